@@ -1,0 +1,41 @@
+# What can be switched, and the compiler settings every target shares.
+option(GRAFT_TESTS "Build the tests" ON)
+option(GRAFT_BENCHMARKS "Build the benchmarks in tests/bench" OFF)
+option(GRAFT_FUZZERS "Build the libFuzzer targets in tests/fuzz (needs clang)" OFF)
+option(GRAFT_WARNINGS_AS_ERRORS "Treat warnings as errors" OFF)
+set(GRAFT_CUDA AUTO CACHE STRING "Build the CUDA operators: AUTO (when nvcc is found), ON or OFF")
+set(GRAFT_GUI AUTO CACHE STRING "Build graft-gui: AUTO (when Qt 6 and QScintilla are found), ON or OFF")
+set(GRAFT_CUDA_ARCHITECTURES "90a" CACHE STRING "CUDA architectures to build machine code for, e.g. 80;90a")
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+# -g1 keeps line numbers in crash reports at a third of the link time of full debug info.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+# CMake 3.25 knows no CUDA 20, and Torch copies the C++ standard to CUDA unless it is set.
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+find_program(GRAFT_CCACHE ccache)
+if(GRAFT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${GRAFT_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${GRAFT_CCACHE})
+endif()
+find_program(GRAFT_MOLD mold)
+if(GRAFT_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_library(graft_flags INTERFACE)
+target_include_directories(graft_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(graft_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-unused-parameter>)
+if(GRAFT_WARNINGS_AS_ERRORS)
+  target_compile_options(graft_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
