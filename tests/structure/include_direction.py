@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Fails on an #include that points against the architecture.
+
+    include_direction.py ROOT          scans ROOT's sources
+    include_direction.py --self-check  plants wrong includes and sees that each is found
+
+Needs nothing but Python. The arrows are the table LAYERS: a folder, the folders it may include, and where it may include
+LibTorch and Qt. The most specific folder counts; a folder may always include itself. What is not in the table (app, tests,
+samples) may include everything.
+"""
+
+import pathlib
+import re
+import sys
+from dataclasses import dataclass
+
+NOWHERE, SOURCES, EVERYWHERE = "nowhere", "in .cpp files only", "everywhere"
+TEXT_CORE = ("core/base", "core/ir", "core/text", "core/json")
+ALL_CORE = TEXT_CORE + ("core/torch",)
+
+
+@dataclass(frozen=True)
+class Layer:
+    folder: str
+    may_include: tuple
+    libtorch: str = NOWHERE
+    qt: str = NOWHERE
+    json: str = SOURCES
+
+
+LAYERS = [
+    Layer("core/base", (), json=NOWHERE),
+    Layer("core/ir", ("core/base",), json=NOWHERE),
+    Layer("core/text", ("core/base", "core/ir"), json=NOWHERE),
+    Layer("core/json", ("core/base", "core/ir", "core/text")),
+    Layer("core/torch", TEXT_CORE, libtorch=SOURCES),
+    Layer("core/engine", ALL_CORE + ("matcher", "matcher/lang"), libtorch=SOURCES),
+    Layer("matcher", TEXT_CORE),
+    Layer("matcher/lang", ALL_CORE + ("matcher",), libtorch=SOURCES),
+    Layer("kernels", ("core/base",), libtorch=EVERYWHERE, json=EVERYWHERE),
+    Layer("views/layout", TEXT_CORE),
+    Layer("views", TEXT_CORE + ("views/layout",), qt=EVERYWHERE, json=EVERYWHERE),
+]
+PROJECT_FOLDERS = ("app", "core", "kernels", "matcher", "samples", "tests", "views")
+LIBTORCH = ("torch/", "ATen/", "c10/", "caffe2/")
+HEADERS = (".h", ".hpp", ".cuh")
+SUFFIXES = HEADERS + (".cpp", ".cu")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
+
+
+def layer_of(path):
+    """The most specific layer whose folder holds `path`, or None."""
+    found = [layer for layer in LAYERS if path.startswith(layer.folder + "/")]
+    return max(found, key=lambda layer: len(layer.folder), default=None)
+
+
+def complaints(path, text):
+    """What is wrong with the includes of the file `path` (relative to the root), as messages."""
+    layer = layer_of(path)
+    if layer is None:
+        return
+    is_header = path.endswith(HEADERS)
+
+    def forbidden(where):
+        return where == NOWHERE or (where == SOURCES and is_header)
+
+    for include in INCLUDE.finditer(text):
+        quote, target = include.groups()
+        at = f"{path}:{text.count(chr(10), 0, include.start()) + 1}"
+        if target.startswith(LIBTORCH):
+            if forbidden(layer.libtorch):
+                yield f"{at}: includes {target}; {layer.folder} may include LibTorch {layer.libtorch}"
+        elif quote == "<" and re.match(r"Q[A-Za-z]", target):
+            if forbidden(layer.qt):
+                yield f"{at}: includes {target}; {layer.folder} may include Qt {layer.qt}"
+        elif target.startswith("nlohmann/"):
+            if forbidden(layer.json) and not target.endswith("json_fwd.hpp"):
+                yield f"{at}: includes {target}; {layer.folder} may include nlohmann/json {layer.json}"
+        elif quote == '"' and target.split("/")[0] in PROJECT_FOLDERS:
+            other = layer_of(target)
+            name = other.folder if other else target.split("/")[0]
+            if name != layer.folder and name not in layer.may_include:
+                allowed = ", ".join(layer.may_include) or "nothing but itself"
+                yield f"{at}: includes {target}; {layer.folder} may include {allowed}"
+        elif quote == '"' and target.startswith("."):
+            yield f"{at}: includes {target}; write the path from the repository's root"
+
+
+def scan(root):
+    files = sorted(p for f in PROJECT_FOLDERS for p in (root / f).rglob("*") if p.suffix in SUFFIXES)
+    wrong = [c for p in files for c in complaints(p.relative_to(root).as_posix(), p.read_text(errors="replace"))]
+    for complaint in wrong:
+        print(complaint, file=sys.stderr)
+    print(f"{len(files)} files, {len(wrong)} wrong includes")
+    return bool(wrong)
+
+
+def self_check():
+    wrong = [
+        ("core/base/a.h", '#include "core/ir/graph.h"'),
+        ("core/ir/a.h", '#include "core/text/print.h"'),
+        ("core/text/a.cpp", '#include "core/json/json.h"'),
+        ("core/ir/a.cpp", "#include <ATen/ATen.h>"),
+        ("core/ir/a.cpp", "  #  include <torch/script.h>"),
+        ("core/json/a.h", "#include <nlohmann/json.hpp>"),
+        ("core/torch/a.h", "#include <c10/util/Optional.h>"),
+        ("core/torch/a.cpp", '#include "matcher/rule.h"'),
+        ("core/engine/a.h", "#include <torch/script.h>"),
+        ("core/text/a.cpp", '#include "matcher/rule.h"'),
+        ("matcher/a.cpp", '#include "matcher/lang/parse.h"'),
+        ("matcher/a.cpp", "#include <torch/script.h>"),
+        ("matcher/a.cpp", '#include "core/torch/import.h"'),
+        ("matcher/lang/a.h", "#include <torch/csrc/jit/frontend/parser.h>"),
+        ("kernels/a.cu", '#include "core/ir/graph.h"'),
+        ("kernels/cuda/a.cuh", '#include "matcher/rule.h"'),
+        ("views/a.cpp", '#include "core/torch/import.h"'),
+        ("views/a.cpp", '#include "matcher/lang/parse.h"'),
+        ("views/a.h", "#include <torch/script.h>"),
+        ("views/layout/a.cpp", "#include <QWidget>"),
+        ("core/ir/a.cpp", "#include <QString>"),
+        ("matcher/a.cpp", '#include "app/main.h"'),
+        ("core/ir/a.cpp", '#include "../text/print.h"'),
+    ]
+    right = [
+        ("core/ir/a.cpp", '#include "core/ir/a.h"\n#include "core/base/id.h"\n#include <vector>'),
+        ("core/ir/a.cpp", '// #include "core/text/print.h"'),
+        ("core/torch/a.cpp", "#include <torch/script.h>"),
+        ("core/engine/a.cpp", '#include "matcher/lang/parse.h"'),
+        ("matcher/lang/a.cpp", "#include <torch/csrc/jit/frontend/parser.h>"),
+        ("kernels/cuda/a.cu", '#include "kernels/schema.h"\n#include <ATen/ATen.h>'),
+        ("views/a.h", '#include <QWidget>\n#include "views/layout/layout.h"'),
+        ("app/main.cpp", "#include <torch/script.h>"),
+    ]
+    missed = [case for case in wrong if len(list(complaints(*case))) != 1]
+    false_alarms = [case for case in right if list(complaints(*case))]
+    for path, text in missed:
+        print(f"not found: {path}: {text}", file=sys.stderr)
+    for path, text in false_alarms:
+        print(f"wrongly found: {path}: {text}", file=sys.stderr)
+    print(f"{len(wrong)} wrong includes planted, {len(missed)} missed; {len(right)} right, {len(false_alarms)} blamed")
+    return bool(missed or false_alarms)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(self_check() if sys.argv[1] == "--self-check" else scan(pathlib.Path(sys.argv[1])))
