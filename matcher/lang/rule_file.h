@@ -1,0 +1,18 @@
+// The rule language's front end: a Python file becomes rules and recipes. LibTorch's frontend parses; nothing is executed.
+//
+//   Result<RuleFile> rules = loadRuleFile("resources/rules/transformer.py", operators);
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "matcher/pattern.h"
+
+namespace graft {
+
+/// Errors carry file, line, column and the line's text; unknown operators and modules come with "did you mean".
+Result<RuleFile> loadRuleFile(const std::string& path, const OperatorSet& operators);
+Result<RuleFile> parseRuleText(std::string_view text, std::string_view file, const OperatorSet& operators);
+
+}  // namespace graft
