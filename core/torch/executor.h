@@ -1,0 +1,53 @@
+// Executor: runs a graph operator by operator over LibTorch's boxed calls. A Program is planned once (operators resolved, slots
+// assigned, last uses known, so that tensors are freed early) and run many times; it keeps the weights it needs alive.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/progress.h"
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "core/torch/tensors.h"
+
+namespace graft {
+
+struct RunOptions {
+  std::string device = "cpu";
+  std::optional<DType> dtype;  ///< floating weights are cast to it
+  int threads = 0;             ///< 0: LibTorch's default
+};
+
+struct NodeTime {
+  NodeId node;
+  double microseconds = 0;
+};
+
+class Program {
+ public:
+  struct Impl;
+  /// Refuses graphs with operators that this machine does not have (all of them are named).
+  static Result<Program> build(const Graph&, const RunOptions& = {});
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+  ~Program();
+
+  /// One tensor or nest for each return of the graph. Errors name the node, its source line and the shapes it got.
+  Result<TensorSet> run(const TensorSet& inputs, const Job& = {}) const;
+  /// Same, timing each node.
+  Result<TensorSet> profile(const TensorSet& inputs, std::vector<NodeTime>& times) const;
+  /// Same, showing the value of every node as it is computed (for types, statistics, per-node differences).
+  Result<TensorSet> observe(const TensorSet& inputs, const std::function<void(ValueId, const TensorSet&)>& see) const;
+
+ private:
+  explicit Program(std::unique_ptr<Impl>);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Runs once on `inputs` and writes the types seen (dtype, shape, device) into the graph's values. Shapes that come from inputs
+/// stay concrete. For formats that carry no shapes.
+Status recordTypes(Graph&, const TensorSet& inputs);
+
+}  // namespace graft

@@ -1,0 +1,44 @@
+// Model files in: what a file holds, whichever format it has. Reading never runs the model's code.
+//
+//   Result<Model> m = importModel("minilm.pt", semantics);
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/progress.h"
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "core/ir/semantics.h"
+
+namespace graft {
+
+enum class Format { TorchScript, TorchExport, Fx, Text };
+std::string_view formatName(Format);  ///< "torchscript", "torch.export", "fx", "text"
+
+struct Model {
+  Graph graph;
+  Format format = Format::TorchScript;
+  std::string path;
+  size_t fileBytes = 0;
+  size_t weightBytes = 0;               ///< of distinct weights
+  std::vector<std::string> methods;     ///< others than the one shown
+  std::vector<std::string> operatorLibraries;  ///< named in the file's extra records
+};
+
+struct ImportOptions {
+  std::string method = "forward";
+};
+
+/// The format is told by content, not by the file's name. Errors are BadInput with the cause and what to do.
+Result<Model> importModel(const std::string& path, const Semantics&, const ImportOptions& = {}, const Job& = {});
+
+/// LibTorch's answers: operators from its registries, types by running on meta tensors, constants by running on weights.
+std::unique_ptr<Semantics> makeTorchSemantics();
+
+/// Loads a shared library of operators (libgraft_ops.so or a user's), by path; "" finds our own beside the program
+/// (../lib/libgraft_ops.so, or $GRAFT_OPS). Loading twice is harmless.
+Status loadOperatorLibrary(const std::string& path = "");
+
+}  // namespace graft
