@@ -1,5 +1,5 @@
-// Catch2 as both supported systems ship it: version 2 (Debian 12) and version 3 (Ubuntu 24.04). Tests include this header only
-// and use what both spell alike, plus the names evened out below.
+// Catch2 as both supported systems ship it: version 2 (Debian 12) and version 3 (Ubuntu 24.04). Tests include this
+// header only and use what both spell alike, plus the names evened out below.
 //
 //   TEST_CASE("an empty graph verifies") {
 //     CHECK(seconds == Approx(0.5));
