@@ -1,0 +1,27 @@
+// TensorWeight: a weight's data as LibTorch holds it. The tensor's storage may be mapped from the model's file; it is never
+// written to. Includes LibTorch: for core/torch alone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <utility>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+class TensorWeight : public WeightData {
+ public:
+  explicit TensorWeight(at::Tensor t) : tensor(std::move(t)) {}
+  size_t byteSize() const override { return tensor.nbytes(); }
+  at::Tensor tensor;
+};
+
+/// The tensor of a weight that came from an importer or the evaluator; undefined where there is none.
+inline at::Tensor weightTensor(const Value& v) {
+  auto* w = dynamic_cast<const TensorWeight*>(v.data.get());
+  return w ? w->tensor : at::Tensor();
+}
+
+}  // namespace graft
