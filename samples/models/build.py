@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Builds small models of many families, with seeded random weights, in the formats that Graft reads.
+
+    build.py --list
+    build.py bert vit --format torchscript -o build/samples/models
+    build.py all --format pt2
+
+For each NAME it writes NAME.pt (traced, or scripted where the model branches on values), NAME.pt2 (torch.export) or NAME.fx
+(resources/python/graft_fx.py), and beside it NAME_inputs.pt and NAME_expected.pt: the positional inputs and what PyTorch
+computes for them. One model that fails does not stop the others; the exit code is 1 if any failed that is not known to.
+Nothing is downloaded.
+"""
+
+import argparse
+import copy
+import os
+import pathlib
+import sys
+import warnings
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import torchvision.models
+import transformers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import modules
+
+SUFFIX = {"torchscript": ".pt", "pt2": ".pt2", "fx": ".fx"}
+
+
+# Hugging Face models with tensors in and their first output out.
+class FromTokens:
+    def forward(self, input_ids, attention_mask):
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, return_dict=False)[0]
+
+
+class FromPixels:
+    def forward(self, pixel_values):
+        return super().forward(pixel_values=pixel_values, return_dict=False)[0]
+
+
+class FromSound:
+    def forward(self, input_features):
+        return super().forward(input_features, return_dict=False)[0]
+
+
+class Bert(FromTokens, transformers.BertModel): ...
+class DistilBert(FromTokens, transformers.DistilBertModel): ...
+class Roberta(FromTokens, transformers.RobertaModel): ...
+class DebertaV2(FromTokens, transformers.DebertaV2Model): ...
+class Gpt2(FromTokens, transformers.GPT2Model): ...
+class T5Encoder(FromTokens, transformers.T5EncoderModel): ...
+class Llama(FromTokens, transformers.LlamaModel): ...
+class Vit(FromPixels, transformers.ViTModel): ...
+
+
+from transformers.models.whisper.modeling_whisper import WhisperEncoder as _WhisperEncoder  # not at the top level
+
+
+class WhisperEncoder(FromSound, _WhisperEncoder): ...
+
+
+TOKENS = 100
+SMALL = dict(vocab_size=TOKENS, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
+
+
+def tokens():
+    ids = torch.randint(5, TOKENS, (2, 12))
+    mask = torch.ones_like(ids)
+    mask[1, 8:] = 0  # padding, so that the mask matters
+    return ids, mask
+
+
+def hugging_face(model, config, inputs=tokens):
+    config._attn_implementation = "eager"
+    config.use_cache = False
+    return model(config).eval(), inputs()
+
+
+def image(size=64):
+    return (torch.randn(1, 3, size, size),)
+
+
+def vision(build, **options):
+    return build(weights=None, **options).eval(), image()
+
+
+def swin():
+    options = dict(patch_size=[4, 4], embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4], num_classes=10)
+    return torchvision.models.SwinTransformer(**options).eval(), image()
+
+
+def convnext():
+    block = torchvision.models.convnext.CNBlockConfig
+    settings = [block(16, 32, 2), block(32, None, 2)]
+    return torchvision.models.ConvNeXt(settings, num_classes=10).eval(), image()
+
+
+def efficientnet():
+    block = torchvision.models.efficientnet.MBConvConfig
+    settings = [block(1, 3, 1, 16, 8, 1, 1, 1), block(6, 3, 2, 8, 16, 2, 1, 1), block(6, 5, 2, 16, 24, 1, 1, 1)]
+    return torchvision.models.EfficientNet(settings, dropout=0.2, num_classes=10).eval(), image()
+
+
+def conv_bn_relu():
+    layers = torch.nn.Sequential(torch.nn.Conv2d(16, 32, 3), torch.nn.BatchNorm2d(32), torch.nn.ReLU())
+    return layers.train(), (torch.randn(2, 16, 8, 8),)
+
+
+MODELS = {
+    "bert": ("BERT, 2 layers", lambda: hugging_face(Bert, transformers.BertConfig(**SMALL))),
+    "distilbert": ("DistilBERT, 2 layers", lambda: hugging_face(
+        DistilBert, transformers.DistilBertConfig(vocab_size=TOKENS, dim=64, n_layers=2, n_heads=4, hidden_dim=128))),
+    "roberta": ("RoBERTa, 2 layers", lambda: hugging_face(Roberta, transformers.RobertaConfig(**SMALL))),
+    "deberta": ("DeBERTa v2 with disentangled attention, 2 layers", lambda: hugging_face(
+        DebertaV2, transformers.DebertaV2Config(**SMALL, relative_attention=True, pos_att_type=["p2c", "c2p"],
+                                                position_buckets=16, norm_rel_ebd="layer_norm", share_att_key=True))),
+    "gpt2": ("GPT-2, 2 layers, causal", lambda: hugging_face(
+        Gpt2, transformers.GPT2Config(vocab_size=TOKENS, n_embd=64, n_layer=2, n_head=4, n_positions=64))),
+    "t5": ("T5's encoder, 2 layers", lambda: hugging_face(
+        T5Encoder, transformers.T5Config(vocab_size=TOKENS, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4))),
+    "llama": ("Llama, 2 layers, grouped queries", lambda: hugging_face(
+        Llama, transformers.LlamaConfig(**SMALL, num_key_value_heads=2, max_position_embeddings=64))),
+    "vit": ("Vision transformer, 2 layers", lambda: hugging_face(
+        Vit, transformers.ViTConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
+                                    image_size=64, patch_size=16), image)),
+    "whisper": ("Whisper's encoder, 2 layers", lambda: hugging_face(
+        WhisperEncoder, transformers.WhisperConfig(d_model=64, encoder_layers=2, encoder_attention_heads=4,
+                                                   encoder_ffn_dim=128, num_mel_bins=20, max_source_positions=50),
+        lambda: (torch.randn(1, 20, 100),))),
+    "resnet": ("ResNet-18", lambda: vision(torchvision.models.resnet18, num_classes=10)),
+    "mobilenet": ("MobileNetV3 small", lambda: vision(torchvision.models.mobilenet_v3_small, num_classes=10)),
+    "efficientnet": ("EfficientNet, 3 stages", efficientnet),
+    "swin": ("Swin transformer, 2 stages", swin),
+    "convnext": ("ConvNeXt, 2 stages", convnext),
+    "slapo_attention": ("Slapo's Attention", lambda: (modules.Attention(64, 4).eval(), (torch.randn(2, 10, 64),))),
+    "self_atten": ("The notebook's SelfAtten", lambda: (
+        modules.SelfAtten(64).eval(), (torch.randn(2, 10, 64), torch.tril(torch.ones(2, 10, 10))))),
+    "my_module": ("Kernl's MyModule", lambda: (modules.MyModule().eval(), (torch.randn(3, 4),))),
+    "feed_forward": ("Kernl's FeedForward", lambda: (modules.FeedForward(5, 10).eval(), (torch.randn(7, 5),))),
+    "conv_bn_relu": ("Convolution, BatchNorm and ReLU, in training", conv_bn_relu),
+    "control_flow": ("A scripted branch, loops, lists, dictionaries and optionals", lambda: (
+        modules.ControlFlow().eval(), (torch.randn(4, 8), torch.randn(8)))),
+}
+
+# What PyTorch itself cannot export, and why.
+KNOWN = {
+    ("control_flow", "pt2"): "torch.export does not take branches on values",
+    ("control_flow", "fx"): "symbolic tracing does not take branches on values",
+}
+SCRIPTED = {"control_flow"}
+
+
+def build(name):
+    torch.manual_seed(0)
+    return MODELS[name][1]()
+
+
+def export(name, form, folder):
+    model, inputs = build(name)
+    path = folder / (name + SUFFIX[form])
+    with torch.no_grad():
+        expected = copy.deepcopy(model)(*inputs)
+        if form == "torchscript":
+            if name in SCRIPTED:
+                program = torch.jit.script(model)
+            else:
+                program = torch.jit.trace(model, inputs, check_trace=False)
+            program.save(str(path))
+            again = torch.jit.load(str(path))(*inputs)
+        elif form == "pt2":
+            program = torch.export.export(copy.deepcopy(model), inputs)
+            torch.export.save(program, str(path))
+            again = torch.export.load(str(path)).module()(*inputs)
+        else:
+            sys.path.insert(0, str(ROOT / "resources/python"))
+            import graft_fx  # Graft's own; needed for this format only
+
+            try:
+                traced = torch.fx.symbolic_trace(model)
+            except Exception:  # whatever symbolic tracing trips over, capturing while running may pass
+                graft_fx.capture(model, inputs, str(path))
+                again = expected
+            else:
+                graft_fx.save(traced, str(path), inputs)
+                again = traced(*inputs)
+    torch.testing.assert_close(again, expected)
+    torch.save(inputs, folder / f"{name}_inputs.pt")
+    torch.save(expected, folder / f"{name}_expected.pt")
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models to build, or 'all'")
+    parser.add_argument("--format", choices=sorted(SUFFIX), default="torchscript")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("build/samples/models"))
+    parser.add_argument("--list", action="store_true", help="name the models and what they are")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for name, (what, _) in MODELS.items():
+            print(f"{name:16} {what}")
+        return 0
+    names = list(MODELS) if arguments.names == ["all"] else arguments.names
+    unknown = [name for name in names if name not in MODELS]
+    if unknown or not names:
+        parser.error(f"no model {', '.join(unknown)}; see --list" if unknown else "name a model, or 'all'; see --list")
+    warnings.filterwarnings("ignore")  # tracing warns of every branch; the comparison above is what counts
+    transformers.utils.logging.set_verbosity_error()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for name in names:
+        reason = KNOWN.get((name, arguments.format))
+        if reason:
+            print(f"{name:16} not exported: {reason}", flush=True)
+            continue
+        try:
+            path = export(name, arguments.format, arguments.output)
+            print(f"{name:16} {path} ({path.stat().st_size / 1000:.0f} kB)", flush=True)
+        except Exception as error:
+            failed += 1
+            lines = str(error).strip().splitlines() or [""]
+            print(f"{name:16} FAILED: {type(error).__name__}: {lines[0]}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
