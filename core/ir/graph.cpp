@@ -1,0 +1,443 @@
+#include "core/ir/graph.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace graft {
+namespace {
+
+// Room between neighbours' order keys: 2^20 halvings' worth of insertions before a block is renumbered.
+constexpr int64_t orderGap = int64_t{1} << 20;
+
+bool isNameChar(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+}
+
+// Names are printed after a % and used in Python code: letters, digits, _ and dots between them.
+std::string cleanName(std::string_view wish) {
+  std::string out;
+  out.reserve(wish.size());
+  for (char c : wish) out += isNameChar(c) ? c : '_';
+  while (!out.empty() && out.back() == '.') out.pop_back();
+  if (out.empty() || (out[0] >= '0' && out[0] <= '9') || out[0] == '.') out.insert(out.begin(), '_');
+  return out;
+}
+
+template <class T>
+bool contains(const std::vector<T>& v, const T& x) {
+  return std::find(v.begin(), v.end(), x) != v.end();
+}
+
+}  // namespace
+
+const Argument* Node::findArgument(std::string_view parameter) const {
+  if (const auto i = op->findParameter(parameter); i && *i < args.size()) return &args[*i];
+  for (const auto& [key, value] : kwargs)
+    if (key == parameter) return &value;
+  return nullptr;
+}
+
+std::string_view ModuleCall::lastName() const {
+  const size_t dot = path.rfind('.');
+  return dot == std::string::npos ? std::string_view(path) : std::string_view(path).substr(dot + 1);
+}
+
+std::string_view ModuleCall::shortType() const {
+  const size_t dot = type.rfind('.');
+  return dot == std::string::npos ? std::string_view(type) : std::string_view(type).substr(dot + 1);
+}
+
+Graph::Graph() {
+  Block b;
+  b.id = BlockId(0);
+  blocks_.push_back(std::move(b));
+}
+
+const SourceLocation* Graph::sourceOf(const Node& n) const {
+  return n.source < sources_.size() ? &sources_[n.source] : nullptr;
+}
+
+std::vector<ValueId> Graph::weights() const {
+  std::vector<ValueId> out;
+  for (const Value& v : values_)
+    if (v.alive && v.kind == Value::Kind::Weight) out.push_back(v.id);
+  return out;
+}
+
+std::vector<NodeId> Graph::order(BlockId b) const {
+  std::vector<NodeId> out;
+  out.reserve(block(b).size);
+  for (NodeId n = block(b).first; n; n = node(n).next) out.push_back(n);
+  return out;
+}
+
+std::vector<NodeId> Graph::order() const {
+  std::vector<NodeId> out;
+  out.reserve(liveNodes_);
+  // An explicit stack of "where to go on" keeps deep nests of control flow off the call stack.
+  std::vector<NodeId> stack{block(root()).first};
+  std::vector<std::vector<BlockId>> pendingBlocks{{}};
+  while (!stack.empty()) {
+    if (!pendingBlocks.back().empty()) {
+      const BlockId b = pendingBlocks.back().back();
+      pendingBlocks.back().pop_back();
+      stack.push_back(block(b).first);
+      pendingBlocks.emplace_back();
+      continue;
+    }
+    const NodeId n = stack.back();
+    if (!n) {
+      stack.pop_back();
+      pendingBlocks.pop_back();
+      continue;
+    }
+    out.push_back(n);
+    stack.back() = node(n).next;
+    pendingBlocks.back().assign(node(n).blocks.rbegin(), node(n).blocks.rend());
+  }
+  return out;
+}
+
+ValueId Graph::output(NodeId id) const {
+  assert(node(id).outputs.size() == 1);
+  return node(id).outputs.front();
+}
+
+bool Graph::isBefore(NodeId a, NodeId b) const {
+  assert(node(a).parent == node(b).parent);
+  return node(a).orderKey < node(b).orderKey;
+}
+
+bool Graph::isInput(ValueId v) const {
+  return value(v).kind == Value::Kind::BlockParameter && value(v).block == root();
+}
+
+NodeId Graph::findNode(std::string_view name) const {
+  const auto it = nodeByName_.find(std::string(name));
+  return it == nodeByName_.end() ? NodeId() : it->second;
+}
+
+ValueId Graph::findValue(std::string_view name) const {
+  const auto it = valueByName_.find(std::string(name));
+  return it == valueByName_.end() ? ValueId() : it->second;
+}
+
+ValueId Graph::findWeight(std::string_view path) const {
+  const auto it = weightByPath_.find(std::string(path));
+  return it == weightByPath_.end() ? ValueId() : it->second;
+}
+
+bool Graph::isWithin(ModuleCallId call, ModuleCallId ancestor) const {
+  if (!ancestor) return true;
+  for (; call; call = moduleCall(call).parent)
+    if (call == ancestor) return true;
+  return false;
+}
+
+ModuleCallId Graph::commonModule(ModuleCallId a, ModuleCallId b) const {
+  for (; a; a = moduleCall(a).parent)
+    if (isWithin(b, a)) return a;
+  return {};
+}
+
+std::string_view Graph::scopeOf(NodeId id) const {
+  const ModuleCallId m = node(id).module;
+  return m ? std::string_view(moduleCall(m).path) : std::string_view();
+}
+
+// Names -----------------------------------------------------------------------------------------------------------------------
+
+std::string Graph::uniqueName(std::string_view wish) {
+  std::string base = cleanName(wish);
+  if (!valueByName_.contains(base) && !nodeByName_.contains(base)) return base;
+  // "relu_1" wished for again becomes "relu_2", as torch.fx counts.
+  const size_t tail = base.find_last_not_of("0123456789");
+  if (tail != std::string::npos && tail + 1 < base.size() && base[tail] == '_') base.resize(tail);
+  uint32_t& next = nextSuffix_[base];
+  for (;;) {
+    std::string name = base + "_" + std::to_string(++next);
+    if (!valueByName_.contains(name) && !nodeByName_.contains(name)) return name;
+  }
+}
+
+ValueId Graph::newValue(Value::Kind kind, std::string_view name, Type type) {
+  Value v;
+  v.id = ValueId(static_cast<uint32_t>(values_.size()));
+  v.kind = kind;
+  v.name = uniqueName(name);
+  v.type = std::move(type);
+  valueByName_.emplace(v.name, v.id);
+  values_.push_back(std::move(v));
+  return values_.back().id;
+}
+
+std::string Graph::rename(ValueId id, std::string_view wish) {
+  Value& v = values_[id.index];
+  if (v.name == wish) return v.name;
+  Node* owner = v.kind == Value::Kind::Output ? &nodes_[v.producer.index] : nullptr;
+  const bool first = owner && !owner->outputs.empty() && owner->outputs.front() == id;
+  valueByName_.erase(v.name);
+  if (first) nodeByName_.erase(owner->name);
+  v.name = uniqueName(wish);
+  valueByName_.emplace(v.name, id);
+  if (first) {
+    owner->name = v.name;
+    nodeByName_.emplace(owner->name, owner->id);
+  }
+  return v.name;
+}
+
+// Building --------------------------------------------------------------------------------------------------------------------
+
+ValueId Graph::addBlockParameter(BlockId b, std::string_view name, Type type) {
+  const ValueId v = newValue(Value::Kind::BlockParameter, name, std::move(type));
+  values_[v.index].block = b;
+  blocks_[b.index].parameters.push_back(v);
+  return v;
+}
+
+ValueId Graph::addWeight(std::string_view path, Type type, std::shared_ptr<const WeightData> data, bool isBuffer) {
+  std::string name(path);
+  std::replace(name.begin(), name.end(), '.', '_');
+  const ValueId id = newValue(Value::Kind::Weight, name, std::move(type));
+  Value& v = values_[id.index];
+  v.path = path;
+  // Two weights may wish for one path (constants that rules compute): the later one gets a number.
+  for (int i = 1; weightByPath_.contains(v.path); ++i) v.path = std::string(path) + "_" + std::to_string(i);
+  v.data = std::move(data);
+  v.isBuffer = isBuffer;
+  weightByPath_.emplace(v.path, id);
+  return id;
+}
+
+ModuleCallId Graph::addModuleCall(ModuleCallId parent, std::string path, std::string type) {
+  ModuleCall m;
+  m.id = ModuleCallId(static_cast<uint32_t>(modules_.size()));
+  m.parent = parent;
+  m.path = std::move(path);
+  m.type = std::move(type);
+  modules_.push_back(std::move(m));
+  return modules_.back().id;
+}
+
+uint32_t Graph::addSource(SourceLocation location) {
+  const std::string key = location.file + '\n' + std::to_string(location.line) + ':' + std::to_string(location.column) + ':' +
+                          std::to_string(location.endColumn);
+  const auto [it, isNew] = sourceIndex_.emplace(key, static_cast<uint32_t>(sources_.size()));
+  if (isNew) sources_.push_back(std::move(location));
+  return it->second;
+}
+
+BlockId Graph::addBlock(NodeId owner) {
+  Block b;
+  b.id = BlockId(static_cast<uint32_t>(blocks_.size()));
+  b.owner = owner;
+  blocks_.push_back(std::move(b));
+  nodes_[owner.index].blocks.push_back(blocks_.back().id);
+  return blocks_.back().id;
+}
+
+NodeId Graph::create(BlockId b, NodeId before, OperatorRef op, std::vector<Argument> args, std::string_view name) {
+  const NodeId id(static_cast<uint32_t>(nodes_.size()));
+  nodes_.emplace_back();
+  Node& n = nodes_.back();
+  n.id = id;
+  n.op = std::move(op);
+  n.args = std::move(args);
+  link(id, b, before);
+  addUses(id);
+  ++liveNodes_;
+  const std::string wish(name.empty() ? n.op->baseName() : name);
+  const auto returns = n.op;  // keeps the schema alive while values are added
+  if (returns->returns.empty()) {
+    n.name = uniqueName(wish);
+    nodeByName_.emplace(n.name, id);
+    return id;
+  }
+  for (size_t i = 0; i < returns->returns.size(); ++i)
+    addOutput(id, i == 0 ? wish : wish + "_" + std::to_string(i), returns->returns[i].type);
+  return id;
+}
+
+NodeId Graph::append(BlockId b, OperatorRef op, std::vector<Argument> args, std::string_view name) {
+  return create(b, {}, std::move(op), std::move(args), name);
+}
+NodeId Graph::prepend(BlockId b, OperatorRef op, std::vector<Argument> args, std::string_view name) {
+  return create(b, block(b).first, std::move(op), std::move(args), name);
+}
+NodeId Graph::insertBefore(NodeId at, OperatorRef op, std::vector<Argument> args, std::string_view name) {
+  return create(node(at).parent, at, std::move(op), std::move(args), name);
+}
+NodeId Graph::insertAfter(NodeId at, OperatorRef op, std::vector<Argument> args, std::string_view name) {
+  return create(node(at).parent, node(at).next, std::move(op), std::move(args), name);
+}
+
+ValueId Graph::addOutput(NodeId id, std::string_view name, Type type) {
+  const bool first = nodes_[id.index].outputs.empty();
+  if (first && !nodes_[id.index].name.empty()) nodeByName_.erase(nodes_[id.index].name);
+  const ValueId v = newValue(Value::Kind::Output, name, std::move(type));
+  values_[v.index].producer = id;
+  Node& n = nodes_[id.index];
+  n.outputs.push_back(v);
+  if (first) {
+    n.name = values_[v.index].name;
+    nodeByName_.emplace(n.name, id);
+  }
+  return v;
+}
+
+void Graph::reserve(size_t count) {
+  nodes_.reserve(count);
+  values_.reserve(count + count / 4);
+  valueByName_.reserve(count + count / 4);
+  nodeByName_.reserve(count);
+}
+
+// Order -----------------------------------------------------------------------------------------------------------------------
+
+void Graph::link(NodeId id, BlockId b, NodeId before) {
+  Block& blk = blocks_[b.index];
+  Node& n = nodes_[id.index];
+  n.parent = b;
+  n.next = before;
+  n.previous = before ? nodes_[before.index].previous : blk.last;
+  (n.previous ? nodes_[n.previous.index].next : blk.first) = id;
+  (before ? nodes_[before.index].previous : blk.last) = id;
+  ++blk.size;
+  const int64_t low = n.previous ? nodes_[n.previous.index].orderKey : (before ? nodes_[before.index].orderKey - 2 * orderGap : 0);
+  if (!before) {
+    n.orderKey = low + orderGap;
+  } else {
+    const int64_t high = nodes_[before.index].orderKey;
+    n.orderKey = low + (high - low) / 2;
+    if (n.orderKey == low) renumber(b);
+  }
+}
+
+void Graph::renumber(BlockId b) {
+  int64_t key = 0;
+  for (NodeId n = block(b).first; n; n = node(n).next) nodes_[n.index].orderKey = key += orderGap;
+}
+
+void Graph::unlink(NodeId id) {
+  Node& n = nodes_[id.index];
+  Block& blk = blocks_[n.parent.index];
+  (n.previous ? nodes_[n.previous.index].next : blk.first) = n.next;
+  (n.next ? nodes_[n.next.index].previous : blk.last) = n.previous;
+  n.previous = n.next = NodeId();
+  --blk.size;
+}
+
+void Graph::moveBefore(NodeId id, NodeId at) {
+  if (id == at) return;
+  unlink(id);
+  link(id, node(at).parent, at);
+}
+
+void Graph::moveAfter(NodeId id, NodeId at) {
+  if (id == at || node(at).next == id) return;
+  unlink(id);
+  link(id, node(at).parent, node(at).next);
+}
+
+// Uses ------------------------------------------------------------------------------------------------------------------------
+
+void Graph::addUses(NodeId user) {
+  const auto note = [&](ValueId v) {
+    auto& users = values_[v.index].users;
+    if ((users.empty() || users.back() != user) && !contains(users, user)) users.push_back(user);
+  };
+  for (const Argument& a : nodes_[user.index].args) a.forEachValue(note);
+  for (const auto& [key, a] : nodes_[user.index].kwargs) a.forEachValue(note);
+}
+
+void Graph::dropUses(NodeId user) {
+  const auto forget = [&](ValueId v) {
+    auto& users = values_[v.index].users;
+    // The latest users are dropped most often: search from the back.
+    const auto it = std::find(users.rbegin(), users.rend(), user);
+    if (it != users.rend()) users.erase(std::next(it).base());
+  };
+  for (const Argument& a : nodes_[user.index].args) a.forEachValue(forget);
+  for (const auto& [key, a] : nodes_[user.index].kwargs) a.forEachValue(forget);
+}
+
+void Graph::setArgument(NodeId id, size_t index, Argument arg) {
+  dropUses(id);
+  nodes_[id.index].args[index] = std::move(arg);
+  addUses(id);
+}
+
+void Graph::setArguments(NodeId id, std::vector<Argument> args) {
+  dropUses(id);
+  nodes_[id.index].args = std::move(args);
+  addUses(id);
+}
+
+void Graph::setKeywordArguments(NodeId id, std::vector<std::pair<std::string, Argument>> kwargs) {
+  dropUses(id);
+  nodes_[id.index].kwargs = std::move(kwargs);
+  addUses(id);
+}
+
+void Graph::setReturns(BlockId b, std::vector<Argument> returns) {
+  Block& blk = blocks_[b.index];
+  for (const Argument& a : blk.returns) a.forEachValue([&](ValueId v) { --values_[v.index].returnUses; });
+  blk.returns = std::move(returns);
+  for (const Argument& a : blk.returns) a.forEachValue([&](ValueId v) { ++values_[v.index].returnUses; });
+}
+
+void Graph::replaceAllUses(ValueId from, ValueId to) {
+  if (from == to) return;
+  const auto swap = [&](ValueId& v) {
+    if (v == from) v = to;
+  };
+  const std::vector<NodeId> users = std::move(values_[from.index].users);
+  values_[from.index].users.clear();
+  for (NodeId u : users) {
+    for (Argument& a : nodes_[u.index].args) a.forEachValueMutable(swap);
+    for (auto& [key, a] : nodes_[u.index].kwargs) a.forEachValueMutable(swap);
+    auto& newUsers = values_[to.index].users;
+    if (!contains(newUsers, u)) newUsers.push_back(u);
+  }
+  if (values_[from.index].returnUses == 0) return;
+  for (Block& b : blocks_)
+    for (Argument& a : b.returns) a.forEachValueMutable(swap);
+  values_[to.index].returnUses += values_[from.index].returnUses;
+  values_[from.index].returnUses = 0;
+}
+
+void Graph::erase(NodeId id) {
+  for (ValueId v : nodes_[id.index].outputs) {
+    assert(isUnused(v));
+    values_[v.index].alive = false;
+    valueByName_.erase(values_[v.index].name);
+  }
+  for (BlockId b : nodes_[id.index].blocks) {
+    setReturns(b, {});
+    while (NodeId last = block(b).last) erase(last);
+    for (ValueId v : block(b).parameters) {
+      values_[v.index].alive = false;
+      valueByName_.erase(values_[v.index].name);
+    }
+  }
+  dropUses(id);
+  unlink(id);
+  nodeByName_.erase(nodes_[id.index].name);
+  Node& n = nodes_[id.index];
+  n.alive = false;
+  n.args.clear();
+  n.kwargs.clear();
+  --liveNodes_;
+}
+
+void Graph::eraseWeight(ValueId id) {
+  Value& v = values_[id.index];
+  assert(v.kind == Value::Kind::Weight && isUnused(id));
+  v.alive = false;
+  v.data.reset();
+  valueByName_.erase(v.name);
+  weightByPath_.erase(v.path);
+}
+
+}  // namespace graft
