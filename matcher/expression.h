@@ -1,5 +1,5 @@
-// Expression: the small calculations a rule may make at a match: `where` conditions, shape arithmetic in patterns, constants
-// computed in replacements (1 / scale). A tree of plain values, evaluated over what a match has bound.
+// Expression: the small calculations a rule may make at a match: `where` conditions, shape arithmetic in patterns,
+// constants computed in replacements (1 / scale). A tree of plain values, evaluated over what a match has bound.
 //
 //   Expression e = …;                     // q.shape[-1] in [32, 64, 128]
 //   Result<Argument> r = evaluate(e, env);
@@ -16,16 +16,18 @@ namespace graft {
 
 struct Expression {
   enum class Kind {
-    Literal,   ///< value
-    Name,      ///< a bound name: constant, or value of the graph
-    Attribute, ///< operands[0].name         (x.shape, x.dtype, x.ndim, x.device, m.in_features)
-    Call,      ///< name(operands...) or method: operands[0].name(operands[1..]); names: dim, size, numel, len, min, max, abs, sqrt, int, float, users, isinstance …
-    Subscript, ///< operands[0][operands[1]]
-    Slice,     ///< operands: start, stop, step (Literal None where absent)
-    Unary,     ///< name: "-", "not", "+"
-    Binary,    ///< name: + - * / // % ** == != < <= > >= in, not in, is, is not, and, or
-    List, Tuple,
-    IfElse,    ///< operands: condition, then, else
+    Literal,    ///< value
+    Name,       ///< a bound name: constant, or value of the graph
+    Attribute,  ///< operands[0].name         (x.shape, x.dtype, x.ndim, x.device, m.in_features)
+    Call,  ///< name(operands...) or method: operands[0].name(operands[1..]); names: dim, size, numel, len, min, max,
+           ///< abs, sqrt, int, float, users, isinstance …
+    Subscript,  ///< operands[0][operands[1]]
+    Slice,      ///< operands: start, stop, step (Literal None where absent)
+    Unary,      ///< name: "-", "not", "+"
+    Binary,     ///< name: + - * / // % ** == != < <= > >= in, not in, is, is not, and, or
+    List,
+    Tuple,
+    IfElse,  ///< operands: condition, then, else
   };
   Kind kind = Kind::Literal;
   std::string name;
@@ -42,8 +44,8 @@ struct Environment {
   std::map<std::string, ModuleCallId, std::less<>> modules;
 };
 
-/// Dimensions that are not static come out as SymbolicInt; comparing them with anything but themselves is an error that says
-/// which shape is unknown. Errors carry the expression's position.
+/// Dimensions that are not static come out as SymbolicInt; comparing them with anything but themselves is an error that
+/// says which shape is unknown. Errors carry the expression's position.
 Result<Argument> evaluate(const Expression&, const Environment&);
 /// The expression as Python text.
 std::string toString(const Expression&);

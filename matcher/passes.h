@@ -1,4 +1,5 @@
-// Passes: steps of a recipe that are not rules. Each is one file in matcher/passes/ and one line in the table of passes.cpp.
+// Passes: steps of a recipe that are not rules. Each is one file in matcher/passes/ and one line in the table of
+// passes.cpp.
 #pragma once
 
 #include <functional>
@@ -16,11 +17,13 @@ struct Pass {
   std::function<Result<std::vector<Record>>(Graph&, const Semantics&, const Step&)> run;
 };
 
-/// All passes, by name: normalize, remove_dropout, fold_constants, eliminate_common, eliminate_dead, decompose, half, swap_module, …
+/// All passes, by name: normalize, remove_dropout, fold_constants, eliminate_common, eliminate_dead, decompose, half,
+/// swap_module, …
 std::span<const Pass> passes();
 const Pass* findPass(std::string_view name);
 
-/// Runs a recipe's steps in order on `graph`: one entry per step. A count that differs from `expect` is an Expectation error.
+/// Runs a recipe's steps in order on `graph`: one entry per step. A count that differs from `expect` is an Expectation
+/// error.
 struct StepRun {
   std::string name;
   bool isRule = false;

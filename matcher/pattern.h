@@ -1,15 +1,18 @@
-// Pattern: what a rule looks for and what it puts there. Both sides are Graphs, so they print, draw and verify like any graph.
+// Pattern: what a rule looks for and what it puts there. Both sides are Graphs, so they print, draw and verify like any
+// graph.
 //
 // In a pattern graph
 //  - inputs are the rule's parameters, in order; `parameters[i]` says what each may bind to;
-//  - nodes are operators in normal form. Their arguments are values of the pattern, literals that must be equal by meaning,
+//  - nodes are operators in normal form. Their arguments are values of the pattern, literals that must be equal by
+//  meaning,
 //    `Named{"_"}` where anything goes, or the output of a `pattern.expr` node (compared by meaning at the match);
-//  - `pattern.any_of(a, b, …)`: one output; the alternative that matches stands for it. `optional(f, x)` is any_of(f(x), x);
+//  - `pattern.any_of(a, b, …)`: one output; the alternative that matches stands for it. `optional(f, x)` is
+//  any_of(f(x), x);
 //  - `pattern.call_module(args…, name=REGEX | type=T | path=REGEX)`: a whole module call, inputs in order;
 //  - `pattern.call_function(args…, name=REGEX)`: an operator whose packet name ("aten.relu") fully matches;
 //  - `pattern.expr(index=i)`: the value of `expressions[i]`.
-// In a replacement graph inputs are the same parameters by name; `pattern.expr` nodes are computed at the match and become
-// literals; operators whose arguments are all weights or literals are evaluated once and stored as new weights;
+// In a replacement graph inputs are the same parameters by name; `pattern.expr` nodes are computed at the match and
+// become literals; operators whose arguments are all weights or literals are evaluated once and stored as new weights;
 // `pattern.call_module` with `keep=NAME` keeps the module the pattern named so.
 #pragma once
 
@@ -33,7 +36,7 @@ struct Rule {
   std::string name;         ///< "Attention"
   std::string description;  ///< the docstring
   std::string file;
-  int line = 0;             ///< of its definition
+  int line = 0;  ///< of its definition
   std::vector<PatternParameter> parameters;
   Graph pattern;
   std::optional<Graph> replacement;  ///< none: the rule only finds
@@ -46,7 +49,7 @@ struct Rule {
 
 /// A step of a recipe: a rule or a pass with its arguments.
 struct Step {
-  std::string name;             ///< rule name or pass name ("normalize", "remove_dropout", ...)
+  std::string name;  ///< rule name or pass name ("normalize", "remove_dropout", ...)
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;
   int line = 0;

@@ -1,5 +1,5 @@
-// Rewriting: the only code that changes a graph after import. Every change leaves a record; diff view, undo and reports are
-// built from records.
+// Rewriting: the only code that changes a graph after import. Every change leaves a record; diff view, undo and reports
+// are built from records.
 //
 //   Rewriter rewriter(graph, semantics);
 //   Result<Record> r = rewriter.apply(rule, match);
@@ -16,7 +16,7 @@ namespace graft {
 
 /// One rewrite: names, not only ids, so that it can be read beside two snapshots.
 struct Record {
-  std::string rule;   ///< rule or pass
+  std::string rule;  ///< rule or pass
   std::string scope;
   std::vector<NodeId> removed, added;
   std::vector<std::string> removedNames, addedNames;
@@ -29,8 +29,8 @@ struct Record {
 class Rewriter {
  public:
   Rewriter(Graph& graph, const Semantics& semantics) : graph_(graph), semantics_(semantics) {}
-  /// Puts the rule's replacement in the match's place: checks that no cycle, moved read or reordered random operator results,
-  /// infers the new types. On an error the graph is as it was.
+  /// Puts the rule's replacement in the match's place: checks that no cycle, moved read or reordered random operator
+  /// results, infers the new types. On an error the graph is as it was.
   Result<Record> apply(const Rule& rule, const Match& match);
 
  private:

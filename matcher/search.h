@@ -1,5 +1,5 @@
-// Search: where a pattern occurs in a graph. Never changes the graph. One backtracking search serves matching and explaining:
-// it emits an event for each attempt, and near misses are ranked from those.
+// Search: where a pattern occurs in a graph. Never changes the graph. One backtracking search serves matching and
+// explaining: it emits an event for each attempt, and near misses are ranked from those.
 //
 //   Matcher m(graph);                          // indexes the graph once: nodes by operator, module calls by type
 //   SearchResult r = m.findAll(rule);
@@ -29,8 +29,26 @@ struct Match {
 
 /// Why an attempt ended where it did.
 enum class Reason {
-  Operator, Literal, Operand, DType, Rank, ModuleType, ModuleName, Arity, Escapes, Overlap, Scope, Where, Alias, Cycle, Random,
-  Weight, ConstantKind, Missing, Region, Budget,
+  Operator,
+  Literal,
+  Operand,
+  DType,
+  Rank,
+  ModuleType,
+  ModuleName,
+  Arity,
+  Escapes,
+  Overlap,
+  Scope,
+  Where,
+  Alias,
+  Cycle,
+  Random,
+  Weight,
+  ConstantKind,
+  Missing,
+  Region,
+  Budget,
 };
 std::string_view reasonName(Reason);
 
@@ -40,21 +58,21 @@ struct NearMiss {
   NodeId patternNode;             ///< the pattern node it should have been
   NodeId anchor;
   Reason reason = Reason::Operator;
-  std::string parameter;          ///< of the operator, where one argument differs
-  std::string expected, actual;   ///< in the words of the rule and of the graph
-  std::string message;            ///< one sentence: "dim is 1, the rule wants -1"
-  std::string suggestion;         ///< an edit of the rule in words; empty where there is none
+  std::string parameter;                   ///< of the operator, where one argument differs
+  std::string expected, actual;            ///< in the words of the rule and of the graph
+  std::string message;                     ///< one sentence: "dim is 1, the rule wants -1"
+  std::string suggestion;                  ///< an edit of the rule in words; empty where there is none
   std::string suggestedOld, suggestedNew;  ///< text of the rule's line to replace; empty where there is none
-  int line = 0;                   ///< of the rule file
+  int line = 0;                            ///< of the rule file
   std::string scope;
   std::vector<NodeId> matchedPattern, matchedNodes;  ///< how far it came, pairwise
 };
 
 struct SearchOptions {
-  uint64_t stepBudget = 1'000'000;   ///< attempts of one pattern node at one graph node, for each anchor 20,000 at most
-  bool explain = false;              ///< collect near misses
+  uint64_t stepBudget = 1'000'000;  ///< attempts of one pattern node at one graph node, for each anchor 20,000 at most
+  bool explain = false;             ///< collect near misses
   size_t nearMisses = 20;
-  NodeId at;                         ///< only this anchor, or only attempts that touch this node
+  NodeId at;  ///< only this anchor, or only attempts that touch this node
 };
 
 struct SearchResult {

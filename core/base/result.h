@@ -42,7 +42,9 @@ struct Error {
 };
 
 inline Error badInput(std::string message) { return {ErrorKind::BadInput, std::move(message), {}}; }
-inline Error badInputAt(Position p, std::string message) { return {ErrorKind::BadInput, std::move(message), std::move(p)}; }
+inline Error badInputAt(Position p, std::string message) {
+  return {ErrorKind::BadInput, std::move(message), std::move(p)};
+}
 inline Error internalError(std::string message) { return {ErrorKind::Internal, std::move(message), {}}; }
 
 template <class T>

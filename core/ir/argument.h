@@ -80,7 +80,9 @@ struct Argument {
   bool isList() const { return std::holds_alternative<List>(data); }
   bool isTuple() const { return std::holds_alternative<Tuple>(data); }
   template <class T>
-  const T* as() const { return std::get_if<T>(&data); }
+  const T* as() const {
+    return std::get_if<T>(&data);
+  }
   ValueId valueId() const { return std::get<ValueId>(data); }
   /// The items of a List or Tuple; nothing for the rest.
   const std::vector<Argument>* items() const;

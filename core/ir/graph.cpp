@@ -145,7 +145,8 @@ std::string_view Graph::scopeOf(NodeId id) const {
   return m ? std::string_view(moduleCall(m).path) : std::string_view();
 }
 
-// Names -----------------------------------------------------------------------------------------------------------------------
+// Names
+// -----------------------------------------------------------------------------------------------------------------------
 
 std::string Graph::uniqueName(std::string_view wish) {
   std::string base = cleanName(wish);
@@ -187,7 +188,8 @@ std::string Graph::rename(ValueId id, std::string_view wish) {
   return v.name;
 }
 
-// Building --------------------------------------------------------------------------------------------------------------------
+// Building
+// --------------------------------------------------------------------------------------------------------------------
 
 ValueId Graph::addBlockParameter(BlockId b, std::string_view name, Type type) {
   const ValueId v = newValue(Value::Kind::BlockParameter, name, std::move(type));
@@ -221,8 +223,8 @@ ModuleCallId Graph::addModuleCall(ModuleCallId parent, std::string path, std::st
 }
 
 uint32_t Graph::addSource(SourceLocation location) {
-  const std::string key = location.file + '\n' + std::to_string(location.line) + ':' + std::to_string(location.column) + ':' +
-                          std::to_string(location.endColumn);
+  const std::string key = location.file + '\n' + std::to_string(location.line) + ':' + std::to_string(location.column) +
+                          ':' + std::to_string(location.endColumn);
   const auto [it, isNew] = sourceIndex_.emplace(key, static_cast<uint32_t>(sources_.size()));
   if (isNew) sources_.push_back(std::move(location));
   return it->second;
@@ -293,7 +295,8 @@ void Graph::reserve(size_t count) {
   nodeByName_.reserve(count);
 }
 
-// Order -----------------------------------------------------------------------------------------------------------------------
+// Order
+// -----------------------------------------------------------------------------------------------------------------------
 
 void Graph::link(NodeId id, BlockId b, NodeId before) {
   Block& blk = blocks_[b.index];
@@ -304,7 +307,8 @@ void Graph::link(NodeId id, BlockId b, NodeId before) {
   (n.previous ? nodes_[n.previous.index].next : blk.first) = id;
   (before ? nodes_[before.index].previous : blk.last) = id;
   ++blk.size;
-  const int64_t low = n.previous ? nodes_[n.previous.index].orderKey : (before ? nodes_[before.index].orderKey - 2 * orderGap : 0);
+  const int64_t low =
+      n.previous ? nodes_[n.previous.index].orderKey : (before ? nodes_[before.index].orderKey - 2 * orderGap : 0);
   if (!before) {
     n.orderKey = low + orderGap;
   } else {
@@ -340,7 +344,8 @@ void Graph::moveAfter(NodeId id, NodeId at) {
   link(id, node(at).parent, node(at).next);
 }
 
-// Uses ------------------------------------------------------------------------------------------------------------------------
+// Uses
+// ------------------------------------------------------------------------------------------------------------------------
 
 void Graph::addUses(NodeId user) {
   const auto note = [&](ValueId v) {

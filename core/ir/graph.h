@@ -1,5 +1,5 @@
-// Graph: a model as a value. Nodes and values are referred to by id; copying a graph copies everything but the weights' data,
-// which snapshots share. The graph owns its nodes, values, blocks, module calls and source lines.
+// Graph: a model as a value. Nodes and values are referred to by id; copying a graph copies everything but the weights'
+// data, which snapshots share. The graph owns its nodes, values, blocks, module calls and source lines.
 //
 //   Graph g;
 //   ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
@@ -7,8 +7,8 @@
 //   g.setReturns(g.root(), {Argument(g.output(n))});
 //   for (NodeId id : g.order()) use(g.node(id));
 //
-// Arguments stand in schema order with every default filled in (node.args[i] belongs to node.op->parameters[i]); nodes of
-// operators without a schema keep positional arguments in args and keyword arguments in kwargs.
+// Arguments stand in schema order with every default filled in (node.args[i] belongs to node.op->parameters[i]); nodes
+// of operators without a schema keep positional arguments in args and keyword arguments in kwargs.
 #pragma once
 
 #include <memory>
@@ -43,9 +43,9 @@ struct Origin {
 
 struct SourceLocation {
   std::string file;
-  int line = 0;      ///< from 1; 0: unknown
+  int line = 0;                   ///< from 1; 0: unknown
   int column = 0, endColumn = 0;  ///< from 1, the end exclusive; 0: unknown
-  std::string code;  ///< the line's text where the file carries it
+  std::string code;               ///< the line's text where the file carries it
   bool operator==(const SourceLocation&) const = default;
 };
 
@@ -58,7 +58,7 @@ struct Node {
   std::vector<ValueId> outputs;
   std::vector<BlockId> blocks;  ///< control flow: prim.If has two, prim.Loop one
   BlockId parent;
-  ModuleCallId module;   ///< the innermost module call that owns it; none: the model itself
+  ModuleCallId module;           ///< the innermost module call that owns it; none: the model itself
   uint32_t source = UINT32_MAX;  ///< into Graph::sources()
   std::shared_ptr<const Origin> origin;
   NodeId previous, next;  ///< neighbours in its block
@@ -75,10 +75,10 @@ struct Value {
   Kind kind = Kind::Output;
   std::string name;  ///< unique in the graph
   Type type;
-  NodeId producer;              ///< for Output
-  BlockId block;                ///< for BlockParameter: whose
-  std::vector<NodeId> users;    ///< each once, in no particular order
-  uint32_t returnUses = 0;      ///< how often block returns name it
+  NodeId producer;            ///< for Output
+  BlockId block;              ///< for BlockParameter: whose
+  std::vector<NodeId> users;  ///< each once, in no particular order
+  uint32_t returnUses = 0;    ///< how often block returns name it
   // Weights only:
   std::string path;  ///< "encoder.layer.0.attention.self.query.weight"
   std::shared_ptr<const WeightData> data;
@@ -98,9 +98,9 @@ struct Block {
 
 /// One call of a module: the tree of these serves drawing, scopes, matching by module, and times rolled up.
 struct ModuleCall {
-  ModuleCallId id, parent;  ///< no parent: called by the model itself
-  std::string path;         ///< "encoder.layer.0.attention.self"
-  std::string type;         ///< "torch.nn.modules.linear.Linear"; empty where unknown
+  ModuleCallId id, parent;                                    ///< no parent: called by the model itself
+  std::string path;                                           ///< "encoder.layer.0.attention.self"
+  std::string type;                                           ///< "torch.nn.modules.linear.Linear"; empty where unknown
   std::vector<std::pair<std::string, Argument>> constructor;  ///< where known: in_features=384, ...
   std::vector<ValueId> inputs;  ///< in the order of the call where the source says so; may be empty
 
@@ -116,7 +116,8 @@ class Graph {
 
   std::string name;  ///< of the model's class; may be empty
 
-  // Reading ---------------------------------------------------------------------------------------------------------------
+  // Reading
+  // ---------------------------------------------------------------------------------------------------------------
   BlockId root() const { return BlockId(0); }
   const Node& node(NodeId id) const { return nodes_[id.index]; }
   const Value& value(ValueId id) const { return values_[id.index]; }
@@ -158,7 +159,8 @@ class Graph {
   /// The call's full path; "" for the model.
   std::string_view scopeOf(NodeId id) const;
 
-  // Building and editing. Keeps users, order and names consistent; `verify` checks the rest. -----------------------------------
+  // Building and editing. Keeps users, order and names consistent; `verify` checks the rest.
+  // -----------------------------------
   ValueId addInput(std::string_view name, Type type) { return addBlockParameter(root(), name, std::move(type)); }
   ValueId addBlockParameter(BlockId block, std::string_view name, Type type);
   /// `path` is where the model keeps it; the value's name is made from it.
@@ -167,8 +169,8 @@ class Graph {
   uint32_t addSource(SourceLocation location);
   BlockId addBlock(NodeId owner);
 
-  /// Adds a node with one output for each of the operator's returns (types as the schema has them); `name` is a wish: it is
-  /// made unique. An empty name takes the operator's.
+  /// Adds a node with one output for each of the operator's returns (types as the schema has them); `name` is a wish:
+  /// it is made unique. An empty name takes the operator's.
   NodeId append(BlockId block, OperatorRef op, std::vector<Argument> args, std::string_view name = {});
   NodeId insertBefore(NodeId at, OperatorRef op, std::vector<Argument> args, std::string_view name = {});
   NodeId insertAfter(NodeId at, OperatorRef op, std::vector<Argument> args, std::string_view name = {});

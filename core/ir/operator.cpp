@@ -1,9 +1,9 @@
 #include "core/ir/operator.h"
 
+#include <fmt/format.h>
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <fmt/format.h>
 
 namespace graft {
 namespace {
@@ -13,12 +13,24 @@ struct SchemaType {
   Type::Kind kind;
 };
 constexpr std::array<SchemaType, 18> schemaTypes{{
-    {"Tensor", Type::Kind::Tensor}, {"int", Type::Kind::Int}, {"SymInt", Type::Kind::Int}, {"float", Type::Kind::Float},
-    {"bool", Type::Kind::Bool}, {"SymBool", Type::Kind::Bool}, {"complex", Type::Kind::Complex},
-    {"Scalar", Type::Kind::Number}, {"str", Type::Kind::String}, {"ScalarType", Type::Kind::DType},
-    {"Layout", Type::Kind::Layout}, {"MemoryFormat", Type::Kind::MemoryFormat}, {"Device", Type::Kind::Device},
-    {"Generator", Type::Kind::Generator}, {"NoneType", Type::Kind::None}, {"Any", Type::Kind::Any},
-    {"t", Type::Kind::Any}, {"number", Type::Kind::Number},
+    {"Tensor", Type::Kind::Tensor},
+    {"int", Type::Kind::Int},
+    {"SymInt", Type::Kind::Int},
+    {"float", Type::Kind::Float},
+    {"bool", Type::Kind::Bool},
+    {"SymBool", Type::Kind::Bool},
+    {"complex", Type::Kind::Complex},
+    {"Scalar", Type::Kind::Number},
+    {"str", Type::Kind::String},
+    {"ScalarType", Type::Kind::DType},
+    {"Layout", Type::Kind::Layout},
+    {"MemoryFormat", Type::Kind::MemoryFormat},
+    {"Device", Type::Kind::Device},
+    {"Generator", Type::Kind::Generator},
+    {"NoneType", Type::Kind::None},
+    {"Any", Type::Kind::Any},
+    {"t", Type::Kind::Any},
+    {"number", Type::Kind::Number},
 }};
 
 // A cursor over the schema's text; every method skips leading space.
@@ -166,7 +178,8 @@ class SchemaParser {
     Return r;
     if (!type(r.type, r.aliasSet, r.written)) return false;
     skip();
-    if (at_ < text_.size() && (std::isalpha(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) r.name = word();
+    if (at_ < text_.size() && (std::isalpha(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      r.name = word();
     if (r.type.kind == Type::Kind::None) return true;
     op.returns.push_back(std::move(r));
     return true;
@@ -222,16 +235,21 @@ class SchemaParser {
 std::string schemaType(const Type& t, const std::string& set, bool written) {
   const std::string mark = set.empty() ? "" : "(" + set + (written ? "!" : "") + ")";
   switch (t.kind) {
-    case Type::Kind::List: return schemaType(t.element(), "", false) + mark + "[]";
-    case Type::Kind::Optional: return schemaType(t.element(), set, written) + "?";
-    case Type::Kind::Dict: return "Dict(" + schemaType(t.elements[0], "", false) + ", " + schemaType(t.elements[1], "", false) + ")";
-    case Type::Kind::Object: return t.name;
+    case Type::Kind::List:
+      return schemaType(t.element(), "", false) + mark + "[]";
+    case Type::Kind::Optional:
+      return schemaType(t.element(), set, written) + "?";
+    case Type::Kind::Dict:
+      return "Dict(" + schemaType(t.elements[0], "", false) + ", " + schemaType(t.elements[1], "", false) + ")";
+    case Type::Kind::Object:
+      return t.name;
     case Type::Kind::Tuple: {
       std::string out = "(";
       for (size_t i = 0; i < t.elements.size(); ++i) out += (i ? ", " : "") + schemaType(t.elements[i], "", false);
       return out + ")";
     }
-    default: break;
+    default:
+      break;
   }
   for (const SchemaType& s : schemaTypes)
     if (s.kind == t.kind) return std::string(s.text) + mark;
@@ -270,7 +288,8 @@ bool Operator::aliases() const {
 
 std::string_view Operator::packetName() const {
   const size_t dot = name.rfind('.');
-  return dot == std::string::npos || name.find('.') == dot ? std::string_view(name) : std::string_view(name).substr(0, dot);
+  return dot == std::string::npos || name.find('.') == dot ? std::string_view(name)
+                                                           : std::string_view(name).substr(0, dot);
 }
 
 std::string_view Operator::baseName() const {
@@ -316,11 +335,12 @@ std::string schemaString(const Operator& op) {
 
 void addKnownEffects(Operator& op) {
   static constexpr std::array<std::string_view, 24> randomNames{
-      "dropout", "dropout_", "feature_dropout", "alpha_dropout", "native_dropout", "bernoulli", "bernoulli_", "rand", "rand_like",
-      "randn", "randn_like", "randint", "randint_like", "randperm", "normal", "normal_", "uniform_", "multinomial", "poisson",
-      "rrelu", "exponential_", "random_", "binomial", "scaled_dot_product_attention"};
-  static constexpr std::array<std::string_view, 8> effectNames{"Print", "RaiseException", "save", "_assert", "_assert_async",
-                                                               "_assert_scalar", "sym_constrain_range", "warn"};
+      "dropout",      "dropout_", "feature_dropout", "alpha_dropout", "native_dropout", "bernoulli",
+      "bernoulli_",   "rand",     "rand_like",       "randn",         "randn_like",     "randint",
+      "randint_like", "randperm", "normal",          "normal_",       "uniform_",       "multinomial",
+      "poisson",      "rrelu",    "exponential_",    "random_",       "binomial",       "scaled_dot_product_attention"};
+  static constexpr std::array<std::string_view, 8> effectNames{
+      "Print", "RaiseException", "save", "_assert", "_assert_async", "_assert_scalar", "sym_constrain_range", "warn"};
   const std::string_view base = op.baseName();
   for (std::string_view n : randomNames)
     if (n == base) op.random = true;

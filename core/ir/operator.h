@@ -1,5 +1,5 @@
-// Operator: the schema of what a node does, free of LibTorch: parameters with defaults, returns, and the effects that make a
-// rewrite sound or not (writes, aliases, randomness). Shared by all nodes that call it.
+// Operator: the schema of what a node does, free of LibTorch: parameters with defaults, returns, and the effects that
+// make a rewrite sound or not (writes, aliases, randomness). Shared by all nodes that call it.
 //
 //   auto op = parseSchema("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
 //   op->name == "aten.add_.Tensor";  op->writes() == true
@@ -36,10 +36,10 @@ struct Operator {
   std::string name;  ///< namespace.operator.overload, the overload "default" where PyTorch's is empty
   std::vector<Parameter> parameters;
   std::vector<Return> returns;
-  bool hasSchema = true;       ///< false: unknown to this machine; arguments stay as they were written, nothing is assumed
-  bool random = false;         ///< draws from a generator: its order among random operators matters
-  bool sideEffects = false;    ///< prints, raises, writes files, communicates: never removed, never moved
-  bool variadic = false;       ///< takes any number of arguments (prim.Print)
+  bool hasSchema = true;  ///< false: unknown to this machine; arguments stay as they were written, nothing is assumed
+  bool random = false;    ///< draws from a generator: its order among random operators matters
+  bool sideEffects = false;  ///< prints, raises, writes files, communicates: never removed, never moved
+  bool variadic = false;     ///< takes any number of arguments (prim.Print)
 
   /// Writes to one of its arguments.
   bool writes() const;
@@ -57,7 +57,8 @@ struct Operator {
 
 using OperatorRef = std::shared_ptr<const Operator>;
 
-/// An operator from PyTorch's schema text ("aten::relu(Tensor self) -> Tensor"). The error says what is wrong and where.
+/// An operator from PyTorch's schema text ("aten::relu(Tensor self) -> Tensor"). The error says what is wrong and
+/// where.
 Result<OperatorRef> parseSchema(std::string_view schema);
 /// The same operator as schema text.
 std::string schemaString(const Operator&);

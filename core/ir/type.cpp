@@ -14,16 +14,26 @@ struct DTypeRow {
 };
 
 constexpr std::array<DTypeRow, 21> rows{{
-    {DType::UInt8, "uint8", "u8", 1},          {DType::Int8, "int8", "i8", 1},
-    {DType::Int16, "int16", "i16", 2},         {DType::Int32, "int32", "i32", 4},
-    {DType::Int64, "int64", "i64", 8},         {DType::UInt16, "uint16", "u16", 2},
-    {DType::UInt32, "uint32", "u32", 4},       {DType::UInt64, "uint64", "u64", 8},
-    {DType::Float16, "float16", "f16", 2},     {DType::BFloat16, "bfloat16", "bf16", 2},
-    {DType::Float32, "float32", "f32", 4},     {DType::Float64, "float64", "f64", 8},
-    {DType::Float8E4M3, "float8_e4m3fn", "f8e4m3", 1}, {DType::Float8E5M2, "float8_e5m2", "f8e5m2", 1},
-    {DType::Complex32, "complex32", "c32", 4}, {DType::Complex64, "complex64", "c64", 8},
-    {DType::Complex128, "complex128", "c128", 16}, {DType::Bool, "bool", "b8", 1},
-    {DType::QInt8, "qint8", "q8", 1},          {DType::QUInt8, "quint8", "qu8", 1},
+    {DType::UInt8, "uint8", "u8", 1},
+    {DType::Int8, "int8", "i8", 1},
+    {DType::Int16, "int16", "i16", 2},
+    {DType::Int32, "int32", "i32", 4},
+    {DType::Int64, "int64", "i64", 8},
+    {DType::UInt16, "uint16", "u16", 2},
+    {DType::UInt32, "uint32", "u32", 4},
+    {DType::UInt64, "uint64", "u64", 8},
+    {DType::Float16, "float16", "f16", 2},
+    {DType::BFloat16, "bfloat16", "bf16", 2},
+    {DType::Float32, "float32", "f32", 4},
+    {DType::Float64, "float64", "f64", 8},
+    {DType::Float8E4M3, "float8_e4m3fn", "f8e4m3", 1},
+    {DType::Float8E5M2, "float8_e5m2", "f8e5m2", 1},
+    {DType::Complex32, "complex32", "c32", 4},
+    {DType::Complex64, "complex64", "c64", 8},
+    {DType::Complex128, "complex128", "c128", 16},
+    {DType::Bool, "bool", "b8", 1},
+    {DType::QInt8, "qint8", "q8", 1},
+    {DType::QUInt8, "quint8", "qu8", 1},
     {DType::QInt32, "qint32", "q32", 4},
 }};
 
@@ -34,10 +44,19 @@ struct PlainKind {
   Type::Kind kind;
 };
 constexpr std::array<PlainKind, 14> plainKinds{{
-    {"any", Type::Kind::Any}, {"tensor", Type::Kind::Tensor}, {"none", Type::Kind::None}, {"bool", Type::Kind::Bool},
-    {"int", Type::Kind::Int}, {"float", Type::Kind::Float}, {"complex", Type::Kind::Complex},
-    {"number", Type::Kind::Number}, {"str", Type::Kind::String}, {"dtype", Type::Kind::DType},
-    {"layout", Type::Kind::Layout}, {"memory_format", Type::Kind::MemoryFormat}, {"device", Type::Kind::Device},
+    {"any", Type::Kind::Any},
+    {"tensor", Type::Kind::Tensor},
+    {"none", Type::Kind::None},
+    {"bool", Type::Kind::Bool},
+    {"int", Type::Kind::Int},
+    {"float", Type::Kind::Float},
+    {"complex", Type::Kind::Complex},
+    {"number", Type::Kind::Number},
+    {"str", Type::Kind::String},
+    {"dtype", Type::Kind::DType},
+    {"layout", Type::Kind::Layout},
+    {"memory_format", Type::Kind::MemoryFormat},
+    {"device", Type::Kind::Device},
     {"generator", Type::Kind::Generator},
 }};
 
@@ -252,13 +271,20 @@ std::string toString(const Type& t) {
     return out + "]";
   };
   switch (t.kind) {
-    case Type::Kind::Tensor: return toString(t.tensorInfo);
-    case Type::Kind::List: return members("list");
-    case Type::Kind::Optional: return members("optional");
-    case Type::Kind::Dict: return members("dict");
-    case Type::Kind::Tuple: return members("tuple");
-    case Type::Kind::Object: return "object[" + t.name + "]";
-    default: break;
+    case Type::Kind::Tensor:
+      return toString(t.tensorInfo);
+    case Type::Kind::List:
+      return members("list");
+    case Type::Kind::Optional:
+      return members("optional");
+    case Type::Kind::Dict:
+      return members("dict");
+    case Type::Kind::Tuple:
+      return members("tuple");
+    case Type::Kind::Object:
+      return "object[" + t.name + "]";
+    default:
+      break;
   }
   for (const PlainKind& p : plainKinds)
     if (p.kind == t.kind) return std::string(p.text);

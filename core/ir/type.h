@@ -1,5 +1,5 @@
-// Type: what is known of a value before the model runs. Tensors carry dtype, shape (with symbolic dimensions) and device as far
-// as they are known; the rest mirrors the type grammar of PyTorch's operator schemas.
+// Type: what is known of a value before the model runs. Tensors carry dtype, shape (with symbolic dimensions) and
+// device as far as they are known; the rest mirrors the type grammar of PyTorch's operator schemas.
 //
 //   Type t = Type::tensor(DType::Float32, {Dim(8), Dim("s0"), Dim(384)});   // prints f32[8,s0,384]
 #pragma once
@@ -13,9 +13,27 @@
 namespace graft {
 
 enum class DType : uint8_t {
-  UInt8, Int8, Int16, Int32, Int64, UInt16, UInt32, UInt64,
-  Float16, BFloat16, Float32, Float64, Float8E4M3, Float8E5M2,
-  Complex32, Complex64, Complex128, Bool, QInt8, QUInt8, QInt32,
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  UInt16,
+  UInt32,
+  UInt64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Float8E4M3,
+  Float8E5M2,
+  Complex32,
+  Complex64,
+  Complex128,
+  Bool,
+  QInt8,
+  QUInt8,
+  QInt32,
 };
 
 /// "float32", as torch spells it.
@@ -30,8 +48,8 @@ bool isFloatingPoint(DType);
 
 /// One extent of a shape: a number, a symbolic expression ("s0", "2*s0"), or unknown.
 struct Dim {
-  int64_t size = -1;    ///< -1 where it is symbolic or unknown
-  std::string symbol;   ///< empty where it is a number or unknown
+  int64_t size = -1;   ///< -1 where it is symbolic or unknown
+  std::string symbol;  ///< empty where it is a number or unknown
 
   Dim() = default;
   explicit Dim(int64_t n) : size(n) {}
@@ -52,8 +70,25 @@ struct TensorInfo {
 
 struct Type {
   enum class Kind : uint8_t {
-    Any, Tensor, None, Bool, Int, Float, Complex, Number, String, DType, Layout, MemoryFormat, Device, Generator,
-    List, Tuple, Dict, Optional, Object,
+    Any,
+    Tensor,
+    None,
+    Bool,
+    Int,
+    Float,
+    Complex,
+    Number,
+    String,
+    DType,
+    Layout,
+    MemoryFormat,
+    Device,
+    Generator,
+    List,
+    Tuple,
+    Dict,
+    Optional,
+    Object,
   };
 
   Kind kind = Kind::Any;

@@ -1,7 +1,7 @@
 #include "core/ir/verify.h"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <algorithm>
 #include <unordered_set>
 
 namespace graft {
@@ -9,33 +9,48 @@ namespace {
 
 Error broken(const std::string& what) { return internalError("the graph is not valid: " + what); }
 
-// Whether a literal or value can stand at a parameter of that type. Numbers may stand for tensors: normal form keeps x / 8.0.
+// Whether a literal or value can stand at a parameter of that type. Numbers may stand for tensors: normal form keeps x
+// / 8.0.
 bool fits(const Graph& g, const Argument& a, const Type& type) {
   if (a.isValue() || a.as<SymbolicInt>() || a.as<Named>()) return true;
   switch (type.kind) {
     case Type::Kind::Any:
     case Type::Kind::Object:
-    case Type::Kind::Generator: return true;
-    case Type::Kind::Optional: return a.isNone() || fits(g, a, type.element());
+    case Type::Kind::Generator:
+      return true;
+    case Type::Kind::Optional:
+      return a.isNone() || fits(g, a, type.element());
     case Type::Kind::Tensor:
-    case Type::Kind::Number: return a.number().has_value() || a.as<std::complex<double>>();
-    case Type::Kind::Int: return a.as<int64_t>() || a.as<bool>() || a.as<DType>();
-    case Type::Kind::Float: return a.number().has_value();
-    case Type::Kind::Complex: return a.number().has_value() || a.as<std::complex<double>>();
-    case Type::Kind::Bool: return a.as<bool>() || a.as<int64_t>();
-    case Type::Kind::String: return a.as<std::string>();
-    case Type::Kind::DType: return a.as<DType>();
+    case Type::Kind::Number:
+      return a.number().has_value() || a.as<std::complex<double>>();
+    case Type::Kind::Int:
+      return a.as<int64_t>() || a.as<bool>() || a.as<DType>();
+    case Type::Kind::Float:
+      return a.number().has_value();
+    case Type::Kind::Complex:
+      return a.number().has_value() || a.as<std::complex<double>>();
+    case Type::Kind::Bool:
+      return a.as<bool>() || a.as<int64_t>();
+    case Type::Kind::String:
+      return a.as<std::string>();
+    case Type::Kind::DType:
+      return a.as<DType>();
     case Type::Kind::Layout:
-    case Type::Kind::MemoryFormat: return false;
-    case Type::Kind::Device: return a.as<DeviceName>() || a.as<std::string>();
-    case Type::Kind::None: return a.isNone();
+    case Type::Kind::MemoryFormat:
+      return false;
+    case Type::Kind::Device:
+      return a.as<DeviceName>() || a.as<std::string>();
+    case Type::Kind::None:
+      return a.isNone();
     case Type::Kind::List: {
       if (const auto* items = a.items())
         return std::all_of(items->begin(), items->end(), [&](const Argument& i) { return fits(g, i, type.element()); });
       return fits(g, a, type.element());  // int[2] takes a single int
     }
-    case Type::Kind::Tuple: return a.isTuple() || a.isList();
-    case Type::Kind::Dict: return a.as<Argument::Dict>() != nullptr;
+    case Type::Kind::Tuple:
+      return a.isTuple() || a.isList();
+    case Type::Kind::Dict:
+      return a.as<Argument::Dict>() != nullptr;
   }
   return false;
 }
@@ -50,7 +65,8 @@ class Verifier {
       if (Status s = name(g_.value(w).name); !s) return s;
     }
     if (Status s = block(g_.root(), 0); !s) return s;
-    if (seen_ != g_.nodeCount()) return broken(fmt::format("{} nodes are linked, {} are counted", seen_, g_.nodeCount()));
+    if (seen_ != g_.nodeCount())
+      return broken(fmt::format("{} nodes are linked, {} are counted", seen_, g_.nodeCount()));
     return users();
   }
 
@@ -66,7 +82,8 @@ class Verifier {
     const Block& b = g_.block(id);
     std::vector<ValueId> opened;
     for (ValueId p : b.parameters) {
-      if (g_.value(p).block != id) return broken(fmt::format("parameter {} belongs to another block", g_.value(p).name));
+      if (g_.value(p).block != id)
+        return broken(fmt::format("parameter {} belongs to another block", g_.value(p).name));
       if (Status s = name(g_.value(p).name); !s) return s;
       visible_[p.index] = true;
       opened.push_back(p);
@@ -93,16 +110,21 @@ class Verifier {
   Status node(NodeId id, BlockId parent, NodeId last, int depth) {
     const Node& n = g_.node(id);
     ++seen_;
-    if (!n.alive || n.id != id || n.parent != parent || n.previous != last) return broken(fmt::format("{} is linked wrongly", n.name));
-    if (last && g_.node(last).orderKey >= n.orderKey) return broken(fmt::format("{} has an order key out of order", n.name));
-    if (n.module && n.module.index >= g_.moduleCalls().size()) return broken(fmt::format("{} belongs to no module", n.name));
+    if (!n.alive || n.id != id || n.parent != parent || n.previous != last)
+      return broken(fmt::format("{} is linked wrongly", n.name));
+    if (last && g_.node(last).orderKey >= n.orderKey)
+      return broken(fmt::format("{} has an order key out of order", n.name));
+    if (n.module && n.module.index >= g_.moduleCalls().size())
+      return broken(fmt::format("{} belongs to no module", n.name));
     std::string missing;
     const auto see = [&](ValueId v) {
-      if (v.index >= g_.valueBound() || !visible_[v.index]) missing = v.index < g_.valueBound() ? g_.value(v).name : "a value";
+      if (v.index >= g_.valueBound() || !visible_[v.index])
+        missing = v.index < g_.valueBound() ? g_.value(v).name : "a value";
     };
     for (const Argument& a : n.args) a.forEachValue(see);
     for (const auto& [key, a] : n.kwargs) a.forEachValue(see);
-    if (!missing.empty()) return broken(fmt::format("{} uses {} before it is defined or out of its scope", n.name, missing));
+    if (!missing.empty())
+      return broken(fmt::format("{} uses {} before it is defined or out of its scope", n.name, missing));
     if (Status s = schema(n); !s) return s;
     for (BlockId b : n.blocks) {
       if (g_.block(b).owner != id) return broken(fmt::format("{} does not own its block", n.name));
@@ -125,13 +147,16 @@ class Verifier {
     const Operator& op = *n.op;
     if (!op.hasSchema || op.variadic) return done();
     if (n.args.size() != op.parameters.size())
-      return broken(fmt::format("{} gives {} arguments to {}, which takes {}", n.name, n.args.size(), op.name, op.parameters.size()));
+      return broken(fmt::format("{} gives {} arguments to {}, which takes {}", n.name, n.args.size(), op.name,
+                                op.parameters.size()));
     if (!n.kwargs.empty()) return broken(fmt::format("{} has keyword arguments beside its schema's", n.name));
     for (size_t i = 0; i < n.args.size(); ++i)
       if (!fits(g_, n.args[i], op.parameters[i].type))
-        return broken(fmt::format("{}: argument {} of {} is no {}", n.name, op.parameters[i].name, op.name, toString(op.parameters[i].type)));
+        return broken(fmt::format("{}: argument {} of {} is no {}", n.name, op.parameters[i].name, op.name,
+                                  toString(op.parameters[i].type)));
     if (n.blocks.empty() && n.outputs.size() != op.returns.size())
-      return broken(fmt::format("{} has {} outputs, {} returns {}", n.name, n.outputs.size(), op.name, op.returns.size()));
+      return broken(
+          fmt::format("{} has {} outputs, {} returns {}", n.name, n.outputs.size(), op.name, op.returns.size()));
     return done();
   }
 

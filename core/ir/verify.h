@@ -8,8 +8,9 @@
 
 namespace graft {
 
-/// Structure (ids, links, users, names unique), every use after its definition and in scope, arguments complete by schema,
-/// literals of the parameter's type, outputs as many as returns. The message names the node. Linear in the graph's size.
+/// Structure (ids, links, users, names unique), every use after its definition and in scope, arguments complete by
+/// schema, literals of the parameter's type, outputs as many as returns. The message names the node. Linear in the
+/// graph's size.
 Status verify(const Graph&);
 
 }  // namespace graft

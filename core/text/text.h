@@ -1,16 +1,16 @@
-// The canonical readable form of a graph: prints and parses back to the same graph (weights' data apart). Used by `graft text`,
-// by tests, case files and diffs.
+// The canonical readable form of a graph: prints and parses back to the same graph (weights' data apart). Used by
+// `graft text`, by tests, case files and diffs.
 //
 //   graph MiniLM {
 //     module m0 "embeddings" transformers.BertEmbeddings
 //     module m1 "embeddings.LayerNorm" torch.nn.LayerNorm(normalized_shape=[384]) in m0
 //     weight %w "embeddings.LayerNorm.weight" : f32[384]
 //     input %x : f32[2,9,384]
-//     %y = aten.layer_norm.default(%x, [384], weight=%w, bias=None, eps=1e-12, cudnn_enable=False) : f32[2,9,384] @m1 "bert.py":12
-//     return %y
+//     %y = aten.layer_norm.default(%x, [384], weight=%w, bias=None, eps=1e-12, cudnn_enable=False) : f32[2,9,384] @m1
+//     "bert.py":12 return %y
 //   }
-// Blocks of control flow are nested in braces after their node: `%z = prim.If(%c) : tensor { return %a } { return %b }`.
-// Equal graphs print equal text: it depends on order and names, not on ids.
+// Blocks of control flow are nested in braces after their node: `%z = prim.If(%c) : tensor { return %a } { return %b
+// }`. Equal graphs print equal text: it depends on order and names, not on ids.
 #pragma once
 
 #include <string>

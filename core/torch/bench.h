@@ -22,6 +22,7 @@ struct PairedTiming {
   std::string protocol;  ///< device, threads, repetitions, in words
 };
 /// Runs both on the same inputs, alternately, after warm-up, for about `seconds` (at least 5 pairs).
-Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds, const Job& = {});
+Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
+                                const Job& = {});
 
 }  // namespace graft

@@ -1,5 +1,6 @@
-// Executor: runs a graph operator by operator over LibTorch's boxed calls. A Program is planned once (operators resolved, slots
-// assigned, last uses known, so that tensors are freed early) and run many times; it keeps the weights it needs alive.
+// Executor: runs a graph operator by operator over LibTorch's boxed calls. A Program is planned once (operators
+// resolved, slots assigned, last uses known, so that tensors are freed early) and run many times; it keeps the weights
+// it needs alive.
 #pragma once
 
 #include <functional>
@@ -46,8 +47,8 @@ class Program {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Runs once on `inputs` and writes the types seen (dtype, shape, device) into the graph's values. Shapes that come from inputs
-/// stay concrete. For formats that carry no shapes.
+/// Runs once on `inputs` and writes the types seen (dtype, shape, device) into the graph's values. Shapes that come
+/// from inputs stay concrete. For formats that carry no shapes.
 Status recordTypes(Graph&, const TensorSet& inputs);
 
 }  // namespace graft

@@ -11,8 +11,8 @@ namespace graft {
 struct ExportOptions {
   std::string operatorLibrary;  ///< noted in the extra file "graft.json" when graft:: operators are used
 };
-/// TorchScript that torch.jit.load accepts in plain Python (graft operators need torch.ops.load_library first). The module
-/// hierarchy and parameter names are kept, shared weights are stored once.
+/// TorchScript that torch.jit.load accepts in plain Python (graft operators need torch.ops.load_library first). The
+/// module hierarchy and parameter names are kept, shared weights are stored once.
 Status exportTorchScript(const Graph&, const std::string& path, const ExportOptions& = {});
 
 }  // namespace graft

@@ -22,8 +22,8 @@ struct Model {
   Format format = Format::TorchScript;
   std::string path;
   size_t fileBytes = 0;
-  size_t weightBytes = 0;               ///< of distinct weights
-  std::vector<std::string> methods;     ///< others than the one shown
+  size_t weightBytes = 0;                      ///< of distinct weights
+  std::vector<std::string> methods;            ///< others than the one shown
   std::vector<std::string> operatorLibraries;  ///< named in the file's extra records
 };
 
@@ -34,7 +34,8 @@ struct ImportOptions {
 /// The format is told by content, not by the file's name. Errors are BadInput with the cause and what to do.
 Result<Model> importModel(const std::string& path, const Semantics&, const ImportOptions& = {}, const Job& = {});
 
-/// LibTorch's answers: operators from its registries, types by running on meta tensors, constants by running on weights.
+/// LibTorch's answers: operators from its registries, types by running on meta tensors, constants by running on
+/// weights.
 std::unique_ptr<Semantics> makeTorchSemantics();
 
 /// Loads a shared library of operators (libgraft_ops.so or a user's), by path; "" finds our own beside the program

@@ -24,28 +24,33 @@ class TensorSet {
 /// What torch.save writes: a tensor, or a list, tuple or dict of them. Classes other than these are refused.
 Result<TensorSet> loadTensors(const std::string& path);
 Status saveTensors(const TensorSet&, const std::string& path);
-/// Random inputs for the graph's inputs from specifications like "f16[1,128]:randn", "i64[2,9]:randint(0,30522)", "…:zeros";
-/// empty `specs`: from the inputs' types (symbolic dimensions take `symbolDefault`). Deterministic for a seed.
-Result<TensorSet> makeInputs(const Graph&, const std::vector<std::string>& specs, uint64_t seed, int64_t symbolDefault = 2);
+/// Random inputs for the graph's inputs from specifications like "f16[1,128]:randn", "i64[2,9]:randint(0,30522)",
+/// "…:zeros"; empty `specs`: from the inputs' types (symbolic dimensions take `symbolDefault`). Deterministic for a
+/// seed.
+Result<TensorSet> makeInputs(const Graph&, const std::vector<std::string>& specs, uint64_t seed,
+                             int64_t symbolDefault = 2);
 /// Moves to "cpu", "cuda", "cuda:1" and casts floating tensors where `dtype` is given.
 Result<TensorSet> convert(const TensorSet&, const std::string& device, std::optional<DType> dtype);
 
 /// How far `actual` is from `expected` for one tensor. RMSE and maxima are computed in fp64.
 struct Difference {
-  std::string name;            ///< "0", "1.logits"
-  std::string type;            ///< of expected
+  std::string name;  ///< "0", "1.logits"
+  std::string type;  ///< of expected
   double maxAbs = 0, maxRel = 0, rmse = 0;
   std::optional<double> rmseRatio;  ///< RMSE(actual, fp64) / RMSE(expected, fp64), where a fp64 reference was given
   double cosine = 1;
-  std::vector<uint64_t> ulpHistogram;  ///< bucket i counts elements off by [2^(i-1), 2^i) units in the last place; 0: equal
+  std::vector<uint64_t>
+      ulpHistogram;  ///< bucket i counts elements off by [2^(i-1), 2^i) units in the last place; 0: equal
   size_t elements = 0;
-  bool sameNonFinite = true;   ///< NaN and Inf in the same places
+  bool sameNonFinite = true;  ///< NaN and Inf in the same places
   bool passed = false;
-  std::string why;             ///< where it did not pass
+  std::string why;  ///< where it did not pass
 };
 
-/// By the rule of gpu.md: RMSE(actual, ref) <= m RMSE(expected, ref) + tol/10 with m 2, or 3 in half precision, where a fp64
-/// reference is given; torch.testing.assert_close's tolerances for the dtype otherwise. Shapes and dtypes must agree.
-std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSet& actual, const TensorSet* reference = nullptr);
+/// By the rule of gpu.md: RMSE(actual, ref) <= m RMSE(expected, ref) + tol/10 with m 2, or 3 in half precision, where a
+/// fp64 reference is given; torch.testing.assert_close's tolerances for the dtype otherwise. Shapes and dtypes must
+/// agree.
+std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSet& actual,
+                                       const TensorSet* reference = nullptr);
 
 }  // namespace graft

@@ -1,4 +1,5 @@
-// The rule language's front end: a Python file becomes rules and recipes. LibTorch's frontend parses; nothing is executed.
+// The rule language's front end: a Python file becomes rules and recipes. LibTorch's frontend parses; nothing is
+// executed.
 //
 //   Result<RuleFile> rules = loadRuleFile("resources/rules/transformer.py", operators);
 #pragma once

@@ -1,0 +1,70 @@
+#include "core/text/text.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/operators.h"
+
+using namespace graft;
+
+namespace {
+
+const char* const encoder = R"(graph Tiny {
+  module m0 "layer.0" my.Layer
+  module m1 "layer.0.fc" torch.nn.Linear(in_features=4, out_features=2, bias=True) in m0
+  weight %w "layer.0.fc.weight" : f32[2,4]
+  buffer %b "layer.0.fc.bias" : f32[2]
+  input %x : f32[s0,4]
+  input %n : int
+  %linear = aten.linear.default(%x, %w, %b) : f32[s0,2] @m1 "tiny.py":12
+  %softmax = aten.softmax.int(%linear, dim=-1, dtype=torch.float16) : f16[s0,2] @m0 "tiny.py":13:9:20
+  %values, %indices = aten.max.dim(%softmax, dim=1, keepdim=False) : f16[s0], i64[s0]
+  %cat = aten.cat.default([%values, %values], dim=0) : f16[*]
+  %view = aten.view.default(%cat, size=[%n, -1]) : f16[?,?]
+  !print = my.unknown.op(%view, "a \"quoted\"\n text", 1.0, 1e-12, -inf, nan, <contiguous_format>, device("cuda:0"), sym("2*s0"), ..., slice(None, 3, None), {"k": (1,)}, complex(0.0, -1.0), flag=True)
+  %if = prim.If(%n) : tensor {
+    %relu = aten.relu.default(%x) : tensor
+    return %relu
+  } {
+    return %x
+  }
+  return %view, [%indices, (%if, None)]
+}
+)";
+
+std::string errorOf(std::string_view text) {
+  const auto g = parseText(text, testOperators(), "f.graph");
+  REQUIRE_FALSE(g);
+  return g.error().format();
+}
+
+}  // namespace
+
+TEST_CASE("canonical text prints and parses back to itself") {
+  const auto g = parseText(encoder, testOperators());
+  INFO((g ? "" : g.error().format()));
+  REQUIRE(g);
+  REQUIRE(toText(*g) == encoder);
+}
+
+TEST_CASE("missing arguments take the schema's defaults") {
+  const auto g =
+      parseText("graph _ {\n input %x : tensor\n %y = aten.softmax.int(%x, -1)\n return %y\n}", testOperators());
+  REQUIRE(g);
+  REQUIRE(g->node(g->findNode("y")).args.size() == 3);
+  REQUIRE(g->node(g->findNode("y")).args[2].isNone());
+}
+
+TEST_CASE("errors in a text name line, column and what was expected") {
+  REQUIRE_THAT(errorOf("graph g {\n  input %x : tensor\n  %y = aten.relu.default(%z)\n  return %y\n}"),
+               ContainsSubstring("f.graph:3:27: no value of that name is defined above"));
+  REQUIRE_THAT(errorOf("graph g {\n  input %x : f31[2]\n"), ContainsSubstring("f.graph:2:14: expected a type"));
+  REQUIRE_THAT(errorOf("graph g {\n  input %x : tensor\n  %y = aten.softmax.int(%x, dims=1)"),
+               ContainsSubstring("aten.softmax.int has no parameter dims"));
+  REQUIRE_THAT(errorOf("graph g {\n  input %x : tensor\n  %y = aten.softmax.int(%x)"), ContainsSubstring("needs dim"));
+  REQUIRE_THAT(errorOf(""), ContainsSubstring("expected 'graph'"));
+  REQUIRE_THAT(errorOf("graph g { input %x : tensor input %x : tensor return }"), ContainsSubstring("defined twice"));
+}
+
+TEST_CASE("deep nests are refused, not followed") {
+  REQUIRE_THAT(errorOf("graph g { !n = a.b.c(" + std::string(200000, '[')), ContainsSubstring("nested too deep"));
+  REQUIRE_THAT(errorOf("graph g { !n = a.b.c(" + std::string(200000, '(')), ContainsSubstring("nested too deep"));
+}
