@@ -1,0 +1,99 @@
+"""The main job on the real MiniLM: look at it, make it faster, prove it, use the result in plain Python."""
+
+import json
+import subprocess
+import sys
+
+import torch
+
+from support import MINILM, OPERATORS, RULES, SAMPLES, SENTENCES, SOURCE, TestCase, main
+
+
+class Apply(TestCase):
+    """One `graft apply`, whose results several tests look at."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.fast, cls.report_file = SAMPLES / "e2e_minilm_fast.pt", SAMPLES / "e2e_report.json"
+
+    def apply_once(self):
+        if not hasattr(Apply, "stdout"):
+            run = self.done("apply", MINILM, "--rules", RULES, "--recipe", "Encoder", "--inputs", SENTENCES, "-o", self.fast,
+                            "--report", self.report_file)
+            Apply.stdout, Apply.report = run.stdout, json.loads(self.report_file.read_text())
+        return Apply.report
+
+    def test_every_rule_matches_where_it_should(self):
+        report = self.apply_once()
+        counts = {rule["name"]: rule["matches"] for rule in report["rules"]}
+        print(counts)
+        self.assertEqual(counts["Attention"], 6)
+        for rule in report["rules"]:
+            self.assertEqual(rule["matches"], len(rule["at"]), rule["name"])
+        places = {at["scope"] for rule in report["rules"] if rule["name"] == "Attention" for at in rule["at"]}
+        self.assertEqual(places, {f"encoder.layer.{i}.attention.self" for i in range(6)})
+
+    def test_the_result_is_verified_and_smaller(self):
+        report = self.apply_once()
+        self.assertTrue(report["verify"]["passed"])
+        self.assertLess(report["nodes_after"], report["nodes"])
+        for output in report["verify"]["outputs"]:
+            self.assertGreater(output["cosine"], 0.99999)
+            self.assertLess(output["max_abs"], 1e-4)
+
+    def test_plain_python_loads_it_and_the_embeddings_agree(self):
+        self.apply_once()
+        check = [sys.executable, SOURCE / "samples/minilm/check.py", MINILM, self.fast, SENTENCES, "--ops", OPERATORS]
+        run = subprocess.run(list(map(str, check)), capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+
+    def test_it_computes_the_same_at_other_shapes(self):
+        self.apply_once()
+        torch.ops.load_library(str(OPERATORS))
+        original, fast = torch.jit.load(str(MINILM)), torch.jit.load(str(self.fast))
+        for batch, length in ((1, 1), (1, 16), (3, 50), (1, 128)):
+            ids, mask = torch.randint(1000, 20000, (batch, length)), torch.ones(batch, length, dtype=torch.long)
+            mask[-1, length // 2 + 1 :] = 0
+            with torch.no_grad():
+                a, b = (model(ids, mask, torch.zeros_like(ids)) for model in (original, fast))
+            torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4, msg=lambda m: f"{batch}x{length}: {m}")
+
+    def test_compare_sees_the_same(self):
+        self.apply_once()
+        report = self.json("compare", MINILM, self.fast, "--inputs", SENTENCES)
+        self.assertIn("outputs", json.dumps(report))
+
+
+class Look(TestCase):
+    def test_info(self):
+        info = self.json("info", MINILM)
+        self.assertEqual(info["format"], "torchscript")
+        text = self.done("info", MINILM).stdout
+        for word in ("input_ids", "attention_mask", "token_type_ids", "aten.linear"):
+            self.assertIn(word, text)
+
+    def test_match_changes_nothing(self):
+        before = MINILM.stat().st_mtime_ns
+        matches = {rule["name"]: rule["matches"] for rule in self.json("match", MINILM, "--rules", RULES)["rules"]}
+        self.assertEqual(matches["Attention"], 6)
+        self.assertEqual(MINILM.stat().st_mtime_ns, before)
+
+    def test_report_and_text(self):
+        self.assertRegex(self.done("report", MINILM).stdout, r"opcode\s+name\s+target\s+args\s+kwargs")
+        self.assertEqual(self.done("text", MINILM).stdout.count("aten.softmax"), 6)
+
+    def test_pictures(self):
+        for name, magic in (("g.svg", b"<?xml"), ("g.png", b"\x89PNG"), ("g.pdf", b"%PDF"), ("g.dot", b"")):
+            self.done("draw", MINILM, "-o", self.folder / name, "--depth", "3")
+            self.assertTrue((self.folder / name).read_bytes().startswith(magic), name)
+        self.assertIn(b"layer.0", (self.folder / "g.svg").read_bytes())
+
+    def test_run_gives_what_pytorch_gives(self):
+        out = self.folder / "out.pt"
+        self.done("run", MINILM, "--inputs", SENTENCES, "-o", out, "--expect", SAMPLES / "sentences_expected.pt")
+        got, expected = torch.load(out), torch.load(SAMPLES / "sentences_expected.pt")
+        got = got[0] if isinstance(got, (tuple, list)) else got
+        torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+
+
+main()

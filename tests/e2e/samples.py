@@ -1,0 +1,20 @@
+"""Makes the sample models that the end-to-end tests use, where they are missing or older than the scripts that make them."""
+
+import subprocess
+import sys
+
+from support import SAMPLES, SOURCE
+
+
+def make(script, results, *arguments):
+    newest = max(path.stat().st_mtime for path in script.parent.glob("*.py"))
+    if not all(path.exists() and path.stat().st_mtime >= newest for path in results):
+        subprocess.run([sys.executable, str(script), *arguments], check=True)
+
+
+make(SOURCE / "samples/minilm/export.py", [SAMPLES / "minilm.pt", SAMPLES / "sentences_expected.pt"], "-o", str(SAMPLES))
+make(SOURCE / "samples/minilm/export.py", [SAMPLES / "minilm.pt2"], "-o", str(SAMPLES), "--format", "pt2")
+models = SAMPLES / "models"
+for form, suffix in (("torchscript", ".pt"), ("pt2", ".pt2")):
+    # The last one in the list that has this format: it is written when all others are.
+    make(SOURCE / "samples/models/build.py", [models / f"conv_bn_relu{suffix}"], "all", "--format", form, "-o", str(models))
