@@ -1,0 +1,79 @@
+// The hot loops of the CPU operators, over raw memory. Compiled for AVX-512, AVX2 and any x86-64 (or other) machine from one
+// source, loops_impl.h; loops() returns the table for this machine. No function here allocates, throws or starts threads:
+// operators split the rows among threads and call a loop on each part.
+//
+//   loops().swiglu(Scalar::F32, gate, up, out, begin, end);
+#pragma once
+
+#include <cstdint>
+
+namespace graft::ops {
+
+// How tensors are stored. All arithmetic is in fp32; 16-bit values are converted on load and store.
+enum class Scalar { F32, BF16, F16 };
+
+enum class Activation { None, Relu, Gelu, GeluTanh, Silu };
+
+struct NormArgs {
+  Scalar scalar = Scalar::F32;
+  const void* x = nullptr;           // [rows, columns], contiguous, like residual, sum and out
+  const void* residual = nullptr;    // or null
+  const float* inputBias = nullptr;  // [columns] or null
+  const float* weight = nullptr;     // [columns] or null
+  const float* bias = nullptr;       // [columns] or null
+  void* sum = nullptr;               // x + residual, or null (RMS norm only)
+  void* out = nullptr;
+  float* scratch = nullptr;  // [columns], this thread's own
+  int64_t columns = 0;
+  float eps = 0;
+};
+
+struct EmbeddingArgs {
+  static constexpr int kMaxTables = 8;
+  Scalar scalar = Scalar::F32;
+  int tables = 0;
+  const void* table[kMaxTables] = {};   // [entries, columns], contiguous
+  const int64_t* ids[kMaxTables] = {};  // [rows], checked by the caller
+  NormArgs norm;                        // x and residual unused
+};
+
+struct SoftmaxArgs {
+  Scalar scalar = Scalar::F32;
+  const void* x = nullptr;  // [rows, columns], contiguous, like out
+  void* out = nullptr;
+  float* scratch = nullptr;  // [columns]
+  int64_t columns = 0;
+  float scale = 1;
+};
+
+struct RotaryArgs {
+  Scalar scalar = Scalar::F32;
+  const void* x = nullptr;  // the row to turn, head size contiguous
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  void* out = nullptr;
+  int64_t headSize = 0;
+};
+
+struct Loops {
+  const char* name;
+  // layer_norm(x + input_bias + residual) * weight + bias over rows [begin, end).
+  void (*layerNorm)(const NormArgs&, int64_t begin, int64_t end);
+  void (*rmsNorm)(const NormArgs&, int64_t begin, int64_t end);
+  void (*embeddingLayerNorm)(const EmbeddingArgs&, int64_t begin, int64_t end);
+  // One row: softmax(x * scale + mask). `mask` (fp32) or `keep` (bool) or neither.
+  void (*softmaxRow)(const SoftmaxArgs&, int64_t row, const float* mask, const uint8_t* keep);
+  // out = x * cos + rotate_half(x) * sin, one row.
+  void (*rotaryRow)(const RotaryArgs&);
+  // silu(gate) * up over elements [begin, end).
+  void (*swiglu)(Scalar, const void* gate, const void* up, void* out, int64_t begin, int64_t end);
+  // out = activation(x + bias) + residual over rows [begin, end). x is fp32; residual and out are stored as `scalar`.
+  void (*epilogue)(Scalar, Activation, const float* x, const float* bias, const void* residual, void* out, int64_t columns,
+                   int64_t begin, int64_t end);
+  // out = relu?(x + residual) over elements [begin, end).
+  void (*addRelu)(Scalar, bool relu, const void* x, const void* residual, void* out, int64_t begin, int64_t end);
+};
+
+const Loops& loops();
+
+}  // namespace graft::ops

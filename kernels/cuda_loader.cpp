@@ -1,0 +1,54 @@
+// Loads libgraft_ops_cuda.so from beside this library, where a GPU can be there at all. Runs when this library is loaded, before
+// anything has asked LibTorch whether it has CUDA (that answer is cached). Silent: graft_ops_cuda_status() says why not.
+#include <ATen/Context.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "kernels/operator.h"
+
+namespace {
+
+std::filesystem::path folderOf(const void* symbol) {
+  Dl_info info{};
+  if (!dladdr(symbol, &info) || !info.dli_fname) return {};
+  std::error_code ignored;
+  const std::filesystem::path path = std::filesystem::canonical(info.dli_fname, ignored);
+  return path.parent_path();
+}
+
+std::string loadCudaOperators() {
+  if (const char* wanted = std::getenv("GRAFT_OPS_CUDA"); wanted && std::string(wanted) == "0") {
+    return "switched off by GRAFT_OPS_CUDA=0";
+  }
+  const std::filesystem::path library =
+      folderOf(reinterpret_cast<const void*>(&graft_ops_cuda_status)) / "libgraft_ops_cuda.so";
+  std::error_code ignored;
+  if (!std::filesystem::exists(library, ignored)) return "built without CUDA: there is no " + library.string();
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  if (!driver) return "no NVIDIA driver: libcuda.so.1 cannot be loaded";
+  int (*init)(unsigned) = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  int (*count)(int*) = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+  int devices = 0;
+  if (!init || !count || init(0) != 0 || count(&devices) != 0 || devices == 0) return "no NVIDIA GPU is visible";
+  if (!dlopen("libtorch_cuda.so", RTLD_NOLOAD | RTLD_NOW | RTLD_GLOBAL)) {
+    const std::filesystem::path torch = folderOf(reinterpret_cast<const void*>(&at::globalContext)) / "libtorch_cuda.so";
+    if (!dlopen(torch.c_str(), RTLD_NOW | RTLD_GLOBAL)) return std::string("LibTorch here has no CUDA: ") + dlerror();
+  }
+  if (!dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) return std::string("cannot load the CUDA operators: ") + dlerror();
+  return "";
+}
+
+// The library's static initialisers run in no particular order; the CUDA library only needs the dispatcher, not ours.
+const std::string& cudaStatus() {
+  static const std::string status = loadCudaOperators();
+  return status;
+}
+
+[[maybe_unused]] const bool loadedAtStart = (cudaStatus(), true);
+
+}  // namespace
+
+const char* graft_ops_cuda_status() { return cudaStatus().c_str(); }

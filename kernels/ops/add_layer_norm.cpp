@@ -1,0 +1,73 @@
+// graft::add_layer_norm
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/layer_norm.h>
+
+#include "kernels/cpu/support.h"
+#include "kernels/operator.h"
+
+namespace graft::ops {
+namespace {
+
+constexpr OperatorInfo info{
+    "add_layer_norm",
+    "add_layer_norm(Tensor x, Tensor? residual, Tensor? weight, Tensor? bias, float eps=1e-05, *, "
+    "Tensor? input_bias=None) -> Tensor",
+    "layer_norm(x + input_bias + residual) * weight + bias over the last dimension, in one pass over memory and in fp32 "
+    "throughout. input_bias is the bias of the linear layer that made x. The residual may broadcast to x. The output is "
+    "contiguous.",
+    "any strides; contiguous inputs are read in place"};
+
+at::Tensor composite(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
+                     const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
+  checkNorm(info.name, x, residual, weight, bias, inputBias);
+  const at::ScalarType compute = computeType(x);
+  const auto widened = [&](const OptionalTensor& tensor) {
+    return given(tensor) ? OptionalTensor(tensor->to(compute)) : OptionalTensor();
+  };
+  at::Tensor sum = x.to(compute);
+  if (given(inputBias)) sum = sum + inputBias->to(compute);
+  if (given(residual)) sum = sum + residual->to(compute);
+  const c10::SymInt columns[] = {x.sym_size(-1)};
+  return at::layer_norm_symint(sum, columns, widened(weight), widened(bias), eps).to(x.scalar_type()).contiguous();
+}
+
+at::Tensor cpu(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
+               const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
+  if (!hasLoops(x)) return composite(x, residual, weight, bias, eps, inputBias);
+  checkNorm(info.name, x, residual, weight, bias, inputBias);
+  at::Tensor out = at::empty(x.sizes(), x.options());
+  if (out.numel() == 0) return out;
+  const at::Tensor rows = dense(x);
+  const at::Tensor added = given(residual) ? dense(residual->expand_as(x)) : at::Tensor();
+  const at::Tensor w = floats(weight), b = floats(bias), ib = floats(inputBias);
+  NormArgs args;
+  args.scalar = scalarOf(x);
+  args.x = rows.const_data_ptr();
+  args.residual = added.defined() ? added.const_data_ptr() : nullptr;
+  args.inputBias = floatsOf(ib);
+  args.weight = floatsOf(w);
+  args.bias = floatsOf(b);
+  args.out = out.mutable_data_ptr();
+  args.columns = x.size(-1);
+  args.eps = static_cast<float>(eps);
+  at::parallel_for(0, out.numel() / args.columns, grain(args.columns), [&](int64_t begin, int64_t end) {
+    NormArgs mine = args;
+    mine.scratch = scratchRow(args.columns);
+    loops().layerNorm(mine, begin, end);
+  });
+  return out;
+}
+
+at::Tensor meta(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
+                const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
+  checkNorm(info.name, x, residual, weight, bias, inputBias);
+  return at::empty_symint(x.sym_sizes(), x.options());
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+
+}  // namespace graft::ops
