@@ -1,0 +1,188 @@
+// graft apply: rewrites a model by a rule file, proves that it still computes the same, exports it.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/differences.h"
+#include "app/models.h"
+#include "core/base/atomic_file.h"
+#include "core/torch/executor.h"
+#include "core/torch/export.h"
+#include "core/torch/proof.h"
+#include "matcher/lang/rule_file.h"
+#include "matcher/passes.h"
+#include "matcher/report/rules_json.h"
+
+namespace graft::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options : Common {
+  std::vector<std::string> models;
+  std::string rules, recipe, output, report;
+  std::vector<std::string> expect;
+  bool noVerify = false, noTiming = false, strict = false;
+  double seconds = 3;
+};
+
+/// The recipe asked for, or all rules of the file in its order.
+Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
+  if (!name.empty()) {
+    const Recipe* r = file.findRecipe(name);
+    if (!r) return noSuchRecipe(file, name);
+    return *r;
+  }
+  Recipe all;
+  all.name = "all rules";
+  for (const Rule& r : file.rules)
+    if (r.replacement) all.steps.push_back({r.name, {}, {}, r.line});
+  if (all.steps.empty()) return badInput(fmt::format("{} has no rule with a replacement", file.path));
+  return all;
+}
+
+std::string stepsTable(const RecipeRun& run) {
+  std::vector<std::vector<std::string>> rows{{"step", "rewrites", "ms", "where"}};
+  for (const StepRun& s : run.steps) {
+    std::string where;
+    size_t shown = 0;
+    for (const Record& r : s.records) {
+      if (r.scope.empty() || shown == 2) continue;
+      where += (shown++ ? ", " : "") + r.scope;
+    }
+    if (s.records.size() > shown && shown > 0) where += ", …";
+    rows.push_back({s.name, std::to_string(s.records.size()), fmt::format("{:.2f}", s.milliseconds), where});
+  }
+  return table(rows);
+}
+
+/// Where the result goes: the given path, or a file of the model's name in the given folder when there are several.
+std::string outputPath(const Options& o, const std::string& model) {
+  std::error_code e;
+  if (o.models.size() == 1 && !std::filesystem::is_directory(o.output, e)) return o.output;
+  return (std::filesystem::path(o.output) / (std::filesystem::path(model).stem().string() + ".pt")).string();
+}
+
+Status applyOne(const Options& o, const std::string& path, const RuleFile& file, const Recipe& recipe, const Console& console, json& documents) {
+  const Job job = console.job();
+  auto model = importModel(path, semantics(), {}, job);
+  if (!model) return model.error();
+  Graph& original = model->graph;
+  auto inputs = commandInputs(original, o);
+  if (!inputs) {
+    if (!o.noVerify || !o.inputs.empty() || !o.specs.empty()) return inputs.error();
+    console.note("no inputs: shapes stay unknown, conditions on them will not hold");
+  } else if (Status s = recordTypes(original, *inputs); !s) {
+    return s;
+  }
+
+  Graph rewritten = original;
+  auto run = runRecipe(rewritten, file, recipe, semantics());
+  if (!run) return run.error();
+  for (const StepRun& s : run->steps)
+    for (const std::string& why : s.refused) {
+      if (o.strict) return Error{ErrorKind::Verification, fmt::format("{}: a match was not rewritten: {} (--strict)", s.name, why), {}};
+      console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
+    }
+  console.print(fmt::format("{}: {} with {}\n", console.bold(path), recipe.name, file.path));
+  console.print(stepsTable(*run));
+  console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
+  json doc = {{"model", path}, {"format", formatName(model->format)}, {"nodes", original.nodeCount()}, {"nodes_after", rewritten.nodeCount()},
+              {"recipe", recipe.name}, {"steps", recipeJson(*run)}};
+  json rules = json::array();
+  bool changesNumbers = false;
+  for (const StepRun& s : run->steps) {
+    if (!s.isRule) continue;
+    json at = json::array();
+    for (const Record& r : s.records) {
+      at.push_back({{"scope", r.scope}, {"nodes", r.removedNames}});
+      changesNumbers = changesNumbers || r.changesNumbers;
+    }
+    rules.push_back({{"name", s.name}, {"matches", s.records.size()}, {"at", std::move(at)}});
+  }
+  doc["rules"] = std::move(rules);
+
+  Status verdict = done();
+  if (o.noVerify) {
+    doc["verify"] = {{"passed", nullptr}, {"skipped", true}};
+    console.print("not verified (--no-verify)");
+  } else {
+    auto proof = proveRewrite(original, rewritten, *inputs, job);
+    if (!proof) return proof.error();
+    console.print(fmt::format("differences on the given inputs (fp64 reference), and on {} further sets of inputs:", proof->inputSets - 1));
+    console.print(differencesTable(proof->outputs));
+    doc["verify"] = {{"passed", proof->passed}, {"inputs", proof->inputSets}, {"outputs", differencesJson(proof->outputs)}};
+    if (!proof->passed && changesNumbers) {
+      console.warn("the numbers differ, as a rule with changes_numbers = True says they may");
+    } else if (!proof->passed) {
+      verdict = Error{ErrorKind::Verification, fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.", path, proof->why), {}};
+    }
+    if (verdict && !o.noTiming) {
+      auto a = Program::build(original, {o.device, *checkDevice(o), o.jobs});
+      auto b = Program::build(rewritten, {o.device, *checkDevice(o), o.jobs});
+      if (!a) return a.error();
+      if (!b) return b.error();
+      auto times = timePaired(*a, *b, *inputs, o.seconds, job);
+      if (!times) return times.error();
+      console.print(timingText(*times, "original", "rewritten"));
+      doc["timing"] = timingJson(*times);
+    }
+  }
+  if (verdict) {
+    const std::string out = outputPath(o, path);
+    if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
+    if (Status s = exportTorchScript(rewritten, out, {}); !s) return s;
+    doc["output"] = out;
+    console.print("written " + out);
+  }
+  documents.push_back(std::move(doc));
+  return verdict;
+}
+
+Status apply(const Options& o) {
+  const Console console(o);
+  auto file = loadRuleFile(o.rules, semantics().operators());
+  if (!file) return file.error();
+  auto recipe = chooseRecipe(*file, o.recipe);
+  if (!recipe) return recipe.error();
+  for (const std::string& e : o.expect) {
+    const size_t eq = e.find('=');
+    if (eq == std::string::npos || !file->findRule(e.substr(0, eq)))
+      return Error{ErrorKind::Usage, fmt::format("--expect {}: write RULE=COUNT with a rule of {}", e, file->path), {}};
+    std::erase_if(recipe->expect, [&](const auto& x) { return x.first == e.substr(0, eq); });
+    recipe->expect.emplace_back(e.substr(0, eq), std::strtoul(e.c_str() + eq + 1, nullptr, 10));
+  }
+  json documents = json::array();
+  const Status status = forEachModel(o.models, console, [&](const std::string& path) { return applyOne(o, path, *file, *recipe, console, documents); });
+  const json doc = documents.size() == 1 ? documents[0] : documents;
+  if (!o.report.empty() && !documents.empty()) {
+    if (Status s = writeFileAtomically(o.report, doc.dump(2, ' ', false, json::error_handler_t::replace) + "\n"); !s) return s;
+    console.print("report  " + o.report);
+  }
+  console.document(doc);
+  return status;
+}
+
+}  // namespace
+
+void addApply(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("apply", "Rewrite, verify against the original on inputs, export as TorchScript");
+  auto o = std::make_shared<Options>();
+  c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
+  c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
+  c->add_option("--recipe", o->recipe, "The recipe to run; without it all rules of the file, in its order");
+  c->add_option("-o,--output", o->output, "Where the rewritten model goes; a folder when there are several models")->required()->type_name("OUT.pt");
+  c->add_option("--report", o->report, "Write the whole report as JSON")->type_name("R.json");
+  c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 when the rule rewrites another number of times");
+  c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();
+  c->add_flag("--no-verify", o->noVerify, "Do not compare numbers; the report says so");
+  c->add_flag("--no-timing", o->noTiming, "Do not time both");
+  c->add_flag("--strict", o->strict, "Stop at the first match that cannot be rewritten");
+  addCommon(*c, *o, true);
+  c->callback([&run, o] { run = [o] { return apply(*o); }; });
+}
+
+}  // namespace graft::cli

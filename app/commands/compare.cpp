@@ -1,0 +1,122 @@
+// graft compare and bench: two models, or a model and its rewritten self, side by side.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/differences.h"
+#include "app/models.h"
+#include "core/torch/executor.h"
+#include "matcher/lang/rule_file.h"
+#include "matcher/passes.h"
+
+namespace graft::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options : Common {
+  std::vector<std::string> models;
+  std::string rules, recipe;
+  double seconds = 3;
+};
+
+Result<PairedTiming> timeBoth(const Options& o, const Graph& a, const Graph& b, const TensorSet& inputs, const Job& job) {
+  auto pa = Program::build(a, {o.device, *checkDevice(o), o.jobs});
+  if (!pa) return pa.error();
+  auto pb = Program::build(b, {o.device, *checkDevice(o), o.jobs});
+  if (!pb) return pb.error();
+  return timePaired(*pa, *pb, inputs, o.seconds, job);
+}
+
+Status compare(const Options& o) {
+  const Console console(o);
+  const Job job = console.job();
+  auto a = importModel(o.models[0], semantics(), {}, job);
+  if (!a) return a.error();
+  auto b = importModel(o.models[1], semantics(), {}, job);
+  if (!b) return b.error();
+  auto inputs = commandInputs(a->graph, o);
+  if (!inputs) return inputs.error();
+  auto pa = Program::build(a->graph, {o.device, *checkDevice(o), o.jobs});
+  if (!pa) return pa.error();
+  auto pb = Program::build(b->graph, {o.device, *checkDevice(o), o.jobs});
+  if (!pb) return pb.error();
+  auto outA = pa->run(*inputs, job);
+  if (!outA) return outA.error();
+  auto outB = pb->run(*inputs, job);
+  if (!outB) return outB.error();
+  // The judge computes in double precision, so that neither side's rounding is the measure of the other.
+  std::optional<TensorSet> reference;
+  if (auto p64 = Program::build(a->graph, {"cpu", DType::Float64, o.jobs}))
+    if (auto in64 = convert(*inputs, "cpu", DType::Float64))
+      if (auto out64 = p64->run(*in64, job)) reference = *out64;
+  const auto differences = compareTensors(*outA, *outB, reference ? &*reference : nullptr);
+  console.print(differencesTable(differences));
+  auto times = timePaired(*pa, *pb, *inputs, o.seconds, job);
+  if (!times) return times.error();
+  console.print(timingText(*times, o.models[0], o.models[1]));
+  console.document({{"a", o.models[0]}, {"b", o.models[1]}, {"outputs", differencesJson(differences)}, {"timing", timingJson(*times)},
+                    {"nodes", {a->graph.nodeCount(), b->graph.nodeCount()}}});
+  if (!allPassed(differences)) return Error{ErrorKind::Verification, "the models differ: " + firstFailure(differences), {}};
+  return done();
+}
+
+Status bench(const Options& o) {
+  const Console console(o);
+  auto file = loadRuleFile(o.rules, semantics().operators());
+  if (!file) return file.error();
+  Recipe recipe;
+  if (!o.recipe.empty()) {
+    const Recipe* r = file->findRecipe(o.recipe);
+    if (!r) return noSuchRecipe(*file, o.recipe);
+    recipe = *r;
+  } else {
+    for (const Rule& r : file->rules)
+      if (r.replacement) recipe.steps.push_back({r.name, {}, {}, r.line});
+  }
+  json documents = json::array();
+  const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
+    const Job job = console.job();
+    auto m = importModel(path, semantics(), {}, job);
+    if (!m) return m.error();
+    auto inputs = commandInputs(m->graph, o);
+    if (!inputs) return inputs.error();
+    if (Status s = recordTypes(m->graph, *inputs); !s) return s;
+    Graph rewritten = m->graph;
+    if (auto run = runRecipe(rewritten, *file, recipe, semantics()); !run) return run.error();
+    auto times = timeBoth(o, m->graph, rewritten, *inputs, job);
+    if (!times) return times.error();
+    console.print(fmt::format("{} {}", console.bold(path), fmt::join(inputs->describe(), " ")));
+    console.print(timingText(*times, "original", "rewritten"));
+    documents.push_back({{"model", path}, {"inputs", inputs->describe()}, {"timing", timingJson(*times)}});
+    return done();
+  });
+  console.document(documents.size() == 1 ? documents[0] : documents);
+  return status;
+}
+
+}  // namespace
+
+void addCompare(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("compare", "Run two models side by side: timings and numerical differences");
+  auto o = std::make_shared<Options>();
+  c->add_option("models", o->models, "The two models")->required()->expected(2)->type_name("MODEL");
+  c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();
+  addCommon(*c, *o, true);
+  c->callback([&run, o] { run = [o] { return compare(*o); }; });
+}
+
+void addBench(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("bench", "Latency of the original and the rewritten model, interleaved");
+  auto o = std::make_shared<Options>();
+  c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
+  c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
+  c->add_option("--recipe", o->recipe, "The recipe to run");
+  c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();
+  addCommon(*c, *o, true);
+  c->callback([&run, o] { run = [o] { return bench(*o); }; });
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,25 @@
+// graft engine: the server that graft-gui talks to.
+#include "core/engine/server.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include "app/cli.h"
+
+namespace graft::cli {
+
+void addEngine(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("engine", "Serve JSON-RPC 2.0 on stdin and stdout, as graft-gui asks for");
+  c->callback([&run] {
+    run = [] {
+      std::signal(SIGPIPE, SIG_IGN);
+      // Whatever prints to stdout (a model's prim::Print, a library) must not tear the protocol: it goes to stderr.
+      const int out = ::dup(STDOUT_FILENO);
+      ::dup2(STDERR_FILENO, STDOUT_FILENO);
+      return serve(semantics(), STDIN_FILENO, out);
+    };
+  });
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,114 @@
+// graft info, report and text: what a file is and holds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "core/json/graph_json.h"
+#include "core/text/fx_table.h"
+#include "core/text/text.h"
+
+namespace graft::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options : Common {
+  std::string model;
+  std::string method = "forward";
+};
+
+std::string bytes(size_t n) {
+  if (n >= 1'000'000) return fmt::format("{:.1f} MB", static_cast<double>(n) / 1e6);
+  return n >= 1000 ? fmt::format("{:.1f} kB", static_cast<double>(n) / 1e3) : fmt::format("{} B", n);
+}
+
+std::vector<std::pair<std::string, size_t>> counted(const std::map<std::string, size_t>& counts) {
+  std::vector<std::pair<std::string, size_t>> out(counts.begin(), counts.end());
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  return out;
+}
+
+Status info(const Options& o) {
+  const Console console(o);
+  auto m = importModel(o.model, semantics(), {o.method}, console.job());
+  if (!m) return m.error();
+  const Graph& g = m->graph;
+  std::map<std::string, size_t> operators, modules;
+  for (NodeId n : g.order()) ++operators[g.node(n).op->name];
+  for (const ModuleCall& c : g.moduleCalls()) ++modules[c.type];
+  size_t elements = 0;
+  for (ValueId w : g.weights()) {
+    size_t n = 1;
+    if (const auto& shape = g.value(w).type.tensorInfo.shape)
+      for (const Dim& d : *shape) n *= static_cast<size_t>(std::max<int64_t>(d.size, 0));
+    elements += n;
+  }
+  if (console.json()) {
+    json doc = {{"model", o.model}, {"format", formatName(m->format)}, {"name", g.name}, {"nodes", g.nodeCount()},
+                {"bytes", m->fileBytes}, {"weights", {{"count", g.weights().size()}, {"elements", elements}, {"bytes", m->weightBytes}}},
+                {"operators", operators}, {"modules", modules}, {"methods", m->methods}, {"operatorLibraries", m->operatorLibraries}};
+    doc["inputs"] = json::array();
+    for (ValueId v : g.inputs()) doc["inputs"].push_back({{"name", g.value(v).name}, {"type", toString(g.value(v).type)}});
+    doc["outputs"] = json::array();
+    for (const Argument& r : g.returns()) doc["outputs"].push_back(toJson(g, r));
+    console.document(doc);
+    return done();
+  }
+  console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? o.model : g.name), formatName(m->format), o.model, bytes(m->fileBytes)));
+  for (ValueId v : g.inputs()) console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
+  for (const Argument& r : g.returns()) {
+    std::string type;
+    r.forEachValue([&](ValueId v) { type += (type.empty() ? "" : ", ") + toString(g.value(v).type); });
+    console.print(fmt::format("  output  {} : {}", toText(r, g), type));
+  }
+  console.print(fmt::format("  {} nodes, {} module calls, {} weights ({} in {:.1f} million elements)", g.nodeCount(), g.moduleCalls().size(),
+                            g.weights().size(), bytes(m->weightBytes), static_cast<double>(elements) / 1e6));
+  if (!m->methods.empty()) console.print(fmt::format("  other methods: {}", fmt::join(m->methods, ", ")));
+  if (!m->operatorLibraries.empty()) console.print(fmt::format("  needs operator libraries: {}", fmt::join(m->operatorLibraries, ", ")));
+  std::vector<std::vector<std::string>> rows{{"operator", "count"}};
+  for (const auto& [name, count] : counted(operators)) rows.push_back({name, std::to_string(count)});
+  console.print("\n" + table(rows));
+  rows = {{"module", "calls"}};
+  for (const auto& [name, count] : counted(modules)) rows.push_back({name.empty() ? "(unknown type)" : name, std::to_string(count)});
+  if (rows.size() > 1) console.print(table(rows));
+  return done();
+}
+
+Status show(const Options& o, const std::function<std::string(const Graph&)>& form) {
+  const Console console(o);
+  auto m = importModel(o.model, semantics(), {o.method}, console.job());
+  if (!m) return m.error();
+  if (console.json())
+    console.document(toJson(m->graph));
+  else
+    console.print(form(m->graph));
+  return done();
+}
+
+void addShow(CLI::App& app, Run& run, const char* name, const char* help, std::function<Status(const Options&)> f) {
+  auto* c = app.add_subcommand(name, help);
+  auto o = std::make_shared<Options>();
+  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")->required()->type_name("MODEL");
+  c->add_option("--method", o->method, "Which method of a TorchScript module")->capture_default_str();
+  addCommon(*c, *o, false);
+  c->callback([&run, o, f] { run = [o, f] { return f(*o); }; });
+}
+
+}  // namespace
+
+void addInfo(CLI::App& app, Run& run) {
+  addShow(app, run, "info", "What the file is: format, inputs, outputs, operators, modules, weights", info);
+}
+void addReport(CLI::App& app, Run& run) {
+  addShow(app, run, "report", "The FX-style table of nodes and the table of used modules", [](const Options& o) { return show(o, fxReport); });
+}
+void addText(CLI::App& app, Run& run) {
+  addShow(app, run, "text", "The canonical readable form of the graph",
+          [](const Options& o) { return show(o, [](const Graph& g) { return toText(g); }); });
+}
+
+}  // namespace graft::cli

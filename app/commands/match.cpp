@@ -1,0 +1,149 @@
+// graft match and explain: where rules match, and why they do not.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/models.h"
+#include "core/json/graph_json.h"
+#include "matcher/report/rules_json.h"
+#include "matcher/lang/rule_file.h"
+#include "matcher/search.h"
+
+namespace graft::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options : Common {
+  std::vector<std::string> models;
+  std::string rules, rule, at;
+  std::vector<std::string> expect;
+  size_t limit = 10;
+};
+
+/// "Attention=12" as rule and count.
+Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file) {
+  const size_t eq = text.find('=');
+  char* end = nullptr;
+  const unsigned long count = eq == std::string::npos ? 0 : std::strtoul(text.c_str() + eq + 1, &end, 10);
+  if (eq == std::string::npos || end == text.c_str() + eq + 1 || *end != '\0')
+    return Error{ErrorKind::Usage, fmt::format("--expect {}: write RULE=COUNT, like Attention=12", text), {}};
+  const std::string rule = text.substr(0, eq);
+  if (!file.findRule(rule)) return Error{ErrorKind::Usage, fmt::format("--expect {}: {} has no rule {}", text, file.path, rule), {}};
+  return std::pair{rule, count};
+}
+
+Status matchOne(const Options& o, const std::string& path, const RuleFile& file, const Console& console, json& documents) {
+  auto m = importModel(path, semantics(), {}, console.job());
+  if (!m) return m.error();
+  const Graph& g = m->graph;
+  const auto start = std::chrono::steady_clock::now();
+  const Matcher matcher(g);
+  json rules = json::array();
+  std::vector<std::vector<std::string>> rows{{"rule", "matches", "where"}};
+  std::map<std::string, size_t> counts;
+  std::string exceeded;
+  for (const Rule& rule : file.rules) {
+    if (!o.rule.empty() && rule.name != o.rule) continue;
+    const SearchResult found = matcher.findAll(rule);
+    if (found.budgetExceeded) exceeded = rule.name;
+    counts[rule.name] = found.matches.size();
+    rules.push_back({{"name", rule.name}, {"matches", found.matches.size()}, {"budget_exceeded", found.budgetExceeded},
+                     {"at", matchesJson(g, rule, found.matches)}});
+    std::string where;
+    for (size_t i = 0; i < found.matches.size() && i < 3; ++i)
+      where += (i ? ", " : "") + (found.matches[i].scope.empty() ? std::string("(model)") : found.matches[i].scope);
+    if (found.matches.size() > 3) where += ", …";
+    rows.push_back({rule.name, found.budgetExceeded ? "budget exceeded" : std::to_string(found.matches.size()), where});
+  }
+  const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  console.print(fmt::format("{}: {} nodes, matched in {:.2f} ms\n", console.bold(path), g.nodeCount(), ms));
+  console.print(table(rows));
+  documents.push_back({{"model", path}, {"format", formatName(m->format)}, {"nodes", g.nodeCount()}, {"ms", ms}, {"rules", rules}});
+  for (const std::string& e : o.expect) {
+    auto wanted = parseExpectation(e, file);
+    if (!wanted) return wanted.error();
+    const auto& [rule, count] = *wanted;
+    if (counts[rule] != count)
+      return Error{ErrorKind::Expectation,
+                   fmt::format("{}: {} matched {} times, expected {}. `graft explain {} --rules {} --rule {}` says why.", path, rule,
+                               counts[rule], count, path, o.rules, rule),
+                   {}};
+  }
+  if (!exceeded.empty()) console.warn(fmt::format("{}: the search ran out of steps; its count is a lower bound", exceeded));
+  return done();
+}
+
+Status match(const Options& o) {
+  const Console console(o);
+  auto file = loadRuleFile(o.rules, semantics().operators());
+  if (!file) return file.error();
+  if (!o.rule.empty() && !file->findRule(o.rule)) return noSuchRule(*file, o.rule);
+  json documents = json::array();
+  const Status status = forEachModel(o.models, console, [&](const std::string& path) { return matchOne(o, path, *file, console, documents); });
+  console.document(documents.size() == 1 ? documents[0] : documents);
+  return status;
+}
+
+Status explain(const Options& o) {
+  const Console console(o);
+  auto file = loadRuleFile(o.rules, semantics().operators());
+  if (!file) return file.error();
+  const Rule* rule = file->findRule(o.rule);
+  if (!rule) return noSuchRule(*file, o.rule);
+  auto m = importModel(o.models[0], semantics(), {}, console.job());
+  if (!m) return m.error();
+  const Graph& g = m->graph;
+  SearchOptions search;
+  search.explain = true;
+  search.nearMisses = o.limit;
+  if (!o.at.empty()) {
+    search.at = g.findNode(o.at);
+    if (!search.at) return badInput(fmt::format("--at {}: {} has no node of that name; `graft text {}` lists them", o.at, o.models[0], o.models[0]));
+  }
+  const SearchResult found = Matcher(g).findAll(*rule, search);
+  console.print(fmt::format("{} matches {} times in {} nodes.", rule->name, found.matches.size(), g.nodeCount()));
+  if (found.budgetExceeded) console.warn("The search ran out of steps: there may be more.");
+  json misses = json::array();
+  for (const NearMiss& n : found.nearMisses) {
+    misses.push_back(nearMissJson(g, *rule, n));
+    const std::string where = n.scope.empty() ? "the model" : n.scope;
+    console.print(fmt::format("\n{} of {} nodes at {} in {}\n  {}", n.matched, n.total, g.isAlive(n.at) ? g.node(n.at).name : "?", where, n.message));
+    if (n.line > 0) console.print(fmt::format("  the rule's line: {}:{}", rule->file, n.line));
+    if (!n.suggestion.empty()) console.print("  try: " + n.suggestion);
+  }
+  if (found.nearMisses.empty() && found.matches.empty()) console.print("No place comes near: none of the pattern's operators is in the graph.");
+  console.document({{"model", o.models[0]}, {"rule", rule->name}, {"matches", found.matches.size()}, {"budget_exceeded", found.budgetExceeded},
+                    {"near_misses", misses}});
+  return done();
+}
+
+}  // namespace
+
+void addMatch(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("match", "Where each rule matches; changes nothing");
+  auto o = std::make_shared<Options>();
+  c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
+  c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
+  c->add_option("--rule", o->rule, "Only this rule");
+  c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 when the rule matches another number of times");
+  addCommon(*c, *o, false);
+  c->callback([&run, o] { run = [o] { return match(*o); }; });
+}
+
+void addExplain(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("explain", "Near misses of a rule, furthest first, with reasons and suggested edits");
+  auto o = std::make_shared<Options>();
+  c->add_option("model", o->models, "The model")->required()->expected(1)->type_name("MODEL");
+  c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
+  c->add_option("--rule", o->rule, "The rule to explain")->required();
+  c->add_option("--at", o->at, "Only what was tried at this node")->type_name("NODE");
+  c->add_option("--limit", o->limit, "How many near misses to show")->capture_default_str();
+  addCommon(*c, *o, false);
+  c->callback([&run, o] { run = [o] { return explain(*o); }; });
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,64 @@
+// graft run: computes a model's outputs, saves or compares them.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "app/differences.h"
+#include "core/torch/executor.h"
+
+namespace graft::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options : Common {
+  std::string model, output, expected;
+};
+
+Status runModel(const Options& o) {
+  const Console console(o);
+  const Job job = console.job();
+  auto m = importModel(o.model, semantics(), {}, job);
+  if (!m) return m.error();
+  auto inputs = commandInputs(m->graph, o);
+  if (!inputs) return inputs.error();
+  auto program = Program::build(m->graph, {o.device, *checkDevice(o), o.jobs});
+  if (!program) return program.error();
+  auto outputs = program->run(*inputs, job);
+  if (!outputs) return outputs.error();
+  json doc = {{"model", o.model}, {"inputs", inputs->describe()}, {"outputs", outputs->describe()}};
+  for (const std::string& d : outputs->describe()) console.print("output  " + d);
+  if (!o.output.empty()) {
+    if (Status s = saveTensors(*outputs, o.output); !s) return s;
+    doc["output"] = o.output;
+    console.print("saved   " + o.output);
+  }
+  Status result = done();
+  if (!o.expected.empty()) {
+    auto expected = loadTensors(o.expected);
+    if (!expected) return expected.error();
+    const auto differences = compareTensors(*expected, *outputs);
+    doc["differences"] = differencesJson(differences);
+    console.print(differencesTable(differences));
+    if (!allPassed(differences))
+      result = Error{ErrorKind::Verification, fmt::format("the outputs differ from {}: {}", o.expected, firstFailure(differences)), {}};
+  }
+  console.document(doc);
+  return result;
+}
+
+}  // namespace
+
+void addRun(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("run", "Run the model and save its outputs; --expect compares them with saved ones");
+  auto o = std::make_shared<Options>();
+  c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
+  c->add_option("-o,--output", o->output, "Where to save the outputs, as torch.save does")->type_name("OUT.pt");
+  c->add_option("--expect", o->expected, "Saved outputs to compare with")->type_name("FILE");
+  addCommon(*c, *o, true);
+  c->callback([&run, o] { run = [o] { return runModel(*o); }; });
+}
+
+}  // namespace graft::cli

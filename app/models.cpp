@@ -1,0 +1,74 @@
+#include "app/models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/suggest.h"
+
+namespace graft::cli {
+namespace {
+
+Result<std::vector<std::string>> expand(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (const std::string& p : paths) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(p, error)) {
+      out.push_back(p);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(p, error)) {
+      const std::string ending = entry.path().extension().string();
+      if (ending == ".pt" || ending == ".pt2" || ending == ".fx") found.push_back(entry.path().string());
+    }
+    if (error || found.empty()) return badInput(fmt::format("{}: no models (*.pt, *.pt2, *.fx) in this folder", p));
+    std::sort(found.begin(), found.end());
+    out.insert(out.end(), found.begin(), found.end());
+  }
+  return out;
+}
+
+Error unknown(const RuleFile& file, const char* what, const std::string& name, const std::vector<std::string>& names) {
+  std::string message = fmt::format("{} has no {} {}", file.path, what, name);
+  if (const auto near = nearestName(name, names))
+    message += fmt::format("; did you mean {}?", *near);
+  else if (!names.empty())
+    message += fmt::format("; it has {}", fmt::join(names, ", "));
+  return {ErrorKind::Usage, message, {}};
+}
+
+}  // namespace
+
+Status forEachModel(const std::vector<std::string>& paths, const Console& console, const std::function<Status(const std::string&)>& f) {
+  auto files = expand(paths);
+  if (!files) return files.error();
+  Status first = done();
+  size_t failed = 0;
+  for (const std::string& file : *files) {
+    Status s = f(file);
+    if (s) continue;
+    if (s.error().kind == ErrorKind::Cancelled || files->size() == 1) return s;
+    console.warn("graft: " + s.error().format());
+    if (failed++ == 0) first = s;
+  }
+  if (failed == 0) return done();
+  Error e = first.error();
+  e.message = fmt::format("{} of {} models failed, the first with: {}", failed, files->size(), e.message);
+  return e;
+}
+
+Error noSuchRule(const RuleFile& file, const std::string& rule) {
+  std::vector<std::string> names;
+  for (const Rule& r : file.rules) names.push_back(r.name);
+  return unknown(file, "rule", rule, names);
+}
+
+Error noSuchRecipe(const RuleFile& file, const std::string& recipe) {
+  std::vector<std::string> names;
+  for (const Recipe& r : file.recipes) names.push_back(r.name);
+  return unknown(file, "recipe", recipe, names);
+}
+
+}  // namespace graft::cli

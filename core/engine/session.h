@@ -1,0 +1,47 @@
+// Session: what the engine knows between requests: open models, the steps applied to each, and the methods on them. Knows
+// nothing of threads or pipes; tests call it directly.
+//
+//   Session session(semantics);
+//   nlohmann::json result = session.call("model/open", {{"path", "bert.pt"}}, job);   // throws RpcError
+#pragma once
+
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/progress.h"
+#include "core/ir/semantics.h"
+
+namespace graft {
+
+/// A request that failed, as JSON-RPC reports it.
+struct RpcError {
+  int code;  ///< -32601 no such method, -32602 wrong parameters, -32800 cancelled, 1 bad input, 2 internal
+  std::string message;
+};
+
+class Session {
+ public:
+  explicit Session(const Semantics&);
+  ~Session();
+  /// One method's result. Throws RpcError; nothing has changed then.
+  nlohmann::json call(const std::string& method, const nlohmann::json& params, const Job& job);
+  /// Names of all methods.
+  static std::vector<std::string> methods();
+
+ private:
+  struct Document;
+  struct Methods;
+  using Method = nlohmann::json (*)(const Methods&);
+  static const std::vector<std::pair<std::string, Method>>& table();
+  Document& document(const nlohmann::json& params);
+
+  const Semantics& semantics_;
+  std::map<int, std::unique_ptr<Document>> documents_;
+  int nextDocument_ = 1;
+};
+
+}  // namespace graft

@@ -1,0 +1,111 @@
+#include "core/json/graph_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/text/text.h"
+
+namespace graft {
+
+using nlohmann::json;
+
+std::string jsonSafe(std::string_view text) {
+  // nlohmann's replacing error handler is the validator; parsing back gives the text.
+  const std::string dumped = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+  return json::parse(dumped).get<std::string>();
+}
+
+json toJson(const Graph& g, const Argument& a) {
+  const auto list = [&](const std::vector<Argument>& items) {
+    json out = json::array();
+    for (const Argument& i : items) out.push_back(toJson(g, i));
+    return out;
+  };
+  if (a.isNone()) return nullptr;
+  if (a.isValue()) return {{"v", g.value(a.valueId()).name}};
+  if (const auto* b = a.as<bool>()) return *b;
+  if (const auto* i = a.as<int64_t>()) return *i;
+  if (const auto* d = a.as<double>())
+    if (std::isfinite(*d)) return *d;
+  if (const auto* s = a.as<std::string>()) return {{"s", jsonSafe(*s)}};
+  if (const auto* l = a.as<Argument::List>()) return {{"l", list(l->items)}};
+  if (const auto* t = a.as<Argument::Tuple>()) return {{"t", list(t->items)}};
+  if (const auto* d = a.as<Argument::Dict>()) {
+    json out = json::array();
+    for (const auto& [k, v] : d->items) out.push_back({toJson(g, k), toJson(g, v)});
+    return {{"d", std::move(out)}};
+  }
+  if (const auto* n = a.as<Named>()) return {{"x", n->name}};
+  return {{"x", jsonSafe(toText(a, g))}};
+}
+
+namespace {
+
+json valueJson(const Value& v) { return {{"name", v.name}, {"type", toString(v.type)}}; }
+
+json blockJson(const Graph& g, BlockId id) {
+  json parameters = json::array(), nodes = json::array(), returns = json::array();
+  for (ValueId p : g.block(id).parameters) parameters.push_back(valueJson(g.value(p)));
+  for (NodeId n : g.order(id)) nodes.push_back(toJson(g, n));
+  for (const Argument& r : g.block(id).returns) returns.push_back(toJson(g, r));
+  return {{"parameters", std::move(parameters)}, {"nodes", std::move(nodes)}, {"returns", std::move(returns)}};
+}
+
+}  // namespace
+
+json toJson(const Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  json args = json::array(), outputs = json::array();
+  for (const Argument& a : n.args) args.push_back(toJson(g, a));
+  for (ValueId v : n.outputs) outputs.push_back(valueJson(g.value(v)));
+  json out = {{"name", n.name}, {"op", n.op->name}, {"args", std::move(args)}, {"outputs", std::move(outputs)}};
+  out["module"] = n.module ? json(n.module.index) : json(nullptr);
+  if (!n.kwargs.empty()) {
+    json kwargs = json::object();
+    for (const auto& [k, a] : n.kwargs) kwargs[k] = toJson(g, a);
+    out["kwargs"] = std::move(kwargs);
+  }
+  json names = json::array();
+  for (const Parameter& p : n.op->parameters) names.push_back(p.name);
+  out["parameters"] = std::move(names);
+  if (const SourceLocation* s = g.sourceOf(n)) {
+    out["source"] = {{"file", jsonSafe(s->file)}, {"line", s->line}};
+    if (!s->code.empty()) out["source"]["code"] = jsonSafe(s->code);
+    if (s->column > 0) {
+      out["source"]["column"] = s->column;
+      out["source"]["endColumn"] = s->endColumn;
+    }
+  }
+  if (!n.blocks.empty()) {
+    json blocks = json::array();
+    for (BlockId b : n.blocks) blocks.push_back(blockJson(g, b));
+    out["blocks"] = std::move(blocks);
+  }
+  return out;
+}
+
+json toJson(const Graph& g) {
+  json inputs = json::array(), weights = json::array(), modules = json::array();
+  for (ValueId v : g.inputs()) inputs.push_back(valueJson(g.value(v)));
+  for (ValueId v : g.weights()) {
+    json w = valueJson(g.value(v));
+    w["path"] = jsonSafe(g.value(v).path);
+    w["buffer"] = g.value(v).isBuffer;
+    w["constant"] = g.value(v).isConstant;
+    weights.push_back(std::move(w));
+  }
+  for (const ModuleCall& m : g.moduleCalls()) {
+    json constructor = json::object();
+    for (const auto& [k, a] : m.constructor) constructor[k] = toJson(g, a);
+    modules.push_back({{"id", m.id.index},
+                       {"parent", m.parent ? json(m.parent.index) : json(nullptr)},
+                       {"path", jsonSafe(m.path)},
+                       {"type", jsonSafe(m.type)},
+                       {"constructor", std::move(constructor)}});
+  }
+  json root = blockJson(g, g.root());
+  return {{"name", jsonSafe(g.name)},    {"inputs", std::move(inputs)},        {"weights", std::move(weights)},
+          {"modules", std::move(modules)}, {"nodes", std::move(root["nodes"])}, {"returns", std::move(root["returns"])}};
+}
+
+}  // namespace graft
