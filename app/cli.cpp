@@ -97,13 +97,20 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
 
 int exitCode(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::Internal: return 1;
-    case ErrorKind::Usage: return 2;
-    case ErrorKind::BadInput: return 3;
-    case ErrorKind::Expectation: return 4;
-    case ErrorKind::Verification: return 5;
-    case ErrorKind::NoDevice: return 6;
-    case ErrorKind::Cancelled: return 130;
+    case ErrorKind::Internal:
+      return 1;
+    case ErrorKind::Usage:
+      return 2;
+    case ErrorKind::BadInput:
+      return 3;
+    case ErrorKind::Expectation:
+      return 4;
+    case ErrorKind::Verification:
+      return 5;
+    case ErrorKind::NoDevice:
+      return 6;
+    case ErrorKind::Cancelled:
+      return 130;
   }
   return 1;
 }
@@ -121,7 +128,9 @@ Result<std::optional<DType>> checkDevice(const Common& common) {
   if (!common.dtype.empty()) {
     dtype = parseDType(common.dtype);
     if (!dtype || !isFloatingPoint(*dtype))
-      return Error{ErrorKind::Usage, fmt::format("--dtype {}: no floating-point dtype; try float16, bfloat16 or float32", common.dtype), {}};
+      return Error{ErrorKind::Usage,
+                   fmt::format("--dtype {}: no floating-point dtype; try float16, bfloat16 or float32", common.dtype),
+                   {}};
   }
   const std::string& d = common.device;
   if (d != "cpu" && d != "cuda" && !d.starts_with("cuda:"))
@@ -141,8 +150,12 @@ void addCommon(CLI::App& command, Common& common, bool takesInputs) {
   command.add_flag("--json", common.json, "Make stdout one JSON document");
   command.add_flag("-q,--quiet", common.quiet, "No progress and notes on stderr");
   if (!takesInputs) return;
-  command.add_option("--inputs", common.inputs, "Tensors saved from Python by torch.save: a tensor, list, tuple or dict")->type_name("FILE");
-  command.add_option("--input", common.specs, "One input's specification, like f16[1,128]:randn or i64[2,9]:randint(0,30522); repeat for each")
+  command
+      .add_option("--inputs", common.inputs, "Tensors saved from Python by torch.save: a tensor, list, tuple or dict")
+      ->type_name("FILE");
+  command
+      .add_option("--input", common.specs,
+                  "One input's specification, like f16[1,128]:randn or i64[2,9]:randint(0,30522); repeat for each")
       ->type_name("SPEC");
   command.add_option("--seed", common.seed, "Seed of random inputs")->capture_default_str();
   command.add_option("--device", common.device, "cpu, cuda or cuda:N")->capture_default_str();

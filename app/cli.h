@@ -24,8 +24,8 @@ namespace graft::cli {
 struct Common {
   bool json = false;
   bool quiet = false;
-  std::string inputs;               ///< --inputs FILE
-  std::vector<std::string> specs;   ///< --input "f16[1,128]:randn"
+  std::string inputs;              ///< --inputs FILE
+  std::vector<std::string> specs;  ///< --input "f16[1,128]:randn"
   uint64_t seed = 0;
   std::string device = "cpu";
   std::string dtype;

@@ -20,19 +20,27 @@ json number(double d) { return std::isfinite(d) ? json(d) : json(fmt::format("{}
 }  // namespace
 
 std::string differencesTable(const std::vector<Difference>& differences) {
-  std::vector<std::vector<std::string>> rows{{"output", "type", "max abs", "max rel", "rmse", "rmse ratio", "cosine", ""}};
+  std::vector<std::vector<std::string>> rows{
+      {"output", "type", "max abs", "max rel", "rmse", "rmse ratio", "cosine", ""}};
   for (const Difference& d : differences)
-    rows.push_back({d.name, d.type, fmt::format("{:.2e}", d.maxAbs), fmt::format("{:.2e}", d.maxRel), fmt::format("{:.2e}", d.rmse),
-                    d.rmseRatio ? fmt::format("{:.2f}", *d.rmseRatio) : "-", fmt::format("{:.7f}", d.cosine),
-                    d.passed ? "ok" : "FAILED: " + d.why});
+    rows.push_back({d.name, d.type, fmt::format("{:.2e}", d.maxAbs), fmt::format("{:.2e}", d.maxRel),
+                    fmt::format("{:.2e}", d.rmse), d.rmseRatio ? fmt::format("{:.2f}", *d.rmseRatio) : "-",
+                    fmt::format("{:.7f}", d.cosine), d.passed ? "ok" : "FAILED: " + d.why});
   return table(rows);
 }
 
 json differencesJson(const std::vector<Difference>& differences) {
   json out = json::array();
   for (const Difference& d : differences) {
-    json row = {{"name", d.name}, {"type", d.type}, {"max_abs", number(d.maxAbs)}, {"max_rel", number(d.maxRel)}, {"rmse", number(d.rmse)},
-                {"cosine", number(d.cosine)}, {"elements", d.elements}, {"ulp_histogram", d.ulpHistogram}, {"passed", d.passed}};
+    json row = {{"name", d.name},
+                {"type", d.type},
+                {"max_abs", number(d.maxAbs)},
+                {"max_rel", number(d.maxRel)},
+                {"rmse", number(d.rmse)},
+                {"cosine", number(d.cosine)},
+                {"elements", d.elements},
+                {"ulp_histogram", d.ulpHistogram},
+                {"passed", d.passed}};
     row["rmse_ratio"] = d.rmseRatio ? number(*d.rmseRatio) : json(nullptr);
     if (!d.why.empty()) row["why"] = d.why;
     out.push_back(std::move(row));
@@ -54,11 +62,17 @@ json timingJson(const PairedTiming& t) {
   const auto side = [](const Timing& s) {
     return json{{"median_ms", s.medianMs}, {"p10_ms", s.p10Ms}, {"p90_ms", s.p90Ms}, {"samples_ms", s.samplesMs}};
   };
-  return {{"original", side(t.a)}, {"rewritten", side(t.b)}, {"ratio", t.ratio}, {"repetitions", t.repetitions}, {"protocol", t.protocol}};
+  return {{"original", side(t.a)},
+          {"rewritten", side(t.b)},
+          {"ratio", t.ratio},
+          {"repetitions", t.repetitions},
+          {"protocol", t.protocol}};
 }
 
 std::string timingText(const PairedTiming& t, const std::string& original, const std::string& rewritten) {
-  const auto side = [](const Timing& s) { return fmt::format("{:.3f} ms (p10 {:.3f}, p90 {:.3f})", s.medianMs, s.p10Ms, s.p90Ms); };
+  const auto side = [](const Timing& s) {
+    return fmt::format("{:.3f} ms (p10 {:.3f}, p90 {:.3f})", s.medianMs, s.p10Ms, s.p90Ms);
+  };
   const size_t w = std::max(original.size(), rewritten.size());
   return fmt::format("{:<{}}  {}\n{:<{}}  {}\n{:.2f} times {}; {}\n", original, w, side(t.a), rewritten, w, side(t.b),
                      t.ratio >= 1 ? t.ratio : 1 / t.ratio, t.ratio >= 1 ? "faster" : "SLOWER", t.protocol);

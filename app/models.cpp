@@ -41,7 +41,8 @@ Error unknown(const RuleFile& file, const char* what, const std::string& name, c
 
 }  // namespace
 
-Status forEachModel(const std::vector<std::string>& paths, const Console& console, const std::function<Status(const std::string&)>& f) {
+Status forEachModel(const std::vector<std::string>& paths, const Console& console,
+                    const std::function<Status(const std::string&)>& f) {
   auto files = expand(paths);
   if (!files) return files.error();
   Status first = done();

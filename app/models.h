@@ -10,9 +10,10 @@
 
 namespace graft::cli {
 
-/// Calls f for each file, and for each *.pt, *.pt2 and *.fx in folders, by name. With one model its error is returned; with several
-/// each error is printed, the rest goes on, and the first error is returned with a count.
-Status forEachModel(const std::vector<std::string>& paths, const Console&, const std::function<Status(const std::string&)>& f);
+/// Calls f for each file, and for each *.pt, *.pt2 and *.fx in folders, by name. With one model its error is returned;
+/// with several each error is printed, the rest goes on, and the first error is returned with a count.
+Status forEachModel(const std::vector<std::string>& paths, const Console&,
+                    const std::function<Status(const std::string&)>& f);
 
 /// "rules.py has no rule Attn; did you mean Attention?"
 Error noSuchRule(const RuleFile&, const std::string& rule);

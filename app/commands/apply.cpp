@@ -66,7 +66,8 @@ std::string outputPath(const Options& o, const std::string& model) {
   return (std::filesystem::path(o.output) / (std::filesystem::path(model).stem().string() + ".pt")).string();
 }
 
-Status applyOne(const Options& o, const std::string& path, const RuleFile& file, const Recipe& recipe, const Console& console, json& documents) {
+Status applyOne(const Options& o, const std::string& path, const RuleFile& file, const Recipe& recipe,
+                const Console& console, json& documents) {
   const Job job = console.job();
   auto model = importModel(path, semantics(), {}, job);
   if (!model) return model.error();
@@ -84,14 +85,20 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   if (!run) return run.error();
   for (const StepRun& s : run->steps)
     for (const std::string& why : s.refused) {
-      if (o.strict) return Error{ErrorKind::Verification, fmt::format("{}: a match was not rewritten: {} (--strict)", s.name, why), {}};
+      if (o.strict)
+        return Error{
+            ErrorKind::Verification, fmt::format("{}: a match was not rewritten: {} (--strict)", s.name, why), {}};
       console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
     }
   console.print(fmt::format("{}: {} with {}\n", console.bold(path), recipe.name, file.path));
   console.print(stepsTable(*run));
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
-  json doc = {{"model", path}, {"format", formatName(model->format)}, {"nodes", original.nodeCount()}, {"nodes_after", rewritten.nodeCount()},
-              {"recipe", recipe.name}, {"steps", recipeJson(*run)}};
+  json doc = {{"model", path},
+              {"format", formatName(model->format)},
+              {"nodes", original.nodeCount()},
+              {"nodes_after", rewritten.nodeCount()},
+              {"recipe", recipe.name},
+              {"steps", recipeJson(*run)}};
   json rules = json::array();
   bool changesNumbers = false;
   for (const StepRun& s : run->steps) {
@@ -112,13 +119,18 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   } else {
     auto proof = proveRewrite(original, rewritten, *inputs, job);
     if (!proof) return proof.error();
-    console.print(fmt::format("differences on the given inputs (fp64 reference), and on {} further sets of inputs:", proof->inputSets - 1));
+    console.print(fmt::format("differences on the given inputs (fp64 reference), and on {} further sets of inputs:",
+                              proof->inputSets - 1));
     console.print(differencesTable(proof->outputs));
-    doc["verify"] = {{"passed", proof->passed}, {"inputs", proof->inputSets}, {"outputs", differencesJson(proof->outputs)}};
+    doc["verify"] = {
+        {"passed", proof->passed}, {"inputs", proof->inputSets}, {"outputs", differencesJson(proof->outputs)}};
     if (!proof->passed && changesNumbers) {
       console.warn("the numbers differ, as a rule with changes_numbers = True says they may");
     } else if (!proof->passed) {
-      verdict = Error{ErrorKind::Verification, fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.", path, proof->why), {}};
+      verdict = Error{
+          ErrorKind::Verification,
+          fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.", path, proof->why),
+          {}};
     }
     if (verdict && !o.noTiming) {
       auto a = Program::build(original, {o.device, *checkDevice(o), o.jobs});
@@ -156,10 +168,13 @@ Status apply(const Options& o) {
     recipe->expect.emplace_back(e.substr(0, eq), std::strtoul(e.c_str() + eq + 1, nullptr, 10));
   }
   json documents = json::array();
-  const Status status = forEachModel(o.models, console, [&](const std::string& path) { return applyOne(o, path, *file, *recipe, console, documents); });
+  const Status status = forEachModel(o.models, console, [&](const std::string& path) {
+    return applyOne(o, path, *file, *recipe, console, documents);
+  });
   const json doc = documents.size() == 1 ? documents[0] : documents;
   if (!o.report.empty() && !documents.empty()) {
-    if (Status s = writeFileAtomically(o.report, doc.dump(2, ' ', false, json::error_handler_t::replace) + "\n"); !s) return s;
+    if (Status s = writeFileAtomically(o.report, doc.dump(2, ' ', false, json::error_handler_t::replace) + "\n"); !s)
+      return s;
     console.print("report  " + o.report);
   }
   console.document(doc);
@@ -174,7 +189,9 @@ void addApply(CLI::App& app, Run& run) {
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--recipe", o->recipe, "The recipe to run; without it all rules of the file, in its order");
-  c->add_option("-o,--output", o->output, "Where the rewritten model goes; a folder when there are several models")->required()->type_name("OUT.pt");
+  c->add_option("-o,--output", o->output, "Where the rewritten model goes; a folder when there are several models")
+      ->required()
+      ->type_name("OUT.pt");
   c->add_option("--report", o->report, "Write the whole report as JSON")->type_name("R.json");
   c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 when the rule rewrites another number of times");
   c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();

@@ -22,7 +22,8 @@ struct Options : Common {
   double seconds = 3;
 };
 
-Result<PairedTiming> timeBoth(const Options& o, const Graph& a, const Graph& b, const TensorSet& inputs, const Job& job) {
+Result<PairedTiming> timeBoth(const Options& o, const Graph& a, const Graph& b, const TensorSet& inputs,
+                              const Job& job) {
   auto pa = Program::build(a, {o.device, *checkDevice(o), o.jobs});
   if (!pa) return pa.error();
   auto pb = Program::build(b, {o.device, *checkDevice(o), o.jobs});
@@ -57,9 +58,13 @@ Status compare(const Options& o) {
   auto times = timePaired(*pa, *pb, *inputs, o.seconds, job);
   if (!times) return times.error();
   console.print(timingText(*times, o.models[0], o.models[1]));
-  console.document({{"a", o.models[0]}, {"b", o.models[1]}, {"outputs", differencesJson(differences)}, {"timing", timingJson(*times)},
+  console.document({{"a", o.models[0]},
+                    {"b", o.models[1]},
+                    {"outputs", differencesJson(differences)},
+                    {"timing", timingJson(*times)},
                     {"nodes", {a->graph.nodeCount(), b->graph.nodeCount()}}});
-  if (!allPassed(differences)) return Error{ErrorKind::Verification, "the models differ: " + firstFailure(differences), {}};
+  if (!allPassed(differences))
+    return Error{ErrorKind::Verification, "the models differ: " + firstFailure(differences), {}};
   return done();
 }
 

@@ -48,32 +48,45 @@ Status info(const Options& o) {
     elements += n;
   }
   if (console.json()) {
-    json doc = {{"model", o.model}, {"format", formatName(m->format)}, {"name", g.name}, {"nodes", g.nodeCount()},
-                {"bytes", m->fileBytes}, {"weights", {{"count", g.weights().size()}, {"elements", elements}, {"bytes", m->weightBytes}}},
-                {"operators", operators}, {"modules", modules}, {"methods", m->methods}, {"operatorLibraries", m->operatorLibraries}};
+    json doc = {{"model", o.model},
+                {"format", formatName(m->format)},
+                {"name", g.name},
+                {"nodes", g.nodeCount()},
+                {"bytes", m->fileBytes},
+                {"weights", {{"count", g.weights().size()}, {"elements", elements}, {"bytes", m->weightBytes}}},
+                {"operators", operators},
+                {"modules", modules},
+                {"methods", m->methods},
+                {"operatorLibraries", m->operatorLibraries}};
     doc["inputs"] = json::array();
-    for (ValueId v : g.inputs()) doc["inputs"].push_back({{"name", g.value(v).name}, {"type", toString(g.value(v).type)}});
+    for (ValueId v : g.inputs())
+      doc["inputs"].push_back({{"name", g.value(v).name}, {"type", toString(g.value(v).type)}});
     doc["outputs"] = json::array();
     for (const Argument& r : g.returns()) doc["outputs"].push_back(toJson(g, r));
     console.document(doc);
     return done();
   }
-  console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? o.model : g.name), formatName(m->format), o.model, bytes(m->fileBytes)));
-  for (ValueId v : g.inputs()) console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
+  console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? o.model : g.name), formatName(m->format),
+                            o.model, bytes(m->fileBytes)));
+  for (ValueId v : g.inputs())
+    console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
   for (const Argument& r : g.returns()) {
     std::string type;
     r.forEachValue([&](ValueId v) { type += (type.empty() ? "" : ", ") + toString(g.value(v).type); });
     console.print(fmt::format("  output  {} : {}", toText(r, g), type));
   }
-  console.print(fmt::format("  {} nodes, {} module calls, {} weights ({} in {:.1f} million elements)", g.nodeCount(), g.moduleCalls().size(),
-                            g.weights().size(), bytes(m->weightBytes), static_cast<double>(elements) / 1e6));
+  console.print(fmt::format("  {} nodes, {} module calls, {} weights ({} in {:.1f} million elements)", g.nodeCount(),
+                            g.moduleCalls().size(), g.weights().size(), bytes(m->weightBytes),
+                            static_cast<double>(elements) / 1e6));
   if (!m->methods.empty()) console.print(fmt::format("  other methods: {}", fmt::join(m->methods, ", ")));
-  if (!m->operatorLibraries.empty()) console.print(fmt::format("  needs operator libraries: {}", fmt::join(m->operatorLibraries, ", ")));
+  if (!m->operatorLibraries.empty())
+    console.print(fmt::format("  needs operator libraries: {}", fmt::join(m->operatorLibraries, ", ")));
   std::vector<std::vector<std::string>> rows{{"operator", "count"}};
   for (const auto& [name, count] : counted(operators)) rows.push_back({name, std::to_string(count)});
   console.print("\n" + table(rows));
   rows = {{"module", "calls"}};
-  for (const auto& [name, count] : counted(modules)) rows.push_back({name.empty() ? "(unknown type)" : name, std::to_string(count)});
+  for (const auto& [name, count] : counted(modules))
+    rows.push_back({name.empty() ? "(unknown type)" : name, std::to_string(count)});
   if (rows.size() > 1) console.print(table(rows));
   return done();
 }
@@ -92,7 +105,9 @@ Status show(const Options& o, const std::function<std::string(const Graph&)>& fo
 void addShow(CLI::App& app, Run& run, const char* name, const char* help, std::function<Status(const Options&)> f) {
   auto* c = app.add_subcommand(name, help);
   auto o = std::make_shared<Options>();
-  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")->required()->type_name("MODEL");
+  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
+      ->required()
+      ->type_name("MODEL");
   c->add_option("--method", o->method, "Which method of a TorchScript module")->capture_default_str();
   addCommon(*c, *o, false);
   c->callback([&run, o, f] { run = [o, f] { return f(*o); }; });
@@ -104,7 +119,8 @@ void addInfo(CLI::App& app, Run& run) {
   addShow(app, run, "info", "What the file is: format, inputs, outputs, operators, modules, weights", info);
 }
 void addReport(CLI::App& app, Run& run) {
-  addShow(app, run, "report", "The FX-style table of nodes and the table of used modules", [](const Options& o) { return show(o, fxReport); });
+  addShow(app, run, "report", "The FX-style table of nodes and the table of used modules",
+          [](const Options& o) { return show(o, fxReport); });
 }
 void addText(CLI::App& app, Run& run) {
   addShow(app, run, "text", "The canonical readable form of the graph",

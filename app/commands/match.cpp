@@ -8,8 +8,8 @@
 #include "app/cli.h"
 #include "app/models.h"
 #include "core/json/graph_json.h"
-#include "matcher/report/rules_json.h"
 #include "matcher/lang/rule_file.h"
+#include "matcher/report/rules_json.h"
 #include "matcher/search.h"
 
 namespace graft::cli {
@@ -32,11 +32,13 @@ Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text,
   if (eq == std::string::npos || end == text.c_str() + eq + 1 || *end != '\0')
     return Error{ErrorKind::Usage, fmt::format("--expect {}: write RULE=COUNT, like Attention=12", text), {}};
   const std::string rule = text.substr(0, eq);
-  if (!file.findRule(rule)) return Error{ErrorKind::Usage, fmt::format("--expect {}: {} has no rule {}", text, file.path, rule), {}};
+  if (!file.findRule(rule))
+    return Error{ErrorKind::Usage, fmt::format("--expect {}: {} has no rule {}", text, file.path, rule), {}};
   return std::pair{rule, count};
 }
 
-Status matchOne(const Options& o, const std::string& path, const RuleFile& file, const Console& console, json& documents) {
+Status matchOne(const Options& o, const std::string& path, const RuleFile& file, const Console& console,
+                json& documents) {
   auto m = importModel(path, semantics(), {}, console.job());
   if (!m) return m.error();
   const Graph& g = m->graph;
@@ -51,7 +53,9 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
     const SearchResult found = matcher.findAll(rule);
     if (found.budgetExceeded) exceeded = rule.name;
     counts[rule.name] = found.matches.size();
-    rules.push_back({{"name", rule.name}, {"matches", found.matches.size()}, {"budget_exceeded", found.budgetExceeded},
+    rules.push_back({{"name", rule.name},
+                     {"matches", found.matches.size()},
+                     {"budget_exceeded", found.budgetExceeded},
                      {"at", matchesJson(g, rule, found.matches)}});
     std::string where;
     for (size_t i = 0; i < found.matches.size() && i < 3; ++i)
@@ -62,18 +66,21 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   console.print(fmt::format("{}: {} nodes, matched in {:.2f} ms\n", console.bold(path), g.nodeCount(), ms));
   console.print(table(rows));
-  documents.push_back({{"model", path}, {"format", formatName(m->format)}, {"nodes", g.nodeCount()}, {"ms", ms}, {"rules", rules}});
+  documents.push_back(
+      {{"model", path}, {"format", formatName(m->format)}, {"nodes", g.nodeCount()}, {"ms", ms}, {"rules", rules}});
   for (const std::string& e : o.expect) {
     auto wanted = parseExpectation(e, file);
     if (!wanted) return wanted.error();
     const auto& [rule, count] = *wanted;
     if (counts[rule] != count)
-      return Error{ErrorKind::Expectation,
-                   fmt::format("{}: {} matched {} times, expected {}. `graft explain {} --rules {} --rule {}` says why.", path, rule,
-                               counts[rule], count, path, o.rules, rule),
-                   {}};
+      return Error{
+          ErrorKind::Expectation,
+          fmt::format("{}: {} matched {} times, expected {}. `graft explain {} --rules {} --rule {}` says why.", path,
+                      rule, counts[rule], count, path, o.rules, rule),
+          {}};
   }
-  if (!exceeded.empty()) console.warn(fmt::format("{}: the search ran out of steps; its count is a lower bound", exceeded));
+  if (!exceeded.empty())
+    console.warn(fmt::format("{}: the search ran out of steps; its count is a lower bound", exceeded));
   return done();
 }
 
@@ -83,7 +90,8 @@ Status match(const Options& o) {
   if (!file) return file.error();
   if (!o.rule.empty() && !file->findRule(o.rule)) return noSuchRule(*file, o.rule);
   json documents = json::array();
-  const Status status = forEachModel(o.models, console, [&](const std::string& path) { return matchOne(o, path, *file, console, documents); });
+  const Status status = forEachModel(
+      o.models, console, [&](const std::string& path) { return matchOne(o, path, *file, console, documents); });
   console.document(documents.size() == 1 ? documents[0] : documents);
   return status;
 }
@@ -102,7 +110,9 @@ Status explain(const Options& o) {
   search.nearMisses = o.limit;
   if (!o.at.empty()) {
     search.at = g.findNode(o.at);
-    if (!search.at) return badInput(fmt::format("--at {}: {} has no node of that name; `graft text {}` lists them", o.at, o.models[0], o.models[0]));
+    if (!search.at)
+      return badInput(fmt::format("--at {}: {} has no node of that name; `graft text {}` lists them", o.at, o.models[0],
+                                  o.models[0]));
   }
   const SearchResult found = Matcher(g).findAll(*rule, search);
   console.print(fmt::format("{} matches {} times in {} nodes.", rule->name, found.matches.size(), g.nodeCount()));
@@ -111,12 +121,17 @@ Status explain(const Options& o) {
   for (const NearMiss& n : found.nearMisses) {
     misses.push_back(nearMissJson(g, *rule, n));
     const std::string where = n.scope.empty() ? "the model" : n.scope;
-    console.print(fmt::format("\n{} of {} nodes at {} in {}\n  {}", n.matched, n.total, g.isAlive(n.at) ? g.node(n.at).name : "?", where, n.message));
+    console.print(fmt::format("\n{} of {} nodes at {} in {}\n  {}", n.matched, n.total,
+                              g.isAlive(n.at) ? g.node(n.at).name : "?", where, n.message));
     if (n.line > 0) console.print(fmt::format("  the rule's line: {}:{}", rule->file, n.line));
     if (!n.suggestion.empty()) console.print("  try: " + n.suggestion);
   }
-  if (found.nearMisses.empty() && found.matches.empty()) console.print("No place comes near: none of the pattern's operators is in the graph.");
-  console.document({{"model", o.models[0]}, {"rule", rule->name}, {"matches", found.matches.size()}, {"budget_exceeded", found.budgetExceeded},
+  if (found.nearMisses.empty() && found.matches.empty())
+    console.print("No place comes near: none of the pattern's operators is in the graph.");
+  console.document({{"model", o.models[0]},
+                    {"rule", rule->name},
+                    {"matches", found.matches.size()},
+                    {"budget_exceeded", found.budgetExceeded},
                     {"near_misses", misses}});
   return done();
 }

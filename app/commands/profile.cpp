@@ -29,12 +29,16 @@ std::string shorten(std::string_view path, int depth) {
   return std::string(path.substr(0, at));
 }
 
-std::vector<std::vector<std::string>> timeRows(const char* what, const std::map<std::string, std::pair<double, size_t>>& sums, double total) {
+std::vector<std::vector<std::string>> timeRows(const char* what,
+                                               const std::map<std::string, std::pair<double, size_t>>& sums,
+                                               double total) {
   std::vector<std::pair<std::string, std::pair<double, size_t>>> sorted(sums.begin(), sums.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
   std::vector<std::vector<std::string>> rows{{what, "calls", "us", "share"}};
   for (const auto& [name, sum] : sorted)
-    rows.push_back({name, std::to_string(sum.second), fmt::format("{:.1f}", sum.first), fmt::format("{:.1f} %", 100 * sum.first / total)});
+    rows.push_back({name, std::to_string(sum.second), fmt::format("{:.1f}", sum.first),
+                    fmt::format("{:.1f} %", 100 * sum.first / total)});
   return rows;
 }
 
@@ -67,7 +71,13 @@ Status profile(const Options& o) {
     std::nth_element(s.begin(), s.begin() + static_cast<long>(s.size() / 2), s.end());
     const double us = s[s.size() / 2];
     const std::string scope(g.scopeOf(n));
-    events.push_back({{"name", g.node(n).name}, {"cat", g.node(n).op->name}, {"ph", "X"}, {"ts", total}, {"dur", us}, {"pid", 1}, {"tid", 1},
+    events.push_back({{"name", g.node(n).name},
+                      {"cat", g.node(n).op->name},
+                      {"ph", "X"},
+                      {"ts", total},
+                      {"dur", us},
+                      {"pid", 1},
+                      {"tid", 1},
                       {"args", {{"module", scope}}}});
     total += us;
     auto add = [&](auto& map, const std::string& key) {
@@ -78,15 +88,16 @@ Status profile(const Options& o) {
     add(byModule, scope.empty() ? "(model)" : shorten(scope, o.depth));
     nodes.push_back({{"node", g.node(n).name}, {"op", g.node(n).op->name}, {"module", scope}, {"us", us}});
   }
-  console.print(fmt::format("{} operators ran in {:.1f} us (sum of medians of {} runs, timed one by one on {})\n", nodes.size(), total,
-                            o.repetitions, o.device));
+  console.print(fmt::format("{} operators ran in {:.1f} us (sum of medians of {} runs, timed one by one on {})\n",
+                            nodes.size(), total, o.repetitions, o.device));
   console.print(table(timeRows("operator", byOperator, total)));
   console.print(table(timeRows("module", byModule, total)));
   if (!o.trace.empty()) {
     if (Status s = writeFileAtomically(o.trace, json{{"traceEvents", events}}.dump()); !s) return s;
     console.print("trace   " + o.trace + " (open it in chrome://tracing or Perfetto)");
   }
-  console.document({{"model", o.model}, {"device", o.device}, {"operators", nodes.size()}, {"us", total}, {"nodes", nodes}});
+  console.document(
+      {{"model", o.model}, {"device", o.device}, {"operators", nodes.size()}, {"us", total}, {"nodes", nodes}});
   return done();
 }
 
@@ -104,7 +115,9 @@ Status kernels(const Common& o) {
     console.print(console.bold(op.value("name", "?")));
     console.print("  " + op.value("schema", ""));
     for (const char* key : {"doc", "runs_on", "needs"})
-      if (op.contains(key)) console.print("  " + std::string(key) + ": " + (op[key].is_string() ? op[key].get<std::string>() : op[key].dump()));
+      if (op.contains(key))
+        console.print("  " + std::string(key) + ": " +
+                      (op[key].is_string() ? op[key].get<std::string>() : op[key].dump()));
   }
   return done();
 }
@@ -117,7 +130,9 @@ void addProfile(CLI::App& app, Run& run) {
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
   c->add_option("--trace", o->trace, "Write a Chrome trace")->type_name("T.json");
   c->add_option("--depth", o->depth, "How deep modules are told apart")->capture_default_str();
-  c->add_option("--repetitions", o->repetitions, "How many runs the medians are of")->check(CLI::Range(1, 100000))->capture_default_str();
+  c->add_option("--repetitions", o->repetitions, "How many runs the medians are of")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return profile(*o); }; });
 }

@@ -43,7 +43,9 @@ Status runModel(const Options& o) {
     doc["differences"] = differencesJson(differences);
     console.print(differencesTable(differences));
     if (!allPassed(differences))
-      result = Error{ErrorKind::Verification, fmt::format("the outputs differ from {}: {}", o.expected, firstFailure(differences)), {}};
+      result = Error{ErrorKind::Verification,
+                     fmt::format("the outputs differ from {}: {}", o.expected, firstFailure(differences)),
+                     {}};
   }
   console.document(doc);
   return result;

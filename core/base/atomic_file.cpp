@@ -20,7 +20,7 @@ Error cannotWrite(const std::string& path, int error) {
 }  // namespace
 
 Result<AtomicFile> AtomicFile::beside(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return cannotWrite(path, EISDIR);
   std::string temporary = path + ".XXXXXX";
   const int fd = ::mkstemp(temporary.data());

@@ -10,7 +10,8 @@
 
 namespace graft {
 
-/// Where a writer that needs a path of its own writes first; commit() puts it in place, the destructor removes what was not.
+/// Where a writer that needs a path of its own writes first; commit() puts it in place, the destructor removes what was
+/// not.
 class AtomicFile {
  public:
   /// BadInput where the folder cannot be written to.

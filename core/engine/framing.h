@@ -1,4 +1,5 @@
-// Framing of JSON-RPC messages as the Language Server Protocol does it: "Content-Length: N\r\n\r\n" and N bytes of JSON.
+// Framing of JSON-RPC messages as the Language Server Protocol does it: "Content-Length: N\r\n\r\n" and N bytes of
+// JSON.
 //
 //   FrameReader frames;
 //   frames.feed(bytes);

@@ -99,7 +99,9 @@ class Server {
       }
       const json id = request.value("id", json());
       job.onProgress = [this, id](std::string_view what, size_t done, size_t total) {
-        send({{"jsonrpc", "2.0"}, {"method", "$/progress"}, {"params", {{"id", id}, {"what", what}, {"done", done}, {"total", total}}}});
+        send({{"jsonrpc", "2.0"},
+              {"method", "$/progress"},
+              {"params", {{"id", id}, {"what", what}, {"done", done}, {"total", total}}}});
       };
       answer(request, id, job);
       const std::lock_guard lock(mutex_);

@@ -60,14 +60,21 @@ json recordsJson(const std::vector<Record>& records) {
 }
 
 json ruleJson(const Rule& rule) {
-  static constexpr const char* kinds[] = {"value", "tensor", "weight", "float", "int", "bool", "str", "list[int]", "constant"};
+  static constexpr const char* kinds[] = {"value", "tensor", "weight",    "float",   "int",
+                                          "bool",  "str",    "list[int]", "constant"};
   json parameters = json::array(), lines = json::object();
-  for (const PatternParameter& p : rule.parameters) parameters.push_back({{"name", p.name}, {"kind", kinds[static_cast<size_t>(p.kind)]}});
+  for (const PatternParameter& p : rule.parameters)
+    parameters.push_back({{"name", p.name}, {"kind", kinds[static_cast<size_t>(p.kind)]}});
   for (NodeId n : rule.pattern.order())
     if (const SourceLocation* s = rule.pattern.sourceOf(rule.pattern.node(n)))
       lines[rule.pattern.node(n).name] = {{"line", s->line}, {"column", s->column}, {"endColumn", s->endColumn}};
-  return {{"name", rule.name}, {"description", rule.description}, {"line", rule.line}, {"parameters", std::move(parameters)},
-          {"pattern", toJson(rule.pattern)}, {"patternLines", std::move(lines)}, {"finds", !rule.replacement.has_value()}};
+  return {{"name", rule.name},
+          {"description", rule.description},
+          {"line", rule.line},
+          {"parameters", std::move(parameters)},
+          {"pattern", toJson(rule.pattern)},
+          {"patternLines", std::move(lines)},
+          {"finds", !rule.replacement.has_value()}};
 }
 
 json sideJson(const Timing& t) {
@@ -77,9 +84,16 @@ json sideJson(const Timing& t) {
 json outputsJson(const Proof& proof) {
   json out = json::array();
   for (const auto& d : proof.outputs)
-    out.push_back({{"name", d.name}, {"type", d.type}, {"maxAbs", finite(d.maxAbs)}, {"maxRel", finite(d.maxRel)}, {"rmse", finite(d.rmse)},
-                   {"rmseRatio", d.rmseRatio ? finite(*d.rmseRatio) : json(nullptr)}, {"cosine", finite(d.cosine)},
-                   {"ulpHistogram", d.ulpHistogram}, {"passed", d.passed}, {"why", d.why}});
+    out.push_back({{"name", d.name},
+                   {"type", d.type},
+                   {"maxAbs", finite(d.maxAbs)},
+                   {"maxRel", finite(d.maxRel)},
+                   {"rmse", finite(d.rmse)},
+                   {"rmseRatio", d.rmseRatio ? finite(*d.rmseRatio) : json(nullptr)},
+                   {"cosine", finite(d.cosine)},
+                   {"ulpHistogram", d.ulpHistogram},
+                   {"passed", d.passed},
+                   {"why", d.why}});
   return out;
 }
 
@@ -130,8 +144,9 @@ struct Session::Methods {
     // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
     if (has("inputs")) take(recordTypes(model.graph, take(loadTensors(text("inputs")))));
     doc->snapshots.push_back({std::move(model.graph), "opened", {}});
-    json out = {{"document", s.nextDocument_}, {"format", formatName(model.format)}, {"nodes", doc->graph().nodeCount()}, {"revision", 0},
-                {"weightBytes", model.weightBytes}, {"graph", toJson(doc->graph())}};
+    json out = {{"document", s.nextDocument_},       {"format", formatName(model.format)},
+                {"nodes", doc->graph().nodeCount()}, {"revision", 0},
+                {"weightBytes", model.weightBytes},  {"graph", toJson(doc->graph())}};
     s.documents_.emplace(s.nextDocument_++, std::move(doc));
     return out;
   }
@@ -144,7 +159,10 @@ struct Session::Methods {
 
   json graph() const {
     const Document& d = s.document(params);
-    return {{"graph", toJson(d.graph())}, {"revision", d.revision}, {"nodes", d.graph().nodeCount()}, {"position", d.position}};
+    return {{"graph", toJson(d.graph())},
+            {"revision", d.revision},
+            {"nodes", d.graph().nodeCount()},
+            {"position", d.position}};
   }
 
   json check() const {
@@ -152,8 +170,12 @@ struct Session::Methods {
     json rules = json::array(), recipes = json::array();
     if (!file) {
       const Position p = file.error().position.value_or(Position{});
-      return {{"ok", false}, {"rules", rules}, {"recipes", recipes},
-              {"error", {{"message", file.error().message}, {"line", p.line}, {"column", p.column}, {"endColumn", p.column + 1}}}};
+      return {
+          {"ok", false},
+          {"rules", rules},
+          {"recipes", recipes},
+          {"error",
+           {{"message", file.error().message}, {"line", p.line}, {"column", p.column}, {"endColumn", p.column + 1}}}};
     }
     for (const Rule& r : file->rules) rules.push_back(ruleJson(r));
     for (const Recipe& r : file->recipes) {
@@ -173,7 +195,9 @@ struct Session::Methods {
     for (const Rule& r : file.rules) {
       if (has("rule") && text("rule") != r.name) continue;
       const SearchResult found = matcher.findAll(r);
-      out.push_back({{"name", r.name}, {"matches", matchesJson(d.graph(), r, found.matches)}, {"budgetExceeded", found.budgetExceeded}});
+      out.push_back({{"name", r.name},
+                     {"matches", matchesJson(d.graph(), r, found.matches)},
+                     {"budgetExceeded", found.budgetExceeded}});
     }
     return {{"revision", d.revision}, {"ms", since(start)}, {"rules", std::move(out)}};
   }
@@ -241,7 +265,8 @@ struct Session::Methods {
     Graph g = d.graph();
     const size_t before = g.nodeCount();
     Applied a = has("recipe") ? applyRecipe(g, file) : applyOneRule(g, file);
-    json out = {{"graph", toJson(g)}, {"records", recordsJson(a.records)}, {"refused", a.refused}, {"steps", std::move(a.steps)},
+    json out = {{"graph", toJson(g)},    {"records", recordsJson(a.records)},
+                {"refused", a.refused},  {"steps", std::move(a.steps)},
                 {"nodesBefore", before}, {"nodesAfter", g.nodeCount()}};
     if (!params.value("preview", false)) {
       d.snapshots.resize(d.position + 1);
@@ -266,7 +291,9 @@ struct Session::Methods {
     const Document& d = s.document(params);
     json steps = json::array();
     for (const auto& snapshot : d.snapshots)
-      steps.push_back({{"label", snapshot.label}, {"nodes", snapshot.graph.nodeCount()}, {"records", recordsJson(snapshot.records)}});
+      steps.push_back({{"label", snapshot.label},
+                       {"nodes", snapshot.graph.nodeCount()},
+                       {"records", recordsJson(snapshot.records)}});
     return {{"steps", std::move(steps)}, {"position", d.position}, {"revision", d.revision}};
   }
 
@@ -284,8 +311,10 @@ struct Session::Methods {
       if (!dtype) throw RpcError{1, fmt::format("{} is no dtype", text("dtype"))};
     }
     std::vector<std::string> specs;
-    if (params.contains("inputs") && params["inputs"].is_array()) specs = params["inputs"].get<std::vector<std::string>>();
-    const TensorSet given = take(has("inputs") ? loadTensors(text("inputs")) : makeInputs(d.original(), specs, params.value("seed", uint64_t{0})));
+    if (params.contains("inputs") && params["inputs"].is_array())
+      specs = params["inputs"].get<std::vector<std::string>>();
+    const TensorSet given = take(has("inputs") ? loadTensors(text("inputs"))
+                                               : makeInputs(d.original(), specs, params.value("seed", uint64_t{0})));
     const TensorSet inputs = take(convert(given, device, dtype));
     const Program a = take(Program::build(d.original(), {device, dtype, 0}));
     const Program b = take(Program::build(d.graph(), {device, dtype, 0}));
@@ -296,9 +325,17 @@ struct Session::Methods {
     job.report("timing each node", 2, 3);
     json perNode = {{"original", nodeTimes(a, d.original(), inputs)}, {"rewritten", nodeTimes(b, d.graph(), inputs)}};
     job.report("done", 3, 3);
-    return {{"original", sideJson(times.a)}, {"rewritten", sideJson(times.b)}, {"ratio", times.ratio}, {"outputs", outputsJson(proof)},
-            {"passed", proof.passed}, {"why", proof.why}, {"inputSets", proof.inputSets}, {"nodeTimes", std::move(perNode)},
-            {"protocol", times.protocol}, {"inputs", inputs.describe()}, {"revision", d.revision},
+    return {{"original", sideJson(times.a)},
+            {"rewritten", sideJson(times.b)},
+            {"ratio", times.ratio},
+            {"outputs", outputsJson(proof)},
+            {"passed", proof.passed},
+            {"why", proof.why},
+            {"inputSets", proof.inputSets},
+            {"nodeTimes", std::move(perNode)},
+            {"protocol", times.protocol},
+            {"inputs", inputs.describe()},
+            {"revision", d.revision},
             {"operators", {{"original", d.original().nodeCount()}, {"rewritten", d.graph().nodeCount()}}}};
   }
 
@@ -309,8 +346,15 @@ struct Session::Methods {
     const WeightStatistics w = take(weightStatistics(g, v));
     json first = json::array();
     for (double x : w.first) first.push_back(finite(x));
-    return {{"type", toString(g.value(v).type)}, {"min", finite(w.min)}, {"max", finite(w.max)}, {"mean", finite(w.mean)}, {"std", finite(w.std)},
-            {"histogram", {{"edges", w.edges}, {"counts", w.counts}}}, {"first", std::move(first)}, {"zeros", w.zeros}, {"nonFinite", w.nonFinite}};
+    return {{"type", toString(g.value(v).type)},
+            {"min", finite(w.min)},
+            {"max", finite(w.max)},
+            {"mean", finite(w.mean)},
+            {"std", finite(w.std)},
+            {"histogram", {{"edges", w.edges}, {"counts", w.counts}}},
+            {"first", std::move(first)},
+            {"zeros", w.zeros},
+            {"nonFinite", w.nonFinite}};
   }
 };
 

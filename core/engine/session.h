@@ -1,5 +1,5 @@
-// Session: what the engine knows between requests: open models, the steps applied to each, and the methods on them. Knows
-// nothing of threads or pipes; tests call it directly.
+// Session: what the engine knows between requests: open models, the steps applied to each, and the methods on them.
+// Knows nothing of threads or pipes; tests call it directly.
 //
 //   Session session(semantics);
 //   nlohmann::json result = session.call("model/open", {{"path", "bert.pt"}}, job);   // throws RpcError

@@ -104,8 +104,9 @@ json toJson(const Graph& g) {
                        {"constructor", std::move(constructor)}});
   }
   json root = blockJson(g, g.root());
-  return {{"name", jsonSafe(g.name)},    {"inputs", std::move(inputs)},        {"weights", std::move(weights)},
-          {"modules", std::move(modules)}, {"nodes", std::move(root["nodes"])}, {"returns", std::move(root["returns"])}};
+  return {{"name", jsonSafe(g.name)},          {"inputs", std::move(inputs)},
+          {"weights", std::move(weights)},     {"modules", std::move(modules)},
+          {"nodes", std::move(root["nodes"])}, {"returns", std::move(root["returns"])}};
 }
 
 }  // namespace graft

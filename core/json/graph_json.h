@@ -5,8 +5,9 @@
 //    "nodes": [{"name", "op", "module", "args": [ARG], "kwargs": {…}, "outputs": [{"name", "type"}],
 //               "source": {"file", "line", "column", "endColumn"}, "blocks": [{"parameters", "nodes", "returns"}]}],
 //    "returns": [ARG]}
-// ARG is {"v": name} for a value, {"l": [ARG]} for a list, {"t": [ARG]} for a tuple, {"d": [[ARG, ARG]]} for a dict, {"s": text} for a
-// string, {"x": text} for other names (dtypes, devices, slices, infinities), a number, true, false or null.
+// ARG is {"v": name} for a value, {"l": [ARG]} for a list, {"t": [ARG]} for a tuple, {"d": [[ARG, ARG]]} for a dict,
+// {"s": text} for a string, {"x": text} for other names (dtypes, devices, slices, infinities), a number, true, false or
+// null.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

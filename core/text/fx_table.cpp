@@ -31,7 +31,9 @@ class Python {
     }
     return toText(a, g_);
   }
-  std::string tuple(const std::vector<Argument>& items) const { return "(" + join(items) + (items.size() == 1 ? ",)" : ")"); }
+  std::string tuple(const std::vector<Argument>& items) const {
+    return "(" + join(items) + (items.size() == 1 ? ",)" : ")");
+  }
   std::string name(ValueId v) const {
     const auto it = names_.find(v.index);
     return it != names_.end() ? it->second : g_.value(v).name;
@@ -79,7 +81,9 @@ std::unordered_map<uint32_t, LeafCall> leafCalls(const Graph& g) {
         });
       for (ValueId v : g.node(id).outputs) {
         const auto& users = g.value(v).users;
-        if (g.value(v).returnUses == 0 && std::all_of(users.begin(), users.end(), [&](NodeId u) { return own.contains(u); })) continue;
+        if (g.value(v).returnUses == 0 &&
+            std::all_of(users.begin(), users.end(), [&](NodeId u) { return own.contains(u); }))
+          continue;
         c.output = v;
         ++outputs;
       }
@@ -129,8 +133,10 @@ std::vector<FxRow> fxRows(const Graph& g) {
       const Origin& o = *n.origin;
       for (const Argument& a : o.args) fetchWeights(a);
       std::string kwargs;
-      for (const auto& [k, a] : o.kwargs) kwargs += fmt::format("{}'{}': {}", kwargs.empty() ? "" : ", ", k, python.text(a));
-      rows.push_back({o.opcode, n.name, o.target, python.tuple(o.args), "{" + kwargs + "}", id, o.opcode == "call_module" ? n.module : ModuleCallId()});
+      for (const auto& [k, a] : o.kwargs)
+        kwargs += fmt::format("{}'{}': {}", kwargs.empty() ? "" : ", ", k, python.text(a));
+      rows.push_back({o.opcode, n.name, o.target, python.tuple(o.args), "{" + kwargs + "}", id,
+                      o.opcode == "call_module" ? n.module : ModuleCallId()});
       continue;
     }
     const auto call = n.module ? calls.find(n.module.index) : calls.end();
@@ -149,15 +155,20 @@ std::vector<FxRow> fxRows(const Graph& g) {
     std::string kwargs;
     for (size_t i = 0; i < n.args.size(); ++i) {
       fetchWeights(n.args[i]);
-      const bool isDefault = i < n.op->parameters.size() && n.op->parameters[i].defaultValue && *n.op->parameters[i].defaultValue == n.args[i];
+      const bool isDefault = i < n.op->parameters.size() && n.op->parameters[i].defaultValue &&
+                             *n.op->parameters[i].defaultValue == n.args[i];
       const bool keyword = i < n.op->parameters.size() && (n.op->parameters[i].keywordOnly || positional.size() < i);
-      if (isDefault || (i < n.op->parameters.size() && n.args[i].isNone() && n.op->parameters[i].type.kind == Type::Kind::Optional)) continue;
+      if (isDefault ||
+          (i < n.op->parameters.size() && n.args[i].isNone() && n.op->parameters[i].type.kind == Type::Kind::Optional))
+        continue;
       if (keyword)
-        kwargs += fmt::format("{}'{}': {}", kwargs.empty() ? "" : ", ", n.op->parameters[i].name, python.text(n.args[i]));
+        kwargs +=
+            fmt::format("{}'{}': {}", kwargs.empty() ? "" : ", ", n.op->parameters[i].name, python.text(n.args[i]));
       else
         positional.push_back(n.args[i]);
     }
-    for (const auto& [k, a] : n.kwargs) kwargs += fmt::format("{}'{}': {}", kwargs.empty() ? "" : ", ", k, python.text(a));
+    for (const auto& [k, a] : n.kwargs)
+      kwargs += fmt::format("{}'{}': {}", kwargs.empty() ? "" : ", ", k, python.text(a));
     rows.push_back({"call_function", n.name, n.op->name, python.tuple(positional), "{" + kwargs + "}", id, {}});
   }
   std::vector<Argument> returns(g.returns().begin(), g.returns().end());

@@ -1,5 +1,6 @@
-// The FX-style view of a graph: the table that torch.fx users know (opcode, name, target, args, kwargs) and the table of used
-// modules. Nodes that came from FX print as FX spelled them; for others, calls of leaf torch.nn modules are one row.
+// The FX-style view of a graph: the table that torch.fx users know (opcode, name, target, args, kwargs) and the table
+// of used modules. Nodes that came from FX print as FX spelled them; for others, calls of leaf torch.nn modules are one
+// row.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace graft {
 
 struct FxRow {
   std::string opcode, name, target, args, kwargs;
-  NodeId node;  ///< none for placeholders, weights and the output
+  NodeId node;          ///< none for placeholders, weights and the output
   ModuleCallId module;  ///< for call_module
 };
 std::vector<FxRow> fxRows(const Graph&);

@@ -12,7 +12,8 @@ namespace graft {
 
 Result<WeightStatistics> weightStatistics(const Graph& g, ValueId weight, size_t bins) {
   const at::Tensor t = weightTensor(g.value(weight));
-  if (!t.defined()) return badInput(fmt::format("{} has no data here: the graph was read without its weights", g.value(weight).path));
+  if (!t.defined())
+    return badInput(fmt::format("{} has no data here: the graph was read without its weights", g.value(weight).path));
   WeightStatistics out;
   try {
     const at::Tensor flat = t.detach().to(c10::kCPU, c10::kDouble).contiguous().view({-1});

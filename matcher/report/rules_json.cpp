@@ -22,7 +22,8 @@ json matchesJson(const Graph& g, const Rule& rule, std::span<const Match> matche
     json nodes = json::array(), map = json::object();
     for (NodeId n : m.nodes) nodes.push_back(g.node(n).name);
     for (NodeId p : rule.pattern.order())
-      if (p.index < m.nodeOf.size() && m.nodeOf[p.index]) map[rule.pattern.node(p).name] = g.node(m.nodeOf[p.index]).name;
+      if (p.index < m.nodeOf.size() && m.nodeOf[p.index])
+        map[rule.pattern.node(p).name] = g.node(m.nodeOf[p.index]).name;
     out.push_back({{"scope", m.scope}, {"nodes", std::move(nodes)}, {"map", std::move(map)}});
   }
   return out;
@@ -32,16 +33,32 @@ json nearMissJson(const Graph& g, const Rule& rule, const NearMiss& n) {
   json map = json::object();
   for (size_t i = 0; i < n.matchedPattern.size() && i < n.matchedNodes.size(); ++i)
     map[rule.pattern.node(n.matchedPattern[i]).name] = g.node(n.matchedNodes[i]).name;
-  return {{"matched", n.matched}, {"total", n.total}, {"at", n.at ? json(g.node(n.at).name) : json(nullptr)},
+  return {{"matched", n.matched},
+          {"total", n.total},
+          {"at", n.at ? json(g.node(n.at).name) : json(nullptr)},
           {"patternNode", n.patternNode ? json(rule.pattern.node(n.patternNode).name) : json(nullptr)},
-          {"reason", reasonName(n.reason)}, {"parameter", n.parameter}, {"expected", n.expected}, {"actual", n.actual},
-          {"message", n.message}, {"suggestion", n.suggestion}, {"suggestedOld", n.suggestedOld}, {"suggestedNew", n.suggestedNew},
-          {"line", n.line}, {"scope", n.scope}, {"map", std::move(map)}};
+          {"reason", reasonName(n.reason)},
+          {"parameter", n.parameter},
+          {"expected", n.expected},
+          {"actual", n.actual},
+          {"message", n.message},
+          {"suggestion", n.suggestion},
+          {"suggestedOld", n.suggestedOld},
+          {"suggestedNew", n.suggestedNew},
+          {"line", n.line},
+          {"scope", n.scope},
+          {"map", std::move(map)}};
 }
 
 json recordJson(const Record& r) {
-  return {{"rule", r.rule}, {"scope", r.scope}, {"removed", r.removedNames}, {"added", r.addedNames}, {"inputs", pairs(r.inputs)},
-          {"outputs", pairs(r.outputs)}, {"newWeights", r.newWeights}, {"changesNumbers", r.changesNumbers}};
+  return {{"rule", r.rule},
+          {"scope", r.scope},
+          {"removed", r.removedNames},
+          {"added", r.addedNames},
+          {"inputs", pairs(r.inputs)},
+          {"outputs", pairs(r.outputs)},
+          {"newWeights", r.newWeights},
+          {"changesNumbers", r.changesNumbers}};
 }
 
 json recipeJson(const RecipeRun& run) {
@@ -49,7 +66,11 @@ json recipeJson(const RecipeRun& run) {
   for (const StepRun& s : run.steps) {
     json records = json::array();
     for (const Record& r : s.records) records.push_back(recordJson(r));
-    out.push_back({{"name", s.name}, {"rule", s.isRule}, {"rewrites", s.records.size()}, {"ms", s.milliseconds}, {"refused", s.refused},
+    out.push_back({{"name", s.name},
+                   {"rule", s.isRule},
+                   {"rewrites", s.records.size()},
+                   {"ms", s.milliseconds},
+                   {"refused", s.refused},
                    {"records", std::move(records)}});
   }
   return out;
