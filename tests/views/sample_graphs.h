@@ -1,0 +1,13 @@
+// Graphs for tests of views: an encoder as traced from BERT, of any depth, and a long random one for layouts' speed.
+#pragma once
+
+#include "core/ir/graph.h"
+
+namespace graft::test {
+
+/// `layers` encoder layers with attention, residuals, LayerNorm and GELU; shapes 1×128×384, 12 heads.
+Graph encoder(int layers);
+/// `nodes` operators without modules, each with up to two operands among the 40 before it.
+Graph randomGraph(int nodes, unsigned seed = 1);
+
+}  // namespace graft::test

@@ -1,0 +1,51 @@
+// Drawings of graphs as files: SVG, PNG, PDF and DOT. The window and `graft draw` make the same pictures.
+//
+//   Status s = drawToFile(graph, "bert.svg", {.depth = 2});
+//   Result<std::string> svg = drawSvg(graph, {.theme = Theme::Dark});
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "views/layout/layout.h"
+#include "views/layout/palette.h"
+
+namespace graft {
+
+/// What became of nodes, by name. Callers fill it from rewrite records; `differenceByNames` compares two graphs.
+struct Difference {
+  std::set<std::string, std::less<>> removed;  ///< names in the older graph
+  std::set<std::string, std::less<>> added;    ///< names in the newer graph
+  std::set<std::string, std::less<>> changed;  ///< in both, with another operator, other arguments or types
+};
+Difference differenceByNames(const Graph& before, const Graph& after);
+
+struct DrawOptions {
+  int depth = 1;             ///< modules nested this deep are collapsed; -1: none
+  bool foldRepeats = true;   ///< identical sibling blocks as one with ×N
+  bool showScalars = false;  ///< calculations on sizes, too
+  bool labels = true;        ///< shapes and dtypes on edges
+  bool legend = true;
+  Theme theme = Theme::Light;
+  LayoutEngine engine = LayoutEngine::Automatic;
+  size_t maxBoxes = 5000;  ///< a drawing of more is an error that says how to get fewer
+  double scale = 2;        ///< of PNG: pixels for each unit
+  /// The older graph: both are drawn side by side, with what was removed, added and changed.
+  const Graph* before = nullptr;
+  const Difference* difference = nullptr;  ///< with `before`; null: by names
+  std::string title;                       ///< above the drawing; empty: the graph's name
+};
+
+Result<std::string> drawSvg(const Graph&, const DrawOptions& = {});
+Result<std::string> drawDot(const Graph&, const DrawOptions& = {});
+/// The format is the path's ending: .svg, .png, .pdf, .dot or .gv. PNG and PDF are the SVG, rasterised by
+/// `graft-raster`, which lies beside the running program (or on PATH) where the GUI was built. The file is complete or
+/// absent.
+Status drawToFile(const Graph&, const std::string& path, const DrawOptions& = {});
+
+/// The SVG of a graph already laid out. `changes` by box, or empty.
+std::string svgOf(const VisibleGraph&, const Layout&, const DrawOptions&, const std::vector<Change>& changes = {});
+
+}  // namespace graft

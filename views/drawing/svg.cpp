@@ -1,0 +1,346 @@
+// The SVG writer. Only what every viewer draws alike: rectangles, paths, text; presentation attributes instead of style
+// sheets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "views/drawing/drawing.h"
+
+namespace graft {
+namespace {
+
+using M = Metrics;
+constexpr const char* sans = "Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif";
+
+std::string escape(std::string_view text) {
+  std::string s;
+  for (char c : text) {
+    if (c == '<')
+      s += "&lt;";
+    else if (c == '>')
+      s += "&gt;";
+    else if (c == '&')
+      s += "&amp;";
+    else if (c == '"')
+      s += "&quot;";
+    else if (static_cast<unsigned char>(c) >= 32)
+      s += c;
+  }
+  return s;
+}
+
+class Writer {
+ public:
+  Writer(const DrawOptions& options) : options_(options), p_(palette(options.theme)) {}
+
+  const Palette& colors() const { return p_; }
+
+  void graph(const VisibleGraph& graph, const Layout& layout, const std::vector<Change>& changes, double dx,
+             double dy) {
+    bool isDiff = !changes.empty();
+    fmt::format_to(out(), "<g transform=\"translate({:.1f},{:.1f})\">\n", dx, dy);
+    for (size_t i = 0; i < graph.boxes.size(); ++i)
+      if (graph.boxes[i].open) container(graph, static_cast<int>(i), layout.boxes[i]);
+    fmt::format_to(out(), "<g fill=\"none\" stroke=\"{}\" stroke-width=\"1.2\"{}>\n", p_.edge.hex(),
+                   isDiff ? " stroke-opacity=\"0.6\"" : "");
+    for (const EdgePath& edge : layout.edges) path(edge);
+    body_ += "</g>\n";
+    fmt::format_to(out(), "<g fill=\"{}\" stroke=\"none\">\n", p_.edge.hex());
+    for (const EdgePath& edge : layout.edges) arrow(edge);
+    body_ += "</g>\n";
+    for (size_t i = 0; i < graph.boxes.size(); ++i)
+      if (graph.boxes[i].open) containerTitle(graph, static_cast<int>(i), layout.boxes[i]);
+    for (const EdgeLabel& label : layout.labels)
+      text(graph.edges[label.edge].label, label.at.x, label.at.y, M::labelSize, p_.dim, 400);
+    for (size_t i = 0; i < graph.boxes.size(); ++i)
+      if (!graph.boxes[i].open) box(graph.boxes[i], layout.boxes[i], isDiff ? changes[i] : Change::None, isDiff);
+    body_ += "</g>\n";
+  }
+
+  void legend(const std::array<bool, boxKindCount>& used, double x, double y, bool diff) {
+    auto item = [&](Color fill, Color border, std::string_view name, const char* dash) {
+      fmt::format_to(
+          out(), "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" rx=\"3\" fill=\"{}\" stroke=\"{}\"{}/>\n",
+          x, y - 10, fill.hex(), border.hex(), dash);
+      text(name, x + 17, y, 10, p_.dim, 400);
+      x += 17 + textWidth(name, 10) + 18;
+    };
+    for (int k = 0; k < boxKindCount; ++k) {
+      BoxKind kind = static_cast<BoxKind>(k);
+      if (used[k] && kind != BoxKind::Input && kind != BoxKind::Output && kind != BoxKind::Module)
+        item(p_.fill(kind), p_.border(kind), boxKindName(kind), "");
+    }
+    if (!diff) return;
+    item(mix(p_.surface, p_.change(Change::Removed), 0.15), p_.change(Change::Removed), "− removed",
+         " stroke-dasharray=\"4 3\"");
+    item(mix(p_.surface, p_.change(Change::Added), 0.15), p_.change(Change::Added), "+ added", "");
+    item(mix(p_.surface, p_.change(Change::Changed), 0.15), p_.change(Change::Changed), "~ changed", "");
+  }
+
+  double legendWidth(const std::array<bool, boxKindCount>& used, bool diff) const {
+    double w = 0;
+    for (int k = 0; k < boxKindCount; ++k)
+      if (used[k]) w += 35 + textWidth(boxKindName(static_cast<BoxKind>(k)), 10);
+    return w + (diff ? 300 : 0);
+  }
+
+  void text(std::string_view s, double x, double y, double size, Color color, int weight, const char* anchor = "",
+            double opacity = 1) {
+    fmt::format_to(
+        out(), "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"{}\" fill=\"{}\"{}{}>{}</text>\n", x, y,
+        size, weight, color.hex(), anchor, opacity < 1 ? fmt::format(" fill-opacity=\"{}\"", opacity) : "", escape(s));
+  }
+
+  std::string finish(double width, double height) {
+    return fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+        "{1:.0f}\" "
+        "font-family=\"{2}\">\n<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"{3}\"/>\n{4}</svg>\n",
+        width, height, sans, p_.background.hex(), body_);
+  }
+
+ private:
+  std::back_insert_iterator<std::string> out() { return std::back_inserter(body_); }
+
+  void path(const EdgePath& edge) {
+    const auto& q = edge.points;
+    if (q.size() < 4) return;
+    fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}", q[0].x, q[0].y);
+    for (size_t i = 1; i + 2 < q.size(); i += 3)
+      if (q[i].x == q[i + 2].x && q[i].x == q[i - 1].x)
+        fmt::format_to(out(), "V{:.1f}", q[i + 2].y);
+      else
+        fmt::format_to(out(), "C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", q[i].x, q[i].y, q[i + 1].x, q[i + 1].y,
+                       q[i + 2].x, q[i + 2].y);
+    body_ += "\"/>\n";
+  }
+
+  void arrow(const EdgePath& edge) {
+    const auto& q = edge.points;
+    if (q.size() < 4) return;
+    Point tip = q.back();
+    double sign = q[q.size() - 2].y <= tip.y ? -1 : 1;
+    fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}l-3.2 {:.1f}h6.4z\"/>\n", tip.x, tip.y, 6 * sign);
+  }
+
+  void badge(size_t repeat, double right, double y) {
+    std::string s = fmt::format("×{}", repeat);
+    double w = textWidth(s, 10.5) + 12;
+    fmt::format_to(out(), "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"16\" rx=\"8\" fill=\"{}\"/>\n",
+                   right - w, y, w, p_.hue(BoxKind::Module).hex());
+    text(s, right - w / 2, y + 11.8, 10.5, p_.background, 600, " text-anchor=\"middle\"");
+  }
+
+  /// As a path: some renderers draw the corners of large rectangles square.
+  void rounded(double x, double y, double w, double h, double r, Color fill, Color stroke,
+               const std::string& extra = "") {
+    r = std::min({r, w / 2, h / 2});
+    fmt::format_to(out(),
+                   "<path d=\"M{:.1f} {:.1f}h{:.1f}a{r} {r} 0 0 1 {r} {r}v{:.1f}a{r} {r} 0 0 1 -{r} {r}h{:.1f}"
+                   "a{r} {r} 0 0 1 -{r} -{r}v{:.1f}a{r} {r} 0 0 1 {r} -{r}z\" fill=\"{}\" stroke=\"{}\"{}/>\n",
+                   x + r, y, w - 2 * r, h - 2 * r, -(w - 2 * r), -(h - 2 * r), fill.hex(), stroke.hex(), extra,
+                   fmt::arg("r", r));
+  }
+
+  void container(const VisibleGraph& graph, int i, const Rect& r) {
+    const Box& box = graph.boxes[i];
+    int depth = graph.depthOf(i);
+    Color faint = mix(p_.background, p_.hue(BoxKind::Module), 0.45);
+    for (int k = box.repeat > 1 ? 2 : 0; k >= 1; --k)
+      rounded(r.x + 4 * k, r.y + 4 * k, r.width, r.height, 8, p_.container(depth), faint);
+    rounded(r.x, r.y, r.width, r.height, 8, p_.container(depth),
+            box.kind == BoxKind::Control ? p_.hue(BoxKind::Control) : faint);
+  }
+
+  /// After the edges: where one runs through a header, the title stays readable.
+  void containerTitle(const VisibleGraph& graph, int i, const Rect& r) {
+    const Box& box = graph.boxes[i];
+    Color behind = p_.container(graph.depthOf(i));
+    double room = r.width - 24 - (box.repeat > 1 ? 40 : 0);
+    std::string title = elide(box.title, 12.5, room);
+    bool typed = box.name != box.title && !box.name.empty();
+    double used = textWidth(title, 12.5) * 1.1 + 8;
+    std::string type = typed && room - used > 24 ? elide(box.name, 11, room - used) : "";
+    rounded(r.x + 9, r.y + 4, used + textWidth(type, 11) * 1.05, 18, 4, behind, behind);
+    text(title, r.x + 12, r.y + 17.5, 12.5, p_.text, 600);
+    if (!type.empty()) text(type, r.x + 12 + used, r.y + 17.5, 11, p_.dim, 400);
+    if (box.repeat > 1) badge(box.repeat, r.right() - 8, r.y + 5.5);
+  }
+
+  void box(const Box& box, const Rect& r, Change change, bool isDiff) {
+    bool isIo = box.kind == BoxKind::Input || box.kind == BoxKind::Output;
+    Color fill = p_.fill(box.kind), border = p_.border(box.kind);
+    double width = isIo ? 1.8 : 1.2;
+    std::string extra;
+    bool faded = isDiff && change == Change::None && !isIo;
+    if (change != Change::None) {
+      border = p_.change(change);
+      fill = mix(p_.surface, border, p_.dark ? 0.25 : 0.15);
+      width = 2;
+      if (change == Change::Removed) extra = " stroke-dasharray=\"5 3\"";
+    }
+    if (faded) {
+      fill = mix(p_.background, fill, 0.4);
+      border = mix(p_.background, border, 0.4);
+    }
+    for (int k = box.repeat > 1 ? 2 : 0; k >= 1; --k)
+      rounded(r.x + 3 * k, r.y + 3 * k, r.width, r.height, 6, fill, border);
+    rounded(r.x, r.y, r.width, r.height, isIo ? r.height / 2 : 6, fill, border,
+            fmt::format(" stroke-width=\"{}\"{}", width, extra));
+    double opacity = faded ? 0.55 : 1;
+    bool two = !box.detail.empty() || !box.chips.empty();
+    double y = r.y + (two ? 18.5 : r.height / 2 + 4.5);
+    double room = r.width - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (box.kind == BoxKind::Module ? 16 : 0);
+    std::string title = elide(box.title, M::titleSize, room);
+    double used = textWidth(title, M::titleSize) * 1.04;
+    std::string name =
+        box.name == box.title || room - used < 28 ? "" : elide(box.name, M::nameSize, room - used - 8, true);
+    double total = used + (name.empty() ? 0 : 8 + textWidth(name, M::nameSize) * 1.04);
+    double x = isIo ? r.centerX() - total / 2 : r.x + M::padding;
+    text(title, x, y, M::titleSize, p_.text, 500, "", opacity);
+    if (!name.empty()) text(name, x + used + 8, y, M::nameSize, p_.dim, 400, "", opacity);
+    if (box.kind == BoxKind::Module) expander(r.right() - M::padding - 8 - (box.repeat > 1 ? 36 : 0), y - 8);
+    if (box.repeat > 1) badge(box.repeat, r.right() - 6, r.y + 6);
+    if (two) secondLine(box, r, isIo, opacity);
+    if (change != Change::None) glyph(change, r);
+  }
+
+  void secondLine(const Box& box, const Rect& r, bool centred, double opacity) {
+    double x = r.x + M::padding, y = r.y + 35.5, right = r.right() - M::padding;
+    if (!box.detail.empty()) {
+      std::string s = elide(box.detail, M::detailSize, right - x);
+      if (centred) {
+        text(s, r.centerX(), y, M::detailSize, p_.dim, 400, " text-anchor=\"middle\"", opacity);
+        return;
+      }
+      text(s, x, y, M::detailSize, p_.dim, 400, "", opacity);
+      x += textWidth(s, M::detailSize) * 1.04 + M::chipGap;
+    }
+    for (size_t i = 0; i < box.chips.size(); ++i) {
+      double room = right - x - 2 * M::chipPadding;
+      if (room < 8) break;
+      std::string s = elide(box.chips[i], M::chipSize, room);
+      double w = textWidth(s, M::chipSize) * 1.03 + 2 * M::chipPadding;
+      fmt::format_to(
+          out(),
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"14\" rx=\"7\" fill=\"{}\" fill-opacity=\"{}\"/>\n",
+          x, y - 10.6, w, mix(p_.surface, p_.hue(box.kind), p_.dark ? 0.42 : 0.24).hex(), opacity);
+      text(s, x + M::chipPadding, y - 0.3, M::chipSize, p_.text, 400, "", opacity * 0.9);
+      x += w + M::chipGap;
+    }
+  }
+
+  void expander(double x, double y) {
+    fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}h8m-4 -4v8\" stroke=\"{}\" stroke-width=\"1.4\" fill=\"none\"/>\n",
+                   x, y + 4, p_.dim.hex());
+  }
+
+  void glyph(Change change, const Rect& r) {
+    const char* sign = change == Change::Removed ? "−" : change == Change::Added ? "+" : "~";
+    fmt::format_to(out(), "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"7.5\" fill=\"{}\"/>\n", r.right() - 2, r.y + 2,
+                   p_.change(change).hex());
+    text(sign, r.right() - 2, r.y + 6.2, 12, p_.background, 700, " text-anchor=\"middle\"");
+  }
+
+  const DrawOptions& options_;
+  Palette p_;
+  std::string body_;
+};
+
+std::vector<Change> changesOf(const Graph& graph, const VisibleGraph& view,
+                              const std::set<std::string, std::less<>>& names,
+                              const std::set<std::string, std::less<>>& changed, Change kind) {
+  std::vector<Change> changes(view.boxes.size(), Change::None);
+  for (NodeId id : graph.order()) {
+    int box = view.boxOfNode[id.index];
+    if (box < 0) continue;
+    Change c = names.contains(graph.node(id).name)     ? kind
+               : changed.contains(graph.node(id).name) ? Change::Changed
+                                                       : Change::None;
+    if (c == Change::None) continue;
+    changes[box] = view.boxes[box].node == id && !view.boxes[box].open ? c
+                   : view.boxes[box].kind == BoxKind::Module           ? Change::Changed
+                                                                       : c;
+  }
+  return changes;
+}
+
+struct Part {
+  VisibleGraph view;
+  Layout layout;
+};
+
+Result<Part> prepare(const Graph& graph, const DrawOptions& options) {
+  Part part;
+  part.view = makeVisibleGraph(
+      graph, {.depth = options.depth, .foldRepeats = options.foldRepeats, .showScalars = options.showScalars});
+  if (part.view.boxes.size() > options.maxBoxes)
+    return badInput(fmt::format("the drawing would have {} boxes, more than {}: collapse modules with a smaller depth",
+                                part.view.boxes.size(), options.maxBoxes));
+  LayoutOptions how;
+  how.engine = options.engine;
+  how.labels = options.labels;
+  how.graphvizSeconds = 5;
+  Result<Layout> layout = layoutGraph(part.view, how);
+  if (!layout) return layout.error();
+  part.layout = std::move(*layout);
+  return part;
+}
+
+void addKinds(const VisibleGraph& view, std::array<bool, boxKindCount>& used) {
+  for (const Box& box : view.boxes) used[static_cast<int>(box.kind)] = true;
+}
+
+std::string compose(const DrawOptions& options, const std::vector<std::pair<std::string, const Part*>>& parts,
+                    const std::vector<std::vector<Change>>& changes) {
+  Writer writer(options);
+  double x = 10, height = 0, top = 10;
+  bool titled = std::any_of(parts.begin(), parts.end(), [](auto& p) { return !p.first.empty(); });
+  if (titled) top += 26;
+  std::array<bool, boxKindCount> used{};
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = *parts[i].second;
+    if (titled) writer.text(parts[i].first, x + Metrics::margin, top - 4, 15, writer.colors().text, 600);
+    writer.graph(part.view, part.layout, changes[i], x, top);
+    addKinds(part.view, used);
+    x += std::max(part.layout.width, titled ? textWidth(parts[i].first, 15) * 1.08 + 2 * Metrics::margin : 0) + 30;
+    height = std::max(height, part.layout.height);
+  }
+  double width = x - 20;
+  double bottom = top + height + 10;
+  bool diff = parts.size() > 1;
+  if (options.legend) {
+    writer.legend(used, 10 + Metrics::margin, bottom + 10, diff);
+    bottom += 26;
+    width = std::max(width, writer.legendWidth(used, diff) + 30);
+  }
+  return writer.finish(width, bottom);
+}
+
+}  // namespace
+
+std::string svgOf(const VisibleGraph& view, const Layout& layout, const DrawOptions& options,
+                  const std::vector<Change>& changes) {
+  Part part{view, layout};
+  return compose(options, {{options.title, &part}}, {changes});
+}
+
+Result<std::string> drawSvg(const Graph& graph, const DrawOptions& options) {
+  Result<Part> after = prepare(graph, options);
+  if (!after) return after.error();
+  std::string title = options.title.empty() ? graph.name : options.title;
+  if (!options.before) return compose(options, {{title, &*after}}, {{}});
+  Result<Part> before = prepare(*options.before, options);
+  if (!before) return before.error();
+  Difference own;
+  if (!options.difference) own = differenceByNames(*options.before, graph);
+  const Difference& d = options.difference ? *options.difference : own;
+  std::string heading = title.empty() ? "" : title + " · ";
+  return compose(options, {{heading + "before", &*before}, {heading + "after", &*after}},
+                 {changesOf(*options.before, before->view, d.removed, d.changed, Change::Removed),
+                  changesOf(graph, after->view, d.added, d.changed, Change::Added)});
+}
+
+}  // namespace graft

@@ -1,0 +1,182 @@
+// The layered layout of nested containers: each container is a level of its own, laid out from the inside out, with
+// ports where edges pass through its border. An edge is the chain of its pieces in all the levels it crosses.
+#include <algorithm>
+#include <unordered_map>
+
+#include "views/layout/layered_level.h"
+#include "views/layout/layout.h"
+
+namespace graft {
+namespace {
+
+class Nested {
+ public:
+  Nested(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel)
+      : graph_(graph), options_(options), cancel_(cancel), containers_(graph.boxes.size() + 1) {}
+
+  Result<Layout> run() {
+    itemOf_.assign(graph_.boxes.size(), -1);
+    for (size_t i = 0; i < graph_.boxes.size(); ++i)
+      if (graph_.boxes[i].parent < 0 || graph_.boxes[graph_.boxes[i].parent].open) addBox(static_cast<int>(i));
+    pieces_.resize(graph_.edges.size());
+    planEdges();
+    for (size_t i = graph_.boxes.size(); i-- > 0;) {  // containers come before their children
+      if (!graph_.boxes[i].open) continue;
+      if (cancel_.cancelled()) return Error{ErrorKind::Cancelled, "the layout was stopped", {}};
+      finish(static_cast<int>(i));
+    }
+    if (cancel_.cancelled()) return Error{ErrorKind::Cancelled, "the layout was stopped", {}};
+    finish(-1);
+    return assemble();
+  }
+
+ private:
+  struct Container {
+    Level level;
+    std::unordered_map<uint32_t, int> inPorts, outPorts;                   ///< by value: the item
+    std::unordered_map<uint64_t, std::vector<std::pair<int, int>>> known;  ///< by from and to: edges and their values
+    double left = 0, top = 0;                                              ///< of the level inside the box
+  };
+  struct Piece {
+    int container, edge;
+  };
+
+  Container& at(int box) { return containers_[box + 1]; }
+
+  void addBox(int i) {
+    const Box& box = graph_.boxes[i];
+    Rect size = box.open ? Rect{} : boxSize(box);
+    itemOf_[i] = at(box.parent).level.addItem(size.width, size.height);
+  }
+
+  int port(int container, uint32_t value, bool in) {
+    auto& ports = in ? at(container).inPorts : at(container).outPorts;
+    auto [it, isNew] = ports.try_emplace(value, 0);
+    if (isNew) it->second = at(container).level.addItem(8, 0, in ? LevelItem::Kind::InPort : LevelItem::Kind::OutPort);
+    return it->second;
+  }
+
+  int edgeIn(int container, int from, int to, uint32_t value) {
+    Container& c = at(container);
+    auto& list = c.known[uint64_t(uint32_t(from)) << 32 | uint32_t(to)];
+    for (auto [edge, v] : list)
+      if (v == static_cast<int>(value)) return edge;
+    LevelEdge edge;
+    edge.from = from;
+    edge.to = to;
+    edge.net = value;
+    int index = c.level.addEdge(std::move(edge));
+    list.push_back({index, static_cast<int>(value)});
+    return index;
+  }
+
+  void planEdges() {
+    for (size_t e = 0; e < graph_.edges.size(); ++e) {
+      const VisibleEdge& edge = graph_.edges[e];
+      int common = graph_.commonContainer(edge.from, edge.to);
+      uint32_t value = edge.value.index;
+      int from = edge.from;
+      for (; graph_.boxes[from].parent != common; from = graph_.boxes[from].parent) {
+        int container = graph_.boxes[from].parent;
+        pieces_[e].push_back({container, edgeIn(container, itemOf_[from], port(container, value, false), value)});
+      }
+      std::vector<Piece> inner;
+      int to = edge.to;
+      for (; graph_.boxes[to].parent != common; to = graph_.boxes[to].parent) {
+        int container = graph_.boxes[to].parent;
+        inner.push_back({container, edgeIn(container, port(container, value, true), itemOf_[to], value)});
+      }
+      pieces_[e].push_back({common, edgeIn(common, itemOf_[from], itemOf_[to], value)});
+      pieces_[e].insert(pieces_[e].end(), inner.rbegin(), inner.rend());
+    }
+  }
+
+  /// All children are done: places the level and tells the level above how large this is and where its ports are.
+  void finish(int box) {
+    Container& c = at(box);
+    for (int child : box < 0 ? graph_.roots : graph_.boxes[box].children)
+      if (graph_.boxes[child].open) fixPorts(c.level, itemOf_[child], at(child));
+    c.level.place(options_.labels);
+    c.left = Metrics::margin;
+    c.top = box < 0 ? Metrics::margin : Metrics::header + 4;
+    if (box < 0) return;
+    Box asClosed = graph_.boxes[box];
+    asClosed.detail.clear();
+    double titleWidth = boxSize(asClosed).width;
+    double inner = c.level.width + 2 * Metrics::margin;
+    if (inner < titleWidth) c.left += (titleWidth - inner) / 2;
+    LevelItem& item = at(graph_.boxes[box].parent).level.items[itemOf_[box]];
+    item.width = std::max(inner, titleWidth);
+    item.height = c.top + c.level.height + (c.outPorts.empty() ? Metrics::margin : 2);
+  }
+
+  void fixPorts(Level& outer, int item, Container& inner) {
+    auto offset = [&](int port) { return inner.left + inner.level.items[port].x - outer.items[item].width / 2; };
+    for (LevelEdge& edge : outer.edges) {
+      if (edge.from == item)
+        if (auto it = inner.outPorts.find(edge.net); it != inner.outPorts.end())
+          edge.fromOffset = offset(it->second), edge.fromFixed = true;
+      if (edge.to == item)
+        if (auto it = inner.inPorts.find(edge.net); it != inner.inPorts.end())
+          edge.toOffset = offset(it->second), edge.toFixed = true;
+    }
+  }
+
+  Layout assemble() {
+    Layout layout;
+    layout.engine = "layered";
+    layout.boxes.resize(graph_.boxes.size());
+    std::vector<Point> origin(graph_.boxes.size() + 1);  // of each container's level
+    origin[0] = {at(-1).left, at(-1).top};
+    for (size_t i = 0; i < graph_.boxes.size(); ++i) {
+      if (itemOf_[i] < 0) continue;
+      int parent = graph_.boxes[i].parent;
+      const LevelItem& item = at(parent).level.items[itemOf_[i]];
+      Point o = origin[parent + 1];
+      layout.boxes[i] = {o.x + item.x - item.width / 2, o.y + item.y, item.width, item.height};
+      if (graph_.boxes[i].open)
+        origin[i + 1] = {layout.boxes[i].x + at(static_cast<int>(i)).left,
+                         layout.boxes[i].y + at(static_cast<int>(i)).top};
+    }
+    layout.width = at(-1).level.width + 2 * Metrics::margin;
+    layout.height = at(-1).level.height + 2 * Metrics::margin;
+    layout.edges.resize(graph_.edges.size());
+    std::unordered_map<uint64_t, char> labelled;
+    for (size_t e = 0; e < graph_.edges.size(); ++e) {
+      std::vector<Point> stops;
+      for (const Piece& piece : pieces_[e])
+        for (Point p : at(piece.container).level.edges[piece.edge].stops) {
+          Point o = origin[piece.container + 1];
+          stops.push_back({p.x + o.x, p.y + o.y});
+        }
+      if (!stops.empty() && !graph_.edges[e].label.empty() && options_.labels &&
+          labelled.try_emplace(graph_.edges[e].value.index, 1).second)
+        layout.labels.push_back({static_cast<int>(e), labelAt(graph_.edges[e], stops)});
+      layout.edges[e] = smoothPath(stops);
+    }
+    return layout;
+  }
+
+  /// Below the source, on the side that the edge does not bend to.
+  Point labelAt(const VisibleEdge& edge, const std::vector<Point>& stops) const {
+    double width = textWidth(edge.label, Metrics::labelSize), bend = 0;
+    for (size_t i = 1; i < stops.size() && bend == 0; ++i) bend = stops[i].x - stops[0].x;
+    double shadow = graph_.boxes[edge.from].repeat > 1 ? 5 : 0;
+    return {bend > 3 ? stops[0].x - 5 - width : stops[0].x + 5, stops[0].y + 12 + shadow};
+  }
+
+  const VisibleGraph& graph_;
+  const LayoutOptions& options_;
+  const CancelToken& cancel_;
+  std::vector<Container> containers_;  ///< by box + 1
+  std::vector<int> itemOf_;            ///< by box: its item in its container's level
+  std::vector<std::vector<Piece>> pieces_;
+};
+
+}  // namespace
+
+Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
+  return Nested(graph, options, cancel).run();
+}
+
+}  // namespace graft

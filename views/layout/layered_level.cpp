@@ -1,0 +1,254 @@
+#include "views/layout/layered_level.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+namespace graft {
+
+int Level::addItem(double w, double h, LevelItem::Kind kind) {
+  LevelItem item;
+  item.kind = kind;
+  item.width = w;
+  item.height = h;
+  items.push_back(item);
+  return static_cast<int>(items.size()) - 1;
+}
+
+int Level::addEdge(LevelEdge edge) {
+  edges.push_back(std::move(edge));
+  return static_cast<int>(edges.size()) - 1;
+}
+
+void Level::place(bool roomForLabels) {
+  boxCount_ = items.size();
+  breakCycles();
+  assignLayers();
+  addDummies();
+  orderLayers();
+  assignX();
+  assignY(roomForLabels);
+  attach();
+  route();
+}
+
+/// Depth-first from each item in order; an edge back onto the path is turned round for the layering.
+void Level::breakCycles() {
+  reversed_.assign(edges.size(), 0);
+  std::vector<std::vector<int>> out(boxCount_);
+  for (size_t e = 0; e < edges.size(); ++e) out[edges[e].from].push_back(static_cast<int>(e));
+  std::vector<char> state(boxCount_, 0);  // 1: on the path, 2: done
+  std::vector<std::pair<int, size_t>> path;
+  for (size_t start = 0; start < boxCount_; ++start) {
+    if (state[start]) continue;
+    path.push_back({static_cast<int>(start), 0});
+    state[start] = 1;
+    while (!path.empty()) {
+      auto& [item, next] = path.back();
+      if (next == out[item].size()) {
+        state[item] = 2;
+        path.pop_back();
+        continue;
+      }
+      int e = out[item][next++];
+      int to = edges[e].to;
+      if (state[to] == 1) {
+        reversed_[e] = 1;
+      } else if (state[to] == 0) {
+        state[to] = 1;
+        path.push_back({to, 0});
+      }
+    }
+  }
+}
+
+void Level::assignLayers() {
+  std::vector<std::vector<int>> out(boxCount_), in(boxCount_);
+  std::vector<int> waiting(boxCount_, 0), order;
+  for (size_t e = 0; e < edges.size(); ++e) {
+    int a = reversed_[e] ? edges[e].to : edges[e].from, b = reversed_[e] ? edges[e].from : edges[e].to;
+    out[a].push_back(b);
+    in[b].push_back(a);
+    ++waiting[b];
+  }
+  order.reserve(boxCount_);
+  for (size_t i = 0; i < boxCount_; ++i)
+    if (!waiting[i]) order.push_back(static_cast<int>(i));
+  bool ports =
+      std::any_of(items.begin(), items.end(), [](const LevelItem& i) { return i.kind == LevelItem::Kind::InPort; });
+  for (size_t i = 0; i < order.size(); ++i) {
+    LevelItem& item = items[order[i]];
+    if (ports && item.kind != LevelItem::Kind::InPort) item.layer = std::max(item.layer, 1);
+    for (int to : out[order[i]]) {
+      items[to].layer = std::max(items[to].layer, item.layer + 1);
+      if (--waiting[to] == 0) order.push_back(to);
+    }
+  }
+  // Sources and what hangs on little comes down to its users: shorter edges.
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    LevelItem& item = items[*it];
+    if (item.kind != LevelItem::Kind::Box || out[*it].empty() || in[*it].size() > out[*it].size()) continue;
+    int lowest = INT32_MAX;
+    for (int to : out[*it]) lowest = std::min(lowest, items[to].layer - 1);
+    item.layer = std::max(item.layer, lowest);
+  }
+  int last = 0;
+  bool outPorts = false;
+  for (const LevelItem& item : items) {
+    last = std::max(last, item.layer);
+    outPorts |= item.kind == LevelItem::Kind::OutPort;
+  }
+  if (outPorts) {
+    for (const LevelItem& item : items)
+      if (item.kind != LevelItem::Kind::OutPort && item.layer == last) {
+        ++last;
+        break;
+      }
+    for (LevelItem& item : items)
+      if (item.kind == LevelItem::Kind::OutPort) item.layer = last;
+  }
+}
+
+void Level::addDummies() {
+  chains_.resize(edges.size());
+  std::unordered_map<uint64_t, std::vector<int>> shared;  // by upper item and net: its dummies, layer by layer
+  std::unordered_map<uint64_t, int> known;                // segments already there
+  auto link = [&](int a, int b, double fromOffset, double toOffset) {
+    auto [it, isNew] = known.try_emplace(uint64_t(uint32_t(a)) << 32 | uint32_t(b), 0);
+    bool da = items[a].kind != LevelItem::Kind::Box, db = items[b].kind != LevelItem::Kind::Box;
+    if (isNew) segments_.push_back({a, b, fromOffset, toOffset, da && db ? 8.0 : da || db ? 2.0 : 1.0});
+  };
+  for (size_t e = 0; e < edges.size(); ++e) {
+    const LevelEdge& edge = edges[e];
+    bool back = reversed_[e];
+    int upper = back ? edge.to : edge.from, lower = back ? edge.from : edge.to;
+    double upperOffset = back ? edge.toOffset : edge.fromOffset, lowerOffset = back ? edge.fromOffset : edge.toOffset;
+    auto& dummies = shared[uint64_t(uint32_t(upper)) << 32 | edge.net];
+    int count = items[lower].layer - items[upper].layer - 1;
+    while (static_cast<int>(dummies.size()) < count) {
+      int dummy = addItem(back ? 10 : 6, 0, LevelItem::Kind::Dummy);
+      items[dummy].layer = items[upper].layer + static_cast<int>(dummies.size()) + 1;
+      dummies.push_back(dummy);
+    }
+    auto& chain = chains_[e];
+    chain.push_back(upper);
+    for (int i = 0; i < count; ++i) chain.push_back(dummies[i]);
+    chain.push_back(lower);
+    for (size_t i = 0; i + 1 < chain.size(); ++i)
+      link(chain[i], chain[i + 1], i == 0 ? upperOffset : 0, i + 2 == chain.size() ? lowerOffset : 0);
+  }
+  up_.resize(items.size());
+  down_.resize(items.size());
+  for (size_t s = 0; s < segments_.size(); ++s) {
+    down_[segments_[s].from].push_back(static_cast<int>(s));
+    up_[segments_[s].to].push_back(static_cast<int>(s));
+  }
+}
+
+void Level::assignY(bool roomForLabels) {
+  size_t count = layers_.size();
+  top_.assign(count, 0);
+  bottom_.assign(count, 0);
+  std::vector<double> widest(count, 0);  // the farthest sideways run of an edge below the layer
+  std::vector<char> hasBoxes(count, 0);
+  for (const Segment& s : segments_) {
+    double dx = std::abs(items[s.from].x + s.fromOffset - items[s.to].x - s.toOffset);
+    widest[items[s.from].layer] = std::max(widest[items[s.from].layer], dx);
+  }
+  double y = 0;
+  for (size_t l = 0; l < count; ++l) {
+    double tallest = 0;
+    for (int i : layers_[l]) tallest = std::max(tallest, items[i].height);
+    top_[l] = y;
+    bottom_[l] = y + tallest;
+    bool boxes =
+        std::any_of(layers_[l].begin(), layers_[l].end(), [&](int i) { return items[i].kind == LevelItem::Kind::Box; });
+    for (int i : layers_[l]) items[i].y = y + (tallest - items[i].height) / 2;
+    double base = boxes ? (roomForLabels ? 30 : 22) : 12;
+    y = bottom_[l] + std::clamp(base + widest[l] * 0.06, base, base + 44);
+  }
+  height = count ? bottom_.back() : 0;
+}
+
+/// Where edges meet plain boxes: side by side in the order of their other ends, straight down where that is possible.
+void Level::attach() {
+  std::vector<std::vector<int>> above(boxCount_), below(boxCount_);  // by item: edges at its top, at its bottom
+  for (size_t e = 0; e < edges.size(); ++e) {
+    below[chains_[e].front()].push_back(static_cast<int>(e));
+    above[chains_[e].back()].push_back(static_cast<int>(e));
+  }
+  auto spread = [&](std::vector<int>& list, int item, bool atTop) {
+    const LevelItem& box = items[item];
+    if (box.kind != LevelItem::Kind::Box) return;
+    std::vector<std::pair<double, int>> ends;  // the neighbour's x, the edge
+    for (int e : list) {
+      const auto& chain = chains_[e];
+      int other = atTop ? chain[chain.size() - 2] : chain[1];
+      double offset = 0;
+      if (chain.size() == 2) offset = atTop != bool(reversed_[e]) ? edges[e].fromOffset : edges[e].toOffset;
+      ends.push_back({items[other].x + offset, e});
+    }
+    std::stable_sort(ends.begin(), ends.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    std::vector<std::pair<double, std::vector<int>>> slots;  // one for each net below, for each edge above
+    for (auto& [x, e] : ends) {
+      bool same = !atTop && !slots.empty() && edges[slots.back().second.front()].net == edges[e].net;
+      if (same)
+        slots.back().second.push_back(e);
+      else
+        slots.push_back({x, {e}});
+    }
+    if (!atTop) {  // edges of one net leave at one point even where others stand between their ends
+      std::vector<std::pair<double, std::vector<int>>> merged;
+      for (auto& slot : slots) {
+        auto it = std::find_if(merged.begin(), merged.end(),
+                               [&](auto& m) { return edges[m.second.front()].net == edges[slot.second.front()].net; });
+        if (it == merged.end())
+          merged.push_back(slot);
+        else
+          it->second.insert(it->second.end(), slot.second.begin(), slot.second.end());
+      }
+      slots = std::move(merged);
+    }
+    double room = box.width * 0.7, step = slots.size() > 1 ? std::min(28.0, room / (slots.size() - 1)) : 0;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      double offset = (i - (slots.size() - 1) / 2.0) * step;
+      if (slots.size() == 1 && slots[0].second.size() == 1)
+        offset = std::clamp(slots[0].first - box.x, -box.width * 0.12, box.width * 0.12);
+      for (int e : slots[i].second) {
+        bool isFrom = atTop == bool(reversed_[e]);
+        if (isFrom ? edges[e].fromFixed : edges[e].toFixed) continue;
+        (isFrom ? edges[e].fromOffset : edges[e].toOffset) = offset;
+      }
+    }
+  };
+  for (size_t i = 0; i < boxCount_; ++i) {
+    spread(below[i], static_cast<int>(i), false);
+    spread(above[i], static_cast<int>(i), true);
+  }
+}
+
+void Level::route() {
+  for (size_t e = 0; e < edges.size(); ++e) {
+    LevelEdge& edge = edges[e];
+    const auto& chain = chains_[e];
+    double upperOffset = reversed_[e] ? edge.toOffset : edge.fromOffset;
+    double lowerOffset = reversed_[e] ? edge.fromOffset : edge.toOffset;
+    const LevelItem &upper = items[chain.front()], &lower = items[chain.back()];
+    auto& stops = edge.stops;
+    double x = upper.x + upperOffset;
+    stops.push_back({x, upper.y + upper.height});
+    stops.push_back({x, bottom_[upper.layer]});
+    for (size_t i = 1; i + 1 < chain.size(); ++i) {
+      const LevelItem& dummy = items[chain[i]];
+      stops.push_back({dummy.x, top_[dummy.layer]});
+      stops.push_back({dummy.x, bottom_[dummy.layer]});
+    }
+    x = lower.x + lowerOffset;
+    stops.push_back({x, top_[lower.layer]});
+    stops.push_back({x, lower.y});
+    if (reversed_[e]) std::reverse(stops.begin(), stops.end());
+  }
+}
+
+}  // namespace graft

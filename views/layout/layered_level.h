@@ -1,0 +1,68 @@
+// One level of the layered layout: the items of one container, placed in layers from top to bottom. Sugiyama's method:
+// break cycles, longest-path layers, dummies that edges of one net share, barycentre sweeps, and x by repeated exact
+// least-squares placement of each layer (pool adjacent violators). Linear in items and edges but for a few sorts.
+//
+//   Level level;  int a = level.addItem(80, 28);  int b = level.addItem(60, 28);
+//   level.addEdge({.from = a, .to = b, .net = 7});
+//   level.place(true);   level.items[a].x …  level.edges[0].stops
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "views/layout/layout.h"
+
+namespace graft {
+
+struct LevelItem {
+  enum class Kind : uint8_t { Box, InPort, OutPort, Dummy } kind = Kind::Box;
+  double width = 0, height = 0;
+  double x = 0, y = 0;  ///< the centre's x, the top's y
+  int layer = 0;
+  int position = 0;  ///< in its layer
+};
+
+struct LevelEdge {
+  int from = 0, to = 0;
+  uint32_t net = 0;                     ///< edges of one net from one item share their way
+  double fromOffset = 0, toOffset = 0;  ///< fixed attachment, from the item's centre; only where …Fixed
+  bool fromFixed = false, toFixed = false;
+  std::vector<Point> stops;  ///< the result, relative to the level
+};
+
+class Level {
+ public:
+  std::vector<LevelItem> items;
+  std::vector<LevelEdge> edges;
+  double width = 0, height = 0;  ///< of everything placed; the left end is 0
+
+  int addItem(double w, double h, LevelItem::Kind kind = LevelItem::Kind::Box);
+  int addEdge(LevelEdge edge);
+  void place(bool roomForLabels);
+
+ private:
+  struct Segment {
+    int from, to;  ///< items in neighbouring layers
+    double fromOffset, toOffset;
+    double weight;
+  };
+  void breakCycles();
+  void assignLayers();
+  void addDummies();
+  void orderLayers();
+  uint64_t countCrossings() const;
+  void assignX();
+  void assignY(bool roomForLabels);
+  void attach();
+  void route();
+
+  size_t boxCount_ = 0;         ///< items before the dummies
+  std::vector<char> reversed_;  ///< by edge
+  std::vector<std::vector<int>> layers_;
+  std::vector<Segment> segments_;
+  std::vector<std::vector<int>> up_, down_;  ///< by item: its segments
+  std::vector<std::vector<int>> chains_;     ///< by edge: items it runs through, from the upper end to the lower
+  std::vector<double> top_, bottom_;         ///< by layer
+};
+
+}  // namespace graft

@@ -1,0 +1,191 @@
+// Order within layers and x: the two sweeping parts of the layered layout.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "views/layout/layered_level.h"
+
+namespace graft {
+namespace {
+
+struct Wish {
+  double position, weight;
+};
+
+/// The positions nearest to the wishes (weighted least squares) that keep `gap[i]` between i and i + 1. Pool adjacent
+/// violators.
+void project(std::vector<Wish>& wishes, const std::vector<double>& gap) {
+  struct Pool {
+    double sum, weight;
+    size_t count;
+    double mean() const { return sum / weight; }
+  };
+  std::vector<Pool> pools;
+  double shift = 0;
+  std::vector<double> shifts(wishes.size());
+  for (size_t i = 0; i < wishes.size(); ++i) {
+    if (i) shift += gap[i - 1];
+    shifts[i] = shift;
+    pools.push_back({(wishes[i].position - shift) * wishes[i].weight, wishes[i].weight, 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
+      Pool last = pools.back();
+      pools.pop_back();
+      pools.back() = {pools.back().sum + last.sum, pools.back().weight + last.weight, pools.back().count + last.count};
+    }
+  }
+  size_t i = 0;
+  for (const Pool& pool : pools)
+    for (size_t k = 0; k < pool.count; ++k, ++i) wishes[i].position = pool.mean() + shifts[i];
+}
+
+}  // namespace
+
+void Level::orderLayers() {
+  int last = 0;
+  for (const LevelItem& item : items) last = std::max(last, item.layer);
+  layers_.assign(items.empty() ? 0 : last + 1, {});
+  // First order: depth-first along the edges, so that what belongs together starts side by side.
+  std::vector<char> seen(items.size(), 0);
+  std::vector<int> stack;
+  for (size_t start = 0; start < items.size(); ++start) {
+    if (seen[start] || !up_[start].empty()) continue;
+    stack.push_back(static_cast<int>(start));
+    while (!stack.empty()) {
+      int item = stack.back();
+      stack.pop_back();
+      if (seen[item]) continue;
+      seen[item] = 1;
+      layers_[items[item].layer].push_back(item);
+      for (auto it = down_[item].rbegin(); it != down_[item].rend(); ++it)
+        if (!seen[segments_[*it].to]) stack.push_back(segments_[*it].to);
+    }
+  }
+  auto number = [&] {
+    for (auto& layer : layers_)
+      for (size_t i = 0; i < layer.size(); ++i) items[layer[i]].position = static_cast<int>(i);
+  };
+  number();
+  std::vector<std::vector<int>> best = layers_;
+  uint64_t fewest = countCrossings();
+  int sweeps = items.size() > 20000 ? 6 : items.size() > 3000 ? 10 : 24;
+  std::vector<std::pair<double, int>> keys;
+  for (int sweep = 0; sweep < sweeps && fewest > 0; ++sweep) {
+    bool down = sweep % 2 == 0;
+    for (size_t n = 0; n < layers_.size(); ++n) {
+      auto& layer = layers_[down ? n : layers_.size() - 1 - n];
+      keys.clear();
+      for (int item : layer) {
+        const auto& list = down ? up_[item] : down_[item];
+        double sum = 0;
+        for (int s : list) {
+          const LevelItem& other = items[down ? segments_[s].from : segments_[s].to];
+          double offset = down ? segments_[s].fromOffset : segments_[s].toOffset;
+          sum += other.position + (other.width > 0 ? offset / other.width * 0.9 : 0);
+        }
+        keys.push_back({list.empty() ? items[item].position : sum / list.size(), item});
+      }
+      // Ties turn round every other pair of sweeps: that finds ways out of local minima.
+      if (sweep % 4 >= 2) std::reverse(keys.begin(), keys.end());
+      std::stable_sort(keys.begin(), keys.end(), [](auto& a, auto& b) { return a.first < b.first; });
+      for (size_t i = 0; i < layer.size(); ++i) {
+        layer[i] = keys[i].second;
+        items[layer[i]].position = static_cast<int>(i);
+      }
+    }
+    uint64_t crossings = countCrossings();
+    if (crossings < fewest) {
+      fewest = crossings;
+      best = layers_;
+    }
+  }
+  layers_ = std::move(best);
+  number();
+}
+
+uint64_t Level::countCrossings() const {
+  uint64_t total = 0;
+  std::vector<std::pair<double, double>> ends;
+  std::vector<double> below;
+  std::vector<uint32_t> tree;
+  for (const auto& layer : layers_) {
+    ends.clear();
+    for (int item : layer)
+      for (int s : down_[item])
+        ends.push_back(
+            {items[item].position + segments_[s].fromOffset / (items[item].width + 1) * 0.9,
+             items[segments_[s].to].position + segments_[s].toOffset / (items[segments_[s].to].width + 1) * 0.9});
+    std::sort(ends.begin(), ends.end());
+    below.clear();
+    for (auto& end : ends) below.push_back(end.second);
+    std::sort(below.begin(), below.end());
+    tree.assign(below.size() + 1, 0);
+    for (size_t i = 0; i < ends.size(); ++i) {
+      size_t rank = std::upper_bound(below.begin(), below.end(), ends[i].second) - below.begin();
+      uint32_t atMost = 0;
+      for (size_t k = rank; k > 0; k -= k & -k) atMost += tree[k];
+      total += i - atMost;
+      for (size_t k = rank; k < tree.size(); k += k & -k) ++tree[k];
+    }
+  }
+  return total;
+}
+
+void Level::assignX() {
+  auto separation = [&](int a, int b) {
+    bool dummies = items[a].kind != LevelItem::Kind::Box || items[b].kind != LevelItem::Kind::Box;
+    return (items[a].width + items[b].width) / 2 + (dummies ? 14 : 28);
+  };
+  for (auto& layer : layers_) {
+    double x = 0;
+    for (size_t i = 0; i < layer.size(); ++i) {
+      if (i) x += separation(layer[i - 1], layer[i]);
+      items[layer[i]].x = x;
+    }
+    for (int i : layer) items[i].x -= x / 2;
+  }
+  int sweeps = items.size() > 20000 ? 8 : items.size() > 3000 ? 16 : 40;
+  std::vector<Wish> wishes;
+  std::vector<double> gaps;
+  for (int sweep = 0; sweep < sweeps; ++sweep) {
+    bool down = sweep % 2 == 0, both = sweep >= sweeps / 2;
+    for (size_t n = 0; n < layers_.size(); ++n) {
+      auto& layer = layers_[down ? n : layers_.size() - 1 - n];
+      wishes.clear();
+      gaps.clear();
+      for (size_t k = 0; k < layer.size(); ++k) {
+        int item = layer[k];
+        double sum = 0, weight = 0;
+        if (down || both)
+          for (int s : up_[item]) {
+            const Segment& g = segments_[s];
+            sum += g.weight * (items[g.from].x + g.fromOffset - g.toOffset);
+            weight += g.weight;
+          }
+        if (!down || both)
+          for (int s : down_[item]) {
+            const Segment& g = segments_[s];
+            sum += g.weight * (items[g.to].x + g.toOffset - g.fromOffset);
+            weight += g.weight;
+          }
+        if (weight > 0)
+          wishes.push_back({sum / weight, weight});
+        else
+          wishes.push_back({items[item].x, 0.05});
+        if (k) gaps.push_back(separation(layer[k - 1], item));
+      }
+      project(wishes, gaps);
+      for (size_t k = 0; k < layer.size(); ++k) items[layer[k]].x = wishes[k].position;
+    }
+  }
+  double left = 0, right = 0;
+  bool first = true;
+  for (const LevelItem& item : items) {
+    left = first ? item.x - item.width / 2 : std::min(left, item.x - item.width / 2);
+    right = first ? item.x + item.width / 2 : std::max(right, item.x + item.width / 2);
+    first = false;
+  }
+  for (LevelItem& item : items) item.x -= left;
+  width = right - left;
+}
+
+}  // namespace graft

@@ -1,0 +1,46 @@
+#include "views/layout/layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace graft {
+
+Rect boxSize(const Box& box) {
+  using M = Metrics;
+  double first = textWidth(box.title, M::titleSize) * 1.04;
+  if (!box.name.empty() && box.name != box.title) first += 8 + textWidth(box.name, M::nameSize) * 1.04;
+  if (box.repeat > 1) first += 34;
+  if (box.kind == BoxKind::Module) first += 16;  // the sign that it can be opened
+  double second = box.detail.empty() ? 0 : textWidth(box.detail, M::detailSize) * 1.04;
+  for (const std::string& chip : box.chips)
+    second += (second > 0 ? M::chipGap : 0) + textWidth(chip, M::chipSize) * 1.04 + 2 * M::chipPadding;
+  Rect r;
+  r.width = std::clamp(std::max(first, second + 2) + 2 * M::padding, 64.0, M::maxWidth);
+  r.height = box.detail.empty() && box.chips.empty() ? 28 : 46;
+  return r;
+}
+
+EdgePath smoothPath(const std::vector<Point>& stops) {
+  EdgePath path;
+  if (stops.empty()) return path;
+  path.points.push_back(stops.front());
+  for (size_t i = 1; i < stops.size(); ++i) {
+    Point a = path.points.back(), b = stops[i];
+    if (std::abs(a.x - b.x) < 0.05 && std::abs(a.y - b.y) < 0.05) continue;
+    double pull = (b.y - a.y) / 2;
+    path.points.push_back({a.x, a.y + pull});
+    path.points.push_back({b.x, b.y - pull});
+    path.points.push_back(b);
+  }
+  return path;
+}
+
+Result<Layout> layoutGraph(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
+  if (options.engine == LayoutEngine::Graphviz && graph.boxes.size() <= options.graphvizBoxes) {
+    Result<Layout> drawn = layoutGraphviz(graph, options, cancel);
+    if (drawn || drawn.error().kind == ErrorKind::Cancelled) return drawn;
+  }
+  return layoutLayered(graph, options, cancel);
+}
+
+}  // namespace graft

@@ -1,0 +1,74 @@
+// Layout: where the boxes of a visible graph stand and how its edges run. Two engines behind one result: Graphviz' dot,
+// in a child process that can be killed, and a layered layout of our own that is linear in the size of the graph.
+//
+//   Result<Layout> l = layoutGraph(visible);
+//   paint(visible.boxes[i], l->boxes[i]);  stroke(l->edges[e].points);
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/progress.h"
+#include "core/base/result.h"
+#include "views/layout/visible_graph.h"
+
+namespace graft {
+
+struct Point {
+  double x = 0, y = 0;
+};
+struct Rect {
+  double x = 0, y = 0, width = 0, height = 0;
+  double right() const { return x + width; }
+  double bottom() const { return y + height; }
+  double centerX() const { return x + width / 2; }
+};
+
+/// A start and then cubic Bézier segments: two control points and an end each. Empty where the edge could not be drawn.
+struct EdgePath {
+  std::vector<Point> points;
+};
+
+/// Shape and dtype of a value, once for all its edges: `at` is the left end of the text's baseline.
+struct EdgeLabel {
+  int edge = 0;
+  Point at;
+};
+
+struct Layout {
+  std::vector<Rect> boxes;  ///< by box of the visible graph
+  std::vector<EdgePath> edges;
+  std::vector<EdgeLabel> labels;
+  double width = 0, height = 0;
+  std::string engine;  ///< "dot" or "layered"
+};
+
+/// Automatic is the layered one: it keeps modules in blocks and edges clear of boxes, and never makes anybody wait.
+enum class LayoutEngine { Automatic, Layered, Graphviz };
+
+struct LayoutOptions {
+  LayoutEngine engine = LayoutEngine::Automatic;
+  bool labels = true;            ///< leave room for shapes and dtypes
+  double graphvizSeconds = 1.0;  ///< after that dot is killed
+  size_t graphvizBoxes = 1500;   ///< more boxes are not tried with dot
+};
+
+/// Metrics that layouts and painters share, in pixels at a scale of 1.
+struct Metrics {
+  static constexpr double titleSize = 12.5, nameSize = 11, detailSize = 10.5, chipSize = 9.5, labelSize = 9.5;
+  static constexpr double padding = 10, chipPadding = 5, chipGap = 4, chipHeight = 14, header = 26, margin = 14;
+  static constexpr double maxWidth = 300;
+};
+/// The size of a box that is no open container.
+Rect boxSize(const Box&);
+
+/// Fails only with Cancelled.
+Result<Layout> layoutGraph(const VisibleGraph&, const LayoutOptions& = {}, const CancelToken& = {});
+Result<Layout> layoutLayered(const VisibleGraph&, const LayoutOptions& = {}, const CancelToken& = {});
+/// BadInput where dot took too long, failed, or is not built in.
+Result<Layout> layoutGraphviz(const VisibleGraph&, const LayoutOptions& = {}, const CancelToken& = {});
+
+/// Points that are joined by vertical lines where x stays and by S-curves where it changes.
+EdgePath smoothPath(const std::vector<Point>& stops);
+
+}  // namespace graft

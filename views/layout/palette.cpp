@@ -1,0 +1,153 @@
+#include "views/layout/palette.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace graft {
+namespace {
+
+constexpr Color blue{0, 114, 178}, green{0, 158, 115}, orange{230, 140, 0}, sky{86, 180, 233}, purple{190, 95, 160},
+    grey{128, 136, 148}, yellow{216, 196, 30}, vermillion{213, 94, 0}, slate{100, 116, 139};
+
+double luminance(Color c) {
+  auto linear = [](double v) {
+    v /= 255;
+    return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(c.r) + 0.7152 * linear(c.g) + 0.0722 * linear(c.b);
+}
+
+}  // namespace
+
+std::string Color::hex() const { return fmt::format("#{:02x}{:02x}{:02x}", r, g, b); }
+
+Color mix(Color a, Color b, double t) {
+  auto blend = [&](uint8_t x, uint8_t y) { return static_cast<uint8_t>(std::lround(x + (y - x) * t)); };
+  return {blend(a.r, b.r), blend(a.g, b.g), blend(a.b, b.b)};
+}
+
+double contrast(Color a, Color b) {
+  double x = luminance(a), y = luminance(b);
+  return (std::max(x, y) + 0.05) / (std::min(x, y) + 0.05);
+}
+
+Color Palette::hue(BoxKind kind) const {
+  switch (kind) {
+    case BoxKind::Product:
+      return dark ? Color{64, 156, 214} : blue;
+    case BoxKind::Normalization:
+      return dark ? Color{38, 190, 146} : green;
+    case BoxKind::Activation:
+      return orange;
+    case BoxKind::Lookup:
+      return sky;
+    case BoxKind::Kernel:
+      return dark ? Color{214, 130, 188} : purple;
+    case BoxKind::Shape:
+      return grey;
+    case BoxKind::Control:
+      return yellow;
+    case BoxKind::Arithmetic:
+      return dark ? Color{148, 163, 184} : slate;
+    case BoxKind::Input:
+    case BoxKind::Output:
+      return text;
+    case BoxKind::Module:
+      return dark ? Color{148, 160, 178} : Color{94, 108, 128};
+  }
+  return grey;
+}
+
+Color Palette::fill(BoxKind kind) const {
+  switch (kind) {
+    case BoxKind::Input:
+    case BoxKind::Output:
+      return surface;
+    case BoxKind::Shape:
+    case BoxKind::Arithmetic:
+      return mix(surface, hue(kind), 0.10);
+    case BoxKind::Module:
+      return mix(surface, hue(kind), dark ? 0.16 : 0.10);
+    default:
+      return mix(surface, hue(kind), dark ? 0.20 : 0.15);
+  }
+}
+
+Color Palette::border(BoxKind kind) const {
+  if (kind == BoxKind::Shape || kind == BoxKind::Arithmetic) return mix(surface, hue(kind), 0.65);
+  if (kind == BoxKind::Module) return mix(surface, hue(kind), 0.8);
+  return hue(kind);
+}
+
+Color Palette::container(int depth) const {
+  double tint = std::min(0.025 + 0.022 * depth, 0.14);
+  return mix(background, dark ? Color{190, 205, 230} : Color{40, 70, 120}, tint);
+}
+
+Color Palette::change(Change change) const {
+  switch (change) {
+    case Change::Removed:
+      return dark ? Color{240, 128, 60} : vermillion;
+    case Change::Added:
+      return dark ? Color{38, 190, 146} : green;
+    case Change::Changed:
+      return dark ? Color{64, 156, 214} : blue;
+    case Change::None:
+      break;
+  }
+  return edge;
+}
+
+Color Palette::pattern(size_t index) const {
+  static constexpr std::array<Color, 7> light = {
+      vermillion, blue, green, purple, Color{176, 120, 0}, Color{46, 130, 180}, Color{120, 94, 200}};
+  static constexpr std::array<Color, 7> onDark = {Color{250, 140, 70},  Color{90, 178, 235}, Color{50, 205, 155},
+                                                  Color{225, 145, 200}, Color{240, 190, 60}, Color{130, 205, 245},
+                                                  Color{170, 150, 245}};
+  return (dark ? onDark : light)[index % light.size()];
+}
+
+Color Palette::heat(double t) const {
+  // Viridis-like towards the light end on dark, the other way round on light: more is always farther from the
+  // background.
+  static constexpr std::array<Color, 6> stops = {Color{253, 231, 160}, Color{253, 187, 96}, Color{240, 120, 70},
+                                                 Color{205, 60, 90},   Color{135, 30, 110}, Color{60, 15, 90}};
+  static constexpr std::array<Color, 6> darkStops = {Color{45, 40, 90},  Color{105, 40, 120}, Color{175, 55, 105},
+                                                     Color{230, 95, 75}, Color{250, 160, 60}, Color{252, 235, 150}};
+  const auto& s = dark ? darkStops : stops;
+  t = std::clamp(t, 0.0, 1.0) * (s.size() - 1);
+  size_t i = std::min<size_t>(static_cast<size_t>(t), s.size() - 2);
+  return mix(s[i], s[i + 1], t - i);
+}
+
+Palette palette(Theme theme) {
+  Palette p;
+  if (theme == Theme::Light) {
+    p.background = {255, 255, 255};
+    p.surface = {255, 255, 255};
+    p.text = {27, 31, 36};
+    p.dim = {84, 92, 104};
+    p.edge = {150, 158, 170};
+    p.grid = {228, 231, 236};
+    p.accent = {0, 98, 204};
+    p.inputLit = {0, 114, 178};
+    p.outputLit = {213, 94, 0};
+  } else {
+    p.dark = true;
+    p.background = {27, 30, 36};
+    p.surface = {34, 38, 45};
+    p.text = {230, 233, 238};
+    p.dim = {178, 186, 198};
+    p.edge = {106, 115, 128};
+    p.grid = {52, 58, 67};
+    p.accent = {90, 170, 255};
+    p.inputLit = {90, 178, 235};
+    p.outputLit = {250, 140, 70};
+  }
+  return p;
+}
+
+}  // namespace graft

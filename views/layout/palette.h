@@ -1,0 +1,41 @@
+// The colours of drawings and canvas, after Okabe and Ito: all pairs stay apart for colour-blind eyes. Colour says
+// kind, quietly: a border in the hue, a fill of 15 % of it, text always in the theme's text colour.
+//
+//   Palette p = palette(Theme::Dark);  svg(p.fill(BoxKind::Product));
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "views/layout/node_text.h"
+
+namespace graft {
+
+struct Color {
+  uint8_t r = 0, g = 0, b = 0;
+  std::string hex() const;
+};
+Color mix(Color a, Color b, double partOfB);
+/// WCAG's contrast of two colours, 1 to 21.
+double contrast(Color a, Color b);
+
+enum class Theme : uint8_t { Light, Dark };
+enum class Change : uint8_t { None, Removed, Added, Changed };
+
+struct Palette {
+  bool dark = false;
+  Color background, surface, text, dim, edge, grid, accent, inputLit, outputLit;
+  Color hue(BoxKind) const;
+  Color fill(BoxKind) const;
+  Color border(BoxKind) const;
+  /// Containers get a faint tint that grows with their depth.
+  Color container(int depth) const;
+  Color change(Change) const;
+  /// Distinct colours for pattern nodes, by their number.
+  Color pattern(size_t index) const;
+  /// A perceptual scale from cold to hot, 0 … 1.
+  Color heat(double) const;
+};
+Palette palette(Theme);
+
+}  // namespace graft

@@ -1,0 +1,64 @@
+// The visible graph: what a drawing shows of a Graph. Operators and collapsed modules are boxes, open modules are
+// containers that hold boxes, weights and constants are chips of their users, calculations on sizes are left out, and a
+// run of identical sibling blocks (encoder.layer.0 … layer.11) is one block with a ×N badge. A plain value: layouts and
+// canvases index into it.
+//
+//   VisibleGraph v = makeVisibleGraph(graph, {.depth = 1});
+//   for (const Box& box : v.boxes) …
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "views/layout/node_text.h"
+
+namespace graft {
+
+struct ViewOptions {
+  int depth = 1;  ///< modules nested this deep are collapsed; 0: every module; -1: none
+  /// Paths of modules (control flow: "%" and the node's name) opened or collapsed against `depth`.
+  std::set<std::string, std::less<>> opened{}, closed{};
+  bool foldRepeats = true;
+  std::set<std::string, std::less<>> unfolded{};  ///< repeats to show in full, by the path of their first block
+  bool showScalars = false;                       ///< draw calculations on sizes, too
+};
+
+struct Box {
+  BoxKind kind = BoxKind::Arithmetic;
+  int parent = -1;    ///< the container it lies in; -1: the model
+  bool open = false;  ///< a container: its children lie inside
+  std::vector<int> children{};
+  std::string title{};   ///< operator, or the last part of the module's path
+  std::string name{};    ///< drawn dimmed: the node's name, or the module's type
+  std::string detail{};  ///< the second line
+  std::vector<std::string> chips{};
+  NodeId node{};          ///< operators and control flow
+  ModuleCallId module{};  ///< modules; operators that stand for a module of one operator
+  ValueId value;          ///< inputs and outputs
+  std::string key{};      ///< names the box across snapshots: the node's name, the module's path, "input x", "output 0"
+  size_t repeat = 1;      ///< that many identical blocks are shown as this one
+  size_t nodeCount = 1;   ///< operators it stands for
+};
+
+struct VisibleEdge {
+  int from = 0, to = 0;
+  ValueId value;
+  std::string label;  ///< shape and dtype; the same for all edges of a value
+};
+
+struct VisibleGraph {
+  std::vector<Box> boxes;  ///< a container comes before its children
+  std::vector<int> roots;  ///< boxes directly in the model, in order
+  std::vector<VisibleEdge> edges;
+  std::vector<int> boxOfNode;    ///< by NodeId: the box that shows it or holds it; -1 where none does
+  std::vector<int> boxOfModule;  ///< by ModuleCallId
+  /// The innermost container that holds both; -1: the model.
+  int commonContainer(int a, int b) const;
+  /// How many containers it lies in.
+  int depthOf(int box) const;
+};
+
+VisibleGraph makeVisibleGraph(const Graph&, const ViewOptions& = {});
+
+}  // namespace graft
