@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct RunOptions {
   std::string device = "cpu";
   std::optional<DType> dtype;  ///< floating weights are cast to it
   int threads = 0;             ///< 0: LibTorch's default
+  /// Refuse inputs of other sizes than the graph's input types say. Off where the types were recorded from one run of a
+  /// model that takes others too; dtype and rank are checked either way.
+  bool fixedShapes = true;
 };
 
 struct NodeTime {
@@ -37,7 +41,8 @@ class Program {
 
   /// One tensor or nest for each return of the graph. Errors name the node, its source line and the shapes it got.
   Result<TensorSet> run(const TensorSet& inputs, const Job& = {}) const;
-  /// Same, timing each node.
+  /// Same, timing each node (on a GPU by events around it: the sum is more than a run without them takes). A node with
+  /// blocks counts what runs in them too.
   Result<TensorSet> profile(const TensorSet& inputs, std::vector<NodeTime>& times) const;
   /// Same, showing the value of every node as it is computed (for types, statistics, per-node differences).
   Result<TensorSet> observe(const TensorSet& inputs, const std::function<void(ValueId, const TensorSet&)>& see) const;

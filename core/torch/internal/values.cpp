@@ -204,7 +204,7 @@ Result<c10::IValue> dictValue(const Argument::Dict& dict, const c10::Type* wante
 
 TensorSet tensorSet(std::vector<c10::IValue> values) {
   TensorSet set;
-  set.impl = std::make_shared<TensorSet::Impl>(TensorSet::Impl{std::move(values)});
+  set.impl = std::make_shared<TensorSet::Impl>(TensorSet::Impl{std::move(values), {}});
   return set;
 }
 
@@ -417,6 +417,7 @@ std::string describe(const c10::IValue& v) {
 }
 
 Result<c10::IValue> fit(c10::IValue value, const c10::Type& wanted) {
+  if (wanted.hasFreeVariables()) return value;  // len(t[]): any element will do
   switch (wanted.kind()) {
     case c10::TypeKind::OptionalType:
       if (value.isNone()) return value;
@@ -469,6 +470,7 @@ Result<c10::IValue> fit(c10::IValue value, const c10::Type& wanted) {
 }
 
 Result<c10::IValue> toIValue(const Argument& a, const c10::Type* wanted, const ValueLookup& lookup) {
+  if (wanted && wanted->hasFreeVariables()) wanted = nullptr;
   try {
     if (const auto* items = a.as<Argument::List>()) return listValue(items->items, wanted, lookup);
     if (const auto* items = a.as<Argument::Tuple>()) return tupleValue(items->items, wanted, lookup);

@@ -27,6 +27,7 @@ namespace graft {
 
 struct TensorSet::Impl {
   std::vector<c10::IValue> values;
+  std::vector<std::string> names;  ///< of the entries, where they came as a dict
 };
 TensorSet tensorSet(std::vector<c10::IValue> values);
 /// The values; none for a set that was never filled.

@@ -1,0 +1,103 @@
+// Plan: a graph made ready to run. Operators are resolved, literals and weights are ready values in a pool, every other
+// value has a slot of one frame, and the last use of a slot moves the value out, so that tensors are freed as early as
+// can be. A plan keeps no reference to its graph and never changes, so several threads may run it, each with a frame of
+// its own.
+//
+//   auto plan = makePlan(graph, options);
+//   Frame frame(plan->slots);  …  see executor.cpp
+//
+// Private to core/torch: includes LibTorch.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <optional>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "core/torch/executor.h"
+#include "core/torch/internal/values.h"
+
+namespace graft {
+
+/// Where one argument comes from.
+struct Operand {
+  enum class Kind : uint8_t {
+    Constant,  ///< Plan::constants[index]
+    Copy,      ///< a slot that is read again later
+    Move,      ///< a slot's last use
+    Nest,      ///< Plan::nests[index]: a list, tuple or dict with values in it
+  };
+  Kind kind = Kind::Constant;
+  bool mustFit = false;  ///< converted to `wanted` first: the graph's types do not say that it fits already
+  uint32_t index = 0;
+  c10::TypePtr wanted;
+};
+
+struct Nest {
+  enum class Kind : uint8_t { List, Tuple, Dict };
+  Kind kind = Kind::List;
+  c10::TypePtr element;        ///< of a list; null: from its items
+  c10::TypePtr key;            ///< of a dict
+  std::vector<Operand> items;  ///< a dict's keys and values alternate
+};
+
+struct BlockPlan;
+
+struct Instruction {
+  enum class Kind : uint8_t {
+    Dispatch,  ///< handle.callBoxed
+    Jit,       ///< an operator that only TorchScript's registry has
+    GetItem,   ///< of a list, tuple or dict
+    Collect,   ///< prim.ListConstruct and friends: pushes one operand
+    Unpack,    ///< a list or tuple into all outputs
+    If,
+    Loop,
+  };
+  Kind kind = Kind::Dispatch;
+  NodeId node;
+  std::optional<c10::OperatorHandle> handle;
+  std::function<void(torch::jit::Stack&)> jit;
+  std::vector<Operand> operands;
+  std::vector<uint32_t> outputs;  ///< slots; noSlot where nobody uses it
+  std::vector<ValueId> outputIds;
+  std::vector<uint32_t> releases;  ///< slots to clear afterwards: last used inside its blocks
+  std::vector<BlockPlan> blocks;
+};
+constexpr uint32_t noSlot = UINT32_MAX;
+
+struct BlockPlan {
+  std::vector<uint32_t> parameters;
+  std::vector<ValueId> parameterIds;
+  std::vector<Instruction> instructions;
+  std::vector<Operand> returns;
+};
+
+/// What an error says about a node.
+struct NodeLabel {
+  std::string name, op, source;
+};
+
+struct InputSpec {
+  std::string name;
+  Type type;  ///< after the dtype option
+};
+
+struct Plan {
+  BlockPlan root;
+  uint32_t slots = 0;
+  std::vector<c10::IValue> constants;
+  std::vector<Nest> nests;
+  std::vector<NodeLabel> labels;  ///< by NodeId
+  std::vector<InputSpec> inputs;
+  size_t instructionCount = 0;  ///< nested ones too
+};
+
+Result<Plan> makePlan(const Graph&, const RunOptions&);
+
+/// Type `have` (the graph's) is known to be what `wanted` (a schema's) asks for, without conversion.
+bool fitsAlready(const Type& have, const c10::Type& wanted);
+
+}  // namespace graft

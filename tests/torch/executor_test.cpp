@@ -1,0 +1,255 @@
+#include "core/torch/executor.h"
+
+#include "core/text/text.h"
+#include "tests/support/catch.h"
+#include "tests/support/operators.h"
+
+using namespace graft;
+
+namespace {
+
+Graph graphOf(std::string_view text) {
+  auto g = parseText(text, testOperators());
+  INFO((g ? "" : g.error().format()));
+  REQUIRE(g);
+  return std::move(*g);
+}
+
+TensorSet inputsFor(const Graph& g, std::vector<std::string> specs = {}) {
+  auto inputs = makeInputs(g, specs, 7);
+  INFO((inputs ? "" : inputs.error().format()));
+  REQUIRE(inputs);
+  return *inputs;
+}
+
+TensorSet runGraph(const Graph& g, const TensorSet& inputs, RunOptions options = {}) {
+  auto program = Program::build(g, options);
+  INFO((program ? "" : program.error().format()));
+  REQUIRE(program);
+  auto out = program->run(inputs);
+  INFO((out ? "" : out.error().format()));
+  REQUIRE(out);
+  return *out;
+}
+
+/// Both graphs compute the same from the same inputs.
+void requireSame(std::string_view a, std::string_view b, std::vector<std::string> specs = {}) {
+  const Graph ga = graphOf(a), gb = graphOf(b);
+  const TensorSet inputs = inputsFor(ga, specs);
+  for (const Difference& d : compareTensors(runGraph(ga, inputs), runGraph(gb, inputs))) {
+    INFO(d.name << " " << d.type << ": " << d.why);
+    REQUIRE(d.passed);
+  }
+}
+
+std::string failure(const Graph& g, const TensorSet& inputs) {
+  auto program = Program::build(g);
+  if (!program) return program.error().message;
+  auto out = program->run(inputs);
+  REQUIRE_FALSE(out);
+  CHECK(out.error().kind == ErrorKind::BadInput);
+  return out.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("a program computes what its graph says") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[2,3]
+    %a = aten.add.Tensor(%x, 1)
+    %r = aten.relu.default(%a)
+    %s = aten.sub.Tensor(%r, %a)
+    return %s, [%r, %x], 3
+  })");
+  const TensorSet out = runGraph(g, inputsFor(g, {"f32[2,3]:full(-3)"}));
+  REQUIRE(out.describe() == std::vector<std::string>{"f32[2,3]", "[f32[2,3], f32[2,3]]", "3"});
+}
+
+TEST_CASE("a number given to a tensor parameter does not promote half precision") {
+  const Graph g = graphOf("graph g {\n input %x : f16[4]\n %y = aten.div.Tensor(%x, 8.0)\n return %y\n}");
+  REQUIRE(runGraph(g, inputsFor(g)).describe() == std::vector<std::string>{"f16[4]"});
+}
+
+TEST_CASE("values used twice by one node, and again later, arrive whole") {
+  requireSame(R"(graph g {
+    input %x : f32[4]
+    %a = aten.tanh.default(%x)
+    %b = aten.mul.Tensor(%a, %a)
+    %c = aten.cat.default([%b, %a, %b], dim=0)
+    %d = aten.cat.default([%c, %b], dim=0)
+    return %d
+  })",
+              R"(graph g {
+    input %x : f32[4]
+    %a = aten.tanh.default(%x)
+    %b = aten.mul.Tensor(%a, %a)
+    %d = aten.cat.default([%b, %a, %b, %b], dim=0)
+    return %d
+  })");
+}
+
+TEST_CASE("elements of lists are taken by index") {
+  requireSame(R"(graph g {
+    input %x : f32[6]
+    %parts = aten.chunk.default(%x, 3)
+    %a = prim.getitem(%parts, 0)
+    %b = prim.getitem(%parts, -1)
+    %c = aten.sub.Tensor(%a, %b)
+    return %c
+  })",
+              R"(graph g {
+    input %x : f32[6]
+    %parts = aten.chunk.default(%x, 3)
+    %b = prim.getitem(%parts, 2)
+    %a = prim.getitem(%parts, 0)
+    %c = aten.sub.Tensor(%a, %b)
+    return %c
+  })");
+}
+
+TEST_CASE("an in-place operator writes to the tensor it is given") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[2]
+    %t = aten.tanh.default(%x)
+    %n = aten.neg.default(%t)
+    %w = aten.copy_.default(%t, %n)
+    %d = aten.sub.Tensor(%t, %n)
+    return %d
+  })");
+  const Graph zero = graphOf("graph g {\n input %x : f32[2]\n %d = aten.sub.Tensor(%x, %x)\n return %d\n}");
+  const TensorSet inputs = inputsFor(g);
+  REQUIRE(compareTensors(runGraph(zero, inputs), runGraph(g, inputs))[0].passed);
+}
+
+TEST_CASE("a condition takes one branch") {
+  const char* text = R"(graph g {
+    input %x : f32[3]
+    input %c : bool
+    %if = prim.If(%c) : tensor {
+      %a = aten.relu.default(%x) : tensor
+      return %a
+    } {
+      %b = aten.neg.default(%x) : tensor
+      %b2 = aten.neg.default(%b) : tensor
+      return %b2
+    }
+    %y = aten.sub.Tensor(%if, %x)
+    return %y
+  })";
+  const Graph g = graphOf(text);
+  const Graph zeros =
+      graphOf("graph g {\n input %x : f32[3]\n input %c : bool\n %y = aten.sub.Tensor(%x, %x)\n return %y\n}");
+  const TensorSet no = inputsFor(g, {"f32[3]:full(-1)", "b8[]:zeros"}),
+                  yes = inputsFor(g, {"f32[3]:full(-1)", "b8[]:ones"});
+  REQUIRE(compareTensors(runGraph(zeros, no), runGraph(g, no))[0].passed);
+  REQUIRE(compareTensors(runGraph(zeros, no), runGraph(g, yes))[0].maxAbs == 1.0);
+}
+
+TEST_CASE("a loop carries values around and sees those outside") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[2]
+    %one = aten.tanh.default(%x)
+    %loop, %n = prim.Loop(5, True, %x, 0) : tensor, int {
+      %i : int; %v : tensor; %k : int;
+      %w = aten.add.Tensor(%v, %one) : tensor
+      %w2 = aten.add.Tensor(%w, %i) : tensor
+      return True, %w2, %i
+    }
+    return %loop, %n, %one
+  })");
+  const Graph flat = graphOf(R"(graph g {
+    input %x : f32[2]
+    %one = aten.tanh.default(%x)
+    %five = aten.mul.Tensor(%one, 5)
+    %y = aten.add.Tensor(%x, %five)
+    %z = aten.add.Tensor(%y, 10)
+    return %z, 4, %one
+  })");
+  const TensorSet inputs = inputsFor(g);
+  for (const Difference& d : compareTensors(runGraph(flat, inputs), runGraph(g, inputs))) {
+    INFO(d.name << " " << d.why);
+    REQUIRE(d.passed);
+  }
+}
+
+TEST_CASE("inputs of the wrong number, dtype or shape are refused with what is wanted") {
+  const Graph g = graphOf(
+      "graph g {\n input %input_ids : i64[2,9]\n input %m : f32[s0]\n %y = aten.neg.default(%m)\n return %y\n}");
+  REQUIRE_THAT(failure(g, inputsFor(g, {"f32[2,9]", "f32[3]"})),
+               ContainsSubstring("input 0 'input_ids' wants i64[2,9], got f32[2,9]"));
+  REQUIRE_THAT(failure(g, inputsFor(g, {"i64[2,8]", "f32[3]"})),
+               ContainsSubstring("input 0 'input_ids' wants i64[2,9], got i64[2,8]"));
+  REQUIRE_THAT(failure(g, TensorSet{}), ContainsSubstring("takes 2 inputs ('input_ids' i64[2,9], 'm' f32[s0]), got 0"));
+  RunOptions any;
+  any.fixedShapes = false;
+  runGraph(g, inputsFor(g, {"i64[2,8]", "f32[3]"}), any);
+}
+
+TEST_CASE("a failing operator is named with its source line and what it got") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[2,3]
+    input %w : f32[4,5]
+    %mm = aten.matmul.default(%x, %w) : tensor "model.py":12
+    return %mm
+  })");
+  const std::string message = failure(g, inputsFor(g));
+  REQUIRE_THAT(message, ContainsSubstring("mm (aten.matmul.default) at model.py:12 failed:"));
+  REQUIRE_THAT(message, ContainsSubstring("it got (f32[2,3], f32[4,5])"));
+}
+
+TEST_CASE("operators that this machine does not have are all named") {
+  const Graph g = graphOf(
+      "graph g {\n input %x : f32[2]\n %a = my.one.default(%x) : tensor\n %b = my.two.default(%a) : tensor\n return "
+      "%b\n}");
+  REQUIRE_THAT(failure(g, inputsFor(g)), ContainsSubstring("operators my.one.default, my.two.default"));
+}
+
+TEST_CASE("types seen in a run are written into the graph") {
+  Graph g = graphOf(R"(graph g {
+    input %x : tensor
+    %h = aten.transpose.int(%x, 0, 1)
+    %values, %indices = aten.max.dim(%h, dim=1)
+    return %values
+  })");
+  const TensorSet inputs = inputsFor(g, {"f16[2,5]:randn"});
+  REQUIRE(recordTypes(g, inputs));
+  CHECK(toString(g.value(g.findValue("h")).type) == "f16[5,2]@cpu");
+  CHECK(toString(g.value(g.findValue("indices")).type) == "i64[5]@cpu");
+  CHECK(toString(g.value(g.findValue("x")).type) == "f16[2,5]@cpu");
+}
+
+TEST_CASE("a program in another dtype follows with its casts and its mask numbers") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[4]
+    %m = aten.mul.Tensor(%x, -3.4028234663852886e+38)
+    %s = aten.softmax.int(%m, -1, torch.float32)
+    return %s
+  })");
+  RunOptions half, wide;
+  half.dtype = DType::Float16;
+  wide.dtype = DType::Float64;
+  const TensorSet ones = inputsFor(g, {"f32[4]:ones"});
+  REQUIRE(runGraph(g, *convert(ones, "cpu", DType::Float16), half).describe() == std::vector<std::string>{"f16[4]"});
+  const TensorSet out = runGraph(g, *convert(ones, "cpu", DType::Float64), wide);
+  REQUIRE(out.describe() == std::vector<std::string>{"f64[4]"});
+  // All places masked alike: a quarter each, in half precision as well. Infinities would have given NaN.
+  const auto d =
+      compareTensors(*convert(out, "cpu", DType::Float16), runGraph(g, *convert(ones, "cpu", DType::Float16), half));
+  REQUIRE(d[0].passed);
+}
+
+TEST_CASE("profiling times every node, observing shows every value") {
+  const Graph g =
+      graphOf("graph g {\n input %x : f32[2]\n %a = aten.neg.default(%x)\n %b = aten.tanh.default(%a)\n return %b\n}");
+  auto program = Program::build(g);
+  REQUIRE(program);
+  std::vector<NodeTime> times;
+  REQUIRE(program->profile(inputsFor(g), times));
+  REQUIRE(times.size() == 2);
+  CHECK(times[0].node == g.findNode("a"));
+  CHECK(times[0].microseconds > 0);
+  std::vector<std::string> seen;
+  REQUIRE(program->observe(
+      inputsFor(g), [&](ValueId v, const TensorSet& t) { seen.push_back(g.value(v).name + " " + t.describe()[0]); }));
+  REQUIRE(seen == std::vector<std::string>{"a f32[2]", "b f32[2]"});
+}
