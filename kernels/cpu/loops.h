@@ -55,6 +55,23 @@ struct RotaryArgs {
   int64_t headSize = 0;
 };
 
+// Strides are in elements: batch, head, position; the head size is contiguous.
+struct AttentionArgs {
+  Scalar scalar = Scalar::F32;
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  void* out = nullptr;  // [batch, queries, heads, valueSize], contiguous
+  int64_t qStrides[3] = {}, kStrides[3] = {}, vStrides[3] = {};
+  const float* mask = nullptr;    // added; keys contiguous
+  const uint8_t* keep = nullptr;  // or: 0 masks out
+  int64_t maskStrides[3] = {};    // batch, head, query
+  int64_t heads = 0, kvHeads = 0, queries = 0, keys = 0, headSize = 0, valueSize = 0;
+  int64_t blocks = 0, block = 0;  // each head's queries are split into `blocks` items of `block` queries
+  float scale = 1;
+  bool causal = false;
+};
+
 struct Loops {
   const char* name;
   // layer_norm(x + input_bias + residual) * weight + bias over rows [begin, end).
@@ -72,6 +89,9 @@ struct Loops {
                    int64_t begin, int64_t end);
   // out = relu?(x + residual) over elements [begin, end).
   void (*addRelu)(Scalar, bool relu, const void* x, const void* residual, void* out, int64_t begin, int64_t end);
+  // How many floats of memory attention() needs, and attention for items [begin, end) of batch * heads * blocks.
+  int64_t (*attentionScratch)(const AttentionArgs&);
+  void (*attention)(const AttentionArgs&, int64_t begin, int64_t end, float* memory);
 };
 
 const Loops& loops();

@@ -249,8 +249,17 @@ void addRelu(Scalar scalar, bool relu, const void* x, const void* residual, void
   });
 }
 
+}  // namespace
+}  // namespace graft::ops
+
+#include "kernels/cpu/attention_impl.h"
+
+namespace graft::ops {
+namespace {
+
 Loops makeLoops(const char* name) {
-  return {name, layerNorm, rmsNorm, embeddingLayerNorm, softmaxRow, rotaryRow, swiglu, epilogue, addRelu};
+  return {name,   layerNorm, rmsNorm, embeddingLayerNorm, softmaxRow, rotaryRow,
+          swiglu, epilogue,  addRelu, attentionScratch,   attention};
 }
 
 }  // namespace

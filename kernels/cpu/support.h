@@ -38,10 +38,10 @@ inline const float* floatsOf(const at::Tensor& tensor) {
 // How many rows a thread should at least get: below about 16k elements, waking a thread costs more than it saves.
 inline int64_t grain(int64_t columns) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns)); }
 
-// This thread's own memory for a row; valid until this thread's next call.
-inline float* scratchRow(int64_t columns) {
+// This thread's own memory; valid until this thread's next call.
+inline float* scratch(int64_t count) {
   thread_local std::vector<float> memory;
-  if (static_cast<int64_t>(memory.size()) < columns) memory.resize(columns);
+  if (static_cast<int64_t>(memory.size()) < count) memory.resize(count);
   return memory.data();
 }
 

@@ -54,7 +54,7 @@ Pair cpu(const at::Tensor& x, const OptionalTensor& residual, const OptionalTens
   args.eps = static_cast<float>(eps);
   at::parallel_for(0, normed.numel() / args.columns, grain(args.columns), [&](int64_t begin, int64_t end) {
     NormArgs mine = args;
-    mine.scratch = scratchRow(args.columns);
+    mine.scratch = scratch(args.columns);
     loops().rmsNorm(mine, begin, end);
   });
   return {normed, sum};

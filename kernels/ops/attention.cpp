@@ -1,16 +1,13 @@
 // graft::attention
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -86,28 +83,72 @@ at::Tensor composite(const at::Tensor& q3, const at::Tensor& k3, const at::Tenso
   return laidOut(at::matmul(weights, v), q3);
 }
 
+// The mask as fp32 or bool with a value for each key side by side, in [batch, heads, queries, keys] (strides may be 0).
+at::Tensor readableMask(const at::Tensor& given, const at::Tensor& q, const at::Tensor& k) {
+  at::Tensor mask = given.scalar_type() == at::kBool ? given : given.to(at::kFloat);
+  if (mask.dim() == 0) mask = mask.unsqueeze(0);
+  if (mask.size(-1) != k.size(2) || mask.stride(-1) != 1) {
+    std::vector<int64_t> sizes = mask.sizes().vec();
+    sizes.back() = k.size(2);
+    mask = mask.expand(sizes).contiguous();
+  }
+  return mask.expand({q.size(0), q.size(1), q.size(2), k.size(2)});
+}
+
+// The queries of a head are split only where there are too few heads for the threads: each part packs the keys again.
+void split(AttentionArgs& args, int64_t heads) {
+  const int64_t wanted = 2 * at::get_num_threads();
+  args.blocks = heads >= wanted ? 1 : std::min((args.queries + 31) / 32, (wanted + heads - 1) / heads);
+  args.block = ((args.queries + args.blocks - 1) / args.blocks + 7) / 8 * 8;
+  args.blocks = (args.queries + args.block - 1) / args.block;
+}
+
 at::Tensor cpu(const at::Tensor& q3, const at::Tensor& k3, const at::Tensor& v3, const OptionalTensor& mask3,
                std::optional<double> scale, bool causal) {
-  if (q3.scalar_type() != at::kFloat) return composite(q3, k3, v3, mask3, scale, causal);
+  if (!hasLoops(q3)) return composite(q3, k3, v3, mask3, scale, causal);
   checkAttention(q3, k3, v3, mask3);
-  const at::Tensor q = innermost(withHeads(q3));
-  const at::Tensor k = innermost(repeated(withHeads(k3), q));
-  const at::Tensor v = innermost(repeated(withHeads(v3), q));
-  if (q.numel() == 0 || k.numel() == 0 || q.size(3) != v.size(3) || (causal && given(mask3))) {
-    return composite(q3, k3, v3, mask3, scale, causal);
+  const at::Tensor q = innermost(withHeads(q3)), k = innermost(withHeads(k3)), v = innermost(withHeads(v3));
+  at::Tensor out = at::empty({q.size(0), q.size(2), q.size(1), v.size(3)}, q.options());
+  const at::Tensor result = q3.dim() == 3 ? out.squeeze(2) : out.transpose(1, 2);
+  if (out.numel() == 0) return result;
+  if (k.size(2) == 0) return out.zero_(), result;
+  AttentionArgs args;
+  args.scalar = scalarOf(q);
+  args.q = q.const_data_ptr();
+  args.k = k.const_data_ptr();
+  args.v = v.const_data_ptr();
+  args.out = out.mutable_data_ptr();
+  for (int i = 0; i < 3; ++i) {
+    args.qStrides[i] = q.stride(i);
+    args.kStrides[i] = k.stride(i);
+    args.vStrides[i] = v.stride(i);
   }
-  OptionalTensor mask = maskWithHeads(mask3, q3);
-  if (given(mask)) {
-    if (mask->scalar_type() == at::kBool) {
-      const at::Tensor zero = at::zeros({}, q.options());
-      mask = at::where(*mask, zero, at::full({}, -std::numeric_limits<double>::infinity(), q.options()));
+  at::Tensor mask;
+  if (given(mask3)) {
+    mask = readableMask(*maskWithHeads(mask3, q3), q, k);
+    for (int i = 0; i < 3; ++i) args.maskStrides[i] = mask.stride(i);
+    if (mask.scalar_type() == at::kBool) {
+      args.keep = reinterpret_cast<const uint8_t*>(mask.const_data_ptr<bool>());
     } else {
-      mask = mask->to(q.scalar_type());
+      args.mask = mask.const_data_ptr<float>();
     }
-    if (mask->dim() != 2) mask = mask->expand({q.size(0), q.size(1), q.size(2), k.size(2)});
   }
-  return laidOut(
-      std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, mask, scaleOf(scale, q))), q3);
+  args.heads = q.size(1);
+  args.kvHeads = k.size(1);
+  args.queries = q.size(2);
+  args.keys = k.size(2);
+  args.headSize = q.size(3);
+  args.valueSize = v.size(3);
+  args.scale = static_cast<float>(scaleOf(scale, q));
+  args.causal = causal;
+  const int64_t heads = q.size(0) * q.size(1);
+  split(args, heads);
+  const int64_t work = args.block * args.keys * (args.headSize + args.valueSize);  // multiply-adds of an item
+  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, work));
+  at::parallel_for(0, heads * args.blocks, grain, [&](int64_t begin, int64_t end) {
+    loops().attention(args, begin, end, scratch(loops().attentionScratch(args)));
+  });
+  return result;
 }
 
 at::Tensor meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& mask,

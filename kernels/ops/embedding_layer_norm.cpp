@@ -80,7 +80,7 @@ at::Tensor cpu(at::TensorList ids, at::TensorList tables, const OptionalTensor& 
   args.norm.eps = static_cast<float>(eps);
   at::parallel_for(0, rows, grain(args.norm.columns), [&](int64_t begin, int64_t end) {
     EmbeddingArgs mine = args;
-    mine.norm.scratch = scratchRow(args.norm.columns);
+    mine.norm.scratch = scratch(args.norm.columns);
     loops().embeddingLayerNorm(mine, begin, end);
   });
   return out;

@@ -86,7 +86,7 @@ at::Tensor overLastDimension(const at::Tensor& x, const OptionalTensor& mask, do
   args.scale = static_cast<float>(scale);
   at::parallel_for(0, out.numel() / args.columns, grain(args.columns), [&](int64_t begin, int64_t end) {
     SoftmaxArgs mine = args;
-    mine.scratch = scratchRow(args.columns);
+    mine.scratch = scratch(args.columns);
     if (!wide.defined()) {
       for (int64_t r = begin; r < end; ++r) loops().softmaxRow(mine, r, nullptr, nullptr);
       return;

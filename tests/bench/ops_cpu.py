@@ -1,0 +1,116 @@
+"""The CPU operators against frozen TorchScript, on encoder stacks the size of all-MiniLM-L6-v2.
+
+    python tests/bench/ops_cpu.py build/lib/libgraft_ops.so [--rounds 60] [--threads 2]
+
+Builds the encoder twice, plain and with graft:: operators (the same weights), traces and freezes both, checks that they agree, and
+runs them alternately: plain frozen, plain frozen and optimized for inference, with graft operators. Prints medians with the 10th
+and 90th percentile, and the median of the paired ratios to the faster plain one.
+"""
+
+import argparse
+import statistics
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+HIDDEN, HEADS, INNER, LAYERS = 384, 12, 1536, 6
+
+
+class Plain(nn.Module):
+    """A BERT layer as Hugging Face's eager attention writes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(HIDDEN, HIDDEN) for _ in range(4))
+        self.up, self.down = nn.Linear(HIDDEN, INNER), nn.Linear(INNER, HIDDEN)
+        self.norm1, self.norm2 = nn.LayerNorm(HIDDEN, 1e-12), nn.LayerNorm(HIDDEN, 1e-12)
+
+    def forward(self, x, mask):
+        def heads(t):
+            return t.view(t.shape[0], t.shape[1], HEADS, HIDDEN // HEADS).transpose(1, 2)
+
+        q, k, v = heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
+        weights = torch.softmax(torch.matmul(q, k.transpose(-1, -2)) / (HIDDEN // HEADS) ** 0.5 + mask, -1)
+        y = torch.matmul(weights, v).transpose(1, 2).reshape(x.shape)
+        x = self.norm1(self.o(y) + x)
+        return self.norm2(self.down(F.gelu(self.up(x))) + x)
+
+
+class Fused(nn.Module):
+    """The same layer after Graft's rules."""
+
+    def __init__(self, plain):
+        super().__init__()
+        for name, parts in (("weight", "weight"), ("bias", "bias")):
+            merged = torch.cat([getattr(getattr(plain, p), parts) for p in "qkv"])
+            setattr(self, "qkv_" + name, nn.Parameter(merged.detach(), requires_grad=False))
+        self.plain = plain
+
+    def forward(self, x, mask):
+        ops, p = torch.ops.graft, self.plain
+        q, k, v = ops.qkv_projection(x, self.qkv_weight, self.qkv_bias, heads=HEADS, kv_heads=HEADS)
+        y = ops.attention(q, k, v, mask).transpose(1, 2).reshape(x.shape)
+        x = ops.add_layer_norm(ops.linear(y, p.o.weight, p.o.bias), x, p.norm1.weight, p.norm1.bias, 1e-12)
+        y = ops.linear(ops.linear(x, p.up.weight, p.up.bias, activation="gelu"), p.down.weight, p.down.bias)
+        return ops.add_layer_norm(y, x, p.norm2.weight, p.norm2.bias, 1e-12)
+
+
+class Stack(nn.Module):
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x, mask):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+
+
+def frozen(module, example):
+    return torch.jit.freeze(torch.jit.trace(module.eval(), example, check_trace=False))
+
+
+def seconds(module, inputs):
+    start = time.perf_counter()
+    module(*inputs)
+    return time.perf_counter() - start
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.ops.load_library(arguments.library)
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(1)
+    plain = [Plain().requires_grad_(False) for _ in range(LAYERS)]
+    print(f"{LAYERS} layers, hidden {HIDDEN}, {HEADS} heads, FFN {INNER}, fp32, {arguments.threads} threads; ms: median (p10 to p90)")
+    for batch, length in ((1, 16), (1, 128), (8, 128)):
+        inputs = (torch.randn(batch, length, HIDDEN), torch.zeros(batch, 1, 1, length))
+        inputs[1][-1, ..., length - length // 4 :] = torch.finfo(torch.float32).min
+        contestants = {
+            "frozen": frozen(Stack(plain), inputs),
+            "frozen, optimized": torch.jit.optimize_for_inference(frozen(Stack(plain), inputs)),
+            "graft": frozen(Stack([Fused(layer) for layer in plain]), inputs),
+        }
+        with torch.inference_mode():
+            for _ in range(5):
+                outputs = [module(*inputs) for module in contestants.values()]
+            for output in outputs[1:]:
+                torch.testing.assert_close(output, outputs[0], rtol=1e-4, atol=1e-4)
+            rounds = [[seconds(m, inputs) for m in contestants.values()] for _ in range(arguments.rounds)]
+        ratio = statistics.median(min(r[:-1]) / r[-1] for r in rounds)
+        columns = [sorted(1e3 * r[i] for r in rounds) for i in range(len(contestants))]
+        texts = [
+            f"{name} {statistics.median(c):.3f} ({c[len(c) // 10]:.3f} to {c[len(c) * 9 // 10]:.3f})"
+            for name, c in zip(contestants, columns)
+        ]
+        print(f"{batch}x{length}: " + "; ".join(texts) + f"; graft {ratio:.2f} times as fast", flush=True)
+
+
+if __name__ == "__main__":
+    main()
