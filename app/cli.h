@@ -78,6 +78,7 @@ void addCommon(CLI::App& command, Common& common, bool takesInputs);
 using Run = std::function<Status()>;
 void addInfo(CLI::App&, Run&);
 void addReport(CLI::App&, Run&);
+void addCode(CLI::App&, Run&);
 void addText(CLI::App&, Run&);
 void addDraw(CLI::App&, Run&);
 void addRun(CLI::App&, Run&);

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
       "5 failed verification, 6 no such device, 130 interrupted. `graft COMMAND --help` explains each.");
   graft::cli::Run run;
   for (auto add :
-       {graft::cli::addInfo, graft::cli::addReport, graft::cli::addText, graft::cli::addDraw, graft::cli::addRun,
+       {graft::cli::addInfo, graft::cli::addReport, graft::cli::addCode, graft::cli::addText, graft::cli::addDraw, graft::cli::addRun,
         graft::cli::addMatch, graft::cli::addExplain, graft::cli::addApply, graft::cli::addCompare,
         graft::cli::addBench, graft::cli::addProfile, graft::cli::addKernels, graft::cli::addEngine})
     add(app, run);

@@ -9,6 +9,7 @@
 #include "app/cli.h"
 #include "core/json/graph_json.h"
 #include "core/text/fx_table.h"
+#include "core/text/python_code.h"
 #include "core/text/text.h"
 
 namespace graft::cli {
@@ -91,14 +92,17 @@ Status info(const Options& o) {
   return done();
 }
 
-Status show(const Options& o, const std::function<std::string(const Graph&)>& form) {
+Status show(const Options& o, const std::function<Result<std::string>(const Graph&)>& form) {
   const Console console(o);
   auto m = importModel(o.model, semantics(), {o.method}, console.job());
   if (!m) return m.error();
-  if (console.json())
+  if (console.json()) {
     console.document(toJson(m->graph));
-  else
-    console.print(form(m->graph));
+    return done();
+  }
+  auto text = form(m->graph);
+  if (!text) return text.error();
+  console.print(*text);
   return done();
 }
 
@@ -121,6 +125,9 @@ void addInfo(CLI::App& app, Run& run) {
 void addReport(CLI::App& app, Run& run) {
   addShow(app, run, "report", "The FX-style table of nodes and the table of used modules",
           [](const Options& o) { return show(o, fxReport); });
+}
+void addCode(CLI::App& app, Run& run) {
+  addShow(app, run, "code", "The graph as Python, as torch.fx shows it", [](const Options& o) { return show(o, pythonCode); });
 }
 void addText(CLI::App& app, Run& run) {
   addShow(app, run, "text", "The canonical readable form of the graph",

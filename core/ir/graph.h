@@ -36,7 +36,8 @@ class WeightData {
 struct Origin {
   std::string opcode;  ///< placeholder, get_attr, call_function, call_method, call_module, output
   std::string name;
-  std::string target;  ///< as FX prints it: "<built-in function add>", "clamp", "fc1"
+  std::string target;  ///< as FX's table prints it: "<built-in function add>", "clamp", "fc1"
+  std::string callee;  ///< for call_function, as code spells it: "operator.add", "torch.nn.functional.softmax"
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;
 };

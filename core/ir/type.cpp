@@ -102,7 +102,9 @@ std::string_view consumeDimText(std::string_view& t) {
 }
 
 bool consumeTensorTail(std::string_view& t, TensorInfo& info) {
-  if (consume(t, '[')) {
+  // No space before [ and @: what follows a type on its line may begin with them.
+  if (!t.empty() && t.front() == '[') {
+    t.remove_prefix(1);
     skipSpace(t);
     if (consume(t, '*')) {
       if (!consume(t, ']')) return false;

@@ -39,3 +39,9 @@ TEST_CASE("dtypes know their names and sizes") {
     REQUIRE(parseDType(dtypeShort(d)) == d);
   }
 }
+
+TEST_CASE("a type ends at the first space outside its brackets") {
+  std::string_view text = "tensor @m0";
+  REQUIRE(toString(*consumeType(text)) == "tensor");
+  REQUIRE(text == " @m0");
+}

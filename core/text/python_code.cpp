@@ -1,0 +1,216 @@
+#include "core/text/python_code.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/text/text.h"
+
+namespace graft {
+namespace {
+
+struct Infix {
+  std::string_view name, text;  // {} are the operands
+};
+// torch.fx writes these functions of Python's operator module as operators.
+constexpr std::array<Infix, 26> infixes{{
+    {"add", "{} + {}"},   {"sub", "{} - {}"},  {"mul", "{} * {}"},     {"truediv", "{} / {}"}, {"floordiv", "{} // {}"},
+    {"mod", "{} % {}"},   {"pow", "{} ** {}"}, {"lshift", "{} << {}"}, {"rshift", "{} >> {}"}, {"and_", "{} & {}"},
+    {"or_", "{} | {}"},   {"xor", "{} ^ {}"},  {"matmul", "{} @ {}"},  {"getitem", "{}[{}]"},  {"eq", "{} == {}"},
+    {"ne", "{} != {}"},   {"lt", "{} < {}"},   {"gt", "{} > {}"},      {"le", "{} <= {}"},     {"ge", "{} >= {}"},
+    {"pos", "+{}"},       {"neg", "-{}"},      {"invert", "~{}"},      {"iadd", "{} += {}"},   {"isub", "{} -= {}"},
+    {"imul", "{} *= {}"},
+}};
+
+bool isIdentifier(std::string_view s) {
+  if (s.empty() || std::isdigit(static_cast<unsigned char>(s[0]))) return false;
+  return std::all_of(s.begin(), s.end(),
+                     [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; });
+}
+
+/// self.layers with a number as name has to be fetched by getattr.
+std::string attributePath(std::string_view path) {
+  std::string out = "self";
+  while (!path.empty()) {
+    const size_t dot = path.find('.');
+    const std::string_view part = path.substr(0, dot);
+    out = isIdentifier(part) ? fmt::format("{}.{}", out, part) : fmt::format("getattr({}, \"{}\")", out, part);
+    path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
+  }
+  return out;
+}
+
+/// As Python's repr writes it.
+std::string pythonString(std::string_view s) {
+  const char quote = s.find('\'') != std::string_view::npos && s.find('"') == std::string_view::npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (char c : s) {
+    if (c == quote || c == '\\') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out + quote;
+}
+
+// One statement: what it assigns, the expression, the values it reads.
+struct Statement {
+  std::string target, expression;
+  std::vector<std::string> reads;
+};
+
+class Writer {
+ public:
+  explicit Writer(const Graph& g) : g_(g) {}
+
+  Result<std::string> run() {
+    for (NodeId id : g_.order(g_.root())) {
+      if (!g_.node(id).blocks.empty())
+        return badInput(
+            fmt::format("{} is control flow, which this view cannot show as straight Python; see the canonical text",
+                        g_.node(id).name));
+      node(id);
+    }
+    std::vector<Argument> returns(g_.returns().begin(), g_.returns().end());
+    for (const Argument& a : returns) fetch(a);
+    Statement last{"", "return " + (returns.size() == 1 ? text(returns[0]) : "(" + join(returns) + ")"), {}};
+    for (const Argument& a : returns) read(a, last);
+    statements_.push_back(std::move(last));
+    return render();
+  }
+
+ private:
+  void node(NodeId id) {
+    const Node& n = g_.node(id);
+    Statement s{n.name, "", {}};
+    if (n.origin) {
+      for (const Argument& a : n.origin->args) fetch(a);
+      for (const auto& [k, a] : n.origin->kwargs) fetch(a);
+      s.expression = spelled(*n.origin);
+      for (const Argument& a : n.origin->args) read(a, s);
+      for (const auto& [k, a] : n.origin->kwargs) read(a, s);
+    } else {
+      std::string args;
+      size_t given = 0;
+      for (size_t i = 0; i < n.args.size(); ++i) {
+        fetch(n.args[i]);
+        const Parameter* p = i < n.op->parameters.size() ? &n.op->parameters[i] : nullptr;
+        if (p && p->defaultValue && *p->defaultValue == n.args[i]) continue;
+        const bool keyword = p && (p->keywordOnly || given < i);
+        args += (args.empty() ? "" : ", ") + (keyword ? p->name + " = " : "") + text(n.args[i]);
+        given += !keyword;
+        read(n.args[i], s);
+      }
+      for (const auto& [k, a] : n.kwargs) {
+        fetch(a);
+        args += (args.empty() ? "" : ", ") + k + " = " + text(a);
+        read(a, s);
+      }
+      s.expression = n.op->name == "prim.getitem" && n.args.size() == 2
+                         ? fmt::format("{}[{}]", text(n.args[0]), text(n.args[1]))
+                         : fmt::format("torch.ops.{}({})", n.op->name, args);
+    }
+    for (size_t i = 1; i < n.outputs.size(); ++i) s.target += ", " + identifier(g_.value(n.outputs[i]).name);
+    statements_.push_back(std::move(s));
+  }
+
+  std::string spelled(const Origin& o) const {
+    std::string kwargs;
+    for (const auto& [k, a] : o.kwargs) kwargs += fmt::format("{}{} = {}", kwargs.empty() ? "" : ", ", k, text(a));
+    const auto call = [&](const std::string& callee, std::vector<Argument> args) {
+      const std::string positional = join(args);
+      return fmt::format("{}({}{}{})", callee, positional, positional.empty() || kwargs.empty() ? "" : ", ", kwargs);
+    };
+    if (o.opcode == "call_module") return call(attributePath(o.target), o.args);
+    if (o.opcode == "call_method" && !o.args.empty())
+      return call(text(o.args[0]) + "." + o.target, {o.args.begin() + 1, o.args.end()});
+    if (o.callee.starts_with("operator.") || o.callee.starts_with("_operator.")) {
+      const std::string_view name = std::string_view(o.callee).substr(o.callee.find('.') + 1);
+      for (const Infix& i : infixes) {
+        if (i.name != name) continue;
+        return o.args.size() == 1 ? fmt::format(fmt::runtime(i.text), text(o.args[0]))
+                                  : fmt::format(fmt::runtime(i.text), text(o.args[0]), text(o.args[1]));
+      }
+    }
+    return call(o.callee, o.args);
+  }
+
+  static std::string identifier(std::string name) {
+    std::replace(name.begin(), name.end(), '.', '_');
+    return name;
+  }
+
+  void fetch(const Argument& a) {
+    a.forEachValue([&](ValueId v) {
+      if (!g_.isWeight(v) || !fetched_.insert(v.index).second) return;
+      statements_.push_back({identifier(g_.value(v).name), attributePath(g_.value(v).path), {}});
+    });
+  }
+  void read(const Argument& a, Statement& s) const {
+    a.forEachValue([&](ValueId v) {
+      const std::string name = identifier(g_.value(v).name);
+      if (std::find(s.reads.begin(), s.reads.end(), name) == s.reads.end()) s.reads.push_back(name);
+    });
+  }
+
+  std::string join(const std::vector<Argument>& items) const {
+    std::string out;
+    for (size_t i = 0; i < items.size(); ++i) out += (i ? ", " : "") + text(items[i]);
+    return out;
+  }
+  std::string text(const Argument& a) const {
+    if (a.isValue()) return identifier(g_.value(a.valueId()).name);
+    if (const auto* s = a.as<std::string>()) return pythonString(*s);
+    if (const auto* l = a.as<Argument::List>()) return "[" + join(l->items) + "]";
+    if (const auto* t = a.as<Argument::Tuple>()) return "(" + join(t->items) + (t->items.size() == 1 ? ",)" : ")");
+    if (const auto* n = a.as<Named>()) return n->name.starts_with("torch.") ? n->name : "torch." + n->name;
+    if (const auto* d = a.as<DeviceName>()) return fmt::format("torch.device('{}')", d->name);
+    if (const auto* d = a.as<Argument::Dict>()) {
+      std::string out = "{";
+      for (size_t i = 0; i < d->items.size(); ++i)
+        out += (i ? ", " : "") + text(d->items[i].first) + ": " + text(d->items[i].second);
+      return out + "}";
+    }
+    if (const auto* s = a.as<Argument::Slice>()) return "slice(" + join(s->bounds) + ")";
+    if (const auto* d = a.as<double>(); d && *d != *d) return "float('nan')";
+    if (const auto* d = a.as<double>(); d && (*d - *d) != 0) return *d > 0 ? "float('inf')" : "float('-inf')";
+    return toText(a, g_);
+  }
+
+  std::string render() const {
+    // As torch.fx does: walking back, the first read met is the last one, in the order of the arguments.
+    std::unordered_map<std::string, size_t> lastRead;
+    for (size_t i = statements_.size(); i-- > 0;)
+      for (const std::string& r : statements_[i].reads) lastRead.emplace(r, i);
+    std::string out = "def forward(self";
+    for (ValueId v : g_.inputs()) out += ", " + identifier(g_.value(v).name);
+    out += "):\n";
+    for (size_t i = 0; i < statements_.size(); ++i) {
+      const Statement& s = statements_[i];
+      out += "    " + (s.target.empty() ? s.expression : identifier(s.target) + " = " + s.expression);
+      std::string drop;
+      if (i + 1 < statements_.size()) {
+        for (const std::string& r : s.reads)
+          if (lastRead.at(r) == i) drop += r + " = ";
+        if (!s.target.empty() && s.target.find(',') == std::string::npos && !lastRead.contains(identifier(s.target)))
+          drop += identifier(s.target) + " = ";
+      }
+      out += drop.empty() ? "\n" : ";  " + drop + "None\n";
+    }
+    return out;
+  }
+
+  const Graph& g_;
+  std::vector<Statement> statements_;
+  std::unordered_set<uint32_t> fetched_;
+};
+
+}  // namespace
+
+Result<std::string> pythonCode(const Graph& g) { return Writer(g).run(); }
+
+}  // namespace graft
