@@ -28,7 +28,7 @@ TEST_CASE("a difference draws both graphs and marks what went and what came") {
   NodeId user = after.value(after.output(gelu)).users.front();
   after.setArgument(user, 0, Argument(after.output(n)));
   after.erase(gelu);
-  Difference d = differenceByNames(before, after);
+  GraphDifference d = differenceByNames(before, after);
   CHECK(d.removed == std::set<std::string, std::less<>>{"gelu"});
   CHECK(d.added == std::set<std::string, std::less<>>{"relu"});
   CHECK(d.changed == std::set<std::string, std::less<>>{

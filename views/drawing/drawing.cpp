@@ -100,8 +100,8 @@ Status rasterise(const std::string& svg, const fs::path& path, double scale) {
 
 }  // namespace
 
-Difference differenceByNames(const Graph& before, const Graph& after) {
-  Difference d;
+GraphDifference differenceByNames(const Graph& before, const Graph& after) {
+  GraphDifference d;
   auto text = [](const Graph& g, const Node& n) {
     std::string s = n.op->name;
     for (const Argument& a : n.args) s += "," + argumentText(a, g);

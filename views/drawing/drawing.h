@@ -15,12 +15,12 @@
 namespace graft {
 
 /// What became of nodes, by name. Callers fill it from rewrite records; `differenceByNames` compares two graphs.
-struct Difference {
+struct GraphDifference {
   std::set<std::string, std::less<>> removed;  ///< names in the older graph
   std::set<std::string, std::less<>> added;    ///< names in the newer graph
   std::set<std::string, std::less<>> changed;  ///< in both, with another operator, other arguments or types
 };
-Difference differenceByNames(const Graph& before, const Graph& after);
+GraphDifference differenceByNames(const Graph& before, const Graph& after);
 
 struct DrawOptions {
   int depth = 1;             ///< modules nested this deep are collapsed; -1: none
@@ -34,7 +34,7 @@ struct DrawOptions {
   double scale = 2;        ///< of PNG: pixels for each unit
   /// The older graph: both are drawn side by side, with what was removed, added and changed.
   const Graph* before = nullptr;
-  const Difference* difference = nullptr;  ///< with `before`; null: by names
+  const GraphDifference* difference = nullptr;  ///< with `before`; null: by names
   std::string title;                       ///< above the drawing; empty: the graph's name
 };
 

@@ -334,9 +334,9 @@ Result<std::string> drawSvg(const Graph& graph, const DrawOptions& options) {
   if (!options.before) return compose(options, {{title, &*after}}, {{}});
   Result<Part> before = prepare(*options.before, options);
   if (!before) return before.error();
-  Difference own;
+  GraphDifference own;
   if (!options.difference) own = differenceByNames(*options.before, graph);
-  const Difference& d = options.difference ? *options.difference : own;
+  const GraphDifference& d = options.difference ? *options.difference : own;
   std::string heading = title.empty() ? "" : title + " · ";
   return compose(options, {{heading + "before", &*before}, {heading + "after", &*after}},
                  {changesOf(*options.before, before->view, d.removed, d.changed, Change::Removed),
