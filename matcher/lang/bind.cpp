@@ -1,0 +1,329 @@
+#include "matcher/lang/bind.h"
+
+#include <fmt/format.h>
+
+#include "core/base/suggest.h"
+#include "core/ir/normal_form.h"
+#include "matcher/lang/names.h"
+
+namespace graft::lang {
+namespace {
+
+using Kind = Type::Kind;
+using ParameterKind = PatternParameter::Kind;
+
+bool isNumber(Kind k) {
+  return k == Kind::Int || k == Kind::Float || k == Kind::Number || k == Kind::Bool || k == Kind::Complex;
+}
+
+bool literalFits(const Argument& a, const Type& type, bool strict) {
+  switch (type.kind) {
+    case Kind::Any:
+      return true;
+    case Kind::Optional:
+      return a.isNone() || literalFits(a, type.element(), strict);
+    case Kind::None:
+      return a.isNone();
+    case Kind::Tensor:
+      return !strict && a.number().has_value();
+    case Kind::Bool:
+      return a.as<bool>();
+    case Kind::Int:
+      return a.as<int64_t>() || a.as<SymbolicInt>();
+    case Kind::Float:
+      return a.as<double>() || a.as<int64_t>();
+    case Kind::Complex:
+      return a.as<std::complex<double>>() || a.as<double>();
+    case Kind::Number:
+      return a.number().has_value() || a.as<std::complex<double>>();
+    case Kind::String:
+      return a.as<std::string>();
+    case Kind::DType:
+      return a.as<DType>();
+    case Kind::Device:
+      return a.as<DeviceName>() || a.as<std::string>();
+    case Kind::Layout:
+    case Kind::MemoryFormat:
+      return a.as<Named>();
+    case Kind::List:
+      if (const auto* items = a.items()) {
+        for (const Argument& i : *items)
+          if (!literalFits(i, type.element(), strict)) return false;
+        return true;
+      }
+      return (type.element().kind == Kind::Int || type.element().kind == Kind::Float) &&
+             literalFits(a, type.element(), true);
+    default:
+      return false;
+  }
+}
+
+bool valueFits(const GraphValue& v, const Type& type, bool strict) {
+  if (type.kind == Kind::Any) return true;
+  if (type.kind == Kind::Optional) return valueFits(v, type.element(), strict);
+  if (v.isList) return type.kind == Kind::List;
+  const ParameterKind p = v.parameter.value_or(ParameterKind::Tensor);
+  switch (p) {
+    case ParameterKind::Value:
+      return strict ? type.kind == Kind::Tensor : true;
+    case ParameterKind::Tensor:
+    case ParameterKind::Weight:
+      return type.kind == Kind::Tensor;
+    case ParameterKind::Float:
+      return type.kind == Kind::Float || type.kind == Kind::Number || (!strict && type.kind == Kind::Tensor);
+    case ParameterKind::Int:
+      return type.kind == Kind::Int || type.kind == Kind::Float || type.kind == Kind::Number ||
+             (!strict && type.kind == Kind::Tensor) ||
+             (!strict && type.kind == Kind::List && type.element().kind == Kind::Int);
+    case ParameterKind::Bool:
+      return type.kind == Kind::Bool;
+    case ParameterKind::String:
+      return type.kind == Kind::String;
+    case ParameterKind::IntList:
+      return type.kind == Kind::List && type.element().kind == Kind::Int;
+    case ParameterKind::Constant:
+      return !strict || type.kind != Kind::Tensor;
+  }
+  return false;
+}
+
+bool fits(const Term& t, const Type& type, bool strict) {
+  if (t.as<Wildcard>()) return true;
+  if (const Argument* a = t.literal()) return literalFits(*a, type, strict);
+  if (const auto* v = t.as<GraphValue>()) return valueFits(*v, type, strict);
+  if (t.as<Expression>()) {
+    const Type& base = type.kind == Kind::Optional ? type.element() : type;
+    return base.kind == Kind::Any || isNumber(base.kind) || base.kind == Kind::DType || base.kind == Kind::Device ||
+           (base.kind == Kind::List && base.element().kind == Kind::Int) || (!strict && base.kind == Kind::Tensor);
+  }
+  if (const auto* s = t.as<Sequence>()) {
+    if (type.kind == Kind::Optional) return fits(t, type.element(), strict);
+    if (type.kind == Kind::Any) return true;
+    if (type.kind != Kind::List) return false;
+    for (const Term& i : s->items)
+      if (!fits(i, type.element(), strict)) return false;
+    return true;
+  }
+  return false;
+}
+
+std::string describe(const Term& t) {
+  if (t.as<Wildcard>()) return "`_`";
+  if (const Argument* a = t.literal()) {
+    if (a->isNone()) return "None";
+    if (a->as<bool>()) return "a bool";
+    if (a->as<int64_t>()) return "an int";
+    if (a->as<double>()) return "a float";
+    if (a->as<std::string>()) return "a string";
+    if (a->as<DType>()) return "a dtype";
+    return "a constant";
+  }
+  if (const auto* v = t.as<GraphValue>())
+    return v->isConstant() ? "a constant" : v->isList ? "a list of tensors" : "a tensor";
+  if (const auto* s = t.as<Sequence>()) return s->isTuple ? "a tuple" : "a list";
+  if (t.as<Expression>()) return "a number";
+  return "a name";
+}
+
+std::string readableType(const Type& type) {
+  switch (type.kind) {
+    case Kind::Optional:
+      return readableType(type.element()) + " or None";
+    case Kind::Tensor:
+      return "a tensor";
+    case Kind::Number:
+      return "a number";
+    case Kind::Int:
+      return "an int";
+    case Kind::Float:
+      return "a float";
+    case Kind::Bool:
+      return "a bool";
+    case Kind::String:
+      return "a string";
+    case Kind::DType:
+      return "a dtype";
+    case Kind::List:
+      return "a list of " +
+             std::string(type.element().kind == Kind::Tensor ? "tensors" : toString(type.element()) + "s");
+    default:
+      return toString(type);
+  }
+}
+
+/// Whether everything from `first` on can be the items of one list: x.view(2, -1), torch.einsum("ij,jk", a, b).
+bool gathers(const Call& call, size_t first, const Type& list) {
+  if (list.kind != Kind::List || call.positional.size() <= first) return false;
+  const Kind element = list.element().kind == Kind::Optional ? list.element().element().kind : list.element().kind;
+  if (element != Kind::Int && element != Kind::Tensor) return false;
+  if (element == Kind::Tensor && call.positional.size() == first + 1 &&
+      call.positional[first].as<GraphValue>() == nullptr)
+    return false;
+  for (size_t i = first; i < call.positional.size(); ++i)
+    if (call.positional[i].as<Sequence>() || !fits(call.positional[i], list.element(), false)) return false;
+  if (call.positional.size() == first + 1) {
+    // One value alone may be the list itself: x.view(shape).
+    const Term& only = call.positional[first];
+    const auto* v = only.as<GraphValue>();
+    if (only.as<Wildcard>() || only.as<Expression>()) return false;
+    if (v && (v->isList || v->parameter == ParameterKind::Value || v->parameter == ParameterKind::IntList ||
+              v->parameter == ParameterKind::Constant))
+      return false;
+  }
+  return true;
+}
+
+struct Attempt {
+  std::optional<BoundCall> bound;
+  std::string why;  ///< where not
+  Span at;
+  size_t progress = 0;
+};
+
+/// Python says `input` where schemas say `self`.
+std::optional<size_t> parameterNamed(const Operator& op, std::string_view name) {
+  if (auto i = op.findParameter(name)) return i;
+  if (name == "input" || name == "tensor") return op.findParameter("self");
+  if (name == "self") return op.findParameter("input");
+  if (name == "axis") return op.findParameter("dim");
+  if (name == "shape") return op.findParameter("size");
+  return std::nullopt;
+}
+
+Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict) {
+  Attempt out;
+  BoundCall b{op, std::vector<std::optional<Term>>(op->parameters.size())};
+  const auto refuse = [&](std::string why, Span at) {
+    out.why = std::move(why);
+    out.at = at;
+    return out;
+  };
+  size_t next = 0;
+  for (size_t i = 0; i < call.positional.size(); ++i) {
+    const Term& t = call.positional[i];
+    if (next >= op->parameters.size() || op->parameters[next].keywordOnly)
+      return refuse(fmt::format("`{}` takes {} positional arguments, and {} are given", call.spelled, next,
+                                call.positional.size()),
+                    t.span);
+    const Parameter& p = op->parameters[next];
+    const bool last = next + 1 >= op->parameters.size() || op->parameters[next + 1].keywordOnly;
+    if (gathers(call, i, p.type) &&
+        (call.positional.size() > i + 1 ? last || p.type.element().kind == Kind::Int : true)) {
+      Sequence s;
+      s.items.assign(call.positional.begin() + static_cast<ptrdiff_t>(i), call.positional.end());
+      // f(x, 2, 0) of f(Tensor, int[1] dim, bool keepdim): only gather what is really a list.
+      if (call.positional.size() == i + 1 || last) {
+        b.arguments[next] = Term{std::move(s), t.span};
+        out.progress += call.positional.size() - i;
+        ++next;
+        break;
+      }
+    }
+    if (!fits(t, p.type, strict))
+      return refuse(fmt::format("`{}` of `{}` is {}, not {}", p.name, call.spelled, readableType(p.type), describe(t)),
+                    t.span);
+    b.arguments[next] = t;
+    ++out.progress;
+    ++next;
+  }
+  for (const auto& [name, t] : call.keywords) {
+    const auto i = parameterNamed(*op, name);
+    if (!i) {
+      std::vector<std::string> names;
+      for (const Parameter& p : op->parameters) names.push_back(p.name);
+      const auto near = nearestName(name, names);
+      return refuse(fmt::format("`{}` has no argument `{}`{}", call.spelled, name,
+                                near ? fmt::format("; did you mean `{}`?", *near) : ""),
+                    t.span);
+    }
+    if (b.arguments[*i]) return refuse(fmt::format("`{}` is given twice", name), t.span);
+    const Parameter& p = op->parameters[*i];
+    if (!fits(t, p.type, strict))
+      return refuse(fmt::format("`{}` of `{}` is {}, not {}", name, call.spelled, readableType(p.type), describe(t)),
+                    t.span);
+    b.arguments[*i] = t;
+    ++out.progress;
+  }
+  for (size_t i = 0; i < op->parameters.size(); ++i) {
+    const Parameter& p = op->parameters[i];
+    if (!b.arguments[i] && !p.defaultValue)
+      return refuse(fmt::format("`{}` needs its argument `{}`", call.spelled, p.name == "self" ? "input" : p.name),
+                    call.span);
+  }
+  out.bound = std::move(b);
+  return out;
+}
+
+bool usable(const Operator& op) {
+  if (op.name.ends_with("out") && op.findParameter("out")) return false;
+  for (const Parameter& p : op.parameters)
+    if (p.keywordOnly && p.written) return false;
+  for (const Parameter& p : op.parameters)  // named dimensions: nobody means these by a string
+    if (p.type == Type(Kind::String) && p.name == "dim") return false;
+  return op.name.find("names") == std::string::npos && !op.name.ends_with("Dimname") && !op.name.ends_with("_t");
+}
+
+}  // namespace
+
+Argument literalAs(const Argument& a, const Type& type) {
+  switch (type.kind) {
+    case Kind::Optional:
+      return a.isNone() ? a : literalAs(a, type.element());
+    case Kind::Float:
+      if (const auto* i = a.as<int64_t>()) return Argument(static_cast<double>(*i));
+      return a;
+    case Kind::Device:
+      if (const auto* s = a.as<std::string>()) return Argument(DeviceName{*s});
+      return a;
+    case Kind::List: {
+      std::vector<Argument> items;
+      if (const auto* given = a.items()) {
+        for (const Argument& i : *given) items.push_back(literalAs(i, type.element()));
+      } else {
+        items.push_back(literalAs(a, type.element()));
+      }
+      return Argument::list(std::move(items));
+    }
+    default:
+      return a;
+  }
+}
+
+BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceText& text) {
+  std::vector<OperatorRef> candidates;
+  if (call.exactOverload) {
+    if (OperatorRef op = operators.find(call.packet)) candidates.push_back(op);
+  } else {
+    for (const OperatorRef& op : operators.overloads(call.packet))
+      if (usable(*op)) candidates.push_back(op);
+  }
+  if (candidates.empty()) {
+    const std::string near = nearestOperator(call.packet);
+    const size_t lastDot = call.spelled.rfind('.');
+    const std::string prefix = lastDot == std::string::npos ? "" : call.spelled.substr(0, lastDot + 1);
+    text.fail(call.span.begin, fmt::format("`{}` is no operator that is known here{}", call.spelled,
+                                           near.empty() ? "" : fmt::format("; did you mean `{}{}`?", prefix, near)));
+  }
+  Attempt best;
+  bool haveBest = false;
+  for (const bool strict : {true, false}) {
+    for (const OperatorRef& op : candidates) {
+      Attempt a = tryOverload(call, op, strict);
+      if (a.bound) {
+        const std::string_view canonical = canonicalOperator(op->name);
+        if (canonical != op->name)
+          if (OperatorRef other = operators.find(canonical); other && other->parameters.size() == op->parameters.size())
+            a.bound->op = other;
+        return std::move(*a.bound);
+      }
+      if (!haveBest || a.progress > best.progress ||
+          (!strict && a.progress == best.progress && candidates.size() == 1)) {
+        best = std::move(a);
+        haveBest = true;
+      }
+    }
+  }
+  text.fail(best.at.begin, best.why);
+}
+
+}  // namespace graft::lang

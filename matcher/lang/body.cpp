@@ -1,0 +1,547 @@
+#include "matcher/lang/body.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "core/base/suggest.h"
+#include "matcher/lang/names.h"
+
+namespace graft::lang {
+namespace {
+
+constexpr size_t maxNodes = 5000;  // helper functions are pasted in: two that call each other twice grow fast
+constexpr int maxCallDepth = 20;
+
+using ParameterKind = PatternParameter::Kind;
+
+Type typeOf(ParameterKind kind) {
+  switch (kind) {
+    case ParameterKind::Tensor:
+    case ParameterKind::Weight:
+      return Type::tensor();
+    case ParameterKind::Float:
+      return Type(Type::Kind::Float);
+    case ParameterKind::Int:
+      return Type(Type::Kind::Int);
+    case ParameterKind::Bool:
+      return Type(Type::Kind::Bool);
+    case ParameterKind::String:
+      return Type(Type::Kind::String);
+    case ParameterKind::IntList:
+      return Type::list(Type(Type::Kind::Int));
+    default:
+      return Type::any();
+  }
+}
+
+const OperatorRef& patternOperator(const char* kind) {
+  static const std::map<std::string_view, OperatorRef> table = [] {
+    std::map<std::string_view, OperatorRef> t;
+    for (const char* k :
+         {"pattern.any_of", "pattern.call_module", "pattern.call_function", "pattern.expr", "prim.getitem"})
+      t.emplace(k, unknownOperator(k));
+    return t;
+  }();
+  return table.at(kind);
+}
+
+/// Names that mean something without an import, as rule files are often snippets.
+std::string defaultImport(std::string_view root) {
+  if (root == "torch" || root == "math" || root == "operator" || root == "graft") return std::string(root);
+  if (root == "F") return "torch.nn.functional";
+  if (root == "nn") return "torch.nn";
+  if (root == "kernels") return "graft.kernels";
+  for (std::string_view n : {"call_module", "call_function", "any_of", "optional", "fuse", "users", "slice"})
+    if (root == n) return std::string(n);
+  if (isHostFunction(root)) return std::string(root);
+  return {};
+}
+
+}  // namespace
+
+ValueId Body::addParameter(const std::string& name, ParameterKind kind) {
+  const ValueId id = graph.addInput(name, typeOf(kind));
+  named_.insert(id);
+  names_[name] = Term{GraphValue{id, kind, false}, {}};
+  return id;
+}
+
+void Body::guardSize(Span span) {
+  if (graph.nodeCount() > maxNodes || ++calls_ > 4 * maxNodes)
+    fail(span, fmt::format("the rule grows beyond {} operations here: its helper functions multiply", maxNodes));
+}
+
+Term Body::run(const FunctionSyntax& function) {
+  if (++depth_ > maxCallDepth)
+    fail(function.span, fmt::format("`{}` calls itself, or functions call each other too deeply", function.name));
+  std::optional<Term> result;
+  for (const StatementSyntax& s : function.body) {
+    if (result) fail(s.span, "nothing may follow the return");
+    statement(s, result);
+  }
+  --depth_;
+  if (!result) fail(function.span, fmt::format("`{}` returns nothing: end it with `return ...`", function.name));
+  return *result;
+}
+
+void Body::statement(const StatementSyntax& s, std::optional<Term>& result) {
+  switch (s.kind) {
+    case StatementSyntax::Kind::Return:
+      result = evaluate(*s.value);
+      return;
+    case StatementSyntax::Kind::Expression:
+      if (s.value->kind != Syntax::Kind::Constant) evaluate(*s.value);
+      return;
+    case StatementSyntax::Kind::Assign: {
+      const Term value = evaluate(*s.value);
+      for (const Syntax& target : s.targets) assign(target, value);
+      return;
+    }
+    case StatementSyntax::Kind::AugmentedAssign: {
+      Syntax binary;
+      binary.kind = Syntax::Kind::Binary;
+      binary.name = s.op;
+      binary.span = binary.focus = s.span;
+      binary.items = {s.targets[0], *s.value};
+      // On tensors `x += y` writes into x; a rule that means that says x.add_(y).
+      assign(s.targets[0], evaluate(binary));
+      return;
+    }
+  }
+}
+
+void Body::assign(const Syntax& target, Term value) {
+  if (target.kind == Syntax::Kind::Name) {
+    const auto* v = value.as<GraphValue>();
+    if (v && side_ != Side::Where && named_.insert(v->id).second) graph.rename(v->id, target.name);
+    names_[target.name] = std::move(value);
+    return;
+  }
+  if (target.kind == Syntax::Kind::Attribute && dottedName(target.items[0]) == "self") {
+    self_[target.name] = std::move(value);
+    return;
+  }
+  if (target.kind != Syntax::Kind::Tuple && target.kind != Syntax::Kind::List)
+    fail(target.span, "only names can be given values: a pattern has no element to write to");
+  if (const auto* s = value.as<Sequence>()) {
+    if (s->items.size() != target.items.size())
+      fail(target.span, fmt::format("{} names for {} values", target.items.size(), s->items.size()));
+  }
+  for (size_t i = 0; i < target.items.size(); ++i)
+    assign(target.items[i], element(value, static_cast<int64_t>(i), target.items[i].span));
+}
+
+Term Body::element(const Term& list, int64_t index, Span span) {
+  if (list.as<Wildcard>()) return list;
+  if (const auto* s = list.as<Sequence>()) {
+    const int64_t size = static_cast<int64_t>(s->items.size());
+    if (index < -size || index >= size) fail(span, fmt::format("element {} of {} values", index, size));
+    return s->items[static_cast<size_t>(index < 0 ? index + size : index)];
+  }
+  if (const auto* v = list.as<GraphValue>(); v && v->isList) {
+    guardSize(span);
+    return patternNode("prim.getitem", {Argument(v->id), Argument(index)}, {}, span);
+  }
+  if (const auto host = tryHost(list)) {
+    Expression e;
+    e.kind = Expression::Kind::Subscript;
+    e.operands = {*host, Expression{}};
+    e.operands[1].literal = Argument(index);
+    e.source = text_.location(span);
+    return Term{std::move(e), span};
+  }
+  fail(span, "this is one value and cannot be taken apart");
+}
+
+Term Body::evaluate(const Syntax& s) {
+  using Kind = Syntax::Kind;
+  Term out;
+  switch (s.kind) {
+    case Kind::Constant:
+      out = Term{s.literal, s.span};
+      break;
+    case Kind::Name:
+      out = evaluateName(s);
+      break;
+    case Kind::Attribute:
+      out = evaluateAttribute(s);
+      break;
+    case Kind::Call:
+      out = evaluateCall(s);
+      break;
+    case Kind::Subscript:
+      out = evaluateSubscript(s);
+      break;
+    case Kind::Unary:
+      out = evaluateUnary(s);
+      break;
+    case Kind::Binary:
+      out = evaluateBinary(s);
+      break;
+    case Kind::List:
+    case Kind::Tuple:
+      out = evaluateSequence(s);
+      break;
+    case Kind::IfElse:
+      out = evaluateIfElse(s);
+      break;
+    case Kind::Slice:
+      fail(s.span, "a slice outside of brackets");
+    case Kind::Dict:
+      fail(s.span, "a dictionary has no meaning here");
+    case Kind::Starred:
+      fail(s.span, "`*` has a meaning only in lists and arguments");
+  }
+  out.span = s.span;
+  return out;
+}
+
+Term Body::evaluateName(const Syntax& s) {
+  if (auto it = names_.find(s.name); it != names_.end()) return it->second;
+  if (s.name == "_") return Term{Wildcard{}, s.span};
+  if (const FunctionSyntax* f = file_.syntax.findFunction(s.name)) return Term{Local{f}, s.span};
+  if (const Syntax* value = file_.syntax.findAssignment(s.name)) {
+    if (++depth_ > maxCallDepth) fail(s.span, fmt::format("`{}` is defined by itself", s.name));
+    Term t = evaluate(*value);
+    --depth_;
+    return t;
+  }
+  return evaluatePath(s.name, s.span);
+}
+
+Term Body::evaluatePath(const std::string& path, Span span) {
+  const size_t dot = path.find('.');
+  const std::string root = path.substr(0, dot);
+  std::string base;
+  if (auto it = text_.imports().find(root); it != text_.imports().end()) {
+    base = it->second;
+  } else {
+    base = defaultImport(root);
+  }
+  if (base.empty()) {
+    if (side_ == Side::Pattern && std::isupper(static_cast<unsigned char>(root[0])))
+      return Term{Path{path}, span};  // a module's class
+    std::vector<std::string> known;
+    for (const auto& [name, term] : names_) known.push_back(name);
+    for (const FunctionSyntax& f : file_.syntax.functions) known.push_back(f.name);
+    for (const auto& [name, full] : text_.imports()) known.push_back(name);
+    for (const char* n : {"call_module", "call_function", "any_of", "optional", "torch", "kernels"}) known.push_back(n);
+    const auto near = nearestName(root, known);
+    fail(span, fmt::format("`{}` is not defined{}", root, near ? fmt::format("; did you mean `{}`?", *near) : ""));
+  }
+  const std::string full = dot == std::string::npos ? base : base + path.substr(dot);
+  if (full.starts_with("torch.")) {
+    const std::string_view name = std::string_view(full).substr(6);
+    if (const auto dtype = parseDType(name);
+        dtype && name.find('.') == std::string_view::npos && dtypeShort(*dtype) != name)
+      return Term{Argument(*dtype), span};
+    for (std::string_view n : {"strided", "contiguous_format", "channels_last", "preserve_format", "channels_last_3d"})
+      if (name == n) return Term{Argument(Named{full}), span};
+  }
+  if (full == "math.inf" || full == "torch.inf") return Term{Argument(std::numeric_limits<double>::infinity()), span};
+  if (full == "math.nan" || full == "torch.nan") return Term{Argument(std::numeric_limits<double>::quiet_NaN()), span};
+  if (full == "math.pi" || full == "torch.pi") return Term{Argument(3.141592653589793), span};
+  if (full == "math.e") return Term{Argument(2.718281828459045), span};
+  return Term{Path{full}, span};
+}
+
+Term Body::evaluateAttribute(const Syntax& s) {
+  const std::string dotted = dottedName(s);
+  if (!dotted.empty()) {
+    const std::string root = dotted.substr(0, dotted.find('.'));
+    if (root == "self" && class_ && s.items[0].kind == Syntax::Kind::Name) {
+      if (auto it = self_.find(s.name); it != self_.end()) return it->second;
+      if (const FunctionSyntax* f = class_->findFunction(s.name)) return Term{Local{f}, s.span};
+      std::vector<std::string> known;
+      for (const auto& [name, term] : self_) known.push_back(name);
+      const auto near = nearestName(s.name, known);
+      fail(s.focus, fmt::format("`self.{}` is not set in __init__{}", s.name,
+                                near ? fmt::format("; did you mean `self.{}`?", *near) : ""));
+    }
+    if (root != "self" && !names_.contains(root) && !file_.syntax.findFunction(root) &&
+        !file_.syntax.findAssignment(root))
+      return evaluatePath(dotted, s.span);
+  }
+  const Term object = evaluate(s.items[0]);
+  if (object.as<Wildcard>()) fail(s.focus, "`_` has no attributes: give it a name");
+  if (const auto host = tryHost(object, isHostAttribute(s.name) || side_ == Side::Where)) {
+    if (!object.isTensorLike() || isHostAttribute(s.name) || side_ == Side::Where) {
+      if (isHostMethod(s.name) && !isHostAttribute(s.name))
+        return Term{Method{std::make_shared<Term>(object), s.name}, s.span};
+      Expression e;
+      e.kind = Expression::Kind::Attribute;
+      e.name = s.name;
+      e.operands = {*host};
+      e.source = text_.location(s.focus);
+      return Term{std::move(e), s.span};
+    }
+  }
+  if (s.name == "data") return object;
+  if (object.isTensorLike() && s.name == "T")
+    return operation("aten.transpose", ".T", {object, {Argument(int64_t{0}), {}}, {Argument(int64_t{1}), {}}}, s.focus);
+  if (object.isTensorLike() && s.name == "mT")
+    return operation("aten.transpose", ".mT", {object, {Argument(int64_t{-2}), {}}, {Argument(int64_t{-1}), {}}},
+                     s.focus);
+  if (object.as<Path>()) return Term{Path{object.as<Path>()->name + "." + s.name}, s.span};
+  return Term{Method{std::make_shared<Term>(object), s.name}, s.span};
+}
+
+Term Body::evaluateSequence(const Syntax& s) {
+  // With a starred part the length is known only at the match: a concatenation of what is known.
+  bool starred = false;
+  for (const Syntax& i : s.items) starred |= i.kind == Syntax::Kind::Starred;
+  Sequence out;
+  out.isTuple = s.kind == Syntax::Kind::Tuple;
+  if (!starred) {
+    for (const Syntax& i : s.items) out.items.push_back(evaluate(i));
+    return Term{std::move(out), s.span};
+  }
+  std::optional<Expression> sum;
+  const auto append = [&](Expression part) {
+    if (!sum) {
+      sum = std::move(part);
+      return;
+    }
+    Expression e;
+    e.kind = Expression::Kind::Binary;
+    e.name = "+";
+    e.operands = {std::move(*sum), std::move(part)};
+    e.source = text_.location(s.span);
+    sum = std::move(e);
+  };
+  for (const Syntax& i : s.items) {
+    const bool star = i.kind == Syntax::Kind::Starred;
+    const Term t = evaluate(star ? i.items[0] : i);
+    const auto host = tryHost(t);
+    if (!host) fail(i.span, "beside a `*` part everything must be a number known at the match");
+    Expression part;
+    part.kind = star ? Expression::Kind::Call : Expression::Kind::Tuple;
+    if (star) part.name = "tuple";
+    part.operands = {*host};
+    part.source = text_.location(i.span);
+    append(std::move(part));
+  }
+  return Term{std::move(*sum), s.span};
+}
+
+Term Body::evaluateIfElse(const Syntax& s) {
+  Expression e;
+  e.kind = Expression::Kind::IfElse;
+  e.source = text_.location(s.span);
+  for (const Syntax& i : s.items) {
+    const auto host = tryHost(evaluate(i), side_ == Side::Where);
+    if (!host)
+      fail(i.span, "`if ... else` can choose between numbers only; alternatives of operations are any_of(...)");
+    e.operands.push_back(*host);
+  }
+  return Term{std::move(e), s.span};
+}
+
+Term Body::evaluateUnary(const Syntax& s) {
+  const Term t = evaluate(s.items[0]);
+  if (const auto host = tryHost(t, side_ == Side::Where); host && (!t.isTensorLike() || side_ == Side::Where)) {
+    Expression e;
+    e.kind = Expression::Kind::Unary;
+    e.name = s.name;
+    e.operands = {*host};
+    e.source = text_.location(s.focus);
+    return Term{std::move(e), s.span};
+  }
+  if (s.name == "not") fail(s.focus, "`not` asks for a truth value, and this is a tensor");
+  return operation(s.name == "-" ? "aten.neg" : "aten.bitwise_not", s.name, {t}, s.focus);
+}
+
+Term Body::evaluateBinary(const Syntax& s) {
+  const Term a = evaluate(s.items[0]), b = evaluate(s.items[1]);
+  const bool tensors = side_ == Side::Where;
+  const auto left = tryHost(a, tensors), right = tryHost(b, tensors);
+  if (left && right) {
+    Expression e;
+    e.kind = Expression::Kind::Binary;
+    e.name = s.name;
+    e.operands = {*left, *right};
+    e.source = text_.location(s.focus);
+    return Term{std::move(e), s.span};
+  }
+  struct Entry {
+    std::string_view sign;
+    const char* packet;
+  };
+  static constexpr Entry table[] = {
+      {"+", "aten.add"},
+      {"-", "aten.sub"},
+      {"*", "aten.mul"},
+      {"/", "aten.div"},
+      {"//", "aten.floor_divide"},
+      {"%", "aten.remainder"},
+      {"**", "aten.pow"},
+      {"@", "aten.matmul"},
+      {"==", "aten.eq"},
+      {"!=", "aten.ne"},
+      {"<", "aten.lt"},
+      {"<=", "aten.le"},
+      {">", "aten.gt"},
+      {">=", "aten.ge"},
+      {"&", "aten.bitwise_and"},
+      {"|", "aten.bitwise_or"},
+      {"^", "aten.bitwise_xor"},
+      {"<<", "aten.__lshift__"},
+      {">>", "aten.__rshift__"},
+  };
+  for (const Term* t : {&a, &b})
+    if (!t->as<GraphValue>() && !t->as<Wildcard>() && !t->as<Expression>() && !t->literal())
+      fail(t->span, fmt::format("`{}` cannot be applied to this", s.name));
+  for (const Entry& e : table) {
+    if (e.sign != s.name) continue;
+    const bool mirrored = left && !right;  // 1 - x, 1 / x: as PyTorch computes them
+    if (mirrored && s.name == "-") return operation("aten.rsub", s.name, {b, a}, s.focus);
+    if (mirrored && s.name == "/")
+      return operation("aten.mul", s.name, {operation("aten.reciprocal", s.name, {b}, s.focus), a}, s.focus);
+    if (mirrored && (s.name == "+" || s.name == "*")) return operation(e.packet, s.name, {b, a}, s.focus);
+    return operation(e.packet, s.name, {a, b}, s.focus);
+  }
+  fail(s.focus, fmt::format("`{}` asks for a truth value, and this is a tensor", s.name));
+}
+
+Expression Body::host(const Term& term) {
+  if (auto e = tryHost(term, true)) return *e;
+  fail(term.span,
+       "this cannot be calculated at a match: only shapes, dtypes, devices, constants and numbers of users can");
+}
+
+std::optional<Expression> Body::tryHost(const Term& t, bool tensors) {
+  if (const auto* e = t.as<Expression>()) return *e;
+  Expression e;
+  if (t.span.end > 0) e.source = text_.location(t.span);
+  if (const Argument* a = t.literal()) {
+    e.literal = *a;
+    return e;
+  }
+  if (const auto* v = t.as<GraphValue>()) {
+    if (!v->isConstant() && !tensors) return std::nullopt;
+    e.kind = Expression::Kind::Name;
+    e.name = graph.value(v->id).name;
+    return e;
+  }
+  if (const auto* s = t.as<Sequence>()) {
+    e.kind = s->isTuple ? Expression::Kind::Tuple : Expression::Kind::List;
+    for (const Term& i : s->items) {
+      auto item = tryHost(i, tensors);
+      if (!item) return std::nullopt;
+      e.operands.push_back(std::move(*item));
+    }
+    return e;
+  }
+  if (const auto* p = t.as<Path>(); p && side_ == Side::Where) {
+    e.literal = Argument(Named{p->name});
+    return e;
+  }
+  return std::nullopt;
+}
+
+Argument Body::expressionNode(const Expression& e, Span span) {
+  guardSize(span);
+  const Argument index(static_cast<int64_t>(expressions.size()));
+  expressions.push_back(e);
+  return Argument(patternNode("pattern.expr", {}, {{"index", index}}, span).as<GraphValue>()->id);
+}
+
+Term Body::patternNode(const char* kind, std::vector<Argument> args,
+                       std::vector<std::pair<std::string, Argument>> kwargs, Span span, std::string_view name) {
+  const std::string wish(name.empty() ? std::string_view(kind).substr(std::string_view(kind).find('.') + 1) : name);
+  const NodeId n = graph.append(graph.root(), patternOperator(kind), std::move(args), wish);
+  graph.setKeywordArguments(n, std::move(kwargs));
+  if (graph.node(n).outputs.empty()) graph.addOutput(n, wish, Type::any());
+  graph.setSource(n, graph.addSource(text_.location(span)));
+  return Term{GraphValue{graph.output(n), std::nullopt, false}, span};
+}
+
+Argument Body::argument(const Term& t, const Type& type, const Operator* op) {
+  if (t.as<Wildcard>()) {
+    if (side_ == Side::Replacement)
+      fail(t.span, "`_` says that anything matches: a replacement needs the value itself");
+    return Argument(Named{"_"});
+  }
+  const Type& base = type.kind == Type::Kind::Optional ? type.element() : type;
+  if (const Argument* a = t.literal()) {
+    Argument out = literalAs(*a, type);
+    if (base.kind == Type::Kind::List && !a->items() && op) {
+      // conv2d(stride=2) means [2, 2]
+      const std::string_view name = op->baseName();
+      const int copies = name.ends_with("2d") ? 2 : name.ends_with("3d") ? 3 : 1;
+      std::vector<Argument> items(static_cast<size_t>(copies),
+                                  out.items() && !out.items()->empty() ? out.items()->front() : *a);
+      if (out.items() && out.items()->size() == 1) return Argument::list(std::move(items));
+    }
+    return out;
+  }
+  if (const auto* v = t.as<GraphValue>()) {
+    if (base.kind == Type::Kind::List && v->parameter == ParameterKind::Int) return Argument::list({Argument(v->id)});
+    return Argument(v->id);
+  }
+  if (const auto* e = t.as<Expression>()) return expressionNode(*e, t.span);
+  if (const auto* s = t.as<Sequence>()) {
+    std::vector<Argument> items;
+    const Type element = base.kind == Type::Kind::List ? base.element() : Type::any();
+    for (const Term& i : s->items) items.push_back(argument(i, element, op));
+    return Argument::list(std::move(items));
+  }
+  fail(t.span, "this is no value that an operator can take");
+}
+
+Term Body::operation(const std::string& packet, const std::string& spelled, std::vector<Term> terms, Span span) {
+  return emit(bindCall(Call{packet, spelled, std::move(terms), {}, span}, file_.operators, text_), span);
+}
+
+Term Body::emit(const BoundCall& bound, Span span) {
+  guardSize(span);
+  if (side_ == Side::Where) fail(span, "`where` looks at shapes, dtypes and constants; it cannot compute with tensors");
+  std::vector<Argument> args;
+  for (size_t i = 0; i < bound.arguments.size(); ++i) {
+    const Parameter& p = bound.op->parameters[i];
+    args.push_back(bound.arguments[i] ? argument(*bound.arguments[i], p.type, bound.op.get()) : *p.defaultValue);
+  }
+  const NodeId n = graph.append(graph.root(), bound.op, std::move(args));
+  graph.setSource(n, graph.addSource(text_.location(span)));
+  const Node& node = graph.node(n);
+  if (node.outputs.size() == 1) {
+    const bool list = bound.op->returns[0].type.kind == Type::Kind::List;
+    return Term{GraphValue{node.outputs[0], std::nullopt, list}, span};
+  }
+  Sequence s;
+  s.isTuple = true;
+  for (ValueId v : node.outputs) s.items.push_back(Term{GraphValue{v, std::nullopt, false}, span});
+  return Term{std::move(s), span};
+}
+
+void Body::returns(const Term& result, Span at) {
+  std::vector<Argument> out;
+  const auto add = [&](const Term& t) {
+    if (const auto* v = t.as<GraphValue>(); v && !v->isConstant()) {
+      out.emplace_back(v->id);
+    } else if (side_ == Side::Replacement && (t.literal() || t.as<Expression>())) {
+      out.push_back(argument(t, Type::any(), nullptr));
+    } else {
+      fail(t.span.end ? t.span : at,
+           side_ == Side::Pattern ? "a pattern returns values of the graph" : "a replacement returns values");
+    }
+  };
+  if (const auto* s = result.as<Sequence>()) {
+    for (const Term& t : s->items) add(t);
+  } else {
+    add(result);
+  }
+  if (out.empty()) fail(at, "nothing is returned");
+  graph.setReturns(graph.root(), std::move(out));
+  // What is computed and never used is no part of the pattern.
+  const std::vector<NodeId> order = graph.order();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const Node& n = graph.node(*it);
+    bool used = n.op->writes() || n.op->sideEffects;
+    for (ValueId v : n.outputs) used |= !graph.isUnused(v);
+    if (!used) graph.erase(*it);
+  }
+}
+
+}  // namespace graft::lang

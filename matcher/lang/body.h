@@ -1,0 +1,104 @@
+// Body: a function of a rule becomes a graph. Torch calls become operators in normal form, arithmetic on shapes and
+// constants becomes expressions, module calls and alternatives become `pattern.*` nodes (see matcher/pattern.h).
+//
+//   Body body(file, operators, Side::Pattern);
+//   body.addParameter("x", PatternParameter::Kind::Value, span);
+//   body.returns(body.run(function));
+//   use(body.graph, body.expressions);
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "matcher/lang/bind.h"
+#include "matcher/lang/term.h"
+
+namespace graft::lang {
+
+/// What all bodies of one file share.
+struct FileContext {
+  const SourceText& text;
+  const FileSyntax& syntax;
+  const OperatorSet& operators;
+};
+
+enum class Side { Pattern, Replacement, Where };
+
+class Body {
+ public:
+  using Names = std::map<std::string, Term, std::less<>>;
+
+  Body(const FileContext& file, Side side) : file_(file), text_(file.text), side_(side) {}
+
+  Graph graph;
+  std::vector<Expression> expressions;
+  /// Modules that the pattern names, with their types: a replacement that names one keeps it.
+  std::map<std::string, std::string, std::less<>> modules;
+
+  ValueId addParameter(const std::string& name, PatternParameter::Kind kind);
+  void define(const std::string& name, Term term) { names_[name] = std::move(term); }
+  /// Runs __init__ and makes `self` of the class known.
+  void construct(const ClassSyntax& type);
+  /// The function's value; its parameters must be defined. The class is needed for methods.
+  Term run(const FunctionSyntax& function);
+  /// Makes it the graph's results and drops what nothing uses.
+  void returns(const Term& result, Span at);
+  /// For `where`: the result as an expression.
+  Expression host(const Term& term);
+  const Names& names() const { return names_; }
+
+ private:
+  struct Frame;
+  Term evaluate(const Syntax& s);
+  Term evaluateName(const Syntax& s);
+  Term evaluateAttribute(const Syntax& s);
+  Term evaluatePath(const std::string& path, Span span);
+  Term evaluateCall(const Syntax& s);
+  Term evaluateUnary(const Syntax& s);
+  Term evaluateBinary(const Syntax& s);
+  Term evaluateSubscript(const Syntax& s);
+  Term evaluateSequence(const Syntax& s);
+  Term evaluateIfElse(const Syntax& s);
+  Term subscriptTensor(const Syntax& s, Term tensor);
+  Term element(const Term& list, int64_t index, Span span);
+
+  Term callPath(const Syntax& s, const std::string& path, Span focus);
+  Term callMethod(const Syntax& s, const Method& method);
+  Term callLocal(const Syntax& s, const FunctionSyntax& function, bool isMethod);
+  Term callModule(const Syntax& s, const ModuleInstance& module);
+  Term callPatternModule(const Syntax& s);
+  Term callPatternFunction(const Syntax& s);
+  Term anyOf(const Syntax& s);
+  Term optional(const Syntax& s);
+  Term callOperator(Call call, const std::string& spelling);
+  Term callTerm(const Term& callee, std::vector<Term> positional, std::vector<std::pair<std::string, Term>> keywords,
+                Span span);
+  Term newModule(const ModuleInstance& module, Term input, Span span);
+  void arguments(const Syntax& s, size_t first, std::vector<Term>& positional,
+                 std::vector<std::pair<std::string, Term>>& keywords);
+
+  Term operation(const std::string& packet, const std::string& spelled, std::vector<Term> terms, Span span);
+  Term emit(const BoundCall& bound, Span span);
+  Term patternNode(const char* kind, std::vector<Argument> args, std::vector<std::pair<std::string, Argument>> kwargs,
+                   Span span, std::string_view name = {});
+  Argument argument(const Term& t, const Type& type, const Operator* op);
+  Argument expressionNode(const Expression& e, Span span);
+  std::optional<Expression> tryHost(const Term& t, bool tensors = false);
+  void statement(const StatementSyntax& s, std::optional<Term>& result);
+  void assign(const Syntax& target, Term value);
+  void guardSize(Span span);
+  [[noreturn]] void fail(Span at, std::string message) const { text_.fail(at.begin, std::move(message)); }
+
+  const FileContext& file_;
+  const SourceText& text_;
+  Side side_;
+  Names names_, self_;
+  const ClassSyntax* class_ = nullptr;
+  std::set<ValueId> named_;
+  int depth_ = 0;
+  size_t calls_ = 0;
+};
+
+}  // namespace graft::lang

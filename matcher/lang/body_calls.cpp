@@ -1,0 +1,484 @@
+// Calls: functions of torch, methods, modules, alternatives, and functions of the file, whose bodies are pasted in.
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <limits>
+
+#include "core/base/suggest.h"
+#include "matcher/lang/body.h"
+#include "matcher/lang/names.h"
+
+namespace graft::lang {
+namespace {
+
+constexpr int maxCallDepth = 20;
+
+std::string lastPart(std::string_view dotted) { return std::string(dotted.substr(dotted.rfind('.') + 1)); }
+
+/// One parameter of a Spelling: "training=True>train".
+struct SpelledParameter {
+  std::string_view python, schema;
+  std::optional<std::string_view> fallback;
+};
+std::vector<SpelledParameter> spelledParameters(std::string_view text) {
+  std::vector<SpelledParameter> out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    SpelledParameter p;
+    const size_t arrow = word.find('>');
+    if (arrow != std::string_view::npos) p.schema = word.substr(arrow + 1);
+    word = word.substr(0, arrow);
+    const size_t equals = word.find('=');
+    p.python = word.substr(0, equals);
+    if (equals != std::string_view::npos) p.fallback = word.substr(equals + 1);
+    if (p.schema.empty()) p.schema = p.python;
+    out.push_back(p);
+  }
+  return out;
+}
+
+Argument literalFromText(std::string_view text) {
+  if (text == "None") return {};
+  if (text == "True" || text == "False") return Argument(text == "True");
+  if (text == "[]") return Argument::list({});
+  if (text.starts_with("'")) return Argument(std::string(text.substr(1, text.size() - 2)));
+  if (text.starts_with("torch.")) return Argument(*parseDType(text.substr(6)));
+  if (text.find_first_of(".e") != std::string_view::npos) return Argument(std::stod(std::string(text)));
+  return Argument(static_cast<int64_t>(std::stoll(std::string(text))));
+}
+
+}  // namespace
+
+void Body::arguments(const Syntax& s, size_t first, std::vector<Term>& positional,
+                     std::vector<std::pair<std::string, Term>>& keywords) {
+  for (size_t i = first; i < s.items.size(); ++i) {
+    if (s.items[i].kind != Syntax::Kind::Starred) {
+      positional.push_back(evaluate(s.items[i]));
+      continue;
+    }
+    const Term t = evaluate(s.items[i].items[0]);
+    if (const auto* seq = t.as<Sequence>()) {
+      positional.insert(positional.end(), seq->items.begin(), seq->items.end());
+    } else if (i + 1 == s.items.size()) {
+      positional.push_back(t);  // x.view(*shape) is x.view(shape)
+    } else {
+      fail(s.items[i].span, "how many values this `*` stands for is known only at the match");
+    }
+  }
+  for (const auto& [name, value] : s.keywords) keywords.emplace_back(name, evaluate(value));
+}
+
+Term Body::evaluateCall(const Syntax& s) {
+  guardSize(s.span);
+  const Syntax& callee = s.items[0];
+  const std::string dotted = dottedName(callee);
+  if (dotted == "call_module" || dotted.ends_with(".call_module")) return callPatternModule(s);
+  if (dotted == "call_function" || dotted.ends_with(".call_function")) return callPatternFunction(s);
+  if (dotted == "any_of" || dotted.ends_with(".any_of")) return anyOf(s);
+  if (dotted == "optional" || dotted.ends_with(".optional")) return optional(s);
+  const Term target = evaluate(callee);
+  if (const auto* local = target.as<Local>()) return callLocal(s, *local->function, dotted.starts_with("self."));
+  if (const auto* module = target.as<std::shared_ptr<ModuleInstance>>()) return callModule(s, **module);
+  if (const auto* method = target.as<Method>()) return callMethod(s, *method);
+  if (const auto* path = target.as<Path>()) return callPath(s, path->name, callee.span);
+  fail(callee.span, "this is a value, not a function");
+}
+
+Term Body::callLocal(const Syntax& s, const FunctionSyntax& function, bool isMethod) {
+  std::vector<Term> positional;
+  std::vector<std::pair<std::string, Term>> keywords;
+  arguments(s, 1, positional, keywords);
+  Names inner;
+  size_t next = 0;
+  for (size_t i = isMethod ? 1 : 0; i < function.parameters.size(); ++i) {
+    const ParameterSyntax& p = function.parameters[i];
+    std::optional<Term> given;
+    if (next < positional.size()) given = positional[next++];
+    for (auto& [name, value] : keywords) {
+      if (name != p.name) continue;
+      if (given) fail(value.span, fmt::format("`{}` is given twice", name));
+      given = value;
+    }
+    if (!given && p.defaultValue) given = evaluate(*p.defaultValue);
+    if (!given) fail(s.focus, fmt::format("`{}` needs its argument `{}`", function.name, p.name));
+    inner[p.name] = *given;
+    if (const auto* v = given->as<GraphValue>()) named_.insert(v->id);  // it keeps the caller's name
+  }
+  if (next < positional.size())
+    fail(positional[next].span, fmt::format("`{}` takes {} arguments", function.name, next));
+  for (const auto& [name, value] : keywords)
+    if (!inner.contains(name)) fail(value.span, fmt::format("`{}` has no argument `{}`", function.name, name));
+  std::swap(names_, inner);
+  Term result = run(function);
+  std::swap(names_, inner);
+  return result;
+}
+
+Term Body::callMethod(const Syntax& s, const Method& method) {
+  const Term& object = *method.object;
+  std::vector<Term> positional;
+  std::vector<std::pair<std::string, Term>> keywords;
+  const Span focus = s.items[0].focus;
+  if (isHostMethod(method.name) || !object.isTensorLike()) {
+    const auto self = tryHost(object, true);
+    if (self && (isHostMethod(method.name) || side_ == Side::Where)) {
+      arguments(s, 1, positional, keywords);
+      Expression e;
+      e.kind = Expression::Kind::Call;
+      e.name = method.name;
+      e.isMethod = true;
+      e.source = text_.location(focus);
+      e.operands.push_back(*self);
+      for (auto& [name, value] : keywords) positional.push_back(value);
+      for (const Term& t : positional) {
+        const auto operand = tryHost(t);
+        if (!operand) fail(t.span, "this must be known at the match");
+        e.operands.push_back(*operand);
+      }
+      return Term{std::move(e), s.span};
+    }
+  }
+  if (side_ == Side::Where)
+    fail(focus, fmt::format("`{}` computes with tensors; `where` can ask shape, size(), dim(), numel(), dtype, device",
+                            method.name));
+  positional.push_back(object);
+  arguments(s, 1, positional, keywords);
+  const std::string spelled = "." + method.name;
+  if (method.name == "t" && positional.size() == 1)
+    return operation("aten.transpose", ".t", {object, {Argument(int64_t{0}), {}}, {Argument(int64_t{1}), {}}}, focus);
+  return callOperator(Call{packetOf(spelled), spelled, std::move(positional), std::move(keywords), focus}, spelled);
+}
+
+Term Body::callPath(const Syntax& s, const std::string& path, Span focus) {
+  if (path == "fuse")
+    fail(focus, "fuse(...) is not yet available: write the replacement with torch and kernels functions");
+  std::vector<Term> positional;
+  std::vector<std::pair<std::string, Term>> keywords;
+  if (path.starts_with("torch.nn.") && !path.starts_with("torch.nn.functional.") &&
+      !path.starts_with("torch.nn.init.")) {
+    const std::string type = lastPart(path);
+    if (!isTorchModule(type)) {
+      std::vector<std::string> known;
+      for (std::string_view m : torchModules()) known.emplace_back(m);
+      const auto near = nearestName(type, known);
+      fail(focus, fmt::format("torch.nn has no module `{}`{}", type,
+                              near ? fmt::format("; did you mean `nn.{}`?", *near) : ""));
+    }
+    auto module = std::make_shared<ModuleInstance>();
+    module->type = type;
+    module->span = s.span;
+    if (side_ == Side::Replacement) arguments(s, 1, module->arguments, module->keywords);
+    return Term{std::move(module), s.span};
+  }
+  if (side_ == Side::Pattern && path.find('.') == std::string::npos &&
+      std::isupper(static_cast<unsigned char>(path[0]))) {
+    auto module = std::make_shared<ModuleInstance>();  // self.attention = BertSelfAttention(config)
+    module->type = path;
+    module->span = s.span;
+    return Term{std::move(module), s.span};
+  }
+  arguments(s, 1, positional, keywords);
+  return callTerm(Term{Path{path}, focus}, std::move(positional), std::move(keywords), focus);
+}
+
+Term Body::callTerm(const Term& callee, std::vector<Term> positional,
+                    std::vector<std::pair<std::string, Term>> keywords, Span span) {
+  const auto* path = callee.as<Path>();
+  if (!path) fail(span, "this is no function");
+  const std::string& name = path->name;
+  const std::string base = lastPart(name);
+  // Arithmetic on what is known at the match: math.sqrt(q.size(-1)), torch.sqrt(d_k), len(x.shape), float("-inf").
+  const bool mathModule = name.starts_with("math.");
+  if (isHostFunction(base) && (mathModule || name == base || name.starts_with("torch."))) {
+    if (name == "float" && positional.size() == 1 && positional[0].literal() &&
+        positional[0].literal()->as<std::string>()) {
+      const std::string& text = *positional[0].literal()->as<std::string>();
+      const double inf = std::numeric_limits<double>::infinity();
+      if (text == "inf" || text == "-inf") return Term{Argument(text[0] == '-' ? -inf : inf), span};
+      if (text == "nan") return Term{Argument(std::numeric_limits<double>::quiet_NaN()), span};
+      fail(positional[0].span, "float(...) of a text can be \"inf\", \"-inf\" or \"nan\"");
+    }
+    Expression e;
+    e.kind = Expression::Kind::Call;
+    e.name = base;
+    e.source = text_.location(span);
+    bool host = !positional.empty() && keywords.empty();
+    const bool aboutValues = name == base && (base == "len" || base == "users" || base == "isinstance");
+    for (const Term& t : positional) {
+      const auto operand = tryHost(t, aboutValues || side_ == Side::Where);
+      host = host && operand;
+      if (operand) e.operands.push_back(*operand);
+    }
+    if (host) return Term{std::move(e), span};
+    if (mathModule || name == base)
+      fail(span, fmt::format("`{}` takes numbers that are known at the match, not tensors", name));
+  }
+  if (mathModule)
+    fail(span, fmt::format("`{}` is not among math's functions here: sqrt, floor, ceil, log, exp, pow", name));
+  if (name.starts_with("torch.ops.")) {
+    const std::string op = name.substr(10);
+    const bool exact = std::count(op.begin(), op.end(), '.') == 2;
+    return callOperator(Call{op, name, std::move(positional), std::move(keywords), span, exact}, name);
+  }
+  if (name.starts_with("torch.Tensor."))
+    return callOperator(Call{"aten." + base, name, std::move(positional), std::move(keywords), span}, "." + base);
+  const Spelling* spelling = findSpelling(name);
+  std::string packet = spelling ? std::string(spelling->packet) : packetOf(name);
+  if (packet.empty())
+    fail(span, fmt::format("`{}` is not a function that a rule can use: torch, torch.nn.functional, kernels and "
+                           "functions of this file are",
+                           name));
+  return callOperator(Call{std::move(packet), name, std::move(positional), std::move(keywords), span}, name);
+}
+
+Term Body::callOperator(Call call, const std::string& spellingName) {
+  if (side_ == Side::Where)
+    fail(call.span, "`where` looks at shapes, dtypes and constants; it cannot compute with tensors");
+  if (spellingName.starts_with("torch.nn.functional.")) call.spelled = "F." + lastPart(spellingName);
+  if (spellingName.starts_with("graft.kernels.")) call.spelled = "kernels." + lastPart(spellingName);
+  const Spelling* spelling = findSpelling(spellingName);
+  if (spelling && !spelling->parameters.empty()) {
+    const auto parameters = spelledParameters(spelling->parameters);
+    std::vector<std::pair<std::string, Term>> mapped;
+    size_t next = 0;
+    for (const SpelledParameter& p : parameters) {
+      std::optional<Term> given;
+      if (next < call.positional.size()) given = call.positional[next++];
+      for (auto it = call.keywords.begin(); it != call.keywords.end(); ++it) {
+        if (it->first != p.python && it->first != p.schema) continue;
+        if (given) fail(it->second.span, fmt::format("`{}` is given twice", it->first));
+        given = it->second;
+        call.keywords.erase(it);
+        break;
+      }
+      if (p.schema == "-") {
+        const Argument* literal = given ? given->literal() : nullptr;
+        if (!given || (literal && *literal == literalFromText(*p.fallback))) continue;
+        if (p.python == "inplace" && literal && *literal == Argument(true)) {
+          call.packet += "_";
+          continue;
+        }
+        if (p.python == "_stacklevel" || given->as<Wildcard>()) continue;
+        fail(given->span, fmt::format("`{}` of `{}` has no meaning in a graph: leave it away", p.python, call.spelled));
+      }
+      if (!given && p.fallback && *p.fallback == "_") {
+        if (side_ == Side::Pattern)
+          given = Term{Wildcard{}, call.span};
+        else
+          continue;
+      }
+      if (!given && p.fallback) given = Term{literalFromText(*p.fallback), call.span};
+      if (!given) fail(call.span, fmt::format("`{}` needs its argument `{}`", call.spelled, p.python));
+      mapped.emplace_back(std::string(p.schema), *given);
+    }
+    if (next < call.positional.size())
+      fail(call.positional[next].span, fmt::format("`{}` takes {} arguments", call.spelled, parameters.size()));
+    if (!call.keywords.empty()) {
+      std::vector<std::string> names;
+      for (const SpelledParameter& p : parameters) names.emplace_back(p.python);
+      const auto& [name, value] = call.keywords.front();
+      const auto near = nearestName(name, names);
+      fail(value.span, fmt::format("`{}` has no argument `{}`{}", call.spelled, name,
+                                   near ? fmt::format("; did you mean `{}`?", *near) : ""));
+    }
+    call.positional.clear();
+    call.keywords = std::move(mapped);
+  }
+  // split with a list of sizes is another operator than split into equal parts.
+  if (call.packet == "aten.split") {
+    for (auto& [name, value] : call.keywords) {
+      const bool list = value.as<Sequence>() || (value.as<GraphValue>() &&
+                                                 value.as<GraphValue>()->parameter == PatternParameter::Kind::IntList);
+      if (name != "split_size" || !list) continue;
+      call.packet = "aten.split_with_sizes";
+      name = "split_sizes";
+    }
+  }
+  const Span span = call.span;
+  // x.to(dtype=...) and x.to(dtype): one spelling.
+  if (call.packet == "aten.to") {
+    const bool device =
+        std::any_of(call.keywords.begin(), call.keywords.end(), [](const auto& k) { return k.first == "device"; });
+    Call dtype = call;
+    const bool toDtype =
+        !device && ((call.positional.size() == 2 &&
+                     (call.positional[1].as<Expression>() ||
+                      (call.positional[1].literal() && call.positional[1].literal()->as<DType>()))) ||
+                    (call.positional.size() < 2 && std::any_of(call.keywords.begin(), call.keywords.end(),
+                                                               [](const auto& k) { return k.first == "dtype"; })));
+    if (toDtype && file_.operators.find("aten.to.dtype")) {
+      dtype.packet = "aten.to.dtype";
+      dtype.exactOverload = true;
+      return emit(bindCall(dtype, file_.operators, text_), span);
+    }
+  }
+  return emit(bindCall(call, file_.operators, text_), span);
+}
+
+Term Body::anyOf(const Syntax& s) {
+  if (side_ != Side::Pattern) fail(s.focus, "alternatives are for patterns; a replacement says one thing");
+  if (s.items.size() < 3) fail(s.focus, "any_of(...) needs at least two alternatives");
+  std::vector<Argument> args;
+  for (size_t i = 1; i < s.items.size(); ++i) {
+    const Term t = evaluate(s.items[i]);
+    const auto* v = t.as<GraphValue>();
+    if (!v || v->isConstant()) fail(s.items[i].span, "an alternative is an operation or a value of the graph");
+    args.emplace_back(v->id);
+  }
+  return patternNode("pattern.any_of", std::move(args), {}, s.focus);
+}
+
+Term Body::optional(const Syntax& s) {
+  if (side_ != Side::Pattern) fail(s.focus, "optional(...) is for patterns; a replacement says one thing");
+  if (s.items.size() < 3) fail(s.focus, "optional(function, x) matches function(x) or x alone");
+  const Term function = evaluate(s.items[1]);
+  const Term x = evaluate(s.items[2]);
+  const auto* bare = x.as<GraphValue>();
+  if (!bare || bare->isConstant()) fail(s.items[2].span, "what remains must be a value of the graph");
+  Term applied = function;
+  if (!function.isTensorLike()) {  // else it is written as optional(F.dropout(x, ...), x)
+    Syntax call = s;
+    call.items.erase(call.items.begin() + 1);
+    call.items[0] = s.items[1];
+    if (function.as<Local>()) {
+      applied = callLocal(call, *function.as<Local>()->function, false);
+    } else {
+      std::vector<Term> positional;
+      std::vector<std::pair<std::string, Term>> keywords;
+      arguments(call, 1, positional, keywords);
+      applied = callTerm(function, std::move(positional), std::move(keywords), s.items[1].span);
+    }
+  }
+  const auto* v = applied.as<GraphValue>();
+  if (!v) fail(s.items[1].span, "an optional operation has one result");
+  return patternNode("pattern.any_of", {Argument(v->id), Argument(bare->id)}, {}, s.focus);
+}
+
+Term Body::callPatternModule(const Syntax& s) {
+  if (side_ != Side::Pattern)
+    fail(s.focus, "a replacement keeps a module by naming it: write pattern and replacement as nn.Module classes");
+  if (s.items.size() < 2) fail(s.focus, "call_module(name or type, inputs...)");
+  const Term which = evaluate(s.items[1]);
+  std::vector<std::pair<std::string, Argument>> kwargs;
+  if (const Argument* a = which.literal(); a && a->as<std::string>()) {
+    const std::string& expression = *a->as<std::string>();
+    const RE2 re(expression, RE2::Quiet);
+    if (!re.ok()) fail(s.items[1].span, fmt::format("this is no regular expression: {}", re.error()));
+    kwargs.emplace_back(expression.find('.') == std::string::npos ? "name" : "path", Argument(expression));
+  } else if (const auto* path = which.as<Path>()) {
+    const std::string type = lastPart(path->name);
+    if (path->name.starts_with("torch.nn.") && !isTorchModule(type)) {
+      std::vector<std::string> known;
+      for (std::string_view m : torchModules()) known.emplace_back(m);
+      const auto near = nearestName(type, known);
+      fail(s.items[1].span, fmt::format("torch.nn has no module `{}`{}", type,
+                                        near ? fmt::format("; did you mean `nn.{}`?", *near) : ""));
+    }
+    kwargs.emplace_back("type", Argument(path->name.starts_with("torch.nn.") ? "torch.nn." + type : type));
+  } else {
+    fail(s.items[1].span, "the first argument is a name expression (\"[qkv]_proj\") or a module type (nn.Linear)");
+  }
+  std::vector<Argument> args;
+  for (size_t i = 2; i < s.items.size(); ++i) args.push_back(argument(evaluate(s.items[i]), Type::any(), nullptr));
+  if (!s.keywords.empty()) fail(s.keywords[0].second.span, "a module's inputs are given in the order of its call");
+  return patternNode("pattern.call_module", std::move(args), std::move(kwargs), s.focus);
+}
+
+Term Body::callPatternFunction(const Syntax& s) {
+  if (side_ != Side::Pattern) fail(s.focus, "call_function is for patterns; a replacement names the operator");
+  if (s.items.size() < 2 || s.items[1].kind != Syntax::Kind::Constant || !s.items[1].literal.as<std::string>())
+    fail(s.focus, "call_function(name expression, inputs...): \"aten\\\\.(relu|gelu)\"");
+  const std::string& expression = *s.items[1].literal.as<std::string>();
+  const RE2 re(expression, RE2::Quiet);
+  if (!re.ok()) fail(s.items[1].span, fmt::format("this is no regular expression: {}", re.error()));
+  std::vector<Argument> args;
+  for (size_t i = 2; i < s.items.size(); ++i) args.push_back(argument(evaluate(s.items[i]), Type::any(), nullptr));
+  std::vector<std::pair<std::string, Argument>> kwargs{{"name", Argument(expression)}};
+  for (const auto& [name, value] : s.keywords) {
+    if (name == "name") fail(value.span, "`name` is the first argument already");
+    kwargs.emplace_back(name, argument(evaluate(value), Type::any(), nullptr));
+  }
+  return patternNode("pattern.call_function", std::move(args), std::move(kwargs), s.focus);
+}
+
+void Body::construct(const ClassSyntax& type) {
+  class_ = &type;
+  const FunctionSyntax* init = type.findFunction("__init__");
+  if (!init) return;
+  for (size_t i = 1; i < init->parameters.size(); ++i) {
+    const ParameterSyntax& p = init->parameters[i];
+    if (p.defaultValue)
+      define(p.name, evaluate(*p.defaultValue));
+    else
+      define(p.name, Term{Wildcard{}, p.span});  // sizes: a pattern matches whatever they are
+  }
+  for (const StatementSyntax& s : init->body) {
+    if (s.kind != StatementSyntax::Kind::Assign) continue;  // super().__init__()
+    Term value = evaluate(*s.value);
+    for (const Syntax& target : s.targets) {
+      if (const auto* m = value.as<std::shared_ptr<ModuleInstance>>(); m && target.kind == Syntax::Kind::Attribute) {
+        auto named = std::make_shared<ModuleInstance>(**m);
+        named->name = target.name;
+        value = Term{std::move(named), value.span};
+      }
+      assign(target, value);
+    }
+  }
+  names_.clear();
+}
+
+Term Body::callModule(const Syntax& s, const ModuleInstance& module) {
+  if (module.name.empty())
+    fail(s.focus, "build the module in __init__ and call it in forward: self.name = nn." + module.type + "(...)");
+  std::vector<Term> positional;
+  std::vector<std::pair<std::string, Term>> keywords;
+  arguments(s, 1, positional, keywords);
+  if (!keywords.empty()) fail(keywords[0].second.span, "a module's inputs are given in the order of its call");
+  const Span focus = s.items[0].focus;
+  std::vector<Argument> args;
+  if (side_ == Side::Pattern) {
+    for (const Term& t : positional) args.push_back(argument(t, Type::any(), nullptr));
+    modules[module.name] = module.type;
+    Term call = patternNode("pattern.call_module", std::move(args),
+                            {{"type", Argument((isTorchModule(module.type) ? "torch.nn." : "") + module.type)}}, focus,
+                            module.name);
+    named_.insert(call.as<GraphValue>()->id);
+    return call;
+  }
+  if (auto it = modules.find(module.name); it != modules.end()) {
+    if (it->second != module.type)
+      fail(
+          module.span,
+          fmt::format(
+              "`{}` is {} in the pattern and {} here: the same name keeps the module, so give the new one another name",
+              module.name, it->second, module.type));
+    for (const Term& t : positional) args.push_back(argument(t, Type::any(), nullptr));
+    return patternNode("pattern.call_module", std::move(args), {{"keep", Argument(module.name)}}, focus, module.name);
+  }
+  if (positional.size() != 1) fail(focus, fmt::format("a new {} takes one input", module.type));
+  return newModule(module, positional[0], focus);
+}
+
+Term Body::newModule(const ModuleInstance& module, Term input, Span span) {
+  if (module.type == "Identity") return input;
+  const ModuleFunction* f = findModuleFunction(module.type);
+  if (!f)
+    fail(
+        module.span,
+        fmt::format(
+            "a new nn.{} would need weights or a state of its own: name a module of the pattern to keep it, or compute "
+            "with torch functions on Weights",
+            module.type));
+  std::vector<Term> positional{std::move(input)};
+  std::vector<std::pair<std::string, Term>> keywords = module.keywords;
+  const auto parameters = spelledParameters(f->parameters);
+  if (module.arguments.size() > parameters.size())
+    fail(module.span, fmt::format("nn.{} takes {} arguments", module.type, parameters.size()));
+  for (size_t i = 0; i < module.arguments.size(); ++i)
+    keywords.emplace_back(std::string(parameters[i].python), module.arguments[i]);
+  return callTerm(Term{Path{std::string(f->function)}, span}, std::move(positional), std::move(keywords), span);
+}
+
+}  // namespace graft::lang

@@ -1,0 +1,130 @@
+// Subscripts: of tuples and shapes at once, of tensors as the slices, selections and new dimensions that PyTorch makes
+// of them.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "matcher/lang/body.h"
+
+namespace graft::lang {
+namespace {
+
+bool isNone(const Syntax& s) { return s.kind == Syntax::Kind::Constant && s.literal.isNone(); }
+bool isEllipsis(const Syntax& s) { return s.kind == Syntax::Kind::Constant && s.literal.as<Ellipsis>(); }
+bool isFullSlice(const Syntax& s) {
+  return s.kind == Syntax::Kind::Slice && isNone(s.items[0]) && isNone(s.items[1]) && isNone(s.items[2]);
+}
+
+}  // namespace
+
+Term Body::evaluateSubscript(const Syntax& s) {
+  const Term object = evaluate(s.items[0]);
+  if (s.items.size() < 2) fail(s.span, "empty brackets");
+  if (object.isTensorLike() && !object.as<GraphValue>()->isList && side_ != Side::Where)
+    return subscriptTensor(s, object);
+  if (s.items.size() > 2) fail(s.items[2].span, "this takes one index");
+  const Syntax& index = s.items[1];
+  if (object.as<Sequence>() || (object.as<GraphValue>() && object.as<GraphValue>()->isList)) {
+    if (index.kind == Syntax::Kind::Slice) {
+      const auto* seq = object.as<Sequence>();
+      if (!seq) fail(index.span, "a list of tensors is taken apart by plain indices");
+      int64_t bounds[3] = {0, static_cast<int64_t>(seq->items.size()), 1};
+      const int64_t size = bounds[1];
+      for (size_t i = 0; i < 3; ++i) {
+        if (isNone(index.items[i])) continue;
+        const Term bound = evaluate(index.items[i]);
+        const auto* n = bound.literal() ? bound.literal()->as<int64_t>() : nullptr;
+        if (!n) fail(index.items[i].span, "which elements must be known in the rule");
+        bounds[i] = *n < 0 && i < 2 ? std::max<int64_t>(0, *n + size) : i < 2 ? std::min(*n, size) : *n;
+      }
+      if (bounds[2] <= 0) fail(index.span, "a step must be positive");
+      Sequence out;
+      out.isTuple = seq->isTuple;
+      for (int64_t i = bounds[0]; i < bounds[1]; i += bounds[2])
+        out.items.push_back(seq->items[static_cast<size_t>(i)]);
+      return Term{std::move(out), s.span};
+    }
+    const Term i = evaluate(index);
+    const auto* n = i.literal() ? i.literal()->as<int64_t>() : nullptr;
+    if (!n) fail(index.span, "which element must be known in the rule");
+    return element(object, *n, s.span);
+  }
+  const auto host = tryHost(object, side_ == Side::Where);
+  if (!host) fail(s.items[0].span, "this cannot be indexed");
+  Expression e;
+  e.source = text_.location(s.span);
+  const auto bound = [&](const Syntax& part) {
+    const auto value = tryHost(evaluate(part));
+    if (!value) fail(part.span, "an index must be known at the match");
+    return *value;
+  };
+  if (index.kind == Syntax::Kind::Slice) {
+    e.kind = Expression::Kind::Slice;
+    e.operands.push_back(*host);
+    for (const Syntax& part : index.items) e.operands.push_back(bound(part));
+  } else {
+    e.kind = Expression::Kind::Subscript;
+    e.operands = {*host, bound(index)};
+  }
+  return Term{std::move(e), s.span};
+}
+
+Term Body::subscriptTensor(const Syntax& s, Term tensor) {
+  // After an ellipsis dimensions are counted from the end, so the rank need not be known.
+  std::vector<const Syntax*> items;
+  bool ellipsis = false;
+  for (size_t i = 1; i < s.items.size(); ++i) {
+    if (s.items.size() == 2 && s.items[1].kind == Syntax::Kind::Tuple) {
+      for (const Syntax& inner : s.items[1].items) items.push_back(&inner);
+      break;
+    }
+    items.push_back(&s.items[i]);
+  }
+  const auto literal = [](int64_t n, Span at) { return Term{Argument(n), at}; };
+  int64_t dim = 0;
+  std::vector<Term> advanced;
+  for (size_t k = 0; k < items.size(); ++k) {
+    const Syntax& item = *items[k];
+    if (isEllipsis(item)) {
+      if (ellipsis) fail(item.span, "one `...` is enough");
+      ellipsis = true;
+      continue;
+    }
+    if (ellipsis) {
+      dim = 0;
+      for (size_t j = k; j < items.size(); ++j) dim -= !isNone(*items[j]);
+      if (isNone(item)) --dim;
+    }
+    if (isFullSlice(item)) {
+      if (!ellipsis) ++dim;
+      continue;
+    }
+    if (isNone(item)) {
+      tensor = operation("aten.unsqueeze", "[None]", {tensor, literal(dim, item.span)}, s.span);
+      if (!ellipsis) ++dim;
+    } else if (item.kind == Syntax::Kind::Slice) {
+      std::vector<Term> args{tensor, literal(dim, item.span)};
+      args.push_back(isNone(item.items[0]) ? literal(0, item.span) : evaluate(item.items[0]));
+      args.push_back(isNone(item.items[1]) ? literal(std::numeric_limits<int64_t>::max(), item.span)
+                                           : evaluate(item.items[1]));
+      args.push_back(isNone(item.items[2]) ? literal(1, item.span) : evaluate(item.items[2]));
+      tensor = operation("aten.slice", "[:]", std::move(args), s.span);
+      if (!ellipsis) ++dim;
+    } else {
+      Term index = evaluate(item);
+      if (index.isTensorLike() || index.as<Sequence>()) {
+        if (ellipsis || items.size() != static_cast<size_t>(dim) + 1 || !index.isTensorLike())
+          fail(item.span, "an index that is a tensor can follow only plain `:`");
+        Sequence list;
+        for (int64_t i = 0; i < dim; ++i) list.items.push_back(Term{Argument(), item.span});
+        list.items.push_back(std::move(index));
+        return operation("aten.index", "[index]", {tensor, Term{std::move(list), item.span}}, s.span);
+      }
+      tensor = operation("aten.select", "[i]", {tensor, literal(dim, item.span), std::move(index)}, s.span);
+    }
+  }
+  tensor.span = s.span;
+  return tensor;
+}
+
+}  // namespace graft::lang

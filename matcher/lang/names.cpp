@@ -1,0 +1,211 @@
+#include "matcher/lang/names.h"
+
+#include <algorithm>
+#include <array>
+
+namespace graft::lang {
+namespace {
+
+constexpr std::array spellings{
+    Spelling{"torch.nn.functional.dropout", "aten.dropout", "input p=0.5 training=True>train inplace=False>-"},
+    Spelling{"torch.dropout", "aten.dropout", "input p train"},
+    Spelling{"torch.nn.functional.alpha_dropout", "aten.alpha_dropout",
+             "input p=0.5 training=False>train inplace=False>-"},
+    Spelling{"torch.nn.functional.softmax", "aten.softmax", "input>self dim _stacklevel=3>- dtype=None"},
+    Spelling{"torch.nn.functional.log_softmax", "aten.log_softmax", "input>self dim _stacklevel=3>- dtype=None"},
+    Spelling{"torch.nn.functional.gelu", "aten.gelu", "input>self approximate='none'"},
+    Spelling{"torch.nn.functional.layer_norm", "aten.layer_norm",
+             "input normalized_shape weight=None bias=None eps=1e-05"},
+    Spelling{"torch.nn.functional.rms_norm", "aten.rms_norm", "input normalized_shape weight=None eps=None"},
+    Spelling{"torch.nn.functional.group_norm", "aten.group_norm", "input num_groups weight=None bias=None eps=1e-05"},
+    Spelling{
+        "torch.nn.functional.batch_norm", "aten.batch_norm",
+        "input running_mean running_var weight=None bias=None training=False momentum=0.1 eps=1e-05 cudnn_enabled=_"},
+    Spelling{
+        "torch.nn.functional.embedding", "aten.embedding",
+        "input>indices weight padding_idx=-1 max_norm=None>- norm_type=2.0>- scale_grad_by_freq=False sparse=False"},
+    Spelling{"torch.nn.functional.relu", "aten.relu", "input>self inplace=False>-"},
+    Spelling{"torch.nn.functional.relu6", "aten.relu6", "input>self inplace=False>-"},
+    Spelling{"torch.nn.functional.silu", "aten.silu", "input>self inplace=False>-"},
+    Spelling{"torch.nn.functional.mish", "aten.mish", "input>self inplace=False>-"},
+    Spelling{"torch.nn.functional.hardswish", "aten.hardswish", "input>self inplace=False>-"},
+    Spelling{"torch.nn.functional.hardsigmoid", "aten.hardsigmoid", "input>self inplace=False>-"},
+    Spelling{"torch.nn.functional.elu", "aten.elu", "input>self alpha=1.0 inplace=False>-"},
+    Spelling{"torch.nn.functional.leaky_relu", "aten.leaky_relu", "input>self negative_slope=0.01 inplace=False>-"},
+    Spelling{"torch.nn.functional.hardtanh", "aten.hardtanh", "input>self min_val=-1.0 max_val=1.0 inplace=False>-"},
+    Spelling{"torch.nn.functional.linear", "aten.linear", ""},
+    Spelling{"torch.nn.functional.normalize", "", ""},
+    Spelling{"torch.nn.functional.adaptive_avg_pool2d", "aten.adaptive_avg_pool2d", ""},
+    Spelling{"torch.nn.functional.max_pool2d", "aten.max_pool2d",
+             "input>self kernel_size stride=[] padding=0 dilation=1 ceil_mode=False return_indices=False>-"},
+    Spelling{"torch.flatten", "aten.flatten", ""},
+    Spelling{"torch.split", "aten.split", "tensor>self split_size_or_sections>split_size dim=0"},
+    Spelling{"torch.rsqrt", "aten.rsqrt", ""},
+    Spelling{"torch.true_divide", "aten.div", ""},
+    Spelling{"operator.add", "aten.add", ""},
+    Spelling{"operator.sub", "aten.sub", ""},
+    Spelling{"operator.mul", "aten.mul", ""},
+    Spelling{"operator.truediv", "aten.div", ""},
+    Spelling{"operator.matmul", "aten.matmul", ""},
+    Spelling{"operator.neg", "aten.neg", ""},
+    Spelling{"operator.pow", "aten.pow", ""},
+    Spelling{".split", "aten.split", "self split_size dim=0"},
+    Spelling{".float", "aten.to", "self dtype=torch.float32"},
+    Spelling{".half", "aten.to", "self dtype=torch.float16"},
+    Spelling{".bfloat16", "aten.to", "self dtype=torch.bfloat16"},
+    Spelling{".double", "aten.to", "self dtype=torch.float64"},
+    Spelling{".long", "aten.to", "self dtype=torch.int64"},
+    Spelling{".int", "aten.to", "self dtype=torch.int32"},
+    Spelling{".bool", "aten.to", "self dtype=torch.bool"},
+    Spelling{".true_divide", "aten.div", ""},
+    Spelling{".T", "aten.numpy_T", ""},
+    Spelling{".mT", "aten.mT", ""},
+};
+
+constexpr std::array hostFunctions{"sqrt",  "len",   "min",   "max",  "abs",  "int",        "float", "bool",
+                                   "round", "floor", "ceil",  "log",  "exp",  "isinstance", "users", "any",
+                                   "all",   "sum",   "tuple", "list", "prod", "pow"};
+constexpr std::array hostMethods{"size",   "dim",          "ndimension",        "numel",   "nelement",
+                                 "stride", "element_size", "is_floating_point", "is_cuda", "get_device"};
+constexpr std::array hostAttributes{"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad"};
+
+constexpr std::array moduleFunctions{
+    ModuleFunction{"ReLU", "torch.nn.functional.relu", "inplace"},
+    ModuleFunction{"ReLU6", "torch.nn.functional.relu6", "inplace"},
+    ModuleFunction{"GELU", "torch.nn.functional.gelu", "approximate"},
+    ModuleFunction{"SiLU", "torch.nn.functional.silu", "inplace"},
+    ModuleFunction{"Mish", "torch.nn.functional.mish", "inplace"},
+    ModuleFunction{"ELU", "torch.nn.functional.elu", "alpha inplace"},
+    ModuleFunction{"LeakyReLU", "torch.nn.functional.leaky_relu", "negative_slope inplace"},
+    ModuleFunction{"Hardtanh", "torch.nn.functional.hardtanh", "min_val max_val inplace"},
+    ModuleFunction{"Hardswish", "torch.nn.functional.hardswish", "inplace"},
+    ModuleFunction{"Hardsigmoid", "torch.nn.functional.hardsigmoid", "inplace"},
+    ModuleFunction{"Tanh", "torch.tanh", ""},
+    ModuleFunction{"Sigmoid", "torch.sigmoid", ""},
+    ModuleFunction{"Softmax", "torch.nn.functional.softmax", "dim"},
+    ModuleFunction{"LogSoftmax", "torch.nn.functional.log_softmax", "dim"},
+    ModuleFunction{"Flatten", "torch.flatten", "start_dim end_dim"},
+};
+
+constexpr std::array<std::string_view, 76> modules{
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
+    "AdaptiveMaxPool2d",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "Bilinear",
+    "CELU",
+    "ConstantPad2d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "CosineSimilarity",
+    "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "ELU",
+    "Embedding",
+    "EmbeddingBag",
+    "Flatten",
+    "Fold",
+    "GELU",
+    "GLU",
+    "GRU",
+    "GRUCell",
+    "GroupNorm",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "LSTM",
+    "LSTMCell",
+    "LayerNorm",
+    "LeakyReLU",
+    "Linear",
+    "LocalResponseNorm",
+    "LogSigmoid",
+    "LogSoftmax",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "Mish",
+    "MultiheadAttention",
+    "PReLU",
+    "PixelShuffle",
+    "RMSNorm",
+    "RNN",
+    "ReLU",
+    "ReLU6",
+    "ReflectionPad2d",
+    "ReplicationPad2d",
+    "SELU",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmin",
+    "Softplus",
+    "Softsign",
+    "SyncBatchNorm",
+    "Tanh",
+    "Threshold",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+    "Unfold",
+    "Upsample",
+    "ZeroPad2d",
+};
+
+template <class Names>
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+const Spelling* findSpelling(std::string_view python) {
+  for (const Spelling& s : spellings)
+    if (s.python == python) return &s;
+  return nullptr;
+}
+
+std::string packetOf(std::string_view python) {
+  if (python.starts_with(".")) return "aten" + std::string(python);
+  for (std::string_view prefix :
+       {"torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.Tensor.", "torch._C._nn."}) {
+    if (!python.starts_with(prefix)) continue;
+    const std::string_view name = python.substr(prefix.size());
+    if (prefix == "torch.special." || prefix == "torch.linalg.")
+      return "aten." + std::string(prefix.substr(6, prefix.size() - 7)) + "_" + std::string(name);
+    return "aten." + std::string(name);
+  }
+  if (python.starts_with("torch.") && python.find('.', 6) == std::string_view::npos)
+    return "aten." + std::string(python.substr(6));
+  if (python.starts_with("graft.kernels.")) return "graft." + std::string(python.substr(14));
+  return {};
+}
+
+bool isHostFunction(std::string_view name) { return contains(hostFunctions, name); }
+bool isHostMethod(std::string_view name) { return contains(hostMethods, name); }
+bool isHostAttribute(std::string_view name) { return contains(hostAttributes, name); }
+
+const ModuleFunction* findModuleFunction(std::string_view type) {
+  for (const ModuleFunction& m : moduleFunctions)
+    if (m.type == type) return &m;
+  return nullptr;
+}
+
+bool isTorchModule(std::string_view shortName) { return contains(modules, shortName); }
+std::span<const std::string_view> torchModules() { return modules; }
+
+}  // namespace graft::lang

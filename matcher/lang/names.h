@@ -1,0 +1,46 @@
+// Names: how Python spells PyTorch's operators. `F.dropout(x, p=0.5, training=True)` is aten.dropout(input, p, train);
+// most other functions and methods are called as their operator is, and need no entry.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace graft::lang {
+
+struct Spelling {
+  std::string_view python;  ///< "torch.nn.functional.dropout"; "." before a method's name
+  std::string_view packet;  ///< "aten.dropout"
+  std::string_view
+      parameters;  ///< Python's, "name=default>schema name"; ">-" is dropped; empty: as the schema has them
+};
+
+/// The entry for a function ("torch.softmax") or method (".float"), or null.
+const Spelling* findSpelling(std::string_view python);
+
+/// Packets an undeclared name may mean, in order of preference: "torch.relu" → "aten.relu"; nothing where it is not
+/// torch's.
+std::string packetOf(std::string_view python);
+
+/// Host functions and methods: computed at the match, not found in the graph. `arity` is -1 where it varies.
+bool isHostFunction(std::string_view name);
+bool isHostMethod(std::string_view name);
+bool isHostAttribute(std::string_view name);
+
+/// A module of torch.nn that has no weights, as the function it calls: "ReLU" → "torch.nn.functional.relu" with the
+/// constructor's parameters in the function's order. Null where there is none.
+struct ModuleFunction {
+  std::string_view type;
+  std::string_view function;
+  std::string_view parameters;  ///< the constructor's, by the names the function knows
+};
+const ModuleFunction* findModuleFunction(std::string_view type);
+/// Whether torch.nn has a module of that name.
+bool isTorchModule(std::string_view shortName);
+std::span<const std::string_view> torchModules();
+
+/// The nearest spelling of an operator that exists, for "did you mean"; empty where none is near.
+std::string nearestOperator(std::string_view packet);
+
+}  // namespace graft::lang

@@ -1,0 +1,320 @@
+#include "matcher/lang/rule_compiler.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include "core/base/suggest.h"
+
+namespace graft::lang {
+namespace {
+
+using ParameterKind = PatternParameter::Kind;
+
+std::string lastPart(std::string_view dotted) { return std::string(dotted.substr(dotted.rfind('.') + 1)); }
+
+std::string suggestion(std::string_view word, std::initializer_list<const char*> candidates) {
+  std::vector<std::string> list(candidates.begin(), candidates.end());
+  const auto near = nearestName(word, list);
+  return near ? fmt::format("; did you mean `{}`?", *near) : "";
+}
+
+ParameterKind kindOf(const SourceText& text, const Syntax& type) {
+  std::string name = lastPart(dottedName(type));
+  if (type.kind == Syntax::Kind::Constant && type.literal.as<std::string>())
+    name = lastPart(*type.literal.as<std::string>());
+  if (type.kind == Syntax::Kind::Binary && type.name == "|") return kindOf(text, type.items[0]);  // Tensor | None
+  if (type.kind == Syntax::Kind::Subscript) {
+    name = lastPart(dottedName(type.items[0]));
+    const std::string inner = type.items.size() > 1 ? lastPart(dottedName(type.items[1])) : "";
+    if (name == "Optional" && type.items.size() == 2) return kindOf(text, type.items[1]);
+    if ((name == "list" || name == "List" || name == "tuple" || name == "Tuple") && inner == "int")
+      return ParameterKind::IntList;
+    text.fail(type.span.begin, "a list parameter is written `list[int]`");
+  }
+  if (name == "Tensor" || name == "FloatTensor" || name == "Parameter") return ParameterKind::Tensor;
+  if (name == "Weight") return ParameterKind::Weight;
+  if (name == "float") return ParameterKind::Float;
+  if (name == "int") return ParameterKind::Int;
+  if (name == "bool") return ParameterKind::Bool;
+  if (name == "str") return ParameterKind::String;
+  if (name == "Constant" || name == "Number" || name == "Scalar") return ParameterKind::Constant;
+  if (name == "Any" || name == "object") return ParameterKind::Value;
+  text.fail(
+      type.span.begin,
+      fmt::format(
+          "`{}` is no type of a parameter{}; there are Tensor, Weight, float, int, bool, str, list[int], Constant",
+          name, suggestion(name, {"Tensor", "Weight", "float", "int", "bool", "str", "Constant"})));
+}
+
+/// A side's function with what is to be defined before it runs.
+const FunctionSyntax& bodyOf(const FileContext& file, const SideSyntax& side) {
+  if (side.function) return *side.function;
+  const FunctionSyntax* forward = side.module->findFunction("forward");
+  if (!forward) file.text.fail(side.module->span.begin, fmt::format("`{}` has no forward", side.module->name));
+  return *forward;
+}
+
+std::vector<const ParameterSyntax*> parametersOf(const FunctionSyntax& f) {
+  std::vector<const ParameterSyntax*> out;
+  for (const ParameterSyntax& p : f.parameters) {
+    if (&p == &f.parameters.front() && p.name == "self") continue;
+    out.push_back(&p);
+  }
+  return out;
+}
+
+Argument literalDefault(const FileContext& file, const ParameterSyntax& p) {
+  if (p.defaultValue->kind == Syntax::Kind::Constant) return p.defaultValue->literal;
+  file.text.fail(p.defaultValue->span.begin,
+                 fmt::format("the value of `{}` must be a plain number, string, True, False or None", p.name));
+}
+
+SideSyntax sideOf(const FileContext& file, const ClassSyntax& type, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const FunctionSyntax* f = type.findFunction(name)) return {f, nullptr};
+    if (const ClassSyntax* c = type.findClass(name)) return {nullptr, c};
+    const Syntax* value = type.findAssignment(name);
+    if (!value) continue;
+    if (value->kind != Syntax::Kind::Name)
+      file.text.fail(value->span.begin, fmt::format("`{}` is a function or a class of this file", name));
+    if (const FunctionSyntax* f = file.syntax.findFunction(value->name)) return {f, nullptr};
+    if (const ClassSyntax* c = file.syntax.findClass(value->name)) return {nullptr, c};
+    file.text.fail(value->span.begin, fmt::format("`{}` is no function or class of this file", value->name));
+  }
+  return {};
+}
+
+void compilePattern(const FileContext& file, const RuleSyntax& syntax, Body& body, Rule& rule) {
+  const FunctionSyntax& f = bodyOf(file, syntax.pattern);
+  if (syntax.pattern.module) body.construct(*syntax.pattern.module);
+  for (const ParameterSyntax* p : parametersOf(f)) {
+    if (p->defaultValue) {  // a value given here is that value, not something to find
+      body.define(p->name, Term{literalDefault(file, *p), p->span});
+      continue;
+    }
+    for (const PatternParameter& other : rule.parameters)
+      if (other.name == p->name) file.text.fail(p->span.begin, fmt::format("two parameters are called `{}`", p->name));
+    const ParameterKind kind = p->type ? kindOf(file.text, *p->type) : ParameterKind::Value;
+    rule.parameters.push_back({p->name, kind});
+    body.addParameter(p->name, kind);
+  }
+  body.returns(body.run(f), f.span);
+  if (body.graph.nodeCount() == 0)
+    file.text.fail(f.span.begin, "the pattern holds no operation: it would match every value");
+}
+
+void compileReplacement(const FileContext& file, const RuleSyntax& syntax, const Body& pattern, Body& body,
+                        const Rule& rule) {
+  const FunctionSyntax& f = bodyOf(file, syntax.replacement);
+  body.modules = pattern.modules;
+  if (syntax.replacement.module) body.construct(*syntax.replacement.module);
+  std::vector<const ParameterSyntax*> given;
+  for (const ParameterSyntax* p : parametersOf(f)) {
+    const bool known =
+        std::any_of(rule.parameters.begin(), rule.parameters.end(), [&](const auto& q) { return q.name == p->name; });
+    if (p->defaultValue && !known) {
+      body.define(p->name, Term{literalDefault(file, *p), p->span});
+    } else {
+      given.push_back(p);
+    }
+  }
+  size_t known = 0;
+  for (const ParameterSyntax* p : given)
+    for (const PatternParameter& q : rule.parameters) known += q.name == p->name;
+  const bool byPosition = known == 0 && given.size() == rule.parameters.size();  // as torch.fx pairs them
+  for (size_t i = 0; i < given.size(); ++i) {
+    const ParameterSyntax& p = *given[i];
+    const PatternParameter* match = nullptr;
+    for (size_t j = 0; j < rule.parameters.size(); ++j)
+      if (byPosition ? i == j : rule.parameters[j].name == p.name) match = &rule.parameters[j];
+    if (!match) {
+      std::vector<std::string> names;
+      for (const PatternParameter& q : rule.parameters) names.push_back(q.name);
+      const auto near = nearestName(p.name, names);
+      file.text.fail(p.span.begin, fmt::format("the pattern has no parameter `{}`{}", p.name,
+                                               near ? fmt::format("; did you mean `{}`?", *near) : ""));
+    }
+    const ValueId id = body.addParameter(match->name, match->kind);
+    if (p.name != match->name) body.define(p.name, Term{GraphValue{id, match->kind, false}, p.span});
+  }
+  body.returns(body.run(f), f.span);
+  const size_t want = pattern.graph.returns().size(), have = body.graph.returns().size();
+  if (want != have)
+    file.text.fail(f.span.begin, fmt::format("the pattern returns {} value{} and the replacement {}", want,
+                                             want == 1 ? "" : "s", have));
+  for (const ValueId v : body.graph.inputs()) {
+    if (body.graph.isUnused(v)) {
+      bool inExpression = !body.expressions.empty();
+      if (!inExpression) continue;
+    }
+    const ValueId p = pattern.graph.findValue(body.graph.value(v).name);
+    if (p && pattern.graph.isUnused(p) && !body.graph.isUnused(v))
+      file.text.fail(f.span.begin,
+                     fmt::format("`{}` is used here, but the pattern does not use it, so nothing is bound to it",
+                                 body.graph.value(v).name));
+  }
+}
+
+const Syntax& listOf(const FileContext& file, const Syntax& value, const char* what) {
+  if (value.kind != Syntax::Kind::List && value.kind != Syntax::Kind::Tuple)
+    file.text.fail(value.span.begin, fmt::format("`{}` is a list", what));
+  return value;
+}
+
+Argument stepArgument(const FileContext& file, const Syntax& s) {
+  if (s.kind == Syntax::Kind::Constant) return s.literal;
+  const std::string dotted = dottedName(s);
+  if (!dotted.empty()) {
+    const size_t dot = dotted.find('.');
+    const std::string root = dotted.substr(0, dot);
+    auto it = file.text.imports().find(root);
+    const std::string base = it != file.text.imports().end() ? it->second
+                             : root == "nn"                  ? "torch.nn"
+                             : root == "F"                   ? "torch.nn.functional"
+                                                             : root;
+    const std::string full = dot == std::string::npos ? base : base + dotted.substr(dot);
+    if (full.starts_with("torch."))
+      if (auto dtype = parseDType(full.substr(6))) return Argument(*dtype);
+    return Argument(Named{full});
+  }
+  if (s.kind == Syntax::Kind::List || s.kind == Syntax::Kind::Tuple) {
+    std::vector<Argument> items;
+    for (const Syntax& i : s.items) items.push_back(stepArgument(file, i));
+    return Argument::list(std::move(items));
+  }
+  file.text.fail(s.span.begin, "an argument of a step is a number, a string, a name or a list of these");
+}
+
+constexpr const char* passNames[] = {"normalize",      "remove_dropout", "fold_constants", "eliminate_common",
+                                     "eliminate_dead", "decompose",      "half",           "swap_module",
+                                     "fuse_pointwise", "partition",      "capture"};
+
+}  // namespace
+
+RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type) {
+  const SourceText& text = file.text;
+  for (const FunctionSyntax& f : type.functions)
+    if (f.name != "pattern" && f.name != "replacement" && f.name != "replace" && f.name != "where")
+      text.fail(f.span.begin,
+                fmt::format("a rule has no `{}`{}", f.name, suggestion(f.name, {"pattern", "replacement", "where"})));
+  for (const ClassSyntax& c : type.classes)
+    if (c.name != "pattern" && c.name != "replacement" && c.name != "replace")
+      text.fail(c.span.begin,
+                fmt::format("a rule has no `{}`{}", c.name, suggestion(c.name, {"pattern", "replacement"})));
+  RuleSyntax rule{type.name,
+                  type.doc,
+                  type.span,
+                  sideOf(file, type, {"pattern"}),
+                  sideOf(file, type, {"replacement", "replace"}),
+                  type.findFunction("where")};
+  if (!rule.pattern)
+    text.fail(type.span.begin, fmt::format("the rule `{}` has no pattern: write `def pattern(...)`", type.name));
+  return rule;
+}
+
+Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
+  Rule rule;
+  rule.name = syntax.name;
+  rule.description = syntax.doc;
+  rule.file = file.text.file();
+  rule.line = file.text.lineOf(syntax.span.begin);
+  Body pattern(file, Side::Pattern);
+  compilePattern(file, syntax, pattern, rule);
+  if (syntax.replacement) {
+    Body replacement(file, Side::Replacement);
+    compileReplacement(file, syntax, pattern, replacement, rule);
+    replacement.graph.name = rule.name;
+    rule.replacement = std::move(replacement.graph);
+    rule.replacementExpressions = std::move(replacement.expressions);
+  }
+  if (syntax.where) {
+    Body where(file, Side::Where);
+    where.graph = pattern.graph;
+    for (const ParameterSyntax* p : parametersOf(*syntax.where)) {
+      auto it = pattern.names().find(p->name);
+      if (it == pattern.names().end()) {
+        std::vector<std::string> names;
+        for (const auto& [name, term] : pattern.names()) names.push_back(name);
+        const auto near = nearestName(p->name, names);
+        file.text.fail(p->span.begin, fmt::format("the pattern names no `{}`{}", p->name,
+                                                  near ? fmt::format("; did you mean `{}`?", *near) : ""));
+      }
+      where.define(p->name, it->second);
+    }
+    rule.where = where.host(where.run(*syntax.where));
+  }
+  pattern.graph.name = rule.name;
+  rule.pattern = std::move(pattern.graph);
+  rule.patternExpressions = std::move(pattern.expressions);
+  return rule;
+}
+
+void applySettings(const FileContext& file, const ClassSyntax& type, Rule& rule) {
+  for (const auto& [name, value] : type.assignments) {
+    const bool flag = name == "exact" || name == "changes_numbers";
+    if (name == "pattern" || name == "replacement" || name == "replace") continue;
+    if (!flag && name != "scope")
+      file.text.fail(value.focus.begin,
+                     fmt::format("a rule has no setting `{}`{}", name,
+                                 suggestion(name, {"scope", "exact", "changes_numbers", "pattern", "replacement"})));
+    if (flag) {
+      const bool* b = value.literal.as<bool>();
+      if (!b) file.text.fail(value.span.begin, fmt::format("`{}` is True or False", name));
+      (name == "exact" ? rule.exact : rule.changesNumbers) = *b;
+    } else {
+      const std::string* s = value.literal.as<std::string>();
+      if (!s) file.text.fail(value.span.begin, "`scope` is a string: a regular expression over module paths");
+      const RE2 re(*s, RE2::Quiet);
+      if (!re.ok()) file.text.fail(value.span.begin, fmt::format("this is no regular expression: {}", re.error()));
+      rule.scope = *s;
+    }
+  }
+}
+
+Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const RuleFile& known) {
+  const SourceText& text = file.text;
+  Recipe recipe;
+  recipe.name = type.name;
+  recipe.description = type.doc;
+  std::vector<std::string> names;
+  for (const Rule& r : known.rules) names.push_back(r.name);
+  for (const char* p : passNames) names.emplace_back(p);
+  const auto check = [&](const std::string& name, Span at, const char* what) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    const auto near = nearestName(name, names);
+    text.fail(at.begin,
+              fmt::format("`{}` is no {}{}", name, what, near ? fmt::format("; did you mean `{}`?", *near) : ""));
+  };
+  for (const auto& [name, value] : type.assignments) {
+    if (name == "steps") {
+      for (const Syntax& s : listOf(file, value, "steps").items) {
+        Step step;
+        const Syntax& callee = s.kind == Syntax::Kind::Call ? s.items[0] : s;
+        step.name = lastPart(dottedName(callee));
+        step.line = text.lineOf(s.span.begin);
+        check(step.name, callee.span, "rule of this file and no step");
+        for (size_t i = 1; s.kind == Syntax::Kind::Call && i < s.items.size(); ++i)
+          step.args.push_back(stepArgument(file, s.items[i]));
+        for (const auto& [key, argument] : s.keywords) step.kwargs.emplace_back(key, stepArgument(file, argument));
+        recipe.steps.push_back(std::move(step));
+      }
+    } else if (name == "expect") {
+      if (value.kind != Syntax::Kind::Dict) text.fail(value.span.begin, "`expect` is a dictionary: {Attention: 12}");
+      for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+        const Syntax& key = value.items[i];
+        std::string rule = dottedName(key);
+        if (const auto* s = key.literal.as<std::string>()) rule = *s;
+        check(rule, key.span, "rule of this file");
+        const auto* n = value.items[i + 1].literal.as<int64_t>();
+        if (!n || *n < 0) text.fail(value.items[i + 1].span.begin, "how often a rule is expected is a whole number");
+        recipe.expect.emplace_back(rule, static_cast<size_t>(*n));
+      }
+    } else {
+      text.fail(value.focus.begin, fmt::format("a recipe has no `{}`{}", name, suggestion(name, {"steps", "expect"})));
+    }
+  }
+  if (recipe.steps.empty()) text.fail(type.span.begin, fmt::format("the recipe `{}` has no steps", type.name));
+  return recipe;
+}
+
+}  // namespace graft::lang

@@ -1,0 +1,440 @@
+#include "matcher/lang/syntax.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/frontend/lexer.h>
+#include <torch/csrc/jit/frontend/parser.h>
+#include <torch/csrc/jit/frontend/tree_views.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace graft::lang {
+namespace {
+
+namespace jit = torch::jit;
+
+constexpr int maxDepth = 150;  // of an expression: everything after the parser recurses over it
+
+class Converter {
+ public:
+  explicit Converter(const SourceText& text)
+      : text_(text), parser_(std::make_shared<jit::Source>(text.masked(), text.file(), 1)) {}
+
+  FileSyntax file() {
+    FileSyntax f;
+    members(f, jit::TK_EOF);
+    return f;
+  }
+
+ private:
+  jit::Lexer& lexer() { return parser_.lexer(); }
+  int kind() { return lexer().cur().kind; }
+
+  void members(ClassSyntax& into, int end) {
+    while (kind() != end) {
+      const jit::Token token = lexer().cur();
+      if (token.kind == jit::TK_NEWLINE || token.kind == jit::TK_PASS || token.kind == jit::TK_DOTS) {
+        lexer().next();
+      } else if (token.kind == jit::TK_DEF) {
+        into.functions.push_back(function(jit::Def(parser_.parseFunction(false))));
+      } else if (token.kind == jit::TK_CLASS_DEF) {
+        into.classes.push_back(classBody());
+      } else {
+        assignment(into);
+      }
+    }
+  }
+
+  ClassSyntax classBody() {
+    ClassSyntax c;
+    lexer().next();
+    const jit::Token name = lexer().expect(jit::TK_IDENT);
+    c.name = name.text();
+    c.span = span(name.range);
+    if (lexer().nextIf('(')) {
+      while (kind() != ')') {
+        c.bases.push_back(expression(parser_.parseExp(), 0));
+        if (!lexer().nextIf(',')) break;
+      }
+      lexer().expect(')');
+    }
+    lexer().expect(':');
+    if (kind() != jit::TK_INDENT) {  // class Pattern(Rule): pass
+      while (kind() == jit::TK_PASS || kind() == jit::TK_DOTS) lexer().next();
+      return c;
+    }
+    lexer().next();
+    members(c, jit::TK_DEDENT);
+    lexer().next();
+    return c;
+  }
+
+  void assignment(ClassSyntax& into) {
+    const bool first = into.doc.empty() && into.assignments.empty() && into.functions.empty() && into.classes.empty();
+    Syntax left = expression(parser_.parseExp(), 0);
+    if (lexer().nextIf(':')) parser_.parseExp();  // scope: str = "..."
+    if (lexer().nextIf('=')) {
+      if (left.kind != Syntax::Kind::Name) text_.fail(left.span.begin, "only a plain name can be given a value here");
+      Syntax value = expression(parser_.parseExp(), 0);
+      into.assignments.emplace_back(left.name, std::move(value));
+      into.assignments.back().second.focus = left.span;
+    } else if (first && left.kind == Syntax::Kind::Constant && left.literal.as<std::string>()) {
+      into.doc = *left.literal.as<std::string>();
+    }  // other expressions (torch.fx.wrap("f")) carry no meaning
+    if (kind() != jit::TK_EOF && kind() != jit::TK_DEDENT) lexer().expect(jit::TK_NEWLINE);
+  }
+
+  FunctionSyntax function(const jit::Def& def) {
+    FunctionSyntax f;
+    f.name = def.name().name();
+    f.span = span(def.name().range());
+    for (const jit::Param& p : def.decl().params()) {
+      ParameterSyntax q;
+      q.name = p.ident().name();
+      q.span = span(p.ident().range());
+      if (p.type().present()) q.type = expression(p.type().get(), 0);
+      if (p.defaultValue().present()) q.defaultValue = expression(p.defaultValue().get(), 0);
+      f.parameters.push_back(std::move(q));
+    }
+    bool first = true;
+    for (const jit::Stmt& s : def.statements()) {
+      if (first && s.kind() == jit::TK_EXPR_STMT) {
+        const jit::Expr e = jit::ExprStmt(s).expr();
+        if (e.kind() == jit::TK_STRINGLITERAL) f.doc = *expression(e, 0).literal.as<std::string>();
+      }
+      first = false;
+      statement(s, f.body);
+    }
+    return f;
+  }
+
+  void statement(const jit::Stmt& s, std::vector<StatementSyntax>& into) {
+    StatementSyntax out;
+    out.span = span(s.range());
+    switch (s.kind()) {
+      case jit::TK_ASSIGN: {
+        const jit::Assign a(s.tree());
+        for (const jit::Expr& target : a.lhs_list()) out.targets.push_back(expression(target, 0));
+        if (!a.rhs().present()) return;
+        out.kind = StatementSyntax::Kind::Assign;
+        out.value = expression(a.rhs().get(), 0);
+        break;
+      }
+      case jit::TK_AUG_ASSIGN: {
+        const jit::AugAssign a(s.tree());
+        out.kind = StatementSyntax::Kind::AugmentedAssign;
+        out.targets.push_back(expression(a.lhs(), 0));
+        out.op = operatorText(a.aug_op());
+        out.value = expression(a.rhs(), 0);
+        break;
+      }
+      case jit::TK_RETURN: {
+        out.kind = StatementSyntax::Kind::Return;
+        out.value = expression(jit::Return(s.tree()).expr(), 0);
+        break;
+      }
+      case jit::TK_EXPR_STMT:
+        out.value = expression(jit::ExprStmt(s.tree()).expr(), 0);
+        break;
+      case jit::TK_PASS:
+        return;
+      case jit::TK_DEF:
+        text_.fail(out.span.begin,
+                   "a function inside a function: put it beside the rule, where the pattern can call it");
+      default:
+        text_.fail(out.span.begin, fmt::format("`{}` has no meaning in a rule", jit::kindToString(s.kind())));
+    }
+    into.push_back(std::move(out));
+  }
+
+  static std::string operatorText(int kind) {
+    switch (kind) {
+      case jit::TK_FLOOR_DIV:
+        return "//";
+      case jit::TK_POW:
+        return "**";
+      case jit::TK_EQ:
+        return "==";
+      case jit::TK_NE:
+        return "!=";
+      case jit::TK_LE:
+        return "<=";
+      case jit::TK_GE:
+        return ">=";
+      case jit::TK_LSHIFT:
+        return "<<";
+      case jit::TK_RSHIFT:
+        return ">>";
+      case jit::TK_IN:
+        return "in";
+      case jit::TK_IS:
+        return "is";
+      case jit::TK_ISNOT:
+        return "is not";
+      case jit::TK_AND:
+        return "and";
+      case jit::TK_OR:
+        return "or";
+      case jit::TK_NOT:
+        return "not";
+      case jit::TK_UNARY_MINUS:
+        return "-";
+      default:
+        return std::string(1, static_cast<char>(kind));
+    }
+  }
+
+  Span span(const jit::SourceRange& r) const {
+    return {static_cast<uint32_t>(r.start()), static_cast<uint32_t>(r.end())};
+  }
+
+  void add(Syntax& to, const jit::TreeRef& tree, int depth) {
+    to.items.push_back(expression(tree, depth + 1));
+    const Span s = to.items.back().span;
+    to.span.begin = std::min(to.span.begin, s.begin);
+    to.span.end = std::max(to.span.end, s.end);
+  }
+  void addAll(Syntax& to, const jit::TreeRef& list, int depth) {
+    for (const jit::TreeRef& t : list->trees()) add(to, t, depth);
+  }
+  void addMaybe(Syntax& to, const jit::TreeRef& option, int depth) {
+    if (option->trees().empty()) {
+      to.items.emplace_back();
+    } else {
+      add(to, option->trees()[0], depth);
+    }
+  }
+
+  Syntax expression(const jit::TreeRef& tree, int depth) {
+    using Kind = Syntax::Kind;
+    Syntax e;
+    e.span = e.focus = span(tree->range());
+    if (depth > maxDepth) text_.fail(e.span.begin, "this expression is nested too deeply: give parts of it names");
+    const auto& trees = tree->trees();
+    switch (tree->kind()) {
+      case jit::TK_CONST:
+        e.literal = number(jit::Const(tree).text(), e.span.begin);
+        break;
+      case jit::TK_STRINGLITERAL: {
+        const std::string& masked = jit::StringLiteral(tree).text();
+        e.literal = Argument(text_.decodeString(e.span.begin, masked.size()));
+        break;
+      }
+      case jit::TK_TRUE:
+        e.literal = Argument(true);
+        break;
+      case jit::TK_FALSE:
+        e.literal = Argument(false);
+        break;
+      case jit::TK_NONE:
+      case jit::TK_NONE_TYPE:
+        break;
+      case jit::TK_DOTS:
+        e.literal = Argument(Ellipsis{});
+        break;
+      case jit::TK_VAR:
+        e.kind = Kind::Name;
+        e.name = jit::Var(tree).name().name();
+        if (e.name == "Ellipsis") {
+          e.kind = Kind::Constant;
+          e.literal = Argument(Ellipsis{});
+        }
+        break;
+      case '.': {
+        e.kind = Kind::Attribute;
+        const jit::Select select(tree);
+        e.name = select.selector().name();
+        e.focus = span(select.selector().range());
+        e.span = e.focus;
+        add(e, select.value(), depth);
+        break;
+      }
+      case jit::TK_APPLY: {
+        e.kind = Kind::Call;
+        const jit::Apply apply(tree);
+        add(e, apply.callee(), depth);
+        e.focus =
+            e.items[0].kind == Kind::Attribute && dottedName(e.items[0]).empty() ? e.items[0].focus : e.items[0].span;
+        addAll(e, apply.inputs().tree(), depth);
+        for (const jit::Attribute& a : apply.attributes()) {
+          e.keywords.emplace_back(a.name().name(), expression(a.value(), depth + 1));
+          e.span.end = std::max(e.span.end, e.keywords.back().second.span.end);
+        }
+        break;
+      }
+      case jit::TK_SUBSCRIPT:
+        e.kind = Kind::Subscript;
+        add(e, trees[0], depth);
+        addAll(e, trees[1], depth);
+        break;
+      case jit::TK_SLICE_EXPR:
+        e.kind = Kind::Slice;
+        for (const jit::TreeRef& bound : trees) addMaybe(e, bound, depth);
+        while (e.items.size() < 3) e.items.emplace_back();
+        break;
+      case jit::TK_LIST_LITERAL:
+      case jit::TK_TUPLE_LITERAL:
+        e.kind = tree->kind() == jit::TK_LIST_LITERAL ? Kind::List : Kind::Tuple;
+        addAll(e, trees[0], depth);
+        break;
+      case jit::TK_DICT_LITERAL:
+        e.kind = Kind::Dict;
+        for (size_t i = 0; i < trees[0]->trees().size(); ++i) {
+          add(e, trees[0]->trees()[i], depth);
+          add(e, trees[1]->trees()[i], depth);
+        }
+        break;
+      case jit::TK_IF_EXPR:
+        e.kind = Kind::IfElse;
+        addAll(e, tree, depth);
+        break;
+      case jit::TK_STARRED:
+        e.kind = Kind::Starred;
+        addAll(e, tree, depth);
+        break;
+      case jit::TK_UNARY_MINUS:
+      case '~':
+      case jit::TK_NOT:
+        e.kind = Kind::Unary;
+        e.name = operatorText(tree->kind());
+        addAll(e, tree, depth);
+        if (e.name == "-" && e.items[0].kind == Kind::Constant) negate(e);
+        break;
+      case jit::TK_LIST_COMP:
+      case jit::TK_DICT_COMP:
+        text_.fail(e.span.begin, "comprehensions would have to be executed: write the items out");
+      default:
+        if (trees.size() != 2)
+          text_.fail(e.span.begin, fmt::format("`{}` has no meaning in a rule", jit::kindToString(tree->kind())));
+        e.kind = Kind::Binary;
+        e.name = operatorText(tree->kind());
+        addAll(e, tree, depth);
+        if (isComparison(e.name) && e.items[0].kind == Kind::Binary && isComparison(e.items[0].name))
+          text_.fail(e.focus.begin, "comparisons in a chain: write `a < b and b < c`");
+    }
+    return e;
+  }
+
+  static bool isComparison(std::string_view op) {
+    for (std::string_view c : {"==", "!=", "<", "<=", ">", ">="})
+      if (op == c) return true;
+    return false;
+  }
+
+  static void negate(Syntax& e) {
+    const Argument& inner = e.items[0].literal;
+    if (const auto* i = inner.as<int64_t>()) {
+      e.literal = Argument(-*i);
+    } else if (const auto* d = inner.as<double>()) {
+      e.literal = Argument(-*d);
+    } else {
+      return;
+    }
+    e.kind = Syntax::Kind::Constant;
+    e.items.clear();
+  }
+
+  Argument number(std::string text, uint32_t offset) const {
+    std::erase(text, '_');
+    const bool negative = !text.empty() && text[0] == '-';
+    const std::string digits = text.substr(negative ? 1 : 0);
+    errno = 0;
+    char* end = nullptr;
+    if (!digits.empty() && digits.back() == 'j') {
+      const double d = std::strtod(digits.c_str(), &end);
+      return Argument(std::complex<double>(0, negative ? -d : d));
+    }
+    const bool hex = digits.starts_with("0x") || digits.starts_with("0X");
+    if (hex || digits.find_first_of(".eEn") == std::string::npos) {
+      const long long i = std::strtoll(digits.c_str(), &end, hex ? 16 : 10);
+      if (errno == ERANGE) text_.fail(offset, "an integer of more than 64 bits");
+      return Argument(static_cast<int64_t>(negative ? -i : i));
+    }
+    const double d = std::strtod(digits.c_str(), &end);
+    return Argument(negative ? -d : d);
+  }
+
+  const SourceText& text_;
+  jit::Parser parser_;
+};
+
+std::string readable(std::string message) {
+  for (auto [from, to] :
+       {std::pair{"'newline'", "the end of the line"}, std::pair{"'ident'", "a name"},
+        std::pair{"'number'", "a number"}, std::pair{"'string_literal'", "a string"},
+        std::pair{"'eof'", "the end of the file"}, std::pair{"'indent'", "more indentation"},
+        std::pair{"'dedent'", "the end of the block"}, std::pair{"expected ident ", "expected a name or value "},
+        std::pair{"expected newline", "expected the end of the line"},
+        std::pair{"expected indent", "expected an indented block"}, std::pair{" here", ""}}) {
+    for (size_t at; (at = message.find(from)) != std::string::npos;)
+      message.replace(at, std::string_view(from).size(), to);
+  }
+  while (!message.empty() && (message.back() == ':' || std::isspace(static_cast<unsigned char>(message.back()))))
+    message.pop_back();
+  return message;
+}
+
+/// The parser says where in its message: `line N`, and a line of `~~~ <--- HERE` below the text.
+Error parserError(const SourceText& text, const std::string& what) {
+  const std::string message = what.substr(0, what.find("\n"));
+  const size_t at = what.find("\", line ");
+  if (at == std::string::npos) return badInputAt({text.file(), 0, 0, {}}, readable(message));
+  int line = std::atoi(what.c_str() + at + 8), column = 1;
+  size_t lineBegin = 0, offset = 0;
+  const auto startOf = [&](int wanted) {
+    lineBegin = 0;
+    for (int i = 1; i < wanted && lineBegin < text.masked().size(); ++i)
+      lineBegin = text.masked().find('\n', lineBegin) + 1;
+    return lineBegin;
+  };
+  const size_t mark = what.find("~", at);
+  if (message.find("'newline'") != std::string::npos || mark == std::string::npos) {
+    // The end of the line above: the token that ends a statement is the next line's indentation.
+    size_t end = std::min(startOf(line), text.masked().size());
+    while (end > 0 && std::isspace(static_cast<unsigned char>(text.masked()[end - 1]))) --end;
+    offset = end;
+  } else {
+    const size_t markLine = what.rfind('\n', mark) + 1;
+    column = static_cast<int>(mark - markLine) + 1;
+    offset = startOf(line) + static_cast<size_t>(column - 1);
+  }
+  return badInputAt(text.position(static_cast<uint32_t>(std::min(offset, text.masked().size() - 1))),
+                    readable(message));
+}
+
+}  // namespace
+
+FileSyntax parseFile(const SourceText& text) {
+  try {
+    return Converter(text).file();
+  } catch (const Failure&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Failure{parserError(text, e.what())};
+  }
+}
+
+std::string dottedName(const Syntax& s) {
+  if (s.kind == Syntax::Kind::Name) return s.name;
+  if (s.kind != Syntax::Kind::Attribute) return {};
+  std::string base = dottedName(s.items[0]);
+  return base.empty() ? base : base + "." + s.name;
+}
+
+const FunctionSyntax* ClassSyntax::findFunction(std::string_view function) const {
+  for (const FunctionSyntax& f : functions)
+    if (f.name == function) return &f;
+  return nullptr;
+}
+const ClassSyntax* ClassSyntax::findClass(std::string_view inner) const {
+  for (const ClassSyntax& c : classes)
+    if (c.name == inner) return &c;
+  return nullptr;
+}
+const Syntax* ClassSyntax::findAssignment(std::string_view variable) const {
+  for (const auto& [name, value] : assignments)
+    if (name == variable) return &value;
+  return nullptr;
+}
+
+}  // namespace graft::lang

@@ -1,0 +1,160 @@
+"""Rules for transformer encoders: BERT and its relatives, sentence encoders, vision transformers.
+
+Apply them with `--rules resources/rules/transformer.py --recipe Encoder`. The rules expect dropout to be gone or inactive; the
+recipe removes it first.
+"""
+
+import torch
+import torch.nn.functional as F
+from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
+from graft import eliminate_dead, fold_constants, normalize, remove_dropout
+
+
+def keep(x):
+    """What inference leaves of a dropout."""
+    return optional(F.dropout, x, p=_, training=False)
+
+
+class QkvProjection(Rule):
+    """Three projections of one input, each split into heads, become one product with the weights side by side."""
+
+    def pattern(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, head_dim: int):
+        q = F.linear(x, wq, bq).view(x.shape[0], x.shape[1], _, head_dim)
+        k = F.linear(x, wk, bk).view(x.shape[0], x.shape[1], _, head_dim)
+        v = F.linear(x, wv, bv).view(x.shape[0], x.shape[1], _, head_dim)
+        return (
+            any_of(q.transpose(1, 2), q.permute(0, 2, 1, 3)),
+            any_of(k.transpose(1, 2), k.permute(0, 2, 1, 3)),
+            any_of(v.transpose(1, 2), v.permute(0, 2, 1, 3)),
+        )
+
+    def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, head_dim: int):
+        return kernels.qkv_projection(
+            x,
+            torch.cat([wq, wk, wv]),
+            torch.cat([bq, bk, bv]),
+            heads=wq.shape[0] // head_dim,
+            kv_heads=wk.shape[0] // head_dim,
+        )
+
+    def where(x, wq, wk, wv):
+        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+
+
+class Attention(Rule):
+    """Scaled dot-product attention with an additive mask becomes one kernel."""
+
+    def pattern(q, k, v, mask, scale: float):
+        scores = torch.matmul(q, k.transpose(-1, -2)) / scale
+        return torch.matmul(keep(torch.softmax(scores + mask, dim=-1)), v)
+
+    def replacement(q, k, v, mask, scale: float):
+        return kernels.attention(q, k, v, mask, scale=1 / scale)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class AttentionScaledQuery(Rule):
+    """The same where the model scales the queries before the product."""
+
+    def pattern(q, k, v, mask, scale: float):
+        scores = torch.matmul(q / scale, k.transpose(-1, -2))
+        return torch.matmul(keep(torch.softmax(scores + mask, dim=-1)), v)
+
+    def replacement(q, k, v, mask, scale: float):
+        return kernels.attention(q, k, v, mask, scale=1 / scale)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class AttentionWithoutMask(Rule):
+    """Attention that looks everywhere, as vision models have it."""
+
+    def pattern(q, k, v, scale: float):
+        scores = torch.matmul(q, k.transpose(-1, -2)) / scale
+        return torch.matmul(keep(torch.softmax(scores, dim=-1)), v)
+
+    def replacement(q, k, v, scale: float):
+        return kernels.attention(q, k, v, scale=1 / scale)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class GeluLinear(Rule):
+    """A linear layer and its GELU become one kernel."""
+
+    def pattern(x, w: Weight, b: Weight):
+        return F.gelu(F.linear(x, w, b))
+
+    def replacement(x, w: Weight, b: Weight):
+        return kernels.linear(x, w, b, activation="gelu")
+
+
+class GeluTanhLinear(Rule):
+    """The same for GELU's approximation by tanh."""
+
+    def pattern(x, w: Weight, b: Weight):
+        return F.gelu(F.linear(x, w, b), approximate="tanh")
+
+    def replacement(x, w: Weight, b: Weight):
+        return kernels.linear(x, w, b, activation="gelu_tanh")
+
+
+class ReluLinear(Rule):
+    """A linear layer and its ReLU become one kernel."""
+
+    def pattern(x, w: Weight, b: Weight):
+        return F.relu(F.linear(x, w, b))
+
+    def replacement(x, w: Weight, b: Weight):
+        return kernels.linear(x, w, b, activation="relu")
+
+
+class EmbeddingLayerNorm(Rule):
+    """Words, positions and segments looked up, added and normalised in one pass."""
+
+    def pattern(a, b, c, wa: Weight, wb: Weight, wc: Weight, shape: list[int], weight: Weight, bias: Weight, eps: float):
+        total = F.embedding(a, wa, padding_idx=_) + F.embedding(b, wb, padding_idx=_) + F.embedding(c, wc, padding_idx=_)
+        return F.layer_norm(total, shape, weight, bias, eps)
+
+    def replacement(a, b, c, wa: Weight, wb: Weight, wc: Weight, weight: Weight, bias: Weight, eps: float):
+        return kernels.embedding_layer_norm([a, b, c], [wa, wb, wc], weight, bias, eps)
+
+    def where(shape):
+        return len(shape) == 1
+
+
+class AddLayerNorm(Rule):
+    """A residual added and normalised in one pass over memory."""
+
+    def pattern(x, residual, shape: list[int], weight: Weight, bias: Weight, eps: float):
+        return F.layer_norm(keep(x) + residual, shape, weight, bias, eps)
+
+    def replacement(x, residual, weight: Weight, bias: Weight, eps: float):
+        return kernels.add_layer_norm(x, residual, weight, bias, eps)
+
+    def where(x, residual, shape):
+        return len(shape) == 1 and x.shape == residual.shape
+
+
+class Encoder(Recipe):
+    """What `graft apply --recipe Encoder` runs, in order."""
+
+    steps = [
+        normalize,
+        remove_dropout,
+        fold_constants,
+        QkvProjection,
+        Attention,
+        AttentionScaledQuery,
+        AttentionWithoutMask,
+        GeluLinear,
+        GeluTanhLinear,
+        ReluLinear,
+        EmbeddingLayerNorm,
+        AddLayerNorm,
+        eliminate_dead,
+    ]
