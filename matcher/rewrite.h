@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -30,12 +31,19 @@ class Rewriter {
  public:
   Rewriter(Graph& graph, const Semantics& semantics) : graph_(graph), semantics_(semantics) {}
   /// Puts the rule's replacement in the match's place: checks that no cycle, moved read or reordered random operator
-  /// results, infers the new types. On an error the graph is as it was.
+  /// results, infers the new types. On an error the graph is as it was. All
+  /// matches of one search may be applied one after the other: what earlier ones replaced is looked up.
   Result<Record> apply(const Rule& rule, const Match& match);
 
  private:
+  Argument current(const Argument& a) const;
+  Status findLate(const std::vector<std::pair<ValueId, ValueId>>& outputs, const Match& match,
+                  const std::vector<NodeId>& added, std::vector<NodeId>& late) const;
+  void takeOut(const std::vector<NodeId>& nodes, Record& record);
+
   Graph& graph_;
   const Semantics& semantics_;
+  std::unordered_map<ValueId, ValueId> forwarded_;  // results that earlier rewrites replaced
 };
 
 /// Matches until nothing new matches (a rule whose replacement contains its own pattern is applied once per place).

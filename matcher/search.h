@@ -79,7 +79,8 @@ struct SearchResult {
   std::vector<Match> matches;        ///< disjoint, in topological order of their anchors
   std::vector<NearMiss> nearMisses;  ///< furthest first; only with explain
   uint64_t steps = 0;
-  bool budgetExceeded = false;
+  bool budgetExceeded = false;  ///< some places were not searched to the end: "no match" is not proven
+  std::string problem;          ///< not empty: the rule cannot be searched for (a bad expression), and why
 };
 
 class Matcher {

@@ -106,7 +106,7 @@ class BadRules(TestCase):
 
     def test_unknown_recipe(self):
         out = self.folder / "out.pt"
-        self.fails(2, "apply", MINILM, "--rules", RULES, "--recipe", "Encodr", "--inputs", SENTENCES, "-o", out,
+        self.fails(3, "apply", MINILM, "--rules", RULES, "--recipe", "Encodr", "--inputs", SENTENCES, "-o", out,
                    says=("Encodr", "Encoder"))
 
 

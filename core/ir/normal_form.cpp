@@ -1,0 +1,161 @@
+#include "core/ir/normal_form.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace graft {
+namespace {
+
+struct Pair {
+  std::string_view from, to;
+};
+
+// Each left one takes the same arguments as the right one and computes the same from them. Tensor parameters may hold numbers,
+// so the Scalar overloads fall together with the Tensor ones.
+constexpr Pair sameOperator[] = {
+    {"aten.add.Scalar", "aten.add.Tensor"},
+    {"aten.sub.Scalar", "aten.sub.Tensor"},
+    {"aten.subtract.Tensor", "aten.sub.Tensor"},
+    {"aten.subtract.Scalar", "aten.sub.Tensor"},
+    {"aten.mul.Scalar", "aten.mul.Tensor"},
+    {"aten.multiply.Tensor", "aten.mul.Tensor"},
+    {"aten.multiply.Scalar", "aten.mul.Tensor"},
+    {"aten.div.Scalar", "aten.div.Tensor"},
+    {"aten.div.Scalar_mode", "aten.div.Tensor_mode"},
+    {"aten.divide.Tensor", "aten.div.Tensor"},
+    {"aten.divide.Scalar", "aten.div.Tensor"},
+    {"aten.divide.Tensor_mode", "aten.div.Tensor_mode"},
+    {"aten.divide.Scalar_mode", "aten.div.Tensor_mode"},
+    {"aten.true_divide.Tensor", "aten.div.Tensor"},
+    {"aten.true_divide.Scalar", "aten.div.Tensor"},
+    {"aten.floor_divide.Scalar", "aten.floor_divide.default"},
+    {"aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor"},
+    {"aten.pow.Scalar", "aten.pow.Tensor_Tensor"},
+    {"aten.eq.Scalar", "aten.eq.Tensor"},
+    {"aten.ne.Scalar", "aten.ne.Tensor"},
+    {"aten.lt.Scalar", "aten.lt.Tensor"},
+    {"aten.le.Scalar", "aten.le.Tensor"},
+    {"aten.gt.Scalar", "aten.gt.Tensor"},
+    {"aten.ge.Scalar", "aten.ge.Tensor"},
+    {"aten.not_equal.Tensor", "aten.ne.Tensor"},
+    {"aten.not_equal.Scalar", "aten.ne.Tensor"},
+    {"aten.less.Tensor", "aten.lt.Tensor"},
+    {"aten.less.Scalar", "aten.lt.Tensor"},
+    {"aten.less_equal.Tensor", "aten.le.Tensor"},
+    {"aten.less_equal.Scalar", "aten.le.Tensor"},
+    {"aten.greater.Tensor", "aten.gt.Tensor"},
+    {"aten.greater.Scalar", "aten.gt.Tensor"},
+    {"aten.greater_equal.Tensor", "aten.ge.Tensor"},
+    {"aten.greater_equal.Scalar", "aten.ge.Tensor"},
+    {"aten.remainder.Scalar", "aten.remainder.Tensor"},
+    {"aten.fmod.Scalar", "aten.fmod.Tensor"},
+    {"aten.bitwise_and.Scalar", "aten.bitwise_and.Tensor"},
+    {"aten.bitwise_or.Scalar", "aten.bitwise_or.Tensor"},
+    {"aten.bitwise_xor.Scalar", "aten.bitwise_xor.Tensor"},
+    {"aten.__and__.Tensor", "aten.bitwise_and.Tensor"},
+    {"aten.__and__.Scalar", "aten.bitwise_and.Tensor"},
+    {"aten.__or__.Tensor", "aten.bitwise_or.Tensor"},
+    {"aten.__or__.Scalar", "aten.bitwise_or.Tensor"},
+    {"aten.__xor__.Tensor", "aten.bitwise_xor.Tensor"},
+    {"aten.__xor__.Scalar", "aten.bitwise_xor.Tensor"},
+    {"aten.__lshift__.Tensor", "aten.bitwise_left_shift.Tensor"},
+    {"aten.__lshift__.Scalar", "aten.bitwise_left_shift.Tensor"},
+    {"aten.__rshift__.Tensor", "aten.bitwise_right_shift.Tensor"},
+    {"aten.__rshift__.Scalar", "aten.bitwise_right_shift.Tensor"},
+    {"aten.where.ScalarSelf", "aten.where.self"},
+    {"aten.where.ScalarOther", "aten.where.self"},
+    {"aten.where.Scalar", "aten.where.self"},
+    {"aten.clip.default", "aten.clamp.default"},
+    {"aten.clip.Tensor", "aten.clamp.Tensor"},
+    {"aten.negative.default", "aten.neg.default"},
+    {"aten.absolute.default", "aten.abs.default"},
+    {"aten.concat.default", "aten.cat.default"},
+    {"aten.concatenate.default", "aten.cat.default"},
+    {"aten.swapaxes.default", "aten.transpose.int"},
+    {"aten.swapdims.default", "aten.transpose.int"},
+    {"aten.sym_size.int", "aten.size.int"},
+};
+
+constexpr std::string_view commutative[] = {
+    "aten.add.Tensor",         "aten.mul.Tensor",        "aten.add.int",       "aten.mul.int",      "aten.bitwise_and.Tensor",
+    "aten.bitwise_or.Tensor",  "aten.bitwise_xor.Tensor", "aten.eq.Tensor",    "aten.ne.Tensor",    "aten.maximum.default",
+    "aten.minimum.default",    "aten.fmax.default",      "aten.fmin.default",  "aten.logical_and.default",
+    "aten.logical_or.default", "aten.logical_xor.default",
+};
+
+constexpr std::string_view identity[] = {
+    "aten.alias.default",       "aten.detach.default",       "aten.lift_fresh.default",      "aten.lift_fresh_copy.default",
+    "aten.lift.default",        "prim.unchecked_cast",       "prim.data.default",            "aten.view_of.default",
+    "aten.resolve_conj.default", "aten.resolve_neg.default",
+};
+
+// Where two parameters of one operator have another name than the rule below expects.
+constexpr std::string_view dimensionNames[] = {
+    "dim", "dim0", "dim1", "dims", "axis", "axis0", "axis1", "start_dim", "end_dim", "normalized_dim", "dimension", "source", "destination",
+};
+
+constexpr std::string_view irrelevantNames[] = {
+    "cudnn_enable", "cudnn_enabled", "benchmark", "deterministic", "allow_tf32", "pin_memory", "non_blocking", "sparse", "scale_grad_by_freq",
+};
+
+template <size_t n>
+bool contains(const std::string_view (&table)[n], std::string_view what) {
+  return std::find(std::begin(table), std::end(table), what) != std::end(table);
+}
+
+std::string_view baseOf(std::string_view op) {
+  const size_t first = op.find('.'), last = op.rfind('.');
+  return first == op.npos ? op : op.substr(first + 1, last == first ? op.npos : last - first - 1);
+}
+
+}  // namespace
+
+std::string_view canonicalOperator(std::string_view name) {
+  static const std::unordered_map<std::string_view, std::string_view> table = [] {
+    std::unordered_map<std::string_view, std::string_view> t;
+    for (const Pair& p : sameOperator) t.emplace(p.from, p.to);
+    return t;
+  }();
+  const auto it = table.find(name);
+  return it == table.end() ? name : it->second;
+}
+
+bool isCommutative(std::string_view name) { return contains(commutative, name); }
+
+std::optional<std::string> functionalForm(std::string_view inPlace) {
+  const size_t last = inPlace.rfind('.'), first = inPlace.find('.');
+  if (first == inPlace.npos || last == first) return std::nullopt;
+  std::string_view base = inPlace.substr(first + 1, last - first - 1);
+  // "__iadd__" is add_, "add_" ends in one underscore, "_foo_" is private all the same.
+  std::string functional;
+  if (base.starts_with("__i") && base.ends_with("__") && base.size() > 5) {
+    functional = base.substr(3, base.size() - 5);
+    if (functional == "and" || functional == "or" || functional == "xor") functional = "__" + functional + "__";
+  } else if (base.size() > 1 && base.ends_with("_") && !base.ends_with("__")) {
+    functional = base.substr(0, base.size() - 1);
+  } else {
+    return std::nullopt;
+  }
+  // These draw numbers or fill: what they write does not come from what they had.
+  for (std::string_view other : {"zero", "fill", "copy", "set", "resize", "resize_as", "detach", "requires_grad", "uniform", "normal",
+                                 "random", "exponential", "geometric", "cauchy", "log_normal", "bernoulli", "share_memory", "rename"})
+    if (functional == other) return std::nullopt;
+  return std::string(canonicalOperator(std::string(inPlace.substr(0, first + 1)) + functional + std::string(inPlace.substr(last))));
+}
+
+bool isIdentity(std::string_view name) { return contains(identity, name); }
+
+bool isIrrelevantParameter(std::string_view op, std::string_view parameter) {
+  // "sparse" and "scale_grad_by_freq" of an embedding matter to its gradient alone.
+  if (parameter == "sparse" || parameter == "scale_grad_by_freq" || parameter == "padding_idx") return baseOf(op) == "embedding";
+  return contains(irrelevantNames, parameter);
+}
+
+bool isDimensionParameter(std::string_view op, std::string_view parameter) {
+  if (parameter == "source" || parameter == "destination") return baseOf(op) == "movedim";
+  if (!contains(dimensionNames, parameter)) return false;
+  // Where "dim" is no dimension but a number of them.
+  return baseOf(op) != "combinations" && baseOf(op) != "tensordot";
+}
+
+}  // namespace graft

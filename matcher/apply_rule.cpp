@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/ir/normal_form.h"
+#include "matcher/rewrite.h"
+
+namespace graft {
+namespace {
+
+// Whether the replacement holds every operator that the pattern needs, so that it may match what it made for ever.
+bool mayContainPattern(const Rule& rule) {
+  std::vector<std::string> has;
+  for (NodeId n : rule.replacement->order()) has.emplace_back(canonicalOperator(rule.replacement->node(n).op->name));
+  for (NodeId n : rule.pattern.order()) {
+    const std::string_view op = canonicalOperator(rule.pattern.node(n).op->name);
+    if (op.starts_with("pattern.")) {
+      if (op.starts_with("pattern.call_")) return true;  // what it matches is known only at the match
+      continue;
+    }
+    const auto it = std::find(has.begin(), has.end(), op);
+    if (it == has.end()) return false;
+    has.erase(it);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics) {
+  RuleRun run;
+  if (!rule.replacement) return badInput("the rule " + rule.name + " only finds: it has no replacement");
+  const bool oncePerPlace = mayContainPattern(rule);
+  std::unordered_set<NodeId> own, refusedAt;
+  const size_t limit = graph.nodeCount() * 8 + 1000;
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    SearchResult found;
+    {
+      const Matcher matcher(graph);
+      found = matcher.findAll(rule);
+    }
+    if (!found.problem.empty()) return badInput("the rule " + rule.name + ": " + found.problem);
+    run.budgetExceeded = run.budgetExceeded || found.budgetExceeded;
+    Rewriter rewriter(graph, semantics);
+    for (const Match& match : found.matches) {
+      if (oncePerPlace &&
+          std::any_of(match.nodes.begin(), match.nodes.end(), [&](NodeId n) { return own.contains(n); }))
+        continue;
+      if (refusedAt.contains(match.anchor)) continue;
+      auto record = rewriter.apply(rule, match);
+      if (!record) {
+        refusedAt.insert(match.anchor);
+        run.refused.push_back(
+            (match.anchor ? "at `" + (graph.isAlive(match.anchor) ? graph.node(match.anchor).name : "?") + "`: " : "") +
+            record.error().message);
+        continue;
+      }
+      own.insert(record->added.begin(), record->added.end());
+      changed = true;
+      run.records.push_back(std::move(*record));
+    }
+    if (run.records.size() > limit || graph.nodeCount() > limit) {
+      return badInput("the rule " + rule.name +
+                      " keeps matching what it makes; let its replacement not contain its pattern");
+    }
+  }
+  return run;
+}
+
+}  // namespace graft

@@ -1,0 +1,383 @@
+// Attempt, part two: comparing arguments by meaning.
+#include <algorithm>
+#include <cmath>
+
+#include "core/ir/normal_form.h"
+#include "matcher/internal/attempt.h"
+#include "matcher/internal/expression_calls.h"
+#include "matcher/internal/symbolic.h"
+
+namespace graft {
+namespace {
+
+using Kind = PatternParameter::Kind;
+
+bool isPlainNumber(const Argument& a) { return a.as<int64_t>() || a.as<double>(); }
+
+std::string_view kindWords(Kind k) {
+  switch (k) {
+    case Kind::Value:
+      return "a value";
+    case Kind::Tensor:
+      return "a tensor";
+    case Kind::Weight:
+      return "a weight";
+    case Kind::Float:
+      return "a number";
+    case Kind::Int:
+      return "an integer";
+    case Kind::Bool:
+      return "True or False";
+    case Kind::String:
+      return "a string";
+    case Kind::IntList:
+      return "a list of integers";
+    case Kind::Constant:
+      return "a constant";
+  }
+  return "";
+}
+
+bool sameNumber(double a, double b, bool reciprocal) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (a == b) return std::signbit(a) == std::signbit(b);
+  // 1 / 3 was rounded when the model was written: to double, or to the float that the tensors hold.
+  return reciprocal && (std::abs(a - b) <= 4e-16 * std::abs(a) || static_cast<float>(a) == static_cast<float>(b));
+}
+
+const Parameter* parameterAt(const Node& n, int i) {
+  return i >= 0 && static_cast<size_t>(i) < n.op->parameters.size() ? &n.op->parameters[static_cast<size_t>(i)]
+                                                                    : nullptr;
+}
+
+const Type& plainType(const Type& t) {
+  return t.kind == Type::Kind::Optional || t.kind == Type::Kind::List ? plainType(t.element()) : t;
+}
+
+// How many dimensions a dim argument of the node counts in.
+std::optional<int64_t> rankFor(const Graph& g, const Node& n) {
+  for (const Argument& a : n.args) {
+    const Argument* first = a.items() && !a.items()->empty() ? &a.items()->front() : &a;
+    if (!first->isValue()) continue;
+    auto rank = g.value(first->valueId()).type.tensorInfo.rank();
+    const std::string_view base = n.op->baseName();
+    if (rank && (base == "unsqueeze" || base == "stack")) ++*rank;
+    return rank;
+  }
+  return std::nullopt;
+}
+
+bool takesTargetShape(const Node& n) {
+  const std::string_view base = n.op->baseName();
+  return base == "view" || base == "reshape" || base == "_unsafe_view" || base == "unflatten";
+}
+
+bool isMinusOne(const Argument& a) { return a.as<int64_t>() && *a.as<int64_t>() == -1; }
+
+}  // namespace
+
+bool Attempt::unifyArguments(const Node& pn, const Node& gn, const std::vector<size_t>& order) {
+  const bool named = plan_.nodes[pn.id.index].kind == PlanNode::Kind::CallFunction;
+  const auto countDiffers = [&] {
+    return fail(Reason::Arity, pn.id, gn.id, [&](Miss& m) {
+      m.expected = std::to_string(pn.args.size()) + " arguments";
+      m.actual = std::to_string(gn.args.size()) + " arguments";
+    });
+  };
+  if (pn.args.size() > gn.args.size() || (!named && !gn.op->hasSchema && pn.args.size() != gn.args.size()))
+    return countDiffers();
+  // Literals first: they fail without a search.
+  for (const bool literals : {true, false}) {
+    for (size_t k = 0; k < pn.args.size(); ++k) {
+      const Argument& p = pn.args[order[k]];
+      if (p.isValue() == literals) continue;
+      if (const Parameter* parameter = parameterAt(gn, static_cast<int>(k));
+          parameter && !named && isIrrelevantParameter(gn.op->name, parameter->name))
+        continue;
+      if (!unify(p, gn.args[k], {pn.id, gn.id, static_cast<int>(k), false})) return false;
+    }
+  }
+  for (const auto& [key, p] : pn.kwargs) {
+    if (named && key == "name") continue;
+    const Argument* g = gn.findArgument(key);
+    if (!g) return countDiffers();
+    const auto at = gn.op->findParameter(key);
+    if (!unify(p, *g, {pn.id, gn.id, at ? static_cast<int>(*at) : -1, false})) return false;
+  }
+  if (!named && !gn.op->hasSchema)
+    for (const auto& [key, g] : gn.kwargs)
+      if (std::none_of(pn.kwargs.begin(), pn.kwargs.end(), [&](const auto& kw) { return kw.first == key; }))
+        return countDiffers();
+  return true;
+}
+
+bool Attempt::unify(const Argument& p, const Argument& g, const Context& c) {
+  if (const auto* any = p.as<Named>(); any && any->name == "_") return true;
+  if (p.isValue()) {
+    const ValueId v = p.valueId();
+    if (!plan_.producer(v)) return bindParameter(v, g, c);
+    tasks_.push_back({v, &g, c});
+    return true;
+  }
+  if (p.items() && (g.items() || isPlainNumber(g))) return unifyLists(p, g, c);
+  if (const auto* ps = p.as<Argument::Slice>(), *gs = g.as<Argument::Slice>();
+      ps && gs && ps->bounds.size() == gs->bounds.size()) {
+    for (size_t k = 0; k < ps->bounds.size(); ++k)
+      if (!unify(ps->bounds[k], gs->bounds[k], c)) return false;
+    return true;
+  }
+  if (const auto* pd = p.as<Argument::Dict>(), *gd = g.as<Argument::Dict>();
+      pd && gd && pd->items.size() == gd->items.size()) {
+    for (size_t k = 0; k < pd->items.size(); ++k)
+      if (!unify(pd->items[k].first, gd->items[k].first, c) || !unify(pd->items[k].second, gd->items[k].second, c))
+        return false;
+    return true;
+  }
+  return compareLiteral(p, g, c);
+}
+
+bool Attempt::unifyLists(const Argument& p, const Argument& g, const Context& c) {
+  const auto& ps = *p.items();
+  if (!g.items()) return ps.size() == 1 ? unify(ps[0], g, c) : compareLiteral(p, g, c);  // dim=1 for dim=[1]
+  const auto& gs = *g.items();
+  if (ps.size() != gs.size()) {
+    return fail(Reason::Arity, c.patternNode, c.graphNode, [&](Miss& m) {
+      m.expected = "a list of " + std::to_string(ps.size());
+      m.actual = "a list of " + std::to_string(gs.size());
+    });
+  }
+  const bool shape = c.graphNode && takesTargetShape(graph_.node(c.graphNode));
+  for (size_t k = 0; k < ps.size(); ++k) {
+    // -1 in a target shape is whatever is left: when all other sizes agree, so does this one.
+    if (shape && isMinusOne(ps[k]) && std::count_if(ps.begin(), ps.end(), isMinusOne) == 1) continue;
+    if (shape && isMinusOne(gs[k])) {
+      if (auto size = sizeMeaning(graph_, graph_.node(c.graphNode).outputs[0], static_cast<int64_t>(k));
+          size && graph_.value(graph_.node(c.graphNode).outputs[0]).type.tensorInfo.shape) {
+        if (!unify(ps[k], *make(size->argument()), c)) return false;
+        continue;
+      }
+    }
+    if (!unify(ps[k], gs[k], c)) return false;
+  }
+  return true;
+}
+
+// What the parameter binds when given `g`; null where its kind does not allow that.
+const Argument* Attempt::accepted(ValueId pattern, const Argument& g, Reason& reason, std::string& wanted) {
+  const int at = plan_.parameterOf[pattern.index];
+  const Kind kind = at < 0 ? Kind::Value : plan_.rule.parameters[static_cast<size_t>(at)].kind;
+  reason = Reason::ConstantKind;
+  wanted = kindWords(kind);
+  const auto holdsValue = [&](const Argument& a) {
+    bool any = false;
+    a.forEachValue([&](ValueId) { any = true; });
+    return any;
+  };
+  switch (kind) {
+    case Kind::Value:
+      return holdsValue(g) ? &g : nullptr;
+    case Kind::Tensor: {
+      if (!g.isValue()) return nullptr;
+      const Type::Kind k = graph_.value(g.valueId()).type.kind;
+      const bool tensor = k == Type::Kind::Tensor || k == Type::Kind::Any || k == Type::Kind::Optional;
+      return tensor ? &g : nullptr;
+    }
+    case Kind::Weight:
+      reason = Reason::Weight;
+      return g.isValue() && index_.weightLike[g.valueId().index] ? &g : nullptr;
+    case Kind::Float:
+      if (g.as<double>()) return &g;
+      return g.as<int64_t>() ? make(Argument(*g.number())) : nullptr;
+    case Kind::Int:
+      if (g.as<int64_t>() || g.as<SymbolicInt>()) return &g;
+      if (g.isValue())
+        if (auto p = integerMeaning(graph_, g)) return p->number() ? make(Argument(*p->number())) : &g;
+      return nullptr;
+    case Kind::Bool:
+      return g.as<bool>() ? &g : nullptr;
+    case Kind::String:
+      return g.as<std::string>() ? &g : nullptr;
+    case Kind::IntList: {
+      if (g.as<int64_t>()) return make(Argument::list({g}));
+      if (!g.items()) return nullptr;
+      for (const Argument& i : *g.items())
+        if (!integerMeaning(graph_, i)) return nullptr;
+      return &g;
+    }
+    case Kind::Constant:
+      return holdsValue(g) ? nullptr : &g;
+  }
+  return nullptr;
+}
+
+bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c) {
+  Reason reason{};
+  std::string wanted;
+  const std::string& name = pattern_.value(pattern).name;
+  const Argument* value = accepted(pattern, g, reason, wanted);
+  const auto parameterName = [&](Miss& m) {
+    if (!c.graphNode) return;
+    if (const Parameter* p = parameterAt(graph_.node(c.graphNode), c.parameter)) m.parameter = p->name;
+  };
+  if (!value) {
+    return fail(reason, c.patternNode, c.graphNode, [&](Miss& m) {
+      parameterName(m);
+      m.expected = wanted + " for `" + name + "`";
+      m.actual = describe(g);
+      m.detail = "";
+    });
+  }
+  if (const Argument* before = bound_[pattern.index]) {
+    if (before->isValue() || value->isValue() ? *before == *value : literalEquals(*before, *value, c)) return true;
+    return fail(Reason::Operand, c.patternNode, c.graphNode, [&](Miss& m) {
+      parameterName(m);
+      m.expected = "`" + name + "`, which is " + describe(*before);
+      m.actual = describe(*value);
+    });
+  }
+  if (value->isValue() && !checkType(pattern, value->valueId(), c)) return false;
+  bind(pattern, value);
+  return true;
+}
+
+// A parameter may be declared with a dtype and shape: f16[?,64].
+bool Attempt::checkType(ValueId pattern, ValueId graph, const Context& c) {
+  const TensorInfo& wanted = pattern_.value(pattern).type.tensorInfo;
+  const TensorInfo& has = graph_.value(graph).type.tensorInfo;
+  const std::string& name = pattern_.value(pattern).name;
+  if (wanted.dtype && wanted.dtype != has.dtype) {
+    if (!fail(Reason::DType, c.patternNode, c.graphNode, [&](Miss& m) {
+          m.parameter = name;
+          m.expected = std::string(dtypeName(*wanted.dtype));
+          m.actual = has.dtype ? std::string(dtypeName(*has.dtype)) : "an unknown dtype";
+        }))
+      return false;
+  }
+  if (!wanted.shape) return true;
+  bool fits = has.shape && has.shape->size() == wanted.shape->size();
+  for (size_t i = 0; fits && i < wanted.shape->size(); ++i)
+    fits = !(*wanted.shape)[i].isStatic() || (*wanted.shape)[i] == (*has.shape)[i];
+  return fits || fail(Reason::Rank, c.patternNode, c.graphNode, [&](Miss& m) {
+           m.parameter = name;
+           m.expected = "the shape " + shapeString(wanted);
+           m.actual = shapeString(has);
+         });
+}
+
+bool Attempt::literalEquals(const Argument& p, const Argument& g, const Context& c) const {
+  const Node* gn = c.graphNode ? &graph_.node(c.graphNode) : nullptr;
+  const Parameter* parameter = gn ? parameterAt(*gn, c.parameter) : nullptr;
+  if (p.as<int64_t>() && (g.isValue() || g.as<SymbolicInt>())) {
+    auto meaning = integerMeaning(graph_, g);
+    return meaning && meaning->number() == *p.as<int64_t>();
+  }
+  if (isPlainNumber(p) && isPlainNumber(g)) {
+    if (p.as<int64_t>() && g.as<int64_t>()) {
+      const int64_t a = *p.as<int64_t>(), b = *g.as<int64_t>();
+      if (a == b) return true;
+      if (!parameter || !isDimensionParameter(gn->op->name, parameter->name) || (a < 0) == (b < 0)) return false;
+      const auto rank = rankFor(graph_, *gn);
+      return rank && (a < 0 ? a + *rank : a) == (b < 0 ? b + *rank : b);
+    }
+    if (parameter && plainType(parameter->type).kind == Type::Kind::Int) return false;
+    return sameNumber(*p.number(), *g.number(), c.reciprocal);
+  }
+  if (const auto* a = p.items(), *b = g.items(); a && b && a->size() == b->size()) {
+    for (size_t k = 0; k < a->size(); ++k)
+      if (!literalEquals((*a)[k], (*b)[k], c)) return false;
+    return true;
+  }
+  return p == g;
+}
+
+bool Attempt::compareLiteral(const Argument& p, const Argument& g, const Context& c) {
+  if (literalEquals(p, g, c)) return true;
+  const Node* gn = c.graphNode ? &graph_.node(c.graphNode) : nullptr;
+  // transpose exchanges two dimensions: which is named first does not matter.
+  if (gn && c.parameter >= 1 && gn->args.size() == 3 && gn->op->baseName() == "transpose") {
+    const Node& pn = pattern_.node(c.patternNode);
+    const Context one{c.patternNode, c.graphNode, 1, false}, two{c.patternNode, c.graphNode, 2, false};
+    if (pn.args.size() == 3 && !pn.args[1].isValue() && !pn.args[2].isValue() &&
+        literalEquals(pn.args[1], gn->args[2], two) && literalEquals(pn.args[2], gn->args[1], one))
+      return true;
+  }
+  return fail(Reason::Literal, c.patternNode, c.graphNode, [&](Miss& m) {
+    if (const Parameter* parameter = gn ? parameterAt(*gn, c.parameter) : nullptr) {
+      m.parameter = parameter->name;
+      if (isDimensionParameter(gn->op->name, parameter->name) && p.as<int64_t>() && g.as<int64_t>() &&
+          (*p.as<int64_t>() < 0) != (*g.as<int64_t>() < 0) && !rankFor(graph_, *gn)) {
+        m.reason = Reason::Rank;
+        m.detail = "the rank of the tensor is not known, so " + argumentText(p) + " and " + argumentText(g) +
+                   " cannot be compared";
+      }
+    }
+    m.expected = argumentText(p);
+    m.actual = c.reciprocal && g.number() ? argumentText(g) + " (it multiplies by the inverse)" : describe(g);
+  });
+}
+
+// Calculated integers and lists, once every name is bound.
+bool Attempt::checkDeferred(const Task& t) {
+  const PlanNode& p = *plan_.producer(t.pattern);
+  const auto wrong = [&](std::string expected, std::string detail = {}) {
+    return fail(Reason::Literal, t.context.patternNode ? t.context.patternNode : p.id, t.context.graphNode,
+                [&](Miss& m) {
+                  if (t.context.graphNode)
+                    if (const Parameter* parameter = parameterAt(graph_.node(t.context.graphNode), t.context.parameter))
+                      m.parameter = parameter->name;
+                  m.expected = std::move(expected);
+                  m.actual = describe(*t.graph);
+                  if (auto meaning = integerMeaning(graph_, *t.graph)) m.actual = meaning->text();
+                  m.detail = std::move(detail);
+                  m.mapped = true;
+                });
+  };
+  std::optional<Argument> wanted;
+  if (p.expression >= 0) {
+    const Expression& e = plan_.rule.patternExpressions[static_cast<size_t>(p.expression)];
+    auto value = evaluate(e, environment());
+    if (!value) return wrong(toString(e), value.error().message);
+    wanted = *value;
+  } else {
+    // aten.size.int(x, 0) of the pattern: the same calculation over the bound values.
+    const Node& n = pattern_.node(p.id);
+    if (n.args.size() == 2 && n.op->baseName() == "size" && n.args[0].isValue() && n.args[1].as<int64_t>()) {
+      const Argument* of = bound_[n.args[0].valueId().index];
+      if (of && of->isValue())
+        if (auto size = sizeMeaning(graph_, of->valueId(), *n.args[1].as<int64_t>())) wanted = size->argument();
+    }
+    if (!wanted)
+      return wrong("the integer " + std::string(n.op->packetName()),
+                   "the pattern calculates it in a way that cannot be compared");
+  }
+  const auto same = [&](const Argument& a, const Argument& b) {
+    const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
+    if (x && y) return *x == *y;
+    return literalEquals(a, b, t.context);
+  };
+  bool equal = false;
+  if (const auto* a = wanted->items(), *b = t.graph->items(); a && b) {
+    const bool shape = t.context.graphNode && takesTargetShape(graph_.node(t.context.graphNode));
+    equal = a->size() == b->size();
+    for (size_t k = 0; equal && k < a->size(); ++k)
+      equal = same((*a)[k], (*b)[k]) || (shape && (isMinusOne((*a)[k]) != isMinusOne((*b)[k])));
+  } else {
+    equal = same(*wanted, *t.graph);
+  }
+  if (!equal) return wrong(argumentText(*wanted));
+  bound_[t.pattern.index] = t.graph;
+  trail_.push_back({Undo::Binding, t.pattern.index});
+  return true;
+}
+
+Environment Attempt::environment() const {
+  Environment env;
+  env.graph = &graph_;
+  for (uint32_t v = 0; v < bound_.size(); ++v)
+    if (bound_[v]) env.names.emplace(pattern_.value(ValueId(v)).name, *bound_[v]);
+  for (uint32_t p = 0; p < moduleAt_.size(); ++p)
+    if (moduleAt_[p]) env.modules.emplace(pattern_.node(NodeId(p)).name, moduleAt_[p]);
+  return env;
+}
+
+}  // namespace graft

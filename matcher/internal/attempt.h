@@ -1,0 +1,158 @@
+// Attempt: the backtracking search for one occurrence of a pattern. It pairs pattern values with graph values from a
+// root down, trying every order of commutative operands and every alternative, and undoes what it bound when a branch
+// fails. Explaining is the same search with one mismatch forgiven: what it then reaches says how far the pattern came
+// and what stopped it.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "matcher/internal/plan.h"
+#include "matcher/search.h"
+
+namespace graft {
+
+/// One mismatch, in the words of the rule and of the graph.
+struct Miss {
+  Reason reason = Reason::Operator;
+  NodeId patternNode, at;
+  std::string parameter, expected, actual;
+  std::string detail;   ///< a sentence where expected and actual do not say it
+  bool mapped = false;  ///< the pattern node did find its place; something else about it is wrong
+};
+
+/// How far one branch came.
+struct Draft {
+  size_t matched = 0;
+  bool complete = false;  ///< everything else fits
+  Miss cause;
+  NodeId anchor;
+  std::vector<NodeId> patternNodes, graphNodes;
+};
+
+struct Budget {
+  uint64_t total = 0, used = 0;
+  uint64_t anchorLimit = 0, anchorUsed = 0;
+  bool exceeded = false;
+  bool spend() {
+    ++used;
+    if (++anchorUsed <= anchorLimit && used <= total) return true;
+    exceeded = true;
+    return false;
+  }
+};
+
+class Attempt {
+ public:
+  /// `taken` marks graph nodes that earlier matches cover, by node.
+  Attempt(const Plan& plan, const std::vector<uint8_t>& taken, Budget& budget);
+
+  /// Searches for a match whose first root is `start`.
+  bool run(ValueId start);
+  /// The match that run() found.
+  Match match() const;
+  /// The branch that came furthest with one mismatch forgiven; nothing where not even one node fits.
+  std::optional<Draft> explain(ValueId start);
+
+ private:
+  struct Context {  // whose argument is being compared
+    NodeId patternNode, graphNode;
+    int parameter = -1;       // index into the graph node's arguments
+    bool reciprocal = false;  // compared after inversion: equal up to rounding
+  };
+  struct Task {
+    ValueId pattern;
+    const Argument* graph;
+    Context context;
+  };
+  struct Undo {
+    enum Kind : uint8_t { Binding, Node, Cover, Deferred, Miss } kind;
+    uint32_t index;
+  };
+  struct Mark {
+    size_t trail, tasks, made;
+  };
+
+  // attempt.cpp
+  bool solve(size_t task);
+  bool matchTask(size_t task);
+  bool matchAnyOf(size_t task);
+  bool matchNode(size_t task);
+  bool matchOtherwise(size_t task, NodeId g);
+  bool matchModule(size_t task);
+  bool finish(size_t task);
+  bool matchRoot(size_t task, ValueId root);
+  std::vector<ValueId> placesFor(ValueId root) const;
+  bool tryForm(const Node& pn, const Node& gn, int form, size_t task);
+  int formsOf(const PlanNode& p, const Node& pn, const Node& gn) const;
+  bool plausible(const Argument& p, const Argument& g) const;
+
+  // arguments.cpp
+  bool unify(const Argument& p, const Argument& g, const Context& c);
+  bool unifyArguments(const Node& pn, const Node& gn, const std::vector<size_t>& order);
+  bool unifyLists(const Argument& p, const Argument& g, const Context& c);
+  bool bindParameter(ValueId pattern, const Argument& g, const Context& c);
+  const Argument* accepted(ValueId pattern, const Argument& g, Reason& reason, std::string& wanted);
+  bool compareLiteral(const Argument& p, const Argument& g, const Context& c);
+  bool literalEquals(const Argument& p, const Argument& g, const Context& c) const;
+  bool checkDeferred(const Task& t);
+  bool checkType(ValueId pattern, ValueId graph, const Context& c);
+
+  // conditions.cpp: what is asked of a complete assignment
+  bool checkConditions();
+  bool checkScope();
+  bool checkWhere();
+  bool checkEscapes();
+  bool checkOrder();
+  bool checkMemory();
+  Environment environment() const;
+  void coverReaders(ValueId v);
+
+  void bind(ValueId pattern, const Argument* arg);
+  void map(NodeId pattern, NodeId graph);
+  bool cover(NodeId graph);
+  const Argument* make(Argument a);
+  Mark mark() const { return {trail_.size(), tasks_.size(), made_.size()}; }
+  void undo(const Mark& m);
+
+  /// Notes a mismatch. True: it is forgiven, go on as if it fitted. `describe` fills a Miss; only called when
+  /// explaining.
+  template <class F>
+  bool fail(Reason reason, NodeId patternNode, NodeId at, F&& describe) {
+    if (!explaining_) return false;
+    Miss m;
+    m.reason = reason;
+    m.patternNode = patternNode;
+    m.at = at;
+    describe(m);
+    return forgive(std::move(m));
+  }
+  bool forgive(Miss m);
+  void record(bool complete);
+  size_t matchedCount() const;
+  std::string describeValue(ValueId v) const;
+  std::string describe(const Argument& a) const;
+
+  const Plan& plan_;
+  const GraphIndex& index_;
+  const Graph& graph_;
+  const Graph& pattern_;
+  const std::vector<uint8_t>& taken_;
+  Budget& budget_;
+  bool explaining_ = false;
+
+  std::vector<const Argument*> bound_;  // by pattern value
+  std::vector<NodeId> nodeAt_;          // by pattern node
+  std::vector<ModuleCallId> moduleAt_;  // by pattern node
+  std::vector<uint8_t> covered_;        // by graph node
+  std::vector<NodeId> coveredNodes_;
+  std::vector<Task> tasks_, deferred_;
+  std::vector<Undo> trail_;
+  std::deque<Argument> made_;  // arguments that no graph holds: reciprocals, floats of ints, values
+  std::vector<Miss> misses_;
+  std::optional<Draft> best_;
+  ValueId start_;
+};
+
+}  // namespace graft

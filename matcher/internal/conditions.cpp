@@ -1,0 +1,247 @@
+// Attempt, part three: what is asked of a complete assignment before it counts as a match. Scope and `where` come from
+// the rule; the rest is soundness: nothing inside is seen from outside, no cycle, no read moves across a write, no
+// random operator changes its place in the order.
+#include <algorithm>
+
+#include "matcher/internal/attempt.h"
+
+namespace graft {
+
+bool Attempt::checkConditions() {
+  return checkScope() && checkEscapes() && checkWhere() && checkOrder() && checkMemory();
+}
+
+bool Attempt::checkScope() {
+  if (!plan_.scope) return true;
+  ModuleCallId m = coveredNodes_.empty() ? ModuleCallId() : graph_.node(coveredNodes_.front()).module;
+  for (NodeId n : coveredNodes_) m = graph_.commonModule(m, graph_.node(n).module);
+  const std::string actual = m ? graph_.moduleCall(m).path : "";
+  for (; m; m = graph_.moduleCall(m).parent)
+    if (RE2::FullMatch(graph_.moduleCall(m).path, *plan_.scope)) return true;
+  return fail(Reason::Scope, {}, graph_.value(start_).producer, [&](Miss& miss) {
+    miss.expected = "\"" + plan_.rule.scope + "\"";
+    miss.actual = actual.empty() ? "the model itself" : "\"" + actual + "\"";
+  });
+}
+
+bool Attempt::checkWhere() {
+  if (!plan_.rule.where) return true;
+  const Expression& e = *plan_.rule.where;
+  auto value = evaluate(e, environment());
+  if (value && value->as<bool>() && *value->as<bool>()) return true;
+  if (value && value->number() && *value->number() != 0) return true;
+  return fail(Reason::Where, {}, graph_.value(start_).producer, [&](Miss& miss) {
+    // Of a conjunction, the first part that does not hold is the cause.
+    const Expression* part = &e;
+    std::string why = value ? "" : value.error().message;
+    while (part->kind == Expression::Kind::Binary && part->name == "and") {
+      auto left = evaluate(part->operands[0], environment());
+      const bool holds = left && (left->as<bool>() ? *left->as<bool>() : left->number().value_or(0) != 0);
+      if (!left) why = left.error().message;
+      part = &part->operands[holds ? 1 : 0];
+    }
+    miss.expected = toString(*part);
+    miss.actual = "false here";
+    if (part->kind == Expression::Kind::Binary && !part->operands.empty()) {
+      if (auto left = evaluate(part->operands[0], environment()))
+        miss.actual = toString(part->operands[0]) + " is " + describe(*left);
+    }
+    miss.detail = why;
+  });
+}
+
+// Readers of a value's size, and what they feed, as long as it stays inside the match or matters to nobody: they go
+// with it.
+void Attempt::coverReaders(ValueId v) {
+  std::vector<NodeId> chain;
+  std::vector<ValueId> work{v};
+  for (size_t i = 0; i < work.size() && chain.size() < 64; ++i) {
+    for (NodeId u : graph_.value(work[i]).users) {
+      if (covered_[u.index] || !index_.effective[u.index]) continue;
+      const Node& n = graph_.node(u);
+      if (taken_[u.index] || !n.op->pure() || !n.blocks.empty()) return;
+      for (ValueId o : n.outputs) {
+        const Type::Kind k = graph_.value(o).type.kind;
+        if (k != Type::Kind::Int && k != Type::Kind::Bool && k != Type::Kind::Number) return;
+        if (graph_.value(o).returnUses) return;
+        work.push_back(o);
+      }
+      if (std::find(chain.begin(), chain.end(), u) == chain.end()) chain.push_back(u);
+    }
+  }
+  for (NodeId n : chain) cover(n);
+}
+
+bool Attempt::checkEscapes() {
+  const auto isReturned = [&](ValueId v) {
+    for (uint32_t p = 0; p < bound_.size(); ++p)
+      if (plan_.returned[p] && bound_[p] && bound_[p]->isValue() && bound_[p]->valueId() == v) return true;
+    return false;
+  };
+  const std::vector<NodeId> matched = coveredNodes_;
+  for (NodeId n : matched) {
+    for (ValueId v : graph_.node(n).outputs) {
+      const Value& value = graph_.value(v);
+      if (value.users.empty() && value.returnUses == 0) continue;
+      if (isReturned(v)) continue;
+      const auto outside = [&] {
+        return std::find_if(value.users.begin(), value.users.end(),
+                            [&](NodeId u) { return !covered_[u.index] && index_.effective[u.index]; });
+      };
+      auto user = outside();
+      if (user != value.users.end()) {
+        coverReaders(v);
+        user = outside();
+      }
+      if (value.returnUses == 0 && user == value.users.end()) continue;
+      NodeId pattern;
+      for (uint32_t p = 0; p < nodeAt_.size(); ++p)
+        if (nodeAt_[p] == n) pattern = NodeId(p);
+      if (!fail(Reason::Escapes, pattern, n, [&](Miss& miss) {
+            miss.expected = "`" + value.name + "` to be used inside the match only";
+            miss.actual =
+                user != value.users.end() ? "also used by `" + graph_.node(*user).name + "`" : "an output of the graph";
+          }))
+        return false;
+    }
+  }
+  return true;
+}
+
+// Cycles and random operators.
+bool Attempt::checkOrder() {
+  if (coveredNodes_.empty()) return true;
+  uint32_t first = UINT32_MAX, last = 0;
+  for (NodeId n : coveredNodes_) {
+    first = std::min(first, index_.position[n.index]);
+    last = std::max(last, index_.position[n.index]);
+  }
+  if (plan_.roots.size() > 1 && plan_.rule.replacement) {
+    // A way from a returned value around the match back into it would become a cycle.
+    std::vector<NodeId> work;
+    std::vector<uint8_t> seen(last - first + 1, 0);
+    const auto follow = [&](NodeId n) {
+      for (ValueId v : graph_.node(n).outputs)
+        for (NodeId u : graph_.value(v).users) {
+          const uint32_t at = index_.position[u.index];
+          if (at > last || at < first || seen[at - first]) continue;
+          seen[at - first] = 1;
+          if (!covered_[u.index]) work.push_back(u);
+        }
+    };
+    for (NodeId n : coveredNodes_) follow(n);
+    while (!work.empty()) {
+      const NodeId n = work.back();
+      work.pop_back();
+      for (ValueId v : graph_.node(n).outputs)
+        for (NodeId u : graph_.value(v).users)
+          if (covered_[u.index] && !fail(Reason::Cycle, {}, n, [&](Miss& miss) {
+                miss.detail = "`" + graph_.node(n).name +
+                              "` lies between parts of the match: it needs one of its results and feeds `" +
+                              graph_.node(u).name + "`";
+              }))
+            return false;
+      follow(n);
+    }
+  }
+  const bool drawsItself =
+      std::any_of(coveredNodes_.begin(), coveredNodes_.end(), [&](NodeId n) { return index_.random[n.index]; });
+  if (!drawsItself || !plan_.rule.replacement) return true;
+  size_t drawsHere = 0;
+  for (NodeId n : coveredNodes_) drawsHere += index_.random[n.index];
+  size_t drawsAfter = 0;
+  for (NodeId n : plan_.rule.replacement->order()) drawsAfter += plan_.rule.replacement->node(n).op->random;
+  for (NodeId n : index_.randoms) {
+    const uint32_t at = index_.position[n.index];
+    if (covered_[n.index]) continue;
+    const bool between = at > first && at < last;
+    const bool shifted = at > first && drawsHere != drawsAfter && !plan_.rule.changesNumbers;
+    if (!between && !shifted) continue;
+    return fail(Reason::Random, {}, n, [&](Miss& miss) {
+      miss.detail = between ? "`" + graph_.node(n).name + "` draws random numbers between the nodes of the match"
+                            : "the replacement draws another number of times, so `" + graph_.node(n).name +
+                                  "` would draw other numbers";
+    });
+  }
+  return true;
+}
+
+// Writes: nothing the match reads or makes may be written while it runs, nothing it writes may be seen outside, and
+// what it returns may not share memory with something that is written to.
+bool Attempt::checkMemory() {
+  if (index_.writers.empty() || !plan_.rule.replacement) return true;
+  uint32_t first = UINT32_MAX, last = 0;
+  std::vector<uint32_t> touched;
+  const auto touch = [&](ValueId v) { touched.push_back(index_.memoryOf(v)); };
+  for (NodeId id : coveredNodes_) {
+    const Node& n = graph_.node(id);
+    first = std::min(first, index_.position[id.index]);
+    last = std::max(last, index_.position[id.index]);
+    for (const Argument& a : n.args) a.forEachValue(touch);
+    for (const auto& [key, a] : n.kwargs) a.forEachValue(touch);
+    for (ValueId v : n.outputs) touch(v);
+  }
+  std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+  const auto touches = [&](uint32_t memory) { return std::binary_search(touched.begin(), touched.end(), memory); };
+  for (NodeId w : index_.writers) {
+    const Node& writer = graph_.node(w);
+    const uint32_t at = index_.position[w.index];
+    for (ValueId v : index_.writtenValues(writer)) {
+      const uint32_t memory = index_.memoryOf(v);
+      if (!touches(memory)) continue;
+      if (!covered_[w.index]) {
+        if (at > first && at < last && !fail(Reason::Alias, {}, w, [&](Miss& miss) {
+              miss.detail = "`" + writer.name + "` writes to `" + graph_.value(v).name +
+                            "`, which the match reads before and after";
+            }))
+          return false;
+        continue;
+      }
+      // The match itself writes: only into memory that it makes, or that nobody looks at later.
+      std::string seen = index_.visibleOutside(memory) ? "an input or weight of the model" : "";
+      for (uint32_t u = 0; seen.empty() && u < graph_.valueBound(); ++u) {
+        const Value& value = graph_.value(ValueId(u));
+        if (!value.alive || index_.memoryOf(value.id) != memory) continue;
+        const bool inside = value.producer && covered_[value.producer.index];
+        if (inside) continue;
+        for (NodeId user : value.users)
+          if (!covered_[user.index] && index_.effective[user.index] && index_.position[user.index] > at)
+            seen = "`" + value.name + "`";
+        if (value.returnUses) seen = "`" + value.name + "`";
+      }
+      if (!seen.empty() && !fail(Reason::Alias, {}, w, [&](Miss& miss) {
+            miss.detail = "`" + writer.name + "` writes to memory that is read later as " + seen;
+          }))
+        return false;
+    }
+  }
+  // Returned values: whoever writes to them later writes to what they share memory with.
+  for (uint32_t p = 0; p < bound_.size(); ++p) {
+    if (!plan_.returned[p] || !bound_[p] || !bound_[p]->isValue()) continue;
+    const ValueId v = bound_[p]->valueId();
+    const uint32_t memory = index_.memoryOf(v);
+    if (!index_.isWritten(memory)) continue;
+    bool writtenOutside = false;
+    for (NodeId w : index_.writers)
+      if (!covered_[w.index])
+        for (ValueId x : index_.writtenValues(graph_.node(w)))
+          writtenOutside = writtenOutside || index_.memoryOf(x) == memory;
+    if (!writtenOutside) continue;
+    bool shared = index_.visibleOutside(memory);
+    for (NodeId id : coveredNodes_)
+      for (const Argument& a : graph_.node(id).args)
+        a.forEachValue([&](ValueId u) {
+          const NodeId producer = graph_.value(u).producer;
+          shared = shared || (index_.memoryOf(u) == memory && !(producer && covered_[producer.index]));
+        });
+    if (shared && !fail(Reason::Alias, {}, graph_.value(v).producer, [&](Miss& miss) {
+          miss.detail =
+              "`" + graph_.value(v).name + "` shares memory with what the match reads, and that memory is written to";
+        }))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace graft

@@ -1,0 +1,21 @@
+// What expressions may ask of values and modules (x.shape, m.in_features), and the functions they may call (len, sqrt,
+// users).
+#pragma once
+
+#include <string>
+
+#include "matcher/expression.h"
+
+namespace graft {
+
+Result<Argument> evaluateAttribute(const Expression&, const Environment&);
+Result<Argument> evaluateCall(const Expression&, const Environment&);
+
+/// An error at the expression's place in the rule file.
+Error expressionError(const Expression&, std::string message);
+/// Python's truth of a literal; an error for tensors and unknown sizes.
+Result<bool> truth(const Expression&, const Argument&);
+/// The literal as Python text, "a value of the graph" for values.
+std::string argumentText(const Argument&);
+
+}  // namespace graft

@@ -1,0 +1,310 @@
+#include "matcher/internal/instantiate.h"
+
+#include <algorithm>
+
+#include "matcher/internal/expression_calls.h"
+
+namespace graft {
+namespace {
+
+void addLeaves(const Argument& a, std::vector<Argument>& out) {
+  if (const auto* items = a.items()) {
+    for (const Argument& i : *items) addLeaves(i, out);
+  } else {
+    out.push_back(a);
+  }
+}
+
+// "a.query.weight", "a.key.weight" → "a.query_key.weight": what differs is joined.
+std::string joinedPath(const std::vector<std::string>& paths) {
+  const auto split = [](const std::string& p) {
+    std::vector<std::string> parts;
+    size_t from = 0;
+    for (size_t dot; (dot = p.find('.', from)) != std::string::npos; from = dot + 1)
+      parts.push_back(p.substr(from, dot - from));
+    parts.push_back(p.substr(from));
+    return parts;
+  };
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& p : paths) all.push_back(split(p));
+  for (const auto& parts : all)
+    if (parts.size() != all[0].size()) return "";
+  std::string out;
+  for (size_t i = 0; i < all[0].size(); ++i) {
+    std::vector<std::string> seen;
+    for (const auto& parts : all)
+      if (std::find(seen.begin(), seen.end(), parts[i]) == seen.end()) seen.push_back(parts[i]);
+    for (size_t k = 0; k < seen.size(); ++k) out += (k ? "_" : i ? "." : "") + seen[k];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Argument> leavesOf(std::span<const Argument> returns) {
+  std::vector<Argument> out;
+  for (const Argument& a : returns) addLeaves(a, out);
+  return out;
+}
+
+Instantiation::Instantiation(Graph& graph, const Semantics& semantics, const Rule& rule, const Match& match,
+                             BlockId block, NodeId at)
+    : graph_(graph),
+      semantics_(semantics),
+      rule_(rule),
+      match_(match),
+      replacement_(*rule.replacement),
+      block_(block),
+      at_(at) {
+  environment_.graph = &graph_;
+  for (uint32_t v = 0; v < match.bindings.size(); ++v)
+    if (!match.bindings[v].isNone()) environment_.names.emplace(rule.pattern.value(ValueId(v)).name, match.bindings[v]);
+  for (uint32_t p = 0; p < match.moduleOf.size(); ++p)
+    if (match.moduleOf[p]) environment_.modules.emplace(rule.pattern.node(NodeId(p)).name, match.moduleOf[p]);
+  module_ = graph_.node(match.nodes.front()).module;
+  for (NodeId n : match.nodes) module_ = graph_.commonModule(module_, graph_.node(n).module);
+  if (match.anchor) source_ = graph_.node(match.anchor).source;
+}
+
+Result<std::vector<Argument>> Instantiation::run() {
+  // By name first; a replacement may also call its parameters differently, in the pattern's order, as torch.fx allows.
+  const auto inputs = replacement_.inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = replacement_.value(inputs[i]).name;
+    ValueId pattern = rule_.pattern.findValue(name);
+    const bool isParameter = pattern && rule_.pattern.isInput(pattern);
+    if (!isParameter) pattern = i < rule_.pattern.inputs().size() ? rule_.pattern.inputs()[i] : ValueId();
+    if (pattern) made_.emplace(inputs[i].index, match_.bindings[pattern.index]);
+  }
+  for (NodeId id : replacement_.order()) {
+    const Node& n = replacement_.node(id);
+    const std::string_view op = n.op->packetName();
+    Status s = done();
+    if (op == "pattern.expr") {
+      auto value = calculate(n);
+      if (!value) return value.error();
+      made_.emplace(n.outputs[0].index, std::move(*value));
+    } else if (op == "pattern.call_module") {
+      s = keepModule(n);
+    } else if (op.starts_with("pattern.")) {
+      s = badInput("`" + std::string(op.substr(8)) + "` belongs in a pattern; a replacement says one thing");
+    } else {
+      s = makeNode(n);
+    }
+    if (!s) return s.error();
+  }
+  std::vector<Argument> out;
+  for (const Argument& a : replacement_.returns()) {
+    auto t = translate(a);
+    if (!t) return t.error();
+    addLeaves(*t, out);
+  }
+  return out;
+}
+
+void Instantiation::undo() {
+  for (auto it = added.rbegin(); it != added.rend(); ++it) graph_.erase(*it);
+  for (auto it = addedWeights.rbegin(); it != addedWeights.rend(); ++it) graph_.eraseWeight(*it);
+  added.clear();
+  addedWeights.clear();
+}
+
+Result<Argument> Instantiation::translate(const Argument& a) const {
+  if (a.isValue()) {
+    const auto it = made_.find(a.valueId().index);
+    if (it == made_.end()) {
+      return badInput("the replacement uses `" + replacement_.value(a.valueId()).name +
+                      "`, which the pattern does not bind");
+    }
+    return it->second;
+  }
+  const auto all = [&](const std::vector<Argument>& items) -> Result<std::vector<Argument>> {
+    std::vector<Argument> out;
+    for (const Argument& i : items) {
+      auto t = translate(i);
+      if (!t) return t.error();
+      out.push_back(std::move(*t));
+    }
+    return out;
+  };
+  if (const auto* items = a.items()) {
+    auto out = all(*items);
+    if (!out) return out.error();
+    return a.isList() ? Argument::list(std::move(*out)) : Argument::tuple(std::move(*out));
+  }
+  if (const auto* slice = a.as<Argument::Slice>()) {
+    auto out = all(slice->bounds);
+    if (!out) return out.error();
+    Argument made;
+    made.data = Argument::Slice{std::move(*out)};
+    return made;
+  }
+  return a;
+}
+
+Result<Argument> Instantiation::calculate(const Node& n) const {
+  const Argument* i = n.findArgument("index");
+  const auto* at = i ? i->as<int64_t>() : nullptr;
+  if (!at || *at < 0 || static_cast<size_t>(*at) >= rule_.replacementExpressions.size())
+    return internalError("a calculation of the replacement of " + rule_.name + " is missing");
+  return evaluate(rule_.replacementExpressions[static_cast<size_t>(*at)], environment_);
+}
+
+// The module that the pattern named so stays; where it is given something else, its nodes are made again with that.
+Status Instantiation::keepModule(const Node& n) {
+  const Argument* keep = n.findArgument("keep");
+  const auto* name = keep ? keep->as<std::string>() : nullptr;
+  if (!name)
+    return badInput("a module in the replacement must be one that the pattern names, so that its weights are known");
+  NodeId p;
+  for (uint32_t i = 0; i < match_.moduleOf.size(); ++i)
+    if (match_.moduleOf[i] && rule_.pattern.node(NodeId(i)).name == *name) p = NodeId(i);
+  if (!p) return badInput("the replacement keeps the module `" + *name + "`, which the pattern does not match");
+  const Node& pn = rule_.pattern.node(p);
+  const ModuleCallId call = match_.moduleOf[p.index];
+  std::unordered_map<uint32_t, Argument> swapped;
+  bool same = pn.args.size() == n.args.size();
+  for (size_t k = 0; k < std::min(pn.args.size(), n.args.size()); ++k) {
+    auto given = translate(n.args[k]);
+    if (!given) return given.error();
+    const Argument* before = pn.args[k].isValue() ? &match_.bindings[pn.args[k].valueId().index] : nullptr;
+    if (!before || !before->isValue()) continue;
+    if (*before == *given) continue;
+    same = false;
+    swapped[before->valueId().index] = *given;
+  }
+  if (same) {
+    for (NodeId id : match_.nodes)
+      if (graph_.isWithin(graph_.node(id).module, call)) kept.push_back(id);
+    for (size_t o = 0; o < n.outputs.size() && o < pn.outputs.size(); ++o)
+      made_.emplace(n.outputs[o].index, match_.bindings[pn.outputs[o].index]);
+    return done();
+  }
+  for (NodeId id : match_.nodes) {
+    if (!graph_.isWithin(graph_.node(id).module, call)) continue;
+    const Node original = graph_.node(id);
+    if (!original.blocks.empty())
+      return badInput("the module `" + *name + "` holds control flow, which cannot be given other inputs");
+    std::function<Argument(const Argument&)> swap = [&](const Argument& a) -> Argument {
+      if (a.isValue()) {
+        const auto it = swapped.find(a.valueId().index);
+        return it == swapped.end() ? a : it->second;
+      }
+      if (const auto* items = a.items()) {
+        std::vector<Argument> out;
+        for (const Argument& i : *items) out.push_back(swap(i));
+        return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+      }
+      return a;
+    };
+    std::vector<Argument> args;
+    for (const Argument& a : original.args) args.push_back(swap(a));
+    const NodeId made = at_ ? graph_.insertBefore(at_, original.op, std::move(args), original.name)
+                            : graph_.append(block_, original.op, std::move(args), original.name);
+    added.push_back(made);
+    if (!original.kwargs.empty()) {
+      auto kwargs = original.kwargs;
+      for (auto& [key, a] : kwargs) a = swap(a);
+      graph_.setKeywordArguments(made, std::move(kwargs));
+    }
+    graph_.setModule(made, original.module);
+    graph_.setSource(made, original.source);
+    graph_.setOrigin(made, original.origin);
+    auto types = semantics_.inferTypes(graph_, made);
+    if (!types) return types.error();
+    for (size_t o = 0; o < original.outputs.size(); ++o) {
+      const ValueId v = graph_.node(made).outputs[o];
+      if (o < types->size()) graph_.setType(v, (*types)[o]);
+      swapped[original.outputs[o].index] = Argument(v);
+    }
+  }
+  for (size_t o = 0; o < n.outputs.size() && o < pn.outputs.size(); ++o) {
+    const Argument& before = match_.bindings[pn.outputs[o].index];
+    const auto it = before.isValue() ? swapped.find(before.valueId().index) : swapped.end();
+    if (it == swapped.end()) return badInput("the module `" + *name + "` cannot be given other inputs");
+    made_.emplace(n.outputs[o].index, it->second);
+  }
+  return done();
+}
+
+Status Instantiation::makeNode(const Node& n) {
+  std::vector<Argument> args;
+  for (const Argument& a : n.args) {
+    auto t = translate(a);
+    if (!t) return t.error();
+    args.push_back(std::move(*t));
+  }
+  const NodeId made =
+      at_ ? graph_.insertBefore(at_, n.op, std::move(args)) : graph_.append(block_, n.op, std::move(args));
+  added.push_back(made);
+  if (!n.kwargs.empty()) {
+    std::vector<std::pair<std::string, Argument>> kwargs;
+    for (const auto& [key, a] : n.kwargs) {
+      auto t = translate(a);
+      if (!t) return t.error();
+      kwargs.emplace_back(key, std::move(*t));
+    }
+    graph_.setKeywordArguments(made, std::move(kwargs));
+  }
+  while (graph_.node(made).outputs.size() < n.outputs.size())
+    graph_.addOutput(made, n.op->baseName(), replacement_.value(n.outputs[graph_.node(made).outputs.size()]).type);
+  graph_.setModule(made, module_);
+  graph_.setSource(made, source_);
+  if (tryEvaluate(made, n)) return done();
+  auto types = semantics_.inferTypes(graph_, made);
+  if (!types) {
+    return badInput("the replacement's " + std::string(n.op->packetName()) +
+                    " refuses its arguments here: " + types.error().message);
+  }
+  const std::vector<ValueId> outputs = graph_.node(made).outputs;
+  for (size_t o = 0; o < outputs.size() && o < n.outputs.size(); ++o) {
+    if (o < types->size()) graph_.setType(outputs[o], (*types)[o]);
+    made_.emplace(n.outputs[o].index, Argument(outputs[o]));
+  }
+  return done();
+}
+
+bool Instantiation::isConstant(ValueId v) const { return graph_.isWeight(v); }
+
+// Operators on weights and literals alone run now; their results become weights.
+bool Instantiation::tryEvaluate(NodeId made, const Node& n) {
+  const Node& node = graph_.node(made);
+  if (!node.op->pure()) return false;
+  bool constant = true, any = false;
+  const auto look = [&](ValueId v) {
+    any = true;
+    constant = constant && isConstant(v);
+  };
+  for (const Argument& a : node.args) a.forEachValue(look);
+  for (const auto& [key, a] : node.kwargs) a.forEachValue(look);
+  if (!constant || !any) return false;
+  auto values = semantics_.evaluate(graph_, made);
+  if (!values || values->size() != n.outputs.size()) return false;
+  const std::string path = weightPath(node);
+  for (size_t o = 0; o < values->size(); ++o) {
+    Semantics::Constant& c = (*values)[o];
+    if (!c.data) {
+      made_.emplace(n.outputs[o].index, c.literal);
+      continue;
+    }
+    const ValueId w = graph_.addWeight(o ? path + "_" + std::to_string(o) : path, c.type, c.data, true);
+    addedWeights.push_back(w);
+    made_.emplace(n.outputs[o].index, Argument(w));
+  }
+  graph_.erase(made);
+  added.pop_back();
+  return true;
+}
+
+std::string Instantiation::weightPath(const Node& made) const {
+  std::vector<std::string> paths;
+  for (const Argument& a : made.args)
+    a.forEachValue([&](ValueId v) {
+      if (graph_.isWeight(v)) paths.push_back(graph_.value(v).path);
+    });
+  if (paths.size() > 1)
+    if (std::string joined = joinedPath(paths); !joined.empty() && joined.size() < 200) return joined;
+  return paths.front() + "_" + std::string(made.op->baseName());
+}
+
+}  // namespace graft

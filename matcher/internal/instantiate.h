@@ -1,0 +1,55 @@
+// Instantiation: the replacement's nodes put into the graph at a match, before anything of the match is taken out.
+// Undone as a whole when one node cannot be made.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "core/ir/semantics.h"
+#include "matcher/search.h"
+
+namespace graft {
+
+class Instantiation {
+ public:
+  /// New nodes go before `at`, or to the end of the block where `at` is none.
+  Instantiation(Graph& graph, const Semantics& semantics, const Rule& rule, const Match& match, BlockId block,
+                NodeId at);
+
+  /// Makes every node; the replacement's returned values as arguments of the graph, flattened.
+  Result<std::vector<Argument>> run();
+  /// Takes everything back.
+  void undo();
+
+  std::vector<NodeId> added;  ///< in order
+  std::vector<ValueId> addedWeights;
+  std::vector<NodeId> kept;  ///< nodes of matched modules that the replacement keeps in place
+
+ private:
+  Result<Argument> translate(const Argument& a) const;
+  Result<Argument> calculate(const Node& n) const;
+  Status keepModule(const Node& n);
+  Status makeNode(const Node& n);
+  bool tryEvaluate(NodeId made, const Node& n);
+  bool isConstant(ValueId v) const;
+  std::string weightPath(const Node& made) const;
+
+  Graph& graph_;
+  const Semantics& semantics_;
+  const Rule& rule_;
+  const Match& match_;
+  const Graph& replacement_;
+  BlockId block_;
+  NodeId at_;
+  ModuleCallId module_;
+  uint32_t source_ = UINT32_MAX;
+  Environment environment_;
+  std::unordered_map<uint32_t, Argument> made_;  // by the replacement's ValueId
+};
+
+/// The leaves of returned arguments, in order: values and literals, lists and tuples opened.
+std::vector<Argument> leavesOf(std::span<const Argument> returns);
+
+}  // namespace graft

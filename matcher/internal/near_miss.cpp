@@ -1,0 +1,173 @@
+#include "matcher/internal/near_miss.h"
+
+#include <algorithm>
+
+namespace graft {
+namespace {
+
+std::string shortName(const std::string& op) {
+  const size_t dot = op.rfind('.');
+  return dot == std::string::npos ? op : op.substr(dot + 1);
+}
+
+std::string sentence(const Draft& d) {
+  const Miss& m = d.cause;
+  if (!m.detail.empty() && m.reason != Reason::Where) return m.detail;
+  const std::string which = m.parameter.empty() ? "" : m.parameter + " ";
+  switch (m.reason) {
+    case Reason::Literal:
+      return which + "is " + m.actual + ", the rule wants " + m.expected;
+    case Reason::Operator:
+      return "the operator is " + m.actual + ", the rule wants " + m.expected;
+    case Reason::Missing:
+      return "the rule wants " + m.expected + " where the graph has " + m.actual;
+    case Reason::DType:
+    case Reason::Rank:
+      return "`" + m.parameter + "` is " + m.actual + ", the rule wants " + m.expected;
+    case Reason::Operand:
+      return which + "is " + m.actual + ", the rule wants " + m.expected;
+    case Reason::Escapes:
+      return "the rule wants " + m.expected + ", it is " + m.actual;
+    case Reason::Where:
+      if (!m.detail.empty()) return "where could not be decided: " + m.detail;
+      return "where wants " + m.expected + "; " + m.actual;
+    case Reason::Scope:
+      return "it lies in " + m.actual + ", the rule's scope is " + m.expected;
+    case Reason::Weight:
+      return m.actual + " is calculated when the model runs, the rule wants " + m.expected;
+    case Reason::ModuleType:
+      return "the module is " + m.actual + ", the rule wants " + m.expected;
+    case Reason::ModuleName:
+      return "the module's name is " + m.actual + ", the rule wants " + m.expected;
+    default:
+      return which + "is " + m.actual + ", the rule wants " + m.expected;
+  }
+}
+
+// "dim=-1" in the rule's line, when it is there once.
+bool findText(const std::string& line, const std::string& text) {
+  const size_t at = line.find(text);
+  return at != std::string::npos && line.find(text, at + 1) == std::string::npos;
+}
+
+void suggest(const Plan& plan, const Miss& m, const SourceLocation* source, NearMiss& out) {
+  const std::string line = source ? source->code : "";
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    if (!findText(line, from)) return;
+    out.suggestedOld = from;
+    out.suggestedNew = to;
+  };
+  switch (m.reason) {
+    case Reason::Literal:
+      if (m.parameter.empty() || !m.patternNode) return;
+      out.suggestion = "write " + m.actual + " there, or `_` to accept any " + m.parameter +
+                       ", or make it a parameter of the pattern";
+      replace(m.parameter + "=" + m.expected, m.parameter + "=_");
+      if (out.suggestedOld.empty()) replace(m.parameter + " = " + m.expected, m.parameter + "=_");
+      return;
+    case Reason::Operator:
+      if (m.parameter == "+") {
+        out.suggestion = "if " + shortName(m.actual) + " may be absent or present, write optional(" +
+                         shortName(m.actual) + ", …) around it";
+      } else {
+        out.suggestion =
+            "if either is meant, write any_of(…) with both " + shortName(m.expected) + " and " + shortName(m.actual);
+        if (findText(line, shortName(m.expected) + "("))
+          replace(shortName(m.expected) + "(", shortName(m.actual) + "(");
+      }
+      return;
+    case Reason::Missing:
+      out.suggestion =
+          "if " + shortName(m.expected) + " may be absent, write optional(" + shortName(m.expected) + ", …)";
+      return;
+    case Reason::Escapes: {
+      const std::string name = m.patternNode ? plan.pattern.node(m.patternNode).name : "";
+      out.suggestion = "return " + (name.empty() ? "the value" : "`" + name + "`") +
+                       " from the pattern and the replacement, so that its other users keep it";
+      return;
+    }
+    case Reason::ConstantKind:
+      if (m.expected.starts_with("a value") || m.expected.starts_with("a tensor"))
+        out.suggestion =
+            "declare the parameter as a constant (`: float`, `: int`), since the graph has " + m.actual + " there";
+      else
+        out.suggestion = "declare the parameter without a constant's type, since the graph has " + m.actual + " there";
+      return;
+    case Reason::Weight:
+      out.suggestion = "drop `: Weight` if the rule needs no value that is known before running";
+      return;
+    case Reason::Scope:
+      out.suggestion = "widen the rule's scope or drop it";
+      return;
+    case Reason::ModuleName:
+      if (m.actual.size() > 2) out.suggestion = "let the expression match " + m.actual;
+      return;
+    case Reason::ModuleType:
+      out.suggestion = "call the module by the type that the model uses";
+      return;
+    case Reason::DType:
+      out.suggestion =
+          "drop the dtype from the declaration of `" + m.parameter + "` if the replacement works for " + m.actual;
+      return;
+    case Reason::Where:
+      out.suggestion = "relax the condition in where, if the replacement works here too";
+      return;
+    default:
+      return;
+  }
+}
+
+int reasonRank(Reason r) {
+  switch (r) {
+    case Reason::Overlap:
+      return 3;  // the place belongs to another match: rarely what is asked about
+    case Reason::Missing:
+      return 2;
+    case Reason::Operator:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+NearMiss toNearMiss(const Plan& plan, const Draft& d) {
+  const Graph& g = plan.index.graph;
+  const Miss& m = d.cause;
+  NearMiss out;
+  out.matched = d.matched;
+  size_t optional = 0;
+  for (NodeId p : d.patternNodes) optional += plan.nodes[p.index].required ? 0 : 1;
+  out.total = plan.requiredCount + optional;
+  out.matched = std::min(out.matched, out.total);
+  out.at = m.at;
+  out.patternNode = m.patternNode;
+  out.anchor = d.anchor;
+  out.reason = m.reason;
+  out.parameter = m.parameter == "+" ? "" : m.parameter;
+  out.expected = m.expected;
+  out.actual = m.actual;
+  out.message = sentence(d);
+  out.matchedPattern = d.patternNodes;
+  out.matchedNodes = d.graphNodes;
+  const SourceLocation* source = m.patternNode ? plan.pattern.sourceOf(plan.pattern.node(m.patternNode)) : nullptr;
+  out.line = source                                         ? source->line
+             : m.reason == Reason::Where && plan.rule.where ? plan.rule.where->source.line
+                                                            : plan.rule.line;
+  if (out.line == 0) out.line = plan.rule.line;
+  suggest(plan, m, source, out);
+  if (const NodeId at = m.at ? m.at : d.anchor; at) out.scope = g.scopeOf(at);
+  return out;
+}
+
+void rankNearMisses(std::vector<NearMiss>& misses, size_t keep) {
+  const auto key = [](const NearMiss& m) {
+    return std::tuple(m.total == 0 ? 0.0 : -static_cast<double>(m.matched) / static_cast<double>(m.total),
+                      reasonRank(m.reason));
+  };
+  std::stable_sort(misses.begin(), misses.end(), [&](const NearMiss& a, const NearMiss& b) { return key(a) < key(b); });
+  if (misses.size() > keep) misses.resize(keep);
+}
+
+}  // namespace graft

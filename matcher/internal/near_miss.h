@@ -1,0 +1,13 @@
+// From how far a branch of the search came to a sentence for a person: what stopped it and which edit of the rule would
+// help.
+#pragma once
+
+#include "matcher/internal/attempt.h"
+
+namespace graft {
+
+NearMiss toNearMiss(const Plan& plan, const Draft& draft);
+/// Furthest first; one for each anchor.
+void rankNearMisses(std::vector<NearMiss>& misses, size_t keep);
+
+}  // namespace graft

@@ -1,0 +1,364 @@
+#include "matcher/internal/plan.h"
+
+#include <algorithm>
+
+#include "core/ir/normal_form.h"
+
+namespace graft {
+namespace {
+
+std::shared_ptr<RE2> compileExpression(const std::string& text, std::string& problem) {
+  RE2::Options options;
+  options.set_log_errors(false);
+  auto re = std::make_shared<RE2>(text, options);
+  if (!re->ok() && problem.empty()) problem = "the expression \"" + text + "\" is not valid: " + re->error();
+  return re;
+}
+
+const std::string* keywordText(const Node& n, std::string_view key) {
+  const Argument* a = n.findArgument(key);
+  return a ? a->as<std::string>() : nullptr;
+}
+
+// "torch.nn.Linear" in a rule is torch.nn.modules.linear.Linear of the model; a bare name is the last part of any.
+bool typeMatches(const std::string& wanted, const ModuleCall& call) {
+  const size_t dot = wanted.rfind('.');
+  if (dot == std::string::npos) return call.shortType() == wanted;
+  if (call.type == wanted) return true;
+  const std::string_view last = std::string_view(wanted).substr(dot + 1);
+  const bool torchs = wanted.starts_with("torch.nn.") || wanted.starts_with("nn.");
+  return torchs && call.shortType() == last && (call.type.starts_with("torch.nn.") || call.type == last);
+}
+
+bool isIntegerNode(const Node& n) {
+  if (n.outputs.size() != 1 || n.op->returns.size() != 1) return false;
+  return n.op->returns[0].type.kind == Type::Kind::Int;
+}
+
+}  // namespace
+
+Plan::Plan(const Rule& r, const GraphIndex& i) : rule(r), pattern(r.pattern), index(i) {
+  nodes.resize(pattern.nodeBound());
+  returned.assign(pattern.valueBound(), 0);
+  parameterOf.assign(pattern.valueBound(), -1);
+  const auto inputs = pattern.inputs();
+  for (size_t p = 0; p < inputs.size(); ++p) {
+    const std::string& name = pattern.value(inputs[p]).name;
+    for (size_t k = 0; k < rule.parameters.size(); ++k)
+      if (rule.parameters[k].name == name) parameterOf[inputs[p].index] = static_cast<int>(k);
+  }
+  for (NodeId id : pattern.order()) compile(id);
+  for (const Argument& a : pattern.returns())
+    a.forEachValue([&](ValueId v) {
+      if (!returned[v.index] && producer(v)) roots.push_back(v);
+      returned[v.index] = 1;
+    });
+  // Nodes that no returned value depends on take no part.
+  std::vector<uint8_t> needed(pattern.nodeBound(), 0);
+  std::vector<ValueId> work(roots.begin(), roots.end());
+  while (!work.empty()) {
+    const NodeId id = pattern.value(work.back()).producer;
+    work.pop_back();
+    if (!id || needed[id.index]) continue;
+    needed[id.index] = 1;
+    const auto use = [&](ValueId v) { work.push_back(v); };
+    for (const Argument& a : pattern.node(id).args) a.forEachValue(use);
+    for (const auto& [key, a] : pattern.node(id).kwargs) a.forEachValue(use);
+  }
+  for (PlanNode& p : nodes)
+    if (p.id && !needed[p.id.index]) p.kind = PlanNode::Kind::Ignored;
+  for (ValueId v : roots) markRequired(v);
+  for (const PlanNode& p : nodes)
+    if (p.required && p.kind != PlanNode::Kind::Meaning && p.kind != PlanNode::Kind::AnyOf) ++requiredCount;
+  if (!rule.scope.empty()) scope = compileExpression(rule.scope, problem);
+  if (roots.empty() && problem.empty()) problem = "the pattern returns nothing that it computes";
+  functionMemo_.assign(nodes.size() * std::max<size_t>(index.operatorNames().size(), 1), -1);
+}
+
+void Plan::compile(NodeId id) {
+  const Node& n = pattern.node(id);
+  PlanNode& p = nodes[id.index];
+  p.id = id;
+  const std::string_view name = n.op->packetName();
+  if (name == "pattern.any_of") {
+    p.kind = PlanNode::Kind::AnyOf;
+  } else if (name == "pattern.expr") {
+    p.kind = PlanNode::Kind::Meaning;
+    const Argument* i = n.findArgument("index");
+    const auto* at = i ? i->as<int64_t>() : nullptr;
+    p.expression = at ? static_cast<int>(*at) : -1;
+    if (!at || *at < 0 || static_cast<size_t>(*at) >= rule.patternExpressions.size())
+      problem = "a calculation of the pattern is missing";
+  } else if (name == "pattern.call_module" || name == "pattern.call_function") {
+    p.kind = name == "pattern.call_module" ? PlanNode::Kind::CallModule : PlanNode::Kind::CallFunction;
+    if (const auto* t = keywordText(n, "name")) p.name = compileExpression(*t, problem);
+    if (const auto* t = keywordText(n, "path")) p.path = compileExpression(*t, problem);
+    if (const auto* t = keywordText(n, "type")) p.type = *t;
+  } else if (isIntegerNode(n)) {
+    p.kind = PlanNode::Kind::Meaning;
+  } else {
+    p.kind = PlanNode::Kind::Operator;
+    const std::string_view canonical = canonicalOperator(n.op->name);
+    p.op = index.findOperator(canonical);
+    p.commutative = isCommutative(canonical);
+    p.isDivision = canonical == "aten.div.Tensor";
+    if (!rule.exact && (p.isDivision || canonical == "aten.mul.Tensor"))
+      p.reciprocal = index.findOperator(p.isDivision ? "aten.mul.Tensor" : "aten.div.Tensor");
+  }
+}
+
+void Plan::markRequired(ValueId v) {
+  const NodeId id = pattern.value(v).producer;
+  if (!id) return;
+  PlanNode& p = nodes[id.index];
+  if (p.required) return;
+  p.required = true;
+  if (p.kind == PlanNode::Kind::AnyOf) {
+    // optional(f, x) is any_of(f(x), x): what every alternative needs is required. Only the plain case is worth
+    // finding.
+    const Node& n = pattern.node(id);
+    for (const Argument& a : n.args) {
+      if (!a.isValue()) continue;
+      const bool everywhere = std::all_of(n.args.begin(), n.args.end(), [&](const Argument& other) {
+        return other.isValue() && (other == a || !pathUp(a.valueId(), other.valueId()).empty());
+      });
+      if (everywhere) markRequired(a.valueId());
+    }
+    return;
+  }
+  if (p.kind == PlanNode::Kind::Meaning) return;
+  for (const Argument& a : pattern.node(id).args) a.forEachValue([&](ValueId u) { markRequired(u); });
+  for (const auto& [key, a] : pattern.node(id).kwargs) a.forEachValue([&](ValueId u) { markRequired(u); });
+}
+
+const PlanNode* Plan::producer(ValueId v) const {
+  const NodeId id = pattern.value(v).producer;
+  return id ? &nodes[id.index] : nullptr;
+}
+
+bool Plan::accepts(const PlanNode& p, NodeId g) const {
+  const uint32_t op = index.opOf[g.index];
+  if (p.kind == PlanNode::Kind::Operator) return op != GraphIndex::none && (op == p.op || op == p.reciprocal);
+  if (p.kind != PlanNode::Kind::CallFunction || !p.name) return false;
+  signed char& memo = functionMemo_[p.id.index * index.operatorNames().size() + op];
+  if (memo < 0) {
+    const Operator& o = *index.graph.node(g).op;
+    memo = RE2::FullMatch(std::string(o.packetName()), *p.name) || RE2::FullMatch(o.name, *p.name);
+  }
+  return memo > 0;
+}
+
+bool Plan::accepts(const PlanNode& p, const ModuleCall& call) const {
+  if (!p.type.empty() && !typeMatches(p.type, call)) return false;
+  if (p.path && !RE2::FullMatch(call.path, *p.path)) return false;
+  if (p.name) {
+    const std::string_view last = call.lastName();
+    if (!RE2::FullMatch(re2::StringPiece(last.data(), last.size()), *p.name)) return false;
+  }
+  return true;
+}
+
+std::vector<NodeId> Plan::pathUp(ValueId from, ValueId to) const {
+  const NodeId goal = pattern.value(to).producer;
+  if (!goal) return {};
+  std::vector<NodeId> cameFrom(pattern.nodeBound()), queue;
+  std::vector<uint8_t> seen(pattern.nodeBound(), 0);
+  const auto visit = [&](ValueId v, NodeId by) {
+    for (NodeId u : pattern.value(v).users)
+      if (!seen[u.index] && nodes[u.index].kind != PlanNode::Kind::Meaning) {
+        seen[u.index] = 1;
+        cameFrom[u.index] = by;
+        queue.push_back(u);
+      }
+  };
+  visit(from, {});
+  for (size_t i = 0; i < queue.size() && !seen[goal.index]; ++i)
+    for (ValueId o : pattern.node(queue[i]).outputs) visit(o, queue[i]);
+  if (!seen[goal.index]) return {};
+  std::vector<NodeId> path;
+  for (NodeId n = goal; n; n = cameFrom[n.index]) path.push_back(n);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::vector<ValueId> Plan::climb(ValueId start, const std::vector<NodeId>& path, bool loose) const {
+  struct Front {
+    ValueId value;
+    bool excused;
+  };
+  std::vector<Front> front{{start, false}};
+  const Graph& g = index.graph;
+  for (size_t step = 0; step < path.size(); ++step) {
+    const PlanNode& p = nodes[path[step].index];
+    const Node& pn = pattern.node(path[step]);
+    // Which output of this pattern node the next one uses.
+    size_t output = 0;
+    if (step + 1 < path.size())
+      for (size_t o = 0; o < pn.outputs.size(); ++o) {
+        const auto& users = pattern.value(pn.outputs[o]).users;
+        if (std::find(users.begin(), users.end(), path[step + 1]) != users.end()) output = o;
+      }
+    std::vector<Front> next;
+    const auto add = [&](ValueId v, bool excused) {
+      if (std::none_of(next.begin(), next.end(), [&](const Front& f) { return f.value == v && f.excused <= excused; }))
+        next.push_back({v, excused});
+    };
+    for (size_t i = 0; i < front.size(); ++i) {
+      const auto [v, excused] = front[i];
+      if (p.kind == PlanNode::Kind::AnyOf) {
+        add(v, excused);
+        continue;
+      }
+      for (NodeId u : g.value(v).users) {
+        const Node& n = g.node(u);
+        if (!index.effective[u.index]) continue;
+        if (isIdentity(n.op->name) && n.outputs.size() == 1) front.push_back({n.outputs[0], excused});
+        if (p.kind == PlanNode::Kind::CallModule) {
+          for (ModuleCallId m = n.module; m; m = g.moduleCall(m).parent) {
+            if (!accepts(p, g.moduleCall(m))) continue;
+            const auto outputs = outputsOf(m);
+            if (output < outputs.size()) add(outputs[output], excused);
+          }
+        }
+        const bool fits = p.kind != PlanNode::Kind::CallModule && accepts(p, u);
+        if (!fits && (!loose || excused)) continue;
+        if (output < n.outputs.size()) add(n.outputs[output], excused || !fits);
+      }
+      if (front.size() > 4096) break;
+    }
+    front = std::move(next);
+  }
+  std::vector<ValueId> out;
+  for (const Front& f : front)
+    if (std::find(out.begin(), out.end(), f.value) == out.end()) out.push_back(f.value);
+  return out;
+}
+
+std::vector<ValueId> Plan::valuesOf(const PlanNode& p, size_t output) const {
+  std::vector<ValueId> out;
+  const Graph& g = index.graph;
+  const auto addNode = [&](NodeId id) {
+    const Node& n = g.node(id);
+    if (output < n.outputs.size()) out.push_back(n.outputs[output]);
+  };
+  switch (p.kind) {
+    case PlanNode::Kind::Operator:
+      for (NodeId id : index.nodesOf(p.op)) addNode(id);
+      if (p.reciprocal != p.op)
+        for (NodeId id : index.nodesOf(p.reciprocal)) addNode(id);
+      break;
+    case PlanNode::Kind::CallFunction:
+      for (NodeId id : index.order)
+        if (index.effective[id.index] && accepts(p, id)) addNode(id);
+      break;
+    case PlanNode::Kind::CallModule:
+      for (const ModuleCall& m : g.moduleCalls()) {
+        if (!accepts(p, m)) continue;
+        const auto outputs = outputsOf(m.id);
+        if (output < outputs.size()) out.push_back(outputs[output]);
+      }
+      break;
+    case PlanNode::Kind::AnyOf:
+      for (const Argument& a : pattern.node(p.id).args)
+        if (a.isValue())
+          if (const PlanNode* q = producer(a.valueId()))
+            for (ValueId v : valuesOf(*q, 0)) out.push_back(v);
+      break;
+    default:
+      break;
+  }
+  return out;
+}
+
+std::vector<ValueId> Plan::startingPoints(bool loose) const {
+  const Graph& g = index.graph;
+  std::vector<ValueId> out;
+  const ValueId root = roots.front();
+  const auto outputIndex = [&](ValueId v) {
+    const auto& outputs = pattern.node(pattern.value(v).producer).outputs;
+    return static_cast<size_t>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
+  };
+  const auto from = [&](const PlanNode& p) {
+    const std::vector<ValueId>& own = pattern.node(p.id).outputs;
+    for (size_t o = 0; o < own.size(); ++o) {
+      const auto path = pathUp(own[o], root);
+      if (own[o] != root && path.empty()) continue;
+      for (ValueId v : valuesOf(p, o)) {
+        if (own[o] == root)
+          out.push_back(v);
+        else
+          for (ValueId top : climb(v, path, loose)) out.push_back(top);
+      }
+      break;
+    }
+  };
+  if (loose) {
+    for (const PlanNode& p : nodes)
+      if (p.required && (p.kind == PlanNode::Kind::Operator || p.kind == PlanNode::Kind::CallModule ||
+                         p.kind == PlanNode::Kind::CallFunction))
+        from(p);
+    if (producer(root)->kind == PlanNode::Kind::AnyOf)
+      for (ValueId v : valuesOf(*producer(root), outputIndex(root))) out.push_back(v);
+  } else {
+    // The rarest operator below the first root, climbed up from, leaves the fewest places to look at.
+    const PlanNode* best = producer(root);
+    size_t fewest = SIZE_MAX;
+    for (const PlanNode& p : nodes) {
+      if (!p.required || p.kind != PlanNode::Kind::Operator) continue;
+      const size_t count = index.nodesOf(p.op).size() + (p.reciprocal != p.op ? index.nodesOf(p.reciprocal).size() : 0);
+      const bool isRoot = pattern.value(root).producer == p.id;
+      if (count < fewest || (count == fewest && isRoot)) {
+        bool leads = isRoot;
+        for (ValueId o : pattern.node(p.id).outputs) leads = leads || !pathUp(o, root).empty();
+        if (count == 0) return {};  // required, whichever root it serves
+        if (!leads) continue;
+        fewest = count;
+        best = &p;
+      }
+    }
+    if (pattern.value(root).producer == best->id)
+      out = valuesOf(*best, outputIndex(root));
+    else
+      from(*best);
+  }
+  const auto place = [&](ValueId v) { return g.value(v).producer ? index.position[g.value(v).producer.index] : 0u; };
+  std::sort(out.begin(), out.end(),
+            [&](ValueId a, ValueId b) { return std::pair(place(a), a) < std::pair(place(b), b); });
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::vector<ValueId> Plan::outputsOf(ModuleCallId call) const {
+  const Graph& g = index.graph;
+  std::vector<ValueId> out;
+  for (NodeId id : index.nodesIn(call))
+    for (ValueId v : g.node(id).outputs) {
+      bool leaves = g.value(v).returnUses > 0;
+      for (NodeId u : g.value(v).users)
+        leaves = leaves || (index.effective[u.index] && !g.isWithin(g.node(u).module, call));
+      if (leaves) out.push_back(v);
+    }
+  return out;
+}
+
+std::vector<ValueId> Plan::inputsOf(ModuleCallId call) const {
+  const Graph& g = index.graph;
+  std::vector<ValueId> flows;
+  const auto use = [&](ValueId v) {
+    const Value& value = g.value(v);
+    if (index.weightLike[v.index] || value.kind == Value::Kind::Weight) return;
+    if (value.producer && g.isWithin(g.node(value.producer).module, call)) return;
+    if (std::find(flows.begin(), flows.end(), v) == flows.end()) flows.push_back(v);
+  };
+  for (NodeId id : index.nodesIn(call)) {
+    for (const Argument& a : g.node(id).args) a.forEachValue(use);
+    for (const auto& [key, a] : g.node(id).kwargs) a.forEachValue(use);
+  }
+  const std::vector<ValueId>& recorded = g.moduleCall(call).inputs;
+  const bool current = !recorded.empty() && std::all_of(flows.begin(), flows.end(), [&](ValueId v) {
+    return std::find(recorded.begin(), recorded.end(), v) != recorded.end();
+  });
+  return current ? recorded : flows;
+}
+
+}  // namespace graft

@@ -1,0 +1,77 @@
+// Plan: a rule's pattern made ready to search one graph: what each pattern node accepts, which must be there, where to
+// start and how to climb from one matched node to the next. It refers to the rule and the index.
+#pragma once
+
+#include <re2/re2.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "matcher/internal/graph_index.h"
+#include "matcher/pattern.h"
+
+namespace graft {
+
+struct PlanNode {
+  enum class Kind {
+    Operator,      ///< one operator of the graph
+    AnyOf,         ///< one of its arguments stands for it
+    CallModule,    ///< a whole module call
+    CallFunction,  ///< an operator whose name an expression matches
+    Meaning,       ///< an integer or list calculated from shapes: compared by meaning, not by node
+    Ignored,       ///< no returned value depends on it
+  };
+  Kind kind = Kind::Ignored;
+  NodeId id;
+  uint32_t op = GraphIndex::none;          ///< of the index; none where the graph has no such operator
+  uint32_t reciprocal = GraphIndex::none;  ///< mul for div and div for mul, where x / 8 may be x * 0.125
+  bool isDivision = false;
+  bool commutative = false;
+  bool required = false;            ///< part of every match, not of an alternative
+  std::shared_ptr<RE2> name, path;  ///< CallModule, CallFunction
+  std::string type;                 ///< CallModule
+  int expression = -1;              ///< Meaning: into Rule::patternExpressions; -1: integer operators of the pattern
+};
+
+class Plan {
+ public:
+  Plan(const Rule& rule, const GraphIndex& index);
+
+  const Rule& rule;
+  const Graph& pattern;
+  const GraphIndex& index;
+  std::vector<PlanNode> nodes;    ///< by the pattern's NodeId
+  std::vector<ValueId> roots;     ///< returned values that nodes compute, each once
+  std::vector<uint8_t> returned;  ///< by the pattern's ValueId
+  std::vector<int> parameterOf;   ///< by the pattern's ValueId: into Rule::parameters, or -1
+  std::shared_ptr<RE2> scope;     ///< null: anywhere
+  size_t requiredCount = 0;
+  std::string problem;  ///< not empty: the rule cannot be searched for, and why
+
+  /// Whether the graph's node may stand for the pattern's, by operator alone.
+  bool accepts(const PlanNode& p, NodeId graphNode) const;
+  /// Whether the module call is one that a CallModule node asks for.
+  bool accepts(const PlanNode& p, const ModuleCall& call) const;
+  /// The pattern node that computes the value; null for parameters.
+  const PlanNode* producer(ValueId v) const;
+  /// A chain of pattern nodes from a user of `from` up to the producer of `to`; empty where none leads there.
+  std::vector<NodeId> pathUp(ValueId from, ValueId to) const;
+  /// Graph values that may be `path`'s last node's when the graph's `start` is what the path's first node uses. `loose`
+  /// lets one node of the path be any operator.
+  std::vector<ValueId> climb(ValueId start, const std::vector<NodeId>& path, bool loose) const;
+  /// Every graph value that the pattern node's output of that number may be, by operator alone.
+  std::vector<ValueId> valuesOf(const PlanNode& p, size_t output) const;
+  /// Graph values where the first root may be, in topological order. `loose` finds more, for explanations.
+  std::vector<ValueId> startingPoints(bool loose) const;
+  /// The values that leave the module call: used outside or returned, in order.
+  std::vector<ValueId> outputsOf(ModuleCallId call) const;
+  /// What the module call is given: its recorded inputs, or the values that flow in, in order of use.
+  std::vector<ValueId> inputsOf(ModuleCallId call) const;
+
+ private:
+  void compile(NodeId id);
+  void markRequired(ValueId v);
+  mutable std::vector<signed char> functionMemo_;  // by pattern node * operators: CallFunction answers
+};
+
+}  // namespace graft

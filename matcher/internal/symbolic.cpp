@@ -1,0 +1,240 @@
+#include "matcher/internal/symbolic.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace graft {
+namespace {
+
+// Grammar: sum = product (("+"|"-") product)*; product = factor (("*"|"//") factor)*; factor = ["-"]
+// (number|name|"("sum")").
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+  std::optional<Polynomial> whole() {
+    auto p = sum(0);
+    skip();
+    return at_ == text_.size() ? p : std::nullopt;
+  }
+
+ private:
+  static constexpr int maxDepth = 64;
+
+  void skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(std::string_view token) {
+    skip();
+    if (text_.substr(at_, token.size()) != token) return false;
+    at_ += token.size();
+    return true;
+  }
+  std::optional<Polynomial> sum(int depth) {
+    auto left = product(depth);
+    while (left) {
+      const bool plus = take("+");
+      if (!plus && !take("-")) break;
+      auto right = product(depth);
+      if (!right) return right;
+      left = plus ? *left + *right : *left - *right;
+    }
+    return left;
+  }
+  std::optional<Polynomial> product(int depth) {
+    auto left = factor(depth);
+    while (left) {
+      const bool divide = take("//");
+      if (!divide && !take("*")) break;
+      auto right = factor(depth);
+      if (!right) return right;
+      left = divide ? left->floorDivide(*right) : *left * *right;
+    }
+    return left;
+  }
+  std::optional<Polynomial> factor(int depth) {
+    if (depth > maxDepth) return std::nullopt;
+    if (take("-")) {
+      auto p = factor(depth + 1);
+      return p ? std::optional(Polynomial::constant(0) - *p) : p;
+    }
+    if (take("(")) {
+      auto p = sum(depth + 1);
+      return p && take(")") ? p : std::nullopt;
+    }
+    skip();
+    const size_t start = at_;
+    if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
+      int64_t n = 0;
+      const auto [end, bad] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), n);
+      if (bad != std::errc()) return std::nullopt;
+      at_ = static_cast<size_t>(end - text_.data());
+      return Polynomial::constant(n);
+    }
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
+                                  text_[at_] == '.' || text_[at_] == '%'))
+      ++at_;
+    if (at_ == start) return std::nullopt;
+    if (at_ < text_.size() && text_[at_] == '(') {  // a call is one atom, its arguments included
+      int open = 0;
+      do {
+        open += text_[at_] == '(' ? 1 : text_[at_] == ')' ? -1 : 0;
+        ++at_;
+      } while (open > 0 && at_ < text_.size());
+      if (open > 0) return std::nullopt;
+    }
+    return Polynomial::atom(std::string(text_.substr(start, at_ - start)));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+std::optional<Polynomial> arithmetic(const Graph& g, const Node& n, int depth);
+
+std::optional<Polynomial> meaning(const Graph& g, const Argument& a, int depth) {
+  if (const auto* i = a.as<int64_t>()) return Polynomial::constant(*i);
+  if (const auto* s = a.as<SymbolicInt>()) return Polynomial::parse(s->expression);
+  if (!a.isValue()) return std::nullopt;
+  const Value& v = g.value(a.valueId());
+  const Type::Kind k = v.type.kind;
+  if (k != Type::Kind::Int && k != Type::Kind::Number && k != Type::Kind::Any) return std::nullopt;
+  if (v.producer && depth < 64) {
+    if (auto p = arithmetic(g, g.node(v.producer), depth)) return p;
+  }
+  if (k == Type::Kind::Any) return std::nullopt;
+  return Polynomial::atom("%" + v.name);
+}
+
+std::optional<Polynomial> arithmetic(const Graph& g, const Node& n, int depth) {
+  const std::string_view op = n.op->packetName();
+  if (op == "aten.size" || op == "aten.sym_size") {
+    if (n.args.size() != 2 || !n.args[0].isValue() || !n.args[1].as<int64_t>()) return std::nullopt;
+    return sizeMeaning(g, n.args[0].valueId(), *n.args[1].as<int64_t>());
+  }
+  const size_t dot = op.rfind('.');
+  const std::string_view base = dot == std::string_view::npos ? op : op.substr(dot + 1);
+  if ((base == "neg") && n.args.size() == 1) {
+    auto a = meaning(g, n.args[0], depth + 1);
+    return a ? std::optional(Polynomial::constant(0) - *a) : std::nullopt;
+  }
+  if (n.args.size() != 2 || (base != "add" && base != "sub" && base != "mul" && base != "floordiv"))
+    return std::nullopt;
+  auto a = meaning(g, n.args[0], depth + 1), b = meaning(g, n.args[1], depth + 1);
+  if (!a || !b) return std::nullopt;
+  if (base == "add") return *a + *b;
+  if (base == "sub") return *a - *b;
+  if (base == "mul") return *a * *b;
+  return a->floorDivide(*b);
+}
+
+}  // namespace
+
+Polynomial Polynomial::constant(int64_t n) {
+  Polynomial p;
+  p.add({}, n);
+  return p;
+}
+Polynomial Polynomial::atom(std::string name) {
+  Polynomial p;
+  p.add({std::move(name)}, 1);
+  return p;
+}
+std::optional<Polynomial> Polynomial::parse(std::string_view text) { return Parser(text).whole(); }
+
+void Polynomial::add(const Monomial& m, int64_t factor) {
+  if (factor == 0) return;
+  const auto [it, fresh] = terms_.try_emplace(m, factor);
+  // Wrapping is harmless here: sizes are far from 2^63, and unsigned arithmetic keeps it defined.
+  if (!fresh) it->second = static_cast<int64_t>(static_cast<uint64_t>(it->second) + static_cast<uint64_t>(factor));
+  if (it->second == 0) terms_.erase(it);
+}
+
+Polynomial Polynomial::operator+(const Polynomial& o) const {
+  Polynomial out = *this;
+  for (const auto& [m, f] : o.terms_) out.add(m, f);
+  return out;
+}
+Polynomial Polynomial::operator-(const Polynomial& o) const {
+  Polynomial out = *this;
+  for (const auto& [m, f] : o.terms_) out.add(m, -f);
+  return out;
+}
+Polynomial Polynomial::operator*(const Polynomial& o) const {
+  Polynomial out;
+  for (const auto& [m, f] : terms_)
+    for (const auto& [m2, f2] : o.terms_) {
+      Monomial both = m;
+      both.insert(both.end(), m2.begin(), m2.end());
+      std::sort(both.begin(), both.end());
+      out.add(both, static_cast<int64_t>(static_cast<uint64_t>(f) * static_cast<uint64_t>(f2)));
+    }
+  return out;
+}
+
+Polynomial Polynomial::floorDivide(const Polynomial& o) const {
+  const auto a = number(), b = o.number();
+  if (a && b && *b != 0) return constant(*a / *b - ((*a % *b != 0) && ((*a < 0) != (*b < 0)) ? 1 : 0));
+  if (o.terms_.size() == 1) {
+    const auto& [divisor, factor] = *o.terms_.begin();
+    Polynomial out;
+    bool exact = true;
+    for (const auto& [m, f] : terms_) {
+      exact = exact && f % factor == 0 && std::includes(m.begin(), m.end(), divisor.begin(), divisor.end());
+      if (!exact) break;
+      Monomial rest;
+      std::set_difference(m.begin(), m.end(), divisor.begin(), divisor.end(), std::back_inserter(rest));
+      out.add(rest, f / factor);
+    }
+    if (exact) return out;
+  }
+  return atom("floor(" + text() + "," + o.text() + ")");
+}
+
+std::optional<int64_t> Polynomial::number() const {
+  if (terms_.empty()) return 0;
+  if (terms_.size() == 1 && terms_.begin()->first.empty()) return terms_.begin()->second;
+  return std::nullopt;
+}
+
+std::string Polynomial::text() const {
+  if (terms_.empty()) return "0";
+  std::string out;
+  // Numbers last, as people write them: the empty monomial sorts first.
+  auto write = [&](const Monomial& m, int64_t f) {
+    if (!out.empty())
+      out += f < 0 ? " - " : " + ";
+    else if (f < 0)
+      out += "-";
+    const uint64_t size = f < 0 ? uint64_t{0} - static_cast<uint64_t>(f) : static_cast<uint64_t>(f);
+    if (m.empty() || size != 1) out += std::to_string(size) + (m.empty() ? "" : "*");
+    for (size_t i = 0; i < m.size(); ++i) out += (i ? "*" : "") + m[i];
+  };
+  for (const auto& [m, f] : terms_)
+    if (!m.empty()) write(m, f);
+  if (auto it = terms_.find({}); it != terms_.end()) write(it->first, it->second);
+  return out;
+}
+
+Argument Polynomial::argument() const {
+  if (auto n = number()) return Argument(*n);
+  return Argument(SymbolicInt{text()});
+}
+
+std::optional<Polynomial> sizeMeaning(const Graph& g, ValueId tensor, int64_t dim) {
+  const Value& v = g.value(tensor);
+  if (!v.type.isTensor() && v.type.kind != Type::Kind::Any) return std::nullopt;
+  const TensorInfo& info = v.type.tensorInfo;
+  if (auto rank = info.rank()) {
+    if (dim < 0) dim += *rank;
+    if (dim < 0 || dim >= *rank) return std::nullopt;
+    const Dim& d = (*info.shape)[static_cast<size_t>(dim)];
+    if (d.isStatic()) return Polynomial::constant(d.size);
+    if (!d.symbol.empty()) return Polynomial::parse(d.symbol);
+  }
+  return Polynomial::atom("size(" + v.name + "," + std::to_string(dim) + ")");
+}
+
+std::optional<Polynomial> integerMeaning(const Graph& g, const Argument& a) { return meaning(g, a, 0); }
+
+}  // namespace graft
