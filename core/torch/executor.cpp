@@ -433,6 +433,8 @@ Result<Program> Program::build(const Graph& graph, const RunOptions& options) {
   return Program(std::move(impl));
 }
 
+const RunOptions& Program::options() const { return impl_->options; }
+
 Result<TensorSet> Program::run(const TensorSet& inputs, const Job& job) const {
   return runWith(*impl_, inputs, job, NoHooks{});
 }

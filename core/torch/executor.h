@@ -46,6 +46,7 @@ class Program {
   Result<TensorSet> profile(const TensorSet& inputs, std::vector<NodeTime>& times) const;
   /// Same, showing the value of every node as it is computed (for types, statistics, per-node differences).
   Result<TensorSet> observe(const TensorSet& inputs, const std::function<void(ValueId, const TensorSet&)>& see) const;
+  const RunOptions& options() const;
 
  private:
   explicit Program(std::unique_ptr<Impl>);

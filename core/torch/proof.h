@@ -1,8 +1,9 @@
-// Proof by numbers: that a rewritten graph computes what the original does, on the given inputs and on further ones made from
-// them (random of the same ranges, scaled, edge values), judged against the original run in fp64.
+// Proof by numbers: that a rewritten graph computes what the original does, on the given inputs and on further ones
+// made from them (random of the same ranges, scaled, edge values), judged against the original run in fp64.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/progress.h"
@@ -20,5 +21,18 @@ struct Proof {
 
 /// Errors are for what cannot be run at all; numbers that differ are a Proof that has not passed.
 Result<Proof> proveRewrite(const Graph& original, const Graph& rewritten, const TensorSet& inputs, const Job& = {});
+
+/// How far two corresponding values inside the graphs are apart.
+struct LayerDifference {
+  std::string original, rewritten;  ///< the values' names
+  Difference difference;
+};
+/// Runs both and compares every value that they share: those of the same name, and `renamed` (pairs of value names,
+/// from the rewrites' records). In the order the original computes them, so the first that has not passed is where they
+/// part.
+Result<std::vector<LayerDifference>> compareLayers(const Graph& original, const Graph& rewritten,
+                                                   const TensorSet& inputs,
+                                                   const std::vector<std::pair<std::string, std::string>>& renamed = {},
+                                                   const Job& = {});
 
 }  // namespace graft

@@ -192,6 +192,21 @@ class Planner {
     return static_cast<uint32_t>(plan_.constants.size() - 1);
   }
 
+  /// Whether a node writes to the value, through views too.
+  bool isWritten(ValueId v, int depth = 0) const {
+    for (NodeId id : g_.value(v).users) {
+      const Node& n = g_.node(id);
+      for (size_t k = 0; k < n.args.size() && k < n.op->parameters.size(); ++k) {
+        const Parameter& p = n.op->parameters[k];
+        if (p.aliasSet.empty() || !(n.args[k] == Argument(v))) continue;
+        if (p.written) return true;
+        for (ValueId out : n.outputs)
+          if (depth < 16 && isWritten(out, depth + 1)) return true;
+      }
+    }
+    return false;
+  }
+
   Result<uint32_t> weightConstant(ValueId id) {
     if (auto it = weightConstant_.find(id.index); it != weightConstant_.end()) return it->second;
     const Value& v = g_.value(id);
@@ -211,6 +226,8 @@ class Planner {
         t = std::move(cast);
       }
       if (t.device() != device_) t = t.to(device_);
+      // Weights are shared between graphs: a program that writes to one (running statistics, a cache) has its own.
+      if (isWritten(id)) t = t.clone();
     } catch (const std::exception& e) {
       return badInput(
           fmt::format("the weight '{}' cannot be brought to {}: {}", v.path, device_.str(), shortMessage(e)));

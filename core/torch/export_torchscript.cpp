@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/atomic_file.h"
+#include "core/torch/export.h"
+#include "core/torch/internal/torchscript_writer.h"
+#include "core/torch/internal/values.h"
+
+namespace graft {
+namespace {
+
+bool usesOurOperators(const Graph& g) {
+  for (NodeId id : g.order())
+    if (g.node(id).op->name.starts_with("graft.")) return true;
+  return false;
+}
+
+}  // namespace
+
+Status exportTorchScript(const Graph& graph, const std::string& path, const ExportOptions& options) {
+  // Told first: a long conversion for a place that cannot be written to would be in vain.
+  auto file = AtomicFile::beside(path);
+  if (!file) return file.error();
+  auto module = TorchScriptWriter(graph).module();
+  if (!module) {
+    Error e = module.error();
+    e.message = "the model cannot be written as TorchScript: " + e.message;
+    return e;
+  }
+  torch::jit::ExtraFilesMap extra;
+  nlohmann::json note{{"writer", "graft"}};
+  if (usesOurOperators(graph))
+    note["operatorLibrary"] = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
+  extra["graft.json"] = note.dump();
+  try {
+    std::ofstream out(file->temporaryPath(), std::ios::binary | std::ios::trunc);
+    module->save(out, extra);
+    out.close();
+    if (!out) return badInput(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("{} cannot be written: {}", path, shortMessage(e)));
+  }
+  return file->commit();
+}
+
+}  // namespace graft
