@@ -415,26 +415,21 @@ bool Attempt::matchRoot(size_t i, ValueId root) {
 }
 
 std::vector<ValueId> Attempt::placesFor(ValueId root) const {
-  // The shortest way up from something bound; results of matched nodes before parameters, which may have users
-  // anywhere.
-  std::vector<NodeId> path;
+  // Up from something bound that takes part in it: the value with the fewest users, results of matched nodes before
+  // parameters, whose users may be anywhere.
   ValueId from;
-  bool fromNode = false;
+  std::pair<bool, size_t> fewest;
   for (uint32_t v = 0; v < bound_.size(); ++v) {
-    if (!bound_[v] || !bound_[v]->isValue()) continue;
-    const auto way = plan_.pathUp(ValueId(v), root);
-    if (way.empty()) continue;
-    const bool node = plan_.producer(ValueId(v)) != nullptr;
-    if (path.empty() || (node && !fromNode) || (node == fromNode && way.size() < path.size())) {
-      path = way;
-      from = ValueId(v);
-      fromNode = node;
-    }
+    if (!bound_[v] || !bound_[v]->isValue() || !plan_.ancestorsOf(root)[v]) continue;
+    const std::pair here(plan_.producer(ValueId(v)) == nullptr, graph_.value(bound_[v]->valueId()).users.size());
+    if (from && here >= fewest) continue;
+    from = ValueId(v);
+    fewest = here;
   }
   const auto& outputs = pattern_.node(pattern_.value(root).producer).outputs;
   const size_t output = static_cast<size_t>(std::find(outputs.begin(), outputs.end(), root) - outputs.begin());
-  std::vector<ValueId> out = path.empty() ? plan_.valuesOf(*plan_.producer(root), output)
-                                          : plan_.climb(bound_[from.index]->valueId(), path, explaining_);
+  std::vector<ValueId> out = from ? plan_.climb(from, bound_[from.index]->valueId(), root, explaining_)
+                                  : plan_.valuesOf(*plan_.producer(root), output);
   // Near the match first: in the same module, then after it, then by distance. So q, k and v of one layer come together
   // and in order.
   NodeId last = coveredNodes_.empty() ? NodeId() : coveredNodes_.front();

@@ -67,7 +67,7 @@ Plan::Plan(const Rule& r, const GraphIndex& i) : rule(r), pattern(r.pattern), in
   }
   for (PlanNode& p : nodes)
     if (p.id && !needed[p.id.index]) p.kind = PlanNode::Kind::Ignored;
-  for (ValueId v : roots) markRequired(v);
+  findRequired();
   for (const PlanNode& p : nodes)
     if (p.required && p.kind != PlanNode::Kind::Meaning && p.kind != PlanNode::Kind::AnyOf) ++requiredCount;
   if (!rule.scope.empty()) scope = compileExpression(rule.scope, problem);
@@ -107,28 +107,36 @@ void Plan::compile(NodeId id) {
   }
 }
 
-void Plan::markRequired(ValueId v) {
-  const NodeId id = pattern.value(v).producer;
-  if (!id) return;
-  PlanNode& p = nodes[id.index];
-  if (p.required) return;
-  p.required = true;
-  if (p.kind == PlanNode::Kind::AnyOf) {
-    // optional(f, x) is any_of(f(x), x): what every alternative needs is required. Only the plain case is worth
-    // finding.
+// What every match holds: all that a root is computed from, and of alternatives what all of them share.
+void Plan::findRequired() {
+  std::vector<std::vector<uint8_t>> sets(pattern.nodeBound());
+  for (NodeId id : pattern.order()) {
+    PlanNode& p = nodes[id.index];
+    if (p.kind == PlanNode::Kind::Ignored) continue;
+    std::vector<uint8_t>& own = sets[id.index];
+    own.assign(pattern.nodeBound(), 0);
+    const auto setOf = [&](const Argument& a) -> std::vector<uint8_t>* {
+      const NodeId by = a.isValue() ? pattern.value(a.valueId()).producer : NodeId();
+      return by && !sets[by.index].empty() ? &sets[by.index] : nullptr;
+    };
     const Node& n = pattern.node(id);
-    for (const Argument& a : n.args) {
-      if (!a.isValue()) continue;
-      const bool everywhere = std::all_of(n.args.begin(), n.args.end(), [&](const Argument& other) {
-        return other.isValue() && (other == a || !pathUp(a.valueId(), other.valueId()).empty());
-      });
-      if (everywhere) markRequired(a.valueId());
+    if (p.kind == PlanNode::Kind::AnyOf) {
+      for (size_t k = 0; k < own.size(); ++k)
+        own[k] =
+            std::all_of(n.args.begin(), n.args.end(), [&](const Argument& a) { return setOf(a) && (*setOf(a))[k]; });
+    } else if (p.kind != PlanNode::Kind::Meaning) {
+      const auto use = [&](ValueId v) {
+        if (const auto* set = setOf(Argument(v)))
+          for (size_t k = 0; k < own.size(); ++k) own[k] |= (*set)[k];
+      };
+      for (const Argument& a : n.args) a.forEachValue(use);
+      for (const auto& [key, a] : n.kwargs) a.forEachValue(use);
     }
-    return;
+    own[id.index] = 1;
   }
-  if (p.kind == PlanNode::Kind::Meaning) return;
-  for (const Argument& a : pattern.node(id).args) a.forEachValue([&](ValueId u) { markRequired(u); });
-  for (const auto& [key, a] : pattern.node(id).kwargs) a.forEachValue([&](ValueId u) { markRequired(u); });
+  for (ValueId root : roots)
+    for (size_t k = 0; k < nodes.size(); ++k)
+      if (sets[pattern.value(root).producer.index][k]) nodes[k].required = true;
 }
 
 const PlanNode* Plan::producer(ValueId v) const {
@@ -158,79 +166,76 @@ bool Plan::accepts(const PlanNode& p, const ModuleCall& call) const {
   return true;
 }
 
-std::vector<NodeId> Plan::pathUp(ValueId from, ValueId to) const {
-  const NodeId goal = pattern.value(to).producer;
-  if (!goal) return {};
-  std::vector<NodeId> cameFrom(pattern.nodeBound()), queue;
-  std::vector<uint8_t> seen(pattern.nodeBound(), 0);
-  const auto visit = [&](ValueId v, NodeId by) {
-    for (NodeId u : pattern.value(v).users)
-      if (!seen[u.index] && nodes[u.index].kind != PlanNode::Kind::Meaning) {
-        seen[u.index] = 1;
-        cameFrom[u.index] = by;
-        queue.push_back(u);
-      }
-  };
-  visit(from, {});
-  for (size_t i = 0; i < queue.size() && !seen[goal.index]; ++i)
-    for (ValueId o : pattern.node(queue[i]).outputs) visit(o, queue[i]);
-  if (!seen[goal.index]) return {};
-  std::vector<NodeId> path;
-  for (NodeId n = goal; n; n = cameFrom[n.index]) path.push_back(n);
-  std::reverse(path.begin(), path.end());
-  return path;
+const std::vector<uint8_t>& Plan::ancestorsOf(ValueId root) const {
+  if (ancestors_.empty()) ancestors_.resize(pattern.valueBound());
+  std::vector<uint8_t>& out = ancestors_[root.index];
+  if (!out.empty()) return out;
+  out.assign(pattern.valueBound(), 0);
+  std::vector<ValueId> work{root};
+  out[root.index] = 1;
+  while (!work.empty()) {
+    const NodeId id = pattern.value(work.back()).producer;
+    work.pop_back();
+    if (!id || nodes[id.index].kind == PlanNode::Kind::Meaning) continue;
+    const auto use = [&](ValueId v) {
+      if (!out[v.index]) work.push_back(v);
+      out[v.index] = 1;
+    };
+    for (const Argument& a : pattern.node(id).args) a.forEachValue(use);
+    for (const auto& [key, a] : pattern.node(id).kwargs) a.forEachValue(use);
+  }
+  return out;
 }
 
-std::vector<ValueId> Plan::climb(ValueId start, const std::vector<NodeId>& path, bool loose) const {
-  struct Front {
-    ValueId value;
+std::vector<ValueId> Plan::climb(ValueId from, ValueId start, ValueId root, bool loose) const {
+  struct State {
+    ValueId pattern, graph;
     bool excused;
   };
-  std::vector<Front> front{{start, false}};
+  const std::vector<uint8_t>& leads = ancestorsOf(root);
+  if (!leads[from.index]) return {};
   const Graph& g = index.graph;
-  for (size_t step = 0; step < path.size(); ++step) {
-    const PlanNode& p = nodes[path[step].index];
-    const Node& pn = pattern.node(path[step]);
-    // Which output of this pattern node the next one uses.
-    size_t output = 0;
-    if (step + 1 < path.size())
-      for (size_t o = 0; o < pn.outputs.size(); ++o) {
-        const auto& users = pattern.value(pn.outputs[o]).users;
-        if (std::find(users.begin(), users.end(), path[step + 1]) != users.end()) output = o;
-      }
-    std::vector<Front> next;
-    const auto add = [&](ValueId v, bool excused) {
-      if (std::none_of(next.begin(), next.end(), [&](const Front& f) { return f.value == v && f.excused <= excused; }))
-        next.push_back({v, excused});
-    };
-    for (size_t i = 0; i < front.size(); ++i) {
-      const auto [v, excused] = front[i];
+  std::vector<State> states{{from, start, false}};
+  const auto add = [&](ValueId p, ValueId v, bool excused) {
+    if (!leads[p.index] || states.size() > 4096) return;
+    for (const State& s : states)
+      if (s.pattern == p && s.graph == v && s.excused <= excused) return;
+    states.push_back({p, v, excused});
+  };
+  std::vector<ValueId> out;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const State s = states[i];
+    if (s.pattern == root) {
+      if (std::find(out.begin(), out.end(), s.graph) == out.end()) out.push_back(s.graph);
+      continue;
+    }
+    for (NodeId pu : pattern.value(s.pattern).users) {
+      const PlanNode& p = nodes[pu.index];
+      const std::vector<ValueId>& results = pattern.node(pu).outputs;
+      if (p.kind == PlanNode::Kind::Meaning || p.kind == PlanNode::Kind::Ignored) continue;
       if (p.kind == PlanNode::Kind::AnyOf) {
-        add(v, excused);
+        add(results[0], s.graph, s.excused);
         continue;
       }
-      for (NodeId u : g.value(v).users) {
-        const Node& n = g.node(u);
+      for (NodeId u : g.value(s.graph).users) {
         if (!index.effective[u.index]) continue;
-        if (isIdentity(n.op->name) && n.outputs.size() == 1) front.push_back({n.outputs[0], excused});
+        const Node& n = g.node(u);
+        if (isIdentity(n.op->name) && n.outputs.size() == 1) add(s.pattern, n.outputs[0], s.excused);
         if (p.kind == PlanNode::Kind::CallModule) {
           for (ModuleCallId m = n.module; m; m = g.moduleCall(m).parent) {
             if (!accepts(p, g.moduleCall(m))) continue;
             const auto outputs = outputsOf(m);
-            if (output < outputs.size()) add(outputs[output], excused);
+            for (size_t o = 0; o < std::min(outputs.size(), results.size()); ++o)
+              add(results[o], outputs[o], s.excused);
           }
         }
         const bool fits = p.kind != PlanNode::Kind::CallModule && accepts(p, u);
-        if (!fits && (!loose || excused)) continue;
-        if (output < n.outputs.size()) add(n.outputs[output], excused || !fits);
+        if (!fits && (!loose || s.excused)) continue;
+        for (size_t o = 0; o < std::min(n.outputs.size(), results.size()); ++o)
+          add(results[o], n.outputs[o], s.excused || !fits);
       }
-      if (front.size() > 4096) break;
     }
-    front = std::move(next);
   }
-  std::vector<ValueId> out;
-  for (const Front& f : front)
-    if (std::find(out.begin(), out.end(), f.value) == out.end()) out.push_back(f.value);
   return out;
 }
 
@@ -281,17 +286,17 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
   const auto from = [&](const PlanNode& p) {
     const std::vector<ValueId>& own = pattern.node(p.id).outputs;
     for (size_t o = 0; o < own.size(); ++o) {
-      const auto path = pathUp(own[o], root);
-      if (own[o] != root && path.empty()) continue;
+      if (!ancestorsOf(root)[own[o].index]) continue;
       for (ValueId v : valuesOf(p, o)) {
         if (own[o] == root)
           out.push_back(v);
         else
-          for (ValueId top : climb(v, path, loose)) out.push_back(top);
+          for (ValueId top : climb(own[o], v, root, loose)) out.push_back(top);
       }
       break;
     }
   };
+  const NodeId rootNode = pattern.value(root).producer;
   if (loose) {
     for (const PlanNode& p : nodes)
       if (p.required && (p.kind == PlanNode::Kind::Operator || p.kind == PlanNode::Kind::CallModule ||
@@ -306,17 +311,14 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
     for (const PlanNode& p : nodes) {
       if (!p.required || p.kind != PlanNode::Kind::Operator) continue;
       const size_t count = index.nodesOf(p.op).size() + (p.reciprocal != p.op ? index.nodesOf(p.reciprocal).size() : 0);
-      const bool isRoot = pattern.value(root).producer == p.id;
-      if (count < fewest || (count == fewest && isRoot)) {
-        bool leads = isRoot;
-        for (ValueId o : pattern.node(p.id).outputs) leads = leads || !pathUp(o, root).empty();
-        if (count == 0) return {};  // required, whichever root it serves
-        if (!leads) continue;
-        fewest = count;
-        best = &p;
-      }
+      if (count == 0) return {};  // required, whichever root it serves
+      if (count > fewest || (count == fewest && p.id != rootNode)) continue;
+      const auto& own = pattern.node(p.id).outputs;
+      if (std::none_of(own.begin(), own.end(), [&](ValueId o) { return ancestorsOf(root)[o.index]; })) continue;
+      fewest = count;
+      best = &p;
     }
-    if (pattern.value(root).producer == best->id)
+    if (rootNode == best->id)
       out = valuesOf(*best, outputIndex(root));
     else
       from(*best);

@@ -54,11 +54,11 @@ class Plan {
   bool accepts(const PlanNode& p, const ModuleCall& call) const;
   /// The pattern node that computes the value; null for parameters.
   const PlanNode* producer(ValueId v) const;
-  /// A chain of pattern nodes from a user of `from` up to the producer of `to`; empty where none leads there.
-  std::vector<NodeId> pathUp(ValueId from, ValueId to) const;
-  /// Graph values that may be `path`'s last node's when the graph's `start` is what the path's first node uses. `loose`
-  /// lets one node of the path be any operator.
-  std::vector<ValueId> climb(ValueId start, const std::vector<NodeId>& path, bool loose) const;
+  /// By the pattern's ValueId: whether the value takes part in computing `root`.
+  const std::vector<uint8_t>& ancestorsOf(ValueId root) const;
+  /// Graph values that may be `root` when the pattern's `from` is the graph's `start`: every way up through users that
+  /// fit by operator. `loose` lets one node on the way be any operator.
+  std::vector<ValueId> climb(ValueId from, ValueId start, ValueId root, bool loose) const;
   /// Every graph value that the pattern node's output of that number may be, by operator alone.
   std::vector<ValueId> valuesOf(const PlanNode& p, size_t output) const;
   /// Graph values where the first root may be, in topological order. `loose` finds more, for explanations.
@@ -70,8 +70,9 @@ class Plan {
 
  private:
   void compile(NodeId id);
-  void markRequired(ValueId v);
-  mutable std::vector<signed char> functionMemo_;  // by pattern node * operators: CallFunction answers
+  void findRequired();
+  mutable std::vector<std::vector<uint8_t>> ancestors_;  // by root value, filled when asked
+  mutable std::vector<signed char> functionMemo_;        // by pattern node * operators: CallFunction answers
 };
 
 }  // namespace graft

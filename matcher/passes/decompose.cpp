@@ -1,0 +1,153 @@
+// decompose(op): an operator into the simple steps of its definition, so that rules can fuse them anew and people can
+// see them.
+#include <array>
+#include <cmath>
+
+#include "core/base/suggest.h"
+#include "matcher/internal/graph_index.h"
+#include "matcher/passes/pass.h"
+
+namespace graft {
+namespace {
+
+using Args = std::vector<Argument>;
+
+Argument integer(int64_t i) { return Argument(i); }
+Argument dims(int64_t i) { return Argument::list({Argument(i)}); }
+
+Result<Argument> linear(NodeBuilder& b, const Graph&, const Node& n) {
+  const Argument turned = b.call("aten.transpose.int", {n.args[1], integer(0), integer(1)});
+  const Argument product = b.call("aten.matmul.default", {n.args[0], turned});
+  return n.args.size() > 2 && n.args[2].isValue() ? b.call("aten.add.Tensor", {product, n.args[2]}) : product;
+}
+
+Result<Argument> silu(NodeBuilder& b, const Graph&, const Node& n) {
+  return b.call("aten.mul.Tensor", {n.args[0], b.call("aten.sigmoid.default", {n.args[0]})});
+}
+
+// none: x/2 * (1 + erf(x / sqrt 2)); tanh: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
+Result<Argument> gelu(NodeBuilder& b, const Graph&, const Node& n) {
+  const Argument x = n.args[0];
+  const Argument* approximate = n.findArgument("approximate");
+  const bool tanh = approximate && approximate->as<std::string>() && *approximate->as<std::string>() == "tanh";
+  Argument inner;
+  if (tanh) {
+    const Argument square = b.call("aten.mul.Tensor", {x, x});
+    const Argument cube = b.call("aten.mul.Tensor", {square, x});
+    const Argument sum = b.call("aten.add.Tensor", {x, b.call("aten.mul.Tensor", {cube, Argument(0.044715)})});
+    inner = b.call("aten.tanh.default", {b.call("aten.mul.Tensor", {sum, Argument(std::sqrt(2.0 / M_PI))})});
+  } else {
+    inner = b.call("aten.erf.default", {b.call("aten.mul.Tensor", {x, Argument(std::sqrt(0.5))})});
+  }
+  const Argument halfX = b.call("aten.mul.Tensor", {x, Argument(0.5)});
+  return b.call("aten.mul.Tensor", {halfX, b.call("aten.add.Tensor", {inner, Argument(1.0)})});
+}
+
+// The largest element is taken off first, so that the exponentials stay in range.
+Result<Argument> softmax(NodeBuilder& b, const Graph&, const Node& n) {
+  Argument x = n.args[0];
+  const Argument* dim = n.findArgument("dim");
+  if (!dim || !dim->as<int64_t>()) return badInput("its dim is not a literal");
+  if (const Argument* dtype = n.findArgument("dtype"); dtype && dtype->as<DType>())
+    x = b.call("aten.to.dtype", {x, *dtype});
+  const Argument along = dims(*dim->as<int64_t>());
+  const Argument largest = b.call("aten.amax.default", {x, along, Argument(true)});
+  const Argument e = b.call("aten.exp.default", {b.call("aten.sub.Tensor", {x, largest})});
+  return b.call("aten.div.Tensor", {e, b.call("aten.sum.dim_IntList", {e, along, Argument(true)})});
+}
+
+Result<Argument> layerNorm(NodeBuilder& b, const Graph&, const Node& n) {
+  const Argument *shape = n.findArgument("normalized_shape"), *eps = n.findArgument("eps");
+  if (!shape || !shape->items() || !eps) return badInput("its normalized_shape is not a list");
+  Args last;
+  for (size_t i = shape->items()->size(); i > 0; --i) last.push_back(integer(-static_cast<int64_t>(i)));
+  const Argument along = Argument::list(last);
+  const Argument mean = b.call("aten.mean.dim", {n.args[0], along, Argument(true)});
+  const Argument centred = b.call("aten.sub.Tensor", {n.args[0], mean});
+  const Argument variance =
+      b.call("aten.mean.dim", {b.call("aten.mul.Tensor", {centred, centred}), along, Argument(true)});
+  const Argument scale = b.call("aten.rsqrt.default", {b.call("aten.add.Tensor", {variance, *eps})});
+  Argument out = b.call("aten.mul.Tensor", {centred, scale});
+  if (const Argument* w = n.findArgument("weight"); w && w->isValue()) out = b.call("aten.mul.Tensor", {out, *w});
+  if (const Argument* c = n.findArgument("bias"); c && c->isValue()) out = b.call("aten.add.Tensor", {out, *c});
+  return out;
+}
+
+Result<Argument> batchNorm(NodeBuilder& b, const Graph& g, const Node& n) {
+  const auto arg = [&](std::string_view name) { return n.findArgument(name) ? *n.findArgument(name) : Argument(); };
+  const Argument mean = arg("running_mean"), var = arg("running_var"), training = arg("training");
+  if (!mean.isValue() || !var.isValue() || (training.as<bool>() && *training.as<bool>()))
+    return badInput("it is in training mode; call model.eval() before exporting");
+  const auto rank = g.value(n.args[0].valueId()).type.tensorInfo.rank();
+  if (!rank || *rank < 2) return badInput("the rank of its input is not known; import the model with example inputs");
+  // One number for each channel, laid along dimension 1.
+  Args shape(static_cast<size_t>(*rank), integer(1));
+  shape[1] = integer(-1);
+  const Argument laid = Argument::list(shape);
+  const auto channel = [&](const Argument& a) { return b.call("aten.reshape.default", {a, laid}); };
+  const Argument deviation = b.call("aten.rsqrt.default", {b.call("aten.add.Tensor", {var, arg("eps")})});
+  Argument out = b.call("aten.sub.Tensor", {n.args[0], channel(mean)});
+  out = b.call("aten.mul.Tensor", {out, channel(deviation)});
+  if (arg("weight").isValue()) out = b.call("aten.mul.Tensor", {out, channel(arg("weight"))});
+  if (arg("bias").isValue()) out = b.call("aten.add.Tensor", {out, channel(arg("bias"))});
+  return out;
+}
+
+struct Decomposition {
+  std::string_view op, module;  // "silu" and nn.SiLU mean the same
+  Result<Argument> (*run)(NodeBuilder&, const Graph&, const Node&);
+};
+constexpr std::array<Decomposition, 8> decompositions{{
+    {"linear", "Linear", linear},
+    {"silu", "SiLU", silu},
+    {"gelu", "GELU", gelu},
+    {"softmax", "Softmax", softmax},
+    {"layer_norm", "LayerNorm", layerNorm},
+    {"batch_norm", "BatchNorm2d", batchNorm},
+    {"batch_norm", "BatchNorm1d", batchNorm},
+    {"batch_norm", "BatchNorm3d", batchNorm},
+}};
+
+}  // namespace
+
+Records decompose(Graph& g, const Semantics& semantics, const Step& step) {
+  const std::string name = nameArgument(step, 0);
+  const Decomposition* how = nullptr;
+  std::vector<std::string> known;
+  for (const Decomposition& d : decompositions) {
+    if (d.op == name || d.module == name) how = &d;
+    known.emplace_back(d.op);
+  }
+  if (!how) {
+    const auto nearest = nearestName(name, known);
+    return badInput("decompose knows linear, silu, gelu, softmax, layer_norm and batch_norm, not `" + name + "`" +
+                    (nearest ? "; did you mean " + *nearest + "?" : ""));
+  }
+  std::vector<Record> out;
+  const GraphIndex index(g);
+  for (NodeId id : index.order) {
+    const Node n = g.node(id);
+    if (n.op->baseName() != how->op || n.outputs.size() != 1 || !n.args[0].isValue() || !n.op->pure()) continue;
+    NodeBuilder b(g, semantics, id);
+    auto result = how->run(b, g, n);
+    if (!result || b.error()) {
+      const Error e = result ? *b.error() : result.error();
+      b.undo();
+      return badInput("`" + n.name + "` (" + std::string(n.op->packetName()) + ") cannot be decomposed: " + e.message);
+    }
+    Record r;
+    r.rule = "decompose";
+    r.scope = g.scopeOf(id);
+    r.removed.push_back(id);
+    r.removedNames.push_back(n.name);
+    r.added = b.added();
+    for (NodeId a : r.added) r.addedNames.push_back(g.node(a).name);
+    r.outputs.emplace_back(g.value(n.outputs[0]).name, g.value(result->valueId()).name);
+    g.replaceAllUses(n.outputs[0], result->valueId());
+    g.erase(id);
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+}  // namespace graft

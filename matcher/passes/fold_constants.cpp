@@ -1,0 +1,85 @@
+// fold_constants: what depends on weights and literals alone is calculated now and stored as a weight.
+//
+// Sizes are not folded, even where the types know them: they were seen with the example inputs, and the model may run
+// with others.
+#include <algorithm>
+
+#include "matcher/internal/graph_index.h"
+#include "matcher/passes/pass.h"
+
+namespace graft {
+namespace {
+
+// A result may grow beyond its operands up to this many bytes (broadcast masks, position tables), not more.
+constexpr size_t growthLimit = size_t{16} << 20;
+
+std::optional<size_t> bytesOf(const Type& t) {
+  if (!t.isTensor() || !t.tensorInfo.dtype || !t.tensorInfo.shape) return std::nullopt;
+  size_t bytes = dtypeSize(*t.tensorInfo.dtype);
+  for (const Dim& d : *t.tensorInfo.shape) {
+    if (!d.isStatic()) return std::nullopt;
+    if (d.size > 0 && bytes > SIZE_MAX / static_cast<size_t>(d.size)) return SIZE_MAX;
+    bytes *= static_cast<size_t>(d.size);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Records foldConstants(Graph& g, const Semantics& semantics, const Step&) {
+  const GraphIndex index(g);
+  std::vector<Record> out;
+  for (NodeId id : index.order) {
+    const Node& n = g.node(id);
+    if (!n.op->pure() || !n.blocks.empty() || n.outputs.empty() || !index.effective[id.index]) continue;
+    bool constant = true;
+    size_t operands = 0;
+    std::vector<ValueId> used;
+    const auto look = [&](ValueId v) {
+      constant = constant && g.isWeight(v);
+      used.push_back(v);
+      operands += bytesOf(g.value(v).type).value_or(0);
+    };
+    for (const Argument& a : n.args) a.forEachValue(look);
+    for (const auto& [key, a] : n.kwargs) a.forEachValue(look);
+    if (!constant || std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) {
+          return index.isWritten(index.memoryOf(v)) || !g.value(v).type.isTensor();
+        }))
+      continue;
+    size_t bytes = 0;
+    for (ValueId v : n.outputs) bytes += bytesOf(g.value(v).type).value_or(used.empty() ? SIZE_MAX / 4 : 0);
+    if (bytes > operands && bytes - operands > growthLimit) continue;
+    const bool written = std::any_of(used.begin(), used.end(), [&](ValueId v) {
+      return v.index < index.weightLike.size() && !index.weightLike[v.index];
+    });
+    if (written) continue;
+    auto values = semantics.evaluate(g, id);
+    if (!values || values->size() != n.outputs.size()) continue;  // no data here: stays a calculation
+    Record r;
+    r.rule = "fold_constants";
+    r.scope = g.scopeOf(id);
+    r.removed.push_back(id);
+    r.removedNames.push_back(n.name);
+    const std::string path =
+        used.empty() ? "constants." + n.name : g.value(used.front()).path + "_" + std::string(n.op->baseName());
+    const std::vector<ValueId> outputs = n.outputs;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      const Semantics::Constant& c = (*values)[o];
+      if (!c.data) {
+        replaceByLiteral(g, outputs[o], c.literal);
+        continue;
+      }
+      const ValueId w = g.addWeight(o ? path + "_" + std::to_string(o) : path, c.type, c.data, true);
+      r.newWeights.push_back(g.value(w).path);
+      r.outputs.emplace_back(g.value(outputs[o]).name, g.value(w).name);
+      g.replaceAllUses(outputs[o], w);
+    }
+    g.erase(id);
+    for (ValueId v : used)
+      if (g.value(v).alive && g.isUnused(v)) g.eraseWeight(v);
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+}  // namespace graft
