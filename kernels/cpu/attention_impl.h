@@ -2,7 +2,9 @@
 //
 // One item is a block of queries of one head. The head's keys are packed once into panels of kPanel keys, [head size, kPanel]
 // each, so that a product of a few queries with a panel reads them in order; scores of those queries for all keys then stay in
-// the cache through softmax and the product with the values. Values are read in place where they are fp32 and of whole vectors.
+// the cache through softmax and the product with the values. Values are packed too, unless there are only a few queries: heads of
+// one projection lie rows of thousands of bytes apart, which fall on few sets of the first-level cache. For the same reason the
+// next head's rows are fetched ahead.
 #pragma once
 
 #include "kernels/cpu/loops.h"
@@ -20,7 +22,7 @@ constexpr int kPanel = 2 * kLanes;
 
 inline int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-inline bool valuesInPlace(const AttentionArgs& a) { return a.scalar == Scalar::F32 && a.valueSize % kLanes == 0; }
+inline bool valuesInPlace(const AttentionArgs& a) { return a.scalar == Scalar::F32 && a.valueSize % kLanes == 0 && a.block <= 2 * kRows; }
 
 struct AttentionScratch {
   float* keys;    // panels
@@ -80,7 +82,7 @@ void packValues(const AttentionArgs& a, const T* from, float* to) {
   }
 }
 
-// sums[r][n] += sum over `steps` of left[step * kRows + r] * right[step * stride + n * kLanes ...]
+// sums[r][n] = sum over `steps` of left[step * leftStep + r * leftRow] * right[step * stride + n * kLanes ...]
 template <int N>
 inline void multiply(const float* left, int64_t leftStep, int64_t leftRow, const float* right, int64_t stride, int64_t steps,
                      Floats (&sums)[kRows][N]) {
@@ -149,13 +151,32 @@ inline void weighValues(const float* scores, int64_t scoresRow, const float* val
   }
 }
 
+// Fetches rows [first, first + kRows) of another head into the second-level cache.
+template <class T>
+inline void fetchRows(const void* from, int64_t batch, int64_t head, const int64_t (&strides)[3], int64_t first, int64_t rows,
+                      int64_t size) {
+  const T* start = static_cast<const T*>(from) + batch * strides[0] + head * strides[1];
+  const int64_t last = first + kRows < rows ? first + kRows : rows;
+  const int64_t bytes = size * static_cast<int64_t>(sizeof(T));
+  for (int64_t r = first; r < last; ++r) {
+    const char* row = reinterpret_cast<const char*>(start + r * strides[2]);
+    for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(row + b, 0, 2);
+  }
+}
+
 template <class T>
 void attentionItem(const AttentionArgs& a, const AttentionScratch& s, const float* values, int64_t valuesRow, int64_t batch,
-                   int64_t head, int64_t first, int64_t last) {
+                   int64_t head, int64_t first, int64_t last, int64_t nextBatch, int64_t nextHead) {
+  const int64_t nextKv = nextHead * a.kvHeads / a.heads;
   const int64_t width = roundUp(a.keys, kPanel);
   for (int64_t q0 = first; q0 < last; q0 += kRows) {
     const int64_t rows = last - q0 < kRows ? last - q0 : kRows;
     const int64_t keys = a.causal && q0 + rows < a.keys ? q0 + rows : a.keys;
+    if (nextHead != head || nextBatch != batch) {
+      fetchRows<T>(a.q, nextBatch, nextHead, a.qStrides, q0, a.queries, a.headSize);
+      fetchRows<T>(a.k, nextBatch, nextKv, a.kStrides, q0, a.keys, a.headSize);
+      fetchRows<T>(a.v, nextBatch, nextKv, a.vStrides, q0, a.keys, a.valueSize);
+    }
     T* out[kRows];
     for (int64_t r = 0; r < kRows; ++r) {
       const int64_t query = q0 + (r < rows ? r : 0);  // rows that are not there repeat the first
@@ -164,6 +185,12 @@ void attentionItem(const AttentionArgs& a, const AttentionScratch& s, const floa
       out[r] = static_cast<T*>(a.out) + ((batch * a.queries + query) * a.heads + head) * a.valueSize;
     }
     for (int64_t c = 0; c < keys; c += kPanel) {
+      if (keys - c <= kLanes) {
+        Floats sums[kRows][1];
+        multiply<1>(s.query, kRows, 1, s.keys + c * a.headSize, kPanel, a.headSize, sums);
+        for (int r = 0; r < kRows; ++r) store(s.scores + r * width + c, sums[r][0]);
+        break;
+      }
       Floats sums[kRows][2];
       multiply<2>(s.query, kRows, 1, s.keys + c * a.headSize, kPanel, a.headSize, sums);
       for (int r = 0; r < kRows; ++r) {
@@ -204,8 +231,10 @@ void attention(const AttentionArgs& a, int64_t begin, int64_t end, float* memory
         if (!inPlace) packValues(a, v, s.values);
         packed = k;
       }
+      const int64_t next = a.blocks == 1 && item + 1 < end ? item + 1 : item;
       const float* values = inPlace ? reinterpret_cast<const float*>(v) : s.values;
-      attentionItem<T>(a, s, values, inPlace ? a.vStrides[2] : roundUp(a.valueSize, kLanes), batch, head, first, last);
+      attentionItem<T>(a, s, values, inPlace ? a.vStrides[2] : roundUp(a.valueSize, kLanes), batch, head, first, last,
+                       next / a.blocks / a.heads, next / a.blocks % a.heads);
     }
   });
 }

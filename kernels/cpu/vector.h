@@ -32,7 +32,15 @@ struct Fp16 {
   uint16_t bits;
 };
 
-inline Floats all(float value) { return Floats{} + value; }
+inline Floats all(float value) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_set1_ps(value);
+#elif defined(__AVX2__)
+  return (Floats)_mm256_set1_ps(value);
+#else
+  return Floats{value, value, value, value};
+#endif
+}
 
 inline Floats load(const float* from) {
   Floats v;
@@ -113,6 +121,10 @@ inline Ints laneNumbers() {
   return lanes;
 }
 
+#if defined(__AVX512F__)
+inline float sumOf(Floats v) { return _mm512_reduce_add_ps((__m512)v); }
+inline float largestOf(Floats v) { return _mm512_reduce_max_ps((__m512)v); }
+#else
 inline float sumOf(Floats v) {
   float parts[kLanes];
   store(parts, v);
@@ -130,6 +142,7 @@ inline float largestOf(Floats v) {
   }
   return parts[0];
 }
+#endif
 
 // e^x: x = n ln2 + r with |r| <= ln2/2, then a polynomial fitted to (e^r - 1 - r) / r^2 at Chebyshev points (relative error
 // 1e-8 before rounding). Below -87.3 the result is 0, above 88.37 it is Inf; NaN stays NaN.
