@@ -12,6 +12,13 @@ namespace {
 constexpr uint64_t stepsPerAnchor = 20'000;
 constexpr uint64_t stepsPerExplanation = 4'000;
 
+// A node that fits in nothing but its operator is no near miss; one that fits but for a literal is.
+bool worthTelling(const Draft& d) {
+  if (d.matched > 0) return true;
+  return d.complete && d.cause.reason != Reason::Operator && d.cause.reason != Reason::Missing &&
+         d.cause.reason != Reason::ModuleType;
+}
+
 bool touches(const std::vector<NodeId>& nodes, NodeId n) {
   return std::find(nodes.begin(), nodes.end(), n) != nodes.end();
 }
@@ -60,7 +67,7 @@ SearchResult Matcher::findAll(const Rule& rule, const SearchOptions& options) co
     for (ValueId start : plan.startingPoints(true)) {
       const NodeId n = graph_.value(start).producer;
       if (!n || taken[n.index]) continue;
-      if (auto draft = attempt.explain(start); draft && draft->matched > 0) {
+      if (auto draft = attempt.explain(start); draft && worthTelling(*draft)) {
         NearMiss miss = toNearMiss(plan, *draft);
         if (!options.at || miss.anchor == options.at || miss.at == options.at || touches(miss.matchedNodes, options.at))
           result.nearMisses.push_back(std::move(miss));

@@ -54,6 +54,7 @@ std::string_view reasonName(Reason);
 
 struct NearMiss {
   size_t matched = 0, total = 0;  ///< pattern nodes
+  bool complete = false;          ///< everything else fits: this one thing is all that is wrong
   NodeId at;                      ///< the graph node where it stopped
   NodeId patternNode;             ///< the pattern node it should have been
   NodeId anchor;

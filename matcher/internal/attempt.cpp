@@ -158,6 +158,17 @@ bool Attempt::matchNode(size_t i) {
     if (tryForm(pn, gn, form, i)) return true;
     undo(m);
   }
+  if (explaining_ && forms == Direct && p.kind == Kind::Operator && pn.args.size() >= 2 && pn.args[0].isValue() &&
+      pn.args[1].isValue()) {
+    const Mark m = mark();
+    if (fail(Reason::Operand, pid, g, [&](Miss& miss) {
+          miss.detail =
+              "the operands of `" + gn.name + "` (" + std::string(gn.op->packetName()) + ") are the other way round";
+          miss.mapped = miss.guess = true;
+        }))
+      tryForm(pn, gn, Swapped, i);
+    undo(m);
+  }
   undo(before);
   return false;
 }
@@ -203,8 +214,11 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
       if (!pn.args[k].isValue()) continue;
       const int parameter = plan_.parameterOf[pn.args[k].valueId().index];
       if (parameter >= 0 && plan_.rule.parameters[static_cast<size_t>(parameter)].isConstant()) continue;
-      if (k < gn.args.size() && gn.args[k].isValue())
+      ok = k < gn.args.size() && gn.args[k].isValue();
+      if (ok)
         ok = unify(pn.args[k], gn.args[k], {pid, g, static_cast<int>(k), false});
+      else
+        record(false);  // takes fewer operands: not a stand-in for the pattern's operator
     }
     if (ok) solve(i + 1);
   }
@@ -532,7 +546,7 @@ size_t Attempt::matchedCount() const {
 }
 
 void Attempt::record(bool complete) {
-  if (misses_.empty()) return;
+  if (misses_.empty() || (misses_.front().guess && !complete)) return;
   Draft d;
   d.matched = matchedCount();
   d.complete = complete;

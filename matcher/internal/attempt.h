@@ -20,6 +20,7 @@ struct Miss {
   std::string parameter, expected, actual;
   std::string detail;   ///< a sentence where expected and actual do not say it
   bool mapped = false;  ///< the pattern node did find its place; something else about it is wrong
+  bool guess = false;   ///< worth telling only if everything else then fits
 };
 
 /// How far one branch came.
@@ -106,6 +107,7 @@ class Attempt {
   bool checkEscapes();
   bool checkOrder();
   bool checkMemory();
+  bool replacementHandsOn(ValueId returned) const;
   Environment environment() const;
   void coverReaders(ValueId v);
 

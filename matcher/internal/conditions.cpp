@@ -166,6 +166,29 @@ bool Attempt::checkOrder() {
   return true;
 }
 
+// Whether the replacement's counterpart of that returned value is one of its inputs, or a view of one.
+bool Attempt::replacementHandsOn(ValueId returned) const {
+  const Graph& r = *plan_.rule.replacement;
+  size_t at = 0, found = SIZE_MAX;
+  for (const Argument& a : pattern_.returns())
+    a.forEachValue([&](ValueId v) {
+      if (v == returned && found == SIZE_MAX) found = at;
+      ++at;
+    });
+  ValueId v;
+  at = 0;
+  for (const Argument& a : r.returns())
+    a.forEachValue([&](ValueId u) {
+      if (at++ == found) v = u;
+    });
+  while (v && r.value(v).producer) {
+    const Node& n = r.node(r.value(v).producer);
+    if (!n.op->aliases() || n.args.empty() || !n.args[0].isValue()) return false;
+    v = n.args[0].valueId();
+  }
+  return static_cast<bool>(v);
+}
+
 // Writes: nothing the match reads or makes may be written while it runs, nothing it writes may be seen outside, and
 // what it returns may not share memory with something that is written to.
 bool Attempt::checkMemory() {
@@ -228,7 +251,7 @@ bool Attempt::checkMemory() {
         for (ValueId x : index_.writtenValues(graph_.node(w)))
           writtenOutside = writtenOutside || index_.memoryOf(x) == memory;
     if (!writtenOutside) continue;
-    bool shared = index_.visibleOutside(memory);
+    bool shared = index_.visibleOutside(memory) || replacementHandsOn(ValueId(p));
     for (NodeId id : coveredNodes_)
       for (const Argument& a : graph_.node(id).args)
         a.forEachValue([&](ValueId u) {

@@ -141,6 +141,7 @@ NearMiss toNearMiss(const Plan& plan, const Draft& d) {
   for (NodeId p : d.patternNodes) optional += plan.nodes[p.index].required ? 0 : 1;
   out.total = plan.requiredCount + optional;
   out.matched = std::min(out.matched, out.total);
+  out.complete = d.complete;
   out.at = m.at;
   out.patternNode = m.patternNode;
   out.anchor = d.anchor;
@@ -163,7 +164,7 @@ NearMiss toNearMiss(const Plan& plan, const Draft& d) {
 
 void rankNearMisses(std::vector<NearMiss>& misses, size_t keep) {
   const auto key = [](const NearMiss& m) {
-    return std::tuple(m.total == 0 ? 0.0 : -static_cast<double>(m.matched) / static_cast<double>(m.total),
+    return std::tuple(m.total == 0 ? 0.0 : -static_cast<double>(m.matched) / static_cast<double>(m.total), !m.complete,
                       reasonRank(m.reason));
   };
   std::stable_sort(misses.begin(), misses.end(), [&](const NearMiss& a, const NearMiss& b) { return key(a) < key(b); });

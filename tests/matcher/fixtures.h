@@ -10,13 +10,42 @@
 
 namespace graft::test {
 
+/// testOperators() and what only the matcher's tests need.
+inline OperatorSet& operators() {
+  static OperatorSet& set = testOperators();
+  static const bool filled = [] {
+    for (const char* schema : {
+             "aten::sigmoid(Tensor self) -> Tensor",
+             "aten::erf(Tensor self) -> Tensor",
+             "aten::exp(Tensor self) -> Tensor",
+             "aten::rsqrt(Tensor self) -> Tensor",
+             "aten::silu(Tensor self) -> Tensor",
+             "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+             "aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+             "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+             "aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+             "aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
+             "memory_format=None) -> Tensor(a)",
+             "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+             "aten::mul.int(int a, int b) -> int",
+             "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+             "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+             "aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+         })
+      set.add(*parseSchema(schema));
+    return true;
+  }();
+  (void)filled;
+  return set;
+}
+
 /// Knows pointwise shapes only; evaluates every operator to a weight of no known data, so tests see where it was asked.
 class FakeSemantics : public Semantics {
  public:
   struct NoData : WeightData {
     size_t byteSize() const override { return 4; }
   };
-  const OperatorSet& operators() const override { return testOperators(); }
+  const OperatorSet& operators() const override { return test::operators(); }
   Result<std::vector<Type>> inferTypes(const Graph& g, NodeId id) const override {
     const Node& n = g.node(id);
     if (refuse == n.op->name) return badInput("no such shapes");
@@ -43,7 +72,7 @@ class FakeSemantics : public Semantics {
 inline Graph graph(std::string_view body) {
   std::string text(body);
   if (text.find("graph ") == std::string::npos) text = "graph g {\n" + text + "\n}\n";
-  auto g = parseText(text, testOperators());
+  auto g = parseText(text, operators());
   INFO((g ? "" : g.error().format()));
   REQUIRE(g);
   return std::move(*g);
