@@ -366,7 +366,8 @@ OperatorRef OperatorSet::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return nullptr;
-  for (const OperatorRef& op : packet(name.substr(0, dot)))
+  // "prim.If" has no overloads: it is its own packet.
+  for (const OperatorRef& op : packet(name.find('.') == dot ? name : name.substr(0, dot)))
     if (op->name == name) return op;
   return nullptr;
 }

@@ -1,0 +1,22 @@
+// The importers of each format behind importModel, and what they share.
+#pragma once
+
+#include <memory>
+
+#include "core/torch/model.h"
+#include "core/torch/zip_directory.h"
+
+namespace graft {
+
+struct Source {
+  std::shared_ptr<MappedFile> file;
+  ZipDirectory zip;
+  std::string path;
+};
+
+Result<Model> importTorchScript(const Source&, const Semantics&, const ImportOptions&);
+
+/// Brings a freshly imported graph into the normal form of core/ir/normal_form.h. Linear in the graph's size.
+Status normalizeImported(Graph&, const OperatorSet&);
+
+}  // namespace graft

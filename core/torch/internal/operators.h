@@ -1,0 +1,21 @@
+// TorchOperators: LibTorch's operators as graft sees them, made from its schemas when they are asked for. Besides those of the
+// dispatcher and of TorchScript it knows the structural ones: prim.If, prim.Loop, prim.getitem and a few more.
+//
+//   TorchOperators ops;  ops.find("aten.softmax.int")->random == false
+#pragma once
+
+#include <ATen/core/function_schema.h>
+
+#include "core/ir/operator.h"
+
+namespace graft {
+
+class TorchOperators : public OperatorSet {
+ protected:
+  std::vector<OperatorRef> load(std::string_view packet) const override;
+};
+
+/// The operator of a schema as LibTorch holds it.
+OperatorRef operatorOf(const c10::FunctionSchema&);
+
+}  // namespace graft

@@ -1,0 +1,59 @@
+#include "core/torch/model.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+namespace graft {
+namespace {
+
+// Beside the program in a build and where it is installed, or beside the library that this code is part of.
+std::vector<std::filesystem::path> librarySearchPath() {
+  std::vector<std::filesystem::path> out;
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  // build/bin/graft finds build/lib; test programs lie one folder deeper.
+  for (auto folder = program.parent_path(); folder.has_relative_path() && out.size() < 6; folder = folder.parent_path()) {
+    out.push_back(folder / "lib" / "libgraft_ops.so");
+    out.push_back(folder / "lib" / "graft" / "libgraft_ops.so");
+  }
+  return out;
+}
+
+Status openLibrary(const std::string& path) {
+  // RTLD_GLOBAL: operator libraries register with the LibTorch that is already here.
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return done();
+  const char* why = dlerror();
+  return badInput(fmt::format("cannot load the operator library {}: {}", path, why ? why : "unknown reason"));
+}
+
+}  // namespace
+
+std::string_view formatName(Format f) {
+  switch (f) {
+    case Format::TorchScript: return "torchscript";
+    case Format::TorchExport: return "torch.export";
+    case Format::Fx: return "fx";
+    case Format::Text: return "text";
+  }
+  return "";
+}
+
+Status loadOperatorLibrary(const std::string& path) {
+  if (!path.empty()) {
+    if (!std::filesystem::exists(path)) return badInput(fmt::format("there is no operator library {}", path));
+    return openLibrary(std::filesystem::absolute(path).string());
+  }
+  if (const char* named = std::getenv("GRAFT_OPS"); named && *named) return openLibrary(named);
+  const auto places = librarySearchPath();
+  for (const auto& p : places)
+    if (std::filesystem::exists(p)) return openLibrary(p.string());
+  return badInput(fmt::format("libgraft_ops.so was not found beside this program ({}); build it, or set GRAFT_OPS to its path",
+                              places.empty() ? "" : places.front().string()));
+}
+
+}  // namespace graft
