@@ -1,0 +1,141 @@
+#pragma once
+// What every CUDA kernel here shares: vector access, conversions, the activations, and programmatic dependent launch (PDL).
+//
+// No ATen in .cu files: a launcher takes raw pointers and a stream (declared in launchers.h), the .cpp beside it speaks to
+// LibTorch. That keeps nvcc's work at seconds per file.
+//
+// PDL rule: a kernel launched with launch(..., pdl=true) calls pdlWait() in every thread before it touches memory that an
+// earlier kernel may write or read, and pdlTrigger() once it is resident. Completion of a kernel therefore implies that of
+// all before it.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/launchers.h"
+
+namespace graft::cuda {
+
+__device__ __forceinline__ void pdlWait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void pdlTrigger() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ float toFloat(float x) { return x; }
+__device__ __forceinline__ float toFloat(__half x) { return __half2float(x); }
+__device__ __forceinline__ float toFloat(__nv_bfloat16 x) { return __bfloat162float(x); }
+template <class T>
+__device__ __forceinline__ T fromFloat(float x);
+template <>
+__device__ __forceinline__ float fromFloat<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ __half fromFloat<__half>(float x) {
+  return __float2half_rn(x);
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 fromFloat<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+// Two neighbouring elements of a half type as one register.
+template <class T>
+__device__ __forceinline__ uint32_t pack2(float a, float b);
+template <>
+__device__ __forceinline__ uint32_t pack2<__half>(float a, float b) {
+  __half2 h = __floats2half2_rn(a, b);
+  return *reinterpret_cast<uint32_t*>(&h);
+}
+template <>
+__device__ __forceinline__ uint32_t pack2<__nv_bfloat16>(float a, float b) {
+  __nv_bfloat162 h = __floats2bfloat162_rn(a, b);
+  return *reinterpret_cast<uint32_t*>(&h);
+}
+template <class T>
+__device__ __forceinline__ float2 unpack2(uint32_t x);
+template <>
+__device__ __forceinline__ float2 unpack2<__half>(uint32_t x) {
+  return __half22float2(*reinterpret_cast<__half2*>(&x));
+}
+template <>
+__device__ __forceinline__ float2 unpack2<__nv_bfloat16>(uint32_t x) {
+  return __bfloat1622float2(*reinterpret_cast<__nv_bfloat162*>(&x));
+}
+
+// N consecutive elements, loaded and stored in one access.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Vec {
+  T v[N];
+};
+template <class T, int N>
+__device__ __forceinline__ void loadVec(const T* p, float (&out)[N]) {
+  Vec<T, N> x = *reinterpret_cast<const Vec<T, N>*>(p);
+#pragma unroll
+  for (int i = 0; i < N; ++i) out[i] = toFloat(x.v[i]);
+}
+template <class T, int N>
+__device__ __forceinline__ void storeVec(T* p, const float (&in)[N]) {
+  Vec<T, N> x;
+#pragma unroll
+  for (int i = 0; i < N; ++i) x.v[i] = fromFloat<T>(in[i]);
+  *reinterpret_cast<Vec<T, N>*>(p) = x;
+}
+
+__device__ __forceinline__ float applyActivation(float x, Activation a) {
+  switch (a) {
+    case Activation::kRelu:
+      return x > 0.f || x != x ? x : 0.f;  // NaN stays NaN
+    case Activation::kGelu:
+      return 0.5f * x * (1.f + erff(x * 0.70710678118654752f));
+    case Activation::kGeluTanh: {
+      float u = 0.79788456080286536f * (x + 0.044715f * x * x * x);
+      return 0.5f * x * (1.f + tanhf(u));
+    }
+    case Activation::kSilu:
+      return x / (1.f + __expf(-x));
+    default:
+      return x;
+  }
+}
+
+__device__ __forceinline__ float warpSum(float x) {
+#pragma unroll
+  for (int d = 16; d > 0; d >>= 1) x += __shfl_xor_sync(~0u, x, d);
+  return x;
+}
+__device__ __forceinline__ float warpMax(float x) {
+#pragma unroll
+  for (int d = 16; d > 0; d >>= 1) {
+    float y = __shfl_xor_sync(~0u, x, d);
+    x = x != x ? x : (y != y ? y : fmaxf(x, y));
+  }
+  return x;
+}
+
+// Launches with or without the PDL attribute; dynamic shared memory above 48 KB must have been allowed before.
+template <class... KernelArgs, class... Args>
+inline cudaError_t launch(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, size_t smem, cudaStream_t stream, bool pdl,
+                          Args&&... args) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = smem;
+  config.stream = stream;
+  cudaLaunchAttribute attribute[1];
+  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute[0].val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = attribute;
+  config.numAttrs = pdl ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, KernelArgs(args)...);
+}
+
+}  // namespace graft::cuda

@@ -1,0 +1,101 @@
+// graft::rotary_embedding, swiglu and conv_bias_add_relu on CUDA.
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include "kernels/cuda/support.h"
+
+namespace graft::cuda {
+namespace {
+
+at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  at::Tensor out = at::empty_like(x);
+  if (out.numel() == 0) return out;
+  RotaryArgs a;
+  a.dtype = dtypeOf("rotary_embedding", x);
+  a.x = x.const_data_ptr(), a.out = out.mutable_data_ptr();
+  a.cos = cos.const_data_ptr(), a.sin = sin.const_data_ptr();
+  for (int d = 0; d < 4; ++d) {
+    a.size[d] = x.size(d);
+    a.xs[d] = x.stride(d), a.os[d] = out.stride(d);
+    a.cs[d] = cos.size(d) == 1 ? 0 : cos.stride(d), a.ss[d] = sin.size(d) == 1 ? 0 : sin.stride(d);
+  }
+  a.pdl = options().pdl;
+  report("rotary_embedding", launchRotary(a, c10::cuda::getCurrentCUDAStream()));
+  return out;
+}
+
+std::tuple<at::Tensor, at::Tensor> rotaryEmbedding(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,
+                                                   const at::Tensor& sin) {
+  ops::checkRotary(q, k, cos, sin);
+  dtypeOf("rotary_embedding", q);
+  const c10::cuda::CUDAGuard guard(q.device());
+  const auto table = [](at::Tensor t) {
+    while (t.dim() < 4) t = t.unsqueeze(t.dim() == 2 ? 0 : 1);
+    // fp32 tables keep their precision: they are small, and read far more often than converted.
+    return t.scalar_type() == at::kFloat ? t : t.to(at::kFloat);
+  };
+  const at::Tensor c = table(cos), s = table(sin);
+  return {turned(q, c, s), turned(k, c, s)};
+}
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  ops::checkSwiglu(gate, up);
+  const c10::cuda::CUDAGuard guard(gate.device());
+  SwigluArgs a;
+  a.dtype = dtypeOf("swiglu", gate);
+  at::Tensor out = at::empty(gate.sizes(), gate.options());
+  if (out.numel() == 0) return out;
+  const Rows g = asRows(gate.dim() ? gate : gate.unsqueeze(0)), u = asRows(up.dim() ? up : up.unsqueeze(0));
+  a.gate = g.tensor.const_data_ptr(), a.ldg = g.stride;
+  a.up = u.tensor.const_data_ptr(), a.ldu = u.stride;
+  a.out = out.mutable_data_ptr();
+  a.rows = g.rows, a.n = g.columns;
+  a.pdl = options().pdl;
+  report("swiglu", launchSwiglu(a, c10::cuda::getCurrentCUDAStream()));
+  return out;
+}
+
+// cuDNN's convolution without bias, then bias, residual and ReLU in one pass in place.
+at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                           const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
+                           at::IntArrayRef dilation, int64_t groups, bool relu) {
+  ops::checkConv(x, weight, bias, residual, stride.size(), padding.size(), dilation.size(), groups);
+  const c10::cuda::CUDAGuard guard(x.device());
+  ConvEpilogueArgs a;
+  a.dtype = dtypeOf("conv_bias_add_relu", x);
+  const at::MemoryFormat format = x.suggest_memory_format();
+  const std::vector<int64_t> outputPadding(stride.size(), 0);
+  at::Tensor out =
+      at::convolution(x, weight, {}, stride, padding, dilation, false, outputPadding, groups).contiguous(format);
+  if (given(residual)) {
+    ops::checkBroadcast("conv_bias_add_relu", residual, "residual", out.sym_sizes(), "the output");
+  }
+  if (out.numel() == 0 || (!given(bias) && !given(residual) && !relu)) return out;
+  const at::Tensor added = given(residual) ? residual->expand_as(out).contiguous(format) : at::Tensor();
+  const OptionalTensor b = dense(bias);
+  a.y = out.mutable_data_ptr();
+  a.bias = pointer(b);
+  a.other = added.defined() ? added.const_data_ptr() : nullptr;
+  a.count = out.numel();
+  a.channels = out.size(1);
+  a.channelStride = 1;
+  if (format == at::MemoryFormat::Contiguous) {
+    for (int64_t d = 2; d < out.dim(); ++d) a.channelStride *= out.size(d);
+  }
+  a.relu = relu;
+  a.pdl = options().pdl;
+  report("conv_bias_add_relu", launchConvEpilogue(a, c10::cuda::getCurrentCUDAStream()));
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(graft, CUDA, m) {
+  m.impl("rotary_embedding", TORCH_FN(rotaryEmbedding));
+  m.impl("swiglu", TORCH_FN(swiglu));
+  m.impl("conv_bias_add_relu", TORCH_FN(convBiasAddRelu));
+}
+
+}  // namespace graft::cuda

@@ -1,0 +1,316 @@
+// out = residual + act(x w^T + bias) for few rows: one output tile per block, K split over blocks of a cluster.
+//
+// Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
+// A producer warp fills a ring of 64-wide K slices by TMA, one or two warpgroups multiply (wgmma m64nBNk16), each on 64 rows.
+// A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a row of tiles need the same slice of x, those
+// of a column the same slice of w: each loads its share and multicasts it, for at these sizes it is the L2's bandwidth to the
+// SMs that is short, not memory's. The ranges of K are added in fp32 through distributed shared memory, each block finishing
+// its share of the rows, in rank order, so results repeat bit for bit. Under PDL the weights' first slices are requested
+// before the wait for the previous kernel: at few rows the weights are nearly all the bytes there are.
+// Sources: PTX ISA (wgmma, cp.async.bulk.tensor, griddepcontrol); the split is classic split-K.
+#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/tensor_map.h"
+
+namespace graft::cuda {
+namespace {
+
+constexpr int kBk = 64;
+
+template <int BM, int BN, int CM, int CN, int Split, int Stages>
+struct TileShape {
+  static constexpr int kCluster = CM * CN * Split;
+  static constexpr int kXBytes = BM * kBk * 2, kStageBytes = (BM + BN) * kBk * 2;
+  static constexpr int kAccStride = BN + 8;  // floats; 8 mod 32 keeps the accumulator's writes free of bank conflicts
+  static constexpr int kSmem = Stages * kStageBytes > BM * kAccStride * 4 ? Stages * kStageBytes : BM * kAccStride * 4;
+  static_assert(BM / CN % 8 == 0 && BN / CM % 8 == 0 && kCluster <= 8, "shares are whole swizzle atoms");
+};
+
+struct TileParams {
+  const void* bias;
+  const void* residual;
+  void* out;
+  int m, n, k, clustersN;
+  int64_t ldr, ldo;
+  Activation activation;
+  bool constantWeights;
+};
+
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages>
+__global__ void __launch_bounds__(BM * 2 + 32)
+    gemmTile(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW, const TileParams p) {
+#ifdef GRAFT_HOPPER
+  using Shape = TileShape<BM, BN, CM, CN, Split, Stages>;
+  constexpr int kCluster = Shape::kCluster;
+  extern __shared__ __align__(1024) uint8_t smem[];
+  __shared__ __align__(8) uint64_t full[Stages], empty[Stages];
+  __shared__ float biasTile[BN];
+  constexpr int kThreads = BM * 2;  // of the consumers
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  // Rank in the cluster: row of tiles fastest, then column, then the range of K.
+  const int rank = kCluster > 1 ? static_cast<int>(clusterRank()) : 0;
+  const int im = rank % CM, in = rank / CM % CN, range = rank / (CM * CN);
+  const int cluster = blockIdx.x / kCluster;
+  const int m0 = (cluster / p.clustersN * CM + im) * BM, n0 = (cluster % p.clustersN * CN + in) * BN;
+  const int slices = (p.k + kBk - 1) / kBk;
+  const int first = slices * range / Split, last = slices * (range + 1) / Split;
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < Stages; ++s) {
+      barrierInit(&full[s], 1);
+      barrierInit(&empty[s], BM / 16 * (CM + CN - 1));
+    }
+    barrierInitFence();
+  }
+  if constexpr (CM * CN > 1) {
+    clusterArrive();  // nobody sends before all barriers stand
+    clusterWait();
+  } else {
+    __syncthreads();
+  }
+  pdlTrigger();
+
+  float* acc = reinterpret_cast<float*>(smem);
+  if (warp == BM / 16) {
+    if (lane == 0) {
+      auto loadW = [&](int s, int column) {
+        uint8_t* to = smem + s * Shape::kStageBytes + Shape::kXBytes;
+        if constexpr (CM > 1) {
+          constexpr int kShare = BN / CM;
+          const uint16_t blocks = static_cast<uint16_t>(((1 << CM) - 1) << (rank - im));
+          tmaLoadMulticast(to + im * kShare * kBk * 2, &mapW, &full[s], column, n0 + im * kShare, blocks);
+        } else {
+          tmaLoad(to, &mapW, &full[s], column, n0);
+        }
+      };
+      auto loadX = [&](int s, int column) {
+        uint8_t* to = smem + s * Shape::kStageBytes;
+        if constexpr (CN > 1) {
+          constexpr int kShare = BM / CN;
+          uint32_t blocks = 0;
+#pragma unroll
+          for (int c = 0; c < CN; ++c) blocks |= 1u << (im + CM * (c + CN * range));
+          tmaLoadMulticast(to + in * kShare * kBk * 2, &mapX, &full[s], column, m0 + in * kShare, static_cast<uint16_t>(blocks));
+        } else {
+          tmaLoad(to, &mapX, &full[s], column, m0);
+        }
+      };
+      int ahead = 0;
+      if (p.constantWeights) {
+        for (; ahead < Stages && first + ahead < last; ++ahead) {
+          barrierExpect(&full[ahead], Shape::kStageBytes);
+          loadW(ahead, (first + ahead) * kBk);
+        }
+      }
+      pdlWait();
+      for (int i = 0; first + i < last; ++i) {
+        const int s = i % Stages, column = (first + i) * kBk;
+        if (i >= ahead) {
+          if (i >= Stages) barrierWaitCluster(&empty[s], (i / Stages - 1) & 1);
+          barrierExpect(&full[s], Shape::kStageBytes);
+          loadW(s, column);
+        }
+        loadX(s, column);
+      }
+    }
+    __syncwarp();
+  } else {
+    const int group = warp / 4;
+    if (!p.constantWeights) pdlWait();
+    if (threadIdx.x < BN) {
+      const int n = n0 + threadIdx.x;
+      biasTile[threadIdx.x] = p.bias && n < p.n ? toFloat(static_cast<const T*>(p.bias)[n]) : 0.f;
+    }
+    // Whose empty barriers hear of a freed stage: those of all that write into it.
+    uint32_t listener = 0;
+    if (lane < CN) {
+      listener = im + CM * (lane + CN * range);
+    } else if (lane < CN + CM - 1) {
+      const int other = lane - CN;
+      listener = rank - im + (other < im ? other : other + 1);
+    }
+    auto release = [&](int s) {
+      if constexpr (CM * CN > 1) {
+        if (lane < CN + CM - 1) barrierArriveAt(&empty[s], listener);
+      } else {
+        if (lane == 0) barrierArrive(&empty[s]);
+      }
+    };
+    float d[BN / 2];
+#pragma unroll
+    for (int i = 0; i < BN / 2; ++i) d[i] = 0.f;
+    for (int i = 0; first + i < last; ++i) {
+      const int s = i % Stages;
+      barrierWait(&full[s], (i / Stages) & 1);
+      const uint32_t stage = sharedAddress(smem + s * Shape::kStageBytes);
+      const uint64_t a = tileDescriptor(stage + group * 64 * kBk * 2), b = tileDescriptor(stage + Shape::kXBytes);
+      wgmmaFence();
+#pragma unroll
+      for (int kk = 0; kk < 4; ++kk) Wgmma<T, BN>::run(d, a + kk * 2, b + kk * 2, 1);
+      wgmmaCommit();
+      // One slice stays in flight; the one before it is finished and its stage may be refilled.
+      wgmmaWait<1>();
+      if (i > 0) release((i - 1) % Stages);
+    }
+    wgmmaWait<0>();
+    if (p.constantWeights) pdlWait();
+    // All slices have landed and been read by this warpgroup; the other may still multiply.
+    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+    const int row = group * 64 + (warp % 4) * 16 + lane / 4;
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+      float* to = acc + row * Shape::kAccStride + j * 8 + (lane % 4) * 2;
+      *reinterpret_cast<float2*>(to) = make_float2(d[4 * j], d[4 * j + 1]);
+      *reinterpret_cast<float2*>(to + 8 * Shape::kAccStride) = make_float2(d[4 * j + 2], d[4 * j + 3]);
+    }
+  }
+
+  if constexpr (Split > 1) {
+    clusterArrive();
+    clusterWait();
+  } else {
+    __syncthreads();
+  }
+
+  if (warp < BM / 16) {
+    // This block's share of the tile's rows, eight columns to a thread.
+    constexpr int kChunks = BN / 8;
+    const int rowBegin = BM * range / Split, rowEnd = BM * (range + 1) / Split;
+    const T* residual = static_cast<const T*>(p.residual);
+    for (int c = threadIdx.x; c < (rowEnd - rowBegin) * kChunks; c += kThreads) {
+      const int row = rowBegin + c / kChunks, column = c % kChunks * 8;
+      const int m = m0 + row, n = n0 + column;
+      if (m >= p.m || n >= p.n) continue;
+      Vec<T, 8> r;
+      if (residual) r = *reinterpret_cast<const Vec<T, 8>*>(residual + m * p.ldr + n);
+      const float* from = acc + row * Shape::kAccStride + column;
+      float v[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) v[i] = 0.f;
+#pragma unroll
+      for (int s = 0; s < Split; ++s) {
+        float4 lo, hi;
+        if constexpr (Split > 1) {
+          lo = loadShared4From(from, im + CM * (in + CN * s));
+          hi = loadShared4From(from + 4, im + CM * (in + CN * s));
+        } else {
+          lo = *reinterpret_cast<const float4*>(from);
+          hi = *reinterpret_cast<const float4*>(from + 4);
+        }
+        v[0] += lo.x, v[1] += lo.y, v[2] += lo.z, v[3] += lo.w;
+        v[4] += hi.x, v[5] += hi.y, v[6] += hi.z, v[7] += hi.w;
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        v[i] = applyActivation(v[i] + biasTile[column + i], p.activation);
+        if (residual) v[i] += toFloat(r.v[i]);
+      }
+      storeVec<T, 8>(static_cast<T*>(p.out) + m * p.ldo + n, v);
+    }
+  }
+  if constexpr (kCluster > 1) {
+    // Nobody leaves while its sums are being read or its barriers are being told of freed stages.
+    clusterArrive();
+    clusterWait();
+  }
+#endif
+}
+
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages>
+cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
+  using Shape = TileShape<BM, BN, CM, CN, Split, Stages>;
+  if ((a.k + kBk - 1) / kBk < Split) return cudaErrorNotSupported;
+  CUtensorMap mapX, mapW;
+  if (!makeTensorMap(mapX, a.x, a.dtype, a.m, a.k, a.ldx, BM / CN) ||
+      !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, BN / CM)) {
+    return cudaErrorNotSupported;
+  }
+  auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages>;
+  static const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSmem);
+  if (allowed != cudaSuccess) return allowed;
+  const auto clusters = [](int64_t size, int tile, int tiles) { return (size + int64_t{tile} * tiles - 1) / (tile * tiles); };
+  const int64_t clustersM = clusters(a.m, BM, CM), clustersN = clusters(a.n, BN, CN);
+  const int64_t blocks = clustersM * clustersN * Shape::kCluster;
+  if (blocks > INT32_MAX) return cudaErrorNotSupported;
+  TileParams p{a.bias,
+               a.residual,
+               a.out,
+               static_cast<int>(a.m),
+               static_cast<int>(a.n),
+               static_cast<int>(a.k),
+               static_cast<int>(clustersN),
+               a.ldr,
+               a.ldo,
+               a.activation,
+               a.constantWeights && a.pdl};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(BM * 2 + 32);
+  config.dynamicSmemBytes = Shape::kSmem;
+  config.stream = stream;
+  cudaLaunchAttribute attributes[2];
+  int count = 0;
+  if (Shape::kCluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = Shape::kCluster;
+    attributes[count].val.clusterDim.y = 1;
+    attributes[count++].val.clusterDim.z = 1;
+  }
+  if (a.pdl) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  config.attrs = attributes;
+  config.numAttrs = count;
+  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, p);
+}
+
+// What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages.
+#define GRAFT_TILE_VARIANTS(V)                                                                                             \
+  V(64, 32, 1, 1, 4, 6)                                                                                                    \
+  V(64, 64, 1, 1, 1, 6)                                                                                                    \
+  V(64, 64, 1, 1, 2, 6)                                                                                                    \
+  V(64, 64, 1, 1, 3, 4)                                                                                                    \
+  V(64, 64, 1, 1, 4, 6)                                                                                                    \
+  V(64, 64, 1, 1, 8, 6)                                                                                                    \
+  V(64, 96, 1, 1, 8, 5)                                                                                                    \
+  V(64, 64, 2, 1, 4, 6)                                                                                                    \
+  V(64, 64, 2, 2, 2, 6)                                                                                                    \
+  V(128, 32, 1, 2, 4, 5)                                                                                                   \
+  V(128, 64, 1, 2, 2, 4)                                                                                                   \
+  V(128, 64, 1, 2, 3, 4)                                                                                                   \
+  V(128, 64, 1, 2, 4, 4)                                                                                                   \
+  V(128, 64, 1, 1, 8, 4)                                                                                                   \
+  V(128, 96, 2, 2, 1, 4)                                                                                                   \
+  V(128, 96, 4, 2, 1, 4)                                                                                                   \
+  V(128, 96, 2, 2, 2, 4)                                                                                                   \
+  V(128, 96, 2, 1, 4, 4)                                                                                                   \
+  V(128, 96, 1, 1, 8, 4)                                                                                                   \
+  V(128, 192, 2, 1, 1, 5)                                                                                                  \
+  V(128, 192, 2, 2, 1, 5)                                                                                                  \
+  V(128, 192, 2, 1, 4, 5)
+
+}  // namespace
+
+#define GRAFT_V(bm, bn, cm, cn, split, stages) TileVariant{bm, bn, cm, cn, split},
+static const TileVariant kVariants[] = {GRAFT_TILE_VARIANTS(GRAFT_V)};
+#undef GRAFT_V
+
+int tileVariantCount() { return static_cast<int>(sizeof(kVariants) / sizeof(kVariants[0])); }
+TileVariant tileVariant(int i) { return kVariants[i]; }
+
+cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream) {
+  if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8)) return cudaErrorNotSupported;
+  if ((reinterpret_cast<uintptr_t>(a.out) | reinterpret_cast<uintptr_t>(a.residual)) % 16) return cudaErrorNotSupported;
+  int i = 0;
+#define GRAFT_V(bm, bn, cm, cn, split, stages)                                                     \
+  if (variant == i++) {                                                                            \
+    return a.dtype == Dtype::kHalf ? run<__half, bm, bn, cm, cn, split, stages>(a, stream)         \
+                                   : run<__nv_bfloat16, bm, bn, cm, cn, split, stages>(a, stream); \
+  }
+  GRAFT_TILE_VARIANTS(GRAFT_V)
+#undef GRAFT_V
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace graft::cuda

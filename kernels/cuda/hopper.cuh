@@ -1,0 +1,249 @@
+#pragma once
+// Hopper's warpgroup matrix instruction m64nNk16 with both operands in shared memory, K-major, 128-byte swizzled, as the TMA
+// engine lays them down: rows of 64 half elements (128 bytes), 8 rows to a 1024-byte atom. Plus the mbarrier and TMA calls
+// that go with it. See the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+//
+// Accumulator layout, thread t of the warpgroup: d[4j+0..1] is row t/32*16 + t%32/4, columns 8j + t%4*2 + {0,1};
+// d[4j+2..3] the same columns eight rows below.
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace graft::cuda {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define GRAFT_HOPPER 1
+#endif
+
+__device__ __forceinline__ uint32_t sharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+// Matrix descriptor of a K-major tile with 128-byte swizzle at a 1024-byte aligned address; +2 advances 16 half elements.
+__device__ __forceinline__ uint64_t tileDescriptor(uint32_t address) {
+  return static_cast<uint64_t>((address & 0x3FFFF) >> 4) | (uint64_t{1} << 16) | (uint64_t{64} << 32) | (uint64_t{1} << 62);
+}
+
+template <class T, int N>
+struct Wgmma;
+
+#define GRAFT_ACC8(i) \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+
+#ifdef GRAFT_HOPPER
+template <>
+struct Wgmma<__half, 32> {
+  static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+        "%16, %17, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__nv_bfloat16, 32> {
+  static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+        "%16, %17, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__half, 64> {
+  static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__nv_bfloat16, 64> {
+  static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__half, 96> {
+  static __device__ __forceinline__ void run(float (&d)[48], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__nv_bfloat16, 96> {
+  static __device__ __forceinline__ void run(float (&d)[48], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__half, 128> {
+  static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40),
+          GRAFT_ACC8(48), GRAFT_ACC8(56)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__nv_bfloat16, 128> {
+  static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40),
+          GRAFT_ACC8(48), GRAFT_ACC8(56)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__half, 192> {
+  static __device__ __forceinline__ void run(float (&d)[96], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "
+        "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+        "%96, %97, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40),
+          GRAFT_ACC8(48), GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80), GRAFT_ACC8(88)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+template <>
+struct Wgmma<__nv_bfloat16, 192> {
+  static __device__ __forceinline__ void run(float (&d)[96], uint64_t a, uint64_t b, int accumulate) {
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "
+        "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+        "%96, %97, p, 1, 1, 0, 0; }"
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40),
+          GRAFT_ACC8(48), GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80), GRAFT_ACC8(88)
+        : "l"(a), "l"(b), "r"(accumulate));
+  }
+};
+#endif  // GRAFT_HOPPER
+#undef GRAFT_ACC8
+
+#ifdef GRAFT_HOPPER
+__device__ __forceinline__ void wgmmaFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmmaCommit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int Pending>
+__device__ __forceinline__ void wgmmaWait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+__device__ __forceinline__ void barrierInit(uint64_t* bar, int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sharedAddress(bar)), "r"(count) : "memory");
+}
+// Makes the initialised barriers visible to the TMA engine and to the other blocks of the cluster.
+__device__ __forceinline__ void barrierInitFence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barrierExpect(uint64_t* bar, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sharedAddress(bar)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void barrierArrive(uint64_t* bar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(bar)) : "memory");
+}
+// Arrives at the same barrier of block `rank` of the cluster.
+__device__ __forceinline__ void barrierArriveAt(uint64_t* bar, uint32_t rank) {
+  asm volatile(
+      "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(sharedAddress(bar)),
+      "r"(rank)
+      : "memory");
+}
+__device__ __forceinline__ void barrierWait(uint64_t* bar, uint32_t parity) {
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again_%=: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again_%=; }" ::"r"(sharedAddress(bar)),
+      "r"(parity)
+      : "memory");
+}
+__device__ __forceinline__ void barrierWaitCluster(uint64_t* bar, uint32_t parity) {
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again_%=: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again_%=; }" ::"r"(sharedAddress(bar)),
+      "r"(parity)
+      : "memory");
+}
+
+// A box of a 2-D tensor map, first element (column, row), into shared memory; completion is counted at `bar`.
+__device__ __forceinline__ void tmaLoad(void* shared, const CUtensorMap* map, uint64_t* bar, int column, int row) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(
+          sharedAddress(shared)),
+      "l"(map), "r"(sharedAddress(bar)), "r"(column), "r"(row)
+      : "memory");
+}
+// The same into every block of the cluster named in `blocks`, at the same shared offset and barrier of each.
+__device__ __forceinline__ void tmaLoadMulticast(void* shared, const CUtensorMap* map, uint64_t* bar, int column, int row,
+                                                 uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%4, %5}], [%2], %3;" ::"r"(sharedAddress(shared)),
+      "l"(map), "r"(sharedAddress(bar)), "h"(blocks), "r"(column), "r"(row)
+      : "memory");
+}
+__device__ __forceinline__ void tmaPrefetchMap(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+__device__ __forceinline__ uint32_t clusterRank() {
+  uint32_t r;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+  return r;
+}
+__device__ __forceinline__ void clusterArrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void clusterWait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ float4 loadShared4From(const float* shared, uint32_t rank) {
+  float4 v;
+  asm volatile(
+      "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %4, %5; "
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote]; }"
+      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+      : "r"(sharedAddress(shared)), "r"(rank)
+      : "memory");
+  return v;
+}
+#endif  // GRAFT_HOPPER
+
+}  // namespace graft::cuda

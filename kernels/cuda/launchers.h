@@ -1,0 +1,147 @@
+#pragma once
+// The seam between the kernels (.cu, no ATen) and the operators (.cpp, no device code). A launcher checks nothing but what
+// only it can know; it returns cudaErrorNotSupported for a shape or alignment it has no kernel for, and the caller then takes
+// another way. Pointers are device pointers owned by the caller. Strides are in elements.
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace graft::cuda {
+
+enum class Dtype : int { kFloat, kHalf, kBfloat16 };
+enum class Activation : int { kNone, kRelu, kGelu, kGeluTanh, kSilu };
+
+inline int bytesOf(Dtype t) { return t == Dtype::kFloat ? 4 : 2; }
+
+// out[m,n] = residual[m,n] + act(sum_k x[m,k] w[n,k] + bias[n])
+struct GemmArgs {
+  const void* x = nullptr;
+  const void* w = nullptr;
+  const void* bias = nullptr;
+  const void* residual = nullptr;
+  void* out = nullptr;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t ldx = 0, ldw = 0, ldr = 0, ldo = 0;
+  Dtype dtype = Dtype::kHalf;
+  Activation activation = Activation::kNone;
+  bool constantWeights = false;  // w and bias are written by no kernel still in flight: they may be fetched ahead
+  bool pdl = true;
+};
+
+// gemm_tile.cu: one output tile per block, split-K over a cluster. Its variants, by number:
+struct TileVariant {
+  int bm, bn, clusterM, clusterN, split;
+};
+int tileVariantCount();
+TileVariant tileVariant(int i);
+cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream);
+
+// gemm_persistent.cu: ping-pong warpgroups, 128x192 tiles, clusters of 2 x `columns` tiles (columns 1 or 2).
+cudaError_t launchGemmPersistent(const GemmArgs& a, int columns, cudaStream_t stream);
+
+// pointwise.cu: out = residual + act(in + bias), in place allowed; rows x n, row strides ldi, ldr, ldo
+cudaError_t launchEpilogue(const GemmArgs& a, const void* in, int64_t ldi, cudaStream_t stream);
+
+struct NormArgs {
+  const void* x = nullptr;          // [rows, n]
+  const void* residual = nullptr;   // [rows, n] or null
+  const void* inputBias = nullptr;  // [n] or null, added to x
+  const void* weight = nullptr;
+  const void* bias = nullptr;
+  void* out = nullptr;
+  void* sum = nullptr;  // x + residual, or null
+  int64_t rows = 0, n = 0, ldx = 0, ldr = 0;
+  float eps = 0;
+  bool rms = false;
+  bool constantWeights = false;  // as in GemmArgs
+  bool pdl = true;
+  Dtype dtype = Dtype::kHalf;
+};
+cudaError_t launchNorm(const NormArgs& a, cudaStream_t stream);
+
+constexpr int kMaxTables = 8;
+struct EmbeddingArgs {
+  const int64_t* ids[kMaxTables] = {};
+  int64_t idStride[kMaxTables][2] = {};  // over (outer, inner) positions
+  const void* table[kMaxTables] = {};
+  int64_t tableRows[kMaxTables] = {};
+  int tables = 0;
+  const void* weight = nullptr;
+  const void* bias = nullptr;
+  void* out = nullptr;
+  int64_t outer = 0, inner = 0, n = 0;
+  float eps = 0;
+  bool pdl = true;
+  Dtype dtype = Dtype::kHalf;
+};
+cudaError_t launchEmbeddingNorm(const EmbeddingArgs& a, cudaStream_t stream);
+
+enum class MaskKind : int { kNone, kBool, kFloat, kHalf, kBfloat16 };
+struct MaskArg {
+  const void* data = nullptr;
+  MaskKind kind = MaskKind::kNone;
+  int64_t stride[4] = {0, 0, 0, 0};  // batch, head, query, key; 0 where broadcast
+};
+
+struct AttentionArgs {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void* out = nullptr;
+  int64_t qs[3] = {}, ks[3] = {}, vs[3] = {}, os[3] = {};  // strides of batch, head, position; the last one is 1
+  int batch = 0, heads = 0, kvHeads = 0, queries = 0, keys = 0, dim = 0, dimV = 0;
+  MaskArg mask;
+  float scale = 1;
+  bool causal = false;  // query i sees keys j <= i
+  bool pdl = true;
+  Dtype dtype = Dtype::kHalf;
+};
+cudaError_t launchAttention(const AttentionArgs& a, cudaStream_t stream);       // half types, dim = dimV <= 128, 16-byte rows
+cudaError_t launchAttentionPlain(const AttentionArgs& a, cudaStream_t stream);  // any dtype and stride, dims <= 256
+
+// Rows of a [d0, d1, d2, n] tensor with a contiguous last dimension
+struct SoftmaxArgs {
+  const void* x = nullptr;
+  void* out = nullptr;  // contiguous
+  MaskArg mask;
+  int64_t size[4] = {1, 1, 1, 0};
+  int64_t xs[4] = {};
+  float scale = 1;
+  bool pdl = true;
+  Dtype dtype = Dtype::kHalf;
+};
+cudaError_t launchSoftmax(const SoftmaxArgs& a, cudaStream_t stream);
+
+struct RotaryArgs {
+  const void* x = nullptr;
+  const void *cos = nullptr, *sin = nullptr;  // float
+  void* out = nullptr;
+  int64_t size[4] = {};  // batch, head, position, dim
+  int64_t xs[4] = {}, os[4] = {}, cs[4] = {}, ss[4] = {};
+  bool interleaved = false;
+  bool pdl = true;
+  Dtype dtype = Dtype::kHalf;
+};
+cudaError_t launchRotary(const RotaryArgs& a, cudaStream_t stream);
+
+// out[r,i] = silu(gate[r,i]) * up[r,i]
+struct SwigluArgs {
+  const void *gate = nullptr, *up = nullptr;
+  void* out = nullptr;
+  int64_t rows = 0, n = 0, ldg = 0, ldu = 0;
+  bool pdl = true;
+  Dtype dtype = Dtype::kHalf;
+};
+cudaError_t launchSwiglu(const SwigluArgs& a, cudaStream_t stream);
+
+// y = relu?(y + bias[channel] + other), in place; `channelStride` 1 for channels-last, else the plane's size
+struct ConvEpilogueArgs {
+  void* y = nullptr;
+  const void* bias = nullptr;
+  const void* other = nullptr;  // same layout as y
+  int64_t count = 0, channels = 0, channelStride = 1;
+  bool relu = true;
+  bool pdl = true;
+  Dtype dtype = Dtype::kHalf;
+};
+cudaError_t launchConvEpilogue(const ConvEpilogueArgs& a, cudaStream_t stream);
+
+}  // namespace graft::cuda

@@ -1,0 +1,233 @@
+// LayerNorm and RMSNorm with what stands before them: x + input bias + residual, or a sum of embeddings.
+//
+// Rows of n elements (any n), fp32 statistics over values kept in registers: mean first, then the centred squares (two passes
+// over registers, not memory). Three shapes: a warp per row (16-byte accesses, n <= 1024 of half type), a block per row (up to
+// 8192), and a plain one that reads the row from memory thrice, for everything else. A sum that is returned
+// is also the one that is normalised, rounded to the dtype, as the unfused graph would have it.
+#include "kernels/cuda/common.cuh"
+
+namespace graft::cuda {
+namespace {
+
+// The sum over the warps of a row; `Which` names a buffer of its own for each call in a kernel, which saves a barrier.
+template <int Warps, int Which = 0>
+__device__ __forceinline__ float rowSum(float x) {
+  x = warpSum(x);
+  if constexpr (Warps > 1) {
+    __shared__ float parts[Warps];
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = 0.f;
+#pragma unroll
+    for (int i = 0; i < Warps; ++i) x += parts[i];
+  }
+  return x;
+}
+
+// Warps == 1: four rows to a block, a warp each. Otherwise a block per row. A thread holds Vecs chunks of V consecutive elements,
+// chunk c at column (c * threads + thread) * V. All loads are issued before the first use: at few rows latency is all there is.
+template <class T, int Warps, int Vecs, int V>
+__global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(const NormArgs a) {
+  pdlTrigger();
+  const int64_t row = Warps == 1 ? int64_t{blockIdx.x} * 4 + threadIdx.x / 32 : blockIdx.x;
+  const int thread = Warps == 1 ? threadIdx.x % 32 : threadIdx.x;
+  constexpr int kThreads = Warps * 32;
+  using Chunk = Vec<T, V>;
+  Chunk x[Vecs], r[Vecs], inputBias[Vecs], weight[Vecs], bias[Vecs];
+  auto load = [&](const void* from, Chunk(&to)[Vecs]) {
+#pragma unroll
+    for (int c = 0; c < Vecs; ++c) {
+      const int64_t column = int64_t{c * kThreads + thread} * V;
+      if (from && column < a.n) to[c] = *reinterpret_cast<const Chunk*>(static_cast<const T*>(from) + column);
+    }
+  };
+  if (!a.constantWeights) pdlWait();
+  load(a.weight, weight);
+  load(a.bias, bias);
+  load(a.inputBias, inputBias);
+  if (a.constantWeights) pdlWait();
+  if (row >= a.rows) return;
+  load(static_cast<const T*>(a.x) + row * a.ldx, x);
+  load(a.residual ? static_cast<const T*>(a.residual) + row * a.ldr : nullptr, r);
+
+  float v[Vecs][V], s = 0.f, q = 0.f;
+#pragma unroll
+  for (int c = 0; c < Vecs; ++c) {
+    const int64_t column = int64_t{c * kThreads + thread} * V;
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      v[c][i] = 0.f;
+      if (column < a.n) {
+        v[c][i] = toFloat(x[c].v[i]);
+        if (a.inputBias) v[c][i] += toFloat(inputBias[c].v[i]);
+        if (a.residual) v[c][i] += toFloat(r[c].v[i]);
+        if (a.sum) v[c][i] = toFloat(fromFloat<T>(v[c][i]));
+      }
+      s += v[c][i];
+    }
+    if (a.sum && column < a.n) storeVec<T, V>(static_cast<T*>(a.sum) + row * a.n + column, v[c]);
+  }
+  const float mean = a.rms ? 0.f : rowSum<Warps>(s) / a.n;
+#pragma unroll
+  for (int c = 0; c < Vecs; ++c) {
+    if (int64_t{c * kThreads + thread} * V < a.n) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) q += (v[c][i] - mean) * (v[c][i] - mean);
+    }
+  }
+  const float scale = rsqrtf(rowSum<Warps, 1>(q) / a.n + a.eps);
+#pragma unroll
+  for (int c = 0; c < Vecs; ++c) {
+    const int64_t column = int64_t{c * kThreads + thread} * V;
+    if (column >= a.n) continue;
+    float y[V];
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      y[i] = (v[c][i] - mean) * scale;
+      if (a.weight) y[i] *= toFloat(weight[c].v[i]);
+      if (a.bias) y[i] += toFloat(bias[c].v[i]);
+    }
+    storeVec<T, V>(static_cast<T*>(a.out) + row * a.n + column, y);
+  }
+}
+
+// Any n and alignment: a block per row, the row read again for each pass.
+template <class T>
+__global__ void __launch_bounds__(256) normAny(const NormArgs a) {
+  pdlTrigger();
+  pdlWait();
+  const int64_t row = blockIdx.x;
+  auto value = [&](int64_t i) {
+    float v = toFloat(static_cast<const T*>(a.x)[row * a.ldx + i]);
+    if (a.inputBias) v += toFloat(static_cast<const T*>(a.inputBias)[i]);
+    if (a.residual) v += toFloat(static_cast<const T*>(a.residual)[row * a.ldr + i]);
+    return a.sum ? toFloat(fromFloat<T>(v)) : v;
+  };
+  float mean = 0.f, q = 0.f;
+  if (!a.rms) {
+    for (int64_t i = threadIdx.x; i < a.n; i += 256) mean += value(i);
+    mean = rowSum<8>(mean) / a.n;
+  }
+  for (int64_t i = threadIdx.x; i < a.n; i += 256) {
+    const float c = value(i) - mean;
+    q += c * c;
+  }
+  const float scale = rsqrtf(rowSum<8, 1>(q) / a.n + a.eps);
+  for (int64_t i = threadIdx.x; i < a.n; i += 256) {
+    const float v = value(i);
+    float y = (v - mean) * scale;
+    if (a.weight) y *= toFloat(static_cast<const T*>(a.weight)[i]);
+    if (a.bias) y += toFloat(static_cast<const T*>(a.bias)[i]);
+    if (a.sum) static_cast<T*>(a.sum)[row * a.n + i] = fromFloat<T>(v);
+    static_cast<T*>(a.out)[row * a.n + i] = fromFloat<T>(y);
+  }
+}
+
+bool aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+template <class T>
+cudaError_t runNorm(const NormArgs& a, cudaStream_t stream) {
+  constexpr int V = 16 / sizeof(T);
+  if (a.rows == 0 || a.n == 0) return cudaSuccess;
+  if (a.rows > INT32_MAX) return cudaErrorNotSupported;
+  const bool vectors = a.n % V == 0 && a.ldx % V == 0 && (!a.residual || a.ldr % V == 0) && aligned16(a.x) &&
+                       aligned16(a.residual) && aligned16(a.inputBias) && aligned16(a.weight) && aligned16(a.bias) &&
+                       aligned16(a.out) && aligned16(a.sum);
+  const unsigned rows = static_cast<unsigned>(a.rows);
+  const int64_t chunks = vectors ? a.n / V : INT64_MAX;
+  if (chunks <= 32) return launch(normKernel<T, 1, 1, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
+  // A few rows: more threads to a row. Many: a warp each keeps the block free of barriers.
+  if (rows >= 1024 && chunks <= 96) return launch(normKernel<T, 1, 3, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
+  if (rows >= 1024 && chunks <= 128) return launch(normKernel<T, 1, 4, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
+  if (chunks <= 96) return launch(normKernel<T, 3, 1, V>, rows, 96, 0, stream, a.pdl, a);
+  if (chunks <= 128) return launch(normKernel<T, 4, 1, V>, rows, 128, 0, stream, a.pdl, a);
+  if (chunks <= 256) return launch(normKernel<T, 8, 1, V>, rows, 256, 0, stream, a.pdl, a);
+  if (chunks <= 1024) return launch(normKernel<T, 8, 4, V>, rows, 256, 0, stream, a.pdl, a);
+  return launch(normAny<T>, rows, 256, 0, stream, a.pdl, a);
+}
+
+// One block per position; the ids are few, the rows of the tables are read once.
+template <class T>
+__global__ void __launch_bounds__(256) embeddingNorm(const EmbeddingArgs a) {
+  pdlTrigger();
+  pdlWait();
+  const int64_t outer = blockIdx.x / a.inner, inner = blockIdx.x % a.inner;
+  const T* rows[kMaxTables];
+#pragma unroll
+  for (int t = 0; t < kMaxTables; ++t) {
+    if (t < a.tables) {
+      const int64_t id = a.ids[t][outer * a.idStride[t][0] + inner * a.idStride[t][1]];
+      if (id < 0 || id >= a.tableRows[t]) __trap();  // as ATen's embedding does: an index out of range is a device-side error
+      rows[t] = static_cast<const T*>(a.table[t]) + id * a.n;
+    }
+  }
+  auto value = [&](int64_t i) {
+    float v = 0.f;
+#pragma unroll
+    for (int t = 0; t < kMaxTables; ++t)
+      if (t < a.tables) v += toFloat(rows[t][i]);
+    return v;
+  };
+  constexpr int kKept = 8;  // elements of a thread kept in registers: n up to 2048
+  float kept[kKept];
+  float mean = 0.f, q = 0.f;
+#pragma unroll
+  for (int c = 0; c < kKept; ++c) {
+    const int64_t i = threadIdx.x + c * 256;
+    kept[c] = i < a.n ? value(i) : 0.f;
+    mean += kept[c];
+  }
+  for (int64_t i = threadIdx.x + kKept * 256; i < a.n; i += 256) mean += value(i);
+  mean = rowSum<8>(mean) / a.n;
+#pragma unroll
+  for (int c = 0; c < kKept; ++c) {
+    if (threadIdx.x + c * 256 < a.n) q += (kept[c] - mean) * (kept[c] - mean);
+  }
+  for (int64_t i = threadIdx.x + kKept * 256; i < a.n; i += 256) q += (value(i) - mean) * (value(i) - mean);
+  const float scale = rsqrtf(rowSum<8, 1>(q) / a.n + a.eps);
+  T* out = static_cast<T*>(a.out) + blockIdx.x * a.n;
+  auto write = [&](int64_t i, float v) {
+    float y = (v - mean) * scale;
+    if (a.weight) y *= toFloat(static_cast<const T*>(a.weight)[i]);
+    if (a.bias) y += toFloat(static_cast<const T*>(a.bias)[i]);
+    out[i] = fromFloat<T>(y);
+  };
+#pragma unroll
+  for (int c = 0; c < kKept; ++c) {
+    const int64_t i = threadIdx.x + c * 256;
+    if (i < a.n) write(i, kept[c]);
+  }
+  for (int64_t i = threadIdx.x + kKept * 256; i < a.n; i += 256) write(i, value(i));
+}
+
+}  // namespace
+
+cudaError_t launchNorm(const NormArgs& a, cudaStream_t stream) {
+  switch (a.dtype) {
+    case Dtype::kFloat:
+      return runNorm<float>(a, stream);
+    case Dtype::kHalf:
+      return runNorm<__half>(a, stream);
+    case Dtype::kBfloat16:
+      return runNorm<__nv_bfloat16>(a, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t launchEmbeddingNorm(const EmbeddingArgs& a, cudaStream_t stream) {
+  const int64_t positions = a.outer * a.inner;
+  if (positions == 0 || a.n == 0) return cudaSuccess;
+  if (positions > INT32_MAX || a.tables < 1 || a.tables > kMaxTables) return cudaErrorNotSupported;
+  const unsigned grid = static_cast<unsigned>(positions);
+  switch (a.dtype) {
+    case Dtype::kFloat:
+      return launch(embeddingNorm<float>, grid, 256, 0, stream, a.pdl, a);
+    case Dtype::kHalf:
+      return launch(embeddingNorm<__half>, grid, 256, 0, stream, a.pdl, a);
+    case Dtype::kBfloat16:
+      return launch(embeddingNorm<__nv_bfloat16>, grid, 256, 0, stream, a.pdl, a);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace graft::cuda

@@ -1,0 +1,89 @@
+#include "kernels/cuda/support.h"
+
+#include <torch/library.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace graft::cuda {
+namespace {
+
+bool switchedOff(const char* name) {
+  const char* value = std::getenv(name);
+  return value && std::string_view(value) == "0";
+}
+
+}  // namespace
+
+Options& options() {
+  static Options o;
+  static const bool read = [] {
+    if (switchedOff("GRAFT_PDL")) o.pdl = false;
+    if (switchedOff("GRAFT_AUTOTUNE")) o.autotune = false;
+    return true;
+  }();
+  (void)read;
+  return o;
+}
+
+Rows asRows(const at::Tensor& t) {
+  Rows r;
+  const auto sizes = t.sizes(), strides = t.strides();
+  const int64_t last = t.dim() - 1;
+  bool fits = sizes[last] == 1 || strides[last] == 1;
+  int64_t stride = -1, expected = -1;
+  for (int64_t d = last - 1; d >= 0 && fits; --d) {
+    if (sizes[d] == 1) continue;
+    if (stride < 0) {
+      stride = strides[d];
+    } else if (strides[d] != expected) {
+      fits = false;
+    }
+    expected = strides[d] * sizes[d];
+  }
+  if (stride < 0) stride = sizes[last];
+  if (stride < sizes[last]) fits = false;  // rows that overlap, or one row broadcast
+  r.tensor = fits ? t : t.contiguous();
+  r.columns = sizes[last];
+  r.stride = fits ? stride : sizes[last];
+  for (int64_t d = 0; d < last; ++d) r.rows *= sizes[d];
+  return r;
+}
+
+MaskArg maskArg(const OptionalTensor& mask, at::IntArrayRef sizes, at::Tensor& kept) {
+  MaskArg m;
+  if (!given(mask)) return m;
+  kept = mask->scalar_type() == at::kDouble ? mask->to(at::kFloat) : *mask;
+  switch (kept.scalar_type()) {
+    case at::kBool:
+      m.kind = MaskKind::kBool;
+      break;
+    case at::kHalf:
+      m.kind = MaskKind::kHalf;
+      break;
+    case at::kBFloat16:
+      m.kind = MaskKind::kBfloat16;
+      break;
+    case at::kFloat:
+      m.kind = MaskKind::kFloat;
+      break;
+    default:
+      TORCH_CHECK(false, "graft: a mask of ", kept.scalar_type(), " is not supported on CUDA; use bool or a floating dtype");
+  }
+  const at::Tensor wide = kept.expand(sizes);
+  for (int d = 0; d < 4; ++d) m.stride[d] = wide.size(d) == 1 ? 0 : wide.stride(d);
+  m.data = kept.const_data_ptr();
+  return m;
+}
+
+}  // namespace graft::cuda
+
+TORCH_LIBRARY_FRAGMENT(graft, m) {
+  m.def("cuda_options(*, bool? pdl=None, bool? constant_weights=None, bool? autotune=None) -> ()",
+        [](std::optional<bool> pdl, std::optional<bool> constantWeights, std::optional<bool> autotune) {
+          auto& o = graft::cuda::options();
+          if (pdl) o.pdl = *pdl;
+          if (constantWeights) o.constantWeights = *constantWeights;
+          if (autotune) o.autotune = *autotune;
+        });
+}

@@ -1,0 +1,325 @@
+"""Every CUDA operator against fp64 on fresh random and edge inputs. Prints "skipped: no GPU" and exits 77 where there is none.
+
+    python tests/gpu/test_operators.py build/lib/libgraft_ops.so [--only linear] [--quick]
+
+Tolerances are torch.testing.assert_close's per dtype, applied to the result rounded once from fp64, with the absolute part
+scaled by the reduction where values cancel: |out - ref| <= atol * scale + rtol * |ref|.
+Outputs are poisoned first: the caching allocator's free memory is filled with NaN before each case.
+"""
+import argparse
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+
+RTOL = {torch.float32: 1.3e-6, torch.float16: 1e-3, torch.bfloat16: 1.6e-2}
+failures, cases = [], 0
+only, quick = None, False
+
+
+def poison():
+    for size in (1 << 24, 1 << 20, 1 << 16, 1 << 12):
+        junk = [torch.full((size,), float("nan"), device="cuda") for _ in range(2)]
+        del junk
+
+
+def check(name, out, ref, dtype, atol=1e-5, scale=1.0):
+    """scale: how large the terms are that cancel in a sum, times the root of their number."""
+    global cases
+    cases += 1
+    out64, ref64 = out.detach().double(), ref.double()
+    if out.shape != ref.shape:
+        failures.append(f"{name}: shape {tuple(out.shape)} != {tuple(ref.shape)}")
+        return
+    if out.dtype != dtype:
+        failures.append(f"{name}: dtype {out.dtype} != {dtype}")
+        return
+    if not torch.equal(out64.isnan(), ref64.isnan()):
+        failures.append(f"{name}: NaN in other places ({int(out64.isnan().sum())} vs {int(ref64.isnan().sum())})")
+        return
+    rtol = RTOL[dtype]
+    bound = atol * scale + rtol * ref64.abs()
+    same = (out64 == ref64) | ref64.isnan()
+    error = torch.where(same, torch.zeros_like(ref64), (out64 - ref64).abs())
+    bad = error > bound
+    if bad.any():
+        i = (error / bound).flatten().argmax().item()
+        failures.append(f"{name}: {int(bad.sum())}/{bad.numel()} off, worst {out64.flatten()[i]:.6g} vs {ref64.flatten()[i]:.6g}")
+
+
+def rand(*shape, dtype, scale=1.0):
+    return (torch.randn(*shape, device="cuda", dtype=torch.float32) * scale).to(dtype)
+
+
+def activation64(y, name):
+    return {"none": lambda t: t, "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda t: F.gelu(t, approximate="tanh"),
+            "silu": F.silu}[name](y)
+
+
+def linear64(x, w, b, act, r):
+    y = x.double() @ w.double().t()
+    if b is not None:
+        y = y + b.double()
+    y = activation64(y, act)
+    return y if r is None else y + r.double()
+
+
+def test_linear(dtype):
+    ops = torch.ops.graft
+    shapes = [(1, 8, 8), (16, 768, 768), (128, 768, 2304), (100, 3072, 768), (128, 768, 3072), (513, 768, 768), (1024, 768, 3072),
+              (3, 40, 72), (257, 72, 200), (129, 200, 136), (5, 7, 9), (64, 65, 33), (0, 64, 64), (4096, 768, 2304)]
+    for m, k, n in shapes:
+        for act in ("none", "gelu") if m > 600 else ("none", "relu", "gelu", "gelu_tanh", "silu"):
+            for bias in (True, False):
+                for res in (True, False):
+                    if quick and (bias != res):
+                        continue
+                    x, w = rand(m, k, dtype=dtype), rand(n, k, dtype=dtype, scale=1 / math.sqrt(max(k, 1)))
+                    b = rand(n, dtype=dtype) if bias else None
+                    r = rand(m, n, dtype=dtype) if res else None
+                    poison()
+                    y = ops.linear(x, w, b, activation=act, residual=r)
+                    check(f"linear {m}x{k}x{n} {act} bias={bias} residual={res} {dtype}", y, linear64(x, w, b, act, r), dtype,
+                          scale=1 if dtype == torch.float32 else 20 if (n | k) % 8 == 0 and n * k else 6e5 * RTOL[dtype])
+    x = rand(4, 50, 2 * 64, dtype=dtype)[:, :, :64]
+    w = rand(96, 64, dtype=dtype)
+    check(f"linear strided {dtype}", ops.linear(x, w), linear64(x, w, None, "none", None), dtype, scale=100)
+    xt = rand(64, 50, dtype=dtype).t()
+    check(f"linear transposed {dtype}", ops.linear(xt, w), linear64(xt, w, None, "none", None), dtype, scale=100)
+    r1 = rand(96, dtype=dtype)
+    check(f"linear broadcast residual {dtype}", ops.linear(x, w, residual=r1), linear64(x, w, None, "none", r1), dtype, scale=100)
+    e = torch.empty(5, 0, device="cuda", dtype=dtype)
+    check(f"linear k=0 {dtype}", ops.linear(e, torch.empty(96, 0, device="cuda", dtype=dtype), r1, activation="gelu"),
+          activation64(r1.double(), "gelu").expand(5, 96), dtype)
+    try:
+        ops.linear(x, w, activation="tanh")
+        failures.append("linear: unknown activation accepted")
+    except RuntimeError as error:
+        if "activation" not in str(error):
+            failures.append(f"linear: unclear refusal {error}")
+
+
+def test_linear_ways(dtype):
+    """Each way by name, on shapes that exercise its edges."""
+    if dtype == torch.float32:
+        return
+    ops = torch.ops.graft
+    ways = [w for w in ops.cuda_linear_ways().split() if not w.startswith("cublaslt") or w.endswith(("-0", "-1"))]
+    for m, k, n in [(16, 768, 768), (128, 768, 2304), (200, 1032, 200), (1, 520, 8), (300, 3072, 768), (1000, 768, 3072)]:
+        x, w = rand(m, k, dtype=dtype), rand(n, k, dtype=dtype, scale=1 / math.sqrt(k))
+        b, r = rand(n, dtype=dtype), rand(m, n, dtype=dtype)
+        for way in ways:
+            for act, bb, rr in (("gelu", b, r), ("none", None, None), ("none", b, r), ("gelu", b, None)):
+                poison()
+                y = ops.cuda_linear_by(x, w, bb, activation=act, residual=rr, way=way)
+                if y is None:
+                    continue
+                # cuBLASLt rounds once more before our epilogue: an ulp of the largest intermediate.
+                scale = 20 if not way.startswith("cublaslt") else 6e5 * RTOL[dtype]
+                check(f"{way} {m}x{k}x{n} {act} {dtype}", y, linear64(x, w, bb, act, rr), dtype, scale=scale)
+                if not way.startswith("cublaslt"):
+                    again = ops.cuda_linear_by(x, w, bb, activation=act, residual=rr, way=way)
+                    if not torch.equal(again, y):
+                        failures.append(f"{way} {m}x{k}x{n} {act} {dtype}: differs from run to run")
+
+
+def attention64(q, k, v, mask, scale, causal):
+    q, k, v = q.double(), k.double(), v.double()
+    groups = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
+    s = q @ k.transpose(-1, -2) * scale
+    if mask is not None:
+        s = s.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else s + mask.double()
+    if causal:
+        s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool, device="cuda").tril(), -math.inf)
+    dead = (s == -math.inf).all(-1, keepdim=True)
+    return torch.where(dead, torch.zeros_like(s), torch.softmax(s, -1)) @ v
+
+
+def test_attention(dtype):
+    ops = torch.ops.graft
+    shapes = [(1, 12, 12, 16, 16, 64), (2, 12, 12, 128, 128, 64), (1, 12, 12, 512, 512, 64), (2, 3, 1, 77, 130, 64),
+              (1, 8, 2, 65, 300, 128), (3, 4, 4, 33, 33, 32), (1, 2, 2, 200, 50, 96), (1, 2, 2, 5, 7, 40), (2, 2, 2, 1, 1, 64),
+              (0, 2, 2, 16, 16, 64), (1, 2, 2, 17, 19, 33), (8, 12, 12, 197, 197, 64), (40, 12, 12, 128, 128, 64)]
+    tol = {torch.float32: 1.0, torch.float16: 60.0, torch.bfloat16: 500.0}[dtype]  # p is rounded to the half type
+    for b, h, hk, s, t, d in shapes:
+        masks = {"none": None, "key": "key", "key bool": "kb", "full": "full", "full bool": "fb", "lowest": "lowest", "float": "f32"}
+        for name, kind in masks.items():
+            for causal in (False, True):
+                if quick and causal and name not in ("none", "key"):
+                    continue
+                q, k, v = rand(b, s, h, d, dtype=dtype).transpose(1, 2), rand(b, t, hk, d, dtype=dtype).transpose(1, 2), \
+                    rand(b, t, hk, d, dtype=dtype).transpose(1, 2)
+                mask = None
+                if kind == "key":
+                    mask = torch.where(torch.rand(b, 1, 1, t, device="cuda") < 0.3, -math.inf, 0.0).to(dtype)
+                elif kind == "lowest":  # whole rows of the lowest finite value: uniform attention shifted, not a dead row
+                    mask = torch.zeros(b, 1, 1, t, device="cuda", dtype=dtype)
+                    if dtype == torch.float16:
+                        mask[..., t // 2:] = torch.finfo(dtype).min
+                    else:
+                        mask[..., t // 2:] = -1e4
+                elif kind == "kb":
+                    mask = torch.rand(b, 1, 1, t, device="cuda") < 0.7
+                    if b > 1:
+                        mask[0] = False  # fully masked
+                elif kind == "full":
+                    mask = rand(b, h, s, t, dtype=dtype)
+                elif kind == "fb":
+                    mask = torch.rand(1, h, s, t, device="cuda") < 0.6
+                    mask[:, :, 0] = False
+                elif kind == "f32":
+                    mask = rand(s, t, dtype=torch.float32)
+                poison()
+                y = ops.attention(q, k, v, mask, scale=0.11, causal=causal)
+                check(f"attention {(b, h, hk, s, t, d)} mask={name} causal={causal} {dtype}", y,
+                      attention64(q, k, v, mask, 0.11, causal), dtype, scale=tol)
+                if not y.transpose(1, 2).is_contiguous():
+                    failures.append(f"attention {(b, h, s, d)}: output memory is not [batch, length, heads, head size]")
+    q, k, v = (rand(2, 4, 20, 64, dtype=dtype) for _ in range(3))
+    check(f"attention default scale {dtype}", ops.attention(q, k, v), attention64(q, k, v, None, 0.125, False), dtype, scale=tol)
+    q, k, v = (rand(4, 20, 64, dtype=dtype) for _ in range(3))
+    check(f"attention 3-d {dtype}", ops.attention(q, k, v),
+          attention64(q[:, None], k[:, None], v[:, None], None, 0.125, False)[:, 0], dtype, scale=tol)
+    q, k, v = (rand(2, 4, 64, 20, dtype=dtype).transpose(2, 3) for _ in range(3))
+    check(f"attention transposed head {dtype}", ops.attention(q, k, v), attention64(q, k, v, None, 0.125, False), dtype, scale=tol)
+
+
+def test_qkv(dtype):
+    x, w, b = rand(2, 33, 96, dtype=dtype), rand(8 * 32, 96, dtype=dtype, scale=0.1), rand(8 * 32, dtype=dtype)
+    ref = linear64(x, w, b, "none", None).view(2, 33, 8, 32).transpose(1, 2)
+    for out, part in zip(torch.ops.graft.qkv_projection(x, w, b, heads=4, kv_heads=2), (ref[:, :4], ref[:, 4:6], ref[:, 6:])):
+        check(f"qkv {dtype}", out, part, dtype, scale=20)
+
+
+def test_norms(dtype):
+    ops = torch.ops.graft
+    for rows, n in [(1, 768), (16, 768), (4096, 768), (7, 1), (5, 3), (33, 100), (9, 129), (3, 1024), (2000, 1024), (2, 2048),
+                    (3, 4096), (2, 8192), (2, 10000), (4, 384), (2000, 257), (0, 768), (6, 64), (1030, 512)]:
+        for full in (True, False):
+            x = rand(rows, n, dtype=dtype) * 3 + 1
+            r = rand(rows, n, dtype=dtype) if full else None
+            w, b, ib = (rand(n, dtype=dtype) if full else None for _ in range(3))
+            z = x.double() + (ib.double() + r.double() if full else 0)
+            ref = F.layer_norm(z, (n,), w.double() if full else None, b.double() if full else None, 1e-5)
+            poison()
+            check(f"layer norm {rows}x{n} full={full} {dtype}", ops.add_layer_norm(x, r, w, b, 1e-5, input_bias=ib), ref, dtype,
+                  scale=10)
+            z = x.double() + (r.double() if full else 0)
+            poison()
+            normed, total = ops.add_rms_norm(x, r, w, 1e-6)
+            check(f"rms sum {rows}x{n} full={full} {dtype}", total, z, dtype)
+            z = total.double()
+            ref = z * torch.rsqrt((z * z).mean(-1, keepdim=True) + 1e-6) * (w.double() if full else 1)
+            check(f"rms norm {rows}x{n} full={full} {dtype}", normed, ref, dtype, scale=2)
+    x = rand(4, 6, 128, dtype=dtype).transpose(0, 1)
+    check(f"layer norm strided {dtype}", ops.add_layer_norm(x, None, None, None), F.layer_norm(x.double(), (128,)), dtype, scale=2)
+    x = rand(4, 6, 256, dtype=dtype)[..., :128]
+    r = rand(128, dtype=dtype)
+    check(f"layer norm sliced, broadcast residual {dtype}", ops.add_layer_norm(x, r, None, None),
+          F.layer_norm(x.double() + r.double(), (128,)), dtype, scale=2)
+    words, places = rand(100, 96, dtype=dtype), rand(30, 96, dtype=dtype)
+    ids, at = torch.randint(100, (3, 20), device="cuda"), torch.arange(20, device="cuda", dtype=torch.int32)
+    w, b = rand(96, dtype=dtype), rand(96, dtype=dtype)
+    check(f"embedding norm {dtype}", ops.embedding_layer_norm([ids, at], [words, places], w, b, 1e-5),
+          F.layer_norm(words[ids].double() + places[at.long()].double(), (96,), w.double(), b.double()), dtype, scale=5)
+    big = rand(50, 2500, dtype=dtype)
+    check(f"embedding norm wide {dtype}", ops.embedding_layer_norm([ids[0] % 50], [big], None, None),
+          F.layer_norm(big[ids[0] % 50].double(), (2500,)), dtype, scale=5)
+
+
+def test_softmax(dtype):
+    ops = torch.ops.graft
+    for shape in [(2, 3, 5, 7), (4, 128), (1, 2, 3, 3000), (3, 1), (2, 2, 2, 2, 9), (0, 4)]:
+        x = rand(*shape, dtype=dtype, scale=3)
+        mask = torch.rand(shape, device="cuda") < 0.7
+        mask[..., :1] = True
+        poison()
+        check(f"softmax {shape} {dtype}", ops.masked_softmax(x, mask, scale=0.5),
+              torch.softmax((x.double() * 0.5).masked_fill(~mask, -math.inf), -1), dtype)
+        check(f"softmax {shape} plain {dtype}", ops.masked_softmax(x), torch.softmax(x.double(), -1), dtype)
+        add = rand(shape[-1], dtype=dtype)
+        check(f"softmax {shape} additive {dtype}", ops.masked_softmax(x, add), torch.softmax(x.double() + add.double(), -1), dtype)
+    x = rand(4, 5, 6, dtype=dtype)
+    check(f"softmax dim 1 {dtype}", ops.masked_softmax(x, None, dim=1), torch.softmax(x.double(), 1), dtype)
+    dead = torch.zeros(6, dtype=torch.bool, device="cuda")
+    check(f"softmax dead {dtype}", ops.masked_softmax(x, dead), torch.full_like(x, math.nan).double(), dtype)
+
+
+def test_elementwise(dtype):
+    ops = torch.ops.graft
+    g, u = rand(5, 300, dtype=dtype), rand(5, 300, dtype=dtype)
+    for gg, uu in ((g, u), (g[:, :77], u[:, 3:80]), (g.t(), u.t()), (g[:0], u[:0])):
+        poison()
+        check(f"swiglu {tuple(gg.shape)} {dtype}", ops.swiglu(gg, uu), F.silu(gg.double()) * uu.double(), dtype)
+    q, k = rand(2, 9, 6, 64, dtype=dtype).transpose(1, 2), rand(2, 2, 9, 64, dtype=dtype)
+    angle = torch.rand(9, 64, device="cuda") * 6
+    for cos, sin in ((angle.cos(), angle.sin()), (angle.cos().to(dtype)[None], angle.sin().to(dtype)[None])):
+        for out, x in zip(ops.rotary_embedding(q, k, cos, sin), (q, k)):
+            turned = torch.cat((-x[..., 32:], x[..., :32]), -1).double()
+            check(f"rotary {dtype}", out, x.double() * cos.double() + turned * sin.double(), dtype)
+    for channels_last in (False, True):
+        for c, o, groups, bias, res, relu in ((16, 24, 1, True, True, True), (16, 24, 2, True, False, True), (3, 7, 1, False, True, False)):
+            x, w = rand(2, c, 14, 13, dtype=dtype), rand(o, c // groups, 3, 3, dtype=dtype, scale=1 / math.sqrt(9 * c))
+            if channels_last:
+                x, w = x.to(memory_format=torch.channels_last), w.to(memory_format=torch.channels_last)
+            b = rand(o, dtype=dtype) if bias else None
+            ref = F.conv2d(x.double(), w.double(), None if b is None else b.double(), 2, 1, 1, groups)
+            r = rand(*ref.shape, dtype=dtype) if res else None
+            ref = ref if r is None else ref + r.double()
+            y = ops.conv_bias_add_relu(x, w, b, r, [2, 2], [1, 1], [1, 1], groups, relu)
+            check(f"conv {c}->{o} last={channels_last} {dtype}", y, F.relu(ref) if relu else ref, dtype, scale=300)
+
+
+def test_refusals(dtype):
+    if dtype != torch.float32:
+        return
+    x = torch.randn(4, 8, device="cuda", dtype=torch.float64)
+    try:
+        torch.ops.graft.linear(x, x)
+        failures.append("linear: float64 accepted")
+    except RuntimeError as error:
+        if "not supported" not in str(error):
+            failures.append(f"linear: unclear refusal: {error}")
+
+
+def main():
+    global only, quick
+    parser = argparse.ArgumentParser()
+    parser.add_argument("libraries", nargs="+")
+    parser.add_argument("--only")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    only, quick = options.only, options.quick
+    if not torch.cuda.is_available():
+        print("skipped: no GPU")
+        sys.exit(77)
+    for library in options.libraries:
+        torch.ops.load_library(library)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.set_grad_enabled(False)
+    torch.manual_seed(torch.seed())
+    print("seed", torch.initial_seed())
+    for test in (test_linear_ways, test_linear, test_attention, test_qkv, test_norms, test_softmax, test_elementwise, test_refusals):
+        if only and only not in test.__name__:
+            continue
+        for dtype in (torch.float16, torch.bfloat16, torch.float32):
+            before = len(failures), cases
+            try:
+                test(dtype)
+                torch.cuda.synchronize()
+            except RuntimeError as error:
+                failures.append(f"{test.__name__} {dtype}: {str(error).splitlines()[0]}")
+                if "CUDA error" in str(error) or "cuda" in str(error).lower() and "illegal" in str(error):
+                    break
+            print(f"{test.__name__} {dtype}: {cases - before[1]} cases, {len(failures) - before[0]} failures", flush=True)
+    for failure in failures[:60]:
+        print("FAILED", failure)
+    print(f"{cases} cases, {len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
