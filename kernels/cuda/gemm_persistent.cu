@@ -46,26 +46,28 @@ __device__ __forceinline__ void quadTranspose(uint32_t (&r)[4], int lane) {
 }
 
 // Finishes 64 rows of a tile: accumulator d, rows from m0, columns from n0. Lane i of a quad ends with the 8 columns of
-// the i-th of four neighbouring column blocks, so that it can read the residual and write 16 bytes at a time.
+// the i-th of four neighbouring column blocks, so that it can read the residual and write 16 bytes at a time. The loop over the
+// columns is kept a loop, the accumulator moving through the registers it reads: unrolled, its code would not fit the
+// instruction cache.
 template <class T>
-__device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& p, int m0, int n0, int warp, int lane) {
+__device__ __forceinline__ void finish(float (&d)[kBn / 2], const Params& p, int m0, int n0, int warp, int lane) {
   const int quad = lane % 4;
   const T* bias = static_cast<const T*>(p.bias);
   const T* residual = static_cast<const T*>(p.residual);
-#pragma unroll
-  for (int j = 0; j < kBn / 8; j += 4) {
-    if (n0 + j * 8 >= p.n) break;  // n is a multiple of 8, checked again below for each block
+#pragma unroll 1
+  for (int j = 0; j < kBn / 8 && n0 + j * 8 < p.n; j += 4) {
     const int column = n0 + (j + quad) * 8;
-    float add[4][2];
+    if (bias) {
 #pragma unroll
-    for (int b = 0; b < 4; ++b) {
-      add[b][0] = add[b][1] = 0.f;
-      const int n = n0 + (j + b) * 8 + quad * 2;
-      if (bias && n < p.n) {
-        float2 f = unpack2<T>(*reinterpret_cast<const uint32_t*>(bias + n));
-        add[b][0] = f.x, add[b][1] = f.y;
+      for (int b = 0; b < 4; ++b) {
+        const int n = n0 + (j + b) * 8 + quad * 2;
+        if (n < p.n) {
+          const float2 f = unpack2<T>(*reinterpret_cast<const uint32_t*>(bias + n));
+          d[4 * b] += f.x, d[4 * b + 1] += f.y, d[4 * b + 2] += f.x, d[4 * b + 3] += f.y;
+        }
       }
     }
+    activate<16>(d, p.activation);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int m = m0 + (warp % 4) * 16 + lane / 4 + half * 8;
@@ -73,24 +75,23 @@ __device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& 
       uint32_t r[4] = {0, 0, 0, 0};
       if (residual) {
         if (inside) {
-          uint4 x = *reinterpret_cast<const uint4*>(residual + m * p.ldr + column);
+          const uint4 x = *reinterpret_cast<const uint4*>(residual + m * p.ldr + column);
           r[0] = x.x, r[1] = x.y, r[2] = x.z, r[3] = x.w;
         }
         quadTranspose(r, lane);
+#pragma unroll
+        for (int b = 0; b < 4; ++b) {
+          const float2 f = unpack2<T>(r[b]);
+          d[4 * b + 2 * half] += f.x, d[4 * b + 2 * half + 1] += f.y;
+        }
       }
 #pragma unroll
-      for (int b = 0; b < 4; ++b) {
-        float v0 = applyActivation(d[4 * (j + b) + 2 * half] + add[b][0], p.activation);
-        float v1 = applyActivation(d[4 * (j + b) + 2 * half + 1] + add[b][1], p.activation);
-        if (residual) {
-          float2 f = unpack2<T>(r[b]);
-          v0 += f.x, v1 += f.y;
-        }
-        r[b] = pack2<T>(v0, v1);
-      }
+      for (int b = 0; b < 4; ++b) r[b] = pack2<T>(d[4 * b + 2 * half], d[4 * b + 2 * half + 1]);
       quadTranspose(r, lane);
       if (inside) *reinterpret_cast<uint4*>(static_cast<T*>(p.out) + m * p.ldo + column) = make_uint4(r[0], r[1], r[2], r[3]);
     }
+#pragma unroll
+    for (int i = 0; i + 16 < kBn / 2; ++i) d[i] = d[i + 16];
   }
 }
 #endif

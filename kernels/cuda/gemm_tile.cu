@@ -177,6 +177,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
     constexpr int kChunks = BN / 8;
     const int rowBegin = BM * range / Split, rowEnd = BM * (range + 1) / Split;
     const T* residual = static_cast<const T*>(p.residual);
+#pragma unroll 1
     for (int c = threadIdx.x; c < (rowEnd - rowBegin) * kChunks; c += kThreads) {
       const int row = rowBegin + c / kChunks, column = c % kChunks * 8;
       const int m = m0 + row, n = n0 + column;
@@ -201,10 +202,10 @@ __global__ void __launch_bounds__(BM * 2 + 32)
         v[4] += hi.x, v[5] += hi.y, v[6] += hi.z, v[7] += hi.w;
       }
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        v[i] = applyActivation(v[i] + biasTile[column + i], p.activation);
-        if (residual) v[i] += toFloat(r.v[i]);
-      }
+      for (int i = 0; i < 8; ++i) v[i] += biasTile[column + i];
+      activate<8>(v, p.activation);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) v[i] = residual ? v[i] + toFloat(r.v[i]) : v[i];
       storeVec<T, 8>(static_cast<T*>(p.out) + m * p.ldo + n, v);
     }
   }

@@ -21,10 +21,10 @@ __global__ void __launch_bounds__(256) epilogue(const GemmArgs a, const T* in, i
     if (a.bias) loadVec<T, V>(static_cast<const T*>(a.bias) + column, b);
     if (a.residual) loadVec<T, V>(static_cast<const T*>(a.residual) + row * a.ldr + column, r);
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      v[i] = applyActivation(a.bias ? v[i] + b[i] : v[i], a.activation);
-      if (a.residual) v[i] += r[i];
-    }
+    for (int i = 0; i < V; ++i) v[i] = a.bias ? v[i] + b[i] : v[i];
+    activate<V>(v, a.activation);
+#pragma unroll
+    for (int i = 0; i < V; ++i) v[i] = a.residual ? v[i] + r[i] : v[i];
     storeVec<T, V>(static_cast<T*>(a.out) + row * a.ldo + column, v);
   }
 }
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(256) convEpilogue(const ConvEpilogueArgs a) {
     for (int i = 0; i < V; ++i) {
       if (a.bias) v[i] += toFloat(static_cast<const T*>(a.bias)[(e + i) / a.channelStride % a.channels]);
       if (a.other) v[i] += o[i];
-      if (a.relu) v[i] = applyActivation(v[i], Activation::kRelu);
+      if (a.relu) v[i] = v[i] < 0.f ? 0.f : v[i];  // NaN stays NaN
     }
     storeVec<T, V>(static_cast<T*>(a.y) + e, v);
   }
