@@ -190,7 +190,7 @@ std::optional<size_t> parameterNamed(const Operator& op, std::string_view name) 
   return std::nullopt;
 }
 
-Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict) {
+Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict, const SourceText& text) {
   Attempt out;
   BoundCall b{op, std::vector<std::optional<Term>>(op->parameters.size())};
   const auto refuse = [&](std::string why, Span at) {
@@ -234,9 +234,9 @@ Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict) {
       const auto near = nearestName(name, names);
       return refuse(fmt::format("`{}` has no argument `{}`{}", call.spelled, name,
                                 near ? fmt::format("; did you mean `{}`?", *near) : ""),
-                    t.span);
+                    text.keywordSpan(name, t.span));
     }
-    if (b.arguments[*i]) return refuse(fmt::format("`{}` is given twice", name), t.span);
+    if (b.arguments[*i]) return refuse(fmt::format("`{}` is given twice", name), text.keywordSpan(name, t.span));
     const Parameter& p = op->parameters[*i];
     if (!fits(t, p.type, strict))
       return refuse(fmt::format("`{}` of `{}` is {}, not {}", name, call.spelled, readableType(p.type), describe(t)),
@@ -308,7 +308,7 @@ BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceT
   bool haveBest = false;
   for (const bool strict : {true, false}) {
     for (const OperatorRef& op : candidates) {
-      Attempt a = tryOverload(call, op, strict);
+      Attempt a = tryOverload(call, op, strict, text);
       if (a.bound) {
         const std::string_view canonical = canonicalOperator(op->name);
         if (canonical != op->name)

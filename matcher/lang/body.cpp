@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t maxNodes = 5000;  // helper functions are pasted in: two that call each other twice grow fast
 constexpr int maxCallDepth = 20;
+constexpr size_t maxParts = 500;  // of one tuple or calculation
 
 using ParameterKind = PatternParameter::Kind;
 
@@ -44,6 +45,22 @@ const OperatorRef& patternOperator(const char* kind) {
     return t;
   }();
   return table.at(kind);
+}
+
+/// Counts up to `limit` parts: tuples of tuples and sums of sums double with every line.
+size_t countParts(const Expression& e, size_t limit) {
+  size_t n = 1;
+  for (const Expression& o : e.operands)
+    if (n < limit) n += countParts(o, limit - n);
+  return n;
+}
+size_t countParts(const Term& t, size_t limit) {
+  size_t n = 1;
+  if (const auto* e = t.as<Expression>()) n += countParts(*e, limit);
+  if (const auto* s = t.as<Sequence>())
+    for (const Term& i : s->items)
+      if (n < limit) n += countParts(i, limit - n);
+  return n;
 }
 
 /// Names that mean something without an import, as rule files are often snippets.
@@ -194,6 +211,7 @@ Term Body::evaluate(const Syntax& s) {
       fail(s.span, "`*` has a meaning only in lists and arguments");
   }
   out.span = s.span;
+  if (countParts(out, maxParts) >= maxParts) fail(s.span, fmt::format("a value of more than {} parts", maxParts));
   return out;
 }
 
@@ -342,6 +360,11 @@ Term Body::evaluateUnary(const Syntax& s) {
   const Term t = evaluate(s.items[0]);
   if (const auto host = tryHost(t, side_ == Side::Where); host && (!t.isTensorLike() || side_ == Side::Where)) {
     Expression e;
+    if (s.name == "not" && host->kind == Expression::Kind::Binary && host->name == "in") {
+      e = *host;  // the parser knows `a not in b` as `not a in b`
+      e.name = "not in";
+      return Term{std::move(e), s.span};
+    }
     e.kind = Expression::Kind::Unary;
     e.name = s.name;
     e.operands = {*host};

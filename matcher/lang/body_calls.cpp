@@ -79,6 +79,11 @@ Term Body::evaluateCall(const Syntax& s) {
   if (dotted == "any_of" || dotted.ends_with(".any_of")) return anyOf(s);
   if (dotted == "optional" || dotted.ends_with(".optional")) return optional(s);
   const Term target = evaluate(callee);
+  if (side_ == Side::Where && callee.kind == Syntax::Kind::Attribute && target.as<Expression>())
+    fail(callee.focus,
+         fmt::format("`{}` computes with tensors or is not known; `where` can ask shape, size(), dim(), numel(), "
+                     "dtype, device and users(x)",
+                     callee.name));
   if (const auto* local = target.as<Local>()) return callLocal(s, *local->function, dotted.starts_with("self."));
   if (const auto* module = target.as<std::shared_ptr<ModuleInstance>>()) return callModule(s, **module);
   if (const auto* method = target.as<Method>()) return callMethod(s, *method);
@@ -109,7 +114,8 @@ Term Body::callLocal(const Syntax& s, const FunctionSyntax& function, bool isMet
   if (next < positional.size())
     fail(positional[next].span, fmt::format("`{}` takes {} arguments", function.name, next));
   for (const auto& [name, value] : keywords)
-    if (!inner.contains(name)) fail(value.span, fmt::format("`{}` has no argument `{}`", function.name, name));
+    if (!inner.contains(name))
+      fail(text_.keywordSpan(name, value.span), fmt::format("`{}` has no argument `{}`", function.name, name));
   std::swap(names_, inner);
   Term result = run(function);
   std::swap(names_, inner);
@@ -148,7 +154,9 @@ Term Body::callMethod(const Syntax& s, const Method& method) {
   const std::string spelled = "." + method.name;
   if (method.name == "t" && positional.size() == 1)
     return operation("aten.transpose", ".t", {object, {Argument(int64_t{0}), {}}, {Argument(int64_t{1}), {}}}, focus);
-  return callOperator(Call{packetOf(spelled), spelled, std::move(positional), std::move(keywords), focus}, spelled);
+  const Spelling* spelling = findSpelling(spelled);
+  std::string packet = spelling ? std::string(spelling->packet) : packetOf(spelled);
+  return callOperator(Call{std::move(packet), spelled, std::move(positional), std::move(keywords), focus}, spelled);
 }
 
 Term Body::callPath(const Syntax& s, const std::string& path, Span focus) {
@@ -280,8 +288,8 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
       for (const SpelledParameter& p : parameters) names.emplace_back(p.python);
       const auto& [name, value] = call.keywords.front();
       const auto near = nearestName(name, names);
-      fail(value.span, fmt::format("`{}` has no argument `{}`{}", call.spelled, name,
-                                   near ? fmt::format("; did you mean `{}`?", *near) : ""));
+      fail(text_.keywordSpan(name, value.span), fmt::format("`{}` has no argument `{}`{}", call.spelled, name,
+                                                            near ? fmt::format("; did you mean `{}`?", *near) : ""));
     }
     call.positional.clear();
     call.keywords = std::move(mapped);

@@ -59,9 +59,12 @@ Term Body::evaluateSubscript(const Syntax& s) {
     return *value;
   };
   if (index.kind == Syntax::Kind::Slice) {
-    e.kind = Expression::Kind::Slice;
-    e.operands.push_back(*host);
-    for (const Syntax& part : index.items) e.operands.push_back(bound(part));
+    Expression slice;
+    slice.kind = Expression::Kind::Slice;
+    slice.source = text_.location(index.span);
+    for (const Syntax& part : index.items) slice.operands.push_back(bound(part));
+    e.kind = Expression::Kind::Subscript;
+    e.operands = {*host, std::move(slice)};
   } else {
     e.kind = Expression::Kind::Subscript;
     e.operands = {*host, bound(index)};

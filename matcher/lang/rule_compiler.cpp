@@ -4,6 +4,7 @@
 #include <re2/re2.h>
 
 #include "core/base/suggest.h"
+#include "matcher/passes.h"
 
 namespace graft::lang {
 namespace {
@@ -39,11 +40,9 @@ ParameterKind kindOf(const SourceText& text, const Syntax& type) {
   if (name == "str") return ParameterKind::String;
   if (name == "Constant" || name == "Number" || name == "Scalar") return ParameterKind::Constant;
   if (name == "Any" || name == "object") return ParameterKind::Value;
-  text.fail(
-      type.span.begin,
-      fmt::format(
-          "`{}` is no type of a parameter{}; there are Tensor, Weight, float, int, bool, str, list[int], Constant",
-          name, suggestion(name, {"Tensor", "Weight", "float", "int", "bool", "str", "Constant"})));
+  text.fail(type.span.begin,
+            fmt::format("`{}` is no type of a parameter (Tensor, Weight, float, int, bool, str, list[int], Constant){}",
+                        name, suggestion(name, {"Tensor", "Weight", "float", "int", "bool", "str", "Constant"})));
 }
 
 /// A side's function with what is to be defined before it runs.
@@ -185,10 +184,6 @@ Argument stepArgument(const FileContext& file, const Syntax& s) {
   file.text.fail(s.span.begin, "an argument of a step is a number, a string, a name or a list of these");
 }
 
-constexpr const char* passNames[] = {"normalize",      "remove_dropout", "fold_constants", "eliminate_common",
-                                     "eliminate_dead", "decompose",      "half",           "swap_module",
-                                     "fuse_pointwise", "partition",      "capture"};
-
 }  // namespace
 
 RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type) {
@@ -278,7 +273,7 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
   recipe.description = type.doc;
   std::vector<std::string> names;
   for (const Rule& r : known.rules) names.push_back(r.name);
-  for (const char* p : passNames) names.emplace_back(p);
+  for (const Pass& p : passes()) names.push_back(p.name);
   const auto check = [&](const std::string& name, Span at, const char* what) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
     const auto near = nearestName(name, names);

@@ -64,6 +64,8 @@ class Scanner {
       return true;
     }
     const size_t depth = at_ - begin;
+    if (lastChar_ == ':' && depth <= indents_.back())
+      t_.fail(at_, fmt::format("an indented block is missing after line {}", lastLine_));
     if (depth > indents_.back()) {
       indents_.push_back(depth);
       if (indents_.size() > maxIndents) t_.fail(at_, fmt::format("more than {} levels of indentation", maxIndents));
@@ -99,6 +101,8 @@ class Scanner {
       at_ += 2;
       return;
     }
+    lastChar_ = c;
+    lastLine_ = t_.lineOf(static_cast<uint32_t>(at_));
     if (++tokens_ > maxTokens) t_.fail(at_, fmt::format("a statement of more than {} tokens", maxTokens));
     const bool first = statementStart_;
     statementStart_ = false;
@@ -291,6 +295,8 @@ class Scanner {
   bool lineStart_ = true, statementStart_ = false;
   size_t tokens_ = 0;
   int prefixes_ = 0;
+  char lastChar_ = 0;  // begin of the last token
+  int lastLine_ = 0;
   std::vector<size_t> indents_{0};
   std::vector<uint32_t> brackets_;
 };
@@ -336,6 +342,13 @@ SourceLocation SourceText::location(Span span) const {
   const int length = static_cast<int>(span.end - span.begin);
   const int lineEnd = static_cast<int>(p.text.size()) + 1;
   return {file_, p.line, p.column, std::min(p.column + length, lineEnd), p.text};
+}
+
+Span SourceText::keywordSpan(std::string_view name, Span value) const {
+  const size_t equals = masked_.rfind('=', value.begin);
+  const size_t at = equals == std::string::npos ? equals : masked_.rfind(name, equals);
+  if (at == std::string::npos) return value;
+  return {static_cast<uint32_t>(at), static_cast<uint32_t>(at + name.size())};
 }
 
 void SourceText::fail(uint32_t offset, std::string message) const {

@@ -46,6 +46,8 @@ class SourceText {
   int lineOf(uint32_t offset) const;
   Position position(uint32_t offset) const;
   SourceLocation location(Span span) const;
+  /// The name in `name=value`, found from the value.
+  Span keywordSpan(std::string_view name, Span value) const;
   [[noreturn]] void fail(uint32_t offset, std::string message) const;
 
  private:

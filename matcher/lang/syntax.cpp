@@ -309,6 +309,9 @@ class Converter {
         e.kind = Kind::Binary;
         e.name = operatorText(tree->kind());
         addAll(e, tree, depth);
+        if (const size_t sign = text_.masked().rfind(e.name, e.items[1].span.begin);
+            sign != std::string::npos && sign >= e.items[0].span.begin)
+          e.focus = {static_cast<uint32_t>(sign), static_cast<uint32_t>(sign + e.name.size())};
         if (isComparison(e.name) && e.items[0].kind == Kind::Binary && isComparison(e.items[0].name))
           text_.fail(e.focus.begin, "comparisons in a chain: write `a < b and b < c`");
     }
@@ -362,13 +365,15 @@ std::string readable(std::string message) {
   for (auto [from, to] :
        {std::pair{"'newline'", "the end of the line"}, std::pair{"'ident'", "a name"},
         std::pair{"'number'", "a number"}, std::pair{"'string_literal'", "a string"},
-        std::pair{"'eof'", "the end of the file"}, std::pair{"'indent'", "more indentation"},
+        std::pair{"'eof'", "the end of the file"}, std::pair{"'indent'", "the end of the line"},
         std::pair{"'dedent'", "the end of the block"}, std::pair{"expected ident ", "expected a name or value "},
         std::pair{"expected newline", "expected the end of the line"},
         std::pair{"expected indent", "expected an indented block"}, std::pair{" here", ""}}) {
     for (size_t at; (at = message.find(from)) != std::string::npos;)
       message.replace(at, std::string_view(from).size(), to);
   }
+  if (const size_t at = message.find("expected "); at != std::string::npos && message.find(" but", at) == at + 10)
+    message = message.substr(0, at + 9) + "`" + message[at + 9] + "`" + message.substr(at + 10);
   while (!message.empty() && (message.back() == ':' || std::isspace(static_cast<unsigned char>(message.back()))))
     message.pop_back();
   return message;

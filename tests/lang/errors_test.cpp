@@ -1,0 +1,138 @@
+// What a wrong rule file says, to the letter: line, column, caret, and the name that was probably meant.
+#include "matcher/lang/rule_file.h"
+#include "operators.h"
+#include "tests/support/catch.h"
+
+using namespace graft;
+
+namespace {
+
+std::string errorOf(const std::string& text) {
+  const auto file = parseRuleText(text, "r.py", test::operators());
+  if (file) return "no error";
+  CHECK(file.error().kind == ErrorKind::BadInput);
+  return file.error().format();
+}
+/// For a pattern of one line: the message after "r.py:2:", and under which word the caret stands.
+struct Seen {
+  std::string message, word;
+};
+Seen inPattern(const std::string& line, const std::string& rest = "") {
+  const auto file = parseRuleText("def pattern(x):\n    " + line + "\n" + rest, "r.py", test::operators());
+  if (file) return {"no error", ""};
+  const Error& e = file.error();
+  REQUIRE(e.position);
+  const std::string tail =
+      e.position->text.substr(std::min(e.position->text.size(), static_cast<size_t>(e.position->column - 1)));
+  return {e.message, tail};
+}
+
+}  // namespace
+
+TEST_CASE("an error shows file, line, column, the line and a caret") {
+  CHECK(errorOf("def pattern(x):\n    return torch.sofmax(x, dim=-1)\n") ==
+        "r.py:2:12: `torch.sofmax` is no operator that is known here; did you mean `torch.softmax`?\n"
+        "      return torch.sofmax(x, dim=-1)\n"
+        "             ^");
+  CHECK(errorOf("def pattern(q, k):\n    x = torch.matmul(q k)\n    return x\n") ==
+        "r.py:2:24: expected `)` but found a name\n"
+        "      x = torch.matmul(q k)\n"
+        "                         ^");
+}
+
+TEST_CASE("unknown names are answered with the nearest known one") {
+  CHECK_THAT(inPattern("return x.contigous()").message, EndsWith("did you mean `.contiguous`?"));
+  CHECK_THAT(inPattern("return kernels.atention(x, x, x)").message, EndsWith("did you mean `kernels.attention`?"));
+  CHECK_THAT(inPattern("return torch.softmax(x, dmi=-1)").message, EndsWith("did you mean `dim`?"));
+  CHECK(inPattern("return torch.softmax(x, dmi=-1)").word == "dmi=-1)");
+  CHECK_THAT(inPattern("return call_module(nn.Linaer, x)").message, EndsWith("did you mean `nn.Linear`?"));
+  CHECK_THAT(inPattern("return call_modul('a', x)").message, EndsWith("did you mean `call_module`?"));
+  CHECK(errorOf("def pattern(query):\n    return qurey.relu()\n").substr(0, 60) ==
+        "r.py:2:12: `qurey` is not defined; did you mean `query`?\n   ");
+  CHECK_THAT(errorOf("def pattern(q: Tenso):\n    return q.relu()\n"),
+             ContainsSubstring("r.py:1:16") && ContainsSubstring("did you mean `Tensor`?"));
+  CHECK_THAT(errorOf("class A(Rul):\n    pass\n"),
+             ContainsSubstring("r.py:1:9") && ContainsSubstring("did you mean `Rule`?"));
+  CHECK_THAT(errorOf("class A(Rule):\n    def patern(x):\n        return x.relu()\n"),
+             ContainsSubstring("did you mean `pattern`?"));
+  CHECK_THAT(errorOf("class A(Rule):\n    scop = 'a'\n    def pattern(x):\n        return x.relu()\n"),
+             ContainsSubstring("r.py:2:5") && ContainsSubstring("did you mean `scope`?"));
+}
+
+TEST_CASE("arguments that no overload takes are named") {
+  CHECK(inPattern("return torch.softmax(x)").message == "`torch.softmax` needs its argument `dim`");
+  CHECK(inPattern("return x.transpose(0, 'a')").message == "`dim1` of `.transpose` is an int, not a string");
+  CHECK(inPattern("return x.transpose(0, 'a')").word == "'a')");
+  CHECK_THAT(inPattern("return x.relu(1)").message, StartsWith("`.relu` takes 1 positional arguments"));
+  CHECK(inPattern("return F.dropout(x, 0.1, p=0.2)").message == "`p` is given twice");
+}
+
+TEST_CASE("Python that would have to be executed is refused where it stands") {
+  CHECK_THAT(inPattern("if x:").message, StartsWith("a rule holds no `if` statements"));
+  CHECK_THAT(inPattern("for i in x:").message, StartsWith("a rule holds no loops"));
+  CHECK_THAT(inPattern("return [i for i in x]").message, StartsWith("comprehensions"));
+  CHECK_THAT(inPattern("return (lambda y: y)(x)").message, StartsWith("a rule holds no lambda"));
+  CHECK_THAT(inPattern("return x + f'{x}'").message, StartsWith("f-strings"));
+  CHECK_THAT(inPattern("y := x").message, StartsWith("`:=`"));
+  CHECK_THAT(inPattern("assert x").message, StartsWith("`assert` has no meaning"));
+  CHECK_THAT(inPattern("a = x.relu(); b = x").message, StartsWith("put each statement on a line of its own"));
+}
+
+TEST_CASE("broken Python is reported at the place that is wrong") {
+  CHECK(inPattern("return torch.matmul(x, x").message == "`(` is never closed");
+  CHECK(inPattern("return torch.matmul(x, x").word == "(x, x");
+  CHECK(inPattern("return x.relu(])").message == "`]` does not close the `(` of line 2");
+  CHECK(inPattern("return x)").message == "`)` without an opening `(`");
+  CHECK(inPattern("return x +").message == "expected a name or value but found the end of the line");
+  CHECK(inPattern("return x + 'abc").message == "this string is never closed");
+  CHECK(inPattern("return x $ 3").message == "`$` is not part of the rule language");
+  CHECK(errorOf("def pattern(x)\n    return x.relu()\n").substr(0, 45) ==
+        "r.py:1:15: expected `:` but found the end of ");
+  CHECK_THAT(errorOf("def pattern(x):\nreturn x.relu()\n"),
+             StartsWith("r.py:2:1: an indented block is missing after line 1"));
+  CHECK_THAT(errorOf("def pattern(x):\n        return x.relu()\n      y = 3\n"),
+             StartsWith("r.py:3:7: this indentation matches none"));
+}
+
+TEST_CASE("patterns and replacements must make sense together") {
+  CHECK_THAT(errorOf("def pattern(q):\n    return q\n"), ContainsSubstring("the pattern holds no operation"));
+  CHECK_THAT(errorOf("def pattern(q):\n    y = q.relu()\n"), ContainsSubstring("`pattern` returns nothing"));
+  CHECK_THAT(errorOf("def pattern(q):\n    return q.shape\n"),
+             ContainsSubstring("a pattern returns values of the graph"));
+  CHECK_THAT(inPattern("return x.relu()", "def replacement(x):\n    return x, x\n").message,
+             StartsWith("the pattern returns 1 value and the replacement 2"));
+  CHECK_THAT(inPattern("return x.relu()", "def replacement(x, z):\n    return x\n").message,
+             StartsWith("the pattern has no parameter `z`"));
+  CHECK_THAT(inPattern("return x.relu()", "def replacement(x):\n    return torch.relu(_)\n").message,
+             StartsWith("`_` says that anything matches"));
+  CHECK_THAT(inPattern("return x.relu()", "def where(x):\n    return x.relu().dim() == 2\n").message,
+             StartsWith("`relu` computes with tensors"));
+  CHECK_THAT(inPattern("return x.relu()", "def where(x):\n    return 1 < x.dim() < 3\n").message,
+             StartsWith("comparisons in a chain"));
+  CHECK_THAT(errorOf("def pattern(x, y):\n    return x.relu()\ndef replacement(x, y):\n    return x + y\n"),
+             ContainsSubstring("nothing is bound to it"));
+  CHECK_THAT(errorOf("class A(Rule):\n    pass\n"), ContainsSubstring("the rule `A` has no pattern"));
+  CHECK_THAT(
+      errorOf(
+          "class A(Rule):\n    def pattern(x): return x.relu()\nclass A(Rule):\n    def pattern(x): return x.relu()\n"),
+      ContainsSubstring("r.py:3:7: a second rule called `A`"));
+}
+
+TEST_CASE("recipes name what exists") {
+  const std::string rule = "class A(Rule):\n    def pattern(x): return x.relu()\nclass R(Recipe):\n";
+  CHECK_THAT(errorOf(rule + "    steps = [normalise, A]\n"),
+             ContainsSubstring("r.py:4:14") && ContainsSubstring("did you mean `normalize`?"));
+  CHECK_THAT(errorOf(rule + "    steps = [A]\n    expect = {A: 1.5}\n"), ContainsSubstring("r.py:5:18"));
+  CHECK_THAT(errorOf(rule + "    steps = [A]\n    expect = {B: 1}\n"),
+             ContainsSubstring("`B` is no rule of this file"));
+  CHECK_THAT(errorOf(rule + "    expect = {A: 1}\n"), ContainsSubstring("the recipe `R` has no steps"));
+}
+
+TEST_CASE("files that hold no rule or cannot be read say so") {
+  CHECK_THAT(errorOf("x = 3\n"), StartsWith("r.py: no rule in this file"));
+  CHECK_THAT(errorOf(""), StartsWith("r.py: no rule in this file"));
+  const auto missing = loadRuleFile("/no/such/file.py", test::operators());
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().format() == "/no/such/file.py: cannot read the rule file: No such file or directory");
+  CHECK_THAT(loadRuleFile("/", test::operators()).error().format(), ContainsSubstring("this is a folder"));
+}
