@@ -95,6 +95,12 @@ std::string placeOf(const at::Tensor& t, int64_t flat) {
   return fmt::format("[{}]", fmt::join(index, ","));
 }
 
+/// One element for a message; NaN without its sign, which says nothing.
+std::string elementText(const at::Tensor& t, int64_t flat) {
+  const double x = t.reshape({-1})[flat].to(at::kDouble).item<double>();
+  return std::isnan(x) ? "nan" : fmt::format("{:.9g}", x);
+}
+
 /// What one pass over the elements collects, in double precision.
 struct Sums {
   double maxAbs = 0, maxRel = 0, squares = 0, dot = 0, normA = 0, normE = 0, worstExcess = 0;
@@ -175,7 +181,7 @@ void compareTwo(const at::Tensor& expected, const at::Tensor& actual, const at::
   d.maxRel = s.maxRel;
   d.rmse = std::sqrt(s.squares / n);
   const double norms = std::sqrt(s.normE) * std::sqrt(s.normA);
-  d.cosine = norms > 0 ? std::clamp(s.dot / norms, -1.0, 1.0) : (s.normE == s.normA ? 1.0 : 0.0);
+  d.cosine = s.squares == 0 ? 1.0 : norms > 0 ? std::clamp(s.dot / norms, -1.0, 1.0) : 0.0;
   d.sameNonFinite = s.firstNonFinite < 0;
   switch (e.scalar_type()) {
     case c10::ScalarType::Half:
@@ -192,10 +198,8 @@ void compareTwo(const at::Tensor& expected, const at::Tensor& actual, const at::
       break;
   }
   if (!d.sameNonFinite) {
-    const at::Tensor ef = e.reshape({-1}), af = a.reshape({-1});
-    d.why = fmt::format("at {} it is {}, expected {}", placeOf(e, s.firstNonFinite),
-                        af[s.firstNonFinite].to(at::kDouble).item<double>(),
-                        ef[s.firstNonFinite].to(at::kDouble).item<double>());
+    d.why = fmt::format("at {} it is {}, expected {}", placeOf(e, s.firstNonFinite), elementText(a, s.firstNonFinite),
+                        elementText(e, s.firstNonFinite));
     return;
   }
   if (r.defined() && at::isFloatingType(e.scalar_type())) {
@@ -214,11 +218,9 @@ void compareTwo(const at::Tensor& expected, const at::Tensor& actual, const at::
   d.passed = s.tooFar == 0;
   if (!d.passed)
     d.why = fmt::format(
-        "{} of {} elements are off by more than {:.2g} + {:.2g} of the expected; the worst at {}: {:.9g}, expected "
-        "{:.9g}",
-        s.tooFar, e.numel(), tol.absolute, tol.relative, placeOf(e, s.worst),
-        a.reshape({-1})[s.worst].to(at::kDouble).item<double>(),
-        e.reshape({-1})[s.worst].to(at::kDouble).item<double>());
+        "{} of {} elements are off by more than {:.2g} + {:.2g} of the expected; the worst at {}: {}, expected {}",
+        s.tooFar, e.numel(), tol.absolute, tol.relative, placeOf(e, s.worst), elementText(a, s.worst),
+        elementText(e, s.worst));
 }
 
 Difference compareLeaf(const std::string& name, const c10::IValue& e, const c10::IValue& a, const c10::IValue* r) {

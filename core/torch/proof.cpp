@@ -69,12 +69,12 @@ at::Tensor shuffled(const at::Tensor& t, at::Generator& g) {
   return t.cpu().reshape({-1}).index({at::randperm(t.numel(), g, at::kLong)}).reshape(t.sizes()).to(t.device());
 }
 
+/// Normal numbers of both signs, as large as the given ones.
 at::Tensor gaussianLike(const at::Tensor& t, at::Generator& g) {
   if (t.numel() == 0) return t.clone();
   const at::Tensor x = t.cpu().to(at::kDouble);
-  const double scale = x.isfinite().all().item<bool>() && x.numel() > 1 ? x.std().item<double>() : 1.0;
-  const double mean = x.isfinite().all().item<bool>() ? x.mean().item<double>() : 0.0;
-  return at::randn(t.sizes(), g, at::kDouble).mul(scale > 0 ? scale : 1.0).add(mean).to(t.scalar_type()).to(t.device());
+  const double size = x.isfinite().all().item<bool>() ? x.square().mean().sqrt().item<double>() : 1.0;
+  return at::randn(t.sizes(), g, at::kDouble).mul(size > 0 ? size : 1.0).to(t.scalar_type()).to(t.device());
 }
 
 struct InputSet {

@@ -1,0 +1,162 @@
+// Comparing tensors, proving rewrites, and making inputs.
+#include "core/text/text.h"
+#include "core/torch/bench.h"
+#include "core/torch/executor.h"
+#include "core/torch/proof.h"
+#include "tests/support/catch.h"
+#include "tests/support/operators.h"
+
+using namespace graft;
+
+namespace {
+
+Graph graphOf(std::string_view text) {
+  auto g = parseText(text, testOperators());
+  INFO((g ? "" : g.error().format()));
+  REQUIRE(g);
+  return std::move(*g);
+}
+
+/// One tensor from a specification.
+TensorSet make(const std::string& spec, uint64_t seed = 1) {
+  const Graph g = graphOf("graph g {\n input %x : tensor\n return %x\n}");
+  auto made = makeInputs(g, {spec}, seed);
+  INFO((made ? "" : made.error().format()));
+  REQUIRE(made);
+  return *made;
+}
+
+Difference difference(const TensorSet& expected, const TensorSet& actual, const TensorSet* reference = nullptr) {
+  const auto all = compareTensors(expected, actual, reference);
+  REQUIRE(all.size() == 1);
+  return all[0];
+}
+
+}  // namespace
+
+TEST_CASE("equal tensors have no difference, in any dtype") {
+  for (const char* spec : {"f32[3,5]:randn", "f16[7]:randn", "bf16[2,2]:randn", "i64[4]:randint(0,9)", "b8[3]:ones",
+                           "f32[0,4]", "f64[]:full(2)"}) {
+    const Difference d = difference(make(spec), make(spec));
+    INFO(spec << " " << d.why);
+    CHECK(d.passed);
+    CHECK(d.maxAbs == 0);
+    CHECK(d.cosine == 1);
+    CHECK(d.ulpHistogram.size() <= 1);
+  }
+}
+
+TEST_CASE("differences are measured and the worst place is named") {
+  const Difference d = difference(make("f32[2,2]:full(2)"), make("f32[2,2]:full(3)"));
+  CHECK_FALSE(d.passed);
+  CHECK(d.maxAbs == 1);
+  CHECK(d.maxRel == 0.5);
+  CHECK(d.rmse == 1);
+  CHECK(d.elements == 4);
+  CHECK_THAT(d.why, ContainsSubstring("4 of 4 elements") && ContainsSubstring("the worst at [0,0]: 3, expected 2"));
+  // 2 and 3 are 2^22 floats apart: bucket 23 counts [2^22, 2^23).
+  REQUIRE(d.ulpHistogram.size() == 24);
+  CHECK(d.ulpHistogram[23] == 4);
+}
+
+TEST_CASE("units in the last place are counted across zero") {
+  const Graph g = graphOf("graph g {\n input %x : f32[1]\n %y = aten.neg.default(%x)\n return %y\n}");
+  auto p = Program::build(g);
+  REQUIRE(p);
+  const TensorSet zero = make("f32[1]:zeros");
+  const Difference d = difference(zero, *p->run(zero));
+  CHECK(d.passed);
+  CHECK(d.ulpHistogram == std::vector<uint64_t>{1});  // -0 and 0 are the same number
+}
+
+TEST_CASE("a NaN where there was a number does not pass") {
+  const Graph g = graphOf("graph g {\n input %x : f32[2]\n %y = aten.div.Tensor(%x, %x)\n return %y\n}");
+  auto p = Program::build(g);
+  REQUIRE(p);
+  const Difference d = difference(make("f32[2]:ones"), *p->run(make("f32[2]:zeros")));
+  CHECK_FALSE(d.passed);
+  CHECK_FALSE(d.sameNonFinite);
+  CHECK_THAT(d.why, ContainsSubstring("at [0] it is nan, expected 1"));
+  CHECK(difference(*p->run(make("f32[2]:zeros")), *p->run(make("f32[2]:zeros"))).passed);
+}
+
+TEST_CASE("with a reference, what counts is who is nearer to it") {
+  const TensorSet exact = *convert(make("f32[64]:randn"), "cpu", DType::Float64);
+  const TensorSet good = make("f32[64]:randn"),
+                  rounded = *convert(*convert(good, "cpu", DType::BFloat16), "cpu", DType::Float32);
+  const Difference d = difference(rounded, good, &exact);
+  CHECK(d.passed);
+  CHECK(*d.rmseRatio == 0);
+  const Difference worse = difference(good, make("f32[64]:randn", 2), &exact);
+  CHECK_FALSE(worse.passed);
+  CHECK_THAT(worse.why, ContainsSubstring("RMSE to the fp64 reference"));
+}
+
+TEST_CASE("other shapes, dtypes and numbers of outputs do not pass") {
+  CHECK_THAT(difference(make("f32[2]"), make("f32[3]")).why, ContainsSubstring("got f32[3], expected f32[2]"));
+  CHECK_THAT(difference(make("f32[2]"), make("f16[2]")).why, ContainsSubstring("got f16[2], expected f32[2]"));
+  const auto missing = compareTensors(make("f32[2]"), TensorSet{});
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].why == "it is missing");
+}
+
+TEST_CASE("inputs are made from specifications, the same for a seed") {
+  CHECK(make("f16[2,3]:rand").describe()[0] == "f16[2,3]");
+  CHECK(difference(make("f32[9]:randn", 5), make("f32[9]:randn", 5)).passed);
+  CHECK_FALSE(difference(make("f32[9]:randn", 5), make("f32[9]:randn", 6)).passed);
+  const Graph g = graphOf("graph g {\n input %x : tensor\n return %x\n}");
+  CHECK_THAT(makeInputs(g, {"f32[2]:gauss"}, 1).error().message, ContainsSubstring("'gauss' is no way to fill"));
+  CHECK_THAT(makeInputs(g, {"[2]"}, 1).error().message, ContainsSubstring("write it like"));
+  CHECK_THAT(makeInputs(g, {"f32[2]", "f32[2]"}, 1).error().message,
+             ContainsSubstring("2 input specifications for a model that takes 1"));
+  CHECK_THAT(makeInputs(g, {}, 1).error().message,
+             ContainsSubstring("input 0 'x' is tensor: its dtype and shape are not known"));
+}
+
+TEST_CASE("a sound rewrite is proven, another is refused with the input that shows it") {
+  const char* before =
+      "graph g {\n input %x : f32[4,4]\n %a = aten.add.Tensor(%x, %x)\n %r = aten.relu.default(%a)\n return %r\n}";
+  const char* same =
+      "graph g {\n input %x : f32[4,4]\n %a = aten.mul.Tensor(%x, 2)\n %r = aten.relu.default(%a)\n return %r\n}";
+  const char* wrong = "graph g {\n input %x : f32[4,4]\n %a = aten.add.Tensor(%x, %x)\n return %a\n}";
+  auto good = proveRewrite(graphOf(before), graphOf(same), make("f32[4,4]:randn"));
+  REQUIRE(good);
+  INFO(good->why);
+  CHECK(good->passed);
+  CHECK(good->inputSets >= 4);
+  // On positive inputs relu does nothing: only the further inputs tell.
+  auto bad = proveRewrite(graphOf(before), graphOf(wrong), make("f32[4,4]:rand"));
+  REQUIRE(bad);
+  CHECK_FALSE(bad->passed);
+  CHECK_THAT(bad->why, ContainsSubstring("output 0"));
+}
+
+TEST_CASE("corresponding values are compared and the first that diverges is found") {
+  const Graph a =
+      graphOf("graph g {\n input %x : f32[8]\n %h = aten.tanh.default(%x)\n %n = aten.neg.default(%h)\n return %n\n}");
+  const Graph b =
+      graphOf("graph g {\n input %x : f32[8]\n %h = aten.tanh.default(%x)\n %m = aten.relu.default(%h)\n return %m\n}");
+  auto layers = compareLayers(a, b, make("f32[8]:randn"), {{"n", "m"}});
+  REQUIRE(layers);
+  REQUIRE(layers->size() == 2);
+  CHECK((*layers)[0].difference.passed);
+  CHECK((*layers)[1].original == "n");
+  CHECK((*layers)[1].rewritten == "m");
+  CHECK_FALSE((*layers)[1].difference.passed);
+}
+
+TEST_CASE("pairs of programs are timed alternately") {
+  const Graph fast = graphOf("graph g {\n input %x : f32[8]\n %h = aten.tanh.default(%x)\n return %h\n}");
+  const Graph slow = graphOf(
+      "graph g {\n input %x : f32[8]\n %a = aten.cat.default([%x, %x])\n %b = aten.cat.default([%a, %a])\n"
+      " %c = aten.cat.default([%b, %b])\n %d = aten.cat.default([%c, %c])\n %e = aten.tanh.default(%d)\n return %e\n}");
+  auto a = Program::build(slow), b = Program::build(fast);
+  REQUIRE((a && b));
+  auto t = timePaired(*a, *b, make("f32[8]:randn"), 0.05);
+  REQUIRE(t);
+  CHECK(t->repetitions >= 5);
+  CHECK(t->a.samplesMs.size() == t->b.samplesMs.size());
+  CHECK(t->ratio > 1);
+  CHECK(t->a.p10Ms <= t->a.medianMs);
+  CHECK_THAT(t->protocol, ContainsSubstring("alternating pairs"));
+}

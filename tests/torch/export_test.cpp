@@ -1,0 +1,116 @@
+#include "core/torch/export.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/text/text.h"
+#include "core/torch/executor.h"
+#include "tests/support/catch.h"
+#include "tests/support/operators.h"
+#include "tests/support/temp_dir.h"
+
+using namespace graft;
+
+namespace {
+
+Graph graphOf(std::string_view text) {
+  auto g = parseText(text, testOperators());
+  INFO((g ? "" : g.error().format()));
+  REQUIRE(g);
+  return std::move(*g);
+}
+
+/// Exports, runs the file in plain Python with the same inputs, and compares with our own run.
+void requireSameInPython(const Graph& g, std::vector<std::string> specs = {}) {
+  test::TempDir dir;
+  auto inputs = makeInputs(g, specs, 3);
+  REQUIRE(inputs);
+  auto program = Program::build(g);
+  INFO((program ? "" : program.error().format()));
+  REQUIRE(program);
+  auto expected = program->run(*inputs);
+  INFO((expected ? "" : expected.error().format()));
+  REQUIRE(expected);
+  const Status written = exportTorchScript(g, dir / "m.pt");
+  INFO((written ? "" : written.error().format()));
+  REQUIRE(written);
+  REQUIRE(saveTensors(*inputs, dir / "in.pt"));
+  test::writeFile(dir / "run.py", R"(
+import sys, torch
+d = sys.argv[1]
+m = torch.jit.load(d + "/m.pt")
+x = torch.load(d + "/in.pt", weights_only=True)
+x = x if isinstance(x, tuple) else (x,)
+y = m(*x)
+torch.save(y, d + "/out.pt")
+again = torch.jit.freeze(m.eval())
+again(*x)
+)");
+  const std::string command =
+      GRAFT_SOURCE_DIR "/.venv/bin/python " + (dir / "run.py").string() + " " + dir.path().string();
+  REQUIRE(std::system(command.c_str()) == 0);
+  auto actual = loadTensors(dir / "out.pt");
+  INFO((actual ? "" : actual.error().format()));
+  REQUIRE(actual);
+  for (const Difference& d : compareTensors(*expected, *actual)) {
+    INFO(d.name << " " << d.type << ": " << d.why);
+    CHECK(d.passed);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an exported graph runs in plain Python: numbers for tensors, lists, optional arguments") {
+  requireSameInPython(graphOf(R"(graph my.pkg.Net {
+    module m0 "blocks.0" my.pkg.Block
+    input %x : f32[2,6]
+    input %class : f32[2,6]
+    %a = aten.add.Tensor(%x, 1, alpha=2)
+    %b = aten.mul.Tensor(%a, 0.125) @m0
+    %s = aten.softmax.int(%b, -1, torch.float64)
+    %n = aten.size.int(%x, 1)
+    %d = aten.div.Tensor(%s, %n)
+    %parts = aten.chunk.default(%d, 3, dim=1)
+    %p0 = prim.getitem(%parts, 0)
+    %p2 = prim.getitem(%parts, -1)
+    %values, %indices = aten.max.dim(%p0, dim=1)
+    %cat = aten.cat.default([%p2, %p0], dim=1)
+    %norm = aten.layer_norm.default(%class, [6], eps=1e-6)
+    return %cat, %values, [%indices, %indices], %norm
+  })"));
+}
+
+TEST_CASE("control flow is exported as blocks") {
+  requireSameInPython(graphOf(R"(graph Net {
+    input %x : f32[3]
+    input %n : int
+    %loop, %last = prim.Loop(%n, True, %x, 0) : tensor, int {
+      %i : int; %v : tensor; %k : int;
+      %w = aten.add.Tensor(%v, %i) : tensor
+      return True, %w, %i
+    }
+    %c = aten.size.int(%x, 0)
+    %if = prim.If(%c) : tensor {
+      %r = aten.relu.default(%loop)
+      return %r
+    } {
+      return %loop
+    }
+    return %if
+  })"));
+}
+
+TEST_CASE("an export to a place that cannot be written leaves nothing behind") {
+  const Graph g = graphOf("graph g {\n input %x : f32[2]\n %y = aten.neg.default(%x)\n return %y\n}");
+  test::TempDir dir;
+  const Status s = exportTorchScript(g, dir / "missing/out.pt");
+  REQUIRE_FALSE(s);
+  CHECK(s.error().kind == ErrorKind::BadInput);
+  test::writeFile(dir / "kept.pt", "old");
+  const Graph bad = graphOf("graph g {\n input %x : f32[2]\n %y = my.op.default(%x) : tensor\n return %y\n}");
+  const Status refused = exportTorchScript(bad, dir / "kept.pt");
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message, ContainsSubstring("my.op.default"));
+  CHECK(test::readFile(dir / "kept.pt") == "old");
+  CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
+}
