@@ -16,7 +16,7 @@
 namespace graft {
 
 struct Program::Impl {
-  Plan plan;
+  ProgramPlan plan;
   RunOptions options;
   c10::Device device = c10::kCPU;
 };
@@ -36,7 +36,7 @@ struct NoHooks {
 template <class Hooks>
 class Run {
  public:
-  Run(const Plan& plan, const Job& job, Hooks hooks) : plan_(plan), job_(job), hooks_(hooks), frame_(plan.slots) {
+  Run(const ProgramPlan& plan, const Job& job, Hooks hooks) : plan_(plan), job_(job), hooks_(hooks), frame_(plan.slots) {
     stack_.reserve(64);
   }
 
@@ -239,7 +239,7 @@ class Run {
     return badInput(fmt::format("{} ({}){} failed: {}{}", label.name, label.op, where, message, got));
   }
 
-  const Plan& plan_;
+  const ProgramPlan& plan_;
   const Job& job_;
   Hooks hooks_;
   std::vector<c10::IValue> frame_;

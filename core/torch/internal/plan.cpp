@@ -87,7 +87,7 @@ class Planner {
     if (options.dtype) change_.from = modelDType(g);
   }
 
-  Result<Plan> plan() {
+  Result<ProgramPlan> plan() {
     findLastUses();
     slotOf_.assign(g_.valueBound(), noSlot);
     labelNodes();
@@ -621,7 +621,7 @@ class Planner {
   const RunOptions& options_;
   c10::Device device_;
   DTypeChange change_;
-  Plan plan_;
+  ProgramPlan plan_;
   std::unordered_map<std::string, Resolved> resolved_;
   std::unordered_map<uint32_t, uint32_t> weightConstant_;
   std::vector<NodeId> lastUser_;  ///< in the value's own block
@@ -665,7 +665,7 @@ bool fitsAlready(const Type& have, const c10::Type& wanted) {
   }
 }
 
-Result<Plan> makePlan(const Graph& g, const RunOptions& options) {
+Result<ProgramPlan> makePlan(const Graph& g, const RunOptions& options) {
   auto device = requireDevice(options.device);
   if (!device) return device.error();
   try {

@@ -1,4 +1,4 @@
-// Plan: a graph made ready to run. Operators are resolved, literals and weights are ready values in a pool, every other
+// ProgramPlan: a graph made ready to run. Operators are resolved, literals and weights are ready values in a pool, every other
 // value has a slot of one frame, and the last use of a slot moves the value out, so that tensors are freed as early as
 // can be. A plan keeps no reference to its graph and never changes, so several threads may run it, each with a frame of
 // its own.
@@ -25,10 +25,10 @@ namespace graft {
 /// Where one argument comes from.
 struct Operand {
   enum class Kind : uint8_t {
-    Constant,  ///< Plan::constants[index]
+    Constant,  ///< ProgramPlan::constants[index]
     Copy,      ///< a slot that is read again later
     Move,      ///< a slot's last use
-    Nest,      ///< Plan::nests[index]: a list, tuple or dict with values in it
+    Nest,      ///< ProgramPlan::nests[index]: a list, tuple or dict with values in it
   };
   Kind kind = Kind::Constant;
   bool mustFit = false;  ///< converted to `wanted` first: the graph's types do not say that it fits already
@@ -85,7 +85,7 @@ struct InputSpec {
   Type type;  ///< after the dtype option
 };
 
-struct Plan {
+struct ProgramPlan {
   BlockPlan root;
   uint32_t slots = 0;
   std::vector<c10::IValue> constants;
@@ -95,7 +95,7 @@ struct Plan {
   size_t instructionCount = 0;  ///< nested ones too
 };
 
-Result<Plan> makePlan(const Graph&, const RunOptions&);
+Result<ProgramPlan> makePlan(const Graph&, const RunOptions&);
 
 /// Type `have` (the graph's) is known to be what `wanted` (a schema's) asks for, without conversion.
 bool fitsAlready(const Type& have, const c10::Type& wanted);
