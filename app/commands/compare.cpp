@@ -1,5 +1,6 @@
 // graft compare and bench: two models, or a model and its rewritten self, side by side.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
 // graft info, report and text: what a file is and holds.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
