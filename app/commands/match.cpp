@@ -8,6 +8,7 @@
 #include "app/cli.h"
 #include "app/models.h"
 #include "core/json/graph_json.h"
+#include "core/torch/executor.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/report/rules_json.h"
 #include "matcher/search.h"
@@ -23,6 +24,14 @@ struct Options : Common {
   std::vector<std::string> expect;
   size_t limit = 10;
 };
+
+/// Conditions on shapes and dtypes need types; a format that carries none gets them from a run on the given inputs.
+Status addTypes(Graph& g, const Options& o) {
+  if (o.inputs.empty() && o.specs.empty()) return done();
+  auto inputs = commandInputs(g, o);
+  if (!inputs) return inputs.error();
+  return recordTypes(g, *inputs);
+}
 
 /// "Attention=12" as rule and count.
 Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file) {
@@ -41,6 +50,7 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
                 json& documents) {
   auto m = importModel(path, semantics(), {}, console.job());
   if (!m) return m.error();
+  if (Status s = addTypes(m->graph, o); !s) return s;
   const Graph& g = m->graph;
   const auto start = std::chrono::steady_clock::now();
   const Matcher matcher(g);
@@ -104,6 +114,7 @@ Status explain(const Options& o) {
   if (!rule) return noSuchRule(*file, o.rule);
   auto m = importModel(o.models[0], semantics(), {}, console.job());
   if (!m) return m.error();
+  if (Status s = addTypes(m->graph, o); !s) return s;
   const Graph& g = m->graph;
   SearchOptions search;
   search.explain = true;
@@ -145,7 +156,7 @@ void addMatch(CLI::App& app, Run& run) {
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--rule", o->rule, "Only this rule");
   c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 when the rule matches another number of times");
-  addCommon(*c, *o, false);
+  addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return match(*o); }; });
 }
 
@@ -157,7 +168,7 @@ void addExplain(CLI::App& app, Run& run) {
   c->add_option("--rule", o->rule, "The rule to explain")->required();
   c->add_option("--at", o->at, "Only what was tried at this node")->type_name("NODE");
   c->add_option("--limit", o->limit, "How many near misses to show")->capture_default_str();
-  addCommon(*c, *o, false);
+  addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return explain(*o); }; });
 }
 
