@@ -24,6 +24,28 @@ bool mayContainPattern(const Rule& rule) {
   return true;
 }
 
+// Which operators the pattern may match: a rewrite that makes none of these makes no new place for it.
+class PatternOperators {
+ public:
+  explicit PatternOperators(const Rule& rule) : exact_(rule.exact) {
+    for (NodeId n : rule.pattern.order()) {
+      names_.insert(std::string(canonicalOperator(rule.pattern.node(n).op->name)));
+      any_ = any_ || rule.pattern.node(n).op->name.starts_with("pattern.call_");
+    }
+  }
+  bool contain(const Operator& op) const {
+    const std::string name(canonicalOperator(op.name));
+    if (any_ || names_.contains(name)) return true;
+    if (exact_) return false;
+    return (name == "aten.mul.Tensor" && names_.contains("aten.div.Tensor")) ||
+           (name == "aten.div.Tensor" && names_.contains("aten.mul.Tensor"));
+  }
+
+ private:
+  std::unordered_set<std::string> names_;
+  bool any_ = false, exact_ = false;
+};
+
 }  // namespace
 
 Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics) {
@@ -32,9 +54,10 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
   const bool oncePerPlace = mayContainPattern(rule);
   std::unordered_set<NodeId> own, refusedAt;
   const size_t limit = graph.nodeCount() * 8 + 1000;
-  bool changed = true;
-  while (changed) {
-    changed = false;
+  const PatternOperators wanted(rule);
+  bool again = true;
+  while (again) {
+    again = false;
     SearchResult found;
     {
       const Matcher matcher(graph);
@@ -57,7 +80,10 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
         continue;
       }
       own.insert(record->added.begin(), record->added.end());
-      changed = true;
+      // Worth another look: new nodes that the pattern wants, or values that lost a user and may now be inside a match.
+      again = again || rewriter.loosened() ||
+              (!oncePerPlace && std::any_of(record->added.begin(), record->added.end(),
+                                            [&](NodeId n) { return wanted.contain(*graph.node(n).op); }));
       run.records.push_back(std::move(*record));
     }
     if (run.records.size() > limit || graph.nodeCount() > limit) {

@@ -277,6 +277,18 @@ Result<Argument> slice(const Expression& e, const Argument& base, const std::vec
   return base.isTuple() ? Argument::tuple(std::move(out)) : Argument::list(std::move(out));
 }
 
+// x.shape[i] is one size: it has a meaning even where the rank is not known and the whole shape has none.
+std::optional<Argument> sizeOfShape(const Expression& e, const Environment& env) {
+  const Expression &base = e.operands[0], &index = e.operands[1];
+  if (base.kind != Kind::Attribute || base.name != "shape" || index.kind == Kind::Slice || !env.graph)
+    return std::nullopt;
+  auto of = evaluate(base.operands[0], env);
+  auto at = evaluate(index, env);
+  if (!of || !of->isValue() || !at || !at->as<int64_t>()) return std::nullopt;
+  const auto size = sizeMeaning(*env.graph, of->valueId(), *at->as<int64_t>());
+  return size ? std::optional(size->argument()) : std::nullopt;
+}
+
 }  // namespace
 
 Result<bool> truth(const Expression& e, const Argument& a) {
@@ -350,6 +362,7 @@ Result<Argument> evaluate(const Expression& e, const Environment& env) {
       return evaluate(e.operands[*yes ? 1 : 2], env);
     }
     case Kind::Subscript: {
+      if (auto size = sizeOfShape(e, env)) return *size;
       const bool slicing = e.operands[1].kind == Kind::Slice;
       auto base = evaluate(e.operands[0], env);
       if (!base) return base;

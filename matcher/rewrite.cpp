@@ -158,6 +158,13 @@ Result<Record> Rewriter::apply(const Rule& rule, const Match& found) {
   for (NodeId n : match.nodes)
     if (!contains(made.kept, n)) gone.push_back(n);
   takeOut(gone, record);
+  const std::vector<NodeId>& added = record.added;
+  std::erase_if(operands_, [&](ValueId v) {
+    const std::vector<NodeId>& users = graph_.value(v).users;  // only results of nodes can come to lie inside a match
+    return graph_.value(v).kind != Value::Kind::Output || users.empty() ||
+           std::any_of(users.begin(), users.end(), [&](NodeId u) { return contains(added, u); });
+  });
+  loosened_ = !operands_.empty();
   return record;
 }
 
@@ -200,7 +207,8 @@ void Rewriter::takeOut(const std::vector<NodeId>& nodes, Record& record) {
     for (ValueId v : graph_.node(work[i]).outputs)
       for (NodeId u : graph_.value(v).users)
         if (!contains(work, u)) work.push_back(u);
-  std::vector<ValueId> operands;
+  std::vector<ValueId>& operands = operands_;
+  operands.clear();
   size_t left = work.size();
   while (!work.empty()) {
     std::vector<NodeId> rest;

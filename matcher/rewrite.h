@@ -35,6 +35,9 @@ class Rewriter {
   /// matches of one search may be applied one after the other: what earlier ones replaced is looked up.
   Result<Record> apply(const Rule& rule, const Match& match);
 
+  /// Whether the latest rewrite left some value with fewer users than before: other matches may have become possible.
+  bool loosened() const { return loosened_; }
+
  private:
   Argument current(const Argument& a) const;
   Status findLate(const std::vector<std::pair<ValueId, ValueId>>& outputs, const Match& match,
@@ -43,6 +46,8 @@ class Rewriter {
 
   Graph& graph_;
   const Semantics& semantics_;
+  bool loosened_ = false;
+  std::vector<ValueId> operands_;                   // of the nodes that the latest rewrite took out
   std::unordered_map<ValueId, ValueId> forwarded_;  // results that earlier rewrites replaced
 };
 

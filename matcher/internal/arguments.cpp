@@ -5,6 +5,7 @@
 #include "core/ir/normal_form.h"
 #include "matcher/internal/attempt.h"
 #include "matcher/internal/expression_calls.h"
+#include "matcher/internal/rank.h"
 #include "matcher/internal/symbolic.h"
 
 namespace graft {
@@ -59,7 +60,7 @@ std::optional<int64_t> rankFor(const Graph& g, const Node& n) {
   for (const Argument& a : n.args) {
     const Argument* first = a.items() && !a.items()->empty() ? &a.items()->front() : &a;
     if (!first->isValue()) continue;
-    auto rank = g.value(first->valueId()).type.tensorInfo.rank();
+    auto rank = knownRank(g, first->valueId());
     const std::string_view base = n.op->baseName();
     if (rank && (base == "unsqueeze" || base == "stack")) ++*rank;
     return rank;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/suggest.h"
+#include "matcher/internal/rank.h"
 #include "matcher/internal/symbolic.h"
 
 namespace graft {
@@ -24,8 +25,7 @@ Result<ValueId> tensorOperand(const Expression& e, const Argument& a, std::strin
 }
 
 Result<Argument> shapeOf(const Expression& e, const Graph& g, ValueId v) {
-  const Value& value = g.value(v);
-  const auto rank = value.type.tensorInfo.rank();
+  const auto rank = knownRank(g, v);
   if (!rank) {
     return expressionError(e, "the shape of `" + toString(e) + "` is not known; import the model with example inputs");
   }
@@ -56,7 +56,7 @@ Result<Argument> tensorAttribute(const Expression& e, const Graph& g, ValueId v)
   const Expression& of = e.operands[0];
   if (e.name == "shape") return shapeOf(of, g, v);
   if (e.name == "ndim") {
-    if (auto r = info.rank()) return Argument(*r);
+    if (auto r = knownRank(g, v)) return Argument(*r);
     return expressionError(e, "the rank of `" + toString(of) + "` is not known; import the model with example inputs");
   }
   if (e.name == "dtype") {
@@ -270,7 +270,7 @@ Result<Argument> evaluateCall(const Expression& e, const Environment& env) {
   }
   if (name == "is_contiguous") return expressionError(e, "strides are not known here; `is_contiguous` cannot be asked");
   if (name == "dim" || name == "ndimension") {
-    if (auto r = info.rank()) return Argument(*r);
+    if (auto r = knownRank(g, *v)) return Argument(*r);
     return expressionError(
         e, "the rank of `" + toString(e.operands[0]) + "` is not known; import the model with example inputs");
   }

@@ -1,5 +1,7 @@
 #include "matcher/internal/symbolic.h"
 
+#include "matcher/internal/rank.h"
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -231,6 +233,10 @@ std::optional<Polynomial> sizeMeaning(const Graph& g, ValueId tensor, int64_t di
     const Dim& d = (*info.shape)[static_cast<size_t>(dim)];
     if (d.isStatic()) return Polynomial::constant(d.size);
     if (!d.symbol.empty()) return Polynomial::parse(d.symbol);
+  }
+  if (dim < 0) {
+    const auto rank = knownRank(g, tensor);
+    if (rank) dim += *rank;
   }
   return Polynomial::atom("size(" + v.name + "," + std::to_string(dim) + ")");
 }
