@@ -46,6 +46,9 @@ Result<Model> importAny(Source& source, const Semantics& semantics, const Import
     return false;
   };
   if (has("code/") && source.zip.find("data.pkl")) return importTorchScript(source, semantics, options);
+  if (has("models/")) return importTorchExport(source, semantics);
+  if (source.zip.find("serialized_exported_program.json"))
+    return badInput(fmt::format("{} was written by torch.export of an older PyTorch; load it there and save it with torch 2.11", source.path));
   if (source.zip.find("data.pkl"))
     return badInput(fmt::format("{} holds a pickled object (torch.save), which cannot be read without running it; in Python, save "
                                 "the model with torch.jit.trace(model, inputs).save(...) or torch.export.save(...)",

@@ -1,7 +1,7 @@
 #include <array>
 #include <string>
 
-#include "core/torch/internal/torchscript_convert.h"
+#include "core/torch/internal/importers.h"
 
 namespace graft {
 namespace {

@@ -263,6 +263,40 @@ class Functionaliser {
   DTypeFacts facts_;
 };
 
+// What hands its argument on becomes its argument; copies only where nobody writes.
+void removeIdentities(Graph& g) {
+  const std::vector<NodeId> order = g.order();
+  const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->writes(); });
+  for (NodeId id : order) {
+    const Node& n = g.node(id);
+    if (!isIdentity(n.op->name) || n.outputs.size() != 1 || n.args.empty() || !n.args[0].isValue()) continue;
+    if (writes && n.op->baseName() == "lift_fresh_copy") continue;
+    g.replaceAllUses(n.outputs[0], n.args[0].valueId());
+  }
+}
+
+// to(x, dtype, device) where x has both already.
+void removeRedundantCasts(Graph& g) {
+  const std::vector<NodeId> order = g.order();
+  if (std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->writes(); })) return;
+  for (NodeId id : order) {
+    const Node& n = g.node(id);
+    const std::string_view op = n.op->name;
+    if (op != "aten.to.dtype" && op != "aten.to.dtype_layout" && op != "aten.to.device" && op != "aten._to_copy.default") continue;
+    if (!n.args[0].isValue() || n.outputs.size() != 1) continue;
+    const TensorInfo& in = g.value(n.args[0].valueId()).type.tensorInfo;
+    const Argument* dtype = n.findArgument("dtype");
+    const Argument* device = n.findArgument("device");
+    const Argument* format = n.findArgument("memory_format");
+    const Argument* layout = n.findArgument("layout");
+    if (dtype && !dtype->isNone() && !(in.dtype && *dtype == Argument(*in.dtype))) continue;
+    if (device && !device->isNone() && (in.device.empty() || !(*device == Argument(DeviceName{in.device})))) continue;
+    if (format && !format->isNone() && !(*format == Argument(Named{"torch.preserve_format"}))) continue;
+    if (layout && !layout->isNone() && !(*layout == Argument(Named{"torch.strided"}))) continue;
+    g.replaceAllUses(n.outputs[0], n.args[0].valueId());
+  }
+}
+
 bool hasEffects(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   if (n.blocks.empty()) return !n.op->pure();
@@ -287,10 +321,12 @@ void removeDead(Graph& g) {
 }  // namespace
 
 Status normalizeImported(Graph& g, const OperatorSet& operators) {
+  removeIdentities(g);
   removeDead(g);
   foldScalarConstants(g);
   rewriteSpellings(g, operators);
   Functionaliser(g, operators).run();
+  removeRedundantCasts(g);
   removeDead(g);
   return done();
 }

@@ -15,6 +15,10 @@ struct Source {
 };
 
 Result<Model> importTorchScript(const Source&, const Semantics&, const ImportOptions&);
+Result<Model> importTorchExport(const Source&, const Semantics&);
+
+/// Fills in constructor values of torch.nn modules from their weights' shapes and their nodes' arguments.
+void inferConstructors(Graph&);
 
 /// Brings a freshly imported graph into the normal form of core/ir/normal_form.h. Linear in the graph's size.
 Status normalizeImported(Graph&, const OperatorSet&);

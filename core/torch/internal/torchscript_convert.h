@@ -109,7 +109,4 @@ class TorchScriptConverter {
 /// "__torch__.a.___torch_mangle_3.B" is "a.B".
 std::string demangle(std::string_view qualifiedName);
 
-/// Fills in constructor values of torch.nn modules from their weights' shapes and their nodes' arguments.
-void inferConstructors(Graph&);
-
 }  // namespace graft

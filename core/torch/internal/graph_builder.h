@@ -1,0 +1,55 @@
+// GraphBuilder: what the importers of torch.export and FX share. Both name operators and arguments as FX does; this turns a call
+// into nodes of the normal form: schema order, defaults, canonical operators, list elements by prim.getitem.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+struct Call {
+  std::string op;  ///< "aten.relu.default"
+  std::vector<Argument> args;
+  std::vector<std::pair<std::string, Argument>> kwargs;
+  std::string name;
+  ModuleCallId module;
+  uint32_t source = UINT32_MAX;
+};
+
+class GraphBuilder {
+ public:
+  GraphBuilder(Graph& graph, const OperatorSet& operators) : g(graph), operators_(operators) {}
+
+  /// Adds the call; where the arguments do not fit the operator's schema it becomes an operator without one.
+  NodeId add(BlockId, const Call&);
+  /// `prim.getitem(list, index)`.
+  ValueId element(BlockId, const Call& like, ValueId list, int64_t index, Type type, std::string_view name);
+  /// Module calls by the stack of (key, path, type) that was entered: equal stacks are one call.
+  struct Entered {
+    std::string key, path, type;
+  };
+  ModuleCallId enter(const std::vector<Entered>& stack);
+  /// Which values from outside each module call uses: its inputs.
+  void findModuleInputs();
+
+  Graph& g;
+
+ private:
+  /// The arguments in schema order with defaults; nothing where they do not fit.
+  static std::optional<std::vector<Argument>> place(const Operator&, const Call&);
+
+  const OperatorSet& operators_;
+  std::unordered_map<std::string, ModuleCallId> calls_;
+};
+
+/// "File "model.py", line 12, in forward" of the innermost frame in a Python stack trace.
+std::optional<SourceLocation> innermostFrame(std::string_view stackTrace);
+
+/// Operators of Python on numbers: "_operator.add" of ints is "aten.add.int"; empty where there is none.
+std::string numberOperator(std::string_view function, bool floats);
+
+}  // namespace graft

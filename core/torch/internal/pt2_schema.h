@@ -1,0 +1,29 @@
+// The small parts of torch.export's file format: enumerations, symbolic expressions, module stacks, trees of results.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ir/argument.h"
+#include "core/torch/internal/graph_builder.h"
+
+namespace graft {
+
+std::optional<DType> pt2DType(int64_t);
+Argument pt2Layout(int64_t);
+Argument pt2MemoryFormat(int64_t);
+/// A JSON number or boolean, or "Infinity", "-Infinity", "NaN".
+Argument pt2Number(const nlohmann::json&);
+/// A tensor_values entry. Throws what nlohmann::json throws.
+Type pt2TensorType(const nlohmann::json&);
+/// "Add(Symbol('s0', positive=True), Integer(1))" is "s0 + 1".
+std::string pt2Expression(std::string_view sympy);
+/// "key,path,type;key,path,type"; the first entry's type names the model.
+std::vector<GraphBuilder::Entered> pt2ModuleStack(std::string_view, std::string& modelName);
+/// The results as the model returned them, from the tree that `spec` describes.
+Argument pt2Structure(const std::string& spec, const std::vector<Argument>& leaves);
+
+}  // namespace graft
