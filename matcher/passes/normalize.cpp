@@ -1,6 +1,7 @@
 // normalize: one canonical form. Operators under their one name, identities gone, and whatever then matters to nobody.
 // Running it again changes nothing.
 #include <algorithm>
+#include <limits>
 
 #include "core/ir/normal_form.h"
 #include "matcher/internal/graph_index.h"
@@ -26,6 +27,17 @@ ValueId handsOn(const Graph& g, const Node& n) {
   if (isIdentity(name)) return x;
   if ((name == "aten.mul.Tensor" || name == "aten.div.Tensor") && n.args.size() == 2 && isFloating(g, x)) {
     if (isOne(n.args[1])) return x;
+  }
+  if (name == "aten.to.dtype" && n.args.size() == 5) {
+    // To the dtype it has, as neither a copy nor another memory format.
+    const auto dtype = g.value(x).type.tensorInfo.dtype;
+    const auto* wanted = n.args[1].as<DType>();
+    if (dtype && wanted && *dtype == *wanted && n.args[3] == Argument(false) && n.args[4].isNone()) return x;
+  }
+  if (name == "aten.slice.Tensor" && n.args.size() == 5) {
+    const bool fromStart = n.args[2].isNone() || n.args[2] == Argument(int64_t{0});
+    const bool toEnd = n.args[3].isNone() || n.args[3] == Argument(std::numeric_limits<int64_t>::max());
+    if (fromStart && toEnd && n.args[4] == Argument(int64_t{1})) return x;
   }
   if (packet == "aten.permute" && rank && n.args.size() == 2 && n.args[1].items()) {
     const auto& dims = *n.args[1].items();

@@ -15,6 +15,11 @@ def keep(x):
     return optional(F.dropout, x, p=_, training=False)
 
 
+def probabilities(scores):
+    """A softmax, perhaps computed in float32 and cast back."""
+    return keep(optional(torch.Tensor.to, torch.softmax(scores, dim=-1, dtype=_), dtype=_))
+
+
 class QkvProjection(Rule):
     """Three projections of one input, each split into heads, become one product with the weights side by side."""
 
@@ -46,21 +51,7 @@ class Attention(Rule):
 
     def pattern(q, k, v, mask, scale: float):
         scores = torch.matmul(q, k.transpose(-1, -2)) / scale
-        return torch.matmul(keep(torch.softmax(scores + mask, dim=-1)), v)
-
-    def replacement(q, k, v, mask, scale: float):
-        return kernels.attention(q, k, v, mask, scale=1 / scale)
-
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
-
-
-class AttentionScaledQuery(Rule):
-    """The same where the model scales the queries before the product."""
-
-    def pattern(q, k, v, mask, scale: float):
-        scores = torch.matmul(q / scale, k.transpose(-1, -2))
-        return torch.matmul(keep(torch.softmax(scores + mask, dim=-1)), v)
+        return torch.matmul(probabilities(scores + mask), v)
 
     def replacement(q, k, v, mask, scale: float):
         return kernels.attention(q, k, v, mask, scale=1 / scale)
@@ -74,10 +65,38 @@ class AttentionWithoutMask(Rule):
 
     def pattern(q, k, v, scale: float):
         scores = torch.matmul(q, k.transpose(-1, -2)) / scale
-        return torch.matmul(keep(torch.softmax(scores, dim=-1)), v)
+        return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, scale: float):
         return kernels.attention(q, k, v, scale=1 / scale)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class AttentionScaledBefore(Rule):
+    """Attention with a mask where the model scales the queries before the product, or nothing at all."""
+
+    def pattern(q, k, v, mask):
+        scores = torch.matmul(q, k.transpose(-1, -2))
+        return torch.matmul(probabilities(scores + mask), v)
+
+    def replacement(q, k, v, mask):
+        return kernels.attention(q, k, v, mask, scale=1.0)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class AttentionScaledBeforeWithoutMask(Rule):
+    """The same without a mask, as Whisper's encoder has it."""
+
+    def pattern(q, k, v):
+        scores = torch.matmul(q, k.transpose(-1, -2))
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v):
+        return kernels.attention(q, k, v, scale=1.0)
 
     def where(q, k, v):
         return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
@@ -149,8 +168,9 @@ class Encoder(Recipe):
         fold_constants,
         QkvProjection,
         Attention,
-        AttentionScaledQuery,
         AttentionWithoutMask,
+        AttentionScaledBefore,
+        AttentionScaledBeforeWithoutMask,
         GeluLinear,
         GeluTanhLinear,
         ReluLinear,
