@@ -1,9 +1,12 @@
-// What each operator accepts, checked before any memory is touched, by the CPU, CUDA and Meta versions alike. Header-only, and
-// free of values: sizes are symbolic, so that the Meta versions trace with unknown dimensions. Every message names the shapes.
+// What each operator accepts, checked before any memory is touched, by the CPU, CUDA and Meta versions alike.
+// Header-only, and free of values: sizes are symbolic, so that the Meta versions trace with unknown dimensions. Every
+// message names the shapes.
 //
 // Meaning that is not in the schemas:
-// - attention: causal keeps key j for query i where j <= i (aligned at the top left, as PyTorch's own attention). A query whose
-//   keys are all masked out (by false or -Inf) gives zeros, as PyTorch's attention does. A mask and causal apply together.
+// - attention: causal keeps key j for query i where j <= i (aligned at the top left, as PyTorch's own attention). A
+// query whose
+//   keys are all masked out (by false or -Inf) gives zeros, as PyTorch's attention does. A mask and causal apply
+//   together.
 // - masked_softmax: a row with every element masked out gives NaN, as softmax(x + mask) does.
 // - linear: the residual has the output's shape or broadcasts to it.
 #pragma once
@@ -28,14 +31,14 @@ inline void checkLike(const char* op, const at::Tensor& like, const char* likeNa
   if (!given(tensor)) return;
   TORCH_CHECK(tensor->scalar_type() == like.scalar_type(), "graft::", op, ": ", what, " is ", tensor->scalar_type(),
               " but ", likeName, " is ", like.scalar_type(), "; convert one of them");
-  TORCH_CHECK(tensor->device() == like.device(), "graft::", op, ": ", what, " is on ", tensor->device(), " but ", likeName,
-              " is on ", like.device());
+  TORCH_CHECK(tensor->device() == like.device(), "graft::", op, ": ", what, " is on ", tensor->device(), " but ",
+              likeName, " is on ", like.device());
 }
 
 inline void checkFloating(const char* op, const at::Tensor& tensor, const char* what) {
   const at::ScalarType type = tensor.scalar_type();
-  TORCH_CHECK(type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16, "graft::", op, ": ",
-              what, " is ", type, "; float32, float64, float16 and bfloat16 are supported");
+  TORCH_CHECK(type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16, "graft::", op,
+              ": ", what, " is ", type, "; float32, float64, float16 and bfloat16 are supported");
 }
 
 inline bool broadcastable(c10::SymIntArrayRef from, c10::SymIntArrayRef to) {
@@ -75,12 +78,13 @@ inline void checkAttention(const at::Tensor& q, const at::Tensor& k, const at::T
   checkLike("attention", q, "q", k, "k");
   checkLike("attention", q, "q", v, "v");
   const auto shapes = [&] { return c10::str("q ", q.sym_sizes(), ", k ", k.sym_sizes(), ", v ", v.sym_sizes()); };
-  TORCH_CHECK((q.dim() == 4 || q.dim() == 3) && k.dim() == q.dim() && v.dim() == q.dim(),
-              "graft::attention: q, k and v should all have 4 dimensions [batch, heads, length, head size], or all 3; got ",
-              shapes());
+  TORCH_CHECK(
+      (q.dim() == 4 || q.dim() == 3) && k.dim() == q.dim() && v.dim() == q.dim(),
+      "graft::attention: q, k and v should all have 4 dimensions [batch, heads, length, head size], or all 3; got ",
+      shapes());
   const int64_t d = q.dim();
-  TORCH_CHECK(q.sym_size(0) == k.sym_size(0) && q.sym_size(0) == v.sym_size(0), "graft::attention: batch sizes differ: ",
-              shapes());
+  TORCH_CHECK(q.sym_size(0) == k.sym_size(0) && q.sym_size(0) == v.sym_size(0),
+              "graft::attention: batch sizes differ: ", shapes());
   TORCH_CHECK(q.sym_size(-1) == k.sym_size(-1), "graft::attention: q and k differ in head size: ", shapes());
   TORCH_CHECK(k.sym_size(-2) == v.sym_size(-2), "graft::attention: k and v differ in length: ", shapes());
   if (d == 4) {
@@ -106,7 +110,8 @@ inline void checkLinear(const char* op, const at::Tensor& x, const at::Tensor& w
   checkLike(op, x, "x", weight, "weight");
   checkLike(op, x, "x", bias, "bias");
   TORCH_CHECK(x.dim() >= 1 && weight.dim() == 2 && x.sym_size(-1) == weight.sym_size(1), "graft::", op, ": x ",
-              x.sym_sizes(), " does not fit weight ", weight.sym_sizes(), "; x [..., in] and weight [out, in] are expected");
+              x.sym_sizes(), " does not fit weight ", weight.sym_sizes(),
+              "; x [..., in] and weight [out, in] are expected");
   checkVector(op, bias, "bias", weight.sym_size(0));
 }
 
@@ -160,7 +165,8 @@ inline void checkRotary(const at::Tensor& q, const at::Tensor& k, const at::Tens
     return table.sym_size(-1) == q.sym_size(3) && table.sym_size(-2) == q.sym_size(2) &&
            (table.dim() == 2 || table.sym_size(0) == 1 || table.sym_size(0) == q.sym_size(0));
   };
-  TORCH_CHECK(fits(cos) && fits(sin), "graft::rotary_embedding: cos and sin should be [length, head size] or [batch or 1, ",
+  TORCH_CHECK(fits(cos) && fits(sin),
+              "graft::rotary_embedding: cos and sin should be [length, head size] or [batch or 1, ",
               "length, head size], perhaps with a 1 for the heads: ", shapes());
 }
 
@@ -175,15 +181,15 @@ inline void checkSwiglu(const at::Tensor& gate, const at::Tensor& up) {
 inline void checkEmbedding(at::TensorList ids, at::TensorList tables, const OptionalTensor& weight,
                            const OptionalTensor& bias) {
   const char* op = "embedding_layer_norm";
-  TORCH_CHECK(!tables.empty() && ids.size() == tables.size(), "graft::", op, ": ", ids.size(), " ids for ", tables.size(),
-              " tables; one for each is expected");
+  TORCH_CHECK(!tables.empty() && ids.size() == tables.size(), "graft::", op, ": ", ids.size(), " ids for ",
+              tables.size(), " tables; one for each is expected");
   for (size_t i = 0; i < tables.size(); ++i) {
     checkFloating(op, tables[i], "a table");
     checkLike(op, tables[0], "the first table", tables[i], "a table");
-    TORCH_CHECK(tables[i].dim() == 2 && tables[i].sym_size(1) == tables[0].sym_size(1), "graft::", op, ": table ", i, " ",
-                tables[i].sym_sizes(), " should be [entries, ", tables[0].sym_size(-1), "]");
-    TORCH_CHECK(ids[i].scalar_type() == at::kLong || ids[i].scalar_type() == at::kInt, "graft::", op, ": ids ", i, " are ",
-                ids[i].scalar_type(), "; int64 or int32 is expected");
+    TORCH_CHECK(tables[i].dim() == 2 && tables[i].sym_size(1) == tables[0].sym_size(1), "graft::", op, ": table ", i,
+                " ", tables[i].sym_sizes(), " should be [entries, ", tables[0].sym_size(-1), "]");
+    TORCH_CHECK(ids[i].scalar_type() == at::kLong || ids[i].scalar_type() == at::kInt, "graft::", op, ": ids ", i,
+                " are ", ids[i].scalar_type(), "; int64 or int32 is expected");
     TORCH_CHECK(ids[i].device() == tables[0].device(), "graft::", op, ": ids ", i, " are on ", ids[i].device(),
                 " but the tables are on ", tables[0].device());
   }
@@ -194,7 +200,8 @@ inline void checkEmbedding(at::TensorList ids, at::TensorList tables, const Opti
 }
 
 inline void checkConv(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                      const OptionalTensor& residual, size_t strides, size_t paddings, size_t dilations, int64_t groups) {
+                      const OptionalTensor& residual, size_t strides, size_t paddings, size_t dilations,
+                      int64_t groups) {
   const char* op = "conv_bias_add_relu";
   checkFloating(op, x, "x");
   checkLike(op, x, "x", weight, "weight");
@@ -204,8 +211,9 @@ inline void checkConv(const at::Tensor& x, const at::Tensor& weight, const Optio
   TORCH_CHECK(spatial >= 1 && spatial <= 3 && x.dim() == weight.dim(), "graft::", op, ": x ", x.sym_sizes(),
               " does not fit weight ", weight.sym_sizes(),
               "; x [batch, in, ...] and weight [out, in / groups, ...] with 1 to 3 spatial dimensions are expected");
-  TORCH_CHECK(groups > 0 && weight.sym_size(0) % groups == 0 && x.sym_size(1) == weight.sym_size(1) * groups, "graft::", op,
-              ": x ", x.sym_sizes(), ", weight ", weight.sym_sizes(), " and groups ", groups, " do not fit together");
+  TORCH_CHECK(groups > 0 && weight.sym_size(0) % groups == 0 && x.sym_size(1) == weight.sym_size(1) * groups,
+              "graft::", op, ": x ", x.sym_sizes(), ", weight ", weight.sym_sizes(), " and groups ", groups,
+              " do not fit together");
   TORCH_CHECK(strides == spatial && paddings == spatial && dilations == spatial, "graft::", op,
               ": stride, padding and dilation should have ", spatial, " numbers each");
   checkVector(op, bias, "bias", weight.sym_size(0));

@@ -1,5 +1,6 @@
-// Loads libgraft_ops_cuda.so from beside this library, where a GPU can be there at all. Runs when this library is loaded, before
-// anything has asked LibTorch whether it has CUDA (that answer is cached). Silent: graft_ops_cuda_status() says why not.
+// Loads libgraft_ops_cuda.so from beside this library, where a GPU can be there at all. Runs when this library is
+// loaded, before anything has asked LibTorch whether it has CUDA (that answer is cached). Silent:
+// graft_ops_cuda_status() says why not.
 #include <ATen/Context.h>
 #include <dlfcn.h>
 
@@ -34,10 +35,12 @@ std::string loadCudaOperators() {
   int devices = 0;
   if (!init || !count || init(0) != 0 || count(&devices) != 0 || devices == 0) return "no NVIDIA GPU is visible";
   if (!dlopen("libtorch_cuda.so", RTLD_NOLOAD | RTLD_NOW | RTLD_GLOBAL)) {
-    const std::filesystem::path torch = folderOf(reinterpret_cast<const void*>(&at::globalContext)) / "libtorch_cuda.so";
+    const std::filesystem::path torch =
+        folderOf(reinterpret_cast<const void*>(&at::globalContext)) / "libtorch_cuda.so";
     if (!dlopen(torch.c_str(), RTLD_NOW | RTLD_GLOBAL)) return std::string("LibTorch here has no CUDA: ") + dlerror();
   }
-  if (!dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) return std::string("cannot load the CUDA operators: ") + dlerror();
+  if (!dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL))
+    return std::string("cannot load the CUDA operators: ") + dlerror();
   return "";
 }
 

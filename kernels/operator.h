@@ -1,14 +1,16 @@
 // What every graft:: operator is made of, and the list of them.
 //
-// An operator lives in one file, kernels/ops/<name>.cpp: an OperatorInfo (schema and documentation), a check of its inputs, a
-// composite of ATen operators (differentiable, serves fp64 and everything unusual), the CPU version and the Meta version. The
-// CUDA versions (kernels/cuda) implement the same schemas and may reuse the checks in kernels/contracts.h.
+// An operator lives in one file, kernels/ops/<name>.cpp: an OperatorInfo (schema and documentation), a check of its
+// inputs, a composite of ATen operators (differentiable, serves fp64 and everything unusual), the CPU version and the
+// Meta version. The CUDA versions (kernels/cuda) implement the same schemas and may reuse the checks in
+// kernels/contracts.h.
 //
-//   inline constexpr OperatorInfo swigluInfo{"swiglu", "swiglu(Tensor gate, Tensor up) -> Tensor", "silu(gate) * up ...", "..."};
-//   TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<swigluInfo, swigluComposite>(m, swigluCpu, swigluMeta); }
+//   inline constexpr OperatorInfo swigluInfo{"swiglu", "swiglu(Tensor gate, Tensor up) -> Tensor", "silu(gate) * up
+//   ...", "..."}; TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<swigluInfo, swigluComposite>(m, swigluCpu,
+//   swigluMeta); }
 //
-// When an input requires a gradient (and gradients are being recorded), the operator runs as its composite, which autograd
-// understands; everything else goes to the fast version.
+// When an input requires a gradient (and gradients are being recorded), the operator runs as its composite, which
+// autograd understands; everything else goes to the fast version.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -35,7 +37,9 @@ void listOperator(const OperatorInfo& info);
 namespace detail {
 
 inline bool requiresGrad(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); }
-inline bool requiresGrad(const std::optional<at::Tensor>& tensor) { return tensor.has_value() && requiresGrad(*tensor); }
+inline bool requiresGrad(const std::optional<at::Tensor>& tensor) {
+  return tensor.has_value() && requiresGrad(*tensor);
+}
 inline bool requiresGrad(at::TensorList tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (requiresGrad(tensor)) return true;
@@ -54,8 +58,9 @@ template <const OperatorInfo& info, class R, class... A, R (*composite)(A...)>
 struct WithGradient<info, composite> {
   static R call(c10::DispatchKeySet keys, A... arguments) {
     if (at::GradMode::is_enabled() && (requiresGrad(arguments) || ...)) return composite(arguments...);
-    static const auto handle =
-        c10::Dispatcher::singleton().findSchemaOrThrow((std::string("graft::") + info.name).c_str(), "").typed<R(A...)>();
+    static const auto handle = c10::Dispatcher::singleton()
+                                   .findSchemaOrThrow((std::string("graft::") + info.name).c_str(), "")
+                                   .typed<R(A...)>();
     at::AutoDispatchBelowADInplaceOrView guard;
     return handle.redispatch(keys & c10::after_ADInplaceOrView_keyset, arguments...);
   }
@@ -77,7 +82,8 @@ void defineOperator(torch::Library& library, Cpu* cpu, Meta* meta) {
 // The C interface, for programs that load the library with dlopen (declare these, or look them up with dlsym).
 #define GRAFT_OPS_API extern "C" __attribute__((visibility("default")))
 
-// JSON: [{"name", "schema", "doc", "needs", "runs_on": ["cpu", "meta", "cuda"?]}, ...], sorted by name. Owned by the library.
+// JSON: [{"name", "schema", "doc", "needs", "runs_on": ["cpu", "meta", "cuda"?]}, ...], sorted by name. Owned by the
+// library.
 GRAFT_OPS_API const char* graft_ops_describe();
 // "" when the CUDA implementations are loaded, otherwise why they are not. Owned by the library.
 GRAFT_OPS_API const char* graft_ops_cuda_status();

@@ -36,8 +36,8 @@ std::string describe() {
     const bool cuda = handle && handle->hasKernelForDispatchKey(c10::DispatchKey::CUDA);
     if (json.size() > 1) json += ",";
     json += "\n {\"name\": " + quoted(info->name) + ", \"schema\": " + quoted(info->schema) +
-            ", \"doc\": " + quoted(info->doc) + ", \"needs\": " + quoted(info->needs) + ", \"runs_on\": [\"cpu\", \"meta\"" +
-            (cuda ? ", \"cuda\"" : "") + "]}";
+            ", \"doc\": " + quoted(info->doc) + ", \"needs\": " + quoted(info->needs) +
+            ", \"runs_on\": [\"cpu\", \"meta\"" + (cuda ? ", \"cuda\"" : "") + "]}";
   }
   return json + "\n]\n";
 }

@@ -1,10 +1,10 @@
 // The loop of graft::attention. Included by loops_impl.h, and so compiled for each instruction set.
 //
-// One item is a block of queries of one head. The head's keys are packed once into panels of kPanel keys, [head size, kPanel]
-// each, so that a product of a few queries with a panel reads them in order; scores of those queries for all keys then stay in
-// the cache through softmax and the product with the values. Values are packed too, unless there are only a few queries: heads of
-// one projection lie rows of thousands of bytes apart, which fall on few sets of the first-level cache. For the same reason the
-// next head's rows are fetched ahead.
+// One item is a block of queries of one head. The head's keys are packed once into panels of kPanel keys, [head size,
+// kPanel] each, so that a product of a few queries with a panel reads them in order; scores of those queries for all
+// keys then stay in the cache through softmax and the product with the values. Values are packed too, unless there are
+// only a few queries: heads of one projection lie rows of thousands of bytes apart, which fall on few sets of the
+// first-level cache. For the same reason the next head's rows are fetched ahead.
 #pragma once
 
 #include "kernels/cpu/loops.h"
@@ -13,16 +13,13 @@
 namespace graft::ops {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kRows = 8;  // queries at a time: kRows * 2 vectors of sums leave registers for the operands
-#else
-constexpr int kRows = 4;
-#endif
 constexpr int kPanel = 2 * kLanes;
 
 inline int64_t roundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-inline bool valuesInPlace(const AttentionArgs& a) { return a.scalar == Scalar::F32 && a.valueSize % kLanes == 0 && a.block <= 2 * kRows; }
+inline bool valuesInPlace(const AttentionArgs& a) {
+  return a.scalar == Scalar::F32 && a.valueSize % kLanes == 0 && a.block <= 2 * kRows;
+}
 
 struct AttentionScratch {
   float* keys;    // panels
@@ -84,8 +81,8 @@ void packValues(const AttentionArgs& a, const T* from, float* to) {
 
 // sums[r][n] = sum over `steps` of left[step * leftStep + r * leftRow] * right[step * stride + n * kLanes ...]
 template <int N>
-inline void multiply(const float* left, int64_t leftStep, int64_t leftRow, const float* right, int64_t stride, int64_t steps,
-                     Floats (&sums)[kRows][N]) {
+inline void multiply(const float* left, int64_t leftStep, int64_t leftRow, const float* right, int64_t stride,
+                     int64_t steps, Floats (&sums)[kRows][N]) {
   for (int r = 0; r < kRows; ++r) {
     for (int n = 0; n < N; ++n) sums[r][n] = Floats{};
   }
@@ -100,7 +97,8 @@ inline void multiply(const float* left, int64_t leftStep, int64_t leftRow, const
 }
 
 // Adds the mask to a row of scores and turns it into e^(score - largest); returns the sum.
-inline float exponentials(const AttentionArgs& a, float* row, int64_t keys, int64_t batch, int64_t head, int64_t query) {
+inline float exponentials(const AttentionArgs& a, float* row, int64_t keys, int64_t batch, int64_t head,
+                          int64_t query) {
   const int64_t offset = batch * a.maskStrides[0] + head * a.maskStrides[1] + query * a.maskStrides[2];
   const float* added = a.mask ? a.mask + offset : nullptr;
   const uint8_t* keep = a.keep ? a.keep + offset : nullptr;
@@ -153,8 +151,8 @@ inline void weighValues(const float* scores, int64_t scoresRow, const float* val
 
 // Fetches rows [first, first + kRows) of another head into the second-level cache.
 template <class T>
-inline void fetchRows(const void* from, int64_t batch, int64_t head, const int64_t (&strides)[3], int64_t first, int64_t rows,
-                      int64_t size) {
+inline void fetchRows(const void* from, int64_t batch, int64_t head, const int64_t (&strides)[3], int64_t first,
+                      int64_t rows, int64_t size) {
   const T* start = static_cast<const T*>(from) + batch * strides[0] + head * strides[1];
   const int64_t last = first + kRows < rows ? first + kRows : rows;
   const int64_t bytes = size * static_cast<int64_t>(sizeof(T));
@@ -165,8 +163,8 @@ inline void fetchRows(const void* from, int64_t batch, int64_t head, const int64
 }
 
 template <class T>
-void attentionItem(const AttentionArgs& a, const AttentionScratch& s, const float* values, int64_t valuesRow, int64_t batch,
-                   int64_t head, int64_t first, int64_t last, int64_t nextBatch, int64_t nextHead) {
+void attentionItem(const AttentionArgs& a, const AttentionScratch& s, const float* values, int64_t valuesRow,
+                   int64_t batch, int64_t head, int64_t first, int64_t last, int64_t nextBatch, int64_t nextHead) {
   const int64_t nextKv = nextHead * a.kvHeads / a.heads;
   const int64_t width = roundUp(a.keys, kPanel);
   for (int64_t q0 = first; q0 < last; q0 += kRows) {

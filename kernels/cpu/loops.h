@@ -1,6 +1,6 @@
-// The hot loops of the CPU operators, over raw memory. Compiled for AVX-512, AVX2 and any x86-64 (or other) machine from one
-// source, loops_impl.h; loops() returns the table for this machine. No function here allocates, throws or starts threads:
-// operators split the rows among threads and call a loop on each part.
+// The hot loops of the CPU operators, over raw memory. Compiled for AVX-512, AVX2 and any x86-64 (or other) machine
+// from one source, loops_impl.h; loops() returns the table for this machine. No function here allocates, throws or
+// starts threads: operators split the rows among threads and call a loop on each part.
 //
 //   loops().swiglu(Scalar::F32, gate, up, out, begin, end);
 #pragma once
@@ -72,6 +72,17 @@ struct AttentionArgs {
   bool causal = false;
 };
 
+struct LinearArgs {
+  Scalar scalar = Scalar::F32;  // of residual and out
+  Activation activation = Activation::None;
+  const float* x = nullptr;        // [rows, depth], contiguous
+  const float* packed = nullptr;   // the weight, by packWeight
+  const float* bias = nullptr;     // [outputs] or null
+  const void* residual = nullptr;  // [rows, outputs], contiguous, or null
+  void* out = nullptr;             // [rows, outputs], contiguous
+  int64_t rows = 0, depth = 0, outputs = 0;
+};
+
 struct Loops {
   const char* name;
   // layer_norm(x + input_bias + residual) * weight + bias over rows [begin, end).
@@ -85,13 +96,19 @@ struct Loops {
   // silu(gate) * up over elements [begin, end).
   void (*swiglu)(Scalar, const void* gate, const void* up, void* out, int64_t begin, int64_t end);
   // out = activation(x + bias) + residual over rows [begin, end). x is fp32; residual and out are stored as `scalar`.
-  void (*epilogue)(Scalar, Activation, const float* x, const float* bias, const void* residual, void* out, int64_t columns,
-                   int64_t begin, int64_t end);
+  void (*epilogue)(Scalar, Activation, const float* x, const float* bias, const void* residual, void* out,
+                   int64_t columns, int64_t begin, int64_t end);
   // out = relu?(x + residual) over elements [begin, end).
   void (*addRelu)(Scalar, bool relu, const void* x, const void* residual, void* out, int64_t begin, int64_t end);
   // How many floats of memory attention() needs, and attention for items [begin, end) of batch * heads * blocks.
   int64_t (*attentionScratch)(const AttentionArgs&);
   void (*attention)(const AttentionArgs&, int64_t begin, int64_t end, float* memory);
+  // activation(x weight^T + bias) + residual for few rows: outputs in panels [begin, end) of weightPanel outputs each.
+  // The weight is packed beforehand into packedWeightSize(outputs, depth) floats.
+  int64_t weightPanel;
+  int64_t (*packedWeightSize)(int64_t outputs, int64_t depth);
+  void (*packWeight)(const float* weight, int64_t outputs, int64_t depth, float* packed);
+  void (*linear)(const LinearArgs&, int64_t begin, int64_t end);
 };
 
 const Loops& loops();

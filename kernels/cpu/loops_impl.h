@@ -1,4 +1,5 @@
-// The loops themselves; see loops.h for what each does. Included by loops_base.cpp, loops_avx2.cpp and loops_avx512.cpp.
+// The loops themselves; see loops.h for what each does. Included by loops_base.cpp, loops_avx2.cpp and
+// loops_avx512.cpp.
 #pragma once
 
 #include <type_traits>
@@ -8,6 +9,13 @@
 
 namespace graft::ops {
 namespace {
+
+// Rows (queries, tokens) at a time in products: with 2 or 3 vectors of sums each they leave registers for the operands.
+#if defined(__AVX512F__)
+constexpr int kRows = 8;
+#else
+constexpr int kRows = 4;
+#endif
 
 // Calls body(first column, lanes in use) for each vector of a row; `full` lets the compiler drop the tail's code.
 template <class Body>
@@ -35,14 +43,17 @@ inline void storeSome(T* to, Floats v, int64_t count, bool full) {
 template <class Body>
 inline void withType(Scalar scalar, Body body) {
   switch (scalar) {
-    case Scalar::F32: return body(static_cast<float*>(nullptr));
-    case Scalar::BF16: return body(static_cast<Bf16*>(nullptr));
-    case Scalar::F16: return body(static_cast<Fp16*>(nullptr));
+    case Scalar::F32:
+      return body(static_cast<float*>(nullptr));
+    case Scalar::BF16:
+      return body(static_cast<Bf16*>(nullptr));
+    case Scalar::F16:
+      return body(static_cast<Fp16*>(nullptr));
   }
 }
 
-// Mean, then variance about it, then the result: three passes over a row that stays in the first-level cache. The second pass
-// also sums the differences, which corrects the mean for the rounding of the first sum.
+// Mean, then variance about it, then the result: three passes over a row that stays in the first-level cache. The
+// second pass also sums the differences, which corrects the mean for the rounding of the first sum.
 template <class T>
 inline void normaliseRow(const NormArgs& a, const float* row, float sum, T* out) {
   const float about = sum / a.columns;
@@ -225,11 +236,16 @@ void epilogue(Scalar scalar, Activation activation, const float* x, const float*
     const T* r = static_cast<const T*>(residual);
     T* o = static_cast<T*>(out);
     switch (activation) {
-      case Activation::None: return epilogueRows<Activation::None>(x, bias, r, o, columns, begin, end);
-      case Activation::Relu: return epilogueRows<Activation::Relu>(x, bias, r, o, columns, begin, end);
-      case Activation::Gelu: return epilogueRows<Activation::Gelu>(x, bias, r, o, columns, begin, end);
-      case Activation::GeluTanh: return epilogueRows<Activation::GeluTanh>(x, bias, r, o, columns, begin, end);
-      case Activation::Silu: return epilogueRows<Activation::Silu>(x, bias, r, o, columns, begin, end);
+      case Activation::None:
+        return epilogueRows<Activation::None>(x, bias, r, o, columns, begin, end);
+      case Activation::Relu:
+        return epilogueRows<Activation::Relu>(x, bias, r, o, columns, begin, end);
+      case Activation::Gelu:
+        return epilogueRows<Activation::Gelu>(x, bias, r, o, columns, begin, end);
+      case Activation::GeluTanh:
+        return epilogueRows<Activation::GeluTanh>(x, bias, r, o, columns, begin, end);
+      case Activation::Silu:
+        return epilogueRows<Activation::Silu>(x, bias, r, o, columns, begin, end);
     }
   });
 }
@@ -253,13 +269,14 @@ void addRelu(Scalar scalar, bool relu, const void* x, const void* residual, void
 }  // namespace graft::ops
 
 #include "kernels/cpu/attention_impl.h"
+#include "kernels/cpu/linear_impl.h"
 
 namespace graft::ops {
 namespace {
 
 Loops makeLoops(const char* name) {
-  return {name,   layerNorm, rmsNorm, embeddingLayerNorm, softmaxRow, rotaryRow,
-          swiglu, epilogue,  addRelu, attentionScratch,   attention};
+  return {name,    layerNorm,        rmsNorm,   embeddingLayerNorm, softmaxRow,       rotaryRow,  swiglu, epilogue,
+          addRelu, attentionScratch, attention, kWeightPanel,       packedWeightSize, packWeight, linear};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <unordered_map>
@@ -43,8 +44,22 @@ uint64_t spotCheck(const at::Tensor& weight) {
   return hash;
 }
 
+std::atomic<int64_t> packedBytes = 0;  // of all caches together
+
+int64_t packedBytesLimit() {
+  static const int64_t bytes = [] {
+    const char* text = std::getenv("GRAFT_OPS_PACKED_MB");
+    return (text ? std::atoll(text) : 4096) * 1024 * 1024;
+  }();
+  return bytes;
+}
+
+// A cache of copies that `packer` makes of contiguous fp32 weights.
 class PackedWeights {
  public:
+  using Packer = at::Tensor (*)(const at::Tensor&);
+  explicit PackedWeights(Packer packer) : packer_(packer) {}
+
   // The packed weight, or an undefined tensor where this weight is not to be packed.
   at::Tensor of(const at::Tensor& weight) {
     const c10::StorageImpl* storage = weight.storage().unsafeGetStorageImpl();
@@ -65,8 +80,8 @@ class PackedWeights {
 
   void clear() {
     std::lock_guard lock(mutex_);
+    for (const auto& [place, entry] : entries_) packedBytes -= entry.bytes;
     entries_.clear();
-    bytes_ = 0;
   }
 
  private:
@@ -79,18 +94,10 @@ class PackedWeights {
     at::Tensor packed;
   };
 
-  static int64_t limit() {
-    static const int64_t bytes = [] {
-      const char* text = std::getenv("GRAFT_OPS_PACKED_MB");
-      return (text ? std::atoll(text) : 4096) * 1024 * 1024;
-    }();
-    return bytes;
-  }
-
   void dropFreed() {
     for (auto entry = entries_.begin(); entry != entries_.end();) {
       if (entry->second.storage.expired()) {
-        bytes_ -= entry->second.bytes;
+        packedBytes -= entry->second.bytes;
         entry = entries_.erase(entry);
       } else {
         ++entry;
@@ -99,37 +106,48 @@ class PackedWeights {
   }
 
   at::Tensor pack(const at::Tensor& weight, const Place& place, uint32_t version, uint64_t values) {
-    static const auto reorder = c10::Dispatcher::singleton()
-                                    .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
-                                    .typed<at::Tensor(const at::Tensor&, std::optional<c10::SymInt>)>();
     const int64_t bytes = weight.numel() * 4;
     {
       std::lock_guard lock(mutex_);
       dropFreed();
       if (const auto old = entries_.find(place); old != entries_.end()) {
-        bytes_ -= old->second.bytes;
+        packedBytes -= old->second.bytes;
         entries_.erase(old);
       }
-      if (bytes_ + bytes > limit()) return {};
+      if (packedBytes + bytes > packedBytesLimit()) return {};
     }
-    // The layout for 128 rows serves all numbers of rows within a few percent (but a single one).
-    const at::Tensor packed = reorder.call(dense(weight.to(at::kFloat)), 128);
+    const at::Tensor packed = packer_(dense(weight.to(at::kFloat)));
     std::lock_guard lock(mutex_);
     const auto inserted = entries_.insert_or_assign(
-        place, Entry{weight.storage().getWeakStorageImpl(), weight.const_data_ptr(),
-                     version, values, bytes, packed});
-    if (inserted.second) bytes_ += bytes;
+        place, Entry{weight.storage().getWeakStorageImpl(), weight.const_data_ptr(), version, values, bytes, packed});
+    if (inserted.second) packedBytes += bytes;
     return packed;
   }
 
+  Packer packer_;
   std::mutex mutex_;
   std::unordered_map<Place, Entry, PlaceHash> entries_;
-  int64_t bytes_ = 0;
 };
 
-// Never destroyed: at exit, LibTorch's own statics may be gone first.
-PackedWeights& packedWeights() {
-  static PackedWeights& weights = *new PackedWeights;
+// The caches are never destroyed: at exit, LibTorch's own statics may be gone first.
+PackedWeights& oneDnnWeights() {
+  static PackedWeights& weights = *new PackedWeights([](const at::Tensor& weight) {
+    static const auto reorder = c10::Dispatcher::singleton()
+                                    .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
+                                    .typed<at::Tensor(const at::Tensor&, std::optional<c10::SymInt>)>();
+    // The layout for 128 rows serves all larger numbers of rows within a few percent.
+    return reorder.call(weight, 128);
+  });
+  return weights;
+}
+
+PackedWeights& panelWeights() {
+  static PackedWeights& weights = *new PackedWeights([](const at::Tensor& weight) {
+    at::Tensor packed = at::empty({loops().packedWeightSize(weight.size(0), weight.size(1))}, weight.options());
+    loops().packWeight(weight.const_data_ptr<float>(), weight.size(0), weight.size(1),
+                       packed.mutable_data_ptr<float>());
+    return packed;
+  });
   return weights;
 }
 
@@ -142,30 +160,74 @@ at::Tensor throughOneDnn(const at::Tensor& x, const at::Tensor& packed, const Op
   return pointwise.call(x, packed, bias, "none", none, "");
 }
 
+constexpr int64_t kFewRows = 24;
+
+bool mayPack(const at::Tensor& weight) {
+  return weight.numel() > 0 && !weight.is_inference() && weight.is_non_overlapping_and_dense();
+}
+
+void throughPanels(LinearArgs args, const at::Tensor& packed) {
+  args.packed = packed.const_data_ptr<float>();
+  const int64_t panels = (args.outputs + loops().weightPanel - 1) / loops().weightPanel;
+  // A thread is worth waking for about 100,000 weights.
+  const int64_t panelWork = loops().weightPanel * args.depth * std::max<int64_t>(1, args.rows / 4);
+  at::parallel_for(0, panels, std::max<int64_t>(1, 100000 / panelWork),
+                   [&](int64_t begin, int64_t end) { loops().linear(args, begin, end); });
+}
+
 }  // namespace
 
-at::Tensor linearInFloats(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, Activation activation) {
+at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                         Activation activation, const OptionalTensor& residual) {
   const bool wide = x.scalar_type() == at::kFloat;
   const at::Tensor input = dense(wide ? x : x.to(at::kFloat));
-  OptionalTensor addend;
-  if (given(bias)) addend = floats(bias);
-  at::Tensor out;
-  if (x.numel() > 0 && weight.numel() > 0 && at::globalContext().userEnabledMkldnn() && !weight.is_inference() &&
-      weight.is_non_overlapping_and_dense()) {
-    const at::Tensor packed = packedWeights().of(weight);
-    if (packed.defined()) out = throughOneDnn(input, packed, addend);
+  at::DimVector shape(x.sizes());
+  shape.back() = weight.size(0);
+  LinearArgs args;
+  args.scalar = scalarOf(x);
+  args.activation = activation;
+  args.outputs = weight.size(0);
+  args.depth = weight.size(1);
+  const at::Tensor b = floats(bias);
+  args.bias = floatsOf(b);
+  at::Tensor added;
+  if (given(residual)) {
+    added = residual->sizes() == at::IntArrayRef(shape) ? dense(*residual) : dense(residual->expand(shape));
+    args.residual = added.const_data_ptr();
   }
-  if (!out.defined()) out = dense(at::linear(input, wide ? weight : weight.to(at::kFloat), addend));
-  // oneDNN could apply the activation too, but its ReLU turns NaN into 0 and its GELU turns -Inf into 0 where PyTorch gives NaN.
-  if (activation == Activation::None || out.numel() == 0) return out;
-  const int64_t columns = out.size(-1);
-  at::parallel_for(0, out.numel() / columns, grain(columns), [&](int64_t begin, int64_t end) {
-    loops().epilogue(Scalar::F32, activation, out.const_data_ptr<float>(), nullptr, nullptr, out.mutable_data_ptr(), columns,
-                     begin, end);
+  const bool packs = x.numel() > 0 && mayPack(weight);
+  args.rows = packs ? x.numel() / args.depth : 0;
+  if (packs && args.rows <= kFewRows) {
+    const at::Tensor packed = panelWeights().of(weight);
+    if (packed.defined()) {
+      const at::Tensor out = at::empty(shape, x.options());
+      args.x = input.const_data_ptr<float>();
+      args.out = out.mutable_data_ptr();
+      throughPanels(args, packed);
+      return out;
+    }
+  }
+  at::Tensor product;
+  if (packs && at::globalContext().userEnabledMkldnn()) {
+    const at::Tensor packed = oneDnnWeights().of(weight);
+    if (packed.defined()) product = throughOneDnn(input, packed, b);
+  }
+  if (!product.defined()) product = dense(at::linear(input, wide ? weight : weight.to(at::kFloat), b));
+  // oneDNN could apply the activation too, but its ReLU turns NaN into 0 and its GELU turns -Inf into 0 where PyTorch
+  // gives NaN.
+  if ((wide && activation == Activation::None && !args.residual) || product.numel() == 0)
+    return product.to(x.scalar_type());
+  const at::Tensor out = wide ? product : at::empty(shape, x.options());
+  at::parallel_for(0, out.numel() / args.outputs, grain(args.outputs), [&](int64_t begin, int64_t end) {
+    loops().epilogue(args.scalar, activation, product.const_data_ptr<float>(), nullptr, args.residual,
+                     out.mutable_data_ptr(), args.outputs, begin, end);
   });
   return out;
 }
 
 }  // namespace graft::ops
 
-void graft_ops_forget_weights() { graft::ops::packedWeights().clear(); }
+void graft_ops_forget_weights() {
+  graft::ops::oneDnnWeights().clear();
+  graft::ops::panelWeights().clear();
+}

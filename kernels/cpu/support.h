@@ -16,9 +16,12 @@ inline bool hasLoops(const at::Tensor& tensor) { return tensor.scalar_type() != 
 
 inline Scalar scalarOf(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case at::kBFloat16: return Scalar::BF16;
-    case at::kHalf: return Scalar::F16;
-    default: return Scalar::F32;
+    case at::kBFloat16:
+      return Scalar::BF16;
+    case at::kHalf:
+      return Scalar::F16;
+    default:
+      return Scalar::F32;
   }
 }
 

@@ -1,6 +1,7 @@
-// A vector of floats as wide as the instruction set this file is compiled for, with loads and stores that convert, and the few
-// functions the loops need. Included by the loops_*.cpp only, each compiled with its own flags: everything is in an unnamed
-// namespace, and no header with inline functions comes in, so that no AVX code can be linked into another file's copy.
+// A vector of floats as wide as the instruction set this file is compiled for, with loads and stores that convert, and
+// the few functions the loops need. Included by the loops_*.cpp only, each compiled with its own flags: everything is
+// in an unnamed namespace, and no header with inline functions comes in, so that no AVX code can be linked into another
+// file's copy.
 #pragma once
 
 #include <cstdint>
@@ -89,7 +90,8 @@ inline void store(Fp16* to, Floats v) {
   const Words bits = (Words)v;
   const Words sign = (bits >> 16) & 0x8000;
   const Words magnitude = bits & 0x7fffffff;
-  // Normal results: rebias, round to nearest even. Subnormal ones: adding 0.5 shifts the value into the mantissa, rounded.
+  // Normal results: rebias, round to nearest even. Subnormal ones: adding 0.5 shifts the value into the mantissa,
+  // rounded.
   const Words normal = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
   const Words subnormal = (Words)((Floats)magnitude + 0.5f) - 0x3f000000;
   Words half = magnitude < 0x38800000 ? subnormal : normal;
@@ -144,8 +146,8 @@ inline float largestOf(Floats v) {
 }
 #endif
 
-// e^x: x = n ln2 + r with |r| <= ln2/2, then a polynomial fitted to (e^r - 1 - r) / r^2 at Chebyshev points (relative error
-// 1e-8 before rounding). Below -87.3 the result is 0, above 88.37 it is Inf; NaN stays NaN.
+// e^x: x = n ln2 + r with |r| <= ln2/2, then a polynomial fitted to (e^r - 1 - r) / r^2 at Chebyshev points (relative
+// error 1e-8 before rounding). Below -87.3 the result is 0, above 88.37 it is Inf; NaN stays NaN.
 inline Floats exponential(Floats x) {
   const Floats magic = all(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer, in the low bits
   const Floats shifted = x * 1.44269504088896341f + magic;
@@ -166,10 +168,10 @@ inline Floats exponential(Floats x) {
 // erf(x) for |x| < 4 as x * P(x^2 / 8 - 1), P fitted at Chebyshev points (absolute error 2e-7 in fp32); +-1 beyond.
 inline Floats errorFunction(Floats x) {
   const Floats t = x * x * 0.125f - 1.0f;
-  constexpr float kP[] = {3.535309782e-01f,  -1.765761719e-01f, 1.316773312e-01f,  -1.077133612e-01f,
-                          9.016311718e-02f,  -7.468753070e-02f, 6.024739754e-02f,  -4.601432136e-02f,
-                          3.167934270e-02f,  -2.166253226e-02f, 1.718848412e-02f,  -1.008590698e-02f,
-                          1.700600697e-03f,  -1.076942101e-03f, 3.002311011e-03f,  -1.372815091e-03f};
+  constexpr float kP[] = {3.535309782e-01f, -1.765761719e-01f, 1.316773312e-01f, -1.077133612e-01f,
+                          9.016311718e-02f, -7.468753070e-02f, 6.024739754e-02f, -4.601432136e-02f,
+                          3.167934270e-02f, -2.166253226e-02f, 1.718848412e-02f, -1.008590698e-02f,
+                          1.700600697e-03f, -1.076942101e-03f, 3.002311011e-03f, -1.372815091e-03f};
   Floats p = all(kP[15]);
   for (int i = 14; i >= 0; --i) p = p * t + kP[i];
   Floats result = x * p;

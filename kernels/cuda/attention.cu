@@ -3,7 +3,8 @@
 // q [B,H,S,D], k and v [B,Hkv,T,D] with any batch, head and position strides that are multiples of 8 elements, D a multiple of 8
 // up to 128; out likewise. Any broadcastable mask, causal (key j <= query i), H a multiple of Hkv. fp32 scores, sums and
 // output accumulators. A row that is masked out entirely gives zeros.
-// A block owns 16*WM queries. Its WM*WK warps are WM query groups times WK key groups: at batch 1 there are too few queries to
+// A block owns 16*MT*WM queries, MT tiles of 16 to a warp (two halve the reading of K and V from shared memory, which otherwise
+// is the limit). Its WM*WK warps are WM query groups times WK key groups: at batch 1 there are too few queries to
 // fill the GPU, so key groups share a query's work and merge their partial softmaxes in shared memory at the end. K and V
 // tiles of BN keys arrive by cp.async, double buffered. Runs on sm_80 and newer.
 // Source: Dao, FlashAttention-2 (2023), algorithm 1; the merge is that of split-KV decoding.
@@ -50,17 +51,13 @@ __device__ __forceinline__ void mma<__nv_bfloat16>(float (&d)[4], const uint32_t
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-__device__ __forceinline__ float exp2Fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 // A mask value in the base-2 domain. The lowest finite values must stay finite: a row of them is not a masked-out row.
 __device__ __forceinline__ float maskLog2(float x) { return x == -INFINITY ? x : fmaxf(x * kLog2e, -3e38f); }
 
-template <int D, int WM, int WK, int BN>
+template <int D, int MT, int WM, int WK, int BN>
 struct Shape {
-  static constexpr int kThreads = WM * WK * 32, kPitch = D + 8;  // elements; keeps ldmatrix free of bank conflicts
+  static_assert(MT == 1 || WK == 1);
+  static constexpr int kRows = MT * WM * 16, kThreads = WM * WK * 32, kPitch = D + 8;  // elements; keeps ldmatrix free of bank conflicts
   static constexpr int kTile = BN * kPitch;                      // elements of one K or V tile
   static constexpr int kMaskBytes = 2 * BN * 4;
   static constexpr int kMergePitch = D + 4;
@@ -69,16 +66,16 @@ struct Shape {
   static constexpr int kSmem = (kTileBytes > kMergeBytes ? kTileBytes : kMergeBytes) + kMaskBytes;
 };
 
-template <class T, int D, int WM, int WK, int BN, int Mode>
+template <class T, int D, int MT, int WM, int WK, int BN, int Mode>
 __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
-  using Sh = Shape<D, WM, WK, BN>;
+  using Sh = Shape<D, MT, WM, WK, BN>;
   constexpr int kKeys = BN / WK;  // of one warp in one tile
   extern __shared__ __align__(16) uint8_t smem[];
   T* tiles = reinterpret_cast<T*>(smem);  // K0 V0 K1 V1
   float* maskTile = reinterpret_cast<float*>(smem + Sh::kSmem - Sh::kMaskBytes);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int wm = warp % WM, wk = warp / WM;
-  const int q0 = blockIdx.x * (WM * 16), head = blockIdx.y, batch = blockIdx.z;
+  const int q0 = blockIdx.x * Sh::kRows, head = blockIdx.y, batch = blockIdx.z;
   const int kvHead = head / (a.heads / a.kvHeads);
   pdlTrigger();
   pdlWait();
@@ -86,7 +83,7 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
   const T* k = static_cast<const T*>(a.k) + batch * a.ks[0] + kvHead * a.ks[1];
   const T* v = static_cast<const T*>(a.v) + batch * a.vs[0] + kvHead * a.vs[1];
   const int64_t maskBase = batch * a.mask.stride[0] + head * a.mask.stride[1];
-  const int keys = a.causal ? min(a.keys, q0 + WM * 16) : a.keys;
+  const int keys = a.causal ? min(a.keys, q0 + Sh::kRows) : a.keys;
 
   auto loadTile = [&](int tile, int buffer) {
     T* toK = tiles + buffer * 2 * Sh::kTile;
@@ -100,129 +97,187 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
       copyAsync16(shared32(toK + Sh::kTile + row * Sh::kPitch + column), v + at * a.vs[2] + col, valid);
     }
     copyCommit();
-    if (Mode == kKeyMask) {
-      for (int i = threadIdx.x; i < BN; i += Sh::kThreads) {
-        const int key = tile * BN + i;
-        maskTile[buffer * BN + i] =
-            key < keys ? maskLog2(loadMask(a.mask, maskBase + key * a.mask.stride[3])) : -INFINITY;
-      }
+  };
+  // One mask value of a tile to a thread. Read before a tile's work and stored after it: waiting for it in between would cost
+  // each tile the latency of memory.
+  static_assert(BN <= Sh::kThreads);
+  const auto maskKey = [&](int tile) { return tile * BN + static_cast<int>(threadIdx.x); };
+  auto readMask = [&](int tile) {
+    return threadIdx.x < BN && maskKey(tile) < keys ? loadMaskBits(a.mask, maskBase + maskKey(tile) * a.mask.stride[3]) : 0u;
+  };
+  auto storeMask = [&](int tile, uint32_t bits) {
+    if (threadIdx.x < BN) {
+      maskTile[(tile & 1) * BN + threadIdx.x] = maskKey(tile) < keys ? maskLog2(maskOfBits(a.mask.kind, bits)) : -INFINITY;
     }
   };
 
-  // The queries as matrix operands, once.
-  const int rowA = q0 + wm * 16 + g, rowB = rowA + 8;
-  uint32_t qf[D / 16][4];
+  // The queries as matrix operands, once. Row i (0 or 1) of a thread in tile m.
+  const auto rowOf = [&](int m, int i) { return q0 + (wm * MT + m) * 16 + g + i * 8; };
+  uint32_t qf[MT][D / 16][4];
   {
     const T* q = static_cast<const T*>(a.q) + batch * a.qs[0] + head * a.qs[1];
 #pragma unroll
-    for (int kk = 0; kk < D / 16; ++kk) {
+    for (int m = 0; m < MT; ++m) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int row = i & 1 ? rowB : rowA, column = kk * 16 + (i >> 1) * 8 + t * 2;
-        qf[kk][i] = row < a.queries && column < a.dim
-                        ? *reinterpret_cast<const uint32_t*>(q + row * a.qs[2] + column)
-                        : 0u;
+      for (int kk = 0; kk < D / 16; ++kk) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int row = rowOf(m, i & 1), column = kk * 16 + (i >> 1) * 8 + t * 2;
+          qf[m][kk][i] =
+              row < a.queries && column < a.dim ? *reinterpret_cast<const uint32_t*>(q + row * a.qs[2] + column) : 0u;
+        }
       }
     }
   }
 
   const int tileCount = (keys + BN - 1) / BN;
-  if (tileCount > 0) loadTile(0, 0);
+  if (tileCount > 0) {
+    loadTile(0, 0);
+    if (Mode == kKeyMask) storeMask(0, readMask(0));
+  }
 
-  float o[D / 8][4];
+  float o[MT][D / 8][4], top[MT][2], sum[MT][2];
 #pragma unroll
-  for (int j = 0; j < D / 8; ++j) o[j][0] = o[j][1] = o[j][2] = o[j][3] = 0.f;
-  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
+  for (int m = 0; m < MT; ++m) {
+    top[m][0] = top[m][1] = -INFINITY, sum[m][0] = sum[m][1] = 0.f;
+#pragma unroll
+    for (int j = 0; j < D / 8; ++j) o[m][j][0] = o[m][j][1] = o[m][j][2] = o[m][j][3] = 0.f;
+  }
   const float scale = a.scale * kLog2e;
 
+#pragma unroll 1
   for (int tile = 0; tile < tileCount; ++tile) {
     copyWaitAll();
     __syncthreads();
-    if (tile + 1 < tileCount) loadTile(tile + 1, (tile + 1) & 1);
+    uint32_t nextMask = 0;
+    if (tile + 1 < tileCount) {
+      loadTile(tile + 1, (tile + 1) & 1);
+      if (Mode == kKeyMask) nextMask = readMask(tile + 1);
+    }
     const int keyBase = tile * BN + wk * kKeys;
-    if (keyBase >= keys) continue;  // the same for the whole warp
+    if (keyBase >= keys) continue;  // the same for the whole warp; there is no next tile then
     const T* kTile = tiles + (tile & 1) * 2 * Sh::kTile + wk * kKeys * Sh::kPitch;
     const T* vTile = kTile + Sh::kTile;
+    const float* masks = maskTile + (tile & 1) * BN + wk * kKeys + t * 2;
 
-    float s[kKeys / 8][4];
+    float s[MT][kKeys / 8][4];
 #pragma unroll
     for (int j = 0; j < kKeys / 8; ++j) {
-      s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.f;
+#pragma unroll
+      for (int m = 0; m < MT; ++m) s[m][j][0] = s[m][j][1] = s[m][j][2] = s[m][j][3] = 0.f;
 #pragma unroll
       for (int kk = 0; kk < D / 16; kk += 2) {
         uint32_t b[4];
         loadMatrix4(b, shared32(kTile + (j * 8 + lane % 8) * Sh::kPitch + kk * 16 + lane / 8 * 8));
-        mma<T>(s[j], qf[kk], b[0], b[1]);
-        mma<T>(s[j], qf[kk + 1], b[2], b[3]);
+#pragma unroll
+        for (int m = 0; m < MT; ++m) {
+          mma<T>(s[m][j], qf[m][kk], b[0], b[1]);
+          mma<T>(s[m][j], qf[m][kk + 1], b[2], b[3]);
+        }
       }
     }
 
-    // Scale, mask, and the new maximum of each row.
-    float high[2] = {top[0], top[1]};
+    // Scale and mask. A key mask already hides what lies beyond the last key.
 #pragma unroll
     for (int j = 0; j < kKeys / 8; ++j) {
+      float2 add = make_float2(0.f, 0.f);
+      if (Mode == kKeyMask) add = *reinterpret_cast<const float2*>(masks + j * 8);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int key = keyBase + j * 8 + t * 2 + (i & 1), row = i < 2 ? rowA : rowB;
-        float x = s[j][i] * scale;
-        if (Mode == kKeyMask) x += maskTile[(tile & 1) * BN + wk * kKeys + j * 8 + t * 2 + (i & 1)];
-        if (Mode == kFullMask && key < a.keys && row < a.queries) {
-          x += maskLog2(loadMask(a.mask, maskBase + row * a.mask.stride[2] + key * a.mask.stride[3]));
-        }
-        if (key >= keys || (a.causal && key > row)) x = -INFINITY;
-        s[j][i] = x;
-        high[i >> 1] = fmaxf(high[i >> 1], x);
+      for (int m = 0; m < MT; ++m) {
+        s[m][j][0] = fmaf(s[m][j][0], scale, add.x), s[m][j][1] = fmaf(s[m][j][1], scale, add.y);
+        s[m][j][2] = fmaf(s[m][j][2], scale, add.x), s[m][j][3] = fmaf(s[m][j][3], scale, add.y);
       }
     }
+    const bool ragged = Mode != kKeyMask && keyBase + kKeys > keys;
+    const bool diagonal = a.causal && keyBase + kKeys > q0 + wm * MT * 16;
+    if (Mode == kFullMask || ragged || diagonal) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      high[i] = fmaxf(high[i], __shfl_xor_sync(~0u, high[i], 1));
-      high[i] = fmaxf(high[i], __shfl_xor_sync(~0u, high[i], 2));
-      const float base = high[i] == -INFINITY ? 0.f : high[i];
-      const float shrink = exp2Fast(top[i] - base);
-      top[i] = high[i];
-      sum[i] *= shrink;
+      for (int m = 0; m < MT; ++m) {
 #pragma unroll
-      for (int j = 0; j < D / 8; ++j) o[j][2 * i] *= shrink, o[j][2 * i + 1] *= shrink;
+        for (int j = 0; j < kKeys / 8; ++j) {
 #pragma unroll
-      for (int j = 0; j < kKeys / 8; ++j) {
-        s[j][2 * i] = exp2Fast(s[j][2 * i] - base);
-        s[j][2 * i + 1] = exp2Fast(s[j][2 * i + 1] - base);
-        sum[i] += s[j][2 * i] + s[j][2 * i + 1];
+          for (int i = 0; i < 4; ++i) {
+            const int key = keyBase + j * 8 + t * 2 + (i & 1), row = rowOf(m, i >> 1);
+            if (Mode == kFullMask && key < a.keys && row < a.queries) {
+              s[m][j][i] += maskLog2(loadMask(a.mask, maskBase + row * a.mask.stride[2] + key * a.mask.stride[3]));
+            }
+            if (key >= keys || (a.causal && key > row)) s[m][j][i] = -INFINITY;
+          }
+        }
+      }
+    }
+
+#pragma unroll
+    for (int m = 0; m < MT; ++m) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float high = top[m][i];
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j) high = fmaxf(high, fmaxf(s[m][j][2 * i], s[m][j][2 * i + 1]));
+        high = fmaxf(high, __shfl_xor_sync(~0u, high, 1));
+        high = fmaxf(high, __shfl_xor_sync(~0u, high, 2));
+        const float base = high == -INFINITY ? 0.f : high;
+        const float shrink = exp2Fast(top[m][i] - base);
+        top[m][i] = high;
+        float total = 0.f;
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j) {
+          s[m][j][2 * i] = exp2Fast(s[m][j][2 * i] - base);
+          s[m][j][2 * i + 1] = exp2Fast(s[m][j][2 * i + 1] - base);
+          total += s[m][j][2 * i] + s[m][j][2 * i + 1];
+        }
+        sum[m][i] = sum[m][i] * shrink + total;
+#pragma unroll
+        for (int j = 0; j < D / 8; ++j) o[m][j][2 * i] *= shrink, o[m][j][2 * i + 1] *= shrink;
       }
     }
 
 #pragma unroll
     for (int kb = 0; kb < kKeys / 16; ++kb) {
-      uint32_t p[4] = {pack2<T>(s[2 * kb][0], s[2 * kb][1]), pack2<T>(s[2 * kb][2], s[2 * kb][3]),
-                       pack2<T>(s[2 * kb + 1][0], s[2 * kb + 1][1]), pack2<T>(s[2 * kb + 1][2], s[2 * kb + 1][3])};
+      uint32_t p[MT][4];
+#pragma unroll
+      for (int m = 0; m < MT; ++m) {
+        p[m][0] = pack2<T>(s[m][2 * kb][0], s[m][2 * kb][1]), p[m][1] = pack2<T>(s[m][2 * kb][2], s[m][2 * kb][3]);
+        p[m][2] = pack2<T>(s[m][2 * kb + 1][0], s[m][2 * kb + 1][1]);
+        p[m][3] = pack2<T>(s[m][2 * kb + 1][2], s[m][2 * kb + 1][3]);
+      }
 #pragma unroll
       for (int j = 0; j < D / 8; j += 2) {
         uint32_t b[4];
         loadMatrix4T(b, shared32(vTile + (kb * 16 + lane % 16) * Sh::kPitch + j * 8 + lane / 16 * 8));
-        mma<T>(o[j], p, b[0], b[1]);
-        mma<T>(o[j + 1], p, b[2], b[3]);
+#pragma unroll
+        for (int m = 0; m < MT; ++m) {
+          mma<T>(o[m][j], p[m], b[0], b[1]);
+          mma<T>(o[m][j + 1], p[m], b[2], b[3]);
+        }
       }
     }
+    if (Mode == kKeyMask) storeMask(tile + 1, nextMask);
   }
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    sum[i] += __shfl_xor_sync(~0u, sum[i], 1);
-    sum[i] += __shfl_xor_sync(~0u, sum[i], 2);
+  for (int m = 0; m < MT; ++m) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      sum[m][i] += __shfl_xor_sync(~0u, sum[m][i], 1);
+      sum[m][i] += __shfl_xor_sync(~0u, sum[m][i], 2);
+    }
   }
 
   T* out = static_cast<T*>(a.out) + batch * a.os[0] + head * a.os[1];
   if constexpr (WK == 1) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = i ? rowB : rowA;
-      const float inverse = sum[i] == 0.f ? 0.f : 1.f / sum[i];
-      if (row >= a.queries) continue;
+    for (int m = 0; m < MT; ++m) {
 #pragma unroll
-      for (int j = 0; j < D / 8; ++j) {
-        if (j * 8 >= a.dim) break;
-        *reinterpret_cast<uint32_t*>(out + row * a.os[2] + j * 8 + t * 2) =
-            pack2<T>(o[j][2 * i] * inverse, o[j][2 * i + 1] * inverse);
+      for (int i = 0; i < 2; ++i) {
+        const int row = rowOf(m, i);
+        const float inverse = sum[m][i] == 0.f ? 0.f : 1.f / sum[m][i];
+        if (row >= a.queries) continue;
+#pragma unroll
+        for (int j = 0; j < D / 8; ++j) {
+          if (j * 8 >= a.dim) break;
+          *reinterpret_cast<uint32_t*>(out + row * a.os[2] + j * 8 + t * 2) =
+              pack2<T>(o[m][j][2 * i] * inverse, o[m][j][2 * i + 1] * inverse);
+        }
       }
     }
   } else {
@@ -233,10 +288,10 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = (wk * WM + wm) * 16 + g + i * 8;
-      if (t == 0) stats[row * 2] = top[i], stats[row * 2 + 1] = sum[i];
+      if (t == 0) stats[row * 2] = top[0][i], stats[row * 2 + 1] = sum[0][i];
 #pragma unroll
       for (int j = 0; j < D / 8; ++j) {
-        *reinterpret_cast<float2*>(outs + row * Sh::kMergePitch + j * 8 + t * 2) = make_float2(o[j][2 * i], o[j][2 * i + 1]);
+        *reinterpret_cast<float2*>(outs + row * Sh::kMergePitch + j * 8 + t * 2) = make_float2(o[0][j][2 * i], o[0][j][2 * i + 1]);
       }
     }
     __syncthreads();
@@ -260,30 +315,33 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
   }
 }
 
-template <class T, int D, int WM, int WK, int BN, int Mode>
+template <class T, int D, int MT, int WM, int WK, int BN, int Mode>
 cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
-  using Sh = Shape<D, WM, WK, BN>;
-  auto kernel = flash<T, D, WM, WK, BN, Mode>;
+  using Sh = Shape<D, MT, WM, WK, BN>;
+  auto kernel = flash<T, D, MT, WM, WK, BN, Mode>;
   static const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Sh::kSmem);
   if (allowed != cudaSuccess) return allowed;
-  const dim3 grid((a.queries + WM * 16 - 1) / (WM * 16), a.heads, a.batch);
+  const dim3 grid((a.queries + Sh::kRows - 1) / Sh::kRows, a.heads, a.batch);
   return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, a);
 }
 
-template <class T, int D, int WM, int WK, int BN>
+template <class T, int D, int MT, int WM, int WK, int BN>
 cudaError_t byMask(const AttentionArgs& a, cudaStream_t stream) {
-  if (a.mask.kind == MaskKind::kNone) return run<T, D, WM, WK, BN, kNoMask>(a, stream);
-  if (a.mask.stride[2] == 0) return run<T, D, WM, WK, BN, kKeyMask>(a, stream);
-  return run<T, D, WM, WK, BN, kFullMask>(a, stream);
+  if (a.mask.kind == MaskKind::kNone) return run<T, D, MT, WM, WK, BN, kNoMask>(a, stream);
+  if (a.mask.stride[2] == 0) return run<T, D, MT, WM, WK, BN, kKeyMask>(a, stream);
+  return run<T, D, MT, WM, WK, BN, kFullMask>(a, stream);
 }
 
 template <class T, int D>
 cudaError_t byShape(const AttentionArgs& a, cudaStream_t stream) {
   const int64_t pairs = int64_t{a.batch} * a.heads;
   const auto blocks = [&](int rows) { return (a.queries + rows - 1) / rows * pairs; };
-  if (blocks(64) >= 96 && a.queries > 32) return byMask<T, D, 4, 1, 64>(a, stream);
-  if (blocks(32) >= 96) return byMask<T, D, 2, 2, 64>(a, stream);
-  return byMask<T, D, 1, 4, 128>(a, stream);
+  if constexpr (D <= 64) {
+    if (blocks(128) >= 264 && a.queries > 64) return byMask<T, D, 2, 4, 1, 64>(a, stream);
+  }
+  if (blocks(64) >= 96 && a.queries > 32) return byMask<T, D, 1, 4, 1, 64>(a, stream);
+  if (blocks(32) >= 96) return byMask<T, D, 1, 2, 2, 64>(a, stream);
+  return byMask<T, D, 1, 1, 4, 128>(a, stream);
 }
 
 template <class T>

@@ -67,7 +67,7 @@ __device__ __forceinline__ void finish(float (&d)[kBn / 2], const Params& p, int
         }
       }
     }
-    activate<16>(d, p.activation);
+    activate<T, 16>(d, p.activation);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int m = m0 + (warp % 4) * 16 + lane / 4 + half * 8;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(384, 1)
     }
     barrierInitFence();
   }
-  clusterArrive();
+  clusterArriveRelaxed();
   clusterWait();
   pdlTrigger();
 
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(384, 1)
         const int m0 = (g / groupsN * CM + im) * kBm, n0 = (g % groupsN * CN + in) * kBn;
         for (int slice = 0; slice < slices; ++slice, ++i) {
           const int s = i % kStages;
-          if (i >= kStages) barrierWaitCluster(&empty[s], (i / kStages - 1) & 1);
+          if (i >= kStages) barrierWait(&empty[s], (i / kStages - 1) & 1);
           barrierExpect(&full[s], kStageBytes);
           uint8_t* x = smem + s * kStageBytes;
           uint8_t* w = x + kBm * kBk * 2;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(384, 1)
   }
   // A block stays until its neighbours send it nothing more.
   __syncwarp();
-  clusterArrive();
+  clusterArriveRelaxed();
   clusterWait();
 #endif
 }

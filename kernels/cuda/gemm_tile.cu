@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
     barrierInitFence();
   }
   if constexpr (CM * CN > 1) {
-    clusterArrive();  // nobody sends before all barriers stand
+    clusterArriveRelaxed();  // nobody sends before all barriers stand
     clusterWait();
   } else {
     __syncthreads();
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
       for (int i = 0; first + i < last; ++i) {
         const int s = i % Stages, column = (first + i) * kBk;
         if (i >= ahead) {
-          if (i >= Stages) barrierWaitCluster(&empty[s], (i / Stages - 1) & 1);
+          if (i >= Stages) barrierWait(&empty[s], (i / Stages - 1) & 1);
           barrierExpect(&full[s], Shape::kStageBytes);
           loadW(s, column);
         }
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
       }
 #pragma unroll
       for (int i = 0; i < 8; ++i) v[i] += biasTile[column + i];
-      activate<8>(v, p.activation);
+      activate<T, 8>(v, p.activation);
 #pragma unroll
       for (int i = 0; i < 8; ++i) v[i] = residual ? v[i] + toFloat(r.v[i]) : v[i];
       storeVec<T, 8>(static_cast<T*>(p.out) + m * p.ldo + n, v);
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   }
   if constexpr (kCluster > 1) {
     // Nobody leaves while its sums are being read or its barriers are being told of freed stages.
-    clusterArrive();
+    clusterArriveRelaxed();
     clusterWait();
   }
 #endif

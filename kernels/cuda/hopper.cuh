@@ -181,31 +181,23 @@ __device__ __forceinline__ void barrierExpect(uint64_t* bar, uint32_t bytes) {
 __device__ __forceinline__ void barrierArrive(uint64_t* bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(bar)) : "memory");
 }
-// Arrives at the same barrier of block `rank` of the cluster.
+// Arrives at the same barrier of block `rank` of the cluster. At the default scope, as CUTLASS has it: what is handed back is a
+// stage that only the tensor cores have read, and a release at cluster scope costs a GPU-wide memory barrier each time.
 __device__ __forceinline__ void barrierArriveAt(uint64_t* bar, uint32_t rank) {
   asm volatile(
       "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(sharedAddress(bar)),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote]; }" ::"r"(sharedAddress(bar)),
       "r"(rank)
       : "memory");
 }
 __device__ __forceinline__ void barrierWait(uint64_t* bar, uint32_t parity) {
   asm volatile(
       "{ .reg .pred p;\n"
-      "again_%=: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%0], %1;\n"
+      "again_%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
       "@!p bra again_%=; }" ::"r"(sharedAddress(bar)),
       "r"(parity)
       : "memory");
 }
-__device__ __forceinline__ void barrierWaitCluster(uint64_t* bar, uint32_t parity) {
-  asm volatile(
-      "{ .reg .pred p;\n"
-      "again_%=: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
-      "@!p bra again_%=; }" ::"r"(sharedAddress(bar)),
-      "r"(parity)
-      : "memory");
-}
-
 // A box of a 2-D tensor map, first element (column, row), into shared memory; completion is counted at `bar`.
 __device__ __forceinline__ void tmaLoad(void* shared, const CUtensorMap* map, uint64_t* bar, int column, int row) {
   asm volatile(
@@ -232,6 +224,8 @@ __device__ __forceinline__ uint32_t clusterRank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
   return r;
 }
+// Relaxed: for barriers' initialisation (with barrierInitFence) and for leaving together. The other one publishes memory.
+__device__ __forceinline__ void clusterArriveRelaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
 __device__ __forceinline__ void clusterArrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void clusterWait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 __device__ __forceinline__ float4 loadShared4From(const float* shared, uint32_t rank) {

@@ -20,4 +20,17 @@ __device__ __forceinline__ float loadMask(const MaskArg& mask, int64_t at) {
   }
 }
 
+// The same in two steps, so that work can be done while the load is under way.
+__device__ __forceinline__ uint32_t loadMaskBits(const MaskArg& mask, int64_t at) {
+  if (mask.kind == MaskKind::kBool) return static_cast<const uint8_t*>(mask.data)[at];
+  if (mask.kind == MaskKind::kFloat) return static_cast<const uint32_t*>(mask.data)[at];
+  return static_cast<const uint16_t*>(mask.data)[at];
+}
+__device__ __forceinline__ float maskOfBits(MaskKind kind, uint32_t bits) {
+  if (kind == MaskKind::kBool) return bits ? 0.f : -INFINITY;
+  if (kind == MaskKind::kFloat) return __uint_as_float(bits);
+  if (kind == MaskKind::kBfloat16) return __uint_as_float(bits << 16);
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+}
+
 }  // namespace graft::cuda

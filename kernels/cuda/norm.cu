@@ -146,11 +146,12 @@ cudaError_t runNorm(const NormArgs& a, cudaStream_t stream) {
   return launch(normAny<T>, rows, 256, 0, stream, a.pdl, a);
 }
 
-// One block per position; the ids are few, the rows of the tables are read once.
-template <class T>
-__global__ void __launch_bounds__(256) embeddingNorm(const EmbeddingArgs a) {
+// One block per position; the ids are few, the rows of the tables are read once. V elements to an access.
+template <class T, int V>
+__global__ void __launch_bounds__(128) embeddingNorm(const EmbeddingArgs a) {
   pdlTrigger();
   pdlWait();
+  constexpr int kThreads = 128;
   const int64_t outer = blockIdx.x / a.inner, inner = blockIdx.x % a.inner;
   const T* rows[kMaxTables];
 #pragma unroll
@@ -161,43 +162,61 @@ __global__ void __launch_bounds__(256) embeddingNorm(const EmbeddingArgs a) {
       rows[t] = static_cast<const T*>(a.table[t]) + id * a.n;
     }
   }
-  auto value = [&](int64_t i) {
-    float v = 0.f;
+  auto value = [&](int64_t column, float(&v)[V]) {
 #pragma unroll
-    for (int t = 0; t < kMaxTables; ++t)
-      if (t < a.tables) v += toFloat(rows[t][i]);
-    return v;
+    for (int i = 0; i < V; ++i) v[i] = 0.f;
+#pragma unroll
+    for (int t = 0; t < kMaxTables; ++t) {
+      if (t < a.tables) {
+        float f[V];
+        loadVec<T, V>(rows[t] + column, f);
+#pragma unroll
+        for (int i = 0; i < V; ++i) v[i] += f[i];
+      }
+    }
   };
-  constexpr int kKept = 8;  // elements of a thread kept in registers: n up to 2048
-  float kept[kKept];
+  auto each = [&](auto use) {
+#pragma unroll 1
+    for (int64_t column = int64_t{threadIdx.x} * V; column < a.n; column += kThreads * V) {
+      float v[V];
+      value(column, v);
+      use(column, v);
+    }
+  };
   float mean = 0.f, q = 0.f;
+  each([&](int64_t, float(&v)[V]) {
 #pragma unroll
-  for (int c = 0; c < kKept; ++c) {
-    const int64_t i = threadIdx.x + c * 256;
-    kept[c] = i < a.n ? value(i) : 0.f;
-    mean += kept[c];
-  }
-  for (int64_t i = threadIdx.x + kKept * 256; i < a.n; i += 256) mean += value(i);
-  mean = rowSum<8>(mean) / a.n;
+    for (int i = 0; i < V; ++i) mean += v[i];
+  });
+  mean = rowSum<kThreads / 32>(mean) / a.n;
+  each([&](int64_t, float(&v)[V]) {
 #pragma unroll
-  for (int c = 0; c < kKept; ++c) {
-    if (threadIdx.x + c * 256 < a.n) q += (kept[c] - mean) * (kept[c] - mean);
-  }
-  for (int64_t i = threadIdx.x + kKept * 256; i < a.n; i += 256) q += (value(i) - mean) * (value(i) - mean);
-  const float scale = rsqrtf(rowSum<8, 1>(q) / a.n + a.eps);
+    for (int i = 0; i < V; ++i) q += (v[i] - mean) * (v[i] - mean);
+  });
+  const float scale = rsqrtf(rowSum<kThreads / 32, 1>(q) / a.n + a.eps);
   T* out = static_cast<T*>(a.out) + blockIdx.x * a.n;
-  auto write = [&](int64_t i, float v) {
-    float y = (v - mean) * scale;
-    if (a.weight) y *= toFloat(static_cast<const T*>(a.weight)[i]);
-    if (a.bias) y += toFloat(static_cast<const T*>(a.bias)[i]);
-    out[i] = fromFloat<T>(y);
-  };
+  each([&](int64_t column, float(&v)[V]) {
+    float w[V], b[V];
+    if (a.weight) loadVec<T, V>(static_cast<const T*>(a.weight) + column, w);
+    if (a.bias) loadVec<T, V>(static_cast<const T*>(a.bias) + column, b);
 #pragma unroll
-  for (int c = 0; c < kKept; ++c) {
-    const int64_t i = threadIdx.x + c * 256;
-    if (i < a.n) write(i, kept[c]);
-  }
-  for (int64_t i = threadIdx.x + kKept * 256; i < a.n; i += 256) write(i, value(i));
+    for (int i = 0; i < V; ++i) {
+      v[i] = (v[i] - mean) * scale;
+      if (a.weight) v[i] *= w[i];
+      if (a.bias) v[i] += b[i];
+    }
+    storeVec<T, V>(out + column, v);
+  });
+}
+
+template <class T>
+cudaError_t runEmbedding(const EmbeddingArgs& a, cudaStream_t stream) {
+  constexpr int V = 16 / sizeof(T);
+  const unsigned grid = static_cast<unsigned>(a.outer * a.inner);
+  bool vectors = a.n % V == 0 && aligned16(a.out) && aligned16(a.weight) && aligned16(a.bias);
+  for (int t = 0; t < a.tables; ++t) vectors = vectors && aligned16(a.table[t]);
+  if (vectors) return launch(embeddingNorm<T, V>, grid, 128, 0, stream, a.pdl, a);
+  return launch(embeddingNorm<T, 1>, grid, 128, 0, stream, a.pdl, a);
 }
 
 }  // namespace
@@ -218,14 +237,13 @@ cudaError_t launchEmbeddingNorm(const EmbeddingArgs& a, cudaStream_t stream) {
   const int64_t positions = a.outer * a.inner;
   if (positions == 0 || a.n == 0) return cudaSuccess;
   if (positions > INT32_MAX || a.tables < 1 || a.tables > kMaxTables) return cudaErrorNotSupported;
-  const unsigned grid = static_cast<unsigned>(positions);
   switch (a.dtype) {
     case Dtype::kFloat:
-      return launch(embeddingNorm<float>, grid, 256, 0, stream, a.pdl, a);
+      return runEmbedding<float>(a, stream);
     case Dtype::kHalf:
-      return launch(embeddingNorm<__half>, grid, 256, 0, stream, a.pdl, a);
+      return runEmbedding<__half>(a, stream);
     case Dtype::kBfloat16:
-      return launch(embeddingNorm<__nv_bfloat16>, grid, 256, 0, stream, a.pdl, a);
+      return runEmbedding<__nv_bfloat16>(a, stream);
   }
   return cudaErrorInvalidValue;
 }

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(256) epilogue(const GemmArgs a, const T* in, i
     if (a.residual) loadVec<T, V>(static_cast<const T*>(a.residual) + row * a.ldr + column, r);
 #pragma unroll
     for (int i = 0; i < V; ++i) v[i] = a.bias ? v[i] + b[i] : v[i];
-    activate<V>(v, a.activation);
+    activate<T, V>(v, a.activation);
 #pragma unroll
     for (int i = 0; i < V; ++i) v[i] = a.residual ? v[i] + r[i] : v[i];
     storeVec<T, V>(static_cast<T*>(a.out) + row * a.ldo + column, v);

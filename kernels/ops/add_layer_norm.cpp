@@ -14,8 +14,10 @@ constexpr OperatorInfo info{
     "add_layer_norm",
     "add_layer_norm(Tensor x, Tensor? residual, Tensor? weight, Tensor? bias, float eps=1e-05, *, "
     "Tensor? input_bias=None) -> Tensor",
-    "layer_norm(x + input_bias + residual) * weight + bias over the last dimension, in one pass over memory and in fp32 "
-    "throughout. input_bias is the bias of the linear layer that made x. The residual may broadcast to x. The output is "
+    "layer_norm(x + input_bias + residual) * weight + bias over the last dimension, in one pass over memory and in "
+    "fp32 "
+    "throughout. input_bias is the bias of the linear layer that made x. The residual may broadcast to x. The output "
+    "is "
     "contiguous.",
     "any strides; contiguous inputs are read in place"};
 

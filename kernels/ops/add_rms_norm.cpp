@@ -17,7 +17,8 @@ namespace {
 constexpr OperatorInfo info{
     "add_rms_norm",
     "add_rms_norm(Tensor x, Tensor? residual, Tensor? weight, float eps=1e-06) -> (Tensor normed, Tensor sum)",
-    "sum = x + residual; normed = sum / sqrt(mean(sum^2) + eps) * weight over the last dimension, in fp32 throughout. Both "
+    "sum = x + residual; normed = sum / sqrt(mean(sum^2) + eps) * weight over the last dimension, in fp32 throughout. "
+    "Both "
     "are returned, contiguous, for the residual stream goes on from sum. Without a residual, sum is a copy of x.",
     "any strides; contiguous inputs are read in place"};
 

@@ -20,10 +20,13 @@ namespace {
 constexpr OperatorInfo info{
     "attention",
     "attention(Tensor q, Tensor k, Tensor v, Tensor? mask=None, *, float? scale=None, bool causal=False) -> Tensor",
-    "softmax(q k^T * scale + mask) v. q is [batch, heads, length, head size]; k and v may have fewer heads (grouped-query) "
-    "and another length; or all three are [batch, length, head size]. The mask broadcasts to [batch, heads, length, keys] "
+    "softmax(q k^T * scale + mask) v. q is [batch, heads, length, head size]; k and v may have fewer heads "
+    "(grouped-query) "
+    "and another length; or all three are [batch, length, head size]. The mask broadcasts to [batch, heads, length, "
+    "keys] "
     "and is added, or, where bool, false masks out. causal lets query i see keys 0 to i. The scale defaults to "
-    "1/sqrt(head size). A query that sees no key gives zeros. The output's memory is [batch, length, heads, head size], so "
+    "1/sqrt(head size). A query that sees no key gives zeros. The output's memory is [batch, length, heads, head "
+    "size], so "
     "that transpose(1, 2).reshape(...) is free.",
     "head size contiguous in memory; other strides are free"};
 
@@ -52,8 +55,8 @@ at::Tensor repeated(const at::Tensor& tensor, const at::Tensor& q) {
 
 // The values in the output's memory layout, [batch, length, heads, head size].
 at::Tensor laidOut(const at::Tensor& values, const at::Tensor& q3) {
-  at::Tensor out = at::empty_symint({values.sym_size(0), values.sym_size(2), values.sym_size(1), values.sym_size(3)},
-                                    q3.options());
+  at::Tensor out =
+      at::empty_symint({values.sym_size(0), values.sym_size(2), values.sym_size(1), values.sym_size(3)}, q3.options());
   out.copy_(values.transpose(1, 2));
   return q3.dim() == 3 ? out.squeeze(2) : out.transpose(1, 2);
 }
@@ -74,8 +77,8 @@ at::Tensor composite(const at::Tensor& q3, const at::Tensor& k3, const at::Tenso
   const double lowest = -std::numeric_limits<double>::infinity();
   at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * scaleOf(scale, q);
   if (given(mask)) {
-    scores = mask->scalar_type() == at::kBool ? scores.masked_fill(mask->logical_not(), lowest)
-                                              : scores + mask->to(compute);
+    scores =
+        mask->scalar_type() == at::kBool ? scores.masked_fill(mask->logical_not(), lowest) : scores + mask->to(compute);
   }
   if (causal) scores = scores.masked_fill(causalMask(q, k).logical_not(), lowest);
   const at::Tensor unseen = (scores == lowest).all(-1, /*keepdim=*/true);

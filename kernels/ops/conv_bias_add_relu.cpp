@@ -28,13 +28,12 @@ std::vector<c10::SymInt> outputShape(const at::Tensor& x, const at::Tensor& weig
                                      Ints dilation) {
   std::vector<c10::SymInt> shape{x.sym_size(0), weight.sym_size(0)};
   for (int64_t d = 0; d + 2 < x.dim(); ++d) {
-    TORCH_CHECK(stride[d] > 0 && dilation[d] > 0 && padding[d] >= 0,
-                "graft::conv_bias_add_relu: stride ", stride, " and dilation ", dilation,
-                " should be positive and padding ", padding, " not negative");
+    TORCH_CHECK(stride[d] > 0 && dilation[d] > 0 && padding[d] >= 0, "graft::conv_bias_add_relu: stride ", stride,
+                " and dilation ", dilation, " should be positive and padding ", padding, " not negative");
     const c10::SymInt reach = (weight.sym_size(d + 2) - 1) * dilation[d] + 1;
     const c10::SymInt room = x.sym_size(d + 2) + 2 * padding[d] - reach;
-    TORCH_CHECK(room >= 0, "graft::conv_bias_add_relu: the kernel ", weight.sym_sizes(), " is larger than the padded x ",
-                x.sym_sizes());
+    TORCH_CHECK(room >= 0, "graft::conv_bias_add_relu: the kernel ", weight.sym_sizes(),
+                " is larger than the padded x ", x.sym_sizes());
     shape.push_back(room / stride[d] + 1);
   }
   return shape;
@@ -47,21 +46,23 @@ void check(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& 
 }
 
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                     const OptionalTensor& residual, Ints stride, Ints padding, Ints dilation, int64_t groups, bool relu) {
+                     const OptionalTensor& residual, Ints stride, Ints padding, Ints dilation, int64_t groups,
+                     bool relu) {
   check(x, weight, bias, residual, stride, padding, dilation, groups);
   const std::vector<int64_t> outputPadding(stride.size(), 0);
   const at::ScalarType compute = computeType(x);
   OptionalTensor addend;
   if (given(bias)) addend = bias->to(compute);
-  at::Tensor out =
-      at::convolution(x.to(compute), weight.to(compute), addend, stride, padding, dilation, false, outputPadding, groups);
+  at::Tensor out = at::convolution(x.to(compute), weight.to(compute), addend, stride, padding, dilation, false,
+                                   outputPadding, groups);
   if (given(residual)) out = out + residual->to(compute);
   return (relu ? at::relu(out) : out).to(x.scalar_type()).contiguous(formatOf(x));
 }
 
-at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const OptionalTensor& residual,
-               Ints stride, Ints padding, Ints dilation, int64_t groups, bool relu) {
-  if (x.scalar_type() != at::kFloat) return composite(x, weight, bias, residual, stride, padding, dilation, groups, relu);
+at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+               const OptionalTensor& residual, Ints stride, Ints padding, Ints dilation, int64_t groups, bool relu) {
+  if (x.scalar_type() != at::kFloat)
+    return composite(x, weight, bias, residual, stride, padding, dilation, groups, relu);
   check(x, weight, bias, residual, stride, padding, dilation, groups);
   const at::MemoryFormat format = formatOf(x);
   const std::vector<int64_t> outputPadding(stride.size(), 0);
@@ -76,8 +77,8 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
   return out;
 }
 
-at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const OptionalTensor& residual,
-                Ints stride, Ints padding, Ints dilation, int64_t groups, bool relu) {
+at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                const OptionalTensor& residual, Ints stride, Ints padding, Ints dilation, int64_t groups, bool relu) {
   check(x, weight, bias, residual, stride, padding, dilation, groups);
   return at::empty_symint(outputShape(x, weight, stride, padding, dilation), x.options(), formatOf(x));
 }

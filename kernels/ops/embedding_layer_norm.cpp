@@ -1,6 +1,6 @@
 // graft::embedding_layer_norm
-#include <ATen/TensorOperators.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
@@ -15,12 +15,14 @@ namespace {
 constexpr OperatorInfo info{
     "embedding_layer_norm",
     "embedding_layer_norm(Tensor[] ids, Tensor[] tables, Tensor? weight, Tensor? bias, float eps=1e-05) -> Tensor",
-    "layer_norm(tables[0][ids[0]] + tables[1][ids[1]] + ...) * weight + bias: the embedding block of BERT (words, positions, "
-    "token types) in one pass. The ids broadcast against each other; the output is [ids' shape..., features], contiguous.",
+    "layer_norm(tables[0][ids[0]] + tables[1][ids[1]] + ...) * weight + bias: the embedding block of BERT (words, "
+    "positions, "
+    "token types) in one pass. The ids broadcast against each other; the output is [ids' shape..., features], "
+    "contiguous.",
     "up to 8 tables"};
 
-at::Tensor composite(at::TensorList ids, at::TensorList tables, const OptionalTensor& weight, const OptionalTensor& bias,
-                     double eps) {
+at::Tensor composite(at::TensorList ids, at::TensorList tables, const OptionalTensor& weight,
+                     const OptionalTensor& bias, double eps) {
   checkEmbedding(ids, tables, weight, bias);
   const at::ScalarType compute = computeType(tables[0]);
   const auto widened = [&](const OptionalTensor& tensor) {
@@ -66,8 +68,8 @@ at::Tensor cpu(at::TensorList ids, at::TensorList tables, const OptionalTensor& 
     args.ids[i] = kept.back().const_data_ptr<int64_t>();
     const int64_t entries = tables[i].size(0);
     for (int64_t r = 0; r < rows; ++r) {
-      TORCH_CHECK_INDEX(args.ids[i][r] >= 0 && args.ids[i][r] < entries, "graft::embedding_layer_norm: id ", args.ids[i][r],
-                        " in ids ", i, " is outside its table of ", entries, " entries");
+      TORCH_CHECK_INDEX(args.ids[i][r] >= 0 && args.ids[i][r] < entries, "graft::embedding_layer_norm: id ",
+                        args.ids[i][r], " in ids ", i, " is outside its table of ", entries, " entries");
     }
     kept.push_back(dense(tables[i]));
     args.table[i] = kept.back().const_data_ptr();

@@ -1,11 +1,11 @@
 // graft::linear
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/add.h>
 
 #include <string_view>
 
@@ -20,7 +20,8 @@ constexpr OperatorInfo info{
     "linear",
     "linear(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", Tensor? residual=None) -> Tensor",
     "activation(x weight^T + bias) + residual with activation none, relu, gelu (exact, by erf), gelu_tanh or silu. "
-    "Accumulation, activation and addition happen in fp32 before the one rounding to the output's type. The residual has "
+    "Accumulation, activation and addition happen in fp32 before the one rounding to the output's type. The residual "
+    "has "
     "the output's shape or broadcasts to it. The output is contiguous.",
     "on the CPU, weights packed for oneDNN on first use (not for inference tensors, which have no version to watch)"};
 
@@ -54,11 +55,20 @@ at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const Option
   if (given(bias)) addend = bias->to(compute);
   at::Tensor out = at::linear(x.to(compute), weight.to(compute), addend);
   switch (activationOf(activation)) {
-    case Activation::None: break;
-    case Activation::Relu: out = at::relu(out); break;
-    case Activation::Gelu: out = at::gelu(out); break;
-    case Activation::GeluTanh: out = at::gelu(out, "tanh"); break;
-    case Activation::Silu: out = at::silu(out); break;
+    case Activation::None:
+      break;
+    case Activation::Relu:
+      out = at::relu(out);
+      break;
+    case Activation::Gelu:
+      out = at::gelu(out);
+      break;
+    case Activation::GeluTanh:
+      out = at::gelu(out, "tanh");
+      break;
+    case Activation::Silu:
+      out = at::silu(out);
+      break;
   }
   if (given(residual)) out = out + residual->to(compute);
   return out.to(x.scalar_type()).contiguous();
@@ -68,19 +78,7 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
                const OptionalTensor& residual) {
   if (!hasLoops(x)) return composite(x, weight, bias, activation, residual);
   check(x, weight, bias, activation, residual);
-  const at::Tensor values = linearInFloats(x, weight, bias, activationOf(activation));
-  const bool wide = x.scalar_type() == at::kFloat;
-  if (wide && !given(residual)) return values;
-  at::Tensor out = wide ? values : at::empty(values.sizes(), x.options());
-  if (out.numel() == 0) return out;
-  const at::Tensor added = given(residual) ? dense(residual->expand_as(values)) : at::Tensor();
-  const int64_t columns = out.size(-1);
-  const Scalar scalar = scalarOf(x);
-  at::parallel_for(0, out.numel() / columns, grain(columns), [&](int64_t begin, int64_t end) {
-    loops().epilogue(scalar, Activation::None, values.const_data_ptr<float>(), nullptr,
-                     added.defined() ? added.const_data_ptr() : nullptr, out.mutable_data_ptr(), columns, begin, end);
-  });
-  return out;
+  return linearForward(x, weight, bias, activationOf(activation), residual);
 }
 
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, std::string_view activation,

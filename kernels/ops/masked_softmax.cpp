@@ -15,7 +15,8 @@ namespace {
 
 constexpr OperatorInfo info{
     "masked_softmax", "masked_softmax(Tensor x, Tensor? mask=None, *, float scale=1.0, int dim=-1) -> Tensor",
-    "softmax(x * scale + mask) over one dimension, in fp32 throughout. A floating-point mask is added, a bool mask sets "
+    "softmax(x * scale + mask) over one dimension, in fp32 throughout. A floating-point mask is added, a bool mask "
+    "sets "
     "elements that are false to -Inf; either broadcasts to x. A row with nothing left gives NaN, as softmax does. The "
     "output is contiguous.",
     "fast over the last dimension; others are transposed first"};

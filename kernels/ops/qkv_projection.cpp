@@ -16,11 +16,14 @@ namespace {
 
 constexpr OperatorInfo info{
     "qkv_projection",
-    "qkv_projection(Tensor x, Tensor weight, Tensor? bias=None, *, int heads, int kv_heads) -> (Tensor q, Tensor k, Tensor "
+    "qkv_projection(Tensor x, Tensor weight, Tensor? bias=None, *, int heads, int kv_heads) -> (Tensor q, Tensor k, "
+    "Tensor "
     "v)",
     "The three projections of attention as one product: weight is q's, k's and v's weights on top of each other, "
-    "[(heads + 2 * kv_heads) * head size, features]. q is [batch, heads, length, head size], k and v have kv_heads heads. "
-    "All three lie interleaved in one block of memory, as [batch, length, heads + 2 * kv_heads, head size]; they do not "
+    "[(heads + 2 * kv_heads) * head size, features]. q is [batch, heads, length, head size], k and v have kv_heads "
+    "heads. "
+    "All three lie interleaved in one block of memory, as [batch, length, heads + 2 * kv_heads, head size]; they do "
+    "not "
     "overlap, and graft::attention reads them in place.",
     "as linear"};
 
@@ -34,13 +37,12 @@ Triple composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTe
   if (given(bias)) addend = bias->to(compute);
   const at::Tensor all = at::linear(x.to(compute), weight.to(compute), addend).to(x.scalar_type());
   const c10::SymInt size = weight.sym_size(0) / (heads + 2 * kvHeads);
-  const at::Tensor split =
-      all.view_symint({x.sym_size(0), x.sym_size(1), heads + 2 * kvHeads, size}).transpose(1, 2);
+  const at::Tensor split = all.view_symint({x.sym_size(0), x.sym_size(1), heads + 2 * kvHeads, size}).transpose(1, 2);
   return {split.narrow(1, 0, heads), split.narrow(1, heads, kvHeads), split.narrow(1, heads + kvHeads, kvHeads)};
 }
 
-// A tensor over part of `whole`'s memory with a storage of its own that keeps `whole` alive: an operator's outputs must not
-// share a storage, and these do not share an element.
+// A tensor over part of `whole`'s memory with a storage of its own that keeps `whole` alive: an operator's outputs must
+// not share a storage, and these do not share an element.
 at::Tensor part(const at::Tensor& whole, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
   char* data = static_cast<char*>(whole.mutable_data_ptr()) + offset * whole.element_size();
   return at::for_blob(data, sizes).strides(strides).deleter([whole](void*) {}).options(whole.options()).make_tensor();
@@ -48,13 +50,8 @@ at::Tensor part(const at::Tensor& whole, int64_t offset, at::IntArrayRef sizes, 
 
 Triple cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, int64_t heads, int64_t kvHeads) {
   checkQkv(x, weight, bias, heads, kvHeads);
-  at::Tensor all;
-  if (hasLoops(x)) {
-    all = linearInFloats(x, weight, bias, Activation::None);
-    if (x.scalar_type() != at::kFloat) all = all.to(x.scalar_type());
-  } else {
-    all = dense(at::linear(x, weight, bias));
-  }
+  const at::Tensor all =
+      hasLoops(x) ? linearForward(x, weight, bias, Activation::None, {}) : dense(at::linear(x, weight, bias));
   const int64_t batch = x.size(0), length = x.size(1);
   const int64_t slots = heads + 2 * kvHeads;
   const int64_t size = weight.size(0) / slots;
@@ -73,7 +70,8 @@ Triple meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor&
   const c10::SymInt strides[] = {length * slots * size, size, size * slots, 1};
   const c10::SymInt qSizes[] = {batch, heads, length, size};
   const c10::SymInt kvSizes[] = {batch, kvHeads, length, size};
-  return {at::empty_strided_symint(qSizes, strides, x.options()), at::empty_strided_symint(kvSizes, strides, x.options()),
+  return {at::empty_strided_symint(qSizes, strides, x.options()),
+          at::empty_strided_symint(kvSizes, strides, x.options()),
           at::empty_strided_symint(kvSizes, strides, x.options())};
 }
 

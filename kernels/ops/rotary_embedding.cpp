@@ -16,8 +16,10 @@ namespace {
 
 constexpr OperatorInfo info{
     "rotary_embedding", "rotary_embedding(Tensor q, Tensor k, Tensor cos, Tensor sin) -> (Tensor, Tensor)",
-    "q * cos + rotate_half(q) * sin, and the same for k: rotary position embedding in the half-split form that Llama uses "
-    "(the first half of a head turns with the second). q and k are [batch, heads, length, head size], cos and sin [length, "
+    "q * cos + rotate_half(q) * sin, and the same for k: rotary position embedding in the half-split form that Llama "
+    "uses "
+    "(the first half of a head turns with the second). q and k are [batch, heads, length, head size], cos and sin "
+    "[length, "
     "head size] or [batch or 1, length, head size] or with a 1 for the heads. Outputs keep the order of q's and k's "
     "strides, as empty_like does.",
     "the head size contiguous in memory; other strides are free"};
@@ -36,7 +38,8 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
   const c10::SymInt half = x.sym_size(-1) / 2;
   const at::Tensor low = wide.narrow_symint(-1, 0, half);
   const at::Tensor high = wide.narrow_symint(-1, half, half);
-  return (wide * withHeads(cos).to(compute) + at::cat({-high, low}, -1) * withHeads(sin).to(compute)).to(x.scalar_type());
+  return (wide * withHeads(cos).to(compute) + at::cat({-high, low}, -1) * withHeads(sin).to(compute))
+      .to(x.scalar_type());
 }
 
 // The composite's result in empty_like's strides.
