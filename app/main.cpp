@@ -1,10 +1,35 @@
 // graft: the command line. Each command lives in app/commands/.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "app/cli.h"
 #include "app/version.h"
+#include "core/base/suggest.h"
+
+namespace {
+
+std::vector<std::string> commandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* c : app.get_subcommands({})) names.push_back(c->get_name());
+  return names;
+}
+
+bool isCommand(const CLI::App& app, const std::string& name) {
+  const auto names = commandNames(app);
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+int unknownCommand(const CLI::App& app, const std::string& name) {
+  const auto names = commandNames(app);
+  const auto near = graft::nearestName(name, names);
+  fmt::print(stderr, "graft: there is no command {}{}; `graft --help` lists them\n", name,
+             near ? ", did you mean " + *near + "?" : "");
+  return 2;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"See inside a PyTorch model and make it faster: import, match, rewrite, prove, export."};
@@ -15,10 +40,12 @@ int main(int argc, char** argv) {
       "5 failed verification, 6 no such device, 130 interrupted. `graft COMMAND --help` explains each.");
   graft::cli::Run run;
   for (auto add :
-       {graft::cli::addInfo, graft::cli::addReport, graft::cli::addCode, graft::cli::addText, graft::cli::addDraw, graft::cli::addRun,
-        graft::cli::addMatch, graft::cli::addExplain, graft::cli::addApply, graft::cli::addCompare,
+       {graft::cli::addInfo, graft::cli::addReport, graft::cli::addCode, graft::cli::addText, graft::cli::addDraw,
+        graft::cli::addRun, graft::cli::addMatch, graft::cli::addExplain, graft::cli::addApply, graft::cli::addCompare,
         graft::cli::addBench, graft::cli::addProfile, graft::cli::addKernels, graft::cli::addEngine})
     add(app, run);
+  // CLI11 would call an unknown command a missing one.
+  if (argc > 1 && argv[1][0] != '-' && !isCommand(app, argv[1])) return unknownCommand(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

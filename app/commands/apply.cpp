@@ -8,6 +8,7 @@
 #include "app/cli.h"
 #include "app/differences.h"
 #include "app/models.h"
+#include "app/timing.h"
 #include "core/base/atomic_file.h"
 #include "core/torch/executor.h"
 #include "core/torch/export.h"
@@ -133,14 +134,12 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
           {}};
     }
     if (verdict && !o.noTiming) {
-      auto a = Program::build(original, {o.device, *checkDevice(o), o.jobs});
-      auto b = Program::build(rewritten, {o.device, *checkDevice(o), o.jobs});
-      if (!a) return a.error();
-      if (!b) return b.error();
-      auto times = timePaired(*a, *b, *inputs, o.seconds, job);
-      if (!times) return times.error();
-      console.print(timingText(*times, "original", "rewritten"));
-      doc["timing"] = timingJson(*times);
+      auto timing =
+          timeAgainstOriginal(*model, rewritten, *inputs, {o.device, *checkDevice(o), o.jobs}, o.seconds, job);
+      if (!timing) return timing.error();
+      console.print(timingText(timing->times, timing->original, "rewritten"));
+      doc["timing"] = timingJson(timing->times);
+      doc["timing"]["against"] = timing->original;
     }
   }
   if (verdict) {

@@ -8,6 +8,7 @@
 #include "app/cli.h"
 #include "app/differences.h"
 #include "app/models.h"
+#include "app/timing.h"
 #include "core/torch/executor.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
@@ -22,15 +23,6 @@ struct Options : Common {
   std::string rules, recipe;
   double seconds = 3;
 };
-
-Result<PairedTiming> timeBoth(const Options& o, const Graph& a, const Graph& b, const TensorSet& inputs,
-                              const Job& job) {
-  auto pa = Program::build(a, {o.device, *checkDevice(o), o.jobs});
-  if (!pa) return pa.error();
-  auto pb = Program::build(b, {o.device, *checkDevice(o), o.jobs});
-  if (!pb) return pb.error();
-  return timePaired(*pa, *pb, inputs, o.seconds, job);
-}
 
 Status compare(const Options& o) {
   const Console console(o);
@@ -92,11 +84,14 @@ Status bench(const Options& o) {
     if (Status s = recordTypes(m->graph, *inputs); !s) return s;
     Graph rewritten = m->graph;
     if (auto run = runRecipe(rewritten, *file, recipe, semantics()); !run) return run.error();
-    auto times = timeBoth(o, m->graph, rewritten, *inputs, job);
-    if (!times) return times.error();
+    auto timing = timeAgainstOriginal(*m, rewritten, *inputs, {o.device, *checkDevice(o), o.jobs}, o.seconds, job);
+    if (!timing) return timing.error();
     console.print(fmt::format("{} {}", console.bold(path), fmt::join(inputs->describe(), " ")));
-    console.print(timingText(*times, "original", "rewritten"));
-    documents.push_back({{"model", path}, {"inputs", inputs->describe()}, {"timing", timingJson(*times)}});
+    console.print(timingText(timing->times, timing->original, "rewritten"));
+    documents.push_back({{"model", path},
+                         {"inputs", inputs->describe()},
+                         {"against", timing->original},
+                         {"timing", timingJson(timing->times)}});
     return done();
   });
   console.document(documents.size() == 1 ? documents[0] : documents);

@@ -128,7 +128,8 @@ void addReport(CLI::App& app, Run& run) {
           [](const Options& o) { return show(o, fxReport); });
 }
 void addCode(CLI::App& app, Run& run) {
-  addShow(app, run, "code", "The graph as Python, as torch.fx shows it", [](const Options& o) { return show(o, pythonCode); });
+  addShow(app, run, "code", "The graph as Python, as torch.fx shows it",
+          [](const Options& o) { return show(o, pythonCode); });
 }
 void addText(CLI::App& app, Run& run) {
   addShow(app, run, "text", "The canonical readable form of the graph",
