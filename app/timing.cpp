@@ -9,7 +9,7 @@ Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& 
   auto fast = Program::build(rewritten, options);
   if (!fast) return fast.error();
   AgainstOriginal out;
-  if (original.format == Format::TorchScript) {
+  if (original.format == Format::TorchScript && options.device == "cpu") {
     auto frozen = frozenTorchScript(original.path, inputs, options);
     if (!frozen) return frozen.error();
     out.original = "original (frozen TorchScript)";
@@ -23,7 +23,7 @@ Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& 
   }
   auto slow = Program::build(original.graph, options);
   if (!slow) return slow.error();
-  out.original = "original (operator by operator)";
+  out.original = options.device == "cpu" ? "original (operator by operator)" : "original (captured)";
   auto t = timePaired(*slow, *fast, inputs, seconds, job);
   if (!t) return t.error();
   out.times = std::move(*t);
