@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
+#include "core/torch/cuda_runner.h"
 #include "core/torch/internal/device.h"
 #include "core/torch/internal/values.h"
 
@@ -76,14 +78,18 @@ Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inp
   }
 }
 
-Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& job,
-                                const std::string& where) {
+namespace {
+
+/// One measured run: its milliseconds, however they are taken.
+using Stopwatch = std::function<Result<double>()>;
+
+Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job) {
   // TorchScript specialises itself during its first three runs; caches and allocators settle too.
   const auto begin = Clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   for (int i = 0; i < 3 || (i < 20 && elapsed() < seconds * 0.1); ++i) {
-    for (const Runnable* r : {&a, &b})
-      if (Status s = (*r)(); !s) return s.error();
+    for (const Stopwatch* s : {&a, &b})
+      if (auto t = (*s)(); !t) return t.error();
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
   }
   PairedTiming out;
@@ -91,9 +97,9 @@ Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double sec
   const double warm = elapsed();
   constexpr int most = 20000;
   while (out.repetitions < 5 || (elapsed() - warm < seconds && out.repetitions < most)) {
-    auto ta = timeOnce(a);
+    auto ta = a();
     if (!ta) return ta.error();
-    auto tb = timeOnce(b);
+    auto tb = b();
     if (!tb) return tb.error();
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
     out.a.samplesMs.push_back(*ta);
@@ -106,17 +112,55 @@ Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double sec
   summarise(out.b);
   std::sort(ratios.begin(), ratios.end());
   out.ratio = percentile(ratios, 0.5);
-  out.protocol = fmt::format("{}{}{} alternating pairs after warm-up, wall time of whole runs", where,
-                             where.empty() ? "" : ", ", out.repetitions);
+  return out;
+}
+
+/// Both captured, GPU time by events; nothing where one of them cannot be captured.
+std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program& b, const TensorSet& inputs,
+                                                 double seconds, const Job& job) {
+  auto ra = CudaRunner::make(a), rb = CudaRunner::make(b);
+  if (!ra || !rb || !ra->time(inputs) || !rb->time(inputs)) return std::nullopt;
+  auto watch = [&inputs](CudaRunner& r, bool flushed) -> Stopwatch {
+    return [&r, &inputs, flushed]() -> Result<double> {
+      auto t = r.time(inputs, flushed);
+      return t ? Result<double>(t->milliseconds) : t.error();
+    };
+  };
+  auto warm = timePairedBy(watch(*ra, false), watch(*rb, false), seconds * 0.7, job);
+  if (!warm) return warm;
+  const auto state = gpuState(0);
+  auto flushed = timePairedBy(watch(*ra, true), watch(*rb, true), seconds * 0.3, job);
+  if (!flushed) return flushed;
+  warm->protocol = fmt::format(
+      "{}, {} alternating pairs of captured CUDA graphs ({} and {} kernels), GPU time by events, waiting between; with "
+      "a flushed L2 "
+      "cache {:.3f} and {:.3f} ms{}",
+      a.options().device, warm->repetitions, ra->time(inputs)->kernels, rb->time(inputs)->kernels, flushed->a.medianMs,
+      flushed->b.medianMs,
+      state ? fmt::format("; {}, SM clock {} MHz, {:.0f} W", state->name, state->smClockMHz, state->powerWatts) : "");
+  return warm;
+}
+
+}  // namespace
+
+Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& job,
+                                const std::string& where) {
+  auto out = timePairedBy([&] { return timeOnce(a); }, [&] { return timeOnce(b); }, seconds, job);
+  if (!out) return out;
+  out->protocol = fmt::format("{}{}{} alternating pairs after warm-up, wall time of whole runs", where,
+                              where.empty() ? "" : ", ", out->repetitions);
   return out;
 }
 
 Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
                                 const Job& job) {
   const RunOptions& o = a.options();
+  if (o.device != "cpu" && b.options().device == o.device)
+    if (auto captured = timeCaptured(a, b, inputs, seconds, job)) return std::move(*captured);
   const int threads = o.threads > 0 ? o.threads : at::get_num_threads();
   return timePaired(runnable(a, inputs), runnable(b, inputs), seconds, job,
-                    fmt::format("{}, {} thread{}", o.device, threads, threads == 1 ? "" : "s"));
+                    o.device == "cpu" ? fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s")
+                                      : fmt::format("{}, launched one by one (not captured)", o.device));
 }
 
 }  // namespace graft

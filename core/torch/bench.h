@@ -37,6 +37,7 @@ Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inp
 /// threads.
 Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& = {},
                                 const std::string& where = "");
+/// On a GPU captured graphs are replayed and timed there; the protocol says when one cannot be captured.
 /// Runs both on the same inputs, alternately, after warm-up, for about `seconds` (at least 5 pairs).
 Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
                                 const Job& = {});
