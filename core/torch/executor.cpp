@@ -27,8 +27,8 @@ using torch::jit::Stack;
 
 struct NoHooks {
   static constexpr bool active = false;
-  void before(const Instruction&) {}
-  void after(const Instruction&) {}
+  void before(NodeId) {}
+  void after() {}
   void value(ValueId, const c10::IValue&) {}
 };
 
@@ -73,7 +73,8 @@ class Run {
         pushNest(plan_.nests[o.index]);
         return;
     }
-    if (o.mustFit) fitTop(*o.wanted);
+    if (o.mustFit) [[unlikely]]
+      fitTop(*plan_.wanted[o.wanted]);
   }
 
   void fitTop(const c10::Type& wanted) {
@@ -117,40 +118,48 @@ class Run {
   /// False when the job was cancelled.
   bool execute(const BlockPlan& block) {
     for (const Instruction& i : block.instructions) {
-      if (job_.cancelled()) return false;
+      if (job_.cancelled()) [[unlikely]]
+        return false;
       current_ = &i;
       base_ = stack_.size();
-      if constexpr (Hooks::active) hooks_.before(i);
-      for (const Operand& o : i.operands) push(o);
-      switch (i.kind) {
-        case Instruction::Kind::Dispatch:
-          i.handle->callBoxed(&stack_);
-          break;
-        case Instruction::Kind::Jit:
-          i.jit(stack_);
-          break;
-        case Instruction::Kind::Collect:
-          break;
-        case Instruction::Kind::GetItem:
-          getItem();
-          break;
-        case Instruction::Kind::Unpack:
-          unpack(i.outputs.size());
-          break;
-        case Instruction::Kind::If:
-          if (!runIf(i)) return false;
-          break;
-        case Instruction::Kind::Loop:
-          if (!runLoop(i)) return false;
-          break;
-      }
-      for (uint32_t slot : i.releases) frame_[slot] = c10::IValue();
-      for (size_t k = i.outputs.size(); k-- > 0;) {
-        if constexpr (Hooks::active) hooks_.value(i.outputIds[k], stack_.back());
-        if (i.outputs[k] != noSlot) frame_[i.outputs[k]] = std::move(stack_.back());
+      if constexpr (Hooks::active) hooks_.before(plan_.details[i.detail].node);
+      for (uint32_t k = i.operands; k < i.operandEnd; ++k) push(plan_.operands[k]);
+      if (i.kind == Instruction::Kind::Dispatch) [[likely]]
+        i.handle->callBoxed(&stack_);
+      else if (!executeOther(i))
+        return false;
+      for (uint32_t k = i.outputEnd; k-- > i.outputs;) {
+        const OutputSlot& out = plan_.outputs[k];
+        if constexpr (Hooks::active) hooks_.value(out.value, stack_.back());
+        if (out.slot != noSlot) frame_[out.slot] = std::move(stack_.back());
         stack_.pop_back();
       }
-      if constexpr (Hooks::active) hooks_.after(i);
+      if constexpr (Hooks::active) hooks_.after();
+    }
+    return true;
+  }
+
+  bool executeOther(const Instruction& i) {
+    switch (i.kind) {
+      case Instruction::Kind::Jit:
+        plan_.details[i.detail].jit(stack_);
+        return true;
+      case Instruction::Kind::GetItem:
+        getItem();
+        return true;
+      case Instruction::Kind::Unpack:
+        unpack(i.outputEnd - i.outputs);
+        return true;
+      case Instruction::Kind::If:
+      case Instruction::Kind::Loop: {
+        const InstructionDetail& detail = plan_.details[i.detail];
+        if (!(i.kind == Instruction::Kind::If ? runIf(i, detail) : runLoop(i, detail))) return false;
+        for (uint32_t slot : detail.releases) frame_[slot] = c10::IValue();
+        return true;
+      }
+      case Instruction::Kind::Collect:
+      case Instruction::Kind::Dispatch:
+        return true;
     }
     return true;
   }
@@ -189,8 +198,8 @@ class Run {
     return b->toBool();
   }
 
-  bool runIf(const Instruction& i) {
-    const BlockPlan& taken = i.blocks[condition(pop()) ? 0 : 1];
+  bool runIf(const Instruction& i, const InstructionDetail& detail) {
+    const BlockPlan& taken = detail.blocks[condition(pop()) ? 0 : 1];
     if (!execute(taken)) return false;
     for (const Operand& o : taken.returns) push(o);
     current_ = &i;
@@ -199,9 +208,9 @@ class Run {
   }
 
   /// The stack holds trip count, condition and the carried values; at the end the carried values.
-  bool runLoop(const Instruction& i) {
-    const BlockPlan& body = i.blocks[0];
-    const size_t carried = i.outputs.size(), base = stack_.size() - carried;
+  bool runLoop(const Instruction& i, const InstructionDetail& detail) {
+    const BlockPlan& body = detail.blocks[0];
+    const size_t carried = i.outputEnd - i.outputs, base = stack_.size() - carried;
     const int64_t trips = stack_[base - 2].toInt();
     bool go = condition(stack_[base - 1]);
     if (body.parameters.size() != carried + 1 || body.returns.size() != carried + 1)
@@ -226,11 +235,11 @@ class Run {
   Error failure(const std::exception& e) const {
     std::string message = shortMessage(e);
     if (!current_) return badInput(std::move(message));
-    const NodeLabel& label = plan_.labels[current_->node.index];
+    const NodeLabel& label = plan_.labels[plan_.details[current_->detail].node.index];
     const std::string where = label.source.empty() ? "" : fmt::format(" at {}", label.source);
     std::string got;
     // Operators leave their arguments on the stack when they throw; those of TorchScript's own may have taken them.
-    if (stack_.size() == base_ + current_->operands.size()) {
+    if (stack_.size() == base_ + (current_->operandEnd - current_->operands)) {
       for (size_t k = base_; k < stack_.size(); ++k) got += (got.empty() ? "" : ", ") + describe(stack_[k]);
       got = fmt::format("; it got ({})", got);
     }
@@ -330,9 +339,9 @@ Result<std::vector<c10::IValue>> prepare(const Program::Impl& impl, const Tensor
         return badInput(fmt::format("input {} '{}' is on {}, the program runs on {}", i, wanted[i].name,
                                     t.device().str(), impl.device.str()));
     }
-    const c10::TypePtr type = torchType(wanted[i].type);
-    if (!fitsAlready(typeOfValue(values[i]), *type)) {
-      auto fitted = fit(std::move(values[i]), *type);
+    if (wanted[i].torch->kind() == c10::TypeKind::TensorType && values[i].isTensor()) continue;
+    if (!fitsAlready(typeOfValue(values[i]), *wanted[i].torch)) {
+      auto fitted = fit(std::move(values[i]), *wanted[i].torch);
       if (!fitted) return badInput(fmt::format("input {} '{}': {}", i, wanted[i].name, fitted.error().message));
       values[i] = std::move(*fitted);
     }
@@ -372,14 +381,14 @@ struct TimingHooks {
     event.emplace(device.type(), c10::EventFlag::BACKEND_DEFAULT);
     event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
   }
-  void before(const Instruction& i) {
+  void before(NodeId node) {
     Sample s;
-    s.node = i.node;
+    s.node = node;
     if (!device.is_cpu()) mark(s.start);
     samples->push_back(std::move(s));
     open->emplace_back(samples->size() - 1, std::chrono::steady_clock::now());
   }
-  void after(const Instruction&) {
+  void after() {
     const auto now = std::chrono::steady_clock::now();
     Sample& s = (*samples)[open->back().first];
     if (device.is_cpu())
@@ -395,8 +404,8 @@ template <class F>
 struct SeeHooks {
   static constexpr bool active = true;
   const F* see;
-  void before(const Instruction&) {}
-  void after(const Instruction&) {}
+  void before(NodeId) {}
+  void after() {}
   void value(ValueId id, const c10::IValue& v) { (*see)(id, v); }
 };
 
@@ -441,7 +450,7 @@ Result<TensorSet> Program::run(const TensorSet& inputs, const Job& job) const {
 
 Result<TensorSet> Program::profile(const TensorSet& inputs, std::vector<NodeTime>& times) const {
   std::vector<TimingHooks::Sample> samples;
-  samples.reserve(impl_->plan.instructionCount);
+  samples.reserve(impl_->plan.details.size());
   std::vector<std::pair<size_t, std::chrono::steady_clock::time_point>> open;
   auto out = runWith(*impl_, inputs, {}, TimingHooks{&samples, &open, impl_->device});
   if (!out) return out;

@@ -94,9 +94,10 @@ class Planner {
     if (Status s = resolveOperators(); !s) return s.error();
     for (ValueId id : g_.inputs()) {
       const Value& v = g_.value(id);
-      InputSpec spec{v.name, v.type};
+      InputSpec spec{v.name, v.type, nullptr};
       if (spec.type.tensorInfo.dtype && options_.dtype && isFloatingPoint(*spec.type.tensorInfo.dtype))
         spec.type.tensorInfo.dtype = options_.dtype;
+      spec.torch = torchType(spec.type);
       plan_.inputs.push_back(std::move(spec));
     }
     if (Status s = planBlock(g_.root(), plan_.root); !s) return s.error();
@@ -259,7 +260,8 @@ class Planner {
       out.index = slot;
       if (wanted && !fitsAlready(g_.value(a.valueId()).type, *wanted)) {
         out.mustFit = true;
-        out.wanted = wanted;
+        out.wanted = static_cast<uint32_t>(plan_.wanted.size());
+        plan_.wanted.push_back(wanted);
       }
       return out;
     }
@@ -445,7 +447,6 @@ class Planner {
       Instruction i;
       if (Status s = planNode(g_.node(id), i); !s) return at(g_.node(id), s.error());
       out.instructions.push_back(std::move(i));
-      ++plan_.instructionCount;
     }
     for (const Argument& a : block.returns) {
       auto o = operandFor(a, nullptr);
@@ -470,16 +471,20 @@ class Planner {
   }
 
   Status planNode(const Node& n, Instruction& i) {
-    i.node = n.id;
+    i.detail = static_cast<uint32_t>(plan_.details.size());
+    plan_.details.emplace_back();
+    InstructionDetail detail;
+    detail.node = n.id;
     const std::string_view name = builtInName(n.op->name);
     std::vector<Argument> args = n.args;
     std::vector<c10::TypePtr> wanted(args.size());
     if (isBuiltIn(name)) {
       if (Status s = planBuiltIn(n, name, i, args); !s) return s;
       wanted.resize(args.size());
-    } else if (Status s = planCall(n, i, args, wanted); !s) {
+    } else if (Status s = planCall(n, i, detail, args, wanted); !s) {
       return s;
     }
+    std::vector<Operand> operands;
     for (size_t k = 0; k < args.size(); ++k) {
       auto o = operandFor(args[k], wanted[k]);
       if (!o) {
@@ -488,20 +493,23 @@ class Planner {
         e.message = fmt::format("argument {}: {}", named ? n.op->parameters[k].name : std::to_string(k), e.message);
         return e;
       }
-      i.operands.push_back(std::move(*o));
+      operands.push_back(*o);
     }
     Reads reads;
-    collectReads(i.operands, reads);
+    collectReads(operands, reads);
     moveLastUses(reads, n.id);
     for (BlockId b : n.blocks) {
-      i.blocks.emplace_back();
-      if (Status s = planBlock(b, i.blocks.back()); !s) return s;
+      detail.blocks.emplace_back();
+      if (Status s = planBlock(b, detail.blocks.back()); !s) return s;
     }
-    if (!n.blocks.empty()) releaseAfter(n.id, i.releases);
-    for (ValueId v : n.outputs) {
-      i.outputs.push_back(giveSlot(v));
-      i.outputIds.push_back(v);
-    }
+    if (!n.blocks.empty()) releaseAfter(n.id, detail.releases);
+    i.operands = static_cast<uint32_t>(plan_.operands.size());
+    plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
+    i.operandEnd = static_cast<uint32_t>(plan_.operands.size());
+    i.outputs = static_cast<uint32_t>(plan_.outputs.size());
+    for (ValueId v : n.outputs) plan_.outputs.push_back({giveSlot(v), v});
+    i.outputEnd = static_cast<uint32_t>(plan_.outputs.size());
+    plan_.details[i.detail] = std::move(detail);
     return done();
   }
 
@@ -550,7 +558,8 @@ class Planner {
     return wants(n.outputs.size() == 1, "gives one value");
   }
 
-  Status planCall(const Node& n, Instruction& i, std::vector<Argument>& args, std::vector<c10::TypePtr>& wanted) {
+  Status planCall(const Node& n, Instruction& i, InstructionDetail& detail, std::vector<Argument>& args,
+                  std::vector<c10::TypePtr>& wanted) {
     const Resolved& r = resolved_.at(n.op->name);
     const auto& parameters = r.schema->arguments();
     if (!n.kwargs.empty()) {
@@ -588,7 +597,7 @@ class Planner {
     }
     i.kind = Instruction::Kind::Jit;
     if (r.jit->hasOperation()) {
-      i.jit = r.jit->getOperation();
+      detail.jit = r.jit->getOperation();
       return done();
     }
     // Some operators of TorchScript are made for one node: they ask it for the number of its inputs.
@@ -597,7 +606,7 @@ class Planner {
     for (size_t k = 0; k < args.size(); ++k) inputs.push_back(graph->addInput());
     torch::jit::Node* node = graph->create(c10::Symbol::fromQualString(r.schema->name()), inputs, n.outputs.size());
     graph->appendNode(node);
-    i.jit = [graph, operation = r.jit->getOperation(node)](torch::jit::Stack& stack) mutable { operation(stack); };
+    detail.jit = [graph, operation = r.jit->getOperation(node)](torch::jit::Stack& stack) mutable { operation(stack); };
     return done();
   }
 

@@ -22,7 +22,7 @@
 
 namespace graft {
 
-/// Where one argument comes from.
+/// Where one argument comes from. Small, as all that the hot loop reads: what is wanted stands in Plan::wanted.
 struct Operand {
   enum class Kind : uint8_t {
     Constant,  ///< ProgramPlan::constants[index]
@@ -31,20 +31,18 @@ struct Operand {
     Nest,      ///< ProgramPlan::nests[index]: a list, tuple or dict with values in it
   };
   Kind kind = Kind::Constant;
-  bool mustFit = false;  ///< converted to `wanted` first: the graph's types do not say that it fits already
+  bool mustFit = false;  ///< converted first: the graph's types do not say that it fits already
   uint32_t index = 0;
-  c10::TypePtr wanted;
+  uint32_t wanted = 0;  ///< where mustFit: Plan::wanted[wanted]
 };
 
 struct Nest {
   enum class Kind : uint8_t { List, Tuple, Dict };
   Kind kind = Kind::List;
-  c10::TypePtr element;        ///< of a list; null: from its items
+  c10::TypePtr element;        ///< of a list, of a dict's values
   c10::TypePtr key;            ///< of a dict
   std::vector<Operand> items;  ///< a dict's keys and values alternate
 };
-
-struct BlockPlan;
 
 struct Instruction {
   enum class Kind : uint8_t {
@@ -57,14 +55,10 @@ struct Instruction {
     Loop,
   };
   Kind kind = Kind::Dispatch;
-  NodeId node;
+  uint32_t operands = 0, operandEnd = 0;  ///< into Plan::operands
+  uint32_t outputs = 0, outputEnd = 0;    ///< into Plan::outputs
+  uint32_t detail = 0;                    ///< into Plan::details
   std::optional<c10::OperatorHandle> handle;
-  std::function<void(torch::jit::Stack&)> jit;
-  std::vector<Operand> operands;
-  std::vector<uint32_t> outputs;  ///< slots; noSlot where nobody uses it
-  std::vector<ValueId> outputIds;
-  std::vector<uint32_t> releases;  ///< slots to clear afterwards: last used inside its blocks
-  std::vector<BlockPlan> blocks;
 };
 constexpr uint32_t noSlot = UINT32_MAX;
 
@@ -75,6 +69,14 @@ struct BlockPlan {
   std::vector<Operand> returns;
 };
 
+/// What an instruction needs seldom.
+struct InstructionDetail {
+  NodeId node;
+  std::function<void(torch::jit::Stack&)> jit;
+  std::vector<uint32_t> releases;  ///< slots to clear afterwards: last used inside its blocks
+  std::vector<BlockPlan> blocks;
+};
+
 /// What an error says about a node.
 struct NodeLabel {
   std::string name, op, source;
@@ -83,16 +85,26 @@ struct NodeLabel {
 struct InputSpec {
   std::string name;
   Type type;  ///< after the dtype option
+  c10::TypePtr torch;
+};
+
+/// Where an instruction's result goes.
+struct OutputSlot {
+  uint32_t slot = noSlot;  ///< noSlot where nobody uses it
+  ValueId value;
 };
 
 struct ProgramPlan {
   BlockPlan root;
   uint32_t slots = 0;
+  std::vector<Operand> operands;
+  std::vector<OutputSlot> outputs;
   std::vector<c10::IValue> constants;
+  std::vector<c10::TypePtr> wanted;
   std::vector<Nest> nests;
+  std::vector<InstructionDetail> details;    ///< one for each instruction, nested ones too
   std::vector<NodeLabel> labels;  ///< by NodeId
   std::vector<InputSpec> inputs;
-  size_t instructionCount = 0;  ///< nested ones too
 };
 
 Result<ProgramPlan> makePlan(const Graph&, const RunOptions&);
