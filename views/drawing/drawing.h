@@ -35,7 +35,7 @@ struct DrawOptions {
   /// The older graph: both are drawn side by side, with what was removed, added and changed.
   const Graph* before = nullptr;
   const GraphDifference* difference = nullptr;  ///< with `before`; null: by names
-  std::string title;                       ///< above the drawing; empty: the graph's name
+  std::string title;                            ///< above the drawing; empty: the graph's name
 };
 
 Result<std::string> drawSvg(const Graph&, const DrawOptions& = {});

@@ -55,7 +55,7 @@ struct LayoutOptions {
 
 /// Metrics that layouts and painters share, in pixels at a scale of 1.
 struct Metrics {
-  static constexpr double titleSize = 12.5, nameSize = 11, detailSize = 10.5, chipSize = 9.5, labelSize = 9.5;
+  static constexpr double titleSize = 13, nameSize = 11, detailSize = 11, chipSize = 10, labelSize = 10;
   static constexpr double padding = 10, chipPadding = 5, chipGap = 4, chipHeight = 14, header = 26, margin = 14;
   static constexpr double maxWidth = 300;
 };

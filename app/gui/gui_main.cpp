@@ -1,0 +1,57 @@
+// graft-gui [MODEL] [--rules FILE] [--engine COMMAND]: the workbench's window. Models are read and run by `graft
+// engine`.
+#include <QApplication>
+#include <QCommandLineParser>
+#include <QFileInfo>
+#include <QProcess>
+#include <QSettings>
+
+#include "views/main_window.h"
+#include "views/theme.h"
+
+int main(int argc, char** argv) {
+  QApplication app(argc, argv);
+  QApplication::setApplicationName(QStringLiteral("graft-gui"));
+  QApplication::setApplicationDisplayName(QStringLiteral("Graft"));
+  QApplication::setOrganizationName(QStringLiteral("graft"));
+  QApplication::setApplicationVersion(QStringLiteral(GRAFT_VERSION));
+  QApplication::setDesktopFileName(QStringLiteral("graft"));
+
+  QCommandLineParser parser;
+  parser.setApplicationDescription(
+      QCoreApplication::translate("main", "See inside a PyTorch model and make it faster."));
+  parser.addHelpOption();
+  parser.addVersionOption();
+  parser.addPositionalArgument(QStringLiteral("MODEL"),
+                               QCoreApplication::translate("main", "TorchScript, torch.export or FX file"),
+                               QStringLiteral("[MODEL]"));
+  const QCommandLineOption rules(QStringLiteral("rules"), QCoreApplication::translate("main", "Open this rule file"),
+                                 QStringLiteral("FILE"));
+  const QCommandLineOption engine(
+      QStringLiteral("engine"),
+      QCoreApplication::translate("main", "How to start the engine, e.g. \"ssh gpu-box graft engine\""),
+      QStringLiteral("COMMAND"));
+  const QCommandLineOption theme(QStringLiteral("theme"), QCoreApplication::translate("main", "light, dark or system"),
+                                 QStringLiteral("THEME"));
+  parser.addOptions({rules, engine, theme});
+  parser.process(app);
+
+  QStringList command = QProcess::splitCommand(parser.value(engine));
+  if (command.isEmpty()) {
+    const QString beside = QCoreApplication::applicationDirPath() + QStringLiteral("/graft");
+    command = {QFileInfo::exists(beside) ? beside : QStringLiteral("graft"), QStringLiteral("engine")};
+  }
+  const QString wanted =
+      parser.isSet(theme) ? parser.value(theme) : QSettings().value(QStringLiteral("theme")).toString();
+  graft::applyTheme(wanted == QLatin1String("dark")    ? graft::Theme::Dark
+                    : wanted == QLatin1String("light") ? graft::Theme::Light
+                                                       : graft::systemTheme());
+
+  graft::MainWindow window(command);
+  const QStringList files = parser.positionalArguments();
+  window.restoreSession(files.isEmpty() && !parser.isSet(rules));
+  window.show();
+  if (parser.isSet(rules)) window.openRules(parser.value(rules));
+  for (const QString& file : files) window.openModel(file);
+  return QApplication::exec();
+}

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""A scripted engine for tests of the window: speaks the engine's protocol without PyTorch.
+
+It opens any existing file as a small encoder. Rules are understood by their operators alone: a class named NAME in the text is a
+rule; its pattern is what `# match: op, op, …` in its body names, in order. Text with "syntax error" in it does not parse.
+Environment: FAKE_ENGINE_CRASH=METHOD ends it at the first call of that method (a file named by FAKE_ENGINE_MARK keeps it from
+doing so again), FAKE_ENGINE_NONSENSE=METHOD writes garbage, FAKE_ENGINE_HANG=METHOD never answers and ignores being cancelled.
+"""
+
+import copy
+import json
+import os
+import re
+import sys
+import threading
+import time
+
+
+def tensor(*shape, dtype="f32"):
+    return f"{dtype}[{','.join(map(str, shape))}]"
+
+
+class Builder:
+    def __init__(self):
+        self.graph = {"name": "FakeEncoder", "inputs": [], "weights": [], "modules": [], "nodes": [], "returns": []}
+        self.names = {}
+
+    def module(self, parent, path, kind):
+        self.graph["modules"].append({"id": len(self.graph["modules"]), "parent": parent, "path": path, "type": kind, "constructor": {}})
+        return len(self.graph["modules"]) - 1
+
+    def weight(self, path, *shape):
+        name = path.replace(".", "_")
+        self.graph["weights"].append({"name": name, "path": path, "type": tensor(*shape), "buffer": False})
+        return {"v": name}
+
+    def call(self, op, parameters, args, kind, module):
+        base = op.split(".")[1]
+        n = self.names[base] = self.names.get(base, -1) + 1
+        name = base if n == 0 else f"{base}_{n}"
+        self.graph["nodes"].append({"name": name, "op": op, "module": module, "args": args, "parameters": parameters,
+                                    "outputs": [{"name": name, "type": kind}],
+                                    "source": {"file": "model.py", "line": 10 + n, "code": f"{name} = {base}(...)"}})
+        return {"v": name}
+
+
+def encoder(layers):
+    b = Builder()
+    b.graph["inputs"] = [{"name": "x", "type": tensor(1, 16, 64)}, {"name": "mask", "type": tensor(1, 1, 1, 16)}]
+    x, mask = {"v": "x"}, {"v": "mask"}
+    wide, heads = tensor(1, 16, 64), tensor(1, 4, 16, 16)
+    top = b.module(None, "encoder", "nets.Encoder")
+    for i in range(layers):
+        layer = b.module(top, f"encoder.layer.{i}", "nets.Layer")
+        attention = b.module(layer, f"encoder.layer.{i}.attention", "nets.Attention")
+
+        def linear(v, name, module, parent):
+            path = f"encoder.layer.{i}.{name}"
+            m = b.module(parent, path, "torch.nn.modules.linear.Linear")
+            return b.call("aten.linear.default", ["input", "weight", "bias"], [v, b.weight(path + ".weight", 64, 64), b.weight(path + ".bias", 64)], wide, m)
+
+        q, k, v = (linear(x, f"attention.{n}", attention, attention) for n in ("query", "key", "value"))
+        k = b.call("aten.transpose.int", ["self", "dim0", "dim1"], [k, -1, -2], tensor(1, 64, 16), attention)
+        s = b.call("aten.matmul.default", ["self", "other"], [q, k], heads, attention)
+        s = b.call("aten.div.Tensor", ["self", "other"], [s, 4.0], heads, attention)
+        s = b.call("aten.add.Tensor", ["self", "other", "alpha"], [s, mask, 1], heads, attention)
+        s = b.call("aten.softmax.int", ["self", "dim", "dtype"], [s, -1, None], heads, attention)
+        s = b.call("aten.matmul.default", ["self", "other"], [s, v], wide, attention)
+        x = b.call("aten.add.Tensor", ["self", "other", "alpha"], [s, x, 1], wide, layer)
+        y = linear(x, "dense", layer, layer)
+        y = b.call("aten.gelu.default", ["self", "approximate"], [y, {"s": "none"}], wide, layer)
+        x = b.call("aten.layer_norm.default", ["input", "normalized_shape", "weight", "bias", "eps"],
+                   [y, {"l": [64]}, b.weight(f"encoder.layer.{i}.norm.weight", 64), b.weight(f"encoder.layer.{i}.norm.bias", 64), 1e-5], wide, layer)
+    b.graph["returns"] = [x]
+    return b.graph
+
+
+def rules_of(text):
+    out = []
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        found = re.match(r"class (\w+)\(Rule\)", line)
+        if not found:
+            continue
+        body = "\n".join(lines[number:])
+        body = body[:body.find("\nclass ")] if "\nclass " in body else body
+        wanted = re.search(r"# match: (.*)", body)
+        ops = [o.strip() for o in wanted.group(1).split(",")] if wanted else []
+        nodes, spots = [], {}
+        for i, op in enumerate(ops):
+            args = [{"v": "x"}] if i == 0 else [{"v": f"{ops[i - 1]}_p{i - 1}"}]
+            name = f"{op}_p{i}"
+            nodes.append({"name": name, "op": f"aten.{op}.default", "module": None, "args": args, "outputs": [{"name": name, "type": "tensor"}]})
+            for k, l in enumerate(lines[number:], number + 1):
+                column = l.find(op + "(")
+                if column >= 0:
+                    spots[name] = {"line": k, "column": column + 1, "endColumn": column + 1 + len(op)}
+                    break
+        pattern = {"name": found.group(1), "inputs": [{"name": "x", "type": "tensor"}], "weights": [], "modules": [], "nodes": nodes,
+                   "returns": [{"v": nodes[-1]["name"]}] if nodes else []}
+        out.append({"name": found.group(1), "description": "", "line": number, "parameters": [], "pattern": pattern, "patternLines": spots,
+                    "finds": "replacement" not in body, "ops": ops,
+                    "near": "dim=1)" in body})
+    return out
+
+
+def base(node):
+    return node["op"].split(".")[1]
+
+
+def matches_of(graph, ops):
+    found, used = [], set()
+    for start in graph["nodes"]:
+        if not ops or base(start) != ops[0]:
+            continue
+        chain = [start]
+        for op in ops[1:]:
+            following = next((n for n in graph["nodes"] if {"v": chain[-1]["name"]} in n["args"] and base(n) == op), None)
+            if following is None:
+                break
+            chain.append(following)
+        names = [n["name"] for n in chain]
+        if len(chain) == len(ops) and not used & set(names):
+            used |= set(names)
+            module = start["module"]
+            found.append({"scope": graph["modules"][module]["path"] if module is not None else "", "nodes": names,
+                          "map": {f"{op}_p{i}": n for i, (op, n) in enumerate(zip(ops, names))}})
+    return found
+
+
+class Failure(Exception):
+    pass
+
+
+class Engine:
+    def __init__(self):
+        self.documents, self.cancelled, self.lock = {}, set(), threading.Lock()
+
+    def send(self, message):
+        body = json.dumps(message).encode()
+        with self.lock:
+            sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            sys.stdout.buffer.flush()
+
+    def misbehave(self, method):
+        mark = os.environ.get("FAKE_ENGINE_MARK")
+        for kind in ("CRASH", "NONSENSE", "HANG"):
+            if os.environ.get("FAKE_ENGINE_" + kind) != method or (mark and os.path.exists(mark)):
+                continue
+            if mark:
+                open(mark, "w").close()
+            if kind == "CRASH":
+                os.abort()
+            if kind == "NONSENSE":
+                sys.stdout.buffer.write(b"Segfault? no, poetry.\r\n\r\n" * 400)
+                sys.stdout.buffer.flush()
+            time.sleep(60)
+
+    def document(self, params):
+        return self.documents[params["document"]]
+
+    def check(self, text):
+        for number, line in enumerate(text.split("\n"), 1):
+            if "syntax error" in line:
+                return {"ok": False, "rules": [], "recipes": [],
+                        "error": {"message": "expected an expression", "line": number, "column": line.find("syntax error") + 1,
+                                  "endColumn": line.find("syntax error") + 13}}
+        return {"ok": True, "rules": rules_of(text), "recipes": [{"name": "All", "description": "", "steps": [r["name"] for r in rules_of(text)]}]}
+
+    def rule(self, params):
+        for r in rules_of(params["text"]):
+            if r["name"] == params["rule"]:
+                return r
+        raise Failure(f"there is no rule {params['rule']}")
+
+    def apply(self, graph, rule, only):
+        graph, records = copy.deepcopy(graph), []
+        for i, match in enumerate(matches_of(graph, rule["ops"])):
+            if only is not None and i not in only:
+                continue
+            first = next(n for n in graph["nodes"] if n["name"] == match["nodes"][0])
+            last = next(n for n in graph["nodes"] if n["name"] == match["nodes"][-1])
+            name = f"fused_{len([n for n in graph['nodes'] if n['op'].startswith('graft.')])}"
+            fused = {"name": name, "op": f"graft.{rule['name'].lower()}.default", "module": first["module"], "args": first["args"],
+                     "outputs": [{"name": name, "type": last["outputs"][0]["type"]}]}
+            at = graph["nodes"].index(last)
+            graph["nodes"].insert(at + 1, fused)
+            graph["nodes"] = [n for n in graph["nodes"] if n["name"] not in match["nodes"]]
+            text = json.dumps(graph).replace(json.dumps({"v": last["name"]}), json.dumps({"v": name}))
+            graph = json.loads(text)
+            records.append({"rule": rule["name"], "scope": match["scope"], "removed": match["nodes"], "added": [name], "inputs": [],
+                            "outputs": [[last["name"], name]]})
+        return graph, records
+
+    def call(self, method, params, ident):
+        self.misbehave(method)
+        if method == "initialize":
+            return {"version": 1, "device": "cpu"}
+        if method == "model/open":
+            if not os.path.exists(params["path"]):
+                raise Failure(f"{params['path']}: no such file")
+            graph = encoder(4)
+            self.documents[len(self.documents) + 1] = {"snapshots": [graph], "position": 0, "revision": 0}
+            return {"document": len(self.documents), "format": "torchscript", "nodes": len(graph["nodes"]), "revision": 0, "graph": graph}
+        if method == "rules/check":
+            return self.check(params["text"])
+        if method == "node/weight":
+            return {"type": tensor(64, 64), "min": -0.21, "max": 0.2, "mean": 0.001, "std": 0.05, "first": [0.1, 0.2],
+                    "histogram": {"edges": [-0.21 + 0.0128 * i for i in range(33)], "counts": [int(1000 * 2.718 ** (-((i - 16) / 6) ** 2)) for i in range(32)]}}
+        if method == "model/close":
+            return {}
+        d = self.document(params)
+        graph = d["snapshots"][d["position"]]
+        if method == "rules/match":
+            return {"revision": d["revision"], "ms": 0.4, "rules": [{"name": r["name"], "matches": [] if r["near"] else matches_of(graph, r["ops"])} for r in rules_of(params["text"])]}
+        if method == "rules/explain":
+            rule = self.rule(params)
+            soft = next((n for n in graph["nodes"] if base(n) == "softmax"), None)
+            misses = []
+            if soft and rule["ops"]:
+                misses = [{"matched": len(rule["ops"]) - 1, "total": len(rule["ops"]), "at": soft["name"], "patternNode": f"{rule['ops'][-1]}_p{len(rule['ops']) - 1}",
+                           "reason": "literal", "parameter": "dim", "expected": "1", "actual": "-1", "message": "dim is -1, the rule wants 1",
+                           "suggestion": "Write dim=-1.", "suggestedOld": "dim=1", "suggestedNew": "dim=-1",
+                           "line": next((k for k, l in enumerate(params["text"].split("\n"), 1) if "dim=1" in l), rule["line"]),
+                           "scope": "encoder.layer.0.attention", "map": {}}]
+            return {"revision": d["revision"], "matches": 0, "nearMisses": misses}
+        if method == "rules/apply":
+            before, records = len(graph["nodes"]), []
+            new = graph
+            for r in [self.rule(params)] if "rule" in params else rules_of(params["text"]):
+                new, some = self.apply(new, r, params.get("only"))
+                records += some
+            if not params.get("preview"):
+                d["snapshots"] = d["snapshots"][:d["position"] + 1] + [new]
+                d["position"] += 1
+                d["revision"] += 1
+            return {"graph": new, "records": records, "refused": [], "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
+        if method == "model/undoTo":
+            d["position"] = params["step"]
+            d["revision"] += 1
+            return {"graph": d["snapshots"][d["position"]], "revision": d["revision"], "position": d["position"]}
+        if method == "model/export":
+            try:
+                with open(params["path"], "w") as f:
+                    f.write("exported %d nodes" % len(graph["nodes"]))
+            except OSError as e:
+                raise Failure(str(e))
+            return {"path": params["path"]}
+        if method == "model/run":
+            steps = 20
+            for i in range(steps):
+                if ident in self.cancelled:
+                    raise Failure("cancelled")
+                self.send({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": ident, "what": "timing", "done": i, "total": steps}})
+                time.sleep(float(os.environ.get("FAKE_ENGINE_STEP", "0.005")))
+            def side(ms):
+                samples = [ms * (1 + 0.02 * ((i * 37) % 11 - 4)) for i in range(60)]
+                return {"median": ms, "p10": ms * 0.94, "p90": ms * 1.1, "samples": samples}
+            times = lambda g: {n["name"]: 3.0 + (hash(base(n)) % 7) + (40 if base(n) in ("linear", "matmul") else 0) for n in g["nodes"]}
+            return {"original": side(3.14), "rewritten": side(1.12), "ratio": 2.8, "passed": True, "why": "", "protocol": "cpu, float32, 60 pairs, interleaved",
+                    "outputs": [{"name": "0", "type": tensor(1, 16, 64), "maxAbs": 4e-7, "maxRel": 2e-5, "rmse": 1e-7, "rmseRatio": 0.98, "cosine": 0.9999999,
+                                 "ulpHistogram": [5, 3, 1], "passed": True, "why": ""}],
+                    "nodeTimes": {"original": times(d["snapshots"][0]), "rewritten": times(graph)}}
+        raise Failure(f"there is no method {method}")
+
+    def answer(self, message):
+        try:
+            self.send({"jsonrpc": "2.0", "id": message["id"], "result": self.call(message["method"], message.get("params", {}), message["id"])})
+        except Failure as e:
+            code = -32800 if str(e) == "cancelled" else 1
+            self.send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": str(e)}})
+
+    def serve(self):
+        queue, ready = [], threading.Condition()
+
+        def work():
+            while True:
+                with ready:
+                    while not queue:
+                        ready.wait()
+                    message = queue.pop(0)
+                self.answer(message)
+
+        threading.Thread(target=work, daemon=True).start()
+        while True:
+            length = 0
+            while True:
+                line = sys.stdin.buffer.readline()
+                if not line:
+                    return
+                if line == b"\r\n":
+                    break
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            message = json.loads(sys.stdin.buffer.read(length))
+            if message["method"] == "$/cancel":
+                self.cancelled.add(message["params"]["id"])
+            else:
+                with ready:
+                    queue.append(message)
+                    ready.notify()
+
+
+if __name__ == "__main__":
+    Engine().serve()

@@ -1,0 +1,409 @@
+#include "views/canvas.h"
+
+#include <QPaintEvent>
+#include <QPainter>
+#include <QPointer>
+#include <QThreadPool>
+#include <cmath>
+
+#include "views/canvas_paint.h"
+#include "views/graph_decode.h"
+#include "views/overview.h"
+
+namespace graft {
+namespace {
+
+constexpr double smallestScale = 0.01, largestScale = 6;
+/// Smaller graphs are laid out within a frame or two: no detour over a worker.
+constexpr size_t laidOutInPlace = 3000;
+
+}  // namespace
+
+Canvas::Canvas(QWidget* parent) : QWidget(parent), palette_(graft::palette(Theme::Light)) {
+  setMouseTracking(true);
+  setFocusPolicy(Qt::StrongFocus);
+  setAcceptDrops(true);
+  setAttribute(Qt::WA_OpaquePaintEvent);
+  setMinimumSize(120, 80);
+  overview_ = new Overview(this);
+  overview_->hide();
+}
+
+Canvas::~Canvas() { layoutToken_.cancel(); }
+
+void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
+  if (graph == graph_) return;
+  const bool isFirst = !graph_;
+  graph_ = std::move(graph);
+  if (!graph_) {
+    scene_ = nullptr;
+    fitted_ = false;
+    viewTouched_ = false;
+    overview_->hide();
+    invalidate();
+    Q_EMIT sceneChanged();
+    return;
+  }
+  if (isFirst) fitted_ = false;
+  rebuildAnchored();
+}
+
+/// What stands in the middle stays there.
+void Canvas::rebuildAnchored() {
+  QString anchor;
+  QPointF at;
+  if (scene_ && fitted_) {
+    const int box = scene_->boxAt(toScene(rect().center()));
+    if (box >= 0) {
+      anchor = selectionKey(*scene_->graph, scene_->view.boxes[static_cast<size_t>(box)]);
+      at = toWidget(scene_->rect(box).topLeft());
+    }
+  }
+  rebuild(anchor, at);
+}
+
+void Canvas::adoptViewOptions(const ViewOptions& options) {
+  const auto same = [](const ViewOptions& a, const ViewOptions& b) {
+    return a.depth == b.depth && a.opened == b.opened && a.closed == b.closed && a.unfolded == b.unfolded;
+  };
+  if (same(options, options_)) return;
+  options_ = options;
+  if (graph_) rebuildAnchored();
+}
+
+void Canvas::setViewOptions(const ViewOptions& options) {
+  options_ = options;
+  fitted_ = false;
+  if (graph_) rebuild();
+}
+
+void Canvas::setDepth(int depth) {
+  options_.depth = depth;
+  options_.opened.clear();
+  options_.closed.clear();
+  fitted_ = false;
+  viewTouched_ = false;
+  if (graph_) rebuild();
+}
+
+void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
+  layoutToken_.cancel();
+  layoutToken_ = CancelToken();
+  const int generation = ++layoutGeneration_;
+  if (graph_->nodeCount() <= laidOutInPlace) {
+    take(makeScene(graph_, options_), anchorKey, anchorAt);
+    return;
+  }
+  QThreadPool::globalInstance()->start([self = QPointer<Canvas>(this), graph = graph_, options = options_,
+                                        token = layoutToken_, generation, anchorKey, anchorAt] {
+    SceneRef scene = makeScene(graph, options, token);
+    if (!scene || !self) return;
+    QMetaObject::invokeMethod(
+        self,
+        [self, scene, generation, anchorKey, anchorAt] {
+          if (self && generation == self->layoutGeneration_) self->take(scene, anchorKey, anchorAt);
+        },
+        Qt::QueuedConnection);
+  });
+}
+
+void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
+  scene_ = std::move(scene);
+  hover_ = -1;
+  boxes_ = resolve(*scene_, decorations_);
+  const int anchor = anchorKey.isEmpty() ? -1 : scene_->boxOf(anchorKey);
+  if (anchor >= 0) origin_ = scene_->rect(anchor).topLeft() - anchorAt / scale_;
+  setSelection(selection_);
+  setLit(litNodes_);
+  if (!fitted_ || autoFit_) fit();
+  overview_->refresh();
+  placeOverview();
+  invalidate();
+  Q_EMIT sceneChanged();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::setDecorations(Decorations decorations) {
+  decorations_ = std::move(decorations);
+  if (scene_) boxes_ = resolve(*scene_, decorations_);
+  invalidate();
+}
+
+void Canvas::setTheme(Theme theme) {
+  palette_ = graft::palette(theme);
+  overview_->refresh();
+  invalidate();
+}
+
+void Canvas::setSelection(const QStringList& keys) {
+  selection_ = keys;
+  if (!scene_) return;
+  selected_.assign(scene_->view.boxes.size(), 0);
+  for (const QString& key : keys)
+    if (const int box = scene_->boxOf(key); box >= 0) selected_[static_cast<size_t>(box)] = 1;
+  invalidate();
+}
+
+void Canvas::setLit(const QStringList& nodes) {
+  litNodes_ = nodes;
+  if (!scene_) return;
+  lit_.assign(scene_->view.boxes.size(), 0);
+  for (const QString& key : nodes)
+    if (const int box = scene_->boxOf(key); box >= 0) lit_[static_cast<size_t>(box)] = 1;
+  invalidate();
+}
+
+void Canvas::setOverviewVisible(bool visible) {
+  overview_->setProperty("wanted", visible);
+  placeOverview();
+}
+
+void Canvas::setAutoFit(bool on) {
+  autoFit_ = on;
+  if (on) fit();
+}
+
+void Canvas::placeOverview() {
+  const bool wanted = overview_->property("wanted").toBool() && scene_ && width() > 640 && height() > 300;
+  overview_->setVisible(wanted);
+  overview_->move(width() - overview_->width() - 12, height() - overview_->height() - 12);
+  overview_->update();
+}
+
+QRectF Canvas::visibleSceneRect() const { return {origin_, QSizeF(size()) / scale_}; }
+
+void Canvas::fit() {
+  if (!scene_ || width() < 20) return;
+  const QRectF b = scene_->bounds();
+  const double whole = std::min((width() - 16) / b.width(), (height() - 16) / b.height());
+  // A tall network is shown from its top at a legible size rather than as a thread.
+  scale_ = std::clamp(whole, smallestScale, autoFit_ ? 1.0 : 1.25);
+  if (!autoFit_ && !fitted_ && !viewTouched_ && whole < 0.6) scale_ = std::clamp((width() - 32) / b.width(), 0.3, 0.9);
+  origin_.setX(b.center().x() - width() / scale_ / 2);
+  origin_.setY(whole >= scale_ - 1e-9 ? b.center().y() - height() / scale_ / 2 : b.top() - 8 / scale_);
+  fitted_ = true;
+  invalidate();
+  overview_->update();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::setView(QPointF origin, double scale) {
+  if (qFuzzyCompare(scale, scale_) && (origin - origin_).manhattanLength() * scale < 0.5) return;
+  origin_ = origin;
+  scale_ = scale;
+  viewTouched_ = true;
+  fitted_ = true;
+  invalidate();
+  overview_->update();
+}
+
+void Canvas::panTo(QPointF centre) {
+  origin_ = centre - QPointF(width(), height()) / scale_ / 2;
+  viewTouched_ = true;
+  invalidate();
+  overview_->update();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::zoomBy(double factor, QPointF at) {
+  if (!scene_) return;
+  const QPointF fixed = toScene(at);
+  scale_ = std::clamp(scale_ * factor, smallestScale, largestScale);
+  origin_ = fixed - at / scale_;
+  viewTouched_ = true;
+  invalidate();
+  overview_->update();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::zoomToKeys(const QStringList& keys) {
+  if (!scene_) return;
+  QRectF bounds;
+  for (const QString& key : keys)
+    if (const int box = scene_->boxOf(key); box >= 0) bounds |= scene_->rect(box);
+  if (bounds.isEmpty()) return;
+  bounds.adjust(-60, -60, 60, 60);
+  scale_ = std::clamp(std::min(width() / bounds.width(), height() / bounds.height()), 0.25, 1.2);
+  panTo(bounds.center());
+}
+
+void Canvas::reveal(const QString& key) {
+  if (!scene_ || !graph_) return;
+  // Open the modules around it.
+  ModuleCallId call;
+  if (key.startsWith(QLatin1Char('@'))) {
+    const std::string path = key.mid(1).toStdString();
+    for (const ModuleCall& m : graph_->moduleCalls())
+      if (m.path == path) call = m.parent;
+  } else if (const NodeId node = graph_->findNode(key.toStdString())) {
+    call = graph_->node(node).module;
+  }
+  bool changed = false;
+  const int shown = scene_->boxOf(key);
+  const bool hidden = shown >= 0 && selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(shown)]) != key;
+  if (hidden)
+    for (; call; call = graph_->moduleCall(call).parent) {
+      const std::string& path = graph_->moduleCall(call).path;
+      changed |= options_.opened.insert(path).second;
+      changed |= options_.closed.erase(path) > 0;
+    }
+  if (changed) rebuild();
+  setSelection({key});
+  Q_EMIT selectionEdited({key});
+  const int box = scene_->boxOf(key);
+  if (box < 0) return;
+  if (scale_ < 0.55) scale_ = 0.8;
+  const QRectF r = scene_->rect(box), view = visibleSceneRect();
+  if (!view.contains(r) || r.height() > view.height())
+    panTo(r.height() > view.height() ? QPointF(r.center().x(), r.top() + view.height() / 3) : r.center());
+}
+
+void Canvas::toggle(int index) {
+  if (!scene_ || index < 0) return;
+  const Box& box = scene_->view.boxes[static_cast<size_t>(index)];
+  const bool isControl = box.kind == BoxKind::Control && box.nodeCount > 1;
+  if (box.kind != BoxKind::Module && !isControl) return;
+  const std::string path = isControl ? "%" + box.key : box.key;
+  if (box.open) {
+    options_.opened.erase(path);
+    options_.closed.insert(path);
+  } else {
+    options_.closed.erase(path);
+    options_.opened.insert(path);
+  }
+  const QString key = selectionKey(*graph_, box);
+  rebuild(key, toWidget(scene_->rect(index).topLeft()));
+}
+
+void Canvas::toggleSelected() {
+  if (scene_ && !selection_.isEmpty()) toggle(scene_->boxOf(selection_.first()));
+}
+
+void Canvas::travel(int direction) {
+  if (!scene_ || scene_->view.boxes.empty()) return;
+  int box = selection_.isEmpty() ? -1 : scene_->boxOf(selection_.first());
+  int to = -1;
+  if (box < 0) {
+    to = scene_->view.roots.empty() ? 0 : scene_->view.roots.front();
+  } else if (direction == -1 || direction == 1) {
+    const auto& list =
+        direction < 0 ? scene_->inEdges[static_cast<size_t>(box)] : scene_->outEdges[static_cast<size_t>(box)];
+    if (list.empty()) return;
+    const VisibleEdge& edge = scene_->view.edges[static_cast<size_t>(list.front())];
+    to = direction < 0 ? edge.from : edge.to;
+  } else {
+    const int count = static_cast<int>(scene_->view.boxes.size());
+    to = (box + (direction > 0 ? 1 : count - 1)) % count;
+  }
+  reveal(selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(to)]));
+}
+
+void Canvas::invalidate() {
+  cacheValid_ = false;
+  update();
+}
+
+void Canvas::paintCache(const QRect& area) {
+  QPainter p(&cache_);
+  p.setClipRect(area);
+  p.fillRect(area, toQt(palette_.background));
+  p.scale(scale_, scale_);
+  p.translate(-origin_);
+  const QRectF part(toScene(area.topLeft()), QSizeF(area.size()) / scale_);
+  const CanvasLook look{palette_, decorations_, boxes_, selected_, lit_, scale_};
+  paintScene(p, *scene_, look, part);
+}
+
+void Canvas::pan(QPointF delta) {
+  const QPoint whole = delta.toPoint();
+  if (whole.isNull()) return;
+  origin_ -= QPointF(whole) / scale_;
+  viewTouched_ = true;
+  const double dpr = devicePixelRatioF();
+  const QPoint device = whole * dpr;
+  if (cacheValid_ && !cache_.isNull() && std::abs(device.x()) < cache_.width() &&
+      std::abs(device.y()) < cache_.height()) {
+    QRegion exposed;
+    cache_.scroll(device.x(), device.y(), cache_.rect(), &exposed);
+    for (const QRect& r : exposed)
+      paintCache(
+          QRect(QPointF(r.topLeft() / dpr).toPoint(), QSize(std::ceil(r.width() / dpr), std::ceil(r.height() / dpr)))
+              .adjusted(-1, -1, 1, 1));
+    update();
+  } else {
+    invalidate();
+  }
+  overview_->update();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::paintEvent(QPaintEvent*) {
+  QPainter p(this);
+  if (!scene_) {
+    p.fillRect(rect(), toQt(palette_.background));
+    p.setPen(toQt(palette_.dim));
+    p.setFont(drawingFont(13, QFont::Normal));
+    p.drawText(rect().adjusted(24, 24, -24, -24), Qt::AlignCenter | Qt::TextWordWrap, placeholder_);
+    return;
+  }
+  const double dpr = devicePixelRatioF();
+  if (cache_.size() != size() * dpr) {
+    cache_ = QPixmap(size() * dpr);
+    cache_.setDevicePixelRatio(dpr);
+    cacheValid_ = false;
+  }
+  if (!cacheValid_) {
+    paintCache(rect());
+    cacheValid_ = true;
+  }
+  p.drawPixmap(0, 0, cache_);
+  p.setRenderHint(QPainter::Antialiasing);
+  if (hover_ >= 0) {
+    const QRectF r = scene_->rect(hover_);
+    const bool io = scene_->view.boxes[static_cast<size_t>(hover_)].kind == BoxKind::Input ||
+                    scene_->view.boxes[static_cast<size_t>(hover_)].kind == BoxKind::Output;
+    p.setPen(QPen(toQt(palette_.text), 1.4));
+    const double radius = (io ? r.height() / 2 : 6) * scale_;
+    p.drawRoundedRect(QRectF(toWidget(r.topLeft()), r.size() * scale_).adjusted(-2, -2, 2, 2), radius + 2, radius + 2);
+  }
+  if (!title_.isEmpty()) {
+    const QFont font = drawingFont(12, QFont::DemiBold);
+    const QRectF r(12, 10, QFontMetricsF(font).horizontalAdvance(title_) + 20, 22);
+    p.setPen(Qt::NoPen);
+    QColor back = toQt(mix(palette_.background, palette_.text, 0.08));
+    p.setBrush(back);
+    p.drawRoundedRect(r, 11, 11);
+    p.setFont(font);
+    p.setPen(toQt(palette_.text));
+    p.drawText(r, Qt::AlignCenter, title_);
+  }
+  if (boxes_.anyHeat) {
+    const QRectF r(14, height() - 34, 140, 8);
+    QLinearGradient gradient(r.topLeft(), r.topRight());
+    for (int k = 0; k <= 8; ++k) gradient.setColorAt(k / 8.0, toQt(palette_.heat(std::sqrt(k / 8.0))));
+    QColor back = toQt(palette_.background);
+    back.setAlpha(225);
+    p.setPen(Qt::NoPen);
+    p.setBrush(back);
+    p.drawRoundedRect(r.adjusted(-8, -22, 8, 24), 6, 6);
+    p.setBrush(gradient);
+    p.drawRoundedRect(r, 3, 3);
+    p.setFont(drawingFont(11, QFont::Normal));
+    p.setPen(toQt(palette_.dim));
+    p.drawText(r.adjusted(0, -18, 0, -10), Qt::AlignLeft | Qt::AlignVCenter, decorations_.heatTitle);
+    p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignLeft | Qt::AlignVCenter, QStringLiteral("0"));
+    p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignRight | Qt::AlignVCenter,
+               heatText(boxes_.most, decorations_.heatUnit));
+  }
+}
+
+void Canvas::resizeEvent(QResizeEvent*) {
+  cacheValid_ = false;
+  if (autoFit_ || !fitted_ || !viewTouched_) {
+    fitted_ = autoFit_ ? fitted_ : false;
+    fit();
+  }
+  placeOverview();
+}
+
+}  // namespace graft

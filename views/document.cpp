@@ -1,0 +1,341 @@
+#include "views/document.h"
+
+#include <QFileInfo>
+#include <QThreadPool>
+#include <QUndoCommand>
+
+#include "views/graph_decode.h"
+
+namespace graft {
+namespace {
+
+QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
+
+QStringList strings(const QJsonValue& list) {
+  QStringList out;
+  for (const QJsonValue v : list.toArray()) out << v.toString();
+  return out;
+}
+
+/// Decodes on a worker and hands the graph to `done` on the receiver's thread.
+void decodeAside(QObject* receiver, const QJsonObject& json, std::function<void(GraphRef)> done) {
+  QThreadPool::globalInstance()->start([self = QPointer<QObject>(receiver), json, done = std::move(done)] {
+    GraphRef graph = decodeGraph(json);
+    if (self)
+      QMetaObject::invokeMethod(
+          self, [graph, done] { done(graph); }, Qt::QueuedConnection);
+  });
+}
+
+}  // namespace
+
+/// One applied step on the undo stack. The snapshots lie in the document.
+class StepCommand : public QUndoCommand {
+ public:
+  StepCommand(Document& document, int step, const QString& label)
+      : QUndoCommand(label), document_(document), step_(step) {}
+  void redo() override { go(step_); }
+  void undo() override { go(step_ - 1); }
+
+ private:
+  void go(int step) {
+    document_.position_ = step;
+    document_.endPreview();
+    document_.syncEngine();
+    Q_EMIT document_.graphChanged();
+    Q_EMIT document_.stepsChanged();
+  }
+  Document& document_;
+  int step_;
+};
+
+std::vector<RecordInfo> readRecords(const QJsonArray& list) {
+  std::vector<RecordInfo> out;
+  for (const QJsonValue v : list) {
+    const QJsonObject r = v.toObject();
+    out.push_back(
+        {at(r, "rule").toString(), at(r, "scope").toString(), strings(at(r, "removed")), strings(at(r, "added"))});
+  }
+  return out;
+}
+
+Document::Document(EngineClient& engine, QObject* parent) : QObject(parent), engine_(engine) {
+  typing_.setSingleShot(true);
+  typing_.setInterval(150);
+  connect(&typing_, &QTimer::timeout, this, &Document::checkRules);
+  connect(&engine_, &EngineClient::up, this, &Document::enginePlay);
+  connect(&engine_, &EngineClient::down, this, [this] {
+    document_ = 0;
+    enginePosition_ = -1;
+    checkedRevision_ = -1;
+  });
+  connect(&engine_, &EngineClient::progress, this, [this](int id, const QString& what, qint64 done, qint64 total) {
+    if (id == runId_ || id == opening_) Q_EMIT runProgress(what, done, total);
+  });
+}
+
+const RuleInfo* Document::rule(const QString& name) const {
+  for (const RuleInfo& r : rules_)
+    if (r.name == name) return &r;
+  return nullptr;
+}
+
+std::vector<RecordInfo> Document::recordsToHere() const {
+  std::vector<RecordInfo> out;
+  for (int i = 1; i <= position_ && i < static_cast<int>(steps_.size()); ++i)
+    out.insert(out.end(), steps_[static_cast<size_t>(i)].records.begin(), steps_[static_cast<size_t>(i)].records.end());
+  return out;
+}
+
+void Document::open(const QString& path) {
+  cancelOpening();
+  const int generation = ++generation_;
+  const QString absolute = QFileInfo(path).absoluteFilePath();
+  opening_ = engine_.call(
+      QStringLiteral("model/open"), {{QStringLiteral("path"), absolute}},
+      [this, absolute, generation](const EngineReply& reply) {
+        if (generation != generation_) return;
+        if (!reply.ok()) {
+          opening_ = 0;
+          Q_EMIT openingChanged();
+          if (!reply.cancelled())
+            Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(absolute).fileName()), reply.error);
+          return;
+        }
+        const QJsonObject result = reply.result;
+        decodeAside(this, at(result, "graph").toObject(), [this, absolute, result, generation](const GraphRef& graph) {
+          if (generation != generation_) return;
+          if (document_) engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), document_}}, {});
+          opening_ = 0;
+          path_ = absolute;
+          format_ = at(result, "format").toString();
+          document_ = at(result, "document").toInt();
+          enginePosition_ = 0;
+          undo_.clear();
+          steps_.clear();
+          steps_.push_back({tr("Opened"), graph, {}, {}, {}});
+          position_ = 0;
+          run_ = {};
+          selection_.clear();
+          misses_.clear();
+          endPreview();
+          for (RuleInfo& r : rules_) r.matches.clear();
+          Q_EMIT openingChanged();
+          Q_EMIT opened();
+          Q_EMIT graphChanged();
+          Q_EMIT stepsChanged();
+          Q_EMIT runChanged();
+          checkRules();
+        });
+      });
+  Q_EMIT openingChanged();
+}
+
+void Document::cancelOpening() {
+  if (!opening_) return;
+  const int id = opening_;
+  opening_ = 0;
+  ++generation_;
+  engine_.cancel(id);
+  Q_EMIT openingChanged();
+}
+
+/// A new engine: give it the model and all steps again.
+void Document::enginePlay() {
+  if (steps_.empty()) {
+    checkRules();
+    return;
+  }
+  const int generation = generation_;
+  engine_.call(QStringLiteral("model/open"), {{QStringLiteral("path"), path_}},
+               [this, generation](const EngineReply& reply) {
+                 if (generation != generation_) return;
+                 if (!reply.ok()) {
+                   if (reply.errorCode != EngineReply::lostCode)
+                     Q_EMIT failed(tr("The new engine could not open the model again"), reply.error);
+                   return;
+                 }
+                 document_ = at(reply.result, "document").toInt();
+                 enginePosition_ = 0;
+                 replayFrom(1, generation);
+               });
+}
+
+void Document::replayFrom(size_t step, int generation) {
+  if (step >= steps_.size()) {
+    syncEngine();
+    Q_EMIT message(tr("A new engine is at work; the model and %1 are as before")
+                       .arg(counted(static_cast<qint64>(steps_.size()) - 1, tr("step"), tr("steps"))));
+    checkRules();
+    return;
+  }
+  QJsonObject request = steps_[step].request;
+  request.insert(QStringLiteral("document"), document_);
+  engine_.call(QStringLiteral("rules/apply"), request, [this, step, generation](const EngineReply& reply) {
+    if (generation != generation_) return;
+    if (!reply.ok()) {
+      if (reply.errorCode != EngineReply::lostCode)
+        Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
+      return;
+    }
+    enginePosition_ = static_cast<int>(step);
+    replayFrom(step + 1, generation);
+  });
+}
+
+/// Brings the engine to the step that is shown.
+void Document::syncEngine() {
+  if (!document_ || enginePosition_ == position_) return;
+  enginePosition_ = position_;
+  engine_.call(QStringLiteral("model/undoTo"),
+               {{QStringLiteral("document"), document_}, {QStringLiteral("step"), position_}},
+               [this](const EngineReply& reply) {
+                 if (!reply.ok() && reply.errorCode != EngineReply::lostCode)
+                   Q_EMIT failed(tr("The engine lost a step"), reply.error);
+               });
+  matchRules(textRevision_);
+}
+
+void Document::showStep(int step) {
+  if (step < 0 || step >= static_cast<int>(steps_.size())) return;
+  undo_.setIndex(step);
+}
+
+void Document::setSelection(const QStringList& nodes) {
+  if (nodes == selection_) return;
+  selection_ = nodes;
+  Q_EMIT selectionChanged();
+}
+
+void Document::addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph) {
+  steps_.resize(static_cast<size_t>(position_) + 1);
+  steps_.push_back(
+      {label, std::move(graph), readRecords(at(result, "records").toArray()), strings(at(result, "refused")), request});
+  const int step = static_cast<int>(steps_.size()) - 1;
+  enginePosition_ = step;
+  const StepInfo& s = steps_.back();
+  const QString text =
+      tr("%1: %2").arg(label, counted(static_cast<qint64>(s.records.size()), tr("rewrite"), tr("rewrites")));
+  undo_.push(new StepCommand(*this, step, label));
+  Q_EMIT message(
+      text + (s.refused.isEmpty() ? QString() : tr(", %1 refused: %2").arg(s.refused.size()).arg(s.refused.first())));
+  matchRules(textRevision_);
+}
+
+QJsonObject Document::withRules(QJsonObject request) const {
+  request.insert(QStringLiteral("document"), document_);
+  request.insert(QStringLiteral("text"), text_);
+  request.insert(QStringLiteral("file"), file_);
+  return request;
+}
+
+void Document::requestApply(const QString& label, QJsonObject request) {
+  if (!document_) {
+    Q_EMIT failed(tr("Nothing was applied"), tr("The engine is starting: try again in a moment"));
+    return;
+  }
+  request = withRules(request);
+  const int generation = generation_, position = position_;
+  engine_.call(QStringLiteral("rules/apply"), request, [=, this](const EngineReply& reply) {
+    if (generation != generation_) return;
+    if (!reply.ok()) {
+      Q_EMIT failed(tr("%1 was not applied").arg(label), reply.error);
+      return;
+    }
+    const QJsonObject result = reply.result;
+    decodeAside(this, at(result, "graph").toObject(), [=, this](const GraphRef& graph) {
+      if (generation != generation_) return;
+      if (position != position_) {  // undone meanwhile: the engine follows
+        enginePosition_ = -1;
+        syncEngine();
+        return;
+      }
+      addStep(label, request, result, graph);
+    });
+  });
+}
+
+namespace {
+
+QJsonObject ruleRequest(const QString& rule, const QList<int>& only) {
+  QJsonObject request{{QStringLiteral("rule"), rule}};
+  if (!only.isEmpty()) {
+    QJsonArray list;
+    for (int i : only) list.append(i);
+    request.insert(QStringLiteral("only"), list);
+  }
+  return request;
+}
+
+}  // namespace
+
+void Document::apply(const QString& rule, const QList<int>& only) { requestApply(rule, ruleRequest(rule, only)); }
+
+void Document::applyRecipe(const QString& recipe) { requestApply(recipe, {{QStringLiteral("recipe"), recipe}}); }
+
+void Document::preview(const QString& rule, const QList<int>& only) {
+  if (!document_) return;
+  QJsonObject request = withRules(ruleRequest(rule, only));
+  request.insert(QStringLiteral("preview"), true);
+  const int generation = generation_, position = position_;
+  engine_.call(QStringLiteral("rules/apply"), request, [=, this](const EngineReply& reply) {
+    if (generation != generation_ || position != position_) return;
+    if (!reply.ok()) {
+      Q_EMIT failed(tr("There is no preview"), reply.error);
+      return;
+    }
+    const QJsonObject result = reply.result;
+    decodeAside(this, at(result, "graph").toObject(), [=, this](const GraphRef& graph) {
+      if (generation != generation_ || position != position_) return;
+      preview_ = graph;
+      previewRecords_ = readRecords(at(result, "records").toArray());
+      Q_EMIT previewChanged();
+    });
+  });
+}
+
+void Document::endPreview() {
+  if (!preview_) return;
+  preview_ = nullptr;
+  previewRecords_.clear();
+  Q_EMIT previewChanged();
+}
+
+void Document::exportTo(const QString& path) {
+  if (!document_) return Q_EMIT failed(tr("Nothing was exported"), tr("The engine is starting: try again in a moment"));
+  engine_.call(QStringLiteral("model/export"),
+               {{QStringLiteral("document"), document_}, {QStringLiteral("path"), path}},
+               [this, path](const EngineReply& reply) {
+                 if (reply.ok())
+                   Q_EMIT exported(path);
+                 else
+                   Q_EMIT failed(tr("%1 was not written").arg(path), reply.error);
+               });
+}
+
+void Document::run(const QJsonObject& settings) {
+  if (!document_ || runId_) return;
+  QJsonObject request = settings;
+  request.insert(QStringLiteral("document"), document_);
+  runId_ = engine_.call(QStringLiteral("model/run"), request, [this](const EngineReply& reply) {
+    runId_ = 0;
+    if (reply.ok())
+      run_ = reply.result;
+    else if (!reply.cancelled())
+      Q_EMIT failed(tr("The run did not finish"), reply.error);
+    Q_EMIT runChanged();
+  });
+  Q_EMIT runChanged();
+}
+
+void Document::stopRun() {
+  if (runId_) engine_.cancel(runId_);
+}
+
+void Document::askWeight(const QString& name, WeightCallback done) {
+  if (!document_) return;
+  engine_.call(QStringLiteral("node/weight"), {{QStringLiteral("document"), document_}, {QStringLiteral("name"), name}},
+               std::move(done));
+}
+
+}  // namespace graft

@@ -1,0 +1,195 @@
+// Document: one open model in the window: its graph, the steps applied to it, the rules being written, what they match
+// and what the last run measured. Owns the undo stack; talks to the engine; knows no widgets. Snapshots are kept here
+// too, so that undo is instant and a new engine can be brought to the same state. Late answers are dropped.
+//
+//   Document d(engine);  d.open("bert.pt");  d.setRules(text, "rules.py");  d.apply("Attention");
+//   d.undoStack()->undo();
+#pragma once
+
+#include <QJsonArray>
+#include <QObject>
+#include <QStringList>
+#include <QTimer>
+#include <QUndoStack>
+#include <memory>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "views/engine_client.h"
+
+namespace graft {
+
+/// "1 match", "12 matches".
+inline QString counted(qint64 n, const QString& one, const QString& many) {
+  return QString::number(n) + QLatin1Char(' ') + (n == 1 ? one : many);
+}
+
+using GraphRef = std::shared_ptr<const Graph>;
+
+struct MatchInfo {
+  QString scope;
+  QStringList nodes;
+  QHash<QString, QString> map;  ///< pattern node → node
+  bool ticked = true;           ///< to be rewritten by "apply ticked"
+};
+
+struct TextRange {
+  int line = 0, column = 0, endColumn = 0;  ///< from 1
+};
+
+struct RuleInfo {
+  QString name, description;
+  int line = 0;
+  bool finds = false;  ///< has no replacement
+  GraphRef pattern;
+  QHash<QString, TextRange> lines;  ///< pattern node → where it is written
+  QStringList patternOrder;         ///< pattern nodes in order: their number is their colour
+  std::vector<MatchInfo> matches;
+  bool matched = false;  ///< `matches` belong to the text as it is
+};
+
+struct RecipeInfo {
+  QString name, description;
+  QStringList steps;
+};
+
+struct RuleError {
+  QString message;
+  int line = 0, column = 0, endColumn = 0;
+  bool any() const { return !message.isEmpty(); }
+};
+
+struct NearMissInfo {
+  int matched = 0, total = 0, line = 0;
+  QString at, patternNode, reason, message, suggestion, suggestedOld, suggestedNew, scope;
+  QHash<QString, QString> map;
+};
+
+struct RecordInfo {
+  QString rule, scope;
+  QStringList removed, added;
+};
+
+/// A snapshot and what led to it; step 0 is the model as opened.
+struct StepInfo {
+  QString label;
+  GraphRef graph;
+  std::vector<RecordInfo> records;
+  QStringList refused;
+  QJsonObject request;  ///< what to ask a new engine for
+};
+
+class Document : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit Document(EngineClient& engine, QObject* parent = nullptr);
+
+  // State
+  bool isOpen() const { return !steps_.empty(); }
+  bool isOpening() const { return opening_ != 0; }
+  QString path() const { return path_; }
+  QString format() const { return format_; }
+  GraphRef graph() const { return steps_.empty() ? nullptr : steps_[static_cast<size_t>(position_)].graph; }
+  GraphRef original() const { return steps_.empty() ? nullptr : steps_.front().graph; }
+  const std::vector<StepInfo>& steps() const { return steps_; }
+  int position() const { return position_; }
+  QUndoStack* undoStack() { return &undo_; }
+  QString rulesText() const { return text_; }
+  QString rulesFile() const { return file_; }
+  const std::vector<RuleInfo>& rules() const { return rules_; }
+  const std::vector<RecipeInfo>& recipes() const { return recipes_; }
+  const RuleError& ruleError() const { return error_; }
+  const RuleInfo* rule(const QString& name) const;
+  QString currentRule() const { return current_; }
+  const std::vector<NearMissInfo>& nearMisses() const { return misses_; }
+  QString nearMissesOf() const { return missesOf_; }
+  double matchMilliseconds() const { return matchMs_; }
+  const QJsonObject& lastRun() const { return run_; }
+  bool isRunning() const { return runId_ != 0; }
+  QStringList selection() const { return selection_; }
+  /// Everything removed, added and changed from the original to the current graph.
+  std::vector<RecordInfo> recordsToHere() const;
+
+  // Actions
+  void open(const QString& path);
+  void cancelOpening();
+  /// Checks and matches 150 ms after the last call; at once with `now`.
+  void setRules(const QString& text, const QString& file, bool now = false);
+  void setCurrentRule(const QString& name);
+  void setTicked(const QString& rule, int match, bool ticked);
+  /// The matches numbered `only`, or all; the whole document's ticked ones by default.
+  void apply(const QString& rule, const QList<int>& only = {});
+  void applyRecipe(const QString& recipe);
+  /// Draws what `apply` would do; `endPreview` takes it back.
+  void preview(const QString& rule, const QList<int>& only = {});
+  void endPreview();
+  bool isPreviewing() const { return preview_ != nullptr; }
+  GraphRef previewGraph() const { return preview_; }
+  const std::vector<RecordInfo>& previewRecords() const { return previewRecords_; }
+  void explain(const QString& rule, const QString& at = {});
+  void showStep(int step);
+  void exportTo(const QString& path);
+  void run(const QJsonObject& settings);
+  void stopRun();
+  void setSelection(const QStringList& nodes);
+  using WeightCallback = std::function<void(const EngineReply&)>;
+  void askWeight(const QString& name, WeightCallback done);
+
+ Q_SIGNALS:
+  void openingChanged();
+  void opened();
+  void graphChanged();  ///< another snapshot is current
+  void stepsChanged();
+  void rulesChanged();  ///< parsed anew, or an error
+  void matchesChanged();
+  void currentRuleChanged();
+  void nearMissesChanged();
+  void previewChanged();
+  void selectionChanged();
+  void runChanged();
+  void runProgress(const QString& what, qint64 done, qint64 total);
+  void exported(const QString& path);
+  void failed(const QString& what, const QString& why);  ///< `what` went wrong, everything is as it was
+  void message(const QString& text);
+
+ private:
+  friend class StepCommand;
+  void enginePlay();
+  void replayFrom(size_t step, int generation);
+  void checkRules();
+  void matchRules(int revision);
+  void addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph);
+  void requestApply(const QString& label, QJsonObject request);
+  QJsonObject withRules(QJsonObject request) const;
+  void syncEngine();
+  void readRules(const QJsonObject& result);
+
+  EngineClient& engine_;
+  QString path_, format_;
+  int document_ = 0;         ///< the engine's number for it; 0: the engine does not have it
+  int enginePosition_ = -1;  ///< of the engine's snapshots
+  int opening_ = 0;
+  std::vector<StepInfo> steps_;
+  int position_ = 0, generation_ = 0;
+  QUndoStack undo_;
+  QTimer typing_;
+  QString text_, file_;
+  int textRevision_ = 0, checkedRevision_ = -1;
+  std::vector<RuleInfo> rules_;
+  std::vector<RecipeInfo> recipes_;
+  RuleError error_;
+  QString current_;
+  double matchMs_ = 0;
+  std::vector<NearMissInfo> misses_;
+  QString missesOf_;
+  GraphRef preview_;
+  std::vector<RecordInfo> previewRecords_;
+  QJsonObject run_;
+  int runId_ = 0;
+  QStringList selection_;
+};
+
+std::vector<RecordInfo> readRecords(const QJsonArray&);
+
+}  // namespace graft

@@ -1,0 +1,179 @@
+#include "views/explorer.h"
+
+#include <QHeaderView>
+#include <QRegularExpression>
+#include <QVBoxLayout>
+
+#include "views/graph_decode.h"
+#include "views/layout/node_text.h"
+#include "views/theme.h"
+
+namespace graft {
+namespace {
+
+constexpr int callRole = Qt::UserRole, filledRole = Qt::UserRole + 1;
+
+}  // namespace
+
+std::vector<std::pair<QString, QString>> findInGraph(const Graph& graph, const QString& text, int most) {
+  std::vector<std::pair<QString, QString>> out;
+  QRegularExpression expression;
+  const bool isExpression = text.size() > 2 && text.startsWith(QLatin1Char('/')) && text.endsWith(QLatin1Char('/'));
+  if (isExpression)
+    expression = QRegularExpression(text.mid(1, text.size() - 2), QRegularExpression::CaseInsensitiveOption);
+  const QStringList words = text.split(QLatin1Char(' '), Qt::SkipEmptyParts);
+  auto fits = [&](const QString& line) {
+    if (isExpression) return expression.isValid() && expression.match(line).hasMatch();
+    for (const QString& w : words)
+      if (!line.contains(w, Qt::CaseInsensitive)) return false;
+    return !words.isEmpty();
+  };
+  auto full = [&] { return static_cast<int>(out.size()) >= most; };
+  for (ValueId v : graph.inputs()) {
+    const QString name = toQt(graph.value(v).name), type = toQt(typeLabel(graph.value(v).type));
+    if (fits(name + QStringLiteral(" input ") + type))
+      out.emplace_back(QLatin1Char('<') + name, name + QStringLiteral("   input"));
+  }
+  for (const ModuleCall& m : graph.moduleCalls()) {
+    if (full()) return out;
+    const QString path = toQt(m.path), type = toQt(m.shortType());
+    if (fits(path + QLatin1Char(' ') + type))
+      out.emplace_back(QLatin1Char('@') + path, path + QStringLiteral("   ") + type);
+  }
+  for (const NodeId id : graph.order()) {
+    if (full()) return out;
+    const Node& node = graph.node(id);
+    QString types;
+    for (ValueId v : node.outputs)
+      types += QLatin1Char(' ') + toQt(typeLabel(graph.value(v).type)) + QLatin1Char(' ') +
+               toQt(toString(graph.value(v).type));
+    const QString line =
+        toQt(node.name) + QLatin1Char(' ') + toQt(node.op->name) + QLatin1Char(' ') + toQt(graph.scopeOf(id)) + types;
+    if (fits(line))
+      out.emplace_back(toQt(node.name), toQt(node.name) + QStringLiteral("   ") + toQt(node.op->packetName()) +
+                                            QStringLiteral("   ") + toQt(graph.scopeOf(id)));
+  }
+  return out;
+}
+
+Explorer::Explorer(QWidget* parent) : QWidget(parent) {
+  search_ = new QLineEdit(this);
+  search_->setPlaceholderText(tr("Find: name, operator, shape, /regex/"));
+  search_->setClearButtonEnabled(true);
+  search_->addAction(icon(QStringLiteral("find")), QLineEdit::LeadingPosition);
+  tree_ = new QTreeWidget(this);
+  tree_->setHeaderLabels({tr("Module"), tr("Nodes")});
+  tree_->setUniformRowHeights(true);
+  tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
+  tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
+  tree_->header()->setStretchLastSection(false);
+  results_ = new QListWidget(this);
+  results_->setUniformItemSizes(true);
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(tree_);
+  stack_->addWidget(results_);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(8, 8, 8, 8);
+  column->addWidget(search_);
+  column->addWidget(stack_, 1);
+  connect(search_, &QLineEdit::textChanged, this, &Explorer::find);
+  connect(search_, &QLineEdit::returnPressed, this, [this] {
+    if (results_->count() > 0) results_->setCurrentRow((results_->currentRow() + 1) % results_->count());
+  });
+  connect(results_, &QListWidget::currentItemChanged, this, [this](QListWidgetItem* item) {
+    if (item && !quiet_) Q_EMIT chosen(item->data(Qt::UserRole).toString());
+  });
+  connect(tree_, &QTreeWidget::itemExpanded, this, [this](QTreeWidgetItem* item) {
+    if (item->data(0, filledRole).toBool()) return;
+    item->setData(0, filledRole, true);
+    fill(item, ModuleCallId(item->data(0, callRole).toUInt()));
+  });
+  connect(tree_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
+    if (item && !quiet_ && graph_)
+      Q_EMIT chosen(QLatin1Char('@') + toQt(graph_->moduleCall(ModuleCallId(item->data(0, callRole).toUInt())).path));
+  });
+}
+
+void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
+  graph_ = std::move(graph);
+  quiet_ = true;
+  tree_->clear();
+  children_.clear();
+  if (graph_) {
+    const auto calls = graph_->moduleCalls();
+    counts_.assign(calls.size(), 0);
+    for (const NodeId id : graph_->order())
+      for (ModuleCallId m = graph_->node(id).module; m; m = graph_->moduleCall(m).parent) ++counts_[m.index];
+    children_.resize(calls.size() + 1);
+    for (const ModuleCall& m : calls)
+      if (counts_[m.id.index] > 0) children_[m.parent ? m.parent.index + 1 : 0].push_back(m.id);
+    fill(tree_->invisibleRootItem(), {});
+    if (tree_->topLevelItemCount() <= 6)
+      for (int i = 0; i < tree_->topLevelItemCount(); ++i) tree_->topLevelItem(i)->setExpanded(true);
+  }
+  quiet_ = false;
+  find();
+}
+
+void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
+  const QColor dim = palette().color(QPalette::PlaceholderText);
+  for (const ModuleCallId id : children_[of ? of.index + 1 : 0]) {
+    const ModuleCall& m = graph_->moduleCall(id);
+    std::string_view outer = of ? std::string_view(graph_->moduleCall(of).path) : std::string_view();
+    std::string_view own = m.path;
+    if (!outer.empty() && own.starts_with(outer) && own.size() > outer.size()) own.remove_prefix(outer.size() + 1);
+    auto* item = new QTreeWidgetItem(
+        parent, {toQt(own) + QStringLiteral("   ") + toQt(m.shortType()), QString::number(counts_[id.index])});
+    item->setData(0, callRole, id.index);
+    item->setToolTip(0, toQt(m.path) + QLatin1Char('\n') + toQt(m.type));
+    item->setForeground(1, dim);
+    item->setTextAlignment(1, Qt::AlignRight);
+    if (!children_[id.index + 1].empty()) item->setChildIndicatorPolicy(QTreeWidgetItem::ShowIndicator);
+  }
+}
+
+void Explorer::setSelection(const QStringList& keys) {
+  if (keys.isEmpty() || !graph_) return;
+  const QString key = keys.first();
+  std::string path;
+  if (key.startsWith(QLatin1Char('@')))
+    path = key.mid(1).toStdString();
+  else if (const NodeId n = graph_->findNode(key.toStdString()))
+    path = std::string(graph_->scopeOf(n));
+  if (path.empty()) return;
+  quiet_ = true;
+  QTreeWidgetItem* at = tree_->invisibleRootItem();
+  for (bool deeper = true; deeper;) {
+    deeper = false;
+    for (int i = 0; i < at->childCount(); ++i) {
+      const std::string& child = graph_->moduleCall(ModuleCallId(at->child(i)->data(0, callRole).toUInt())).path;
+      if (path == child || path.starts_with(child + ".")) {
+        at = at->child(i);
+        if (path != child) at->setExpanded(true);
+        deeper = path != child;
+        break;
+      }
+    }
+  }
+  if (at != tree_->invisibleRootItem()) tree_->setCurrentItem(at);
+  quiet_ = false;
+}
+
+void Explorer::find() {
+  const QString text = search_->text().trimmed();
+  stack_->setCurrentIndex(text.isEmpty() ? 0 : 1);
+  quiet_ = true;
+  results_->clear();
+  if (!text.isEmpty() && graph_)
+    for (const auto& [key, line] : findInGraph(*graph_, text)) {
+      auto* item = new QListWidgetItem(line, results_);
+      item->setData(Qt::UserRole, key);
+    }
+  if (!text.isEmpty() && results_->count() == 0) {
+    auto* item = new QListWidgetItem(tr("Nothing has that in its name, operator, module or type"), results_);
+    item->setFlags(Qt::NoItemFlags);
+  }
+  quiet_ = false;
+}
+
+}  // namespace graft

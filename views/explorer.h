@@ -1,0 +1,46 @@
+// Explorer: the module tree, and search with live results above it: by name, operator, module, dtype, shape, or
+// /expression/.
+#pragma once
+
+#include <QLineEdit>
+#include <QListWidget>
+#include <QStackedWidget>
+#include <QTreeWidget>
+#include <QWidget>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+/// Nodes, modules and inputs that hold `text` in name, operator, module path or type (or match /text/), as selection
+/// keys with a line for each; at most `most`.
+std::vector<std::pair<QString, QString>> findInGraph(const Graph&, const QString& text, int most = 500);
+
+class Explorer : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit Explorer(QWidget* parent = nullptr);
+  void setGraph(std::shared_ptr<const Graph> graph);
+  void setSelection(const QStringList& keys);
+  QLineEdit* search() { return search_; }
+  QTreeWidget* tree() { return tree_; }
+  QListWidget* results() { return results_; }
+
+ Q_SIGNALS:
+  void chosen(const QString& key);
+
+ private:
+  void fill(QTreeWidgetItem* parent, ModuleCallId of);
+  void find();
+  std::shared_ptr<const Graph> graph_;
+  std::vector<std::vector<ModuleCallId>> children_;  ///< by module call + 1
+  std::vector<size_t> counts_;                       ///< nodes in each module's subtree
+  QLineEdit* search_;
+  QStackedWidget* stack_;
+  QTreeWidget* tree_;
+  QListWidget* results_;
+  bool quiet_ = false;
+};
+
+}  // namespace graft

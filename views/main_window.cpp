@@ -1,0 +1,512 @@
+#include "views/main_window.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QComboBox>
+#include <QDockWidget>
+#include <QFileInfo>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QMenu>
+#include <QPushButton>
+#include <QSplitter>
+#include <QStackedWidget>
+#include <QStatusBar>
+#include <QTabWidget>
+#include <QToolButton>
+
+#include "views/canvas.h"
+#include "views/command_palette.h"
+#include "views/explorer.h"
+#include "views/graph_decode.h"
+#include "views/inspector.h"
+#include "views/lists.h"
+#include "views/matches_panel.h"
+#include "views/rule_editor.h"
+#include "views/run_panel.h"
+#include "views/theme.h"
+#include "views/welcome.h"
+
+namespace graft {
+
+MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow(parent) {
+  engine_ = new EngineClient(std::move(engineCommand), this);
+  document_ = new Document(*engine_, this);
+  setWindowIcon(QIcon(QStringLiteral(":/icons/graft.svg")));
+  setMinimumSize(800, 560);
+  resize(1440, 900);
+  setAcceptDrops(true);
+  setDockOptions(AllowTabbedDocks | AllowNestedDocks | AnimatedDocks);
+  setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
+  setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
+
+  canvas_ = new Canvas;
+  canvas_->setOverviewVisible(true);
+  before_ = new Canvas;
+  before_->hide();
+  canvases_ = new QSplitter;
+  canvases_->addWidget(before_);
+  canvases_->addWidget(canvas_);
+  canvases_->setChildrenCollapsible(false);
+  canvases_->setHandleWidth(1);
+  welcome_ = new WelcomePage;
+  pages_ = new QStackedWidget;
+  pages_->addWidget(welcome_);
+  pages_->addWidget(canvases_);
+
+  // What went wrong stands above the canvas until it is read; it stops nobody.
+  failure_ = new QWidget;
+  failureText_ = new QLabel(failure_);
+  failureText_->setWordWrap(true);
+  failureText_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  auto* copy = new QPushButton(tr("Copy details"), failure_);
+  auto* dismiss = new QPushButton(tr("Dismiss"), failure_);
+  auto* across = new QHBoxLayout(failure_);
+  across->setContentsMargins(12, 6, 12, 6);
+  across->addWidget(failureText_, 1);
+  across->addWidget(copy);
+  across->addWidget(dismiss);
+  connect(copy, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(lastFailure_); });
+  connect(dismiss, &QPushButton::clicked, failure_, &QWidget::hide);
+  failure_->hide();
+  breadcrumb_ = new QLabel;
+  breadcrumb_->setContentsMargins(12, 5, 12, 5);
+  breadcrumb_->setTextFormat(Qt::RichText);
+  auto* centre = new QWidget;
+  auto* column = new QVBoxLayout(centre);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addWidget(failure_);
+  column->addWidget(pages_, 1);
+  column->addWidget(breadcrumb_);
+  setCentralWidget(centre);
+
+  explorer_ = new Explorer;
+  inspector_ = new Inspector(*document_);
+  editor_ = new RuleEditor(*document_);
+  matches_ = new MatchesPanel(*document_);
+  whyNot_ = new WhyNotPanel(*document_);
+  history_ = new HistoryPanel(*document_);
+  runPanel_ = new RunPanel(*document_);
+  patternCanvas_ = new Canvas;
+  patternCanvas_->setAutoFit(true);
+  patternCanvas_->setPlaceholder(tr("The current rule's pattern is drawn here."));
+  ruleTabs_ = new QTabWidget;
+  ruleTabs_->setDocumentMode(true);
+  ruleTabs_->addTab(matches_, tr("Matches"));
+  ruleTabs_->addTab(whyNot_, tr("Why not"));
+  auto* rules = new QSplitter(Qt::Vertical);
+  rules->addWidget(editor_);
+  rules->addWidget(ruleTabs_);
+  rules->setStretchFactor(0, 3);
+  rules->setStretchFactor(1, 2);
+  rules->setHandleWidth(1);
+  rules->setSizes({480, 300});
+  dock(QStringLiteral("explorer"), tr("Modules"), explorer_, Qt::LeftDockWidgetArea);
+  dock(QStringLiteral("rules"), tr("Rules"), rules, Qt::LeftDockWidgetArea);
+  dock(QStringLiteral("inspector"), tr("Inspector"), inspector_, Qt::RightDockWidgetArea);
+  dock(QStringLiteral("pattern"), tr("Pattern"), patternCanvas_, Qt::RightDockWidgetArea);
+  dock(QStringLiteral("history"), tr("History"), history_, Qt::RightDockWidgetArea);
+  dock(QStringLiteral("run"), tr("Run"), runPanel_, Qt::BottomDockWidgetArea);
+  palette_ = new CommandPalette(this);
+
+  engineLabel_ = new QLabel(tr("engine: starting"));
+  engineRetry_ = new QToolButton;
+  engineRetry_->setText(tr("Start again"));
+  engineRetry_->hide();
+  connect(engineRetry_, &QToolButton::clicked, engine_, &EngineClient::start);
+  countLabel_ = new QLabel;
+  jobLabel_ = new QLabel;
+  jobBar_ = new QProgressBar;
+  jobBar_->setMaximumSize(120, 6);
+  jobBar_->setTextVisible(false);
+  jobStop_ = new QToolButton;
+  jobStop_->setText(tr("Cancel"));
+  connect(jobStop_, &QToolButton::clicked, this,
+          [this] { document_->isOpening() ? document_->cancelOpening() : document_->stopRun(); });
+  statusBar()->addWidget(engineLabel_);
+  statusBar()->addWidget(engineRetry_);
+  statusBar()->addWidget(countLabel_);
+  for (QWidget* w : std::initializer_list<QWidget*>{jobLabel_, jobBar_, jobStop_}) {
+    statusBar()->addPermanentWidget(w);
+    w->hide();
+  }
+
+  makeActions();
+  connectDocument();
+  connectCanvases();
+  autosave_ = new QTimer(this);
+  autosave_->setInterval(5000);
+  connect(autosave_, &QTimer::timeout, this, &MainWindow::autosave);
+  autosave_->start();
+  setTheme(currentTheme());
+  arrange(Arrangement::Explore);
+  refreshRecent();
+  refreshTitle();
+  refreshBreadcrumb();
+  engine_->start();
+}
+
+MainWindow::~MainWindow() = default;
+
+QDockWidget* MainWindow::dock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area) {
+  auto* d = new QDockWidget(title, this);
+  d->setObjectName(name);
+  d->setWidget(content);
+  d->setFeatures(QDockWidget::DockWidgetMovable | QDockWidget::DockWidgetClosable | QDockWidget::DockWidgetFloatable);
+  addDockWidget(area, d);
+  docks_ << d;
+  return d;
+}
+
+void MainWindow::connectDocument() {
+  connect(document_, &Document::openingChanged, this, &MainWindow::refreshStatus);
+  connect(document_, &Document::opened, this, [this] {
+    failure_->hide();
+    canvas_->setGraph(nullptr);
+    before_->setGraph(nullptr);
+    pages_->setCurrentWidget(canvases_);
+    remember(document_->path());
+    refreshTitle();
+  });
+  connect(document_, &Document::graphChanged, this, &MainWindow::refreshCanvases);
+  connect(document_, &Document::previewChanged, this, &MainWindow::refreshCanvases);
+  for (auto signal : {&Document::matchesChanged, &Document::currentRuleChanged, &Document::rulesChanged}) {
+    connect(document_, signal, this, &MainWindow::refreshDecorations);
+    connect(document_, signal, this, &MainWindow::refreshPattern);
+    connect(document_, signal, this, &MainWindow::refreshStatus);
+  }
+  connect(document_, &Document::nearMissesChanged, this, &MainWindow::refreshPattern);
+  connect(document_, &Document::runChanged, this, [this] {
+    refreshStatus();
+    if (!document_->lastRun().isEmpty() && !document_->isRunning() && overlay_ == Overlay::Time) refreshDecorations();
+  });
+  connect(document_, &Document::runProgress, this, [this](const QString& what, qint64 done, qint64 total) {
+    jobLabel_->setText(what);
+    jobBar_->setRange(0, static_cast<int>(total));
+    jobBar_->setValue(static_cast<int>(done));
+  });
+  connect(document_, &Document::selectionChanged, this, [this] {
+    const QStringList keys = document_->selection();
+    canvas_->setSelection(keys);
+    QStringList others;
+    for (const QString& key : keys) others << counterpart(key, false);
+    before_->setSelection(others);
+    explorer_->setSelection(keys);
+    refreshBreadcrumb();
+  });
+  connect(document_, &Document::failed, this, &MainWindow::showFailure);
+  connect(document_, &Document::message, this, [this](const QString& text) { statusBar()->showMessage(text, 6000); });
+  connect(document_, &Document::exported, this,
+          [this](const QString& path) { statusBar()->showMessage(tr("Written: %1").arg(path), 8000); });
+  connect(engine_, &EngineClient::up, this, [this] {
+    engineRetry_->hide();
+    refreshStatus();
+  });
+  connect(engine_, &EngineClient::down, this, [this](const QString& why) {
+    refreshStatus();
+    showFailure(tr("%1. A new engine is being started; your model, rules and steps are untouched").arg(why), why);
+  });
+  connect(engine_, &EngineClient::gaveUp, this, [this](const QString& why) {
+    engineRetry_->show();
+    showFailure(tr("The engine does not start (%1). Models cannot be read or run until it does")
+                    .arg(engine_->command().join(QLatin1Char(' '))),
+                why);
+  });
+}
+
+void MainWindow::connectCanvases() {
+  for (Canvas* c : {canvas_, before_}) {
+    Canvas* other = c == canvas_ ? before_ : canvas_;
+    connect(c, &Canvas::viewChanged, this, [this, c, other] { followView(c, other); });
+    connect(c, &Canvas::sceneChanged, this, [this, c, other] { followOptions(c, other), refreshStatus(); });
+    connect(c, &Canvas::fileDropped, this, &MainWindow::openModel);
+    connect(c, &Canvas::hovered, this, [this](const QString& key) {
+      const RuleInfo* rule = document_->rule(document_->currentRule());
+      QString node;
+      if (rule)
+        for (const MatchInfo& m : rule->matches)
+          if (m.nodes.contains(key)) node = m.map.key(key);
+      editor_->setLit(node);
+      patternCanvas_->setLit(node.isEmpty() ? QStringList() : QStringList{node});
+    });
+  }
+  connect(canvas_, &Canvas::selectionEdited, document_, &Document::setSelection);
+  connect(before_, &Canvas::selectionEdited, this, [this](const QStringList& keys) {
+    QStringList others;
+    for (const QString& key : keys) others << counterpart(key, true);
+    document_->setSelection(others);
+  });
+  connect(patternCanvas_, &Canvas::hovered, this, &MainWindow::lightPattern);
+  connect(editor_, &RuleEditor::patternHovered, this, &MainWindow::lightPattern);
+  connect(matches_, &MatchesPanel::matchChosen, this, [this](const QStringList& nodes) {
+    canvas_->reveal(nodes.value(0));
+    canvas_->setLit(nodes);
+    canvas_->zoomToKeys(nodes);
+  });
+  connect(matches_, &MatchesPanel::matchHovered, canvas_, &Canvas::setLit);
+  connect(whyNot_, &WhyNotPanel::goThere, this, [this](const NearMissInfo& miss) {
+    canvas_->reveal(miss.at);
+    canvas_->setLit(miss.map.values());
+    patternCanvas_->setLit({miss.patternNode});
+    editor_->setLit(miss.patternNode);
+  });
+  connect(whyNot_, &WhyNotPanel::suggested, this, [this](const NearMissInfo& miss) {
+    if (!editor_->replaceOnLine(miss.line, miss.suggestedOld, miss.suggestedNew))
+      showFailure(tr("The rule was not changed"),
+                  tr("Line %1 no longer holds %2").arg(miss.line).arg(miss.suggestedOld));
+  });
+  connect(explorer_, &Explorer::chosen, canvas_, &Canvas::reveal);
+  connect(inspector_, &Inspector::chosen, canvas_, &Canvas::reveal);
+  connect(welcome_, &WelcomePage::openAsked, this, &MainWindow::chooseModel);
+  connect(welcome_, &WelcomePage::rulesAsked, this, &MainWindow::chooseRules);
+  connect(welcome_, &WelcomePage::tourAsked, this, &MainWindow::showTour);
+  connect(welcome_, &WelcomePage::fileChosen, this, &MainWindow::openModel);
+  connect(breadcrumb_, &QLabel::linkActivated, this, [this](const QString& path) {
+    if (path.isEmpty())
+      canvas_->fit();
+    else
+      canvas_->reveal(QLatin1Char('@') + path);
+  });
+}
+
+void MainWindow::refreshCanvases() {
+  const bool preview = document_->isPreviewing(), both = comparing_ || preview;
+  const bool appears = both && !before_->isVisibleTo(canvases_);
+  following_ = true;  // both change: the one that is set first must not lead the other
+  if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
+  before_->setGraph(!both ? nullptr : preview ? document_->graph() : document_->original());
+  canvas_->setGraph(preview ? document_->previewGraph() : document_->graph());
+  following_ = false;
+  canvas_->setTitle(document_->isPreviewing() ? tr("preview: not applied yet") : comparing_ ? tr("now") : QString());
+  before_->setTitle(tr("before"));
+  before_->setVisible(both);
+  if (appears) canvases_->setSizes({canvases_->width() / 2, canvases_->width() / 2});
+  if (both) QTimer::singleShot(0, this, [this] { followView(canvas_, before_); });
+  explorer_->setGraph(document_->graph());
+  changeAt_ = -1;
+  refreshDecorations();
+  refreshStatus();
+}
+
+void MainWindow::refreshDecorations() {
+  Decorations after, before;
+  const bool preview = document_->isPreviewing();
+  if (comparing_ || preview) {
+    for (const RecordInfo& r : preview ? document_->previewRecords() : document_->recordsToHere()) {
+      for (const QString& name : r.removed) before.changes.insert(name, Change::Removed);
+      for (const QString& name : r.added) after.changes.insert(name, Change::Added);
+    }
+    if (overlay_ == Overlay::Kind && before.changes.isEmpty() && after.changes.isEmpty()) after.changes.clear();
+  }
+  if (overlay_ == Overlay::Time) {
+    const QJsonObject times = document_->lastRun().value(QLatin1String("nodeTimes")).toObject();
+    for (const auto& [side, d] : {std::pair{"original", &before}, std::pair{"rewritten", &after}}) {
+      const QJsonObject list = times.value(QLatin1String(side)).toObject();
+      for (auto it = list.begin(); it != list.end(); ++it) d->heat.insert(it.key(), it.value().toDouble());
+      d->changes.clear();
+      d->heatTitle = tr("time in each node");
+      d->heatUnit = QStringLiteral("µs");
+    }
+  } else if (overlay_ == Overlay::Weights && document_->graph()) {
+    const Graph& g = *document_->graph();
+    for (const NodeId id : g.order()) {
+      double bytes = 0;
+      for (const Argument& a : g.node(id).args)
+        a.forEachValue([&](ValueId v) {
+          const Type& t = g.value(v).type;
+          if (!g.isWeight(v) || !t.tensorInfo.shape) return;
+          double n = t.tensorInfo.dtype ? static_cast<double>(dtypeSize(*t.tensorInfo.dtype)) : 4;
+          for (const Dim& d : *t.tensorInfo.shape) n *= static_cast<double>(std::max<int64_t>(1, d.size));
+          bytes += n;
+        });
+      if (bytes > 0) after.heat.insert(toQt(g.node(id).name), bytes / 1024);
+    }
+    after.heatTitle = tr("weights");
+    after.heatUnit = tr("KiB");
+  } else if (const RuleInfo* rule = document_->rule(document_->currentRule()); rule && !comparing_ && !preview) {
+    after.stale = !rule->matched || document_->ruleError().any();
+    int number = 0;
+    for (const MatchInfo& m : rule->matches) {
+      for (auto it = m.map.begin(); it != m.map.end(); ++it) {
+        after.pattern.insert(it.value(),
+                             static_cast<int>(std::max<qsizetype>(0, rule->patternOrder.indexOf(it.key()))));
+        after.match.insert(it.value(), number);
+      }
+      for (const QString& node : m.nodes)
+        if (!after.pattern.contains(node)) after.pattern.insert(node, 0), after.match.insert(node, number);
+      ++number;
+    }
+  }
+  canvas_->setDecorations(after);
+  before_->setDecorations(before);
+}
+
+void MainWindow::refreshPattern() {
+  const RuleInfo* rule = document_->rule(document_->currentRule());
+  patternCanvas_->setGraph(rule ? rule->pattern : nullptr);
+  Decorations d;
+  if (rule) {
+    QSet<QString> reached;
+    const bool missing =
+        rule->matches.empty() && !document_->nearMisses().empty() && document_->nearMissesOf() == rule->name;
+    if (missing)
+      for (auto it = document_->nearMisses().front().map.begin(); it != document_->nearMisses().front().map.end(); ++it)
+        reached.insert(it.key());
+    for (int i = 0; i < rule->patternOrder.size(); ++i)
+      if (!missing || reached.contains(rule->patternOrder[i])) d.pattern.insert(rule->patternOrder[i], i);
+    d.stale = document_->ruleError().any();
+  }
+  patternCanvas_->setDecorations(d);
+}
+
+void MainWindow::lightPattern(const QString& node) {
+  editor_->setLit(node);
+  patternCanvas_->setLit(node.isEmpty() ? QStringList() : QStringList{node});
+  QStringList nodes;
+  const RuleInfo* rule = document_->rule(document_->currentRule());
+  if (rule && !node.isEmpty())
+    for (const MatchInfo& m : rule->matches)
+      if (m.map.contains(node)) nodes << m.map.value(node);
+  canvas_->setLit(nodes);
+}
+
+/// The name that stands for `key` in the other snapshot, by the rewriter's records.
+QString MainWindow::counterpart(const QString& key, bool toAfter) const {
+  const GraphRef there = toAfter ? document_->graph() : document_->original();
+  if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
+      key.startsWith(QLatin1Char('>')))
+    return key;
+  if (there->findNode(key.toStdString())) return key;
+  for (const RecordInfo& r : document_->recordsToHere()) {
+    const QStringList& own = toAfter ? r.removed : r.added;
+    const QStringList& others = toAfter ? r.added : r.removed;
+    if (own.contains(key) && !others.isEmpty()) return others.last();
+  }
+  return key;
+}
+
+/// Both canvases keep the same thing at the same height.
+void MainWindow::followView(Canvas* from, Canvas* to) {
+  if (following_ || !to->isVisible() || !from->scene() || !to->scene()) return;
+  following_ = true;
+  const QPointF middle = from->rect().center();
+  const SceneRef a = from->scene(), b = to->scene();
+  const QPointF at = from->toScene(middle);
+  int nearest = -1;
+  double best = 1e18;
+  for (size_t i = 0; i < a->view.boxes.size(); ++i) {
+    if (a->view.boxes[i].open) continue;
+    const QPointF c = a->rect(static_cast<int>(i)).center();
+    const double d = std::abs(c.y() - at.y()) * 3 + std::abs(c.x() - at.x());
+    if (d >= best) continue;
+    const QString key = counterpart(selectionKey(*a->graph, a->view.boxes[i]), from == before_);
+    if (b->boxOf(key) >= 0) best = d, nearest = static_cast<int>(i);
+  }
+  if (nearest >= 0) {
+    const QString key =
+        counterpart(selectionKey(*a->graph, a->view.boxes[static_cast<size_t>(nearest)]), from == before_);
+    const QPointF offset = from->toWidget(a->rect(nearest).center()) - middle;
+    to->setView(b->rect(b->boxOf(key)).center() - (offset + QPointF(to->rect().center())) / from->scale(),
+                from->scale());
+  } else {
+    to->setView(from->origin(), from->scale());
+  }
+  following_ = false;
+}
+
+void MainWindow::followOptions(Canvas* from, Canvas* to) {
+  if (following_ || !to->scene() || !from->scene()) return;
+  following_ = true;
+  to->adoptViewOptions(from->viewOptions());
+  following_ = false;
+  followView(from, to);
+}
+
+void MainWindow::nextChange(int step) {
+  QStringList names;
+  for (const RecordInfo& r : document_->recordsToHere()) names << (r.added.isEmpty() ? QString() : r.added.first());
+  names.removeAll(QString());
+  if (names.isEmpty()) return;
+  changeAt_ = changeAt_ < 0 ? (step > 0 ? 0 : static_cast<int>(names.size()) - 1)
+                            : static_cast<int>((changeAt_ + step + names.size()) % names.size());
+  canvas_->reveal(names[changeAt_]);
+}
+
+void MainWindow::select(const QStringList& keys) { document_->setSelection(keys); }
+
+void MainWindow::refreshBreadcrumb() {
+  const GraphRef g = document_->graph();
+  breadcrumb_->setVisible(g != nullptr);
+  if (!g) return;
+  const QString accent = css(themePalette().accent), dim = css(themePalette().dim);
+  QString html = QStringLiteral("<a style=\"color:%1;text-decoration:none\" href=\"\">%2</a>")
+                     .arg(accent, g->name.empty() ? tr("model") : toQt(g->name));
+  const QString key = document_->selection().value(0);
+  ModuleCallId call;
+  QString last;
+  if (key.startsWith(QLatin1Char('@'))) {
+    const std::string path = key.mid(1).toStdString();
+    for (const ModuleCall& m : g->moduleCalls())
+      if (m.path == path) call = m.id;
+  } else if (const NodeId n = g->findNode(key.toStdString())) {
+    call = g->node(n).module;
+    last = toQt(g->node(n).name);
+  }
+  const QString separator = QStringLiteral(" <span style=\"color:%1\">▸</span> ").arg(dim);
+  QString chain;
+  for (; call; call = g->moduleCall(call).parent) {
+    const ModuleCall& m = g->moduleCall(call);
+    QString own = toQt(m.path);
+    if (m.parent && own.startsWith(toQt(g->moduleCall(m.parent).path) + QLatin1Char('.')))
+      own = own.mid(static_cast<qsizetype>(g->moduleCall(m.parent).path.size()) + 1);
+    chain.prepend(separator + QStringLiteral("<a style=\"color:%1;text-decoration:none\" href=\"%2\">%3</a>")
+                                  .arg(accent, toQt(m.path).toHtmlEscaped(), own.toHtmlEscaped()));
+  }
+  html += chain;
+  if (!last.isEmpty()) html += separator + last.toHtmlEscaped();
+  breadcrumb_->setText(html);
+}
+
+QString MainWindow::statusText() const { return engineLabel_->text() + QStringLiteral(" · ") + countLabel_->text(); }
+
+void MainWindow::refreshStatus() {
+  engineLabel_->setText(
+      engine_->isUp() ? tr("engine: %1").arg(engine_->hello().value(QLatin1String("device")).toString(tr("ready")))
+                      : tr("engine: starting"));
+  QStringList parts;
+  if (const GraphRef g = document_->graph()) {
+    parts << tr("%1 nodes").arg(g->nodeCount());
+    if (canvas_->scene()) parts << tr("%1 boxes").arg(canvas_->scene()->view.boxes.size());
+    if (const RuleInfo* r = document_->rule(document_->currentRule()); r && r->matched)
+      parts << counted(static_cast<qint64>(r->matches.size()), tr("match"), tr("matches"));
+  }
+  countLabel_->setText(parts.join(QStringLiteral(" · ")));
+  const bool busy = document_->isOpening() || document_->isRunning();
+  for (QWidget* w : std::initializer_list<QWidget*>{jobLabel_, jobBar_, jobStop_}) w->setVisible(busy);
+  if (document_->isOpening())
+    jobLabel_->setText(tr("reading the model"));
+  else if (document_->isRunning() && jobLabel_->text().isEmpty())
+    jobLabel_->setText(tr("running"));
+  if (busy) jobBar_->setRange(0, 0);
+}
+
+void MainWindow::showFailure(const QString& what, const QString& why) {
+  lastFailure_ = what + QLatin1Char('\n') + why;
+  const Palette& p = themePalette();
+  failure_->setAutoFillBackground(true);
+  failure_->setStyleSheet(
+      QStringLiteral("QWidget{background:%1}").arg(css(mix(p.background, p.change(Change::Removed), 0.16))));
+  const QString detail =
+      why == what || what.contains(why) ? QString() : QStringLiteral(": ") + why.section(QLatin1Char('\n'), 0, 2);
+  failureText_->setText(what + detail + (detail.endsWith(QLatin1Char('.')) ? QString() : QStringLiteral(".")));
+  failure_->show();
+}
+
+void MainWindow::refreshTitle() {
+  const QString name =
+      document_->isOpen() ? QFileInfo(document_->path()).fileName() + QStringLiteral(" — ") : QString();
+  setWindowTitle(name + QStringLiteral("Graft"));
+}
+
+}  // namespace graft

@@ -1,0 +1,143 @@
+// MainWindow assembles the panels, the actions and the three arrangements. What it knows lies in Document; what it
+// shows, in the panels.
+#pragma once
+
+#include <QMainWindow>
+#include <QProgressBar>
+
+#include "views/document.h"
+#include "views/layout/palette.h"
+
+class QComboBox;
+class QDockWidget;
+class QLabel;
+class QSplitter;
+class QStackedWidget;
+class QTabWidget;
+class QToolButton;
+
+namespace graft {
+
+class Canvas;
+class CommandPalette;
+class Explorer;
+class HistoryPanel;
+class Inspector;
+class MatchesPanel;
+class RuleEditor;
+class RunPanel;
+class WelcomePage;
+class WhyNotPanel;
+
+enum class Arrangement { Explore, Rewrite, Measure };
+enum class Overlay { Kind, Time, Weights };
+
+class MainWindow : public QMainWindow {
+  Q_OBJECT
+
+ public:
+  explicit MainWindow(QStringList engineCommand, QWidget* parent = nullptr);
+  ~MainWindow() override;
+
+  void openModel(const QString& path);
+  void openRules(const QString& path);
+  void arrange(Arrangement arrangement);
+  void setCompare(bool on);
+  void setOverlay(Overlay overlay);
+  void setTheme(Theme theme);
+  /// Takes up what was open when the last window closed or was killed.
+  void restoreSession(bool files);
+
+  Document& document() { return *document_; }
+  EngineClient& engine() { return *engine_; }
+  Canvas* canvas() { return canvas_; }
+  Canvas* beforeCanvas() { return before_; }
+  Canvas* patternCanvas() { return patternCanvas_; }
+  RuleEditor* editor() { return editor_; }
+  MatchesPanel* matches() { return matches_; }
+  WhyNotPanel* whyNot() { return whyNot_; }
+  Explorer* explorer() { return explorer_; }
+  Inspector* inspector() { return inspector_; }
+  RunPanel* runPanel() { return runPanel_; }
+  CommandPalette* palette() { return palette_; }
+  QString statusText() const;
+  /// The first action of that object name; null where there is none.
+  QAction* action(const QString& name) const { return findChild<QAction*>(name); }
+  void showRuleTab(int index);
+
+ protected:
+  void closeEvent(QCloseEvent*) override;
+  void dragEnterEvent(QDragEnterEvent*) override;
+  void dropEvent(QDropEvent*) override;
+
+ private:
+  // main_window.cpp
+  QDockWidget* dock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area);
+  void connectDocument();
+  void connectCanvases();
+  void refreshTitle();
+  void refreshCanvases();
+  void refreshDecorations();
+  void refreshPattern();
+  void refreshBreadcrumb();
+  void refreshStatus();
+  void showFailure(const QString& what, const QString& why);
+  void lightPattern(const QString& patternNode);
+  void followView(Canvas* from, Canvas* to);
+  void followOptions(Canvas* from, Canvas* to);
+  QString counterpart(const QString& key, bool toAfter) const;
+  void select(const QStringList& keys);
+  void nextChange(int step);
+  // main_window_actions.cpp
+  void makeActions();
+  QAction* add(QMenu* menu, const QString& name, const QString& text, const QKeySequence& keys,
+               std::function<void()> run, const QString& iconName = {});
+  void openPalette();
+  void ruleFromSelection();
+  void fillLibrary();
+  void showTour();
+  // main_window_files.cpp
+  void chooseModel();
+  void chooseRules();
+  void saveRules(bool as);
+  void exportModel();
+  void exportDrawing();
+  void exportReport();
+  bool mayDiscardRules();
+  void remember(const QString& path);
+  void refreshRecent();
+  void autosave();
+  void saveSession();
+
+  EngineClient* engine_;
+  Document* document_;
+  Canvas *canvas_, *before_, *patternCanvas_;
+  QSplitter* canvases_;
+  QStackedWidget* pages_;
+  WelcomePage* welcome_;
+  RuleEditor* editor_;
+  MatchesPanel* matches_;
+  WhyNotPanel* whyNot_;
+  HistoryPanel* history_;
+  Explorer* explorer_;
+  Inspector* inspector_;
+  RunPanel* runPanel_;
+  CommandPalette* palette_;
+  QTabWidget* ruleTabs_;
+  QLabel *breadcrumb_, *engineLabel_, *countLabel_, *jobLabel_;
+  QWidget* failure_;
+  QLabel* failureText_;
+  QProgressBar* jobBar_;
+  QToolButton *jobStop_, *engineRetry_;
+  QComboBox* overlayBox_;
+  QMenu *recentMenu_, *libraryMenu_;
+  QList<QDockWidget*> docks_;
+  QTimer* autosave_;
+  Arrangement arrangement_ = Arrangement::Explore;
+  Overlay overlay_ = Overlay::Kind;
+  bool comparing_ = false, following_ = false;
+  QString lastFailure_, autosaved_;
+  int changeAt_ = -1;
+};
+
+}  // namespace graft

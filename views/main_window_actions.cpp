@@ -1,0 +1,375 @@
+// The window's menus, tool bar, arrangements and themes.
+#include <QActionGroup>
+#include <QApplication>
+#include <QComboBox>
+#include <QDesktopServices>
+#include <QDir>
+#include <QDockWidget>
+#include <QFileInfo>
+#include <QLabel>
+#include <QMenu>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QSettings>
+#include <QSplitter>
+#include <QTabWidget>
+#include <QToolBar>
+#include <QToolButton>
+
+#include "views/canvas.h"
+#include "views/command_palette.h"
+#include "views/explorer.h"
+#include "views/graph_decode.h"
+#include "views/main_window.h"
+#include "views/matches_panel.h"
+#include "views/rule_editor.h"
+#include "views/rule_from_selection.h"
+#include "views/run_panel.h"
+#include "views/theme.h"
+
+namespace graft {
+
+QAction* MainWindow::add(QMenu* menu, const QString& name, const QString& text, const QKeySequence& keys,
+                         std::function<void()> run, const QString& iconName) {
+  auto* a = new QAction(text, this);
+  a->setObjectName(name);
+  a->setShortcut(keys);
+  if (!iconName.isEmpty()) {
+    a->setIcon(icon(iconName));
+    a->setProperty("iconName", iconName);
+  }
+  if (!keys.isEmpty())
+    a->setToolTip(QString(text).remove(QLatin1Char('&')).remove(QStringLiteral("…")) + QStringLiteral("  ") +
+                  keys.toString(QKeySequence::NativeText));
+  connect(a, &QAction::triggered, this, [run = std::move(run)] { run(); });
+  menu->addAction(a);
+  addAction(a);
+  return a;
+}
+
+void MainWindow::makeActions() {
+  const auto s = [](const char* text) { return QString::fromLatin1(text); };
+  QMenu* file = menuBar()->addMenu(tr("&File"));
+  QAction* open = add(
+      file, s("open"), tr("&Open model…"), QKeySequence::Open, [this] { chooseModel(); }, s("open"));
+  recentMenu_ = file->addMenu(tr("Open &recent"));
+  add(file, s("openRules"), tr("Open r&ules…"), tr("Ctrl+Shift+O"), [this] { chooseRules(); });
+  libraryMenu_ = file->addMenu(tr("Rule &library"));
+  connect(libraryMenu_, &QMenu::aboutToShow, this, &MainWindow::fillLibrary);
+  add(file, s("saveRules"), tr("&Save rules"), QKeySequence::Save, [this] { saveRules(false); });
+  add(file, s("saveRulesAs"), tr("Save rules &as…"), QKeySequence::SaveAs, [this] { saveRules(true); });
+  file->addSeparator();
+  QAction* exportAction = add(
+      file, s("exportModel"), tr("&Export rewritten model…"), tr("Ctrl+E"), [this] { exportModel(); }, s("save"));
+  add(file, s("exportDrawing"), tr("Export &drawing…"), tr("Ctrl+Shift+E"), [this] { exportDrawing(); });
+  add(file, s("exportReport"), tr("Export re&port…"), {}, [this] { exportReport(); });
+  file->addSeparator();
+  add(file, s("quit"), tr("&Quit"), QKeySequence::Quit, [this] { close(); });
+
+  QMenu* edit = menuBar()->addMenu(tr("&Edit"));
+  QAction* undo = document_->undoStack()->createUndoAction(this, tr("Take back"));
+  undo->setObjectName(s("undo"));
+  undo->setShortcut(tr("Ctrl+Alt+Z"));
+  undo->setIcon(icon(s("undo")));
+  undo->setProperty("iconName", s("undo"));
+  QAction* redo = document_->undoStack()->createRedoAction(this, tr("Do again"));
+  redo->setObjectName(s("redo"));
+  redo->setShortcut(tr("Ctrl+Alt+Shift+Z"));
+  redo->setIcon(icon(s("redo")));
+  redo->setProperty("iconName", s("redo"));
+  edit->addActions({undo, redo});
+  addActions({undo, redo});
+  // Ctrl+Z takes back a step of the model, in the editor a step of the text.
+  add(edit, s("undoAny"), tr("&Undo"), QKeySequence::Undo, [this] {
+    if (QWidget* w = QApplication::focusWidget(); w && editor_->isAncestorOf(w))
+      QMetaObject::invokeMethod(w, "undo");
+    else
+      document_->undoStack()->undo();
+  });
+  add(edit, s("redoAny"), tr("&Redo"), QKeySequence::Redo, [this] {
+    if (QWidget* w = QApplication::focusWidget(); w && editor_->isAncestorOf(w))
+      QMetaObject::invokeMethod(w, "redo");
+    else
+      document_->undoStack()->redo();
+  });
+  edit->addSeparator();
+  add(
+      edit, s("find"), tr("&Find in the graph"), QKeySequence::Find,
+      [this] {
+        for (QDockWidget* d : docks_)
+          if (d->objectName() == QLatin1String("explorer")) d->show(), d->raise();
+        explorer_->search()->setFocus();
+        explorer_->search()->selectAll();
+      },
+      s("find"));
+  auto* slash = new QAction(canvas_);
+  slash->setShortcut(QKeySequence(Qt::Key_Slash));
+  slash->setShortcutContext(Qt::WidgetShortcut);
+  canvas_->addAction(slash);
+  connect(slash, &QAction::triggered, this, [this] { action(QStringLiteral("find"))->trigger(); });
+  add(edit, s("fromSelection"), tr("New rule from the &selection"), tr("Ctrl+Shift+R"),
+      [this] { ruleFromSelection(); });
+
+  QMenu* rules = menuBar()->addMenu(tr("&Rules"));
+  QAction* apply = add(
+      rules, s("apply"), tr("&Apply ticked matches"), tr("Ctrl+Return"), [this] { matches_->applyTicked(); },
+      s("apply"));
+  add(rules, s("preview"), tr("&Preview"), tr("Ctrl+Shift+Return"), [this] { matches_->togglePreview(); });
+  add(
+      rules, s("nextMatch"), tr("&Next match"), Qt::Key_F3, [this] { matches_->next(1); }, s("next"));
+  add(rules, s("previousMatch"), tr("P&revious match"), tr("Shift+F3"), [this] { matches_->next(-1); });
+  add(rules, s("whyNot"), tr("&Why not?"), tr("Ctrl+Y"), [this] {
+    showRuleTab(1);
+    document_->explain(document_->currentRule());
+  });
+  add(rules, s("explainHere"), tr("Why not &here?"), {}, [this] {
+    showRuleTab(1);
+    document_->explain(document_->currentRule(), document_->selection().value(0));
+  });
+
+  QMenu* view = menuBar()->addMenu(tr("&View"));
+  auto* group = new QActionGroup(this);
+  const std::array<std::tuple<const char*, QString, const char*, Arrangement>, 3> kinds = {
+      std::tuple{"explore", tr("&Explore"), "explore", Arrangement::Explore},
+      std::tuple{"rewrite", tr("&Rewrite"), "rewrite", Arrangement::Rewrite},
+      std::tuple{"measure", tr("&Measure"), "measure", Arrangement::Measure}};
+  QList<QAction*> arrangements;
+  for (int i = 0; i < 3; ++i) {
+    const auto& [name, text, iconName, arrangement] = kinds[static_cast<size_t>(i)];
+    QAction* a = add(
+        view, QString::fromLatin1(name), text, QStringLiteral("Ctrl+%1").arg(i + 1),
+        [this, arrangement = arrangement] { arrange(arrangement); }, QString::fromLatin1(iconName));
+    a->setCheckable(true);
+    group->addAction(a);
+    arrangements << a;
+  }
+  view->addSeparator();
+  QAction* compare = add(
+      view, s("compare"), tr("&Compare with the original"), tr("Ctrl+D"), [this] { setCompare(!comparing_); },
+      s("compare"));
+  compare->setCheckable(true);
+  add(view, s("nextChange"), tr("Next c&hange"), Qt::Key_F8, [this] { nextChange(1); });
+  add(view, s("previousChange"), tr("Previous change"), tr("Shift+F8"), [this] { nextChange(-1); });
+  view->addSeparator();
+  QAction* fit = add(
+      view, s("fit"), tr("&Fit"), tr("Ctrl+0"), [this] { canvas_->fit(); }, s("fit"));
+  add(view, s("zoomIn"), tr("Zoom &in"), QKeySequence::ZoomIn, [this] { canvas_->zoomIn(); });
+  add(view, s("zoomOut"), tr("Zoom &out"), QKeySequence::ZoomOut, [this] { canvas_->zoomOut(); });
+  add(view, s("zoomSelection"), tr("Zoom to the &selection"), tr("Ctrl+Shift+0"),
+      [this] { canvas_->zoomToKeys(document_->selection()); });
+  QMenu* depth = view->addMenu(tr("Open modules to &depth"));
+  for (int d = 0; d <= 4; ++d)
+    add(depth, QStringLiteral("depth%1").arg(d), d == 0 ? tr("All collapsed") : tr("Depth %1").arg(d),
+        QStringLiteral("Alt+%1").arg(d), [this, d] { canvas_->setDepth(d); });
+  add(depth, s("depthAll"), tr("All open"), tr("Alt+9"), [this] { canvas_->setDepth(-1); });
+  view->addSeparator();
+  for (QDockWidget* d : docks_) view->addAction(d->toggleViewAction());
+  view->addSeparator();
+  add(
+      view, s("theme"), tr("&Light or dark"), tr("Ctrl+Shift+L"),
+      [this] {
+        const Theme theme = currentTheme() == Theme::Dark ? Theme::Light : Theme::Dark;
+        QSettings().setValue(QStringLiteral("theme"),
+                             theme == Theme::Dark ? QStringLiteral("dark") : QStringLiteral("light"));
+        setTheme(theme);
+      },
+      s("theme"));
+
+  QMenu* run = menuBar()->addMenu(tr("R&un"));
+  QAction* runAction = add(
+      run, s("run"), tr("&Run both and compare"), Qt::Key_F5,
+      [this] {
+        if (arrangement_ != Arrangement::Measure) arrange(Arrangement::Measure);
+        runPanel_->start();
+      },
+      s("play"));
+  add(
+      run, s("stop"), tr("&Stop"), tr("Shift+F5"), [this] { document_->stopRun(); }, s("stop"));
+
+  QMenu* help = menuBar()->addMenu(tr("&Help"));
+  add(help, s("palette"), tr("&Command palette"), tr("Ctrl+Shift+P"), [this] { openPalette(); });
+  add(help, s("tour"), tr("Ten-minute &tour"), Qt::Key_F1, [this] { showTour(); });
+  add(help, s("about"), tr("&About Graft"), {}, [this] {
+    QMessageBox::about(
+        this, tr("About Graft"),
+        tr("<h3>Graft</h3><p>See inside a PyTorch model and make it faster.</p><p>The engine: <code>%1</code></p>")
+            .arg(engine_->command().join(QLatin1Char(' ')).toHtmlEscaped()));
+  });
+
+  QToolBar* bar = addToolBar(tr("Main"));
+  bar->setObjectName(s("mainBar"));
+  bar->setMovable(false);
+  bar->setIconSize({16, 16});
+  bar->addAction(open);
+  bar->addSeparator();
+  bar->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+  bar->addActions(arrangements);
+  bar->addSeparator();
+  auto button = [&](QAction* a) {
+    static_cast<QToolButton*>(bar->widgetForAction(a))->setToolButtonStyle(Qt::ToolButtonIconOnly);
+  };
+  bar->addActions({undo, redo, fit, compare});
+  for (QAction* a : {undo, redo, fit, compare}) button(a);
+  auto* spacer = new QWidget;
+  spacer->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
+  bar->addWidget(spacer);
+  overlayBox_ = new QComboBox;
+  overlayBox_->addItems({tr("Colour: kind and matches"), tr("Colour: time"), tr("Colour: weight size")});
+  overlayBox_->setToolTip(tr("What the colours of nodes say"));
+  connect(overlayBox_, &QComboBox::activated, this, [this](int i) { setOverlay(static_cast<Overlay>(i)); });
+  bar->addWidget(overlayBox_);
+  bar->addSeparator();
+  bar->addActions({apply, runAction, exportAction});
+
+  connect(canvas_, &Canvas::menuAsked, this, [this](const QPoint& at, const QString& key) {
+    QMenu menu;
+    if (!key.isEmpty()) document_->setSelection({key});
+    const int box = canvas_->scene() && !key.isEmpty() ? canvas_->scene()->boxOf(key) : -1;
+    if (box >= 0 && canvas_->scene()->view.boxes[static_cast<size_t>(box)].kind == BoxKind::Module)
+      menu.addAction(canvas_->scene()->view.boxes[static_cast<size_t>(box)].open ? tr("Collapse") : tr("Open"), canvas_,
+                     &Canvas::toggleSelected);
+    if (!key.isEmpty())
+      menu.addActions({action(QStringLiteral("zoomSelection")), action(QStringLiteral("fromSelection")),
+                       action(QStringLiteral("explainHere"))});
+    menu.addActions({action(QStringLiteral("fit")), action(QStringLiteral("exportDrawing"))});
+    menu.exec(at);
+  });
+}
+
+void MainWindow::openPalette() {
+  QList<QAction*> all;
+  for (QAction* a : actions())
+    if (!a->text().isEmpty() && a->objectName() != QLatin1String("palette")) all << a;
+  palette_->open(all);
+}
+
+void MainWindow::showRuleTab(int index) {
+  if (arrangement_ != Arrangement::Rewrite) arrange(Arrangement::Rewrite);
+  ruleTabs_->setCurrentIndex(index);
+}
+
+void MainWindow::arrange(Arrangement arrangement) {
+  QSettings settings;
+  const auto key = [](Arrangement a) { return QStringLiteral("arrangement%1").arg(static_cast<int>(a)); };
+  if (isVisible() && arrangement != arrangement_) settings.setValue(key(arrangement_), saveState(2));
+  arrangement_ = arrangement;
+  const QHash<QString, bool> shown = {{QStringLiteral("explorer"), arrangement == Arrangement::Explore},
+                                      {QStringLiteral("rules"), arrangement == Arrangement::Rewrite},
+                                      {QStringLiteral("inspector"), arrangement == Arrangement::Explore},
+                                      {QStringLiteral("pattern"), arrangement == Arrangement::Rewrite},
+                                      {QStringLiteral("history"), arrangement == Arrangement::Rewrite},
+                                      {QStringLiteral("run"), arrangement == Arrangement::Measure}};
+  if (!settings.contains(key(arrangement)) || !restoreState(settings.value(key(arrangement)).toByteArray(), 2)) {
+    QHash<QString, QDockWidget*> d;
+    for (QDockWidget* one : docks_) {
+      one->setVisible(shown.value(one->objectName()));
+      d.insert(one->objectName(), one);
+    }
+    if (arrangement == Arrangement::Explore)
+      resizeDocks({d[QStringLiteral("explorer")], d[QStringLiteral("inspector")]}, {270, 320}, Qt::Horizontal);
+    if (arrangement == Arrangement::Rewrite) {
+      resizeDocks({d[QStringLiteral("rules")], d[QStringLiteral("pattern")]}, {500, 250}, Qt::Horizontal);
+      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {480, 240}, Qt::Vertical);
+    }
+    if (arrangement == Arrangement::Measure) resizeDocks({d[QStringLiteral("run")]}, {330}, Qt::Vertical);
+  }
+  const char* names[] = {"explore", "rewrite", "measure"};
+  action(QString::fromLatin1(names[static_cast<int>(arrangement)]))->setChecked(true);
+  if ((arrangement == Arrangement::Measure) != comparing_) setCompare(arrangement == Arrangement::Measure);
+}
+
+void MainWindow::setCompare(bool on) {
+  comparing_ = on;
+  action(QStringLiteral("compare"))->setChecked(on);
+  refreshCanvases();
+}
+
+void MainWindow::setOverlay(Overlay overlay) {
+  overlay_ = overlay;
+  overlayBox_->setCurrentIndex(static_cast<int>(overlay));
+  if (overlay == Overlay::Time && document_->lastRun().isEmpty() && document_->isOpen())
+    showFailure(tr("There are no times yet"), tr("Run the model once (F5), then nodes are coloured by their time"));
+  refreshDecorations();
+}
+
+void MainWindow::setTheme(Theme theme) {
+  applyTheme(theme);
+  for (Canvas* c : {canvas_, before_, patternCanvas_}) c->setTheme(theme);
+  editor_->refreshTheme();
+  for (QAction* a : findChildren<QAction*>())
+    if (a->property("iconName").isValid()) a->setIcon(icon(a->property("iconName").toString()));
+  refreshRecent();
+  refreshBreadcrumb();
+  Q_EMIT document_->selectionChanged();
+  Q_EMIT document_->runChanged();
+  Q_EMIT document_->nearMissesChanged();
+}
+
+void MainWindow::ruleFromSelection() {
+  const GraphRef g = document_->graph();
+  QStringList names;
+  for (const QString& key : document_->selection()) {
+    if (!key.startsWith(QLatin1Char('@'))) {
+      names << key;
+      continue;
+    }
+    const std::string path = key.mid(1).toStdString();
+    for (const NodeId id : g->order()) {
+      const std::string_view scope = g->scopeOf(id);
+      if (scope == path || scope.starts_with(path + ".")) names << toQt(g->node(id).name);
+    }
+  }
+  const QString text = g ? patternFromNodes(*g, names) : QString();
+  if (text.isEmpty())
+    return showFailure(tr("No rule was made"),
+                       tr("Select the nodes of the pattern first (Ctrl adds to the selection)"));
+  arrange(Arrangement::Rewrite);
+  QString all = editor_->text();
+  if (all.trimmed().isEmpty())
+    all = QStringLiteral("import torch\nimport torch.nn.functional as F\nfrom graft import Rule, kernels\n");
+  editor_->setText(all.trimmed() + QStringLiteral("\n\n\n") + text);
+  document_->setCurrentRule(QStringLiteral("NewRule"));
+}
+
+void MainWindow::fillLibrary() {
+  libraryMenu_->clear();
+  libraryMenu_->setToolTipsVisible(true);
+  const QString beside = QApplication::applicationDirPath();
+  for (const QString& folder :
+       {beside + QStringLiteral("/../share/graft/rules"), beside + QStringLiteral("/../../resources/rules"),
+        QSettings().value(QStringLiteral("ruleFolder")).toString()}) {
+    if (folder.isEmpty()) continue;
+    for (const QFileInfo& f : QDir(folder).entryInfoList({QStringLiteral("*.py")}, QDir::Files, QDir::Name)) {
+      QAction* a = libraryMenu_->addAction(f.completeBaseName(), this, [this, f] { openRules(f.absoluteFilePath()); });
+      QFile file(f.absoluteFilePath());
+      if (file.open(QIODevice::ReadOnly))
+        a->setToolTip(QStringLiteral("<pre>%1</pre>").arg(QString::fromUtf8(file.read(1200)).toHtmlEscaped()));
+    }
+  }
+  if (libraryMenu_->isEmpty()) libraryMenu_->addAction(tr("No rule files found"))->setEnabled(false);
+}
+
+void MainWindow::showTour() {
+  auto* box = new QMessageBox(this);
+  box->setAttribute(Qt::WA_DeleteOnClose);
+  box->setWindowModality(Qt::NonModal);
+  box->setWindowTitle(tr("Ten-minute tour"));
+  box->setText(
+      tr("<h3>From a model to a faster one</h3><ol>"
+         "<li><b>Open</b> a model (Ctrl+O). Modules are boxes: double-click opens one, the wheel zooms, dragging "
+         "pans.</li>"
+         "<li><b>Look</b>: click a node; its inputs and outputs light up, the inspector tells the rest. <code>/</code> "
+         "finds, <code>i</code> and <code>o</code> travel.</li>"
+         "<li><b>Write a rule</b> (Ctrl+2), or take one from File ▸ Rule library. Matches light up as you type; F3 "
+         "visits them.</li>"
+         "<li><b>Why not?</b> (Ctrl+Y) says where the rule almost matches, and what to change.</li>"
+         "<li><b>Preview</b>, then <b>apply</b> (Ctrl+Return). Every step stands in the history; Ctrl+Z takes back "
+         "one.</li>"
+         "<li><b>Measure</b> (F5): both models on the same inputs, times and differences, on the nodes with Colour: "
+         "time.</li>"
+         "<li><b>Export</b> the faster model (Ctrl+E), the drawing, the report.</li></ol>"
+         "<p>Everything is in the command palette: Ctrl+Shift+P.</p>"));
+  box->show();
+}
+
+}  // namespace graft

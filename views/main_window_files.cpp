@@ -1,0 +1,284 @@
+// The window's files: models, rules, drawings, reports, the session.
+#include <QCloseEvent>
+#include <QCoreApplication>
+#include <QDateTime>
+#include <QDir>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QLabel>
+#include <QMenu>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QPainter>
+#include <QPdfWriter>
+#include <QSaveFile>
+#include <QSettings>
+#include <QStandardPaths>
+#include <QStatusBar>
+#include <QSvgRenderer>
+
+#include "views/canvas.h"
+#include "views/drawing/drawing.h"
+#include "views/main_window.h"
+#include "views/rule_editor.h"
+#include "views/run_panel.h"
+#include "views/theme.h"
+#include "views/welcome.h"
+
+namespace graft {
+namespace {
+
+QString recoveryFile() {
+  const QString folder = QStandardPaths::writableLocation(QStandardPaths::AppDataLocation);
+  QDir().mkpath(folder);
+  return folder + QStringLiteral("/recovered_rules.py");
+}
+
+/// QSaveFile writes beside it and renames: the file is whole or as before.
+bool writeWhole(const QString& path, const QByteArray& bytes, QString& why) {
+  QSaveFile file(path);
+  if (file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.commit()) return true;
+  why = file.errorString();
+  return false;
+}
+
+}  // namespace
+
+void MainWindow::openModel(const QString& path) {
+  if (path.endsWith(QLatin1String(".py")) && !QFileInfo(path).isDir()) return openRules(path);
+  document_->open(path);
+}
+
+void MainWindow::openRules(const QString& path) {
+  if (!mayDiscardRules()) return;
+  QFile file(path);
+  if (!file.open(QIODevice::ReadOnly)) return showFailure(tr("%1 was not opened").arg(path), file.errorString());
+  editor_->setFile(QFileInfo(path).absoluteFilePath());
+  editor_->setText(QString::fromUtf8(file.readAll()));
+  autosaved_ = editor_->text();
+  if (arrangement_ != Arrangement::Rewrite && isVisible()) arrange(Arrangement::Rewrite);
+}
+
+void MainWindow::chooseModel() {
+  const QString path = QFileDialog::getOpenFileName(this, tr("Open model"), QFileInfo(document_->path()).path(),
+                                                    tr("Models (*.pt *.pt2 *.pth *.ts *.json);;All files (*)"));
+  if (!path.isEmpty()) openModel(path);
+}
+
+void MainWindow::chooseRules() {
+  const QString path = QFileDialog::getOpenFileName(this, tr("Open rules"), QFileInfo(editor_->file()).path(),
+                                                    tr("Rule files (*.py);;All files (*)"));
+  if (!path.isEmpty()) openRules(path);
+}
+
+bool MainWindow::mayDiscardRules() {
+  if (!editor_->isModified() || editor_->text().trimmed().isEmpty()) return true;
+  const auto answer = QMessageBox::question(this, tr("Rules"), tr("The rules have been changed. Save them?"),
+                                            QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel);
+  if (answer == QMessageBox::Save) saveRules(false);
+  return answer == QMessageBox::Discard || (answer == QMessageBox::Save && !editor_->isModified());
+}
+
+void MainWindow::saveRules(bool as) {
+  QString path = editor_->file();
+  if (as || path.isEmpty())
+    path = QFileDialog::getSaveFileName(this, tr("Save rules"), path.isEmpty() ? QStringLiteral("rules.py") : path,
+                                        tr("Rule files (*.py)"));
+  if (path.isEmpty()) return;
+  QString why;
+  if (!writeWhole(path, editor_->text().toUtf8(), why)) return showFailure(tr("%1 was not written").arg(path), why);
+  editor_->setFile(path);
+  editor_->setSaved();
+  autosaved_ = editor_->text();
+  QFile::remove(recoveryFile());
+  statusBar()->showMessage(tr("Written: %1").arg(path), 4000);
+}
+
+void MainWindow::exportModel() {
+  if (!document_->isOpen()) return;
+  const QFileInfo source(document_->path());
+  const QString path = QFileDialog::getSaveFileName(
+      this, tr("Export rewritten model"),
+      source.path() + QLatin1Char('/') + source.completeBaseName() + QStringLiteral("_fast.pt"),
+      tr("TorchScript (*.pt)"));
+  if (!path.isEmpty()) document_->exportTo(path);
+}
+
+void MainWindow::exportDrawing() {
+  const SceneRef scene = canvas_->scene();
+  if (!scene) return;
+  QString path = QFileDialog::getSaveFileName(this, tr("Export drawing"),
+                                              QFileInfo(document_->path()).completeBaseName() + QStringLiteral(".svg"),
+                                              tr("Drawings (*.svg *.png *.pdf *.dot)"));
+  if (path.isEmpty()) return;
+  DrawOptions options;
+  options.theme = currentTheme();
+  options.title = scene->graph->name;
+  std::vector<Change> changes;
+  if (canvas_->boxDecorations().anyChange) changes = canvas_->boxDecorations().change;
+  const QByteArray svg = QByteArray::fromStdString(svgOf(scene->view, scene->layout, options, changes));
+  const QString ending = QFileInfo(path).suffix();
+  QString why;
+  bool ok = true;
+  if (ending == QLatin1String("dot")) {
+    options.depth = scene->options.depth;
+    const Result<std::string> dot = drawDot(*scene->graph, options);
+    ok = dot.ok() && writeWhole(path, QByteArray::fromStdString(*dot), why);
+  } else if (ending == QLatin1String("png") || ending == QLatin1String("pdf")) {
+    // Qt takes one family, not a list.
+    QByteArray plain = svg;
+    plain.replace("Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif", "Inter");
+    QSvgRenderer renderer(plain);
+    const QSizeF size = renderer.defaultSize();
+    if (ending == QLatin1String("pdf")) {
+      QPdfWriter pdf(path);
+      pdf.setPageMargins(QMarginsF());
+      pdf.setPageSize(QPageSize(size * 0.75, QPageSize::Point));
+      QPainter painter(&pdf);
+      renderer.render(&painter);
+      ok = painter.end();
+    } else {
+      const double scale = std::min(2.0, 28000 / std::max(size.width(), size.height()));
+      QImage image((size * scale).toSize(), QImage::Format_ARGB32_Premultiplied);
+      QPainter painter(&image);
+      renderer.render(&painter);
+      painter.end();
+      ok = image.save(path);
+    }
+  } else {
+    ok = writeWhole(path, svg, why);
+  }
+  if (ok)
+    statusBar()->showMessage(tr("Written: %1").arg(path), 6000);
+  else
+    showFailure(tr("%1 was not written").arg(path), why);
+}
+
+/// One HTML file with the headline, the tables, both drawings.
+void MainWindow::exportReport() {
+  if (!document_->isOpen()) return;
+  const QString path = QFileDialog::getSaveFileName(
+      this, tr("Export report"), QFileInfo(document_->path()).completeBaseName() + QStringLiteral("_report.html"),
+      tr("HTML (*.html)"));
+  if (path.isEmpty()) return;
+  GraphDifference difference;
+  for (const RecordInfo& r : document_->recordsToHere()) {
+    for (const QString& n : r.removed) difference.removed.insert(n.toStdString());
+    for (const QString& n : r.added) difference.added.insert(n.toStdString());
+  }
+  DrawOptions options;
+  options.depth = canvas_->viewOptions().depth;
+  options.before = document_->original().get();
+  options.difference = &difference;
+  const Result<std::string> svg = drawSvg(*document_->graph(), options);
+  QString html = QStringLiteral(
+                     "<!doctype html><meta charset=\"utf-8\"><title>%1</title><style>body{font:15px/1.5 "
+                     "Inter,sans-serif;max-width:1100px;margin:32px auto;padding:0 16px;color:#1b1f24}"
+                     "table{border-collapse:collapse}td,th{padding:4px 12px;border-bottom:1px solid "
+                     "#e4e7ec;text-align:left}svg{max-width:100%;height:auto}</style><h1>%1</h1>")
+                     .arg(QFileInfo(document_->path()).fileName().toHtmlEscaped());
+  html += QStringLiteral("<p>%1</p>").arg(QDateTime::currentDateTime().toString(Qt::ISODate));
+  if (!document_->lastRun().isEmpty())
+    html += QStringLiteral("<h2>%1</h2><pre>%2</pre>")
+                .arg(RunPanel::headline(document_->lastRun()).toHtmlEscaped(), runPanel_->report().toHtmlEscaped());
+  html += tr("<h2>Steps</h2><table><tr><th>Step</th><th>Rewrites</th><th>Nodes</th></tr>");
+  for (int i = 0; i <= document_->position(); ++i) {
+    const StepInfo& s = document_->steps()[static_cast<size_t>(i)];
+    html += QStringLiteral("<tr><td>%1</td><td>%2</td><td>%3</td></tr>")
+                .arg(s.label.toHtmlEscaped())
+                .arg(s.records.size())
+                .arg(s.graph->nodeCount());
+  }
+  html += QStringLiteral("</table>");
+  if (svg) html += tr("<h2>Before and after</h2>") + QString::fromStdString(*svg);
+  if (!editor_->text().trimmed().isEmpty())
+    html += tr("<h2>Rules</h2><pre>%1</pre>").arg(editor_->text().toHtmlEscaped());
+  QString why;
+  if (writeWhole(path, html.toUtf8(), why))
+    statusBar()->showMessage(tr("Written: %1").arg(path), 6000);
+  else
+    showFailure(tr("%1 was not written").arg(path), why);
+}
+
+void MainWindow::remember(const QString& path) {
+  QSettings settings;
+  QStringList recent = settings.value(QStringLiteral("recent")).toStringList();
+  recent.removeAll(path);
+  recent.prepend(path);
+  settings.setValue(QStringLiteral("recent"), recent.mid(0, 12));
+  refreshRecent();
+}
+
+void MainWindow::refreshRecent() {
+  QStringList recent = QSettings().value(QStringLiteral("recent")).toStringList();
+  recent.removeIf([](const QString& path) { return !QFileInfo::exists(path); });
+  recentMenu_->clear();
+  for (const QString& path : recent) recentMenu_->addAction(path, this, [this, path] { openModel(path); });
+  recentMenu_->setEnabled(!recent.isEmpty());
+  QStringList samples;
+  for (const char* folder : {"/../samples", "/../samples/models", "/../share/graft/samples"})
+    for (const QFileInfo& f :
+         QDir(QCoreApplication::applicationDirPath() + QString::fromLatin1(folder))
+             .entryInfoList({QStringLiteral("*.pt"), QStringLiteral("*.pt2")}, QDir::Files, QDir::Name))
+      if (!f.fileName().startsWith(QLatin1String("sentences")) &&
+          !f.completeBaseName().endsWith(QLatin1String("inputs")) &&
+          !f.completeBaseName().endsWith(QLatin1String("expected")))
+        samples << f.absoluteFilePath();
+  welcome_->setFiles(recent, samples);
+}
+
+void MainWindow::autosave() {
+  const QString text = editor_->text();
+  if (text == autosaved_ || !editor_->isModified()) return;
+  QString why;
+  if (writeWhole(recoveryFile(), text.toUtf8(), why)) autosaved_ = text;
+  saveSession();
+}
+
+void MainWindow::saveSession() {
+  QSettings settings;
+  settings.setValue(QStringLiteral("session/model"), document_->path());
+  settings.setValue(QStringLiteral("session/rules"), editor_->file());
+  settings.setValue(QStringLiteral("session/arrangement"), static_cast<int>(arrangement_));
+}
+
+void MainWindow::restoreSession(bool files) {
+  QSettings settings;
+  restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
+  if (QFile recovered(recoveryFile()); recovered.open(QIODevice::ReadOnly)) {
+    const QString text = QString::fromUtf8(recovered.readAll());
+    recovered.close();
+    if (!text.trimmed().isEmpty() && editor_->text().trimmed().isEmpty()) {
+      editor_->setFile(settings.value(QStringLiteral("session/rules")).toString());
+      editor_->setText(text);
+      statusBar()->showMessage(tr("Rules that were not saved have been recovered"), 10000);
+    }
+  } else if (files) {
+    const QString rules = settings.value(QStringLiteral("session/rules")).toString();
+    if (!rules.isEmpty() && QFileInfo::exists(rules)) openRules(rules);
+  }
+  const QString model = settings.value(QStringLiteral("session/model")).toString();
+  if (files && !model.isEmpty() && QFileInfo::exists(model)) openModel(model);
+  arrange(static_cast<Arrangement>(std::clamp(settings.value(QStringLiteral("session/arrangement")).toInt(), 0, 2)));
+}
+
+void MainWindow::closeEvent(QCloseEvent* e) {
+  if (!mayDiscardRules()) return e->ignore();
+  QFile::remove(recoveryFile());
+  saveSession();
+  QSettings settings;
+  settings.setValue(QStringLiteral("geometry"), saveGeometry());
+  settings.setValue(QStringLiteral("arrangement%1").arg(static_cast<int>(arrangement_)), saveState(2));
+  e->accept();
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* e) {
+  if (e->mimeData()->hasUrls()) e->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* e) {
+  for (const QUrl& url : e->mimeData()->urls())
+    if (url.isLocalFile()) openModel(url.toLocalFile());
+}
+
+}  // namespace graft

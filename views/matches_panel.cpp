@@ -1,0 +1,155 @@
+#include "views/matches_panel.h"
+
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QMenu>
+#include <QVBoxLayout>
+
+#include "views/theme.h"
+
+namespace graft {
+
+MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
+  rules_ = new QComboBox(this);
+  rules_->setToolTip(tr("The rule whose matches are shown"));
+  rules_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  recipes_ = new QToolButton(this);
+  recipes_->setText(tr("Recipe"));
+  recipes_->setPopupMode(QToolButton::InstantPopup);
+  recipes_->setToolTip(tr("Run all steps of a recipe in order"));
+  recipes_->setMenu(new QMenu(recipes_));
+  list_ = new QTreeWidget(this);
+  list_->setHeaderLabels({tr("Where"), tr("Nodes")});
+  list_->setRootIsDecorated(false);
+  list_->setUniformRowHeights(true);
+  list_->setMouseTracking(true);
+  list_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
+  list_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
+  list_->header()->setStretchLastSection(false);
+  preview_ = new QPushButton(tr("Preview"), this);
+  preview_->setCheckable(true);
+  preview_->setToolTip(tr("Draw what applying would change"));
+  apply_ = new QPushButton(icon(QStringLiteral("apply")), tr("Apply"), this);
+  apply_->setDefault(true);
+
+  auto* top = new QHBoxLayout;
+  top->addWidget(rules_, 1);
+  top->addWidget(recipes_);
+  auto* bottom = new QHBoxLayout;
+  bottom->addStretch();
+  bottom->addWidget(preview_);
+  bottom->addWidget(apply_);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(8, 8, 8, 8);
+  column->addLayout(top);
+  column->addWidget(list_, 1);
+  column->addLayout(bottom);
+
+  connect(rules_, &QComboBox::activated, this,
+          [this](int i) { document_.setCurrentRule(rules_->itemData(i).toString()); });
+  connect(list_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
+    if (filling_ || !item) return;
+    current_ = list_->indexOfTopLevelItem(item);
+    if (const RuleInfo* r = document_.rule(document_.currentRule()))
+      if (current_ < static_cast<int>(r->matches.size()))
+        Q_EMIT matchChosen(r->matches[static_cast<size_t>(current_)].nodes);
+  });
+  connect(list_, &QTreeWidget::itemEntered, this, [this](QTreeWidgetItem* item) {
+    const RuleInfo* r = document_.rule(document_.currentRule());
+    const int i = list_->indexOfTopLevelItem(item);
+    if (r && i >= 0 && i < static_cast<int>(r->matches.size()))
+      Q_EMIT matchHovered(r->matches[static_cast<size_t>(i)].nodes);
+  });
+  connect(list_, &QTreeWidget::itemChanged, this, [this](QTreeWidgetItem* item) {
+    if (filling_) return;
+    document_.setTicked(document_.currentRule(), list_->indexOfTopLevelItem(item), item->checkState(0) == Qt::Checked);
+    const auto count = ticked().size();
+    apply_->setText(count == list_->topLevelItemCount() ? tr("Apply all %1").arg(count) : tr("Apply %1").arg(count));
+    apply_->setEnabled(count > 0);
+  });
+  connect(preview_, &QPushButton::clicked, this, &MatchesPanel::togglePreview);
+  connect(apply_, &QPushButton::clicked, this, &MatchesPanel::applyTicked);
+  for (auto signal : {&Document::rulesChanged, &Document::matchesChanged, &Document::currentRuleChanged,
+                      &Document::graphChanged, &Document::previewChanged})
+    connect(&document_, signal, this, &MatchesPanel::refresh);
+  refresh();
+}
+
+void MatchesPanel::refresh() {
+  filling_ = true;
+  rules_->clear();
+  for (const RuleInfo& r : document_.rules()) {
+    rules_->addItem(r.matched || !r.matches.empty() ? tr("%1 — %2").arg(r.name).arg(r.matches.size()) : r.name, r.name);
+    if (r.name == document_.currentRule()) rules_->setCurrentIndex(rules_->count() - 1);
+  }
+  rules_->setEnabled(rules_->count() > 0);
+  recipes_->menu()->clear();
+  for (const RecipeInfo& recipe : document_.recipes()) {
+    QAction* action =
+        recipes_->menu()->addAction(recipe.name, this, [this, name = recipe.name] { document_.applyRecipe(name); });
+    action->setToolTip(recipe.steps.join(QStringLiteral(" → ")));
+  }
+  recipes_->menu()->setToolTipsVisible(true);
+  recipes_->setEnabled(!document_.recipes().empty() && document_.isOpen());
+  list_->clear();
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  int count = 0;
+  if (rule)
+    for (const MatchInfo& m : rule->matches) {
+      auto* item = new QTreeWidgetItem(
+          list_, {m.scope.isEmpty() ? tr("(the model)") : m.scope, QString::number(m.nodes.size())});
+      item->setCheckState(0, m.ticked ? Qt::Checked : Qt::Unchecked);
+      item->setToolTip(0, m.nodes.join(QStringLiteral(", ")));
+      if (!rule->matched || document_.ruleError().any())
+        item->setForeground(0, palette().color(QPalette::Disabled, QPalette::Text));
+      count += m.ticked;
+    }
+  current_ = -1;
+  filling_ = false;
+  apply_->setIcon(icon(QStringLiteral("apply")));
+  const bool can = rule && rule->matched && !rule->finds && count > 0 && !document_.ruleError().any();
+  apply_->setText(rule && rule->finds                   ? tr("Only finds")
+                  : count == list_->topLevelItemCount() ? tr("Apply all %1").arg(count)
+                                                        : tr("Apply %1").arg(count));
+  apply_->setEnabled(can);
+  preview_->setEnabled(can || document_.isPreviewing());
+  preview_->setChecked(document_.isPreviewing());
+}
+
+QList<int> MatchesPanel::ticked() const {
+  QList<int> out;
+  for (int i = 0; i < list_->topLevelItemCount(); ++i)
+    if (list_->topLevelItem(i)->checkState(0) == Qt::Checked) out << i;
+  return out;
+}
+
+void MatchesPanel::next(int step) {
+  const int count = list_->topLevelItemCount();
+  if (count == 0) return;
+  const int to = current_ < 0 ? (step > 0 ? 0 : count - 1) : (current_ + step + count) % count;
+  list_->setCurrentItem(list_->topLevelItem(to));
+  if (current_ != to) {  // it was current already, as after a refresh
+    current_ = to;
+    if (const RuleInfo* r = document_.rule(document_.currentRule()))
+      Q_EMIT matchChosen(r->matches[static_cast<size_t>(to)].nodes);
+  }
+}
+
+void MatchesPanel::applyTicked() {
+  const QList<int> some = ticked();
+  if (some.isEmpty()) return;
+  document_.apply(document_.currentRule(), some.size() == list_->topLevelItemCount() ? QList<int>() : some);
+}
+
+void MatchesPanel::applyAll() {
+  if (const RuleInfo* r = document_.rule(document_.currentRule()); r && !r->matches.empty()) document_.apply(r->name);
+}
+
+void MatchesPanel::togglePreview() {
+  if (document_.isPreviewing())
+    document_.endPreview();
+  else
+    document_.preview(document_.currentRule(), ticked());
+}
+
+}  // namespace graft

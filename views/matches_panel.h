@@ -1,0 +1,46 @@
+// MatchesPanel: the rules of the file with how often each matches, the current rule's matches with ticks, and what can
+// be done with them: preview, apply, run a recipe.
+#pragma once
+
+#include <QComboBox>
+#include <QPushButton>
+#include <QToolButton>
+#include <QTreeWidget>
+#include <QWidget>
+
+#include "views/document.h"
+
+namespace graft {
+
+class MatchesPanel : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit MatchesPanel(Document& document, QWidget* parent = nullptr);
+  /// The match last gone to; -1 before the first.
+  int current() const { return current_; }
+
+ public Q_SLOTS:
+  void next(int step = 1);
+  void applyTicked();
+  void applyAll();
+  void togglePreview();
+
+ Q_SIGNALS:
+  void matchChosen(const QStringList& nodes);
+  void matchHovered(const QStringList& nodes);
+
+ private:
+  void refresh();
+  QList<int> ticked() const;
+
+  Document& document_;
+  QComboBox* rules_;
+  QTreeWidget* list_;
+  QPushButton *preview_, *apply_;
+  QToolButton* recipes_;
+  int current_ = -1;
+  bool filling_ = false;
+};
+
+}  // namespace graft

@@ -1,0 +1,326 @@
+#include "views/rule_editor.h"
+
+#include <QMouseEvent>
+#include <QVBoxLayout>
+
+#include "views/canvas_scene.h"
+#include "views/theme.h"
+
+// QScintilla's headers are written with Qt's keywords, which we build without.
+#define signals Q_SIGNALS
+#define slots Q_SLOTS
+#include <Qsci/qsciapis.h>
+#include <Qsci/qscilexerpython.h>
+#include <Qsci/qsciscintilla.h>
+#undef signals
+#undef slots
+
+namespace graft {
+namespace {
+
+constexpr int errorIndicator = 20, litIndicator = 21, firstColor = 8, colors = 7;
+
+}  // namespace
+
+RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
+  sentence_ = new QLabel(this);
+  sentence_->setWordWrap(true);
+  sentence_->setTextFormat(Qt::PlainText);
+  sentence_->setContentsMargins(12, 8, 12, 8);
+  sentence_->setMinimumHeight(sentence_->fontMetrics().height() * 2 + 18);  // it never jumps
+  sentence_->setAlignment(Qt::AlignVCenter | Qt::AlignLeft);
+  editor_ = new QsciScintilla(this);
+  editor_->setUtf8(true);
+  editor_->setFrameShape(QFrame::NoFrame);
+  editor_->setIndentationsUseTabs(false);
+  editor_->setTabWidth(4);
+  editor_->setAutoIndent(true);
+  editor_->setBackspaceUnindents(true);
+  editor_->setBraceMatching(QsciScintilla::SloppyBraceMatch);
+  editor_->setMarginType(0, QsciScintilla::NumberMargin);
+  editor_->setMarginWidth(0, QStringLiteral("0000"));
+  editor_->setMarginWidth(1, 0);
+  editor_->setScrollWidth(1);
+  editor_->setScrollWidthTracking(true);
+  editor_->setCaretLineVisible(true);
+  editor_->setAutoCompletionSource(QsciScintilla::AcsAll);
+  editor_->setAutoCompletionThreshold(3);
+  editor_->setAutoCompletionCaseSensitivity(true);
+  lexer_ = new QsciLexerPython(editor_);
+  auto* apis = new QsciAPIs(lexer_);
+  for (const char* word : {"torch.matmul",
+                           "torch.softmax",
+                           "torch.relu",
+                           "torch.tanh",
+                           "torch.sigmoid",
+                           "torch.cat",
+                           "torch.add",
+                           "torch.mul",
+                           "torch.bmm",
+                           "torch.transpose",
+                           "torch.reshape",
+                           "torch.mean",
+                           "torch.sum",
+                           "torch.exp",
+                           "torch.sqrt",
+                           "torch.rsqrt",
+                           "torch.pow",
+                           "torch.where",
+                           "torch.clamp",
+                           "torch.nn",
+                           "F.linear",
+                           "F.gelu",
+                           "F.relu",
+                           "F.silu",
+                           "F.layer_norm",
+                           "F.softmax",
+                           "F.dropout",
+                           "F.embedding",
+                           "F.conv2d",
+                           "F.batch_norm",
+                           "F.scaled_dot_product_attention",
+                           "kernels.attention",
+                           "kernels.linear",
+                           "kernels.add_layer_norm",
+                           "kernels.layer_norm",
+                           "any_of",
+                           "optional",
+                           "call_module",
+                           "call_function",
+                           "Rule",
+                           "Recipe",
+                           "Weight",
+                           "Tensor",
+                           "pattern",
+                           "replacement",
+                           "where",
+                           "scope",
+                           "exact",
+                           "changes_numbers",
+                           "steps",
+                           "expect",
+                           "normalize",
+                           "remove_dropout",
+                           "fold_constants",
+                           "eliminate_common",
+                           "eliminate_dead",
+                           "fuse"})
+    apis->add(QString::fromLatin1(word));
+  apis->prepare();
+  editor_->setLexer(lexer_);
+  editor_->indicatorDefine(QsciScintilla::SquiggleIndicator, errorIndicator);
+  editor_->indicatorDefine(QsciScintilla::StraightBoxIndicator, litIndicator);
+  for (int i = 0; i < colors; ++i) editor_->indicatorDefine(QsciScintilla::StraightBoxIndicator, firstColor + i);
+  editor_->viewport()->installEventFilter(this);
+  editor_->viewport()->setMouseTracking(true);
+
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addWidget(sentence_);
+  column->addWidget(editor_, 1);
+  refreshTheme();
+
+  connect(editor_, &QsciScintilla::textChanged, this, [this] {
+    if (!quiet_) document_.setRules(text(), file_);
+  });
+  connect(editor_, &QsciScintilla::cursorPositionChanged, this, &RuleEditor::followCursor);
+  connect(&document_, &Document::rulesChanged, this, [this] { mark(), tell(); });
+  connect(&document_, &Document::currentRuleChanged, this, [this] { mark(), tell(); });
+  for (auto signal : {&Document::matchesChanged, &Document::nearMissesChanged, &Document::opened})
+    connect(&document_, signal, this, &RuleEditor::tell);
+  tell();
+}
+
+void RuleEditor::refreshTheme() {
+  const Palette& p = themePalette();
+  const QColor paper = toQt(p.background), text = toQt(p.text);
+  const QFont font = monospace();
+  lexer_->setFont(font);
+  lexer_->setPaper(paper);
+  lexer_->setColor(text);
+  lexer_->setDefaultPaper(paper);
+  lexer_->setDefaultColor(text);
+  auto color = [&](int style, Color c) { lexer_->setColor(toQt(c), style); };
+  const Color keyword = p.dark ? Color{198, 160, 246} : Color{122, 40, 160},
+              string = p.dark ? Color{152, 205, 140} : Color{40, 110, 50},
+              number = p.dark ? Color{245, 180, 120} : Color{160, 80, 0},
+              name = p.dark ? Color{125, 190, 250} : Color{0, 80, 160};
+  color(QsciLexerPython::Keyword, keyword);
+  for (int style : {QsciLexerPython::DoubleQuotedString, QsciLexerPython::SingleQuotedString,
+                    QsciLexerPython::TripleDoubleQuotedString, QsciLexerPython::TripleSingleQuotedString,
+                    QsciLexerPython::UnclosedString})
+    color(style, string);
+  lexer_->setPaper(paper, QsciLexerPython::UnclosedString);
+  color(QsciLexerPython::Number, number);
+  color(QsciLexerPython::ClassName, name);
+  color(QsciLexerPython::FunctionMethodName, name);
+  color(QsciLexerPython::Comment, p.dim);
+  color(QsciLexerPython::CommentBlock, p.dim);
+  color(QsciLexerPython::Decorator, number);
+  editor_->setMarginsBackgroundColor(paper);
+  editor_->setMarginsForegroundColor(toQt(mix(p.background, p.text, 0.4)));
+  editor_->setMarginsFont(font);
+  editor_->setCaretForegroundColor(text);
+  editor_->setCaretLineBackgroundColor(toQt(mix(p.background, p.text, 0.04)));
+  editor_->setSelectionBackgroundColor(toQt(mix(p.background, p.accent, 0.3)));
+  editor_->resetSelectionForegroundColor();
+  editor_->setMatchedBraceBackgroundColor(toQt(mix(p.background, p.accent, 0.25)));
+  editor_->setMatchedBraceForegroundColor(text);
+  editor_->setIndicatorForegroundColor(toQt(p.change(Change::Removed)), errorIndicator);
+  auto box = [&](int indicator, Color c, int alpha, int outline) {
+    QColor q = toQt(c);
+    q.setAlpha(alpha);
+    editor_->setIndicatorForegroundColor(q, indicator);
+    q.setAlpha(outline);
+    editor_->setIndicatorOutlineColor(q, indicator);
+    editor_->setIndicatorDrawUnder(true, indicator);
+  };
+  for (int i = 0; i < colors; ++i) box(firstColor + i, p.pattern(static_cast<size_t>(i)), p.dark ? 70 : 48, 120);
+  box(litIndicator, p.accent, 60, 255);
+}
+
+QString RuleEditor::text() const { return editor_->text(); }
+
+void RuleEditor::setText(const QString& text) {
+  quiet_ = true;
+  editor_->setText(text);
+  editor_->setModified(false);
+  quiet_ = false;
+  document_.setRules(text, file_, true);
+}
+
+bool RuleEditor::isModified() const { return editor_->isModified(); }
+void RuleEditor::setSaved() { editor_->setModified(false); }
+
+void RuleEditor::showLine(int line) {
+  editor_->setCursorPosition(line - 1, 0);
+  editor_->ensureLineVisible(line - 1);
+}
+
+bool RuleEditor::replaceOnLine(int line, const QString& from, const QString& to) {
+  if (line < 1 || line > editor_->lines() || from.isEmpty()) return false;
+  const qsizetype column = editor_->text(line - 1).indexOf(from);
+  if (column < 0) return false;
+  editor_->setSelection(line - 1, static_cast<int>(column), line - 1, static_cast<int>(column + from.size()));
+  editor_->replaceSelectedText(to);
+  return true;
+}
+
+/// The rule whose text the caret is in.
+void RuleEditor::followCursor() {
+  int line = 0, column = 0;
+  editor_->getCursorPosition(&line, &column);
+  QString name;
+  for (const RuleInfo& r : document_.rules())
+    if (r.line <= line + 1) name = r.name;
+  if (!name.isEmpty()) document_.setCurrentRule(name);
+}
+
+void RuleEditor::mark() {
+  const int last = editor_->lines() - 1;
+  const int end = editor_->lineLength(last);
+  for (int i = 0; i < colors; ++i) editor_->clearIndicatorRange(0, 0, last, end, firstColor + i);
+  editor_->clearIndicatorRange(0, 0, last, end, errorIndicator);
+  editor_->clearAnnotations();
+  const RuleError& error = document_.ruleError();
+  if (error.any() && error.line > 0 && error.line <= editor_->lines()) {
+    const int line = error.line - 1, from = std::max(0, error.column - 1);
+    const int length = static_cast<int>(editor_->text(line).trimmed().isEmpty() ? 1 : editor_->text(line).size());
+    const int to = std::clamp(error.endColumn - 1, from + 1, std::max(from + 1, length));
+    editor_->fillIndicatorRange(line, from, line, std::max(to, from + 3), errorIndicator);
+  }
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  if (!rule || error.any()) return;
+  for (int i = 0; i < rule->patternOrder.size(); ++i) {
+    const TextRange range = rule->lines.value(rule->patternOrder[i]);
+    if (range.line < 1 || range.endColumn <= range.column) continue;
+    editor_->fillIndicatorRange(range.line - 1, range.column - 1, range.line - 1, range.endColumn - 1,
+                                firstColor + i % colors);
+  }
+}
+
+void RuleEditor::setLit(const QString& node) {
+  if (node == lit_) return;
+  lit_ = node;
+  const int last = editor_->lines() - 1;
+  editor_->clearIndicatorRange(0, 0, last, editor_->lineLength(last), litIndicator);
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  if (!rule || node.isEmpty()) return;
+  const TextRange range = rule->lines.value(node);
+  if (range.line > 0)
+    editor_->fillIndicatorRange(range.line - 1, range.column - 1, range.line - 1, range.endColumn - 1, litIndicator);
+}
+
+QString RuleEditor::patternAt(int line, int column) const {
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  QString found;
+  int narrowest = INT_MAX;
+  if (rule)
+    for (auto it = rule->lines.begin(); it != rule->lines.end(); ++it) {
+      const int width = it->endColumn - it->column;
+      if (it->line == line && column >= it->column && column < it->endColumn && width < narrowest)
+        found = it.key(), narrowest = width;
+    }
+  return found;
+}
+
+bool RuleEditor::eventFilter(QObject* object, QEvent* e) {
+  if (e->type() == QEvent::MouseMove || e->type() == QEvent::Leave) {
+    QString node;
+    if (e->type() == QEvent::MouseMove) {
+      const QPoint p = static_cast<QMouseEvent*>(e)->pos();
+      const long position = editor_->SendScintilla(QsciScintilla::SCI_POSITIONFROMPOINTCLOSE,
+                                                   static_cast<unsigned long>(p.x()), static_cast<long>(p.y()));
+      if (position >= 0) {
+        int line = 0, column = 0;
+        editor_->lineIndexFromPosition(static_cast<int>(position), &line, &column);
+        node = patternAt(line + 1, column + 1);
+      }
+    }
+    if (node != hovered_) {
+      hovered_ = node;
+      Q_EMIT patternHovered(node);
+    }
+  }
+  return QWidget::eventFilter(object, e);
+}
+
+QString RuleEditor::sentence() const { return sentence_->text(); }
+
+void RuleEditor::tell() {
+  const Palette& p = themePalette();
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  QString text;
+  Color color = p.dim;
+  if (this->text().trimmed().isEmpty()) {
+    text = tr("Write a rule, or take one from the library: what it matches shows as you type.");
+  } else if (document_.ruleError().any()) {
+    const RuleError& e = document_.ruleError();
+    text = e.line > 0 ? tr("Line %1: %2").arg(e.line).arg(e.message) : e.message;
+    color = p.change(Change::Removed);
+  } else if (!document_.isOpen()) {
+    text = tr("%1 read. Open a model to see where they match.")
+               .arg(counted(static_cast<qint64>(document_.rules().size()), tr("rule"), tr("rules")));
+  } else if (rule && rule->matched) {
+    const auto count = static_cast<int>(rule->matches.size());
+    const size_t nodes = document_.graph()->nodeCount();
+    if (count > 0) {
+      text = tr("%1: %2 in %3 nodes (%4 ms)")
+                 .arg(rule->name, count == 1 ? tr("1 match") : tr("%1 matches").arg(count))
+                 .arg(nodes)
+                 .arg(document_.matchMilliseconds(), 0, 'f', 1);
+      color = p.text;
+    } else if (!document_.nearMisses().empty() && document_.nearMissesOf() == rule->name) {
+      const NearMissInfo& n = document_.nearMisses().front();
+      text = tr("%1: no match; nearest%2 — %3")
+                 .arg(rule->name, n.scope.isEmpty() ? QString() : tr(" in %1").arg(n.scope), n.message);
+    } else {
+      text = tr("%1: no match in %2 nodes").arg(rule->name).arg(nodes);
+    }
+  }
+  sentence_->setText(text);
+  sentence_->setStyleSheet(QStringLiteral("color:%1").arg(css(color)));
+}
+
+}  // namespace graft

@@ -1,0 +1,57 @@
+// RuleEditor: the rules as text, with one sentence of state above. Pattern nodes wear their colour in the text, errors
+// are underlined where they are; hovering a pattern node's text says which it is.
+#pragma once
+
+#include <QLabel>
+#include <QTimer>
+#include <QWidget>
+
+#include "views/document.h"
+
+class QsciScintilla;
+class QsciLexerPython;
+
+namespace graft {
+
+class RuleEditor : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit RuleEditor(Document& document, QWidget* parent = nullptr);
+
+  void setText(const QString& text);
+  QString text() const;
+  void setFile(const QString& path) { file_ = path; }
+  QString file() const { return file_; }
+  bool isModified() const;
+  void setSaved();
+  QString sentence() const;
+  /// Lights the text of a pattern node of the current rule; "" for none.
+  void setLit(const QString& patternNode);
+  void showLine(int line);
+  /// Replaces `from` on that line by `to`, as one undoable edit. False where the line does not hold it.
+  bool replaceOnLine(int line, const QString& from, const QString& to);
+  void refreshTheme();
+  QsciScintilla* scintilla() { return editor_; }
+
+ Q_SIGNALS:
+  void patternHovered(const QString& patternNode);
+
+ protected:
+  bool eventFilter(QObject*, QEvent*) override;
+
+ private:
+  void mark();
+  void tell();
+  void followCursor();
+  QString patternAt(int line, int column) const;
+
+  Document& document_;
+  QsciScintilla* editor_;
+  QsciLexerPython* lexer_;
+  QLabel* sentence_;
+  QString file_, hovered_, lit_;
+  bool quiet_ = false;
+};
+
+}  // namespace graft

@@ -1,0 +1,25 @@
+// Light and dark: the application's palette, its few style rules, and icons drawn in the text's colour.
+//
+//   applyTheme(Theme::Dark);  button->setIcon(icon("play"));
+#pragma once
+
+#include <QFont>
+#include <QIcon>
+#include <QString>
+
+#include "views/layout/palette.h"
+
+namespace graft {
+
+void applyTheme(Theme theme);
+Theme currentTheme();
+/// What the system prefers, as far as it says so.
+Theme systemTheme();
+/// From resources/icons/NAME.svg, in the colour of text.
+QIcon icon(const QString& name);
+QFont monospace();
+/// The theme's colour as "#rrggbb".
+QString css(Color);
+const Palette& themePalette();
+
+}  // namespace graft
