@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from support import MINILM, OPERATORS, RULES, SAMPLES, SENTENCES, SOURCE, TestCase, main
+from support import BUILD, MINILM, OPERATORS, RULES, SAMPLES, SENTENCES, SOURCE, TestCase, main
 
 
 class Apply(TestCase):
@@ -18,8 +18,8 @@ class Apply(TestCase):
 
     def apply_once(self):
         if not hasattr(Apply, "stdout"):
-            run = self.done("apply", MINILM, "--rules", RULES, "--recipe", "Encoder", "--inputs", SENTENCES, "-o", self.fast,
-                            "--report", self.report_file)
+            run = self.done("apply", MINILM, "--no-timing", "--rules", RULES, "--recipe", "Encoder", "--inputs", SENTENCES,
+                            "-o", self.fast, "--report", self.report_file)
             Apply.stdout, Apply.report = run.stdout, json.loads(self.report_file.read_text())
         return Apply.report
 
@@ -83,7 +83,10 @@ class Look(TestCase):
         self.assertEqual(self.done("text", MINILM).stdout.count("aten.softmax"), 6)
 
     def test_pictures(self):
-        for name, magic in (("g.svg", b"<?xml"), ("g.png", b"\x89PNG"), ("g.pdf", b"%PDF"), ("g.dot", b"")):
+        pictures = [("g.svg", b"<svg"), ("g.dot", b"digraph")]
+        if (BUILD / "bin/graft-raster").exists():  # built where Qt is
+            pictures += [("g.png", b"\x89PNG"), ("g.pdf", b"%PDF")]
+        for name, magic in pictures:
             self.done("draw", MINILM, "-o", self.folder / name, "--depth", "3")
             self.assertTrue((self.folder / name).read_bytes().startswith(magic), name)
         self.assertIn(b"layer.0", (self.folder / "g.svg").read_bytes())
