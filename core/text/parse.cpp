@@ -364,7 +364,7 @@ class Parser {
         }
         given[*index] = true;
         args[*index] = std::move(a);
-        if (key.empty()) position = *index + 1;
+        position = *index + 1;  // a name moves on, too: what follows it without one is the next parameter
       }
       if (!eat(",") && peek() != ')') return fail("expected ',' or ')'");
     }

@@ -53,6 +53,16 @@ TEST_CASE("missing arguments take the schema's defaults") {
   REQUIRE(g->node(g->findNode("y")).args[2].isNone());
 }
 
+TEST_CASE("a value after a named argument belongs to the next parameter") {
+  const std::string text =
+      "graph _ {\n  input %x : tensor\n  input %w : tensor\n"
+      "  %y = aten.layer_norm.default(%x, normalized_shape=[8], %w, bias=None, eps=1e-05, cudnn_enable=True) : tensor\n"
+      "  return %y\n}\n";
+  const auto g = parseText(text, testOperators());
+  REQUIRE(g);
+  CHECK(toText(*g) == text);
+}
+
 TEST_CASE("errors in a text name line, column and what was expected") {
   REQUIRE_THAT(errorOf("graph g {\n  input %x : tensor\n  %y = aten.relu.default(%z)\n  return %y\n}"),
                ContainsSubstring("f.graph:3:27: no value of that name is defined above"));
