@@ -89,5 +89,7 @@ GRAFT_OPS_API const char* graft_ops_describe();
 GRAFT_OPS_API const char* graft_ops_cuda_status();
 // Drops all packed copies of weights (see cpu/packed_linear.h); the next use packs again.
 GRAFT_OPS_API void graft_ops_forget_weights();
+// How many bytes those copies take.
+GRAFT_OPS_API int64_t graft_ops_packed_bytes();
 // The instruction set the CPU loops use: "avx512", "avx2" or "base" (GRAFT_OPS_CPU=... in the environment lowers it).
 GRAFT_OPS_API const char* graft_ops_cpu_capability();

@@ -54,6 +54,9 @@ int64_t packedBytesLimit() {
   return bytes;
 }
 
+// Drops the copies of weights that are gone, in every cache.
+void dropFreedWeights();
+
 // A cache of copies that `packer` makes of contiguous fp32 weights.
 class PackedWeights {
  public:
@@ -84,17 +87,8 @@ class PackedWeights {
     entries_.clear();
   }
 
- private:
-  struct Entry {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-    const void* data;
-    uint32_t version;
-    uint64_t values;
-    int64_t bytes;
-    at::Tensor packed;
-  };
-
   void dropFreed() {
+    std::lock_guard lock(mutex_);
     for (auto entry = entries_.begin(); entry != entries_.end();) {
       if (entry->second.storage.expired()) {
         packedBytes -= entry->second.bytes;
@@ -105,11 +99,21 @@ class PackedWeights {
     }
   }
 
+ private:
+  struct Entry {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    const void* data;
+    uint32_t version;
+    uint64_t values;
+    int64_t bytes;
+    at::Tensor packed;
+  };
+
   at::Tensor pack(const at::Tensor& weight, const Place& place, uint32_t version, uint64_t values) {
     const int64_t bytes = weight.numel() * 4;
+    dropFreedWeights();
     {
       std::lock_guard lock(mutex_);
-      dropFreed();
       if (const auto old = entries_.find(place); old != entries_.end()) {
         packedBytes -= old->second.bytes;
         entries_.erase(old);
@@ -149,6 +153,11 @@ PackedWeights& panelWeights() {
     return packed;
   });
   return weights;
+}
+
+void dropFreedWeights() {
+  oneDnnWeights().dropFreed();
+  panelWeights().dropFreed();
 }
 
 at::Tensor throughOneDnn(const at::Tensor& x, const at::Tensor& packed, const OptionalTensor& bias) {
@@ -231,3 +240,5 @@ void graft_ops_forget_weights() {
   graft::ops::oneDnnWeights().clear();
   graft::ops::panelWeights().clear();
 }
+
+int64_t graft_ops_packed_bytes() { return graft::ops::packedBytes; }
