@@ -158,7 +158,12 @@ Term Body::element(const Term& list, int64_t index, Span span) {
   }
   if (const auto* v = list.as<GraphValue>(); v && v->isList) {
     guardSize(span);
-    return patternNode("prim.getitem", {Argument(v->id), Argument(index)}, {}, span);
+    const OperatorRef getitem = file_.operators.find("prim.getitem");
+    if (!getitem) return patternNode("prim.getitem", {Argument(v->id), Argument(index)}, {}, span);
+    const NodeId n = graph.append(graph.root(), getitem, {Argument(v->id), Argument(index)}, "getitem");
+    if (graph.node(n).outputs.empty()) graph.addOutput(n, "getitem", Type::tensor());
+    graph.setSource(n, graph.addSource(text_.location(span)));
+    return Term{GraphValue{graph.output(n), std::nullopt, false}, span};
   }
   if (const auto host = tryHost(list)) {
     Expression e;

@@ -45,10 +45,14 @@ std::string Case::python() const {
 std::vector<Case> readCases(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw std::runtime_error("cannot read " + path);
+  return readCases(in, path, 1);
+}
+
+std::vector<Case> readCases(std::istream& in, const std::string& path, int line0) {
   std::vector<Case> out;
   Case common;
   common.file = path;
-  int number = 0;
+  int number = line0 - 1;
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (trimmed(line).empty() || line[0] == '#') continue;

@@ -11,6 +11,7 @@
 // `given` holds until the next one; an input's spec may say how it is filled: `ids: i64[2,4]:randint(0,5)`.
 #pragma once
 
+#include <istream>
 #include <string>
 #include <vector>
 
@@ -35,5 +36,7 @@ struct Case {
 
 /// Throws std::runtime_error with file and line where the file is wrong.
 std::vector<Case> readCases(const std::string& path);
+/// The same from text that begins at that line of a file.
+std::vector<Case> readCases(std::istream& in, const std::string& path, int line);
 
 }  // namespace graft::test

@@ -1,7 +1,9 @@
 // Runs the case files. Every case that matches is also rewritten: the graph still verifies, prints and parses back, was
 // not touched by the search, is not matched again, and computes the same numbers.
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "case_file.h"
 #include "core/ir/verify.h"
@@ -119,8 +121,7 @@ std::vector<Difference> difference(const Case& c, const Graph& before, const Gra
   return compareTensors(run(before), run(after));
 }
 
-void check(const Case& c) {
-  const Rule* rule = rulesOf(c.rules).findRule(c.rule);
+void check(const Case& c, const Rule* rule) {
   REQUIRE(rule);
   const Graph model = modelOf(c);
   const std::string text = toText(model);
@@ -169,8 +170,54 @@ TEST_CASE("the shipped rules find what they should, nothing beside it, and compu
     if (entry.path().extension() != ".cases") continue;
     for (const Case& c : test::readCases(entry.path().string())) {
       ++count;
-      DYNAMIC_SECTION(entry.path().filename().string() << ":" << c.line << " " << c.rule) { check(c); }
+      DYNAMIC_SECTION(entry.path().filename().string() << ":" << c.line << " " << c.rule) {
+        check(c, rulesOf(c.rules).findRule(c.rule));
+      }
     }
   }
   CHECK(count > 40);
+}
+
+TEST_CASE("the examples of docs/rules.md do what the page says") {
+  const std::string path = GRAFT_SOURCE_DIR "/docs/rules.md";
+  std::ifstream in(path);
+  REQUIRE(in);
+  std::string fence, block;
+  std::optional<RuleFile> rules;
+  std::string mistake;
+  int number = 0, began = 0;
+  size_t examples = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (!line.starts_with("```")) {
+      block += line + "\n";
+      continue;
+    }
+    if (fence.empty()) {
+      fence = line.substr(3).empty() ? "none" : line.substr(3);
+      block.clear();
+      began = number + 1;
+      continue;
+    }
+    INFO(path << ":" << began);
+    if (fence == "python") {
+      rules = take(parseRuleText(block, "rules.py", semantics().operators()));
+    } else if (fence == "python wrong") {
+      const auto parsed = parseRuleText(block, "rules.py", semantics().operators());
+      REQUIRE_FALSE(parsed);
+      mistake = parsed.error().format() + "\n";
+    } else if (fence == "text") {
+      CHECK(block == mistake);
+    } else if (fence == "cases") {
+      REQUIRE(rules);
+      std::istringstream text(block);
+      for (const Case& c : test::readCases(text, path, began)) {
+        INFO(path << ":" << c.line);
+        ++examples;
+        check(c, &rules->rules.back());
+      }
+    }
+    fence.clear();
+  }
+  CHECK(examples > 10);
 }
