@@ -114,3 +114,19 @@ TEST_CASE("an export to a place that cannot be written leaves nothing behind") {
   CHECK(test::readFile(dir / "kept.pt") == "old");
   CHECK(std::distance(std::filesystem::directory_iterator(dir.path()), {}) == 1);
 }
+
+TEST_CASE("a value that may be None is unwrapped where a tensor is wanted") {
+  requireSameInPython(graphOf(R"(graph Net {
+    input %x : f32[3]
+    input %c : bool
+    %if = prim.If(%c) : optional[tensor] {
+      %r = aten.relu.default(%x)
+      return %r
+    } {
+      return None
+    }
+    %sum = aten.add.Tensor(%x, %if)
+    return %sum
+  })"),
+                      {"f32[3]:randn", "b8[]:ones"});
+}

@@ -217,7 +217,13 @@ TorchScriptWriter::JitValue* TorchScriptWriter::weight(ValueId id) {
 
 /// What TorchScript's own compiler inserts where a tensor meets a number.
 TorchScriptWriter::JitValue* TorchScriptWriter::converted(JitValue* v, const Type& have, const c10::TypePtr& wanted) {
-  if (!wanted || wanted->hasFreeVariables() || fitsAlready(have, *wanted)) return v;
+  if (!wanted || wanted->hasFreeVariables()) return v;
+  if (v->type()->kind() == c10::TypeKind::OptionalType && wanted->kind() != c10::TypeKind::OptionalType &&
+      wanted->kind() != c10::TypeKind::AnyType) {
+    const c10::TypePtr inner = v->type()->expectRef<c10::OptionalType>().getElementType();
+    return converted(call("aten::_unwrap_optional", {v}, inner), graftType(*inner), wanted);
+  }
+  if (fitsAlready(have, *wanted)) return v;
   c10::TypePtr to = wanted;
   while (to->kind() == c10::TypeKind::OptionalType) to = to->expectRef<c10::OptionalType>().getElementType();
   const bool number = have.kind == Type::Kind::Int || have.kind == Type::Kind::Float || have.kind == Type::Kind::Bool ||
