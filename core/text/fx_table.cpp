@@ -69,7 +69,8 @@ std::unordered_map<uint32_t, LeafCall> leafCalls(const Graph& g) {
     if (n.origin) c.whole = false;
     c.nodes.push_back(id);
   }
-  for (auto& [module, c] : calls) {
+  for (auto& entry : calls) {
+    LeafCall& c = entry.second;
     const std::unordered_set<NodeId> own(c.nodes.begin(), c.nodes.end());
     size_t outputs = 0;
     for (NodeId id : c.nodes) {

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Makes the table of docs/models.md: what Graft does with each sample model, through each format that PyTorch can write.
+
+    table.py [--build build] [-o docs/models.md]
+
+For each model and format: how many nodes are read, whether the executor's outputs are PyTorch's (bitwise, or the largest
+difference), and whether the model written out as TorchScript and read again is the same graph, as canonical text.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FORMATS = {"torchscript": ".pt", "pt2": ".pt2", "fx": ".fx"}
+# Reads and writes a model without touching it.
+NOTHING = "from graft import Recipe\n\n\nclass Nothing(Recipe):\n    steps = [normalize]\n"
+
+
+class Failed(Exception):
+    pass
+
+
+def graft(program, *arguments):
+    run = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    if run.returncode:
+        raise Failed(((run.stderr.strip() or run.stdout.strip()).splitlines() or [f"exit code {run.returncode}"])[0])
+    return run.stdout
+
+
+def nodes(program, path, inputs, expected):
+    return str(json.loads(graft(program, "info", path, "--json"))["nodes"])
+
+
+def equal(program, path, inputs, expected):
+    report = json.loads(graft(program, "run", path, "--inputs", inputs, "--expect", expected, "--json"))
+    worst = max(output["max_abs"] for output in report["differences"])
+    return "bitwise" if worst == 0 else f"≤ {worst:.1e}"
+
+
+def again(program, path, inputs, expected):
+    with tempfile.TemporaryDirectory() as folder:
+        rules, out = pathlib.Path(folder, "nothing.py"), pathlib.Path(folder, "out.pt")
+        rules.write_text(NOTHING)
+        graft(program, "apply", path, "--rules", rules, "--recipe", "Nothing", "--no-verify", "-o", out, "--inputs", inputs)
+        first = graft(program, "text", out)
+        graft(program, "apply", out, "--rules", rules, "--recipe", "Nothing", "--no-verify", "-o", out, "--inputs", inputs)
+        return "yes" if graft(program, "text", out) == first else "differs"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs/models.md")
+    arguments = parser.parse_args()
+    program, folder = arguments.build / "bin/graft", arguments.build / "samples/models"
+    build = ROOT / "samples/models/build.py"
+    listed = subprocess.run([sys.executable, build, "--list"], capture_output=True, text=True, check=True).stdout
+    models = [line.split(maxsplit=1) for line in listed.splitlines()]
+    for form in FORMATS:
+        if form == "fx" and not (ROOT / "resources/python/graft_fx.py").exists():
+            continue
+        subprocess.run([sys.executable, build, "all", "--format", form, "-o", folder], stdout=subprocess.DEVNULL)
+
+    failures = []
+    lines = ["# Sample models", "",
+             "Made by `samples/models/table.py`. Each model is built by `samples/models/build.py` with seeded random weights,",
+             "exported by PyTorch, read by Graft, run by Graft's executor on the CPU and compared with PyTorch's own outputs;",
+             "*again* says whether writing it as TorchScript and reading that gives the same graph.", ""]
+    lines += ["| model | format | nodes | outputs | again |", "|---|---|---|---|---|"]
+    for name, what in models:
+        for form, suffix in FORMATS.items():
+            path = folder / (name + suffix)
+            if not path.exists():
+                continue
+            cells = []
+            for look in (nodes, equal, again):
+                try:
+                    cells.append(look(program, path, folder / f"{name}_inputs.pt", folder / f"{name}_expected.pt"))
+                except Failed as failure:
+                    cells.append("no")
+                    failures.append(f"- {name}, {form}: {failure}")
+            lines.append(f"| {what} | {form} | {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+    if failures:
+        lines += ["", "What does not work yet, in the program's words:", "", *failures]
+    arguments.output.write_text("\n".join(lines) + "\n")
+    print(f"{arguments.output}: {len(failures)} failures")
+
+
+if __name__ == "__main__":
+    main()
