@@ -54,7 +54,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   if (status == cudaErrorNotSupported) {
     TORCH_CHECK(a.dim <= 256 && a.dimV <= 256, "graft::attention: head sizes ", a.dim, " and ", a.dimV,
                 " are not supported on CUDA; up to 256 are");
-    TORCH_CHECK(batch <= 65535 && heads <= 65535, "graft::attention: batch ", batch, " or heads ", heads, " above 65535");
+    TORCH_CHECK(batch <= 65535 && heads <= 65535, "graft::attention: batch ", batch, " or heads ", heads,
+                " above 65535");
     status = launchAttentionPlain(a, stream);
   }
   report("attention", status);

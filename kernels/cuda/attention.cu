@@ -1,13 +1,14 @@
-// softmax(q k^T * scale + mask) v without ever writing the scores: FlashAttention-2 on mma.sync m16n8k16, fp16 and bf16.
+// softmax(q k^T * scale + mask) v without ever writing the scores: FlashAttention-2 on mma.sync m16n8k16, fp16 and
+// bf16.
 //
-// q [B,H,S,D], k and v [B,Hkv,T,D] with any batch, head and position strides that are multiples of 8 elements, D a multiple of 8
-// up to 128; out likewise. Any broadcastable mask, causal (key j <= query i), H a multiple of Hkv. fp32 scores, sums and
-// output accumulators. A row that is masked out entirely gives zeros.
-// A block owns 16*MT*WM queries, MT tiles of 16 to a warp (two halve the reading of K and V from shared memory, which otherwise
-// is the limit). Its WM*WK warps are WM query groups times WK key groups: at batch 1 there are too few queries to
-// fill the GPU, so key groups share a query's work and merge their partial softmaxes in shared memory at the end. K and V
-// tiles of BN keys arrive by cp.async, double buffered. Runs on sm_80 and newer.
-// Source: Dao, FlashAttention-2 (2023), algorithm 1; the merge is that of split-KV decoding.
+// q [B,H,S,D], k and v [B,Hkv,T,D] with any batch, head and position strides that are multiples of 8 elements, D a
+// multiple of 8 up to 128; out likewise. Any broadcastable mask, causal (key j <= query i), H a multiple of Hkv. fp32
+// scores, sums and output accumulators. A row that is masked out entirely gives zeros. A block owns 16*MT*WM queries,
+// MT tiles of 16 to a warp (two halve the reading of K and V from shared memory, which otherwise is the limit). Its
+// WM*WK warps are WM query groups times WK key groups: at batch 1 there are too few queries to fill the GPU, so key
+// groups share a query's work and merge their partial softmaxes in shared memory at the end. K and V tiles of BN keys
+// arrive by cp.async, double buffered. Runs on sm_80 and newer. Source: Dao, FlashAttention-2 (2023), algorithm 1; the
+// merge is that of split-KV decoding.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/mask.cuh"
 
@@ -17,7 +18,9 @@ namespace {
 constexpr float kLog2e = 1.4426950408889634f;
 enum MaskMode { kNoMask, kKeyMask, kFullMask };
 
-__device__ __forceinline__ uint32_t shared32(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ uint32_t shared32(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 __device__ __forceinline__ void copyAsync16(uint32_t to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0) : "memory");
 }
@@ -40,14 +43,16 @@ __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], uint3
 template <>
 __device__ __forceinline__ void mma<__half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 template <>
 __device__ __forceinline__ void mma<__nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -57,11 +62,12 @@ __device__ __forceinline__ float maskLog2(float x) { return x == -INFINITY ? x :
 template <int D, int MT, int WM, int WK, int BN>
 struct Shape {
   static_assert(MT == 1 || WK == 1);
-  static constexpr int kRows = MT * WM * 16, kThreads = WM * WK * 32, kPitch = D + 8;  // elements; keeps ldmatrix free of bank conflicts
-  static constexpr int kTile = BN * kPitch;                      // elements of one K or V tile
+  static constexpr int kRows = MT * WM * 16, kThreads = WM * WK * 32,
+                       kPitch = D + 8;       // elements; keeps ldmatrix free of bank conflicts
+  static constexpr int kTile = BN * kPitch;  // elements of one K or V tile
   static constexpr int kMaskBytes = 2 * BN * 4;
   static constexpr int kMergePitch = D + 4;
-  static constexpr int kMergeBytes = WK > 1 ? WK * WM * 16 * (kMergePitch + 2) * 4 : 0;
+  static constexpr int kMergeBytes = WK > 1 ? WK* WM * 16 * (kMergePitch + 2) * 4 : 0;
   static constexpr int kTileBytes = 4 * kTile * 2;
   static constexpr int kSmem = (kTileBytes > kMergeBytes ? kTileBytes : kMergeBytes) + kMaskBytes;
 };
@@ -98,16 +104,18 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
     }
     copyCommit();
   };
-  // One mask value of a tile to a thread. Read before a tile's work and stored after it: waiting for it in between would cost
-  // each tile the latency of memory.
+  // One mask value of a tile to a thread. Read before a tile's work and stored after it: waiting for it in between
+  // would cost each tile the latency of memory.
   static_assert(BN <= Sh::kThreads);
   const auto maskKey = [&](int tile) { return tile * BN + static_cast<int>(threadIdx.x); };
   auto readMask = [&](int tile) {
-    return threadIdx.x < BN && maskKey(tile) < keys ? loadMaskBits(a.mask, maskBase + maskKey(tile) * a.mask.stride[3]) : 0u;
+    return threadIdx.x < BN && maskKey(tile) < keys ? loadMaskBits(a.mask, maskBase + maskKey(tile) * a.mask.stride[3])
+                                                    : 0u;
   };
   auto storeMask = [&](int tile, uint32_t bits) {
     if (threadIdx.x < BN) {
-      maskTile[(tile & 1) * BN + threadIdx.x] = maskKey(tile) < keys ? maskLog2(maskOfBits(a.mask.kind, bits)) : -INFINITY;
+      maskTile[(tile & 1) * BN + threadIdx.x] =
+          maskKey(tile) < keys ? maskLog2(maskOfBits(a.mask.kind, bits)) : -INFINITY;
     }
   };
 
@@ -291,7 +299,8 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
       if (t == 0) stats[row * 2] = top[0][i], stats[row * 2 + 1] = sum[0][i];
 #pragma unroll
       for (int j = 0; j < D / 8; ++j) {
-        *reinterpret_cast<float2*>(outs + row * Sh::kMergePitch + j * 8 + t * 2) = make_float2(o[0][j][2 * i], o[0][j][2 * i + 1]);
+        *reinterpret_cast<float2*>(outs + row * Sh::kMergePitch + j * 8 + t * 2) =
+            make_float2(o[0][j][2 * i], o[0][j][2 * i + 1]);
       }
     }
     __syncthreads();
@@ -319,7 +328,8 @@ template <class T, int D, int MT, int WM, int WK, int BN, int Mode>
 cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
   using Sh = Shape<D, MT, WM, WK, BN>;
   auto kernel = flash<T, D, MT, WM, WK, BN, Mode>;
-  static const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Sh::kSmem);
+  static const cudaError_t allowed =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Sh::kSmem);
   if (allowed != cudaSuccess) return allowed;
   const dim3 grid((a.queries + Sh::kRows - 1) / Sh::kRows, a.heads, a.batch);
   return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, a);
@@ -339,6 +349,10 @@ cudaError_t byShape(const AttentionArgs& a, cudaStream_t stream) {
   if constexpr (D <= 64) {
     if (blocks(128) >= 264 && a.queries > 64) return byMask<T, D, 2, 4, 1, 64>(a, stream);
   }
+  if constexpr (D <= 64) {
+    if (blocks(64) >= 60 && blocks(64) < 200 && a.queries > 32 && a.keys > 128)
+      return byMask<T, D, 1, 4, 4, 256>(a, stream);
+  }
   if (blocks(64) >= 96 && a.queries > 32) return byMask<T, D, 1, 4, 1, 64>(a, stream);
   if (blocks(32) >= 96) return byMask<T, D, 1, 2, 2, 64>(a, stream);
   return byMask<T, D, 1, 1, 4, 128>(a, stream);
@@ -355,10 +369,11 @@ cudaError_t byDim(const AttentionArgs& a, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launchAttention(const AttentionArgs& a, cudaStream_t stream) {
-  const auto bad = [](const void* p, const int64_t (&s)[3]) {
+  const auto bad = [](const void* p, const int64_t(&s)[3]) {
     return reinterpret_cast<uintptr_t>(p) % 16 || s[0] % 8 || s[1] % 8 || s[2] % 8;
   };
-  if (a.dim % 8 || a.dim > 128 || a.dimV != a.dim || a.heads % a.kvHeads || a.batch > 65535 || a.heads > 65535) return cudaErrorNotSupported;
+  if (a.dim % 8 || a.dim > 128 || a.dimV != a.dim || a.heads % a.kvHeads || a.batch > 65535 || a.heads > 65535)
+    return cudaErrorNotSupported;
   if (bad(a.q, a.qs) || bad(a.k, a.ks) || bad(a.v, a.vs) || bad(a.out, a.os)) return cudaErrorNotSupported;
   if (a.batch == 0 || a.heads == 0 || a.queries == 0) return cudaSuccess;
   if (a.dtype == Dtype::kHalf) return byDim<__half>(a, stream);

@@ -1,5 +1,5 @@
-// Attention for what attention.cu does not take: fp32, odd head sizes and strides, head sizes up to 256. A warp per query, online
-// softmax over 32 keys at a time, fp32 throughout. Right rather than fast.
+// Attention for what attention.cu does not take: fp32, odd head sizes and strides, head sizes up to 256. A warp per
+// query, online softmax over 32 keys at a time, fp32 throughout. Right rather than fast.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/mask.cuh"
 
@@ -65,7 +65,8 @@ cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launchAttentionPlain(const AttentionArgs& a, cudaStream_t stream) {
-  if (a.dim > kMaxDim || a.dimV > kMaxDim || a.heads % a.kvHeads || a.batch > 65535 || a.heads > 65535) return cudaErrorNotSupported;
+  if (a.dim > kMaxDim || a.dimV > kMaxDim || a.heads % a.kvHeads || a.batch > 65535 || a.heads > 65535)
+    return cudaErrorNotSupported;
   if (a.batch == 0 || a.heads == 0 || a.queries == 0) return cudaSuccess;
   switch (a.dtype) {
     case Dtype::kFloat:

@@ -1,12 +1,13 @@
 #pragma once
-// What every CUDA kernel here shares: vector access, conversions, the activations, and programmatic dependent launch (PDL).
+// What every CUDA kernel here shares: vector access, conversions, the activations, and programmatic dependent launch
+// (PDL).
 //
-// No ATen in .cu files: a launcher takes raw pointers and a stream (declared in launchers.h), the .cpp beside it speaks to
-// LibTorch. That keeps nvcc's work at seconds per file.
+// No ATen in .cu files: a launcher takes raw pointers and a stream (declared in launchers.h), the .cpp beside it speaks
+// to LibTorch. That keeps nvcc's work at seconds per file.
 //
-// PDL rule: a kernel launched with launch(..., pdl=true) calls pdlWait() in every thread before it touches memory that an
-// earlier kernel may write or read, and pdlTrigger() once it is resident. Completion of a kernel therefore implies that of
-// all before it.
+// PDL rule: a kernel launched with launch(..., pdl=true) calls pdlWait() in every thread before it touches memory that
+// an earlier kernel may write or read, and pdlTrigger() once it is resident. Completion of a kernel therefore implies
+// that of all before it.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -96,9 +97,10 @@ __device__ __forceinline__ float exp2Fast(float x) {
   return y;
 }
 
-// Two exact (erf) GELUs, for results that will be rounded to a half type. x * Phi(x) with Phi(x) = 1 / (1 + 2^(-x p(x^2))), the
-// polynomial fitted to log2 of Phi(x) / Phi(-x): within 0.07 ulp of fp16 everywhere, at half the instructions of erff, and one
-// reciprocal serves both. It matters: a GEMM's epilogue has two warps to a scheduler and nothing else to do meanwhile.
+// Two exact (erf) GELUs, for results that will be rounded to a half type. x * Phi(x) with Phi(x) = 1 / (1 + 2^(-x
+// p(x^2))), the polynomial fitted to log2 of Phi(x) / Phi(-x): within 0.07 ulp of fp16 everywhere, at half the
+// instructions of erff, and one reciprocal serves both. It matters: a GEMM's epilogue has two warps to a scheduler and
+// nothing else to do meanwhile.
 __device__ __forceinline__ float geluExponential(float x) {
   const float u = fminf(x * x, 49.f);
   float p = 2.1535331642722457e-09f;
@@ -118,9 +120,9 @@ __device__ __forceinline__ void geluPair(float& a, float& b) {
   b *= r * da;
 }
 
-// One activation for the first N of M values. The choice is made once, outside of the loop: with it inside, each value brought code for all of
-// them, and cold instruction caches cost these short kernels more than anything else.
-// `T` is what they will be rounded to.
+// One activation for the first N of M values. The choice is made once, outside of the loop: with it inside, each value
+// brought code for all of them, and cold instruction caches cost these short kernels more than anything else. `T` is
+// what they will be rounded to.
 template <class T, int N, int M>
 __device__ __forceinline__ void activate(float (&v)[M], Activation a) {
   if (a == Activation::kNone) return;
@@ -158,8 +160,8 @@ __device__ __forceinline__ float warpMax(float x) {
 
 // Launches with or without the PDL attribute; dynamic shared memory above 48 KB must have been allowed before.
 template <class... KernelArgs, class... Args>
-inline cudaError_t launch(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, size_t smem, cudaStream_t stream, bool pdl,
-                          Args&&... args) {
+inline cudaError_t launch(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, size_t smem, cudaStream_t stream,
+                          bool pdl, Args&&... args) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;

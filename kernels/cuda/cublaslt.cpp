@@ -25,8 +25,8 @@ void check(cublasStatus_t status) {
   TORCH_CHECK(status == CUBLAS_STATUS_SUCCESS, "graft: cuBLASLt: ", cublasLtGetStatusString(status));
 }
 
-Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy> layout(cudaDataType_t type, int64_t rows, int64_t columns,
-                                                                         int64_t ld) {
+Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy> layout(cudaDataType_t type, int64_t rows,
+                                                                         int64_t columns, int64_t ld) {
   cublasLtMatrixLayout_t l = nullptr;
   check(cublasLtMatrixLayoutCreate(&l, type, rows, columns, ld));
   return Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy>(l);
@@ -38,8 +38,9 @@ struct Problem {
   Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy> w, x, out;
 
   Problem(const GemmArgs& a, bool bias) {
-    const cudaDataType_t type =
-        a.dtype == Dtype::kFloat ? CUDA_R_32F : a.dtype == Dtype::kHalf ? CUDA_R_16F : CUDA_R_16BF;
+    const cudaDataType_t type = a.dtype == Dtype::kFloat  ? CUDA_R_32F
+                                : a.dtype == Dtype::kHalf ? CUDA_R_16F
+                                                          : CUDA_R_16BF;
     const bool tf32 = a.dtype == Dtype::kFloat && at::globalContext().allowTF32CuBLAS();
     cublasLtMatmulDesc_t d = nullptr;
     check(cublasLtMatmulDescCreate(&d, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
@@ -96,8 +97,8 @@ std::vector<LtAlgorithm> ltAlgorithms(const GemmArgs& a, bool bias, int most) {
 cublasStatus_t ltRun(const GemmArgs& a, bool bias, const LtAlgorithm& algorithm, void* workspace, cudaStream_t stream) {
   Problem p(a, bias);
   const float one = 1.f, zero = 0.f;
-  return cublasLtMatmul(handle(), p.operation.get(), &one, a.w, p.w.get(), a.x, p.x.get(), &zero, a.out, p.out.get(), a.out,
-                        p.out.get(), &algorithm.algorithm, workspace, algorithm.workspace, stream);
+  return cublasLtMatmul(handle(), p.operation.get(), &one, a.w, p.w.get(), a.x, p.x.get(), &zero, a.out, p.out.get(),
+                        a.out, p.out.get(), &algorithm.algorithm, workspace, algorithm.workspace, stream);
 }
 
 }  // namespace graft::cuda

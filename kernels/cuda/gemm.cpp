@@ -39,8 +39,8 @@ bool hopper() {
 std::string keyOf(const GemmArgs& a) {
   const auto al = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   const bool aligned = al(a.x) && al(a.w) && al(a.out) && al(a.bias) && al(a.residual);
-  return fmt::format("{}-m{}n{}k{}-ld{},{},{},{}-b{}r{}a{}-{}{}", static_cast<int>(a.dtype), a.m, a.n, a.k, a.ldx, a.ldw, a.ldr,
-                     a.ldo, a.bias != nullptr, a.residual != nullptr, static_cast<int>(a.activation),
+  return fmt::format("{}-m{}n{}k{}-ld{},{},{},{}-b{}r{}a{}-{}{}", static_cast<int>(a.dtype), a.m, a.n, a.k, a.ldx,
+                     a.ldw, a.ldr, a.ldo, a.bias != nullptr, a.residual != nullptr, static_cast<int>(a.activation),
                      aligned ? "aligned" : "unaligned", a.constantWeights && a.pdl ? "-ahead" : "");
 }
 
@@ -130,9 +130,11 @@ bool tryWay(const GemmArgs& a, Way w, cudaStream_t stream) {
 
 bool capturing() { return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None; }
 
-// Median time of `calls` dependent calls replayed as a graph, in microseconds per call; negative if the way does not apply.
-// The calls rotate over copies of the weights, so that they come from memory as they do in a model larger than the L2.
-double timeWay(const GemmArgs& a, Way w, const std::vector<const void*>& weights, c10::cuda::CUDAStream stream, double give_up) {
+// Median time of `calls` dependent calls replayed as a graph, in microseconds per call; negative if the way does not
+// apply. The calls rotate over copies of the weights, so that they come from memory as they do in a model larger than
+// the L2.
+double timeWay(const GemmArgs& a, Way w, const std::vector<const void*>& weights, c10::cuda::CUDAStream stream,
+               double give_up) {
   constexpr int kCalls = 12;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
@@ -174,8 +176,9 @@ double timeWay(const GemmArgs& a, Way w, const std::vector<const void*>& weights
   return best;
 }
 
-// A workspace under our own captures is the block that the first, uncaptured call has just given back: the caching allocator does
-// not know of these captures. That is safe because all runs on one stream and is awaited before the memory is used otherwise.
+// A workspace under our own captures is the block that the first, uncaptured call has just given back: the caching
+// allocator does not know of these captures. That is safe because all runs on one stream and is awaited before the
+// memory is used otherwise.
 Way tune(const GemmArgs& a, std::string& log) {
   const auto stream = c10::cuda::getStreamFromPool(false, c10::cuda::current_device());
   // The inputs may still be in the making on the caller's stream.
@@ -211,7 +214,8 @@ Way tune(const GemmArgs& a, std::string& log) {
   }
   TORCH_CHECK(!timed.empty(), "graft::linear: no kernel for ", a.m, "x", a.n, "x", a.k);
   std::sort(timed.begin(), timed.end(), [](const auto& l, const auto& r) { return l.first < r.first; });
-  for (size_t i = 0; i < timed.size() && i < 8; ++i) log += fmt::format(" {}={:.2f}us", nameOf(timed[i].second), timed[i].first);
+  for (size_t i = 0; i < timed.size() && i < 8; ++i)
+    log += fmt::format(" {}={:.2f}us", nameOf(timed[i].second), timed[i].first);
   return timed.front().second;
 }
 
@@ -229,7 +233,8 @@ Way guess(const GemmArgs& a) {
     const int64_t blocks = (a.m + v.bm - 1) / v.bm * ((a.n + v.bn - 1) / v.bn) * v.split;
     const double waves = double((blocks + 131) / 132);
     const double slice = std::max(v.bm * v.bn / 2048.0 * 64 / 64, (v.bm + v.bn) * 128 / 40.0 / 8) + 30;
-    const double cost = waves * ((a.k + 63) / 64 / double(v.split) * slice + 900 + (v.split > 1 ? 500 : 0) + v.bm * v.bn / 40.0);
+    const double cost =
+        waves * ((a.k + 63) / 64 / double(v.split) * slice + 900 + (v.split > 1 ? 500 : 0) + v.bm * v.bn / 40.0);
     if (cost < least) least = cost, best = {Kind::kTile, i};
   }
   return best;
@@ -258,8 +263,8 @@ void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream) {
   if (tryWay(a, way, stream)) return;
   // A guess that does not apply (an odd width, an unaligned pointer): cuBLASLt takes what we do not.
   if (a.bias && tryWay(a, {Kind::kLtBias, 0}, stream)) return;
-  TORCH_CHECK(tryWay(a, {Kind::kLt, 0}, stream), "graft::linear: neither a kernel of ours nor cuBLASLt takes ", a.m, "x", a.n,
-              "x", a.k, " with row strides ", a.ldx, ", ", a.ldw, ", ", a.ldo);
+  TORCH_CHECK(tryWay(a, {Kind::kLt, 0}, stream), "graft::linear: neither a kernel of ours nor cuBLASLt takes ", a.m,
+              "x", a.n, "x", a.k, " with row strides ", a.ldx, ", ", a.ldw, ", ", a.ldo);
 }
 
 std::string describeGemm(const GemmArgs& a) { return nameOf(choose(a, false)); }

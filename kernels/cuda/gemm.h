@@ -1,9 +1,11 @@
 #pragma once
-// One GEMM, the best of several ways: our tile kernels, our persistent kernel, cuBLASLt with or without its bias epilogue.
+// One GEMM, the best of several ways: our tile kernels, our persistent kernel, cuBLASLt with or without its bias
+// epilogue.
 //
-// The first call for a problem outside of a stream capture times all ways that apply and keeps the winner, in memory and on
-// disk (one file per GPU and library version under $GRAFT_CACHE_DIR, else $XDG_CACHE_HOME/graft, else ~/.cache/graft). Under
-// capture, or with tuning switched off, an untuned problem takes a reasonable guess, which is not remembered.
+// The first call for a problem outside of a stream capture times all ways that apply and keeps the winner, in memory
+// and on disk (one file per GPU and library version under $GRAFT_CACHE_DIR, else $XDG_CACHE_HOME/graft, else
+// ~/.cache/graft). Under capture, or with tuning switched off, an untuned problem takes a reasonable guess, which is
+// not remembered.
 //
 //   GemmArgs a; ...; runGemm(a, c10::cuda::getCurrentCUDAStream());
 #include <c10/cuda/CUDAStream.h>
@@ -16,7 +18,8 @@ namespace graft::cuda {
 
 void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream);
 
-// How a problem would be computed now, for reports and tests: "tile 64x64 split 4", "persistent x2", "cublaslt #3 bias".
+// How a problem would be computed now, for reports and tests: "tile 64x64 split 4", "persistent x2", "cublaslt #3
+// bias".
 std::string describeGemm(const GemmArgs& a);
 
 // All ways by name, and one of them run by that name; false if it does not apply. For tests and measurements.

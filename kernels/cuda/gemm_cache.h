@@ -1,7 +1,7 @@
 #pragma once
-// The tuner's choices on disk: one text file per GPU model and cuBLASLt version, one line per problem: key, choice, timings.
-// Read once, rewritten whole (beside, then renamed) after each new choice, so that an interrupted run keeps what it learnt.
-// Without a writable place the choices last as long as the process.
+// The tuner's choices on disk: one text file per GPU model and cuBLASLt version, one line per problem: key, choice,
+// timings. Read once, rewritten whole (beside, then renamed) after each new choice, so that an interrupted run keeps
+// what it learnt. Without a writable place the choices last as long as the process.
 #include <map>
 #include <mutex>
 #include <optional>

@@ -1,11 +1,11 @@
 // out = residual + act(x w^T + bias) for many rows: persistent blocks, ping-pong warpgroups, 128 x 192 tiles.
 //
 // Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
-// Two consumer warpgroups take turns: while one multiplies its tile, the other runs the epilogue of its own, so the exact
-// GELU hides behind the tensor cores. 192 columns divide BERT-like widths (768, 2304, 3072) into whole waves of 132 SMs.
-// The blocks of a cluster work on CM x CN neighbouring tiles; what several need, each loads a share of and multicasts (TMA),
-// which is what keeps the L2 from being the limit.
-// Sources: the ping-pong schedule is CUTLASS's (KernelTmaWarpSpecializedPingpong); the code is not.
+// Two consumer warpgroups take turns: while one multiplies its tile, the other runs the epilogue of its own, so the
+// exact GELU hides behind the tensor cores. 192 columns divide BERT-like widths (768, 2304, 3072) into whole waves of
+// 132 SMs. The blocks of a cluster work on CM x CN neighbouring tiles; what several need, each loads a share of and
+// multicasts (TMA), which is what keeps the L2 from being the limit. Sources: the ping-pong schedule is CUTLASS's
+// (KernelTmaWarpSpecializedPingpong); the code is not.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/tensor_map.h"
@@ -46,9 +46,9 @@ __device__ __forceinline__ void quadTranspose(uint32_t (&r)[4], int lane) {
 }
 
 // Finishes 64 rows of a tile: accumulator d, rows from m0, columns from n0. Lane i of a quad ends with the 8 columns of
-// the i-th of four neighbouring column blocks, so that it can read the residual and write 16 bytes at a time. The loop over the
-// columns is kept a loop, the accumulator moving through the registers it reads: unrolled, its code would not fit the
-// instruction cache.
+// the i-th of four neighbouring column blocks, so that it can read the residual and write 16 bytes at a time. The loop
+// over the columns is kept a loop, the accumulator moving through the registers it reads: unrolled, its code would not
+// fit the instruction cache.
 template <class T>
 __device__ __forceinline__ void finish(float (&d)[kBn / 2], const Params& p, int m0, int n0, int warp, int lane) {
   const int quad = lane % 4;
@@ -88,7 +88,8 @@ __device__ __forceinline__ void finish(float (&d)[kBn / 2], const Params& p, int
 #pragma unroll
       for (int b = 0; b < 4; ++b) r[b] = pack2<T>(d[4 * b + 2 * half], d[4 * b + 2 * half + 1]);
       quadTranspose(r, lane);
-      if (inside) *reinterpret_cast<uint4*>(static_cast<T*>(p.out) + m * p.ldo + column) = make_uint4(r[0], r[1], r[2], r[3]);
+      if (inside)
+        *reinterpret_cast<uint4*>(static_cast<T*>(p.out) + m * p.ldo + column) = make_uint4(r[0], r[1], r[2], r[3]);
     }
 #pragma unroll
     for (int i = 0; i + 16 < kBn / 2; ++i) d[i] = d[i + 16];
@@ -164,8 +165,8 @@ __global__ void __launch_bounds__(384, 1)
     auto release = [&](int s) {
       if (lane < CN + CM - 1) barrierArriveAt(&empty[s], listener);
     };
-    // The warpgroups multiply strictly in turn: besides sharing the tensor cores well, it keeps each from mistaking an earlier
-    // phase of a stage for the one it waits for.
+    // The warpgroups multiply strictly in turn: besides sharing the tensor cores well, it keeps each from mistaking an
+    // earlier phase of a stage for the one it waits for.
     auto awaitTurn = [&] { asm volatile("bar.sync %0, 256;" ::"r"(2 + group) : "memory"); };
     auto passTurn = [&] { asm volatile("bar.arrive %0, 256;" ::"r"(3 - group) : "memory"); };
     if (group == 1) passTurn();
@@ -234,8 +235,17 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
     return cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) == cudaSuccess ? clusters : 0;
   }();
   if (resident == 0) return cudaErrorNotSupported;
-  Params p{a.bias, a.residual, a.out, static_cast<int>(a.m), static_cast<int>(a.n), static_cast<int>(a.k), a.ldr, a.ldo,
-           static_cast<int>((a.m + kBm - 1) / kBm), static_cast<int>((a.n + kBn - 1) / kBn), a.activation};
+  Params p{a.bias,
+           a.residual,
+           a.out,
+           static_cast<int>(a.m),
+           static_cast<int>(a.n),
+           static_cast<int>(a.k),
+           a.ldr,
+           a.ldo,
+           static_cast<int>((a.m + kBm - 1) / kBm),
+           static_cast<int>((a.n + kBn - 1) / kBn),
+           a.activation};
   const int groups = (p.tilesM + CM - 1) / CM * ((p.tilesN + CN - 1) / CN);
   config.gridDim = dim3(static_cast<unsigned>((groups < resident ? groups : resident) * CM * CN));
   config.numAttrs = a.pdl ? 2 : 1;
@@ -245,7 +255,8 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launchGemmPersistent(const GemmArgs& a, int columns, cudaStream_t stream) {
-  if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8)) return cudaErrorNotSupported;
+  if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8))
+    return cudaErrorNotSupported;
   const uintptr_t pointers = reinterpret_cast<uintptr_t>(a.out) | reinterpret_cast<uintptr_t>(a.bias) |
                              reinterpret_cast<uintptr_t>(a.residual);
   if (pointers % 16) return cudaErrorNotSupported;

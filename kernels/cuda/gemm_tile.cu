@@ -1,13 +1,14 @@
 // out = residual + act(x w^T + bias) for few rows: one output tile per block, K split over blocks of a cluster.
 //
 // Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
-// A producer warp fills a ring of 64-wide K slices by TMA, one or two warpgroups multiply (wgmma m64nBNk16), each on 64 rows.
-// A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a row of tiles need the same slice of x, those
-// of a column the same slice of w: each loads its share and multicasts it, for at these sizes it is the L2's bandwidth to the
-// SMs that is short, not memory's. The ranges of K are added in fp32 through distributed shared memory, each block finishing
-// its share of the rows, in rank order, so results repeat bit for bit. Under PDL the weights' first slices are requested
-// before the wait for the previous kernel: at few rows the weights are nearly all the bytes there are.
-// Sources: PTX ISA (wgmma, cp.async.bulk.tensor, griddepcontrol); the split is classic split-K.
+// A producer warp fills a ring of 64-wide K slices by TMA, one or two warpgroups multiply (wgmma m64nBNk16), each on 64
+// rows. A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a row of tiles need the same
+// slice of x, those of a column the same slice of w: each loads its share and multicasts it, for at these sizes it is
+// the L2's bandwidth to the SMs that is short, not memory's. Each block of a range of K sends its partial sums to the
+// block that finishes those rows (st.async, counted by a barrier there), which adds them in fp32 in rank order, so
+// results repeat bit for bit. Under PDL the weights' first slices are requested before the wait for the previous
+// kernel: at few rows the weights are nearly all the bytes there are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor,
+// griddepcontrol); the split is classic split-K.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/tensor_map.h"
@@ -22,7 +23,14 @@ struct TileShape {
   static constexpr int kCluster = CM * CN * Split;
   static constexpr int kXBytes = BM * kBk * 2, kStageBytes = (BM + BN) * kBk * 2;
   static constexpr int kAccStride = BN + 8;  // floats; 8 mod 32 keeps the accumulator's writes free of bank conflicts
-  static constexpr int kSmem = Stages * kStageBytes > BM * kAccStride * 4 ? Stages * kStageBytes : BM * kAccStride * 4;
+  static constexpr int kRows = (BM + Split - 1) / Split;  // that a block finishes, at most
+  // Partial sums arrive while slices are still being multiplied, so they have a place of their own; a lone block reuses
+  // the ring.
+  static constexpr int kAccBytes = Split * kRows * kAccStride * 4;
+  static constexpr int kAccOffset = Split > 1 ? Stages* kStageBytes : 0;
+  static constexpr int kSmem = Split > 1 || kAccBytes < Stages* kStageBytes
+                                   ? Stages* kStageBytes + (Split > 1 ? kAccBytes : 0)
+                                   : kAccBytes;
   static_assert(BM / CN % 8 == 0 && BN / CM % 8 == 0 && kCluster <= 8, "shares are whole swizzle atoms");
 };
 
@@ -43,7 +51,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   using Shape = TileShape<BM, BN, CM, CN, Split, Stages>;
   constexpr int kCluster = Shape::kCluster;
   extern __shared__ __align__(1024) uint8_t smem[];
-  __shared__ __align__(8) uint64_t full[Stages], empty[Stages];
+  __shared__ __align__(8) uint64_t full[Stages], empty[Stages], summed;
   __shared__ float biasTile[BN];
   constexpr int kThreads = BM * 2;  // of the consumers
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -52,6 +60,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   const int im = rank % CM, in = rank / CM % CN, range = rank / (CM * CN);
   const int cluster = blockIdx.x / kCluster;
   const int m0 = (cluster / p.clustersN * CM + im) * BM, n0 = (cluster % p.clustersN * CN + in) * BN;
+  const int valid = max(min(BM, p.m - m0), 0);  // rows of the tile; the blocks of a split share these
   const int slices = (p.k + kBk - 1) / kBk;
   const int first = slices * range / Split, last = slices * (range + 1) / Split;
 
@@ -60,9 +69,11 @@ __global__ void __launch_bounds__(BM * 2 + 32)
       barrierInit(&full[s], 1);
       barrierInit(&empty[s], BM / 16 * (CM + CN - 1));
     }
+    barrierInit(&summed, 1);
     barrierInitFence();
+    if (Split > 1) barrierExpect(&summed, Split * (valid * (range + 1) / Split - valid * range / Split) * BN * 4);
   }
-  if constexpr (CM * CN > 1) {
+  if constexpr (kCluster > 1) {
     clusterArriveRelaxed();  // nobody sends before all barriers stand
     clusterWait();
   } else {
@@ -70,7 +81,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   }
   pdlTrigger();
 
-  float* acc = reinterpret_cast<float*>(smem);
+  float* acc = reinterpret_cast<float*>(smem + Shape::kAccOffset);
   if (warp == BM / 16) {
     if (lane == 0) {
       auto loadW = [&](int s, int column) {
@@ -90,7 +101,8 @@ __global__ void __launch_bounds__(BM * 2 + 32)
           uint32_t blocks = 0;
 #pragma unroll
           for (int c = 0; c < CN; ++c) blocks |= 1u << (im + CM * (c + CN * range));
-          tmaLoadMulticast(to + in * kShare * kBk * 2, &mapX, &full[s], column, m0 + in * kShare, static_cast<uint16_t>(blocks));
+          tmaLoadMulticast(to + in * kShare * kBk * 2, &mapX, &full[s], column, m0 + in * kShare,
+                           static_cast<uint16_t>(blocks));
         } else {
           tmaLoad(to, &mapX, &full[s], column, m0);
         }
@@ -154,50 +166,58 @@ __global__ void __launch_bounds__(BM * 2 + 32)
     }
     wgmmaWait<0>();
     if (p.constantWeights) pdlWait();
-    // All slices have landed and been read by this warpgroup; the other may still multiply.
-    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
     const int row = group * 64 + (warp % 4) * 16 + lane / 4;
+    if constexpr (Split > 1) {
 #pragma unroll
-    for (int j = 0; j < BN / 8; ++j) {
-      float* to = acc + row * Shape::kAccStride + j * 8 + (lane % 4) * 2;
-      *reinterpret_cast<float2*>(to) = make_float2(d[4 * j], d[4 * j + 1]);
-      *reinterpret_cast<float2*>(to + 8 * Shape::kAccStride) = make_float2(d[4 * j + 2], d[4 * j + 3]);
+      for (int half = 0; half < 2; ++half) {
+        const int r = row + half * 8;
+        if (r >= valid) break;
+        int owner = 0;
+#pragma unroll
+        for (int s = 1; s < Split; ++s) owner += r >= valid * s / Split;
+        const uint32_t block = im + CM * (in + CN * owner);
+        const uint32_t to =
+            remoteAddress(sharedAddress(acc + (range * Shape::kRows + r - valid * owner / Split) * Shape::kAccStride +
+                                        (lane % 4) * 2),
+                          block);
+        const uint32_t bar = remoteAddress(sharedAddress(&summed), block);
+#pragma unroll
+        for (int j = 0; j < BN / 8; ++j) storeAsync(to + j * 32, d[4 * j + 2 * half], d[4 * j + 2 * half + 1], bar);
+      }
+    } else {
+      // All slices have landed and been read by this warpgroup; the other may still multiply.
+      asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+#pragma unroll
+      for (int j = 0; j < BN / 8; ++j) {
+        float* to = acc + row * Shape::kAccStride + j * 8 + (lane % 4) * 2;
+        *reinterpret_cast<float2*>(to) = make_float2(d[4 * j], d[4 * j + 1]);
+        *reinterpret_cast<float2*>(to + 8 * Shape::kAccStride) = make_float2(d[4 * j + 2], d[4 * j + 3]);
+      }
     }
-  }
-
-  if constexpr (Split > 1) {
-    clusterArrive();
-    clusterWait();
-  } else {
-    __syncthreads();
+    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");  // the bias too is there
+    if (Split > 1) barrierWait(&summed, 0);
   }
 
   if (warp < BM / 16) {
     // This block's share of the tile's rows, eight columns to a thread.
     constexpr int kChunks = BN / 8;
-    const int rowBegin = BM * range / Split, rowEnd = BM * (range + 1) / Split;
+    const int rowBegin = valid * range / Split, rowEnd = valid * (range + 1) / Split;
     const T* residual = static_cast<const T*>(p.residual);
 #pragma unroll 1
     for (int c = threadIdx.x; c < (rowEnd - rowBegin) * kChunks; c += kThreads) {
       const int row = rowBegin + c / kChunks, column = c % kChunks * 8;
       const int m = m0 + row, n = n0 + column;
-      if (m >= p.m || n >= p.n) continue;
+      if (n >= p.n) continue;
       Vec<T, 8> r;
       if (residual) r = *reinterpret_cast<const Vec<T, 8>*>(residual + m * p.ldr + n);
-      const float* from = acc + row * Shape::kAccStride + column;
+      const float* from = acc + (row - rowBegin) * Shape::kAccStride + column;
       float v[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) v[i] = 0.f;
 #pragma unroll
       for (int s = 0; s < Split; ++s) {
-        float4 lo, hi;
-        if constexpr (Split > 1) {
-          lo = loadShared4From(from, im + CM * (in + CN * s));
-          hi = loadShared4From(from + 4, im + CM * (in + CN * s));
-        } else {
-          lo = *reinterpret_cast<const float4*>(from);
-          hi = *reinterpret_cast<const float4*>(from + 4);
-        }
+        const float4 lo = *reinterpret_cast<const float4*>(from + s * Shape::kRows * Shape::kAccStride);
+        const float4 hi = *reinterpret_cast<const float4*>(from + s * Shape::kRows * Shape::kAccStride + 4);
         v[0] += lo.x, v[1] += lo.y, v[2] += lo.z, v[3] += lo.w;
         v[4] += hi.x, v[5] += hi.y, v[6] += hi.z, v[7] += hi.w;
       }
@@ -209,8 +229,9 @@ __global__ void __launch_bounds__(BM * 2 + 32)
       storeVec<T, 8>(static_cast<T*>(p.out) + m * p.ldo + n, v);
     }
   }
-  if constexpr (kCluster > 1) {
-    // Nobody leaves while its sums are being read or its barriers are being told of freed stages.
+  if constexpr (CM * CN > 1) {
+    // Nobody leaves while its barriers are being told of freed stages.
+    __syncwarp();
     clusterArriveRelaxed();
     clusterWait();
   }
@@ -227,9 +248,12 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
     return cudaErrorNotSupported;
   }
   auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages>;
-  static const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSmem);
+  static const cudaError_t allowed =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSmem);
   if (allowed != cudaSuccess) return allowed;
-  const auto clusters = [](int64_t size, int tile, int tiles) { return (size + int64_t{tile} * tiles - 1) / (tile * tiles); };
+  const auto clusters = [](int64_t size, int tile, int tiles) {
+    return (size + int64_t{tile} * tiles - 1) / (tile * tiles);
+  };
   const int64_t clustersM = clusters(a.m, BM, CM), clustersN = clusters(a.n, BN, CN);
   const int64_t blocks = clustersM * clustersN * Shape::kCluster;
   if (blocks > INT32_MAX) return cudaErrorNotSupported;
@@ -267,29 +291,25 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
 }
 
 // What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages.
-#define GRAFT_TILE_VARIANTS(V)                                                                                             \
-  V(64, 32, 1, 1, 4, 6)                                                                                                    \
-  V(64, 64, 1, 1, 1, 6)                                                                                                    \
-  V(64, 64, 1, 1, 2, 6)                                                                                                    \
-  V(64, 64, 1, 1, 3, 4)                                                                                                    \
-  V(64, 64, 1, 1, 4, 6)                                                                                                    \
-  V(64, 64, 1, 1, 8, 6)                                                                                                    \
-  V(64, 96, 1, 1, 8, 5)                                                                                                    \
-  V(64, 64, 2, 1, 4, 6)                                                                                                    \
-  V(64, 64, 2, 2, 2, 6)                                                                                                    \
-  V(128, 32, 1, 2, 4, 5)                                                                                                   \
-  V(128, 64, 1, 2, 2, 4)                                                                                                   \
-  V(128, 64, 1, 2, 3, 4)                                                                                                   \
-  V(128, 64, 1, 2, 4, 4)                                                                                                   \
-  V(128, 64, 1, 1, 8, 4)                                                                                                   \
-  V(128, 96, 2, 2, 1, 4)                                                                                                   \
-  V(128, 96, 4, 2, 1, 4)                                                                                                   \
-  V(128, 96, 2, 2, 2, 4)                                                                                                   \
-  V(128, 96, 2, 1, 4, 4)                                                                                                   \
-  V(128, 96, 1, 1, 8, 4)                                                                                                   \
-  V(128, 192, 2, 1, 1, 5)                                                                                                  \
-  V(128, 192, 2, 2, 1, 5)                                                                                                  \
-  V(128, 192, 2, 1, 4, 5)
+#define GRAFT_TILE_VARIANTS(V) \
+  V(64, 32, 1, 1, 4, 6)        \
+  V(64, 64, 1, 1, 1, 6)        \
+  V(64, 64, 1, 1, 2, 5)        \
+  V(64, 64, 1, 1, 3, 5)        \
+  V(64, 64, 1, 1, 4, 5)        \
+  V(64, 64, 1, 1, 6, 5)        \
+  V(64, 64, 1, 1, 8, 5)        \
+  V(64, 96, 1, 1, 8, 4)        \
+  V(64, 64, 2, 1, 4, 5)        \
+  V(64, 64, 2, 2, 2, 5)        \
+  V(128, 64, 1, 2, 2, 3)       \
+  V(128, 64, 1, 2, 4, 3)       \
+  V(128, 96, 2, 1, 1, 4)       \
+  V(128, 96, 2, 2, 1, 4)       \
+  V(128, 96, 2, 1, 2, 5)       \
+  V(128, 96, 2, 1, 4, 5)       \
+  V(128, 192, 2, 1, 1, 5)      \
+  V(128, 192, 2, 2, 1, 5)
 
 }  // namespace
 
@@ -301,7 +321,8 @@ int tileVariantCount() { return static_cast<int>(sizeof(kVariants) / sizeof(kVar
 TileVariant tileVariant(int i) { return kVariants[i]; }
 
 cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream) {
-  if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8)) return cudaErrorNotSupported;
+  if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8))
+    return cudaErrorNotSupported;
   if ((reinterpret_cast<uintptr_t>(a.out) | reinterpret_cast<uintptr_t>(a.residual)) % 16) return cudaErrorNotSupported;
   int i = 0;
 #define GRAFT_V(bm, bn, cm, cn, split, stages)                                                     \

@@ -1,7 +1,7 @@
 #pragma once
-// Hopper's warpgroup matrix instruction m64nNk16 with both operands in shared memory, K-major, 128-byte swizzled, as the TMA
-// engine lays them down: rows of 64 half elements (128 bytes), 8 rows to a 1024-byte atom. Plus the mbarrier and TMA calls
-// that go with it. See the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+// Hopper's warpgroup matrix instruction m64nNk16 with both operands in shared memory, K-major, 128-byte swizzled, as
+// the TMA engine lays them down: rows of 64 half elements (128 bytes), 8 rows to a 1024-byte atom. Plus the mbarrier
+// and TMA calls that go with it. See the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 //
 // Accumulator layout, thread t of the warpgroup: d[4j+0..1] is row t/32*16 + t%32/4, columns 8j + t%4*2 + {0,1};
 // d[4j+2..3] the same columns eight rows below.
@@ -17,18 +17,23 @@ namespace graft::cuda {
 #define GRAFT_HOPPER 1
 #endif
 
-__device__ __forceinline__ uint32_t sharedAddress(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ uint32_t sharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 
-// Matrix descriptor of a K-major tile with 128-byte swizzle at a 1024-byte aligned address; +2 advances 16 half elements.
+// Matrix descriptor of a K-major tile with 128-byte swizzle at a 1024-byte aligned address; +2 advances 16 half
+// elements.
 __device__ __forceinline__ uint64_t tileDescriptor(uint32_t address) {
-  return static_cast<uint64_t>((address & 0x3FFFF) >> 4) | (uint64_t{1} << 16) | (uint64_t{64} << 32) | (uint64_t{1} << 62);
+  return static_cast<uint64_t>((address & 0x3FFFF) >> 4) | (uint64_t{1} << 16) | (uint64_t{64} << 32) |
+         (uint64_t{1} << 62);
 }
 
 template <class T, int N>
 struct Wgmma;
 
-#define GRAFT_ACC8(i) \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define GRAFT_ACC8(i)                                                                                         \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
+      "+f"(d[i + 7])
 
 #ifdef GRAFT_HOPPER
 template <>
@@ -58,7 +63,8 @@ struct Wgmma<__half, 64> {
   static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
+        "%23, "
         "%24, %25, %26, %27, %28, %29, %30, %31}, "
         "%32, %33, p, 1, 1, 0, 0; }"
         : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24)
@@ -70,7 +76,8 @@ struct Wgmma<__nv_bfloat16, 64> {
   static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
+        "%23, "
         "%24, %25, %26, %27, %28, %29, %30, %31}, "
         "%32, %33, p, 1, 1, 0, 0; }"
         : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24)
@@ -82,8 +89,10 @@ struct Wgmma<__half, 96> {
   static __device__ __forceinline__ void run(float (&d)[48], uint64_t a, uint64_t b, int accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
+        "%23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+        "%46, %47}, "
         "%48, %49, p, 1, 1, 0, 0; }"
         : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40)
         : "l"(a), "l"(b), "r"(accumulate));
@@ -94,8 +103,10 @@ struct Wgmma<__nv_bfloat16, 96> {
   static __device__ __forceinline__ void run(float (&d)[48], uint64_t a, uint64_t b, int accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
+        "%23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+        "%46, %47}, "
         "%48, %49, p, 1, 1, 0, 0; }"
         : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40)
         : "l"(a), "l"(b), "r"(accumulate));
@@ -106,12 +117,14 @@ struct Wgmma<__half, 128> {
   static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
+        "%23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+        "%46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
         "%64, %65, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40),
-          GRAFT_ACC8(48), GRAFT_ACC8(56)
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40), GRAFT_ACC8(48),
+          GRAFT_ACC8(56)
         : "l"(a), "l"(b), "r"(accumulate));
   }
 };
@@ -120,12 +133,14 @@ struct Wgmma<__nv_bfloat16, 128> {
   static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
+        "%23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+        "%46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
         "%64, %65, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40),
-          GRAFT_ACC8(48), GRAFT_ACC8(56)
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40), GRAFT_ACC8(48),
+          GRAFT_ACC8(56)
         : "l"(a), "l"(b), "r"(accumulate));
   }
 };
@@ -134,13 +149,17 @@ struct Wgmma<__half, 192> {
   static __device__ __forceinline__ void run(float (&d)[96], uint64_t a, uint64_t b, int accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "
-        "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
+        "%23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+        "%46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
+        "%70, %71, "
+        "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, "
+        "%94, %95}, "
         "%96, %97, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40),
-          GRAFT_ACC8(48), GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80), GRAFT_ACC8(88)
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40), GRAFT_ACC8(48),
+          GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80), GRAFT_ACC8(88)
         : "l"(a), "l"(b), "r"(accumulate));
   }
 };
@@ -149,13 +168,17 @@ struct Wgmma<__nv_bfloat16, 192> {
   static __device__ __forceinline__ void run(float (&d)[96], uint64_t a, uint64_t b, int accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, "
-        "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
+        "%23, "
+        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
+        "%46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
+        "%70, %71, "
+        "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, "
+        "%94, %95}, "
         "%96, %97, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40),
-          GRAFT_ACC8(48), GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80), GRAFT_ACC8(88)
+        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40), GRAFT_ACC8(48),
+          GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80), GRAFT_ACC8(88)
         : "l"(a), "l"(b), "r"(accumulate));
   }
 };
@@ -174,15 +197,19 @@ __device__ __forceinline__ void barrierInit(uint64_t* bar, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(sharedAddress(bar)), "r"(count) : "memory");
 }
 // Makes the initialised barriers visible to the TMA engine and to the other blocks of the cluster.
-__device__ __forceinline__ void barrierInitFence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barrierInitFence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 __device__ __forceinline__ void barrierExpect(uint64_t* bar, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sharedAddress(bar)), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(sharedAddress(bar)), "r"(bytes)
+               : "memory");
 }
 __device__ __forceinline__ void barrierArrive(uint64_t* bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(bar)) : "memory");
 }
-// Arrives at the same barrier of block `rank` of the cluster. At the default scope, as CUTLASS has it: what is handed back is a
-// stage that only the tensor cores have read, and a release at cluster scope costs a GPU-wide memory barrier each time.
+// Arrives at the same barrier of block `rank` of the cluster. At the default scope, as CUTLASS has it: what is handed
+// back is a stage that only the tensor cores have read, and a release at cluster scope costs a GPU-wide memory barrier
+// each time.
 __device__ __forceinline__ void barrierArriveAt(uint64_t* bar, uint32_t rank) {
   asm volatile(
       "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "
@@ -207,8 +234,8 @@ __device__ __forceinline__ void tmaLoad(void* shared, const CUtensorMap* map, ui
       : "memory");
 }
 // The same into every block of the cluster named in `blocks`, at the same shared offset and barrier of each.
-__device__ __forceinline__ void tmaLoadMulticast(void* shared, const CUtensorMap* map, uint64_t* bar, int column, int row,
-                                                 uint16_t blocks) {
+__device__ __forceinline__ void tmaLoadMulticast(void* shared, const CUtensorMap* map, uint64_t* bar, int column,
+                                                 int row, uint16_t blocks) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
       "[%0], [%1, {%4, %5}], [%2], %3;" ::"r"(sharedAddress(shared)),
@@ -224,19 +251,23 @@ __device__ __forceinline__ uint32_t clusterRank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
   return r;
 }
-// Relaxed: for barriers' initialisation (with barrierInitFence) and for leaving together. The other one publishes memory.
-__device__ __forceinline__ void clusterArriveRelaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
-__device__ __forceinline__ void clusterArrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+// Relaxed: for barriers' initialisation (with barrierInitFence) and for leaving together.
+__device__ __forceinline__ void clusterArriveRelaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 __device__ __forceinline__ void clusterWait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-__device__ __forceinline__ float4 loadShared4From(const float* shared, uint32_t rank) {
-  float4 v;
-  asm volatile(
-      "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %4, %5; "
-      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [remote]; }"
-      : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-      : "r"(sharedAddress(shared)), "r"(rank)
-      : "memory");
-  return v;
+// Address of this shared location in block `rank` of the cluster.
+__device__ __forceinline__ uint32_t remoteAddress(uint32_t shared, uint32_t rank) {
+  uint32_t r;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(shared), "r"(rank));
+  return r;
+}
+// Writes two floats into another block's shared memory and counts their 8 bytes at a barrier there: no fence, no
+// cluster barrier.
+__device__ __forceinline__ void storeAsync(uint32_t remote, float a, float b, uint32_t remoteBarrier) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(remote),
+               "f"(a), "f"(b), "r"(remoteBarrier)
+               : "memory");
 }
 #endif  // GRAFT_HOPPER
 

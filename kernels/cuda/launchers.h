@@ -1,7 +1,7 @@
 #pragma once
-// The seam between the kernels (.cu, no ATen) and the operators (.cpp, no device code). A launcher checks nothing but what
-// only it can know; it returns cudaErrorNotSupported for a shape or alignment it has no kernel for, and the caller then takes
-// another way. Pointers are device pointers owned by the caller. Strides are in elements.
+// The seam between the kernels (.cu, no ATen) and the operators (.cpp, no device code). A launcher checks nothing but
+// what only it can know; it returns cudaErrorNotSupported for a shape or alignment it has no kernel for, and the caller
+// then takes another way. Pointers are device pointers owned by the caller. Strides are in elements.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -94,7 +94,8 @@ struct AttentionArgs {
   bool pdl = true;
   Dtype dtype = Dtype::kHalf;
 };
-cudaError_t launchAttention(const AttentionArgs& a, cudaStream_t stream);       // half types, dim = dimV <= 128, 16-byte rows
+cudaError_t launchAttention(const AttentionArgs& a,
+                            cudaStream_t stream);  // half types, dim = dimV <= 128, 16-byte rows
 cudaError_t launchAttentionPlain(const AttentionArgs& a, cudaStream_t stream);  // any dtype and stride, dims <= 256
 
 // Rows of a [d0, d1, d2, n] tensor with a contiguous last dimension

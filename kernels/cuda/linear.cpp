@@ -31,8 +31,11 @@ Prepared prepare(const char* op, const at::Tensor& x, const at::Tensor& weight, 
   a.dtype = dtypeOf(op, x);
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
-  if (given(residual)) ops::checkBroadcast(op, residual, "residual", x.sym_sizes().size() ? at::SymIntArrayRef(
-      c10::fromIntArrayRefSlow(shape)) : at::SymIntArrayRef(), "the output");
+  if (given(residual))
+    ops::checkBroadcast(
+        op, residual, "residual",
+        x.sym_sizes().size() ? at::SymIntArrayRef(c10::fromIntArrayRefSlow(shape)) : at::SymIntArrayRef(),
+        "the output");
   p.out = at::empty(shape, x.options());
   if (p.out.numel() == 0) return p;
   p.x = asRows(x), p.w = asRows(weight);
@@ -54,8 +57,8 @@ Prepared prepare(const char* op, const at::Tensor& x, const at::Tensor& weight, 
   return p;
 }
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, c10::string_view activation,
-                  const OptionalTensor& residual) {
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                  c10::string_view activation, const OptionalTensor& residual) {
   ops::checkLinear("linear", x, weight, bias);
   ops::checkLike("linear", x, "x", residual, "residual");
   const Activation act = activationOf(activation);
@@ -74,7 +77,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const OptionalT
 
 // One GEMM; q, k and v are views of its output [batch, length, heads + 2 kv heads, head size], with the heads in front.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> qkvProjection(const at::Tensor& x, const at::Tensor& weight,
-                                                             const OptionalTensor& bias, int64_t heads, int64_t kvHeads) {
+                                                             const OptionalTensor& bias, int64_t heads,
+                                                             int64_t kvHeads) {
   ops::checkQkv(x, weight, bias, heads, kvHeads);
   const at::Tensor all = linear(x, weight, bias, "none", {});
   const at::Tensor split =
@@ -82,8 +86,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkvProjection(const at::Tensor& x
   return {split.narrow(1, 0, heads), split.narrow(1, heads, kvHeads), split.narrow(1, heads + kvHeads, kvHeads)};
 }
 
-std::string linearWay(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, c10::string_view activation,
-                      const OptionalTensor& residual) {
+std::string linearWay(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                      c10::string_view activation, const OptionalTensor& residual) {
   const c10::cuda::CUDAGuard guard(x.device());
   return describeGemm(prepare("linear", x, weight, bias, activationOf(activation), residual).args);
 }
@@ -103,13 +107,17 @@ TORCH_LIBRARY_IMPL(graft, CUDA, m) {
   m.impl("qkv_projection", TORCH_FN(qkvProjection));
 }
 
-// For tests and measurements: which way linear takes, all ways there are, and linear by one of them (None: does not apply).
+// For tests and measurements: which way linear takes, all ways there are, and linear by one of them (None: does not
+// apply).
 TORCH_LIBRARY_FRAGMENT(graft, m) {
   m.def("cuda_linear_ways() -> str", &gemmWays);
-  m.def("cuda_linear_way(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", Tensor? residual=None) -> str",
-        &linearWay);
   m.def(
-      "cuda_linear_by(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", Tensor? residual=None, str way) "
+      "cuda_linear_way(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", Tensor? residual=None) "
+      "-> str",
+      &linearWay);
+  m.def(
+      "cuda_linear_by(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", Tensor? residual=None, "
+      "str way) "
       "-> Tensor?",
       &linearBy);
 }

@@ -1,9 +1,9 @@
 // LayerNorm and RMSNorm with what stands before them: x + input bias + residual, or a sum of embeddings.
 //
-// Rows of n elements (any n), fp32 statistics over values kept in registers: mean first, then the centred squares (two passes
-// over registers, not memory). Three shapes: a warp per row (16-byte accesses, n <= 1024 of half type), a block per row (up to
-// 8192), and a plain one that reads the row from memory thrice, for everything else. A sum that is returned
-// is also the one that is normalised, rounded to the dtype, as the unfused graph would have it.
+// Rows of n elements (any n), fp32 statistics over values kept in registers: mean first, then the centred squares (two
+// passes over registers, not memory). Three shapes: a warp per row (16-byte accesses, n <= 1024 of half type), a block
+// per row (up to 8192), and a plain one that reads the row from memory thrice, for everything else. A sum that is
+// returned is also the one that is normalised, rounded to the dtype, as the unfused graph would have it.
 #include "kernels/cuda/common.cuh"
 
 namespace graft::cuda {
@@ -24,8 +24,9 @@ __device__ __forceinline__ float rowSum(float x) {
   return x;
 }
 
-// Warps == 1: four rows to a block, a warp each. Otherwise a block per row. A thread holds Vecs chunks of V consecutive elements,
-// chunk c at column (c * threads + thread) * V. All loads are issued before the first use: at few rows latency is all there is.
+// Warps == 1: four rows to a block, a warp each. Otherwise a block per row. A thread holds Vecs chunks of V consecutive
+// elements, chunk c at column (c * threads + thread) * V. All loads are issued before the first use: at few rows
+// latency is all there is.
 template <class T, int Warps, int Vecs, int V>
 __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(const NormArgs a) {
   pdlTrigger();
@@ -158,7 +159,8 @@ __global__ void __launch_bounds__(128) embeddingNorm(const EmbeddingArgs a) {
   for (int t = 0; t < kMaxTables; ++t) {
     if (t < a.tables) {
       const int64_t id = a.ids[t][outer * a.idStride[t][0] + inner * a.idStride[t][1]];
-      if (id < 0 || id >= a.tableRows[t]) __trap();  // as ATen's embedding does: an index out of range is a device-side error
+      if (id < 0 || id >= a.tableRows[t])
+        __trap();  // as ATen's embedding does: an index out of range is a device-side error
       rows[t] = static_cast<const T*>(a.table[t]) + id * a.n;
     }
   }

@@ -31,7 +31,8 @@ void norm(const char* op, const at::Tensor& x, const OptionalTensor& residual, c
   a.pdl = options().pdl;
   a.constantWeights = a.pdl && options().constantWeights;
   const cudaError_t status = launchNorm(a, c10::cuda::getCurrentCUDAStream());
-  TORCH_CHECK(status != cudaErrorNotSupported, "graft::", op, ": ", a.rows, " rows are too many for CUDA; up to 2^31 - 1");
+  TORCH_CHECK(status != cudaErrorNotSupported, "graft::", op, ": ", a.rows,
+              " rows are too many for CUDA; up to 2^31 - 1");
   report(op, status);
 }
 
@@ -45,8 +46,8 @@ at::Tensor addLayerNorm(const at::Tensor& x, const OptionalTensor& residual, con
   return out;
 }
 
-std::tuple<at::Tensor, at::Tensor> addRmsNorm(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
-                                              double eps) {
+std::tuple<at::Tensor, at::Tensor> addRmsNorm(const at::Tensor& x, const OptionalTensor& residual,
+                                              const OptionalTensor& weight, double eps) {
   ops::checkNorm("add_rms_norm", x, residual, weight, {}, {});
   dtypeOf("add_rms_norm", x);
   const c10::cuda::CUDAGuard guard(x.device());
@@ -59,7 +60,8 @@ at::Tensor embeddingLayerNorm(at::TensorList ids, at::TensorList tables, const O
                               const OptionalTensor& bias, double eps) {
   const char* op = "embedding_layer_norm";
   ops::checkEmbedding(ids, tables, weight, bias);
-  TORCH_CHECK(tables.size() <= kMaxTables, "graft::", op, ": ", tables.size(), " tables; CUDA takes up to ", kMaxTables);
+  TORCH_CHECK(tables.size() <= kMaxTables, "graft::", op, ": ", tables.size(), " tables; CUDA takes up to ",
+              kMaxTables);
   const c10::cuda::CUDAGuard guard(tables[0].device());
   EmbeddingArgs a;
   a.dtype = dtypeOf(op, tables[0]);
@@ -95,7 +97,8 @@ at::Tensor embeddingLayerNorm(at::TensorList ids, at::TensorList tables, const O
   a.eps = static_cast<float>(eps);
   a.pdl = options().pdl;
   const cudaError_t status = launchEmbeddingNorm(a, c10::cuda::getCurrentCUDAStream());
-  TORCH_CHECK(status != cudaErrorNotSupported, "graft::", op, ": ", a.outer * a.inner, " positions are too many for CUDA");
+  TORCH_CHECK(status != cudaErrorNotSupported, "graft::", op, ": ", a.outer * a.inner,
+              " positions are too many for CUDA");
   report(op, status);
   return out;
 }

@@ -39,8 +39,8 @@ cudaError_t runEpilogue(const GemmArgs& a, const void* in, int64_t ldi, cudaStre
   constexpr int V = 16 / sizeof(T);
   if (a.m == 0 || a.n == 0) return cudaSuccess;
   const T* from = static_cast<const T*>(in);
-  if (a.n % V == 0 && ldi % V == 0 && a.ldo % V == 0 && (!a.residual || a.ldr % V == 0) && aligned16(in) && aligned16(a.out) &&
-      aligned16(a.bias) && aligned16(a.residual)) {
+  if (a.n % V == 0 && ldi % V == 0 && a.ldo % V == 0 && (!a.residual || a.ldr % V == 0) && aligned16(in) &&
+      aligned16(a.out) && aligned16(a.bias) && aligned16(a.residual)) {
     return launch(epilogue<T, V>, blocksFor(a.m * a.n / V), 256, 0, stream, a.pdl, a, from, ldi);
   }
   return launch(epilogue<T, 1>, blocksFor(a.m * a.n), 256, 0, stream, a.pdl, a, from, ldi);
@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(256) rotary(const RotaryArgs a) {
   }
 }
 
-// softmax(x * scale + mask) over the last dimension; a row masked out entirely gives NaN, as softmax does. A block per row, the row kept in
-// registers up to 256 * kKept elements and read again beyond.
+// softmax(x * scale + mask) over the last dimension; a row masked out entirely gives NaN, as softmax does. A block per
+// row, the row kept in registers up to 256 * kKept elements and read again beyond.
 template <class T>
 __global__ void __launch_bounds__(256) softmax(const SoftmaxArgs a) {
   pdlTrigger();
@@ -133,7 +133,8 @@ __global__ void __launch_bounds__(256) softmax(const SoftmaxArgs a) {
   top = reduce(top, true);
 #pragma unroll
   for (int c = 0; c < kKept; ++c) {
-    // Only elements there are: beyond the end of a row of -Inf, exp(-Inf - -Inf) would be NaN as well, but is not stored.
+    // Only elements there are: beyond the end of a row of -Inf, exp(-Inf - -Inf) would be NaN as well, but is not
+    // stored.
     kept[c] = threadIdx.x + c * 256 < n ? expf(kept[c] - top) : 0.f;
     sum += kept[c];
   }
@@ -180,28 +181,27 @@ cudaError_t runConvEpilogue(const ConvEpilogueArgs& a, cudaStream_t stream) {
 
 }  // namespace
 
-#define GRAFT_BY_DTYPE(call)               \
-  switch (a.dtype) {                       \
-    case Dtype::kFloat: {                  \
-      using T = float;                     \
-      return call;                         \
-    }                                      \
-    case Dtype::kHalf: {                   \
-      using T = __half;                    \
-      return call;                         \
-    }                                      \
-    case Dtype::kBfloat16: {               \
-      using T = __nv_bfloat16;             \
-      return call;                         \
-    }                                      \
-  }                                        \
+#define GRAFT_BY_DTYPE(call)   \
+  switch (a.dtype) {           \
+    case Dtype::kFloat: {      \
+      using T = float;         \
+      return call;             \
+    }                          \
+    case Dtype::kHalf: {       \
+      using T = __half;        \
+      return call;             \
+    }                          \
+    case Dtype::kBfloat16: {   \
+      using T = __nv_bfloat16; \
+      return call;             \
+    }                          \
+  }                            \
   return cudaErrorInvalidValue;
 
-cudaError_t launchEpilogue(const GemmArgs& a, const void* in, int64_t ldi, cudaStream_t stream) {
-  GRAFT_BY_DTYPE((runEpilogue<T>(a, in, ldi, stream)))
-}
+cudaError_t launchEpilogue(const GemmArgs& a, const void* in, int64_t ldi,
+                           cudaStream_t stream){GRAFT_BY_DTYPE((runEpilogue<T>(a, in, ldi, stream)))}
 
-cudaError_t launchSwiglu(const SwigluArgs& a, cudaStream_t stream) { GRAFT_BY_DTYPE((runSwiglu<T>(a, stream))) }
+cudaError_t launchSwiglu(const SwigluArgs& a, cudaStream_t stream){GRAFT_BY_DTYPE((runSwiglu<T>(a, stream)))}
 
 cudaError_t launchRotary(const RotaryArgs& a, cudaStream_t stream) {
   const int64_t count = a.size[0] * a.size[1] * a.size[2] * a.size[3];

@@ -68,7 +68,8 @@ MaskArg maskArg(const OptionalTensor& mask, at::IntArrayRef sizes, at::Tensor& k
       m.kind = MaskKind::kFloat;
       break;
     default:
-      TORCH_CHECK(false, "graft: a mask of ", kept.scalar_type(), " is not supported on CUDA; use bool or a floating dtype");
+      TORCH_CHECK(false, "graft: a mask of ", kept.scalar_type(),
+                  " is not supported on CUDA; use bool or a floating dtype");
   }
   const at::Tensor wide = kept.expand(sizes);
   for (int d = 0; d < 4; ++d) m.stride[d] = wide.size(d) == 1 ? 0 : wide.stride(d);

@@ -19,8 +19,8 @@ using ops::OptionalTensor;
 // Process-wide; set by graft::cuda_options or the environment (GRAFT_PDL=0, GRAFT_AUTOTUNE=0).
 struct Options {
   std::atomic<bool> pdl{true};
-  // Promise by whoever runs a fixed graph: weights and biases are written by no kernel in flight, so a kernel may fetch them
-  // before the one ahead of it has finished.
+  // Promise by whoever runs a fixed graph: weights and biases are written by no kernel in flight, so a kernel may fetch
+  // them before the one ahead of it has finished.
   std::atomic<bool> constantWeights{false};
   std::atomic<bool> autotune{true};
 };
@@ -45,10 +45,12 @@ inline void report(const char* op, cudaError_t status) {
 }
 
 inline const void* pointer(const OptionalTensor& t) { return given(t) ? t->const_data_ptr() : nullptr; }
-inline OptionalTensor dense(const OptionalTensor& t) { return given(t) ? OptionalTensor(t->contiguous()) : OptionalTensor(); }
+inline OptionalTensor dense(const OptionalTensor& t) {
+  return given(t) ? OptionalTensor(t->contiguous()) : OptionalTensor();
+}
 
-// A tensor seen as rows of its last dimension: one row stride for all leading dimensions, last stride 1. Copies only where its
-// strides do not allow that.
+// A tensor seen as rows of its last dimension: one row stride for all leading dimensions, last stride 1. Copies only
+// where its strides do not allow that.
 struct Rows {
   at::Tensor tensor;
   int64_t rows = 1, columns = 0, stride = 0;

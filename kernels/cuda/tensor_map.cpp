@@ -10,7 +10,8 @@ auto encoder() {
   static auto* function = [] {
     void* f = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) != cudaSuccess ||
+    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found) !=
+            cudaSuccess ||
         found != cudaDriverEntryPointSuccess) {
       f = nullptr;
     }
@@ -23,7 +24,8 @@ auto encoder() {
 
 bool makeTensorMap(CUtensorMap& map, const void* data, Dtype dtype, int64_t rows, int64_t columns, int64_t rowStride,
                    int boxRows) {
-  if (dtype == Dtype::kFloat || reinterpret_cast<uintptr_t>(data) % 16 || rowStride % 8 || rowStride < columns) return false;
+  if (dtype == Dtype::kFloat || reinterpret_cast<uintptr_t>(data) % 16 || rowStride % 8 || rowStride < columns)
+    return false;
   if (!encoder()) return false;
   cuuint64_t size[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
   cuuint64_t stride[1] = {static_cast<cuuint64_t>(rowStride) * 2};
