@@ -115,11 +115,20 @@ Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double
   return out;
 }
 
-/// Both captured, GPU time by events; nothing where one of them cannot be captured.
+/// Both captured, GPU time by events; `why` where one of them cannot be captured.
 std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program& b, const TensorSet& inputs,
-                                                 double seconds, const Job& job) {
+                                                 double seconds, const Job& job, std::string& why) {
   auto ra = CudaRunner::make(a), rb = CudaRunner::make(b);
-  if (!ra || !rb || !ra->time(inputs) || !rb->time(inputs)) return std::nullopt;
+  for (auto* r : {&ra, &rb}) {
+    if (!*r) {
+      why = r->error().message;
+      return std::nullopt;
+    }
+    if (auto t = (*r)->time(inputs); !t) {
+      why = t.error().message;
+      return std::nullopt;
+    }
+  }
   auto watch = [&inputs](CudaRunner& r, bool flushed) -> Stopwatch {
     return [&r, &inputs, flushed]() -> Result<double> {
       auto t = r.time(inputs, flushed);
@@ -155,12 +164,13 @@ Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double sec
 Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
                                 const Job& job) {
   const RunOptions& o = a.options();
+  std::string why;
   if (o.device != "cpu" && b.options().device == o.device)
-    if (auto captured = timeCaptured(a, b, inputs, seconds, job)) return std::move(*captured);
+    if (auto captured = timeCaptured(a, b, inputs, seconds, job, why)) return std::move(*captured);
   const int threads = o.threads > 0 ? o.threads : at::get_num_threads();
   return timePaired(runnable(a, inputs), runnable(b, inputs), seconds, job,
                     o.device == "cpu" ? fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s")
-                                      : fmt::format("{}, launched one by one (not captured)", o.device));
+                                      : fmt::format("{}, launched one by one, not captured ({})", o.device, why));
 }
 
 }  // namespace graft

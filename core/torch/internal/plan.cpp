@@ -80,6 +80,19 @@ bool makesFloats(std::string_view op) {
   return names.contains(op);
 }
 
+/// Elementwise operators of two tensors, which take a number on the CPU beside tensors on a GPU as it is. Others would
+/// copy it there in every run, which cannot be captured in a CUDA graph.
+bool takesNumbersFromCpu(std::string_view op) {
+  static const std::unordered_set<std::string_view> names{
+      "aten.add",       "aten.sub",          "aten.rsub",       "aten.mul",         "aten.div",
+      "aten.pow",       "aten.eq",           "aten.ne",         "aten.lt",          "aten.le",
+      "aten.gt",        "aten.ge",           "aten.maximum",    "aten.minimum",     "aten.remainder",
+      "aten.fmod",      "aten.floor_divide", "aten.add_",       "aten.sub_",        "aten.mul_",
+      "aten.div_",      "aten.bitwise_and",  "aten.bitwise_or", "aten.bitwise_xor", "aten.logical_and",
+      "aten.logical_or"};
+  return names.contains(op);
+}
+
 class Planner {
  public:
   Planner(const Graph& g, const RunOptions& options, c10::Device device) : g_(g), options_(options), device_(device) {
@@ -283,6 +296,12 @@ class Planner {
       auto value =
           toIValue(adjusted(a), wanted.get(), [&](ValueId v) { return &plan_.constants[weightConstant_.at(v.index)]; });
       if (!value) return value.error();
+      if (numbersOnDevice_ && value->isTensor() && value->toTensor().defined() &&
+          value->toTensor().device() != device_) {
+        at::Tensor t = value->toTensor().to(device_);
+        t.unsafeGetTensorImpl()->set_wrapped_number(true);  // still takes no part in type promotion
+        *value = std::move(t);
+      }
       out.index = addConstant(std::move(*value));
       return out;
     }
@@ -485,6 +504,7 @@ class Planner {
       return s;
     }
     std::vector<Operand> operands;
+    numbersOnDevice_ = !device_.is_cpu() && !takesNumbersFromCpu(n.op->packetName());
     for (size_t k = 0; k < args.size(); ++k) {
       auto o = operandFor(args[k], wanted[k]);
       if (!o) {
@@ -638,6 +658,7 @@ class Planner {
   std::vector<bool> usedInside_;  ///< by a block of lastUser_
   std::vector<uint32_t> slotOf_, free_;
   std::vector<ValueId> valueInSlot_;
+  bool numbersOnDevice_ = false;  ///< for the node being planned
 };
 
 }  // namespace
