@@ -196,7 +196,9 @@ bool sameModuleType(const ModuleCall& m, const Expression& type) {
 }  // namespace
 
 Result<Argument> evaluateAttribute(const Expression& e, const Environment& env) {
-  if (const ModuleCall* m = moduleOf(e.operands[0], env)) {
+  // The name of a module call means its result, too: `y.shape` after `y = call_module(...)`.
+  const bool ofResult = e.name == "shape" || e.name == "dtype" || e.name == "device" || e.name == "ndim";
+  if (const ModuleCall* m = ofResult ? nullptr : moduleOf(e.operands[0], env)) {
     if (e.name == "type") return Argument(m->type);
     if (e.name == "path") return Argument(m->path);
     if (e.name == "name") return Argument(std::string(m->lastName()));

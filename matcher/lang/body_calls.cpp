@@ -271,12 +271,9 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
         if (p.python == "_stacklevel" || given->as<Wildcard>()) continue;
         fail(given->span, fmt::format("`{}` of `{}` has no meaning in a graph: leave it away", p.python, call.spelled));
       }
-      if (!given && p.fallback && *p.fallback == "_") {
-        if (side_ == Side::Pattern)
-          given = Term{Wildcard{}, call.span};
-        else
-          continue;
-      }
+      // "_": what has no influence on numbers (cudnn_enabled): any in a pattern, on in a replacement.
+      if (!given && p.fallback && *p.fallback == "_")
+        given = side_ == Side::Pattern ? Term{Wildcard{}, call.span} : Term{Argument(true), call.span};
       if (!given && p.fallback) given = Term{literalFromText(*p.fallback), call.span};
       if (!given) fail(call.span, fmt::format("`{}` needs its argument `{}`", call.spelled, p.python));
       mapped.emplace_back(std::string(p.schema), *given);

@@ -1,0 +1,79 @@
+"""The steps of Slapo's tutorial on one attention block: find the projections, merge them, fuse the core attention, take the dense layer
+apart and fuse its bias with what follows."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from graft import Recipe, Rule, Weight, call_module, decompose, kernels, optional, remove_dropout
+
+
+class Projection(Rule):
+    """Finds each of the three projections by its name, with the view and permute behind it. Finds only: nothing is replaced."""
+
+    def pattern(x):
+        x = call_module(r"[qkv]_proj", x)
+        new_shape = x.shape[:-1] + (4, -1)
+        x = x.view(new_shape)
+        return x.permute(0, 2, 1, 3)
+
+
+def projection(x, w, b):
+    y = F.linear(x, w, b)
+    return y.view(y.shape[:-1] + (4, -1)).permute(0, 2, 1, 3)
+
+
+class FusedQkv(Rule):
+    """Three linear layers of one input become one of three times the width, with the three weights stacked."""
+
+    scope = "self_attn"
+
+    def pattern(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight):
+        return projection(x, wq, bq), projection(x, wk, bk), projection(x, wv, bv)
+
+    def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight):
+        qkv = F.linear(x, torch.cat([wq, wk, wv]), torch.cat([bq, bk, bv]))
+        heads = qkv.view(x.shape[0], x.shape[1], 12, -1).permute(0, 2, 1, 3)
+        return heads[:, :4], heads[:, 4:8], heads[:, 8:]
+
+    def where(x):
+        return x.dim() == 3
+
+
+def scaled_dot_product(q, k, v, p=0.1):
+    d_k = q.shape[-1]
+    attn_score = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d_k)
+    attn_probs = F.softmax(attn_score, dim=-1)
+    attn_probs = optional(F.dropout, attn_probs, p=p, training=False)
+    return torch.matmul(attn_probs, v)
+
+
+class CoreAttention(Rule):
+    """The core attention, found by its own function; p is concrete, and there is no mask."""
+
+    pattern = scaled_dot_product
+
+    def replacement(q, k, v):
+        return kernels.attention(q, k, v, None, scale=1 / math.sqrt(q.shape[-1]))
+
+
+class FusedLayerNorm(Rule):
+    """Bias, dropout, residual and LayerNorm in one kernel: what taking the dense layer apart makes room for."""
+
+    scope = "proj"
+
+    def pattern(x, bias: Weight, residual, shape: list[int], weight: Weight, beta: Weight, eps: float):
+        dropped = optional(F.dropout, x + bias, p=_, training=False)
+        return F.layer_norm(dropped + residual, shape, weight, beta, eps)
+
+    def replacement(x, bias: Weight, residual, weight: Weight, beta: Weight, eps: float):
+        return kernels.add_layer_norm(x, residual, weight, beta, eps, input_bias=bias)
+
+    def where(bias, shape):
+        return bias.dim() == 1 and len(shape) == 1
+
+
+class Optimize(Recipe):
+    """The tutorial's whole schedule."""
+
+    steps = [FusedQkv, CoreAttention, decompose(nn.Linear), FusedLayerNorm]
+    expect = {FusedQkv: 1, CoreAttention: 1, FusedLayerNorm: 1}
