@@ -211,6 +211,44 @@ void attentionItem(const AttentionArgs& a, const AttentionScratch& s, const floa
   }
 }
 
+// A single query reads keys and values once, in place: packing them would cost more than it saves.
+template <class T>
+void attendAlone(const AttentionArgs& a, const AttentionScratch& s, const T* k, const T* v, int64_t batch, int64_t head,
+                 int64_t query) {
+  const T* q = static_cast<const T*>(a.q) + batch * a.qStrides[0] + head * a.qStrides[1] + query * a.qStrides[2];
+  T* out = static_cast<T*>(a.out) + ((batch * a.queries + query) * a.heads + head) * a.valueSize;
+  const int64_t keys = a.causal && query + 1 < a.keys ? query + 1 : a.keys;
+  forVectors(a.headSize, [&](int64_t c, int64_t count, bool full) {
+    storeSome(s.query + c, loadSome(q + c, count, full) * a.scale, count, full);
+  });
+  for (int64_t t = 0; t < keys; ++t) {
+    Floats sum{};
+    forVectors(a.headSize, [&](int64_t c, int64_t count, bool full) {
+      sum += loadSome(s.query + c, count, full) * loadSome(k + t * a.kStrides[2] + c, count, full);
+    });
+    s.scores[t] = sumOf(sum);
+  }
+  const float sum = exponentials(a, s.scores, keys, batch, head, query);
+  const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+  constexpr int64_t kWide = 4 * kLanes;
+  int64_t column = 0;
+  for (; column + kWide <= a.valueSize; column += kWide) {
+    Floats sums[4] = {};
+    for (int64_t t = 0; t < keys; ++t) {
+      const Floats weight = all(s.scores[t]);
+      for (int n = 0; n < 4; ++n) sums[n] += weight * load(v + t * a.vStrides[2] + column + n * kLanes);
+    }
+    for (int n = 0; n < 4; ++n) store(out + column + n * kLanes, sums[n] * inverse);
+  }
+  forVectors(a.valueSize - column, [&](int64_t c, int64_t count, bool full) {
+    Floats rest{};
+    for (int64_t t = 0; t < keys; ++t) {
+      rest += s.scores[t] * loadSome(v + t * a.vStrides[2] + column + c, count, full);
+    }
+    storeSome(out + column + c, rest * inverse, count, full);
+  });
+}
+
 void attention(const AttentionArgs& a, int64_t begin, int64_t end, float* memory) {
   const AttentionScratch s = divide(a, memory);
   const int64_t group = a.heads / a.kvHeads;
@@ -223,6 +261,10 @@ void attention(const AttentionArgs& a, int64_t begin, int64_t end, float* memory
       const int64_t last = first + a.block < a.queries ? first + a.block : a.queries;
       const T* k = static_cast<const T*>(a.k) + batch * a.kStrides[0] + head / group * a.kStrides[1];
       const T* v = static_cast<const T*>(a.v) + batch * a.vStrides[0] + head / group * a.vStrides[1];
+      if (a.queries <= 2) {
+        for (int64_t query = first; query < last; ++query) attendAlone<T>(a, s, k, v, batch, head, query);
+        continue;
+      }
       const bool inPlace = valuesInPlace(a);
       if (packed != k || item == begin) {
         packKeys(a, k, s.keys);

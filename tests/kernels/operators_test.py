@@ -93,7 +93,8 @@ class Attention(OperatorCase):
         for dtype, (b, h, hkv, s, t, d) in itertools.product(
             DTYPES,
             ((1, 1, 1, 1, 1, 1), (2, 3, 3, 7, 7, 5), (1, 4, 2, 16, 16, 32), (2, 6, 1, 5, 33, 64), (1, 2, 2, 65, 130, 40),
-             (1, 12, 12, 128, 128, 32), (1, 2, 2, 3, 700, 128), (1, 1, 1, 4, 9, 200)),
+             (1, 12, 12, 128, 128, 32), (1, 2, 2, 3, 700, 128), (1, 1, 1, 4, 9, 200),
+             (2, 6, 3, 1, 300, 64), (1, 2, 2, 2, 37, 72)),
         ):
             with self.subTest(dtype=dtype, size=(b, h, hkv, s, t, d)):
                 self.check(*self.inputs(b, h, hkv, s, t, d, dtype))
@@ -136,8 +137,17 @@ class Attention(OperatorCase):
         self.check(q, k, v, random(6, 5, 9))
         self.check(q, k, v, random(5, 9), scale=0.3)
 
+    def test_one_query(self):
+        q, k, v = self.inputs(3, 4, 2, 1, 50, 64)
+        mask = torch.rand(3, 1, 1, 50) > 0.5
+        mask[1] = False
+        self.check(q, k, v, mask)
+        self.check(q, k, v, random(4, 1, 50), causal=True)
+        k[0, 0, 3, 0] = torch.nan
+        self.check(q, k, v)
+
     def test_causal_and_scale(self):
-        for s, t in ((9, 9), (4, 9), (9, 4), (70, 70)):
+        for s, t in ((9, 9), (4, 9), (9, 4), (70, 70), (2, 9)):
             self.check(*self.inputs(2, 2, 2, s, t, 16), causal=True, scale=0.7)
 
     def test_strided_and_expanded(self):
