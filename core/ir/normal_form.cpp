@@ -10,8 +10,8 @@ struct Pair {
   std::string_view from, to;
 };
 
-// Each left one takes the same arguments as the right one and computes the same from them. Tensor parameters may hold numbers,
-// so the Scalar overloads fall together with the Tensor ones.
+// Each left one takes the same arguments as the right one and computes the same from them. Tensor parameters may hold
+// numbers, so the Scalar overloads fall together with the Tensor ones.
 constexpr Pair sameOperator[] = {
     {"aten.add.Scalar", "aten.add.Tensor"},
     {"aten.sub.Scalar", "aten.sub.Tensor"},
@@ -77,25 +77,39 @@ constexpr Pair sameOperator[] = {
 };
 
 constexpr std::string_view commutative[] = {
-    "aten.add.Tensor",         "aten.mul.Tensor",        "aten.add.int",       "aten.mul.int",      "aten.bitwise_and.Tensor",
-    "aten.bitwise_or.Tensor",  "aten.bitwise_xor.Tensor", "aten.eq.Tensor",    "aten.ne.Tensor",    "aten.maximum.default",
-    "aten.minimum.default",    "aten.fmax.default",      "aten.fmin.default",  "aten.logical_and.default",
-    "aten.logical_or.default", "aten.logical_xor.default",
+    "aten.add.Tensor",
+    "aten.mul.Tensor",
+    "aten.add.int",
+    "aten.mul.int",
+    "aten.bitwise_and.Tensor",
+    "aten.bitwise_or.Tensor",
+    "aten.bitwise_xor.Tensor",
+    "aten.eq.Tensor",
+    "aten.ne.Tensor",
+    "aten.maximum.default",
+    "aten.minimum.default",
+    "aten.fmax.default",
+    "aten.fmin.default",
+    "aten.logical_and.default",
+    "aten.logical_or.default",
+    "aten.logical_xor.default",
 };
 
 constexpr std::string_view identity[] = {
-    "aten.alias.default",       "aten.detach.default",       "aten.lift_fresh.default",      "aten.lift_fresh_copy.default",
-    "aten.lift.default",        "prim.unchecked_cast",       "prim.data.default",            "aten.view_of.default",
+    "aten.alias.default",        "aten.detach.default",      "aten.lift_fresh.default", "aten.lift_fresh_copy.default",
+    "aten.lift.default",         "prim.unchecked_cast",      "prim.data.default",       "aten.view_of.default",
     "aten.resolve_conj.default", "aten.resolve_neg.default",
 };
 
 // Where two parameters of one operator have another name than the rule below expects.
 constexpr std::string_view dimensionNames[] = {
-    "dim", "dim0", "dim1", "dims", "axis", "axis0", "axis1", "start_dim", "end_dim", "normalized_dim", "dimension", "source", "destination",
+    "dim",       "dim0",    "dim1",           "dims",      "axis",   "axis0",       "axis1",
+    "start_dim", "end_dim", "normalized_dim", "dimension", "source", "destination",
 };
 
 constexpr std::string_view irrelevantNames[] = {
-    "cudnn_enable", "cudnn_enabled", "benchmark", "deterministic", "allow_tf32", "pin_memory", "non_blocking", "sparse", "scale_grad_by_freq",
+    "cudnn_enable", "cudnn_enabled", "benchmark", "deterministic",      "allow_tf32",
+    "pin_memory",   "non_blocking",  "sparse",    "scale_grad_by_freq",
 };
 
 template <size_t n>
@@ -137,17 +151,20 @@ std::optional<std::string> functionalForm(std::string_view inPlace) {
     return std::nullopt;
   }
   // These draw numbers or fill: what they write does not come from what they had.
-  for (std::string_view other : {"zero", "fill", "copy", "set", "resize", "resize_as", "detach", "requires_grad", "uniform", "normal",
-                                 "random", "exponential", "geometric", "cauchy", "log_normal", "bernoulli", "share_memory", "rename"})
+  for (std::string_view other :
+       {"zero", "fill", "copy", "set", "resize", "resize_as", "detach", "requires_grad", "uniform", "normal", "random",
+        "exponential", "geometric", "cauchy", "log_normal", "bernoulli", "share_memory", "rename"})
     if (functional == other) return std::nullopt;
-  return std::string(canonicalOperator(std::string(inPlace.substr(0, first + 1)) + functional + std::string(inPlace.substr(last))));
+  return std::string(
+      canonicalOperator(std::string(inPlace.substr(0, first + 1)) + functional + std::string(inPlace.substr(last))));
 }
 
 bool isIdentity(std::string_view name) { return contains(identity, name); }
 
 bool isIrrelevantParameter(std::string_view op, std::string_view parameter) {
   // "sparse" and "scale_grad_by_freq" of an embedding matter to its gradient alone.
-  if (parameter == "sparse" || parameter == "scale_grad_by_freq" || parameter == "padding_idx") return baseOf(op) == "embedding";
+  if (parameter == "sparse" || parameter == "scale_grad_by_freq" || parameter == "padding_idx")
+    return baseOf(op) == "embedding";
   return contains(irrelevantNames, parameter);
 }
 

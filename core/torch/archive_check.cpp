@@ -19,11 +19,12 @@ struct StorageClass {
   size_t itemSize;
 };
 constexpr std::array<StorageClass, 21> storageClasses{{
-    {"DoubleStorage", 8}, {"FloatStorage", 4}, {"HalfStorage", 2}, {"BFloat16Storage", 2}, {"LongStorage", 8},
-    {"IntStorage", 4}, {"ShortStorage", 2}, {"CharStorage", 1}, {"ByteStorage", 1}, {"BoolStorage", 1},
-    {"ComplexFloatStorage", 8}, {"ComplexDoubleStorage", 16}, {"ComplexHalfStorage", 4}, {"QInt8Storage", 1},
-    {"QUInt8Storage", 1}, {"QInt32Storage", 4}, {"QUInt4x2Storage", 1}, {"QUInt2x4Storage", 1}, {"UntypedStorage", 1},
-    {"Float8_e4m3fnStorage", 1}, {"Float8_e5m2Storage", 1},
+    {"DoubleStorage", 8},      {"FloatStorage", 4},    {"HalfStorage", 2},         {"BFloat16Storage", 2},
+    {"LongStorage", 8},        {"IntStorage", 4},      {"ShortStorage", 2},        {"CharStorage", 1},
+    {"ByteStorage", 1},        {"BoolStorage", 1},     {"ComplexFloatStorage", 8}, {"ComplexDoubleStorage", 16},
+    {"ComplexHalfStorage", 4}, {"QInt8Storage", 1},    {"QUInt8Storage", 1},       {"QInt32Storage", 4},
+    {"QUInt4x2Storage", 1},    {"QUInt2x4Storage", 1}, {"UntypedStorage", 1},      {"Float8_e4m3fnStorage", 1},
+    {"Float8_e5m2Storage", 1},
 }};
 
 // What the walk knows of a value on the unpickler's stack.
@@ -50,13 +51,14 @@ class PickleWalk {
       }
       const char op = bytes_[at_++];
       if (op == '.') {
-        if (stack_.empty()) problem_ = "it holds nothing";
+        if (stack_.size() != 1 || stack_[0].kind == Item::Kind::Mark) problem_ = "it does not hold one value";
         break;
       }
       step(op);
     }
     if (problem_.empty()) return done();
-    return badInput(fmt::format("its record {} is not valid: {}. Save the model again, or do not trust it", what_, problem_));
+    return badInput(
+        fmt::format("its record {} is not valid: {}. Save the model again, or do not trust it", what_, problem_));
   }
 
  private:
@@ -155,11 +157,13 @@ class PickleWalk {
       return fail("it names a storage in an unknown way");
     const auto type = std::find_if(storageClasses.begin(), storageClasses.end(),
                                    [&](const StorageClass& c) { return c.name == t[1].text; });
-    if (type == storageClasses.end()) return fail(fmt::format("it holds a storage of class {}", t[1].text.substr(0, 60)));
+    if (type == storageClasses.end())
+      return fail(fmt::format("it holds a storage of class {}", t[1].text.substr(0, 60)));
     const auto size = storageSize_(t[2].text);
     if (!size) return fail(fmt::format("the data of tensor {} is missing", t[2].text.substr(0, 60)));
     if (t[4].number < 0 || static_cast<uint64_t>(t[4].number) > *size / type->itemSize)
-      return fail(fmt::format("tensor {} claims {} elements, its record holds {} bytes", t[2].text.substr(0, 60), t[4].number, *size));
+      return fail(fmt::format("tensor {} claims {} elements, its record holds {} bytes", t[2].text.substr(0, 60),
+                              t[4].number, *size));
     push({.kind = Item::Kind::Storage});
   }
 
@@ -177,41 +181,109 @@ class PickleWalk {
 
   void step(char op) {
     switch (op) {
-      case '\x80': number<uint8_t>(); break;                                  // PROTO
-      case '\x95': number<uint64_t>(); break;                                 // FRAME
-      case '(': push({.kind = Item::Kind::Mark}); break;                      // MARK
-      case 'N': case '\x88': case '\x89': push({}); break;                    // NONE, NEWTRUE, NEWFALSE
-      case 'J': push({.kind = Item::Kind::Int, .number = number<int32_t>()}); break;
-      case 'K': push({.kind = Item::Kind::Int, .number = number<uint8_t>()}); break;
-      case 'M': push({.kind = Item::Kind::Int, .number = number<uint16_t>()}); break;
-      case 'G': take(8), push({}); break;                                     // BINFLOAT
-      case '\x8a': longInteger(number<uint8_t>()); break;                     // LONG1
-      case 'X': text(take(number<uint32_t>())); break;                        // BINUNICODE
-      case '\x8c': case 'U': text(take(number<uint8_t>())); break;            // SHORT_BINUNICODE, SHORT_BINSTRING
-      case 'T': case 'B': text(take(number<uint32_t>())); break;              // BINSTRING, BINBYTES
-      case '\x8d': text(take(number<uint64_t>())); break;                     // BINUNICODE8
-      case ']': case '}': case ')': push({}); break;                          // EMPTY_LIST, _DICT, _TUPLE
-      case 't': popMark(), pushTuple(); break;                                // TUPLE
-      case '\x85': popSome(1), pushTuple(); break;
-      case '\x86': popSome(2), pushTuple(); break;
-      case '\x87': popSome(3), pushTuple(); break;
-      case 'l': case 'd': popMark(), push({.depth = depthAround()}); break;   // LIST, DICT
-      case 'a': popSome(1), fill(); break;                                    // APPEND
-      case 's': popSome(2), fill(); break;                                    // SETITEM
-      case 'e': case 'u': popMark(), fill(); break;                           // APPENDS, SETITEMS
-      case 'b': popSome(1), fill(); break;                                    // BUILD
-      case 'R': case '\x81': popSome(2), push({.depth = depthAround()}); break;  // REDUCE, NEWOBJ
-      case 'c': {                                                             // GLOBAL
+      case '\x80':
+        number<uint8_t>();
+        break;  // PROTO
+      case '\x95':
+        number<uint64_t>();
+        break;  // FRAME
+      case '(':
+        push({.kind = Item::Kind::Mark});
+        break;  // MARK
+      case 'N':
+      case '\x88':
+      case '\x89':
+        push({});
+        break;  // NONE, NEWTRUE, NEWFALSE
+      case 'J':
+        push({.kind = Item::Kind::Int, .number = number<int32_t>()});
+        break;
+      case 'K':
+        push({.kind = Item::Kind::Int, .number = number<uint8_t>()});
+        break;
+      case 'M':
+        push({.kind = Item::Kind::Int, .number = number<uint16_t>()});
+        break;
+      case 'G':
+        take(8), push({});
+        break;  // BINFLOAT
+      case '\x8a':
+        longInteger(number<uint8_t>());
+        break;  // LONG1
+      case 'X':
+        text(take(number<uint32_t>()));
+        break;  // BINUNICODE
+      case '\x8c':
+      case 'U':
+        text(take(number<uint8_t>()));
+        break;  // SHORT_BINUNICODE, SHORT_BINSTRING
+      case 'T':
+      case 'B':
+        text(take(number<uint32_t>()));
+        break;  // BINSTRING, BINBYTES
+      case '\x8d':
+        text(take(number<uint64_t>()));
+        break;  // BINUNICODE8
+      case ']':
+      case '}':
+      case ')':
+        push({});
+        break;  // EMPTY_LIST, _DICT, _TUPLE
+      case 't':
+        popMark(), pushTuple();
+        break;  // TUPLE
+      case '\x85':
+        popSome(1), pushTuple();
+        break;
+      case '\x86':
+        popSome(2), pushTuple();
+        break;
+      case '\x87':
+        popSome(3), pushTuple();
+        break;
+      case 'l':
+      case 'd':
+        popMark(), push({.depth = depthAround()});
+        break;  // LIST, DICT
+      case 'a':
+        popSome(1), fill();
+        break;  // APPEND
+      case 's':
+        popSome(2), fill();
+        break;  // SETITEM
+      case 'e':
+      case 'u':
+        popMark(), fill();
+        break;  // APPENDS, SETITEMS
+      case 'b':
+        popSome(1), fill();
+        break;  // BUILD
+      case 'R':
+      case '\x81':
+        popSome(2), push({.depth = depthAround()});
+        break;     // REDUCE, NEWOBJ
+      case 'c': {  // GLOBAL
         line();
         push({.kind = Item::Kind::Class, .text = line()});
         break;
       }
-      case 'Q': storage(); break;                                             // BINPERSID
-      case 'q': memoise(number<uint8_t>()); break;                            // BINPUT
-      case 'r': memoise(number<uint32_t>()); break;                           // LONG_BINPUT
-      case 'h': fetch(number<uint8_t>()); break;                              // BINGET
-      case 'j': fetch(number<uint32_t>()); break;                             // LONG_BINGET
-      default: fail(fmt::format("it holds opcode {:#04x}, which PyTorch does not write", static_cast<unsigned char>(op)));
+      case 'Q':
+        storage();
+        break;  // BINPERSID
+      case 'q':
+        memoise(number<uint8_t>());
+        break;  // BINPUT
+      case 'r':
+        memoise(number<uint32_t>());
+        break;  // LONG_BINPUT
+      case 'h':
+        fetch(number<uint8_t>());
+        break;  // BINGET
+      case 'j':
+        fetch(number<uint32_t>());
+        break;  // LONG_BINGET
+      default:
+        fail(fmt::format("it holds opcode {:#04x}, which PyTorch does not write", static_cast<unsigned char>(op)));
     }
   }
 
@@ -235,8 +307,8 @@ class PickleWalk {
 
 bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// One pass over TorchScript's Python: how deep an expression tree can get. Brackets nest; between two commas of one bracket
-// every operator, dot and keyword may add a level.
+// One pass over TorchScript's Python: how deep an expression tree can get. Brackets nest; between two commas of one
+// bracket every operator, dot and keyword may add a level.
 class CodeDepth {
  public:
   explicit CodeDepth(std::string_view code) : code_(code) {}
@@ -278,19 +350,26 @@ class CodeDepth {
     size_t end = i;
     while (end < code_.size() && isWordChar(code_[end])) ++end;
     const std::string_view w = code_.substr(i, end - i);
-    if (w == "not" || w == "and" || w == "or" || w == "if" || w == "else" || w == "elif" || w == "in" || w == "is") grow();
+    if (w == "not" || w == "and" || w == "or" || w == "if" || w == "else" || w == "elif" || w == "in" || w == "is")
+      grow();
     return end;
   }
   void symbol(char c) {
     switch (c) {
-      case '(': case '[': case '{':
+      case '(':
+      case '[':
+      case '{':
         grow();
         levels_.push_back(0);
         break;
-      case ')': case ']': case '}':
+      case ')':
+      case ']':
+      case '}':
         total_ -= levels_.back();
-        if (levels_.size() > 1) levels_.pop_back();
-        else levels_.back() = 0;
+        if (levels_.size() > 1)
+          levels_.pop_back();
+        else
+          levels_.back() = 0;
         break;
       case ',':
         total_ -= levels_.back();
@@ -299,8 +378,13 @@ class CodeDepth {
       case '\n':
         if (levels_.size() == 1) total_ = levels_.back() = 0;
         break;
-      case ' ': case '\t': case '\r': case ':': break;
-      default: grow();
+      case ' ':
+      case '\t':
+      case '\r':
+      case ':':
+        break;
+      default:
+        grow();
     }
   }
   void grow() {
@@ -355,7 +439,8 @@ Status checkPickle(std::string_view pickle, std::string_view what,
 Status checkCode(std::string_view code, std::string_view what) {
   if (code.find('\0') != code.npos) return badInput(fmt::format("its record {} is no source text", what));
   if (CodeDepth(code).tooDeep())
-    return badInput(fmt::format("its record {} nests expressions more than {} deep; Graft does not open it", what, maxDepth));
+    return badInput(
+        fmt::format("its record {} nests expressions more than {} deep; Graft does not open it", what, maxDepth));
   return done();
 }
 
@@ -376,7 +461,8 @@ Result<TorchScriptFacts> checkTorchScript(const ZipDirectory& zip, const std::st
       };
       if (Status s = checkPickle(bytes, r.name, sizeOf); !s) return of(s.error());
     } else if (r.name.ends_with(".debug_pkl")) {
-      if (Status s = checkPickle(bytes, r.name, [](std::string_view) { return std::nullopt; }); !s) return of(s.error());
+      if (Status s = checkPickle(bytes, r.name, [](std::string_view) { return std::nullopt; }); !s)
+        return of(s.error());
     } else if (r.name.starts_with("code/")) {
       if (Status s = checkCode(bytes, r.name); !s) return of(s.error());
       facts.runsCodeOnLoad |= !functionBodies(bytes, "__setstate__").empty();
@@ -386,16 +472,18 @@ Result<TorchScriptFacts> checkTorchScript(const ZipDirectory& zip, const std::st
   }
   if (facts.runsCodeOnLoad) {
     if (!fileOperator.empty())
-      return badInput(fmt::format("{} wants to run code while it is opened, and names the file operator '{}'. Graft does not open "
-                                  "it; if you trust it, export the model again without __setstate__",
-                                  path, fileOperator));
+      return badInput(
+          fmt::format("{} wants to run code while it is opened, and names the file operator '{}'. Graft does not open "
+                      "it; if you trust it, export the model again without __setstate__",
+                      path, fileOperator));
     for (const ZipRecord& r : zip.records()) {
       if (!r.name.starts_with("code/")) continue;
       for (std::string_view body : functionBodies(zip.bytes(r), "__setstate__"))
         if (mentions(body, "while") || mentions(body, "for"))
-          return badInput(fmt::format("{} wants to run a loop while it is opened (__setstate__ in {}). Graft does not open it; if "
-                                      "you trust it, export the model again without __setstate__",
-                                      path, r.name));
+          return badInput(
+              fmt::format("{} wants to run a loop while it is opened (__setstate__ in {}). Graft does not open it; if "
+                          "you trust it, export the model again without __setstate__",
+                          path, r.name));
     }
   }
   return facts;

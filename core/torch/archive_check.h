@@ -1,5 +1,6 @@
-// What must hold before LibTorch may read an archive. Its readers trust what they read: they overflow the stack on deep nests,
-// take a tensor's size from the pickle without asking how long its record is, and run a class's __setstate__ while loading.
+// What must hold before LibTorch may read an archive. Its readers trust what they read: they overflow the stack on deep
+// nests, take a tensor's size from the pickle without asking how long its record is, and run a class's __setstate__
+// while loading.
 #pragma once
 
 #include <functional>
@@ -10,8 +11,8 @@
 
 namespace graft {
 
-/// Walks a pickle without making anything of it: opcodes that PyTorch writes, at most 1000 deep, every storage that it names
-/// within the record that `storageSize` gives for its key (nothing: there is no such record).
+/// Walks a pickle without making anything of it: opcodes that PyTorch writes, at most 1000 deep, every storage that it
+/// names within the record that `storageSize` gives for its key (nothing: there is no such record).
 Status checkPickle(std::string_view pickle, std::string_view what,
                    const std::function<std::optional<size_t>(std::string_view key)>& storageSize);
 

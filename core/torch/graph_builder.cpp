@@ -32,21 +32,30 @@ bool fits(const Argument& a, const Type& type) {
   if (a.isNone()) return type.kind == Type::Kind::None;
   switch (type.kind) {
     case Type::Kind::Tensor:
-    case Type::Kind::Number: return a.number() || a.as<std::complex<double>>() || a.as<SymbolicInt>();
-    case Type::Kind::Int: return a.as<int64_t>() || a.as<bool>() || a.as<SymbolicInt>();
-    case Type::Kind::Float: return a.number().has_value();
-    case Type::Kind::Bool: return a.as<bool>() || a.as<int64_t>();
-    case Type::Kind::String: return a.as<std::string>();
-    case Type::Kind::DType: return a.as<DType>();
-    case Type::Kind::Device: return a.as<DeviceName>();
+    case Type::Kind::Number:
+      return a.number() || a.as<std::complex<double>>() || a.as<SymbolicInt>();
+    case Type::Kind::Int:
+      return a.as<int64_t>() || a.as<bool>() || a.as<SymbolicInt>();
+    case Type::Kind::Float:
+      return a.number().has_value();
+    case Type::Kind::Bool:
+      return a.as<bool>() || a.as<int64_t>();
+    case Type::Kind::String:
+      return a.as<std::string>();
+    case Type::Kind::DType:
+      return a.as<DType>();
+    case Type::Kind::Device:
+      return a.as<DeviceName>();
     case Type::Kind::Layout:
-    case Type::Kind::MemoryFormat: return a.as<Named>();
+    case Type::Kind::MemoryFormat:
+      return a.as<Named>();
     case Type::Kind::List: {
       if (const auto* items = a.items())
         return std::all_of(items->begin(), items->end(), [&](const Argument& i) { return fits(i, type.element()); });
       return !type.element().isTensor() && fits(a, type.element());
     }
-    default: return true;
+    default:
+      return true;
   }
 }
 
@@ -58,7 +67,8 @@ std::optional<std::vector<Argument>> GraphBuilder::place(const Operator& op, con
   size_t used = 0;
   for (size_t i = 0; i < op.parameters.size(); ++i) {
     const Parameter& p = op.parameters[i];
-    const auto named = std::find_if(call.kwargs.begin(), call.kwargs.end(), [&](const auto& k) { return k.first == p.name; });
+    const auto named =
+        std::find_if(call.kwargs.begin(), call.kwargs.end(), [&](const auto& k) { return k.first == p.name; });
     Argument a;
     if (i < call.args.size()) {
       if (p.keywordOnly || named != call.kwargs.end()) return std::nullopt;
@@ -98,7 +108,8 @@ NodeId GraphBuilder::add(BlockId block, const Call& call) {
   return node;
 }
 
-ValueId GraphBuilder::element(BlockId block, const Call& like, ValueId list, int64_t index, Type type, std::string_view name) {
+ValueId GraphBuilder::element(BlockId block, const Call& like, ValueId list, int64_t index, Type type,
+                              std::string_view name) {
   Call item{"prim.getitem", {Argument(list), Argument(index)}, {}, std::string(name), like.module, like.source};
   const ValueId v = g.output(add(block, item));
   g.setType(v, std::move(type));
@@ -159,10 +170,11 @@ std::optional<SourceLocation> innermostFrame(std::string_view trace) {
 
 std::string numberOperator(std::string_view function, bool floats) {
   static const std::unordered_map<std::string_view, std::string_view> table{
-      {"add", "aten.add"}, {"sub", "aten.sub"}, {"mul", "aten.mul"}, {"floordiv", "aten.floordiv"}, {"truediv", "aten.div"},
-      {"mod", "aten.remainder"}, {"neg", "aten.neg"}, {"pow", "aten.pow"}, {"eq", "aten.eq"}, {"ne", "aten.ne"}, {"lt", "aten.lt"},
-      {"le", "aten.le"}, {"gt", "aten.gt"}, {"ge", "aten.ge"}, {"sym_max", "prim.max"}, {"sym_min", "prim.min"}, {"max", "prim.max"},
-      {"min", "prim.min"}};
+      {"add", "aten.add"},     {"sub", "aten.sub"},       {"mul", "aten.mul"},     {"floordiv", "aten.floordiv"},
+      {"truediv", "aten.div"}, {"mod", "aten.remainder"}, {"neg", "aten.neg"},     {"pow", "aten.pow"},
+      {"eq", "aten.eq"},       {"ne", "aten.ne"},         {"lt", "aten.lt"},       {"le", "aten.le"},
+      {"gt", "aten.gt"},       {"ge", "aten.ge"},         {"sym_max", "prim.max"}, {"sym_min", "prim.min"},
+      {"max", "prim.max"},     {"min", "prim.min"}};
   const auto it = table.find(function);
   return it == table.end() ? std::string() : std::string(it->second) + (floats ? ".float" : ".int");
 }

@@ -16,7 +16,8 @@ std::vector<std::string> librariesOf(const ZipDirectory& zip) {
   const auto note = nlohmann::json::parse(zip.bytes(*record), nullptr, /*allow_exceptions=*/false);
   std::vector<std::string> out;
   if (!note.is_object()) return out;
-  if (const auto one = note.find("operatorLibrary"); one != note.end() && one->is_string() && !one->get<std::string>().empty())
+  if (const auto one = note.find("operatorLibrary");
+      one != note.end() && one->is_string() && !one->get<std::string>().empty())
     out.push_back(one->get<std::string>());
   return out;
 }
@@ -46,19 +47,24 @@ Result<Model> importAny(Source& source, const Semantics& semantics, const Import
     return false;
   };
   if (has("code/") && source.zip.find("data.pkl")) return importTorchScript(source, semantics, options);
+  if (source.zip.find("graft_fx.json")) return importFx(source, semantics, options);
   if (has("models/")) return importTorchExport(source, semantics);
   if (source.zip.find("serialized_exported_program.json"))
-    return badInput(fmt::format("{} was written by torch.export of an older PyTorch; load it there and save it with torch 2.11", source.path));
+    return badInput(fmt::format(
+        "{} was written by torch.export of an older PyTorch; load it there and save it with torch 2.11", source.path));
   if (source.zip.find("data.pkl"))
-    return badInput(fmt::format("{} holds a pickled object (torch.save), which cannot be read without running it; in Python, save "
-                                "the model with torch.jit.trace(model, inputs).save(...) or torch.export.save(...)",
-                                source.path));
-  return badInput(fmt::format("{} is an archive, but no model that Graft knows: neither TorchScript, torch.export nor FX", source.path));
+    return badInput(
+        fmt::format("{} holds a pickled object (torch.save), which cannot be read without running it; in Python, save "
+                    "the model with torch.jit.trace(model, inputs).save(...) or torch.export.save(...)",
+                    source.path));
+  return badInput(fmt::format(
+      "{} is an archive, but no model that Graft knows: neither TorchScript, torch.export nor FX", source.path));
 }
 
 }  // namespace
 
-Result<Model> importModel(const std::string& path, const Semantics& semantics, const ImportOptions& options, const Job& job) {
+Result<Model> importModel(const std::string& path, const Semantics& semantics, const ImportOptions& options,
+                          const Job& job) {
   auto file = MappedFile::open(path);
   if (!file) return file.error();
   Source source{std::move(*file), {}, path};

@@ -37,8 +37,10 @@ class ExportImporter {
     const json program = json::parse(source_.zip.bytes(*found));
     const int64_t major = program.at("schema_version").at("major").get<int64_t>();
     if (major != 8)
-      throw Refusal{fmt::format("it has version {} of torch.export's format; Graft reads version 8: load it with the PyTorch that "
-                                "wrote it and save it with torch 2.11", major)};
+      throw Refusal{fmt::format(
+          "it has version {} of torch.export's format; Graft reads version 8: load it with the PyTorch that "
+          "wrote it and save it with torch 2.11",
+          major)};
     const std::string name = record.substr(7, record.size() - 12);  // models/NAME.json
     loadConfig("data/weights/", "data/weights/" + name + "_weights_config.json");
     loadConfig("data/constants/", "data/constants/" + name + "_constants_config.json");
@@ -63,7 +65,8 @@ class ExportImporter {
     configs_.push_back(std::make_unique<json>(json::parse(source_.zip.bytes(*found))));
     for (const auto& [name, entry] : configs_.back()->at("config").items()) {
       if (entry.at("use_pickle").get<bool>())
-        throw Refusal{fmt::format("its weight {} is pickled, which cannot be read without running it; save plain tensors", name)};
+        throw Refusal{
+            fmt::format("its weight {} is pickled, which cannot be read without running it; save plain tensors", name)};
       const auto path = entry.at("path_name").get<std::string>();
       const ZipRecord* bytes = source_.zip.find(folder + path);
       if (!bytes) throw Refusal{fmt::format("the data of its weight {} ({}) is missing", name, path)};
@@ -83,11 +86,14 @@ class ExportImporter {
     for (const json& n : meta.at("sizes")) layout.sizes.push_back(n.at("as_int").get<int64_t>());
     for (const json& n : meta.at("strides")) layout.strides.push_back(n.at("as_int").get<int64_t>());
     layout.offset = meta.at("storage_offset").at("as_int").get<int64_t>();
-    const std::string key = fmt::format("{} {} {} {}", it->second.bytes->offset, layout.offset, meta.at("sizes").dump(), meta.at("strides").dump());
-    if (const auto known = shared_.find(key); known != shared_.end() && it->second.bytes->size > 0) return known->second;
+    const std::string key = fmt::format("{} {} {} {}", it->second.bytes->offset, layout.offset, meta.at("sizes").dump(),
+                                        meta.at("strides").dump());
+    if (const auto known = shared_.find(key); known != shared_.end() && it->second.bytes->size > 0)
+      return known->second;
     auto tensor = tensors_.tensor(it->second.bytes->offset, it->second.bytes->size, layout, path);
     if (!tensor) throw Refusal{tensor.error().message};
-    const ValueId v = g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
+    const ValueId v =
+        g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
     g_.mutableWeight(v).isConstant = constant;
     shared_.emplace(key, v);
     return v;
@@ -97,9 +103,11 @@ class ExportImporter {
     for (const json& spec : signature.at("input_specs")) {
       const auto [kind, what] = only(spec);
       if (kind == "parameter") {
-        values_[what.at("arg").at("name").get<std::string>()] = Argument(weight(what.at("parameter_name").get<std::string>(), false, false));
+        values_[what.at("arg").at("name").get<std::string>()] =
+            Argument(weight(what.at("parameter_name").get<std::string>(), false, false));
       } else if (kind == "buffer") {
-        values_[what.at("arg").at("name").get<std::string>()] = Argument(weight(what.at("buffer_name").get<std::string>(), true, false));
+        values_[what.at("arg").at("name").get<std::string>()] =
+            Argument(weight(what.at("buffer_name").get<std::string>(), true, false));
       } else if (kind == "tensor_constant") {
         values_[what.at("arg").at("name").get<std::string>()] =
             Argument(weight(what.at("tensor_constant_name").get<std::string>(), true, true));
@@ -120,7 +128,9 @@ class ExportImporter {
       values_[name] = Argument(g_.addInput(name, pt2TensorType(graph.at("tensor_values").at(name))));
     } else if ((kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") && what.contains("as_name")) {
       const auto name = what.at("as_name").get<std::string>();
-      const Type type(kind == "as_sym_int" ? Type::Kind::Int : kind == "as_sym_float" ? Type::Kind::Float : Type::Kind::Bool);
+      const Type type(kind == "as_sym_int"     ? Type::Kind::Int
+                      : kind == "as_sym_float" ? Type::Kind::Float
+                                               : Type::Kind::Bool);
       values_[name] = Argument(g_.addInput(name, type));
     }
     // Numbers and None that export was given are part of the graph already.
@@ -158,7 +168,9 @@ class ExportImporter {
     const auto [kind, v] = only(a);
     const auto number = [](const json& i) { return pt2Number(i); };
     const auto tensor = [&](const json& i) { return named(i.at("name")); };
-    const auto optionalTensor = [&](const json& i) { return i.contains("as_tensor") ? named(i.at("as_tensor").at("name")) : Argument(); };
+    const auto optionalTensor = [&](const json& i) {
+      return i.contains("as_tensor") ? named(i.at("as_tensor").at("name")) : Argument();
+    };
     if (kind == "as_none") return {};
     if (kind == "as_tensor") return tensor(v);
     if (kind == "as_tensors") return listOf(v, tensor);
@@ -177,7 +189,8 @@ class ExportImporter {
     if (kind == "as_sym_ints") return listOf(v, [&](const json& i) { return symbolic(i, "as_int"); });
     if (kind == "as_sym_bools") return listOf(v, [&](const json& i) { return symbolic(i, "as_bool"); });
     if (kind == "as_sym_floats") return listOf(v, [&](const json& i) { return symbolic(i, "as_float"); });
-    if (kind == "as_complex") return Argument(std::complex<double>(v.at("real").get<double>(), v.at("imag").get<double>()));
+    if (kind == "as_complex")
+      return Argument(std::complex<double>(v.at("real").get<double>(), v.at("imag").get<double>()));
     if (kind == "as_scalar_type") {
       if (const auto d = pt2DType(v.get<int64_t>())) return Argument(*d);
       throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.dump())};
@@ -186,7 +199,8 @@ class ExportImporter {
     if (kind == "as_memory_format") return pt2MemoryFormat(v.get<int64_t>());
     if (kind == "as_device") {
       std::string device = v.at("type").get<std::string>();
-      if (v.contains("index") && v.at("index").is_number_integer()) device += fmt::format(":{}", v.at("index").get<int64_t>());
+      if (v.contains("index") && v.at("index").is_number_integer())
+        device += fmt::format(":{}", v.at("index").get<int64_t>());
       return Argument(DeviceName{device});
     }
     if (kind == "as_string_to_argument") {
@@ -214,15 +228,20 @@ class ExportImporter {
     call.op = target.starts_with(prefix) ? target.substr(prefix.size()) : target;
     for (const json& in : n.at("inputs")) {
       const auto name = in.at("name").get<std::string>();
-      const bool keyword = in.contains("kind") && in.at("kind").is_number_integer() && in.at("kind").get<int64_t>() == 2;
+      const bool keyword =
+          in.contains("kind") && in.at("kind").is_number_integer() && in.at("kind").get<int64_t>() == 2;
       Argument a = argument(in.at("arg"));
-      if (keyword || (!call.kwargs.empty() && !name.empty())) call.kwargs.emplace_back(name, std::move(a));
-      else if (name.empty()) call.args.push_back(std::move(a));
-      else call.kwargs.emplace_back(name, std::move(a));  // by name: the file leaves defaults out
+      if (keyword || (!call.kwargs.empty() && !name.empty()))
+        call.kwargs.emplace_back(name, std::move(a));
+      else if (name.empty())
+        call.args.push_back(std::move(a));
+      else
+        call.kwargs.emplace_back(name, std::move(a));  // by name: the file leaves defaults out
     }
     const json& metadata = n.at("metadata");
     if (const auto trace = metadata.find("stack_trace"); trace != metadata.end() && trace->is_string())
-      if (auto where = innermostFrame(trace->get_ref<const std::string&>())) call.source = g_.addSource(std::move(*where));
+      if (auto where = innermostFrame(trace->get_ref<const std::string&>()))
+        call.source = g_.addSource(std::move(*where));
     if (const auto stack = metadata.find("nn_module_stack"); stack != metadata.end() && stack->is_string())
       call.module = build_.enter(pt2ModuleStack(stack->get_ref<const std::string&>(), g_.name));
     if (const auto name = n.find("name"); name != n.end() && name->is_string()) call.name = name->get<std::string>();
@@ -238,14 +257,16 @@ class ExportImporter {
     for (const Argument& a : call.args)
       floats |= a.as<double>() || (a.isValue() && g_.value(a.valueId()).type.kind == Type::Kind::Float);
     const size_t dot = call.op.rfind('.');
-    const std::string known = numberOperator(std::string_view(call.op).substr(dot == std::string::npos ? 0 : dot + 1), floats);
+    const std::string known =
+        numberOperator(std::string_view(call.op).substr(dot == std::string::npos ? 0 : dot + 1), floats);
     if (!known.empty()) call.op = known;
   }
 
   void node(const json& n, BlockId block) {
     const auto target = n.at("target").get<std::string>();
     // Checks that the exporter added hold for every input that the file admits; they compute nothing.
-    for (std::string_view guard : {"torch.ops.aten._assert_tensor_metadata", "torch.ops.aten._assert_scalar", "torch.ops.aten.sym_constrain_range"})
+    for (std::string_view guard : {"torch.ops.aten._assert_tensor_metadata", "torch.ops.aten._assert_scalar",
+                                   "torch.ops.aten.sym_constrain_range"})
       if (target.starts_with(guard)) return;
     if (target == "torch.ops.higher_order.cond") return conditional(n, block);
     if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") return inlined(n, block, 2);
@@ -264,8 +285,10 @@ class ExportImporter {
         continue;
       }
       ValueId v;
-      if (at < g_.node(made).outputs.size()) v = g_.node(made).outputs[at];
-      else v = g_.addOutput(made, call.name.empty() ? "output" : call.name, Type::any());
+      if (at < g_.node(made).outputs.size())
+        v = g_.node(made).outputs[at];
+      else
+        v = g_.addOutput(made, call.name.empty() ? "output" : call.name, Type::any());
       ++at;
       if (kind == "as_tensor") {
         const auto name = what.at("name").get<std::string>();
@@ -279,7 +302,9 @@ class ExportImporter {
           values_[name] = Argument(build_.element(block, call, v, i++, typeOf(name), name));
         }
       } else if (what.is_object() && what.contains("as_name")) {
-        g_.setType(v, Type(kind == "as_sym_int" ? Type::Kind::Int : kind == "as_sym_float" ? Type::Kind::Float : Type::Kind::Bool));
+        g_.setType(v, Type(kind == "as_sym_int"     ? Type::Kind::Int
+                           : kind == "as_sym_float" ? Type::Kind::Float
+                                                    : Type::Kind::Bool));
         values_[what.at("as_name").get<std::string>()] = Argument(v);
       } else {
         throw Refusal{fmt::format("node {} has an output of kind {}, which Graft does not know", call.name, kind)};
@@ -332,9 +357,12 @@ class ExportImporter {
         const auto name = item.at("name").get<std::string>();
         values_[name] = Argument(g_.addOutput(made, name, typeOf(name)));
       };
-      if (kind == "as_tensor") add(what);
-      else if (kind == "as_tensors") for (const json& item : what) add(item);
-      else throw Refusal{fmt::format("a branch gives an output of kind {}, which Graft does not know", kind)};
+      if (kind == "as_tensor")
+        add(what);
+      else if (kind == "as_tensors")
+        for (const json& item : what) add(item);
+      else
+        throw Refusal{fmt::format("a branch gives an output of kind {}, which Graft does not know", kind)};
     }
   }
 
@@ -351,8 +379,10 @@ class ExportImporter {
         if (at >= results.size()) throw Refusal{"a graph in it gives too few results"};
         values_[item.at("name").get<std::string>()] = results[at++];
       };
-      if (kind == "as_tensor") take(what);
-      else if (kind == "as_tensors") for (const json& item : what) take(item);
+      if (kind == "as_tensor")
+        take(what);
+      else if (kind == "as_tensors")
+        for (const json& item : what) take(item);
     }
   }
 
@@ -367,7 +397,9 @@ class ExportImporter {
       if (kind == "user_output" || kind == "loss_output" || kind.starts_with("gradient_to")) {
         leaves.push_back(value);
       } else if (kind == "buffer_mutation" || kind == "parameter_mutation") {
-        write(weight(what.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").get<std::string>(), true, false), value);
+        write(weight(what.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").get<std::string>(), true,
+                     false),
+              value);
       } else if (kind == "user_input_mutation") {
         const Argument target = named(what.at("user_input_name"));
         if (target.isValue()) write(target.valueId(), value);
@@ -410,7 +442,8 @@ Result<Model> importTorchExport(const Source& source, const Semantics& semantics
   for (const ZipRecord& r : source.zip.records())
     if (r.name.starts_with("models/") && r.name.ends_with(".json")) programs.push_back(r.name);
   const bool hasModel = source.zip.find("models/model.json") != nullptr;
-  if (programs.empty()) return badInput(fmt::format("{} is a torch.export archive without a program in it", source.path));
+  if (programs.empty())
+    return badInput(fmt::format("{} is a torch.export archive without a program in it", source.path));
   Model m;
   m.format = Format::TorchExport;
   try {

@@ -17,8 +17,10 @@ Result<Model> importTorchScript(const Source& source, const Semantics& semantics
   for (torch::jit::Function* f : (*file)->module().type()->methods()) m.methods.push_back(f->name());
   const auto chosen = std::find(m.methods.begin(), m.methods.end(), options.method);
   if (chosen == m.methods.end()) {
-    if (m.methods.empty()) return badInput(fmt::format("{} has no methods: the module that was saved has nothing to run", source.path));
-    return badInput(fmt::format("{} has no method {}; it has {}", source.path, options.method, fmt::join(m.methods, ", ")));
+    if (m.methods.empty())
+      return badInput(fmt::format("{} has no methods: the module that was saved has nothing to run", source.path));
+    return badInput(
+        fmt::format("{} has no method {}; it has {}", source.path, options.method, fmt::join(m.methods, ", ")));
   }
   m.methods.erase(chosen);
   if (Status s = TorchScriptConverter(**file, semantics.operators(), m.graph).convert(options.method); !s)

@@ -37,10 +37,17 @@ class Inflater {
     for (bool last = false; !last && !bad_;) {
       last = bits(1) != 0;
       switch (bits(2)) {
-        case 0: stored(); break;
-        case 1: fixed(); break;
-        case 2: dynamic(); break;
-        default: bad_ = true;
+        case 0:
+          stored();
+          break;
+        case 1:
+          fixed();
+          break;
+        case 2:
+          dynamic();
+          break;
+        default:
+          bad_ = true;
       }
     }
     if (bad_ || out_.size() != size_) return std::nullopt;
@@ -78,8 +85,10 @@ class Inflater {
   }
 
   void put(char c) {
-    if (out_.size() == size_) bad_ = true;
-    else out_ += c;
+    if (out_.size() == size_)
+      bad_ = true;
+    else
+      out_ += c;
   }
 
   void stored() {
@@ -101,11 +110,14 @@ class Inflater {
   }
 
   void codes(const Huffman& literals, const Huffman& distances) {
-    static constexpr std::array<uint16_t, 29> lengthBase{3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27,
-                                                         31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-    static constexpr std::array<uint8_t, 29> lengthExtra{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-    static constexpr std::array<uint16_t, 30> distanceBase{1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513,
-                                                           769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+    static constexpr std::array<uint16_t, 29> lengthBase{3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
+                                                         15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
+                                                         67, 83, 99, 115, 131, 163, 195, 227, 258};
+    static constexpr std::array<uint8_t, 29> lengthExtra{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+                                                         2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
+    static constexpr std::array<uint16_t, 30> distanceBase{
+        1,   2,   3,   4,   5,   7,    9,    13,   17,   25,   33,   49,   65,    97,    129,
+        193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
     while (!bad_) {
       const int s = decode(literals);
       if (bad_ || s == 256) return;
@@ -172,7 +184,8 @@ class Inflater {
       while (!bad_ && repeat-- > 0) lengths[static_cast<size_t>(i++)] = value;
     }
     Huffman literals, distances;
-    if (bad_ || !literals.build(lengths.data(), literalCount) || !distances.build(lengths.data() + literalCount, distanceCount)) {
+    if (bad_ || !literals.build(lengths.data(), literalCount) ||
+        !distances.build(lengths.data() + literalCount, distanceCount)) {
       bad_ = true;
       return;
     }

@@ -7,11 +7,13 @@
 
 namespace graft {
 
-Result<at::Tensor> MappedTensors::tensor(size_t begin, size_t size, const TensorLayout& layout, const std::string& name) {
+Result<at::Tensor> MappedTensors::tensor(size_t begin, size_t size, const TensorLayout& layout,
+                                         const std::string& name) {
   const auto misfit = [&](std::string_view what) {
     return badInput(fmt::format("tensor {} is not valid: {}; save the model again", name, what));
   };
-  if (!layout.strides.empty() && layout.strides.size() != layout.sizes.size()) return misfit("its strides do not fit its shape");
+  if (!layout.strides.empty() && layout.strides.size() != layout.sizes.size())
+    return misfit("its strides do not fit its shape");
   if (layout.sizes.size() > 64) return misfit("it has more than 64 dimensions");
   // The last element's place, without overflow: everything is bounded by the record's size.
   const auto limit = static_cast<int64_t>(size / c10::elementSize(layout.dtype));
@@ -42,13 +44,17 @@ Result<at::Tensor> MappedTensors::tensor(size_t begin, size_t size, const Tensor
       char* data = file_->data() + begin;
       c10::DataPtr pointer;
       if (begin % 16 == 0) {
-        pointer = c10::DataPtr(data, new std::shared_ptr<MappedFile>(file_),
-                               [](void* k) { delete static_cast<std::shared_ptr<MappedFile>*>(k); }, c10::Device(c10::kCPU));
+        pointer = c10::DataPtr(
+            data, new std::shared_ptr<MappedFile>(file_),
+            [](void* k) { delete static_cast<std::shared_ptr<MappedFile>*>(k); }, c10::Device(c10::kCPU));
       } else {  // vector loads want aligned data
         auto* copy = new std::string(data, size);
-        pointer = c10::DataPtr(copy->data(), copy, [](void* k) { delete static_cast<std::string*>(k); }, c10::Device(c10::kCPU));
+        pointer = c10::DataPtr(
+            copy->data(), copy, [](void* k) { delete static_cast<std::string*>(k); }, c10::Device(c10::kCPU));
       }
-      it = storages_.emplace(begin, c10::Storage(c10::Storage::use_byte_size_t(), size, std::move(pointer), nullptr, false)).first;
+      it = storages_
+               .emplace(begin, c10::Storage(c10::Storage::use_byte_size_t(), size, std::move(pointer), nullptr, false))
+               .first;
     }
     return at::empty({0}, options).set_(it->second, layout.offset, layout.sizes, strides);
   } catch (const std::exception& e) {

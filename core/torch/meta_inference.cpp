@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "core/torch/internal/meta_rules.h"
 #include "core/torch/internal/values.h"
 #include "core/torch/model.h"
 
@@ -44,9 +45,12 @@ class Expression {
   int64_t sum() {
     int64_t v = product();
     for (;;) {
-      if (eat("+")) v += product();
-      else if (eat("-")) v -= product();
-      else return v;
+      if (eat("+"))
+        v += product();
+      else if (eat("-"))
+        v -= product();
+      else
+        return v;
     }
   }
   int64_t product() {
@@ -54,8 +58,10 @@ class Expression {
     for (;;) {
       if (eat("//")) {
         const int64_t d = atom();
-        if (d <= 0) bad_ = true;
-        else v /= d;
+        if (d <= 0)
+          bad_ = true;
+        else
+          v /= d;
       } else if (eat("*")) {
         v *= atom();
       } else {
@@ -77,10 +83,14 @@ class Expression {
       const size_t from = at_;
       while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
       const std::string_view word = text_.substr(from, at_ - from);
-      if (word.empty()) bad_ = true;
-      else if (std::isdigit(static_cast<unsigned char>(word[0])) && word.size() < 12) v = std::stoll(std::string(word));
-      else if (const auto s = symbol_(word)) v = *s;
-      else bad_ = true;
+      if (word.empty())
+        bad_ = true;
+      else if (std::isdigit(static_cast<unsigned char>(word[0])) && word.size() < 12)
+        v = std::stoll(std::string(word));
+      else if (const auto s = symbol_(word))
+        v = *s;
+      else
+        bad_ = true;
     }
     --depth_;
     return v;
@@ -97,7 +107,8 @@ bool cannotKnow(const std::exception& e) {
   if (dynamic_cast<const c10::NotImplementedError*>(&e)) return true;
   // Operators that look at data, or have no kernel for meta tensors, say so in words only.
   const std::string_view why = e.what();
-  for (std::string_view sign : {"meta", "Meta", "data-dependent", "item()", "is_nonzero", "_local_scalar_dense", "not implemented"})
+  for (std::string_view sign :
+       {"meta", "Meta", "data-dependent", "item()", "is_nonzero", "_local_scalar_dense", "not implemented"})
     if (why.find(sign) != why.npos) return true;
   return false;
 }
@@ -105,7 +116,8 @@ bool cannotKnow(const std::exception& e) {
 }  // namespace
 
 std::optional<int64_t> MetaInference::evaluate(std::string_view expression, size_t which) {
-  const std::function<std::optional<int64_t>(std::string_view)> symbol = [&](std::string_view name) -> std::optional<int64_t> {
+  const std::function<std::optional<int64_t>(std::string_view)> symbol =
+      [&](std::string_view name) -> std::optional<int64_t> {
     auto it = std::find(symbols_.begin(), symbols_.end(), name);
     if (it == symbols_.end()) {
       if (symbols_.size() == stands[0].size()) return std::nullopt;
@@ -196,6 +208,14 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t which, int d
     }
     stack.push_back(std::move(*v));
   }
+  switch (applyMetaRule(n.op->baseName(), stack, results, why)) {
+    case MetaRule::Done:
+      return Outcome::Known;
+    case MetaRule::Refused:
+      return Outcome::Refused;
+    case MetaRule::None:
+      break;
+  }
   try {
     const c10::NoGradGuard noGrad;
     op->getOperation()(stack);
@@ -241,8 +261,10 @@ Type MetaInference::typeOf(const c10::IValue& first, const c10::IValue* second, 
     info.dtype = graftDType(t.scalar_type());
     info.device = device;
     info.shape.emplace();
-    const bool both = second && second->isTensor() && second->toTensor().defined() && second->toTensor().dim() == t.dim();
-    for (int64_t i = 0; i < t.dim(); ++i) info.shape->push_back(both ? dimOf(t.size(i), second->toTensor().size(i)) : Dim());
+    const bool both =
+        second && second->isTensor() && second->toTensor().defined() && second->toTensor().dim() == t.dim();
+    for (int64_t i = 0; i < t.dim(); ++i)
+      info.shape->push_back(both ? dimOf(t.size(i), second->toTensor().size(i)) : Dim());
     if (second && !both) info.shape.reset();
     return Type::tensor(std::move(info));
   }
@@ -252,7 +274,8 @@ Type MetaInference::typeOf(const c10::IValue& first, const c10::IValue* second, 
     for (size_t i = 0; i < list.size(); ++i) {
       const c10::IValue a(list.get(i));
       std::optional<c10::IValue> b;
-      if (second && second->isTensorList() && second->toTensorList().size() == list.size()) b = second->toTensorList().get(i);
+      if (second && second->isTensorList() && second->toTensorList().size() == list.size())
+        b = second->toTensorList().get(i);
       const Type t = typeOf(a, b ? &*b : nullptr, device);
       if (common && !(*common == t)) return Type::list(Type::tensor());
       common = t;
@@ -300,7 +323,9 @@ Result<std::vector<Type>> MetaInference::run(NodeId id) {
 
 Status inferAllTypes(Graph& g, const std::vector<Type>& inputTypes) {
   if (inputTypes.size() > g.inputs().size())
-    return Error{ErrorKind::Usage, fmt::format("the model takes {} inputs, {} types were given", g.inputs().size(), inputTypes.size()), {}};
+    return Error{ErrorKind::Usage,
+                 fmt::format("the model takes {} inputs, {} types were given", g.inputs().size(), inputTypes.size()),
+                 {}};
   for (size_t i = 0; i < inputTypes.size(); ++i) g.setType(g.inputs()[i], inputTypes[i]);
   MetaInference meta(g);
   for (NodeId id : g.order()) {

@@ -17,7 +17,8 @@ std::vector<std::filesystem::path> librarySearchPath() {
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   // build/bin/graft finds build/lib; test programs lie one folder deeper.
-  for (auto folder = program.parent_path(); folder.has_relative_path() && out.size() < 6; folder = folder.parent_path()) {
+  for (auto folder = program.parent_path(); folder.has_relative_path() && out.size() < 6;
+       folder = folder.parent_path()) {
     out.push_back(folder / "lib" / "libgraft_ops.so");
     out.push_back(folder / "lib" / "graft" / "libgraft_ops.so");
   }
@@ -35,10 +36,14 @@ Status openLibrary(const std::string& path) {
 
 std::string_view formatName(Format f) {
   switch (f) {
-    case Format::TorchScript: return "torchscript";
-    case Format::TorchExport: return "torch.export";
-    case Format::Fx: return "fx";
-    case Format::Text: return "text";
+    case Format::TorchScript:
+      return "torchscript";
+    case Format::TorchExport:
+      return "torch.export";
+    case Format::Fx:
+      return "fx";
+    case Format::Text:
+      return "text";
   }
   return "";
 }
@@ -52,8 +57,9 @@ Status loadOperatorLibrary(const std::string& path) {
   const auto places = librarySearchPath();
   for (const auto& p : places)
     if (std::filesystem::exists(p)) return openLibrary(p.string());
-  return badInput(fmt::format("libgraft_ops.so was not found beside this program ({}); build it, or set GRAFT_OPS to its path",
-                              places.empty() ? "" : places.front().string()));
+  return badInput(
+      fmt::format("libgraft_ops.so was not found beside this program ({}); build it, or set GRAFT_OPS to its path",
+                  places.empty() ? "" : places.front().string()));
 }
 
 }  // namespace graft

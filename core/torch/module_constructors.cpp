@@ -65,8 +65,9 @@ Constructor constructorOf(const Graph& g, std::string_view type, const std::vect
     if (w.size() != 2) return out;
     out = {{"in_features", Argument(w[1])}, {"out_features", Argument(w[0])}, {"bias", Argument(hasBias(*n))}};
   } else if (type.starts_with("Conv")) {
-    if (const Node* n = findOwned(g, owned, {"conv1d", "conv2d", "conv3d", "_convolution", "convolution", "conv_transpose1d",
-                                             "conv_transpose2d", "conv_transpose3d"}))
+    if (const Node* n = findOwned(g, owned,
+                                  {"conv1d", "conv2d", "conv3d", "_convolution", "convolution", "conv_transpose1d",
+                                   "conv_transpose2d", "conv_transpose3d"}))
       convolution(g, *n, out);
   } else if (type.starts_with("BatchNorm")) {
     const Node* n = findOwned(g, owned, {"batch_norm"});
@@ -90,7 +91,8 @@ Constructor constructorOf(const Graph& g, std::string_view type, const std::vect
     const Node* n = findOwned(g, owned, {"group_norm"});
     if (!n) return out;
     copyArguments(*n, {{"num_groups", "num_groups"}}, out);
-    if (const auto w = shapeOf(g, n->findArgument("weight")); w.size() == 1) out.emplace_back("num_channels", Argument(w[0]));
+    if (const auto w = shapeOf(g, n->findArgument("weight")); w.size() == 1)
+      out.emplace_back("num_channels", Argument(w[0]));
     copyArguments(*n, {{"eps", "eps"}}, out);
   } else if (type == "Embedding") {
     const Node* n = findOwned(g, owned, {"embedding"});
@@ -106,13 +108,19 @@ Constructor constructorOf(const Graph& g, std::string_view type, const std::vect
   } else if (type == "Softmax" || type == "LogSoftmax") {
     if (const Node* n = findOwned(g, owned, {"softmax", "log_softmax"})) copyArguments(*n, {{"dim", "dim"}}, out);
   } else if (type == "LeakyReLU") {
-    if (const Node* n = findOwned(g, owned, {"leaky_relu"})) copyArguments(*n, {{"negative_slope", "negative_slope"}}, out);
+    if (const Node* n = findOwned(g, owned, {"leaky_relu"}))
+      copyArguments(*n, {{"negative_slope", "negative_slope"}}, out);
   } else if (type.starts_with("MaxPool") || type.starts_with("AvgPool")) {
     for (NodeId id : owned) {
       const Node& n = g.node(id);
       if (n.op->baseName().find("_pool") == std::string_view::npos) continue;
-      copyArguments(n, {{"kernel_size", "kernel_size"}, {"stride", "stride"}, {"padding", "padding"}, {"dilation", "dilation"},
-                        {"ceil_mode", "ceil_mode"}}, out);
+      copyArguments(n,
+                    {{"kernel_size", "kernel_size"},
+                     {"stride", "stride"},
+                     {"padding", "padding"},
+                     {"dilation", "dilation"},
+                     {"ceil_mode", "ceil_mode"}},
+                    out);
       break;
     }
   } else if (type.starts_with("AdaptiveAvgPool")) {
@@ -133,7 +141,8 @@ void inferConstructors(Graph& g) {
     if (g.node(id).module) owned[g.node(id).module.index].push_back(id);
   for (size_t i = 0; i < owned.size(); ++i) {
     ModuleCall& call = g.mutableModuleCall(ModuleCallId(static_cast<uint32_t>(i)));
-    if (call.constructor.empty() && call.type.starts_with("torch.nn.")) call.constructor = constructorOf(g, call.shortType(), owned[i]);
+    if (call.constructor.empty() && call.type.starts_with("torch.nn."))
+      call.constructor = constructorOf(g, call.shortType(), owned[i]);
   }
 }
 

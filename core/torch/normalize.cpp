@@ -30,18 +30,60 @@ class DTypeFacts {
 
  private:
   std::optional<DType> fromProducer(const Node& n, int depth) {
-    static const std::unordered_set<std::string_view> keeps{
-        "relu", "gelu", "silu", "sigmoid", "tanh", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu", "elu", "mish", "softmax",
-        "dropout", "layer_norm", "group_norm", "batch_norm", "native_layer_norm", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d",
-        "view", "reshape", "transpose", "permute", "flatten", "unflatten", "contiguous", "expand", "unsqueeze", "squeeze", "slice",
-        "select", "clone", "neg", "clamp", "relu6", "t", "masked_fill", "roll", "pad", "chunk", "split", "stochastic_depth", "rms_norm"};
-    static const std::unordered_set<std::string_view> oneDType{"linear", "matmul", "bmm", "mm", "addmm", "baddbmm", "conv1d", "conv2d",
-                                                               "conv3d", "_convolution", "convolution", "cat", "stack", "embedding",
-                                                               "scaled_dot_product_attention"};
-    static const std::unordered_set<std::string_view> compares{"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
-                                                               "logical_not", "isnan", "isinf"};
+    static const std::unordered_set<std::string_view> keeps{"relu",
+                                                            "gelu",
+                                                            "silu",
+                                                            "sigmoid",
+                                                            "tanh",
+                                                            "hardswish",
+                                                            "hardsigmoid",
+                                                            "hardtanh",
+                                                            "leaky_relu",
+                                                            "elu",
+                                                            "mish",
+                                                            "softmax",
+                                                            "dropout",
+                                                            "layer_norm",
+                                                            "group_norm",
+                                                            "batch_norm",
+                                                            "native_layer_norm",
+                                                            "max_pool2d",
+                                                            "avg_pool2d",
+                                                            "adaptive_avg_pool2d",
+                                                            "view",
+                                                            "reshape",
+                                                            "transpose",
+                                                            "permute",
+                                                            "flatten",
+                                                            "unflatten",
+                                                            "contiguous",
+                                                            "expand",
+                                                            "unsqueeze",
+                                                            "squeeze",
+                                                            "slice",
+                                                            "select",
+                                                            "clone",
+                                                            "neg",
+                                                            "clamp",
+                                                            "relu6",
+                                                            "t",
+                                                            "masked_fill",
+                                                            "roll",
+                                                            "pad",
+                                                            "chunk",
+                                                            "split",
+                                                            "stochastic_depth",
+                                                            "rms_norm"};
+    static const std::unordered_set<std::string_view> oneDType{
+        "linear",      "matmul", "bmm",    "mm",        "addmm",
+        "baddbmm",     "conv1d", "conv2d", "conv3d",    "_convolution",
+        "convolution", "cat",    "stack",  "embedding", "scaled_dot_product_attention"};
+    static const std::unordered_set<std::string_view> compares{
+        "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "isnan", "isinf"};
     const std::string_view base = n.op->baseName();
-    const auto tensor = [&](size_t i) { return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt; };
+    const auto tensor = [&](size_t i) {
+      return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
+    };
     if (compares.contains(base)) return DType::Bool;
     if (const Argument* dtype = n.findArgument("dtype"))
       if (const auto* d = dtype->as<DType>()) return *d;
@@ -70,9 +112,12 @@ class DTypeFacts {
 // Arithmetic whose operands may be plain numbers in normal form.
 bool takesNumbers(std::string_view op) {
   static const std::unordered_set<std::string_view> names{
-      "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.div.Tensor", "aten.div.Tensor_mode", "aten.pow.Tensor_Tensor",
-      "aten.remainder.Tensor", "aten.fmod.Tensor", "aten.floor_divide.default", "aten.eq.Tensor", "aten.ne.Tensor", "aten.lt.Tensor",
-      "aten.le.Tensor", "aten.gt.Tensor", "aten.ge.Tensor", "aten.rsub.Scalar", "aten.masked_fill.Tensor"};
+      "aten.add.Tensor",       "aten.sub.Tensor",        "aten.mul.Tensor",
+      "aten.div.Tensor",       "aten.div.Tensor_mode",   "aten.pow.Tensor_Tensor",
+      "aten.remainder.Tensor", "aten.fmod.Tensor",       "aten.floor_divide.default",
+      "aten.eq.Tensor",        "aten.ne.Tensor",         "aten.lt.Tensor",
+      "aten.le.Tensor",        "aten.gt.Tensor",         "aten.ge.Tensor",
+      "aten.rsub.Scalar",      "aten.masked_fill.Tensor"};
   return names.contains(op);
 }
 
@@ -82,12 +127,14 @@ std::optional<Argument> numberOf(const Graph& g, const Argument& a) {
   if (v.kind != Value::Kind::Weight || !v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
   const at::Tensor t = weightTensor(v);
   if (!t.defined() || !t.device().is_cpu()) return std::nullopt;
-  if (t.scalar_type() == c10::ScalarType::Long || t.scalar_type() == c10::ScalarType::Int) return Argument(t.item().toLong());
+  if (t.scalar_type() == c10::ScalarType::Long || t.scalar_type() == c10::ScalarType::Int)
+    return Argument(t.item().toLong());
   if (t.is_floating_point()) return Argument(t.item().toDouble());
   return std::nullopt;
 }
 
-// Tracing writes x * 0.5 with 0.5 as a 0-dim tensor. Beside a tensor with dimensions that is the number: it promotes alike.
+// Tracing writes x * 0.5 with 0.5 as a 0-dim tensor. Beside a tensor with dimensions that is the number: it promotes
+// alike.
 void foldScalarConstants(Graph& g) {
   DTypeFacts facts(g);
   for (NodeId id : g.order()) {
@@ -137,8 +184,8 @@ void rewriteSpellings(Graph& g, const OperatorSet& operators) {
   }
 }
 
-// x.relu_() becomes relu(x) where nobody can tell: x is fresh memory of the same block, and nothing that saw it before may
-// still look at it.
+// x.relu_() becomes relu(x) where nobody can tell: x is fresh memory of the same block, and nothing that saw it before
+// may still look at it.
 class Functionaliser {
  public:
   Functionaliser(Graph& g, const OperatorSet& operators) : g_(g), operators_(operators), facts_(g) {}
@@ -207,8 +254,9 @@ class Functionaliser {
 
   // Operators whose schema promises no alias and which still hand their argument on.
   static bool mayReturnItself(const Node& n) {
-    static const std::unordered_set<std::string_view> names{"contiguous", "to", "reshape", "dropout", "flatten", "expand_as", "type_as",
-                                                            "feature_dropout", "alpha_dropout", "float", "half", "pad", "ravel"};
+    static const std::unordered_set<std::string_view> names{
+        "contiguous",    "to",    "reshape", "dropout", "flatten", "expand_as", "type_as", "feature_dropout",
+        "alpha_dropout", "float", "half",    "pad",     "ravel"};
     return names.contains(n.op->baseName());
   }
 
@@ -282,7 +330,9 @@ void removeRedundantCasts(Graph& g) {
   for (NodeId id : order) {
     const Node& n = g.node(id);
     const std::string_view op = n.op->name;
-    if (op != "aten.to.dtype" && op != "aten.to.dtype_layout" && op != "aten.to.device" && op != "aten._to_copy.default") continue;
+    if (op != "aten.to.dtype" && op != "aten.to.dtype_layout" && op != "aten.to.device" &&
+        op != "aten._to_copy.default")
+      continue;
     if (!n.args[0].isValue() || n.outputs.size() != 1) continue;
     const TensorInfo& in = g.value(n.args[0].valueId()).type.tensorInfo;
     const Argument* dtype = n.findArgument("dtype");

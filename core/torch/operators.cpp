@@ -36,7 +36,9 @@ Parameter parameterOf(const c10::Argument& a) {
 OperatorRef structural(std::string_view name) {
   auto op = std::make_shared<Operator>();
   op->name = std::string(name);
-  const auto parameter = [&](const char* what, Type type) { op->parameters.push_back({what, std::move(type), {}, false, {}, false}); };
+  const auto parameter = [&](const char* what, Type type) {
+    op->parameters.push_back({what, std::move(type), {}, false, {}, false});
+  };
   if (name == "prim.If") {
     parameter("condition", Type(Type::Kind::Bool));
   } else if (name == "prim.Loop") {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace graft {
 namespace {
@@ -46,7 +47,8 @@ std::string expression(std::string_view raw, int depth) {
   const std::string text = trimmed(raw);
   const auto call = depth < 60 ? application(text) : std::nullopt;
   if (!call || call->arguments.empty()) return text;
-  const std::string_view last = call->name.substr(call->name.rfind('.') == call->name.npos ? 0 : call->name.rfind('.') + 1);
+  const std::string_view last =
+      call->name.substr(call->name.rfind('.') == call->name.npos ? 0 : call->name.rfind('.') + 1);
   if (last == "Symbol") {
     std::string name = trimmed(call->arguments[0]);
     if (name.size() >= 2 && (name.front() == '\'' || name.front() == '"')) name = name.substr(1, name.size() - 2);
@@ -57,7 +59,8 @@ std::string expression(std::string_view raw, int depth) {
     std::string out;
     for (std::string_view a : call->arguments) {
       std::string part = expression(a, depth + 1);
-      if (products && part.find_first_of("+- ") != part.npos && part.find_first_not_of("-0123456789") != part.npos) part = "(" + part + ")";
+      if (products && part.find_first_of("+- ") != part.npos && part.find_first_not_of("-0123456789") != part.npos)
+        part = "(" + part + ")";
       out += (out.empty() ? "" : std::string(between)) + part;
     }
     return out;
@@ -80,7 +83,8 @@ Argument structure(const json& spec, const std::vector<Argument>& leaves, size_t
     if (keys.is_array() && keys.size() == items.size()) {
       std::vector<std::pair<Argument, Argument>> pairs;
       for (size_t i = 0; i < items.size(); ++i)
-        pairs.emplace_back(keys[i].is_string() ? Argument(keys[i].get<std::string>()) : Argument(keys[i].dump()), std::move(items[i]));
+        pairs.emplace_back(keys[i].is_string() ? Argument(keys[i].get<std::string>()) : Argument(keys[i].dump()),
+                           std::move(items[i]));
       return Argument::dict(std::move(pairs));
     }
   }
@@ -91,36 +95,59 @@ Argument structure(const json& spec, const std::vector<Argument>& leaves, size_t
 
 std::optional<DType> pt2DType(int64_t code) {
   switch (code) {
-    case 1: return DType::UInt8;
-    case 2: return DType::Int8;
-    case 3: return DType::Int16;
-    case 4: return DType::Int32;
-    case 5: return DType::Int64;
-    case 6: return DType::Float16;
-    case 7: return DType::Float32;
-    case 8: return DType::Float64;
-    case 9: return DType::Complex32;
-    case 10: return DType::Complex64;
-    case 11: return DType::Complex128;
-    case 12: return DType::Bool;
-    case 13: return DType::BFloat16;
-    case 28: return DType::UInt16;
-    case 29: return DType::Float8E4M3;
-    case 30: return DType::Float8E5M2;
-    default: return std::nullopt;
+    case 1:
+      return DType::UInt8;
+    case 2:
+      return DType::Int8;
+    case 3:
+      return DType::Int16;
+    case 4:
+      return DType::Int32;
+    case 5:
+      return DType::Int64;
+    case 6:
+      return DType::Float16;
+    case 7:
+      return DType::Float32;
+    case 8:
+      return DType::Float64;
+    case 9:
+      return DType::Complex32;
+    case 10:
+      return DType::Complex64;
+    case 11:
+      return DType::Complex128;
+    case 12:
+      return DType::Bool;
+    case 13:
+      return DType::BFloat16;
+    case 28:
+      return DType::UInt16;
+    case 29:
+      return DType::Float8E4M3;
+    case 30:
+      return DType::Float8E5M2;
+    default:
+      return std::nullopt;
   }
 }
 
 Argument pt2Layout(int64_t code) {
-  static constexpr std::array<const char*, 8> names{"", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr",
-                                                    "torch.sparse_bsc", "torch._mkldnn", "torch.strided"};
+  static constexpr std::array<const char*, 8> names{"",
+                                                    "torch.sparse_coo",
+                                                    "torch.sparse_csr",
+                                                    "torch.sparse_csc",
+                                                    "torch.sparse_bsr",
+                                                    "torch.sparse_bsc",
+                                                    "torch._mkldnn",
+                                                    "torch.strided"};
   if (code < 1 || code > 7) throw std::runtime_error("unknown layout " + std::to_string(code));
   return Argument(Named{names[static_cast<size_t>(code)]});
 }
 
 Argument pt2MemoryFormat(int64_t code) {
-  static constexpr std::array<const char*, 5> names{"", "torch.contiguous_format", "torch.channels_last", "torch.channels_last_3d",
-                                                    "torch.preserve_format"};
+  static constexpr std::array<const char*, 5> names{"", "torch.contiguous_format", "torch.channels_last",
+                                                    "torch.channels_last_3d", "torch.preserve_format"};
   if (code < 1 || code > 4) throw std::runtime_error("unknown memory format " + std::to_string(code));
   return Argument(Named{names[static_cast<size_t>(code)]});
 }
@@ -139,14 +166,18 @@ Argument pt2Number(const json& v) {
 Type pt2TensorType(const json& meta) {
   TensorInfo info;
   info.dtype = pt2DType(meta.at("dtype").get<int64_t>());
+  if (!info.dtype) throw std::runtime_error("unknown dtype " + meta.at("dtype").dump());
   info.shape.emplace();
   for (const json& n : meta.at("sizes")) {
-    if (n.contains("as_int")) info.shape->push_back(Dim(n.at("as_int").get<int64_t>()));
-    else info.shape->push_back(Dim(pt2Expression(n.at("as_expr").at("expr_str").get_ref<const std::string&>())));
+    if (n.contains("as_int"))
+      info.shape->push_back(Dim(n.at("as_int").get<int64_t>()));
+    else
+      info.shape->push_back(Dim(pt2Expression(n.at("as_expr").at("expr_str").get_ref<const std::string&>())));
   }
   const json& device = meta.at("device");
   info.device = device.at("type").get<std::string>();
-  if (device.contains("index") && device.at("index").is_number_integer()) info.device += ":" + device.at("index").dump();
+  if (device.contains("index") && device.at("index").is_number_integer())
+    info.device += ":" + device.at("index").dump();
   return Type::tensor(std::move(info));
 }
 
@@ -162,12 +193,14 @@ std::vector<GraphBuilder::Entered> pt2ModuleStack(std::string_view stack, std::s
     const size_t typeComma = entry.rfind(',');
     const size_t pathComma = typeComma == entry.npos || typeComma == 0 ? entry.npos : entry.rfind(',', typeComma - 1);
     if (pathComma == entry.npos) continue;
-    GraphBuilder::Entered e{std::string(entry.substr(0, pathComma)), std::string(entry.substr(pathComma + 1, typeComma - pathComma - 1)),
+    GraphBuilder::Entered e{std::string(entry.substr(0, pathComma)),
+                            std::string(entry.substr(pathComma + 1, typeComma - pathComma - 1)),
                             std::string(entry.substr(typeComma + 1))};
     if (e.path.starts_with("_empty_nn_module_stack")) return {};
     // A second call of one module: "fc@1".
     if (const size_t again = e.path.find('@'); again != std::string::npos) e.path.resize(again);
-    if (first && e.path.empty() && modelName.empty()) modelName = e.type.substr(e.type.rfind('.') == std::string::npos ? 0 : e.type.rfind('.') + 1);
+    if (first && e.path.empty() && modelName.empty())
+      modelName = e.type.substr(e.type.rfind('.') == std::string::npos ? 0 : e.type.rfind('.') + 1);
     first = false;
     out.push_back(std::move(e));
   }

@@ -47,11 +47,14 @@ class TorchSemantics : public Semantics {
     std::string missing;
     const auto load = [&](ValueId v) {
       const at::Tensor t = weightTensor(g.value(v));
-      if (t.defined()) values.emplace(v, t);
-      else missing = g.value(v).name;
+      if (t.defined())
+        values.emplace(v, t);
+      else
+        missing = g.value(v).name;
     };
     for (const Argument& a : n.args) a.forEachValue(load);
-    if (!missing.empty()) return badInput(fmt::format("{} depends on {}, which is known only when the model runs", n.name, missing));
+    if (!missing.empty())
+      return badInput(fmt::format("{} depends on {}, which is known only when the model runs", n.name, missing));
     auto stack = runNode(g, n, [&](ValueId v) -> const c10::IValue* {
       const auto it = values.find(v);
       return it == values.end() ? nullptr : &it->second;

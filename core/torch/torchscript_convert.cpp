@@ -21,7 +21,8 @@ std::string plainName(const jit::Value* v) {
   if (!v->hasDebugName()) return "input";
   std::string name = v->debugName();
   // "x.1": TorchScript's own numbering.
-  if (const size_t dot = name.rfind('.'); dot != name.npos && name.find_first_not_of("0123456789", dot + 1) == name.npos)
+  if (const size_t dot = name.rfind('.');
+      dot != name.npos && name.find_first_not_of("0123456789", dot + 1) == name.npos)
     name.resize(dot);
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "input");
   return name;
@@ -45,7 +46,8 @@ std::string demangle(std::string_view name) {
   while (!name.empty()) {
     const size_t dot = std::min(name.find('.'), name.size());
     const std::string_view part = name.substr(0, dot);
-    if (part != "__torch__" && !part.starts_with("___torch_mangle_")) out += (out.empty() ? "" : ".") + std::string(part);
+    if (part != "__torch__" && !part.starts_with("___torch_mangle_"))
+      out += (out.empty() ? "" : ".") + std::string(part);
     name.remove_prefix(std::min(dot + 1, name.size()));
   }
   return out;
@@ -86,7 +88,8 @@ std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vect
   if (!script) throw Refusal{fmt::format("its function {} has no code", function.name())};
   if (++depth_ > maxCallDepth) throw Refusal{fmt::format("its calls are nested more than {} deep", maxCallDepth)};
   const std::shared_ptr<jit::Graph> graph = script->graph();
-  if (graph->inputs().size() != inputs.size()) throw Refusal{fmt::format("{} is called with {} arguments", function.name(), inputs.size())};
+  if (graph->inputs().size() != inputs.size())
+    throw Refusal{fmt::format("{} is called with {} arguments", function.name(), inputs.size())};
   Env env;
   for (size_t i = 0; i < inputs.size(); ++i) env[graph->inputs()[i]] = std::move(inputs[i]);
   run(graph->block(), env);
@@ -99,7 +102,8 @@ std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vect
 void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   const Bound self = bound(n->input(0), env);
   const std::string& name = n->s(jit::attr::name);
-  if (self.kind != Bound::Kind::Object) throw Refusal{fmt::format("it calls {} of an object that is chosen while running", name)};
+  if (self.kind != Bound::Kind::Object)
+    throw Refusal{fmt::format("it calls {} of an object that is chosen while running", name)};
   jit::Function* method = self.object->type()->findMethod(name);
   if (!method) throw Refusal{fmt::format("its class {} has no method {}", self.object->type()->repr_str(), name)};
   std::vector<Bound> inputs;
@@ -110,7 +114,8 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   // A method that calls another of its own object is no further module.
   if (self.object->type()->is_module() && self.path != modulePath_) {
     const auto& className = self.object->type()->name();
-    const ModuleCallId made = g_.addModuleCall(module_, self.path, className ? demangle(className->qualifiedName()) : std::string());
+    const ModuleCallId made =
+        g_.addModuleCall(module_, self.path, className ? demangle(className->qualifiedName()) : std::string());
     for (size_t i = 1; i < inputs.size(); ++i)
       if (inputs[i].kind == Bound::Kind::Argument)
         inputs[i].argument.forEachValue([&](ValueId v) { g_.mutableModuleCall(made).inputs.push_back(v); });
@@ -143,7 +148,8 @@ void TorchScriptConverter::step(const jit::Node* n, Env& env) {
       }
       return;
     }
-    case jit::prim::CallMethod: return callMethod(n, env);
+    case jit::prim::CallMethod:
+      return callMethod(n, env);
     case jit::prim::CallFunction: {
       const Bound f = bound(n->input(0), env);
       if (f.kind != Bound::Kind::Function) throw Refusal{"it calls a function that is chosen while running"};
@@ -153,9 +159,12 @@ void TorchScriptConverter::step(const jit::Node* n, Env& env) {
       for (size_t i = 0; i < results.size(); ++i) env[n->output(i)] = std::move(results[i]);
       return;
     }
-    case jit::prim::If: return branch(n, env);
-    case jit::prim::Loop: return loop(n, env);
-    default: break;
+    case jit::prim::If:
+      return branch(n, env);
+    case jit::prim::Loop:
+      return loop(n, env);
+    default:
+      break;
   }
   if (special(n, env) || foldScalars(n, env)) return;
   generic(n, env);
@@ -193,7 +202,8 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   for (const jit::Value* v : n->inputs()) {
     Bound& in = bound(v, env);
     // What is carried round the loop is a value of its own: the body may change it.
-    if (in.kind == Bound::Kind::Container && in.container->kind != Container::Kind::Tuple) materialise(*in.container, v, n);
+    if (in.kind == Bound::Kind::Container && in.container->kind != Container::Kind::Tuple)
+      materialise(*in.container, v, n);
     args.push_back(argument(in, n));
   }
   const NodeId node = append("prim.Loop", std::move(args), n);
@@ -215,18 +225,25 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
 bool TorchScriptConverter::foldScalars(const jit::Node* n, Env& env) {
   if (n->outputs().size() != 1 || !n->blocks().empty() || n->inputs().empty()) return false;
   const c10::TypeKind made = n->output()->type()->kind();
-  if (made != c10::TypeKind::IntType && made != c10::TypeKind::BoolType && made != c10::TypeKind::FloatType) return false;
+  if (made != c10::TypeKind::IntType && made != c10::TypeKind::BoolType && made != c10::TypeKind::FloatType)
+    return false;
   jit::Stack stack;
   for (const jit::Value* v : n->inputs()) {
     const Bound& b = bound(v, env);
     if (b.kind != Bound::Kind::Argument || b.scalarTensor) return false;
     const Argument& a = b.argument;
-    if (a.isNone()) stack.emplace_back();
-    else if (const auto* i = a.as<int64_t>()) stack.emplace_back(*i);
-    else if (const auto* f = a.as<double>()) stack.emplace_back(*f);
-    else if (const auto* t = a.as<bool>()) stack.emplace_back(*t);
-    else if (const auto* s = a.as<std::string>()) stack.emplace_back(*s);
-    else return false;
+    if (a.isNone())
+      stack.emplace_back();
+    else if (const auto* i = a.as<int64_t>())
+      stack.emplace_back(*i);
+    else if (const auto* f = a.as<double>())
+      stack.emplace_back(*f);
+    else if (const auto* t = a.as<bool>())
+      stack.emplace_back(*t);
+    else if (const auto* s = a.as<std::string>())
+      stack.emplace_back(*s);
+    else
+      return false;
   }
   const jit::Operator* op = n->maybeOperator();
   if (!op || n->hasSideEffects() || n->isNondeterministic() || file_.isUnknown(n->kind())) return false;
@@ -258,9 +275,9 @@ Argument TorchScriptConverter::schemaLiteral(Argument a, const Type& parameter) 
 }
 
 std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& env, const Operator& op) {
-  static const std::unordered_map<std::string_view, int> takesNumbers{{"add", 0}, {"sub", 0}, {"mul", 0}, {"div", 0},
-                                                                      {"floor_divide", 0}, {"remainder", 0}, {"pow", 0},
-                                                                      {"eq", 0}, {"ne", 0}, {"lt", 0}, {"le", 0}, {"gt", 0}, {"ge", 0}};
+  static const std::unordered_map<std::string_view, int> takesNumbers{
+      {"add", 0}, {"sub", 0}, {"mul", 0}, {"div", 0}, {"floor_divide", 0}, {"remainder", 0}, {"pow", 0},
+      {"eq", 0},  {"ne", 0},  {"lt", 0},  {"le", 0},  {"gt", 0},           {"ge", 0}};
   // A number that TorchScript wrapped may stay a number beside a real tensor.
   bool besideTensor = false;
   if (takesNumbers.contains(op.baseName()))
@@ -270,10 +287,13 @@ std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& e
   for (size_t i = 0; i < n->inputs().size(); ++i) {
     Bound b = bound(n->input(i), env);
     const bool declared = i < op.parameters.size();
-    if (b.scalarTensor && (besideTensor || (declared && !op.parameters[i].type.isTensor() && op.parameters[i].type.kind != Type::Kind::Any &&
-                                            op.parameters[i].type.kind != Type::Kind::List && op.parameters[i].type.kind != Type::Kind::Optional)))
+    if (b.scalarTensor &&
+        (besideTensor ||
+         (declared && !op.parameters[i].type.isTensor() && op.parameters[i].type.kind != Type::Kind::Any &&
+          op.parameters[i].type.kind != Type::Kind::List && op.parameters[i].type.kind != Type::Kind::Optional)))
       b.scalarTensor = false;
-    if (declared && op.parameters[i].written && b.kind == Bound::Kind::Container) materialise(*b.container, n->input(i), n);
+    if (declared && op.parameters[i].written && b.kind == Bound::Kind::Container)
+      materialise(*b.container, n->input(i), n);
     Argument a = argument(b, n);
     args.push_back(declared ? schemaLiteral(std::move(a), op.parameters[i].type) : std::move(a));
   }
@@ -281,7 +301,8 @@ std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& e
 }
 
 void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
-  if (!n->blocks().empty()) throw Refusal{fmt::format("it uses {}, which Graft does not know", n->kind().toQualString())};
+  if (!n->blocks().empty())
+    throw Refusal{fmt::format("it uses {}, which Graft does not know", n->kind().toQualString())};
   OperatorRef op;
   const c10::FunctionSchema* schema = file_.isUnknown(n->kind()) ? nullptr : n->maybeSchema();
   std::string name = n->kind().toQualString();
@@ -291,11 +312,11 @@ void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
     op = operators_.find(canonicalOperator(full));
     if (!op || op->parameters.size() != n->inputs().size()) op = operators_.find(full);
     if (!op) op = operatorOf(*schema);
-  } else if (OperatorRef structural = operators_.overloads(name).size() == 1 ? operators_.overloads(name)[0] : nullptr;
-             structural && structural->variadic) {
-    op = structural;
+  } else if (file_.isUnknown(n->kind())) {
+    op = unknownOperator(name + ".default");
   } else {
-    op = unknownOperator(file_.isUnknown(n->kind()) ? name + ".default" : name);
+    const auto structural = operators_.overloads(name);
+    op = structural.size() == 1 && structural[0]->variadic ? structural[0] : unknownOperator(name);
   }
   std::vector<Argument> args = arguments(n, env, *op);
   const NodeId node = g_.append(block_, op, std::move(args));

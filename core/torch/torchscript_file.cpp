@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -61,9 +62,11 @@ size_t assignedNames(std::string_view code, size_t at) {
   const std::string_view left = code.substr(start, at - start);
   const size_t equals = left.rfind('=');
   if (equals == left.npos || left.substr(equals + 1).find_first_not_of(' ') != std::string_view::npos) return 1;
-  size_t commas = 0;
-  for (char c : left.substr(0, equals)) commas += c == ',';
-  return std::max<size_t>(commas, 1);
+  // "a, b" and "a, b," are two; a comma with nothing after it names nothing.
+  const std::string_view names = left.substr(0, equals);
+  const size_t last = names.find_last_not_of(' ');
+  const auto commas = static_cast<size_t>(std::count(names.begin(), names.end(), ','));
+  return last != names.npos && names[last] == ',' ? std::max<size_t>(commas, 1) : commas + 1;
 }
 
 }  // namespace
@@ -73,8 +76,8 @@ TorchScriptFile::~TorchScriptFile() {
   for (const c10::FunctionSchema& s : declared_) torch::jit::deregisterOperator(s);
 }
 
-// LibTorch refuses code that calls what it does not know. Such operators are declared for the time of the import, taking
-// anything and returning as many tensors as the code unpacks.
+// LibTorch refuses code that calls what it does not know. Such operators are declared for the time of the import,
+// taking anything and returning as many tensors as the code unpacks.
 void TorchScriptFile::declareUnknown(const ZipDirectory& zip) {
   for (const ZipRecord& r : zip.records()) {
     if (!r.name.starts_with("code/") || !r.name.ends_with(".py")) continue;
@@ -87,20 +90,24 @@ void TorchScriptFile::declareUnknown(const ZipDirectory& zip) {
       const std::string_view name = wordAt(code, dot + 1);
       if (name.empty() || dot + 1 + name.size() >= code.size() || code[dot + 1 + name.size()] != '(') continue;
       const std::string qualified = fmt::format("{}::{}", space, name);
-      if (unknown_.contains(qualified) || !torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(qualified)).empty()) continue;
+      if (unknown_.contains(qualified) ||
+          !torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(qualified)).empty())
+        continue;
       unknown_.insert(qualified);
-      std::vector<c10::Argument> returns(assignedNames(code, at), c10::Argument("", c10::TensorType::get()));
-      torch::jit::Operator stand(qualified, "", {}, std::move(returns),
-                                 [qualified](torch::jit::Stack&) { throw std::runtime_error(qualified + " is not there"); },
-                                 c10::AliasAnalysisKind::CONSERVATIVE);
+      std::string returns = "Tensor";
+      for (size_t i = 1; i < assignedNames(code, at); ++i) returns += ", Tensor";
+      torch::jit::Operator stand(
+          fmt::format("{}(...) -> ({})", qualified, returns),
+          [qualified](torch::jit::Stack&) { throw std::runtime_error(qualified + " is not there"); },
+          c10::AliasAnalysisKind::CONSERVATIVE);
       declared_.push_back(stand.schema());
       torch::jit::registerOperator(std::move(stand));
     }
   }
 }
 
-Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<MappedFile> file, const ZipDirectory& zip,
-                                                               const std::string& path) {
+Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<MappedFile> file,
+                                                               const ZipDirectory& zip, const std::string& path) {
   auto facts = checkTorchScript(zip, path);
   if (!facts) return facts.error();
   std::unique_ptr<TorchScriptFile> out(new TorchScriptFile(file));
@@ -148,16 +155,17 @@ Status TorchScriptFile::resolve(const at::Tensor& t) {
   if (stub.mark != stubMark() || stub.record >= stubbed_.size()) return done();
   const ZipRecord& record = stubbed_[stub.record];
   if (storage->nbytes() > record.size)
-    return badInput(fmt::format("a tensor of {} bytes lies in record {} of {} bytes", storage->nbytes(), record.name, record.size));
+    return badInput(
+        fmt::format("a tensor of {} bytes lies in record {} of {} bytes", storage->nbytes(), record.name, record.size));
   char* data = file_->data() + record.offset;
   if (record.offset % 16 == 0) {
     auto* keep = new std::shared_ptr<MappedFile>(file_);
-    storage->set_data_ptr_noswap(c10::DataPtr(data, keep, [](void* k) { delete static_cast<std::shared_ptr<MappedFile>*>(k); },
-                                              c10::Device(c10::kCPU)));
+    storage->set_data_ptr_noswap(c10::DataPtr(
+        data, keep, [](void* k) { delete static_cast<std::shared_ptr<MappedFile>*>(k); }, c10::Device(c10::kCPU)));
   } else {  // vector loads want aligned data: PyTorch aligns records to 64 bytes, other writers need not
     auto* copy = new std::string(data, storage->nbytes());
-    storage->set_data_ptr_noswap(c10::DataPtr(copy->data(), copy, [](void* k) { delete static_cast<std::string*>(k); },
-                                              c10::Device(c10::kCPU)));
+    storage->set_data_ptr_noswap(c10::DataPtr(
+        copy->data(), copy, [](void* k) { delete static_cast<std::string*>(k); }, c10::Device(c10::kCPU)));
   }
   return done();
 }

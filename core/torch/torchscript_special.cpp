@@ -32,18 +32,25 @@ Bound scalarTensor(Argument a) {
 
 bool TorchScriptConverter::special(const jit::Node* n, Env& env) {
   switch (n->kind()) {
-    case jit::prim::GetAttr: getAttribute(n, env); return true;
+    case jit::prim::GetAttr:
+      getAttribute(n, env);
+      return true;
     case jit::prim::SetAttr: {
       const Bound self = bound(n->input(0), env);
-      if (self.kind != Bound::Kind::Object) throw Refusal{"it writes an attribute of an object that is chosen while running"};
-      if (block_ != g_.root()) throw Refusal{fmt::format("it writes its attribute {} inside of control flow", n->s(jit::attr::name))};
+      if (self.kind != Bound::Kind::Object)
+        throw Refusal{"it writes an attribute of an object that is chosen while running"};
+      if (block_ != g_.root())
+        throw Refusal{fmt::format("it writes its attribute {} inside of control flow", n->s(jit::attr::name))};
       const std::string path = self.path.empty() ? n->s(jit::attr::name) : self.path + "." + n->s(jit::attr::name);
       appendUnknown("prim.SetAttr", {Argument(path), argument(bound(n->input(1), env), n)}, n);
       attributes_[path] = bound(n->input(1), env);
       return true;
     }
-    case jit::prim::Uninitialized: env[n->output()] = Bound::of(Argument()); return true;  // nobody reads it
-    default: break;
+    case jit::prim::Uninitialized:
+      env[n->output()] = Bound::of(Argument());
+      return true;  // nobody reads it
+    default:
+      break;
   }
   return containers(n, env) || scalarArithmetic(n, env) || identities(n, env);
 }
@@ -51,7 +58,8 @@ bool TorchScriptConverter::special(const jit::Node* n, Env& env) {
 void TorchScriptConverter::getAttribute(const jit::Node* n, Env& env) {
   const Bound self = bound(n->input(), env);
   const std::string& name = n->s(jit::attr::name);
-  if (self.kind != Bound::Kind::Object) throw Refusal{fmt::format("it reads {} of an object that is chosen while running", name)};
+  if (self.kind != Bound::Kind::Object)
+    throw Refusal{fmt::format("it reads {} of an object that is chosen while running", name)};
   const std::string path = self.path.empty() ? name : self.path + "." + name;
   if (const auto it = attributes_.find(path); it != attributes_.end()) {
     env[n->output()] = it->second;
@@ -75,7 +83,8 @@ Argument TorchScriptConverter::sizeOf(ValueId tensor, int64_t dim, const jit::No
   if (g_.isWeight(tensor) && info.shape) {
     const auto rank = static_cast<int64_t>(info.shape->size());
     const int64_t d = dim < 0 ? dim + rank : dim;
-    if (d >= 0 && d < rank && (*info.shape)[static_cast<size_t>(d)].isStatic()) return Argument((*info.shape)[static_cast<size_t>(d)].size);
+    if (d >= 0 && d < rank && (*info.shape)[static_cast<size_t>(d)].isStatic())
+      return Argument((*info.shape)[static_cast<size_t>(d)].size);
   }
   return Argument(g_.output(append("aten.size.int", {Argument(tensor), Argument(dim)}, n)));
 }
@@ -103,14 +112,16 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
     for (const jit::Value* v : n->inputs()) b.container->items.push_back(bound(v, env));
   };
   const auto typed = [&](Bound b, const jit::Value* v) {
-    if (b.kind == Bound::Kind::Argument && b.argument.isValue() && g_.value(b.argument.valueId()).type.kind == Type::Kind::Any)
+    if (b.kind == Bound::Kind::Argument && b.argument.isValue() &&
+        g_.value(b.argument.valueId()).type.kind == Type::Kind::Any)
       g_.setType(b.argument.valueId(), graftType(*v->type()));
     env[v] = std::move(b);
   };
   switch (n->kind()) {
     case jit::prim::ListConstruct:
     case jit::prim::TupleConstruct: {
-      Bound b = containerOf(n->kind() == jit::prim::ListConstruct ? Container::Kind::List : Container::Kind::Tuple, block_);
+      Bound b =
+          containerOf(n->kind() == jit::prim::ListConstruct ? Container::Kind::List : Container::Kind::Tuple, block_);
       fill(b);
       env[n->output()] = std::move(b);
       return true;
@@ -131,14 +142,17 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
     case jit::prim::ListUnpack:
     case jit::prim::TupleUnpack: {
       const Bound from = bound(n->input(), env);
-      if (isKnown(from) && from.container->items.size() != n->outputs().size()) throw Refusal{"it unpacks a list of another length"};
+      if (isKnown(from) && from.container->items.size() != n->outputs().size())
+        throw Refusal{"it unpacks a list of another length"};
       for (size_t i = 0; i < n->outputs().size(); ++i) {
         if (n->output(i)->uses().empty()) continue;
         typed(item(from, Argument(static_cast<int64_t>(i)), n), n->output(i));
       }
       return true;
     }
-    case jit::prim::TupleIndex: typed(item(bound(n->input(0), env), argument(bound(n->input(1), env), n), n), n->output()); return true;
+    case jit::prim::TupleIndex:
+      typed(item(bound(n->input(0), env), argument(bound(n->input(1), env), n), n), n->output());
+      return true;
     case jit::aten::size: {
       const Bound& x = bound(n->input(0), env);
       if (x.kind != Bound::Kind::Argument || !x.argument.isValue() || x.scalarTensor) return false;
@@ -159,7 +173,8 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
     case jit::aten::__getitem__: {
       const Argument index = argument(bound(n->input(1), env), n);
       const Bound from = bound(n->input(0), env);
-      if (from.kind == Bound::Kind::Argument || (from.kind == Bound::Kind::Container && from.container->value)) return false;
+      if (from.kind == Bound::Kind::Argument || (from.kind == Bound::Kind::Container && from.container->value))
+        return false;
       typed(item(from, index, n), n->output());
       return true;
     }
@@ -173,16 +188,19 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
       env[n->output()] = Bound::of(Argument(static_cast<int64_t>(from.container->items.size())));
       return true;
     }
-    default: break;
+    default:
+      break;
   }
 
   // What changes or joins a known list is done here and now.
   if (n->inputs().empty()) return false;
   const auto found = env.find(n->input(0));
-  if (found == env.end() || !isKnown(found->second) || found->second.container->kind == Container::Kind::Tuple) return false;
+  if (found == env.end() || !isKnown(found->second) || found->second.container->kind == Container::Kind::Tuple)
+    return false;
   Container& list = *found->second.container;
   const auto here = [&] {
-    if (list.where != block_) throw Refusal{"a called method changes a list inside of control flow that was made outside"};
+    if (list.where != block_)
+      throw Refusal{"a called method changes a list inside of control flow that was made outside"};
   };
   const std::string_view op = n->kind().toUnqualString();
   if (op == "append" && list.kind == Container::Kind::List) {
@@ -213,7 +231,8 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
     if (!n->outputs().empty()) env[n->output()] = env[n->input(0)];
     return true;
   }
-  if (op == "add" && list.kind == Container::Kind::List && n->inputs().size() == 2 && isKnown(bound(n->input(1), env))) {
+  if (op == "add" && list.kind == Container::Kind::List && n->inputs().size() == 2 &&
+      isKnown(bound(n->input(1), env))) {
     Bound joined = containerOf(Container::Kind::List, block_);
     joined.container->items = list.items;
     const auto& more = bound(n->input(1), env).container->items;
@@ -257,11 +276,13 @@ bool TorchScriptConverter::scalarArithmetic(const jit::Node* n, Env& env) {
           return true;
         }
       return false;
-    default: break;
+    default:
+      break;
   }
   const std::string_view op = n->kind().toUnqualString();
   const bool arithmetic = op == "add" || op == "sub" || op == "mul" || op == "floor_divide" || op == "remainder";
-  const bool floorDivision = op == "div" && n->inputs().size() == 3 && bound(n->input(2), env).argument == Argument("floor");
+  const bool floorDivision =
+      op == "div" && n->inputs().size() == 3 && bound(n->input(2), env).argument == Argument("floor");
   if (!arithmetic && !floorDivision) return false;
   if (n->inputs().size() < 2) return false;
   const Bound second = bound(n->input(1), env);
@@ -279,7 +300,9 @@ bool TorchScriptConverter::scalarArithmetic(const jit::Node* n, Env& env) {
     }
     if (!isInt(sides[i])) return false;
   }
-  if ((op == "add" || op == "sub") && n->inputs().size() == 3 && !(bound(n->input(2), env).argument == Argument(int64_t{1}))) return false;
+  if ((op == "add" || op == "sub") && n->inputs().size() == 3 &&
+      !(bound(n->input(2), env).argument == Argument(int64_t{1})))
+    return false;
   const int64_t* a = sides[0].as<int64_t>();
   const int64_t* b = sides[1].as<int64_t>();
   const bool divides = floorDivision || op == "floor_divide";
@@ -315,8 +338,8 @@ bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
     if (kind == Type::Kind::Optional || kind == Type::Kind::Any || kind == Type::Kind::None) return false;
     return known(!same);
   }
-  if (op == "unchecked_cast" || op == "unchecked_unwrap_optional" || op == "_unwrap_optional" || op == "detach" || op == "alias" ||
-      op == "data" || op == "lift_fresh") {
+  if (op == "unchecked_cast" || op == "unchecked_unwrap_optional" || op == "_unwrap_optional" || op == "detach" ||
+      op == "alias" || op == "data" || op == "lift_fresh") {
     if (op == "_unwrap_optional" && (first.kind == Bound::Kind::Argument && first.argument.isNone()))
       throw Refusal{"it unwraps an optional value that is None"};
     env[n->output()] = first;

@@ -32,7 +32,8 @@ ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& pat
 }
 
 Bound TorchScriptConverter::fromIValue(const c10::IValue& v, const std::string& path, bool buffer, bool constant) {
-  if (v.isTensor()) return v.toTensor().defined() ? Bound::of(weight(v.toTensor(), path, buffer, constant)) : Bound::of(Argument());
+  if (v.isTensor())
+    return v.toTensor().defined() ? Bound::of(weight(v.toTensor(), path, buffer, constant)) : Bound::of(Argument());
   if (v.isObject()) {
     Bound b;
     b.kind = Bound::Kind::Object;
@@ -73,7 +74,9 @@ Bound TorchScriptConverter::fromIValue(const c10::IValue& v, const std::string& 
   }
   auto literal = toArgument(v);
   // Packed weights and other classes of C++: shown, kept, and refused when the model is run.
-  if (!literal) return Bound::of(g_.addOutput(appendUnknown("prim.GetAttr", {Argument(path)}, nullptr), "attribute", graftType(*v.type())));
+  if (!literal)
+    return Bound::of(
+        g_.addOutput(appendUnknown("prim.GetAttr", {Argument(path)}, nullptr), "attribute", graftType(*v.type())));
   return Bound::of(std::move(*literal));
 }
 
@@ -97,8 +100,10 @@ Argument TorchScriptConverter::argument(const Bound& b, const jit::Node* user) {
       return Argument::dict(std::move(pairs));
     }
     case Bound::Kind::Object:
-      throw Refusal{fmt::format("it passes the object {} around as a value", b.path.empty() ? std::string("self") : b.path)};
-    case Bound::Kind::Function: throw Refusal{"it passes a function around as a value"};
+      throw Refusal{
+          fmt::format("it passes the object {} around as a value", b.path.empty() ? std::string("self") : b.path)};
+    case Bound::Kind::Function:
+      throw Refusal{"it passes a function around as a value"};
   }
   return {};
 }
@@ -111,7 +116,8 @@ void TorchScriptConverter::materialise(Container& c, const jit::Value* typed, co
     if (c.kind == Container::Kind::Dict) args.push_back(c.keys[i]);
     args.push_back(argument(c.items[i], user));
   }
-  const NodeId node = append(c.kind == Container::Kind::Dict ? "prim.DictConstruct" : "prim.ListConstruct", std::move(args), user);
+  const NodeId node =
+      append(c.kind == Container::Kind::Dict ? "prim.DictConstruct" : "prim.ListConstruct", std::move(args), user);
   c.value = g_.output(node);
   g_.setType(c.value, graftType(*typed->type()));
 }
@@ -130,7 +136,8 @@ void TorchScriptConverter::materialiseWritten(const jit::Block* block, Env& env,
       // A called function may change what it is given; tensors and modules in a list cannot become a value.
       const bool objects = std::any_of(it->second.container->items.begin(), it->second.container->items.end(),
                                        [](const Bound& b) { return b.kind == Bound::Kind::Object; });
-      if (!objects && it->second.container->kind != Container::Kind::Tuple) materialise(*it->second.container, n->input(i), user);
+      if (!objects && it->second.container->kind != Container::Kind::Tuple)
+        materialise(*it->second.container, n->input(i), user);
     }
   }
 }

@@ -60,19 +60,24 @@ Error notAZip(std::string_view bytes, const std::string& path) {
   std::string head(bytes.substr(0, 512));
   const size_t text = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   head.erase(0, text == head.npos ? head.size() : text);
-  std::transform(head.begin(), head.end(), head.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(head.begin(), head.end(), head.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (bytes.empty()) return badInput(fmt::format("{} is empty; download or save it again", path));
   if (startsWith(head, "version https://git-lfs"))
     return badInput(fmt::format("{} is a Git LFS pointer, not the model: run 'git lfs pull' where it came from", path));
-  if (startsWith(head, "<!doctype") || startsWith(head, "<html") || startsWith(head, "<head") || startsWith(head, "<?xml"))
-    return badInput(fmt::format("{} is a web page, not a model: the download gave an error page; download it again", path));
+  if (startsWith(head, "<!doctype") || startsWith(head, "<html") || startsWith(head, "<head") ||
+      startsWith(head, "<?xml"))
+    return badInput(
+        fmt::format("{} is a web page, not a model: the download gave an error page; download it again", path));
   if (startsWith(bytes, "PK\x03\x04"))
     return badInput(fmt::format("{} is cut off: the directory at its end is missing; copy or download it again", path));
   if (bytes[0] == '\x80' && bytes.size() > 1 && bytes[1] <= 5)
-    return badInput(fmt::format("{} is a bare pickle, which cannot be read without running it; load it in Python and save the "
-                                "model with torch.jit.trace(...).save(...) or torch.export.save(...)",
-                                path));
-  return badInput(fmt::format("{} is no model that Graft knows: neither TorchScript, torch.export, FX nor Graft's own text", path));
+    return badInput(
+        fmt::format("{} is a bare pickle, which cannot be read without running it; load it in Python and save the "
+                    "model with torch.jit.trace(...).save(...) or torch.export.save(...)",
+                    path));
+  return badInput(
+      fmt::format("{} is no model that Graft knows: neither TorchScript, torch.export, FX nor Graft's own text", path));
 }
 
 struct DirectoryPlace {
@@ -84,13 +89,16 @@ std::optional<DirectoryPlace> findDirectory(std::string_view file) {
   if (file.size() < endSize) return std::nullopt;
   const size_t lowest = file.size() - std::min(file.size(), endSize + 0xffff);
   for (size_t at = file.size() - endSize + 1; at-- > lowest;) {
-    if (readAt<uint32_t>(file, at) != endSignature || at + endSize + readAt<uint16_t>(file, at + 20) != file.size()) continue;
-    DirectoryPlace place{readAt<uint32_t>(file, at + 16), readAt<uint32_t>(file, at + 12), readAt<uint16_t>(file, at + 10)};
+    if (readAt<uint32_t>(file, at) != endSignature || at + endSize + readAt<uint16_t>(file, at + 20) != file.size())
+      continue;
+    DirectoryPlace place{readAt<uint32_t>(file, at + 16), readAt<uint32_t>(file, at + 12),
+                         readAt<uint16_t>(file, at + 10)};
     if (at >= locatorSize && readAt<uint32_t>(file, at - locatorSize) == locatorSignature) {
       const auto end64 = readAt<uint64_t>(file, at - locatorSize + 8);
       if (end64 > file.size() || file.size() - end64 < end64Size || readAt<uint32_t>(file, end64) != end64Signature)
         return std::nullopt;
-      place = {readAt<uint64_t>(file, end64 + 48), readAt<uint64_t>(file, end64 + 40), readAt<uint64_t>(file, end64 + 32)};
+      place = {readAt<uint64_t>(file, end64 + 48), readAt<uint64_t>(file, end64 + 40),
+               readAt<uint64_t>(file, end64 + 32)};
     }
     if (place.offset > at || place.size > at - place.offset) return std::nullopt;
     return place;
@@ -148,7 +156,7 @@ void put(std::string& out, T v) {
 Result<std::shared_ptr<MappedFile>> MappedFile::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return badInput(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd);
     const bool folder = S_ISDIR(info.st_mode);
@@ -184,28 +192,36 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
     if (directory.size() - at < centralSize || readAt<uint32_t>(directory, at) != centralSignature)
       return corrupt("its directory is torn");
     const auto flags = readAt<uint16_t>(directory, at + 8), method = readAt<uint16_t>(directory, at + 10);
-    Sizes s{readAt<uint32_t>(directory, at + 20), readAt<uint32_t>(directory, at + 24), readAt<uint32_t>(directory, at + 42)};
+    Sizes s{readAt<uint32_t>(directory, at + 20), readAt<uint32_t>(directory, at + 24),
+            readAt<uint32_t>(directory, at + 42)};
     const size_t nameLength = readAt<uint16_t>(directory, at + 28), extraLength = readAt<uint16_t>(directory, at + 30);
     const size_t total = centralSize + nameLength + extraLength + readAt<uint16_t>(directory, at + 32);
     if (total > directory.size() - at) return corrupt("its directory is torn");
     const std::string name(directory.substr(at + centralSize, nameLength));
-    if (!readZip64(directory.substr(at + centralSize + nameLength, extraLength), s)) return corrupt("a size is missing");
+    if (!readZip64(directory.substr(at + centralSize + nameLength, extraLength), s))
+      return corrupt("a size is missing");
     at += total;
-    if (!plainName(name)) return badInput(fmt::format("{} holds a record with an unsafe name; Graft does not open it", path));
+    if (!plainName(name))
+      return badInput(fmt::format("{} holds a record with an unsafe name; Graft does not open it", path));
     if (flags & 1) return badInput(fmt::format("{} is encrypted; decrypt it first", path));
     if (method != 8 && (method != 0 || s.packed != s.plain))
-      return badInput(fmt::format("{}: record {} is packed in a way that PyTorch does not write; save the model again", path, name));
-    if (s.header > file.size() || file.size() - s.header < localSize || readAt<uint32_t>(file, s.header) != localSignature)
+      return badInput(fmt::format("{}: record {} is packed in a way that PyTorch does not write; save the model again",
+                                  path, name));
+    if (s.header > file.size() || file.size() - s.header < localSize ||
+        readAt<uint32_t>(file, s.header) != localSignature)
       return corrupt(fmt::format("record {} lies outside of it", name));
-    const uint64_t begin = s.header + localSize + readAt<uint16_t>(file, s.header + 26) + readAt<uint16_t>(file, s.header + 28);
-    if (begin > file.size() || s.packed > file.size() - begin) return corrupt(fmt::format("record {} lies outside of it", name));
+    const uint64_t begin =
+        s.header + localSize + readAt<uint16_t>(file, s.header + 26) + readAt<uint16_t>(file, s.header + 28);
+    if (begin > file.size() || s.packed > file.size() - begin)
+      return corrupt(fmt::format("record {} lies outside of it", name));
     extents.emplace_back(s.header, begin + s.packed);
     if (name.ends_with('/')) continue;
     ZipRecord record{name, begin, s.plain, nullptr};
     if (method == 8) {
       unpackedBytes += s.plain;
       if (s.plain > maxUnpacked || unpackedBytes > maxUnpacked)
-        return badInput(fmt::format("{} would unpack to more than {} MB; Graft does not open it", path, maxUnpacked >> 20));
+        return badInput(
+            fmt::format("{} would unpack to more than {} MB; Graft does not open it", path, maxUnpacked >> 20));
       auto content = inflate(file.substr(begin, s.packed), s.plain);
       if (!content) return corrupt(fmt::format("record {} does not unpack", name));
       record.unpacked = std::make_shared<const std::string>(std::move(*content));
@@ -220,8 +236,9 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
   if (!zip.records_.empty()) {
     const std::string& first = zip.records_[0].name;
     const std::string folder = first.substr(0, std::min(first.find('/'), first.size()));
-    const bool shared = std::all_of(zip.records_.begin(), zip.records_.end(),
-                                    [&](const ZipRecord& r) { return startsWith(r.name, folder) && r.name[folder.size()] == '/'; });
+    const bool shared = std::all_of(zip.records_.begin(), zip.records_.end(), [&](const ZipRecord& r) {
+      return startsWith(r.name, folder) && r.name[folder.size()] == '/';
+    });
     if (shared) {
       zip.topFolder_ = folder;
       for (ZipRecord& r : zip.records_) r.name.erase(0, folder.size() + 1);
@@ -229,7 +246,8 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
   }
   for (size_t i = 0; i < zip.records_.size(); ++i)
     if (!zip.byName_.emplace(zip.records_[i].name, i).second)
-      return badInput(fmt::format("{} holds two records named {}; Graft does not guess which counts", path, zip.records_[i].name));
+      return badInput(
+          fmt::format("{} holds two records named {}; Graft does not guess which counts", path, zip.records_[i].name));
   return zip;
 }
 

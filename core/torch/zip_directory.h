@@ -1,6 +1,7 @@
-// Model files as archives: the bytes of a file, mapped, and the directory of the zip they may be. Knows nothing of PyTorch.
-// A directory that was read without an error is safe to use: every record lies within the file, overlaps no other, and has a
-// plain relative name that occurs once. PyTorch packs source text alone; all that is unpacked may come to 128 MB.
+// Model files as archives: the bytes of a file, mapped, and the directory of the zip they may be. Knows nothing of
+// PyTorch. A directory that was read without an error is safe to use: every record lies within the file, overlaps no
+// other, and has a plain relative name that occurs once. PyTorch packs source text alone; all that is unpacked may come
+// to 128 MB.
 //
 //   Result<std::shared_ptr<MappedFile>> file = MappedFile::open("model.pt");
 //   Result<ZipDirectory> zip = ZipDirectory::read(**file, "model.pt");
@@ -37,8 +38,8 @@ class MappedFile {
 };
 
 struct ZipRecord {
-  std::string name;  ///< without the archive's top folder
-  size_t offset = 0, size = 0;  ///< in the file; size is that of the content
+  std::string name;                             ///< without the archive's top folder
+  size_t offset = 0, size = 0;                  ///< in the file; size is that of the content
   std::shared_ptr<const std::string> unpacked;  ///< of a record that was packed
 };
 

@@ -1,5 +1,6 @@
-// GraphBuilder: what the importers of torch.export and FX share. Both name operators and arguments as FX does; this turns a call
-// into nodes of the normal form: schema order, defaults, canonical operators, list elements by prim.getitem.
+// GraphBuilder: what the importers of torch.export and FX share. Both name operators and arguments as FX does; this
+// turns a call into nodes of the normal form: schema order, defaults, canonical operators, list elements by
+// prim.getitem.
 #pragma once
 
 #include <string>

@@ -16,6 +16,7 @@ struct Source {
 
 Result<Model> importTorchScript(const Source&, const Semantics&, const ImportOptions&);
 Result<Model> importTorchExport(const Source&, const Semantics&);
+Result<Model> importFx(const Source&, const Semantics&, const ImportOptions&);
 
 /// Fills in constructor values of torch.nn modules from their weights' shapes and their nodes' arguments.
 void inferConstructors(Graph&);

@@ -22,7 +22,8 @@ struct TensorLayout {
 class MappedTensors {
  public:
   explicit MappedTensors(std::shared_ptr<MappedFile> file) : file_(std::move(file)) {}
-  /// `begin` and `size` are bytes within the file, checked by whoever read its directory. The error says what does not fit.
+  /// `begin` and `size` are bytes within the file, checked by whoever read its directory. The error says what does not
+  /// fit.
   Result<at::Tensor> tensor(size_t begin, size_t size, const TensorLayout&, const std::string& name);
 
  private:

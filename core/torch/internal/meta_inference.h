@@ -1,5 +1,5 @@
-// Types by running operators on meta tensors, which have shapes and no data. Symbolic dimensions are given two different
-// numbers in two runs; what a result's dimension makes of them says which expression it is.
+// Types by running operators on meta tensors, which have shapes and no data. Symbolic dimensions are given two
+// different numbers in two runs; what a result's dimension makes of them says which expression it is.
 //
 //   MetaInference meta(graph);
 //   meta.set(input, Type::tensor(DType::Int64, {Dim("batch"), Dim("length")}));
@@ -28,8 +28,8 @@ class MetaInference {
 
   /// What the value is, instead of what the graph's type says.
   void set(ValueId, const Type&);
-  /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error says why the
-  /// operator refuses its arguments. What was found is remembered for the nodes that follow.
+  /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error
+  /// says why the operator refuses its arguments. What was found is remembered for the nodes that follow.
   Result<std::vector<Type>> run(NodeId);
 
  private:

@@ -1,5 +1,5 @@
-// TorchOperators: LibTorch's operators as graft sees them, made from its schemas when they are asked for. Besides those of the
-// dispatcher and of TorchScript it knows the structural ones: prim.If, prim.Loop, prim.getitem and a few more.
+// TorchOperators: LibTorch's operators as graft sees them, made from its schemas when they are asked for. Besides those
+// of the dispatcher and of TorchScript it knows the structural ones: prim.If, prim.Loop, prim.getitem and a few more.
 //
 //   TorchOperators ops;  ops.find("aten.softmax.int")->random == false
 #pragma once

@@ -1,7 +1,7 @@
-// Converter: a TorchScript method becomes a graft Graph by walking it with known modules. Calls of methods and functions are
-// followed, so the walk knows at each node which module runs; attributes become weights or literals; lists, tuples and
-// dictionaries are followed as long as they are known, so that most of TorchScript's bookkeeping never becomes a node.
-// Includes LibTorch: for core/torch alone.
+// Converter: a TorchScript method becomes a graft Graph by walking it with known modules. Calls of methods and
+// functions are followed, so the walk knows at each node which module runs; attributes become weights or literals;
+// lists, tuples and dictionaries are followed as long as they are known, so that most of TorchScript's bookkeeping
+// never becomes a node. Includes LibTorch: for core/torch alone.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -37,14 +37,14 @@ struct Bound {
   static Bound of(ValueId v) { return of(Argument(v)); }
 };
 
-/// A list, tuple or dictionary whose items are known. Lists and dictionaries may change while the walk goes on: all that
-/// refer to one share it.
+/// A list, tuple or dictionary whose items are known. Lists and dictionaries may change while the walk goes on: all
+/// that refer to one share it.
 struct Container {
   enum class Kind : uint8_t { List, Tuple, Dict } kind = Kind::List;
   std::vector<Argument> keys;  ///< Dict
   std::vector<Bound> items;
-  BlockId where;               ///< the block it was made in: only there the walk may change it
-  ValueId value;               ///< once it had to become a value: what stands for it
+  BlockId where;  ///< the block it was made in: only there the walk may change it
+  ValueId value;  ///< once it had to become a value: what stands for it
 };
 
 class TorchScriptConverter {
@@ -102,8 +102,8 @@ class TorchScriptConverter {
   ModuleCallId module_;
   std::string modulePath_;
   int depth_ = 0;
-  std::unordered_map<std::string, ValueId> weights_;          // by place and view
-  std::unordered_map<std::string, Bound> attributes_;         // written by the model: path -> what it is now
+  std::unordered_map<std::string, ValueId> weights_;   // by place and view
+  std::unordered_map<std::string, Bound> attributes_;  // written by the model: path -> what it is now
 };
 
 /// "__torch__.a.___torch_mangle_3.B" is "a.B".

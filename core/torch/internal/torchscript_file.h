@@ -1,6 +1,6 @@
-// TorchScriptFile: a checked TorchScript archive, loaded. LibTorch reads the code and the structure; the weights' bytes stay
-// where they are: LibTorch is given an archive whose weights are stubs, and `resolve` points each tensor into the mapped file.
-// Includes LibTorch: for core/torch alone.
+// TorchScriptFile: a checked TorchScript archive, loaded. LibTorch reads the code and the structure; the weights' bytes
+// stay where they are: LibTorch is given an archive whose weights are stubs, and `resolve` points each tensor into the
+// mapped file. Includes LibTorch: for core/torch alone.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -17,7 +17,8 @@ namespace graft {
 
 class TorchScriptFile {
  public:
-  static Result<std::unique_ptr<TorchScriptFile>> open(std::shared_ptr<MappedFile>, const ZipDirectory&, const std::string& path);
+  static Result<std::unique_ptr<TorchScriptFile>> open(std::shared_ptr<MappedFile>, const ZipDirectory&,
+                                                       const std::string& path);
   ~TorchScriptFile();
 
   const torch::jit::Module& module() const { return *module_; }

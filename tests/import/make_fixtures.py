@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Makes the small models and the hostile files that the import tests read: make_fixtures.py FOLDER."""
+
+import io
+import pathlib
+import pickle
+import struct
+import sys
+import warnings
+import zipfile
+from typing import Dict, List, Optional
+
+import torch
+import torch.fx
+import torch.nn.functional as F
+
+warnings.simplefilter("ignore")
+OUT = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "resources/python"))
+import graft_fx
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(width, eps=1e-6)
+        self.fc1 = torch.nn.Linear(width, 2 * width)
+        self.fc2 = torch.nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        return x + self.fc2(F.gelu(self.fc1(self.norm(x)))) * 0.5
+
+
+class Net(torch.nn.Module):
+    """Shared weights, a buffer, sizes, several kinds of modules."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Block(), Block()])
+        self.layers[1].fc1.weight = self.layers[0].fc1.weight
+        self.register_buffer("scale", torch.full((8,), 2.0))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        b, s, w = x.shape
+        return (x * self.scale).view(b, s, 2, w // 2).transpose(1, 2)
+
+
+class InPlace(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+        self.bn = torch.nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        y = F.relu(self.bn(self.conv(x)), inplace=True)
+        y += self.conv(x)
+        z = y.view(-1)
+        z.mul_(2.0)
+        return y
+
+
+class Scripted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x, mask: Optional[torch.Tensor] = None, times: int = 3):
+        parts: List[torch.Tensor] = []
+        for i in range(times):
+            parts.append(self.fc(x) * i)
+        if mask is not None:
+            x = x + mask
+        if bool(x.sum() > 0):
+            y = torch.cat(parts, dim=0)
+        else:
+            y = x
+        found: Dict[str, torch.Tensor] = {"a": y, "b": x}
+        return found["a"], (found["b"], F.dropout(y, 0.1, self.training))
+
+    @torch.jit.export
+    def double(self, x):
+        return x * 2
+
+
+class Pair(torch.nn.Module):
+    def forward(self, x):
+        a, b = torch.split(x, 2, dim=1)
+        values, indices = torch.topk(a, 1)
+        return {"sum": a + b, "values": values}, indices
+
+
+def models():
+    torch.manual_seed(0)
+    net, x = Net().eval(), torch.randn(2, 3, 8)
+    torch.jit.trace(net, x).save(OUT / "net.pt")
+    dims = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("length", max=64)}
+    torch.export.save(torch.export.export(net, (x,), dynamic_shapes=(dims,)), OUT / "net.pt2")
+    graft_fx.save(torch.fx.symbolic_trace(net), str(OUT / "net.fx"), (x,))
+    graft_fx.capture(net, (x,), str(OUT / "net_captured.fx"))
+    torch.jit.trace(InPlace().eval(), torch.randn(1, 3, 8, 8)).save(OUT / "inplace.pt")
+    torch.jit.script(Scripted().eval()).save(OUT / "scripted.pt")
+    torch.export.save(torch.export.export(Pair(), (torch.randn(3, 4),)), OUT / "pair.pt2")
+
+    library = torch.library.Library("fixture_ops", "DEF")
+    library.define("fancy(Tensor x, int n) -> (Tensor, Tensor)")
+    library.impl("fancy", lambda x, n: (x * n, x + n), "CompositeExplicitAutograd")
+
+    class Custom(torch.nn.Module):
+        def forward(self, x):
+            a, b = torch.ops.fixture_ops.fancy(x.relu(), 3)
+            return a + b
+
+    torch.jit.script(Custom()).save(OUT / "custom.pt")
+
+
+def rewritten(name, change, source="net.pt", compress=False):
+    """A copy of a good file, its records changed by `change(name, data)` (None: left out)."""
+    with zipfile.ZipFile(OUT / source) as z, zipfile.ZipFile(OUT / name, "w", zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED) as out:
+        for info in z.infolist():
+            data = change(info.filename, z.read(info))
+            if data is not None:
+                out.writestr(info.filename, data)
+
+
+def added(name, records, source="net.pt"):
+    rewritten(name, lambda n, d: d, source)
+    with zipfile.ZipFile(OUT / name, "a") as z:
+        for record, data in records:
+            z.writestr(record, data)
+
+
+class Wicked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.x = torch.nn.Parameter(torch.zeros(3))
+
+    def forward(self, x):
+        return x + self.x
+
+    @torch.jit.export
+    def __getstate__(self):
+        return self.x, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[torch.Tensor, bool]):
+        torch.save(state[0], "/tmp/graft_fixture_was_run")
+        self.x = state[0]
+        self.training = state[1]
+
+
+def hostile():
+    good = (OUT / "net.pt").read_bytes()
+    (OUT / "empty.pt").write_bytes(b"")
+    (OUT / "page.pt").write_text("\n<!DOCTYPE html><html><body>404</body></html>")
+    (OUT / "pointer.pt").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
+    (OUT / "directory.pt").mkdir(exist_ok=True)
+    (OUT / "truncated.pt").write_bytes(good[: len(good) // 2])
+    (OUT / "bare_pickle.pt").write_bytes(pickle.dumps({"a": 1}))
+    (OUT / "noise.pt").write_bytes(bytes(range(256)) * 64)
+    torch.save(torch.zeros(3), OUT / "tensor.pt")
+    rewritten("short_weight.pt", lambda n, d: d[:8] if n.endswith("data/0") else d)
+    rewritten("missing_weight.pt", lambda n, d: None if n.endswith("data/0") else d)
+    deep = b"\ndef deep(x):\n  return " + b"(" * 200_000 + b"x" + b")" * 200_000 + b"\n"
+    chain = b"\ndef long(x):\n  return x" + b" + x" * 200_000 + b"\n"
+    rewritten("deep_code.pt", lambda n, d: d + deep if n.endswith("code/__torch__.py") else d)
+    rewritten("long_code.pt", lambda n, d: d + chain if n.endswith("code/__torch__.py") else d)
+    rewritten("deep_pickle.pt", lambda n, d: b"\x80\x02" + b"(" * 2_000_000 + b"." if n.endswith("data.pkl") else d)
+    rewritten("nested_pickle.pt", lambda n, d: b"\x80\x02N" + b"\x85" * 2_000_000 + b"." if n.endswith("data.pkl") else d)
+    rewritten("foreign_pickle.pt", lambda n, d: pickle.dumps(OUT, 4) if n.endswith("data.pkl") else d)
+    rewritten("bomb.pt", lambda n, d: bytes(200 << 20) if n.endswith("byteorder") else d, compress=True)
+    added("traversal.pt", [("net/../../evil", b"x")])
+    added("absolute.pt", [("/etc/evil", b"x")])
+    added("twice.pt", [("net/data.pkl", b"x")])
+    huge = bytearray(good)
+    at = huge.rfind(b"PK\x01\x02")
+    huge[at + 20 : at + 28] = struct.pack("<II", 0xFFFFFFF0, 0xFFFFFFF0)
+    (OUT / "absurd_size.pt").write_bytes(bytes(huge))
+    torch.jit.script(Wicked()).save(OUT / "setstate.pt")
+    pathlib.Path("/tmp/graft_fixture_was_run").unlink(missing_ok=True)
+
+    def program(change):
+        return lambda n, d: change(d) if n.endswith("models/model.json") else d
+
+    rewritten("bad_json.pt2", program(lambda d: d[: len(d) // 2]), "net.pt2")
+    rewritten("wrong_type.pt2", program(lambda d: d.replace(b'"nodes": [', b'"nodes": 7, "other": [')), "net.pt2")
+    rewritten("unknown_dtype.pt2", program(lambda d: d.replace(b'"dtype": 7', b'"dtype": 99')), "net.pt2")
+    rewritten("wrong_weights.pt2", lambda n, d: d.replace(b'"as_int": 8', b'"as_int": 800000000000') if "weights_config" in n else d, "net.pt2")
+    rewritten("pickled.pt2", lambda n, d: d.replace(b'"use_pickle": false', b'"use_pickle": true') if "weights_config" in n else d, "net.pt2")
+    rewritten("deep_json.pt2", program(lambda d: b"[" * 1_000_000), "net.pt2")
+    rewritten("bad.fx", lambda n, d: d.replace(b'"aten"', b'"eton"') if n == "graft_fx.json" else d, "net.fx")
+    rewritten("short.fx", lambda n, d: d[:4] if n.startswith("weights/") else d, "net.fx")
+
+
+OUT.mkdir(parents=True, exist_ok=True)
+models()
+hostile()
