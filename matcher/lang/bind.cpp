@@ -161,15 +161,8 @@ bool gathers(const Call& call, size_t first, const Type& list) {
     return false;
   for (size_t i = first; i < call.positional.size(); ++i)
     if (call.positional[i].as<Sequence>() || !fits(call.positional[i], list.element(), false)) return false;
-  if (call.positional.size() == first + 1) {
-    // One value alone may be the list itself: x.view(shape).
-    const Term& only = call.positional[first];
-    const auto* v = only.as<GraphValue>();
-    if (only.as<Wildcard>() || only.as<Expression>()) return false;
-    if (v && (v->isList || v->parameter == ParameterKind::Value || v->parameter == ParameterKind::IntList ||
-              v->parameter == ParameterKind::Constant))
-      return false;
-  }
+  // One number alone is left as it is: it may stand for several (stride=2), or for the list itself (x.view(shape)).
+  if (call.positional.size() == first + 1 && element == Kind::Int) return false;
   return true;
 }
 
