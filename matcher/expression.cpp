@@ -285,8 +285,7 @@ std::optional<Argument> sizeOfShape(const Expression& e, const Environment& env)
   auto of = evaluate(base.operands[0], env);
   auto at = evaluate(index, env);
   if (!of || !of->isValue() || !at || !at->as<int64_t>()) return std::nullopt;
-  const auto size = sizeMeaning(*env.graph, of->valueId(), *at->as<int64_t>());
-  return size ? std::optional(size->argument()) : std::nullopt;
+  return sizeIn(env, of->valueId(), *at->as<int64_t>());
 }
 
 }  // namespace

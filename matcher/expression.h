@@ -42,6 +42,9 @@ struct Environment {
   const Graph* graph = nullptr;
   std::map<std::string, Argument, std::less<>> names;  ///< constants as literals, values as Argument(ValueId)
   std::map<std::string, ModuleCallId, std::less<>> modules;
+  /// Sizes of values other than weights stay symbols ("size(x,0)") even where the types know them: types that were
+  /// recorded with example inputs must not be baked into a graph that takes others.
+  bool opaqueSizes = false;
 };
 
 /// Dimensions that are not static come out as SymbolicInt; comparing them with anything but themselves is an error that

@@ -317,6 +317,54 @@ bool Attempt::compareLiteral(const Argument& p, const Argument& g, const Context
   });
 }
 
+// The elements of a calculated list, where the expression shows them: (x.shape[:-1] + (n, 4)) is the sizes of x but the
+// last, n and
+// 4. Names that nothing binds yet are left as expressions.
+namespace {
+
+struct Element {
+  std::optional<Argument> value;
+  const Expression* open = nullptr;
+};
+
+bool elementsOf(const Expression& e, const Environment& env, std::vector<Element>& out) {
+  using ExpressionKind = Expression::Kind;
+  if (e.kind == ExpressionKind::Binary && e.name == "+")
+    return elementsOf(e.operands[0], env, out) && elementsOf(e.operands[1], env, out);
+  if (e.kind == ExpressionKind::List || e.kind == ExpressionKind::Tuple) {
+    for (const Expression& o : e.operands) {
+      auto v = evaluate(o, env);
+      if (v)
+        out.push_back({*v, nullptr});
+      else if (o.kind == ExpressionKind::Name)
+        out.push_back({std::nullopt, &o});
+      else
+        return false;
+    }
+    return true;
+  }
+  auto v = evaluate(e, env);
+  if (!v || !v->items()) return false;
+  for (const Argument& a : *v->items()) out.push_back({a, nullptr});
+  return true;
+}
+
+}  // namespace
+
+// A constant that stands in a calculated shape alone takes what the graph has there.
+void Attempt::bindFromShape(const Task& t) {
+  const PlanNode& p = *plan_.producer(t.pattern);
+  if (p.expression < 0 || !t.graph->items()) return;
+  const Expression& e = plan_.rule.patternExpressions[static_cast<size_t>(p.expression)];
+  std::vector<Element> elements;
+  if (!elementsOf(e, environment(), elements) || elements.size() != t.graph->items()->size()) return;
+  for (size_t k = 0; k < elements.size(); ++k) {
+    if (!elements[k].open) continue;
+    const ValueId v = pattern_.findValue(elements[k].open->name);
+    if (v && pattern_.isInput(v) && !bound_[v.index]) bindParameter(v, (*t.graph->items())[k], t.context);
+  }
+}
+
 // Calculated integers and lists, once every name is bound.
 bool Attempt::checkDeferred(const Task& t) {
   const PlanNode& p = *plan_.producer(t.pattern);

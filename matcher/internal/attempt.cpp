@@ -180,7 +180,7 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
   const Task t = tasks_[i];
   const NodeId pid = pattern_.value(t.pattern).producer;
   const Node& pn = pattern_.node(pid);
-  const std::string wanted(pn.op->packetName());
+  const std::string wanted = wantedOperator(pid);
   const auto firstValue = [](const Node& n) -> const Argument* {
     for (const Argument& a : n.args)
       if (a.isValue()) return &a;
@@ -396,15 +396,20 @@ bool Attempt::matchModule(size_t i) {
 bool Attempt::finish(size_t i) {
   for (ValueId root : plan_.roots)
     if (!bound_[root.index]) return matchRoot(i, root);
+  const Mark before = mark();
+  for (size_t d = 0; d < deferred_.size(); ++d) bindFromShape(deferred_[d]);
   for (size_t d = 0; d < deferred_.size(); ++d)
-    if (!checkDeferred(deferred_[d])) return false;
-  const Mark m = mark();
+    if (!checkDeferred(deferred_[d])) {
+      undo(before);
+      return false;
+    }
   if (!checkConditions()) {
-    undo(m);
+    undo(before);
     return false;
   }
   if (!explaining_) return true;
   record(true);
+  undo(before);
   return false;
 }
 
@@ -559,6 +564,12 @@ void Attempt::record(bool complete) {
       d.graphNodes.push_back(nodeAt_[p]);
     }
   best_ = std::move(d);
+}
+
+std::string Attempt::wantedOperator(NodeId p) const {
+  const PlanNode& n = plan_.nodes[p.index];
+  if (n.kind == Kind::CallFunction && n.name) return "an operator matching \"" + n.name->pattern() + "\"";
+  return std::string(pattern_.node(p).op->packetName());
 }
 
 std::string Attempt::describeValue(ValueId v) const {

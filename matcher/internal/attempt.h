@@ -98,6 +98,7 @@ class Attempt {
   bool compareLiteral(const Argument& p, const Argument& g, const Context& c);
   bool literalEquals(const Argument& p, const Argument& g, const Context& c) const;
   bool checkDeferred(const Task& t);
+  void bindFromShape(const Task& t);
   bool checkType(ValueId pattern, ValueId graph, const Context& c);
 
   // conditions.cpp: what is asked of a complete assignment
@@ -135,6 +136,7 @@ class Attempt {
   size_t matchedCount() const;
   std::string describeValue(ValueId v) const;
   std::string describe(const Argument& a) const;
+  std::string wantedOperator(NodeId patternNode) const;
 
   const Plan& plan_;
   const GraphIndex& index_;

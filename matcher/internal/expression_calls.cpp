@@ -24,15 +24,16 @@ Result<ValueId> tensorOperand(const Expression& e, const Argument& a, std::strin
       e, "`" + std::string(what) + "` is asked of tensors; `" + toString(e) + "` is " + argumentText(a));
 }
 
-Result<Argument> shapeOf(const Expression& e, const Graph& g, ValueId v) {
+Result<Argument> shapeOf(const Expression& e, const Environment& env, ValueId v) {
+  const Graph& g = *env.graph;
   const auto rank = knownRank(g, v);
   if (!rank) {
     return expressionError(e, "the shape of `" + toString(e) + "` is not known; import the model with example inputs");
   }
   std::vector<Argument> dims;
   for (int64_t i = 0; i < *rank; ++i) {
-    auto size = sizeMeaning(g, v, i);
-    dims.push_back(size ? size->argument() : Argument(SymbolicInt{"?"}));
+    auto size = sizeIn(env, v, i);
+    dims.push_back(size ? *size : Argument(SymbolicInt{"?"}));
   }
   return Argument::list(std::move(dims));
 }
@@ -50,11 +51,12 @@ Result<Argument> product(const Expression& e, const std::vector<Argument>& items
   return all.argument();
 }
 
-Result<Argument> tensorAttribute(const Expression& e, const Graph& g, ValueId v) {
+Result<Argument> tensorAttribute(const Expression& e, const Environment& env, ValueId v) {
+  const Graph& g = *env.graph;
   const Value& value = g.value(v);
   const TensorInfo& info = value.type.tensorInfo;
   const Expression& of = e.operands[0];
-  if (e.name == "shape") return shapeOf(of, g, v);
+  if (e.name == "shape") return shapeOf(of, env, v);
   if (e.name == "ndim") {
     if (auto r = knownRank(g, v)) return Argument(*r);
     return expressionError(e, "the rank of `" + toString(of) + "` is not known; import the model with example inputs");
@@ -195,6 +197,14 @@ bool sameModuleType(const ModuleCall& m, const Expression& type) {
 
 }  // namespace
 
+std::optional<Argument> sizeIn(const Environment& env, ValueId v, int64_t dim) {
+  const auto size = sizeMeaning(*env.graph, v, dim);
+  if (!size) return std::nullopt;
+  if (!env.opaqueSizes || env.graph->isWeight(v)) return size->argument();
+  if (const auto rank = knownRank(*env.graph, v); rank && dim < 0) dim += *rank;
+  return Argument(SymbolicInt{"size(" + env.graph->value(v).name + "," + std::to_string(dim) + ")"});
+}
+
 Result<Argument> evaluateAttribute(const Expression& e, const Environment& env) {
   // The name of a module call means its result, too: `y.shape` after `y = call_module(...)`.
   const bool ofResult = e.name == "shape" || e.name == "dtype" || e.name == "device" || e.name == "ndim";
@@ -227,7 +237,7 @@ Result<Argument> evaluateAttribute(const Expression& e, const Environment& env) 
   }
   auto v = tensorOperand(e.operands[0], *base, e.name);
   if (!v) return v.error();
-  return tensorAttribute(e, *env.graph, *v);
+  return tensorAttribute(e, env, *v);
 }
 
 Result<Argument> evaluateCall(const Expression& e, const Environment& env) {
@@ -279,10 +289,10 @@ Result<Argument> evaluateCall(const Expression& e, const Environment& env) {
   if (name == "size" && args.size() == 2) {
     const auto* i = args[1].as<int64_t>();
     if (!i) return expressionError(e, "`size` needs a known dimension");
-    if (auto size = sizeMeaning(g, *v, *i)) return size->argument();
+    if (auto size = sizeIn(env, *v, *i)) return *size;
     return expressionError(e, "`" + toString(e.operands[0]) + "` has no dimension " + std::to_string(*i));
   }
-  auto shape = shapeOf(e.operands[0], g, *v);
+  auto shape = shapeOf(e.operands[0], env, *v);
   if (!shape || name == "size") return shape;
   return product(e, *shape->items());
 }

@@ -11,6 +11,8 @@ namespace graft {
 Result<Argument> evaluateAttribute(const Expression&, const Environment&);
 Result<Argument> evaluateCall(const Expression&, const Environment&);
 
+/// The size of that dimension as the environment wants it; nothing where there is no such dimension.
+std::optional<Argument> sizeIn(const Environment&, ValueId, int64_t dim);
 /// An error at the expression's place in the rule file.
 Error expressionError(const Expression&, std::string message);
 /// Python's truth of a literal; an error for tensors and unknown sizes.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matcher/internal/expression_calls.h"
+#include "matcher/internal/symbolic.h"
 
 namespace graft {
 namespace {
@@ -37,6 +38,13 @@ std::string joinedPath(const std::vector<std::string>& paths) {
     for (size_t k = 0; k < seen.size(); ++k) out += (k ? "_" : i ? "." : "") + seen[k];
   }
   return out;
+}
+
+// "prim.getitem" has no overload in its name.
+OperatorRef findOperator(const OperatorSet& operators, const std::string& name) {
+  if (OperatorRef op = operators.find(name)) return op;
+  for (const OperatorRef& op : operators.overloads(name)) return op;
+  return nullptr;
 }
 
 }  // namespace
@@ -142,12 +150,79 @@ Result<Argument> Instantiation::translate(const Argument& a) const {
   return a;
 }
 
-Result<Argument> Instantiation::calculate(const Node& n) const {
+Result<Argument> Instantiation::calculate(const Node& n) {
   const Argument* i = n.findArgument("index");
   const auto* at = i ? i->as<int64_t>() : nullptr;
   if (!at || *at < 0 || static_cast<size_t>(*at) >= rule_.replacementExpressions.size())
     return internalError("a calculation of the replacement of " + rule_.name + " is missing");
-  return evaluate(rule_.replacementExpressions[static_cast<size_t>(*at)], environment_);
+  const Expression& e = rule_.replacementExpressions[static_cast<size_t>(*at)];
+  // Sizes are asked for when the model runs, as long as they are used as they are; arithmetic on them takes the known
+  // numbers.
+  environment_.opaqueSizes = true;
+  auto value = evaluate(e, environment_);
+  environment_.opaqueSizes = false;
+  if (!value || !isPlain(*value)) value = evaluate(e, environment_);
+  return value ? materialize(*value) : value;
+}
+
+namespace {
+
+// "size(x,0)" as value and dimension.
+std::optional<std::pair<ValueId, int64_t>> parseSize(const Graph& g, const std::string& text) {
+  if (!text.starts_with("size(") || !text.ends_with(")")) return std::nullopt;
+  const size_t comma = text.rfind(',');
+  if (comma == std::string::npos || text.find('(', 5) != std::string::npos) return std::nullopt;
+  const ValueId v = g.findValue(text.substr(5, comma - 5));
+  if (!v) return std::nullopt;
+  return std::pair(v, static_cast<int64_t>(std::atoll(text.c_str() + comma + 1)));
+}
+
+}  // namespace
+
+// Whether every size in it is one that a node can ask for.
+bool Instantiation::isPlain(const Argument& a) const {
+  if (const auto* s = a.as<SymbolicInt>()) return parseSize(graph_, s->expression).has_value();
+  if (const auto* items = a.items())
+    return std::all_of(items->begin(), items->end(), [&](const Argument& i) { return isPlain(i); });
+  return true;
+}
+
+Argument Instantiation::sizeNode(ValueId v, int64_t dim) {
+  const auto key = std::pair(v, dim);
+  if (const auto it = sizes_.find(key); it != sizes_.end()) return it->second;
+  const OperatorRef op = semantics_.operators().find("aten.size.int");
+  std::vector<Argument> args{Argument(v), Argument(dim)};
+  const NodeId made = at_ ? graph_.insertBefore(at_, op, std::move(args)) : graph_.append(block_, op, std::move(args));
+  added.push_back(made);
+  graph_.setModule(made, module_);
+  graph_.setSource(made, source_);
+  return sizes_[key] = Argument(graph_.output(made));
+}
+
+// Symbolic sizes become nodes that ask for them.
+Result<Argument> Instantiation::materialize(const Argument& a) {
+  if (const auto* items = a.items()) {
+    std::vector<Argument> out;
+    for (const Argument& i : *items) {
+      auto m = materialize(i);
+      if (!m) return m;
+      out.push_back(std::move(*m));
+    }
+    return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+  }
+  const auto* symbol = a.as<SymbolicInt>();
+  if (!symbol) return a;
+  if (const auto size = parseSize(graph_, symbol->expression)) return sizeNode(size->first, size->second);
+  const auto wanted = Polynomial::parse(symbol->expression);
+  for (const Argument& b : match_.bindings) {
+    if (!b.isValue() || graph_.isWeight(b.valueId())) continue;
+    const Value& v = graph_.value(b.valueId());
+    const bool inside =
+        v.producer && std::find(match_.nodes.begin(), match_.nodes.end(), v.producer) != match_.nodes.end();
+    for (int64_t i = 0; !inside && i < v.type.tensorInfo.rank().value_or(0); ++i)
+      if (sizeMeaning(graph_, v.id, i) == wanted) return sizeNode(v.id, i);
+  }
+  return badInput("the replacement needs the size " + symbol->expression + ", which is the size of none of its inputs");
 }
 
 // The module that the pattern named so stays; where it is given something else, its nodes are made again with that.
@@ -234,8 +309,12 @@ Status Instantiation::makeNode(const Node& n) {
     if (!t) return t.error();
     args.push_back(std::move(*t));
   }
-  const NodeId made =
-      at_ ? graph_.insertBefore(at_, n.op, std::move(args)) : graph_.append(block_, n.op, std::move(args));
+  OperatorRef op = n.op;
+  if (!op->hasSchema)  // the rule language's own stand-ins (prim.getitem), where the model's operators know better
+    if (const OperatorRef known = findOperator(semantics_.operators(), op->name);
+        known && known->parameters.size() == args.size())
+      op = known;
+  const NodeId made = at_ ? graph_.insertBefore(at_, op, std::move(args)) : graph_.append(block_, op, std::move(args));
   added.push_back(made);
   if (!n.kwargs.empty()) {
     std::vector<std::pair<std::string, Argument>> kwargs;

@@ -2,6 +2,7 @@
 // Undone as a whole when one node cannot be made.
 #pragma once
 
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,7 +30,10 @@ class Instantiation {
 
  private:
   Result<Argument> translate(const Argument& a) const;
-  Result<Argument> calculate(const Node& n) const;
+  Result<Argument> calculate(const Node& n);
+  bool isPlain(const Argument& a) const;
+  Result<Argument> materialize(const Argument& a);
+  Argument sizeNode(ValueId v, int64_t dim);
   Status keepModule(const Node& n);
   Status makeNode(const Node& n);
   bool tryEvaluate(NodeId made, const Node& n);
@@ -47,6 +51,7 @@ class Instantiation {
   uint32_t source_ = UINT32_MAX;
   Environment environment_;
   std::unordered_map<uint32_t, Argument> made_;  // by the replacement's ValueId
+  std::map<std::pair<ValueId, int64_t>, Argument> sizes_;
 };
 
 /// The leaves of returned arguments, in order: values and literals, lists and tuples opened.

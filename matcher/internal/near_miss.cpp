@@ -36,6 +36,7 @@ std::string sentence(const Draft& d) {
     case Reason::Weight:
       return m.actual + " is calculated when the model runs, the rule wants " + m.expected;
     case Reason::ModuleType:
+      if (m.actual.starts_with("no ")) return "there is " + m.actual + ", the rule wants " + m.expected;
       return "the module is " + m.actual + ", the rule wants " + m.expected;
     case Reason::ModuleName:
       return "the module's name is " + m.actual + ", the rule wants " + m.expected;

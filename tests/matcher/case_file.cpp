@@ -59,8 +59,10 @@ Result<CaseFile> parseCaseFile(std::string_view text, std::string_view path) {
     }
   }
   for (Case& c : file.cases)
-    for (std::string* s : {&c.before, &c.text})
+    for (std::string* s : {&c.before, &c.text}) {
       while (s->ends_with("\n\n")) s->pop_back();
+      if (*s == "\n") s->clear();
+    }
   while (file.rule.ends_with("\n\n")) file.rule.pop_back();
   return file;
 }

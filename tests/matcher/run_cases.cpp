@@ -59,7 +59,8 @@ Outcome run(const RuleFile& rules, const CaseFile& file, const Case& c, const Se
   }
   const std::string text = toText(*before);
   if (auto again = parseText(text, semantics.operators()); !again || toText(*again) != text)
-    out.broken.push_back("printing and parsing differ");
+    out.broken.push_back("printing and parsing differ: " +
+                         (again ? toText(*again) + "\n" + text : again.error().format()));
   if (Status s = verify(*before); !s) out.broken.push_back("the graph does not verify: " + s.error().message);
   Graph after = *before;
   bool changesNumbers = false;
@@ -138,7 +139,8 @@ Outcome run(const RuleFile& rules, const CaseFile& file, const Case& c, const Se
   if (Status s = verify(after); !s) out.broken.push_back("the result does not verify: " + s.error().message);
   out.text = bodyOf(after);
   if (auto again = parseText(toText(after), semantics.operators()); !again || toText(*again) != toText(after))
-    out.broken.push_back("printing and parsing the result differ");
+    out.broken.push_back("printing and parsing the result differ: " +
+                         (again ? toText(*again) + "\n" + toText(after) : again.error().format()));
   if (!changesNumbers && canRun(*before) && canRun(after)) {
     auto inputs = makeInputs(*before, {}, 1);
     auto proof = inputs ? proveRewrite(*before, after, *inputs) : Result<Proof>(inputs.error());
@@ -182,7 +184,7 @@ int runFile(const std::string& path, const Semantics& semantics, bool update) {
     c.argument = o.argument;
     c.text = o.text;
   }
-  if (update && failures == 0) std::ofstream(path) << toText(*file);
+  if (update) std::ofstream(path) << toText(*file);
   fmt::print("{}: {} cases, {} failed\n", path, file->cases.size(), failures);
   return failures;
 }
