@@ -145,6 +145,24 @@ TEST_CASE("corresponding values are compared and the first that diverges is foun
   CHECK_FALSE((*layers)[1].difference.passed);
 }
 
+TEST_CASE("without names, values correspond by their numbers") {
+  const Graph a = graphOf(
+      "graph g {\n input %x : f32[32]\n %p = aten.tanh.default(%x)\n %q = aten.neg.default(%p)\n"
+      " %r = aten.add.Tensor(%q, 2)\n return %r\n}");
+  const Graph b = graphOf(
+      "graph g {\n input %x : f32[32]\n %q = aten.tanh.default(%x)\n %u = aten.mul.Tensor(%q, -1.001)\n"
+      " %r = aten.add.Tensor(%u, 2)\n return %r\n}");
+  auto layers = compareLayers(a, b, make("f32[32]:randn"));
+  REQUIRE(layers);
+  REQUIRE(layers->size() == 3);
+  CHECK((*layers)[0].original == "p");
+  CHECK((*layers)[0].rewritten == "q");
+  CHECK((*layers)[0].difference.passed);
+  CHECK((*layers)[1].original == "q");
+  CHECK((*layers)[1].rewritten == "u");
+  CHECK_FALSE((*layers)[1].difference.passed);
+}
+
 TEST_CASE("pairs of programs are timed alternately") {
   const Graph fast = graphOf("graph g {\n input %x : f32[8]\n %h = aten.tanh.default(%x)\n return %h\n}");
   const Graph slow = graphOf(

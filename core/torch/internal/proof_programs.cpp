@@ -1,0 +1,89 @@
+#include "core/torch/internal/proof_programs.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+
+#include "core/torch/internal/values.h"
+
+namespace graft {
+namespace {
+
+c10::IValue mapValue(const c10::IValue& v, const std::function<at::Tensor(const at::Tensor&)>& f) {
+  auto mapAll = [&](const auto& items) {
+    std::vector<c10::IValue> out;
+    for (const c10::IValue& i : items) out.push_back(mapValue(i, f));
+    return out;
+  };
+  if (v.isTensor() && v.toTensor().defined()) return f(v.toTensor());
+  if (v.isTuple()) return c10::ivalue::Tuple::create(mapAll(v.toTupleRef().elements()));
+  if (v.isList()) {
+    const auto list = v.toList();
+    c10::impl::GenericList out(list.elementType());
+    for (c10::IValue& i : mapAll(std::vector<c10::IValue>(list.begin(), list.end()))) out.push_back(std::move(i));
+    return out;
+  }
+  if (v.isGenericDict()) {
+    const auto dict = v.toGenericDict();
+    c10::impl::GenericDict out(dict.keyType(), dict.valueType());
+    for (const auto& e : dict) out.insert(e.key(), mapValue(e.value(), f));
+    return out;
+  }
+  return v;
+}
+
+}  // namespace
+
+TensorSet mapTensors(const TensorSet& set, const std::function<at::Tensor(const at::Tensor&)>& f) {
+  std::vector<c10::IValue> out;
+  for (const c10::IValue& v : valuesOf(set)) out.push_back(mapValue(v, f));
+  TensorSet result = tensorSet(std::move(out));
+  if (set.impl) result.impl->names = set.impl->names;
+  return result;
+}
+
+TensorSet copyOf(const TensorSet& set) {
+  return mapTensors(set, [](const at::Tensor& t) { return t.clone(); });
+}
+
+namespace {
+
+std::string deviceOf(const TensorSet& inputs) {
+  std::string device = "cpu";
+  mapTensors(inputs, [&](const at::Tensor& t) {
+    if (!t.device().is_cpu()) device = t.device().str();
+    return t;
+  });
+  return device;
+}
+
+}  // namespace
+
+Result<ProofPrograms> buildProofPrograms(const Graph& original, const Graph& rewritten, const TensorSet& inputs) {
+  RunOptions options;
+  options.device = deviceOf(inputs);
+  options.fixedShapes = false;
+  auto a = Program::build(original, options);
+  if (!a) return a.error();
+  auto b = Program::build(rewritten, options);
+  if (!b) return b.error();
+  ProofPrograms out{std::move(*a), std::move(*b), std::nullopt};
+  options.device = "cpu";
+  options.dtype = DType::Float64;
+  if (auto r = Program::build(original, options)) out.reference = std::move(*r);
+  return out;
+}
+
+Result<TensorSet> runSeeded(const Program& p, const TensorSet& inputs, const Job& job) {
+  at::manual_seed(proofSeed);
+  return p.run(copyOf(inputs), job);
+}
+
+std::optional<TensorSet> runReference(const ProofPrograms& p, const TensorSet& inputs, const Job& job) {
+  if (!p.reference) return std::nullopt;
+  auto wide = convert(inputs, "cpu", DType::Float64);
+  if (!wide) return std::nullopt;
+  auto out = runSeeded(*p.reference, *wide, job);
+  return out ? std::optional(std::move(*out)) : std::nullopt;
+}
+
+}  // namespace graft
