@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "app/models.h"
 #include "app/timing.h"
 #include "core/torch/executor.h"
+#include "core/torch/proof.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 
@@ -22,7 +24,32 @@ struct Options : Common {
   std::vector<std::string> models;
   std::string rules, recipe;
   double seconds = 3;
+  bool layers = false;
 };
+
+json layersJson(const std::vector<LayerDifference>& layers) {
+  json out = json::array();
+  for (const LayerDifference& l : layers)
+    out.push_back({{"a", l.original}, {"b", l.rewritten}, {"difference", differencesJson({l.difference})[0]}});
+  return out;
+}
+
+/// What corresponds inside the models, up to a little behind the first place where the numbers part.
+void printLayers(const Console& console, const std::vector<LayerDifference>& layers) {
+  const auto first = std::find_if(layers.begin(), layers.end(), [](const auto& l) { return !l.difference.passed; });
+  std::vector<std::vector<std::string>> rows{{"in A", "in B", "type", "max abs", "rmse", "rmse ratio", ""}};
+  constexpr std::ptrdiff_t behind = 5;
+  const auto end = first + std::min<std::ptrdiff_t>(behind, layers.end() - first);
+  for (auto l = layers.begin(); l != end; ++l)
+    rows.push_back({l->original, l->rewritten, l->difference.type, fmt::format("{:.2e}", l->difference.maxAbs),
+                    fmt::format("{:.2e}", l->difference.rmse),
+                    l->difference.rmseRatio ? fmt::format("{:.2f}", *l->difference.rmseRatio) : "-",
+                    l->difference.passed ? "ok" : l->difference.why});
+  console.print(table(rows));
+  console.print(first == layers.end()
+                    ? fmt::format("{} values inside correspond, and all agree", layers.size())
+                    : fmt::format("the numbers part at {} ({} in B)", first->original, first->rewritten));
+}
 
 Status compare(const Options& o) {
   const Console console(o);
@@ -48,14 +75,23 @@ Status compare(const Options& o) {
       if (auto out64 = p64->run(*in64, job)) reference = *out64;
   const auto differences = compareTensors(*outA, *outB, reference ? &*reference : nullptr);
   console.print(differencesTable(differences));
+  json layerDocument;
+  if (o.layers) {
+    auto layers = compareLayers(a->graph, b->graph, *inputs, {}, job);
+    if (!layers) return layers.error();
+    printLayers(console, *layers);
+    layerDocument = layersJson(*layers);
+  }
   auto times = timePaired(*pa, *pb, *inputs, o.seconds, job);
   if (!times) return times.error();
   console.print(timingText(*times, o.models[0], o.models[1]));
-  console.document({{"a", o.models[0]},
-                    {"b", o.models[1]},
-                    {"outputs", differencesJson(differences)},
-                    {"timing", timingJson(*times)},
-                    {"nodes", {a->graph.nodeCount(), b->graph.nodeCount()}}});
+  json document{{"a", o.models[0]},
+                {"b", o.models[1]},
+                {"outputs", differencesJson(differences)},
+                {"timing", timingJson(*times)},
+                {"nodes", {a->graph.nodeCount(), b->graph.nodeCount()}}};
+  if (o.layers) document["layers"] = std::move(layerDocument);
+  console.document(document);
   if (!allPassed(differences))
     return Error{ErrorKind::Verification, "the models differ: " + firstFailure(differences), {}};
   return done();
@@ -105,6 +141,7 @@ void addCompare(CLI::App& app, Run& run) {
   auto o = std::make_shared<Options>();
   c->add_option("models", o->models, "The two models")->required()->expected(2)->type_name("MODEL");
   c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();
+  c->add_flag("--layers", o->layers, "Compare what is computed inside too, and say where the numbers part");
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return compare(*o); }; });
 }
