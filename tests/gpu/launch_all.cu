@@ -1,0 +1,100 @@
+// Every CUDA kernel once or twice on small, awkward sizes, without LibTorch: what compute-sanitizer is run on.
+//
+//   for tool in memcheck racecheck initcheck synccheck; do compute-sanitizer --tool $tool
+//   build/bin/tests/gpu_launch_all; done  (target gpu_launch_all)
+//
+// Exits 77 ("skipped: no GPU") without a GPU and 1 when a launch fails. Results are checked by test_operators.py.
+#include <cuda_fp16.h>
+
+#include <cstdio>
+#include <vector>
+
+#include "kernels/cuda/launchers.h"
+
+using namespace graft::cuda;
+
+namespace {
+
+int failures = 0;
+
+void expect(const char* what, cudaError_t status) {
+  if (status == cudaErrorNotSupported) return;
+  if (status == cudaSuccess) status = cudaDeviceSynchronize();
+  if (status == cudaSuccess) return;
+  std::printf("%s: %s\n", what, cudaGetErrorString(status));
+  ++failures;
+}
+
+// Half values in [-1, 1), never all alike.
+void* halves(size_t count) {
+  std::vector<__half> host(count);
+  unsigned state = 12345;
+  for (auto& h : host)
+    h = __float2half(static_cast<float>((state = state * 1664525u + 1013904223u) >> 8) / (1 << 23) - 1.f);
+  void* data = nullptr;
+  cudaMalloc(&data, count * 2);
+  cudaMemcpy(data, host.data(), count * 2, cudaMemcpyHostToDevice);
+  return data;
+}
+
+}  // namespace
+
+int main() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::puts("skipped: no GPU");
+    return 77;
+  }
+  void* x = halves(1 << 21);
+  void* w = halves(1 << 21);
+  void* v = halves(1 << 14);
+  void* y = halves(1 << 21);
+
+  const int shapes[][3] = {{100, 200, 264}, {16, 64, 1032}, {300, 392, 520}};
+  for (const auto& s : shapes) {
+    GemmArgs a;
+    a.x = x, a.w = w, a.bias = v, a.residual = x, a.out = y;
+    a.m = s[0], a.n = s[1], a.k = s[2], a.ldx = a.ldw = s[2], a.ldr = a.ldo = s[1];
+    a.activation = Activation::kGelu;
+    a.constantWeights = true;
+    for (int i = 0; i < tileVariantCount(); ++i) expect("tile", launchGemmTile(a, i, nullptr));
+    for (int columns : {1, 2}) expect("persistent", launchGemmPersistent(a, columns, nullptr));
+    expect("epilogue", launchEpilogue(a, x, s[1], nullptr));
+  }
+  for (int n : {768, 100, 33, 4096, 1024}) {
+    NormArgs a;
+    a.x = x, a.residual = w, a.inputBias = v, a.weight = v, a.bias = v, a.out = y;
+    a.rows = 5, a.n = a.ldx = a.ldr = n, a.eps = 1e-5f;
+    expect("norm", launchNorm(a, nullptr));
+    a.rows = 1030;
+    if (n <= 1024) expect("norm, many rows", launchNorm(a, nullptr));
+  }
+  const int attentions[][4] = {{1, 16, 16, 64},   {1, 65, 130, 64}, {40, 130, 70, 64},
+                               {8, 100, 200, 64}, {1, 40, 50, 96},  {2, 9, 31, 24}};
+  for (const auto& s : attentions) {
+    for (int mask = 0; mask < 3; ++mask) {
+      AttentionArgs a;
+      a.batch = s[0], a.heads = a.kvHeads = 2, a.queries = s[1], a.keys = s[2], a.dim = a.dimV = s[3];
+      a.q = x, a.k = w, a.v = w, a.out = y, a.scale = 0.1f, a.causal = mask == 2;
+      const int64_t q[3] = {int64_t{2} * s[1] * s[3], s[3], int64_t{2} * s[3]},
+                    k[3] = {int64_t{2} * s[2] * s[3], s[3], int64_t{2} * s[3]};
+      for (int d = 0; d < 3; ++d) a.qs[d] = a.os[d] = q[d], a.ks[d] = a.vs[d] = k[d];
+      if (q[0] * s[0] > 1 << 20 || k[0] * s[0] > 1 << 20) continue;
+      if (mask) a.mask.data = v, a.mask.kind = MaskKind::kHalf, a.mask.stride[3] = 1, a.mask.stride[2] = mask - 1;
+      expect("attention", launchAttention(a, nullptr));
+      expect("attention, plain", launchAttentionPlain(a, nullptr));
+    }
+  }
+  SoftmaxArgs softmax;
+  softmax.x = x, softmax.out = y, softmax.size[2] = 7, softmax.size[3] = 3000;
+  softmax.xs[2] = 3000, softmax.xs[3] = 1;
+  expect("softmax", launchSoftmax(softmax, nullptr));
+  SwigluArgs swiglu;
+  swiglu.gate = x, swiglu.up = w, swiglu.out = y, swiglu.rows = 9, swiglu.n = swiglu.ldg = swiglu.ldu = 77;
+  expect("swiglu", launchSwiglu(swiglu, nullptr));
+  ConvEpilogueArgs conv;
+  conv.y = y, conv.bias = v, conv.other = x, conv.count = 1000, conv.channels = 10;
+  expect("conv epilogue", launchConvEpilogue(conv, nullptr));
+  std::printf("%d failures\n", failures);
+  return failures ? 1 : 0;
+}
