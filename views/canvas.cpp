@@ -252,7 +252,7 @@ void Canvas::reveal(const QString& key) {
   Q_EMIT selectionEdited({key});
   const int box = scene_->boxOf(key);
   if (box < 0) return;
-  if (scale_ < 0.55) scale_ = 0.8;
+  if (scale_ < 0.74) scale_ = 0.85;  // so that it can be read
   const QRectF r = scene_->rect(box), view = visibleSceneRect();
   if (!view.contains(r) || r.height() > view.height())
     panTo(r.height() > view.height() ? QPointF(r.center().x(), r.top() + view.height() / 3) : r.center());

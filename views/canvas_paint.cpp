@@ -107,8 +107,9 @@ class Painter {
     p_.setPen(plain);
     const bool tiny = look_.scale < 0.10;
     for (size_t e = 0; e < scene_.paths.size(); ++e) {
-      if (!scene_.pathBounds[e].intersects(area_)) continue;
       const VisibleEdge& edge = scene_.view.edges[e];
+      const bool isLit = look_.selected[static_cast<size_t>(edge.to)] || look_.selected[static_cast<size_t>(edge.from)];
+      if (!isLit && !scene_.pathBounds[e].intersects(area_)) continue;
       if (look_.selected[static_cast<size_t>(edge.to)])
         special.push_back({static_cast<int>(e), true});
       else if (look_.selected[static_cast<size_t>(edge.from)])
@@ -130,7 +131,7 @@ class Painter {
       if (!isInput) lit.setDashPattern({5, 2.5});  // told apart without colour, too
       p_.setPen(lit);
       p_.setBrush(Qt::NoBrush);
-      p_.drawPath(scene_.paths[static_cast<size_t>(e)]);
+      p_.drawPath(scene_.wholePath(e));
       p_.setPen(Qt::NoPen);
       p_.setBrush(color);
       arrow(static_cast<size_t>(e));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 
 #include "views/graph_decode.h"
 
@@ -42,6 +43,26 @@ int Scene::boxAt(QPointF p) const {
   return found;
 }
 
+namespace {
+
+bool samePoint(Point a, Point b) { return std::abs(a.x - b.x) < 0.01 && std::abs(a.y - b.y) < 0.01; }
+
+QPainterPath pathOf(const std::vector<Point>& q, size_t from) {
+  QPainterPath path;
+  if (from < q.size()) path.moveTo(q[from].x, q[from].y);
+  for (size_t i = from + 1; i + 2 < q.size(); i += 3) {
+    if (std::abs(q[i].x - q[i + 2].x) < 0.01 && std::abs(q[i - 1].x - q[i].x) < 0.01)
+      path.lineTo(q[i + 2].x, q[i + 2].y);
+    else
+      path.cubicTo(q[i].x, q[i].y, q[i + 1].x, q[i + 1].y, q[i + 2].x, q[i + 2].y);
+  }
+  return path;
+}
+
+}  // namespace
+
+QPainterPath Scene::wholePath(int edge) const { return pathOf(layout.edges[static_cast<size_t>(edge)].points, 0); }
+
 SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel) {
   auto scene = std::make_shared<Scene>();
   scene->graph = std::move(graph);
@@ -58,19 +79,22 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
     scene->depth[i] = scene->view.depthOf(static_cast<int>(i));
     scene->boxOfKey.insert(selectionKey(*scene->graph, scene->view.boxes[i]), static_cast<int>(i));
   }
+  std::unordered_map<uint32_t, size_t> lastOfValue;
   for (size_t e = 0; e < scene->view.edges.size(); ++e) {
     const VisibleEdge& edge = scene->view.edges[e];
     scene->outEdges[static_cast<size_t>(edge.from)].push_back(static_cast<int>(e));
     scene->inEdges[static_cast<size_t>(edge.to)].push_back(static_cast<int>(e));
     const auto& q = scene->layout.edges[e].points;
-    QPainterPath path;
-    if (!q.empty()) path.moveTo(q[0].x, q[0].y);
-    for (size_t i = 1; i + 2 < q.size(); i += 3) {
-      if (std::abs(q[i].x - q[i + 2].x) < 0.01 && std::abs(q[i - 1].x - q[i].x) < 0.01)
-        path.lineTo(q[i + 2].x, q[i + 2].y);
-      else
-        path.cubicTo(q[i].x, q[i].y, q[i + 1].x, q[i + 1].y, q[i + 2].x, q[i + 2].y);
+    size_t from = 0;
+    auto [known, isFirst] = lastOfValue.try_emplace(edge.value.index, e);
+    if (!isFirst) {
+      const auto& other = scene->layout.edges[known->second].points;
+      while (from + 3 < q.size() && from + 3 < other.size() && samePoint(q[from + 1], other[from + 1]) &&
+             samePoint(q[from + 2], other[from + 2]) && samePoint(q[from + 3], other[from + 3]))
+        from += 3;
+      known->second = e;
     }
+    QPainterPath path = pathOf(q, from);
     scene->pathBounds.push_back(path.controlPointRect().adjusted(-4, -4, 4, 4));
     scene->paths.push_back(std::move(path));
   }
@@ -83,6 +107,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
   out.pattern.assign(n, -1);
   out.matches.assign(n, 0);
   out.change.assign(n, Change::None);
+  out.most = d.heatMost;
   out.changesInside.assign(n, 0);
   out.heat.assign(n, std::numeric_limits<double>::quiet_NaN());
   if (d.pattern.isEmpty() && d.changes.isEmpty() && d.heat.isEmpty()) return out;
@@ -125,7 +150,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
 }
 
 QString heatText(double v, const QString& unit) {
-  if (unit == QLatin1String("µs"))
+  if (unit == QStringLiteral("µs"))
     return v >= 1000 ? QStringLiteral("%1 ms").arg(v / 1000, 0, 'f', 2) : QStringLiteral("%1 µs").arg(v, 0, 'f', 1);
   return QString::number(v, 'g', 3) + (unit.isEmpty() ? QString() : QLatin1Char(' ') + unit);
 }

@@ -28,7 +28,7 @@ struct Scene {
   ViewOptions options;
   VisibleGraph view;
   Layout layout;
-  std::vector<QPainterPath> paths;  ///< by edge
+  std::vector<QPainterPath> paths;  ///< by edge, without the way it shares with an earlier edge of its value
   std::vector<QRectF> pathBounds;
   std::vector<int> depth;                           ///< by box
   std::vector<std::vector<int>> inEdges, outEdges;  ///< by box
@@ -37,6 +37,8 @@ struct Scene {
   /// The box that shows `key`, or the one that holds it; -1 where there is none.
   int boxOf(const QString& key) const;
   int boxAt(QPointF) const;
+  /// The whole way of an edge.
+  QPainterPath wholePath(int edge) const;
   QRectF rect(int box) const { return toQt(layout.boxes[static_cast<size_t>(box)]); }
   QRectF bounds() const { return {0, 0, layout.width, layout.height}; }
 };
@@ -50,6 +52,7 @@ struct Decorations {
   QHash<QString, Change> changes;  ///< with any, the rest fades
   QHash<QString, double> heat;     ///< microseconds or errors
   bool heatAdds = true;            ///< rolled up by sum (time) or maximum (error)
+  double heatMost = 0;             ///< the scale's end where the drawing holds no more
   QString heatTitle, heatUnit;
   bool stale = false;  ///< matches are of an older text: drawn grey
   double barelyVisible = 0.4;

@@ -87,13 +87,23 @@ std::vector<RecordInfo> Document::recordsToHere() const {
   return out;
 }
 
-void Document::open(const QString& path) {
+namespace {
+
+QJsonObject openRequest(const QString& path, const QString& inputs) {
+  QJsonObject request{{QStringLiteral("path"), path}};
+  if (!inputs.isEmpty()) request.insert(QStringLiteral("inputs"), inputs);
+  return request;
+}
+
+}  // namespace
+
+void Document::open(const QString& path, const QString& inputs) {
   cancelOpening();
   const int generation = ++generation_;
   const QString absolute = QFileInfo(path).absoluteFilePath();
   opening_ = engine_.call(
-      QStringLiteral("model/open"), {{QStringLiteral("path"), absolute}},
-      [this, absolute, generation](const EngineReply& reply) {
+      QStringLiteral("model/open"), openRequest(absolute, inputs),
+      [this, absolute, inputs, generation](const EngineReply& reply) {
         if (generation != generation_) return;
         if (!reply.ok()) {
           opening_ = 0;
@@ -103,30 +113,33 @@ void Document::open(const QString& path) {
           return;
         }
         const QJsonObject result = reply.result;
-        decodeAside(this, at(result, "graph").toObject(), [this, absolute, result, generation](const GraphRef& graph) {
-          if (generation != generation_) return;
-          if (document_) engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), document_}}, {});
-          opening_ = 0;
-          path_ = absolute;
-          format_ = at(result, "format").toString();
-          document_ = at(result, "document").toInt();
-          enginePosition_ = 0;
-          undo_.clear();
-          steps_.clear();
-          steps_.push_back({tr("Opened"), graph, {}, {}, {}});
-          position_ = 0;
-          run_ = {};
-          selection_.clear();
-          misses_.clear();
-          endPreview();
-          for (RuleInfo& r : rules_) r.matches.clear();
-          Q_EMIT openingChanged();
-          Q_EMIT opened();
-          Q_EMIT graphChanged();
-          Q_EMIT stepsChanged();
-          Q_EMIT runChanged();
-          checkRules();
-        });
+        decodeAside(this, at(result, "graph").toObject(),
+                    [this, absolute, inputs, result, generation](const GraphRef& graph) {
+                      if (generation != generation_) return;
+                      if (document_)
+                        engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), document_}}, {});
+                      opening_ = 0;
+                      path_ = absolute;
+                      inputs_ = inputs;
+                      format_ = at(result, "format").toString();
+                      document_ = at(result, "document").toInt();
+                      enginePosition_ = 0;
+                      undo_.clear();
+                      steps_.clear();
+                      steps_.push_back({tr("Opened"), graph, {}, {}, {}});
+                      position_ = 0;
+                      run_ = {};
+                      selection_.clear();
+                      misses_.clear();
+                      endPreview();
+                      for (RuleInfo& r : rules_) r.matches.clear();
+                      Q_EMIT openingChanged();
+                      Q_EMIT opened();
+                      Q_EMIT graphChanged();
+                      Q_EMIT stepsChanged();
+                      Q_EMIT runChanged();
+                      checkRules();
+                    });
       });
   Q_EMIT openingChanged();
 }
@@ -147,18 +160,17 @@ void Document::enginePlay() {
     return;
   }
   const int generation = generation_;
-  engine_.call(QStringLiteral("model/open"), {{QStringLiteral("path"), path_}},
-               [this, generation](const EngineReply& reply) {
-                 if (generation != generation_) return;
-                 if (!reply.ok()) {
-                   if (reply.errorCode != EngineReply::lostCode)
-                     Q_EMIT failed(tr("The new engine could not open the model again"), reply.error);
-                   return;
-                 }
-                 document_ = at(reply.result, "document").toInt();
-                 enginePosition_ = 0;
-                 replayFrom(1, generation);
-               });
+  engine_.call(QStringLiteral("model/open"), openRequest(path_, inputs_), [this, generation](const EngineReply& reply) {
+    if (generation != generation_) return;
+    if (!reply.ok()) {
+      if (reply.errorCode != EngineReply::lostCode)
+        Q_EMIT failed(tr("The new engine could not open the model again"), reply.error);
+      return;
+    }
+    document_ = at(reply.result, "document").toInt();
+    enginePosition_ = 0;
+    replayFrom(1, generation);
+  });
 }
 
 void Document::replayFrom(size_t step, int generation) {

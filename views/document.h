@@ -89,6 +89,7 @@ class Document : public QObject {
   bool isOpen() const { return !steps_.empty(); }
   bool isOpening() const { return opening_ != 0; }
   QString path() const { return path_; }
+  QString inputs() const { return inputs_; }
   QString format() const { return format_; }
   GraphRef graph() const { return steps_.empty() ? nullptr : steps_[static_cast<size_t>(position_)].graph; }
   GraphRef original() const { return steps_.empty() ? nullptr : steps_.front().graph; }
@@ -112,7 +113,8 @@ class Document : public QObject {
   std::vector<RecordInfo> recordsToHere() const;
 
   // Actions
-  void open(const QString& path);
+  /// `inputs`: a file of example inputs, from which shapes and dtypes are known; may be empty.
+  void open(const QString& path, const QString& inputs = {});
   void cancelOpening();
   /// Checks and matches 150 ms after the last call; at once with `now`.
   void setRules(const QString& text, const QString& file, bool now = false);
@@ -166,7 +168,7 @@ class Document : public QObject {
   void readRules(const QJsonObject& result);
 
   EngineClient& engine_;
-  QString path_, format_;
+  QString path_, inputs_, format_;
   int document_ = 0;         ///< the engine's number for it; 0: the engine does not have it
   int enginePosition_ = -1;  ///< of the engine's snapshots
   int opening_ = 0;

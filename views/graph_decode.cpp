@@ -130,6 +130,7 @@ class Decoder {
     if (!known) {
       Operator op = *unknownOperator(name);
       op.hasSchema = false;
+      op.sideEffects = name == "prim.Print" || name == "prim.RaiseException";
       op.returns.clear();
       op.parameters = std::move(parameters);
       known = std::make_shared<const Operator>(std::move(op));

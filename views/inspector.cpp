@@ -31,6 +31,13 @@ QString heading(const QString& text) {
   return QStringLiteral("<p style=\"margin:14px 0 4px 0\"><b>%1</b></p>").arg(text);
 }
 
+/// Installed files from their package on.
+QString sourceName(const std::string& file) {
+  const QString whole = toQt(file);
+  const qsizetype at = whole.lastIndexOf(QLatin1String("site-packages/"));
+  return (at < 0 ? whole : whole.mid(at + 14)).toHtmlEscaped();
+}
+
 double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(); }
 
 }  // namespace
@@ -159,7 +166,7 @@ QString Inspector::describeNode(const Graph& g, const Node& node) {
     html += row(tr("type"), esc(g.moduleCall(node.module).type));
   }
   if (const SourceLocation* s = g.sourceOf(node))
-    html += row(tr("source"), QStringLiteral("%1:%2").arg(esc(s->file)).arg(s->line));
+    html += row(tr("source"), QStringLiteral("%1:%2").arg(sourceName(s->file)).arg(s->line));
   html += QStringLiteral("</table>");
   if (const SourceLocation* s = g.sourceOf(node); s && !s->code.empty())
     html +=

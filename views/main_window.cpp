@@ -171,6 +171,12 @@ void MainWindow::connectDocument() {
   });
   connect(document_, &Document::graphChanged, this, &MainWindow::refreshCanvases);
   connect(document_, &Document::previewChanged, this, &MainWindow::refreshCanvases);
+  connect(document_, &Document::previewChanged, this, [this] {
+    if (!document_->isPreviewing() || document_->previewRecords().empty()) return;
+    QTimer::singleShot(0, this, [this] {  // once both canvases have their place
+      if (document_->isPreviewing()) canvas_->zoomToKeys(document_->previewRecords().front().added);
+    });
+  });
   for (auto signal : {&Document::matchesChanged, &Document::currentRuleChanged, &Document::rulesChanged}) {
     connect(document_, signal, this, &MainWindow::refreshDecorations);
     connect(document_, signal, this, &MainWindow::refreshPattern);
@@ -220,7 +226,7 @@ void MainWindow::connectCanvases() {
     Canvas* other = c == canvas_ ? before_ : canvas_;
     connect(c, &Canvas::viewChanged, this, [this, c, other] { followView(c, other); });
     connect(c, &Canvas::sceneChanged, this, [this, c, other] { followOptions(c, other), refreshStatus(); });
-    connect(c, &Canvas::fileDropped, this, &MainWindow::openModel);
+    connect(c, &Canvas::fileDropped, this, [this](const QString& path) { openModel(path); });
     connect(c, &Canvas::hovered, this, [this](const QString& key) {
       const RuleInfo* rule = document_->rule(document_->currentRule());
       QString node;
@@ -261,7 +267,7 @@ void MainWindow::connectCanvases() {
   connect(welcome_, &WelcomePage::openAsked, this, &MainWindow::chooseModel);
   connect(welcome_, &WelcomePage::rulesAsked, this, &MainWindow::chooseRules);
   connect(welcome_, &WelcomePage::tourAsked, this, &MainWindow::showTour);
-  connect(welcome_, &WelcomePage::fileChosen, this, &MainWindow::openModel);
+  connect(welcome_, &WelcomePage::fileChosen, this, [this](const QString& path) { openModel(path); });
   connect(breadcrumb_, &QLabel::linkActivated, this, [this](const QString& path) {
     if (path.isEmpty())
       canvas_->fit();
@@ -340,6 +346,11 @@ void MainWindow::refreshDecorations() {
   }
   canvas_->setDecorations(after);
   before_->setDecorations(before);
+  if (after.heat.isEmpty() || before.heat.isEmpty() || !before_->scene()) return;
+  // One scale for both: the same colour is the same time.
+  after.heatMost = before.heatMost = std::max(canvas_->boxDecorations().most, before_->boxDecorations().most);
+  canvas_->setDecorations(after);
+  before_->setDecorations(before);
 }
 
 void MainWindow::refreshPattern() {
@@ -389,6 +400,8 @@ QString MainWindow::counterpart(const QString& key, bool toAfter) const {
 /// Both canvases keep the same thing at the same height.
 void MainWindow::followView(Canvas* from, Canvas* to) {
   if (following_ || !to->isVisible() || !from->scene() || !to->scene()) return;
+  if (from == before_ && !before_->underMouse() && !before_->hasFocus())
+    return;  // it only fitted itself: the main one leads
   following_ = true;
   const QPointF middle = from->rect().center();
   const SceneRef a = from->scene(), b = to->scene();

@@ -39,7 +39,8 @@ class MainWindow : public QMainWindow {
   explicit MainWindow(QStringList engineCommand, QWidget* parent = nullptr);
   ~MainWindow() override;
 
-  void openModel(const QString& path);
+  /// Example inputs give shapes; empty: those given for this model last time.
+  void openModel(const QString& path, const QString& inputs = {});
   void openRules(const QString& path);
   void arrange(Arrangement arrangement);
   void setCompare(bool on);
@@ -98,6 +99,7 @@ class MainWindow : public QMainWindow {
   void showTour();
   // main_window_files.cpp
   void chooseModel();
+  void chooseInputs();
   void chooseRules();
   void saveRules(bool as);
   void exportModel();

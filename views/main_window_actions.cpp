@@ -52,6 +52,7 @@ void MainWindow::makeActions() {
   QMenu* file = menuBar()->addMenu(tr("&File"));
   QAction* open = add(
       file, s("open"), tr("&Open model…"), QKeySequence::Open, [this] { chooseModel(); }, s("open"));
+  add(file, s("chooseInputs"), tr("Example &inputs, for shapes…"), {}, [this] { chooseInputs(); });
   recentMenu_ = file->addMenu(tr("Open &recent"));
   add(file, s("openRules"), tr("Open r&ules…"), tr("Ctrl+Shift+O"), [this] { chooseRules(); });
   libraryMenu_ = file->addMenu(tr("Rule &library"));

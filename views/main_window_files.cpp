@@ -44,9 +44,23 @@ bool writeWhole(const QString& path, const QByteArray& bytes, QString& why) {
 
 }  // namespace
 
-void MainWindow::openModel(const QString& path) {
+void MainWindow::openModel(const QString& path, const QString& inputs) {
   if (path.endsWith(QLatin1String(".py")) && !QFileInfo(path).isDir()) return openRules(path);
-  document_->open(path);
+  QSettings settings;
+  const QString key =
+      QStringLiteral("inputs/") + QString::fromLatin1(QFileInfo(path).absoluteFilePath().toUtf8().toPercentEncoding());
+  QString known = inputs.isEmpty() ? settings.value(key).toString() : QFileInfo(inputs).absoluteFilePath();
+  if (!QFileInfo::exists(known)) known.clear();
+  if (!inputs.isEmpty()) settings.setValue(key, known);
+  if (!known.isEmpty()) runPanel_->setInputs(known);
+  document_->open(path, known);
+}
+
+void MainWindow::chooseInputs() {
+  if (!document_->isOpen()) return;
+  const QString path = QFileDialog::getOpenFileName(this, tr("Example inputs"), QFileInfo(document_->path()).path(),
+                                                    tr("Tensors saved by torch.save (*.pt);;All files (*)"));
+  if (!path.isEmpty()) openModel(document_->path(), path);
 }
 
 void MainWindow::openRules(const QString& path) {

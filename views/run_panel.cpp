@@ -19,7 +19,9 @@ namespace {
 QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
 double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(NAN); }
 
-QString ms(double v) { return QString::number(v, 'g', 3) + QStringLiteral(" ms"); }
+QString ms(double v) {
+  return (v >= 100 ? QString::number(v, 'f', 0) : QString::number(v, 'g', 3)) + QStringLiteral(" ms");
+}
 QString small(double v) { return std::isnan(v) ? QStringLiteral("–") : QString::number(v, 'g', 3); }
 
 }  // namespace

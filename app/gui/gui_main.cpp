@@ -33,7 +33,10 @@ int main(int argc, char** argv) {
       QStringLiteral("COMMAND"));
   const QCommandLineOption theme(QStringLiteral("theme"), QCoreApplication::translate("main", "light, dark or system"),
                                  QStringLiteral("THEME"));
-  parser.addOptions({rules, engine, theme});
+  const QCommandLineOption inputs(
+      QStringLiteral("inputs"), QCoreApplication::translate("main", "Example inputs of the model, for shapes and runs"),
+      QStringLiteral("FILE"));
+  parser.addOptions({rules, inputs, engine, theme});
   parser.process(app);
 
   QStringList command = QProcess::splitCommand(parser.value(engine));
@@ -52,6 +55,6 @@ int main(int argc, char** argv) {
   window.restoreSession(files.isEmpty() && !parser.isSet(rules));
   window.show();
   if (parser.isSet(rules)) window.openRules(parser.value(rules));
-  for (const QString& file : files) window.openModel(file);
+  for (const QString& file : files) window.openModel(file, parser.value(inputs));
   return QApplication::exec();
 }

@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   Document& d = window.document();
   until("the engine", [&] { return window.engine().isUp(); });
   shoot("welcome");
-  window.openModel(model);
+  window.openModel(model, inputs);
   if (!until("the model", [&] { return d.isOpen() && window.canvas()->scene(); })) return 1;
   window.canvas()->setDepth(0);
   shoot("collapsed");
@@ -69,12 +69,19 @@ int main(int argc, char** argv) {
   window.openRules(rules);
   window.arrange(Arrangement::Rewrite);
   until("matches", [&] { return !d.rules().empty() && d.rules().front().matched; });
-  window.editor()->showLine(d.rules().empty() ? 1 : d.rules().front().line + 4);
+  const RuleInfo* attention = d.rule(QStringLiteral("Attention"));
+  const int line = attention ? attention->line : 1;
+  window.editor()->showLine(line + 30);
+  window.editor()->showLine(line + 4);
+  const QString name = attention ? attention->name : d.rules().front().name;
+  d.setCurrentRule(name);
   window.matches()->next();
   shoot("rewrite");
   QString text = window.editor()->text();
   const QString broken = QString(text).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1"));
   window.editor()->setText(broken);
+  window.editor()->showLine(line + 4);
+  d.setCurrentRule(name);
   window.showRuleTab(1);
   until(
       "near misses", [&] { return !d.nearMisses().empty(); }, 8000);
@@ -84,6 +91,7 @@ int main(int argc, char** argv) {
       "matches again",
       [&] { return !d.rules().empty() && d.rules().front().matched && !d.rules().front().matches.empty(); }, 8000);
   window.showRuleTab(0);
+  window.matches()->next();
   d.preview(d.currentRule());
   until(
       "the preview", [&] { return d.isPreviewing(); }, 8000);
@@ -96,7 +104,6 @@ int main(int argc, char** argv) {
   until("the rewrite", [&] { return d.position() == 1; });
   window.arrange(Arrangement::Measure);
   QTest::qWait(200);
-  if (!inputs.isEmpty()) window.runPanel()->setInputs(inputs);
   window.runPanel()->setSeconds(2);
   window.runPanel()->start();
   until(

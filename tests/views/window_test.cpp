@@ -12,6 +12,7 @@
 #include <QTreeWidget>
 #include <csignal>
 
+#include "tests/views/sample_graphs.h"
 #include "views/canvas.h"
 #include "views/command_palette.h"
 #include "views/explorer.h"
@@ -353,6 +354,33 @@ class WindowTest : public QObject {
     QCOMPARE(window_->editor()->text(), QStringLiteral("import torch"));
     QFile::remove(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) +
                   QStringLiteral("/recovered_rules.py"));
+  }
+
+  void panningTenThousandBoxesKeepsUp() {
+    Canvas canvas;
+    canvas.resize(1200, 800);
+    canvas.show();
+    ViewOptions all;
+    all.depth = -1;
+    all.foldRepeats = false;
+    canvas.setViewOptions(all);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(340)));
+    QTRY_VERIFY_WITH_TIMEOUT(canvas.scene(), 10000);
+    QVERIFY(canvas.scene()->view.boxes.size() > 10000);
+    for (const double scale : {0.02, 0.15, 0.8}) {
+      canvas.setView(canvas.scene()->bounds().center(), scale);
+      canvas.repaint();
+      QElapsedTimer timer;
+      timer.start();
+      constexpr int frames = 40;
+      for (int i = 0; i < frames; ++i) {
+        QTest::keyClick(&canvas, i % 2 ? Qt::Key_Left : Qt::Key_Down);
+        canvas.repaint();
+      }
+      const double ms = static_cast<double>(timer.elapsed()) / frames;
+      qInfo("panning %zu boxes at scale %.2f: %.1f ms a frame", canvas.scene()->view.boxes.size(), scale, ms);
+      QVERIFY(ms < 80);  // a quarter of that where nothing else runs
+    }
   }
 
   void framesAreCutWhereTheyEnd() {

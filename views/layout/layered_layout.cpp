@@ -151,10 +151,22 @@ class Nested {
         }
       if (!stops.empty() && !graph_.edges[e].label.empty() && options_.labels &&
           labelled.try_emplace(graph_.edges[e].value.index, 1).second)
-        layout.labels.push_back({static_cast<int>(e), labelAt(graph_.edges[e], stops)});
+        addLabel(layout, static_cast<int>(e), labelAt(graph_.edges[e], stops));
       layout.edges[e] = smoothPath(stops);
     }
     return layout;
+  }
+
+  /// Labels of one box stand side by side, equal ones once.
+  void addLabel(Layout& layout, int edge, Point at) const {
+    const VisibleEdge& own = graph_.edges[edge];
+    for (auto it = layout.labels.rbegin(); it != layout.labels.rend() && it - layout.labels.rbegin() < 16; ++it) {
+      const VisibleEdge& other = graph_.edges[it->edge];
+      if (other.from != own.from) continue;
+      if (other.label == own.label) return;
+      at.x = std::max(at.x, it->at.x + textWidth(other.label, Metrics::labelSize) + 10);
+    }
+    layout.labels.push_back({edge, at});
   }
 
   /// Below the source, on the side that the edge does not bend to.

@@ -52,6 +52,9 @@ class Level {
   void orderLayers();
   uint64_t countCrossings() const;
   void assignX();
+  void straighten();
+  double separation(int a, int b) const;
+  double segmentOffset(int from, int to) const;
   void assignY(bool roomForLabels);
   void attach();
   void route();

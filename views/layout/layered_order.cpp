@@ -130,11 +130,68 @@ uint64_t Level::countCrossings() const {
   return total;
 }
 
+double Level::separation(int a, int b) const {
+  bool dummies = items[a].kind != LevelItem::Kind::Box || items[b].kind != LevelItem::Kind::Box;
+  return (items[a].width + items[b].width) / 2 + (dummies ? 14 : 28);
+}
+
+/// Least squares leave long edges aslant: each run of dummies moves to one x where its neighbours leave room for that.
+void Level::straighten() {
+  std::vector<char> done(items.size(), 0);
+  for (int round = 0; round < 2; ++round) {
+    std::fill(done.begin(), done.end(), 0);
+    for (size_t e = 0; e < edges.size(); ++e) {
+      const auto& chain = chains_[e];
+      size_t i = 1;
+      while (i + 1 < chain.size()) {
+        double low = -1e18, high = 1e18, sum = 0;
+        size_t end = i;
+        for (; end + 1 < chain.size() && !done[chain[end]]; ++end) {
+          const LevelItem& item = items[chain[end]];
+          const auto& layer = layers_[item.layer];
+          double l = low, h = high;
+          if (item.position > 0) {
+            int left = layer[item.position - 1];
+            l = std::max(l, items[left].x + separation(left, chain[end]));
+          }
+          if (item.position + 1 < static_cast<int>(layer.size())) {
+            int right = layer[item.position + 1];
+            h = std::min(h, items[right].x - separation(chain[end], right));
+          }
+          if (l > h + 1e-6) break;
+          low = l;
+          high = h;
+          sum += item.x;
+        }
+        if (end == i) {
+          ++i;
+          continue;
+        }
+        // Straight on from where it comes or to where it goes, if there is room; else as near as may be.
+        double above = items[chain[i - 1]].x, below = items[chain[end]].x, mean = sum / static_cast<double>(end - i);
+        if (i == 1) above += segmentOffset(chain[0], chain[1]);
+        double x = std::clamp(mean, low, std::max(low, high));
+        if (above >= low && above <= high)
+          x = above;
+        else if (below >= low && below <= high)
+          x = below;
+        for (; i < end; ++i) {
+          items[chain[i]].x = x;
+          done[chain[i]] = 1;
+        }
+      }
+    }
+  }
+}
+
+/// Where the segment from `from` to `to` leaves `from`.
+double Level::segmentOffset(int from, int to) const {
+  for (int s : down_[from])
+    if (segments_[s].to == to) return segments_[s].fromOffset;
+  return 0;
+}
+
 void Level::assignX() {
-  auto separation = [&](int a, int b) {
-    bool dummies = items[a].kind != LevelItem::Kind::Box || items[b].kind != LevelItem::Kind::Box;
-    return (items[a].width + items[b].width) / 2 + (dummies ? 14 : 28);
-  };
   for (auto& layer : layers_) {
     double x = 0;
     for (size_t i = 0; i < layer.size(); ++i) {
@@ -177,6 +234,7 @@ void Level::assignX() {
       for (size_t k = 0; k < layer.size(); ++k) items[layer[k]].x = wishes[k].position;
     }
   }
+  straighten();
   double left = 0, right = 0;
   bool first = true;
   for (const LevelItem& item : items) {

@@ -163,6 +163,8 @@ NodeText describeNode(const Graph& graph, const Node& node) {
       if (sizes) details.push_back(literalText(a, graph));
       return;
     }
+    const int64_t* whole = a.as<int64_t>();
+    if (whole && (*whole == INT64_MAX || (*whole == 0 && parameter == "start"))) return;  // a slice's open ends
     if (a.isNone() || isBoring(parameter) || (byDefault && *byDefault == a)) return;
     if (compact && parameter == "eps") return;
     bool bare = onlyOperand || parameter.empty() || isOneOf(parameter, {"size", "shape", "dims", "repeats"});

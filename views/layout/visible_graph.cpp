@@ -83,9 +83,10 @@ class Builder {
     for (NodeId id : order_) {
       const Node& node = graph_.node(id);
       bool scalar = !node.outputs.empty() && node.blocks.empty() && !node.op->sideEffects;
+      const bool known = node.op->name == "aten.size.int" || node.op->name == "aten.sym_size.int";
       for (ValueId v : node.outputs) {
         const Value& value = graph_.value(v);
-        scalar = scalar && isSize(value.type, isSize) && value.returnUses == 0 && !value.users.empty();
+        scalar = scalar && (known || isSize(value.type, isSize)) && value.returnUses == 0 && !value.users.empty();
       }
       scalar_[id.index] = scalar;
     }
