@@ -13,7 +13,8 @@ namespace graft {
 namespace {
 
 /// LibTorch's CUDA half registers itself when it is loaded, which must come before anybody asks whether there is CUDA:
-/// the answer is remembered. Our operator library does this when it is loaded first. Returns why it could not be, or nothing.
+/// the answer is remembered. Our operator library does this when it is loaded first. Returns why it could not be, or
+/// nothing.
 std::string loadCuda() {
   static const std::string why = []() -> std::string {
     if (dlopen("libtorch_cuda.so", RTLD_NOLOAD | RTLD_NOW | RTLD_GLOBAL)) return {};

@@ -36,7 +36,8 @@ struct NoHooks {
 template <class Hooks>
 class Run {
  public:
-  Run(const ProgramPlan& plan, const Job& job, Hooks hooks) : plan_(plan), job_(job), hooks_(hooks), frame_(plan.slots) {
+  Run(const ProgramPlan& plan, const Job& job, Hooks hooks)
+      : plan_(plan), job_(job), hooks_(hooks), frame_(plan.slots) {
     stack_.reserve(64);
   }
 

@@ -38,8 +38,9 @@ Result<Model> importModel(const std::string& path, const Semantics&, const Impor
 /// weights.
 std::unique_ptr<Semantics> makeTorchSemantics();
 
-/// Writes the types of all values that follow from those of the inputs (symbolic dimensions allowed), by running the operators on
-/// meta tensors. Values that only running can tell keep the type they have. An error names the node that refuses its arguments.
+/// Writes the types of all values that follow from those of the inputs (symbolic dimensions allowed), by running the
+/// operators on meta tensors. Values that only running can tell keep the type they have. An error names the node that
+/// refuses its arguments.
 Status inferAllTypes(Graph&, const std::vector<Type>& inputTypes);
 
 /// Loads a shared library of operators (libgraft_ops.so or a user's), by path; "" finds our own beside the program

@@ -1,7 +1,7 @@
-// ProgramPlan: a graph made ready to run. Operators are resolved, literals and weights are ready values in a pool, every other
-// value has a slot of one frame, and the last use of a slot moves the value out, so that tensors are freed as early as
-// can be. A plan keeps no reference to its graph and never changes, so several threads may run it, each with a frame of
-// its own.
+// ProgramPlan: a graph made ready to run. Operators are resolved, literals and weights are ready values in a pool,
+// every other value has a slot of one frame, and the last use of a slot moves the value out, so that tensors are freed
+// as early as can be. A plan keeps no reference to its graph and never changes, so several threads may run it, each
+// with a frame of its own.
 //
 //   auto plan = makePlan(graph, options);
 //   Frame frame(plan->slots);  …  see executor.cpp
@@ -102,8 +102,8 @@ struct ProgramPlan {
   std::vector<c10::IValue> constants;
   std::vector<c10::TypePtr> wanted;
   std::vector<Nest> nests;
-  std::vector<InstructionDetail> details;    ///< one for each instruction, nested ones too
-  std::vector<NodeLabel> labels;  ///< by NodeId
+  std::vector<InstructionDetail> details;  ///< one for each instruction, nested ones too
+  std::vector<NodeLabel> labels;           ///< by NodeId
   std::vector<InputSpec> inputs;
 };
 

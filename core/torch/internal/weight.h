@@ -1,5 +1,5 @@
-// TensorWeight: a weight's data as LibTorch holds it. The tensor's storage may be mapped from the model's file; it is never
-// written to. Includes LibTorch: for core/torch alone.
+// TensorWeight: a weight's data as LibTorch holds it. The tensor's storage may be mapped from the model's file; it is
+// never written to. Includes LibTorch: for core/torch alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
