@@ -1,5 +1,6 @@
 // The shipped recipes on the sample models: what they find follows from each model's configuration. The models are
 // those of samples/models/build.py and samples/minilm, which the fixture `samples` of the end-to-end tests builds.
+#include <array>
 #include <filesystem>
 #include <map>
 
@@ -46,8 +47,9 @@ Counts counts(const std::string& model, const std::string& inputs, const std::st
   }
   return out;
 }
-Counts ofModel(const std::string& name, const std::string& rules, const std::string& recipe) {
-  return counts("models/" + name + ".pt", "models/" + name + "_inputs.pt", rules, recipe);
+Counts ofModel(const std::string& name, const std::string& rules, const std::string& recipe,
+               const char* suffix = ".pt") {
+  return counts("models/" + name + suffix, "models/" + name + "_inputs.pt", rules, recipe);
 }
 
 }  // namespace
@@ -87,4 +89,19 @@ TEST_CASE("convolutional networks: every batch norm is folded, every ReLU taken 
   CHECK(ofModel("resnet", "conv.py", "ConvNet") == Counts{{"FoldBatchNorm", 20}, {"ConvAddRelu", 8}, {"ConvRelu", 9}});
   // In training a batch norm depends on the batch: nothing may be folded.
   CHECK(ofModel("conv_bn_relu", "conv.py", "ConvNet") == Counts{});
+}
+
+TEST_CASE("what torch.export writes is matched as often as what tracing writes") {
+  CHECK(counts("minilm.pt2", "sentences.pt", "transformer.py", "Encoder") ==
+        counts("minilm.pt", "sentences.pt", "transformer.py", "Encoder"));
+  for (const auto& [model, rules, recipe] :
+       std::initializer_list<std::array<const char*, 3>>{{"whisper", "transformer.py", "Encoder"},
+                                                         {"distilbert", "transformer.py", "Encoder"},
+                                                         {"gpt2", "decoders.py", "Gpt2"},
+                                                         {"llama", "decoders.py", "Llama"},
+                                                         {"t5", "decoders.py", "T5"},
+                                                         {"resnet", "conv.py", "ConvNet"}}) {
+    INFO(model);
+    CHECK(ofModel(model, rules, recipe, ".pt2") == ofModel(model, rules, recipe));
+  }
 }

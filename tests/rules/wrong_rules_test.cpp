@@ -1,0 +1,107 @@
+// The proof by numbers against rules that are wrong on purpose: a dropped bias, another epsilon, swapped operands, tanh
+// for erf. Each matches its model and is applied; the proof must notice.
+#include <sstream>
+
+#include "case_model.h"
+#include "core/torch/proof.h"
+#include "matcher/lang/rule_file.h"
+#include "matcher/rewrite.h"
+#include "tests/support/catch.h"
+
+using namespace graft;
+using test::take;
+
+namespace {
+
+struct Group {
+  const char* given;
+  const char* pattern;
+  std::vector<const char*> wrong;
+};
+
+const std::vector<Group>& groups() {
+  static const std::vector<Group> all{
+      {"x: f32[2,4,8]; w: weight f32[16,8]; b: weight f32[16]",
+       "F.gelu(F.linear(x, w, b))",
+       {"F.gelu(F.linear(x, w))", "F.gelu(F.linear(x, w, b), approximate=\"tanh\")", "F.relu(F.linear(x, w, b))",
+        "F.silu(F.linear(x, w, b))", "kernels.linear(x, w, b, activation=\"gelu_tanh\")", "kernels.linear(x, w, b)",
+        "kernels.linear(x, w, activation=\"gelu\")", "F.gelu(F.linear(x, w, -b))", "F.gelu(F.linear(x, w, b)) * 1.001",
+        "F.gelu(F.linear(x, w, b + 0.001))", "F.linear(F.gelu(x), w, b)"}},
+      {"x: f32[2,4,8]; r: f32[2,4,8]; w: weight f32[8]; b: weight f32[8]",
+       "F.layer_norm(x + r, [8], w, b, 1e-5)",
+       {"F.layer_norm(x + r, [8], w, b, 1e-3)", "F.layer_norm(x + r, [8], w, b, 1e-2)",
+        "F.layer_norm(x + r, [8], w, None, 1e-5)", "F.layer_norm(x + r, [8], None, b, 1e-5)",
+        "F.layer_norm(x - r, [8], w, b, 1e-5)", "F.layer_norm(x, [8], w, b, 1e-5)",
+        "F.layer_norm(x + r, [8], b, w, 1e-5)", "kernels.add_layer_norm(x, None, w, b)",
+        "kernels.add_layer_norm(x, r, w, None)", "F.layer_norm(x, [8], w, b, 1e-5) + r"}},
+      {"q: f32[2,3,5,8]; k: f32[2,3,5,8]; v: f32[2,3,5,8]; m: f32[2,1,5,5]",
+       "torch.matmul(torch.softmax(torch.matmul(q, k.transpose(-1, -2)) / 4.0 + m, dim=-1), v)",
+       {"kernels.attention(q, k, v, m, scale=0.125)", "kernels.attention(q, k, v, None, scale=0.25)",
+        "kernels.attention(q, k, v, m)", "kernels.attention(k, q, v, m, scale=0.25)",
+        "kernels.attention(q, v, k, m, scale=0.25)", "kernels.attention(q, k, v, m, scale=0.25, causal=True)",
+        "kernels.attention(q, k, v, m * 4.0, scale=0.25)",
+        "torch.matmul(torch.softmax(torch.matmul(q, k.transpose(-1, -2)) / 4.0 + m, dim=-2), v)",
+        "torch.matmul(torch.softmax((torch.matmul(q, k.transpose(-1, -2)) + m) / 4.0, dim=-1), v)",
+        "torch.matmul(torch.softmax(torch.matmul(q, k.transpose(-1, -2)) / 4.0, dim=-1) + m, v)"}},
+      {"x: f32[2,4,8]; w: weight f32[8]",
+       "w * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))",
+       {"w * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-3))",
+        "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)",
+        "w * (x * torch.rsqrt(x.pow(2).sum(-1, keepdim=True) + 1e-6))",
+        "(w + 1) * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))",
+        "w * (x / (x.pow(2).mean(-1, keepdim=True) + 1e-6))", "F.layer_norm(x, [8], w, None, 1e-6)"}},
+      {"x: f32[3,8]; y: f32[3,8]",
+       "x - y",
+       {"y - x", "x + y", "x - 2 * y", "torch.sub(x, y, alpha=2)", "x - F.relu(y)"}},
+      {"x: f32[3,8]",
+       "torch.tanh(x)",
+       {"torch.sigmoid(x)", "F.hardtanh(x)", "x", "F.gelu(x)", "torch.clamp(x, -1.0, 1.0)"}},
+      {"x: f32[3,8]; y: f32[3,8]",
+       "x / y",
+       {"x * y", "y / x", "torch.floor_divide(x, y)", "x / (y + 0.001)", "torch.addcdiv(y, x, y)"}},
+      {"x: f32[3,8]",
+       "torch.softmax(x, dim=-1)",
+       {"torch.softmax(x, dim=0)", "torch.log_softmax(x, dim=-1)", "torch.softmax(x * 1.01, dim=-1)",
+        "torch.sigmoid(x)", "torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)"}},
+      {"x: f32[3,8]",
+       "F.relu(x)",
+       {"F.leaky_relu(x)", "F.gelu(x)", "torch.abs(x)", "torch.clamp(x, min=0.001)", "F.relu6(x)"}},
+  };
+  return all;
+}
+
+/// Whether the proof notices; the rule must match, and apply.
+bool caught(const Group& g, const std::string& wrong) {
+  test::Case c;
+  c.file = "wrong.py";
+  std::istringstream text(std::string("given ") + g.given + "\nmatches 1\n    return " + g.pattern + "\n");
+  c = test::readCases(text, "wrong.py", 1).at(0);
+  const Graph model = test::modelOf(c);
+  std::string source = "def pattern(", names;
+  for (const test::Given& v : c.given) names += (names.empty() ? "" : ", ") + v.name + (v.isWeight ? ": Weight" : "");
+  source += names + "):\n    return " + g.pattern + "\ndef replacement(" + names + "):\n    return " + wrong + "\n";
+  const RuleFile rules = take(parseRuleText(source, "wrong.py", test::semantics().operators()));
+  Graph after = model;
+  const RuleRun run = take(applyRule(after, rules.rules[0], test::semantics()));
+  REQUIRE(run.records.size() >= 1);
+  return !take(proveRewrite(model, after, test::inputsOf(c, model))).passed;
+}
+
+}  // namespace
+
+TEST_CASE("the proof catches rules that are wrong on purpose") {
+  size_t tried = 0, found = 0;
+  std::string missed;
+  for (const Group& g : groups())
+    for (const char* wrong : g.wrong) {
+      INFO(g.pattern << " -> " << wrong);
+      ++tried;
+      if (caught(g, wrong))
+        ++found;
+      else
+        missed += std::string("\n  ") + g.pattern + " -> " + wrong;
+    }
+  INFO("not noticed:" << missed);
+  CHECK(tried >= 50);
+  CHECK(static_cast<double>(found) >= 0.98 * static_cast<double>(tried));
+}
