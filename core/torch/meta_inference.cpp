@@ -148,7 +148,8 @@ void MetaInference::set(ValueId v, const Type& t) {
 }
 
 const c10::IValue* MetaInference::lookup(ValueId v, size_t which, int depth) {
-  if (const auto it = values_.find(v); it != values_.end()) return it->second[which] ? &*it->second[which] : nullptr;
+  if (const auto it = values_.find(v); it != values_.end() && it->second[which]) return &*it->second[which];
+  if (absent_[which].contains(v)) return nullptr;
   const Value& value = g_.value(v);
   std::optional<c10::IValue> found = make(value.type, which);
   // A size or what was computed from sizes: ask who made it.
@@ -161,11 +162,11 @@ const c10::IValue* MetaInference::lookup(ValueId v, size_t which, int depth) {
         if (outputs[i] == v) found = results[i];
     }
   }
-  Pair& kept = values_[v];
-  kept[which] = std::move(found);
-  // The other run has not asked yet; it must not take this absence for an answer.
-  if (which == 0 && !kept[1]) kept[1] = kept[0] ? make(value.type, 1) : std::nullopt;
-  return kept[which] ? &*kept[which] : nullptr;
+  if (!found) {
+    absent_[which].insert(v);
+    return nullptr;
+  }
+  return &*(values_[v][which] = std::move(found));
 }
 
 MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t which, int depth, std::vector<c10::IValue>& results,

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/result.h"
@@ -46,6 +47,7 @@ class MetaInference {
 
   const Graph& g_;
   std::unordered_map<ValueId, Pair> values_;
+  std::array<std::unordered_set<ValueId>, 2> absent_;  // asked for in that run, and not to be known
   std::vector<std::string> symbols_;
 };
 
