@@ -73,4 +73,18 @@ Error noSuchRecipe(const RuleFile& file, const std::string& recipe) {
   return unknown(file, "recipe", recipe, names);
 }
 
+Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
+  if (!name.empty()) {
+    const Recipe* r = file.findRecipe(name);
+    if (!r) return noSuchRecipe(file, name);
+    return *r;
+  }
+  Recipe all;
+  all.name = "all rules";
+  for (const Rule& r : file.rules)
+    if (r.replacement) all.steps.push_back({r.name, {}, {}, r.line});
+  if (all.steps.empty()) return badInput(fmt::format("{} has no rule with a replacement", file.path));
+  return all;
+}
+
 }  // namespace graft::cli

@@ -19,4 +19,7 @@ Status forEachModel(const std::vector<std::string>& paths, const Console&,
 Error noSuchRule(const RuleFile&, const std::string& rule);
 Error noSuchRecipe(const RuleFile&, const std::string& recipe);
 
+/// The recipe asked for, or all rules of the file in its order.
+Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name);
+
 }  // namespace graft::cli

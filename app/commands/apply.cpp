@@ -30,21 +30,6 @@ struct Options : Common {
   double seconds = 3;
 };
 
-/// The recipe asked for, or all rules of the file in its order.
-Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
-  if (!name.empty()) {
-    const Recipe* r = file.findRecipe(name);
-    if (!r) return noSuchRecipe(file, name);
-    return *r;
-  }
-  Recipe all;
-  all.name = "all rules";
-  for (const Rule& r : file.rules)
-    if (r.replacement) all.steps.push_back({r.name, {}, {}, r.line});
-  if (all.steps.empty()) return badInput(fmt::format("{} has no rule with a replacement", file.path));
-  return all;
-}
-
 std::string stepsTable(const RecipeRun& run) {
   std::vector<std::vector<std::string>> rows{{"step", "rewrites", "ms", "where"}};
   for (const StepRun& s : run.steps) {

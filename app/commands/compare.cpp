@@ -101,15 +101,8 @@ Status bench(const Options& o) {
   const Console console(o);
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
-  Recipe recipe;
-  if (!o.recipe.empty()) {
-    const Recipe* r = file->findRecipe(o.recipe);
-    if (!r) return noSuchRecipe(*file, o.recipe);
-    recipe = *r;
-  } else {
-    for (const Rule& r : file->rules)
-      if (r.replacement) recipe.steps.push_back({r.name, {}, {}, r.line});
-  }
+  auto recipe = chooseRecipe(*file, o.recipe);
+  if (!recipe) return recipe.error();
   json documents = json::array();
   const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
     const Job job = console.job();
@@ -119,7 +112,7 @@ Status bench(const Options& o) {
     if (!inputs) return inputs.error();
     if (Status s = recordTypes(m->graph, *inputs); !s) return s;
     Graph rewritten = m->graph;
-    if (auto run = runRecipe(rewritten, *file, recipe, semantics()); !run) return run.error();
+    if (auto run = runRecipe(rewritten, *file, *recipe, semantics()); !run) return run.error();
     auto timing = timeAgainstOriginal(*m, rewritten, *inputs, {o.device, *checkDevice(o), o.jobs}, o.seconds, job);
     if (!timing) return timing.error();
     console.print(fmt::format("{} {}", console.bold(path), fmt::join(inputs->describe(), " ")));
