@@ -59,7 +59,8 @@ Status info(const Options& o) {
                 {"operators", operators},
                 {"modules", modules},
                 {"methods", m->methods},
-                {"operatorLibraries", m->operatorLibraries}};
+                {"operatorLibraries", m->operatorLibraries},
+                {"notes", m->notes}};
     doc["inputs"] = json::array();
     for (ValueId v : g.inputs())
       doc["inputs"].push_back({{"name", g.value(v).name}, {"type", toString(g.value(v).type)}});
@@ -83,6 +84,13 @@ Status info(const Options& o) {
   if (!m->methods.empty()) console.print(fmt::format("  other methods: {}", fmt::join(m->methods, ", ")));
   if (!m->operatorLibraries.empty())
     console.print(fmt::format("  needs operator libraries: {}", fmt::join(m->operatorLibraries, ", ")));
+  size_t guards = 0;
+  for (const std::string& note : m->notes)
+    if (note.starts_with("guard: "))
+      ++guards;
+    else
+      console.print("  " + note);
+  if (guards > 0) console.print(fmt::format("  captured under {} guards; --json lists them", guards));
   std::vector<std::vector<std::string>> rows{{"operator", "count"}};
   for (const auto& [name, count] : counted(operators)) rows.push_back({name, std::to_string(count)});
   console.print("\n" + table(rows));
@@ -113,7 +121,8 @@ void addShow(CLI::App& app, Run& run, const char* name, const char* help, std::f
   c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
       ->required()
       ->type_name("MODEL");
-  c->add_option("--method", o->method, "Which method of a TorchScript module")->capture_default_str();
+  c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
+      ->capture_default_str();
   addCommon(*c, *o, false);
   c->callback([&run, o, f] { run = [o, f] { return f(*o); }; });
 }

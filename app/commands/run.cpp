@@ -14,13 +14,13 @@ namespace {
 using nlohmann::json;
 
 struct Options : Common {
-  std::string model, output, expected;
+  std::string model, method = "forward", output, expected;
 };
 
 Status runModel(const Options& o) {
   const Console console(o);
   const Job job = console.job();
-  auto m = importModel(o.model, semantics(), {}, job);
+  auto m = importModel(o.model, semantics(), {o.method}, job);
   if (!m) return m.error();
   auto inputs = commandInputs(m->graph, o);
   if (!inputs) return inputs.error();
@@ -57,6 +57,8 @@ void addRun(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("run", "Run the model and save its outputs; --expect compares them with saved ones");
   auto o = std::make_shared<Options>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
+  c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
+      ->capture_default_str();
   c->add_option("-o,--output", o->output, "Where to save the outputs, as torch.save does")->type_name("OUT.pt");
   c->add_option("--expect", o->expected, "Saved outputs to compare with")->type_name("FILE");
   addCommon(*c, *o, true);

@@ -46,8 +46,7 @@ class FxImporter {
       : source_(source), tensors_(source.file), build_(graph, operators), g_(graph) {}
 
   void run(const json& document, const json& graph) {
-    for (const json& n : graph.at("aten"))
-      if (n.at("op") == "call_function" && n.at("from").is_string()) ++madeBy_[n.at("from").get<std::string>()];
+    countMade(graph.at("aten"));
     for (const json& in : graph.at("inputs")) {
       const ValueId v = g_.addInput(in.at("wish").get<std::string>(), typeOf(in.at("value")));
       values_[in.at("name").get<std::string>()] = Argument(v);
@@ -81,6 +80,19 @@ class FxImporter {
   }
 
  private:
+  // The elements of a list are asked for by nodes of their own, which FX may or may not have: they do not count beside
+  // the node that makes the list.
+  void countMade(const json& nodes) {
+    std::unordered_map<std::string, int> elements;
+    for (const json& n : nodes) {
+      if (!isCall(n) || !n.at("from").is_string()) continue;
+      auto& counts = n.at("target") == "operator.getitem" ? elements : madeBy_;
+      ++counts[n.at("from").get<std::string>()];
+    }
+    for (const auto& [from, count] : elements) madeBy_.emplace(from, count);
+  }
+  static bool isCall(const json& n) { return n.at("op") == "call_function" || n.at("op") == "call_module"; }
+
   bool alive(const Argument& a) const {
     bool all = true;
     a.forEachValue(
@@ -208,8 +220,7 @@ class FxImporter {
       if (const auto* items = out.items(); items && items->size() == 1) out = Argument((*items)[0]);
       return g_.setReturns(g_.root(), {std::move(out)});
     }
-    if (op != "call_function")
-      throw Refusal{fmt::format("node {} is a {}, which lowering should have removed", name, op)};
+    if (!isCall(n)) throw Refusal{fmt::format("node {} is a {}, which lowering should have removed", name, op)};
     auto target = n.at("target").get<std::string>();
     for (std::string_view guard : {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range"})
       if (target.starts_with(guard)) return;
@@ -292,6 +303,21 @@ class FxImporter {
   std::unordered_map<std::string, Argument> lastOf_;  // what each FX node gave
 };
 
+std::string graphName(const json& graph, size_t index) {
+  if (const auto name = graph.find("name"); name != graph.end()) return name->get<std::string>();
+  return index == 0 ? "forward" : fmt::format("forward.{}", index);
+}
+
+// What torch.compile said of a graph: why it ends where it does, and what it holds for.
+std::vector<std::string> notes(const json& graph) {
+  std::vector<std::string> out;
+  if (const auto why = graph.find("break"); why != graph.end() && why->is_string())
+    out.push_back("the capture broke after this graph: " + why->get<std::string>());
+  if (const auto guards = graph.find("guards"); guards != graph.end())
+    for (const json& g : *guards) out.push_back("guard: " + g.get<std::string>());
+  return out;
+}
+
 }  // namespace
 
 Result<Model> importFx(const Source& source, const Semantics& semantics, const ImportOptions& options) {
@@ -305,15 +331,18 @@ Result<Model> importFx(const Source& source, const Semantics& semantics, const I
     // A capture that broke has several graphs: "forward" is the first, "forward.1" the next.
     const json& graphs = document.at("graphs");
     size_t chosen = graphs.size();
+    std::string all;
     for (size_t i = 0; i < graphs.size(); ++i) {
-      const std::string name = i == 0 ? "forward" : fmt::format("forward.{}", i);
+      const std::string name = graphName(graphs[i], i);
+      all += (i ? ", " : "") + name;
       if (name == options.method)
         chosen = i;
       else
         m.methods.push_back(name);
     }
     if (chosen == graphs.size())
-      return badInput(fmt::format("{} has no graph {}; it has {}", source.path, options.method, graphs.size()));
+      return badInput(fmt::format("{} has no graph {}; it has {}", source.path, options.method, all));
+    m.notes = notes(graphs[chosen]);
     FxImporter importer(source, semantics.operators(), m.graph);
     importer.run(document, graphs[chosen]);
     if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();

@@ -25,6 +25,7 @@ struct Model {
   size_t weightBytes = 0;                      ///< of distinct weights
   std::vector<std::string> methods;            ///< others than the one shown
   std::vector<std::string> operatorLibraries;  ///< named in the file's extra records
+  std::vector<std::string> notes;              ///< what the file says of the graph: a capture's break and guards
 };
 
 struct ImportOptions {

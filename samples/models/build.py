@@ -185,7 +185,7 @@ def export(name, form, folder):
                 graft_fx.capture(model, inputs, str(path))
                 again = expected
             else:
-                graft_fx.save(traced, str(path), inputs)
+                graft_fx.save(traced, str(path), inputs, lower=True)
                 again = traced(*inputs)
     torch.testing.assert_close(again, expected)
     torch.save(inputs, folder / f"{name}_inputs.pt")
