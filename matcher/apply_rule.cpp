@@ -9,8 +9,8 @@ namespace {
 
 // Whether the replacement holds every operator that the pattern needs, so that it may match what it made for ever.
 bool mayContainPattern(const Rule& rule) {
-  std::vector<std::string> has;
-  for (NodeId n : rule.replacement->order()) has.emplace_back(canonicalOperator(rule.replacement->node(n).op->name));
+  std::vector<std::string_view> has;
+  for (NodeId n : rule.replacement->order()) has.push_back(canonicalOperator(rule.replacement->node(n).op->name));
   for (NodeId n : rule.pattern.order()) {
     const std::string_view op = canonicalOperator(rule.pattern.node(n).op->name);
     if (op.starts_with("pattern.")) {
@@ -29,20 +29,21 @@ class PatternOperators {
  public:
   explicit PatternOperators(const Rule& rule) : exact_(rule.exact) {
     for (NodeId n : rule.pattern.order()) {
-      names_.insert(std::string(canonicalOperator(rule.pattern.node(n).op->name)));
+      names_.push_back(canonicalOperator(rule.pattern.node(n).op->name));
       any_ = any_ || rule.pattern.node(n).op->name.starts_with("pattern.call_");
     }
   }
   bool contain(const Operator& op) const {
-    const std::string name(canonicalOperator(op.name));
-    if (any_ || names_.contains(name)) return true;
+    const std::string_view name = canonicalOperator(op.name);
+    if (any_ || has(name)) return true;
     if (exact_) return false;
-    return (name == "aten.mul.Tensor" && names_.contains("aten.div.Tensor")) ||
-           (name == "aten.div.Tensor" && names_.contains("aten.mul.Tensor"));
+    return (name == "aten.mul.Tensor" && has("aten.div.Tensor")) ||
+           (name == "aten.div.Tensor" && has("aten.mul.Tensor"));
   }
 
  private:
-  std::unordered_set<std::string> names_;
+  bool has(std::string_view name) const { return std::find(names_.begin(), names_.end(), name) != names_.end(); }
+  std::vector<std::string_view> names_;  // of the rule's operators or of the table of canonical ones
   bool any_ = false, exact_ = false;
 };
 
@@ -66,17 +67,17 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
     if (!found.problem.empty()) return badInput("the rule " + rule.name + ": " + found.problem);
     run.budgetExceeded = run.budgetExceeded || found.budgetExceeded;
     Rewriter rewriter(graph, semantics);
-    for (const Match& match : found.matches) {
+    for (Match& match : found.matches) {
       if (oncePerPlace &&
           std::any_of(match.nodes.begin(), match.nodes.end(), [&](NodeId n) { return own.contains(n); }))
         continue;
       if (refusedAt.contains(match.anchor)) continue;
-      auto record = rewriter.apply(rule, match);
+      const NodeId anchor = match.anchor;
+      auto record = rewriter.apply(rule, std::move(match));
       if (!record) {
-        refusedAt.insert(match.anchor);
-        run.refused.push_back(
-            (match.anchor ? "at `" + (graph.isAlive(match.anchor) ? graph.node(match.anchor).name : "?") + "`: " : "") +
-            record.error().message);
+        refusedAt.insert(anchor);
+        run.refused.push_back((anchor ? "at `" + (graph.isAlive(anchor) ? graph.node(anchor).name : "?") + "`: " : "") +
+                              record.error().message);
         continue;
       }
       own.insert(record->added.begin(), record->added.end());

@@ -35,18 +35,17 @@ std::string shapeComplaint(const Type& before, const Type& after, bool dtypeMayC
 
 }  // namespace
 
-Argument Rewriter::current(const Argument& a) const {
-  Argument out = a;
-  out.forEachValueMutable([&](ValueId& v) {
+// What earlier rewrites replaced is looked up.
+void Rewriter::bringUpToDate(Argument& a) const {
+  a.forEachValueMutable([&](ValueId& v) {
     for (auto it = forwarded_.find(v); it != forwarded_.end(); it = forwarded_.find(v)) v = it->second;
   });
-  return out;
 }
 
-Result<Record> Rewriter::apply(const Rule& rule, const Match& found) {
+Result<Record> Rewriter::apply(const Rule& rule, Match match) {
   if (!rule.replacement) return badInput("the rule " + rule.name + " only finds: it has no replacement");
-  Match match = found;
-  for (Argument& a : match.bindings) a = current(a);
+  if (!forwarded_.empty())
+    for (Argument& a : match.bindings) bringUpToDate(a);
   for (NodeId n : match.nodes)
     if (!graph_.isAlive(n))
       return badInput("`" + std::string(rule.name) + "`: an earlier rewrite took part of this match away");
@@ -68,7 +67,7 @@ Result<Record> Rewriter::apply(const Rule& rule, const Match& found) {
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < rule.pattern.inputs().size(); ++i) {
     const ValueId p = rule.pattern.inputs()[i];
-    ValueId r = rule.replacement->findValue(rule.pattern.value(p).name);
+    ValueId r = inputNamed(*rule.replacement, rule.pattern.value(p).name);
     if (!r && i < rule.replacement->inputs().size()) r = rule.replacement->inputs()[i];
     if (r && rule.replacement->isUnused(r) && rule.replacementExpressions.empty()) continue;
     match.bindings[p.index].forEachValue([&](ValueId v) { inputs.push_back(v); });
@@ -129,6 +128,7 @@ Result<Record> Rewriter::apply(const Rule& rule, const Match& found) {
   record.rule = rule.name;
   record.scope = match.scope;
   record.changesNumbers = rule.changesNumbers;
+  record.inputs.reserve(inputs.size());
   for (ValueId v : inputs) {
     const std::string& name = graph_.value(v).name;
     if (std::none_of(record.inputs.begin(), record.inputs.end(), [&](const auto& p) { return p.first == name; }))
@@ -140,15 +140,17 @@ Result<Record> Rewriter::apply(const Rule& rule, const Match& found) {
     else
       graph_.moveAfter(n, graph_.block(block).last);
   }
-  std::vector<std::vector<Argument>> args;
-  for (NodeId n : made.added) args.push_back(graph_.node(n).args);
+  // A new node may read the value whose place it takes: it keeps its arguments.
+  std::vector<std::pair<NodeId, std::vector<Argument>>> readers;
+  for (const auto& [old, now] : outputs)
+    for (NodeId n : graph_.value(old).users)
+      if (contains(made.added, n)) readers.emplace_back(n, graph_.node(n).args);
   for (const auto& [old, now] : outputs) {
     record.outputs.emplace_back(graph_.value(old).name, graph_.value(now).name);
     graph_.replaceAllUses(old, now);
     forwarded_[old] = now;
   }
-  for (size_t i = 0; i < made.added.size(); ++i)  // a new node may read the value whose place it takes
-    if (graph_.node(made.added[i]).args != args[i]) graph_.setArguments(made.added[i], args[i]);
+  for (auto& [n, args] : readers) graph_.setArguments(n, std::move(args));
   for (NodeId n : made.added) {
     record.added.push_back(n);
     record.addedNames.push_back(graph_.node(n).name);
@@ -203,6 +205,8 @@ Status Rewriter::findLate(const std::vector<std::pair<ValueId, ValueId>>& output
 // Erases the nodes, whoever still looks at them without effect (dead nodes, guards), and what only they needed.
 void Rewriter::takeOut(const std::vector<NodeId>& nodes, Record& record) {
   std::vector<NodeId> work = nodes;
+  record.removed.reserve(nodes.size());
+  record.removedNames.reserve(nodes.size());
   for (size_t i = 0; i < work.size(); ++i)
     for (ValueId v : graph_.node(work[i]).outputs)
       for (NodeId u : graph_.value(v).users)

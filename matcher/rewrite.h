@@ -33,13 +33,13 @@ class Rewriter {
   /// Puts the rule's replacement in the match's place: checks that no cycle, moved read or reordered random operator
   /// results, infers the new types. On an error the graph is as it was. All
   /// matches of one search may be applied one after the other: what earlier ones replaced is looked up.
-  Result<Record> apply(const Rule& rule, const Match& match);
+  Result<Record> apply(const Rule& rule, Match match);
 
   /// Whether the latest rewrite left some value with fewer users than before: other matches may have become possible.
   bool loosened() const { return loosened_; }
 
  private:
-  Argument current(const Argument& a) const;
+  void bringUpToDate(Argument& a) const;
   Status findLate(const std::vector<std::pair<ValueId, ValueId>>& outputs, const Match& match,
                   const std::vector<NodeId>& added, std::vector<NodeId>& late) const;
   void takeOut(const std::vector<NodeId>& nodes, Record& record);

@@ -23,11 +23,6 @@ std::string cleanName(std::string_view wish) {
   return out;
 }
 
-template <class T>
-bool contains(const std::vector<T>& v, const T& x) {
-  return std::find(v.begin(), v.end(), x) != v.end();
-}
-
 }  // namespace
 
 const Argument* Node::findArgument(std::string_view parameter) const {
@@ -72,6 +67,7 @@ std::vector<NodeId> Graph::order(BlockId b) const {
 }
 
 std::vector<NodeId> Graph::order() const {
+  if (blocks_.size() == 1) return order(root());
   std::vector<NodeId> out;
   out.reserve(liveNodes_);
   // An explicit stack of "where to go on" keeps deep nests of control flow off the call stack.
@@ -347,10 +343,11 @@ void Graph::moveAfter(NodeId id, NodeId at) {
 // Uses
 // ------------------------------------------------------------------------------------------------------------------------
 
+// The node is listed nowhere yet: where a value's last user is this node, it names the value twice.
 void Graph::addUses(NodeId user) {
   const auto note = [&](ValueId v) {
     auto& users = values_[v.index].users;
-    if ((users.empty() || users.back() != user) && !contains(users, user)) users.push_back(user);
+    if (users.empty() || users.back() != user) users.push_back(user);
   };
   for (const Argument& a : nodes_[user.index].args) a.forEachValue(note);
   for (const auto& [key, a] : nodes_[user.index].kwargs) a.forEachValue(note);
@@ -359,9 +356,18 @@ void Graph::addUses(NodeId user) {
 void Graph::dropUses(NodeId user) {
   const auto forget = [&](ValueId v) {
     auto& users = values_[v.index].users;
-    // The latest users are dropped most often: search from the back.
-    const auto it = std::find(users.rbegin(), users.rend(), user);
-    if (it != users.rend()) users.erase(std::next(it).base());
+    // The latest users are dropped most often, and where a graph is rewritten from its front, the earliest: from both
+    // ends, so that a mask that every layer reads does not make that quadratic.
+    for (size_t i = 0, j = users.size(); i < j; ++i) {
+      if (users[--j] == user) {
+        users.erase(users.begin() + static_cast<std::ptrdiff_t>(j));
+        return;
+      }
+      if (users[i] == user) {
+        users.erase(users.begin() + static_cast<std::ptrdiff_t>(i));
+        return;
+      }
+    }
   };
   for (const Argument& a : nodes_[user.index].args) a.forEachValue(forget);
   for (const auto& [key, a] : nodes_[user.index].kwargs) a.forEachValue(forget);
@@ -394,16 +400,18 @@ void Graph::setReturns(BlockId b, std::vector<Argument> returns) {
 
 void Graph::replaceAllUses(ValueId from, ValueId to) {
   if (from == to) return;
+  bool usedBefore = false;
   const auto swap = [&](ValueId& v) {
+    usedBefore = usedBefore || v == to;
     if (v == from) v = to;
   };
   const std::vector<NodeId> users = std::move(values_[from.index].users);
   values_[from.index].users.clear();
   for (NodeId u : users) {
+    usedBefore = false;
     for (Argument& a : nodes_[u.index].args) a.forEachValueMutable(swap);
     for (auto& [key, a] : nodes_[u.index].kwargs) a.forEachValueMutable(swap);
-    auto& newUsers = values_[to.index].users;
-    if (!contains(newUsers, u)) newUsers.push_back(u);
+    if (!usedBefore) values_[to.index].users.push_back(u);
   }
   if (values_[from.index].returnUses == 0) return;
   for (Block& b : blocks_)

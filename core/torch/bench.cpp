@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
@@ -58,7 +59,9 @@ Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inp
   if (!device) return device.error();
   if (options.threads > 0 && at::get_num_threads() != options.threads) at::set_num_threads(options.threads);
   try {
-    c10::InferenceMode inference;
+    // Loaded outside inference mode, as plain programs load: weights made inside it carry no version, and operators
+    // that keep packed copies of weights leave such ones alone.
+    const at::NoGradGuard noGrad;
     auto module = torch::jit::load(path, *device);
     module.eval();
     if (options.dtype) module.to(torchDType(*options.dtype));

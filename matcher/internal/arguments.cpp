@@ -1,4 +1,4 @@
-// Attempt, part two: comparing arguments by meaning.
+// Attempt, part three: comparing arguments by meaning.
 #include <algorithm>
 #include <cmath>
 
@@ -77,7 +77,7 @@ bool isMinusOne(const Argument& a) { return a.as<int64_t>() && *a.as<int64_t>() 
 
 }  // namespace
 
-bool Attempt::unifyArguments(const Node& pn, const Node& gn, const std::vector<size_t>& order) {
+bool Attempt::unifyArguments(const Node& pn, const Node& gn, bool swapped) {
   const bool named = plan_.nodes[pn.id.index].kind == PlanNode::Kind::CallFunction;
   const auto countDiffers = [&] {
     return fail(Reason::Arity, pn.id, gn.id, [&](Miss& m) {
@@ -90,7 +90,7 @@ bool Attempt::unifyArguments(const Node& pn, const Node& gn, const std::vector<s
   // Literals first: they fail without a search.
   for (const bool literals : {true, false}) {
     for (size_t k = 0; k < pn.args.size(); ++k) {
-      const Argument& p = pn.args[order[k]];
+      const Argument& p = pn.args[swapped && k < 2 ? 1 - k : k];
       if (p.isValue() == literals) continue;
       if (const Parameter* parameter = parameterAt(gn, static_cast<int>(k));
           parameter && !named && isIrrelevantParameter(gn.op->name, parameter->name))
@@ -164,11 +164,7 @@ bool Attempt::unifyLists(const Argument& p, const Argument& g, const Context& c)
 }
 
 // What the parameter binds when given `g`; null where its kind does not allow that.
-const Argument* Attempt::accepted(ValueId pattern, const Argument& g, Reason& reason, std::string& wanted) {
-  const int at = plan_.parameterOf[pattern.index];
-  const Kind kind = at < 0 ? Kind::Value : plan_.rule.parameters[static_cast<size_t>(at)].kind;
-  reason = Reason::ConstantKind;
-  wanted = kindWords(kind);
+const Argument* Attempt::accepted(PatternParameter::Kind kind, const Argument& g) {
   const auto holdsValue = [&](const Argument& a) {
     bool any = false;
     a.forEachValue([&](ValueId) { any = true; });
@@ -184,8 +180,7 @@ const Argument* Attempt::accepted(ValueId pattern, const Argument& g, Reason& re
       return tensor ? &g : nullptr;
     }
     case Kind::Weight:
-      reason = Reason::Weight;
-      return g.isValue() && index_.weightLike[g.valueId().index] ? &g : nullptr;
+      return g.isValue() && index_.isWeightLike(g.valueId()) ? &g : nullptr;
     case Kind::Float:
       if (g.as<double>()) return &g;
       return g.as<int64_t>() ? make(Argument(*g.number())) : nullptr;
@@ -212,18 +207,18 @@ const Argument* Attempt::accepted(ValueId pattern, const Argument& g, Reason& re
 }
 
 bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c) {
-  Reason reason{};
-  std::string wanted;
   const std::string& name = pattern_.value(pattern).name;
-  const Argument* value = accepted(pattern, g, reason, wanted);
+  const int at = plan_.parameterOf[pattern.index];
+  const Kind kind = at < 0 ? Kind::Value : plan_.rule.parameters[static_cast<size_t>(at)].kind;
+  const Argument* value = accepted(kind, g);
   const auto parameterName = [&](Miss& m) {
     if (!c.graphNode) return;
     if (const Parameter* p = parameterAt(graph_.node(c.graphNode), c.parameter)) m.parameter = p->name;
   };
   if (!value) {
-    return fail(reason, c.patternNode, c.graphNode, [&](Miss& m) {
+    return fail(kind == Kind::Weight ? Reason::Weight : Reason::ConstantKind, c.patternNode, c.graphNode, [&](Miss& m) {
       parameterName(m);
-      m.expected = wanted + " for `" + name + "`";
+      m.expected = std::string(kindWords(kind)) + " for `" + name + "`";
       m.actual = describe(g);
       m.detail = "";
     });

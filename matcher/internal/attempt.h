@@ -79,22 +79,23 @@ class Attempt {
   bool solve(size_t task);
   bool matchTask(size_t task);
   bool matchAnyOf(size_t task);
-  bool matchNode(size_t task);
-  bool matchOtherwise(size_t task, NodeId g);
-  bool matchModule(size_t task);
   bool finish(size_t task);
   bool matchRoot(size_t task, ValueId root);
   std::vector<ValueId> placesFor(ValueId root) const;
+
+  // attempt_node.cpp
+  bool matchNode(size_t task);
+  bool matchModule(size_t task);
   bool tryForm(const Node& pn, const Node& gn, int form, size_t task);
   int formsOf(const PlanNode& p, const Node& pn, const Node& gn) const;
   bool plausible(const Argument& p, const Argument& g) const;
 
   // arguments.cpp
   bool unify(const Argument& p, const Argument& g, const Context& c);
-  bool unifyArguments(const Node& pn, const Node& gn, const std::vector<size_t>& order);
+  bool unifyArguments(const Node& pn, const Node& gn, bool swapped);
   bool unifyLists(const Argument& p, const Argument& g, const Context& c);
   bool bindParameter(ValueId pattern, const Argument& g, const Context& c);
-  const Argument* accepted(ValueId pattern, const Argument& g, Reason& reason, std::string& wanted);
+  const Argument* accepted(PatternParameter::Kind kind, const Argument& g);
   bool compareLiteral(const Argument& p, const Argument& g, const Context& c);
   bool literalEquals(const Argument& p, const Argument& g, const Context& c) const;
   bool checkDeferred(const Task& t);
@@ -105,6 +106,7 @@ class Attempt {
   bool checkConditions();
   bool checkScope();
   bool checkWhere();
+  bool asksForUnbound(const Expression& e) const;
   bool checkEscapes();
   bool checkOrder();
   bool checkMemory();
@@ -131,6 +133,8 @@ class Attempt {
     describe(m);
     return forgive(std::move(m));
   }
+  // attempt_explain.cpp
+  bool matchOtherwise(size_t task, NodeId g);
   bool forgive(Miss m);
   void record(bool complete);
   size_t matchedCount() const;

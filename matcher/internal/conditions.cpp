@@ -1,4 +1,4 @@
-// Attempt, part three: what is asked of a complete assignment before it counts as a match. Scope and `where` come from
+// Attempt, part four: what is asked of a complete assignment before it counts as a match. Scope and `where` come from
 // the rule; the rest is soundness: nothing inside is seen from outside, no cycle, no read moves across a write, no
 // random operator changes its place in the order.
 #include <algorithm>
@@ -24,10 +24,17 @@ bool Attempt::checkScope() {
   });
 }
 
+bool Attempt::asksForUnbound(const Expression& e) const {
+  if (e.kind == Expression::Kind::Name)
+    if (const ValueId v = pattern_.findValue(e.name); v && !bound_[v.index]) return true;
+  return std::any_of(e.operands.begin(), e.operands.end(), [&](const Expression& o) { return asksForUnbound(o); });
+}
+
 bool Attempt::checkWhere() {
   if (!plan_.rule.where) return true;
   const Expression& e = *plan_.rule.where;
   auto value = evaluate(e, environment());
+  if (!value && !misses_.empty() && asksForUnbound(e)) return true;  // the mismatch that was forgiven says it already
   if (value && value->as<bool>() && *value->as<bool>()) return true;
   if (value && value->number() && *value->number() != 0) return true;
   return fail(Reason::Where, {}, graph_.value(start_).producer, [&](Miss& miss) {
@@ -145,10 +152,10 @@ bool Attempt::checkOrder() {
     }
   }
   const bool drawsItself =
-      std::any_of(coveredNodes_.begin(), coveredNodes_.end(), [&](NodeId n) { return index_.random[n.index]; });
+      std::any_of(coveredNodes_.begin(), coveredNodes_.end(), [&](NodeId n) { return index_.isRandom(n); });
   if (!drawsItself || !plan_.rule.replacement) return true;
   size_t drawsHere = 0;
-  for (NodeId n : coveredNodes_) drawsHere += index_.random[n.index];
+  for (NodeId n : coveredNodes_) drawsHere += index_.isRandom(n);
   size_t drawsAfter = 0;
   for (NodeId n : plan_.rule.replacement->order()) drawsAfter += plan_.rule.replacement->node(n).op->random;
   for (NodeId n : index_.randoms) {

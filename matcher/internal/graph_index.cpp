@@ -8,8 +8,6 @@
 namespace graft {
 namespace {
 
-bool endsWith(std::string_view text, std::string_view end) { return text.ends_with(end); }
-
 bool writesAnything(const Operator& op) {
   if (op.writes()) return true;
   return !op.hasSchema && !isStructural(op) && !isGuard(op);
@@ -23,6 +21,17 @@ bool drawsRandomly(const Node& n) {
   for (std::string_view chance : {"p", "dropout_p"})
     if (const Argument* a = n.findArgument(chance); a && a->number() && *a->number() == 0.0) return false;
   return true;
+}
+
+enum class RegionRole : uint8_t { None, Enters, Leaves, Changes };
+
+RegionRole regionRole(const Operator& op) {
+  const std::string_view base = op.baseName(), packet = op.packetName();
+  if (packet == "prim.Enter" || base.ends_with("_enter_autocast") || base == "_enter_inference_mode")
+    return RegionRole::Enters;
+  if (packet == "prim.Exit" || base.ends_with("_exit_autocast") || base == "_exit_inference_mode")
+    return RegionRole::Leaves;
+  return base == "_set_grad_enabled" || base == "set_autocast_enabled" ? RegionRole::Changes : RegionRole::None;
 }
 
 }  // namespace
@@ -47,34 +56,47 @@ GraphIndex::GraphIndex(const Graph& g) : graph(g), order(g.order()) {
   findRegions();
   findMemory();
   findEffects();
-  findWeightLike();
   for (NodeId id : order)
     if (effective[id.index]) byOperator_[opOf[id.index]].push_back(id);
-  for (NodeId id : order)
-    if (random[id.index] && effective[id.index]) randoms.push_back(id);
+  std::erase_if(randoms, [&](NodeId id) { return !effective[id.index]; });
+}
+
+GraphIndex::Facts GraphIndex::factsOf(const Operator& op) {
+  const auto [at, fresh] =
+      operatorNumbers_.try_emplace(std::string(canonicalOperator(op.name)), static_cast<uint32_t>(names_.size()));
+  if (fresh) names_.push_back(at->first);
+  Facts f;
+  f.number = at->second;
+  f.random = op.random;
+  f.writes = writesAnything(op);
+  f.acts = !isGuard(op) && !isStructural(op) && (op.sideEffects || f.writes);
+  f.region = regionRole(op) != RegionRole::None;
+  return f;
 }
 
 void GraphIndex::number() {
   position.assign(graph.nodeBound(), none);
   opOf.assign(graph.nodeBound(), none);
-  random.assign(graph.nodeBound(), 0);
-  std::unordered_map<const Operator*, uint32_t> known;
+  std::unordered_map<const Operator*, Facts> known;
   for (uint32_t i = 0; i < order.size(); ++i) {
     const Node& n = graph.node(order[i]);
+    auto it = known.find(n.op.get());
+    if (it == known.end()) it = known.emplace(n.op.get(), factsOf(*n.op)).first;
+    const Facts& f = it->second;
     position[n.id.index] = i;
-    auto [it, fresh] = known.try_emplace(n.op.get(), 0);
-    if (fresh) {
-      const auto [at, added] = operatorNumbers_.try_emplace(std::string(canonicalOperator(n.op->name)),
-                                                            static_cast<uint32_t>(names_.size()));
-      if (added) names_.push_back(at->first);
-      it->second = at->second;
-    }
-    opOf[n.id.index] = it->second;
-    random[n.id.index] = drawsRandomly(n);
-    if (writesAnything(*n.op)) writers.push_back(n.id);
+    opOf[n.id.index] = f.number;
+    const bool draws = f.random && drawsRandomly(n);
+    if (draws) randoms.push_back(n.id);
+    if (f.writes) writers.push_back(n.id);
+    if (f.acts || (draws && !isGuard(*n.op) && !isStructural(*n.op))) acting_.push_back(n.id);
+    hasRegions_ = hasRegions_ || f.region;
+    if (std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return graph.isUnused(v); }))
+      unused_.push_back(n.id);
   }
   byOperator_.resize(names_.size());
 }
+
+bool GraphIndex::isRandom(NodeId n) const { return drawsRandomly(graph.node(n)); }
 
 uint32_t GraphIndex::findOperator(std::string_view name) const {
   const auto it = operatorNumbers_.find(std::string(canonicalOperator(name)));
@@ -86,62 +108,91 @@ const std::vector<NodeId>& GraphIndex::nodesOf(uint32_t op) const {
   return op == none ? empty : byOperator_[op];
 }
 
+// All nodes matter but those that nobody uses, and what only such use. Dead nodes are few, so they are looked for, not
+// the others.
 void GraphIndex::findEffects() {
   effective.assign(graph.nodeBound(), 0);
+  std::vector<uint8_t> keeps(graph.nodeBound(), 0);  // matters in itself, or holds what does
+  for (NodeId id : acting_)
+    for (NodeId n = id; n && !keeps[n.index]; n = graph.block(graph.node(n).parent).owner) keeps[n.index] = 1;
+  std::unordered_map<ValueId, size_t> deadUses;  // of users and returns of blocks
   std::vector<NodeId> work;
-  const auto mark = [&](NodeId id) {
-    if (id && !effective[id.index]) {
-      effective[id.index] = 1;
-      work.push_back(id);
+  const auto dies = [&](NodeId id) {
+    if (!effective[id.index] || keeps[id.index]) return;
+    for (ValueId v : graph.node(id).outputs) {
+      const Value& value = graph.value(v);
+      const size_t uses = value.users.size() + value.returnUses;
+      if (uses == 0) continue;
+      const auto dead = deadUses.find(v);
+      if (dead == deadUses.end() || dead->second < uses) return;
     }
+    effective[id.index] = 0;
+    work.push_back(id);
   };
-  const auto use = [&](ValueId v) {
-    const Value& value = graph.value(v);
-    mark(value.producer);
-    if (value.kind == Value::Kind::BlockParameter) mark(graph.block(value.block).owner);
-  };
-  for (const Argument& a : graph.returns()) a.forEachValue(use);
-  for (NodeId id : order) {
-    const Operator& op = *graph.node(id).op;
-    if (isGuard(op) || isStructural(op)) continue;
-    if (op.sideEffects || writesAnything(op) || (op.random && random[id.index])) mark(id);
-  }
+  for (NodeId id : order) effective[id.index] = 1;
+  for (NodeId id : unused_) dies(id);
+  std::vector<ValueId> used;
   while (!work.empty()) {
     const Node& n = graph.node(work.back());
     work.pop_back();
-    for (const Argument& a : n.args) a.forEachValue(use);
-    for (const auto& [key, a] : n.kwargs) a.forEachValue(use);
-    for (BlockId b : n.blocks)
-      for (const Argument& a : graph.block(b).returns) a.forEachValue(use);
-    mark(graph.block(n.parent).owner);
-  }
-}
-
-void GraphIndex::findWeightLike() {
-  weightLike.assign(graph.valueBound(), 0);
-  for (ValueId w : graph.weights()) weightLike[w.index] = 1;
-  // A weight that is written to is state, not a constant.
-  for (ValueId w : graph.weights())
-    if (isWritten(memoryOf(w))) weightLike[w.index] = 0;
-  for (NodeId id : order) {
-    const Node& n = graph.node(id);
-    if (!n.op->pure() || !n.blocks.empty()) continue;
-    bool constant = true, any = false;
+    used.clear();
     const auto use = [&](ValueId v) {
-      any = true;
-      constant = constant && weightLike[v.index];
+      if (std::find(used.begin(), used.end(), v) == used.end()) used.push_back(v);
     };
     for (const Argument& a : n.args) a.forEachValue(use);
     for (const auto& [key, a] : n.kwargs) a.forEachValue(use);
-    if (!constant || !any) continue;
+    for (ValueId v : used) ++deadUses[v];
+    for (BlockId b : n.blocks) {
+      for (NodeId inner = graph.block(b).first; inner; inner = graph.node(inner).next) {
+        if (effective[inner.index]) work.push_back(inner);
+        effective[inner.index] = 0;
+      }
+      for (const Argument& a : graph.block(b).returns)
+        a.forEachValue([&](ValueId v) {
+          ++deadUses[v];
+          used.push_back(v);
+        });
+    }
+    for (ValueId v : used)
+      if (graph.value(v).producer) dies(graph.value(v).producer);
+  }
+}
+
+bool GraphIndex::isWeightLike(ValueId v) const {
+  const Value& value = graph.value(v);
+  if (value.kind == Value::Kind::Weight) return !isWritten(memoryOf(v));
+  if (value.kind != Value::Kind::Output) return false;
+  if (weightLike_.empty()) findWeightLike();
+  return weightLike_[v.index] != 0;
+}
+
+void GraphIndex::findWeightLike() const {
+  weightLike_.assign(graph.valueBound(), 0);
+  // A weight that is written to is state, not a constant.
+  for (ValueId w : graph.weights()) weightLike_[w.index] = !isWritten(memoryOf(w));
+  for (NodeId id : order) {
+    const Node& n = graph.node(id);
+    bool constant = true, any = false;
+    const auto use = [&](ValueId v) {
+      any = true;
+      constant = constant && weightLike_[v.index];
+    };
+    for (const Argument& a : n.args) {
+      a.forEachValue(use);
+      if (!constant) break;
+    }
+    if (!constant) continue;
+    for (const auto& [key, a] : n.kwargs) a.forEachValue(use);
+    if (!constant || !any || !n.op->pure() || !n.blocks.empty()) continue;
     for (ValueId o : n.outputs)
-      if (!isWritten(memoryOf(o))) weightLike[o.index] = 1;
+      if (!isWritten(memoryOf(o))) weightLike_[o.index] = 1;
   }
 }
 
 // Each entry into an autocast or grad-mode region starts a new number; leaving it returns to the one outside.
 void GraphIndex::findRegions() {
-  region.assign(graph.nodeBound(), 0);
+  if (!hasRegions_ && graph.blockBound() == 1) return;
+  region_.assign(graph.nodeBound(), 0);
   std::vector<std::vector<uint32_t>> stacks(graph.blockBound());
   std::vector<uint32_t> current(graph.blockBound());
   uint32_t next = static_cast<uint32_t>(graph.blockBound());
@@ -149,16 +200,14 @@ void GraphIndex::findRegions() {
   for (NodeId id : order) {
     const Node& n = graph.node(id);
     const uint32_t b = n.parent.index;
-    const std::string_view base = n.op->baseName(), packet = n.op->packetName();
-    const bool enters = packet == "prim.Enter" || endsWith(base, "_enter_autocast") || base == "_enter_inference_mode";
-    const bool leaves = packet == "prim.Exit" || endsWith(base, "_exit_autocast") || base == "_exit_inference_mode";
-    if (leaves && !stacks[b].empty()) {
+    const RegionRole role = hasRegions_ ? regionRole(*n.op) : RegionRole::None;
+    if (role == RegionRole::Leaves && !stacks[b].empty()) {
       current[b] = stacks[b].back();
       stacks[b].pop_back();
     }
-    region[id.index] = current[b];
-    if (enters) stacks[b].push_back(current[b]);
-    if (enters || base == "_set_grad_enabled" || base == "set_autocast_enabled") current[b] = next++;
+    region_[id.index] = current[b];
+    if (role == RegionRole::Enters) stacks[b].push_back(current[b]);
+    if (role == RegionRole::Enters || role == RegionRole::Changes) current[b] = next++;
   }
 }
 
@@ -176,13 +225,13 @@ uint32_t GraphIndex::root(uint32_t v) const {
   while (memory_[v] != v) v = memory_[v] = memory_[memory_[v]];
   return v;
 }
-uint32_t GraphIndex::memoryOf(ValueId v) const { return memory_.empty() ? v.index : root(v.index); }
+uint32_t GraphIndex::memoryOf(ValueId v) const { return v.index < memory_.size() ? root(v.index) : v.index; }
 void GraphIndex::unite(ValueId a, ValueId b) { memory_[root(a.index)] = root(b.index); }
 
 void GraphIndex::findMemory() {
+  if (writers.empty()) return;
   visibleMemory_.assign(graph.valueBound(), 0);
   writtenMemory_.assign(graph.valueBound(), 0);
-  if (writers.empty()) return;
   memory_.resize(graph.valueBound());
   for (uint32_t v = 0; v < memory_.size(); ++v) memory_[v] = v;
   const auto uniteAll = [&](const Argument& a, ValueId out) { a.forEachValue([&](ValueId v) { unite(v, out); }); };

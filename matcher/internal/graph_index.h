@@ -1,6 +1,7 @@
 // GraphIndex: what the search asks of a graph over and over, computed once in time linear in its nodes: order, nodes by
-// operator, which nodes matter to any output, which values are known before running, what may share memory, and regions
-// that a rewrite must not cross. It refers to the graph; the graph must outlive it unchanged.
+// operator, which nodes matter to any output, what may share memory, and regions that a rewrite must not cross. What
+// few searches ask for (which values are known before running) is computed when first asked. It refers to the graph;
+// the graph must outlive it unchanged. One thread at a time.
 #pragma once
 
 #include <string>
@@ -17,16 +18,12 @@ class GraphIndex {
   explicit GraphIndex(const Graph& graph);
 
   const Graph& graph;
-  std::vector<NodeId> order;        ///< a control-flow node before the nodes of its blocks
-  std::vector<uint32_t> position;   ///< by node: where it stands in `order`
-  std::vector<uint32_t> opOf;       ///< by node: the canonical operator's number
-  std::vector<uint8_t> effective;   ///< by node: some output or effect of the model depends on it
-  std::vector<uint8_t> random;      ///< by node: draws from a generator as it is called here
-  std::vector<uint8_t> weightLike;  ///< by value: a weight, or computed from weights and literals alone
-  std::vector<uint32_t>
-      region;                   ///< by node: block and autocast/no-grad region; equal numbers may be rewritten together
-  std::vector<NodeId> writers;  ///< nodes that write to memory, in order
-  std::vector<NodeId> randoms;  ///< effective random nodes, in order
+  std::vector<NodeId> order;       ///< a control-flow node before the nodes of its blocks
+  std::vector<uint32_t> position;  ///< by node: where it stands in `order`
+  std::vector<uint32_t> opOf;      ///< by node: the canonical operator's number
+  std::vector<uint8_t> effective;  ///< by node: some output or effect of the model depends on it
+  std::vector<NodeId> writers;     ///< nodes that write to memory, in order
+  std::vector<NodeId> randoms;     ///< effective random nodes, in order
 
   static constexpr uint32_t none = UINT32_MAX;
   /// The number of that operator's canonical form, `none` where no node of the graph calls it.
@@ -36,12 +33,19 @@ class GraphIndex {
   /// Canonical operator names by number.
   const std::vector<std::string>& operatorNames() const { return names_; }
 
+  /// A weight that nothing writes to, or computed from such and literals alone.
+  bool isWeightLike(ValueId v) const;
+  /// Draws from a generator as it is called here.
+  bool isRandom(NodeId n) const;
+  /// Block and autocast or no-grad region: nodes of equal numbers may be rewritten together.
+  uint32_t regionOf(NodeId n) const { return region_.empty() ? 0 : region_[n.index]; }
+
   /// The representative of the values that may share memory with v. Only meaningful where something writes.
   uint32_t memoryOf(ValueId v) const;
   /// Graph inputs or weights live in this memory.
-  bool visibleOutside(uint32_t memory) const { return visibleMemory_[memory] != 0; }
+  bool visibleOutside(uint32_t memory) const { return memory < visibleMemory_.size() && visibleMemory_[memory] != 0; }
   /// Some node writes to this memory.
-  bool isWritten(uint32_t memory) const { return writtenMemory_[memory] != 0; }
+  bool isWritten(uint32_t memory) const { return memory < writtenMemory_.size() && writtenMemory_[memory] != 0; }
   /// The values that the node writes to.
   std::vector<ValueId> writtenValues(const Node&) const;
 
@@ -52,9 +56,17 @@ class GraphIndex {
   NodeId inBlock(NodeId node, BlockId block) const;
 
  private:
+  /// What the index asks of an operator, found once for each that the graph calls.
+  struct Facts {
+    uint32_t number = 0;
+    bool random = false, writes = false;
+    bool acts = false;    ///< matters even where nobody uses its result
+    bool region = false;  ///< begins, ends or changes an autocast or grad-mode region
+  };
+  Facts factsOf(const Operator&);
   void number();
   void findEffects();
-  void findWeightLike();
+  void findWeightLike() const;
   void findRegions();
   void findMemory();
   uint32_t root(uint32_t v) const;
@@ -63,8 +75,13 @@ class GraphIndex {
   std::vector<std::string> names_;
   std::vector<std::vector<NodeId>> byOperator_;
   std::unordered_map<std::string, uint32_t> operatorNumbers_;
+  std::vector<NodeId> acting_;  // nodes that matter in themselves
+  std::vector<NodeId> unused_;  // nodes whose outputs nobody uses
+  bool hasRegions_ = false;
+  std::vector<uint32_t> region_;  // by node; empty where all are in one
   mutable std::vector<uint32_t> memory_;
   std::vector<uint8_t> visibleMemory_, writtenMemory_;
+  mutable std::vector<uint8_t> weightLike_;  // by value; empty until asked
   mutable std::vector<std::vector<NodeId>> moduleNodes_;
 };
 

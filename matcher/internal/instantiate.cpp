@@ -49,6 +49,12 @@ OperatorRef findOperator(const OperatorSet& operators, const std::string& name) 
 
 }  // namespace
 
+ValueId inputNamed(const Graph& g, std::string_view name) {
+  for (ValueId v : g.inputs())
+    if (g.value(v).name == name) return v;
+  return {};
+}
+
 std::vector<Argument> leavesOf(std::span<const Argument> returns) {
   std::vector<Argument> out;
   for (const Argument& a : returns) addLeaves(a, out);
@@ -63,15 +69,25 @@ Instantiation::Instantiation(Graph& graph, const Semantics& semantics, const Rul
       match_(match),
       replacement_(*rule.replacement),
       block_(block),
-      at_(at) {
-  environment_.graph = &graph_;
-  for (uint32_t v = 0; v < match.bindings.size(); ++v)
-    if (!match.bindings[v].isNone()) environment_.names.emplace(rule.pattern.value(ValueId(v)).name, match.bindings[v]);
-  for (uint32_t p = 0; p < match.moduleOf.size(); ++p)
-    if (match.moduleOf[p]) environment_.modules.emplace(rule.pattern.node(NodeId(p)).name, match.moduleOf[p]);
+      at_(at),
+      made_(replacement_.valueBound()) {
   module_ = graph_.node(match.nodes.front()).module;
   for (NodeId n : match.nodes) module_ = graph_.commonModule(module_, graph_.node(n).module);
   if (match.anchor) source_ = graph_.node(match.anchor).source;
+}
+
+Environment Instantiation::environment() const {
+  Environment e;
+  e.graph = &graph_;
+  for (uint32_t v = 0; v < match_.bindings.size(); ++v)
+    if (!match_.bindings[v].isNone()) e.names.emplace(rule_.pattern.value(ValueId(v)).name, match_.bindings[v]);
+  for (uint32_t p = 0; p < match_.moduleOf.size(); ++p)
+    if (match_.moduleOf[p]) e.modules.emplace(rule_.pattern.node(NodeId(p)).name, match_.moduleOf[p]);
+  return e;
+}
+
+void Instantiation::make(ValueId v, Argument a) {
+  if (!made_[v.index]) made_[v.index] = std::move(a);
 }
 
 Result<std::vector<Argument>> Instantiation::run() {
@@ -79,10 +95,9 @@ Result<std::vector<Argument>> Instantiation::run() {
   const auto inputs = replacement_.inputs();
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string& name = replacement_.value(inputs[i]).name;
-    ValueId pattern = rule_.pattern.findValue(name);
-    const bool isParameter = pattern && rule_.pattern.isInput(pattern);
-    if (!isParameter) pattern = i < rule_.pattern.inputs().size() ? rule_.pattern.inputs()[i] : ValueId();
-    if (pattern) made_.emplace(inputs[i].index, match_.bindings[pattern.index]);
+    ValueId pattern = inputNamed(rule_.pattern, name);
+    if (!pattern && i < rule_.pattern.inputs().size()) pattern = rule_.pattern.inputs()[i];
+    if (pattern) make(inputs[i], match_.bindings[pattern.index]);
   }
   for (NodeId id : replacement_.order()) {
     const Node& n = replacement_.node(id);
@@ -91,7 +106,7 @@ Result<std::vector<Argument>> Instantiation::run() {
     if (op == "pattern.expr") {
       auto value = calculate(n);
       if (!value) return value.error();
-      made_.emplace(n.outputs[0].index, std::move(*value));
+      make(n.outputs[0], std::move(*value));
     } else if (op == "pattern.call_module") {
       s = keepModule(n);
     } else if (op.starts_with("pattern.")) {
@@ -119,12 +134,12 @@ void Instantiation::undo() {
 
 Result<Argument> Instantiation::translate(const Argument& a) const {
   if (a.isValue()) {
-    const auto it = made_.find(a.valueId().index);
-    if (it == made_.end()) {
+    const std::optional<Argument>& made = made_[a.valueId().index];
+    if (!made) {
       return badInput("the replacement uses `" + replacement_.value(a.valueId()).name +
                       "`, which the pattern does not bind");
     }
-    return it->second;
+    return *made;
   }
   const auto all = [&](const std::vector<Argument>& items) -> Result<std::vector<Argument>> {
     std::vector<Argument> out;
@@ -158,10 +173,11 @@ Result<Argument> Instantiation::calculate(const Node& n) {
   const Expression& e = rule_.replacementExpressions[static_cast<size_t>(*at)];
   // Sizes are asked for when the model runs, as long as they are used as they are; arithmetic on them takes the known
   // numbers.
-  environment_.opaqueSizes = true;
-  auto value = evaluate(e, environment_);
-  environment_.opaqueSizes = false;
-  if (!value || !isPlain(*value)) value = evaluate(e, environment_);
+  if (!environment_) environment_ = environment();
+  environment_->opaqueSizes = true;
+  auto value = evaluate(e, *environment_);
+  environment_->opaqueSizes = false;
+  if (!value || !isPlain(*value)) value = evaluate(e, *environment_);
   return value ? materialize(*value) : value;
 }
 
@@ -252,7 +268,7 @@ Status Instantiation::keepModule(const Node& n) {
     for (NodeId id : match_.nodes)
       if (graph_.isWithin(graph_.node(id).module, call)) kept.push_back(id);
     for (size_t o = 0; o < n.outputs.size() && o < pn.outputs.size(); ++o)
-      made_.emplace(n.outputs[o].index, match_.bindings[pn.outputs[o].index]);
+      make(n.outputs[o], match_.bindings[pn.outputs[o].index]);
     return done();
   }
   for (NodeId id : match_.nodes) {
@@ -297,13 +313,14 @@ Status Instantiation::keepModule(const Node& n) {
     const Argument& before = match_.bindings[pn.outputs[o].index];
     const auto it = before.isValue() ? swapped.find(before.valueId().index) : swapped.end();
     if (it == swapped.end()) return badInput("the module `" + *name + "` cannot be given other inputs");
-    made_.emplace(n.outputs[o].index, it->second);
+    make(n.outputs[o], it->second);
   }
   return done();
 }
 
 Status Instantiation::makeNode(const Node& n) {
   std::vector<Argument> args;
+  args.reserve(n.args.size());
   for (const Argument& a : n.args) {
     auto t = translate(a);
     if (!t) return t.error();
@@ -338,7 +355,7 @@ Status Instantiation::makeNode(const Node& n) {
   const std::vector<ValueId> outputs = graph_.node(made).outputs;
   for (size_t o = 0; o < outputs.size() && o < n.outputs.size(); ++o) {
     if (o < types->size()) graph_.setType(outputs[o], (*types)[o]);
-    made_.emplace(n.outputs[o].index, Argument(outputs[o]));
+    make(n.outputs[o], Argument(outputs[o]));
   }
   return done();
 }
@@ -363,12 +380,12 @@ bool Instantiation::tryEvaluate(NodeId made, const Node& n) {
   for (size_t o = 0; o < values->size(); ++o) {
     Semantics::Constant& c = (*values)[o];
     if (!c.data) {
-      made_.emplace(n.outputs[o].index, c.literal);
+      make(n.outputs[o], c.literal);
       continue;
     }
     const ValueId w = graph_.addWeight(o ? path + "_" + std::to_string(o) : path, c.type, c.data, true);
     addedWeights.push_back(w);
-    made_.emplace(n.outputs[o].index, Argument(w));
+    make(n.outputs[o], Argument(w));
   }
   graph_.erase(made);
   added.pop_back();

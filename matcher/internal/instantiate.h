@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,8 @@ class Instantiation {
   std::vector<NodeId> kept;  ///< nodes of matched modules that the replacement keeps in place
 
  private:
+  Environment environment() const;
+  void make(ValueId replacement, Argument a);
   Result<Argument> translate(const Argument& a) const;
   Result<Argument> calculate(const Node& n);
   bool isPlain(const Argument& a) const;
@@ -49,11 +52,13 @@ class Instantiation {
   NodeId at_;
   ModuleCallId module_;
   uint32_t source_ = UINT32_MAX;
-  Environment environment_;
-  std::unordered_map<uint32_t, Argument> made_;  // by the replacement's ValueId
+  std::optional<Environment> environment_;     // of calculations, made for the first
+  std::vector<std::optional<Argument>> made_;  // by the replacement's ValueId
   std::map<std::pair<ValueId, int64_t>, Argument> sizes_;
 };
 
+/// The graph's input of that name, or none.
+ValueId inputNamed(const Graph&, std::string_view name);
 /// The leaves of returned arguments, in order: values and literals, lists and tuples opened.
 std::vector<Argument> leavesOf(std::span<const Argument> returns);
 

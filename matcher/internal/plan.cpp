@@ -348,7 +348,7 @@ std::vector<ValueId> Plan::inputsOf(ModuleCallId call) const {
   std::vector<ValueId> flows;
   const auto use = [&](ValueId v) {
     const Value& value = g.value(v);
-    if (index.weightLike[v.index] || value.kind == Value::Kind::Weight) return;
+    if (value.kind == Value::Kind::Weight || index.isWeightLike(v)) return;
     if (value.producer && g.isWithin(g.node(value.producer).module, call)) return;
     if (std::find(flows.begin(), flows.end(), v) == flows.end()) flows.push_back(v);
   };

@@ -26,7 +26,7 @@ Records eliminateCommon(Graph& g, const Semantics&, const Step&) {
       a.forEachValue(look);
       key += ", " + name + "=" + toText(a, g);
     }
-    key += " " + std::to_string(index.region[id.index]);
+    key += " " + std::to_string(index.regionOf(id));
     if (written) continue;
     const auto [it, fresh] = seen.try_emplace(std::move(key), id);
     if (fresh) continue;

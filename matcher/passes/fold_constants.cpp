@@ -49,10 +49,7 @@ Records foldConstants(Graph& g, const Semantics& semantics, const Step&) {
     size_t bytes = 0;
     for (ValueId v : n.outputs) bytes += bytesOf(g.value(v).type).value_or(used.empty() ? SIZE_MAX / 4 : 0);
     if (bytes > operands && bytes - operands > growthLimit) continue;
-    const bool written = std::any_of(used.begin(), used.end(), [&](ValueId v) {
-      return v.index < index.weightLike.size() && !index.weightLike[v.index];
-    });
-    if (written) continue;
+    if (std::any_of(used.begin(), used.end(), [&](ValueId v) { return index.isWritten(index.memoryOf(v)); })) continue;
     auto values = semantics.evaluate(g, id);
     if (!values || values->size() != n.outputs.size()) continue;  // no data here: stays a calculation
     Record r;

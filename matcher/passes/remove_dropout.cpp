@@ -18,7 +18,7 @@ Records removeDropout(Graph& g, const Semantics&, const Step&) {
     const Node& n = g.node(id);
     const std::string_view base = n.op->baseName();
     if (std::find(names.begin(), names.end(), base) == names.end() || n.args.empty() || !n.args[0].isValue()) continue;
-    if (index.random[id.index] || !n.op->random) continue;
+    if (index.isRandom(id) || !n.op->random) continue;
     if (std::any_of(n.outputs.begin() + 1, n.outputs.end(), [&](ValueId v) { return !g.isUnused(v); })) continue;
     // Out of place, the result may be new memory: only where nobody writes to either can they become one.
     const bool inPlace = base.ends_with('_');

@@ -189,19 +189,81 @@ class AddLayerNorm(Rule):
         return len(shape) == 1 and x.shape == residual.shape
 
 
+class Linear(Rule):
+    """A linear layer that no rule before took: its weights are packed once instead of at every call."""
+
+    def pattern(x, w: Weight, b: Weight):
+        return F.linear(x, w, b)
+
+    def replacement(x, w: Weight, b: Weight):
+        return kernels.linear(x, w, b)
+
+    def where(w, b):
+        return w.dim() == 2 and b.dim() == 1 and w.is_floating_point()
+
+
+class LinearWithoutBias(Rule):
+    """The same for layers without a bias."""
+
+    def pattern(x, w: Weight):
+        return F.linear(x, w)
+
+    def replacement(x, w: Weight):
+        return kernels.linear(x, w)
+
+    def where(w):
+        return w.dim() == 2 and w.is_floating_point()
+
+
 class Gpt2(Recipe):
     """GPT-2 and models built like it."""
 
-    steps = [normalize, remove_dropout, fold_constants, Conv1D, Attention, NewGelu, GeluTanhLinear, AddLayerNorm, eliminate_dead]
+    steps = [
+        normalize,
+        remove_dropout,
+        fold_constants,
+        Conv1D,
+        Attention,
+        NewGelu,
+        GeluTanhLinear,
+        AddLayerNorm,
+        Linear,
+        LinearWithoutBias,
+        eliminate_dead,
+    ]
 
 
 class Llama(Recipe):
     """Llama, Mistral, Qwen and models built like them."""
 
-    steps = [normalize, remove_dropout, fold_constants, GroupedQueryAttention, Attention, Rotary, AddRmsNorm, RmsNorm, SwiGlu, eliminate_dead]
+    steps = [
+        normalize,
+        remove_dropout,
+        fold_constants,
+        GroupedQueryAttention,
+        Attention,
+        Rotary,
+        AddRmsNorm,
+        RmsNorm,
+        SwiGlu,
+        Linear,
+        LinearWithoutBias,
+        eliminate_dead,
+    ]
 
 
 class T5(Recipe):
     """T5's encoder."""
 
-    steps = [normalize, remove_dropout, fold_constants, BiasedAttention, Attention, AddRmsNorm, RmsNorm, ReluLinear, eliminate_dead]
+    steps = [
+        normalize,
+        remove_dropout,
+        fold_constants,
+        BiasedAttention,
+        Attention,
+        AddRmsNorm,
+        RmsNorm,
+        ReluLinear,
+        LinearWithoutBias,
+        eliminate_dead,
+    ]

@@ -159,6 +159,32 @@ class AddLayerNorm(Rule):
         return len(shape) == 1 and x.shape == residual.shape
 
 
+class Linear(Rule):
+    """A linear layer that no rule before took: its weights are packed once instead of at every call."""
+
+    def pattern(x, w: Weight, b: Weight):
+        return F.linear(x, w, b)
+
+    def replacement(x, w: Weight, b: Weight):
+        return kernels.linear(x, w, b)
+
+    def where(w, b):
+        return w.dim() == 2 and b.dim() == 1 and w.is_floating_point()
+
+
+class LinearWithoutBias(Rule):
+    """The same for layers without a bias."""
+
+    def pattern(x, w: Weight):
+        return F.linear(x, w)
+
+    def replacement(x, w: Weight):
+        return kernels.linear(x, w)
+
+    def where(w):
+        return w.dim() == 2 and w.is_floating_point()
+
+
 class Encoder(Recipe):
     """What `graft apply --recipe Encoder` runs, in order."""
 
@@ -176,5 +202,7 @@ class Encoder(Recipe):
         ReluLinear,
         EmbeddingLayerNorm,
         AddLayerNorm,
+        Linear,
+        LinearWithoutBias,
         eliminate_dead,
     ]

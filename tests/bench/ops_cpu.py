@@ -1,11 +1,12 @@
-"""The CPU operators against frozen TorchScript, on encoder stacks the size of all-MiniLM-L6-v2.
+"""The CPU operators against frozen TorchScript, on all-MiniLM-L6-v2 or on encoder stacks of its size.
 
     python tests/bench/ops_cpu.py build/lib/libgraft_ops.so [--rounds 60] [--threads 2] [--clock cpu]
+    python tests/bench/ops_cpu.py build/lib/libgraft_ops.so --models build/samples/minilm.pt build/samples/minilm_fast.pt
 
-Builds the encoder twice, plain and with graft:: operators (the same weights), traces and freezes both, checks that they agree, and
-runs them alternately: plain frozen, plain frozen and optimized for inference, with graft operators. Prints medians with the 10th
-and 90th percentile, and the median of the paired ratios to the faster plain one. On a busy machine, --threads 1 --clock cpu counts
-the thread's own time instead of the wall's.
+Without --models it builds the encoder twice, plain and with graft:: operators (the same weights), and traces both. With it, the two
+files are the original and what `graft apply` made of it. All are frozen, checked to agree, and run alternately: plain frozen, plain
+frozen and optimized for inference, with graft operators. Prints medians with the 10th and 90th percentile, and the median of the
+paired ratios to the faster plain one. On a busy machine, --threads 1 --clock cpu counts the thread's own time instead of the wall's.
 """
 
 import argparse
@@ -73,6 +74,25 @@ def frozen(module, example):
     return torch.jit.freeze(torch.jit.trace(module.eval(), example, check_trace=False))
 
 
+def stacks(plain, batch, length):
+    """A stack of the plain layers and the same with graft operators, frozen, and their inputs; a quarter of one row is padding."""
+    inputs = (torch.randn(batch, length, HIDDEN), torch.zeros(batch, 1, 1, length))
+    inputs[1][-1, ..., length - length // 4 :] = torch.finfo(torch.float32).min
+    original, fast = Stack(plain), Stack([Fused(layer) for layer in plain])
+    return frozen(original, inputs), torch.jit.optimize_for_inference(frozen(original, inputs)), frozen(fast, inputs), inputs
+
+
+def models(original, fast, batch, length):
+    """The two files, frozen, and tokens for them; a quarter of one row is padding."""
+    inputs = (torch.randint(999, 20000, (batch, length)), torch.ones(batch, length, dtype=torch.long), torch.zeros(batch, length, dtype=torch.long))
+    inputs[1][-1, length - length // 4 :] = 0
+
+    def load(path):
+        return torch.jit.freeze(torch.jit.load(path).eval())
+
+    return load(original), torch.jit.optimize_for_inference(load(original)), load(fast), inputs
+
+
 def seconds(module, inputs, clock):
     start = clock()
     module(*inputs)
@@ -82,6 +102,7 @@ def seconds(module, inputs, clock):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
+    parser.add_argument("--models", nargs=2, metavar=("ORIGINAL", "REWRITTEN"))
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
@@ -91,15 +112,11 @@ def main():
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
     plain = [Plain().requires_grad_(False) for _ in range(LAYERS)]
-    print(f"{LAYERS} layers, hidden {HIDDEN}, {HEADS} heads, FFN {INNER}, fp32, {arguments.threads} threads; {arguments.clock} ms: median (p10 to p90)")
+    what = arguments.models[0] if arguments.models else f"{LAYERS} layers, hidden {HIDDEN}, {HEADS} heads, FFN {INNER}, fp32"
+    print(f"{what}, {arguments.threads} threads; {arguments.clock} ms: median (p10 to p90)")
     for batch, length in ((1, 16), (1, 128), (8, 128)):
-        inputs = (torch.randn(batch, length, HIDDEN), torch.zeros(batch, 1, 1, length))
-        inputs[1][-1, ..., length - length // 4 :] = torch.finfo(torch.float32).min
-        contestants = {
-            "frozen": frozen(Stack(plain), inputs),
-            "frozen, optimized": torch.jit.optimize_for_inference(frozen(Stack(plain), inputs)),
-            "graft": frozen(Stack([Fused(layer) for layer in plain]), inputs),
-        }
+        *modules, inputs = models(*arguments.models, batch, length) if arguments.models else stacks(plain, batch, length)
+        contestants = dict(zip(("frozen", "frozen, optimized", "graft"), modules))
         with torch.inference_mode():
             for _ in range(5):
                 outputs = [module(*inputs) for module in contestants.values()]

@@ -55,34 +55,48 @@ Counts ofModel(const std::string& name, const std::string& rules, const std::str
 }  // namespace
 
 TEST_CASE("encoders: one attention and one feed-forward layer for each layer, two norms") {
-  CHECK(
-      counts("minilm.pt", "sentences.pt", "transformer.py", "Encoder") ==
-      Counts{
-          {"QkvProjection", 6}, {"Attention", 6}, {"GeluLinear", 6}, {"EmbeddingLayerNorm", 1}, {"AddLayerNorm", 12}});
-  const Counts two{
-      {"QkvProjection", 2}, {"Attention", 2}, {"GeluLinear", 2}, {"EmbeddingLayerNorm", 1}, {"AddLayerNorm", 4}};
+  CHECK(counts("minilm.pt", "sentences.pt", "transformer.py", "Encoder") == Counts{{"QkvProjection", 6},
+                                                                                   {"Attention", 6},
+                                                                                   {"GeluLinear", 6},
+                                                                                   {"EmbeddingLayerNorm", 1},
+                                                                                   {"AddLayerNorm", 12},
+                                                                                   {"Linear", 12}});
+  // Of a layer's six products, q, k and v become one and FC1 takes its GELU along: two are left to Linear.
+  const Counts two{{"QkvProjection", 2},      {"Attention", 2},    {"GeluLinear", 2},
+                   {"EmbeddingLayerNorm", 1}, {"AddLayerNorm", 4}, {"Linear", 4}};
   CHECK(ofModel("bert", "transformer.py", "Encoder") == two);
   CHECK(ofModel("roberta", "transformer.py", "Encoder") == two);
   // DistilBERT adds two embeddings, not three.
   CHECK(ofModel("distilbert", "transformer.py", "Encoder") ==
-        Counts{{"QkvProjection", 2}, {"Attention", 2}, {"GeluLinear", 2}, {"AddLayerNorm", 4}});
+        Counts{{"QkvProjection", 2}, {"Attention", 2}, {"GeluLinear", 2}, {"AddLayerNorm", 4}, {"Linear", 4}});
 }
 
 TEST_CASE("encoders that normalise before: sums go on as residuals, so only the last norm takes its addition along") {
-  CHECK(ofModel("vit", "transformer.py", "Encoder") ==
-        Counts{{"QkvProjection", 2}, {"AttentionWithoutMask", 2}, {"GeluLinear", 2}, {"AddLayerNorm", 1}});
+  CHECK(
+      ofModel("vit", "transformer.py", "Encoder") ==
+      Counts{{"QkvProjection", 2}, {"AttentionWithoutMask", 2}, {"GeluLinear", 2}, {"AddLayerNorm", 1}, {"Linear", 4}});
   // Whisper's keys have no bias and its queries are scaled before they are split: three products stay.
-  CHECK(ofModel("whisper", "transformer.py", "Encoder") ==
-        Counts{{"AttentionScaledBeforeWithoutMask", 2}, {"GeluLinear", 2}, {"AddLayerNorm", 1}});
+  CHECK(ofModel("whisper", "transformer.py", "Encoder") == Counts{{"AttentionScaledBeforeWithoutMask", 2},
+                                                                  {"GeluLinear", 2},
+                                                                  {"AddLayerNorm", 1},
+                                                                  {"Linear", 8},
+                                                                  {"LinearWithoutBias", 2}});
 }
 
 TEST_CASE("decoders of two layers") {
-  CHECK(ofModel("gpt2", "decoders.py", "Gpt2") ==
-        Counts{{"Conv1D", 8}, {"Attention", 2}, {"NewGelu", 2}, {"GeluTanhLinear", 2}, {"AddLayerNorm", 1}});
-  CHECK(ofModel("llama", "decoders.py", "Llama") ==
-        Counts{{"GroupedQueryAttention", 2}, {"Rotary", 2}, {"AddRmsNorm", 4}, {"RmsNorm", 1}, {"SwiGlu", 2}});
-  CHECK(ofModel("t5", "decoders.py", "T5") ==
-        Counts{{"BiasedAttention", 2}, {"AddRmsNorm", 4}, {"RmsNorm", 1}, {"ReluLinear", 2}});
+  CHECK(
+      ofModel("gpt2", "decoders.py", "Gpt2") ==
+      Counts{
+          {"Conv1D", 8}, {"Attention", 2}, {"NewGelu", 2}, {"GeluTanhLinear", 2}, {"AddLayerNorm", 1}, {"Linear", 6}});
+  CHECK(ofModel("llama", "decoders.py", "Llama") == Counts{{"GroupedQueryAttention", 2},
+                                                           {"Rotary", 2},
+                                                           {"AddRmsNorm", 4},
+                                                           {"RmsNorm", 1},
+                                                           {"SwiGlu", 2},
+                                                           {"LinearWithoutBias", 14}});
+  CHECK(
+      ofModel("t5", "decoders.py", "T5") ==
+      Counts{{"BiasedAttention", 2}, {"AddRmsNorm", 4}, {"RmsNorm", 1}, {"ReluLinear", 2}, {"LinearWithoutBias", 10}});
 }
 
 TEST_CASE("convolutional networks: every batch norm is folded, every ReLU taken along") {

@@ -1,10 +1,15 @@
-// Comparing tensors, proving rewrites, and making inputs.
+// Comparing tensors, proving rewrites, timing, and making inputs.
+#include <dlfcn.h>
+
 #include "core/text/text.h"
 #include "core/torch/bench.h"
 #include "core/torch/executor.h"
+#include "core/torch/export.h"
+#include "core/torch/model.h"
 #include "core/torch/proof.h"
 #include "tests/support/catch.h"
 #include "tests/support/operators.h"
+#include "tests/support/temp_dir.h"
 
 using namespace graft;
 
@@ -177,4 +182,31 @@ TEST_CASE("pairs of programs are timed alternately") {
   CHECK(t->ratio > 1);
   CHECK(t->a.p10Ms <= t->a.medianMs);
   CHECK_THAT(t->protocol, ContainsSubstring("alternating pairs"));
+}
+
+TEST_CASE("a model with packed weights is timed by TorchScript as it runs elsewhere: packed") {
+  REQUIRE(loadOperatorLibrary());
+  const auto semantics = makeTorchSemantics();
+  const auto ones = parseText("graph g {\n %w = aten.ones.default([64, 64])\n return %w\n}", semantics->operators());
+  REQUIRE(ones);
+  const auto weight = semantics->evaluate(*ones, ones->order().front());
+  INFO((weight ? "" : weight.error().format()));
+  REQUIRE(weight);
+  Graph g = graphOf("graph g {\n input %x : f32[4,64]\n %y = graft.linear.default(%x, %x)\n return %y\n}");
+  g.setArgument(g.order().front(), 1, Argument(g.addWeight("w", weight->front().type, weight->front().data)));
+  test::TempDir dir;
+  REQUIRE(exportTorchScript(g, dir / "m.pt"));
+  const auto function = [](const char* name) {
+    void* found = dlsym(RTLD_DEFAULT, name);
+    REQUIRE(found);
+    return found;
+  };
+  reinterpret_cast<void (*)()>(function("graft_ops_forget_weights"))();
+  const auto packedBytes = reinterpret_cast<int64_t (*)()>(function("graft_ops_packed_bytes"));
+  REQUIRE(packedBytes() == 0);
+  const auto run = frozenTorchScript(dir / "m.pt", make("f32[4,64]:randn"), {});
+  INFO((run ? "" : run.error().format()));
+  REQUIRE(run);
+  REQUIRE((*run)());
+  CHECK(packedBytes() >= 64 * 64 * 4);
 }

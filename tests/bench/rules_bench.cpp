@@ -1,0 +1,155 @@
+// What rules cost on real model files, as a user's command pays it: reading a rule file, matching, rewriting with types
+// inferred by LibTorch, explaining, and giving up on a pattern without end. Run by peers_match.py beside torch.fx's and
+// TorchScript's matchers on the same models.
+//
+//   build/bin/bench/bench_rules --rules rules.py --model m.pt in.pt [--model …] [Google Benchmark's options]
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "core/text/text.h"
+#include "core/torch/executor.h"
+#include "core/torch/model.h"
+#include "matcher/lang/rule_file.h"
+#include "matcher/rewrite.h"
+
+namespace {
+
+using namespace graft;
+
+template <class T>
+T take(Result<T> r) {
+  if (r) return std::move(*r);
+  std::fprintf(stderr, "%s\n", r.error().format().c_str());
+  std::exit(1);
+}
+
+const Semantics& semantics() {
+  static const std::unique_ptr<Semantics> s = [] {
+    if (Status loaded = loadOperatorLibrary(); !loaded) std::fprintf(stderr, "%s\n", loaded.error().format().c_str());
+    return makeTorchSemantics();
+  }();
+  return *s;
+}
+
+const char* shippedRules = GRAFT_SOURCE_DIR "/resources/rules/transformer.py";
+
+void readRuleFile(benchmark::State& state) {
+  size_t rules = 0;
+  for (auto _ : state) rules = take(loadRuleFile(shippedRules, semantics().operators())).rules.size();
+  state.counters["rules"] = static_cast<double>(rules);
+}
+
+void matchOne(benchmark::State& state, const Graph& g, const Rule& rule) {
+  size_t matches = 0;
+  for (auto _ : state) matches = Matcher(g).findAll(rule).matches.size();
+  state.counters["matches"] = static_cast<double>(matches);
+  state.counters["nodes"] = static_cast<double>(g.nodeCount());
+}
+
+void matchShipped(benchmark::State& state, const Graph& g, const RuleFile& file) {
+  size_t matches = 0;
+  for (auto _ : state) {
+    const Matcher m(g);
+    matches = 0;
+    for (const Rule& r : file.rules) matches += m.findAll(r).matches.size();
+  }
+  state.counters["matches"] = static_cast<double>(matches);
+  state.counters["rules"] = static_cast<double>(file.rules.size());
+}
+
+void matchAndRewrite(benchmark::State& state, const Graph& g, const Rule& rule) {
+  size_t rewrites = 0;
+  for (auto _ : state) {
+    state.PauseTiming();
+    auto copy = std::make_unique<Graph>(g);
+    state.ResumeTiming();
+    rewrites = take(applyRule(*copy, rule, semantics())).records.size();
+    state.PauseTiming();
+    copy.reset();
+    state.ResumeTiming();
+  }
+  state.counters["rewrites"] = static_cast<double>(rewrites);
+}
+
+void explainOne(benchmark::State& state, const Graph& g, const Rule& rule) {
+  SearchOptions options;
+  options.explain = true;
+  size_t misses = 0;
+  for (auto _ : state) misses = Matcher(g).findAll(rule, options).nearMisses.size();
+  state.counters["near misses"] = static_cast<double>(misses);
+}
+
+// Thirty additions of thirty values, to be found in thirty additions of other values: 2^30 orders of operands.
+void giveUp(benchmark::State& state) {
+  std::string rule = "import torch\ndef pattern(";
+  std::string graph = "graph g {\n";
+  for (int i = 0; i <= 30; ++i) {
+    rule += (i ? ", x" : "x") + std::to_string(i);
+    graph += "  input %x" + std::to_string(i) + " : f32[8]\n";
+  }
+  rule += "):\n    h0 = torch.relu(x0)\n";
+  graph += "  %h0 = aten.tanh.default(%x0) : f32[8]\n";
+  for (int i = 1; i <= 30; ++i) {
+    const std::string n = std::to_string(i), before = std::to_string(i - 1);
+    rule += "    h" + n + " = h" + before + " + h" + before + " * x" + n + "\n";
+    graph += "  %m" + n + " = aten.mul.Tensor(%h" + before + ", %x" + n + ") : f32[8]\n";
+    graph += "  %h" + n + " = aten.add.Tensor(%h" + before + ", %m" + n + ") : f32[8]\n";
+  }
+  rule += "    return h30\n";
+  graph += "  %r = aten.relu.default(%h30) : f32[8]\n  return %r\n}\n";
+  const RuleFile file = take(parseRuleText(rule, "without_end.py", semantics().operators()));
+  const Graph g = take(parseText(graph, semantics().operators()));
+  bool exceeded = false;
+  for (auto _ : state) exceeded = Matcher(g).findAll(file.rules[0]).budgetExceeded;
+  state.counters["budget exceeded"] = exceeded;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string rules;
+  std::list<Graph> graphs;  // benchmarks keep references
+  std::vector<char*> rest{argv[0]};
+  for (int i = 1; i < argc; ++i) {
+    const std::string option = argv[i];
+    if (option == "--rules" && i + 1 < argc) {
+      rules = argv[++i];
+    } else if (option == "--model" && i + 2 < argc) {
+      graphs.push_back(take(importModel(argv[i + 1], semantics())).graph);
+      if (Status s = recordTypes(graphs.back(), take(loadTensors(argv[i + 2]))); !s) {
+        std::fprintf(stderr, "%s\n", s.error().format().c_str());
+        return 1;
+      }
+      i += 2;
+    } else {
+      rest.push_back(argv[i]);
+    }
+  }
+  const RuleFile shipped = take(loadRuleFile(shippedRules, semantics().operators()));
+  RuleFile given;
+  if (!rules.empty()) given = take(loadRuleFile(rules, semantics().operators()));
+  benchmark::RegisterBenchmark("readRuleFile", readRuleFile)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("giveUp", giveUp)->Unit(benchmark::kMillisecond);
+  size_t k = 0;
+  for (const Graph& g : graphs) {
+    const std::string of = "/" + std::to_string(k++);
+    const auto add = [&](const std::string& name, auto&& f) {
+      benchmark::RegisterBenchmark((name + of).c_str(), f)->Unit(benchmark::kMillisecond);
+    };
+    add("matchShipped", [&](benchmark::State& s) { matchShipped(s, g, shipped); });
+    for (const Rule& r : given.rules) {
+      add("match" + r.name, [&](benchmark::State& s) { matchOne(s, g, r); });
+      add("rewrite" + r.name, [&](benchmark::State& s) { matchAndRewrite(s, g, r); });
+      add("explain" + r.name, [&](benchmark::State& s) { explainOne(s, g, r); });
+    }
+  }
+  int count = static_cast<int>(rest.size());
+  benchmark::Initialize(&count, rest.data());
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
