@@ -14,6 +14,10 @@ struct Pair {
 // numbers, so the Scalar overloads fall together with the Tensor ones.
 constexpr Pair sameOperator[] = {
     {"aten.add.Scalar", "aten.add.Tensor"},
+    {"aten.add_.Scalar", "aten.add_.Tensor"},
+    {"aten.sub_.Scalar", "aten.sub_.Tensor"},
+    {"aten.mul_.Scalar", "aten.mul_.Tensor"},
+    {"aten.div_.Scalar", "aten.div_.Tensor"},
     {"aten.sub.Scalar", "aten.sub.Tensor"},
     {"aten.subtract.Tensor", "aten.sub.Tensor"},
     {"aten.subtract.Scalar", "aten.sub.Tensor"},

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "core/base/atomic_file.h"
 #include "core/torch/export.h"
@@ -24,17 +23,18 @@ Status exportTorchScript(const Graph& graph, const std::string& path, const Expo
   // Told first: a long conversion for a place that cannot be written to would be in vain.
   auto file = AtomicFile::beside(path);
   if (!file) return file.error();
-  auto module = TorchScriptWriter(graph).module();
+  TorchScriptWriter writer(graph);
+  auto module = writer.module();
   if (!module) {
     Error e = module.error();
     e.message = "the model cannot be written as TorchScript: " + e.message;
     return e;
   }
   torch::jit::ExtraFilesMap extra;
-  nlohmann::json note{{"writer", "graft"}};
+  ArchiveNote note = writer.note();
   if (usesOurOperators(graph))
-    note["operatorLibrary"] = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
-  extra["graft.json"] = note.dump();
+    note.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
+  extra["graft.json"] = noteJson(note);
   try {
     std::ofstream out(file->temporaryPath(), std::ios::binary | std::ios::trunc);
     module->save(out, extra);

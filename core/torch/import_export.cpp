@@ -103,14 +103,14 @@ class ExportImporter {
     for (const json& spec : signature.at("input_specs")) {
       const auto [kind, what] = only(spec);
       if (kind == "parameter") {
-        values_[what.at("arg").at("name").get<std::string>()] =
-            Argument(weight(what.at("parameter_name").get<std::string>(), false, false));
+        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("parameter_name").get<std::string>(), false,
+                                                                  false};
       } else if (kind == "buffer") {
-        values_[what.at("arg").at("name").get<std::string>()] =
-            Argument(weight(what.at("buffer_name").get<std::string>(), true, false));
+        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("buffer_name").get<std::string>(), true,
+                                                                  false};
       } else if (kind == "tensor_constant") {
-        values_[what.at("arg").at("name").get<std::string>()] =
-            Argument(weight(what.at("tensor_constant_name").get<std::string>(), true, true));
+        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("tensor_constant_name").get<std::string>(),
+                                                                  true, true};
       } else if (kind == "user_input") {
         input(what.at("arg"), graph);
       } else if (kind == "constant_input") {
@@ -145,13 +145,17 @@ class ExportImporter {
     return {};
   }
 
-  Argument named(const json& name) const {
-    const auto it = values_.find(name.get<std::string>());
+  Argument named(const json& name) {
+    const auto& key = name.get_ref<const std::string&>();
+    const auto it = values_.find(key);
+    // A weight joins the graph where it is used first: that order does not depend on how a file lists them.
+    if (const auto w = it == values_.end() ? waiting_.find(key) : waiting_.end(); w != waiting_.end())
+      return values_[key] = Argument(weight(w->second.path, w->second.buffer, w->second.constant));
     if (it == values_.end()) throw Refusal{fmt::format("it uses {} before it is made", name.get<std::string>())};
     return it->second;
   }
 
-  Argument symbolic(const json& v, std::string_view literal) const {
+  Argument symbolic(const json& v, std::string_view literal) {
     return v.contains("as_name") ? named(v.at("as_name")) : pt2Number(v.at(std::string(literal)));
   }
 
@@ -431,6 +435,11 @@ class ExportImporter {
   std::unordered_map<std::string, Record> records_;
   std::unordered_map<std::string, ValueId> shared_;
   std::unordered_map<std::string, Argument> values_;
+  struct Weight {
+    std::string path;
+    bool buffer = false, constant = false;
+  };
+  std::unordered_map<std::string, Weight> waiting_;  // by the name that nodes use
   const json* types_ = nullptr;
   int depth_ = 0;
 };

@@ -23,10 +23,15 @@ Result<Model> importTorchScript(const Source& source, const Semantics& semantics
         fmt::format("{} has no method {}; it has {}", source.path, options.method, fmt::join(m.methods, ", ")));
   }
   m.methods.erase(chosen);
-  if (Status s = TorchScriptConverter(**file, semantics.operators(), m.graph).convert(options.method); !s)
+  const std::optional<ArchiveNote> note = readNote(source.zip);
+  TorchScriptConverter converter(**file, semantics.operators(), note ? &*note : nullptr, m.graph);
+  if (Status s = converter.convert(options.method); !s)
     return badInput(fmt::format("{}: {}", source.path, s.error().message));
   if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
   inferConstructors(m.graph);
+  applyNames(m.graph, converter.names());
+  inferMissingTypes(m.graph);
+  if (note) applyFacts(*note, m.graph);
   return m;
 }
 

@@ -347,6 +347,25 @@ void removeRedundantCasts(Graph& g) {
   }
 }
 
+// Small tensors that stand in the graph as literals, each content once: archives keep them so.
+void mergeConstants(Graph& g) {
+  constexpr int64_t largest = 4096;
+  std::unordered_map<std::string, ValueId> known;
+  for (ValueId w : g.weights()) {
+    const Value& v = g.value(w);
+    const at::Tensor t = v.isConstant ? weightTensor(v) : at::Tensor();
+    if (!t.defined() || t.numel() > largest || t.layout() != c10::kStrided || !t.device().is_cpu()) continue;
+    if (t.is_quantized() || !t.is_contiguous()) continue;
+    bool written = false;
+    for (NodeId user : v.users) written = written || g.node(user).op->writes();
+    if (written) continue;
+    std::string key = toString(v.type) + '\n';
+    key.append(static_cast<const char*>(t.const_data_ptr()), t.nbytes());
+    const auto [it, isNew] = known.emplace(std::move(key), w);
+    if (!isNew) g.replaceAllUses(w, it->second);
+  }
+}
+
 bool hasEffects(const Graph& g, NodeId id) {
   const Node& n = g.node(id);
   if (n.blocks.empty()) return !n.op->pure();
@@ -372,6 +391,7 @@ void removeDead(Graph& g) {
 
 Status normalizeImported(Graph& g, const OperatorSet& operators) {
   removeIdentities(g);
+  mergeConstants(g);
   removeDead(g);
   foldScalarConstants(g);
   rewriteSpellings(g, operators);

@@ -7,6 +7,7 @@
 
 #include "core/ir/normal_form.h"
 #include "core/torch/internal/operators.h"
+#include "core/torch/internal/torchscript_writer.h"
 #include "core/torch/internal/values.h"
 
 namespace graft {
@@ -70,10 +71,18 @@ Status TorchScriptConverter::convert(const std::string& method) {
     std::vector<Bound> inputs{self};
     for (size_t i = 1; i < graph->inputs().size(); ++i) {
       const jit::Value* in = graph->inputs()[i];
-      inputs.push_back(Bound::of(g_.addInput(plainName(in), graftType(*in->type()))));
+      const ValueId made = g_.addInput(plainName(in), graftType(*in->type()));
+      if (note_ && i <= note_->inputs.size())
+        if (const auto type = parseType(note_->inputs[i - 1]); type && type->kind == g_.value(made).type.kind)
+          g_.setType(made, *type);
+      inputs.push_back(Bound::of(made));
+      noteName(inputs.back(), in);
     }
     std::vector<Argument> returns;
     for (const Bound& b : call(*function, std::move(inputs))) returns.push_back(argument(b, nullptr));
+    if (note_ && !note_->result.empty() && returns.size() == 1 && returns[0].isValue())
+      names_.emplace_back(returns[0].valueId(), note_->result);
+    if (note_) nameBlocks();
     g_.setReturns(g_.root(), std::move(returns));
     return done();
   } catch (const Refusal& r) {
@@ -94,9 +103,23 @@ std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vect
   for (size_t i = 0; i < inputs.size(); ++i) env[graph->inputs()[i]] = std::move(inputs[i]);
   run(graph->block(), env);
   std::vector<Bound> out;
-  for (const jit::Value* v : graph->outputs()) out.push_back(bound(v, env));
+  for (const jit::Value* v : graph->outputs()) out.push_back(unused(v, env));
   --depth_;
   return out;
+}
+
+// The call that a method of another module is. In files that Graft wrote, the method's name says which: a call may
+// consist of several methods.
+ModuleCallId TorchScriptConverter::enter(const Bound& self, const std::string& method) {
+  const auto which = note_ ? callOfMethod(method) : std::nullopt;
+  const std::string key = which ? fmt::format("{}\n{}", self.path, which->first) : std::string();
+  if (which && which->second > 0)
+    if (const auto known = entered_.find(key); known != entered_.end()) return known->second;
+  const auto& className = self.object->type()->name();
+  const ModuleCallId made =
+      g_.addModuleCall(module_, self.path, className ? demangle(className->qualifiedName()) : std::string());
+  if (which) entered_[key] = made;
+  return made;
 }
 
 void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
@@ -107,15 +130,13 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   jit::Function* method = self.object->type()->findMethod(name);
   if (!method) throw Refusal{fmt::format("its class {} has no method {}", self.object->type()->repr_str(), name)};
   std::vector<Bound> inputs;
-  for (const jit::Value* in : n->inputs()) inputs.push_back(bound(in, env));
+  for (const jit::Value* in : n->inputs()) inputs.push_back(unused(in, env));
 
   const ModuleCallId outer = module_;
   const std::string outerPath = modulePath_;
   // A method that calls another of its own object is no further module.
   if (self.object->type()->is_module() && self.path != modulePath_) {
-    const auto& className = self.object->type()->name();
-    const ModuleCallId made =
-        g_.addModuleCall(module_, self.path, className ? demangle(className->qualifiedName()) : std::string());
+    const ModuleCallId made = enter(self, name);
     for (size_t i = 1; i < inputs.size(); ++i)
       if (inputs[i].kind == Bound::Kind::Argument)
         inputs[i].argument.forEachValue([&](ValueId v) { g_.mutableModuleCall(made).inputs.push_back(v); });
@@ -132,7 +153,26 @@ void TorchScriptConverter::run(const jit::Block* block, Env& env) {
   for (const jit::Node* n : block->nodes()) step(n, env);
 }
 
+std::string TorchScriptConverter::nameInFile(const jit::Value* v) const {
+  const std::string name = plainName(v);
+  const auto renamed = note_->names.find(name);
+  return renamed == note_->names.end() ? name : renamed->second;
+}
+
+void TorchScriptConverter::noteName(const Bound& b, const jit::Value* v) {
+  if (!note_ || b.kind != Bound::Kind::Argument || b.scalarTensor || !b.argument.isValue() || !v->hasDebugName())
+    return;
+  if (!g_.isWeight(b.argument.valueId())) names_.emplace_back(b.argument.valueId(), nameInFile(v));
+}
+
 void TorchScriptConverter::step(const jit::Node* n, Env& env) {
+  convertNode(n, env);
+  if (!note_) return;
+  for (const jit::Value* v : n->outputs())
+    if (const auto it = env.find(v); it != env.end()) noteName(it->second, v);
+}
+
+void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
   if (g_.nodeCount() > maxNodes) throw Refusal{fmt::format("it has more than {} nodes", maxNodes)};
   switch (n->kind()) {
     case jit::prim::Constant: {
@@ -154,7 +194,7 @@ void TorchScriptConverter::step(const jit::Node* n, Env& env) {
       const Bound f = bound(n->input(0), env);
       if (f.kind != Bound::Kind::Function) throw Refusal{"it calls a function that is chosen while running"};
       std::vector<Bound> inputs;
-      for (size_t i = 1; i < n->inputs().size(); ++i) inputs.push_back(bound(n->input(i), env));
+      for (size_t i = 1; i < n->inputs().size(); ++i) inputs.push_back(unused(n->input(i), env));
       std::vector<Bound> results = call(*f.function, std::move(inputs));
       for (size_t i = 0; i < results.size(); ++i) env[n->output(i)] = std::move(results[i]);
       return;
@@ -193,6 +233,21 @@ void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
     block_ = outer;
   }
   for (const jit::Value* v : n->outputs()) env[v] = Bound::of(g_.addOutput(node, "if", graftType(*v->type())));
+}
+
+// Parameters and results of blocks have no names in printed code.
+void TorchScriptConverter::nameBlocks() {
+  size_t parameter = 0, result = 0;
+  for (NodeId n : g_.order())
+    for (BlockId b : g_.node(n).blocks) {
+      for (ValueId v : g_.block(b).parameters)
+        if (parameter < note_->blockParameters.size()) names_.emplace_back(v, note_->blockParameters[parameter++]);
+      for (const Argument& a : g_.block(b).returns) {
+        if (result == note_->blockResults.size()) return;
+        const std::string& name = note_->blockResults[result++];
+        if (a.isValue() && !g_.isWeight(a.valueId())) names_.emplace_back(a.valueId(), name);
+      }
+    }
 }
 
 void TorchScriptConverter::loop(const jit::Node* n, Env& env) {

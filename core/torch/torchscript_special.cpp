@@ -60,7 +60,9 @@ void TorchScriptConverter::getAttribute(const jit::Node* n, Env& env) {
   const std::string& name = n->s(jit::attr::name);
   if (self.kind != Bound::Kind::Object)
     throw Refusal{fmt::format("it reads {} of an object that is chosen while running", name)};
-  const std::string path = self.path.empty() ? name : self.path + "." + name;
+  std::string path = self.path.empty() ? name : self.path + "." + name;
+  if (note_)
+    if (const auto alias = note_->aliases.find(path); alias != note_->aliases.end()) path = alias->second;
   if (const auto it = attributes_.find(path); it != attributes_.end()) {
     env[n->output()] = it->second;
     return;
@@ -109,7 +111,7 @@ Bound TorchScriptConverter::item(const Bound& from, const Argument& index, const
 
 bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
   const auto fill = [&](Bound& b) {
-    for (const jit::Value* v : n->inputs()) b.container->items.push_back(bound(v, env));
+    for (const jit::Value* v : n->inputs()) b.container->items.push_back(unused(v, env));
   };
   const auto typed = [&](Bound b, const jit::Value* v) {
     if (b.kind == Bound::Kind::Argument && b.argument.isValue() &&
@@ -173,8 +175,8 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
     case jit::aten::__getitem__: {
       const Argument index = argument(bound(n->input(1), env), n);
       const Bound from = bound(n->input(0), env);
-      if (from.kind == Bound::Kind::Argument || (from.kind == Bound::Kind::Container && from.container->value))
-        return false;
+      const c10::TypeKind kind = n->input(0)->type()->kind();
+      if (!isKnown(from) && kind != c10::TypeKind::ListType && kind != c10::TypeKind::DictType) return false;
       typed(item(from, index, n), n->output());
       return true;
     }
@@ -254,11 +256,13 @@ bool TorchScriptConverter::scalarArithmetic(const jit::Node* n, Env& env) {
   if (n->kind() == jit::prim::NumToTensor) {
     const Bound& x = bound(n->input(), env);
     if (x.kind != Bound::Kind::Argument) return false;
-    env[n->output()] = scalarTensor(x.argument);
+    Bound made = scalarTensor(x.argument);
+    if (note_ && n->output()->hasDebugName()) made.path = nameInFile(n->output());
+    env[n->output()] = std::move(made);
     return true;
   }
   if (n->inputs().empty() || n->outputs().size() != 1) return false;
-  const Bound first = bound(n->input(0), env);
+  Bound first = bound(n->input(0), env);
   const auto isInt = [&](const Argument& a) {
     return a.as<int64_t>() || (a.isValue() && g_.value(a.valueId()).type.kind == Type::Kind::Int);
   };
@@ -280,13 +284,16 @@ bool TorchScriptConverter::scalarArithmetic(const jit::Node* n, Env& env) {
       break;
   }
   const std::string_view op = n->kind().toUnqualString();
-  const bool arithmetic = op == "add" || op == "sub" || op == "mul" || op == "floor_divide" || op == "remainder";
+  const bool reversed = op == "rsub";  // rsub(a, b) is b - a
+  const bool arithmetic =
+      op == "add" || op == "sub" || op == "mul" || op == "floor_divide" || op == "remainder" || reversed;
   const bool floorDivision =
       op == "div" && n->inputs().size() == 3 && bound(n->input(2), env).argument == Argument("floor");
   if (!arithmetic && !floorDivision) return false;
   if (n->inputs().size() < 2) return false;
-  const Bound second = bound(n->input(1), env);
+  Bound second = bound(n->input(1), env);
   if (!first.scalarTensor && !second.scalarTensor) return false;
+  if (reversed) std::swap(first, second);
   Argument sides[2];
   for (int i = 0; i < 2; ++i) {
     const Bound& b = i == 0 ? first : second;
@@ -300,13 +307,14 @@ bool TorchScriptConverter::scalarArithmetic(const jit::Node* n, Env& env) {
     }
     if (!isInt(sides[i])) return false;
   }
-  if ((op == "add" || op == "sub") && n->inputs().size() == 3 &&
+  const bool subtracts = op == "sub" || reversed;
+  if ((op == "add" || subtracts) && n->inputs().size() == 3 &&
       !(bound(n->input(2), env).argument == Argument(int64_t{1})))
     return false;
   const int64_t* a = sides[0].as<int64_t>();
   const int64_t* b = sides[1].as<int64_t>();
   const bool divides = floorDivision || op == "floor_divide";
-  if (((op == "add" || op == "sub") && b && *b == 0) || ((op == "mul" || divides) && b && *b == 1)) {
+  if (((op == "add" || subtracts) && b && *b == 0) || ((op == "mul" || divides) && b && *b == 1)) {
     env[n->output()] = scalarTensor(sides[0]);
     return true;
   }
@@ -314,7 +322,7 @@ bool TorchScriptConverter::scalarArithmetic(const jit::Node* n, Env& env) {
     env[n->output()] = scalarTensor(sides[1]);
     return true;
   }
-  const std::string name = divides ? "aten.floordiv.int" : fmt::format("aten.{}.int", op);
+  const std::string name = divides ? "aten.floordiv.int" : fmt::format("aten.{}.int", reversed ? "sub" : op);
   env[n->output()] = scalarTensor(Argument(g_.output(append(name, {sides[0], sides[1]}, n))));
   return true;
 }

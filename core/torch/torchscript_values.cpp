@@ -10,10 +10,16 @@ namespace graft {
 
 namespace jit = torch::jit;
 
-Bound& TorchScriptConverter::bound(const jit::Value* v, Env& env) {
+Bound& TorchScriptConverter::unused(const jit::Value* v, Env& env) {
   const auto it = env.find(v);
   if (it == env.end()) throw Refusal{fmt::format("it uses {} before it is made", v->debugName())};
   return it->second;
+}
+
+Bound& TorchScriptConverter::bound(const jit::Value* v, Env& env) {
+  Bound& b = unused(v, env);
+  if (b.kind == Bound::Kind::Tensor) b = Bound::of(weight(b.tensor, b.path, b.buffer, b.constant));
+  return b;
 }
 
 ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& path, bool buffer, bool constant) {
@@ -25,15 +31,35 @@ ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& pat
                       fmt::join(t.sizes(), ","), fmt::join(t.strides(), ","));
   if (const auto it = weights_.find(key); it != weights_.end()) return it->second;
   Type type = typeOfValue(c10::IValue(t));
-  const ValueId v = g_.addWeight(path, std::move(type), std::make_shared<TensorWeight>(t.detach()), buffer);
+  const size_t number = constants_;
+  constants_ += constant;
+  // The note names constants in the order of their first use: empty for a number that became one in the code.
+  const bool named = note_ && constant && number < note_->constants.size() && !note_->constants[number].second.empty();
+  const ValueId v = g_.addWeight(named               ? note_->constants[number].first
+                                 : note_ && constant ? "number"
+                                                     : path,
+                                 std::move(type), std::make_shared<TensorWeight>(t.detach()), buffer);
   g_.mutableWeight(v).isConstant = constant;
+  if (named)
+    names_.emplace_back(v, note_->constants[number].second);
+  else if (const auto name = note_ ? note_->weights.find(path) : decltype(note_->weights.find(path))();
+           note_ && name != note_->weights.end())
+    names_.emplace_back(v, name->second);
   weights_.emplace(std::move(key), v);
   return v;
 }
 
 Bound TorchScriptConverter::fromIValue(const c10::IValue& v, const std::string& path, bool buffer, bool constant) {
-  if (v.isTensor())
-    return v.toTensor().defined() ? Bound::of(weight(v.toTensor(), path, buffer, constant)) : Bound::of(Argument());
+  if (v.isTensor()) {
+    if (!v.toTensor().defined()) return Bound::of(Argument());
+    Bound b;
+    b.kind = Bound::Kind::Tensor;
+    b.tensor = v.toTensor();
+    b.path = path;
+    b.buffer = buffer;
+    b.constant = constant;
+    return b;
+  }
   if (v.isObject()) {
     Bound b;
     b.kind = Bound::Kind::Object;
@@ -84,7 +110,13 @@ Argument TorchScriptConverter::argument(const Bound& b, const jit::Node* user) {
   switch (b.kind) {
     case Bound::Kind::Argument:
       if (!b.scalarTensor) return b.argument;
-      return Argument(g_.output(append("prim.NumToTensor.Scalar", {b.argument}, user)));
+      {
+        const ValueId made = g_.output(append("prim.NumToTensor.Scalar", {b.argument}, user));
+        if (!b.path.empty()) names_.emplace_back(made, b.path);
+        return Argument(made);
+      }
+    case Bound::Kind::Tensor:
+      return Argument(weight(b.tensor, b.path, b.buffer, b.constant));
     case Bound::Kind::Shape: {
       const NodeId node = append("aten.size.default", {Argument(b.shapeOf)}, user);
       return Argument(g_.output(node));

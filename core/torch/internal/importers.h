@@ -21,6 +21,9 @@ Result<Model> importFx(const Source&, const Semantics&, const ImportOptions&);
 /// Fills in constructor values of torch.nn modules from their weights' shapes and their nodes' arguments.
 void inferConstructors(Graph&);
 
+/// Fills in what the types of the inputs and weights say about values whose types the file does not give.
+void inferMissingTypes(Graph&);
+
 /// Brings a freshly imported graph into the normal form of core/ir/normal_form.h. Linear in the graph's size.
 Status normalizeImported(Graph&, const OperatorSet&);
 

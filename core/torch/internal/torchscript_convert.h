@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/ir/graph.h"
+#include "core/torch/internal/archive_note.h"
 #include "core/torch/internal/torchscript_file.h"
 
 namespace graft {
@@ -20,14 +21,16 @@ struct Container;
 
 /// What a TorchScript value is known to be.
 struct Bound {
-  enum class Kind : uint8_t { Argument, Object, Container, Shape, Function } kind = Kind::Argument;
+  enum class Kind : uint8_t { Argument, Object, Container, Shape, Function, Tensor } kind = Kind::Argument;
   bool scalarTensor = false;  ///< `argument` is a number, TorchScript holds it in a 0-dim tensor
   Argument argument;
   c10::intrusive_ptr<c10::ivalue::Object> object;  ///< Object: a module or another class's instance
-  std::string path;                                ///< Object: where the model keeps it
-  std::shared_ptr<Container> container;            ///< Container
-  ValueId shapeOf;                                 ///< Shape: x.size() before anybody asked for a dimension
-  torch::jit::Function* function = nullptr;        ///< Function
+  std::string path;                          ///< Object, Tensor: where the model keeps it; of a scalarTensor its name
+  std::shared_ptr<Container> container;      ///< Container
+  ValueId shapeOf;                           ///< Shape: x.size() before anybody asked for a dimension
+  torch::jit::Function* function = nullptr;  ///< Function
+  at::Tensor tensor;                         ///< Tensor: a weight that nothing has used yet; `path` says which
+  bool buffer = false, constant = false;     ///< Tensor
 
   static Bound of(Argument a) {
     Bound b;
@@ -49,10 +52,13 @@ struct Container {
 
 class TorchScriptConverter {
  public:
-  TorchScriptConverter(TorchScriptFile& file, const OperatorSet& operators, Graph& graph)
-      : file_(file), operators_(operators), g_(graph) {}
+  /// `note`: of a file that Graft wrote; null for others.
+  TorchScriptConverter(TorchScriptFile& file, const OperatorSet& operators, const ArchiveNote* note, Graph& graph)
+      : file_(file), operators_(operators), note_(note), g_(graph) {}
 
   Status convert(const std::string& method);
+  /// The values' names in the file, where it has a note.
+  const std::vector<std::pair<ValueId, std::string>>& names() const { return names_; }
 
  private:
   using Env = std::unordered_map<const torch::jit::Value*, Bound>;
@@ -66,8 +72,13 @@ class TorchScriptConverter {
   void callMethod(const torch::jit::Node*, Env&);
   void run(const torch::jit::Block*, Env&);
   void step(const torch::jit::Node*, Env&);
+  void convertNode(const torch::jit::Node*, Env&);
+  ModuleCallId enter(const Bound& self, const std::string& method);
+  void noteName(const Bound&, const torch::jit::Value*);
+  std::string nameInFile(const torch::jit::Value*) const;
   void branch(const torch::jit::Node*, Env&);
   void loop(const torch::jit::Node*, Env&);
+  void nameBlocks();
   void generic(const torch::jit::Node*, Env&);
   bool foldScalars(const torch::jit::Node*, Env&);
   NodeId append(const std::string& op, std::vector<Argument> args, const torch::jit::Node* source);
@@ -78,6 +89,8 @@ class TorchScriptConverter {
 
   // torchscript_values.cpp: what values are
   Bound& bound(const torch::jit::Value*, Env&);
+  /// The same for what is only handed on: a weight becomes the graph's where it is used first.
+  Bound& unused(const torch::jit::Value*, Env&);
   Bound fromIValue(const c10::IValue&, const std::string& path, bool buffer, bool constant);
   ValueId weight(const at::Tensor&, const std::string& path, bool buffer, bool constant);
   /// As an argument of a node; makes a node where what is known does not suffice.
@@ -97,6 +110,7 @@ class TorchScriptConverter {
 
   TorchScriptFile& file_;
   const OperatorSet& operators_;
+  const ArchiveNote* note_;
   Graph& g_;
   BlockId block_;
   ModuleCallId module_;
@@ -104,6 +118,9 @@ class TorchScriptConverter {
   int depth_ = 0;
   std::unordered_map<std::string, ValueId> weights_;   // by place and view
   std::unordered_map<std::string, Bound> attributes_;  // written by the model: path -> what it is now
+  size_t constants_ = 0;
+  std::vector<std::pair<ValueId, std::string>> names_;
+  std::unordered_map<std::string, ModuleCallId> entered_;  // by path and number, where the file has a note
 };
 
 /// "__torch__.a.___torch_mangle_3.B" is "a.B".

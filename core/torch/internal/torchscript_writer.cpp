@@ -22,32 +22,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// Ends the writing from any depth; module() makes an Error of it.
-struct Refusal : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// A Python identifier that resembles `name`.
-std::string identifier(std::string_view name, std::string_view empty) {
-  static const std::unordered_set<std::string_view> taken{
-      "False", "None",     "True",     "and",           "as",   "assert", "async",  "await",    "break",
-      "class", "continue", "def",      "del",           "elif", "else",   "except", "finally",  "for",
-      "from",  "global",   "if",       "import",        "in",   "is",     "lambda", "nonlocal", "not",
-      "or",    "pass",     "raise",    "return",        "try",  "while",  "with",   "yield",    "self",
-      "torch", "ops",      "annotate", "uninitialized", "fork", "inf",    "nan",    "print"};
-  std::string out;
-  for (char c : name) out += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
-  if (out.empty()) out = empty;
-  if (std::isdigit(static_cast<unsigned char>(out[0]))) out = std::string(empty) + out;
-  if (taken.contains(out)) out += '_';
-  return out;
-}
-
-std::pair<std::string, std::string> splitPath(const std::string& path) {
-  const size_t dot = path.rfind('.');
-  if (dot == path.npos) return {"", path};
-  return {path.substr(0, dot), path.substr(dot + 1)};
-}
+using Refusal = WriterRefusal;
 
 bool isNumber(const Argument& a) {
   return a.as<int64_t>() || a.as<double>() || a.as<bool>() || a.as<std::complex<double>>();
@@ -80,7 +55,6 @@ std::shared_ptr<jit::Operator> scalarOverload(const c10::FunctionSchema& schema,
     for (size_t i = 0; i < other.size() && fits; ++i) {
       const bool number = std::find(numbers.begin(), numbers.end(), i) != numbers.end();
       fits = other[i].name() == schema.arguments()[i].name() &&
-             other[i].kwarg_only() == schema.arguments()[i].kwarg_only() &&
              (number ? wantsNumber(*other[i].type()) : *other[i].type() == *schema.arguments()[i].type());
     }
     if (fits) return op;
@@ -90,129 +64,42 @@ std::shared_ptr<jit::Operator> scalarOverload(const c10::FunctionSchema& schema,
 
 }  // namespace
 
-// The tree
-// ---------------------------------------------------------------------------------------------------------------------
-
-void TorchScriptWriter::placeWeights() {
-  std::set<std::string> modules{""};
-  auto addModule = [&](std::string path) {
-    while (modules.insert(path).second) {
-      auto [parent, name] = splitPath(path);
-      children_[parent].push_back(name);
-      path = parent;
-    }
-  };
-  for (const ModuleCall& call : g_.moduleCalls())
-    if (!call.path.empty()) addModule(call.path);
-  for (ValueId id : g_.weights()) {
-    const Value& v = g_.value(id);
-    if (g_.isUnused(id) || v.isConstant) continue;
-    auto [module, name] = splitPath(v.path.empty() ? v.name : v.path);
-    addModule(module);
-    places_[id.index] = {module, name};
-  }
-  for (auto& [id, place] : places_) {
-    // An attribute and a module of the same name, or "training", which every module has.
-    auto isTaken = [&](const std::string& name) {
-      const auto& c = children_[place.module];
-      if (name == "training" || std::find(c.begin(), c.end(), name) != c.end()) return true;
-      const auto& a = attributes_[place.module];
-      return std::any_of(a.begin(), a.end(), [&](const auto& entry) { return entry.first == name; });
-    };
-    while (place.attribute.empty() || isTaken(place.attribute)) place.attribute += '_';
-    attributes_[place.module].emplace_back(place.attribute, ValueId(id));
-  }
-  for (auto& [module, list] : attributes_)
-    std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-}
-
-std::string TorchScriptWriter::className(const std::string& path) const {
-  std::string type = path.empty() ? g_.name : "";
-  for (const ModuleCall& call : g_.moduleCalls())
-    if (!path.empty() && call.path == path) type = call.type;
-  if (type.empty()) type = path.empty() ? "Model" : "torch.nn.modules.module.Module";
-  std::string out = "__torch__";
-  for (size_t from = 0; from <= type.size();) {
-    const size_t dot = std::min(type.find('.', from), type.size());
-    if (const std::string atom = type.substr(from, dot - from); !atom.empty() && atom != "__torch__")
-      out += '.' + identifier(atom, "module");
-    from = dot + 1;
-  }
-  return out;
-}
-
-jit::Module TorchScriptWriter::buildModule(const std::string& path) {
-  jit::Module module(c10::QualifiedName(className(path)), unit_, /*shouldMangle=*/true);
-  module.register_attribute("training", c10::BoolType::get(), false);
-  for (const auto& [name, id] : attributes_[path]) {
-    const Value& v = g_.value(id);
-    at::Tensor t = weightTensor(v);
-    if (!t.defined()) throw Refusal(fmt::format("the weight '{}' has no data", v.path));
-    t = t.detach();
-    // A slice of a larger tensor would take all of it into the file.
-    if (t.has_storage() && t.storage().nbytes() > t.nbytes() + 64) t = t.clone();
-    if (v.isBuffer || !c10::isFloatingType(t.scalar_type()))
-      module.register_buffer(name, t);
-    else
-      module.register_parameter(name, t, false);
-  }
-  for (const std::string& child : children_[path])
-    module.register_module(child, buildModule(path.empty() ? child : path + '.' + child));
-  return module;
-}
-
-// The method
+// Nodes and arguments
 // -------------------------------------------------------------------------------------------------------------------
 
-jit::Node* TorchScriptWriter::append(jit::Node* n) { return block_->appendNode(n); }
+jit::Node* TorchScriptWriter::append(jit::Node* n) {
+  if (range_) n->setSourceRange(*range_);
+  return at_.block->appendNode(n);
+}
+
+jit::Node* TorchScriptWriter::appendOutside(jit::Node* n) {
+  return at_.control ? n->insertBefore(at_.control) : at_.block->appendNode(n);
+}
 
 void TorchScriptWriter::bind(ValueId id, JitValue* v, bool keepType) {
   const Value& value = g_.value(id);
   if (!keepType) v->setType(torchType(value.type));
-  v->setDebugName(identifier(value.name, "v"));
-  values_[id.index] = v;
+  v->setDebugName(identifierOf(value.name));
+  at_.values[id.index] = v;
 }
 
 TorchScriptWriter::JitValue* TorchScriptWriter::call(const char* op, std::vector<JitValue*> inputs,
                                                      const c10::TypePtr& type) {
-  jit::Node* n = append(graph_->create(c10::Symbol::fromQualString(op), inputs, 1));
+  jit::Node* n = append(at_.graph->create(c10::Symbol::fromQualString(op), inputs, 1));
   n->output()->setType(type);
   return n->output();
 }
 
 TorchScriptWriter::JitValue* TorchScriptWriter::constant(const c10::IValue& v) {
-  jit::WithInsertPoint here(block_);
-  if (auto made = jit::tryInsertConstant(*graph_, v)) return *made;
+  jit::WithInsertPoint here(at_.block);
+  if (auto made = jit::tryInsertConstant(*at_.graph, v)) return *made;
   if (v.isList()) {
     const auto list = v.toList();
     std::vector<JitValue*> items;
     for (size_t i = 0; i < list.size(); ++i) items.push_back(constant(list.get(i)));
-    return append(graph_->createList(list.elementType(), items))->output();
+    return append(at_.graph->createList(list.elementType(), items))->output();
   }
   throw Refusal(fmt::format("TorchScript has no constant {}", describe(v)));
-}
-
-TorchScriptWriter::JitValue* TorchScriptWriter::modulePointer(const std::string& path) {
-  if (auto it = modulePointers_.find(path); it != modulePointers_.end()) return it->second;
-  auto [parent, name] = splitPath(path);
-  JitValue* from = modulePointer(parent);
-  jit::Node* n = graph_->createGetAttr(from, name)->insertBefore(prologueEnd_);
-  return modulePointers_[path] = n->output();
-}
-
-TorchScriptWriter::JitValue* TorchScriptWriter::weight(ValueId id) {
-  if (auto it = values_.find(id.index); it != values_.end()) return it->second;
-  const Value& v = g_.value(id);
-  if (v.isConstant) {
-    const at::Tensor t = weightTensor(v);
-    if (!t.defined()) throw Refusal(fmt::format("the constant '{}' has no data", v.name));
-    jit::WithInsertPoint here(prologueEnd_);
-    JitValue* made = graph_->insertConstant(t.detach());
-    return values_[id.index] = made;
-  }
-  const Place& place = places_.at(id.index);
-  jit::Node* n = graph_->createGetAttr(modulePointer(place.module), place.attribute)->insertBefore(prologueEnd_);
-  return values_[id.index] = n->output();
 }
 
 /// What TorchScript's own compiler inserts where a tensor meets a number.
@@ -262,7 +149,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::nested(const Argument& a, c10::T
     c10::TypePtr value = values.empty() ? c10::TypePtr(c10::TensorType::get()) : values[0]->type();
     for (JitValue* v : values)
       if (!(*v->type() == *value)) value = c10::AnyType::get();
-    return append(graph_->createDict(key, value, keys, values))->output();
+    return append(at_.graph->createDict(key, value, keys, values))->output();
   }
   const std::vector<Argument>* items = a.items();
   if (!items) throw Refusal("a slice is no argument of an operator");
@@ -274,21 +161,21 @@ TorchScriptWriter::JitValue* TorchScriptWriter::nested(const Argument& a, c10::T
     element = wanted->expectRef<c10::ListType>().getElementType();
   std::vector<JitValue*> values;
   for (const Argument& i : *items) values.push_back(argument(i, element));
-  if (asTuple) return append(graph_->createTuple(values))->output();
+  if (asTuple) return append(at_.graph->createTuple(values))->output();
   if (!element) {
     element = values.empty() ? c10::TypePtr(c10::TensorType::get()) : values[0]->type();
     for (JitValue* v : values)
       if (!(*v->type() == *element))
         throw Refusal("a list of values of different types cannot be written as TorchScript");
   }
-  return append(graph_->createList(element, values))->output();
+  return append(at_.graph->createList(element, values))->output();
 }
 
 TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, const c10::TypePtr& wanted) {
   if (a.isValue()) {
     const Value& v = g_.value(a.valueId());
     if (g_.isWeight(v.id)) return converted(weight(v.id), Type::tensor(), wanted);
-    return converted(values_.at(v.id.index), v.type, wanted);
+    return converted(at_.values.at(v.id.index), v.type, wanted);
   }
   bool hasValues = false;
   a.forEachValue([&](ValueId) { hasValues = true; });
@@ -309,14 +196,18 @@ TorchScriptWriter::JitValue* TorchScriptWriter::numberAsTensor(const Argument& n
   if (!v) throw Refusal(v.error().message);
   at::Tensor t = v->toTensor().clone();
   if (integers && t.scalar_type() == at::kDouble) t = t.to(at::kFloat);
-  return constant(t);
+  return tensorConstant(t, "", "");
 }
 
-bool TorchScriptWriter::writeStructural(const Node& n) {
+bool TorchScriptWriter::writeStructural(const Node& n, const CallSegments& cut) {
   const std::string_view name = n.op->packetName().empty() ? std::string_view(n.op->name) : n.op->packetName();
   auto is = [&](std::string_view what) { return n.op->name == what || name == what; };
   if (is("prim.If") || is("prim.Loop")) {
-    writeControlFlow(n);
+    writeControlFlow(n, cut);
+    return true;
+  }
+  if (is("prim.SetAttr")) {
+    writeAttribute(n);
     return true;
   }
   if (is("prim.getitem") || is("prim.TupleIndex")) {
@@ -324,12 +215,12 @@ bool TorchScriptWriter::writeStructural(const Node& n) {
     JitValue* index = argument(n.args[1], nullptr);
     jit::Node* made;
     if (from->type()->kind() == c10::TypeKind::TupleType) {
-      made = append(graph_->createTupleIndex(from, index, torchType(g_.value(n.outputs[0]).type)));
+      made = append(at_.graph->createTupleIndex(from, index, torchType(g_.value(n.outputs[0]).type)));
     } else {
       c10::TypePtr type = torchType(g_.value(n.outputs[0]).type);
       if (auto list = from->type()->cast<c10::ListType>()) type = list->getElementType();
       if (auto dict = from->type()->cast<c10::DictType>()) type = dict->getValueType();
-      made = append(graph_->create(c10::aten::__getitem__, {from, index}, 1));
+      made = append(at_.graph->create(c10::aten::__getitem__, {from, index}, 1));
       made->output()->setType(type);
     }
     bind(n.outputs[0], made->output(), true);
@@ -338,8 +229,8 @@ bool TorchScriptWriter::writeStructural(const Node& n) {
   if (is("prim.ListUnpack") || is("prim.TupleUnpack")) {
     JitValue* from = argument(n.args[0], nullptr);
     jit::Node* made =
-        append(from->type()->kind() == c10::TypeKind::TupleType ? graph_->createTupleUnpack(from)
-                                                                : graph_->createListUnpack(from, n.outputs.size()));
+        append(from->type()->kind() == c10::TypeKind::TupleType ? at_.graph->createTupleUnpack(from)
+                                                                : at_.graph->createListUnpack(from, n.outputs.size()));
     for (size_t i = 0; i < n.outputs.size(); ++i) bind(n.outputs[i], made->output(i), true);
     return true;
   }
@@ -349,7 +240,7 @@ bool TorchScriptWriter::writeStructural(const Node& n) {
   else if (is("prim.TupleConstruct"))
     made = nested(Argument::tuple(n.args), nullptr);
   else if (is("prim.Uninitialized"))
-    made = append(graph_->createUninitialized(torchType(g_.value(n.outputs[0]).type)))->output();
+    made = append(at_.graph->createUninitialized(torchType(g_.value(n.outputs[0]).type)))->output();
   else if (is("prim.DictConstruct")) {
     std::vector<std::pair<Argument, Argument>> entries;
     for (size_t i = 0; i + 1 < n.args.size(); i += 2) entries.emplace_back(n.args[i], n.args[i + 1]);
@@ -360,7 +251,17 @@ bool TorchScriptWriter::writeStructural(const Node& n) {
   return true;
 }
 
-void TorchScriptWriter::writeControlFlow(const Node& n) {
+// prim.SetAttr("path.of.the.attribute", value)
+void TorchScriptWriter::writeAttribute(const Node& n) {
+  const auto* path = n.args.size() == 2 ? n.args[0].as<std::string>() : nullptr;
+  if (!path) throw Refusal("it does not name the attribute that it writes");
+  const Place& place = written_.at(*path);
+  JitValue* module = modulePointer(place.module);
+  const c10::TypePtr type = modules_.at(place.module).type()->getAttribute(place.attribute);
+  append(at_.graph->createSetAttr(module, place.attribute, argument(n.args[1], type)));
+}
+
+void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut) {
   const bool loop = n.blocks.size() == 1;
   std::vector<JitValue*> inputs;
   for (size_t i = 0; i < n.args.size(); ++i) {
@@ -371,20 +272,23 @@ void TorchScriptWriter::writeControlFlow(const Node& n) {
       wanted = i == 0 ? c10::TypePtr(c10::IntType::get()) : c10::TypePtr(c10::BoolType::get());
     inputs.push_back(argument(n.args[i], wanted));
   }
-  jit::Node* made = append(graph_->create(loop ? c10::prim::Loop : c10::prim::If, inputs, n.outputs.size()));
-  jit::Block* outer = block_;
+  jit::Node* made = append(at_.graph->create(loop ? c10::prim::Loop : c10::prim::If, inputs, n.outputs.size()));
+  jit::Block* outer = at_.block;
+  const bool outermost = !at_.control;
+  if (outermost) at_.control = made;
   for (BlockId b : n.blocks) {
-    block_ = made->addBlock();
-    for (ValueId p : g_.block(b).parameters) bind(p, block_->addInput());
+    at_.block = made->addBlock();
+    for (ValueId p : g_.block(b).parameters) bind(p, at_.block->addInput());
     // A loop's block and what it carries have the types of the carried values.
-    for (size_t i = 2; loop && i < inputs.size(); ++i) block_->inputs()[i - 1]->setType(inputs[i]->type());
-    writeBlock(b);
+    for (size_t i = 2; loop && i < inputs.size(); ++i) at_.block->inputs()[i - 1]->setType(inputs[i]->type());
+    writeItems(cut.items(b), cut);
     for (size_t i = 0; i < g_.block(b).returns.size(); ++i) {
       c10::TypePtr wanted = loop && i == 0 ? c10::TypePtr(c10::BoolType::get()) : nullptr;
-      block_->registerOutput(argument(g_.block(b).returns[i], wanted));
+      at_.block->registerOutput(argument(g_.block(b).returns[i], wanted));
     }
-    block_ = outer;
+    at_.block = outer;
   }
+  if (outermost) at_.control = nullptr;
   for (size_t i = 0; i < n.outputs.size(); ++i) {
     c10::TypePtr type = loop ? inputs[i + 2]->type() : made->blocks()[0]->outputs()[i]->type();
     if (!loop)
@@ -394,8 +298,8 @@ void TorchScriptWriter::writeControlFlow(const Node& n) {
   }
 }
 
-void TorchScriptWriter::writeNode(const Node& n) {
-  if (writeStructural(n)) return;
+void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
+  if (writeStructural(n, cut)) return;
   const c10::OperatorName name = torchName(n.op->name);
   auto op = findOperator(name);
   if (!op)
@@ -425,7 +329,7 @@ void TorchScriptWriter::writeNode(const Node& n) {
     if (!d) throw Refusal(fmt::format("no value for the parameter '{}'", schema.arguments()[i].name()));
     inputs.push_back(constant(*d));
   }
-  jit::Node* made = append(graph_->create(c10::Symbol::fromQualString(schema.name()), inputs, n.outputs.size()));
+  jit::Node* made = append(at_.graph->create(c10::Symbol::fromQualString(schema.name()), inputs, n.outputs.size()));
   for (size_t i = 0; i < n.outputs.size(); ++i) {
     const bool known = i < schema.returns().size() && !schema.returns()[i].type()->hasFreeVariables();
     if (known) made->output(i)->setType(schema.returns()[i].type());
@@ -435,50 +339,6 @@ void TorchScriptWriter::writeNode(const Node& n) {
     std::string got;
     for (JitValue* v : inputs) got += (got.empty() ? "" : ", ") + v->type()->str();
     throw Refusal(fmt::format("TorchScript's {} does not take ({})", schema.name(), got));
-  }
-}
-
-void TorchScriptWriter::writeBlock(BlockId b) {
-  for (NodeId id : g_.order(b)) {
-    const Node& n = g_.node(id);
-    try {
-      writeNode(n);
-    } catch (const Refusal& r) {
-      // The innermost node has named itself already.
-      if (std::string_view(r.what()).starts_with("node ")) throw;
-      throw Refusal(fmt::format("node {} ({}): {}", n.name, n.op->name, r.what()));
-    }
-  }
-}
-
-Result<jit::Module> TorchScriptWriter::module() {
-  try {
-    unit_ = std::make_shared<jit::CompilationUnit>();
-    placeWeights();
-    jit::Module root = buildModule("");
-    graph_ = std::make_shared<jit::Graph>();
-    block_ = graph_->block();
-    JitValue* self = graph_->addInput("self");
-    self->setType(root.type());
-    modulePointers_[""] = self;
-    for (ValueId id : g_.inputs()) bind(id, graph_->addInput());
-    prologueEnd_ = append(graph_->createNone());
-    writeBlock(g_.root());
-    std::vector<JitValue*> returns;
-    for (const Argument& a : g_.returns()) returns.push_back(argument(a, nullptr));
-    JitValue* result = returns.size() == 1 ? returns[0]
-                       : returns.empty()   ? constant(c10::IValue())
-                                           : append(graph_->createTuple(returns))->output();
-    graph_->registerOutput(result);
-    prologueEnd_->destroy();
-    graph_->lint();
-    auto* method = unit_->create_function(c10::QualifiedName(*root.type()->name(), "forward"), graph_);
-    root.type()->addMethod(method);
-    return root;
-  } catch (const Refusal& r) {
-    return badInput(r.what());
-  } catch (const std::exception& e) {
-    return internalError(shortMessage(e));
   }
 }
 

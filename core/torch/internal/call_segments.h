@@ -1,0 +1,68 @@
+// CallSegments: a graph's nodes cut into runs that belong to one call of a module, nested as the calls are. A call
+// whose nodes stand together is one segment; where a rewrite moved others in between, each run is a segment of its own,
+// so that the order of all nodes stays what it is. What flows in and out of a segment follows from its nodes.
+//
+//   CallSegments cut(graph, [&](ValueId weight, const std::string& module) { return …; });
+//   for (const CallSegments::Item& item : cut.items(graph.root())) …
+//
+// Knows no LibTorch.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+class CallSegments {
+ public:
+  static constexpr uint32_t none = UINT32_MAX;
+  /// A node, or a whole segment.
+  struct Item {
+    NodeId node;
+    uint32_t segment = none;
+  };
+  struct Segment {
+    ModuleCallId call;
+    uint32_t parent = none;
+    size_t part = 0;  ///< 0: the call begins here; 1, 2, ...: it goes on
+    std::vector<Item> items;
+    std::vector<ValueId> inputs;   ///< in the order of use; weights too that the module does not hold
+    std::vector<ValueId> outputs;  ///< in the order in which they are made
+    size_t begin = 0, end = 0;     ///< positions in Graph::order()
+  };
+
+  /// `holds`: whether the weight lies in the module of that path or below it.
+  CallSegments(const Graph&, const std::function<bool(ValueId weight, const std::string& path)>& holds);
+
+  const std::vector<Item>& items(BlockId b) const { return blocks_.at(b.index); }
+  const Segment& segment(uint32_t i) const { return segments_[i]; }
+  size_t size() const { return segments_.size(); }
+
+ private:
+  struct Open {
+    ModuleCallId call;
+    uint32_t segment;
+  };
+  void cut(BlockId, ModuleCallId base, uint32_t outer);
+  uint32_t open(ModuleCallId, uint32_t parent);
+  void addEmptyCalls(ModuleCallId parent, uint32_t before, std::vector<Item>&, uint32_t segment);
+  std::vector<ModuleCallId> chain(ModuleCallId from, ModuleCallId base) const;
+  void findFlows(const std::function<bool(ValueId, const std::string&)>& holds);
+  bool contains(uint32_t segment, int64_t position) const;
+
+  const Graph& g_;
+  std::vector<Segment> segments_;
+  std::unordered_map<uint32_t, std::vector<Item>> blocks_;
+  std::vector<int64_t> positions_;                                 // by node
+  std::vector<uint32_t> segmentOf_;                                // by node
+  std::vector<uint32_t> parts_;                                    // by call: how many segments it has
+  std::unordered_map<uint32_t, std::vector<ModuleCallId>> empty_;  // by parent (none: UINT32_MAX): calls without nodes
+  size_t next_ = 0;
+};
+
+}  // namespace graft
