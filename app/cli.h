@@ -80,6 +80,7 @@ void addInfo(CLI::App&, Run&);
 void addReport(CLI::App&, Run&);
 void addCode(CLI::App&, Run&);
 void addText(CLI::App&, Run&);
+void addModules(CLI::App&, Run&);
 void addDraw(CLI::App&, Run&);
 void addRun(CLI::App&, Run&);
 void addMatch(CLI::App&, Run&);

@@ -133,7 +133,8 @@ Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& re
         if (rule) return expectation(graph, *rule, expected, counter(totals, name), done.refused);
         return Error{ErrorKind::Expectation,
                      "the step " + name + " was expected to change " + std::to_string(expected) +
-                         " places, it changed " + std::to_string(counter(totals, name)),
+                         (expected == 1 ? " place" : " places") + ", it changed " +
+                         std::to_string(counter(totals, name)),
                      {}};
       }
     if (onStep) onStep(done, graph);

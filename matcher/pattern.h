@@ -29,6 +29,7 @@ struct PatternParameter {
   enum class Kind { Value, Tensor, Weight, Float, Int, Bool, String, IntList, Constant /* any literal */ };
   std::string name;
   Kind kind = Kind::Value;
+  bool orNone = false;  ///< `Tensor | None`, `float | None`: binds None too
   bool isConstant() const { return kind >= Kind::Float; }
 };
 

@@ -124,6 +124,7 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
   if (Status s = findLate(outputs, match, made.added, late); !s) return refuse(s.error());
 
   // From here on nothing fails.
+  made.placeModules();
   Record record;
   record.rule = rule.name;
   record.scope = match.scope;

@@ -1,4 +1,4 @@
-// graft info, report and text: what a file is and holds.
+// graft info, report, code, text and modules: what a file is and holds, and what a recipe would make of it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,10 +8,15 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
+#include "app/models.h"
 #include "core/json/graph_json.h"
 #include "core/text/fx_table.h"
+#include "core/text/module_tree.h"
 #include "core/text/python_code.h"
 #include "core/text/text.h"
+#include "core/torch/executor.h"
+#include "matcher/lang/rule_file.h"
+#include "matcher/passes.h"
 
 namespace graft::cli {
 namespace {
@@ -21,6 +26,7 @@ using nlohmann::json;
 struct Options : Common {
   std::string model;
   std::string method = "forward";
+  std::string rules, recipe;
 };
 
 std::string bytes(size_t n) {
@@ -105,6 +111,20 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
   const Console console(o);
   auto m = importModel(o.model, semantics(), {o.method}, console.job());
   if (!m) return m.error();
+  if (!o.inputs.empty() || !o.specs.empty()) {
+    auto inputs = commandInputs(m->graph, o);
+    if (!inputs) return inputs.error();
+    if (Status s = recordTypes(m->graph, *inputs); !s) return s.error();
+  }
+  if (!o.rules.empty()) {
+    auto file = loadRuleFile(o.rules, semantics().operators());
+    if (!file) return file.error();
+    auto recipe = chooseRecipe(*file, o.recipe);
+    if (!recipe) return recipe.error();
+    if (auto run = runRecipe(m->graph, *file, *recipe, semantics()); !run) return run.error();
+  } else if (!o.recipe.empty()) {
+    return Error{ErrorKind::Usage, "--recipe names a recipe of a rule file: give it with --rules FILE", {}};
+  }
   if (console.json()) {
     console.document(toJson(m->graph));
     return done();
@@ -123,7 +143,12 @@ void addShow(CLI::App& app, Run& run, const char* name, const char* help, std::f
       ->type_name("MODEL");
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();
-  addCommon(*c, *o, false);
+  const bool shows = std::string_view(name) != "info";
+  if (shows) {
+    c->add_option("--rules", o->rules, "Show the graph as a recipe of this rule file leaves it")->type_name("FILE");
+    c->add_option("--recipe", o->recipe, "The recipe; without it all rules of the file, in its order");
+  }
+  addCommon(*c, *o, shows);
   c->callback([&run, o, f] { run = [o, f] { return f(*o); }; });
 }
 
@@ -139,6 +164,11 @@ void addReport(CLI::App& app, Run& run) {
 void addCode(CLI::App& app, Run& run) {
   addShow(app, run, "code", "The graph as Python, as torch.fx shows it",
           [](const Options& o) { return show(o, pythonCode); });
+}
+void addModules(CLI::App& app, Run& run) {
+  addShow(app, run, "modules",
+          "The module tree, as Python prints a module, with the operators that rewriting put in it",
+          [](const Options& o) { return show(o, moduleTree); });
 }
 void addText(CLI::App& app, Run& run) {
   addShow(app, run, "text", "The canonical readable form of the graph",

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/text/literals.h"
+#include "core/text/module_tree.h"
 #include "core/text/text.h"
 
 namespace graft {
@@ -184,14 +185,7 @@ std::vector<UsedModule> usedModules(const Graph& g, const std::vector<FxRow>& ro
   for (const FxRow& r : rows) {
     if (!r.module || !seen.insert(g.moduleCall(r.module).path).second) continue;
     const ModuleCall& m = g.moduleCall(r.module);
-    std::string text = std::string(m.shortType()) + "(";
-    for (size_t i = 0; i < m.constructor.size(); ++i) {
-      const auto& [key, value] = m.constructor[i];
-      const std::string v = value.as<std::string>() ? "'" + *value.as<std::string>() + "'" : toText(value, g);
-      // torch.nn's own extra_repr gives what has no name first (Dropout's p is named, LayerNorm's shape is not).
-      text += (i ? ", " : "") + (key.empty() ? v : key + "=" + v);
-    }
-    out.push_back({m.path, text + ")"});
+    out.push_back({m.path, moduleText(g, m)});
   }
   return out;
 }

@@ -143,8 +143,11 @@ bool Attempt::unifyLists(const Argument& p, const Argument& g, const Context& c)
   const auto& gs = *g.items();
   if (ps.size() != gs.size()) {
     return fail(Reason::Arity, c.patternNode, c.graphNode, [&](Miss& m) {
-      m.expected = "a list of " + std::to_string(ps.size());
-      m.actual = "a list of " + std::to_string(gs.size());
+      if (c.graphNode)
+        if (const Parameter* parameter = parameterAt(graph_.node(c.graphNode), c.parameter))
+          m.parameter = parameter->name;
+      m.expected = std::to_string(ps.size());
+      m.actual = std::to_string(gs.size()) + (gs.size() == 1 ? " element" : " elements");
     });
   }
   const bool shape = c.graphNode && takesTargetShape(graph_.node(c.graphNode));
@@ -210,7 +213,8 @@ bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c
   const std::string& name = pattern_.value(pattern).name;
   const int at = plan_.parameterOf[pattern.index];
   const Kind kind = at < 0 ? Kind::Value : plan_.rule.parameters[static_cast<size_t>(at)].kind;
-  const Argument* value = accepted(kind, g);
+  const bool orNone = at >= 0 && plan_.rule.parameters[static_cast<size_t>(at)].orNone;
+  const Argument* value = orNone && g.isNone() ? &g : accepted(kind, g);
   const auto parameterName = [&](Miss& m) {
     if (!c.graphNode) return;
     if (const Parameter* p = parameterAt(graph_.node(c.graphNode), c.parameter)) m.parameter = p->name;
@@ -218,7 +222,7 @@ bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c
   if (!value) {
     return fail(kind == Kind::Weight ? Reason::Weight : Reason::ConstantKind, c.patternNode, c.graphNode, [&](Miss& m) {
       parameterName(m);
-      m.expected = std::string(kindWords(kind)) + " for `" + name + "`";
+      m.expected = std::string(kindWords(kind)) + (orNone ? " or None" : "") + " for `" + name + "`";
       m.actual = describe(g);
       m.detail = "";
     });
@@ -360,6 +364,14 @@ void Attempt::bindFromShape(const Task& t) {
   }
 }
 
+bool Attempt::namesUnbound(const Expression& e) const {
+  if (e.kind == Expression::Kind::Name) {
+    const ValueId v = pattern_.findValue(e.name);
+    return v && pattern_.isInput(v) && !bound_[v.index];
+  }
+  return std::any_of(e.operands.begin(), e.operands.end(), [&](const Expression& o) { return namesUnbound(o); });
+}
+
 // Calculated integers and lists, once every name is bound.
 bool Attempt::checkDeferred(const Task& t) {
   const PlanNode& p = *plan_.producer(t.pattern);
@@ -380,7 +392,8 @@ bool Attempt::checkDeferred(const Task& t) {
   if (p.expression >= 0) {
     const Expression& e = plan_.rule.patternExpressions[static_cast<size_t>(p.expression)];
     auto value = evaluate(e, environment());
-    if (!value) return wrong(toString(e), value.error().message);
+    // A parameter that nothing has bound by now: the shape as a whole does not fit, whatever the parameter were.
+    if (!value) return wrong(toString(e), namesUnbound(e) ? std::string() : value.error().message);
     wanted = *value;
   } else {
     // aten.size.int(x, 0) of the pattern: the same calculation over the bound values.

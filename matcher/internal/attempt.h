@@ -95,6 +95,7 @@ class Attempt {
   bool unifyArguments(const Node& pn, const Node& gn, bool swapped);
   bool unifyLists(const Argument& p, const Argument& g, const Context& c);
   bool bindParameter(ValueId pattern, const Argument& g, const Context& c);
+  bool namesUnbound(const Expression&) const;
   const Argument* accepted(PatternParameter::Kind kind, const Argument& g);
   bool compareLiteral(const Argument& p, const Argument& g, const Context& c);
   bool literalEquals(const Argument& p, const Argument& g, const Context& c) const;

@@ -214,6 +214,27 @@ bool Attempt::checkMemory() {
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   const auto touches = [&](uint32_t memory) { return std::binary_search(touched.begin(), touched.end(), memory); };
+  // The replacement stands behind the producers of what it reads. Where the writer is one of them, and the match looks
+  // at that memory only after it, no read moves across.
+  const auto readOnlyAfter = [&](NodeId w, uint32_t memory) {
+    const auto inputs = pattern_.inputs();
+    if (std::none_of(inputs.begin(), inputs.end(), [&](ValueId p) {
+          const Argument* a = bound_[p.index];
+          if (!a || !a->isValue() || graph_.value(a->valueId()).producer != w) return false;
+          const ValueId used = plan_.rule.replacement->findValue(pattern_.value(p).name);
+          return used && !plan_.rule.replacement->isUnused(used);
+        }))
+      return false;
+    return std::none_of(coveredNodes_.begin(), coveredNodes_.end(), [&](NodeId n) {
+      if (index_.position[n.index] > index_.position[w.index]) return false;
+      bool touchesIt = false;
+      const auto look = [&](ValueId v) { touchesIt = touchesIt || index_.memoryOf(v) == memory; };
+      for (const Argument& a : graph_.node(n).args) a.forEachValue(look);
+      for (const auto& [key, a] : graph_.node(n).kwargs) a.forEachValue(look);
+      for (ValueId v : graph_.node(n).outputs) look(v);
+      return touchesIt;
+    });
+  };
   for (NodeId w : index_.writers) {
     const Node& writer = graph_.node(w);
     const uint32_t at = index_.position[w.index];
@@ -221,7 +242,7 @@ bool Attempt::checkMemory() {
       const uint32_t memory = index_.memoryOf(v);
       if (!touches(memory)) continue;
       if (!covered_[w.index]) {
-        if (at > first && at < last && !fail(Reason::Alias, {}, w, [&](Miss& miss) {
+        if (at > first && at < last && !readOnlyAfter(w, memory) && !fail(Reason::Alias, {}, w, [&](Miss& miss) {
               miss.detail = "`" + writer.name + "` writes to `" + graph_.value(v).name +
                             "`, which the match reads before and after";
             }))

@@ -80,7 +80,8 @@ Environment Instantiation::environment() const {
   Environment e;
   e.graph = &graph_;
   for (uint32_t v = 0; v < match_.bindings.size(); ++v)
-    if (!match_.bindings[v].isNone()) e.names.emplace(rule_.pattern.value(ValueId(v)).name, match_.bindings[v]);
+    if (!match_.bindings[v].isNone() || rule_.pattern.isInput(ValueId(v)))
+      e.names.emplace(rule_.pattern.value(ValueId(v)).name, match_.bindings[v]);
   for (uint32_t p = 0; p < match_.moduleOf.size(); ++p)
     if (match_.moduleOf[p]) e.modules.emplace(rule_.pattern.node(NodeId(p)).name, match_.moduleOf[p]);
   return e;
@@ -123,6 +124,21 @@ Result<std::vector<Argument>> Instantiation::run() {
     addLeaves(*t, out);
   }
   return out;
+}
+
+void Instantiation::placeModules() {
+  for (const auto& [node, module] : newModules_) {
+    if (!graph_.isAlive(node)) continue;
+    const ModuleCall& wanted = replacement_.moduleCall(module);
+    const std::string base = (module_ ? graph_.moduleCall(module_).path + "." : "") + wanted.path;
+    std::string path = base;
+    const auto taken = [&] {
+      const auto calls = graph_.moduleCalls();
+      return std::any_of(calls.begin(), calls.end(), [&](const ModuleCall& m) { return m.path == path; });
+    };
+    for (int i = 1; taken(); ++i) path = base + "_" + std::to_string(i);
+    graph_.setModule(node, graph_.addModuleCall(module_, path, wanted.type));
+  }
 }
 
 void Instantiation::undo() {
@@ -345,6 +361,7 @@ Status Instantiation::makeNode(const Node& n) {
   while (graph_.node(made).outputs.size() < n.outputs.size())
     graph_.addOutput(made, n.op->baseName(), replacement_.value(n.outputs[graph_.node(made).outputs.size()]).type);
   graph_.setModule(made, module_);
+  if (n.module) newModules_.emplace_back(made, n.module);
   graph_.setSource(made, source_);
   if (tryEvaluate(made, n)) return done();
   auto types = semantics_.inferTypes(graph_, made);

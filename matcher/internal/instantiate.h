@@ -22,6 +22,8 @@ class Instantiation {
 
   /// Makes every node; the replacement's returned values as arguments of the graph, flattened.
   Result<std::vector<Argument>> run();
+  /// Module calls for the new nodes that a replacement's nn.Module classes named. After that there is no undo.
+  void placeModules();
   /// Takes everything back.
   void undo();
 
@@ -55,6 +57,7 @@ class Instantiation {
   std::optional<Environment> environment_;     // of calculations, made for the first
   std::vector<std::optional<Argument>> made_;  // by the replacement's ValueId
   std::map<std::pair<ValueId, int64_t>, Argument> sizes_;
+  std::vector<std::pair<NodeId, ModuleCallId>> newModules_;  // with the replacement's module
 };
 
 /// The graph's input of that name, or none.

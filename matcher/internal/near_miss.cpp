@@ -34,12 +34,16 @@ std::string sentence(const Draft& d) {
     case Reason::Scope:
       return "it lies in " + m.actual + ", the rule's scope is " + m.expected;
     case Reason::Weight:
+      if (m.actual == "None") return which + "is None, the rule wants " + m.expected;
       return m.actual + " is calculated when the model runs, the rule wants " + m.expected;
     case Reason::ModuleType:
       if (m.actual.starts_with("no ")) return "there is " + m.actual + ", the rule wants " + m.expected;
       return "the module is " + m.actual + ", the rule wants " + m.expected;
     case Reason::ModuleName:
       return "the module's name is " + m.actual + ", the rule wants " + m.expected;
+    case Reason::Arity:
+      if (m.actual.starts_with("output")) return "it is " + m.actual + ", the rule wants " + m.expected;
+      return (which.empty() ? "it " : which) + "has " + m.actual + ", the rule wants " + m.expected;
     default:
       return which + "is " + m.actual + ", the rule wants " + m.expected;
   }
@@ -49,6 +53,11 @@ std::string sentence(const Draft& d) {
 bool findText(const std::string& line, const std::string& text) {
   const size_t at = line.find(text);
   return at != std::string::npos && line.find(text, at + 1) == std::string::npos;
+}
+
+// Whether describe() gave something that can be written in a rule: a number, a string, a list of these, None.
+bool isLiteral(const std::string& described) {
+  return !described.starts_with("the ") && !described.starts_with("a ") && !described.starts_with("`");
 }
 
 void suggest(const Plan& plan, const Miss& m, const SourceLocation* source, NearMiss& out) {
@@ -61,8 +70,13 @@ void suggest(const Plan& plan, const Miss& m, const SourceLocation* source, Near
   switch (m.reason) {
     case Reason::Literal:
       if (m.parameter.empty() || !m.patternNode) return;
-      out.suggestion = "write " + m.actual + " there, or `_` to accept any " + m.parameter +
-                       ", or make it a parameter of the pattern";
+      if (isLiteral(m.actual)) {
+        const std::string actual = m.actual.substr(0, m.actual.find(" (it multiplies"));
+        out.suggestion = "write " + actual + " there, or `_` to accept any " + m.parameter +
+                         ", or make it a parameter of the pattern";
+      } else {  // a value of the graph where the rule has a literal
+        out.suggestion = "make it a parameter of the pattern, or write `_` to accept any " + m.parameter;
+      }
       replace(m.parameter + "=" + m.expected, m.parameter + "=_");
       if (out.suggestedOld.empty()) replace(m.parameter + " = " + m.expected, m.parameter + "=_");
       return;
@@ -88,13 +102,28 @@ void suggest(const Plan& plan, const Miss& m, const SourceLocation* source, Near
       return;
     }
     case Reason::ConstantKind:
-      if (m.expected.starts_with("a value") || m.expected.starts_with("a tensor"))
+      if (m.actual == "None")
+        out.suggestion = "if the rule holds without it too, let the parameter be absent: `" +
+                         std::string(m.expected.starts_with("a number") ? "float" : "Tensor") + " | None`";
+      else if (m.expected.starts_with("an integer") && isLiteral(m.actual) &&
+               m.actual.find_first_not_of("-+.0123456789e") == std::string::npos)
+        out.suggestion = "declare the parameter as `: float`, since the graph has " + m.actual + " there";
+      else if (m.expected.starts_with("a value") || m.expected.starts_with("a tensor"))
         out.suggestion =
             "declare the parameter as a constant (`: float`, `: int`), since the graph has " + m.actual + " there";
       else
         out.suggestion = "declare the parameter without a constant's type, since the graph has " + m.actual + " there";
       return;
+    case Reason::Operand:
+      if (m.expected.starts_with("`"))
+        out.suggestion =
+            "a name stands for one value wherever it is written: give each its own parameter, if they may differ";
+      return;
     case Reason::Weight:
+      if (m.actual == "None") {
+        out.suggestion = "if the rule holds without it too, let the parameter be absent: `Weight | None`";
+        return;
+      }
       out.suggestion = "drop `: Weight` if the rule needs no value that is known before running";
       return;
     case Reason::Scope:

@@ -292,6 +292,9 @@ BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceT
   }
   if (candidates.empty()) {
     const std::string near = nearestOperator(call.packet);
+    if (call.packet.starts_with("graft.") && operators.overloads("graft.attention").empty())
+      text.fail(call.span.begin,
+                fmt::format("`{}` is one of Graft's operators, and their library is not loaded", call.spelled));
     const size_t lastDot = call.spelled.rfind('.');
     const std::string prefix = lastDot == std::string::npos ? "" : call.spelled.substr(0, lastDot + 1);
     text.fail(call.span.begin, fmt::format("`{}` is no operator that is known here{}", call.spelled,

@@ -483,7 +483,14 @@ Term Body::newModule(const ModuleInstance& module, Term input, Span span) {
     fail(module.span, fmt::format("nn.{} takes {} arguments", module.type, parameters.size()));
   for (size_t i = 0; i < module.arguments.size(); ++i)
     keywords.emplace_back(std::string(parameters[i].python), module.arguments[i]);
-  return callTerm(Term{Path{std::string(f->function)}, span}, std::move(positional), std::move(keywords), span);
+  Term made = callTerm(Term{Path{std::string(f->function)}, span}, std::move(positional), std::move(keywords), span);
+  if (const auto* v = made.as<GraphValue>(); v && graph.value(v->id).producer)  // it is called by its name afterwards
+    graph.setModule(
+        graph.value(v->id).producer,
+        graph.addModuleCall(
+            {}, module.name,
+            (module.type == "Flatten" ? "torch.nn.modules.flatten." : "torch.nn.modules.activation.") + module.type));
+  return made;
 }
 
 }  // namespace graft::lang

@@ -23,7 +23,12 @@ ParameterKind kindOf(const SourceText& text, const Syntax& type) {
   std::string name = lastPart(dottedName(type));
   if (type.kind == Syntax::Kind::Constant && type.literal.as<std::string>())
     name = lastPart(*type.literal.as<std::string>());
-  if (type.kind == Syntax::Kind::Binary && type.name == "|") return kindOf(text, type.items[0]);  // Tensor | None
+  if (type.kind == Syntax::Kind::Binary && type.name == "|") {  // Tensor | None
+    const Syntax& none = type.items.back();
+    if (none.kind != Syntax::Kind::Constant || !none.literal.isNone())
+      text.fail(none.span.begin, "a parameter has one type, or one type `| None`");
+    return kindOf(text, type.items[0]);
+  }
   if (type.kind == Syntax::Kind::Subscript) {
     name = lastPart(dottedName(type.items[0]));
     const std::string inner = type.items.size() > 1 ? lastPart(dottedName(type.items[1])) : "";
@@ -43,6 +48,12 @@ ParameterKind kindOf(const SourceText& text, const Syntax& type) {
   text.fail(type.span.begin,
             fmt::format("`{}` is no type of a parameter (Tensor, Weight, float, int, bool, str, list[int], Constant){}",
                         name, suggestion(name, {"Tensor", "Weight", "float", "int", "bool", "str", "Constant"})));
+}
+
+/// `Tensor | None` or `Optional[Tensor]`: None will do as well.
+bool allowsNone(const Syntax& type) {
+  return (type.kind == Syntax::Kind::Binary && type.name == "|") ||
+         (type.kind == Syntax::Kind::Subscript && lastPart(dottedName(type.items[0])) == "Optional");
 }
 
 /// A side's function with what is to be defined before it runs.
@@ -94,7 +105,7 @@ void compilePattern(const FileContext& file, const RuleSyntax& syntax, Body& bod
     for (const PatternParameter& other : rule.parameters)
       if (other.name == p->name) file.text.fail(p->span.begin, fmt::format("two parameters are called `{}`", p->name));
     const ParameterKind kind = p->type ? kindOf(file.text, *p->type) : ParameterKind::Value;
-    rule.parameters.push_back({p->name, kind});
+    rule.parameters.push_back({p->name, kind, p->type && allowsNone(*p->type)});
     body.addParameter(p->name, kind);
   }
   body.returns(body.run(f), f.span);

@@ -2,6 +2,7 @@
 // Running it again changes nothing.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/ir/normal_form.h"
 #include "matcher/internal/graph_index.h"
@@ -69,33 +70,113 @@ ValueId handsOn(const Graph& g, const Node& n) {
   return {};
 }
 
+// The size of what was looked up is the size of the indices: asked there, the lookup has one user less, and a rule may
+// take it. The tensor to ask, where there is one.
+ValueId askedOf(const Graph& g, const Node& n) {
+  if (n.op->name != "aten.size.int" || n.args.size() != 2 || !n.args[0].isValue()) return {};
+  const auto* dim = n.args[1].as<int64_t>();
+  const NodeId producer = g.value(n.args[0].valueId()).producer;
+  if (!dim || *dim < 0 || !producer) return {};
+  const Node& lookup = g.node(producer);
+  if (lookup.op->name != "aten.embedding.default" || !lookup.args[1].isValue()) return {};
+  const auto rank = g.value(lookup.args[1].valueId()).type.tensorInfo.rank();
+  return rank && *dim < *rank ? lookup.args[1].valueId() : ValueId();
+}
+
+// The size that a view was asked for is the size that it has: the argument, where it is no "-1".
+std::optional<Argument> sizeWritten(const Graph& g, const Node& n) {
+  if (n.op->name != "aten.size.int" || n.args.size() != 2 || !n.args[0].isValue()) return std::nullopt;
+  const auto* dim = n.args[1].as<int64_t>();
+  const NodeId producer = g.value(n.args[0].valueId()).producer;
+  if (!dim || !producer) return std::nullopt;
+  const Node& view = g.node(producer);
+  const std::string_view packet = view.op->packetName();
+  if ((packet != "aten.view" && packet != "aten.reshape" && packet != "aten.expand") || view.args.size() < 2)
+    return std::nullopt;
+  const auto* sizes = view.args[1].items();
+  const int64_t rank = sizes ? static_cast<int64_t>(sizes->size()) : 0;
+  if (*dim < -rank || *dim >= rank) return std::nullopt;
+  const Argument& size = (*sizes)[static_cast<size_t>(*dim < 0 ? *dim + rank : *dim)];
+  if (size.isValue()) return integerMeaning(g, size) && !g.isInput(size.valueId()) ? std::optional(size) : std::nullopt;
+  if (const auto* number = size.as<int64_t>(); number && *number >= 0) return size;
+  return std::nullopt;
+}
+
+// full([], c) is the number c, where an operator takes a number: where(mask, x, full([], -inf)), masked_fill. Its
+// arguments with the numbers, where there are any.
+std::optional<std::vector<Argument>> withNumbers(const Graph& g, const GraphIndex& index, const Node& n) {
+  const bool where = n.op->name == "aten.where.self";
+  if (!where && n.op->name != "aten.masked_fill.Tensor") return std::nullopt;
+  std::vector<Argument> args = n.args;
+  bool changed = false;
+  for (size_t i = where ? 1 : 2; i < args.size(); ++i) {
+    const NodeId producer = args[i].isValue() ? g.value(args[i].valueId()).producer : NodeId();
+    if (!producer || index.isWritten(index.memoryOf(args[i].valueId()))) continue;
+    const Node& full = g.node(producer);
+    if (full.op->name != "aten.full.default" || full.args.size() < 3 || !full.args[0].items() ||
+        !full.args[0].items()->empty() || !full.args[1].as<double>() || !full.args[2].isNone())
+      continue;
+    args[i] = full.args[1];
+    changed = true;
+  }
+  if (!changed || (where && !args[1].isValue() && !args[2].isValue())) return std::nullopt;
+  return args;
+}
+
+Record changedInPlace(const Graph& g, NodeId id) {
+  Record r;
+  r.rule = "normalize";
+  r.scope = g.scopeOf(id);
+  r.removed = r.added = {id};
+  r.removedNames = r.addedNames = {g.node(id).name};
+  return r;
+}
+
 }  // namespace
 
 Records normalize(Graph& g, const Semantics& semantics, const Step& step) {
   std::vector<Record> out;
   for (bool changed = true; changed;) {
     changed = false;
+    const auto note = [&](Record r) {
+      out.push_back(std::move(r));
+      changed = true;
+    };
     const GraphIndex index(g);
     for (NodeId id : index.order) {
       const Node& n = g.node(id);
       if (const std::string_view canonical = canonicalOperator(n.op->name); canonical != n.op->name) {
         const OperatorRef op = semantics.operators().find(canonical);
         if (op && op->parameters.size() == n.args.size()) {
-          Record r;
-          r.rule = "normalize";
-          r.scope = g.scopeOf(id);
-          r.removed = r.added = {id};
-          r.removedNames = r.addedNames = {n.name};
           g.setOperator(id, op);
-          out.push_back(std::move(r));
-          changed = true;
+          note(changedInPlace(g, id));
         }
       }
-      const ValueId x = handsOn(g, n);
-      if (!x) continue;
-      if (index.isWritten(index.memoryOf(x)) || index.isWritten(index.memoryOf(n.outputs[0]))) continue;
-      out.push_back(replaceNode(g, id, x, "normalize"));
-      changed = true;
+      if (const ValueId indices = askedOf(g, n); indices && !index.isWritten(index.memoryOf(indices))) {
+        std::vector<Argument> args = n.args;
+        args[0] = Argument(indices);
+        g.setArguments(id, std::move(args));
+        note(changedInPlace(g, id));
+      } else if (auto numbers = withNumbers(g, index, n)) {
+        const bool fill = n.op->name != "aten.where.self";
+        if (fill) g.setOperator(id, semantics.operators().find("aten.masked_fill.Scalar"));
+        g.setArguments(id, std::move(*numbers));
+        note(changedInPlace(g, id));
+      } else if (const auto size = sizeWritten(g, n)) {
+        if (size->isValue()) {
+          note(replaceNode(g, id, size->valueId(), "normalize"));
+        } else {
+          Record r = changedInPlace(g, id);
+          r.added.clear();
+          r.addedNames.clear();
+          replaceByLiteral(g, n.outputs.front(), *size);
+          g.erase(id);
+          note(std::move(r));
+        }
+      } else if (const ValueId x = handsOn(g, n)) {
+        if (index.isWritten(index.memoryOf(x)) || index.isWritten(index.memoryOf(n.outputs[0]))) continue;
+        note(replaceNode(g, id, x, "normalize"));
+      }
     }
   }
   auto dead = eliminateDead(g, semantics, step);

@@ -5,7 +5,7 @@
 
 import torch
 import torch.nn.functional as F
-from graft import Recipe, Rule, Weight, any_of, kernels
+from graft import Recipe, Rule, Tensor, Weight, any_of, kernels
 from graft import eliminate_dead, fold_constants, normalize, remove_dropout
 
 
@@ -77,6 +77,23 @@ class ConvAddRelu(Rule):
         return w.dim() == 4
 
 
+class ConvAdd(Rule):
+    """A residual block that ends without ReLU, as MobileNet's and EfficientNet's do."""
+
+    def pattern(
+        x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ):
+        return conv(x, w, b, stride, padding, dilation, groups) + residual
+
+    def replacement(
+        x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ):
+        return kernels.conv_bias_add_relu(x, w, b, residual, stride, padding, dilation, groups, relu=False)
+
+    def where(w, residual):
+        return w.dim() == 4 and residual.dim() == 4 and residual.dtype == w.dtype
+
+
 class ConvRelu(Rule):
     """Convolution, bias and ReLU in one."""
 
@@ -100,6 +117,7 @@ class ConvNet(Recipe):
         FoldBatchNorm,
         FoldBatchNormWithBias,
         ConvAddRelu,
+        ConvAdd,
         ConvRelu,
         eliminate_dead,
     ]

@@ -6,7 +6,7 @@ their norms and softmax are part of the patterns.
 
 import torch
 import torch.nn.functional as F
-from graft import Recipe, Rule, Weight, any_of, kernels, optional
+from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
 from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
 
 
@@ -35,6 +35,11 @@ def repeat(x):
     """Keys and values of grouped-query attention, repeated for every query head of their group."""
     b, h, s, d = x.shape
     return x[:, :, None].expand(b, h, _, s, d).reshape(b, _, s, d)
+
+
+def heads_of(x, head_dim):
+    """[batch, length, features] to [batch, heads, length, head size]."""
+    return x.view(x.shape[0], _, _, head_dim).transpose(1, 2)
 
 
 class Conv1D(Rule):
@@ -78,6 +83,107 @@ class ReluLinear(Rule):
 
     def replacement(x, w: Weight):
         return kernels.linear(x, w, activation="relu")
+
+
+class QkvSplit(Rule):
+    """GPT-2's one projection for queries, keys and values: written as the attention reads them, not split afterwards."""
+
+    def pattern(x, w: Weight, b: Weight, width: int, head_dim: int):
+        q, k, v = F.linear(x, w, b).split(width, dim=2)
+        return heads_of(q, head_dim), heads_of(k, head_dim), heads_of(v, head_dim)
+
+    def replacement(x, w: Weight, b: Weight, width: int, head_dim: int):
+        return kernels.qkv_projection(x, w, b, heads=width // head_dim, kv_heads=width // head_dim)
+
+    def where(x, w, width):
+        return x.dim() == 3 and w.shape[0] == 3 * width
+
+
+class QkvProjection(Rule):
+    """Three projections without bias become one product; keys and values may have fewer heads."""
+
+    def pattern(x, wq: Weight, wk: Weight, wv: Weight, head_dim: int):
+        return heads_of(F.linear(x, wq), head_dim), heads_of(F.linear(x, wk), head_dim), heads_of(F.linear(x, wv), head_dim)
+
+    def replacement(x, wq: Weight, wk: Weight, wv: Weight, head_dim: int):
+        return kernels.qkv_projection(
+            x, torch.cat([wq, wk, wv]), heads=wq.shape[0] // head_dim, kv_heads=wk.shape[0] // head_dim
+        )
+
+    def where(x, wq, wk, wv):
+        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+
+
+class ScaledDotProductAttention(Rule):
+    """A call of PyTorch's own attention, without dropout."""
+
+    def pattern(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=_)
+
+    def replacement(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return kernels.attention(q, k, v, mask, scale=scale, causal=causal)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class RepeatedScaledDotProductAttention(Rule):
+    """The same over repeated keys and values."""
+
+    def pattern(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return F.scaled_dot_product_attention(q, repeat(k), repeat(v), mask, 0.0, causal, scale=scale, enable_gqa=False)
+
+    def replacement(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return kernels.attention(q, k, v, mask, scale=scale, causal=causal)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.shape[1] == v.shape[1]
+
+
+class CausalAttention(Rule):
+    """Attention over what came before, its mask made on the spot from ones."""
+
+    def pattern(q, k, v, scale: float):
+        scores = torch.matmul(q, k.transpose(-1, -2)) * scale
+        ones = torch.ones([_, _], dtype=_, device=_)
+        hidden = any_of(
+            ones.triu(1).to(_), ones.triu(1) == 1, ones.triu(1), ones.tril() == 0, ones.tril().logical_not(), ~ones.tril()
+        )
+        return torch.matmul(probabilities(scores.masked_fill(hidden, float("-inf"))), v)
+
+    def replacement(q, k, v, scale: float):
+        return kernels.attention(q, k, v, scale=scale, causal=True)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class FilledAttention(Rule):
+    """Attention whose mask fills hidden places: a buffer of ones below the diagonal, 0 where a key is hidden."""
+
+    def pattern(q, k, v, shown, scale: float):
+        scores = (torch.matmul(q, k.transpose(-1, -2)) * scale).masked_fill(shown == 0, float("-inf"))
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, shown, scale: float):
+        return kernels.attention(q, k, v, shown != 0, scale=scale)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class WhereAttention(Rule):
+    """Older GPT-2: where() keeps the score or puts the lowest number there is, which swallows any score when it is added."""
+
+    def pattern(q, k, v, shown, scale: float, fill: float):
+        scores = torch.where(shown, torch.matmul(q, k.transpose(-1, -2)) * scale, fill)
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, shown, scale: float, fill: float):
+        return kernels.attention(q, k, v, torch.where(shown, 0.0, fill), scale=scale)
+
+    def where(q, k, v, fill):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4 and fill < -1e30
 
 
 class GroupedQueryAttention(Rule):
@@ -189,6 +295,19 @@ class AddLayerNorm(Rule):
         return len(shape) == 1 and x.shape == residual.shape
 
 
+class LinearAdd(Rule):
+    """A residual that no norm takes along is added while the product is written."""
+
+    def pattern(x, w: Weight, b: Weight, residual: Tensor):
+        return F.linear(x, w, b) + residual
+
+    def replacement(x, w: Weight, b: Weight, residual: Tensor):
+        return kernels.linear(x, w, b, residual=residual)
+
+    def where(x, w, residual):
+        return residual.shape == x.shape[:-1] + (w.shape[0],) and residual.dtype == w.dtype
+
+
 class Linear(Rule):
     """A linear layer that no rule before took: its weights are packed once instead of at every call."""
 
@@ -223,10 +342,16 @@ class Gpt2(Recipe):
         remove_dropout,
         fold_constants,
         Conv1D,
+        QkvSplit,
+        ScaledDotProductAttention,
+        CausalAttention,
+        FilledAttention,
+        WhereAttention,
         Attention,
         NewGelu,
         GeluTanhLinear,
         AddLayerNorm,
+        LinearAdd,
         Linear,
         LinearWithoutBias,
         eliminate_dead,
@@ -240,6 +365,9 @@ class Llama(Recipe):
         normalize,
         remove_dropout,
         fold_constants,
+        QkvProjection,
+        RepeatedScaledDotProductAttention,
+        ScaledDotProductAttention,
         GroupedQueryAttention,
         Attention,
         Rotary,
@@ -259,6 +387,7 @@ class T5(Recipe):
         normalize,
         remove_dropout,
         fold_constants,
+        QkvProjection,
         BiasedAttention,
         Attention,
         AddRmsNorm,

@@ -46,6 +46,47 @@ class QkvProjection(Rule):
         return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
 
 
+def split_heads(x, head_dim):
+    """[batch, length, features] to [batch, heads, length, head size]."""
+    split = x.view(x.shape[0], _, _, head_dim)
+    return optional(torch.Tensor.contiguous, any_of(split.transpose(1, 2), split.permute(0, 2, 1, 3)))
+
+
+class QkvProjectionScaled(Rule):
+    """The same as Whisper has it: queries are scaled before they are split, keys have no bias. The scale goes into the weights."""
+
+    def pattern(x, wq: Weight, bq: Weight, wk: Weight, wv: Weight, bv: Weight, scale: float, head_dim: int):
+        q = F.linear(x, wq, bq) * scale
+        k = F.linear(x, wk)
+        v = F.linear(x, wv, bv)
+        return split_heads(q, head_dim), split_heads(k, head_dim), split_heads(v, head_dim)
+
+    def replacement(x, wq: Weight, bq: Weight, wk: Weight, wv: Weight, bv: Weight, scale: float, head_dim: int):
+        return kernels.qkv_projection(
+            x,
+            torch.cat([wq * scale, wk, wv]),
+            torch.cat([bq * scale, torch.zeros_like(bv), bv]),
+            heads=wq.shape[0] // head_dim,
+            kv_heads=wk.shape[0] // head_dim,
+        )
+
+    def where(x, wq, wk, wv):
+        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+
+
+class ScaledDotProductAttention(Rule):
+    """A call of PyTorch's own attention, without dropout."""
+
+    def pattern(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=_)
+
+    def replacement(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return kernels.attention(q, k, v, mask, scale=scale, causal=causal)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
 class Attention(Rule):
     """Scaled dot-product attention with an additive mask becomes one kernel."""
 
@@ -102,6 +143,66 @@ class AttentionScaledBeforeWithoutMask(Rule):
         return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
 
 
+class FilledAttention(Rule):
+    """Attention whose mask fills hidden places with the lowest number there is. Added instead of filled in, that number still swallows
+    any score, so rows that are hidden whole stay the average they are."""
+
+    def pattern(q, k, v, hidden, scale: float, fill: float):
+        scores = (torch.matmul(q, k.transpose(-1, -2)) / scale).masked_fill(hidden, fill)
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, hidden, scale: float, fill: float):
+        return kernels.attention(q, k, v, torch.where(hidden, fill, 0.0), scale=1 / scale)
+
+    def where(q, k, v, fill):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4 and fill < -1e30
+
+
+class DisentangledAttention(Rule):
+    """DeBERTa's attention: heads folded into the batch, scores by content and by relative position, a mask that fills."""
+
+    def pattern(q, k, v, by_position, hidden, root, heads: int, fill: float):
+        scores = torch.bmm(q, k.transpose(-1, -2) / root) + by_position
+        scores = scores.view(-1, heads, _, _).masked_fill(hidden, fill)
+        return torch.bmm(probabilities(scores).view(-1, _, _), v)
+
+    def replacement(q, k, v, by_position, hidden, root, heads: int, fill: float):
+        shown = by_position.view(-1, heads, by_position.shape[1], by_position.shape[2]).masked_fill(hidden, fill)
+        return kernels.attention(q, k / root, v, shown.view(by_position.shape), scale=1.0)
+
+    def where(by_position, root, fill):
+        return by_position.dim() == 3 and root.dim() == 0 and fill < -1e30
+
+
+class WindowAttention(Rule):
+    """Swin's attention in shifted windows: a bias by position for each head, a mask for each window."""
+
+    def pattern(q, k, v, bias, mask):
+        scores = torch.matmul(q, k.transpose(-1, -2)) + bias
+        scores = scores.view(_, mask.shape[0], q.shape[1], _, _) + mask.unsqueeze(1).unsqueeze(0)
+        return torch.matmul(probabilities(scores.view(-1, q.shape[1], _, _)), v)
+
+    def replacement(q, k, v, bias, mask):
+        both = (bias + mask.unsqueeze(1)).repeat(q.shape[0] // mask.shape[0], 1, 1, 1)
+        return kernels.attention(q, k, v, both, scale=1.0)
+
+    def where(q, mask):
+        return q.dim() == 4 and mask.dim() == 3
+
+
+class LayerScale(Rule):
+    """ConvNeXt's factor for each channel goes into the weights of the linear layer before it."""
+
+    def pattern(x, w: Weight, b: Weight, factor: Weight):
+        return F.linear(x, w, b).permute(0, 3, 1, 2) * factor
+
+    def replacement(x, w: Weight, b: Weight, factor: Weight):
+        return F.linear(x, w * factor.view(-1, 1), b * factor.view(-1)).permute(0, 3, 1, 2)
+
+    def where(w, factor):
+        return factor.dim() == 3 and factor.shape[0] == w.shape[0] and factor.numel() == w.shape[0]
+
+
 class GeluLinear(Rule):
     """A linear layer and its GELU become one kernel."""
 
@@ -146,6 +247,20 @@ class EmbeddingLayerNorm(Rule):
         return len(shape) == 1
 
 
+class TwoEmbeddingsLayerNorm(Rule):
+    """The same for models without segments."""
+
+    def pattern(a, b, wa: Weight, wb: Weight, shape: list[int], weight: Weight, bias: Weight, eps: float):
+        total = F.embedding(a, wa, padding_idx=_) + F.embedding(b, wb, padding_idx=_)
+        return F.layer_norm(total, shape, weight, bias, eps)
+
+    def replacement(a, b, wa: Weight, wb: Weight, weight: Weight, bias: Weight, eps: float):
+        return kernels.embedding_layer_norm([a, b], [wa, wb], weight, bias, eps)
+
+    def where(shape):
+        return len(shape) == 1
+
+
 class AddLayerNorm(Rule):
     """A residual added and normalised in one pass over memory."""
 
@@ -157,6 +272,19 @@ class AddLayerNorm(Rule):
 
     def where(x, residual, shape):
         return len(shape) == 1 and x.shape == residual.shape
+
+
+class LinearAdd(Rule):
+    """A residual that no norm takes along is added while the product is written."""
+
+    def pattern(x, w: Weight, b: Weight, residual: Tensor):
+        return F.linear(x, w, b) + residual
+
+    def replacement(x, w: Weight, b: Weight, residual: Tensor):
+        return kernels.linear(x, w, b, residual=residual)
+
+    def where(x, w, residual):
+        return residual.shape == x.shape[:-1] + (w.shape[0],) and residual.dtype == w.dtype
 
 
 class Linear(Rule):
@@ -191,17 +319,25 @@ class Encoder(Recipe):
     steps = [
         normalize,
         remove_dropout,
+        EmbeddingLayerNorm,  # before the positions of fixed sizes are looked up for good
+        TwoEmbeddingsLayerNorm,
         fold_constants,
+        LayerScale,
         QkvProjection,
+        QkvProjectionScaled,
+        ScaledDotProductAttention,
         Attention,
         AttentionWithoutMask,
         AttentionScaledBefore,
         AttentionScaledBeforeWithoutMask,
+        FilledAttention,
+        DisentangledAttention,
+        WindowAttention,
         GeluLinear,
         GeluTanhLinear,
         ReluLinear,
-        EmbeddingLayerNorm,
         AddLayerNorm,
+        LinearAdd,
         Linear,
         LinearWithoutBias,
         eliminate_dead,

@@ -74,8 +74,8 @@ def tokens():
     return ids, mask
 
 
-def hugging_face(model, config, inputs=tokens):
-    config._attn_implementation = "eager"
+def hugging_face(model, config, inputs=tokens, attention="eager"):
+    config._attn_implementation = attention  # "sdpa" calls PyTorch's own attention
     config.use_cache = False
     return model(config).eval(), inputs()
 
@@ -131,6 +131,13 @@ MODELS = {
         WhisperEncoder, transformers.WhisperConfig(d_model=64, encoder_layers=2, encoder_attention_heads=4,
                                                    encoder_ffn_dim=128, num_mel_bins=20, max_source_positions=50),
         lambda: (torch.randn(1, 20, 100),))),
+    "bert_sdpa": ("BERT with PyTorch's own attention", lambda: hugging_face(
+        Bert, transformers.BertConfig(**SMALL), attention="sdpa")),
+    "gpt2_sdpa": ("GPT-2 with PyTorch's own attention", lambda: hugging_face(
+        Gpt2, transformers.GPT2Config(vocab_size=TOKENS, n_embd=64, n_layer=2, n_head=4, n_positions=64),
+        attention="sdpa")),
+    "llama_sdpa": ("Llama with PyTorch's own attention", lambda: hugging_face(
+        Llama, transformers.LlamaConfig(**SMALL, num_key_value_heads=2, max_position_embeddings=64), attention="sdpa")),
     "resnet": ("ResNet-18", lambda: vision(torchvision.models.resnet18, num_classes=10)),
     "mobilenet": ("MobileNetV3 small", lambda: vision(torchvision.models.mobilenet_v3_small, num_classes=10)),
     "efficientnet": ("EfficientNet, 3 stages", efficientnet),

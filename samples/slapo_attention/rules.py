@@ -56,6 +56,15 @@ class CoreAttention(Rule):
         return kernels.attention(q, k, v, None, scale=1 / math.sqrt(q.shape[-1]))
 
 
+class LnPattern(Rule):
+    """The tutorial's `ln_pattern(x, bias, residual)`: found once the dense layer's bias is an addition of its own. Finds only."""
+
+    scope = "proj"
+
+    def pattern(x, bias, residual):
+        return F.layer_norm(F.dropout(x + bias, p=_, training=_) + residual, 64, _, _, _)
+
+
 class FusedLayerNorm(Rule):
     """Bias, dropout, residual and LayerNorm in one kernel: what taking the dense layer apart makes room for."""
 
@@ -77,3 +86,17 @@ class Optimize(Recipe):
 
     steps = [FusedQkv, CoreAttention, decompose(nn.Linear), FusedLayerNorm]
     expect = {FusedQkv: 1, CoreAttention: 1, FusedLayerNorm: 1}
+
+
+class Merge(Recipe):
+    """The first half: one projection, one attention."""
+
+    steps = [FusedQkv, CoreAttention]
+    expect = {FusedQkv: 1, CoreAttention: 1}
+
+
+class Find(Recipe):
+    """Up to the place where the tutorial looks for `ln_pattern`."""
+
+    steps = [Projection, decompose(nn.Linear), LnPattern]
+    expect = {Projection: 3, LnPattern: 1}

@@ -25,7 +25,7 @@ SWAP = HEAD + """class Swap(Rule):
 
 class Usage(TestCase):
     def test_help_is_a_success(self):
-        for command in ("info", "report", "text", "draw", "run", "match", "apply", "compare"):
+        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "apply", "compare"):
             self.assertIn(command, self.done("--help").stdout)
             self.done(command, "--help")
         self.assertIn("graft", self.done("--version").stdout.lower())
@@ -35,6 +35,9 @@ class Usage(TestCase):
 
     def test_unknown_option(self):
         self.fails(2, "info", MINILM, "--frobnicate")
+
+    def test_a_recipe_without_its_rule_file(self):
+        self.fails(2, "modules", MINILM, "--recipe", "Encoder", says="--rules")
 
     def test_missing_option(self):
         self.fails(2, "match", MINILM, says="--rules")

@@ -51,6 +51,8 @@ TEST_CASE("unknown names are answered with the nearest known one") {
         "r.py:2:12: `qurey` is not defined; did you mean `query`?\n   ");
   CHECK_THAT(errorOf("def pattern(q: Tenso):\n    return q.relu()\n"),
              ContainsSubstring("r.py:1:16") && ContainsSubstring("did you mean `Tensor`?"));
+  CHECK_THAT(errorOf("def pattern(q: float | int):\n    return q.relu()\n"),
+             ContainsSubstring("r.py:1:24") && ContainsSubstring("a parameter has one type, or one type `| None`"));
   CHECK_THAT(errorOf("class A(Rul):\n    pass\n"),
              ContainsSubstring("r.py:1:9") && ContainsSubstring("did you mean `Rule`?"));
   CHECK_THAT(errorOf("class A(Rule):\n    def patern(x):\n        return x.relu()\n"),

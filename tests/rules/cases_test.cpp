@@ -86,8 +86,26 @@ TEST_CASE("the shipped rules find what they should, nothing beside it, and compu
   CHECK(count > 40);
 }
 
-TEST_CASE("the examples of docs/rules.md do what the page says") {
-  const std::string path = GRAFT_SOURCE_DIR "/docs/rules.md";
+namespace {
+
+/// A `graph` block: canonical text, and how often the rule matches there, or why not: "2", "none module type".
+void checkGraph(const std::string& text, const std::string& expected, const Rule& rule) {
+  const Graph graph = take(parseText("graph g {\n" + text + "}\n", semantics().operators()));
+  CHECK(verify(graph));
+  SearchOptions options;
+  options.explain = true;
+  const SearchResult found = Matcher(graph).findAll(rule, options);
+  if (!expected.starts_with("none")) {
+    CHECK(std::to_string(found.matches.size()) == expected);
+    return;
+  }
+  CHECK(found.matches.empty());
+  REQUIRE_FALSE(found.nearMisses.empty());
+  CHECK("none " + std::string(reasonName(found.nearMisses[0].reason)) == expected);
+}
+
+/// Runs the code blocks of a page; how many examples there were.
+size_t runPage(const std::string& path) {
   std::ifstream in(path);
   REQUIRE(in);
   std::string fence, block;
@@ -124,8 +142,22 @@ TEST_CASE("the examples of docs/rules.md do what the page says") {
         ++examples;
         check(c, &rules->rules.back());
       }
+    } else if (fence.starts_with("graph ")) {
+      REQUIRE(rules);
+      ++examples;
+      checkGraph(block, fence.substr(6), rules->rules.back());
     }
     fence.clear();
   }
-  CHECK(examples > 10);
+  return examples;
+}
+
+}  // namespace
+
+TEST_CASE("the examples of docs/rules.md do what the page says") {
+  CHECK(runPage(GRAFT_SOURCE_DIR "/docs/rules.md") > 10);
+}
+
+TEST_CASE("the examples of docs/rules-reference.md do what the page says") {
+  CHECK(runPage(GRAFT_SOURCE_DIR "/docs/rules-reference.md") > 20);
 }

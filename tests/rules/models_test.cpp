@@ -1,8 +1,11 @@
-// The shipped recipes on the sample models: what they find follows from each model's configuration. The models are
-// those of samples/models/build.py and samples/minilm, which the fixture `samples` of the end-to-end tests builds.
-#include <array>
+// The shipped recipes on the sample models: what they find follows from each model's configuration, in the table of
+// docs/rules-shipped.md. The models are those of samples/models/build.py and samples/minilm, which the fixture
+// `samples` of the end-to-end tests builds.
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "core/ir/verify.h"
 #include "core/torch/executor.h"
@@ -47,75 +50,84 @@ Counts counts(const std::string& model, const std::string& inputs, const std::st
   }
   return out;
 }
-Counts ofModel(const std::string& name, const std::string& rules, const std::string& recipe,
-               const char* suffix = ".pt") {
-  return counts("models/" + name + suffix, "models/" + name + "_inputs.pt", rules, recipe);
+
+/// One line of the table of docs/rules-shipped.md.
+struct Row {
+  std::string model, rules, recipe;
+  Counts traced, exported;
+};
+
+/// "3", "L", "2L", "L/2", "2L-1", "2L+4".
+size_t countOf(const std::string& text, size_t layers) {
+  size_t at = 0, n = 0;
+  while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])))
+    n = n * 10 + static_cast<size_t>(text[at++] - '0');
+  if (at < text.size() && text[at] == 'L') {
+    n = (at == 0 ? 1 : n) * layers;
+    ++at;
+  }
+  if (at == text.size()) return n;
+  const size_t rest = std::stoul(text.substr(at + 1));
+  if (text[at] == '/') return n / rest;
+  if (text[at] == '+') return n + rest;
+  if (text[at] == '-') return n - rest;
+  throw std::runtime_error("no count: " + text);
+}
+
+std::vector<Row> table() {
+  std::ifstream in(GRAFT_SOURCE_DIR "/docs/rules-shipped.md");
+  std::vector<Row> out;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("| `")) continue;
+    std::erase(line, '`');
+    std::replace(line.begin(), line.end(), ',', ' ');
+    std::istringstream cells(line);
+    std::string bar, rule, count;
+    size_t layers = 0;
+    Row row;
+    cells >> bar >> row.model >> bar >> layers >> bar >> row.rules >> row.recipe >> bar;
+    while (cells >> rule && rule != "|" && cells >> count) row.traced[rule] = countOf(count, layers);
+    while (cells >> rule && rule != "|" && rule != "the" && cells >> count) row.exported[rule] = countOf(count, layers);
+    if (rule == "the") row.exported = row.traced;  // "the same"
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+std::string text(const Counts& counts) {
+  std::string out;
+  for (const auto& [rule, n] : counts) out += rule + " " + std::to_string(n) + "\n";
+  return out;
+}
+
+Counts ofModel(const Row& row, const std::string& suffix) {
+  const bool isMiniLm = row.model == "minilm";
+  const std::string model = isMiniLm ? "minilm" : "models/" + row.model;
+  return counts(model + suffix, isMiniLm ? "sentences.pt" : model + "_inputs.pt", row.rules, row.recipe);
 }
 
 }  // namespace
 
-TEST_CASE("encoders: one attention and one feed-forward layer for each layer, two norms") {
-  CHECK(counts("minilm.pt", "sentences.pt", "transformer.py", "Encoder") == Counts{{"QkvProjection", 6},
-                                                                                   {"Attention", 6},
-                                                                                   {"GeluLinear", 6},
-                                                                                   {"EmbeddingLayerNorm", 1},
-                                                                                   {"AddLayerNorm", 12},
-                                                                                   {"Linear", 12}});
-  // Of a layer's six products, q, k and v become one and FC1 takes its GELU along: two are left to Linear.
-  const Counts two{{"QkvProjection", 2},      {"Attention", 2},    {"GeluLinear", 2},
-                   {"EmbeddingLayerNorm", 1}, {"AddLayerNorm", 4}, {"Linear", 4}};
-  CHECK(ofModel("bert", "transformer.py", "Encoder") == two);
-  CHECK(ofModel("roberta", "transformer.py", "Encoder") == two);
-  // DistilBERT adds two embeddings, not three.
-  CHECK(ofModel("distilbert", "transformer.py", "Encoder") ==
-        Counts{{"QkvProjection", 2}, {"Attention", 2}, {"GeluLinear", 2}, {"AddLayerNorm", 4}, {"Linear", 4}});
+TEST_CASE("the recipes find what docs/rules-shipped.md says, in traced and in exported models") {
+  const std::vector<Row> rows = table();
+  REQUIRE(rows.size() >= 19);
+  for (const Row& row : rows)
+    for (const bool traced : {true, false}) DYNAMIC_SECTION(row.model << (traced ? ", traced" : ", exported")) {
+        CHECK(text(ofModel(row, traced ? ".pt" : ".pt2")) == text(traced ? row.traced : row.exported));
+      }
 }
 
-TEST_CASE("encoders that normalise before: sums go on as residuals, so only the last norm takes its addition along") {
-  CHECK(
-      ofModel("vit", "transformer.py", "Encoder") ==
-      Counts{{"QkvProjection", 2}, {"AttentionWithoutMask", 2}, {"GeluLinear", 2}, {"AddLayerNorm", 1}, {"Linear", 4}});
-  // Whisper's keys have no bias and its queries are scaled before they are split: three products stay.
-  CHECK(ofModel("whisper", "transformer.py", "Encoder") == Counts{{"AttentionScaledBeforeWithoutMask", 2},
-                                                                  {"GeluLinear", 2},
-                                                                  {"AddLayerNorm", 1},
-                                                                  {"Linear", 8},
-                                                                  {"LinearWithoutBias", 2}});
-}
-
-TEST_CASE("decoders of two layers") {
-  CHECK(
-      ofModel("gpt2", "decoders.py", "Gpt2") ==
-      Counts{
-          {"Conv1D", 8}, {"Attention", 2}, {"NewGelu", 2}, {"GeluTanhLinear", 2}, {"AddLayerNorm", 1}, {"Linear", 6}});
-  CHECK(ofModel("llama", "decoders.py", "Llama") == Counts{{"GroupedQueryAttention", 2},
-                                                           {"Rotary", 2},
-                                                           {"AddRmsNorm", 4},
-                                                           {"RmsNorm", 1},
-                                                           {"SwiGlu", 2},
-                                                           {"LinearWithoutBias", 14}});
-  CHECK(
-      ofModel("t5", "decoders.py", "T5") ==
-      Counts{{"BiasedAttention", 2}, {"AddRmsNorm", 4}, {"RmsNorm", 1}, {"ReluLinear", 2}, {"LinearWithoutBias", 10}});
-}
-
-TEST_CASE("convolutional networks: every batch norm is folded, every ReLU taken along") {
-  CHECK(ofModel("resnet", "conv.py", "ConvNet") == Counts{{"FoldBatchNorm", 20}, {"ConvAddRelu", 8}, {"ConvRelu", 9}});
-  // In training a batch norm depends on the batch: nothing may be folded.
-  CHECK(ofModel("conv_bn_relu", "conv.py", "ConvNet") == Counts{});
-}
-
-TEST_CASE("what torch.export writes is matched as often as what tracing writes") {
-  CHECK(counts("minilm.pt2", "sentences.pt", "transformer.py", "Encoder") ==
-        counts("minilm.pt", "sentences.pt", "transformer.py", "Encoder"));
-  for (const auto& [model, rules, recipe] :
-       std::initializer_list<std::array<const char*, 3>>{{"whisper", "transformer.py", "Encoder"},
-                                                         {"distilbert", "transformer.py", "Encoder"},
-                                                         {"gpt2", "decoders.py", "Gpt2"},
-                                                         {"llama", "decoders.py", "Llama"},
-                                                         {"t5", "decoders.py", "T5"},
-                                                         {"resnet", "conv.py", "ConvNet"}}) {
-    INFO(model);
-    CHECK(ofModel(model, rules, recipe, ".pt2") == ofModel(model, rules, recipe));
+TEST_CASE("every shipped rule has cases of its own") {
+  REQUIRE(loadOperatorLibrary());
+  static const std::unique_ptr<Semantics> semantics = makeTorchSemantics();
+  for (const std::string file : {"transformer", "decoders", "conv"}) {
+    std::ifstream in(GRAFT_SOURCE_DIR "/tests/rules/" + file + ".cases");
+    const std::string cases((std::istreambuf_iterator<char>(in)), {});
+    const RuleFile rules =
+        take(loadRuleFile(GRAFT_SOURCE_DIR "/resources/rules/" + file + ".py", semantics->operators()));
+    for (const Rule& rule : rules.rules) {
+      INFO(file << ".cases has none for " << rule.name);
+      CHECK(cases.find("\nrule " + rule.name + "\n") != std::string::npos);
+    }
   }
 }

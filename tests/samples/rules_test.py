@@ -21,6 +21,13 @@ def graft(*arguments):
     return subprocess.run([str(BUILD / "bin/graft"), *map(str, arguments)], capture_output=True, text=True)
 
 
+def table(report):
+    """The rows of `graft report`'s first table."""
+    lines = report.split("----------\n")[0].splitlines()
+    starts = [i for i, c in enumerate(lines[1]) if c == "-" and (i == 0 or lines[1][i - 1] == " ")]
+    return [[line[a:b].strip() for a, b in zip(starts, [*starts[1:], None])] for line in lines[2:]]
+
+
 class Samples(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -34,6 +41,10 @@ class Samples(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def operators(self, model):
+        """How often each operator is called, from `graft info`."""
+        return json.loads(graft("info", model, "--json").stdout)["operators"]
+
     def test_tanh_becomes_relu_and_the_layer_stays(self):
         model = MODELS / "feed_forward.pt"
         self.apply("kernl_tanh_to_relu", model, "Replace")
@@ -43,6 +54,47 @@ class Samples(unittest.TestCase):
         hidden = torch.nn.functional.linear(x, weights["fc1.weight"], weights["fc1.bias"]).relu()
         expected = torch.nn.functional.linear(hidden, weights["fc2.weight"], weights["fc2.bias"]).sigmoid()
         torch.testing.assert_close(after(x), expected)
+
+    def test_the_table_of_the_feed_forward_model_is_the_tutorials(self):
+        """Row for row what torch.fx prints for it, and after the rewrite `fc1` is still the module that is called."""
+        model, sample = MODELS / "feed_forward.pt", SOURCE / "samples/kernl_tanh_to_relu/rules.py"
+        self.assertEqual(table(graft("report", model).stdout), [
+            ["placeholder", "x", "x", "()", "{}"],
+            ["call_module", "fc1", "fc1", "(x,)", "{}"],
+            ["call_module", "tanh", "tanh", "(fc1,)", "{}"],
+            ["call_module", "fc2", "fc2", "(tanh,)", "{}"],
+            ["call_module", "sigmoid", "sigmoid", "(fc2,)", "{}"],
+            ["output", "output", "output", "(sigmoid,)", "{}"]])
+        after = graft("report", model, "--rules", sample, "--recipe", "Replace")
+        self.assertEqual(after.returncode, 0, after.stderr)
+        self.assertEqual(table(after.stdout), [
+            ["placeholder", "x", "x", "()", "{}"],
+            ["call_module", "fc1", "fc1", "(x,)", "{}"],
+            ["call_module", "relu", "relu", "(fc1,)", "{}"],
+            ["call_module", "fc2", "fc2", "(relu,)", "{}"],
+            ["call_module", "sigmoid", "sigmoid", "(fc2,)", "{}"],
+            ["output", "output", "output", "(sigmoid,)", "{}"]])
+        for module in ("Linear(in_features=5, out_features=10, bias=True)", "ReLU()", "Sigmoid()"):
+            self.assertIn(module, after.stdout)
+        self.assertNotIn("Tanh()", after.stdout)
+
+    def test_a_file_written_for_torch_fx_with_a_wrapped_function_is_taken_as_it_is(self):
+        report = self.apply("kernl_wrapped_function", MODELS / "bert.pt", "Replace")
+        self.assertTrue(report["verify"]["passed"])
+        operators = self.operators(self.output)
+        self.assertEqual(operators["graft.attention.default"], 2)
+        self.assertNotIn("aten.empty_like.default", operators)
+
+    def test_operators_become_the_steps_of_their_definitions_and_equal_ones_are_done_once(self):
+        folder = pathlib.Path(self.folder.name)
+        subprocess.run([sys.executable, str(SOURCE / "samples/compile_stack/model.py"), "-o", str(folder)], check=True)
+        report = self.apply("compile_stack", folder / "block.fx", "Steps")
+        self.assertTrue(report["verify"]["passed"])
+        operators = self.operators(self.output)
+        self.assertEqual(operators["aten.conv2d.default"], 1)  # it was there twice
+        for whole in ("silu", "batch_norm", "softmax", "layer_norm", "tanh"):
+            self.assertFalse([name for name in operators if whole in name], whole)
+        self.assertEqual(operators["aten.exp.default"], 1)
 
     def test_every_attention_of_bert_is_found(self):
         report = self.apply("kernl_bert_attention", MODELS / "bert.pt", "Replace")
@@ -57,11 +109,70 @@ class Samples(unittest.TestCase):
         counts = {rule["name"]: rule["matches"] for rule in json.loads(found.stdout)["rules"]}
         self.assertEqual(counts["Projection"], 3)
 
+    def test_ln_pattern_is_there_once_the_dense_layer_is_taken_apart(self):
+        model = MODELS / "slapo_attention.pt"
+        rules = ["--rules", SOURCE / "samples/slapo_attention/rules.py", "--inputs", MODELS / "slapo_attention_inputs.pt"]
+        whole = graft("match", model, *rules, "--json")
+        self.assertEqual({r["name"]: r["matches"] for r in json.loads(whole.stdout)["rules"]}["LnPattern"], 0)
+        self.apply("slapo_attention", model, "Find")  # fails when it is not found once
+
+    def test_the_module_tree_is_kept_and_printed_as_python_prints_it(self):
+        model = MODELS / "slapo_attention.pt"
+        linear = "Linear(in_features=64, out_features=64, bias=True)"
+        self.assertEqual(graft("modules", model).stdout, f"""Attention(
+  (self_attn): SelfAttention(
+    (q_proj): {linear}
+    (k_proj): {linear}
+    (v_proj): {linear}
+  )
+  (proj): Projection(
+    (dense): {linear}
+    (dropout): Dropout(p=0.1)
+    (layer_norm): LayerNorm(normalized_shape=(64,), eps=1e-05, elementwise_affine=True)
+  )
+)
+""")
+        after = graft("modules", model, "--rules", SOURCE / "samples/slapo_attention/rules.py", "--recipe", "Merge",
+                      "--inputs", MODELS / "slapo_attention_inputs.pt")
+        self.assertEqual(after.stdout, f"""Attention(
+  (self_attn): SelfAttention(
+    (linear_4): aten.linear(in_features=64, out_features=192)
+    (attention): graft.attention(scale=0.25)
+  )
+  (proj): Projection(
+    (dense): {linear}
+    (dropout): Dropout(p=0.1)
+    (layer_norm): LayerNorm(normalized_shape=(64,), eps=1e-05, elementwise_affine=True)
+  )
+)
+""", after.stderr)
+
+    def test_the_profile_counts_fewer_kernels_and_the_output_bias_has_none_of_its_own(self):
+        self.apply("transformer_blocks", MODELS / "self_atten.pt", "Fuse")
+        views = {"aten.chunk.default", "aten.transpose.int", "prim.getitem", "aten.__getitem__.t"}
+
+        def kernels(model):
+            done = graft("profile", model, "--inputs", MODELS / "self_atten_inputs.pt", "--repetitions", 2, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [node["op"] for node in json.loads(done.stdout)["nodes"] if node["op"] not in views]
+
+        before, after = kernels(MODELS / "self_atten.pt"), kernels(self.output)
+        self.assertEqual(len(before), 8)  # two products with bias, two without, scale, mask == 0, filling in, softmax
+        self.assertEqual(after, ["graft.linear.default", "aten.ne.Tensor", "graft.attention.default",
+                                 "graft.linear.default"])
+
     def test_own_compiler_rules_keep_the_numbers_or_say_that_they_do_not(self):
         folder = pathlib.Path(self.folder.name)
         subprocess.run([sys.executable, str(SOURCE / "samples/byoc_bert/model.py"), "-o", str(folder)], check=True)
         self.assertTrue(self.apply("byoc_bert", folder / "block.pt", "Fuse")["verify"]["passed"])
-        self.apply("byoc_bert", folder / "block.pt", "Retrain")
+        operators = self.operators(self.output)
+        self.assertEqual(operators["aten.addcdiv.default"], 1)
+        self.assertEqual(operators["aten._add_relu.Tensor"], 1)
+        self.assertEqual(operators["aten.linear.default"], 1)  # three in one
+        report = self.apply("byoc_bert", folder / "block.pt", "Retrain")
+        self.assertFalse(report["verify"]["passed"])
+        difference = report["verify"]["outputs"][0]
+        self.assertGreater(difference["max_abs"], 1e-2)  # the report shows what the swap costs
 
     def test_the_masked_block_computes_the_same_where_the_mask_keeps_something(self):
         self.apply("transformer_blocks", MODELS / "self_atten.pt", "Fuse")
