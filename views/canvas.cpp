@@ -2,10 +2,10 @@
 
 #include <QPaintEvent>
 #include <QPainter>
-#include <QPointer>
-#include <QThreadPool>
 #include <cmath>
+#include <utility>
 
+#include "views/aside.h"
 #include "views/canvas_paint.h"
 #include "views/graph_decode.h"
 #include "views/overview.h"
@@ -90,25 +90,21 @@ void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
   layoutToken_.cancel();
   layoutToken_ = CancelToken();
   const int generation = ++layoutGeneration_;
+  layingOut_ = true;
   if (graph_->nodeCount() <= laidOutInPlace) {
     take(makeScene(graph_, options_), anchorKey, anchorAt);
     return;
   }
-  QThreadPool::globalInstance()->start([self = QPointer<Canvas>(this), graph = graph_, options = options_,
-                                        token = layoutToken_, generation, anchorKey, anchorAt] {
-    SceneRef scene = makeScene(graph, options, token);
-    if (!scene || !self) return;
-    QMetaObject::invokeMethod(
-        self,
-        [self, scene, generation, anchorKey, anchorAt] {
-          if (self && generation == self->layoutGeneration_) self->take(scene, anchorKey, anchorAt);
-        },
-        Qt::QueuedConnection);
-  });
+  aside(
+      this, [graph = graph_, options = options_, token = layoutToken_] { return makeScene(graph, options, token); },
+      [this, generation, anchorKey, anchorAt](const SceneRef& scene) {
+        if (scene && generation == layoutGeneration_) take(scene, anchorKey, anchorAt);
+      });
 }
 
 void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
   scene_ = std::move(scene);
+  layingOut_ = false;
   hover_ = -1;
   boxes_ = resolve(*scene_, decorations_);
   const int anchor = anchorKey.isEmpty() ? -1 : scene_->boxOf(anchorKey);
@@ -121,6 +117,7 @@ void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
   invalidate();
   Q_EMIT sceneChanged();
   Q_EMIT viewChanged();
+  if (!revealing_.isEmpty()) bringIntoView(std::exchange(revealing_, QString()));
 }
 
 void Canvas::setDecorations(Decorations decorations) {
@@ -250,6 +247,12 @@ void Canvas::reveal(const QString& key) {
   if (changed) rebuild();
   setSelection({key});
   Q_EMIT selectionEdited({key});
+  // A large graph is laid out on a worker: the place is known when that is done.
+  revealing_ = changed && layingOut_ ? key : QString();
+  if (revealing_.isEmpty()) bringIntoView(key);
+}
+
+void Canvas::bringIntoView(const QString& key) {
   const int box = scene_->boxOf(key);
   if (box < 0) return;
   if (scale_ < 0.74) scale_ = 0.85;  // so that it can be read

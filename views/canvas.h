@@ -93,6 +93,7 @@ class Canvas : public QWidget {
   void rebuildAnchored();
   void rebuild(const QString& anchorKey = {}, QPointF anchorAt = {});
   void take(SceneRef scene, const QString& anchorKey, QPointF anchorAt);
+  void bringIntoView(const QString& key);
   void pan(QPointF deltaPixels);
   void invalidate();
   void paintCache(const QRect& area);
@@ -120,6 +121,8 @@ class Canvas : public QWidget {
   Overview* overview_ = nullptr;
   CancelToken layoutToken_;
   int layoutGeneration_ = 0;
+  bool layingOut_ = false;
+  QString revealing_;  ///< to be brought into view once it has a place
 };
 
 }  // namespace graft

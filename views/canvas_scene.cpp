@@ -112,6 +112,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
   out.heat.assign(n, std::numeric_limits<double>::quiet_NaN());
   if (d.pattern.isEmpty() && d.changes.isEmpty() && d.heat.isEmpty()) return out;
   std::vector<QSet<int>> matchesIn(n);
+  std::vector<char> shown(n, 0);
   auto upwards = [&](int box, auto&& f) {
     for (; box >= 0; box = scene.view.boxes[static_cast<size_t>(box)].parent) f(static_cast<size_t>(box));
   };
@@ -126,10 +127,16 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
       const int match = d.match.value(name, 0);
       upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
     }
-    if (const auto it = d.changes.find(name); it != d.changes.end()) {
+    const Change change = d.changes.value(name, Change::None);
+    if (change != Change::None) {
       out.anyChange = true;
-      if (own && out.change[b] == Change::None) out.change[b] = it.value();
       upwards(box, [&](size_t up) { ++out.changesInside[up]; });
+    }
+    // One box may stand for nodes of several repeated blocks: what is true of some only is a change.
+    if (own && scene.view.boxes[b].node &&
+        scene.graph->node(id).op->name == scene.graph->node(scene.view.boxes[b].node).op->name) {
+      out.change[b] = shown[b] && out.change[b] != change ? Change::Changed : change;
+      shown[b] = 1;
     }
     if (const auto it = d.heat.find(name); it != d.heat.end()) {
       out.anyHeat = true;

@@ -1,9 +1,9 @@
 #include "views/document.h"
 
 #include <QFileInfo>
-#include <QThreadPool>
 #include <QUndoCommand>
 
+#include "views/aside.h"
 #include "views/graph_decode.h"
 
 namespace graft {
@@ -19,12 +19,8 @@ QStringList strings(const QJsonValue& list) {
 
 /// Decodes on a worker and hands the graph to `done` on the receiver's thread.
 void decodeAside(QObject* receiver, const QJsonObject& json, std::function<void(GraphRef)> done) {
-  QThreadPool::globalInstance()->start([self = QPointer<QObject>(receiver), json, done = std::move(done)] {
-    GraphRef graph = decodeGraph(json);
-    if (self)
-      QMetaObject::invokeMethod(
-          self, [graph, done] { done(graph); }, Qt::QueuedConnection);
-  });
+  aside(
+      receiver, [json]() -> GraphRef { return decodeGraph(json); }, std::move(done));
 }
 
 }  // namespace
@@ -59,13 +55,30 @@ std::vector<RecordInfo> readRecords(const QJsonArray& list) {
   return out;
 }
 
+std::vector<RecordInfo> recordsBetween(const Graph& before, const Graph& after) {
+  // Two nodes of one name are the same where operator and module are; what they are given shows in the text.
+  const auto differ = [](const Graph& a, const Graph& b) {
+    QStringList out;
+    for (const NodeId id : a.order()) {
+      const NodeId there = b.findNode(a.node(id).name);
+      if (!there || a.node(id).op->name != b.node(there).op->name || a.scopeOf(id) != b.scopeOf(there))
+        out << toQt(a.node(id).name);
+    }
+    return out;
+  };
+  return {{{}, {}, differ(before, after), differ(after, before)}};
+}
+
 Document::Document(EngineClient& engine, QObject* parent) : QObject(parent), engine_(engine) {
   typing_.setSingleShot(true);
   typing_.setInterval(150);
   connect(&typing_, &QTimer::timeout, this, &Document::checkRules);
   connect(&engine_, &EngineClient::up, this, &Document::enginePlay);
   connect(&engine_, &EngineClient::down, this, [this] {
-    document_ = 0;
+    if (replaying_) ++lostReplays_;
+    if (checking_) ++diedOfRules_;
+    replaying_ = checking_ = false;
+    document_ = otherDocument_ = 0;
     enginePosition_ = -1;
     checkedRevision_ = -1;
   });
@@ -81,6 +94,7 @@ const RuleInfo* Document::rule(const QString& name) const {
 }
 
 std::vector<RecordInfo> Document::recordsToHere() const {
+  if (other_) return recordsBetween(*other_, *graph());
   std::vector<RecordInfo> out;
   for (int i = 1; i <= position_ && i < static_cast<int>(steps_.size()); ++i)
     out.insert(out.end(), steps_[static_cast<size_t>(i)].records.begin(), steps_[static_cast<size_t>(i)].records.end());
@@ -100,13 +114,15 @@ QJsonObject openRequest(const QString& path, const QString& inputs) {
 void Document::open(const QString& path, const QString& inputs) {
   cancelOpening();
   const int generation = ++generation_;
-  const QString absolute = QFileInfo(path).absoluteFilePath();
+  // What is not here may be on the engine's machine: it gets the path as it was written.
+  const QString absolute = QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
   opening_ = engine_.call(
       QStringLiteral("model/open"), openRequest(absolute, inputs),
       [this, absolute, inputs, generation](const EngineReply& reply) {
         if (generation != generation_) return;
         if (!reply.ok()) {
           opening_ = 0;
+          restoring_.clear();
           Q_EMIT openingChanged();
           if (!reply.cancelled())
             Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(absolute).fileName()), reply.error);
@@ -116,8 +132,12 @@ void Document::open(const QString& path, const QString& inputs) {
         decodeAside(this, at(result, "graph").toObject(),
                     [this, absolute, inputs, result, generation](const GraphRef& graph) {
                       if (generation != generation_) return;
-                      if (document_)
-                        engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), document_}}, {});
+                      for (const int old : {document_, otherDocument_})
+                        if (old) engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), old}}, {});
+                      other_ = nullptr;
+                      otherPath_.clear();
+                      otherDocument_ = 0;
+                      lostReplays_ = 0;
                       opening_ = 0;
                       path_ = absolute;
                       inputs_ = inputs;
@@ -138,7 +158,9 @@ void Document::open(const QString& path, const QString& inputs) {
                       Q_EMIT graphChanged();
                       Q_EMIT stepsChanged();
                       Q_EMIT runChanged();
+                      Q_EMIT otherChanged();
                       checkRules();
+                      restoreNext();
                     });
       });
   Q_EMIT openingChanged();
@@ -153,12 +175,53 @@ void Document::cancelOpening() {
   Q_EMIT openingChanged();
 }
 
+QJsonObject Document::state() const {
+  QJsonArray steps;
+  for (size_t i = 1; i < steps_.size(); ++i) {
+    QJsonObject request = steps_[i].request;
+    request.remove(QStringLiteral("document"));
+    steps.append(QJsonObject{{QStringLiteral("label"), steps_[i].label}, {QStringLiteral("request"), request}});
+  }
+  // Steps that are still being applied again are as good as applied.
+  for (const QJsonObject& step : restoring_) steps.append(step);
+  return {{QStringLiteral("model"), path_},
+          {QStringLiteral("inputs"), inputs_},
+          {QStringLiteral("steps"), steps},
+          {QStringLiteral("position"), restoring_.isEmpty() ? position_ : restorePosition_}};
+}
+
+void Document::restore(const QJsonObject& state) {
+  const QString path = at(state, "model").toString();
+  if (path.isEmpty()) return;
+  open(path, at(state, "inputs").toString());
+  restoring_.clear();
+  for (const QJsonValue step : at(state, "steps").toArray()) restoring_ << step.toObject();
+  restorePosition_ = at(state, "position").toInt(-1);
+}
+
+void Document::restoreNext() {
+  if (restoring_.isEmpty()) {
+    if (restorePosition_ >= 0 && restorePosition_ != position_) showStep(restorePosition_);
+    restorePosition_ = -1;
+    return;
+  }
+  const QJsonObject step = restoring_.front();
+  sendApply(at(step, "label").toString(), at(step, "request").toObject());
+}
+
 /// A new engine: give it the model and all steps again.
 void Document::enginePlay() {
   if (steps_.empty()) {
     checkRules();
     return;
   }
+  constexpr int enough = 3;
+  if (lostReplays_ >= enough) {
+    Q_EMIT failed(tr("The engine has died %1 times over this model and is not given it again").arg(lostReplays_),
+                  tr("Your rules and steps are still here and can be saved; open the model again to try once more"));
+    return;
+  }
+  replaying_ = true;
   const int generation = generation_;
   engine_.call(QStringLiteral("model/open"), openRequest(path_, inputs_), [this, generation](const EngineReply& reply) {
     if (generation != generation_) return;
@@ -175,10 +238,14 @@ void Document::enginePlay() {
 
 void Document::replayFrom(size_t step, int generation) {
   if (step >= steps_.size()) {
+    replaying_ = false;
+    lostReplays_ = 0;
+    if (other_) readOther(otherPath_, true);
     syncEngine();
     Q_EMIT message(tr("A new engine is at work; the model and %1 are as before")
                        .arg(counted(static_cast<qint64>(steps_.size()) - 1, tr("step"), tr("steps"))));
     checkRules();
+    if (!restoring_.isEmpty()) restoreNext();
     return;
   }
   QJsonObject request = steps_[step].request;
@@ -232,26 +299,38 @@ void Document::addStep(const QString& label, const QJsonObject& request, const Q
   Q_EMIT message(
       text + (s.refused.isEmpty() ? QString() : tr(", %1 refused: %2").arg(s.refused.size()).arg(s.refused.first())));
   matchRules(textRevision_);
+  if (!restoring_.isEmpty() && request == withDocument(at(restoring_.front(), "request").toObject())) {
+    restoring_.removeFirst();
+    restoreNext();
+  }
+}
+
+QJsonObject Document::withDocument(QJsonObject request) const {
+  request.insert(QStringLiteral("document"), document_);
+  return request;
 }
 
 QJsonObject Document::withRules(QJsonObject request) const {
-  request.insert(QStringLiteral("document"), document_);
+  request = withDocument(std::move(request));
   request.insert(QStringLiteral("text"), text_);
   request.insert(QStringLiteral("file"), file_);
   return request;
 }
 
-void Document::requestApply(const QString& label, QJsonObject request) {
+void Document::requestApply(const QString& label, const QJsonObject& request) { sendApply(label, withRules(request)); }
+
+void Document::sendApply(const QString& label, QJsonObject request) {
   if (!document_) {
     Q_EMIT failed(tr("Nothing was applied"), tr("The engine is starting: try again in a moment"));
     return;
   }
-  request = withRules(request);
+  request = withDocument(std::move(request));
   const int generation = generation_, position = position_;
   engine_.call(QStringLiteral("rules/apply"), request, [=, this](const EngineReply& reply) {
     if (generation != generation_) return;
     if (!reply.ok()) {
-      Q_EMIT failed(tr("%1 was not applied").arg(label), reply.error);
+      if (reply.errorCode != EngineReply::lostCode) restoring_.clear();
+      if (!reply.cancelled()) Q_EMIT failed(tr("%1 was not applied").arg(label), reply.error);
       return;
     }
     const QJsonObject result = reply.result;
@@ -327,10 +406,11 @@ void Document::exportTo(const QString& path) {
 
 void Document::run(const QJsonObject& settings) {
   if (!document_ || runId_) return;
-  QJsonObject request = settings;
-  request.insert(QStringLiteral("document"), document_);
+  QJsonObject request = withDocument(settings);
+  if (otherDocument_) request.insert(QStringLiteral("other"), otherDocument_);
   runId_ = engine_.call(QStringLiteral("model/run"), request, [this](const EngineReply& reply) {
     runId_ = 0;
+    runWorked_ = reply.ok();
     if (reply.ok())
       run_ = reply.result;
     else if (!reply.cancelled())
@@ -344,7 +424,56 @@ void Document::stopRun() {
   if (runId_) engine_.cancel(runId_);
 }
 
-void Document::askWeight(const QString& name, WeightCallback done) {
+void Document::compareWith(const QString& path) {
+  if (path.isEmpty()) {
+    if (otherDocument_) engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), otherDocument_}}, {});
+    other_ = nullptr;
+    otherDocument_ = 0;
+    otherPath_.clear();
+    run_ = {};
+    Q_EMIT otherChanged();
+    Q_EMIT runChanged();
+    return;
+  }
+  readOther(QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path, false);
+}
+
+/// `again`: a new engine gets what the window has already.
+void Document::readOther(const QString& path, bool again) {
+  const int generation = generation_;
+  engine_.call(QStringLiteral("model/open"), openRequest(path, inputs_), [=, this](const EngineReply& reply) {
+    if (generation != generation_) return;
+    if (!reply.ok()) {
+      if (!reply.cancelled()) Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(path).fileName()), reply.error);
+      return;
+    }
+    const int document = at(reply.result, "document").toInt();
+    if (again) {
+      otherDocument_ = document;
+      return;
+    }
+    decodeAside(this, at(reply.result, "graph").toObject(), [=, this](const GraphRef& graph) {
+      if (generation != generation_) return;
+      if (otherDocument_)
+        engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), otherDocument_}}, {});
+      other_ = graph;
+      otherDocument_ = document;
+      otherPath_ = path;
+      run_ = {};
+      Q_EMIT otherChanged();
+      Q_EMIT runChanged();
+    });
+  });
+}
+
+void Document::askDiff(ReplyCallback done) {
+  if (!document_) return;
+  QJsonObject request = withDocument({});
+  if (otherDocument_) request.insert(QStringLiteral("other"), otherDocument_);
+  engine_.call(QStringLiteral("model/diff"), request, std::move(done));
+}
+
+void Document::askWeight(const QString& name, ReplyCallback done) {
   if (!document_) return;
   engine_.call(QStringLiteral("node/weight"), {{QStringLiteral("document"), document_}, {QStringLiteral("name"), name}},
                std::move(done));

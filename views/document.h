@@ -92,7 +92,10 @@ class Document : public QObject {
   QString inputs() const { return inputs_; }
   QString format() const { return format_; }
   GraphRef graph() const { return steps_.empty() ? nullptr : steps_[static_cast<size_t>(position_)].graph; }
-  GraphRef original() const { return steps_.empty() ? nullptr : steps_.front().graph; }
+  /// What the current graph is compared with: the model as opened, or another file's.
+  GraphRef original() const { return other_ ? other_ : steps_.empty() ? nullptr : steps_.front().graph; }
+  /// The file that is compared with; empty while it is the model itself.
+  QString otherPath() const { return otherPath_; }
   const std::vector<StepInfo>& steps() const { return steps_; }
   int position() const { return position_; }
   QUndoStack* undoStack() { return &undo_; }
@@ -108,6 +111,8 @@ class Document : public QObject {
   double matchMilliseconds() const { return matchMs_; }
   const QJsonObject& lastRun() const { return run_; }
   bool isRunning() const { return runId_ != 0; }
+  /// False where the last run failed or was stopped: `lastRun` is of an earlier one.
+  bool lastRunWorked() const { return runWorked_; }
   QStringList selection() const { return selection_; }
   /// Everything removed, added and changed from the original to the current graph.
   std::vector<RecordInfo> recordsToHere() const;
@@ -116,6 +121,12 @@ class Document : public QObject {
   /// `inputs`: a file of example inputs, from which shapes and dtypes are known; may be empty.
   void open(const QString& path, const QString& inputs = {});
   void cancelOpening();
+  /// Reads another file and compares with it from then on; empty: with the model as opened again.
+  void compareWith(const QString& path);
+  /// What brings a new window to where this one is: model, inputs, steps as requests, position.
+  QJsonObject state() const;
+  /// Opens the model of `state` and applies its steps again.
+  void restore(const QJsonObject& state);
   /// Checks and matches 150 ms after the last call; at once with `now`.
   void setRules(const QString& text, const QString& file, bool now = false);
   void setCurrentRule(const QString& name);
@@ -135,8 +146,10 @@ class Document : public QObject {
   void run(const QJsonObject& settings);
   void stopRun();
   void setSelection(const QStringList& nodes);
-  using WeightCallback = std::function<void(const EngineReply&)>;
-  void askWeight(const QString& name, WeightCallback done);
+  using ReplyCallback = std::function<void(const EngineReply&)>;
+  void askWeight(const QString& name, ReplyCallback done);
+  /// The canonical texts of `original()` and the current graph as lines {"kind", "old", "new", "text"}.
+  void askDiff(ReplyCallback done);
 
  Q_SIGNALS:
   void openingChanged();
@@ -151,6 +164,7 @@ class Document : public QObject {
   void selectionChanged();
   void runChanged();
   void runProgress(const QString& what, qint64 done, qint64 total);
+  void otherChanged();  ///< compared with something else
   void exported(const QString& path);
   void failed(const QString& what, const QString& why);  ///< `what` went wrong, everything is as it was
   void message(const QString& text);
@@ -162,19 +176,30 @@ class Document : public QObject {
   void checkRules();
   void matchRules(int revision);
   void addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph);
-  void requestApply(const QString& label, QJsonObject request);
+  void requestApply(const QString& label, const QJsonObject& request);
+  void sendApply(const QString& label, QJsonObject request);
+  void restoreNext();
+  void readOther(const QString& path, bool again);
+  QJsonObject withDocument(QJsonObject request) const;
   QJsonObject withRules(QJsonObject request) const;
   void syncEngine();
   void readRules(const QJsonObject& result);
 
   EngineClient& engine_;
-  QString path_, inputs_, format_;
+  QString path_, inputs_, format_, otherPath_;
+  GraphRef other_;
+  int otherDocument_ = 0;
   int document_ = 0;         ///< the engine's number for it; 0: the engine does not have it
   int enginePosition_ = -1;  ///< of the engine's snapshots
   int opening_ = 0;
   std::vector<StepInfo> steps_;
   int position_ = 0, generation_ = 0;
   QUndoStack undo_;
+  QList<QJsonObject> restoring_;  ///< steps of an earlier window that are still to be applied
+  int restorePosition_ = -1;
+  int lostReplays_ = 0;  ///< engines in a row that died while they were given the document
+  int diedOfRules_ = 0;  ///< engines in a row that died while they read or matched the rules
+  bool replaying_ = false, checking_ = false;
   QTimer typing_;
   QString text_, file_;
   int textRevision_ = 0, checkedRevision_ = -1;
@@ -189,9 +214,12 @@ class Document : public QObject {
   std::vector<RecordInfo> previewRecords_;
   QJsonObject run_;
   int runId_ = 0;
+  bool runWorked_ = false;
   QStringList selection_;
 };
 
 std::vector<RecordInfo> readRecords(const QJsonArray&);
+/// Nodes of one name and module on both sides that differ, and nodes that one side lacks, as records that rewrote them.
+std::vector<RecordInfo> recordsBetween(const Graph& before, const Graph& after);
 
 }  // namespace graft

@@ -18,6 +18,7 @@ QHash<QString, QString> stringMap(const QJsonValue& v) {
 
 void Document::setRules(const QString& text, const QString& file, bool now) {
   if (text == text_ && file == file_ && !now) return;
+  if (text != text_) diedOfRules_ = 0;
   text_ = text;
   file_ = file;
   ++textRevision_;
@@ -54,9 +55,17 @@ void Document::checkRules() {
     return;
   }
   if (!engine_.isUp()) return;
+  constexpr int enough = 2;
+  if (diedOfRules_ >= enough) {
+    error_ = {tr("the engine has died %1 times over these rules; change them to try again").arg(diedOfRules_), 0, 0, 0};
+    Q_EMIT rulesChanged();
+    return;
+  }
+  checking_ = true;
   const int revision = textRevision_;
   engine_.call(QStringLiteral("rules/check"), {{QStringLiteral("text"), text_}, {QStringLiteral("file"), file_}},
                [this, revision](const EngineReply& reply) {
+                 if (reply.errorCode != EngineReply::lostCode) checking_ = false;
                  if (revision != textRevision_) return;
                  if (!reply.ok()) {
                    if (reply.errorCode != EngineReply::lostCode) {
@@ -120,8 +129,10 @@ void Document::readRules(const QJsonObject& result) {
 
 void Document::matchRules(int revision) {
   if (!document_ || error_.any() || rules_.empty() || checkedRevision_ != textRevision_) return;
+  checking_ = true;
   const int position = position_;
   engine_.call(QStringLiteral("rules/match"), withRules({}), [this, revision, position](const EngineReply& reply) {
+    if (reply.errorCode != EngineReply::lostCode) checking_ = false, diedOfRules_ = 0;
     if (revision != textRevision_ || position != position_) return;  // late
     if (!reply.ok()) {
       if (reply.errorCode != EngineReply::lostCode) Q_EMIT failed(tr("The rules were not matched"), reply.error);

@@ -1,48 +1,18 @@
 #include "views/engine_client.h"
 
 #include <QJsonDocument>
-#include <QThreadPool>
+#include <algorithm>
 #include <utility>
+
+#include "views/aside.h"
 
 namespace graft {
 namespace {
 
-constexpr qsizetype largestMessage = qsizetype{512} << 20;
-constexpr qsizetype parsedInPlace = 256 << 10;
+constexpr size_t parsedInPlace = 256 << 10;
 constexpr int mostFailures = 5;
 
 }  // namespace
-
-bool FrameDecoder::next(QByteArray& body) {
-  if (!broken_.isEmpty()) return false;
-  const qsizetype end = buffer_.indexOf("\r\n\r\n");
-  if (end < 0) {
-    // A header is short: a stream that has none in its first bytes is no engine's.
-    if (buffer_.size() > 4096) broken_ = QStringLiteral("it does not speak the engine's protocol");
-    return false;
-  }
-  qsizetype length = -1;
-  for (const QByteArray& line : buffer_.left(end).split('\n')) {
-    const QByteArray header = line.trimmed();
-    const qsizetype colon = header.indexOf(':');
-    if (colon < 0) {
-      broken_ = QStringLiteral("a message without a header");
-      return false;
-    }
-    bool isNumber = true;
-    if (header.left(colon).compare("content-length", Qt::CaseInsensitive) == 0)
-      length = header.mid(colon + 1).trimmed().toLongLong(&isNumber);
-    if (!isNumber) length = -1;
-  }
-  if (length < 0 || length > largestMessage) {
-    broken_ = QStringLiteral("a message without a valid length");
-    return false;
-  }
-  if (buffer_.size() < end + 4 + length) return false;
-  body = buffer_.mid(end + 4, length);
-  buffer_.remove(0, end + 4 + length);
-  return true;
-}
 
 EngineClient::EngineClient(QStringList command, QObject* parent) : QObject(parent), command_(std::move(command)) {
   restart_.setSingleShot(true);
@@ -67,7 +37,7 @@ void EngineClient::start() {
 
 void EngineClient::launch() {
   if (process_ || closing_) return;
-  frames_.reset();
+  frames_ = {};
   errors_.clear();
   ++generation_;
   sinceLaunch_.start();
@@ -91,6 +61,7 @@ void EngineClient::launch() {
   call(QStringLiteral("initialize"), {}, [this](const EngineReply& reply) {
     if (!reply.ok()) return;
     hello_ = reply.result;
+    failures_ = 0;
     up_ = true;
     Q_EMIT up();
   });
@@ -109,7 +80,8 @@ void EngineClient::lose(const QString& why) {
     process_ = nullptr;
   }
   up_ = false;
-  failures_ = sinceLaunch_.elapsed() < 3000 ? failures_ + 1 : 1;
+  ++generation_;  // what is still being parsed is of no use any more
+  ++failures_;
   const auto pending = std::exchange(pending_, {});
   for (auto it = pending.begin(); it != pending.end(); ++it) {
     if (it->done) it->done({{}, EngineReply::lostCode, why});
@@ -124,61 +96,65 @@ void EngineClient::lose(const QString& why) {
 
 int EngineClient::call(const QString& method, const QJsonObject& params, Callback done) {
   const int id = nextId_++;
-  pending_.insert(id, {method, std::move(done)});
+  Pending& pending = pending_[id];
+  pending = {method, std::move(done), {}};
+  pending.since.start();
   if (!process_) {
     QTimer::singleShot(0, this, [this, id] {
       answer(id, {{}, EngineReply::lostCode, tr("The engine is not running")});
     });
     return id;
   }
-  const QJsonObject message{{QStringLiteral("jsonrpc"), QStringLiteral("2.0")},
-                            {QStringLiteral("id"), id},
-                            {QStringLiteral("method"), method},
-                            {QStringLiteral("params"), params}};
-  const QByteArray body = QJsonDocument(message).toJson(QJsonDocument::Compact);
-  process_->write("Content-Length: " + QByteArray::number(body.size()) + "\r\n\r\n" + body);
+  send({{QStringLiteral("id"), id}, {QStringLiteral("method"), method}, {QStringLiteral("params"), params}});
   return id;
+}
+
+void EngineClient::send(const QJsonObject& message) {
+  QJsonObject whole = message;
+  whole.insert(QStringLiteral("jsonrpc"), QStringLiteral("2.0"));
+  const QByteArray body = QJsonDocument(whole).toJson(QJsonDocument::Compact);
+  process_->write("Content-Length: " + QByteArray::number(body.size()) + "\r\n\r\n" + body);
+}
+
+int EngineClient::oldestPending() const {
+  int oldest = 0;
+  for (auto it = pending_.begin(); it != pending_.end(); ++it)
+    if (oldest == 0 || it.key() < oldest) oldest = it.key();
+  return oldest;
 }
 
 void EngineClient::cancel(int id) {
   if (!pending_.contains(id) || !process_) return;
-  const QJsonObject message{{QStringLiteral("jsonrpc"), QStringLiteral("2.0")},
-                            {QStringLiteral("method"), QStringLiteral("$/cancel")},
-                            {QStringLiteral("params"), QJsonObject{{QStringLiteral("id"), id}}}};
-  const QByteArray body = QJsonDocument(message).toJson(QJsonDocument::Compact);
-  process_->write("Content-Length: " + QByteArray::number(body.size()) + "\r\n\r\n" + body);
+  send({{QStringLiteral("method"), QStringLiteral("$/cancel")},
+        {QStringLiteral("params"), QJsonObject{{QStringLiteral("id"), id}}}});
   const int generation = generation_;
-  QTimer::singleShot(3000, this, [this, id, generation] {
+  QTimer::singleShot(patience_, this, [this, id, generation] {
     if (generation == generation_ && pending_.contains(id))
       lose(tr("The engine did not stop when asked to and was ended"));
   });
 }
 
 void EngineClient::read() {
-  frames_.feed(process_->readAllStandardOutput());
-  QByteArray body;
-  while (frames_.next(body)) {
-    if (body.size() <= parsedInPlace) {
-      const QJsonDocument document = QJsonDocument::fromJson(body);
-      if (!document.isObject()) return lose(tr("The engine sent something that is no message"));
-      const QPointer<QProcess> before = process_;
-      handle(document.object());
-      if (process_ != before) return;  // a callback may have ended it
-      continue;
-    }
+  const QByteArray bytes = process_->readAllStandardOutput();
+  received_ += bytes.size();
+  frames_.feed({bytes.constData(), static_cast<size_t>(bytes.size())});
+  while (const std::optional<std::string> message = frames_.next()) {
+    const QByteArray body(message->data(), static_cast<qsizetype>(message->size()));
     const int generation = generation_;
-    QThreadPool::globalInstance()->start([this, body, generation, self = QPointer<EngineClient>(this)] {
-      const QJsonDocument document = QJsonDocument::fromJson(body);
-      if (!self) return;
-      QMetaObject::invokeMethod(
-          self,
-          [this, document, generation] {
-            if (generation == generation_) handle(document.object());
-          },
-          Qt::QueuedConnection);
-    });
+    const auto parsed = [this, generation](const QJsonDocument& document) {
+      if (generation != generation_) return;
+      if (!document.isObject()) return lose(tr("The engine sent something that is no message"));
+      handle(document.object());
+    };
+    if (message->size() > parsedInPlace)
+      aside(
+          this, [body] { return QJsonDocument::fromJson(body); }, parsed);
+    else
+      parsed(QJsonDocument::fromJson(body));
+    if (generation != generation_ || !process_) return;  // a callback may have ended it
   }
-  if (!frames_.broken().isEmpty()) lose(tr("The engine cannot be understood: %1").arg(frames_.broken()));
+  if (!frames_.broken().empty())
+    lose(tr("The engine cannot be understood: %1").arg(QString::fromStdString(frames_.broken())));
 }
 
 void EngineClient::handle(const QJsonObject& message) {

@@ -18,6 +18,8 @@
 #include <QTimer>
 #include <functional>
 
+#include "core/base/framing.h"
+
 namespace graft {
 
 struct EngineReply {
@@ -27,20 +29,6 @@ struct EngineReply {
   bool ok() const { return error.isEmpty(); }
   bool cancelled() const { return errorCode == cancelledCode; }
   static constexpr int cancelledCode = -32800, lostCode = -1;
-};
-
-/// Cuts a byte stream into message bodies.
-class FrameDecoder {
- public:
-  void feed(const QByteArray& bytes) { buffer_.append(bytes); }
-  /// False when there is no whole message yet, or none will ever come: then `broken` says why.
-  bool next(QByteArray& body);
-  const QString& broken() const { return broken_; }
-  void reset() { buffer_.clear(), broken_.clear(); }
-
- private:
-  QByteArray buffer_;
-  QString broken_;
 };
 
 class EngineClient : public QObject {
@@ -60,11 +48,19 @@ class EngineClient : public QObject {
   qint64 processId() const { return process_ ? process_->processId() : 0; }
   /// Calls back once, always: with the result, an error, or lostCode when the engine went away.
   int call(const QString& method, const QJsonObject& params, Callback done);
-  /// Asks the engine to stop that; where it does not answer within three seconds it is killed and started again.
+  /// Asks the engine to stop that; where it does not answer soon it is killed and started again.
   void cancel(int id);
+  /// How long `cancel` waits for an answer; three seconds by default.
+  void setPatience(int milliseconds) { patience_ = milliseconds; }
   bool isPending(int id) const { return pending_.contains(id); }
   /// The method of a pending call.
   QString methodOf(int id) const { return pending_.value(id).method; }
+  /// The call that the engine has been at for longest, 0 for none: it works on one at a time, in order.
+  int oldestPending() const;
+  /// Milliseconds since a pending call was sent.
+  qint64 waitedFor(int id) const { return pending_.contains(id) ? pending_[id].since.elapsed() : 0; }
+  /// Bytes read from the engine since it was made, all its processes together.
+  qint64 bytesReceived() const { return received_; }
 
  Q_SIGNALS:
   void up();                        ///< ready for calls; after a crash: replay now
@@ -77,22 +73,26 @@ class EngineClient : public QObject {
   struct Pending {
     QString method;
     Callback done;
+    QElapsedTimer since;
   };
   void launch();
   void lose(const QString& why);
   void read();
+  void send(const QJsonObject& message);
   void handle(const QJsonObject& message);
   void answer(int id, const EngineReply& reply);
 
   QStringList command_;
   QPointer<QProcess> process_;
-  FrameDecoder frames_;
+  FrameReader frames_;
   QByteArray errors_;  ///< the end of what the engine wrote to stderr
   QHash<int, Pending> pending_;
   QJsonObject hello_;
   QTimer restart_;
   QElapsedTimer sinceLaunch_;
+  qint64 received_ = 0;
   int nextId_ = 1, failures_ = 0, generation_ = 0;
+  int patience_ = 3000;
   bool up_ = false, closing_ = false;
 };
 

@@ -127,7 +127,7 @@ void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
     item->setData(0, callRole, id.index);
     item->setToolTip(0, toQt(m.path) + QLatin1Char('\n') + toQt(m.type));
     item->setForeground(1, dim);
-    item->setTextAlignment(1, Qt::AlignRight);
+    item->setTextAlignment(1, Qt::AlignRight | Qt::AlignVCenter);
     if (!children_[id.index + 1].empty()) item->setChildIndicatorPolicy(QTreeWidgetItem::ShowIndicator);
   }
 }

@@ -1,6 +1,7 @@
 #include "views/lists.h"
 
 #include <QHBoxLayout>
+#include <QStyle>
 #include <QVBoxLayout>
 
 #include "views/theme.h"
@@ -50,7 +51,9 @@ void WhyNotPanel::refresh() {
   for (const NearMissInfo& miss : document_.nearMisses()) {
     auto* item = new QListWidgetItem(list_);
     QWidget* widget = row(miss);
-    item->setSizeHint(QSize(0, widget->heightForWidth(std::max(200, list_->viewport()->width())) + 4));
+    // The scroll bar may come: the text is measured for the narrower list.
+    const int width = std::max(200, list_->width() - style()->pixelMetric(QStyle::PM_ScrollBarExtent) - 4);
+    item->setSizeHint(QSize(0, widget->layout()->heightForWidth(width) + 6));
     list_->setItemWidget(item, widget);
   }
 }

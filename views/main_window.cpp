@@ -6,6 +6,7 @@
 #include <QDockWidget>
 #include <QFileInfo>
 #include <QHBoxLayout>
+#include <QJsonArray>
 #include <QLabel>
 #include <QMenu>
 #include <QPushButton>
@@ -17,9 +18,11 @@
 
 #include "views/canvas.h"
 #include "views/command_palette.h"
+#include "views/diff_view.h"
 #include "views/explorer.h"
 #include "views/graph_decode.h"
 #include "views/inspector.h"
+#include "views/library_panel.h"
 #include "views/lists.h"
 #include "views/matches_panel.h"
 #include "views/rule_editor.h"
@@ -53,6 +56,8 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   pages_ = new QStackedWidget;
   pages_->addWidget(welcome_);
   pages_->addWidget(canvases_);
+  diff_ = new DiffView(*document_);
+  pages_->addWidget(diff_);
 
   // What went wrong stands above the canvas until it is read; it stops nobody.
   failure_ = new QWidget;
@@ -104,6 +109,8 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   rules->setSizes({480, 300});
   dock(QStringLiteral("explorer"), tr("Modules"), explorer_, Qt::LeftDockWidgetArea);
   dock(QStringLiteral("rules"), tr("Rules"), rules, Qt::LeftDockWidgetArea);
+  library_ = new LibraryPanel(*engine_);
+  dock(QStringLiteral("library"), tr("Rule library"), library_, Qt::RightDockWidgetArea)->hide();
   dock(QStringLiteral("inspector"), tr("Inspector"), inspector_, Qt::RightDockWidgetArea);
   dock(QStringLiteral("pattern"), tr("Pattern"), patternCanvas_, Qt::RightDockWidgetArea);
   dock(QStringLiteral("history"), tr("History"), history_, Qt::RightDockWidgetArea);
@@ -121,9 +128,18 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   jobBar_->setMaximumSize(120, 6);
   jobBar_->setTextVisible(false);
   jobStop_ = new QToolButton;
+  jobStop_->setObjectName(QStringLiteral("jobStop"));
   jobStop_->setText(tr("Cancel"));
-  connect(jobStop_, &QToolButton::clicked, this,
-          [this] { document_->isOpening() ? document_->cancelOpening() : document_->stopRun(); });
+  connect(jobStop_, &QToolButton::clicked, this, [this] {
+    if (const int id = engine_->oldestPending()) engine_->cancel(id);
+    jobStop_->setEnabled(false);
+    jobLabel_->setText(tr("stopping"));
+  });
+  jobTimer_ = new QTimer(this);
+  jobTimer_->setInterval(200);
+  connect(jobTimer_, &QTimer::timeout, this, &MainWindow::refreshJob);
+  jobTimer_->start();
+  engineLabel_->setContentsMargins(10, 0, 8, 0);
   statusBar()->addWidget(engineLabel_);
   statusBar()->addWidget(engineRetry_);
   statusBar()->addWidget(countLabel_);
@@ -136,7 +152,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   connectDocument();
   connectCanvases();
   autosave_ = new QTimer(this);
-  autosave_->setInterval(5000);
+  autosave_->setInterval(2000);
   connect(autosave_, &QTimer::timeout, this, &MainWindow::autosave);
   autosave_->start();
   setTheme(currentTheme());
@@ -165,11 +181,16 @@ void MainWindow::connectDocument() {
     failure_->hide();
     canvas_->setGraph(nullptr);
     before_->setGraph(nullptr);
-    pages_->setCurrentWidget(canvases_);
+    setTextDiff(false);
+    arrange(arrangement_);  // the panels that had nothing to show come
     remember(document_->path());
     refreshTitle();
   });
   connect(document_, &Document::graphChanged, this, &MainWindow::refreshCanvases);
+  connect(document_, &Document::otherChanged, this, [this] {
+    if (!document_->otherPath().isEmpty()) setCompare(true);
+    refreshCanvases();
+  });
   connect(document_, &Document::previewChanged, this, &MainWindow::refreshCanvases);
   connect(document_, &Document::previewChanged, this, [this] {
     if (!document_->isPreviewing() || document_->previewRecords().empty()) return;
@@ -185,12 +206,21 @@ void MainWindow::connectDocument() {
   connect(document_, &Document::nearMissesChanged, this, &MainWindow::refreshPattern);
   connect(document_, &Document::runChanged, this, [this] {
     refreshStatus();
-    if (!document_->lastRun().isEmpty() && !document_->isRunning() && overlay_ == Overlay::Time) refreshDecorations();
+    if (!document_->lastRun().isEmpty() && !document_->isRunning() &&
+        (overlay_ == Overlay::Time || overlay_ == Overlay::Error))
+      refreshDecorations();
   });
-  connect(document_, &Document::runProgress, this, [this](const QString& what, qint64 done, qint64 total) {
-    jobLabel_->setText(what);
+  connect(engine_, &EngineClient::progress, this, [this](int id, const QString& what, qint64 done, qint64 total) {
+    if (id != engine_->oldestPending()) return;
+    jobWhat_ = what;
     jobBar_->setRange(0, static_cast<int>(total));
     jobBar_->setValue(static_cast<int>(done));
+  });
+  connect(engine_, &EngineClient::finished, this, [this] {
+    jobWhat_.clear();
+    jobBar_->setRange(0, 0);
+    jobStop_->setEnabled(true);
+    refreshJob();
   });
   connect(document_, &Document::selectionChanged, this, [this] {
     const QStringList keys = document_->selection();
@@ -207,6 +237,14 @@ void MainWindow::connectDocument() {
           [this](const QString& path) { statusBar()->showMessage(tr("Written: %1").arg(path), 8000); });
   connect(engine_, &EngineClient::up, this, [this] {
     engineRetry_->hide();
+    if (!hasWords_)
+      engine_->call(QStringLiteral("rules/words"), {}, [this](const EngineReply& reply) {
+        QStringList words;
+        for (const QJsonValue w : reply.result.value(QLatin1String("words")).toArray()) words << w.toString();
+        hasWords_ = !words.isEmpty();
+        if (hasWords_) editor_->setWords(words);
+      });
+    runPanel_->setDevices(engine_->hello().value(QLatin1String("devices")).toArray());
     refreshStatus();
   });
   connect(engine_, &EngineClient::down, this, [this](const QString& why) {
@@ -263,6 +301,13 @@ void MainWindow::connectCanvases() {
                   tr("Line %1 no longer holds %2").arg(miss.line).arg(miss.suggestedOld));
   });
   connect(explorer_, &Explorer::chosen, canvas_, &Canvas::reveal);
+  connect(library_, &LibraryPanel::openAsked, this, [this](const QString& file, int line) {
+    openRules(file);
+    if (line > 0) editor_->showLine(line);
+  });
+  connect(library_, &LibraryPanel::addAsked, this, &MainWindow::addFromLibrary);
+  connect(diff_, &DiffView::chosen, this, [this](const QString& node) { document_->setSelection({node}); });
+  connect(runPanel_, &RunPanel::nodeChosen, canvas_, &Canvas::reveal);
   connect(inspector_, &Inspector::chosen, canvas_, &Canvas::reveal);
   connect(welcome_, &WelcomePage::openAsked, this, &MainWindow::chooseModel);
   connect(welcome_, &WelcomePage::rulesAsked, this, &MainWindow::chooseRules);
@@ -274,83 +319,6 @@ void MainWindow::connectCanvases() {
     else
       canvas_->reveal(QLatin1Char('@') + path);
   });
-}
-
-void MainWindow::refreshCanvases() {
-  const bool preview = document_->isPreviewing(), both = comparing_ || preview;
-  const bool appears = both && !before_->isVisibleTo(canvases_);
-  following_ = true;  // both change: the one that is set first must not lead the other
-  if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
-  before_->setGraph(!both ? nullptr : preview ? document_->graph() : document_->original());
-  canvas_->setGraph(preview ? document_->previewGraph() : document_->graph());
-  following_ = false;
-  canvas_->setTitle(document_->isPreviewing() ? tr("preview: not applied yet") : comparing_ ? tr("now") : QString());
-  before_->setTitle(tr("before"));
-  before_->setVisible(both);
-  if (appears) canvases_->setSizes({canvases_->width() / 2, canvases_->width() / 2});
-  if (both) QTimer::singleShot(0, this, [this] { followView(canvas_, before_); });
-  explorer_->setGraph(document_->graph());
-  changeAt_ = -1;
-  refreshDecorations();
-  refreshStatus();
-}
-
-void MainWindow::refreshDecorations() {
-  Decorations after, before;
-  const bool preview = document_->isPreviewing();
-  if (comparing_ || preview) {
-    for (const RecordInfo& r : preview ? document_->previewRecords() : document_->recordsToHere()) {
-      for (const QString& name : r.removed) before.changes.insert(name, Change::Removed);
-      for (const QString& name : r.added) after.changes.insert(name, Change::Added);
-    }
-    if (overlay_ == Overlay::Kind && before.changes.isEmpty() && after.changes.isEmpty()) after.changes.clear();
-  }
-  if (overlay_ == Overlay::Time) {
-    const QJsonObject times = document_->lastRun().value(QLatin1String("nodeTimes")).toObject();
-    for (const auto& [side, d] : {std::pair{"original", &before}, std::pair{"rewritten", &after}}) {
-      const QJsonObject list = times.value(QLatin1String(side)).toObject();
-      for (auto it = list.begin(); it != list.end(); ++it) d->heat.insert(it.key(), it.value().toDouble());
-      d->changes.clear();
-      d->heatTitle = tr("time in each node");
-      d->heatUnit = QStringLiteral("µs");
-    }
-  } else if (overlay_ == Overlay::Weights && document_->graph()) {
-    const Graph& g = *document_->graph();
-    for (const NodeId id : g.order()) {
-      double bytes = 0;
-      for (const Argument& a : g.node(id).args)
-        a.forEachValue([&](ValueId v) {
-          const Type& t = g.value(v).type;
-          if (!g.isWeight(v) || !t.tensorInfo.shape) return;
-          double n = t.tensorInfo.dtype ? static_cast<double>(dtypeSize(*t.tensorInfo.dtype)) : 4;
-          for (const Dim& d : *t.tensorInfo.shape) n *= static_cast<double>(std::max<int64_t>(1, d.size));
-          bytes += n;
-        });
-      if (bytes > 0) after.heat.insert(toQt(g.node(id).name), bytes / 1024);
-    }
-    after.heatTitle = tr("weights");
-    after.heatUnit = tr("KiB");
-  } else if (const RuleInfo* rule = document_->rule(document_->currentRule()); rule && !comparing_ && !preview) {
-    after.stale = !rule->matched || document_->ruleError().any();
-    int number = 0;
-    for (const MatchInfo& m : rule->matches) {
-      for (auto it = m.map.begin(); it != m.map.end(); ++it) {
-        after.pattern.insert(it.value(),
-                             static_cast<int>(std::max<qsizetype>(0, rule->patternOrder.indexOf(it.key()))));
-        after.match.insert(it.value(), number);
-      }
-      for (const QString& node : m.nodes)
-        if (!after.pattern.contains(node)) after.pattern.insert(node, 0), after.match.insert(node, number);
-      ++number;
-    }
-  }
-  canvas_->setDecorations(after);
-  before_->setDecorations(before);
-  if (after.heat.isEmpty() || before.heat.isEmpty() || !before_->scene()) return;
-  // One scale for both: the same colour is the same time.
-  after.heatMost = before.heatMost = std::max(canvas_->boxDecorations().most, before_->boxDecorations().most);
-  canvas_->setDecorations(after);
-  before_->setDecorations(before);
 }
 
 void MainWindow::refreshPattern() {
@@ -381,72 +349,6 @@ void MainWindow::lightPattern(const QString& node) {
       if (m.map.contains(node)) nodes << m.map.value(node);
   canvas_->setLit(nodes);
 }
-
-/// The name that stands for `key` in the other snapshot, by the rewriter's records.
-QString MainWindow::counterpart(const QString& key, bool toAfter) const {
-  const GraphRef there = toAfter ? document_->graph() : document_->original();
-  if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
-      key.startsWith(QLatin1Char('>')))
-    return key;
-  if (there->findNode(key.toStdString())) return key;
-  for (const RecordInfo& r : document_->recordsToHere()) {
-    const QStringList& own = toAfter ? r.removed : r.added;
-    const QStringList& others = toAfter ? r.added : r.removed;
-    if (own.contains(key) && !others.isEmpty()) return others.last();
-  }
-  return key;
-}
-
-/// Both canvases keep the same thing at the same height.
-void MainWindow::followView(Canvas* from, Canvas* to) {
-  if (following_ || !to->isVisible() || !from->scene() || !to->scene()) return;
-  if (from == before_ && !before_->underMouse() && !before_->hasFocus())
-    return;  // it only fitted itself: the main one leads
-  following_ = true;
-  const QPointF middle = from->rect().center();
-  const SceneRef a = from->scene(), b = to->scene();
-  const QPointF at = from->toScene(middle);
-  int nearest = -1;
-  double best = 1e18;
-  for (size_t i = 0; i < a->view.boxes.size(); ++i) {
-    if (a->view.boxes[i].open) continue;
-    const QPointF c = a->rect(static_cast<int>(i)).center();
-    const double d = std::abs(c.y() - at.y()) * 3 + std::abs(c.x() - at.x());
-    if (d >= best) continue;
-    const QString key = counterpart(selectionKey(*a->graph, a->view.boxes[i]), from == before_);
-    if (b->boxOf(key) >= 0) best = d, nearest = static_cast<int>(i);
-  }
-  if (nearest >= 0) {
-    const QString key =
-        counterpart(selectionKey(*a->graph, a->view.boxes[static_cast<size_t>(nearest)]), from == before_);
-    const QPointF offset = from->toWidget(a->rect(nearest).center()) - middle;
-    to->setView(b->rect(b->boxOf(key)).center() - (offset + QPointF(to->rect().center())) / from->scale(),
-                from->scale());
-  } else {
-    to->setView(from->origin(), from->scale());
-  }
-  following_ = false;
-}
-
-void MainWindow::followOptions(Canvas* from, Canvas* to) {
-  if (following_ || !to->scene() || !from->scene()) return;
-  following_ = true;
-  to->adoptViewOptions(from->viewOptions());
-  following_ = false;
-  followView(from, to);
-}
-
-void MainWindow::nextChange(int step) {
-  QStringList names;
-  for (const RecordInfo& r : document_->recordsToHere()) names << (r.added.isEmpty() ? QString() : r.added.first());
-  names.removeAll(QString());
-  if (names.isEmpty()) return;
-  changeAt_ = changeAt_ < 0 ? (step > 0 ? 0 : static_cast<int>(names.size()) - 1)
-                            : static_cast<int>((changeAt_ + step + names.size()) % names.size());
-  canvas_->reveal(names[changeAt_]);
-}
-
-void MainWindow::select(const QStringList& keys) { document_->setSelection(keys); }
 
 void MainWindow::refreshBreadcrumb() {
   const GraphRef g = document_->graph();
@@ -484,9 +386,11 @@ void MainWindow::refreshBreadcrumb() {
 QString MainWindow::statusText() const { return engineLabel_->text() + QStringLiteral(" · ") + countLabel_->text(); }
 
 void MainWindow::refreshStatus() {
-  engineLabel_->setText(
-      engine_->isUp() ? tr("engine: %1").arg(engine_->hello().value(QLatin1String("device")).toString(tr("ready")))
-                      : tr("engine: starting"));
+  QStringList devices;
+  for (const QJsonValue d : engine_->hello().value(QLatin1String("devices")).toArray())
+    devices << d.toObject().value(QLatin1String("name")).toString();
+  engineLabel_->setText(engine_->isUp() ? tr("engine: %1").arg(devices.join(QStringLiteral(", ")))
+                                        : tr("engine: starting"));
   QStringList parts;
   if (const GraphRef g = document_->graph()) {
     parts << tr("%1 nodes").arg(g->nodeCount());
@@ -495,13 +399,26 @@ void MainWindow::refreshStatus() {
       parts << counted(static_cast<qint64>(r->matches.size()), tr("match"), tr("matches"));
   }
   countLabel_->setText(parts.join(QStringLiteral(" · ")));
-  const bool busy = document_->isOpening() || document_->isRunning();
+  refreshJob();
+}
+
+/// What the engine has been at for longer than a moment, with its progress and a way to stop it.
+void MainWindow::refreshJob() {
+  constexpr qint64 aMoment = 400;
+  const int id = engine_->oldestPending();
+  const bool busy = id != 0 && engine_->isUp() && engine_->waitedFor(id) > aMoment;
   for (QWidget* w : std::initializer_list<QWidget*>{jobLabel_, jobBar_, jobStop_}) w->setVisible(busy);
-  if (document_->isOpening())
-    jobLabel_->setText(tr("reading the model"));
-  else if (document_->isRunning() && jobLabel_->text().isEmpty())
-    jobLabel_->setText(tr("running"));
-  if (busy) jobBar_->setRange(0, 0);
+  if (!busy || !jobStop_->isEnabled()) return;
+  static const QHash<QString, QString> words = {{QStringLiteral("model/open"), tr("reading the model")},
+                                                {QStringLiteral("model/run"), tr("running")},
+                                                {QStringLiteral("model/export"), tr("writing the model")},
+                                                {QStringLiteral("model/diff"), tr("comparing texts")},
+                                                {QStringLiteral("rules/match"), tr("matching")},
+                                                {QStringLiteral("rules/apply"), tr("rewriting")},
+                                                {QStringLiteral("rules/explain"), tr("explaining")},
+                                                {QStringLiteral("node/weight"), tr("reading a weight")}};
+  const QString method = engine_->methodOf(id);
+  jobLabel_->setText(jobWhat_.isEmpty() ? words.value(method, method) : jobWhat_);
 }
 
 void MainWindow::showFailure(const QString& what, const QString& why) {

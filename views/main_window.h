@@ -7,6 +7,7 @@
 
 #include "views/document.h"
 #include "views/layout/palette.h"
+#include "views/session_file.h"
 
 class QComboBox;
 class QDockWidget;
@@ -18,11 +19,14 @@ class QToolButton;
 
 namespace graft {
 
+struct Decorations;
 class Canvas;
 class CommandPalette;
+class DiffView;
 class Explorer;
 class HistoryPanel;
 class Inspector;
+class LibraryPanel;
 class MatchesPanel;
 class RuleEditor;
 class RunPanel;
@@ -30,7 +34,7 @@ class WelcomePage;
 class WhyNotPanel;
 
 enum class Arrangement { Explore, Rewrite, Measure };
-enum class Overlay { Kind, Time, Weights };
+enum class Overlay { Kind, Time, Error, Weights };
 
 class MainWindow : public QMainWindow {
   Q_OBJECT
@@ -44,10 +48,16 @@ class MainWindow : public QMainWindow {
   void openRules(const QString& path);
   void arrange(Arrangement arrangement);
   void setCompare(bool on);
+  /// The differences as text in the canvases' place.
+  void setTextDiff(bool on);
+  /// Compares with another file's model; empty: with the model as opened again.
+  void compareWith(const QString& path);
   void setOverlay(Overlay overlay);
   void setTheme(Theme theme);
-  /// Takes up what was open when the last window closed or was killed.
+  /// Takes up what a window that was killed had; with `files`, else what the last one closed with.
   void restoreSession(bool files);
+  /// Everything that a new window needs to stand where this one does.
+  QJsonObject sessionState() const;
 
   Document& document() { return *document_; }
   EngineClient& engine() { return *engine_; }
@@ -59,7 +69,9 @@ class MainWindow : public QMainWindow {
   WhyNotPanel* whyNot() { return whyNot_; }
   Explorer* explorer() { return explorer_; }
   Inspector* inspector() { return inspector_; }
+  LibraryPanel* library() { return library_; }
   RunPanel* runPanel() { return runPanel_; }
+  DiffView* diffView() { return diff_; }
   CommandPalette* palette() { return palette_; }
   QString statusText() const;
   /// The first action of that object name; null where there is none.
@@ -77,17 +89,21 @@ class MainWindow : public QMainWindow {
   void connectDocument();
   void connectCanvases();
   void refreshTitle();
-  void refreshCanvases();
-  void refreshDecorations();
   void refreshPattern();
   void refreshBreadcrumb();
   void refreshStatus();
+  void refreshJob();
   void showFailure(const QString& what, const QString& why);
   void lightPattern(const QString& patternNode);
+  // main_window_compare.cpp
+  void refreshCanvases();
+  void refreshDecorations();
+  void chooseOther();
+  void addErrors(Decorations& after) const;
+  void addWeights(Decorations& after) const;
   void followView(Canvas* from, Canvas* to);
   void followOptions(Canvas* from, Canvas* to);
   QString counterpart(const QString& key, bool toAfter) const;
-  void select(const QStringList& keys);
   void nextChange(int step);
   // main_window_actions.cpp
   void makeActions();
@@ -95,7 +111,7 @@ class MainWindow : public QMainWindow {
                std::function<void()> run, const QString& iconName = {});
   void openPalette();
   void ruleFromSelection();
-  void fillLibrary();
+  void addFromLibrary(const QString& file, const QString& rule);
   void showTour();
   // main_window_files.cpp
   void chooseModel();
@@ -109,7 +125,6 @@ class MainWindow : public QMainWindow {
   void remember(const QString& path);
   void refreshRecent();
   void autosave();
-  void saveSession();
 
   EngineClient* engine_;
   Document* document_;
@@ -117,11 +132,14 @@ class MainWindow : public QMainWindow {
   QSplitter* canvases_;
   QStackedWidget* pages_;
   WelcomePage* welcome_;
+  DiffView* diff_;
+  SessionFile session_;
   RuleEditor* editor_;
   MatchesPanel* matches_;
   WhyNotPanel* whyNot_;
   HistoryPanel* history_;
   Explorer* explorer_;
+  LibraryPanel* library_;
   Inspector* inspector_;
   RunPanel* runPanel_;
   CommandPalette* palette_;
@@ -132,13 +150,15 @@ class MainWindow : public QMainWindow {
   QProgressBar* jobBar_;
   QToolButton *jobStop_, *engineRetry_;
   QComboBox* overlayBox_;
-  QMenu *recentMenu_, *libraryMenu_;
+  QMenu* recentMenu_;
   QList<QDockWidget*> docks_;
-  QTimer* autosave_;
+  QTimer *autosave_, *jobTimer_;
+  QString jobWhat_;
   Arrangement arrangement_ = Arrangement::Explore;
   Overlay overlay_ = Overlay::Kind;
   bool comparing_ = false, following_ = false;
-  QString lastFailure_, autosaved_;
+  QString lastFailure_;
+  bool saidNotSaved_ = false, hasWords_ = false;
   int changeAt_ = -1;
 };
 

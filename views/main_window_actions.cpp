@@ -12,14 +12,17 @@
 #include <QMessageBox>
 #include <QSettings>
 #include <QSplitter>
+#include <QStackedWidget>
 #include <QTabWidget>
 #include <QToolBar>
 #include <QToolButton>
 
 #include "views/canvas.h"
 #include "views/command_palette.h"
+#include "views/diff_view.h"
 #include "views/explorer.h"
 #include "views/graph_decode.h"
+#include "views/library_panel.h"
 #include "views/main_window.h"
 #include "views/matches_panel.h"
 #include "views/rule_editor.h"
@@ -28,6 +31,17 @@
 #include "views/theme.h"
 
 namespace graft {
+namespace {
+
+/// The text of a rule file that more rules can be put behind.
+QString withImports(const QString& text) {
+  if (!text.trimmed().isEmpty()) return text.trimmed();
+  return QStringLiteral(
+      "import torch\nimport torch.nn.functional as F\nfrom graft import Recipe, Rule, Tensor, Weight, any_of, kernels, "
+      "optional");
+}
+
+}  // namespace
 
 QAction* MainWindow::add(QMenu* menu, const QString& name, const QString& text, const QKeySequence& keys,
                          std::function<void()> run, const QString& iconName) {
@@ -55,8 +69,14 @@ void MainWindow::makeActions() {
   add(file, s("chooseInputs"), tr("Example &inputs, for shapes…"), {}, [this] { chooseInputs(); });
   recentMenu_ = file->addMenu(tr("Open &recent"));
   add(file, s("openRules"), tr("Open r&ules…"), tr("Ctrl+Shift+O"), [this] { chooseRules(); });
-  libraryMenu_ = file->addMenu(tr("Rule &library"));
-  connect(libraryMenu_, &QMenu::aboutToShow, this, &MainWindow::fillLibrary);
+  add(file, s("library"), tr("Rule &library"), tr("Ctrl+L"), [this] {
+    if (arrangement_ == Arrangement::Measure) arrange(Arrangement::Rewrite);
+    for (QDockWidget* d : docks_)
+      if (d->objectName() == QLatin1String("library")) {
+        d->setVisible(!d->isVisible());
+        d->raise();
+      }
+  });
   add(file, s("saveRules"), tr("&Save rules"), QKeySequence::Save, [this] { saveRules(false); });
   add(file, s("saveRulesAs"), tr("Save rules &as…"), QKeySequence::SaveAs, [this] { saveRules(true); });
   file->addSeparator();
@@ -146,9 +166,17 @@ void MainWindow::makeActions() {
   }
   view->addSeparator();
   QAction* compare = add(
-      view, s("compare"), tr("&Compare with the original"), tr("Ctrl+D"), [this] { setCompare(!comparing_); },
+      view, s("compare"), tr("&Compare with the original"), tr("Ctrl+D"),
+      [this] {
+        if (comparing_ && !document_->otherPath().isEmpty()) document_->compareWith({});
+        setCompare(!comparing_);
+      },
       s("compare"));
   compare->setCheckable(true);
+  QAction* textDiff = add(view, s("textDiff"), tr("Differences as &text"), tr("Ctrl+Shift+D"),
+                          [this] { setTextDiff(pages_->currentWidget() != diff_); });
+  textDiff->setCheckable(true);
+  add(view, s("compareWith"), tr("Compare with another &file…"), {}, [this] { chooseOther(); });
   add(view, s("nextChange"), tr("Next c&hange"), Qt::Key_F8, [this] { nextChange(1); });
   add(view, s("previousChange"), tr("Previous change"), tr("Shift+F8"), [this] { nextChange(-1); });
   view->addSeparator();
@@ -215,7 +243,8 @@ void MainWindow::makeActions() {
   spacer->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   bar->addWidget(spacer);
   overlayBox_ = new QComboBox;
-  overlayBox_->addItems({tr("Colour: kind and matches"), tr("Colour: time"), tr("Colour: weight size")});
+  overlayBox_->addItems(
+      {tr("Colour: kind and matches"), tr("Colour: time"), tr("Colour: error"), tr("Colour: weight size")});
   overlayBox_->setToolTip(tr("What the colours of nodes say"));
   connect(overlayBox_, &QComboBox::activated, this, [this](int i) { setOverlay(static_cast<Overlay>(i)); });
   bar->addWidget(overlayBox_);
@@ -252,7 +281,8 @@ void MainWindow::showRuleTab(int index) {
 void MainWindow::arrange(Arrangement arrangement) {
   QSettings settings;
   const auto key = [](Arrangement a) { return QStringLiteral("arrangement%1").arg(static_cast<int>(a)); };
-  if (isVisible() && arrangement != arrangement_) settings.setValue(key(arrangement_), saveState(2));
+  if (isVisible() && arrangement != arrangement_ && document_->isOpen())
+    settings.setValue(key(arrangement_), saveState(2));
   arrangement_ = arrangement;
   const QHash<QString, bool> shown = {{QStringLiteral("explorer"), arrangement == Arrangement::Explore},
                                       {QStringLiteral("rules"), arrangement == Arrangement::Rewrite},
@@ -274,29 +304,29 @@ void MainWindow::arrange(Arrangement arrangement) {
     }
     if (arrangement == Arrangement::Measure) resizeDocks({d[QStringLiteral("run")]}, {330}, Qt::Vertical);
   }
+  // The welcome page stands alone: panels about a model would be empty.
+  if (!document_->isOpen())
+    for (QDockWidget* one : docks_)
+      if (one->objectName() != QLatin1String("rules")) one->hide();
   const char* names[] = {"explore", "rewrite", "measure"};
   action(QString::fromLatin1(names[static_cast<int>(arrangement)]))->setChecked(true);
   if ((arrangement == Arrangement::Measure) != comparing_) setCompare(arrangement == Arrangement::Measure);
 }
 
-void MainWindow::setCompare(bool on) {
-  comparing_ = on;
-  action(QStringLiteral("compare"))->setChecked(on);
-  refreshCanvases();
-}
-
 void MainWindow::setOverlay(Overlay overlay) {
   overlay_ = overlay;
   overlayBox_->setCurrentIndex(static_cast<int>(overlay));
-  if (overlay == Overlay::Time && document_->lastRun().isEmpty() && document_->isOpen())
-    showFailure(tr("There are no times yet"), tr("Run the model once (F5), then nodes are coloured by their time"));
+  if ((overlay == Overlay::Time || overlay == Overlay::Error) && document_->lastRun().isEmpty() && document_->isOpen())
+    showFailure(tr("There is nothing measured yet"), tr("Run the model once (F5), then nodes are coloured by it"));
   refreshDecorations();
 }
 
 void MainWindow::setTheme(Theme theme) {
   applyTheme(theme);
   for (Canvas* c : {canvas_, before_, patternCanvas_}) c->setTheme(theme);
+  library_->setTheme();
   editor_->refreshTheme();
+  diff_->refreshTheme();
   for (QAction* a : findChildren<QAction*>())
     if (a->property("iconName").isValid()) a->setIcon(icon(a->property("iconName").toString()));
   refreshRecent();
@@ -320,34 +350,34 @@ void MainWindow::ruleFromSelection() {
       if (scope == path || scope.starts_with(path + ".")) names << toQt(g->node(id).name);
     }
   }
-  const QString text = g ? patternFromNodes(*g, names) : QString();
-  if (text.isEmpty())
+  if (!g || patternFromNodes(*g, names).isEmpty())
     return showFailure(tr("No rule was made"),
                        tr("Select the nodes of the pattern first (Ctrl adds to the selection)"));
-  arrange(Arrangement::Rewrite);
-  QString all = editor_->text();
-  if (all.trimmed().isEmpty())
-    all = QStringLiteral("import torch\nimport torch.nn.functional as F\nfrom graft import Rule, kernels\n");
-  editor_->setText(all.trimmed() + QStringLiteral("\n\n\n") + text);
-  document_->setCurrentRule(QStringLiteral("NewRule"));
+  auto* dialog = new RuleFromSelection(
+      g, names,
+      [this](const QString& text) {
+        arrange(Arrangement::Rewrite);
+        editor_->setText(withImports(editor_->text()) + QStringLiteral("\n\n\n") + text, true);
+        document_->setCurrentRule(QStringLiteral("NewRule"));
+      },
+      this);
+  dialog->setObjectName(QStringLiteral("ruleFromSelection"));
+  dialog->show();
 }
 
-void MainWindow::fillLibrary() {
-  libraryMenu_->clear();
-  libraryMenu_->setToolTipsVisible(true);
-  const QString beside = QApplication::applicationDirPath();
-  for (const QString& folder :
-       {beside + QStringLiteral("/../share/graft/rules"), beside + QStringLiteral("/../../resources/rules"),
-        QSettings().value(QStringLiteral("ruleFolder")).toString()}) {
-    if (folder.isEmpty()) continue;
-    for (const QFileInfo& f : QDir(folder).entryInfoList({QStringLiteral("*.py")}, QDir::Files, QDir::Name)) {
-      QAction* a = libraryMenu_->addAction(f.completeBaseName(), this, [this, f] { openRules(f.absoluteFilePath()); });
-      QFile file(f.absoluteFilePath());
-      if (file.open(QIODevice::ReadOnly))
-        a->setToolTip(QStringLiteral("<pre>%1</pre>").arg(QString::fromUtf8(file.read(1200)).toHtmlEscaped()));
-    }
-  }
-  if (libraryMenu_->isEmpty()) libraryMenu_->addAction(tr("No rule files found"))->setEnabled(false);
+void MainWindow::addFromLibrary(const QString& file, const QString& rule) {
+  const QString text = LibraryPanel::ruleText(file, rule, editor_->text());
+  if (text.isEmpty()) return showFailure(tr("The rule was not added"), tr("%1 no longer holds %2").arg(file, rule));
+  if (document_->rule(rule))
+    return showFailure(tr("The rule was not added"), tr("the rules hold one named %1 already").arg(rule));
+  arrange(Arrangement::Rewrite);
+  const QString own = editor_->text().trimmed();
+  QStringList missing = LibraryPanel::importsOf(file);
+  missing.removeIf([&](const QString& line) { return own.split(QLatin1Char('\n')).contains(line); });
+  QStringList parts{missing.join(QLatin1Char('\n')), own};
+  parts.removeAll(QString());
+  editor_->setText(parts.join(QLatin1Char('\n')) + QStringLiteral("\n\n\n") + text + QLatin1Char('\n'), true);
+  document_->setCurrentRule(rule);
 }
 
 void MainWindow::showTour() {
@@ -361,7 +391,7 @@ void MainWindow::showTour() {
          "pans.</li>"
          "<li><b>Look</b>: click a node; its inputs and outputs light up, the inspector tells the rest. <code>/</code> "
          "finds, <code>i</code> and <code>o</code> travel.</li>"
-         "<li><b>Write a rule</b> (Ctrl+2), or take one from File ▸ Rule library. Matches light up as you type; F3 "
+         "<li><b>Write a rule</b> (Ctrl+2), or take one from the library (Ctrl+L). Matches light up as you type; F3 "
          "visits them.</li>"
          "<li><b>Why not?</b> (Ctrl+Y) says where the rule almost matches, and what to change.</li>"
          "<li><b>Preview</b>, then <b>apply</b> (Ctrl+Return). Every step stands in the history; Ctrl+Z takes back "

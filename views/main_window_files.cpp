@@ -11,9 +11,7 @@
 #include <QMimeData>
 #include <QPainter>
 #include <QPdfWriter>
-#include <QSaveFile>
 #include <QSettings>
-#include <QStandardPaths>
 #include <QStatusBar>
 #include <QSvgRenderer>
 
@@ -21,29 +19,12 @@
 #include "views/drawing/drawing.h"
 #include "views/main_window.h"
 #include "views/rule_editor.h"
+#include "views/run_inputs.h"
 #include "views/run_panel.h"
 #include "views/theme.h"
 #include "views/welcome.h"
 
 namespace graft {
-namespace {
-
-QString recoveryFile() {
-  const QString folder = QStandardPaths::writableLocation(QStandardPaths::AppDataLocation);
-  QDir().mkpath(folder);
-  return folder + QStringLiteral("/recovered_rules.py");
-}
-
-/// QSaveFile writes beside it and renames: the file is whole or as before.
-bool writeWhole(const QString& path, const QByteArray& bytes, QString& why) {
-  QSaveFile file(path);
-  if (file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.commit()) return true;
-  why = file.errorString();
-  return false;
-}
-
-}  // namespace
-
 void MainWindow::openModel(const QString& path, const QString& inputs) {
   if (path.endsWith(QLatin1String(".py")) && !QFileInfo(path).isDir()) return openRules(path);
   QSettings settings;
@@ -69,7 +50,6 @@ void MainWindow::openRules(const QString& path) {
   if (!file.open(QIODevice::ReadOnly)) return showFailure(tr("%1 was not opened").arg(path), file.errorString());
   editor_->setFile(QFileInfo(path).absoluteFilePath());
   editor_->setText(QString::fromUtf8(file.readAll()));
-  autosaved_ = editor_->text();
   if (arrangement_ != Arrangement::Rewrite && isVisible()) arrange(Arrangement::Rewrite);
 }
 
@@ -103,8 +83,6 @@ void MainWindow::saveRules(bool as) {
   if (!writeWhole(path, editor_->text().toUtf8(), why)) return showFailure(tr("%1 was not written").arg(path), why);
   editor_->setFile(path);
   editor_->setSaved();
-  autosaved_ = editor_->text();
-  QFile::remove(recoveryFile());
   statusBar()->showMessage(tr("Written: %1").arg(path), 4000);
 }
 
@@ -227,7 +205,7 @@ void MainWindow::refreshRecent() {
   QStringList recent = QSettings().value(QStringLiteral("recent")).toStringList();
   recent.removeIf([](const QString& path) { return !QFileInfo::exists(path); });
   recentMenu_->clear();
-  for (const QString& path : recent) recentMenu_->addAction(path, this, [this, path] { openModel(path); });
+  for (const QString& path : recent) recentMenu_->addAction(homeAsTilde(path), this, [this, path] { openModel(path); });
   recentMenu_->setEnabled(!recent.isEmpty());
   QStringList samples;
   for (const char* folder : {"/../samples", "/../samples/models", "/../share/graft/samples"})
@@ -237,52 +215,58 @@ void MainWindow::refreshRecent() {
       if (!f.fileName().startsWith(QLatin1String("sentences")) &&
           !f.completeBaseName().endsWith(QLatin1String("inputs")) &&
           !f.completeBaseName().endsWith(QLatin1String("expected")))
-        samples << f.absoluteFilePath();
+        if (!recent.contains(f.absoluteFilePath())) samples << f.absoluteFilePath();
   welcome_->setFiles(recent, samples);
 }
 
-void MainWindow::autosave() {
-  const QString text = editor_->text();
-  if (text == autosaved_ || !editor_->isModified()) return;
-  QString why;
-  if (writeWhole(recoveryFile(), text.toUtf8(), why)) autosaved_ = text;
-  saveSession();
+QJsonObject MainWindow::sessionState() const {
+  QJsonObject state = document_->state();
+  state.insert(QStringLiteral("other"), document_->otherPath());
+  state.insert(QStringLiteral("rules"), editor_->text());
+  state.insert(QStringLiteral("rulesFile"), editor_->file());
+  state.insert(QStringLiteral("rulesModified"), editor_->isModified());
+  state.insert(QStringLiteral("arrangement"), static_cast<int>(arrangement_));
+  return state;
 }
 
-void MainWindow::saveSession() {
-  QSettings settings;
-  settings.setValue(QStringLiteral("session/model"), document_->path());
-  settings.setValue(QStringLiteral("session/rules"), editor_->file());
-  settings.setValue(QStringLiteral("session/arrangement"), static_cast<int>(arrangement_));
+void MainWindow::autosave() {
+  // What is being opened or read is still in the file from before.
+  if (document_->isOpening() || (!document_->isOpen() && editor_->text().isEmpty())) return;
+  QString why;
+  const bool ok = session_.save(sessionState(), why);
+  if (!ok && !saidNotSaved_) showFailure(tr("Your work is not saved aside and would be lost in a crash"), why);
+  saidNotSaved_ = !ok;
 }
 
 void MainWindow::restoreSession(bool files) {
-  QSettings settings;
-  restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
-  if (QFile recovered(recoveryFile()); recovered.open(QIODevice::ReadOnly)) {
-    const QString text = QString::fromUtf8(recovered.readAll());
-    recovered.close();
-    if (!text.trimmed().isEmpty() && editor_->text().trimmed().isEmpty()) {
-      editor_->setFile(settings.value(QStringLiteral("session/rules")).toString());
-      editor_->setText(text);
-      statusBar()->showMessage(tr("Rules that were not saved have been recovered"), 10000);
-    }
-  } else if (files) {
-    const QString rules = settings.value(QStringLiteral("session/rules")).toString();
-    if (!rules.isEmpty() && QFileInfo::exists(rules)) openRules(rules);
+  restoreGeometry(QSettings().value(QStringLiteral("geometry")).toByteArray());
+  const SessionFile::Found found = session_.takeUp();
+  const QJsonObject& state = found.state;
+  const auto text = [&](const char* key) { return state.value(QLatin1String(key)).toString(); };
+  const bool isModified = state.value(QLatin1String("rulesModified")).toBool();
+  if (found.wasKilled || files) {
+    const QString file = text("rulesFile");
+    editor_->setFile(file);
+    // Rules that were saved are read again: they may have been edited elsewhere.
+    if (!isModified && QFileInfo::exists(file))
+      openRules(file);
+    else
+      editor_->setText(text("rules"), isModified);
+    document_->restore(state);
+    if (found.wasKilled && (isModified || !state.value(QLatin1String("steps")).toArray().isEmpty()))
+      statusBar()->showMessage(tr("The last window was not closed: its rules and steps have been recovered"), 20000);
   }
-  const QString model = settings.value(QStringLiteral("session/model")).toString();
-  if (files && !model.isEmpty() && QFileInfo::exists(model)) openModel(model);
-  arrange(static_cast<Arrangement>(std::clamp(settings.value(QStringLiteral("session/arrangement")).toInt(), 0, 2)));
+  arrange(static_cast<Arrangement>(std::clamp(state.value(QLatin1String("arrangement")).toInt(), 0, 2)));
 }
 
 void MainWindow::closeEvent(QCloseEvent* e) {
   if (!mayDiscardRules()) return e->ignore();
-  QFile::remove(recoveryFile());
-  saveSession();
+  autosave_->stop();
+  session_.close(sessionState());
   QSettings settings;
   settings.setValue(QStringLiteral("geometry"), saveGeometry());
-  settings.setValue(QStringLiteral("arrangement%1").arg(static_cast<int>(arrangement_)), saveState(2));
+  if (document_->isOpen())
+    settings.setValue(QStringLiteral("arrangement%1").arg(static_cast<int>(arrangement_)), saveState(2));
   e->accept();
 }
 

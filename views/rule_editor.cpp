@@ -47,66 +47,8 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
   editor_->setAutoCompletionThreshold(3);
   editor_->setAutoCompletionCaseSensitivity(true);
   lexer_ = new QsciLexerPython(editor_);
-  auto* apis = new QsciAPIs(lexer_);
-  for (const char* word : {"torch.matmul",
-                           "torch.softmax",
-                           "torch.relu",
-                           "torch.tanh",
-                           "torch.sigmoid",
-                           "torch.cat",
-                           "torch.add",
-                           "torch.mul",
-                           "torch.bmm",
-                           "torch.transpose",
-                           "torch.reshape",
-                           "torch.mean",
-                           "torch.sum",
-                           "torch.exp",
-                           "torch.sqrt",
-                           "torch.rsqrt",
-                           "torch.pow",
-                           "torch.where",
-                           "torch.clamp",
-                           "torch.nn",
-                           "F.linear",
-                           "F.gelu",
-                           "F.relu",
-                           "F.silu",
-                           "F.layer_norm",
-                           "F.softmax",
-                           "F.dropout",
-                           "F.embedding",
-                           "F.conv2d",
-                           "F.batch_norm",
-                           "F.scaled_dot_product_attention",
-                           "kernels.attention",
-                           "kernels.linear",
-                           "kernels.add_layer_norm",
-                           "kernels.layer_norm",
-                           "any_of",
-                           "optional",
-                           "call_module",
-                           "call_function",
-                           "Rule",
-                           "Recipe",
-                           "Weight",
-                           "Tensor",
-                           "pattern",
-                           "replacement",
-                           "where",
-                           "scope",
-                           "exact",
-                           "changes_numbers",
-                           "steps",
-                           "expect",
-                           "normalize",
-                           "remove_dropout",
-                           "fold_constants",
-                           "eliminate_common",
-                           "eliminate_dead",
-                           "fuse"})
-    apis->add(QString::fromLatin1(word));
-  apis->prepare();
+  setWords({});
+  editor_->setCallTipsStyle(QsciScintilla::CallTipsNoContext);
   editor_->setLexer(lexer_);
   editor_->indicatorDefine(QsciScintilla::SquiggleIndicator, errorIndicator);
   editor_->indicatorDefine(QsciScintilla::StraightBoxIndicator, litIndicator);
@@ -130,6 +72,21 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
   for (auto signal : {&Document::matchesChanged, &Document::nearMissesChanged, &Document::opened})
     connect(&document_, signal, this, &RuleEditor::tell);
   tell();
+}
+
+bool RuleEditor::isCompleting() const { return editor_->isListActive(); }
+
+void RuleEditor::setWords(const QStringList& words) {
+  delete apis_;
+  apis_ = new QsciAPIs(lexer_);
+  for (const QString& word : words) apis_->add(word);
+  for (const char* word : {"any_of(",        "optional(", "call_module(",   "call_function(",  "Rule",
+                           "Recipe",         "Weight",    "Tensor",         "pattern",         "replacement",
+                           "where",          "scope",     "exact",          "changes_numbers", "steps",
+                           "expect",         "normalize", "remove_dropout", "fold_constants",  "eliminate_common",
+                           "eliminate_dead", "fuse"})
+    apis_->add(QString::fromLatin1(word));
+  apis_->prepare();
 }
 
 void RuleEditor::refreshTheme() {
@@ -182,16 +139,21 @@ void RuleEditor::refreshTheme() {
 
 QString RuleEditor::text() const { return editor_->text(); }
 
-void RuleEditor::setText(const QString& text) {
+void RuleEditor::setText(const QString& text, bool modified) {
   quiet_ = true;
   editor_->setText(text);
   editor_->setModified(false);
+  modified_ = modified;
   quiet_ = false;
   document_.setRules(text, file_, true);
 }
 
-bool RuleEditor::isModified() const { return editor_->isModified(); }
-void RuleEditor::setSaved() { editor_->setModified(false); }
+bool RuleEditor::isModified() const { return modified_ || editor_->isModified(); }
+
+void RuleEditor::setSaved() {
+  editor_->setModified(false);
+  modified_ = false;
+}
 
 void RuleEditor::showLine(int line) {
   editor_->setCursorPosition(line - 1, 0);

@@ -8,6 +8,7 @@
 
 #include "views/document.h"
 
+class QsciAPIs;
 class QsciScintilla;
 class QsciLexerPython;
 
@@ -19,7 +20,8 @@ class RuleEditor : public QWidget {
  public:
   explicit RuleEditor(Document& document, QWidget* parent = nullptr);
 
-  void setText(const QString& text);
+  /// `modified`: it is not what the file holds.
+  void setText(const QString& text, bool modified = false);
   QString text() const;
   void setFile(const QString& path) { file_ = path; }
   QString file() const { return file_; }
@@ -31,6 +33,9 @@ class RuleEditor : public QWidget {
   void showLine(int line);
   /// Replaces `from` on that line by `to`, as one undoable edit. False where the line does not hold it.
   bool replaceOnLine(int line, const QString& from, const QString& to);
+  /// What completion offers besides the words of the text: "F.gelu(input, approximate)".
+  void setWords(const QStringList& words);
+  bool isCompleting() const;
   void refreshTheme();
   QsciScintilla* scintilla() { return editor_; }
 
@@ -49,9 +54,10 @@ class RuleEditor : public QWidget {
   Document& document_;
   QsciScintilla* editor_;
   QsciLexerPython* lexer_;
+  QsciAPIs* apis_ = nullptr;
   QLabel* sentence_;
   QString file_, hovered_, lit_;
-  bool quiet_ = false;
+  bool quiet_ = false, modified_ = false;
 };
 
 }  // namespace graft

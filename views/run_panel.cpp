@@ -5,120 +5,95 @@
 #include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
-#include <QPainter>
+#include <QKeyEvent>
+#include <QMenu>
 #include <QVBoxLayout>
 #include <algorithm>
-#include <cmath>
 
-#include "views/canvas_paint.h"
+#include "views/canvas_scene.h"
+#include "views/run_figures.h"
 #include "views/theme.h"
 
 namespace graft {
 namespace {
 
-QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
-double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(NAN); }
-
-QString ms(double v) {
-  return (v >= 100 ? QString::number(v, 'f', 0) : QString::number(v, 'g', 3)) + QStringLiteral(" ms");
+QString tableText(const QTableWidget& table) {
+  QStringList lines;
+  QStringList head;
+  for (int c = 0; c < table.columnCount(); ++c) head << table.horizontalHeaderItem(c)->text();
+  lines << head.join(QLatin1Char('\t'));
+  for (int r = 0; r < table.rowCount(); ++r) {
+    QStringList cells;
+    for (int c = 0; c < table.columnCount(); ++c) cells << (table.item(r, c) ? table.item(r, c)->text() : QString());
+    lines << cells.join(QLatin1Char('\t'));
+  }
+  return lines.join(QLatin1Char('\n')) + QLatin1Char('\n');
 }
-QString small(double v) { return std::isnan(v) ? QStringLiteral("–") : QString::number(v, 'g', 3); }
+
+/// Ctrl+C takes the whole table: what is copied is complete, with its headings.
+class CopyKey : public QObject {
+ public:
+  using QObject::QObject;
+  bool eventFilter(QObject* object, QEvent* e) override {
+    if (e->type() != QEvent::KeyPress || !static_cast<QKeyEvent*>(e)->matches(QKeySequence::Copy)) return false;
+    QApplication::clipboard()->setText(tableText(*static_cast<QTableWidget*>(object)));
+    return true;
+  }
+};
 
 }  // namespace
 
-LatencyPlot::LatencyPlot(QWidget* parent) : QWidget(parent) {
-  setMinimumHeight(132);
-  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-}
-
-void LatencyPlot::setRun(const QJsonObject& run, const QJsonObject& baseline) {
-  run_ = run;
-  baseline_ = baseline;
-  setMinimumHeight(baseline_.isEmpty() ? 132 : 176);
-  update();
-}
-
-void LatencyPlot::paintEvent(QPaintEvent*) {
-  if (run_.isEmpty()) return;
-  QPainter p(this);
-  p.setRenderHint(QPainter::Antialiasing);
-  const Palette& colors = themePalette();
-  struct Row {
-    QString name;
-    QJsonObject side;
-    Color color;
-  };
-  std::vector<Row> rows = {{tr("original"), at(run_, "original").toObject(), colors.change(Change::Removed)},
-                           {tr("rewritten"), at(run_, "rewritten").toObject(), colors.change(Change::Added)}};
-  if (!baseline_.isEmpty()) rows.push_back({tr("pinned"), at(baseline_, "rewritten").toObject(), colors.dim});
-  double low = INFINITY, high = 0;
-  for (const Row& r : rows) {
-    QList<double> samples;
-    for (const QJsonValue s : at(r.side, "samples").toArray()) samples << s.toDouble();
-    std::sort(samples.begin(), samples.end());
-    low = std::min(low, number(at(r.side, "p10")));
-    high = std::max(high, number(at(r.side, "p90")));
-    if (!samples.isEmpty())
-      high = std::max(high, samples[samples.size() * 97 / 100]), low = std::min(low, samples.first());
-  }
-  if (!(high > 0)) return;
-  const double pad = (high - low) * 0.06 + high * 0.01;
-  low = std::max(0.0, low - pad);
-  high += pad;
-  const QRectF area(92, 10, width() - 112, height() - 40);
-  auto x = [&](double v) { return area.left() + area.width() * (v - low) / (high - low); };
-  // The axis: about five round numbers.
-  const double raw = (high - low) / 5, magnitude = std::pow(10, std::floor(std::log10(raw)));
-  const double step = raw / magnitude < 1.5   ? magnitude
-                      : raw / magnitude < 3.5 ? 2 * magnitude
-                      : raw / magnitude < 7.5 ? 5 * magnitude
-                                              : 10 * magnitude;
-  p.setFont(drawingFont(11, QFont::Normal));
-  for (double v = std::ceil(low / step) * step; v <= high; v += step) {
-    p.setPen(toQt(colors.grid));
-    p.drawLine(QPointF(x(v), area.top()), QPointF(x(v), area.bottom()));
-    p.setPen(toQt(colors.dim));
-    p.drawText(QRectF(x(v) - 40, area.bottom() + 4, 80, 16), Qt::AlignCenter, QString::number(v, 'g', 4));
-  }
-  p.drawText(QRectF(0, area.bottom() + 4, 84, 16), Qt::AlignRight, tr("ms"));
-  const double lane = area.height() / static_cast<double>(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const Row& r = rows[i];
-    const double y = area.top() + lane * (static_cast<double>(i) + 0.5);
-    p.setFont(drawingFont(12, QFont::Medium));
-    p.setPen(toQt(colors.text));
-    p.drawText(QRectF(0, y - 10, 84, 20), Qt::AlignRight | Qt::AlignVCenter, r.name);
-    QColor dot = toQt(r.color);
-    dot.setAlpha(90);
-    p.setPen(Qt::NoPen);
-    p.setBrush(dot);
-    const QJsonArray samples = at(r.side, "samples").toArray();
-    const qsizetype every = std::max<qsizetype>(1, samples.size() / 400);
-    for (qsizetype k = 0; k < samples.size(); k += every) {
-      const double v = samples[k].toDouble();
-      if (v > high) continue;
-      const double jitter = std::fmod(static_cast<double>(k) * 0.618034, 1.0) - 0.5;
-      p.drawEllipse(QPointF(x(v), y + jitter * lane * 0.5), 2, 2);
-    }
-    QColor box = toQt(r.color);
-    p.setPen(QPen(box, 1.6));
-    box.setAlpha(50);
-    p.setBrush(box);
-    const double a = x(number(at(r.side, "p10"))), b = x(number(at(r.side, "p90"))),
-                 m = x(number(at(r.side, "median")));
-    p.drawRoundedRect(QRectF(a, y - 9, std::max(2.0, b - a), 18), 3, 3);
-    p.setPen(QPen(toQt(colors.text), 2.4));
-    p.drawLine(QPointF(m, y - 11), QPointF(m, y + 11));
-  }
+QTableWidget* RunPanel::makeTable(const QStringList& headers) {
+  auto* t = new QTableWidget(this);
+  t->setColumnCount(static_cast<int>(headers.size()));
+  t->setHorizontalHeaderLabels(headers);
+  t->verticalHeader()->hide();
+  t->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 10);
+  t->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  t->setSelectionBehavior(QAbstractItemView::SelectRows);
+  t->setSelectionMode(QAbstractItemView::SingleSelection);
+  t->setShowGrid(false);
+  t->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  t->horizontalHeader()->setStretchLastSection(true);
+  t->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+  t->horizontalHeader()->setHighlightSections(false);
+  t->setToolTip(tr("Ctrl+C copies the table"));
+  t->installEventFilter(new CopyKey(t));
+  t->setContextMenuPolicy(Qt::ActionsContextMenu);
+  auto* copy = new QAction(tr("Copy table"), t);
+  connect(copy, &QAction::triggered, t, [t] { QApplication::clipboard()->setText(tableText(*t)); });
+  t->addAction(copy);
+  return t;
 }
 
 RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   inputs_ = new QLineEdit(this);
-  inputs_->setPlaceholderText(
-      tr("inputs.pt, or one specification for each input: f32[8,128]:randn i64[8,128]:0..1000. Empty: random"));
-  auto* browse = new QPushButton(tr("Browse…"), this);
+  inputs_->setPlaceholderText(tr("Inputs: random, of the model's own types"));
+  inputs_->setToolTip(
+      tr("A file of tensors (inputs.pt), or one specification for each input:\n"
+         "    f32[8,128]:randn   i64[8,128]:randint(0,1000)   f32[4]:zeros\n"
+         "Names stand for sizes that are given behind; several sizes are swept:\n"
+         "    i64[B,128] f32[B,128] B=1,8,32"));
+  inputsMenu_ = new QToolButton(this);
+  inputsMenu_->setText(tr("Inputs"));
+  inputsMenu_->setPopupMode(QToolButton::InstantPopup);
+  auto* menu = new QMenu(inputsMenu_);
+  menu->addAction(tr("From a file…"), this, [this] {
+    const QString path =
+        QFileDialog::getOpenFileName(this, tr("Inputs"), {}, tr("Tensors saved by torch.save (*.pt);;All files (*)"));
+    if (!path.isEmpty()) setInputs(path);
+  });
+  QAction* examples =
+      menu->addAction(tr("The model's example inputs"), this, [this] { setInputs(document_.inputs()); });
+  QAction* random = menu->addAction(tr("Random, by shape and dtype"), this,
+                                    [this] { inputs_->setText(specificationOf(*document_.graph())); });
+  connect(menu, &QMenu::aboutToShow, this, [=, this] {
+    examples->setEnabled(!document_.inputs().isEmpty());
+    random->setEnabled(document_.isOpen() && !specificationOf(*document_.graph()).isEmpty());
+  });
+  inputsMenu_->setMenu(menu);
   device_ = new QComboBox(this);
-  device_->addItems({QStringLiteral("cpu"), QStringLiteral("cuda")});
+  device_->addItem(QStringLiteral("cpu"), QStringLiteral("cpu"));
   device_->setToolTip(tr("Device"));
   dtype_ = new QComboBox(this);
   dtype_->addItem(tr("as is"), QString());
@@ -127,100 +102,207 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   dtype_->setToolTip(tr("Weights and inputs are converted to this before running"));
   seconds_ = new QDoubleSpinBox(this);
   seconds_->setRange(0.1, 600);
+  seconds_->setDecimals(1);
   seconds_->setValue(2);
   seconds_->setSuffix(tr(" s"));
-  seconds_->setToolTip(tr("How long to measure"));
+  seconds_->setToolTip(tr("How long to measure each set of inputs"));
+  inside_ = new QCheckBox(tr("Inside"), this);
+  inside_->setChecked(true);
+  inside_->setToolTip(
+      tr("Compare the values inside, too: finds the node where numbers part.\n"
+         "Keeps all of them in memory three times while it does."));
   run_ = new QPushButton(icon(QStringLiteral("play")), tr("Run"), this);
   run_->setDefault(true);
   progress_ = new QProgressBar(this);
-  progress_->setMaximumHeight(6);
+  progress_->setMaximumHeight(4);
   progress_->setTextVisible(false);
   headline_ = new QLabel(this);
   headline_->setWordWrap(true);
   headline_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  hint_ = new QLabel(this);
+  hint_->setWordWrap(true);
+  protocol_ = new QLabel(this);
+  delta_ = new QLabel(this);
+  for (QLabel* l : {protocol_, delta_}) {
+    l->setWordWrap(true);
+    l->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  }
+  plot_ = new LatencyPlot(this);
+  pin_ = new QPushButton(tr("Pin as baseline"), this);
+  pin_->setToolTip(tr("Keep this run in the plot and say how later ones differ from it"));
+  copy_ = new QPushButton(tr("Copy"), this);
+  copy_->setToolTip(tr("All figures with units and how they were measured"));
+  layOut();
+
+  connect(run_, &QPushButton::clicked, this, [this] {
+    if (document_.isRunning()) {
+      waiting_.clear();
+      document_.stopRun();
+    } else {
+      start();
+    }
+  });
+  connect(pin_, &QPushButton::clicked, this, &RunPanel::pin);
+  connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(report()); });
+  connect(tables_[Outputs], &QTableWidget::currentCellChanged, this, &RunPanel::showUlp);
+  for (const Tab tab : {Inside, Operators})
+    connect(tables_[tab], &QTableWidget::cellClicked, this, [this, tab](int row) {
+      const QString node = tables_[tab]->item(row, 0)->data(Qt::UserRole).toString();
+      if (!node.isEmpty()) Q_EMIT nodeChosen(node);
+    });
+  connect(timeline_, &TimelinePlot::chosen, this, &RunPanel::nodeChosen);
+  connect(&document_, &Document::runProgress, this, [this](const QString& what, qint64 done, qint64 total) {
+    progress_->setRange(0, static_cast<int>(total));
+    progress_->setValue(static_cast<int>(done));
+    progress_->setToolTip(what);
+  });
+  connect(&document_, &Document::runChanged, this, &RunPanel::took);
+  connect(&document_, &Document::opened, this, [this] {
+    waiting_.clear();
+    sweep_.clear();
+    baseline_ = {};
+    refresh();
+  });
+  connect(&document_, &Document::stepsChanged, this, &RunPanel::refresh);
+  refresh();
+}
+
+void RunPanel::layOut() {
   QFont big = font();
   big.setPointSizeF(big.pointSizeF() * 1.25);
   big.setWeight(QFont::DemiBold);
   headline_->setFont(big);
-  protocol_ = new QLabel(this);
-  protocol_->setWordWrap(true);
-  protocol_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  plot_ = new LatencyPlot(this);
-  table_ = new QTableWidget(this);
-  table_->setColumnCount(8);
-  table_->setHorizontalHeaderLabels({tr("Output"), tr("Type"), tr("max abs"), tr("max rel"), tr("RMSE"),
-                                     tr("RMSE ratio"), tr("cosine"), tr("Verdict")});
-  table_->verticalHeader()->hide();
-  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
-  table_->setShowGrid(false);
-  table_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  table_->horizontalHeader()->setStretchLastSection(true);
-  table_->horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
-  pin_ = new QPushButton(tr("Pin as baseline"), this);
-  pin_->setToolTip(tr("Keep this run in the plot beside later ones"));
-  copy_ = new QPushButton(tr("Copy"), this);
-  copy_->setToolTip(tr("All figures with units and how they were measured"));
+  tabs_ = new QTabWidget(this);
+  tabs_->setDocumentMode(true);
+  tables_[Outputs] = makeTable({tr("Output"), tr("Type"), tr("max abs"), tr("max rel"), tr("RMSE"), tr("RMSE ratio"),
+                                tr("cosine"), tr("Verdict")});
+  tables_[Inside] = makeTable(
+      {tr("Node"), tr("In the original"), tr("Type"), tr("max abs"), tr("RMSE"), tr("RMSE ratio"), tr("Verdict")});
+  tables_[Operators] =
+      makeTable({tr("Operator"), tr("original"), tr("rewritten"), tr("µs original"), tr("µs rewritten"), tr("Change")});
+  tables_[Operators]->setSortingEnabled(true);
+  tables_[Sweep] = makeTable({tr("Sizes"), tr("original"), tr("rewritten"), tr("Ratio"), tr("max abs"), tr("Verdict")});
+  ulp_ = new UlpPlot;
+  auto page = [&](std::initializer_list<QWidget*> widgets, const QString& title) {
+    auto* w = new QWidget;
+    auto* column = new QVBoxLayout(w);
+    column->setContentsMargins(0, 4, 0, 0);
+    for (QWidget* one : widgets) column->addWidget(one, qobject_cast<QLabel*>(one) ? 0 : 1);
+    tabs_->addTab(w, title);
+  };
+  insideHead_ = new QLabel;
+  insideHead_->setContentsMargins(8, 2, 8, 2);
+  insideHead_->setWordWrap(true);
+  insideHead_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::LinksAccessibleByMouse);
+  connect(insideHead_, &QLabel::linkActivated, this, &RunPanel::nodeChosen);
+  sweepPlot_ = new SweepPlot;
+  timeline_ = new TimelinePlot;
+  page({tables_[Outputs], ulp_}, tr("Outputs"));
+  page({insideHead_, tables_[Inside]}, tr("Inside"));
+  page({tables_[Operators]}, tr("Operators"));
+  page({timeline_}, tr("Timeline"));
+  page({sweepPlot_, tables_[Sweep]}, tr("Sweep"));
 
   auto* controls = new QHBoxLayout;
   controls->addWidget(inputs_, 1);
-  for (QWidget* w : std::initializer_list<QWidget*>{browse, device_, dtype_, seconds_, run_}) controls->addWidget(w);
+  for (QWidget* w : std::initializer_list<QWidget*>{inputsMenu_, device_, dtype_, seconds_, inside_, run_})
+    controls->addWidget(w);
   auto* title = new QHBoxLayout;
   title->addWidget(headline_, 1);
   title->addWidget(pin_);
   title->addWidget(copy_);
   auto* left = new QVBoxLayout;
   left->addWidget(plot_);
+  left->addWidget(delta_);
   left->addWidget(protocol_);
   left->addStretch();
   auto* body = new QHBoxLayout;
   body->setSpacing(16);
   body->addLayout(left, 4);
-  body->addWidget(table_, 5);
+  body->addWidget(tabs_, 6);
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(12, 10, 12, 8);
+  column->setContentsMargins(12, 8, 12, 8);
   column->addLayout(controls);
   column->addWidget(progress_);
   column->addLayout(title);
+  column->addWidget(hint_);
   column->addLayout(body, 1);
+}
 
-  connect(browse, &QPushButton::clicked, this, [this] {
-    const QString path =
-        QFileDialog::getOpenFileName(this, tr("Inputs"), {}, tr("Tensors saved by torch.save (*.pt);;All files (*)"));
-    if (!path.isEmpty()) inputs_->setText(path);
-  });
-  connect(run_, &QPushButton::clicked, this, [this] { document_.isRunning() ? document_.stopRun() : start(); });
-  connect(pin_, &QPushButton::clicked, this, [this] {
-    baseline_ = document_.lastRun();
-    refresh();
-  });
-  connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(report()); });
-  connect(&document_, &Document::runProgress, this, [this](const QString& what, qint64 done, qint64 total) {
-    progress_->setRange(0, static_cast<int>(total));
-    progress_->setValue(static_cast<int>(done));
-    progress_->setToolTip(what);
-  });
-  for (auto signal : {&Document::runChanged, &Document::opened, &Document::stepsChanged})
-    connect(&document_, signal, this, &RunPanel::refresh);
-  refresh();
+void RunPanel::setInputs(const QString& text) { inputs_->setText(homeAsTilde(text)); }
+
+void RunPanel::setDevices(const QJsonArray& devices) {
+  const QString before = device_->currentData().toString();
+  device_->clear();
+  for (const QJsonValue v : devices) {
+    const QJsonObject d = v.toObject();
+    device_->addItem(at(d, "name").toString(), at(d, "name").toString());
+    device_->setItemData(device_->count() - 1, at(d, "description").toString(), Qt::ToolTipRole);
+  }
+  if (device_->count() == 0) device_->addItem(QStringLiteral("cpu"), QStringLiteral("cpu"));
+  device_->setCurrentIndex(std::max(0, device_->findData(before)));
+}
+
+QString RunPanel::say(const QString& error) {
+  headline_->setText(tr("Not run: %1").arg(error));
+  headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().change(Change::Removed))));
+  return error;
 }
 
 void RunPanel::start() {
-  QJsonObject settings{{QStringLiteral("device"), device_->currentText()},
-                       {QStringLiteral("seconds"), seconds_->value()}};
+  if (document_.isRunning() || !document_.isOpen()) return;
+  const RunInputs inputs = parseRunInputs(inputs_->text());
+  if (!inputs.error.isEmpty()) return static_cast<void>(say(inputs.error));
+  settings_ = {{QStringLiteral("device"), device_->currentData().toString()},
+               {QStringLiteral("seconds"), seconds_->value()},
+               {QStringLiteral("layers"), inside_->isChecked()}};
   if (!dtype_->currentData().toString().isEmpty())
-    settings.insert(QStringLiteral("dtype"), dtype_->currentData().toString());
-  const QString text = inputs_->text().trimmed();
-  if (text.endsWith(QLatin1String(".pt")) || text.contains(QLatin1Char('/')))
-    settings.insert(QStringLiteral("inputs"), text);
-  else if (!text.isEmpty())
-    settings.insert(QStringLiteral("inputs"),
-                    QJsonArray::fromStringList(text.split(QLatin1Char(' '), Qt::SkipEmptyParts)));
+    settings_.insert(QStringLiteral("dtype"), dtype_->currentData().toString());
+  sweep_.clear();
+  fillSweep();
+  if (!inputs.file.isEmpty()) {
+    settings_.insert(QStringLiteral("inputs"), inputs.file);
+    runningLabel_.clear();
+    document_.run(settings_);
+    return;
+  }
+  waiting_ = inputs.sets;
+  next();
+}
+
+/// The next set of a sweep. Inside, only the first is looked at.
+void RunPanel::next() {
+  const RunInputs::Set set = waiting_.front();
+  waiting_.erase(waiting_.begin());
+  runningLabel_ = set.label;
+  QJsonObject settings = settings_;
+  if (!set.specs.isEmpty()) settings.insert(QStringLiteral("inputs"), QJsonArray::fromStringList(set.specs));
+  if (!sweep_.empty()) settings.insert(QStringLiteral("layers"), false);
   document_.run(settings);
 }
 
+void RunPanel::took() {
+  if (!document_.isRunning() && !runningLabel_.isEmpty()) {
+    const QString label = std::exchange(runningLabel_, QString());
+    if (document_.lastRunWorked()) {
+      sweep_.push_back({label, document_.lastRun()});
+      fillSweep();
+      tabs_->setCurrentIndex(Sweep);
+    } else {
+      waiting_.clear();
+    }
+  }
+  if (!document_.isRunning() && !waiting_.empty()) return next();
+  refresh();
+}
+
+void RunPanel::pin() {
+  baseline_ = document_.lastRun();
+  refresh();
+}
+
 QString RunPanel::headline(const QJsonObject& run) {
-  const double a = number(at(at(run, "original").toObject(), "median")),
-               b = number(at(at(run, "rewritten").toObject(), "median"));
+  const double a = median(run, "original"), b = median(run, "rewritten");
   const double ratio = a / b;
   QString speed = ratio >= 1.02
                       ? tr("%1 instead of %2: %3 times faster").arg(ms(b), ms(a)).arg(ratio, 0, 'f', ratio < 10 ? 2 : 1)
@@ -241,6 +323,31 @@ QString RunPanel::headline(const QJsonObject& run) {
   return speed + tr(", outputs agree (max %1, cosine %2)").arg(worst, 0, 'g', 2).arg(cosine, 0, 'f', 6);
 }
 
+QString RunPanel::memoryLine(const QJsonObject& run) {
+  const QJsonObject a = inside(inside(run, "memory"), "original"), b = inside(inside(run, "memory"), "rewritten");
+  if (a.isEmpty() || b.isEmpty()) return {};
+  const auto pair = [](double before, double now) {
+    return bytes(before) == bytes(now) ? bytes(now) : tr("%1 instead of %2").arg(bytes(now), bytes(before));
+  };
+  const auto calls = [&](const char* side) {
+    double all = 0, ours = 0;
+    const QJsonObject list = inside(inside(run, "calls"), side);
+    for (auto it = list.begin(); it != list.end(); ++it) {
+      all += it->toDouble();
+      if (it.key().startsWith(QLatin1String("graft."))) ours += it->toDouble();
+    }
+    return std::pair(all, ours);
+  };
+  const auto [before, none] = calls("original");
+  const auto [now, ours] = calls("rewritten");
+  QString operators =
+      before == now ? tr("%1 operators").arg(now) : tr("%1 operators instead of %2").arg(now).arg(before);
+  if (ours > 0) operators += tr(", %1 of them graft kernels").arg(ours);
+  return tr("%1. Intermediates at most %2; weights %3.")
+      .arg(operators, pair(number(at(a, "intermediates")), number(at(b, "intermediates"))),
+           pair(number(at(a, "weights")), number(at(b, "weights"))));
+}
+
 void RunPanel::refresh() {
   const QJsonObject& run = document_.lastRun();
   const bool running = document_.isRunning();
@@ -250,68 +357,58 @@ void RunPanel::refresh() {
   progress_->setVisible(running);
   if (running) progress_->setRange(0, 0);
   const bool any = !run.isEmpty();
-  pin_->setVisible(any);
-  copy_->setVisible(any);
-  plot_->setVisible(any);
-  table_->setVisible(any);
+  for (QWidget* w : std::initializer_list<QWidget*>{pin_, copy_, plot_, tabs_, delta_, protocol_}) w->setVisible(any);
+  hint_->setVisible(!any);
   const Palette& p = themePalette();
+  const QString dim = QStringLiteral("color:%1").arg(css(p.dim));
+  hint_->setStyleSheet(dim);
   if (!any) {
-    headline_->setText(
-        running
-            ? tr("Measuring…")
-            : tr("Run compares the model as opened with the one that is shown: time, and numbers output by output."));
-    headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(p.dim)));
-    protocol_->clear();
+    headline_->setText(running ? tr("Measuring…") : tr("Nothing has been measured yet"));
+    headline_->setStyleSheet(dim);
+    hint_->setText(
+        tr("Run (F5) gives the model as opened and the one that is shown the same inputs, in turns: latencies "
+           "and their spread, every output's differences, the first node inside where numbers part, time and "
+           "memory. Several sizes at once: i64[B,128] B=1,8,32."));
     return;
   }
   headline_->setText(headline(run));
   bool passed = !at(run, "passed").isBool() || at(run, "passed").toBool();
   for (const QJsonValue v : at(run, "outputs").toArray()) passed = passed && at(v.toObject(), "passed").toBool();
   headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(passed ? p.text : p.change(Change::Removed))));
-  protocol_->setText(at(run, "protocol").toString());
-  protocol_->setStyleSheet(QStringLiteral("color:%1").arg(css(p.dim)));
-  plot_->setRun(run, baseline_);
-  fillTable(run);
-}
-
-void RunPanel::fillTable(const QJsonObject& run) {
-  const QJsonArray outputs = at(run, "outputs").toArray();
-  table_->setRowCount(static_cast<int>(outputs.size()));
-  for (int i = 0; i < table_->rowCount(); ++i) {
-    const QJsonObject o = outputs[i].toObject();
-    const bool passed = at(o, "passed").toBool();
-    const QStringList cells = {at(o, "name").toString(),
-                               at(o, "type").toString(),
-                               small(number(at(o, "maxAbs"))),
-                               small(number(at(o, "maxRel"))),
-                               small(number(at(o, "rmse"))),
-                               small(number(at(o, "rmseRatio"))),
-                               QString::number(number(at(o, "cosine")), 'f', 6),
-                               passed ? tr("✓ agrees") : tr("✗ %1").arg(at(o, "why").toString())};
-    for (int c = 0; c < cells.size(); ++c) {
-      auto* item = new QTableWidgetItem(cells[c]);
-      if (c == 7) item->setForeground(toQt(themePalette().change(passed ? Change::Added : Change::Removed)));
-      table_->setItem(i, c, item);
-    }
-  }
+  QStringList inputs;
+  for (const QJsonValue v : at(run, "inputs").toArray()) inputs << v.toString();
+  protocol_->setText(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
+                     (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))));
+  protocol_->setStyleSheet(dim);
+  const bool isPinned = !baseline_.isEmpty() && baseline_ != run;
+  delta_->setVisible(isPinned);
+  delta_->setText(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
+                                 .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
+                                      ms(median(baseline_, "rewritten")), ms(median(run, "rewritten")),
+                                      signedPercent(median(run, "original"), median(baseline_, "original")))
+                           : QString());
+  plot_->setRun(run, isPinned ? baseline_ : QJsonObject());
+  fillOutputs(run);
+  fillInside(run);
+  fillOperators(run);
+  fillTimeline(run);
 }
 
 QString RunPanel::report() const {
   const QJsonObject& run = document_.lastRun();
-  QString text = headline(run) + QLatin1Char('\n') + at(run, "protocol").toString() + QLatin1Char('\n');
+  QString text = headline(run) + QLatin1Char('\n') + memoryLine(run) + QLatin1Char('\n') +
+                 at(run, "protocol").toString() + QLatin1Char('\n');
   for (const char* side : {"original", "rewritten"}) {
-    const QJsonObject s = at(run, side).toObject();
+    const QJsonObject s = inside(run, side);
     text += tr("%1: median %2 ms, p10 %3 ms, p90 %4 ms\n")
                 .arg(QLatin1String(side))
                 .arg(number(at(s, "median")))
                 .arg(number(at(s, "p10")))
                 .arg(number(at(s, "p90")));
   }
-  for (int r = 0; r < table_->rowCount(); ++r) {
-    QStringList cells;
-    for (int c = 0; c < table_->columnCount(); ++c) cells << table_->item(r, c)->text();
-    text += cells.join(QLatin1Char('\t')) + QLatin1Char('\n');
-  }
+  if (!delta_->text().isEmpty()) text += delta_->text() + QLatin1Char('\n');
+  text += QLatin1Char('\n') + tableText(*tables_[Outputs]);
+  if (!sweep_.empty()) text += QLatin1Char('\n') + tableText(*tables_[Sweep]);
   return text;
 }
 

@@ -98,8 +98,15 @@ void applyTheme(Theme theme) {
           "QPushButton:disabled{color:%8}"
           "QTabBar::tab{border:0;padding:6px 12px;color:%4}QTabBar::tab:selected{color:%3;border-bottom:2px solid %7}"
           "QTabWidget::pane{border:0;border-top:1px solid %1}"
-          "QMenu{border:1px solid %1}QToolTip{border:1px solid %1;padding:4px}")
-          .arg(line, hover, text, dim, base, head, accent, css(disabled)));
+          "QMenu{border:1px solid %1}QToolTip{border:1px solid %1;padding:4px}"
+          // Quiet, as in the drawing: the row is marked, its text stays as it is.
+          "QTreeView,QListView,QTableView{selection-background-color:%9;selection-color:%3;outline:0}"
+          "QDockWidget::title{padding:7px 12px 5px 12px;text-align:left}"
+          "QCheckBox::indicator,QTreeView::indicator,QListView::indicator{width:13px;height:13px;border:1px solid "
+          "%4;border-radius:3px;background:%5}"
+          "QCheckBox::indicator:checked,QTreeView::indicator:checked,QListView::indicator:checked{background:%7;"
+          "border-color:%7;image:url(:/icons/check.svg)}")
+          .arg(line, hover, text, dim, base, head, accent, css(disabled), css(mix(p.background, p.accent, 0.22))));
 }
 
 QIcon icon(const QString& name) {

@@ -7,6 +7,7 @@
 #include <QMimeData>
 #include <QPushButton>
 
+#include "views/run_inputs.h"
 #include "views/theme.h"
 
 namespace graft {
@@ -63,7 +64,7 @@ WelcomePage::WelcomePage(QWidget* parent) : QWidget(parent) {
   outer->addStretch();
 }
 
-QWidget* WelcomePage::section(const QString& title, const QStringList& paths, const QString& empty) {
+QWidget* WelcomePage::section(const QString& title, const QStringList& paths, const QString& empty, bool showFolder) {
   auto* widget = new QWidget;
   auto* column = new QVBoxLayout(widget);
   column->setContentsMargins(0, 0, 0, 0);
@@ -81,11 +82,12 @@ QWidget* WelcomePage::section(const QString& title, const QStringList& paths, co
   }
   for (const QString& path : paths) {
     const QFileInfo file(path);
-    auto* label =
-        new QLabel(QStringLiteral("<a style=\"text-decoration:none;color:%1\" href=\"f\">%2</a>&nbsp;&nbsp;<span "
-                                  "style=\"color:%3\">%4</span>")
-                       .arg(css(themePalette().accent), file.fileName().toHtmlEscaped(), css(themePalette().dim),
-                            fontMetrics().elidedText(file.path(), Qt::ElideMiddle, 260).toHtmlEscaped()));
+    auto* label = new QLabel(
+        QStringLiteral("<a style=\"text-decoration:none;color:%1\" href=\"f\">%2</a>&nbsp;&nbsp;<span "
+                       "style=\"color:%3\">%4</span>")
+            .arg(css(themePalette().accent), file.fileName().toHtmlEscaped(), css(themePalette().dim),
+                 showFolder ? fontMetrics().elidedText(homeAsTilde(file.path()), Qt::ElideMiddle, 260).toHtmlEscaped()
+                            : QString()));
     label->setToolTip(path);
     connect(label, &QLabel::linkActivated, this, [this, path] { Q_EMIT fileChosen(path); });
     column->addWidget(label);
@@ -100,9 +102,9 @@ void WelcomePage::setFiles(const QStringList& recent, const QStringList& samples
     delete item->widget();
     delete item;
   }
-  lists_->addWidget(section(tr("Recent"), recent.mid(0, 8), tr("Models that you open are listed here.")));
+  lists_->addWidget(section(tr("Recent"), recent.mid(0, 8), tr("Models that you open are listed here."), true));
   lists_->addWidget(
-      section(tr("Samples"), samples.mid(0, 8), tr("“./dev demo” exports MiniLM, a real sentence encoder.")));
+      section(tr("Samples"), samples.mid(0, 8), tr("“./dev demo” exports MiniLM, a real sentence encoder."), false));
 }
 
 void WelcomePage::dragEnterEvent(QDragEnterEvent* e) {

@@ -24,7 +24,7 @@ class WelcomePage : public QWidget {
   void dropEvent(QDropEvent*) override;
 
  private:
-  QWidget* section(const QString& title, const QStringList& paths, const QString& empty);
+  QWidget* section(const QString& title, const QStringList& paths, const QString& empty, bool showFolder);
   QHBoxLayout* lists_;
 };
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "core/engine/framing.h"
+#include "core/base/framing.h"
 #include "core/engine/session.h"
 
 namespace graft {

@@ -35,13 +35,16 @@ class Session {
  private:
   struct Document;
   struct Methods;
+  struct Parsed;
   using Method = nlohmann::json (*)(const Methods&);
   static const std::vector<std::pair<std::string, Method>>& table();
-  Document& document(const nlohmann::json& params);
+  Document& documentOf(const nlohmann::json& params, const char* key);
+  Document& document(const nlohmann::json& params) { return documentOf(params, "document"); }
 
   const Semantics& semantics_;
   std::map<int, std::unique_ptr<Document>> documents_;
   int nextDocument_ = 1;
+  std::unique_ptr<Parsed> parsed_;  ///< the latest rules
 };
 
 }  // namespace graft

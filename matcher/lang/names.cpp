@@ -173,6 +173,8 @@ bool contains(const Names& names, std::string_view name) {
 
 }  // namespace
 
+std::span<const Spelling> allSpellings() { return spellings; }
+
 const Spelling* findSpelling(std::string_view python) {
   for (const Spelling& s : spellings)
     if (s.python == python) return &s;

@@ -16,6 +16,7 @@ struct Spelling {
       parameters;  ///< Python's, "name=default>schema name"; ">-" is dropped; empty: as the schema has them
 };
 
+std::span<const Spelling> allSpellings();
 /// The entry for a function ("torch.softmax") or method (".float"), or null.
 const Spelling* findSpelling(std::string_view python);
 
@@ -39,6 +40,10 @@ const ModuleFunction* findModuleFunction(std::string_view type);
 /// Whether torch.nn has a module of that name.
 bool isTorchModule(std::string_view shortName);
 std::span<const std::string_view> torchModules();
+
+/// Functions of "torch.", "F." and "kernels." that rules can call on this machine, with their parameters, sorted:
+/// "F.gelu(input, approximate)".
+std::vector<std::string> callableNames();
 
 /// The nearest spelling of an operator that exists, for "did you mean"; empty where none is near.
 std::string nearestOperator(std::string_view packet);

@@ -7,7 +7,9 @@ Environment: FAKE_ENGINE_CRASH=METHOD ends it at the first call of that method (
 doing so again), FAKE_ENGINE_NONSENSE=METHOD writes garbage, FAKE_ENGINE_HANG=METHOD never answers and ignores being cancelled.
 """
 
+import collections
 import copy
+import difflib
 import json
 import os
 import re
@@ -195,11 +197,27 @@ class Engine:
     def call(self, method, params, ident):
         self.misbehave(method)
         if method == "initialize":
-            return {"version": 1, "device": "cpu"}
+            return {"version": 1, "devices": [{"name": "cpu", "description": "2 threads"}, {"name": "cuda:0", "description": "NVIDIA H200"}]}
+        if method == "test/misbehave":
+            kind = params["kind"]
+            if kind == "abort":
+                os.abort()
+            if kind == "nonsense":
+                sys.stdout.buffer.write(b"Segfault? no, poetry.\r\n\r\n" * 400)
+                sys.stdout.buffer.flush()
+            if kind == "no json":
+                sys.stdout.buffer.write(b"Content-Length: 5\r\n\r\nhello")
+                sys.stdout.buffer.flush()
+            time.sleep(3600)
         if method == "model/open":
             if not os.path.exists(params["path"]):
                 raise Failure(f"{params['path']}: no such file")
-            graph = encoder(4)
+            for i in range(int(os.environ.get("FAKE_ENGINE_SLOW", "0")) * 10):
+                if ident in self.cancelled:
+                    raise Failure("cancelled")
+                self.send({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": ident, "what": "reading", "done": i, "total": 100}})
+                time.sleep(0.1)
+            graph = encoder(2 if "other" in params["path"] else 4)
             self.documents[len(self.documents) + 1] = {"snapshots": [graph], "position": 0, "revision": 0}
             return {"document": len(self.documents), "format": "torchscript", "nodes": len(graph["nodes"]), "revision": 0, "graph": graph}
         if method == "rules/check":
@@ -209,8 +227,18 @@ class Engine:
                     "histogram": {"edges": [-0.21 + 0.0128 * i for i in range(33)], "counts": [int(1000 * 2.718 ** (-((i - 16) / 6) ** 2)) for i in range(32)]}}
         if method == "model/close":
             return {}
+        if method == "rules/words":
+            return {"words": ["F.gelu(input, approximate)", "kernels.attention(q, k, v, mask)", "torch.matmul(input, other)"]}
         d = self.document(params)
         graph = d["snapshots"][d["position"]]
+        if method == "model/diff":
+            other = self.documents[params["other"]] if "other" in params else None
+            before = other["snapshots"][other["position"]] if other else d["snapshots"][0]
+            text = lambda g: [f"  %{n['name']} = {n['op']}()" for n in g["nodes"]]
+            lines = []
+            for l in list(difflib.unified_diff(text(before), text(graph), n=3, lineterm=""))[2:]:
+                lines.append({"kind": l[0], "old": 0, "new": 0, "text": l if l[0] == "@" else l[1:]})
+            return {"lines": lines, "revision": d["revision"]}
         if method == "rules/match":
             return {"revision": d["revision"], "ms": 0.4, "rules": [{"name": r["name"], "matches": [] if r["near"] else matches_of(graph, r["ops"])} for r in rules_of(params["text"])]}
         if method == "rules/explain":
@@ -257,10 +285,23 @@ class Engine:
                 samples = [ms * (1 + 0.02 * ((i * 37) % 11 - 4)) for i in range(60)]
                 return {"median": ms, "p10": ms * 0.94, "p90": ms * 1.1, "samples": samples}
             times = lambda g: {n["name"]: 3.0 + (hash(base(n)) % 7) + (40 if base(n) in ("linear", "matmul") else 0) for n in g["nodes"]}
-            return {"original": side(3.14), "rewritten": side(1.12), "ratio": 2.8, "passed": True, "why": "", "protocol": "cpu, float32, 60 pairs, interleaved",
-                    "outputs": [{"name": "0", "type": tensor(1, 16, 64), "maxAbs": 4e-7, "maxRel": 2e-5, "rmse": 1e-7, "rmseRatio": 0.98, "cosine": 0.9999999,
-                                 "ulpHistogram": [5, 3, 1], "passed": True, "why": ""}],
-                    "nodeTimes": {"original": times(d["snapshots"][0]), "rewritten": times(graph)}}
+            calls = lambda g: dict(collections.Counter(n["op"] for n in g["nodes"]))
+            before = self.documents[params["other"]]["snapshots"][0] if "other" in params else d["snapshots"][0]
+            # The size of the first input's first dimension makes a run longer; a second run of a document is faster.
+            inputs = params.get("inputs", [])
+            size = int(re.search(r"\[(\d+)", inputs[0]).group(1)) if isinstance(inputs, list) and inputs else 1
+            d["runs"] = d.get("runs", 0) + 1
+            difference = {"maxAbs": 4e-7, "maxRel": 2e-5, "rmse": 1e-7, "rmseRatio": 0.98, "cosine": 0.9999999, "passed": True, "why": ""}
+            layers = [{**difference, "name": n["name"], "type": n["outputs"][0]["type"], "original": n["name"], "rewritten": n["name"]} for n in graph["nodes"]]
+            for layer in layers[20:]:
+                layer.update(rmse=3e-3, maxAbs=0.02, passed=False, why="max abs 0.02")
+            return {"original": side(3.14 * size), "rewritten": side((1.12 if d["runs"] == 1 else 0.98) * size), "ratio": 2.8, "passed": True, "why": "",
+                    "protocol": "cpu, float32, 60 pairs, interleaved", "inputs": [tensor(size, 16, 64)],
+                    "outputs": [{**difference, "name": "0", "type": tensor(1, 16, 64), "ulpHistogram": [5, 3, 1]}],
+                    "layers": layers if params.get("layers", True) else [],
+                    "calls": {"original": calls(before), "rewritten": calls(graph)},
+                    "memory": {"original": {"weights": 200000, "intermediates": 50000}, "rewritten": {"weights": 200000, "intermediates": 20000}},
+                    "nodeTimes": {"original": times(before), "rewritten": times(graph)}}
         raise Failure(f"there is no method {method}")
 
     def answer(self, message):

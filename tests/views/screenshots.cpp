@@ -9,6 +9,9 @@
 #include <functional>
 
 #include "views/canvas.h"
+#include "views/command_palette.h"
+#include "views/diff_view.h"
+#include "views/library_panel.h"
 #include "views/main_window.h"
 #include "views/matches_panel.h"
 #include "views/rule_editor.h"
@@ -51,6 +54,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n", qPrintable(path));
   };
   Document& d = window.document();
+  // Nothing of this machine's folders stands in a picture: HOME is where the models are.
   until("the engine", [&] { return window.engine().isUp(); });
   shoot("welcome");
   window.openModel(model, inputs);
@@ -63,8 +67,6 @@ int main(int argc, char** argv) {
     if (linear.isEmpty() && d.graph()->node(n).op->baseName() == "softmax")
       linear = QString::fromStdString(d.graph()->node(n).name);
   window.canvas()->reveal(linear);
-  until("the weight", [&] { return true; });
-  QTest::qWait(300);
   shoot("explore");
   window.openRules(rules);
   window.arrange(Arrangement::Rewrite);
@@ -102,19 +104,30 @@ int main(int argc, char** argv) {
   else
     d.apply(d.currentRule());
   until("the rewrite", [&] { return d.position() == 1; });
+  window.setTextDiff(true);
+  until("the difference", [&] { return window.diffView()->text().contains(QLatin1Char('+')); });
+  shoot("diff");
+  window.setTextDiff(false);
   window.arrange(Arrangement::Measure);
   QTest::qWait(200);
-  window.runPanel()->setSeconds(2);
+  window.runPanel()->setSeconds(4);
   window.runPanel()->start();
   until(
-      "the run", [&] { return !d.isRunning(); }, 240000);
+      "the run", [&] { return !d.isRunning(); }, 400000);
   QString fused;
   for (const RecordInfo& r : d.recordsToHere())
     if (fused.isEmpty() && !r.added.isEmpty()) fused = r.added.first();
   if (!fused.isEmpty()) window.canvas()->reveal(fused);
   shoot("measure");
+  window.runPanel()->showTab(RunPanel::Timeline);
   window.setOverlay(Overlay::Time);
   shoot("heat");
+  window.runPanel()->showTab(RunPanel::Inside);
+  window.setOverlay(Overlay::Error);
+  shoot("error");
+  window.runPanel()->showTab(RunPanel::Operators);
+  shoot("operators");
+  window.runPanel()->showTab(RunPanel::Outputs);
   window.setOverlay(Overlay::Kind);
   window.setTheme(Theme::Dark);
   shoot("measure_dark");
@@ -126,5 +139,15 @@ int main(int argc, char** argv) {
   shoot("rewrite_dark");
   window.action(QStringLiteral("palette"))->trigger();
   shoot("palette");
+  window.palette()->hide();
+  window.setTheme(Theme::Light);
+  window.action(QStringLiteral("library"))->trigger();
+  QTreeWidget* tree = window.library()->tree();
+  tree->topLevelItem(0)->child(tree->topLevelItem(0)->childCount() - 1)->setExpanded(true);
+  QTreeWidgetItem* file = tree->topLevelItem(0)->child(tree->topLevelItem(0)->childCount() - 1);
+  until(
+      "the library", [&] { return file->childCount() > 2; }, 8000);
+  tree->setCurrentItem(file->child(1));
+  shoot("library");
   return 0;
 }

@@ -1,6 +1,9 @@
 // The window driven as a person would, against the scripted engine: what it shows, what it keeps when the engine dies.
 #include <QAbstractItemModelTester>
 #include <QApplication>
+#include <QClipboard>
+#include <QComboBox>
+#include <QDir>
 #include <QElapsedTimer>
 #include <QFileInfo>
 #include <QLabel>
@@ -15,8 +18,10 @@
 #include "tests/views/sample_graphs.h"
 #include "views/canvas.h"
 #include "views/command_palette.h"
+#include "views/diff_view.h"
 #include "views/explorer.h"
 #include "views/inspector.h"
+#include "views/library_panel.h"
 #include "views/lists.h"
 #include "views/main_window.h"
 #include "views/matches_panel.h"
@@ -74,6 +79,8 @@ class WindowTest : public QObject {
   }
   void init() {
     QSettings().clear();
+    QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/sessions"))
+        .removeRecursively();
     for (const char* name :
          {"FAKE_ENGINE_CRASH", "FAKE_ENGINE_HANG", "FAKE_ENGINE_NONSENSE", "FAKE_ENGINE_MARK", "FAKE_ENGINE_STEP"})
       qunsetenv(name);
@@ -247,6 +254,100 @@ class WindowTest : public QObject {
         QStringLiteral("1.12 ms instead of 3.14 ms: 2.80 times faster, outputs agree (max 4e-07, cosine 1.000000)"));
     window_->setOverlay(Overlay::Time);
     QVERIFY(window_->canvas()->boxDecorations().anyHeat);
+    // Error: of a module the largest inside, not the sum.
+    window_->setOverlay(Overlay::Error);
+    window_->canvas()->setDepth(0);
+    const Canvas* canvas = window_->canvas();
+    const int encoder = canvas->scene()->boxOf(QStringLiteral("@encoder"));
+    QCOMPARE(canvas->boxDecorations().heat[static_cast<size_t>(encoder)], 3e-3);
+  }
+
+  void theRunPanelTellsOfMemoryOperatorsAndTheInside() {
+    open();
+    RunPanel* panel = window_->runPanel();
+    window_->arrange(Arrangement::Measure);
+    panel->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    QCOMPARE(RunPanel::memoryLine(document().lastRun()),
+             QStringLiteral("52 operators. Intermediates at most 20 kB instead of 50 kB; weights 200 kB."));
+    QCOMPARE(panel->table(RunPanel::Inside)->rowCount(), 52);
+    QTableWidget* operators = panel->table(RunPanel::Operators);
+    const QList<QTableWidgetItem*> linear =
+        operators->findItems(QStringLiteral("aten.linear.default"), Qt::MatchExactly);
+    QCOMPARE(linear.size(), 1);
+    QCOMPARE(operators->item(linear[0]->row(), 1)->text(), QStringLiteral("16"));
+    QCOMPARE(panel->timeline()->spans(0).size(), size_t{52});
+    // A click on a row of the inside goes to the node.
+    Q_EMIT panel->table(RunPanel::Inside)->cellClicked(20, 0);
+    QCOMPARE(document().selection(), QStringList{panel->table(RunPanel::Inside)->item(20, 0)->text()});
+    // Tables are copied whole, plots are saved.
+    QTest::keyClick(panel->table(RunPanel::Outputs), Qt::Key_C, Qt::ControlModifier);
+    QVERIFY(QApplication::clipboard()->text().startsWith(QStringLiteral("Output\tType\tmax abs")));
+    for (const char* name : {"latency.svg", "latency.png"}) {
+      const QString path = folder_.filePath(QString::fromLatin1(name));
+      QVERIFY(panel->latency()->save(path));
+      QVERIFY(QFileInfo(path).size() > 500);
+    }
+    QVERIFY(!panel->latency()->save(folder_.filePath(QStringLiteral("none/latency.png"))));
+  }
+
+  void aPinnedRunIsWhatLaterOnesAreMeasuredAgainst() {
+    open();
+    RunPanel* panel = window_->runPanel();
+    panel->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    panel->pin();
+    QVERIFY(panel->deltaText().isEmpty());
+    QSignalSpy ran(&document(), &Document::runChanged);
+    panel->start();
+    QTRY_COMPARE_WITH_TIMEOUT(ran.size(), 2, 10000);
+    QCOMPARE(panel->deltaText(),
+             QStringLiteral("Against the pinned run: rewritten −12.5 % (1.12 ms → 0.98 ms), original +0.0 %"));
+  }
+
+  void sizesAreSwept() {
+    open();
+    RunPanel* panel = window_->runPanel();
+    panel->setInputs(QStringLiteral("f32[B,16,64] f32[B,1,1,16] B=1,2,4"));
+    panel->start();
+    QTRY_COMPARE_WITH_TIMEOUT(panel->table(RunPanel::Sweep)->rowCount(), 3, 20000);
+    QCOMPARE(panel->table(RunPanel::Sweep)->item(2, 0)->text(), QStringLiteral("B=4"));
+    QCOMPARE(panel->table(RunPanel::Sweep)->item(2, 1)->text(), QStringLiteral("12.6 ms"));
+    QVERIFY(!document().isRunning());
+    panel->setInputs(QStringLiteral("f32[B,16,64] f32[B,1,1,16]"));
+    panel->start();
+    QVERIFY(!document().isRunning());
+    QVERIFY2(panel->headlineText().contains(QStringLiteral("how large is B?")), qPrintable(panel->headlineText()));
+  }
+
+  void linesOfInputsAreRead() {
+    QCOMPARE(parseRunInputs(QString()).sets.size(), size_t{1});
+    QCOMPARE(parseRunInputs(QStringLiteral("a/b.pt")).file, QStringLiteral("a/b.pt"));
+    const RunInputs two = parseRunInputs(QStringLiteral("f32[B,S]:randn i64[S] B=1,2 S=8,16"));
+    QCOMPARE(two.sets.size(), size_t{4});
+    QCOMPARE(two.sets[3].label, QStringLiteral("B=2 S=16"));
+    QCOMPARE(two.sets[3].specs, (QStringList{QStringLiteral("f32[2,16]:randn"), QStringLiteral("i64[16]")}));
+    QVERIFY(parseRunInputs(QStringLiteral("f32[2] B=x")).error.contains(QStringLiteral("B=x is no size")));
+    QString many = QStringLiteral("f32[A,B]");
+    for (const char* name : {" A=", " B="}) {
+      many += QString::fromLatin1(name);
+      for (int i = 1; i < 10; ++i) many += QString::number(i) + (i < 9 ? QStringLiteral(",") : QString());
+    }
+    QVERIFY(parseRunInputs(many).error.contains(QStringLiteral("more than 64 runs")));
+    Graph g;
+    g.addBlockParameter(g.root(), "x", Type::tensor(DType::Float32, {Dim("s0"), Dim(4), Dim()}));
+    QCOMPARE(specificationOf(g), QStringLiteral("f32[s0,4,N1] s0=8 N1=8"));
+  }
+
+  void devicesAreTheEnginesOwn() {
+    start();
+    auto devices = [&] {
+      for (QComboBox* box : window_->runPanel()->findChildren<QComboBox*>())
+        if (box->itemText(0) == QLatin1String("cpu")) return box->count();
+      return 0;
+    };
+    QTRY_COMPARE_WITH_TIMEOUT(devices(), 2, 5000);
+    QVERIFY(window_->statusText().contains(QStringLiteral("cuda:0")));
   }
 
   void aRunCanBeStopped() {
@@ -326,6 +427,120 @@ class WindowTest : public QObject {
     QVERIFY(text.contains(QStringLiteral("return softmax\n")));
   }
 
+  void literalsOfASelectionBecomeParametersByChoice() {
+    open();
+    const QStringList nodes{QStringLiteral("div"), QStringLiteral("softmax")};
+    const Graph& g = *document().graph();
+    QStringList keys;
+    for (const SelectedLiteral& l : literalsOf(g, nodes)) keys << l.key + QLatin1Char(' ') + l.kind;
+    QCOMPARE(keys, (QStringList{QStringLiteral("div.other Number"), QStringLiteral("softmax.dim Number")}));
+    const QString text = patternFromNodes(g, nodes, {QStringLiteral("softmax.dim")});
+    QVERIFY2(text.contains(QStringLiteral("softmax_dim: Number")), qPrintable(text));
+    QVERIFY2(text.contains(QStringLiteral("aten.softmax(add, softmax_dim)")), qPrintable(text));
+    document().setSelection(nodes);
+    window_->action(QStringLiteral("fromSelection"))->trigger();
+    auto* dialog = static_cast<RuleFromSelection*>(window_->findChild<QDialog*>(QStringLiteral("ruleFromSelection")));
+    QVERIFY(dialog && !dialog->isModal());
+    QCOMPARE(dialog->literals()->count(), 2);
+    dialog->literals()->item(1)->setCheckState(Qt::Checked);
+    QCOMPARE(dialog->text(), text);
+    QTest::keyClick(dialog, Qt::Key_Return);
+    QVERIFY(window_->editor()->text().endsWith(text));
+    QVERIFY(window_->editor()->isModified());
+  }
+
+  void theLibraryShowsPatternsAndGivesRules() {
+    start();
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
+    QTemporaryDir own;
+    QFile file(own.filePath(QStringLiteral("mine.py")));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(
+        "import torch\n\n\ndef helper(x):\n    return x\n\n\ndef unused(x):\n    return x\n\n\n"
+        "class Mine(Rule):\n    # match: gelu\n    def pattern(x):\n        return helper(gelu(x))\n");
+    file.close();
+    LibraryPanel* library = window_->library();
+    window_->action(QStringLiteral("library"))->trigger();
+    QVERIFY(library->isVisible());
+    library->addFolder(own.path());
+    QTreeWidgetItem* folder = library->tree()->topLevelItem(library->tree()->topLevelItemCount() - 1);
+    QCOMPARE(folder->child(0)->text(0), QStringLiteral("mine"));
+    folder->child(0)->setExpanded(true);
+    QTRY_COMPARE(folder->child(0)->childCount(), 2);  // the rule, and the recipe that the engine tells of
+    Q_EMIT library->tree()->itemEntered(folder->child(0)->child(0), 0);
+    QTRY_VERIFY(library->preview()->scene());
+    QCOMPARE(library->preview()->scene()->graph->nodeCount(), size_t{1});
+    Q_EMIT library->addAsked(file.fileName(), QStringLiteral("Mine"));
+    const QString text = window_->editor()->text();
+    QVERIFY(text.startsWith(QStringLiteral("import torch\n")));
+    QVERIFY(text.contains(QStringLiteral("def helper")) && text.contains(QStringLiteral("class Mine(Rule)")));
+    QVERIFY(!text.contains(QStringLiteral("unused")));
+    QTRY_VERIFY(document().rule(QStringLiteral("Mine")));
+    Q_EMIT library->addAsked(file.fileName(), QStringLiteral("Mine"));  // not twice
+    QCOMPARE(window_->editor()->text(), text);
+  }
+
+  void completionOffersWhatCanBeCalled() {
+    start();
+    window_->arrange(Arrangement::Rewrite);
+    auto* scintilla = window_->editor()->scintilla();
+    auto* area = reinterpret_cast<QAbstractScrollArea*>(scintilla);
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
+    QTest::qWait(200);
+    area->setFocus();
+    QTest::keyClicks(area, QStringLiteral("x = kernels.a"));
+    QTRY_VERIFY(window_->editor()->isCompleting());
+    QTest::keyClick(area, Qt::Key_Tab);
+    QCOMPARE(window_->editor()->text(), QStringLiteral("x = kernels.attention"));
+  }
+
+  void theTextOfBothIsComparedLineByLine() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    document().apply(QStringLiteral("Attention"), {1});
+    QTRY_COMPARE(document().position(), 1);
+    window_->setTextDiff(true);
+    QTRY_VERIFY(window_->diffView()->text().contains(QStringLiteral("−  %softmax_1 = aten.softmax.int()")));
+    QVERIFY(window_->diffView()->text().contains(QStringLiteral("+  %fused_0 = graft.attention.default()")));
+    QVERIFY(!window_->diffView()->text().contains(QStringLiteral("%gelu_3")));
+    QCOMPARE(window_->diffView()->headline(), QStringLiteral("Against the model as opened: − 5 lines, + 1 line"));
+    document().undoStack()->undo();
+    QTRY_COMPARE(window_->diffView()->headline(), QStringLiteral("No line differs from the model as opened."));
+  }
+
+  void twoFilesAreCompared() {
+    open();
+    const QString other = folder_.filePath(QStringLiteral("other.pt"));
+    QVERIFY(QFile::exists(other) || QFile::copy(model_, other));
+    window_->compareWith(other);
+    QTRY_COMPARE(document().otherPath(), other);
+    QVERIFY(window_->beforeCanvas()->isVisible());
+    QCOMPARE(window_->beforeCanvas()->scene()->graph->nodeCount(), size_t{26});
+    const Canvas* now = window_->canvas();
+    auto change = [&](const QString& node) {
+      return now->boxDecorations().change[static_cast<size_t>(now->scene()->boxOf(node))];
+    };
+    ViewOptions all;
+    all.depth = -1;
+    window_->canvas()->setViewOptions(all);
+    QCOMPARE(change(QStringLiteral("softmax")), Change::Changed);  // ×4: two of the four are new
+    all.foldRepeats = false;
+    window_->canvas()->setViewOptions(all);
+    QCOMPARE(change(QStringLiteral("softmax_3")), Change::Added);
+    QCOMPARE(change(QStringLiteral("softmax")), Change::None);
+    window_->setTextDiff(true);
+    QTRY_VERIFY(window_->diffView()->headline().startsWith(QStringLiteral("Against other.pt")));
+    // A new engine is given both again.
+    QSignalSpy again(&document(), &Document::message);
+    kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
+    QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
+    window_->runPanel()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    window_->action(QStringLiteral("compare"))->trigger();
+    QVERIFY(document().otherPath().isEmpty());
+    QCOMPARE(document().original()->nodeCount(), size_t{52});
+  }
+
   void thePaletteFindsByPartsOfWords() {
     QVERIFY(fuzzyScore(QStringLiteral("exm"), QStringLiteral("Export rewritten model…")) > 0);
     QCOMPARE(fuzzyScore(QStringLiteral("xyz"), QStringLiteral("Export rewritten model…")), 0);
@@ -339,21 +554,6 @@ class WindowTest : public QObject {
     QTest::keyClick(window_->palette()->line(), Qt::Key_Return);
     QTRY_COMPARE(currentTheme(), Theme::Dark);
     window_->setTheme(Theme::Light);
-  }
-
-  void unsavedRulesAreRecovered() {
-    start();
-    window_->editor()->setText(QString());
-    QTest::keyClicks(reinterpret_cast<QWidget*>(window_->editor()->scintilla()), QStringLiteral("import torch"));
-    QTRY_VERIFY_WITH_TIMEOUT(QFileInfo::exists(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) +
-                                               QStringLiteral("/recovered_rules.py")),
-                             10000);
-    window_.reset();  // as if killed: nothing asks, nothing is cleaned up
-    start();
-    window_->restoreSession(true);
-    QCOMPARE(window_->editor()->text(), QStringLiteral("import torch"));
-    QFile::remove(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) +
-                  QStringLiteral("/recovered_rules.py"));
   }
 
   void panningTenThousandBoxesKeepsUp() {
@@ -381,23 +581,6 @@ class WindowTest : public QObject {
       qInfo("panning %zu boxes at scale %.2f: %.1f ms a frame", canvas.scene()->view.boxes.size(), scale, ms);
       QVERIFY(ms < 80);  // a quarter of that where nothing else runs
     }
-  }
-
-  void framesAreCutWhereTheyEnd() {
-    FrameDecoder frames;
-    QByteArray body;
-    frames.feed("Content-Le");
-    QVERIFY(!frames.next(body));
-    frames.feed("ngth: 2\r\nX: y\r\n\r\n{}Content-Length: 3\r\n\r\n[1");
-    QVERIFY(frames.next(body));
-    QCOMPARE(body, QByteArray("{}"));
-    QVERIFY(!frames.next(body));
-    frames.feed("]");
-    QVERIFY(frames.next(body));
-    QCOMPARE(body, QByteArray("[1]"));
-    frames.feed("Content-Length: -5\r\n\r\n");
-    QVERIFY(!frames.next(body));
-    QVERIFY(!frames.broken().isEmpty());
   }
 };
 

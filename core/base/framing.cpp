@@ -1,4 +1,4 @@
-#include "core/engine/framing.h"
+#include "core/base/framing.h"
 
 #include <cctype>
 #include <charconv>

@@ -1,0 +1,34 @@
+# What `cmake --install build --prefix DIR` writes, and the Debian package of `cpack --config build/CPackConfig.cmake`.
+#
+# LibTorch is not among it: with CUDA it is gigabytes. The programs look for it where they were built with it; another place is
+# named by -DGRAFT_RUN_TORCH=DIR/lib when configuring. The window needs none, and no GPU: its engine may be on another machine.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # what is built is installed; tests need not be
+set(GRAFT_RUN_TORCH "${GRAFT_TORCH_DIR}/lib" CACHE PATH "Where installed programs find LibTorch's libraries")
+set_target_properties(graft graft_ops PROPERTIES INSTALL_RPATH "${GRAFT_RUN_TORCH}")
+install(TARGETS graft RUNTIME DESTINATION bin COMPONENT graft)
+install(TARGETS graft_ops LIBRARY DESTINATION lib/graft COMPONENT graft)
+if(TARGET graft_ops_cuda)
+  set_target_properties(graft_ops_cuda PROPERTIES INSTALL_RPATH "${GRAFT_RUN_TORCH}")
+  install(TARGETS graft_ops_cuda LIBRARY DESTINATION lib/graft COMPONENT graft)
+endif()
+install(DIRECTORY resources/rules resources/python DESTINATION share/graft COMPONENT graft
+        PATTERN "__pycache__" EXCLUDE)
+install(FILES README.md DESTINATION share/doc/graft COMPONENT graft)
+install(DIRECTORY docs/ DESTINATION share/doc/graft/docs COMPONENT graft FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
+install(FILES LICENSE DESTINATION share/doc/graft RENAME copyright COMPONENT graft)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME graft)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_CONTACT "The Graft developers <graft@localhost>")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_STRIP_FILES ON)
+# Found by hand: dpkg-shlibdeps stops at LibTorch, which no package owns. Ubuntu 24.04 renamed some with t64.
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libstdc++6, libcgraph6, libgvc6")
+if(GRAFT_HAVE_GUI)
+  string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS
+         ", libqt6widgets6 | libqt6widgets6t64, libqt6svg6 | libqt6svg6t64, libqscintilla2-qt6-15")
+endif()
+include(CPack)

@@ -1,0 +1,84 @@
+// The engine's methods on an open session: what session.cpp (documents, rules) and session_run.cpp (numbers) share.
+// Each returns its result or throws RpcError.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+#include "core/engine/session.h"
+#include "core/ir/graph.h"
+#include "matcher/lang/rule_file.h"
+#include "matcher/rewrite.h"
+
+namespace graft {
+
+/// An open model: snapshots 0 (as imported) to n, each with what led to it. `position` is the one that is shown.
+struct Session::Document {
+  struct Snapshot {
+    Graph graph;
+    std::string label;
+    std::vector<Record> records;
+  };
+  std::vector<Snapshot> snapshots;
+  size_t position = 0;
+  int revision = 0;
+  /// Its types were seen in one run of a model that may take other sizes, too.
+  bool recordedTypes = false;
+
+  const Graph& graph() const { return snapshots[position].graph; }
+  const Graph& original() const { return snapshots[0].graph; }
+};
+
+struct Session::Methods {
+  Session& s;
+  const nlohmann::json& params;
+  const Job& job;
+
+  /// Whether the parameter is there and a string.
+  bool has(const char* key) const;
+  std::string text(const char* key) const;
+  template <class T>
+  static T take(Result<T> r) {
+    if (r) return std::move(r).value();
+    throw failure(r.error());
+  }
+  static RpcError failure(const Error& e) {
+    return {e.kind == ErrorKind::Internal ? 2 : e.kind == ErrorKind::Cancelled ? -32800 : 1, e.format()};
+  }
+  /// JSON has no NaN and no infinity: they go as text.
+  static nlohmann::json finite(double d);
+
+  // session.cpp
+  nlohmann::json initialize() const;
+  nlohmann::json open() const;
+  nlohmann::json close() const;
+  nlohmann::json graph() const;
+  nlohmann::json check() const;
+  nlohmann::json match() const;
+  nlohmann::json explain() const;
+  nlohmann::json apply() const;
+  nlohmann::json undoTo() const;
+  nlohmann::json history() const;
+  nlohmann::json diff() const;
+  nlohmann::json words() const;
+  nlohmann::json exportModel() const;
+  // session_run.cpp
+  nlohmann::json run() const;
+  nlohmann::json weight() const;
+
+  /// The model that a run or a difference starts from: the document's own as it was opened, or that of `other`.
+  const Graph& reference(const Document& d) const;
+
+ private:
+  struct Applied;
+  /// The rules of the parameter "text": checking, matching and explaining the same text parse it once.
+  const Result<RuleFile>& parsed() const;
+  const RuleFile& rules() const;
+  const Rule& rule(const RuleFile& file) const;
+  Applied applyRecipe(Graph& g, const RuleFile& file) const;
+  Applied applyOneRule(Graph& g, const RuleFile& file) const;
+};
+
+}  // namespace graft

@@ -1,0 +1,173 @@
+// The engine's methods that run models: timings, numerical differences outside and inside, memory, weights.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/engine/methods.h"
+#include "core/torch/bench.h"
+#include "core/torch/executor.h"
+#include "core/torch/memory.h"
+#include "core/torch/proof.h"
+#include "core/torch/statistics.h"
+
+namespace graft {
+
+using nlohmann::json;
+
+namespace {
+
+/// Enough to draw a distribution: all samples of a fast model would be megabytes over a slow line.
+constexpr size_t samplesSent = 400;
+
+json sideJson(const Timing& t) {
+  json samples = json::array();
+  const size_t n = t.samplesMs.size(), sent = std::min(n, samplesSent);
+  for (size_t i = 0; i < sent; ++i) samples.push_back(t.samplesMs[i * n / sent]);
+  return {
+      {"median", t.medianMs}, {"p10", t.p10Ms}, {"p90", t.p90Ms}, {"samples", std::move(samples)}, {"repetitions", n}};
+}
+
+json differenceJson(const Difference& d) {
+  const auto finite = [](double v) { return std::isfinite(v) ? json(v) : json(fmt::format("{}", v)); };
+  return {{"name", d.name},
+          {"type", d.type},
+          {"maxAbs", finite(d.maxAbs)},
+          {"maxRel", finite(d.maxRel)},
+          {"rmse", finite(d.rmse)},
+          {"rmseRatio", d.rmseRatio ? finite(*d.rmseRatio) : json(nullptr)},
+          {"cosine", finite(d.cosine)},
+          {"ulpHistogram", d.ulpHistogram},
+          {"passed", d.passed},
+          {"why", d.why}};
+}
+
+/// What one run of a program executes, by node and by operator.
+struct Executed {
+  std::map<std::string, double> microseconds;  ///< by node, the median over a few runs; of loops the sum of all rounds
+  std::map<std::string, size_t> calls;         ///< by operator, of one run
+};
+
+Result<Executed> profileNodes(const Program& program, const Graph& g, const TensorSet& inputs, const Job& job) {
+  constexpr int warmUp = 2, runs = 5;
+  std::map<std::string, std::vector<double>> samples;
+  Executed out;
+  for (int i = 0; i < warmUp + runs; ++i) {
+    if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
+    std::vector<NodeTime> times;
+    if (auto run = program.profile(inputs, times); !run) return run.error();
+    if (i < warmUp) continue;
+    std::map<std::string, double> sums;
+    for (const NodeTime& t : times) {
+      sums[g.node(t.node).name] += t.microseconds;
+      if (i == warmUp) ++out.calls[g.node(t.node).op->name];
+    }
+    for (const auto& [name, us] : sums) samples[name].push_back(us);
+  }
+  for (auto& [name, list] : samples) {
+    std::nth_element(list.begin(), list.begin() + static_cast<long>(list.size() / 2), list.end());
+    out.microseconds[name] = list[list.size() / 2];
+  }
+  return out;
+}
+
+/// Values of the current graph that stand for values of the original, by the rewrites' records. A name of both sides
+/// stands first: with none at all, values would be paired by their numbers.
+template <class Snapshots>
+std::vector<std::pair<std::string, std::string>> renamedValues(const Snapshots& snapshots, size_t position) {
+  std::vector<std::pair<std::string, std::string>> out;
+  if (const auto inputs = snapshots[0].graph.inputs(); !inputs.empty()) {
+    const std::string& name = snapshots[0].graph.value(inputs[0]).name;
+    out.emplace_back(name, name);
+  }
+  for (size_t i = 1; i <= position; ++i)
+    for (const Record& r : snapshots[i].records) out.insert(out.end(), r.outputs.begin(), r.outputs.end());
+  return out;
+}
+
+std::string nodeOf(const Graph& g, const std::string& value) {
+  const ValueId v = g.findValue(value);
+  return v && g.value(v).producer ? g.node(g.value(v).producer).name : value;
+}
+
+}  // namespace
+
+json Session::Methods::run() const {
+  const Document& d = s.document(params);
+  const bool isOther = params.contains("other");
+  const Graph& before = reference(d);
+  const std::string device = params.value("device", std::string("cpu"));
+  std::optional<DType> dtype;
+  if (has("dtype") && !text("dtype").empty()) {
+    dtype = parseDType(text("dtype"));
+    if (!dtype) throw RpcError{1, fmt::format("{} is no dtype", text("dtype"))};
+  }
+  std::vector<std::string> specs;
+  if (params.contains("inputs") && params["inputs"].is_array())
+    specs = params["inputs"].get<std::vector<std::string>>();
+  const TensorSet given = take(has("inputs") ? loadTensors(text("inputs"))
+                                             : makeInputs(d.original(), specs, params.value("seed", uint64_t{0})));
+  const TensorSet inputs = take(convert(given, device, dtype));
+  const RunOptions options{device, dtype, 0, !d.recordedTypes};
+  const Program a = take(Program::build(before, options)), b = take(Program::build(d.graph(), options));
+  const Proof proof = take(proveRewrite(before, d.graph(), inputs, job));
+  json layers = json::array();
+  if (params.value("layers", true)) {
+    job.report("comparing inside", 0, 0);
+    const auto renamed =
+        isOther ? std::vector<std::pair<std::string, std::string>>{} : renamedValues(d.snapshots, d.position);
+    for (const LayerDifference& l : take(compareLayers(before, d.graph(), inputs, renamed, job))) {
+      json row = differenceJson(l.difference);
+      row["original"] = nodeOf(before, l.original);
+      row["rewritten"] = nodeOf(d.graph(), l.rewritten);
+      row.erase("ulpHistogram");
+      layers.push_back(std::move(row));
+    }
+  }
+  const PairedTiming times = take(timePaired(a, b, inputs, params.value("seconds", 2.0), job));
+  job.report("timing each node", 0, 0);
+  const Executed inA = take(profileNodes(a, before, inputs, job)), inB = take(profileNodes(b, d.graph(), inputs, job));
+  job.report("measuring memory", 0, 0);
+  const MemoryUse memoryA = take(memoryUse(before, a, inputs)), memoryB = take(memoryUse(d.graph(), b, inputs));
+  const auto memoryJson = [](const MemoryUse& m) {
+    return json{{"weights", m.weights}, {"intermediates", m.intermediates}};
+  };
+  json outputs = json::array();
+  for (const Difference& o : proof.outputs) outputs.push_back(differenceJson(o));
+  return {{"original", sideJson(times.a)},
+          {"rewritten", sideJson(times.b)},
+          {"ratio", times.ratio},
+          {"outputs", std::move(outputs)},
+          {"passed", proof.passed},
+          {"why", proof.why},
+          {"inputSets", proof.inputSets},
+          {"layers", std::move(layers)},
+          {"nodeTimes", {{"original", inA.microseconds}, {"rewritten", inB.microseconds}}},
+          {"calls", {{"original", inA.calls}, {"rewritten", inB.calls}}},
+          {"memory", {{"original", memoryJson(memoryA)}, {"rewritten", memoryJson(memoryB)}}},
+          {"protocol", times.protocol},
+          {"device", device},
+          {"dtype", dtype ? text("dtype") : std::string()},
+          {"inputs", inputs.describe()},
+          {"revision", d.revision}};
+}
+
+json Session::Methods::weight() const {
+  const Graph& g = s.document(params).graph();
+  const ValueId v = g.findValue(text("name"));
+  if (!v || !g.isWeight(v)) throw RpcError{1, fmt::format("there is no weight {}", text("name"))};
+  const WeightStatistics w = take(weightStatistics(g, v));
+  json first = json::array();
+  for (double x : w.first) first.push_back(finite(x));
+  return {{"type", toString(g.value(v).type)},
+          {"min", finite(w.min)},
+          {"max", finite(w.max)},
+          {"mean", finite(w.mean)},
+          {"std", finite(w.std)},
+          {"histogram", {{"edges", w.edges}, {"counts", w.counts}}},
+          {"first", std::move(first)},
+          {"zeros", w.zeros},
+          {"nonFinite", w.nonFinite}};
+}
+
+}  // namespace graft

@@ -1,0 +1,249 @@
+"""The engine's protocol: what `graft engine` answers, method by method, against recorded transcripts.
+
+    protocol_test.py BUILD            plays transcripts/*.json and compares every answer
+    protocol_test.py BUILD --record   writes the answers of this build into them, to be read before they are committed
+
+A transcript is a list of exchanges {"method", "params", "result" or "error"}. Those with "setup" only prepare and must work.
+"<any>" stands for what differs from run to run, {model} and {folder} for paths. Floating-point numbers are equal to six digits.
+"""
+
+import json
+import math
+import pathlib
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parents[1]
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+RECORD = "--record" in sys.argv
+VOLATILE = {"words", "ms", "median", "p10", "p90", "samples", "repetitions", "ratio", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram"}
+ANY = "<any>"
+SECONDS = 60
+
+
+class Engine:
+    """A real engine. Replies come in the order of the requests; what it says on the way (progress) is kept aside."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([BUILD / "bin" / "graft", "engine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.messages, self.notices, self.number = queue.Queue(), [], 0
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        out = self.process.stdout
+        while True:
+            length = None
+            while (line := out.readline()) not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            if length is None:
+                return self.messages.put(None)
+            self.messages.put(json.loads(out.read(length)))
+
+    def send_raw(self, body):
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.process.stdin.flush()
+
+    def send(self, method, params=None, ident=None):
+        self.number += 1
+        ident = self.number if ident is None else ident
+        self.send_raw(json.dumps({"jsonrpc": "2.0", "id": ident, "method": method, "params": params or {}}).encode())
+        return ident
+
+    def reply(self):
+        while True:
+            message = self.messages.get(timeout=SECONDS)
+            if message is None or "method" not in message:
+                return message
+            self.notices.append(message)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            pipe.close()
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait(SECONDS)
+
+
+def make_model(folder):
+    """Attention as people write it, with weights and shapes that are the same everywhere."""
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key, self.value = (torch.nn.Linear(8, 8) for _ in range(3))
+
+        def forward(self, x):
+            q, k, v = self.query(x), self.key(x), self.value(x)
+            return torch.matmul(torch.softmax(torch.matmul(q, k.transpose(-1, -2)) / 2.0, dim=-1), v)
+
+    model = Attention().eval()
+    with torch.no_grad():
+        for i, p in enumerate(model.parameters()):
+            p.copy_(torch.linspace(-0.5, 0.5, p.numel()).reshape(p.shape) * (1 + i))
+    x = torch.linspace(-1, 1, 32).reshape(1, 4, 8)
+    torch.jit.trace(model, x).save(str(folder / "model.pt"))
+    torch.save([x], folder / "inputs.pt")
+
+
+def fill(value, names):
+    if isinstance(value, str):
+        for name, text in names.items():
+            value = value.replace("{" + name + "}", text)
+        return value
+    if isinstance(value, list):
+        return [fill(v, names) for v in value]
+    return {k: fill(v, names) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def recorded(value, names):
+    """The answer as a transcript keeps it."""
+    if isinstance(value, str):
+        for name, text in names.items():
+            value = value.replace(text, "{" + name + "}")
+        return value
+    if isinstance(value, float) and value != 0 and math.isfinite(value):
+        return float(f"{value:.7g}")
+    if isinstance(value, list):
+        return [recorded(v, names) for v in value]
+    if not isinstance(value, dict):
+        return value
+    times = value.get("nodeTimes", {})
+    value = {**value, **({"nodeTimes": {side: dict.fromkeys(nodes, ANY) for side, nodes in times.items()}} if times else {})}
+    return {k: ANY if k in VOLATILE else recorded(v, names) for k, v in value.items()}
+
+
+def differences(expected, actual, where=""):
+    if expected == ANY:
+        return
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in sorted(expected.keys() | actual.keys()):
+            if key not in actual or key not in expected:
+                yield f"{where}/{key}: {'missing' if key not in actual else 'not in the transcript'}"
+            else:
+                yield from differences(expected[key], actual[key], f"{where}/{key}")
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for i, (e, a) in enumerate(zip(expected, actual)):
+            yield from differences(e, a, f"{where}/{i}")
+    elif isinstance(expected, float) and isinstance(actual, (int, float)):
+        if not math.isclose(expected, actual, rel_tol=1e-5, abs_tol=1e-6):
+            yield f"{where}: {actual}, recorded {expected}"
+    elif expected != actual:
+        yield f"{where}: {actual!r}, recorded {expected!r}"
+
+
+class Transcripts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory(prefix="graft-protocol-")
+        cls.folder = pathlib.Path(cls.holder.name)
+        make_model(cls.folder)
+        cls.names = {"model": str(cls.folder / "model.pt"), "inputs": str(cls.folder / "inputs.pt"), "folder": str(cls.folder), "torch": str(pathlib.Path(torch.__file__).parent),
+                     "rules": (HERE / "transcripts" / "rules.py").read_text()}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def setUp(self):
+        self.engine = Engine()
+        self.addCleanup(self.engine.kill)
+
+    def test_every_method_has_a_transcript(self):
+        self.engine.send("initialize")
+        methods = set(self.engine.reply()["result"]["methods"])
+        written = {e["method"] for path in (HERE / "transcripts").glob("*.json") for e in json.loads(path.read_text()) if not e.get("setup")}
+        self.assertEqual(methods - written, set())
+
+    def test_words_are_what_rules_can_call(self):
+        self.engine.send("rules/words")
+        words = self.engine.reply()["result"]["words"]
+        self.assertEqual(words, sorted(words))
+        for word in ("F.gelu(input, approximate='none')", "torch.softmax(", "kernels.attention(", "F.linear(input, weight, bias)"):
+            self.assertTrue(any(w.startswith(word) for w in words), word)
+        self.assertFalse([w for w in words if "backward" in w or w.startswith("torch._")])
+
+    def test_wrong_requests_are_answered(self):
+        for body, code in ((b"poetry", -32700), (b"[1]", -32700), (b'{"id": 1}', -32600), (b'{"id": 1, "method": 5}', -32600)):
+            self.engine.send_raw(body)
+            self.assertEqual(self.engine.reply()["error"]["code"], code, body)
+        self.engine.send("model/open", [1])
+        self.assertEqual(self.engine.reply()["error"]["code"], -32602)
+        self.engine.send("initialize")
+        self.assertIn("result", self.engine.reply())
+        self.assertEqual(self.engine.close(), 0)
+
+    def test_a_broken_frame_ends_it_with_words(self):
+        self.engine.process.kill()
+        run = subprocess.run([BUILD / "bin" / "graft", "engine"], input=b"GET / HTTP/1.1\r\n\r\n", capture_output=True, timeout=SECONDS)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn(b"cannot be read", run.stderr)
+
+    def test_what_is_cancelled_says_so_and_the_next_is_right(self):
+        self.engine.send("model/open", {"path": self.names["model"]})
+        document = self.engine.reply()["result"]["document"]
+        run = self.engine.send("model/run", {"document": document, "inputs": self.names["inputs"], "seconds": 500})
+        waiting = self.engine.send("model/history", {"document": document})
+        for ident in (waiting, run):
+            self.engine.send_raw(json.dumps({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": ident}}).encode())
+        answers = {m["id"]: m for m in (self.engine.reply(), self.engine.reply())}
+        self.assertEqual({answers[i]["error"]["code"] for i in (run, waiting)}, {-32800})
+        self.engine.send("model/history", {"document": document})
+        self.assertEqual(self.engine.reply()["result"]["position"], 0)
+
+    def test_progress_names_its_request(self):
+        self.engine.send("model/open", {"path": self.names["model"]})
+        document = self.engine.reply()["result"]["document"]
+        run = self.engine.send("model/run", {"document": document, "inputs": self.names["inputs"], "seconds": 0.1})
+        self.assertIn("result", self.engine.reply())
+        mine = [n["params"] for n in self.engine.notices if n["method"] == "$/progress" and n["params"]["id"] == run]
+        self.assertTrue(mine)
+        self.assertTrue(all(set(n) == {"id", "what", "done", "total"} for n in mine))
+
+    def test_a_run_sends_no_tensors(self):
+        """Over a slow line: what a run answers is kilobytes, whatever the model holds."""
+        self.engine.send("model/open", {"path": self.names["model"]})
+        document = self.engine.reply()["result"]["document"]
+        self.engine.send("model/run", {"document": document, "inputs": self.names["inputs"], "seconds": 1})
+        self.assertLess(len(json.dumps(self.engine.reply())), 60_000)
+
+
+def transcript_test(path):
+    def test(self):
+        exchanges = json.loads(path.read_text())
+        for exchange in exchanges:
+            self.engine.send(exchange["method"], fill(exchange.get("params", {}), self.names))
+            reply = self.engine.reply()
+            self.assertIsNotNone(reply, f"the engine died of {exchange['method']}")
+            answer = {k: reply[k] for k in ("result", "error") if k in reply}
+            if exchange.get("setup"):
+                self.assertIn("result", answer, answer)
+            elif RECORD:
+                for key in ("result", "error"):
+                    exchange.pop(key, None)
+                exchange.update(recorded(answer, self.names))
+            else:
+                expected = {k: exchange[k] for k in ("result", "error") if k in exchange}
+                found = list(differences(expected, recorded(answer, self.names), exchange["method"]))
+                self.assertEqual(found, [], "\n".join(found[:20]))
+        if RECORD:
+            path.write_text("[\n" + ",\n".join(json.dumps(e, sort_keys=False) for e in exchanges) + "\n]\n")
+
+    return test
+
+
+for file in sorted((HERE / "transcripts").glob("*.json")):
+    setattr(Transcripts, f"test_transcript_{file.stem}", transcript_test(file))
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], verbosity=2)

@@ -1,0 +1,161 @@
+// measure ENGINE... -- MODEL RULES [INPUTS]: what docs/measurements/workbench.md says of the window, measured with the
+// given engine: start, memory, typing to matches, frames, a large graph.
+#include <unistd.h>
+
+#include <QApplication>
+#include <QElapsedTimer>
+#include <QFile>
+#include <QJsonDocument>
+#include <QSettings>
+#include <QStandardPaths>
+#include <QTest>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "core/json/graph_json.h"
+#include "tests/views/sample_graphs.h"
+#include "views/canvas.h"
+#include "views/graph_decode.h"
+#include "views/main_window.h"
+#include "views/rule_editor.h"
+#include "views/theme.h"
+
+using namespace graft;
+
+namespace {
+
+double residentMb() {
+  QFile file(QStringLiteral("/proc/self/statm"));
+  return file.open(QIODevice::ReadOnly) ? file.readAll().split(' ').value(1).toDouble() * 4096 / 1e6 : 0;
+}
+
+/// Since the process was started by its parent: what the loader does is in it. To 10 ms.
+double millisecondsSinceStart() {
+  QFile stat(QStringLiteral("/proc/self/stat")), uptime(QStringLiteral("/proc/uptime"));
+  if (!stat.open(QIODevice::ReadOnly) || !uptime.open(QIODevice::ReadOnly)) return 0;
+  const QByteArray line = stat.readAll();
+  const double started = line.mid(line.lastIndexOf(')') + 2).split(' ').value(19).toDouble();
+  return 1000 * (uptime.readAll().split(' ').value(0).toDouble() - started / static_cast<double>(sysconf(_SC_CLK_TCK)));
+}
+
+bool until(const std::function<bool()>& done, int ms = 120000) { return QTest::qWaitFor(done, ms); }
+
+void report(const char* what, std::vector<double> ms) {
+  std::sort(ms.begin(), ms.end());
+  std::printf("%-44s median %7.1f ms   worst of %zu: %.1f ms\n", what, ms[ms.size() / 2], ms.size(), ms.back());
+}
+
+void frames(const char* what, Canvas& canvas, double scale) {
+  canvas.setView(canvas.scene()->bounds().center(), scale);
+  canvas.repaint();
+  std::vector<double> ms;
+  for (int i = 0; i < 60; ++i) {
+    QElapsedTimer timer;
+    timer.start();
+    QTest::keyClick(&canvas, i % 2 ? Qt::Key_Left : Qt::Key_Down);
+    canvas.repaint();
+    ms.push_back(static_cast<double>(timer.nsecsElapsed()) / 1e6);
+  }
+  report(what, ms);
+}
+
+void largeGraph(int layers) {
+  const Graph graph = test::encoder(layers);
+  const QByteArray text = QByteArray::fromStdString(toJson(graph).dump());
+  QElapsedTimer timer;
+  timer.start();
+  const QJsonObject json = QJsonDocument::fromJson(text).object();
+  const double parsed = static_cast<double>(timer.nsecsElapsed()) / 1e6;
+  const GraphRef decoded = decodeGraph(json);
+  const double made = static_cast<double>(timer.nsecsElapsed()) / 1e6;
+  ViewOptions collapsed;
+  collapsed.depth = 0;
+  const SceneRef scene = makeScene(decoded, collapsed);
+  std::printf(
+      "%zu nodes, %.0f MB of JSON: parsed in %.0f ms, decoded in %.0f ms, drawn collapsed (%zu boxes) in %.0f ms\n",
+      decoded->nodeCount(), static_cast<double>(text.size()) / 1e6, parsed, made - parsed, scene->view.boxes.size(),
+      static_cast<double>(timer.nsecsElapsed()) / 1e6 - made);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  QApplication app(argc, argv);
+  QStandardPaths::setTestModeEnabled(true);
+  QApplication::setOrganizationName(QStringLiteral("graft-measure"));
+  QSettings().clear();
+  const QStringList words = QApplication::arguments().mid(1);
+  const qsizetype split = words.indexOf(QStringLiteral("--"));
+  if (split < 1 || words.size() < split + 3)
+    return std::fprintf(stderr, "usage: measure ENGINE... -- MODEL RULES [INPUTS]\n"), 2;
+  applyTheme(Theme::Light);
+  MainWindow window(words.mid(0, split));
+  window.show();
+  if (!QTest::qWaitForWindowExposed(&window)) return 1;
+  window.repaint();
+  std::printf("%-44s %.0f ms; %.0f MB resident\n", "process start to painted window", millisecondsSinceStart(),
+              residentMb());
+  until([&] { return window.engine().isUp(); });
+  std::printf("%-44s %.0f ms\n", "process start to engine ready", millisecondsSinceStart());
+
+  Document& d = window.document();
+  QElapsedTimer timer;
+  timer.start();
+  window.openModel(words[split + 1], words.value(split + 3));
+  if (!until([&] { return d.isOpen() && window.canvas()->scene(); })) return 1;
+  window.repaint();
+  std::printf("%-44s %lld ms; %zu nodes, %.1f MB over the line, %.0f MB resident\n", "the model opened and drawn",
+              static_cast<long long>(timer.elapsed()), d.graph()->nodeCount(),
+              static_cast<double>(window.engine().bytesReceived()) / 1e6, residentMb());
+
+  QFile rules(words[split + 2]);
+  if (!rules.open(QIODevice::ReadOnly)) return 1;
+  QString text = QString::fromUtf8(rules.readAll());
+  window.arrange(Arrangement::Rewrite);
+  window.editor()->setText(text);
+  until([&] { return !d.rules().empty() && d.rules().front().matched; });
+  std::vector<double> typing;
+  constexpr double pause = 150;  // the editor waits that long after the last key
+  for (int i = 0; i < 15; ++i) {
+    bool matched = false;
+    const auto connection = QObject::connect(&d, &Document::matchesChanged, &window, [&] { matched = true; });
+    text += QStringLiteral("# ");
+    timer.restart();
+    d.setRules(text, {});
+    until([&] { return matched; });
+    window.repaint();
+    typing.push_back(static_cast<double>(timer.nsecsElapsed()) / 1e6 - pause);
+    QObject::disconnect(connection);
+  }
+  report("typing to new matches, after the pause", typing);
+  std::printf("%-44s %.0f MB resident\n", "with rules and matches", residentMb());
+  window.canvas()->setDepth(-1);
+  until([&] { return window.canvas()->scene() != nullptr; });
+
+  Canvas canvas;
+  canvas.resize(1200, 800);
+  canvas.show();
+  ViewOptions all;
+  all.depth = -1;
+  all.foldRepeats = false;
+  canvas.setViewOptions(all);
+  canvas.setGraph(std::make_shared<Graph>(test::encoder(340)));
+  until([&] { return canvas.scene() != nullptr; });
+  std::printf("a canvas of 1200 x 800 with %zu boxes\n", canvas.scene()->view.boxes.size());
+  const double whole = 800 / canvas.scene()->bounds().height();
+  frames("  panning, all of them in view", canvas, whole);
+  frames("  panning at 15 %", canvas, 0.15);
+  frames("  panning at 80 %", canvas, 0.8);
+  std::vector<double> zooming;
+  for (int i = 0; i < 40; ++i) {
+    timer.restart();
+    canvas.zoomBy(i % 2 ? 1.05 : 1 / 1.05, canvas.rect().center());
+    canvas.repaint();
+    zooming.push_back(static_cast<double>(timer.nsecsElapsed()) / 1e6);
+  }
+  report("  zooming at 80 %", zooming);
+  largeGraph(3300);
+  return 0;
+}

@@ -1,0 +1,290 @@
+// The window when its engine misbehaves, its machine is far away, or it is killed itself: it goes on answering, and
+// nothing that was done is lost. GRAFT_SOAK_ROUNDS=100 makes the short rounds of CI a long soak.
+#include <QApplication>
+#include <QDir>
+#include <QElapsedTimer>
+#include <QFileInfo>
+#include <QJsonDocument>
+#include <QProcess>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QStandardPaths>
+#include <QTemporaryDir>
+#include <QTest>
+#include <csignal>
+
+#include "views/canvas.h"
+#include "views/main_window.h"
+#include "views/rule_editor.h"
+#include "views/run_panel.h"
+#include "views/session_file.h"
+#include "views/theme.h"
+
+using namespace graft;
+
+namespace {
+
+const char* const rulesText = R"(class Attention(Rule):
+    # match: matmul, div, add, softmax, matmul
+    def pattern(q, k, v, mask):
+        return torch.matmul(torch.softmax(torch.matmul(q, k) / 4 + mask, dim=-1), v)
+
+    def replacement(q, k, v, mask):
+        return kernels.attention(q, k, v, mask)
+)";
+
+QStringList fakeEngine() {
+  return {QStringLiteral("python3"), QStringLiteral(GRAFT_SOURCE_DIR "/tests/views/fake_engine.py")};
+}
+
+qint64 residentBytes() {
+  QFile file(QStringLiteral("/proc/self/statm"));
+  return file.open(QIODevice::ReadOnly) ? file.readAll().split(' ').value(1).toLongLong() * 4096 : 0;
+}
+
+qsizetype openFiles() {
+  return QDir(QStringLiteral("/proc/self/fd")).entryList(QDir::NoDotAndDotDot | QDir::AllEntries).size();
+}
+
+/// How long the window did not answer at worst: a clock that ticks in its event loop.
+class Heartbeat : public QObject {
+ public:
+  Heartbeat() {
+    timer_.setTimerType(Qt::PreciseTimer);
+    timer_.setInterval(5);
+    connect(&timer_, &QTimer::timeout, this, [this] { worst = std::max(worst, clock_.restart()); });
+    clock_.start();
+    timer_.start();
+  }
+  qint64 worst = 0;
+
+ private:
+  QTimer timer_;
+  QElapsedTimer clock_;
+};
+
+class RobustnessTest : public QObject {
+  Q_OBJECT
+
+ private:
+  QTemporaryDir folder_;
+  QString model_;
+  std::unique_ptr<MainWindow> window_;
+
+  Document& document() { return window_->document(); }
+  void open(const QStringList& engine = fakeEngine()) {
+    window_ = std::make_unique<MainWindow>(engine);
+    window_->show();
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    window_->editor()->setText(QString::fromLatin1(rulesText));
+    QTRY_VERIFY(!document().rules().empty() && document().rules().front().matched);
+  }
+  QByteArray exported() {
+    const QString out = folder_.filePath(QStringLiteral("exported.pt"));
+    QFile::remove(out);
+    document().exportTo(out);
+    if (!QTest::qWaitFor([&] { return QFileInfo(out).size() > 0; }, 10000)) return {};
+    QFile file(out);
+    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    QStandardPaths::setTestModeEnabled(true);
+    applyTheme(Theme::Light);
+    model_ = folder_.filePath(QStringLiteral("model.pt"));
+    QFile file(model_);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+  }
+  void init() {
+    QSettings().clear();
+    QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/sessions"))
+        .removeRecursively();
+    for (const char* name : {"FAKE_ENGINE_CRASH", "FAKE_ENGINE_MARK", "FAKE_ENGINE_SLOW", "FAKE_ENGINE_STEP"})
+      qunsetenv(name);
+  }
+  void cleanup() { window_.reset(); }
+
+  void anyNumberOfEnginesMayDie() {
+    open();
+    window_->engine().setPatience(150);
+    document().apply(QStringLiteral("Attention"), {0, 2});
+    QTRY_COMPARE(document().position(), 1);
+    const int rounds = std::max(8, qEnvironmentVariableIntValue("GRAFT_SOAK_ROUNDS")), settled = 4;
+    qint64 memory = 0, worst = 0, slowest = 0;
+    qsizetype files = 0;
+    const QStringList kinds = {QStringLiteral("kill"), QStringLiteral("abort"), QStringLiteral("hang"),
+                               QStringLiteral("nonsense"), QStringLiteral("no json")};
+    for (int round = 0; round < rounds + settled; ++round) {
+      if (round == settled) memory = residentBytes(), files = openFiles();
+      const QString kind = kinds[round % kinds.size()];
+      QSignalSpy again(&document(), &Document::message);
+      Heartbeat heart;
+      if (kind == QLatin1String("kill")) {
+        kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
+      } else {
+        const int id = window_->engine().call(QStringLiteral("test/misbehave"), {{QStringLiteral("kind"), kind}}, {});
+        if (kind == QLatin1String("hang")) {
+          QTest::qWait(30);
+          window_->engine().cancel(id);
+        }
+      }
+      QElapsedTimer clock;
+      clock.start();
+      QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
+      slowest = std::max(slowest, clock.elapsed());
+      worst = std::max(worst, heart.worst);
+      QCOMPARE(document().graph()->nodeCount(), size_t{44});
+    }
+    window_->runPanel()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    QCOMPARE(exported(), QByteArray("exported 44 nodes"));
+    const qint64 grown = residentBytes() - memory;
+    qInfo(
+        "%d engines died: the window was silent for %lld ms at most, a new engine had the document after %lld ms at "
+        "most; %.1f MB more memory, %lld more files open",
+        rounds, static_cast<long long>(worst), static_cast<long long>(slowest), static_cast<double>(grown) / 1e6,
+        static_cast<long long>(openFiles() - files));
+    QVERIFY(worst < 100 || qEnvironmentVariableIsSet("CI") || worst < 400);  // other jobs may hold the processor
+    QVERIFY(grown < 6'000'000);
+    QVERIFY(openFiles() <= files);
+  }
+
+  void anEngineThatDiesOfTheModelIsNotFedItForever() {
+    open();
+    qputenv("FAKE_ENGINE_CRASH", "model/open");  // of every engine from now on
+    QSignalSpy failed(&document(), &Document::failed);
+    kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), 10000);
+    QVERIFY(failed[0][0].toString().contains(QStringLiteral("died 3 times over this model")));
+    QTRY_VERIFY(window_->engine().isUp());
+    QCOMPARE(document().graph()->nodeCount(), size_t{52});
+    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+  }
+
+  void aLongOpenCanBeCancelled() {
+    qputenv("FAKE_ENGINE_SLOW", "30");
+    window_ = std::make_unique<MainWindow>(fakeEngine());
+    window_->show();
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
+    window_->openModel(model_);
+    auto* stop = window_->findChild<QToolButton*>(QStringLiteral("jobStop"));
+    QTRY_VERIFY_WITH_TIMEOUT(stop->isVisible(), 3000);
+    QElapsedTimer clock;
+    clock.start();
+    stop->click();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isOpening(), 2000);
+    QVERIFY(clock.elapsed() < 1500);
+    QVERIFY(!document().isOpen());
+    QVERIFY(window_->engine().isUp());
+    QTRY_VERIFY(!stop->isVisible());
+  }
+
+  void overSshItIsTheSame() {
+    // What ssh does: the host is dropped, the rest goes to a shell there, in another folder.
+    const QString ssh = folder_.filePath(QStringLiteral("ssh"));
+    QFile script(ssh);
+    QVERIFY(script.open(QIODevice::WriteOnly));
+    script.write("#!/bin/sh\nshift\ncd /\nexec sh -c \"$*\"\n");
+    script.close();
+    script.setPermissions(script.permissions() | QFile::ExeUser);
+    open({ssh, QStringLiteral("gpu-box"), QStringLiteral("python3"),
+          QStringLiteral(GRAFT_SOURCE_DIR "/tests/views/fake_engine.py")});
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    window_->runPanel()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    QCOMPARE(exported(), QByteArray("exported 36 nodes"));
+    QSignalSpy again(&document(), &Document::message);
+    kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);  // the line breaks
+    QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
+    QCOMPARE(exported(), QByteArray("exported 36 nodes"));
+  }
+
+  void aKilledWindowIsFollowedByOneThatHasItsWork() {
+    QProcess victim;
+    victim.setProcessChannelMode(QProcess::ForwardedErrorChannel);
+    victim.start(QApplication::applicationFilePath(), {QStringLiteral("--victim"), model_});
+    QVERIFY(victim.waitForReadyRead(20000));
+    QCOMPARE(victim.readLine().trimmed(), QByteArray("edited"));
+    QTest::qWait(4000);
+    kill(static_cast<pid_t>(victim.processId()), SIGKILL);
+    QVERIFY(victim.waitForFinished());
+    window_ = std::make_unique<MainWindow>(fakeEngine());
+    window_->show();
+    window_->restoreSession(false);
+    QVERIFY(window_->editor()->text().endsWith(QStringLiteral("# typed at the end")));
+    QVERIFY(window_->editor()->isModified());
+    QTRY_COMPARE_WITH_TIMEOUT(document().steps().size(), size_t{3}, 10000);
+    QTRY_COMPARE(document().position(), 1);  // the other one was taken back, and can be done again
+    QCOMPARE(document().graph()->nodeCount(), size_t{48});
+    document().undoStack()->redo();
+    QCOMPARE(document().graph()->nodeCount(), size_t{44});
+    QCOMPARE(exported(), QByteArray("exported 44 nodes"));
+  }
+
+  void aWindowThatClosedLeavesNothingToRecover() {
+    QTemporaryDir there;
+    {
+      SessionFile first(there.path());
+      QString why;
+      QVERIFY(first.save({{QStringLiteral("rules"), QStringLiteral("a")}}, why));
+      SessionFile second(there.path());
+      QVERIFY(second.takeUp().state.isEmpty());  // the first one lives
+      first.close({{QStringLiteral("rules"), QStringLiteral("b")}});
+      const SessionFile::Found last = second.takeUp();
+      QVERIFY(!last.wasKilled);
+      QCOMPARE(last.state.value(QLatin1String("rules")).toString(), QStringLiteral("b"));
+      QVERIFY(second.save({{QStringLiteral("rules"), QStringLiteral("c")}}, why));
+    }
+    SessionFile third(there.path());
+    const SessionFile::Found found = third.takeUp();
+    QVERIFY(found.wasKilled);
+    QCOMPARE(found.state.value(QLatin1String("rules")).toString(), QStringLiteral("c"));
+    SessionFile fourth(there.path());
+    QVERIFY(!fourth.takeUp().wasKilled);  // taken up once
+  }
+
+  void whatCannotBeSavedAsideIsSaid() {
+    QTemporaryDir there;
+    SessionFile session(there.path());
+    QVERIFY(there.remove());
+    QString why;
+    QVERIFY(!session.save({{QStringLiteral("rules"), QStringLiteral("a")}}, why));
+    QVERIFY(!why.isEmpty());
+  }
+};
+
+/// A window that works until it is killed: two steps, one of them taken back, and rules that are not saved.
+int victim(const QString& model) {
+  MainWindow window(fakeEngine());
+  window.show();
+  window.openModel(model);
+  Document& d = window.document();
+  if (!QTest::qWaitFor([&] { return d.isOpen(); }, 10000)) return 1;
+  window.editor()->setText(QString::fromLatin1(rulesText) + QStringLiteral("# typed at the end"), true);
+  if (!QTest::qWaitFor([&] { return !d.rules().empty() && d.rules().front().matched; }, 10000)) return 1;
+  d.apply(QStringLiteral("Attention"), {0});
+  if (!QTest::qWaitFor([&] { return d.position() == 1; }, 10000)) return 1;
+  d.apply(QStringLiteral("Attention"), {1});
+  if (!QTest::qWaitFor([&] { return d.position() == 2; }, 10000)) return 1;
+  d.undoStack()->undo();
+  std::puts("edited");
+  std::fflush(stdout);
+  return QApplication::exec();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  QApplication app(argc, argv);
+  if (argc == 3 && QString::fromLocal8Bit(argv[1]) == QLatin1String("--victim")) {
+    QStandardPaths::setTestModeEnabled(true);
+    applyTheme(Theme::Light);
+    return victim(QString::fromLocal8Bit(argv[2]));
+  }
+  RobustnessTest test;
+  return QTest::qExec(&test, argc, argv);
+}
+#include "robustness_test.moc"

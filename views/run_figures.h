@@ -1,0 +1,32 @@
+// How the run panel reads and spells the figures of a run: the engine's model/run as JSON.
+#pragma once
+
+#include <QJsonArray>
+#include <QJsonObject>
+#include <QString>
+#include <cmath>
+
+namespace graft {
+
+inline QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
+inline QJsonObject inside(const QJsonObject& o, const char* key) { return at(o, key).toObject(); }
+inline double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(NAN); }
+
+inline QString ms(double v) {
+  return (v >= 100 ? QString::number(v, 'f', 0) : QString::number(v, 'g', 3)) + QStringLiteral(" ms");
+}
+inline QString small(double v) { return std::isnan(v) ? QStringLiteral("–") : QString::number(v, 'g', 3); }
+inline QString bytes(double v) {
+  return v >= 1e9   ? QStringLiteral("%1 GB").arg(v / 1e9, 0, 'g', 3)
+         : v >= 1e6 ? QStringLiteral("%1 MB").arg(v / 1e6, 0, 'g', 3)
+         : v >= 1e3 ? QStringLiteral("%1 kB").arg(v / 1e3, 0, 'g', 3)
+                    : QStringLiteral("%1 B").arg(v, 0, 'f', 0);
+}
+inline QString signedPercent(double now, double before) {
+  const double percent = 100 * (now / before - 1);
+  return (percent >= 0 ? QStringLiteral("+") : QStringLiteral("−")) + QString::number(std::abs(percent), 'f', 1) +
+         QStringLiteral(" %");
+}
+inline double median(const QJsonObject& run, const char* side) { return number(at(inside(run, side), "median")); }
+
+}  // namespace graft
