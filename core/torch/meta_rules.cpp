@@ -77,7 +77,9 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
       return MetaRule::Refused;
     }
   }
-  for (std::string_view same : {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm"})
+  // Norms, and activations that LibTorch has no meta kernel for.
+  for (std::string_view same : {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "relu", "relu6",
+                                "selu", "celu", "mish", "hardswish", "hardtanh"})
     if (op == same) {
       results = {IValue(like(x, x.sizes().vec()))};
       return MetaRule::Done;

@@ -118,6 +118,24 @@ bool Attempt::checkEscapes() {
 // Cycles and random operators.
 bool Attempt::checkOrder() {
   if (coveredNodes_.empty()) return true;
+  // What the replacement reads must not be what it replaces.
+  if (plan_.rule.replacement) {
+    for (ValueId p : pattern_.inputs()) {
+      if (!bound_[p.index]) continue;
+      const ValueId used = plan_.rule.replacement->findValue(pattern_.value(p).name);
+      if (used && plan_.rule.replacement->isUnused(used) && plan_.rule.replacementExpressions.empty()) continue;
+      ValueId inside;
+      bound_[p.index]->forEachValue([&](ValueId v) {
+        const NodeId producer = graph_.value(v).producer;
+        if (producer && covered_[producer.index]) inside = v;
+      });
+      if (inside && !fail(Reason::Cycle, {}, graph_.value(inside).producer, [&](Miss& miss) {
+            miss.detail = "`" + graph_.value(inside).name + "`, which would be the rule's `" + pattern_.value(p).name +
+                          "`, is a result of the match itself";
+          }))
+        return false;
+    }
+  }
   uint32_t first = UINT32_MAX, last = 0;
   for (NodeId n : coveredNodes_) {
     first = std::min(first, index_.position[n.index]);
