@@ -50,7 +50,9 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   fill();
   const auto stream = c10::cuda::getCurrentCUDAStream();
   cudaError_t status = cudaErrorNotSupported;
-  if (a.dtype != Dtype::kFloat) status = launchAttention(a, stream);
+  const int variant = a.dtype == Dtype::kFloat || !hopper() ? -1 : attentionHopperChoice(a);
+  if (variant >= 0) status = launchAttentionHopper(a, variant, stream);
+  if (status == cudaErrorNotSupported && a.dtype != Dtype::kFloat) status = launchAttention(a, stream);
   if (status == cudaErrorNotSupported) {
     TORCH_CHECK(a.dim <= 256 && a.dimV <= 256, "graft::attention: head sizes ", a.dim, " and ", a.dimV,
                 " are not supported on CUDA; up to 256 are");

@@ -102,7 +102,7 @@ __device__ __forceinline__ float exp2Fast(float x) {
 // instructions of erff, and one reciprocal serves both. It matters: a GEMM's epilogue has two warps to a scheduler and
 // nothing else to do meanwhile.
 __device__ __forceinline__ float geluExponential(float x) {
-  const float u = fminf(x * x, 49.f);
+  const float c = fmaxf(x, -7.f), u = c * c;  // the polynomial grows beyond 7, as it should
   float p = 2.1535331642722457e-09f;
   p = fmaf(p, u, -1.9903515481185504e-07f);
   p = fmaf(p, u, 7.1735345932313506e-06f);
@@ -110,7 +110,7 @@ __device__ __forceinline__ float geluExponential(float x) {
   p = fmaf(p, u, -3.4262568488070076e-04f);
   p = fmaf(p, u, 1.0540429980125865e-01f);
   p = fmaf(p, u, 2.3018189724483316f);
-  return exp2Fast(-fmaxf(x, -7.f) * p);
+  return exp2Fast(-c * p);
 }
 __device__ __forceinline__ void geluPair(float& a, float& b) {
   const float da = 1.f + geluExponential(a), db = 1.f + geluExponential(b);

@@ -30,11 +30,6 @@ class Scratch {
   c10::DataPtr data_;
 };
 
-bool hopper() {
-  const auto* p = at::cuda::getCurrentDeviceProperties();
-  return p->major == 9 && p->minor == 0;
-}
-
 // What makes two calls the same problem for timing.
 std::string keyOf(const GemmArgs& a) {
   const auto al = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
@@ -47,7 +42,7 @@ std::string keyOf(const GemmArgs& a) {
 enum class Kind { kTile, kPersistent, kLt, kLtBias };
 struct Way {
   Kind kind = Kind::kLt;
-  int number = 0;  // tile variant, columns of a cluster, or place in cuBLASLt's list
+  int number = 0;  // tile variant, rows of a cluster, or place in cuBLASLt's list
 };
 
 std::string nameOf(Way w) {
@@ -57,7 +52,7 @@ std::string nameOf(Way w) {
       return fmt::format("tile-{}x{}-{}x{}-split{}", v.bm, v.bn, v.clusterM, v.clusterN, v.split);
     }
     case Kind::kPersistent:
-      return fmt::format("persistent-2x{}", w.number);
+      return fmt::format("persistent-{}x1", w.number);
     case Kind::kLt:
       return fmt::format("cublaslt-{}", w.number);
     case Kind::kLtBias:
@@ -71,7 +66,7 @@ constexpr int kLtMost = 24;
 std::vector<Way> allWays() {
   std::vector<Way> ways;
   for (int i = 0; i < tileVariantCount(); ++i) ways.push_back({Kind::kTile, i});
-  for (int c : {1, 2}) ways.push_back({Kind::kPersistent, c});
+  for (int rows : {1, 2}) ways.push_back({Kind::kPersistent, rows});
   for (int i = 0; i < kLtMost; ++i) ways.push_back({Kind::kLt, i});
   for (int i = 0; i < kLtMost; ++i) ways.push_back({Kind::kLtBias, i});
   return ways;
@@ -224,7 +219,8 @@ Way guess(const GemmArgs& a) {
   const bool ours = hopper() && a.dtype != Dtype::kFloat;
   if (!ours) return {a.bias ? Kind::kLtBias : Kind::kLt, 0};
   const double tiles = double(a.m) * a.n / (128 * 192);
-  if (tiles > 200) return {Kind::kPersistent, 2};
+  const bool persistent = !a.residual || a.activation == Activation::kNone;
+  if (tiles > 200 && persistent) return {Kind::kPersistent, 2};
   Way best{Kind::kTile, 0};
   double least = 1e30;
   for (int i = 0; i < tileVariantCount(); ++i) {

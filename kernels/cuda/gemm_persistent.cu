@@ -2,10 +2,10 @@
 //
 // Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
 // Two consumer warpgroups take turns: while one multiplies its tile, the other runs the epilogue of its own, so the
-// exact GELU hides behind the tensor cores. 192 columns divide BERT-like widths (768, 2304, 3072) into whole waves of
-// 132 SMs. The blocks of a cluster work on CM x CN neighbouring tiles; what several need, each loads a share of and
-// multicasts (TMA), which is what keeps the L2 from being the limit. Sources: the ping-pong schedule is CUTLASS's
-// (KernelTmaWarpSpecializedPingpong); the code is not.
+// exact GELU hides behind the tensor cores as long as it takes less time than they do. Finished rows leave through
+// shared memory and the TMA engine. 192 columns divide BERT-like widths (768, 2304, 3072) into whole waves of 132 SMs.
+// The blocks of a cluster work on CM tiles of the same columns; each loads a share of the weights and multicasts it.
+// Sources: the ping-pong schedule is CUTLASS's (KernelTmaWarpSpecializedPingpong); the code is not.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/tensor_map.h"
@@ -13,98 +13,106 @@
 namespace graft::cuda {
 namespace {
 
-constexpr int kBm = 128, kBn = 192, kBk = 64, kStages = 5;
+constexpr int kBm = 128, kBn = 192, kBk = 64, kStages = 4;
 constexpr int kStageBytes = (kBm + kBn) * kBk * 2;
-constexpr int kSmem = kStages * kStageBytes;
+constexpr int kStoreBytes = 64 * kBn * 2;  // half a tile on its way out, one for each warpgroup
+constexpr int kSmem = kStages * kStageBytes + 2 * kStoreBytes;
 
 struct Params {
   const void* bias;
   const void* residual;
-  void* out;
   int m, n, k;
-  int64_t ldr, ldo;
+  int64_t ldr;
   int tilesM, tilesN;
-  Activation activation;
 };
 
 #ifdef GRAFT_HOPPER
-// Transposes 4x4 registers over the four lanes of a quad: lane i's r[j] becomes lane j's r[i].
-__device__ __forceinline__ void quadTranspose(uint32_t (&r)[4], int lane) {
-  const bool odd = lane & 1, high = lane & 2;
-  uint32_t a = __shfl_xor_sync(~0u, odd ? r[0] : r[1], 1), b = __shfl_xor_sync(~0u, odd ? r[2] : r[3], 1);
-  if (odd) {
-    r[0] = a, r[2] = b;
-  } else {
-    r[1] = a, r[3] = b;
+// Finishes 64 rows of a tile, from m0, columns from n0: accumulator d to `store`, as three boxes of 64 columns that the
+// TMA engine then writes. What it writes beyond the matrix is dropped. All of it unrolled, for one activation: a loop
+// would have to shift the accumulator through the registers it names.
+template <class T, Activation Act, bool Residual>
+__device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& p, const CUtensorMap* mapOut,
+                                       const float* bias, uint8_t* store, int m0, int n0, int group, int warp,
+                                       int lane) {
+  const auto together = [&] { asm volatile("bar.sync %0, 128;" ::"r"(4 + group) : "memory"); };
+  const int inGroup = warp % 4;
+  if (inGroup == 0 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  together();  // the previous half has left, and the bias is there
+  const int boxRow = inGroup * 16 + lane % 16;
+  const uint32_t to = sharedAddress(store) + boxRow * 128 + (((lane / 16) ^ (boxRow % 8)) << 4);
+  const T* residual = nullptr;
+  int m = 0;
+  if constexpr (Residual) {
+    m = m0 + inGroup * 16 + lane / 4;
+    residual = static_cast<const T*>(p.residual) + m * p.ldr + n0 + lane % 4 * 2;
   }
-  a = __shfl_xor_sync(~0u, high ? r[0] : r[2], 2), b = __shfl_xor_sync(~0u, high ? r[1] : r[3], 2);
-  if (high) {
-    r[0] = a, r[1] = b;
-  } else {
-    r[2] = a, r[3] = b;
+  // Bias and residual are read some steps ahead: one warp to a scheduler has nothing else to hide their latency with.
+  constexpr int kSteps = kBn / 16, kAhead = 2;
+  float2 add[2][2];
+  uint32_t more[kAhead][4] = {};
+  const auto readBias = [&](int step) {
+#pragma unroll
+    for (int b = 0; b < 2; ++b)
+      add[step % 2][b] = *reinterpret_cast<const float2*>(bias + step * 16 + b * 8 + lane % 4 * 2);
+  };
+  const auto readResidual = [&](int step) {
+#pragma unroll
+    for (int b = 0; b < 4; ++b) {
+      const int row = b % 2 * 8, column = step * 16 + b / 2 * 8;
+      if (m + row < p.m && n0 + column < p.n)
+        more[step % kAhead][b] = *reinterpret_cast<const uint32_t*>(residual + row * p.ldr + column);
+    }
+  };
+  readBias(0);
+  if constexpr (Residual) {
+#pragma unroll
+    for (int step = 0; step < kAhead; ++step) readResidual(step);
   }
-}
-
-// Finishes 64 rows of a tile: accumulator d, rows from m0, columns from n0. Lane i of a quad ends with the 8 columns of
-// the i-th of four neighbouring column blocks, so that it can read the residual and write 16 bytes at a time. The loop
-// over the columns is kept a loop, the accumulator moving through the registers it reads: unrolled, its code would not
-// fit the instruction cache.
-template <class T>
-__device__ __forceinline__ void finish(float (&d)[kBn / 2], const Params& p, int m0, int n0, int warp, int lane) {
-  const int quad = lane % 4;
-  const T* bias = static_cast<const T*>(p.bias);
-  const T* residual = static_cast<const T*>(p.residual);
-#pragma unroll 1
-  for (int j = 0; j < kBn / 8 && n0 + j * 8 < p.n; j += 4) {
-    const int column = n0 + (j + quad) * 8;
-    if (bias) {
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    const int j = step * 2;
+    if (step + 1 < kSteps) readBias(step + 1);
+    float v[8];
+#pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      const float2 f = add[step % 2][b];
+      v[4 * b] = d[4 * (j + b)] + f.x, v[4 * b + 1] = d[4 * (j + b) + 1] + f.y;
+      v[4 * b + 2] = d[4 * (j + b) + 2] + f.x, v[4 * b + 3] = d[4 * (j + b) + 3] + f.y;
+    }
+    activate<T, 8>(v, Act);
+    if constexpr (Residual) {
 #pragma unroll
       for (int b = 0; b < 4; ++b) {
-        const int n = n0 + (j + b) * 8 + quad * 2;
-        if (n < p.n) {
-          const float2 f = unpack2<T>(*reinterpret_cast<const uint32_t*>(bias + n));
-          d[4 * b] += f.x, d[4 * b + 1] += f.y, d[4 * b + 2] += f.x, d[4 * b + 3] += f.y;
-        }
+        const float2 f = unpack2<T>(more[step % kAhead][b]);
+        v[2 * b] += f.x, v[2 * b + 1] += f.y;
       }
+      if (step + kAhead < kSteps) readResidual(step + kAhead);
     }
-    activate<T, 16>(d, p.activation);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int m = m0 + (warp % 4) * 16 + lane / 4 + half * 8;
-      const bool inside = m < p.m && column < p.n;
-      uint32_t r[4] = {0, 0, 0, 0};
-      if (residual) {
-        if (inside) {
-          const uint4 x = *reinterpret_cast<const uint4*>(residual + m * p.ldr + column);
-          r[0] = x.x, r[1] = x.y, r[2] = x.z, r[3] = x.w;
-        }
-        quadTranspose(r, lane);
-#pragma unroll
-        for (int b = 0; b < 4; ++b) {
-          const float2 f = unpack2<T>(r[b]);
-          d[4 * b + 2 * half] += f.x, d[4 * b + 2 * half + 1] += f.y;
-        }
-      }
-#pragma unroll
-      for (int b = 0; b < 4; ++b) r[b] = pack2<T>(d[4 * b + 2 * half], d[4 * b + 2 * half + 1]);
-      quadTranspose(r, lane);
-      if (inside)
-        *reinterpret_cast<uint4*>(static_cast<T*>(p.out) + m * p.ldo + column) = make_uint4(r[0], r[1], r[2], r[3]);
+    storeMatrix4(j / 8 * 64 * 128 + (to ^ (j % 8 << 4)), pack2<T>(v[0], v[1]), pack2<T>(v[2], v[3]),
+                 pack2<T>(v[4], v[5]), pack2<T>(v[6], v[7]));
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  together();
+  if (inGroup == 0 && lane == 0) {
+    for (int box = 0; box < kBn / 64; ++box) {
+      if (n0 + box * 64 < p.n && m0 < p.m) tmaStore(mapOut, store + box * 64 * 128, n0 + box * 64, m0);
     }
-#pragma unroll
-    for (int i = 0; i + 16 < kBn / 2; ++i) d[i] = d[i + 16];
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
   }
 }
 #endif
 
 // Groups of CM x CN tiles go to clusters round robin, columns first: the weights stay in L2 and x is read once.
-template <class T, int CM, int CN>
+template <class T, int CM, int CN, Activation Act, bool Residual>
 __global__ void __launch_bounds__(384, 1)
-    gemmPersistent(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW, const Params p) {
+    gemmPersistent(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW,
+                   const __grid_constant__ CUtensorMap mapOut, const Params p) {
 #ifdef GRAFT_HOPPER
   extern __shared__ __align__(1024) uint8_t smem[];
   __shared__ __align__(8) uint64_t full[kStages], empty[kStages];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  __shared__ __align__(16) float biases[2][kBn];
+  // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   constexpr int kCluster = CM * CN;
   const int rank = static_cast<int>(clusterRank()), im = rank % CM, in = rank / CM;
   const int slices = (p.k + kBk - 1) / kBk;
@@ -125,6 +133,7 @@ __global__ void __launch_bounds__(384, 1)
   if (warp < 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (warp == 0 && lane == 0) {
+      tmaPrefetchMap(&mapX), tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapOut);
       pdlWait();
       int i = 0;
       for (int g = firstGroup; g < groups; g += step) {
@@ -175,6 +184,9 @@ __global__ void __launch_bounds__(384, 1)
       if ((turn & 1) != group) continue;
       float d0[kBn / 2], d1[kBn / 2];
       const int base = turn * slices;
+      const int m0 = (g / groupsN * CM + im) * kBm, n0 = (g % groupsN * CN + in) * kBn;
+      for (int i = threadIdx.x % 128; i < kBn; i += 128)
+        biases[group][i] = p.bias && n0 + i < p.n ? toFloat(static_cast<const T*>(p.bias)[n0 + i]) : 0.f;
       awaitTurn();
       for (int slice = 0; slice < slices; ++slice) {
         const int i = base + slice, s = i % kStages;
@@ -194,11 +206,12 @@ __global__ void __launch_bounds__(384, 1)
       passTurn();
       wgmmaWait<0>();
       release((base + slices - 1) % kStages);
-      const int m0 = (g / groupsN * CM + im) * kBm, n0 = (g % groupsN * CN + in) * kBn;
-      finish<T>(d0, p, m0, n0, warp, lane);
-      finish<T>(d1, p, m0 + 64, n0, warp, lane);
+      uint8_t* store = smem + kStages * kStageBytes + group * kStoreBytes;
+      finish<T, Act, Residual>(d0, p, &mapOut, biases[group], store, m0, n0, group, warp, lane);
+      finish<T, Act, Residual>(d1, p, &mapOut, biases[group], store, m0 + 64, n0, group, warp, lane);
     }
   }
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   // A block stays until its neighbours send it nothing more.
   __syncwarp();
   clusterArriveRelaxed();
@@ -206,14 +219,15 @@ __global__ void __launch_bounds__(384, 1)
 #endif
 }
 
-template <class T, int CM, int CN>
+template <class T, int CM, int CN, Activation Act, bool Residual>
 cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
-  CUtensorMap mapX, mapW;
+  CUtensorMap mapX, mapW, mapOut;
   if (!makeTensorMap(mapX, a.x, a.dtype, a.m, a.k, a.ldx, kBm / CN) ||
-      !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, kBn / CM)) {
+      !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, kBn / CM) ||
+      !makeTensorMap(mapOut, a.out, a.dtype, a.m, a.n, a.ldo, 64)) {
     return cudaErrorNotSupported;
   }
-  auto kernel = gemmPersistent<T, CM, CN>;
+  auto kernel = gemmPersistent<T, CM, CN, Act, Residual>;
   static const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSmem);
   if (allowed != cudaSuccess) return allowed;
   cudaLaunchAttribute attributes[2];
@@ -237,32 +251,47 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   if (resident == 0) return cudaErrorNotSupported;
   Params p{a.bias,
            a.residual,
-           a.out,
            static_cast<int>(a.m),
            static_cast<int>(a.n),
            static_cast<int>(a.k),
            a.ldr,
-           a.ldo,
            static_cast<int>((a.m + kBm - 1) / kBm),
-           static_cast<int>((a.n + kBn - 1) / kBn),
-           a.activation};
+           static_cast<int>((a.n + kBn - 1) / kBn)};
   const int groups = (p.tilesM + CM - 1) / CM * ((p.tilesN + CN - 1) / CN);
   config.gridDim = dim3(static_cast<unsigned>((groups < resident ? groups : resident) * CM * CN));
   config.numAttrs = a.pdl ? 2 : 1;
-  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, p);
+  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, mapOut, p);
+}
+
+template <class T, int CM, int CN>
+cudaError_t byActivation(const GemmArgs& a, cudaStream_t stream) {
+  switch (a.activation) {
+    case Activation::kNone:
+      return a.residual ? run<T, CM, CN, Activation::kNone, true>(a, stream)
+                        : run<T, CM, CN, Activation::kNone, false>(a, stream);
+    case Activation::kGelu:
+      return a.residual ? cudaErrorNotSupported : run<T, CM, CN, Activation::kGelu, false>(a, stream);
+    case Activation::kGeluTanh:
+      return a.residual ? cudaErrorNotSupported : run<T, CM, CN, Activation::kGeluTanh, false>(a, stream);
+    case Activation::kSilu:
+      return a.residual ? cudaErrorNotSupported : run<T, CM, CN, Activation::kSilu, false>(a, stream);
+    case Activation::kRelu:
+      return a.residual ? cudaErrorNotSupported : run<T, CM, CN, Activation::kRelu, false>(a, stream);
+  }
+  return cudaErrorInvalidValue;
 }
 
 }  // namespace
 
-cudaError_t launchGemmPersistent(const GemmArgs& a, int columns, cudaStream_t stream) {
+cudaError_t launchGemmPersistent(const GemmArgs& a, int rows, cudaStream_t stream) {
   if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8))
     return cudaErrorNotSupported;
   const uintptr_t pointers = reinterpret_cast<uintptr_t>(a.out) | reinterpret_cast<uintptr_t>(a.bias) |
                              reinterpret_cast<uintptr_t>(a.residual);
   if (pointers % 16) return cudaErrorNotSupported;
   const bool half = a.dtype == Dtype::kHalf;
-  if (columns == 1) return half ? run<__half, 2, 1>(a, stream) : run<__nv_bfloat16, 2, 1>(a, stream);
-  if (columns == 2) return half ? run<__half, 2, 2>(a, stream) : run<__nv_bfloat16, 2, 2>(a, stream);
+  if (rows == 1) return half ? byActivation<__half, 1, 1>(a, stream) : byActivation<__nv_bfloat16, 1, 1>(a, stream);
+  if (rows == 2) return half ? byActivation<__half, 2, 1>(a, stream) : byActivation<__nv_bfloat16, 2, 1>(a, stream);
   return cudaErrorInvalidValue;
 }
 

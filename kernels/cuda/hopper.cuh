@@ -242,6 +242,18 @@ __device__ __forceinline__ void tmaLoadMulticast(void* shared, const CUtensorMap
       "l"(map), "r"(sharedAddress(bar)), "h"(blocks), "r"(column), "r"(row)
       : "memory");
 }
+// A box of shared memory, 128-byte swizzled, to a 2-D tensor map; counted by the thread's bulk groups.
+__device__ __forceinline__ void tmaStore(const CUtensorMap* map, const void* shared, int column, int row) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
+               "r"(row), "r"(sharedAddress(shared))
+               : "memory");
+}
+// Four 8x8 matrices of half elements, laid out like the accumulator, to rows whose addresses lanes 8i..8i+7 give. Not
+// an obstacle to moving loads: a fence must stand between it and whoever reads what it wrote.
+__device__ __forceinline__ void storeMatrix4(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
+               "r"(d));
+}
 __device__ __forceinline__ void tmaPrefetchMap(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -268,6 +280,23 @@ __device__ __forceinline__ void storeAsync(uint32_t remote, float a, float b, ui
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(remote),
                "f"(a), "f"(b), "r"(remoteBarrier)
                : "memory");
+}
+
+// Transposes 4x4 registers over the four lanes of a quad: lane i's r[j] becomes lane j's r[i].
+__device__ __forceinline__ void quadTranspose(uint32_t (&r)[4], int lane) {
+  const bool odd = lane & 1, high = lane & 2;
+  uint32_t a = __shfl_xor_sync(~0u, odd ? r[0] : r[1], 1), b = __shfl_xor_sync(~0u, odd ? r[2] : r[3], 1);
+  if (odd) {
+    r[0] = a, r[2] = b;
+  } else {
+    r[1] = a, r[3] = b;
+  }
+  a = __shfl_xor_sync(~0u, high ? r[0] : r[2], 2), b = __shfl_xor_sync(~0u, high ? r[1] : r[3], 2);
+  if (high) {
+    r[0] = a, r[1] = b;
+  } else {
+    r[2] = a, r[3] = b;
+  }
 }
 #endif  // GRAFT_HOPPER
 

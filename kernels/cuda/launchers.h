@@ -36,8 +36,9 @@ int tileVariantCount();
 TileVariant tileVariant(int i);
 cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream);
 
-// gemm_persistent.cu: ping-pong warpgroups, 128x192 tiles, clusters of 2 x `columns` tiles (columns 1 or 2).
-cudaError_t launchGemmPersistent(const GemmArgs& a, int columns, cudaStream_t stream);
+// gemm_persistent.cu: ping-pong warpgroups, 128x192 tiles, clusters of `rows` x 1 tiles (rows 1 or 2). A residual
+// only without an activation.
+cudaError_t launchGemmPersistent(const GemmArgs& a, int rows, cudaStream_t stream);
 
 // pointwise.cu: out = residual + act(in + bias), in place allowed; rows x n, row strides ldi, ldr, ldo
 cudaError_t launchEpilogue(const GemmArgs& a, const void* in, int64_t ldi, cudaStream_t stream);
@@ -96,6 +97,11 @@ struct AttentionArgs {
 };
 cudaError_t launchAttention(const AttentionArgs& a,
                             cudaStream_t stream);  // half types, dim = dimV <= 128, 16-byte rows
+// attention_hopper.cu: half types, dim = dimV <= 128, masks by key only, scale > 0. Its variants, and the one for a
+// shape; -1 where launchAttention is faster.
+int attentionHopperVariants();
+int attentionHopperChoice(const AttentionArgs& a);
+cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStream_t stream);
 cudaError_t launchAttentionPlain(const AttentionArgs& a, cudaStream_t stream);  // any dtype and stride, dims <= 256
 
 // Rows of a [d0, d1, d2, n] tensor with a contiguous last dimension

@@ -26,6 +26,15 @@ Options& options() {
   return o;
 }
 
+bool hopper() {
+#ifdef GRAFT_BUILT_FOR_HOPPER
+  const auto* p = at::cuda::getCurrentDeviceProperties();
+  return p->major == 9 && p->minor == 0;
+#else
+  return false;
+#endif
+}
+
 Rows asRows(const at::Tensor& t) {
   Rows r;
   const auto sizes = t.sizes(), strides = t.strides();

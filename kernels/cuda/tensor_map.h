@@ -1,6 +1,6 @@
 #pragma once
-// TMA descriptors for row-major matrices of half types, read in boxes of 64 columns x `boxRows` rows with 128-byte
-// swizzle.
+// TMA descriptors for matrices of half types whose rows are contiguous, read in boxes of 64 columns x `boxRows` rows
+// with 128-byte swizzle. What lies beyond the matrix reads as zero.
 #include <cuda.h>
 
 #include <cstdint>
@@ -13,5 +13,10 @@ namespace graft::cuda {
 // it.
 bool makeTensorMap(CUtensorMap& map, const void* data, Dtype dtype, int64_t rows, int64_t columns, int64_t rowStride,
                    int boxRows);
+
+// The same for heads of attention, [batch, head, position, column]: `strides` of batch, head and position in elements.
+// A box lies within one head.
+bool makeHeadMap(CUtensorMap& map, const void* data, Dtype dtype, int batch, int heads, int positions, int columns,
+                 const int64_t (&strides)[3], int boxRows);
 
 }  // namespace graft::cuda

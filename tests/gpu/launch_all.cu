@@ -58,7 +58,14 @@ int main() {
     a.activation = Activation::kGelu;
     a.constantWeights = true;
     for (int i = 0; i < tileVariantCount(); ++i) expect("tile", launchGemmTile(a, i, nullptr));
-    for (int columns : {1, 2}) expect("persistent", launchGemmPersistent(a, columns, nullptr));
+    for (int rows : {1, 2}) {
+      expect("persistent", launchGemmPersistent(a, rows, nullptr));
+      a.residual = nullptr;
+      expect("persistent, no residual", launchGemmPersistent(a, rows, nullptr));
+      a.activation = Activation::kNone, a.residual = x;
+      expect("persistent, no activation", launchGemmPersistent(a, rows, nullptr));
+      a.activation = Activation::kGelu;
+    }
     expect("epilogue", launchEpilogue(a, x, s[1], nullptr));
   }
   for (int n : {768, 100, 33, 4096, 1024}) {
@@ -69,8 +76,8 @@ int main() {
     a.rows = 1030;
     if (n <= 1024) expect("norm, many rows", launchNorm(a, nullptr));
   }
-  const int attentions[][4] = {{1, 16, 16, 64},   {1, 65, 130, 64}, {40, 130, 70, 64},
-                               {8, 100, 200, 64}, {1, 40, 50, 96},  {2, 9, 31, 24}};
+  const int attentions[][4] = {{1, 16, 16, 64}, {1, 65, 130, 64}, {40, 130, 70, 64}, {8, 100, 200, 64},
+                               {1, 40, 50, 96}, {2, 9, 31, 24},   {2, 150, 300, 128}};
   for (const auto& s : attentions) {
     for (int mask = 0; mask < 3; ++mask) {
       AttentionArgs a;
@@ -83,6 +90,8 @@ int main() {
       if (mask) a.mask.data = v, a.mask.kind = MaskKind::kHalf, a.mask.stride[3] = 1, a.mask.stride[2] = mask - 1;
       expect("attention", launchAttention(a, nullptr));
       expect("attention, plain", launchAttentionPlain(a, nullptr));
+      for (int variant = 0; variant < attentionHopperVariants(); ++variant)
+        expect("attention, wgmma", launchAttentionHopper(a, variant, nullptr));
     }
   }
   SoftmaxArgs softmax;

@@ -1,0 +1,507 @@
+// softmax(q k^T * scale + mask) v on Hopper's warpgroup instructions, fp16 and bf16, scores never written.
+//
+// Shapes and strides as in attention.cu: q [B,H,S,D], k and v [B,Hkv,T,D], D a multiple of 8 up to 128, any strides
+// that TMA takes (multiples of 8 elements), so q, k and v may be views of one projection's output. Mask by key only (or
+// none), causal, H a multiple of Hkv, scale > 0. A row that is masked out entirely gives zeros.
+//
+// A block is a producer warp and `Groups` warpgroups. The producer keeps rings of K and V tiles (BN keys) full by TMA,
+// across the block's work items: blocks are persistent. A warpgroup owns 64 queries: S = Q K^T from shared memory, the
+// online softmax in registers, and O += P V with P straight from the registers. The next tile's scores are in the
+// tensor cores while this one's softmax runs, and other warpgroups and blocks fill what gaps remain. With Split > 1
+// warpgroups share the same queries and take turns over the keys; their partial softmaxes are merged at the end.
+//
+// Sources: Dao, FlashAttention-2 (2023), algorithm 1; Shah et al., FlashAttention-3 (2024), section 3.2 (scores of the
+// next tile before the products of this one); the reference maximum that moves only when it must is FlashAttention-4's.
+#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/hopper_attention.cuh"
+#include "kernels/cuda/mask.cuh"
+#include "kernels/cuda/tensor_map.h"
+
+namespace graft::cuda {
+namespace {
+
+constexpr float kLog2e = 1.4426950408889634f;
+
+template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers>
+struct Shape {
+  static constexpr int kRows = 64 * Groups / Split, kThreads = Groups * 128 + 128;
+  // What the compiler is told of threads, which sets the registers. For few queries more than there are: the kernel
+  // that follows needs room beside this one to fetch its weights ahead.
+  static constexpr int kBound = Split > 1 ? kThreads + 128 : kThreads;
+  static constexpr int kQGroup = Panels * 64 * 128;  // bytes of 64 queries; a panel is 64 columns
+  static constexpr int kQBytes = Groups / Split * kQGroup;
+  static constexpr int kTile = Panels * BN * 128;  // bytes of one K or V tile
+  static constexpr int kRing = QBuffers * kQBytes, kSmem = kRing + 2 * Stages * kTile;
+  static constexpr int kMergeFloats = Panels * 32 + 4;  // of one thread
+  // A part that skips tiles must find only its own in a stage: it could not tell a phase from the one after the next.
+  static_assert(Stages % Split == 0);
+  static_assert(Split == 1 || (Split - 1) * (Groups / Split) * kMergeFloats * 128 * 4 <= 2 * Stages * kTile);
+};
+
+struct Params {
+  void* out;
+  int64_t os[3];
+  MaskArg mask;
+  int heads, kvShare, queries, keys, dim, queryTiles, items;
+  float scale;  // of the scores, times log2 e
+  float maskScale;
+  bool causal;
+};
+
+#ifdef GRAFT_HOPPER
+// One tile's mask, BN / 32 values to a lane: lane i holds keys 2i and 2i + 1 of each 64. Scores stay unscaled, so the
+// mask comes divided by the scale.
+template <int BN>
+struct MaskTile {
+  uint32_t bits[BN / 32];
+
+  __device__ __forceinline__ void load(const MaskArg& mask, int64_t base, int firstKey, int keys, int lane) {
+#pragma unroll
+    for (int c = 0; c < BN / 32; ++c) {
+      const int key = firstKey + c / 2 * 64 + lane * 2 + c % 2;
+      bits[c] = key < keys ? loadMaskBits(mask, base + key * mask.stride[3]) : mask.kind == MaskKind::kBool ? 1u : 0u;
+    }
+  }
+  // Most tiles of a padding mask hide nothing, and cost a vote.
+  __device__ __forceinline__ void add(float (&s)[BN / 2], MaskKind kind, float scale, int lane) const {
+    bool any = false;
+#pragma unroll
+    for (int c = 0; c < BN / 32; ++c) any = any || (bits[c] != 0) != (kind == MaskKind::kBool);
+    if (!__any_sync(~0u, any)) return;
+    float m[BN / 32];
+#pragma unroll
+    for (int c = 0; c < BN / 32; ++c) {
+      m[c] = maskOfBits(kind, bits[c]);
+      // The lowest finite values must stay finite: a row of them is not a masked-out row.
+      m[c] = fabsf(m[c]) == INFINITY ? m[c] : fminf(fmaxf(m[c] * scale, -3e38f), 3e38f);
+    }
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+      const int from = j % 8 * 4 + lane % 4;
+      const float a = __shfl_sync(~0u, m[j / 8 * 2], from), b = __shfl_sync(~0u, m[j / 8 * 2 + 1], from);
+      s[4 * j] += a, s[4 * j + 1] += b, s[4 * j + 2] += a, s[4 * j + 3] += b;
+    }
+  }
+};
+
+// Hides what lies beyond the last key a row sees.
+template <int BN>
+__device__ __forceinline__ void hideBeyond(float (&s)[BN / 2], int firstKey, int lane, int end0, int end1) {
+#pragma unroll
+  for (int j = 0; j < BN / 8; ++j) {
+    const int key = firstKey + j * 8 + lane % 4 * 2;
+    if (key >= end0) s[4 * j] = -INFINITY;
+    if (key + 1 >= end0) s[4 * j + 1] = -INFINITY;
+    if (key >= end1) s[4 * j + 2] = -INFINITY;
+    if (key + 1 >= end1) s[4 * j + 3] = -INFINITY;
+  }
+}
+
+// The running softmax of a thread's two rows. `top` is the reference that is subtracted: not always the largest score
+// so far, but within 2^8 of it, so that the output is rarely rescaled.
+struct Running {
+  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f}, shrink[2] = {1.f, 1.f};
+};
+
+// Scores to weights, in place. True when the output so far must be multiplied by `shrink`.
+template <int BN>
+__device__ __forceinline__ bool weigh(float (&s)[BN / 2], Running& r, float scale, float slack) {
+  float high[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float a = fmaxf(s[2 * i], s[2 * i + 1]), b = fmaxf(s[4 + 2 * i], s[4 + 2 * i + 1]);
+#pragma unroll
+    for (int j = 2; j < BN / 8; j += 2) {
+      a = fmaxf(a, fmaxf(s[4 * j + 2 * i], s[4 * j + 2 * i + 1]));
+      b = fmaxf(b, fmaxf(s[4 * j + 4 + 2 * i], s[4 * j + 5 + 2 * i]));
+    }
+    a = fmaxf(a, b);
+    a = fmaxf(a, __shfl_xor_sync(~0u, a, 1));
+    high[i] = fmaxf(a, __shfl_xor_sync(~0u, a, 2));
+  }
+  const bool moved = __any_sync(~0u, high[0] > r.top[0] + slack || high[1] > r.top[1] + slack);
+  float base[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if (moved) {
+      const float top = fmaxf(high[i], r.top[i]);
+      r.shrink[i] = exp2Fast((r.top[i] - (top == -INFINITY ? 0.f : top)) * scale);
+      r.sum[i] *= r.shrink[i];
+      r.top[i] = top;
+    }
+    base[i] = r.top[i] == -INFINITY ? 0.f : -r.top[i] * scale;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float a = 0.f, b = 0.f;
+#pragma unroll
+    for (int j = 0; j < BN / 8; ++j) {
+      s[4 * j + 2 * i] = exp2Fast(fmaf(s[4 * j + 2 * i], scale, base[i]));
+      s[4 * j + 2 * i + 1] = exp2Fast(fmaf(s[4 * j + 2 * i + 1], scale, base[i]));
+      a += s[4 * j + 2 * i], b += s[4 * j + 2 * i + 1];
+    }
+    r.sum[i] += a + b;
+  }
+  return moved;
+}
+
+template <class T, int BN>
+__device__ __forceinline__ void pack(const float (&s)[BN / 2], uint32_t (&p)[BN / 4]) {
+#pragma unroll
+  for (int i = 0; i < BN / 4; ++i) p[i] = pack2<T>(s[2 * i], s[2 * i + 1]);
+}
+
+template <class T, int Panels, int BN>
+__device__ __forceinline__ void scores(float (&s)[BN / 2], uint32_t q, uint32_t k) {
+#pragma unroll
+  for (int panel = 0; panel < Panels; ++panel) {
+    const uint64_t a = tileDescriptor(q + panel * 64 * 128), b = tileDescriptor(k + panel * BN * 128);
+#pragma unroll
+    for (int kk = 0; kk < 4; ++kk) Wgmma<T, BN>::run(s, a + kk * 2, b + kk * 2, panel > 0 || kk > 0);
+  }
+}
+template <class T, int Panels, int BN>
+__device__ __forceinline__ void products(float (&o)[Panels * 32], const uint32_t (&p)[BN / 4], uint32_t v, bool add) {
+  const uint64_t b = rowsDescriptor(v, BN * 128);
+#pragma unroll
+  for (int kb = 0; kb < BN / 16; ++kb) WgmmaRows<T, Panels * 64>::run(o, p + kb * 4, b + kb * 128, add || kb > 0);
+}
+#endif
+
+// Items are (batch, head, tile of queries), the tiles of one head next to each other: they share K and V in the L2.
+template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, bool Masked>
+__global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuffers>::kBound, Blocks)
+    attendHopper(const __grid_constant__ CUtensorMap mapQ, const __grid_constant__ CUtensorMap mapK,
+                 const __grid_constant__ CUtensorMap mapV, const Params p) {
+#ifdef GRAFT_HOPPER
+  using Sh = Shape<Panels, Groups, Split, BN, Stages, QBuffers>;
+  extern __shared__ __align__(1024) uint8_t smem[];
+  __shared__ __align__(8) uint64_t fullQ[QBuffers], emptyQ[QBuffers], fullK[Stages], emptyK[Stages], fullV[Stages],
+      emptyV[Stages];
+  uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile;
+  // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < QBuffers; ++i) barrierInit(&fullQ[i], 1), barrierInit(&emptyQ[i], Groups * 4);
+    for (int i = 0; i < Stages; ++i) {
+      barrierInit(&fullK[i], 1), barrierInit(&fullV[i], 1);
+      barrierInit(&emptyK[i], Groups / Split * 4), barrierInit(&emptyV[i], Groups / Split * 4);
+    }
+    barrierInitFence();
+  }
+  __syncthreads();
+  pdlTrigger();
+
+  const auto tilesOf = [&](int q0) { return ((p.causal ? min(p.keys, q0 + Sh::kRows) : p.keys) + BN - 1) / BN; };
+
+  if (warp >= Groups * 4) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (warp > Groups * 4) return;
+    if (lane == 0) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
+    pdlWait();
+    int i = 0, round = 0;
+    for (int item = blockIdx.x; item < p.items; item += gridDim.x, ++round) {
+      const int q0 = item % p.queryTiles * Sh::kRows, pair = item / p.queryTiles;
+      const int head = pair % p.heads, batch = pair / p.heads, kvHead = head / p.kvShare;
+      const int qb = round % QBuffers, tiles = tilesOf(q0);
+      if (round >= QBuffers) barrierWait(&emptyQ[qb], (round / QBuffers - 1) & 1);
+      if (lane == 0) {
+        barrierExpect(&fullQ[qb], Sh::kQBytes);
+#pragma unroll
+        for (int g = 0; g < Groups / Split; ++g) {
+#pragma unroll
+          for (int panel = 0; panel < Panels; ++panel) {
+            tmaLoadHead(smem + qb * Sh::kQBytes + g * Sh::kQGroup + panel * 64 * 128, &mapQ, &fullQ[qb], panel * 64,
+                        q0 + g * 64, head, batch);
+          }
+        }
+      }
+      for (int tile = 0; tile < tiles; ++tile, ++i) {
+        const int s = i % Stages;
+        if (i >= Stages) barrierWait(&emptyK[s], (i / Stages - 1) & 1);
+        if (lane == 0) {
+          barrierExpect(&fullK[s], Sh::kTile);
+#pragma unroll
+          for (int panel = 0; panel < Panels; ++panel) {
+            tmaLoadHead(ringK + s * Sh::kTile + panel * BN * 128, &mapK, &fullK[s], panel * 64, tile * BN, kvHead,
+                        batch);
+          }
+        }
+        if (i >= Stages) barrierWait(&emptyV[s], (i / Stages - 1) & 1);
+        if (lane == 0) {
+          barrierExpect(&fullV[s], Sh::kTile);
+#pragma unroll
+          for (int panel = 0; panel < Panels; ++panel) {
+            tmaLoadHead(ringV + s * Sh::kTile + panel * BN * 128, &mapV, &fullV[s], panel * 64, tile * BN, kvHead,
+                        batch);
+          }
+        }
+      }
+    }
+  } else {
+    // The block's registers at launch, less what the producer's warps keep.
+    constexpr int kAtLaunch = 65536 / (Blocks * Sh::kBound) / 8 * 8;
+    constexpr int kRegisters = (kAtLaunch * (Groups + 1) - 24) / Groups / 8 * 8;
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters < 240 ? kRegisters : 240));
+    pdlWait();
+    const int group = warp / 4 / Split, part = warp / 4 % Split;
+    const float slack = 8.f / p.scale;
+    auto release = [&](uint64_t* bar) {
+      if (lane == 0) barrierArrive(bar);
+    };
+    int base = 0, round = 0;
+    for (int item = blockIdx.x; item < p.items; item += gridDim.x, ++round) {
+      const int q0 = item % p.queryTiles * Sh::kRows, pair = item / p.queryTiles;
+      const int qb = round % QBuffers, tiles = tilesOf(q0);
+      const int firstRow = q0 + group * 64, row = firstRow + warp % 4 * 16 + lane / 4;
+      const int end0 = p.causal ? min(p.keys, row + 1) : p.keys, end1 = p.causal ? min(p.keys, row + 9) : p.keys;
+      // Under the diagonal the upper rows have fewer tiles.
+      const int mine = p.causal ? min(tiles, (firstRow + 63) / BN + 1) : tiles;
+      const int clear = p.causal ? min(p.keys, firstRow + 1) : p.keys;  // keys below it are seen by all rows
+      const uint32_t q = sharedAddress(smem + qb * Sh::kQBytes + group * Sh::kQGroup);
+
+      float s[BN / 2], o[Panels * 32];
+      uint32_t w[BN / 4];
+      Running r;
+      MaskTile<BN> mask;
+      bool moved = false;
+      const int64_t maskBase = pair / p.heads * p.mask.stride[0] + pair % p.heads * p.mask.stride[1];
+      if (Masked && part < mine) mask.load(p.mask, maskBase, part * BN, p.keys, lane);
+      auto score = [&](int tile) {
+        const int i = base + tile;
+        barrierWait(&fullK[i % Stages], (i / Stages) & 1);
+        wgmmaFence();
+        scores<T, Panels, BN>(s, q, sharedAddress(ringK + i % Stages * Sh::kTile));
+        wgmmaCommit();
+      };
+      auto soften = [&](int tile) {
+        const int i = base + tile;
+        release(&emptyK[i % Stages]);
+        if constexpr (Masked) {
+          mask.add(s, p.mask.kind, p.maskScale, lane);
+          const int next = tile + Split;
+          if (next < mine) mask.load(p.mask, maskBase, next * BN, p.keys, lane);
+        }
+        if (tile * BN + BN > clear) hideBeyond<BN>(s, tile * BN, lane, end0, end1);
+        moved = weigh<BN>(s, r, p.scale, slack);
+      };
+      auto multiply = [&](int tile, bool add) {
+        const int i = base + tile;
+        barrierWait(&fullV[i % Stages], (i / Stages) & 1);
+        wgmmaFence();
+        products<T, Panels, BN>(o, w, sharedAddress(ringV + i % Stages * Sh::kTile), add);
+        wgmmaCommit();
+      };
+
+      barrierWait(&fullQ[qb], (round / QBuffers) & 1);
+      int tile = part;
+      if (tile < mine) {
+        score(tile);
+        wgmmaWait<0>();
+        soften(tile);
+        pack<T, BN>(s, w);
+        bool add = false;
+        for (int next = tile + Split; next < mine; tile = next, next += Split) {
+          score(next);
+          multiply(tile, add);
+          add = true;
+          wgmmaWait<1>();
+          soften(next);
+          wgmmaWait<0>();
+          release(&emptyV[(base + tile) % Stages]);
+          if (moved) {
+#pragma unroll
+            for (int j = 0; j < Panels * 8; ++j) {
+              o[4 * j] *= r.shrink[0], o[4 * j + 1] *= r.shrink[0];
+              o[4 * j + 2] *= r.shrink[1], o[4 * j + 3] *= r.shrink[1];
+            }
+          }
+          pack<T, BN>(s, w);
+        }
+        release(&emptyQ[qb]);
+        multiply(tile, add);
+        wgmmaWait<0>();
+        release(&emptyV[(base + tile) % Stages]);
+        tile += Split;
+      } else {
+        release(&emptyQ[qb]);
+#pragma unroll
+        for (int j = 0; j < Panels * 32; ++j) o[j] = 0.f;
+      }
+      for (; tile < tiles; tile += Split) {  // those only the lower rows need
+        const int i = base + tile;
+        barrierWait(&fullK[i % Stages], (i / Stages) & 1);
+        release(&emptyK[i % Stages]);
+        barrierWait(&fullV[i % Stages], (i / Stages) & 1);
+        release(&emptyV[i % Stages]);
+      }
+      base += tiles;
+
+      if constexpr (Split > 1) {
+        // The rings are used up: with Split a block has one item. The same thread of each part holds the same elements.
+        float* parts = reinterpret_cast<float*>(ringK) + threadIdx.x % 128;
+        const auto at = [&](int from, int j) -> float& {
+          return parts[((group * (Split - 1) + from - 1) * Sh::kMergeFloats + j) * 128];
+        };
+        asm volatile("bar.sync 1, %0;" ::"n"(Groups * 128) : "memory");
+        if (part > 0) {
+#pragma unroll
+          for (int j = 0; j < Panels * 32; ++j) at(part, j) = o[j];
+#pragma unroll
+          for (int i = 0; i < 2; ++i) at(part, Panels * 32 + i) = r.top[i], at(part, Panels * 32 + 2 + i) = r.sum[i];
+        }
+        asm volatile("bar.sync 1, %0;" ::"n"(Groups * 128) : "memory");
+        if (part > 0) continue;
+        float factor[Split][2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float high = r.top[i];
+#pragma unroll
+          for (int from = 1; from < Split; ++from) high = fmaxf(high, at(from, Panels * 32 + i));
+          high = high == -INFINITY ? 0.f : high;
+          factor[0][i] = exp2Fast((r.top[i] - high) * p.scale);
+          r.sum[i] *= factor[0][i];
+#pragma unroll
+          for (int from = 1; from < Split; ++from) {
+            factor[from][i] = exp2Fast((at(from, Panels * 32 + i) - high) * p.scale);
+            r.sum[i] += factor[from][i] * at(from, Panels * 32 + 2 + i);
+          }
+        }
+#pragma unroll
+        for (int j = 0; j < Panels * 32; ++j) {
+          o[j] *= factor[0][j / 2 % 2];
+#pragma unroll
+          for (int from = 1; from < Split; ++from) o[j] += factor[from][j / 2 % 2] * at(from, j);
+        }
+      }
+
+      T* out = static_cast<T*>(p.out) + pair / p.heads * p.os[0] + pair % p.heads * p.os[1];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float sum = r.sum[i];
+        sum += __shfl_xor_sync(~0u, sum, 1);
+        sum += __shfl_xor_sync(~0u, sum, 2);
+        const float inverse = sum == 0.f ? 0.f : 1.f / sum;
+        const int m = row + i * 8;
+#pragma unroll
+        for (int j = 0; j < Panels * 8; j += 4) {
+          uint32_t x[4];
+#pragma unroll
+          for (int b = 0; b < 4; ++b)
+            x[b] = pack2<T>(o[4 * (j + b) + 2 * i] * inverse, o[4 * (j + b) + 2 * i + 1] * inverse);
+          quadTranspose(x, lane);
+          const int column = (j + lane % 4) * 8;
+          if (m < p.queries && column < p.dim)
+            *reinterpret_cast<uint4*>(out + m * p.os[2] + column) = make_uint4(x[0], x[1], x[2], x[3]);
+        }
+      }
+    }
+  }
+#endif
+}
+
+template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, bool Masked>
+cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
+  using Sh = Shape<Panels, Groups, Split, BN, Stages, QBuffers>;
+  CUtensorMap mapQ, mapK, mapV;
+  if (!makeHeadMap(mapQ, a.q, a.dtype, a.batch, a.heads, a.queries, a.dim, a.qs, 64) ||
+      !makeHeadMap(mapK, a.k, a.dtype, a.batch, a.kvHeads, a.keys, a.dim, a.ks, BN) ||
+      !makeHeadMap(mapV, a.v, a.dtype, a.batch, a.kvHeads, a.keys, a.dim, a.vs, BN)) {
+    return cudaErrorNotSupported;
+  }
+  auto kernel = attendHopper<T, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, Masked>;
+  static const cudaError_t allowed =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Sh::kSmem);
+  if (allowed != cudaSuccess) return allowed;
+  static const int resident = [&] {
+    int device = 0, processors = 0, blocks = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess ||
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, Sh::kThreads, Sh::kSmem) != cudaSuccess) {
+      return 0;
+    }
+    return processors * blocks;
+  }();
+  if (resident == 0) return cudaErrorNotSupported;
+  const int queryTiles = (a.queries + Sh::kRows - 1) / Sh::kRows;
+  const int64_t items = int64_t{queryTiles} * a.heads * a.batch;
+  if (items > INT32_MAX - 65536) return cudaErrorNotSupported;
+  Params p{a.out,
+           {a.os[0], a.os[1], a.os[2]},
+           a.mask,
+           a.heads,
+           a.heads / a.kvHeads,
+           a.queries,
+           a.keys,
+           a.dim,
+           queryTiles,
+           static_cast<int>(items),
+           a.scale * kLog2e,
+           1.f / a.scale,
+           a.causal};
+  const unsigned grid = static_cast<unsigned>(Split > 1 || items < resident ? items : resident);
+  return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, mapQ, mapK, mapV, p);
+}
+
+template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks>
+cudaError_t byType(const AttentionArgs& a, cudaStream_t stream) {
+  const bool masked = a.mask.kind != MaskKind::kNone;
+  if (a.dtype == Dtype::kHalf) {
+    return masked ? run<__half, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, true>(a, stream)
+                  : run<__half, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, false>(a, stream);
+  }
+  return masked ? run<__nv_bfloat16, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, true>(a, stream)
+                : run<__nv_bfloat16, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, false>(a, stream);
+}
+
+// Blocks of 64 queries, several to a processor (128 queries and one block above head size 64); of 256 queries, which
+// share K and V; of 64 queries whose keys two warpgroups share, for few queries.
+enum Variant { kNarrow, kWide, kShared, kVariants };
+
+}  // namespace
+
+int attentionHopperVariants() { return kVariants; }
+
+// From measurements on an H200 (docs/measurements/bert-encoder.md).
+int attentionHopperChoice(const AttentionArgs& a) {
+  static const int processors = [] {
+    int device = 0, count = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+    return count > 0 ? count : 1;
+  }();
+  const int64_t pairs = int64_t{a.batch} * a.heads, tiles = (a.queries + 63) / 64 * pairs;
+  if (a.queries <= 32 || a.keys <= 64) return tiles > processors ? kNarrow : -1;
+  if (a.dim > 64) return tiles >= 64 ? kNarrow : -1;
+  if (tiles <= processors) return a.dim > 32 || a.keys > 256 ? kShared : -1;
+  // Waves of blocks times what a wave takes: three blocks of 64 queries to a processor, or one of 256.
+  const auto waves = [&](int64_t items, int64_t atOnce) { return (items + atOnce - 1) / atOnce; };
+  const int64_t narrow = 116 * waves(tiles, processors * 3),
+                wide = 125 * waves((a.queries + 255) / 256 * pairs, processors);
+  return wide < narrow ? kWide : kNarrow;
+}
+
+cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStream_t stream) {
+  const auto bad = [](const void* p, const int64_t(&s)[3]) {
+    return reinterpret_cast<uintptr_t>(p) % 16 || s[0] % 8 || s[1] % 8 || s[2] % 8;
+  };
+  if (a.dtype == Dtype::kFloat || a.dim % 8 || a.dim > 128 || a.dimV != a.dim || a.heads % a.kvHeads ||
+      bad(a.out, a.os))
+    return cudaErrorNotSupported;
+  if (!(a.scale > 0.f && a.scale < 1e30f) || (a.mask.kind != MaskKind::kNone && a.mask.stride[2] != 0))
+    return cudaErrorNotSupported;
+  if (a.batch == 0 || a.heads == 0 || a.queries == 0 || a.keys == 0) return cudaErrorNotSupported;
+  if (a.dim > 64) return variant == kNarrow ? byType<2, 2, 1, 64, 3, 2, 1>(a, stream) : cudaErrorNotSupported;
+  switch (variant) {
+    case kNarrow:
+      return byType<1, 1, 1, 64, 3, 2, 3>(a, stream);
+    case kWide:
+      return byType<1, 4, 1, 64, 5, 2, 1>(a, stream);
+    case kShared:
+      return byType<1, 2, 2, 64, 4, 1, 1>(a, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace graft::cuda
