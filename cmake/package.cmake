@@ -7,10 +7,12 @@ set(GRAFT_RUN_TORCH "${GRAFT_TORCH_DIR}/lib" CACHE PATH "Where installed program
 set_target_properties(graft graft_ops PROPERTIES INSTALL_RPATH "${GRAFT_RUN_TORCH}")
 install(TARGETS graft RUNTIME DESTINATION bin COMPONENT graft)
 install(TARGETS graft_ops LIBRARY DESTINATION lib/graft COMPONENT graft)
-if(TARGET graft_ops_cuda)
-  set_target_properties(graft_ops_cuda PROPERTIES INSTALL_RPATH "${GRAFT_RUN_TORCH}")
-  install(TARGETS graft_ops_cuda LIBRARY DESTINATION lib/graft COMPONENT graft)
-endif()
+foreach(library graft_ops_cuda graft_cuda_runner)  # where there is CUDA, and they were built
+  if(TARGET ${library})
+    set_target_properties(${library} PROPERTIES INSTALL_RPATH "${GRAFT_RUN_TORCH}")
+    install(TARGETS ${library} LIBRARY DESTINATION lib/graft COMPONENT graft OPTIONAL)
+  endif()
+endforeach()
 install(DIRECTORY resources/rules resources/python DESTINATION share/graft COMPONENT graft
         PATTERN "__pycache__" EXCLUDE)
 install(FILES README.md DESTINATION share/doc/graft COMPONENT graft)

@@ -117,22 +117,21 @@ class Decoder {
   /// Without returns, so that nodes get exactly the outputs that the engine names.
   OperatorRef operatorFor(const QJsonObject& n) {
     const std::string name = text(at(n, "op"));
+    const QJsonArray names = at(n, "parameters").toArray();
     std::string key = name;
-    std::vector<Parameter> parameters;
-    for (const QJsonValue p : at(n, "parameters").toArray()) {
-      Parameter q;
-      q.name = text(p);
-      q.defaultValue = usualDefault(q.name);
-      key += "," + q.name;
-      parameters.push_back(std::move(q));
-    }
+    for (const QJsonValue p : names) key += "," + text(p);
     OperatorRef& known = operators_[key];
     if (!known) {
       Operator op = *unknownOperator(name);
       op.hasSchema = false;
       op.sideEffects = name == "prim.Print" || name == "prim.RaiseException";
       op.returns.clear();
-      op.parameters = std::move(parameters);
+      for (const QJsonValue p : names) {
+        Parameter q;
+        q.name = text(p);
+        q.defaultValue = usualDefault(q.name);
+        op.parameters.push_back(std::move(q));
+      }
       known = std::make_shared<const Operator>(std::move(op));
     }
     return known;

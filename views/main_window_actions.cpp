@@ -75,6 +75,9 @@ void MainWindow::makeActions() {
       if (d->objectName() == QLatin1String("library")) {
         d->setVisible(!d->isVisible());
         d->raise();
+        // Room for the tree and the pattern below it.
+        resizeDocks({d}, {300}, Qt::Horizontal);
+        resizeDocks({d}, {height() * 6 / 10}, Qt::Vertical);
       }
   });
   add(file, s("saveRules"), tr("&Save rules"), QKeySequence::Save, [this] { saveRules(false); });

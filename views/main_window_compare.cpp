@@ -122,12 +122,13 @@ QString MainWindow::counterpart(const QString& key, bool toAfter) const {
   if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
       key.startsWith(QLatin1Char('>')))
     return key;
-  if (there->findNode(key.toStdString())) return key;
-  for (const RecordInfo& r : document_->recordsToHere()) {
-    const QStringList& own = toAfter ? r.removed : r.added;
-    const QStringList& others = toAfter ? r.added : r.removed;
-    if (own.contains(key) && !others.isEmpty()) return others.last();
-  }
+  // The records first: what a rewrite added may bear the name of something else that went.
+  if (document_->otherPath().isEmpty())
+    for (const RecordInfo& r : document_->recordsToHere()) {
+      const QStringList& own = toAfter ? r.removed : r.added;
+      const QStringList& others = toAfter ? r.added : r.removed;
+      if (own.contains(key) && !others.isEmpty()) return others.last();
+    }
   return key;
 }
 

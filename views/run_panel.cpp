@@ -182,6 +182,14 @@ void RunPanel::layOut() {
       makeTable({tr("Operator"), tr("original"), tr("rewritten"), tr("µs original"), tr("µs rewritten"), tr("Change")});
   tables_[Operators]->setSortingEnabled(true);
   tables_[Sweep] = makeTable({tr("Sizes"), tr("original"), tr("rewritten"), tr("Ratio"), tr("max abs"), tr("Verdict")});
+  for (const Tab tab : {Operators, Sweep}) {  // columns of numbers, their headings above the digits
+    QHeaderView* head = tables_[tab]->horizontalHeader();
+    head->setStretchLastSection(false);
+    head->setSectionResizeMode(0, QHeaderView::Stretch);
+    const int numbers = tab == Sweep ? 5 : tables_[tab]->columnCount();
+    for (int c = 1; c < numbers; ++c)
+      tables_[tab]->horizontalHeaderItem(c)->setTextAlignment(Qt::AlignRight | Qt::AlignVCenter);
+  }
   ulp_ = new UlpPlot;
   auto page = [&](std::initializer_list<QWidget*> widgets, const QString& title) {
     auto* w = new QWidget;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/engine/methods.h"
 #include "core/torch/bench.h"
@@ -71,17 +72,34 @@ Result<Executed> profileNodes(const Program& program, const Graph& g, const Tens
   return out;
 }
 
-/// Values of the current graph that stand for values of the original, by the rewrites' records. A name of both sides
-/// stands first: with none at all, values would be paired by their numbers.
+/// Values of the current graph that stand for values of the original, by the rewrites' records, and the nodes that
+/// rewrites added: one of those may bear the name of a node that went, and is another node.
+struct Correspondence {
+  std::vector<std::pair<std::string, std::string>> renamed;
+  std::set<std::string> added;
+};
+
 template <class Snapshots>
-std::vector<std::pair<std::string, std::string>> renamedValues(const Snapshots& snapshots, size_t position) {
-  std::vector<std::pair<std::string, std::string>> out;
+Correspondence correspondence(const Snapshots& snapshots, size_t position) {
+  Correspondence out;
+  std::map<std::string, std::string> now;  // an original's value → what stands for it after the steps so far
+  for (size_t i = 1; i <= position; ++i)
+    for (const Record& r : snapshots[i].records) {
+      for (const std::string& name : r.removedNames) out.added.erase(name);
+      out.added.insert(r.addedNames.begin(), r.addedNames.end());
+      for (const auto& [before, after] : r.outputs) {
+        bool isLater = false;
+        for (auto& [original, current] : now)
+          if (current == before) current = after, isLater = true;
+        if (!isLater) now.emplace(before, after);
+      }
+    }
+  // Never empty: without any pair, values would be paired by their numbers.
   if (const auto inputs = snapshots[0].graph.inputs(); !inputs.empty()) {
     const std::string& name = snapshots[0].graph.value(inputs[0]).name;
-    out.emplace_back(name, name);
+    now.emplace(name, name);
   }
-  for (size_t i = 1; i <= position; ++i)
-    for (const Record& r : snapshots[i].records) out.insert(out.end(), r.outputs.begin(), r.outputs.end());
+  out.renamed.assign(now.begin(), now.end());
   return out;
 }
 
@@ -114,12 +132,14 @@ json Session::Methods::run() const {
   json layers = json::array();
   if (params.value("layers", true)) {
     job.report("comparing inside", 0, 0);
-    const auto renamed =
-        isOther ? std::vector<std::pair<std::string, std::string>>{} : renamedValues(d.snapshots, d.position);
-    for (const LayerDifference& l : take(compareLayers(before, d.graph(), inputs, renamed, job))) {
+    const Correspondence known = isOther ? Correspondence{} : correspondence(d.snapshots, d.position);
+    const std::set<std::pair<std::string, std::string>> replaced(known.renamed.begin(), known.renamed.end());
+    for (const LayerDifference& l : take(compareLayers(before, d.graph(), inputs, known.renamed, job))) {
+      const std::string node = nodeOf(d.graph(), l.rewritten);
+      if (known.added.contains(node) && !replaced.contains({l.original, l.rewritten})) continue;
       json row = differenceJson(l.difference);
       row["original"] = nodeOf(before, l.original);
-      row["rewritten"] = nodeOf(d.graph(), l.rewritten);
+      row["rewritten"] = node;
       row.erase("ulpHistogram");
       layers.push_back(std::move(row));
     }
