@@ -14,7 +14,6 @@
 // next tile before the products of this one); the reference maximum that moves only when it must is FlashAttention-4's.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper_attention.cuh"
-#include "kernels/cuda/mask.cuh"
 #include "kernels/cuda/tensor_map.h"
 
 namespace graft::cuda {
@@ -47,126 +46,6 @@ struct Params {
   float maskScale;
   bool causal;
 };
-
-#ifdef GRAFT_HOPPER
-// One tile's mask, BN / 32 values to a lane: lane i holds keys 2i and 2i + 1 of each 64. Scores stay unscaled, so the
-// mask comes divided by the scale.
-template <int BN>
-struct MaskTile {
-  uint32_t bits[BN / 32];
-
-  __device__ __forceinline__ void load(const MaskArg& mask, int64_t base, int firstKey, int keys, int lane) {
-#pragma unroll
-    for (int c = 0; c < BN / 32; ++c) {
-      const int key = firstKey + c / 2 * 64 + lane * 2 + c % 2;
-      bits[c] = key < keys ? loadMaskBits(mask, base + key * mask.stride[3]) : mask.kind == MaskKind::kBool ? 1u : 0u;
-    }
-  }
-  // Most tiles of a padding mask hide nothing, and cost a vote.
-  __device__ __forceinline__ void add(float (&s)[BN / 2], MaskKind kind, float scale, int lane) const {
-    bool any = false;
-#pragma unroll
-    for (int c = 0; c < BN / 32; ++c) any = any || (bits[c] != 0) != (kind == MaskKind::kBool);
-    if (!__any_sync(~0u, any)) return;
-    float m[BN / 32];
-#pragma unroll
-    for (int c = 0; c < BN / 32; ++c) {
-      m[c] = maskOfBits(kind, bits[c]);
-      // The lowest finite values must stay finite: a row of them is not a masked-out row.
-      m[c] = fabsf(m[c]) == INFINITY ? m[c] : fminf(fmaxf(m[c] * scale, -3e38f), 3e38f);
-    }
-#pragma unroll
-    for (int j = 0; j < BN / 8; ++j) {
-      const int from = j % 8 * 4 + lane % 4;
-      const float a = __shfl_sync(~0u, m[j / 8 * 2], from), b = __shfl_sync(~0u, m[j / 8 * 2 + 1], from);
-      s[4 * j] += a, s[4 * j + 1] += b, s[4 * j + 2] += a, s[4 * j + 3] += b;
-    }
-  }
-};
-
-// Hides what lies beyond the last key a row sees.
-template <int BN>
-__device__ __forceinline__ void hideBeyond(float (&s)[BN / 2], int firstKey, int lane, int end0, int end1) {
-#pragma unroll
-  for (int j = 0; j < BN / 8; ++j) {
-    const int key = firstKey + j * 8 + lane % 4 * 2;
-    if (key >= end0) s[4 * j] = -INFINITY;
-    if (key + 1 >= end0) s[4 * j + 1] = -INFINITY;
-    if (key >= end1) s[4 * j + 2] = -INFINITY;
-    if (key + 1 >= end1) s[4 * j + 3] = -INFINITY;
-  }
-}
-
-// The running softmax of a thread's two rows. `top` is the reference that is subtracted: not always the largest score
-// so far, but within 2^8 of it, so that the output is rarely rescaled.
-struct Running {
-  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f}, shrink[2] = {1.f, 1.f};
-};
-
-// Scores to weights, in place. True when the output so far must be multiplied by `shrink`.
-template <int BN>
-__device__ __forceinline__ bool weigh(float (&s)[BN / 2], Running& r, float scale, float slack) {
-  float high[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    float a = fmaxf(s[2 * i], s[2 * i + 1]), b = fmaxf(s[4 + 2 * i], s[4 + 2 * i + 1]);
-#pragma unroll
-    for (int j = 2; j < BN / 8; j += 2) {
-      a = fmaxf(a, fmaxf(s[4 * j + 2 * i], s[4 * j + 2 * i + 1]));
-      b = fmaxf(b, fmaxf(s[4 * j + 4 + 2 * i], s[4 * j + 5 + 2 * i]));
-    }
-    a = fmaxf(a, b);
-    a = fmaxf(a, __shfl_xor_sync(~0u, a, 1));
-    high[i] = fmaxf(a, __shfl_xor_sync(~0u, a, 2));
-  }
-  const bool moved = __any_sync(~0u, high[0] > r.top[0] + slack || high[1] > r.top[1] + slack);
-  float base[2];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    if (moved) {
-      const float top = fmaxf(high[i], r.top[i]);
-      r.shrink[i] = exp2Fast((r.top[i] - (top == -INFINITY ? 0.f : top)) * scale);
-      r.sum[i] *= r.shrink[i];
-      r.top[i] = top;
-    }
-    base[i] = r.top[i] == -INFINITY ? 0.f : -r.top[i] * scale;
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    float a = 0.f, b = 0.f;
-#pragma unroll
-    for (int j = 0; j < BN / 8; ++j) {
-      s[4 * j + 2 * i] = exp2Fast(fmaf(s[4 * j + 2 * i], scale, base[i]));
-      s[4 * j + 2 * i + 1] = exp2Fast(fmaf(s[4 * j + 2 * i + 1], scale, base[i]));
-      a += s[4 * j + 2 * i], b += s[4 * j + 2 * i + 1];
-    }
-    r.sum[i] += a + b;
-  }
-  return moved;
-}
-
-template <class T, int BN>
-__device__ __forceinline__ void pack(const float (&s)[BN / 2], uint32_t (&p)[BN / 4]) {
-#pragma unroll
-  for (int i = 0; i < BN / 4; ++i) p[i] = pack2<T>(s[2 * i], s[2 * i + 1]);
-}
-
-template <class T, int Panels, int BN>
-__device__ __forceinline__ void scores(float (&s)[BN / 2], uint32_t q, uint32_t k) {
-#pragma unroll
-  for (int panel = 0; panel < Panels; ++panel) {
-    const uint64_t a = tileDescriptor(q + panel * 64 * 128), b = tileDescriptor(k + panel * BN * 128);
-#pragma unroll
-    for (int kk = 0; kk < 4; ++kk) Wgmma<T, BN>::run(s, a + kk * 2, b + kk * 2, panel > 0 || kk > 0);
-  }
-}
-template <class T, int Panels, int BN>
-__device__ __forceinline__ void products(float (&o)[Panels * 32], const uint32_t (&p)[BN / 4], uint32_t v, bool add) {
-  const uint64_t b = rowsDescriptor(v, BN * 128);
-#pragma unroll
-  for (int kb = 0; kb < BN / 16; ++kb) WgmmaRows<T, Panels * 64>::run(o, p + kb * 4, b + kb * 128, add || kb > 0);
-}
-#endif
 
 // Items are (batch, head, tile of queries), the tiles of one head next to each other: they share K and V in the L2.
 template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, bool Masked>
