@@ -130,7 +130,7 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   if (verdict) {
     const std::string out = outputPath(o, path);
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
-    if (Status s = exportTorchScript(rewritten, out, {}); !s) return s;
+    if (Status s = exportModel(rewritten, out, {}); !s) return s;
     doc["output"] = out;
     console.print("written " + out);
   }
@@ -168,12 +168,15 @@ Status apply(const Options& o) {
 }  // namespace
 
 void addApply(CLI::App& app, Run& run) {
-  auto* c = app.add_subcommand("apply", "Rewrite, verify against the original on inputs, export as TorchScript");
+  auto* c = app.add_subcommand("apply",
+                               "Rewrite, verify against the original on inputs, export as TorchScript or torch.export");
   auto o = std::make_shared<Options>();
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--recipe", o->recipe, "The recipe to run; without it all rules of the file, in its order");
-  c->add_option("-o,--output", o->output, "Where the rewritten model goes; a folder when there are several models")
+  c->add_option(
+       "-o,--output", o->output,
+       "Where the rewritten model goes: TorchScript, or torch.export for *.pt2; a folder when there are several models")
       ->required()
       ->type_name("OUT.pt");
   c->add_option("--report", o->report, "Write the whole report as JSON")->type_name("R.json");

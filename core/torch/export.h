@@ -12,7 +12,13 @@ struct ExportOptions {
   std::string operatorLibrary;  ///< noted in the extra file "graft.json" when graft:: operators are used
 };
 /// TorchScript that torch.jit.load accepts in plain Python (graft operators need torch.ops.load_library first). The
-/// module hierarchy and parameter names are kept, shared weights are stored once.
+/// module hierarchy and parameter names are kept, each call of a module is a method, shared weights are stored once.
 Status exportTorchScript(const Graph&, const std::string& path, const ExportOptions& = {});
+/// A torch.export archive that torch.export.load accepts (graft operators need torch.ops.load_library first). Needs the
+/// types of all tensors; control flow cannot be written so.
+Status exportTorchExport(const Graph&, const std::string& path, const ExportOptions& = {});
+/// One or the other, by the path's ending: .pt2 is torch.export, everything else TorchScript.
+Status exportModel(const Graph&, const std::string& path, const ExportOptions& = {});
+bool usesGraftOperators(const Graph&);
 
 }  // namespace graft

@@ -9,15 +9,16 @@
 #include "core/torch/internal/values.h"
 
 namespace graft {
-namespace {
 
-bool usesOurOperators(const Graph& g) {
+bool usesGraftOperators(const Graph& g) {
   for (NodeId id : g.order())
     if (g.node(id).op->name.starts_with("graft.")) return true;
   return false;
 }
 
-}  // namespace
+Status exportModel(const Graph& graph, const std::string& path, const ExportOptions& options) {
+  return path.ends_with(".pt2") ? exportTorchExport(graph, path, options) : exportTorchScript(graph, path, options);
+}
 
 Status exportTorchScript(const Graph& graph, const std::string& path, const ExportOptions& options) {
   // Told first: a long conversion for a place that cannot be written to would be in vain.
@@ -32,7 +33,7 @@ Status exportTorchScript(const Graph& graph, const std::string& path, const Expo
   }
   torch::jit::ExtraFilesMap extra;
   ArchiveNote note = writer.note();
-  if (usesOurOperators(graph))
+  if (usesGraftOperators(graph))
     note.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
   extra["graft.json"] = noteJson(note);
   try {

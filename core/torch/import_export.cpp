@@ -3,6 +3,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "core/torch/internal/archive_note.h"
 #include "core/torch/internal/graph_builder.h"
 #include "core/torch/internal/importers.h"
 #include "core/torch/internal/mapped_tensor.h"
@@ -30,7 +31,12 @@ std::pair<const std::string&, const json&> only(const json& u) {
 class ExportImporter {
  public:
   ExportImporter(const Source& source, const OperatorSet& operators, Model& model)
-      : source_(source), tensors_(source.file), model_(model), build_(model.graph, operators), g_(model.graph) {}
+      : note_(readNote(source.zip)),
+        source_(source),
+        tensors_(source.file),
+        model_(model),
+        build_(model.graph, operators),
+        g_(model.graph) {}
 
   void run(const std::string& record) {
     const ZipRecord* found = source_.zip.find(record);
@@ -47,10 +53,20 @@ class ExportImporter {
     const json& module = program.at("graph_module");
     const json& graph = module.at("graph");
     types_ = &graph;
+    if (note_)
+      for (const std::string& stack : note_->calls) build_.enter(pt2ModuleStack(stack, g_.name));
     inputs(module.at("signature"), graph);
     nodes(graph, g_.root());
     outputs(module, graph);
     build_.findModuleInputs();
+  }
+
+  /// After normalisation: what the format itself does not say.
+  void finish() {
+    inferConstructors(g_);
+    if (!note_) return;
+    applyNames(g_, names_);
+    applyFacts(*note_, g_);
   }
 
  private:
@@ -95,6 +111,9 @@ class ExportImporter {
     const ValueId v =
         g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
     g_.mutableWeight(v).isConstant = constant;
+    if (note_)
+      if (const auto name = note_->weights.find(path); name != note_->weights.end())
+        names_.emplace_back(v, name->second);
     shared_.emplace(key, v);
     return v;
   }
@@ -125,7 +144,7 @@ class ExportImporter {
     const auto [kind, what] = only(arg);
     if (kind == "as_tensor") {
       const auto name = what.at("name").get<std::string>();
-      values_[name] = Argument(g_.addInput(name, pt2TensorType(graph.at("tensor_values").at(name))));
+      values_[name] = Argument(g_.addInput(nameOf(name), pt2TensorType(graph.at("tensor_values").at(name))));
     } else if ((kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") && what.contains("as_name")) {
       const auto name = what.at("as_name").get<std::string>();
       const Type type(kind == "as_sym_int"     ? Type::Kind::Int
@@ -248,7 +267,8 @@ class ExportImporter {
         call.source = g_.addSource(std::move(*where));
     if (const auto stack = metadata.find("nn_module_stack"); stack != metadata.end() && stack->is_string())
       call.module = build_.enter(pt2ModuleStack(stack->get_ref<const std::string&>(), g_.name));
-    if (const auto name = n.find("name"); name != n.end() && name->is_string()) call.name = name->get<std::string>();
+    if (const auto name = n.find("name"); name != n.end() && name->is_string())
+      call.name = nameOf(name->get<std::string>());
     if (!target.starts_with(prefix)) pythonCall(call);
     return call;
   }
@@ -297,13 +317,14 @@ class ExportImporter {
       if (kind == "as_tensor") {
         const auto name = what.at("name").get<std::string>();
         g_.setType(v, typeOf(name));
+        if (note_) names_.emplace_back(v, nameOf(name));
         values_[name] = Argument(v);
       } else if (kind == "as_tensors") {
         g_.setType(v, Type::list(Type::tensor()));
         int64_t i = 0;
         for (const json& item : what) {
           const auto name = item.at("name").get<std::string>();
-          values_[name] = Argument(build_.element(block, call, v, i++, typeOf(name), name));
+          values_[name] = Argument(build_.element(block, call, v, i++, typeOf(name), nameOf(name)));
         }
       } else if (what.is_object() && what.contains("as_name")) {
         g_.setType(v, Type(kind == "as_sym_int"     ? Type::Kind::Int
@@ -426,6 +447,14 @@ class ExportImporter {
     build_.add(g_.root(), call);
   }
 
+  std::string nameOf(const std::string& name) const {
+    if (!note_) return name;
+    const auto it = note_->names.find(name);
+    return it == note_->names.end() ? name : it->second;
+  }
+
+  std::optional<ArchiveNote> note_;  // of a file that Graft wrote
+  std::vector<std::pair<ValueId, std::string>> names_;
   const Source& source_;
   MappedTensors tensors_;
   Model& model_;
@@ -456,14 +485,16 @@ Result<Model> importTorchExport(const Source& source, const Semantics& semantics
   Model m;
   m.format = Format::TorchExport;
   try {
-    ExportImporter(source, semantics.operators(), m).run(hasModel ? "models/model.json" : programs.front());
+    ExportImporter importer(source, semantics.operators(), m);
+    importer.run(hasModel ? "models/model.json" : programs.front());
+    if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
+    importer.finish();
   } catch (const Refusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} is not a valid torch.export program: {}", source.path, shortMessage(e)));
   }
-  if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
-  inferConstructors(m.graph);
+  inferMissingTypes(m.graph);
   return m;
 }
 

@@ -27,10 +27,23 @@ Result<Model> importTorchScript(const Source& source, const Semantics& semantics
   TorchScriptConverter converter(**file, semantics.operators(), note ? &*note : nullptr, m.graph);
   if (Status s = converter.convert(options.method); !s)
     return badInput(fmt::format("{}: {}", source.path, s.error().message));
+  std::vector<Type> examples = note ? std::vector<Type>() : tracedInputs(source.zip, options.method);
+  if (examples.size() != m.graph.inputs().size()) examples.clear();
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const Type declared = m.graph.value(m.graph.inputs()[i]).type;
+    if (declared.kind != examples[i].kind) examples[i] = declared;
+    if (!examples[i].isTensor()) continue;
+    Type known = examples[i];  // its sizes come later: they are no facts
+    if (known.tensorInfo.shape) known.tensorInfo.shape->assign(known.tensorInfo.shape->size(), Dim());
+    m.graph.setType(m.graph.inputs()[i], std::move(known));
+  }
   if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
   inferConstructors(m.graph);
   applyNames(m.graph, converter.names());
-  inferMissingTypes(m.graph);
+  if (examples.empty())
+    inferMissingTypes(m.graph);
+  else
+    inferFromExamples(m.graph, examples);
   if (note) applyFacts(*note, m.graph);
   return m;
 }

@@ -1,3 +1,9 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "core/torch/internal/importers.h"
 #include "core/torch/internal/meta_inference.h"
 
@@ -26,6 +32,139 @@ Type completed(Type have, const Type& found) {
   return have;
 }
 
+// dtype and rank, which one run shows; its sizes were those of that run alone.
+Type withoutSizes(Type t) {
+  if (t.tensorInfo.shape) t.tensorInfo.shape->assign(t.tensorInfo.shape->size(), Dim());
+  for (Type& e : t.elements) e = withoutSizes(std::move(e));
+  return t;
+}
+
+// view(x, [2, 12, 64]): whatever x is, the result is that, or there is none.
+std::optional<std::vector<Dim>> literalShape(const Node& n) {
+  const std::string_view op = n.op->baseName();
+  if ((op != "view" && op != "reshape" && op != "_unsafe_view") || n.args.size() < 2) return std::nullopt;
+  const std::vector<Argument>* sizes = n.args[1].items();
+  if (!sizes) return std::nullopt;
+  std::vector<Dim> out;
+  for (const Argument& a : *sizes) {
+    const auto* i = a.as<int64_t>();
+    if (!i || *i < 0) return std::nullopt;
+    out.emplace_back(*i);
+  }
+  return out;
+}
+
+// What follows from the node alone where its arguments' sizes are not known.
+void addKnown(const Graph& g, const Node& n, Type& t) {
+  if (!t.isTensor() || t.tensorInfo.shape) return;
+  t.tensorInfo.shape = literalShape(n);
+  if (n.op->name != "prim.NumToTensor.Scalar" || n.args.empty() || !n.args[0].isValue()) return;
+  const Type::Kind kind = g.value(n.args[0].valueId()).type.kind;
+  if (kind != Type::Kind::Int && kind != Type::Kind::Float) return;
+  t.tensorInfo.dtype = kind == Type::Kind::Int ? DType::Int64 : DType::Float64;
+  t.tensorInfo.shape.emplace();
+}
+
+/// What the sizes of the inputs are taken for: a symbol for each dimension, fewer of them as operators ask for it.
+class Sizes {
+ public:
+  explicit Sizes(const std::vector<Type>& examples) : examples_(&examples) {
+    for (const Type& t : examples)
+      if (t.isTensor() && t.tensorInfo.shape)
+        for (const Dim& d : *t.tensorInfo.shape) dims_.push_back({d.size, fmt::format("s{}", dims_.size())});
+  }
+
+  std::vector<Type> types() const {
+    std::vector<Type> out = *examples_;
+    size_t at = 0;
+    for (Type& t : out)
+      if (t.isTensor() && t.tensorInfo.shape)
+        for (Dim& d : *t.tensorInfo.shape) {
+          const Size& s = dims_[at++];
+          d = s.symbol.empty() ? Dim(s.example) : Dim(s.symbol);
+        }
+    return out;
+  }
+
+  /// Symbols of equal examples become one.
+  bool merge(const std::set<std::string>& symbols) {
+    std::map<int64_t, std::string> first;
+    bool changed = false;
+    for (size_t i = 0; i < dims_.size(); ++i) {
+      if (!symbols.contains(dims_[i].symbol) || dims_[i].example < 2) continue;
+      const std::string to = first.emplace(dims_[i].example, dims_[i].symbol).first->second;
+      if (to == dims_[i].symbol) continue;
+      const std::string from = dims_[i].symbol;
+      for (Size& s : dims_)
+        if (s.symbol == from) s.symbol = to;
+      changed = true;
+    }
+    return changed;
+  }
+  void fix(const std::set<std::string>& symbols) {
+    for (Size& s : dims_)
+      if (symbols.contains(s.symbol)) s.symbol.clear();
+  }
+
+ private:
+  struct Size {
+    int64_t example;
+    std::string symbol;  ///< empty: it is the example's
+  };
+  const std::vector<Type>* examples_;
+  std::vector<Size> dims_;
+};
+
+void collectSymbols(const Type& t, std::set<std::string>& out) {
+  if (t.tensorInfo.shape)
+    for (const Dim& d : *t.tensorInfo.shape)
+      for (size_t i = 0; i < d.symbol.size();) {
+        size_t end = i;
+        while (end < d.symbol.size() &&
+               (std::isalnum(static_cast<unsigned char>(d.symbol[end])) || d.symbol[end] == '_'))
+          ++end;
+        if (end > i && std::isalpha(static_cast<unsigned char>(d.symbol[i]))) out.insert(d.symbol.substr(i, end - i));
+        i = std::max(end, i + 1);
+      }
+  for (const Type& e : t.elements) collectSymbols(e, out);
+}
+
+/// The types of all outputs, by node; stops at the first node that refuses its arguments.
+struct Pass {
+  std::vector<std::vector<Type>> types;
+  NodeId refused;
+  std::set<std::string> symbols;  ///< in that node's arguments
+  size_t done = 0;
+};
+
+Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& inputs, bool goOn) {
+  Pass out;
+  Graph typed = g;
+  for (size_t i = 0; i < inputs.size(); ++i) typed.setType(g.inputs()[i], inputs[i]);
+  MetaInference meta(typed);
+  for (NodeId id : order) {
+    auto types = meta.run(id);
+    const bool refused = !types || meta.refused();
+    if (refused && !goOn) {
+      out.refused = id;
+      for (const Argument& a : g.node(id).args)
+        a.forEachValue([&](ValueId v) { collectSymbols(typed.value(v).type, out.symbols); });
+      return out;
+    }
+    std::vector<Type> found;
+    for (size_t i = 0; types && i < types->size(); ++i) {
+      const ValueId v = g.node(id).outputs[i];
+      Type t = completed(g.value(v).type, (*types)[i]);
+      addKnown(g, g.node(id), t);
+      typed.setType(v, t);
+      found.push_back(std::move(t));
+    }
+    out.types.push_back(std::move(found));
+    ++out.done;
+  }
+  return out;
+}
+
 }  // namespace
 
 void inferMissingTypes(Graph& g) {
@@ -35,9 +174,54 @@ void inferMissingTypes(Graph& g) {
     if (!types) continue;
     for (size_t i = 0; i < types->size(); ++i) {
       const ValueId v = g.node(id).outputs[i];
-      g.setType(v, completed(g.value(v).type, (*types)[i]));
+      Type t = completed(g.value(v).type, (*types)[i]);
+      addKnown(g, g.node(id), t);
+      g.setType(v, std::move(t));
     }
   }
+}
+
+void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
+  constexpr int mostTrials = 24;
+  const std::vector<NodeId> order = g.order();
+  Sizes sizes(examples);
+  Pass best = runPass(g, order, sizes.types(), false);
+  for (int trial = 0; best.refused && trial < mostTrials;) {
+    const std::set<std::string> symbols = best.symbols;
+    if (symbols.empty()) break;
+    bool better = false;
+    const auto attempt = [&](const std::set<std::string>& which, bool merges) {
+      Sizes other = sizes;
+      if (merges && !other.merge(which)) return;
+      if (!merges) other.fix(which);
+      ++trial;
+      Pass pass = runPass(g, order, other.types(), false);
+      if (pass.refused && pass.done <= best.done) return;
+      sizes = std::move(other);
+      best = std::move(pass);
+      better = true;
+    };
+    attempt(symbols, true);
+    for (auto s = symbols.begin(); s != symbols.end() && !better; ++s) attempt({*s}, false);
+    if (!better) attempt(symbols, false);
+    if (!better) break;
+  }
+  if (best.refused) best = runPass(g, order, sizes.types(), true);
+  const std::vector<Type> inputs = sizes.types();
+  for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);
+  bool complete = true;
+  for (size_t n = 0; n < order.size(); ++n)
+    for (size_t i = 0; i < best.types[n].size(); ++i) {
+      complete = complete && (!best.types[n][i].isTensor() || best.types[n][i].tensorInfo.shape);
+      g.setType(g.node(order[n]).outputs[i], best.types[n][i]);
+    }
+  if (complete) return;
+  const Pass once = runPass(g, order, examples, true);
+  for (size_t n = 0; n < order.size(); ++n)
+    for (size_t i = 0; i < once.types[n].size(); ++i) {
+      const ValueId v = g.node(order[n]).outputs[i];
+      g.setType(v, completed(g.value(v).type, withoutSizes(once.types[n][i])));
+    }
 }
 
 }  // namespace graft

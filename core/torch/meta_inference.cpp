@@ -17,8 +17,10 @@ namespace graft {
 namespace {
 
 // What symbols stand for in the two runs: primes, so that products tell their factors.
-constexpr std::array<std::array<int64_t, 12>, 2> stands{{{211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271},
-                                                         {307, 311, 313, 317, 331, 337, 347, 349, 353, 359, 367, 373}}};
+constexpr std::array<std::array<int64_t, 24>, 2> stands{{{211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271,
+                                                          401, 409, 419, 421, 431, 433, 439, 443, 449, 457, 461, 463},
+                                                         {307, 311, 313, 317, 331, 337, 347, 349, 353, 359, 367, 373,
+                                                          503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587}}};
 constexpr int maxDepth = 64;
 
 // "2*s0 + s1//2": sums, products, floor divisions and parentheses.
@@ -207,6 +209,12 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t which, int d
       why = v.error().message;
       return Outcome::Refused;
     }
+    // A number beside tensors: on their device, and promoting as a number does.
+    if (v->isTensor() && v->toTensor().defined() && !v->toTensor().is_meta() && v->toTensor().dim() == 0) {
+      const at::Tensor number = at::empty({}, v->toTensor().options().device(c10::kMeta));
+      number.unsafeGetTensorImpl()->set_wrapped_number(n.args[i].number().has_value());
+      *v = number;
+    }
     stack.push_back(std::move(*v));
   }
   switch (applyMetaRule(n.op->baseName(), stack, results, why)) {
@@ -303,6 +311,7 @@ Result<std::vector<Type>> MetaInference::run(NodeId id) {
   std::string why;
   const Outcome a = runOnce(n, 0, 0, first, why);
   const Outcome b = a == Outcome::Known ? runOnce(n, 1, 0, second, why) : a;
+  refused_ = a == Outcome::Refused || b == Outcome::Refused;
   std::vector<Type> types;
   if (a == Outcome::Known && first.size() == n.outputs.size()) {
     const bool both = b == Outcome::Known && second.size() == first.size();

@@ -1,7 +1,9 @@
 #include "core/torch/internal/meta_rules.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/result_type.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,6 +71,23 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
                        std::string& why) {
   if (a.empty() || !a[0].isTensor()) return MetaRule::None;
   const at::Tensor x = a[0].toTensor();
+  if (op == "where" && a.size() == 3 && a[1].isTensor() && a[2].isTensor()) {
+    const at::Tensor yes = a[1].toTensor(), no = a[2].toTensor();
+    try {
+      const auto sizes = at::infer_size(x.sizes(), at::infer_size(yes.sizes(), no.sizes()));
+      results = {IValue(at::empty(sizes, yes.options().dtype(at::result_type(yes, no))))};
+      return MetaRule::Done;
+    } catch (const std::exception&) {
+      why = "the shapes do not broadcast";
+      return MetaRule::Refused;
+    }
+  }
+  if (op == "abs" && x.is_complex()) return MetaRule::None;
+  for (std::string_view same : {"relu", "abs", "hardswish", "hardsigmoid", "hardtanh", "relu6", "roll"})
+    if (op == same) {
+      results = {IValue(like(x, x.sizes().vec()))};
+      return MetaRule::Done;
+    }
   if (op == "layer_norm" || op == "rms_norm") {
     const auto shape = a[1].toIntVector();
     const auto n = static_cast<int64_t>(shape.size());

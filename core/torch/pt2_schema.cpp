@@ -132,6 +132,12 @@ std::optional<DType> pt2DType(int64_t code) {
   }
 }
 
+std::optional<int64_t> pt2Code(DType dtype) {
+  for (int64_t code = 1; code <= 30; ++code)
+    if (pt2DType(code) == dtype) return code;
+  return std::nullopt;
+}
+
 Argument pt2Layout(int64_t code) {
   static constexpr std::array<const char*, 8> names{"",
                                                     "torch.sparse_coo",

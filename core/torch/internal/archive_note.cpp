@@ -57,6 +57,7 @@ std::string noteJson(const ArchiveNote& n) {
   put("constants", n.constants);
   put("types", n.types);
   put("aliases", n.aliases);
+  put("calls", n.calls);
   put("modules", n.modules);
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -88,6 +89,7 @@ std::optional<ArchiveNote> readNote(const ZipDirectory& zip) {
   take("constants", out.constants);
   take("types", out.types);
   take("aliases", out.aliases);
+  take("calls", out.calls);
   take("modules", out.modules);
   return out;
 }
@@ -95,7 +97,7 @@ std::optional<ArchiveNote> readNote(const ZipDirectory& zip) {
 void noteFacts(const Graph& g, const std::map<std::string, std::string>& typeInCode, ArchiveNote& note) {
   for (ValueId v : g.inputs()) note.inputs.push_back(toString(g.value(v).type));
   for (ValueId w : g.weights())
-    if (const Value& v = g.value(w); !v.isConstant && v.name != nameOfPath(v.path)) note.weights[v.path] = v.name;
+    if (const Value& v = g.value(w); v.name != nameOfPath(v.path)) note.weights[v.path] = v.name;
 
   Graph bare = g;
   for (NodeId n : g.order()) {

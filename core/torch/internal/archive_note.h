@@ -26,6 +26,7 @@ struct ArchiveNote {
   std::vector<std::pair<std::string, std::string>> constants;  ///< path and name, in the order of first use
   std::map<std::string, std::string> types;    ///< value -> type, where it does not follow from the inputs'
   std::map<std::string, std::string> aliases;  ///< attribute that refers to a module of another path -> that path
+  std::vector<std::string> calls;              ///< of torch.export: each call's nn_module_stack, in order
   std::map<std::string, std::string> modules;  ///< path -> "type(name=value, ...)" where code cannot say it
 };
 

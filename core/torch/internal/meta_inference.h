@@ -32,6 +32,8 @@ class MetaInference {
   /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error
   /// says why the operator refuses its arguments. What was found is remembered for the nodes that follow.
   Result<std::vector<Type>> run(NodeId);
+  /// Whether the node that ran last refused what symbols stand for (other sizes may do).
+  bool refused() const { return refused_; }
 
  private:
   using Pair = std::array<std::optional<c10::IValue>, 2>;  // one for each run
@@ -49,6 +51,7 @@ class MetaInference {
   std::unordered_map<ValueId, Pair> values_;
   std::array<std::unordered_set<ValueId>, 2> absent_;  // asked for in that run, and not to be known
   std::vector<std::string> symbols_;
+  bool refused_ = false;
 };
 
 }  // namespace graft

@@ -13,6 +13,8 @@
 namespace graft {
 
 std::optional<DType> pt2DType(int64_t);
+/// The other way; nothing for dtypes that the format does not have.
+std::optional<int64_t> pt2Code(DType);
 Argument pt2Layout(int64_t);
 Argument pt2MemoryFormat(int64_t);
 /// A JSON number or boolean, or "Infinity", "-Infinity", "NaN".

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/ir/type.h"
 #include "core/torch/zip_directory.h"
 
 namespace graft {
@@ -40,5 +41,8 @@ class TorchScriptFile {
   std::unordered_set<std::string> unknown_;
   std::vector<c10::FunctionSchema> declared_;
 };
+
+/// dtype and sizes of what the method was traced with, as the archive tells; empty where it does not.
+std::vector<Type> tracedInputs(const ZipDirectory&, const std::string& method);
 
 }  // namespace graft
