@@ -120,6 +120,8 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   split->setStretchFactor(0, 1);
   split->setStretchFactor(1, 1);
   split->setHandleWidth(1);
+  split->setSizes({200, 300});
+  picture_->setMinimumHeight(140);
   open_ = new QPushButton(tr("Open"), this);
   open_->setToolTip(tr("Open the rule file in the editor"));
   add_ = new QPushButton(tr("Add"), this);

@@ -337,6 +337,7 @@ void MainWindow::setTheme(Theme theme) {
   Q_EMIT document_->selectionChanged();
   Q_EMIT document_->runChanged();
   Q_EMIT document_->nearMissesChanged();
+  Q_EMIT document_->rulesChanged();
 }
 
 void MainWindow::ruleFromSelection() {
