@@ -506,7 +506,8 @@ class ExportWriter {
     }
     made["inputs"] = std::move(inputs);
     made["outputs"] = std::move(outputs);
-    made["name"] = n.outputs.empty() ? fresh(n.name) : name(n.outputs[0]);
+    // A node of several results is none of them.
+    made["name"] = n.outputs.size() == 1 ? name(n.outputs[0]) : fresh(n.name);
     nodes_.push_back(std::move(made));
   }
 
