@@ -68,7 +68,8 @@ Job Console::job() const {
         fmt::print(stderr, "\r\033[K{} {:.0f} %", what, 100.0 * static_cast<double>(done) / static_cast<double>(total));
       else
         fmt::print(stderr, "\r\033[K{}", what);
-      if (done >= total) fmt::print(stderr, "\r\033[K");
+      // Of what has no end that can be known, the last report stays until the next.
+      if (total > 0 && done >= total) fmt::print(stderr, "\r\033[K");
       std::fflush(stderr);
     };
   return job;

@@ -8,9 +8,12 @@
 #include <filesystem>
 #include <string>
 
+#include "kernels/capture/graphs.h"
 #include "kernels/operator.h"
 
 namespace {
+
+const GraftCudaGraphs* graphs = nullptr;
 
 std::filesystem::path folderOf(const void* symbol) {
   Dl_info info{};
@@ -39,8 +42,12 @@ std::string loadCudaOperators() {
         folderOf(reinterpret_cast<const void*>(&at::globalContext)) / "libtorch_cuda.so";
     if (!dlopen(torch.c_str(), RTLD_NOW | RTLD_GLOBAL)) return std::string("LibTorch here has no CUDA: ") + dlerror();
   }
-  if (!dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL))
-    return std::string("cannot load the CUDA operators: ") + dlerror();
+  void* operators = dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!operators) return std::string("cannot load the CUDA operators: ") + dlerror();
+  const auto table = reinterpret_cast<GraftCudaGraphsFunction>(dlsym(operators, "graft_cuda_graphs"));
+  if (!table || table()->version != graftCudaGraphsVersion)
+    return "there is another version's libgraft_ops_cuda.so beside libgraft_ops.so";
+  graphs = table();
   return "";
 }
 
@@ -53,5 +60,10 @@ const std::string& cudaStatus() {
 [[maybe_unused]] const bool loadedAtStart = (cudaStatus(), true);
 
 }  // namespace
+
+const GraftCudaGraphs* graft_ops_cuda_graphs() {
+  cudaStatus();
+  return graphs;
+}
 
 const char* graft_ops_cuda_status() { return cudaStatus().c_str(); }

@@ -26,7 +26,7 @@ struct Options : Common {
   std::vector<std::string> models;
   std::string rules, recipe, output, report;
   std::vector<std::string> expect;
-  bool noVerify = false, noTiming = false, strict = false;
+  bool noVerify = false, noTiming = false, noCapture = false, strict = false;
   double seconds = 3;
 };
 
@@ -130,9 +130,16 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   if (verdict) {
     const std::string out = outputPath(o, path);
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
-    if (Status s = exportModel(rewritten, out, {}); !s) return s;
+    ExportOptions exported;
+    exported.capture = !o.noCapture;
+    if (Status s = exportModel(rewritten, out, exported); !s) return s;
+    const std::string obstacle = o.noCapture             ? "--no-capture"
+                                 : out.ends_with(".pt2") ? "torch.export's format holds no runner"
+                                                         : captureObstacle(rewritten);
     doc["output"] = out;
-    console.print("written " + out);
+    doc["captured"] = obstacle.empty();
+    console.print(fmt::format("written {}\non a GPU it runs {}", out,
+                              obstacle.empty() ? "as CUDA graphs, one for each shape" : "operator by operator: " + obstacle));
   }
   documents.push_back(std::move(doc));
   return verdict;
@@ -184,6 +191,7 @@ void addApply(CLI::App& app, Run& run) {
   c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();
   c->add_flag("--no-verify", o->noVerify, "Do not compare numbers; the report says so");
   c->add_flag("--no-timing", o->noTiming, "Do not time both");
+  c->add_flag("--no-capture", o->noCapture, "The written model shall not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict, "Stop at the first match that cannot be rewritten");
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return apply(*o); }; });

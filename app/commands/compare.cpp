@@ -9,6 +9,7 @@
 #include "app/cli.h"
 #include "app/differences.h"
 #include "app/models.h"
+#include "app/peers.h"
 #include "app/timing.h"
 #include "core/torch/executor.h"
 #include "core/torch/proof.h"
@@ -22,7 +23,7 @@ using nlohmann::json;
 
 struct Options : Common {
   std::vector<std::string> models;
-  std::string rules, recipe;
+  std::string rules, recipe, against, python;
   double seconds = 3;
   bool layers = false;
 };
@@ -103,6 +104,12 @@ Status bench(const Options& o) {
   if (!file) return file.error();
   auto recipe = chooseRecipe(*file, o.recipe);
   if (!recipe) return recipe.error();
+  std::vector<std::string> ways;
+  if (!o.against.empty()) {
+    auto parsed = parseWays(o.against);
+    if (!parsed) return parsed.error();
+    ways = std::move(*parsed);
+  }
   json documents = json::array();
   const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
     const Job job = console.job();
@@ -113,7 +120,8 @@ Status bench(const Options& o) {
     if (Status s = recordTypes(m->graph, *inputs); !s) return s;
     Graph rewritten = m->graph;
     if (auto run = runRecipe(rewritten, *file, *recipe, semantics()); !run) return run.error();
-    auto timing = timeAgainstOriginal(*m, rewritten, *inputs, {o.device, *checkDevice(o), o.jobs}, o.seconds, job);
+    const RunOptions options{o.device, *checkDevice(o), o.jobs};
+    auto timing = timeAgainstOriginal(*m, rewritten, *inputs, options, o.seconds, job);
     if (!timing) return timing.error();
     console.print(fmt::format("{} {}", console.bold(path), fmt::join(inputs->describe(), " ")));
     console.print(timingText(timing->times, timing->original, "rewritten"));
@@ -121,6 +129,11 @@ Status bench(const Options& o) {
                          {"inputs", inputs->describe()},
                          {"against", timing->original},
                          {"timing", timingJson(timing->times)}});
+    if (ways.empty()) return done();
+    auto peers = timeAgainstPeers(rewritten, *inputs, options, {ways, path, o.python}, o.seconds, job);
+    if (!peers) return peers.error();
+    console.print(peersTable(*peers));
+    documents.back()["peers"] = peersJson(*peers);
     return done();
   });
   console.document(documents.size() == 1 ? documents[0] : documents);
@@ -145,6 +158,11 @@ void addBench(CLI::App& app, Run& run) {
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--recipe", o->recipe, "The recipe to run");
+  c->add_option("--against", o->against,
+                "Also PyTorch's own ways, each in a Python process of its own: of eager, jit, compile, "
+                "compile-max-autotune, and exported (the rewritten model in Python), with commas between")
+      ->type_name("WAYS");
+  c->add_option("--python", o->python, "The Python with PyTorch that --against runs")->type_name("PROGRAM");
   c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return bench(*o); }; });

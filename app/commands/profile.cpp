@@ -9,6 +9,7 @@
 
 #include "app/cli.h"
 #include "core/base/atomic_file.h"
+#include "core/torch/cuda_runner.h"
 #include "core/torch/executor.h"
 
 namespace graft::cli {
@@ -42,6 +43,79 @@ std::vector<std::vector<std::string>> timeRows(const char* what,
   return rows;
 }
 
+/// One node's time, however it was taken.
+struct Row {
+  NodeId node;
+  double microseconds = 0;
+  std::vector<std::string> kernels;
+};
+struct Measured {
+  std::vector<Row> rows;  ///< in the order they run
+  std::string how;
+  json facts;
+};
+
+/// Each operator timed by itself: on the CPU by the clock, on a GPU by events around its launches.
+Result<Measured> oneByOne(const Program& program, const TensorSet& inputs, const Options& o, const Job& job) {
+  std::map<NodeId, std::vector<double>> samples;
+  std::vector<NodeId> order;
+  constexpr int warmUp = 2;  // the first runs pay for lazy initialisation
+  for (int i = 0; i < o.repetitions + warmUp; ++i) {
+    if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted", {}};
+    job.report("profiling", static_cast<size_t>(i), static_cast<size_t>(o.repetitions + warmUp - 1));
+    std::vector<NodeTime> times;
+    auto out = program.profile(inputs, times);
+    if (!out) return out.error();
+    if (i < warmUp) continue;
+    std::map<NodeId, double> sums;  // a node in a loop runs more than once
+    for (const NodeTime& t : times) {
+      if (!sums.contains(t.node) && !samples.contains(t.node)) order.push_back(t.node);
+      sums[t.node] += t.microseconds;
+    }
+    for (const auto& [node, us] : sums) samples[node].push_back(us);
+  }
+  Measured m;
+  for (NodeId n : order) {
+    auto& s = samples[n];
+    std::nth_element(s.begin(), s.begin() + static_cast<long>(s.size() / 2), s.end());
+    m.rows.push_back({n, s[s.size() / 2], {}});
+  }
+  m.how = fmt::format("sum of medians of {} runs, timed one by one on {}", o.repetitions, o.device);
+  return m;
+}
+
+/// Replays of a captured graph with a mark before each operator.
+Result<Measured> captured(const Program& program, const TensorSet& inputs, const Options& o, const Job& job) {
+  auto runner = CudaRunner::make(program);
+  if (!runner) return runner.error();
+  auto profile = runner->profile(inputs, o.repetitions, job);
+  if (!profile) return profile.error();
+  Measured m;
+  for (CudaRunner::NodeProfile& n : profile->nodes) m.rows.push_back({n.node, n.microseconds, std::move(n.kernels)});
+  const std::string state = gpuStateText(o.device);
+  const size_t peak = peakGpuMemory(o.device);
+  m.how = fmt::format(
+      "medians of {} replays of a CUDA graph with a mark before each operator, {:.1f} us; without marks the whole takes "
+      "{:.1f} us, {} kernels; {} MiB of GPU memory held at most; {}",
+      o.repetitions, profile->labelledMs * 1000, profile->milliseconds * 1000, profile->kernels, peak >> 20, state);
+  m.facts = {{"captured", true},
+             {"whole_us", profile->milliseconds * 1000},
+             {"labelled_us", profile->labelledMs * 1000},
+             {"kernels", profile->kernels},
+             {"peak_bytes", peak},
+             {"gpu", state}};
+  return m;
+}
+
+Result<Measured> measure(const Program& program, const TensorSet& inputs, const Options& o, const Console& console,
+                         const Job& job) {
+  if (o.device == "cpu") return oneByOne(program, inputs, o, job);
+  auto m = captured(program, inputs, o, job);
+  if (m || m.error().kind == ErrorKind::Cancelled) return m;
+  console.note("not captured: " + m.error().message);
+  return oneByOne(program, inputs, o, job);
+}
+
 Status profile(const Options& o) {
   const Console console(o);
   const Job job = console.job();
@@ -51,53 +125,46 @@ Status profile(const Options& o) {
   if (!inputs) return inputs.error();
   auto program = Program::build(m->graph, {o.device, *checkDevice(o), o.jobs});
   if (!program) return program.error();
+  auto measured = measure(*program, *inputs, o, console, job);
+  if (!measured) return measured.error();
   const Graph& g = m->graph;
-  std::vector<std::vector<double>> samples(g.nodeBound());
-  for (int i = 0; i < o.repetitions + 2; ++i) {
-    if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted", {}};
-    job.report("profiling", static_cast<size_t>(i), static_cast<size_t>(o.repetitions + 1));
-    std::vector<NodeTime> times;
-    auto out = program->profile(*inputs, times);
-    if (!out) return out.error();
-    if (i < 2) continue;  // the first runs pay for lazy initialisation
-    for (const NodeTime& t : times) samples[t.node.index].push_back(t.microseconds);
-  }
   double total = 0;
   std::map<std::string, std::pair<double, size_t>> byOperator, byModule;
   json nodes = json::array(), events = json::array();
-  for (NodeId n : g.order()) {
-    auto& s = samples[n.index];
-    if (s.empty()) continue;
-    std::nth_element(s.begin(), s.begin() + static_cast<long>(s.size() / 2), s.end());
-    const double us = s[s.size() / 2];
-    const std::string scope(g.scopeOf(n));
-    events.push_back({{"name", g.node(n).name},
-                      {"cat", g.node(n).op->name},
+  for (const Row& row : measured->rows) {
+    const Node& n = g.node(row.node);
+    const std::string scope(g.scopeOf(row.node));
+    json arguments{{"module", scope}};
+    if (!row.kernels.empty()) arguments["kernels"] = row.kernels;
+    events.push_back({{"name", n.name},
+                      {"cat", n.op->name},
                       {"ph", "X"},
                       {"ts", total},
-                      {"dur", us},
+                      {"dur", row.microseconds},
                       {"pid", 1},
                       {"tid", 1},
-                      {"args", {{"module", scope}}}});
-    total += us;
+                      {"args", std::move(arguments)}});
+    total += row.microseconds;
     auto add = [&](auto& map, const std::string& key) {
-      map[key].first += us;
+      map[key].first += row.microseconds;
       ++map[key].second;
     };
-    add(byOperator, g.node(n).op->name);
+    add(byOperator, n.op->name);
     add(byModule, scope.empty() ? "(model)" : shorten(scope, o.depth));
-    nodes.push_back({{"node", g.node(n).name}, {"op", g.node(n).op->name}, {"module", scope}, {"us", us}});
+    json node{{"node", n.name}, {"op", n.op->name}, {"module", scope}, {"us", row.microseconds}};
+    if (!row.kernels.empty()) node["kernels"] = row.kernels;
+    nodes.push_back(std::move(node));
   }
-  console.print(fmt::format("{} operators ran in {:.1f} us (sum of medians of {} runs, timed one by one on {})\n",
-                            nodes.size(), total, o.repetitions, o.device));
+  console.print(fmt::format("{} operators ran in {:.1f} us ({})\n", nodes.size(), total, measured->how));
   console.print(table(timeRows("operator", byOperator, total)));
   console.print(table(timeRows("module", byModule, total)));
   if (!o.trace.empty()) {
     if (Status s = writeFileAtomically(o.trace, json{{"traceEvents", events}}.dump()); !s) return s;
     console.print("trace   " + o.trace + " (open it in chrome://tracing or Perfetto)");
   }
-  console.document(
-      {{"model", o.model}, {"device", o.device}, {"operators", nodes.size()}, {"us", total}, {"nodes", nodes}});
+  json doc{{"model", o.model}, {"device", o.device}, {"operators", nodes.size()}, {"us", total}, {"nodes", nodes}};
+  doc.update(measured->facts.is_null() ? json::object() : measured->facts);
+  console.document(doc);
   return done();
 }
 

@@ -6,6 +6,7 @@
 
 #include "app/cli.h"
 #include "app/differences.h"
+#include "core/torch/cuda_runner.h"
 #include "core/torch/executor.h"
 
 namespace graft::cli {
@@ -17,6 +18,17 @@ struct Options : Common {
   std::string model, method = "forward", output, expected;
 };
 
+/// As it is served: captured in a CUDA graph and replayed; operator by operator, saying why, where that cannot be.
+Result<TensorSet> runOnGpu(const Program& program, const TensorSet& inputs, const Console& console, bool& captured) {
+  const Job job = console.job();
+  auto runner = CudaRunner::make(program);
+  auto out = runner ? runner->run(inputs, job) : runner.error();
+  captured = bool(out);
+  if (out || out.error().kind == ErrorKind::Cancelled) return out;
+  console.note(fmt::format("not captured, run operator by operator: {}", out.error().message));
+  return program.run(inputs, job);
+}
+
 Status runModel(const Options& o) {
   const Console console(o);
   const Job job = console.job();
@@ -26,9 +38,11 @@ Status runModel(const Options& o) {
   if (!inputs) return inputs.error();
   auto program = Program::build(m->graph, {o.device, *checkDevice(o), o.jobs});
   if (!program) return program.error();
-  auto outputs = program->run(*inputs, job);
+  bool captured = false;
+  auto outputs = o.device == "cpu" ? program->run(*inputs, job) : runOnGpu(*program, *inputs, console, captured);
   if (!outputs) return outputs.error();
   json doc = {{"model", o.model}, {"inputs", inputs->describe()}, {"outputs", outputs->describe()}};
+  if (o.device != "cpu") doc["captured"] = captured;
   for (const std::string& d : outputs->describe()) console.print("output  " + d);
   if (!o.output.empty()) {
     if (Status s = saveTensors(*outputs, o.output); !s) return s;

@@ -81,10 +81,68 @@ Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inp
   }
 }
 
-namespace {
+double medianRatio(const Timing& a, const Timing& b) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(a.samplesMs.size(), b.samplesMs.size()); ++i)
+    ratios.push_back(a.samplesMs[i] / b.samplesMs[i]);
+  if (ratios.empty()) return 0;
+  std::sort(ratios.begin(), ratios.end());
+  return percentile(ratios, 0.5);
+}
 
-/// One measured run: its milliseconds, however they are taken.
-using Stopwatch = std::function<Result<double>()>;
+Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, double seconds, const Job& job) {
+  const auto begin = Clock::now();
+  auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  std::vector<Timing> out(sides.size());
+  constexpr size_t fewest = 5, most = 20000;
+  for (size_t round = 0; round < fewest || (elapsed() < seconds && round < most); ++round) {
+    for (size_t k = 0; k < sides.size(); ++k) {
+      auto t = sides[k]();
+      if (!t) return t.error();
+      if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
+      out[k].samplesMs.push_back(*t);
+    }
+    job.report("timing", static_cast<size_t>(elapsed() * 1000), static_cast<size_t>(seconds * 1000));
+  }
+  for (Timing& t : out) summarise(t);
+  return out;
+}
+
+Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, const Job& job) {
+  const RunOptions& o = program.options();
+  const auto begin = Clock::now();
+  ProgramWatch out;
+  if (o.device != "cpu") {
+    auto made = CudaRunner::make(program);
+    std::string why = made ? "" : made.error().message;
+    if (made) {
+      auto runner = std::make_shared<CudaRunner>(std::move(*made));
+      job.report("tuning and capturing", 0, 1);
+      if (auto first = runner->time(inputs, false, job)) {
+        out.how = fmt::format("captured, {} kernels", first->kernels);
+        out.run = [runner, &inputs]() -> Result<double> {
+          auto t = runner->time(inputs);
+          return t ? Result<double>(t->milliseconds) : t.error();
+        };
+      } else {
+        if (first.error().kind == ErrorKind::Cancelled) return first.error();
+        why = first.error().message;
+      }
+    }
+    if (!out.run) out.how = fmt::format("launched one by one ({})", why);
+  } else {
+    const int threads = o.threads > 0 ? o.threads : at::get_num_threads();
+    out.how = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+  }
+  if (!out.run) {
+    out.run = [run = runnable(program, inputs)] { return timeOnce(run); };
+    if (auto first = out.run(); !first) return first.error();
+  }
+  out.readySeconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return out;
+}
+
+namespace {
 
 Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job) {
   // TorchScript specialises itself during its first three runs; caches and allocators settle too.
@@ -95,26 +153,13 @@ Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double
       if (auto t = (*s)(); !t) return t.error();
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
   }
+  auto timings = timeInTurns({a, b}, seconds, job);
+  if (!timings) return timings.error();
   PairedTiming out;
-  std::vector<double> ratios;
-  const double warm = elapsed();
-  constexpr int most = 20000;
-  while (out.repetitions < 5 || (elapsed() - warm < seconds && out.repetitions < most)) {
-    auto ta = a();
-    if (!ta) return ta.error();
-    auto tb = b();
-    if (!tb) return tb.error();
-    if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
-    out.a.samplesMs.push_back(*ta);
-    out.b.samplesMs.push_back(*tb);
-    ratios.push_back(*ta / *tb);
-    ++out.repetitions;
-    job.report("timing", static_cast<size_t>((elapsed() - warm) * 1000), static_cast<size_t>(seconds * 1000));
-  }
-  summarise(out.a);
-  summarise(out.b);
-  std::sort(ratios.begin(), ratios.end());
-  out.ratio = percentile(ratios, 0.5);
+  out.a = std::move((*timings)[0]);
+  out.b = std::move((*timings)[1]);
+  out.ratio = medianRatio(out.a, out.b);
+  out.repetitions = static_cast<int>(out.a.samplesMs.size());
   return out;
 }
 
@@ -127,7 +172,9 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
       why = r->error().message;
       return std::nullopt;
     }
-    if (auto t = (*r)->time(inputs); !t) {
+    job.report("tuning and capturing", r == &ra ? 0 : 1, 2);
+    if (auto t = (*r)->time(inputs, false, job); !t) {
+      if (t.error().kind == ErrorKind::Cancelled) return t.error();
       why = t.error().message;
       return std::nullopt;
     }
@@ -140,7 +187,7 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
   };
   auto warm = timePairedBy(watch(*ra, false), watch(*rb, false), seconds * 0.7, job);
   if (!warm) return warm;
-  const auto state = gpuState(0);
+  const std::string state = gpuStateText(a.options().device);
   auto flushed = timePairedBy(watch(*ra, true), watch(*rb, true), seconds * 0.3, job);
   if (!flushed) return flushed;
   warm->protocol = fmt::format(
@@ -149,7 +196,7 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
       "cache {:.3f} and {:.3f} ms{}",
       a.options().device, warm->repetitions, ra->time(inputs)->kernels, rb->time(inputs)->kernels, flushed->a.medianMs,
       flushed->b.medianMs,
-      state ? fmt::format("; {}, SM clock {} MHz, {:.0f} W", state->name, state->smClockMHz, state->powerWatts) : "");
+      state.empty() ? "" : "; " + state);
   return warm;
 }
 

@@ -33,6 +33,21 @@ Runnable runnable(const Program&, const TensorSet& inputs);
 /// the file's code: for models that the user asked to run.
 Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions&);
 
+/// One measured run: its milliseconds, however they are taken.
+using Stopwatch = std::function<Result<double>()>;
+/// A program's runs: on a GPU captured and timed there by events, elsewhere wall time of whole runs. Keeps references to
+/// both, which must outlive it.
+struct ProgramWatch {
+  Stopwatch run;
+  std::string how;           ///< "captured, 113 kernels", "launched one by one (why)", "4 threads"
+  double readySeconds = 0;   ///< from planning's end to the first fast run: tuning, capturing
+};
+Result<ProgramWatch> stopwatch(const Program&, const TensorSet& inputs, const Job& = {});
+/// Measures all in turn, round after round, for about `seconds` (at least 5 rounds). Warming up is the caller's.
+Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>&, double seconds, const Job& = {});
+/// The median of a_i / b_i: above 1, b is faster.
+double medianRatio(const Timing& a, const Timing& b);
+
 /// Runs both alternately, after warm-up, for about `seconds` (at least 5 pairs). `where` begins the protocol: device,
 /// threads.
 Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& = {},

@@ -1,175 +1,95 @@
 #include "core/torch/cuda_runner.h"
 
-#include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/InferenceMode.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <filesystem>
-#include <list>
-#include <mutex>
+#include <map>
 
-#include "core/torch/internal/cuda_graphs.h"
+#include "core/torch/internal/capture_facts.h"
 #include "core/torch/internal/device.h"
 #include "core/torch/internal/values.h"
+#include "core/torch/model.h"
+#include "kernels/capture/captures.h"
 
 namespace graft {
 namespace {
 
-/// Beside the program (build/bin/graft, build/bin/tests/name: build/lib) or on the loader's path.
-Result<const GraftCudaGraphs*> loadLibrary() {
-  static std::mutex mutex;
-  static const GraftCudaGraphs* table = nullptr;
-  const std::scoped_lock lock(mutex);
-  if (table) return table;
-  constexpr const char* name = "libgraft_cuda_runner.so";
-  std::error_code ignored;
-  void* library = nullptr;
-  auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  for (int up = 0; up < 3 && !library; ++up, folder = folder.parent_path())
-    if (const auto file = folder / "lib" / name; std::filesystem::exists(file, ignored))
-      library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!library) return Error{ErrorKind::NoDevice, fmt::format("CUDA graphs are not available: {}", dlerror()), {}};
-  auto* function = reinterpret_cast<GraftCudaGraphsFunction>(dlsym(library, "graft_cuda_graphs"));
-  if (!function || function()->version != 1)
-    return Error{ErrorKind::NoDevice, fmt::format("{} belongs to another version of this program", name), {}};
-  table = function();
-  return table;
+Result<const GraftCudaGraphs*> cudaGraphs() {
+  if (Status s = loadOperatorLibrary(); !s) return s.error();
+  const auto get = reinterpret_cast<GraftCudaGraphsFunction>(dlsym(RTLD_DEFAULT, "graft_ops_cuda_graphs"));
+  const GraftCudaGraphs* table = get ? get() : nullptr;
+  if (table && table->version == graftCudaGraphsVersion) return table;
+  const auto status = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "graft_ops_cuda_status"));
+  const std::string why = status ? status() : "";
+  return Error{ErrorKind::NoDevice,
+               fmt::format("CUDA graphs are not available: {}",
+                           why.empty() ? "the operator library belongs to another version of this program" : why),
+               {}};
 }
 
-/// Tells tensors of different shapes apart, and other values by what they are.
-std::string keyOf(const std::vector<c10::IValue>& values) {
-  std::string key;
-  for (const c10::IValue& v : values) key += describe(v) + ";";
-  return key;
+/// Carries an Error of ours through code that knows exceptions only.
+struct Failed : std::exception {
+  Error error;
+  explicit Failed(Error e) : error(std::move(e)) {}
+  const char* what() const noexcept override { return error.message.c_str(); }
+};
+
+double median(std::vector<double>& v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
 }
 
-template <class F>
-c10::IValue eachTensor(const c10::IValue& v, const F& f) {
-  if (v.isTensor() && v.toTensor().defined()) return f(v.toTensor());
-  std::vector<c10::IValue> out;
-  if (v.isTuple()) {
-    for (const c10::IValue& m : v.toTupleRef().elements()) out.push_back(eachTensor(m, f));
-    return c10::ivalue::Tuple::create(std::move(out));
-  }
-  if (v.isList()) {
-    const auto list = v.toList();
-    c10::impl::GenericList copy(list.elementType());
-    for (size_t i = 0; i < list.size(); ++i) copy.push_back(eachTensor(list.get(i), f));
-    return copy;
-  }
-  if (v.isGenericDict()) {
-    const auto dict = v.toGenericDict();
-    c10::impl::GenericDict copy(dict.keyType(), dict.valueType());
-    for (const auto& e : dict) copy.insert(e.key(), eachTensor(e.value(), f));
-    return copy;
-  }
-  return v;
-}
-
-void copyInto(const c10::IValue& to, const c10::IValue& from) {
-  if (to.isTensor() && to.toTensor().defined()) {
-    to.toTensor().copy_(from.toTensor(), /*non_blocking=*/true);
-  } else if (to.isTuple()) {
-    for (size_t i = 0; i < to.toTupleRef().size(); ++i)
-      copyInto(to.toTupleRef().elements()[i], from.toTupleRef().elements()[i]);
-  } else if (to.isList()) {
-    const auto a = to.toList(), b = from.toList();
-    for (size_t i = 0; i < a.size(); ++i) copyInto(a.get(i), b.get(i));
-  } else if (to.isGenericDict()) {
-    for (const auto& e : to.toGenericDict()) copyInto(e.value(), from.toGenericDict().at(e.key()));
-  }
-}
-
-/// Lets our kernels fetch weights early: a captured graph writes to none of them.
-void promiseConstantWeights(bool constant) {
-  const auto op = c10::Dispatcher::singleton().findSchema({"graft::cuda_options", ""});
-  if (!op) return;
-  torch::jit::Stack stack{c10::IValue(), constant, c10::IValue()};
-  op->callBoxed(&stack);
-}
+struct Marks {
+  const GraftCudaGraphs& cuda;
+  void* marks;
+  explicit Marks(const GraftCudaGraphs& c) : cuda(c), marks(c.makeMarks()) {}
+  ~Marks() { cuda.freeMarks(marks); }
+};
 
 }  // namespace
 
 struct CudaRunner::Impl {
-  struct Capture {
-    std::string key;
-    TensorSet inputs, outputs;  ///< the graph's own memory
-    void* graph = nullptr;
-  };
+  const Program* program;
+  const GraftCudaGraphs* cuda;
+  int device;
+  Captures captures;
 
-  const Program* program = nullptr;
-  const GraftCudaGraphs* library = nullptr;
-  int device = 0;
-  void* pool = nullptr;
-  size_t limit = 16;
-  std::mutex mutex;
-  std::list<Capture> captures;  ///< most recently used first
-  std::array<char, 1024> error{};
+  Impl(const Program& p, const GraftCudaGraphs& c, int d, size_t limit)
+      : program(&p), cuda(&c), device(d), captures(c, d, limit, p.capture().constantWeights) {}
 
-  ~Impl() {
-    for (Capture& c : captures) free(c);
-    if (pool) library->freePool(pool);
-  }
-  void free(Capture& c) {
-    c.outputs = {};
-    if (c.graph) library->freeGraph(c.graph);
-    c.graph = nullptr;
-  }
-
-  Error failed(const std::string& what) const {
-    return badInput(fmt::format("{}: {}", what, std::string_view(error.data())));
-  }
-
-  Result<Capture*> find(const TensorSet& inputs) {
-    const std::string key = keyOf(valuesOf(inputs));
-    for (auto it = captures.begin(); it != captures.end(); ++it) {
-      if (it->key != key) continue;
-      captures.splice(captures.begin(), captures, it);
-      return &captures.front();
-    }
-    Capture made;
-    made.key = key;
-    std::vector<c10::IValue> own;
-    for (const c10::IValue& v : valuesOf(inputs))
-      own.push_back(eachTensor(v, [](const at::Tensor& t) { return t.clone(); }));
-    made.inputs = tensorSet(std::move(own));
-    if (inputs.impl) made.inputs.impl->names = inputs.impl->names;
-    struct Body {
-      const Program* program;
-      Capture* capture;
-      std::optional<Error> error;
-    } body{program, &made, {}};
-    auto run = [](void* p) -> int {
-      auto* b = static_cast<Body*>(p);
-      auto out = b->program->run(b->capture->inputs);
-      if (!out) {
-        b->error = out.error();
-        return 0;
-      }
-      b->capture->outputs = std::move(*out);
-      return 1;
+  Captures::Body body(const TensorSet& like, const Job& job) const {
+    return [this, &like, &job](const Captures::Values& in) {
+      auto out = program->run(named(in, like), job);
+      if (!out) throw Failed(out.error());
+      return valuesOf(*out);
     };
-    promiseConstantWeights(true);
-    made.graph = library->capture(device, pool, run, &body, error.data(), error.size());
-    promiseConstantWeights(false);
-    if (!made.graph) {
-      Error e = failed("the model cannot be captured in a CUDA graph");
-      if (body.error) e.message += " (" + body.error->message + ")";
-      return e;
-    }
-    captures.push_front(std::move(made));
-    while (captures.size() > limit) {
-      synchronize(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));  // it may be replaying
-      free(captures.back());
-      captures.pop_back();
-    }
-    return &captures.front();
+  }
+
+  static TensorSet named(const Captures::Values& values, const TensorSet& like) {
+    TensorSet out = tensorSet(values);
+    if (like.impl) out.impl->names = like.impl->names;
+    return out;
   }
 };
+
+namespace {
+
+template <class F>
+auto caught(const F& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const Failed& e) {
+    return e.error;
+  } catch (const CaptureError& e) {
+    return badInput(fmt::format("the model cannot be captured in a CUDA graph: {}", e.what()));
+  } catch (const std::exception& e) {
+    return internalError(shortMessage(e));
+  }
+}
+
+}  // namespace
 
 CudaRunner::CudaRunner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CudaRunner::CudaRunner(CudaRunner&&) noexcept = default;
@@ -180,51 +100,86 @@ Result<CudaRunner> CudaRunner::make(const Program& program, size_t captures) {
   auto device = requireDevice(program.options().device);
   if (!device) return device.error();
   if (device->is_cpu()) return Error{ErrorKind::NoDevice, "CUDA graphs need a program for 'cuda'", {}};
-  auto library = loadLibrary();
-  if (!library) return library.error();
-  auto impl = std::make_unique<Impl>();
-  impl->program = &program;
-  impl->library = *library;
-  impl->device = device->index();
-  impl->limit = std::max<size_t>(captures, 1);
-  impl->pool = (*library)->makePool();
-  return CudaRunner(std::move(impl));
+  auto cuda = cudaGraphs();
+  if (!cuda) return cuda.error();
+  if (const std::string& why = program.capture().obstacle; !why.empty())
+    return badInput(fmt::format("the model cannot be captured in a CUDA graph: {}", why));
+  return caught([&]() -> Result<CudaRunner> {
+    return CudaRunner(std::make_unique<Impl>(program, **cuda, device->index(), captures));
+  });
 }
 
-Result<TensorSet> CudaRunner::run(const TensorSet& inputs) {
-  const std::scoped_lock lock(impl_->mutex);
-  try {
-    c10::InferenceMode inference;
-    auto capture = impl_->find(inputs);
-    if (!capture) return capture.error();
-    const auto& from = valuesOf(inputs);
-    const auto& to = valuesOf((*capture)->inputs);
-    for (size_t i = 0; i < from.size(); ++i) copyInto(to[i], from[i]);
-    if (!impl_->library->replay((*capture)->graph, impl_->error.data(), impl_->error.size()))
-      return impl_->failed("replay failed");
-    std::vector<c10::IValue> out;
-    for (const c10::IValue& v : valuesOf((*capture)->outputs))
-      out.push_back(eachTensor(v, [](const at::Tensor& t) { return t.clone(); }));
-    return tensorSet(std::move(out));
-  } catch (const std::exception& e) {
-    return internalError(shortMessage(e));
-  }
+Result<TensorSet> CudaRunner::run(const TensorSet& inputs, const Job& job) {
+  return caught([&]() -> Result<TensorSet> {
+    return tensorSet(impl_->captures.run(valuesOf(inputs), impl_->body(inputs, job)));
+  });
 }
 
-Result<CudaRunner::Replay> CudaRunner::time(const TensorSet& inputs, bool flushed) {
-  const std::scoped_lock lock(impl_->mutex);
-  try {
-    c10::InferenceMode inference;
-    auto capture = impl_->find(inputs);
-    if (!capture) return capture.error();
-    Replay r;
-    r.milliseconds = impl_->library->replayTimed((*capture)->graph, flushed, impl_->error.data(), impl_->error.size());
-    if (r.milliseconds < 0) return impl_->failed("replay failed");
-    r.kernels = impl_->library->kernelCount((*capture)->graph);
-    return r;
-  } catch (const std::exception& e) {
-    return internalError(shortMessage(e));
-  }
+Result<CudaRunner::Replay> CudaRunner::time(const TensorSet& inputs, bool flushed, const Job& job) {
+  return caught([&]() -> Result<Replay> {
+    const auto r = impl_->captures.time(valuesOf(inputs), impl_->body(inputs, job), flushed);
+    return Replay{r.milliseconds, r.kernels};
+  });
+}
+
+Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int repetitions, const Job& job) {
+  return caught([&]() -> Result<Profile> {
+    const GraftCudaGraphs& cuda = *impl_->cuda;
+    const Marks marks(cuda);
+    std::array<char, 1024> error{};
+    std::vector<NodeId> order;
+    const auto mark = [&] {
+      if (!cuda.setMark(marks.marks, error.data(), error.size())) throw CaptureError(error.data());
+    };
+    const Captures::Body marked = [&](const Captures::Values& in) {
+      order.clear();
+      auto out = impl_->program->runMarked(Impl::named(in, inputs), [&](NodeId n) {
+        order.push_back(n);
+        mark();
+      });
+      if (!out) throw Failed(out.error());
+      mark();
+      return valuesOf(*out);
+    };
+    // Captures of its own: these graphs are no good for anything else.
+    Captures labelled(cuda, impl_->device, 1, impl_->program->capture().constantWeights);
+    const auto& values = valuesOf(inputs);
+    const auto plain = impl_->body(inputs, job);
+    std::vector<double> whole, withMarks;
+    std::vector<std::vector<double>> samples;
+    Profile out;
+    constexpr int warmUp = 3;
+    for (int i = 0; i < warmUp + repetitions; ++i) {
+      if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
+      job.report("profiling", static_cast<size_t>(i), static_cast<size_t>(warmUp + repetitions - 1));
+      const auto a = impl_->captures.time(values, plain, false), b = labelled.time(values, marked, false);
+      samples.resize(order.size());
+      std::vector<double> times(order.size());
+      if (!cuda.markTimes(marks.marks, times.data(), times.size(), error.data(), error.size()))
+        throw CaptureError(error.data());
+      if (i < warmUp) continue;
+      whole.push_back(a.milliseconds);
+      withMarks.push_back(b.milliseconds);
+      out.kernels = a.kernels;
+      for (size_t k = 0; k < times.size(); ++k) samples[k].push_back(times[k]);
+    }
+    out.milliseconds = median(whole);
+    out.labelledMs = median(withMarks);
+    std::map<NodeId, size_t> place;
+    for (size_t k = 0; k < order.size(); ++k) {
+      const auto [it, fresh] = place.try_emplace(order[k], out.nodes.size());
+      if (fresh) out.nodes.push_back({order[k], 0, {}});
+      NodeProfile& node = out.nodes[it->second];
+      node.microseconds += median(samples[k]);
+      std::string_view names = cuda.markedKernels(marks.marks, k);
+      while (!names.empty()) {
+        const size_t end = std::min(names.find('\n'), names.size());
+        node.kernels.emplace_back(names.substr(0, end));
+        names.remove_prefix(std::min(end + 1, names.size()));
+      }
+    }
+    return out;
+  });
 }
 
 std::optional<GpuState> gpuState(int device) {
@@ -251,6 +206,20 @@ std::optional<GpuState> gpuState(int device) {
   unsigned milliwatts = 0;
   if (powerOf(handle, &milliwatts) == 0) state.powerWatts = milliwatts / 1000.0;
   return state;
+}
+
+std::string gpuStateText(const std::string& name) {
+  const auto device = requireDevice(name);
+  if (!device || device->is_cpu()) return "";
+  const auto state = gpuState(device->index());
+  return state ? fmt::format("{}, SM clock {} MHz, {:.0f} W", state->name, state->smClockMHz, state->powerWatts) : "";
+}
+
+size_t peakGpuMemory(const std::string& name) {
+  const auto device = requireDevice(name);
+  if (!device || device->is_cpu()) return 0;
+  const auto cuda = cudaGraphs();
+  return cuda ? (*cuda)->peakMemory(device->index()) : 0;
 }
 
 }  // namespace graft

@@ -1,6 +1,6 @@
 // CudaRunner: a program on a GPU without what launching its kernels one by one costs. The first run with inputs of some
 // shape is captured in a CUDA graph, later ones replay it. Captures share one pool of memory; the least recently used
-// goes when there are too many. Loads libgraft_cuda_runner.so when it is made.
+// goes when there are too many.
 //
 //   auto runner = CudaRunner::make(program);           // a Program for "cuda", which must outlive the runner
 //   auto out = runner->run(inputs);
@@ -9,7 +9,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "core/base/progress.h"
 #include "core/base/result.h"
 #include "core/torch/executor.h"
 #include "core/torch/tensors.h"
@@ -19,21 +21,38 @@ namespace graft {
 class CudaRunner {
  public:
   struct Impl;
-  /// NoDevice where the program does not run on a GPU or the library is missing.
+  /// NoDevice where the program does not run on a GPU or the operators' CUDA half is not loaded; BadInput where its graph
+  /// cannot be captured (it writes to its weights, say).
   static Result<CudaRunner> make(const Program&, size_t captures = 16);
   CudaRunner(CudaRunner&&) noexcept;
   CudaRunner& operator=(CudaRunner&&) noexcept;
   ~CudaRunner();
 
   /// The outputs are the caller's own. Threads take turns. A model that cannot be captured (its shapes depend on data,
-  /// say) is an error that says so: Program::run runs it.
-  Result<TensorSet> run(const TensorSet& inputs);
+  /// say) is an error that says so: Program::run runs it. Cancelling ends the first run of a shape, between operators;
+  /// choices that the tuner has made by then are kept.
+  Result<TensorSet> run(const TensorSet& inputs, const Job& = {});
   struct Replay {
     double milliseconds = 0;  ///< on the GPU, by events around the whole graph
     size_t kernels = 0;
   };
   /// Replays once and waits. `flushed`: with nothing in the L2 cache.
-  Result<Replay> time(const TensorSet& inputs, bool flushed = false);
+  Result<Replay> time(const TensorSet& inputs, bool flushed = false, const Job& = {});
+
+  struct NodeProfile {
+    NodeId node;
+    double microseconds = 0;           ///< on the GPU, from the node's first kernel to the next node's
+    std::vector<std::string> kernels;  ///< as the driver calls them
+  };
+  struct Profile {
+    double milliseconds = 0;  ///< of the graph as it is
+    size_t kernels = 0;
+    double labelledMs = 0;           ///< of the graph with a mark before each node
+    std::vector<NodeProfile> nodes;  ///< in the order they run; of a node in a loop all its runs together
+  };
+  /// Medians of `repetitions` replays. Times of nodes come from a second capture with marks between them, so their sum is
+  /// somewhat more than the whole takes: kernels do not overlap across a mark.
+  Result<Profile> profile(const TensorSet& inputs, int repetitions, const Job& = {});
 
  private:
   explicit CudaRunner(std::unique_ptr<Impl>);
@@ -48,5 +67,9 @@ struct GpuState {
 };
 /// Nothing where there is no NVIDIA driver.
 std::optional<GpuState> gpuState(int device);
+/// "NVIDIA H200, SM clock 1980 MHz, 312 W" of the device of that name; empty where there is no GPU.
+std::string gpuStateText(const std::string& device);
+/// The most bytes of GPU memory that were held since the last call; 0 where there is no GPU.
+size_t peakGpuMemory(const std::string& device);
 
 }  // namespace graft

@@ -410,6 +410,14 @@ struct SeeHooks {
   void value(ValueId id, const c10::IValue& v) { (*see)(id, v); }
 };
 
+struct MarkHooks {
+  static constexpr bool active = true;
+  const std::function<void(NodeId)>* mark;
+  void before(NodeId node) { (*mark)(node); }
+  void after() {}
+  void value(ValueId, const c10::IValue&) {}
+};
+
 /// The type of a value seen twice (in a loop): what both agree on.
 Type mergeTypes(const Type& a, const Type& b) {
   if (a == b || !a.isTensor() || !b.isTensor()) return a;
@@ -444,6 +452,7 @@ Result<Program> Program::build(const Graph& graph, const RunOptions& options) {
 }
 
 const RunOptions& Program::options() const { return impl_->options; }
+const CaptureFacts& Program::capture() const { return impl_->plan.capture; }
 
 Result<TensorSet> Program::run(const TensorSet& inputs, const Job& job) const {
   return runWith(*impl_, inputs, job, NoHooks{});
@@ -470,6 +479,10 @@ Result<TensorSet> Program::observe(const TensorSet& inputs,
                                    const std::function<void(ValueId, const TensorSet&)>& see) const {
   auto show = [&](ValueId id, const c10::IValue& v) { see(id, tensorSet({v})); };
   return runWith(*impl_, inputs, {}, SeeHooks<decltype(show)>{&show});
+}
+
+Result<TensorSet> Program::runMarked(const TensorSet& inputs, const std::function<void(NodeId)>& before) const {
+  return runWith(*impl_, inputs, {}, MarkHooks{&before});
 }
 
 Status recordTypes(Graph& graph, const TensorSet& inputs) {

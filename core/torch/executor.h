@@ -25,6 +25,8 @@ struct RunOptions {
   bool fixedShapes = true;
 };
 
+struct CaptureFacts;  // core/torch/internal/capture_facts.h
+
 struct NodeTime {
   NodeId node;
   double microseconds = 0;
@@ -46,7 +48,11 @@ class Program {
   Result<TensorSet> profile(const TensorSet& inputs, std::vector<NodeTime>& times) const;
   /// Same, showing the value of every node as it is computed (for types, statistics, per-node differences).
   Result<TensorSet> observe(const TensorSet& inputs, const std::function<void(ValueId, const TensorSet&)>& see) const;
+  /// Same, calling `before` ahead of each node, those in blocks too.
+  Result<TensorSet> runMarked(const TensorSet& inputs, const std::function<void(NodeId)>& before) const;
   const RunOptions& options() const;
+  /// Whether it may run as a CUDA graph.
+  const CaptureFacts& capture() const;
 
  private:
   explicit Program(std::unique_ptr<Impl>);

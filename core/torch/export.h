@@ -10,7 +10,14 @@ namespace graft {
 
 struct ExportOptions {
   std::string operatorLibrary;  ///< noted in the extra file "graft.json" when graft:: operators are used
+  /// Where graft:: operators are used and captureObstacle() knows none: the module holds a graft.Runner, which runs its
+  /// forward as CUDA graphs on a GPU (kernels/runner.cpp). Elsewhere forward runs as it is written.
+  bool capture = true;
 };
+/// Why the exported model shall not run as a CUDA graph: it has no graft:: operator (and so must load without their
+/// library), or writes to its weights, … Empty where it may.
+std::string captureObstacle(const Graph&);
+
 /// TorchScript that torch.jit.load accepts in plain Python (graft operators need torch.ops.load_library first). The
 /// module hierarchy and parameter names are kept, each call of a module is a method, shared weights are stored once.
 Status exportTorchScript(const Graph&, const std::string& path, const ExportOptions& = {});

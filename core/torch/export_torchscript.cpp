@@ -5,6 +5,7 @@
 
 #include "core/base/atomic_file.h"
 #include "core/torch/export.h"
+#include "core/torch/internal/capture_facts.h"
 #include "core/torch/internal/torchscript_writer.h"
 #include "core/torch/internal/values.h"
 
@@ -20,11 +21,16 @@ Status exportModel(const Graph& graph, const std::string& path, const ExportOpti
   return path.ends_with(".pt2") ? exportTorchExport(graph, path, options) : exportTorchScript(graph, path, options);
 }
 
+std::string captureObstacle(const Graph& g) {
+  if (!usesGraftOperators(g)) return "it uses no graft:: operator, so it loads without their library";
+  return captureFacts(g).obstacle;
+}
+
 Status exportTorchScript(const Graph& graph, const std::string& path, const ExportOptions& options) {
   // Told first: a long conversion for a place that cannot be written to would be in vain.
   auto file = AtomicFile::beside(path);
   if (!file) return file.error();
-  TorchScriptWriter writer(graph);
+  TorchScriptWriter writer(graph, options.capture && captureObstacle(graph).empty());
   auto module = writer.module();
   if (!module) {
     Error e = module.error();

@@ -16,13 +16,12 @@ bool switchedOff(const char* name) {
 }  // namespace
 
 Options& options() {
-  static Options o;
-  static const bool read = [] {
-    if (switchedOff("GRAFT_PDL")) o.pdl = false;
-    if (switchedOff("GRAFT_AUTOTUNE")) o.autotune = false;
-    return true;
+  thread_local Options o = [] {
+    Options made;
+    made.pdl = !switchedOff("GRAFT_PDL");
+    made.autotune = !switchedOff("GRAFT_AUTOTUNE");
+    return made;
   }();
-  (void)read;
   return o;
 }
 

@@ -6,8 +6,6 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <atomic>
-
 #include "kernels/contracts.h"
 #include "kernels/cuda/launchers.h"
 
@@ -16,13 +14,13 @@ namespace graft::cuda {
 using ops::given;
 using ops::OptionalTensor;
 
-// Process-wide; set by graft::cuda_options or the environment (GRAFT_PDL=0, GRAFT_AUTOTUNE=0).
+// Of the calling thread; set by graft::cuda_options or the environment (GRAFT_PDL=0, GRAFT_AUTOTUNE=0).
 struct Options {
-  std::atomic<bool> pdl{true};
+  bool pdl = true;
   // Promise by whoever runs a fixed graph: weights and biases are written by no kernel in flight, so a kernel may fetch
   // them before the one ahead of it has finished.
-  std::atomic<bool> constantWeights{false};
-  std::atomic<bool> autotune{true};
+  bool constantWeights = false;
+  bool autotune = true;
 };
 Options& options();
 

@@ -114,6 +114,7 @@ class Planner {
       plan_.inputs.push_back(std::move(spec));
     }
     if (Status s = planBlock(g_.root(), plan_.root); !s) return s.error();
+    plan_.capture = captureFacts(g_);
     return std::move(plan_);
   }
 

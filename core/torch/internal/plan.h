@@ -18,6 +18,7 @@
 #include "core/base/result.h"
 #include "core/ir/graph.h"
 #include "core/torch/executor.h"
+#include "core/torch/internal/capture_facts.h"
 #include "core/torch/internal/values.h"
 
 namespace graft {
@@ -105,6 +106,7 @@ struct ProgramPlan {
   std::vector<InstructionDetail> details;  ///< one for each instruction, nested ones too
   std::vector<NodeLabel> labels;           ///< by NodeId
   std::vector<InputSpec> inputs;
+  CaptureFacts capture;
 };
 
 Result<ProgramPlan> makePlan(const Graph&, const RunOptions&);

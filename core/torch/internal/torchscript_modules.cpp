@@ -5,12 +5,14 @@
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/frontend/source_range.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/custom_class.h>
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <set>
 
+#include "core/torch/internal/capture_facts.h"
 #include "core/torch/internal/torchscript_convert.h"
 #include "core/torch/internal/torchscript_writer.h"
 #include "core/torch/internal/values.h"
@@ -21,6 +23,8 @@ namespace {
 
 namespace jit = torch::jit;
 using Refusal = WriterRefusal;
+
+constexpr const char* runnerAttribute = "graft_runner";
 
 /// A Python identifier that resembles `name`.
 std::string identifier(std::string_view name, std::string_view empty) {
@@ -112,10 +116,10 @@ void TorchScriptWriter::placeWeights() {
   }
   for (ValueId id : placed) {
     Place& place = places_[id.index];
-    // An attribute and a module of the same name, or "training", which every module has.
+    // An attribute and a module of the same name, or one that modules have of their own.
     auto isTaken = [&](const std::string& name) {
       const auto& c = children_[place.module];
-      if (name == "training" || std::find(c.begin(), c.end(), name) != c.end()) return true;
+      if (name == "training" || name == runnerAttribute || std::find(c.begin(), c.end(), name) != c.end()) return true;
       const auto& a = attributes_[place.module];
       return std::any_of(a.begin(), a.end(), [&](const auto& entry) { return entry.first == name; });
     };
@@ -346,6 +350,50 @@ void TorchScriptWriter::takeSource(const Node& n) {
                              : jit::SourceRange(source, 0, source->size());
 }
 
+// Captured runs
+// ---------------------------------------------------------------------------------------------------------------------
+
+TorchScriptWriter::JitValue* TorchScriptWriter::callRunner(const char* method, std::vector<JitValue*> arguments,
+                                                           const c10::TypePtr& type) {
+  arguments.insert(arguments.begin(), runner_);
+  JitValue* out = call("prim::CallMethod", std::move(arguments), type);
+  out->node()->s_(jit::attr::name, method);
+  return out;
+}
+
+/// The question whether a captured run stands in; what is written next is the answer "no".
+jit::Node* TorchScriptWriter::beginCapture(jit::Module& root) {
+  const auto type = torch::getCustomClass("__torch__.torch.classes.graft.Runner");
+  if (!type) throw Refusal("libgraft_ops.so, which the model needs, is not loaded");
+  const c10::IValue runner = c10::ivalue::Object::create(c10::StrongTypePtr({}, type), 1);
+  constexpr int64_t usualLimit = 0;
+  jit::Stack stack{runner, captureFacts(g_).constantWeights, usualLimit};
+  type->getMethod("__init__").run(stack);
+  root.register_attribute(runnerAttribute, type, runner);
+  const auto inputs = at_.graph->inputs();
+  runner_ = append(at_.graph->createGetAttr(inputs[0], runnerAttribute))->output();
+  arguments_ = append(at_.graph->createTuple(inputs.slice(1)))->output();
+  JitValue* captures = callRunner("captures", {arguments_}, c10::BoolType::get());
+  jit::Node* branch = append(at_.graph->create(c10::prim::If, {captures}, 1));
+  branch->addBlock();
+  at_.block = branch->addBlock();
+  return branch;
+}
+
+TorchScriptWriter::JitValue* TorchScriptWriter::endCapture(jit::Node* branch, const std::vector<JitValue*>& results) {
+  JitValue* result = results.size() == 1 ? results[0]
+                     : results.empty()   ? constant(c10::IValue())
+                                         : append(at_.graph->createTuple(results))->output();
+  const c10::TypePtr type = c10::unshapedType(result->type());
+  at_.block->registerOutput(result);
+  at_.block = branch->blocks()[0];
+  JitValue* replayed = callRunner("run", {at_.graph->inputs()[0], arguments_}, c10::AnyType::get());
+  at_.block->registerOutput(call("prim::unchecked_cast", {replayed}, type));
+  at_.block = at_.graph->block();
+  branch->output()->setType(type);
+  return branch->output();
+}
+
 Result<jit::Module> TorchScriptWriter::module() {
   try {
     unit_ = std::make_shared<jit::CompilationUnit>();
@@ -361,11 +409,13 @@ Result<jit::Module> TorchScriptWriter::module() {
     const CallSegments cut(g_, [this](ValueId w, const std::string& path) { return holds(w, path); });
     beginMethod("");
     for (ValueId id : g_.inputs()) bind(id, at_.graph->addInput());
+    jit::Node* branch = capture_ ? beginCapture(root) : nullptr;
     for (uint32_t w : setWeights_) weight(ValueId(w));
     writeItems(cut.items(g_.root()), cut);
     range_.reset();
     std::vector<JitValue*> returns;
     for (const Argument& a : g_.returns()) returns.push_back(argument(a, nullptr));
+    if (branch) returns = {endCapture(branch, returns)};
     endMethod("forward", returns);
     if (g_.returns().size() == 1 && g_.returns()[0].isValue()) note_.result = g_.value(g_.returns()[0].valueId()).name;
     std::map<std::string, std::string> types;

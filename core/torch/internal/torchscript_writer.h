@@ -33,7 +33,8 @@ std::optional<std::pair<size_t, size_t>> callOfMethod(std::string_view method);
 
 class TorchScriptWriter {
  public:
-  explicit TorchScriptWriter(const Graph& g) : g_(g) {}
+  /// `capture`: forward asks a graft.Runner first whether a CUDA graph stands in for it.
+  explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture) {}
   Result<torch::jit::Module> module();
   /// Of the module that was written.
   const ArchiveNote& note() const { return note_; }
@@ -63,6 +64,9 @@ class TorchScriptWriter {
   void endMethod(const std::string& name, const std::vector<JitValue*>& results);
   void writeItems(const std::vector<CallSegments::Item>&, const CallSegments&);
   void writeCall(const CallSegments::Segment&, const CallSegments&);
+  torch::jit::Node* beginCapture(torch::jit::Module& root);
+  JitValue* endCapture(torch::jit::Node* branch, const std::vector<JitValue*>& results);
+  JitValue* callRunner(const char* method, std::vector<JitValue*> arguments, const c10::TypePtr& type);
   JitValue* weight(ValueId);
   JitValue* modulePointer(const std::string& path);
   JitValue* tensorConstant(const at::Tensor&, const std::string& path, const std::string& name);
@@ -86,6 +90,8 @@ class TorchScriptWriter {
   void bind(ValueId, JitValue*, bool keepType = false);
 
   const Graph& g_;
+  bool capture_;
+  JitValue *runner_ = nullptr, *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
   ArchiveNote note_;
   std::shared_ptr<torch::jit::CompilationUnit> unit_;
   std::map<std::string, std::vector<std::string>> children_;  ///< module paths, the root is ""

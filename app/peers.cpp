@@ -1,0 +1,245 @@
+#include "app/peers.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "app/child.h"
+#include "app/cli.h"
+#include "core/torch/cuda_runner.h"
+#include "core/torch/export.h"
+
+namespace graft::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* exportedWay = "exported";
+constexpr const char* peersScript =
+#include "app/peers_script.inc"
+    ;
+/// Runs of one turn; the first is not counted, for another process has had the caches.
+constexpr int runsOfATurn = 8;
+
+double middle(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+/// A file for the children that is gone afterwards.
+struct TemporaryFolder {
+  std::filesystem::path path;
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "graft-peers-XXXXXX").string();
+    if (mkdtemp(name.data())) path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path.empty()) std::filesystem::remove_all(path, ignored);
+  }
+};
+
+/// The first Python that has torch.
+Result<std::string> findPython(const std::string& asked, const Job& job) {
+  std::vector<std::string> candidates;
+  const char* environment = std::getenv("GRAFT_PYTHON");
+  if (!asked.empty())
+    candidates = {asked};
+  else if (environment && *environment)
+    candidates = {environment};
+  else
+    candidates = {GRAFT_BUILD_PYTHON, "python3"};
+  std::string why;
+  for (const std::string& python : candidates) {
+    auto child = Child::start({python, "-c", "import importlib.util as u; print(u.find_spec('torch') is not None)"});
+    auto answer = child ? child->readLine(job, "looking for PyTorch") : child.error();
+    if (answer && *answer == "True") return python;
+    if (!answer && answer.error().kind == ErrorKind::Cancelled) return answer.error();
+    why += fmt::format("{}{}", why.empty() ? "" : "; ", answer ? python + " has no torch" : answer.error().message);
+  }
+  return Error{ErrorKind::BadInput,
+               fmt::format("--against needs a Python with PyTorch: {}. Name one by --python or GRAFT_PYTHON", why),
+               {}};
+}
+
+std::string operatorLibrary() {
+  if (const char* given = std::getenv("GRAFT_OPS"); given && *given) return given;
+  std::error_code ignored;
+  const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
+  return (beside / "lib" / "libgraft_ops.so").string();
+}
+
+struct Peer {
+  PeerTiming timing;
+  std::optional<Child> child;
+
+  Result<json> answer(const Job& job, const std::string& waiting) {
+    auto line = child->readLine(job, waiting);
+    if (!line) return line.error();
+    json j = json::parse(*line, nullptr, false);
+    if (j.is_discarded() || !j.is_object()) return badInput("it answered: " + *line);
+    if (j.contains("error")) return badInput(j["error"].get<std::string>());
+    return j;
+  }
+
+  Status start(std::vector<std::string> command, const Job& job) {
+    auto started = Child::start(command);
+    if (!started) return started.error();
+    child.emplace(std::move(*started));
+    auto ready = answer(job, timing.way + ": loading and compiling");
+    if (!ready) return ready.error();
+    timing.what = ready->value("what", timing.way);
+    timing.readySeconds = ready->value("load_s", 0.0) + ready->value("ready_s", 0.0);
+    return done();
+  }
+
+  Result<double> turn(const Job& job) {
+    if (Status s = child->write(std::to_string(runsOfATurn)); !s) return s.error();
+    auto a = answer(job, "");
+    if (!a) return a.error();
+    auto ms = (*a)["ms"].get<std::vector<double>>();
+    ms.erase(ms.begin());
+    return middle(std::move(ms));
+  }
+};
+
+}  // namespace
+
+const std::vector<std::string>& peerWays() {
+  static const std::vector<std::string> ways{"eager", "jit", "compile", "compile-max-autotune", exportedWay};
+  return ways;
+}
+
+Result<std::vector<std::string>> parseWays(const std::string& list) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    const std::string way = list.substr(at, end - at);
+    if (std::find(peerWays().begin(), peerWays().end(), way) == peerWays().end())
+      return Error{ErrorKind::Usage,
+                   fmt::format("--against {}: '{}' is none of {}", list, way, fmt::join(peerWays(), ", ")),
+                   {}};
+    out.push_back(way);
+    at = end + 1;
+  }
+  return out;
+}
+
+Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet& inputs, const RunOptions& options,
+                                        const PeerRequest& request, double seconds, const Job& job) {
+  auto python = findPython(request.python, job);
+  if (!python) return python.error();
+  const TemporaryFolder folder;
+  if (folder.path.empty()) return badInput("no temporary folder can be made; set TMPDIR");
+  const std::string inputsFile = folder.path / "inputs.pt", exported = folder.path / "rewritten.pt";
+  auto onCpu = convert(inputs, "cpu", std::nullopt);
+  if (!onCpu) return onCpu.error();
+  if (Status s = saveTensors(*onCpu, inputsFile); !s) return s.error();
+  if (std::find(request.ways.begin(), request.ways.end(), exportedWay) != request.ways.end())
+    if (Status s = exportTorchScript(rewritten, exported); !s) return s.error();
+
+  auto program = Program::build(rewritten, options);
+  if (!program) return program.error();
+  auto own = stopwatch(*program, inputs, job);
+  if (!own) return own.error();
+  PeerComparison out;
+  out.how = own->how;
+  out.readySeconds = own->readySeconds;
+
+  std::vector<Peer> peers(request.ways.size());
+  for (size_t i = 0; i < peers.size(); ++i) {
+    Peer& p = peers[i];
+    p.timing.way = request.ways[i];
+    const bool ours = p.timing.way == exportedWay;
+    const Status started = p.start(
+        {*python, "-c", peersScript, p.timing.way, ours ? exported : request.model, inputsFile, options.device,
+         options.dtype ? std::string(dtypeName(*options.dtype)) : "", std::to_string(options.threads),
+         ours ? operatorLibrary() : ""},
+        job);
+    if (started) continue;
+    if (started.error().kind == ErrorKind::Cancelled) return started.error();
+    p.timing.error = started.error().message;
+    p.child.reset();
+  }
+
+  std::vector<Stopwatch> sides{[&]() -> Result<double> {
+    std::vector<double> ms;
+    for (int i = 0; i < runsOfATurn; ++i) {
+      auto t = own->run();
+      if (!t) return t.error();
+      if (i > 0) ms.push_back(*t);
+    }
+    return middle(std::move(ms));
+  }};
+  std::vector<Peer*> running;
+  for (Peer& p : peers) {
+    if (!p.child) continue;
+    running.push_back(&p);
+    sides.push_back([&p, &job] { return p.turn(job); });
+  }
+  auto timings = timeInTurns(sides, seconds, job);
+  if (!timings) return timings.error();
+  out.rewritten = std::move((*timings)[0]);
+  for (size_t i = 0; i < running.size(); ++i) {
+    PeerTiming& t = running[i]->timing;
+    t.times = std::move((*timings)[i + 1]);
+    t.ratio = medianRatio(t.times, out.rewritten);
+    if (running[i]->child->write("memory"))
+      if (auto a = running[i]->answer(job, "")) t.peakBytes = a->value("bytes", size_t{0});
+  }
+  for (Peer& p : peers) out.peers.push_back(std::move(p.timing));
+  const std::string state = gpuStateText(options.device);
+  out.protocol = fmt::format("{}, {} rounds in turn, {} runs each (the first not counted), {}{}", options.device,
+                             out.rewritten.samplesMs.size(), runsOfATurn,
+                             options.device == "cpu" ? "wall time" : "GPU time by events around the call",
+                             state.empty() ? "" : "; " + state);
+  return out;
+}
+
+std::string peersTable(const PeerComparison& c) {
+  const auto ms = [](double v) { return fmt::format("{:.3f}", v); };
+  std::vector<std::vector<std::string>> rows{{"way", "ms", "p10", "p90", "rewritten is", "ready after", "GPU memory", ""}};
+  const bool memory = std::any_of(c.peers.begin(), c.peers.end(), [](const PeerTiming& p) { return p.peakBytes > 0; });
+  rows.push_back({"rewritten", ms(c.rewritten.medianMs), ms(c.rewritten.p10Ms), ms(c.rewritten.p90Ms), "-",
+                  fmt::format("{:.1f} s", c.readySeconds), "-", c.how});
+  for (const PeerTiming& p : c.peers) {
+    if (!p.error.empty()) {
+      rows.push_back({p.way, "-", "-", "-", "-", "-", "-", p.error});
+      continue;
+    }
+    rows.push_back({p.way, ms(p.times.medianMs), ms(p.times.p10Ms), ms(p.times.p90Ms),
+                    p.ratio >= 1 ? fmt::format("{:.2f}x faster", p.ratio) : fmt::format("{:.2f}x SLOWER", 1 / p.ratio),
+                    fmt::format("{:.1f} s", p.readySeconds),
+                    memory ? fmt::format("{} MiB", p.peakBytes >> 20) : "-", p.what});
+  }
+  return table(rows) + c.protocol + "\n";
+}
+
+json peersJson(const PeerComparison& c) {
+  const auto times = [](const Timing& t) {
+    return json{{"median_ms", t.medianMs}, {"p10_ms", t.p10Ms}, {"p90_ms", t.p90Ms}, {"samples_ms", t.samplesMs}};
+  };
+  json out{{"rewritten", times(c.rewritten)}, {"protocol", c.protocol}, {"peers", json::array()}};
+  out["rewritten"]["how"] = c.how;
+  out["rewritten"]["ready_s"] = c.readySeconds;
+  for (const PeerTiming& p : c.peers) {
+    json row = p.error.empty() ? times(p.times) : json{{"error", p.error}};
+    row["way"] = p.way;
+    if (p.error.empty()) {
+      row["what"] = p.what;
+      row["ratio"] = p.ratio;
+      row["ready_s"] = p.readySeconds;
+      row["peak_bytes"] = p.peakBytes;
+    }
+    out["peers"].push_back(std::move(row));
+  }
+  return out;
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,48 @@
+// PyTorch's own ways of running a model beside the rewritten one: each in a Python process of its own
+// (resources/python/graft_peers.py), asked in turns, so that drift hits all.
+//
+//   auto result = timeAgainstPeers(program, inputs, {.ways = {"eager", "compile"}, .model = "bert.pt"}, 3.0, job);
+//   console.print(peersTable(*result));
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "core/torch/bench.h"
+
+namespace graft::cli {
+
+struct PeerRequest {
+  std::vector<std::string> ways;  ///< of peerWays()
+  std::string model;              ///< the original's file
+  std::string python;             ///< the program; "" tries $GRAFT_PYTHON, the build's own and python3
+};
+struct PeerTiming {
+  std::string way, what;
+  std::string error;  ///< why this way does not run the model; nothing below is filled then
+  Timing times;
+  double ratio = 0;         ///< its time / the rewritten model's, median of turns
+  double readySeconds = 0;  ///< loading, compiling, first runs
+  size_t peakBytes = 0;     ///< most GPU memory that its PyTorch held
+};
+struct PeerComparison {
+  Timing rewritten;
+  std::string how;  ///< how the rewritten model ran
+  double readySeconds = 0;
+  std::vector<PeerTiming> peers;
+  std::string protocol;
+};
+
+const std::vector<std::string>& peerWays();
+/// "eager,jit" as ways; the error lists them where one is none.
+Result<std::vector<std::string>> parseWays(const std::string& list);
+
+/// A way that does not work is part of the result; an error is a Python that does not start or has no torch.
+Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet& inputs, const RunOptions&,
+                                        const PeerRequest&, double seconds, const Job&);
+std::string peersTable(const PeerComparison&);
+nlohmann::json peersJson(const PeerComparison&);
+
+}  // namespace graft::cli

@@ -1,0 +1,269 @@
+#include "kernels/capture/captures.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <c10/core/InferenceMode.h>
+
+#include <array>
+#include <cstring>
+#include <exception>
+
+namespace graft {
+namespace {
+
+void appendKey(const c10::IValue& v, int device, CaptureKey& key) {
+  enum : int64_t { kTensor = 1, kNone, kBool, kInt, kDouble, kString, kTuple, kList, kDict };
+  if (v.isTensor()) {
+    const at::Tensor& t = v.toTensor();
+    if (!t.defined()) return key.push_back(kNone);
+    if (!t.is_cuda() || t.get_device() != device || t.layout() != at::kStrided)
+      throw CaptureError("an input is not an ordinary tensor on cuda:" + std::to_string(device));
+    key.push_back(kTensor);
+    key.push_back(static_cast<int64_t>(t.scalar_type()));
+    key.push_back(t.dim());
+    key.insert(key.end(), t.sizes().begin(), t.sizes().end());
+    key.insert(key.end(), t.strides().begin(), t.strides().end());
+  } else if (v.isNone()) {
+    key.push_back(kNone);
+  } else if (v.isBool()) {
+    key.insert(key.end(), {kBool, v.toBool()});
+  } else if (v.isInt()) {
+    key.insert(key.end(), {kInt, v.toInt()});
+  } else if (v.isDouble()) {
+    const double d = v.toDouble();
+    int64_t bits = 0;
+    std::memcpy(&bits, &d, sizeof bits);
+    key.insert(key.end(), {kDouble, bits});
+  } else if (v.isString()) {
+    key.insert(key.end(), {kString, static_cast<int64_t>(v.toStringRef().size())});
+    key.insert(key.end(), v.toStringRef().begin(), v.toStringRef().end());
+  } else if (v.isTuple()) {
+    const auto& members = v.toTupleRef().elements();
+    key.insert(key.end(), {kTuple, static_cast<int64_t>(members.size())});
+    for (const c10::IValue& m : members) appendKey(m, device, key);
+  } else if (v.isList()) {
+    const auto members = v.toListRef();
+    key.insert(key.end(), {kList, static_cast<int64_t>(members.size())});
+    for (const c10::IValue& m : members) appendKey(m, device, key);
+  } else if (v.isGenericDict()) {
+    const auto dict = v.toGenericDict();
+    key.insert(key.end(), {kDict, static_cast<int64_t>(dict.size())});
+    for (const auto& e : dict) {
+      appendKey(e.key(), device, key);
+      appendKey(e.value(), device, key);
+    }
+  } else {
+    throw CaptureError("an input is a " + v.tagKind());
+  }
+}
+
+/// The same nest with f of each tensor.
+template <class F>
+c10::IValue eachTensor(const c10::IValue& v, const F& f) {
+  if (v.isTensor() && v.toTensor().defined()) return f(v.toTensor());
+  if (v.isTuple()) {
+    std::vector<c10::IValue> out;
+    for (const c10::IValue& m : v.toTupleRef().elements()) out.push_back(eachTensor(m, f));
+    return c10::ivalue::Tuple::create(std::move(out));
+  }
+  if (v.isList()) {
+    const auto list = v.toList();
+    c10::impl::GenericList copy(list.elementType());
+    for (size_t i = 0; i < list.size(); ++i) copy.push_back(eachTensor(list.get(i), f));
+    return copy;
+  }
+  if (v.isGenericDict()) {
+    const auto dict = v.toGenericDict();
+    c10::impl::GenericDict copy(dict.keyType(), dict.valueType());
+    for (const auto& e : dict) copy.insert(e.key(), eachTensor(e.value(), f));
+    return copy;
+  }
+  return v;
+}
+
+std::vector<c10::IValue> copyOf(const std::vector<c10::IValue>& values) {
+  std::vector<c10::IValue> out;
+  for (const c10::IValue& v : values) out.push_back(eachTensor(v, [](const at::Tensor& t) { return t.clone(); }));
+  return out;
+}
+
+void collect(const std::vector<c10::IValue>& values, std::vector<at::Tensor>& tensors) {
+  for (const c10::IValue& v : values)
+    eachTensor(v, [&](const at::Tensor& t) {
+      tensors.push_back(t);
+      return t;
+    });
+}
+
+void promiseConstantWeights(bool constant) {
+  const auto op = c10::Dispatcher::singleton().findSchema({"graft::cuda_options", ""});
+  if (!op) return;
+  torch::jit::Stack stack{c10::IValue(), constant, c10::IValue()};
+  op->callBoxed(&stack);
+}
+
+/// Memory that outlives a call is no inference tensor (those may not be written to outside of inference mode), and
+/// nothing in a graph is recorded for gradients.
+struct PlainMode {
+  c10::InferenceMode inference{false};
+  at::AutoGradMode gradients{false};
+};
+
+}  // namespace
+
+CaptureKey captureKey(const std::vector<c10::IValue>& inputs, int device) {
+  CaptureKey key;
+  for (const c10::IValue& v : inputs) appendKey(v, device, key);
+  return key;
+}
+
+Captures::Captures(const GraftCudaGraphs& cuda, int device, size_t limit, bool constantWeights)
+    : cuda_(cuda), device_(device), limit_(std::max<size_t>(limit, 1)), constantWeights_(constantWeights) {
+  pool_ = cuda_.makePool(device);
+}
+
+Captures::~Captures() {
+  clear();
+  cuda_.freePool(pool_);
+}
+
+template <class F>
+void Captures::check(const char* what, const F& call) {
+  std::array<char, 1024> error{};
+  if (!call(error.data(), error.size())) throw CaptureError(std::string(what) + error.data());
+}
+
+void Captures::free(Capture& c) {
+  places_.erase(c.key);
+  if (c.graph) cuda_.freeGraph(c.graph);  // waits until nothing uses it
+  c.graph = nullptr;
+}
+
+void Captures::shrink(size_t most) {
+  while (captures_.size() > most) {
+    free(captures_.back());
+    captures_.pop_back();
+  }
+}
+
+Captures::Capture& Captures::find(const Values& inputs, const Body& body) {
+  CaptureKey key = captureKey(inputs, device_);
+  if (const auto it = places_.find(key); it != places_.end()) {
+    captures_.splice(captures_.begin(), captures_, it->second);
+    return captures_.front();
+  }
+  const PlainMode mode;
+  Capture made;
+  made.key = std::move(key);
+  made.inputs = copyOf(inputs);
+  struct Call {
+    const Body& body;
+    Capture& capture;
+    std::exception_ptr thrown;
+    int runs = 0;
+  } call{body, made, nullptr};
+  const auto run = [](void* p) -> int {
+    auto* c = static_cast<Call*>(p);
+    ++c->runs;
+    try {
+      c->capture.outputs = c->body(c->capture.inputs);
+      return 1;
+    } catch (...) {
+      c->thrown = std::current_exception();
+      return 0;
+    }
+  };
+  struct Promise {
+    explicit Promise(bool on) : on_(on) {
+      if (on_) promiseConstantWeights(true);
+    }
+    ~Promise() {
+      if (on_) promiseConstantWeights(false);
+    }
+    bool on_;
+  } promise(constantWeights_);
+  std::array<char, 1024> error{};
+  made.graph = cuda_.capture(pool_, run, &call, error.data(), error.size());
+  if (!made.graph) {
+    constexpr int runsAsItIs = 2;
+    if (call.thrown && call.runs <= runsAsItIs) std::rethrow_exception(call.thrown);
+    std::string why = error.data();
+    if (call.thrown) {
+      try {
+        std::rethrow_exception(call.thrown);
+      } catch (const c10::Error& e) {
+        why += " (" + std::string(e.what_without_backtrace()) + ")";
+      } catch (const std::exception& e) {
+        why += " (" + std::string(e.what()) + ")";
+      }
+    }
+    throw CaptureError(why);
+  }
+  captures_.push_front(std::move(made));
+  places_[captures_.front().key] = captures_.begin();
+  shrink(limit_);
+  return captures_.front();
+}
+
+namespace {
+
+void copyInto(const std::vector<c10::IValue>& to, const std::vector<c10::IValue>& from) {
+  std::vector<at::Tensor> own, given;
+  collect(to, own);
+  collect(from, given);
+  if (own.empty()) return;
+  const PlainMode mode;
+  at::_foreach_copy_(own, given, /*non_blocking=*/true);
+}
+
+}  // namespace
+
+Captures::Values Captures::run(const Values& inputs, const Body& body) {
+  const std::scoped_lock lock(mutex_);
+  Capture& c = find(inputs, body);
+  check("", [&](char* e, size_t n) { return cuda_.enter(pool_, e, n); });
+  copyInto(c.inputs, inputs);
+  check("replay failed: ", [&](char* e, size_t n) { return cuda_.replay(c.graph, e, n); });
+  Values out = copyOf(c.outputs);
+  check("", [&](char* e, size_t n) { return cuda_.leave(pool_, e, n); });
+  return out;
+}
+
+Captures::Replay Captures::time(const Values& inputs, const Body& body, bool flushed) {
+  const std::scoped_lock lock(mutex_);
+  Capture& c = find(inputs, body);
+  check("", [&](char* e, size_t n) { return cuda_.enter(pool_, e, n); });
+  Replay r;
+  check("replay failed: ", [&](char* e, size_t n) {
+    r.milliseconds = cuda_.replayTimed(c.graph, flushed, e, n);
+    return r.milliseconds >= 0;
+  });
+  r.kernels = cuda_.kernelCount(c.graph);
+  check("", [&](char* e, size_t n) { return cuda_.leave(pool_, e, n); });
+  return r;
+}
+
+bool Captures::has(const CaptureKey& key) {
+  const std::scoped_lock lock(mutex_);
+  return places_.contains(key);
+}
+
+size_t Captures::size() {
+  const std::scoped_lock lock(mutex_);
+  return captures_.size();
+}
+
+void Captures::setLimit(size_t limit) {
+  const std::scoped_lock lock(mutex_);
+  limit_ = std::max<size_t>(limit, 1);
+  shrink(limit_);
+}
+
+void Captures::clear() {
+  const std::scoped_lock lock(mutex_);
+  shrink(0);
+}
+
+}  // namespace graft

@@ -1,0 +1,86 @@
+// Captures: a model's runs on one GPU kept as CUDA graphs, one for each shape of its inputs. The first run of a shape is
+// captured, later ones copy the inputs in, replay and copy the outputs out. All share one pool of memory; the least
+// recently used goes when there are too many. Thread-safe: threads take turns, and streams wait for each other.
+//
+//   Captures captures(*table, /*device=*/0, /*limit=*/16);
+//   auto outputs = captures.run(inputs, [&](const std::vector<c10::IValue>& in) { return model(in); });
+//
+// Used by the operator library (runner.cpp) and by the program (core/torch/cuda_runner.cpp), each with a copy of its
+// own.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/capture/graphs.h"
+
+namespace graft {
+
+/// The model cannot be captured (it waits for the GPU, has its inputs elsewhere, …), or the GPU fails: in words. Running
+/// it as it is may still do.
+struct CaptureError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What a captured run depends on besides the numbers in its tensors: their dtypes, sizes and strides, and all other
+/// values. Throws CaptureError where a tensor is not on CUDA device `device` or a value cannot be told from others.
+using CaptureKey = std::vector<int64_t>;
+CaptureKey captureKey(const std::vector<c10::IValue>& inputs, int device);
+
+class Captures {
+ public:
+  using Values = std::vector<c10::IValue>;
+  using Body = std::function<Values(const Values& inputs)>;
+
+  /// `constantWeights`: promises that no kernel of the body writes what graft:: operators get as weights and biases, so
+  /// that a kernel may fetch them while the one before it still runs.
+  Captures(const GraftCudaGraphs& cuda, int device, size_t limit, bool constantWeights);
+  ~Captures();
+  Captures(const Captures&) = delete;
+  Captures& operator=(const Captures&) = delete;
+
+  /// The outputs are the caller's own. What the body throws outside of the capture is thrown on.
+  Values run(const Values& inputs, const Body&);
+  struct Replay {
+    double milliseconds = 0;  ///< on the GPU, by events around the whole graph
+    size_t kernels = 0;
+  };
+  /// Replays once and waits, on the numbers that were captured or copied in last.
+  Replay time(const Values& inputs, const Body&, bool flushed);
+
+  bool has(const CaptureKey&);
+  size_t size();
+  void setLimit(size_t);
+  void clear();
+
+ private:
+  struct Capture {
+    CaptureKey key;
+    Values inputs, outputs;  ///< the graph's own memory
+    void* graph = nullptr;
+  };
+  Capture& find(const Values& inputs, const Body&);
+  void free(Capture&);
+  void shrink(size_t);
+  template <class F>
+  void check(const char* what, const F& call);
+
+  const GraftCudaGraphs& cuda_;
+  int device_;
+  size_t limit_;
+  bool constantWeights_;
+  void* pool_ = nullptr;
+  std::mutex mutex_;
+  std::list<Capture> captures_;  ///< most recently used first
+  std::map<CaptureKey, std::list<Capture>::iterator> places_;
+};
+
+}  // namespace graft

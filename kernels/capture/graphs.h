@@ -1,0 +1,52 @@
+// CUDA graphs behind a C interface: libgraft_ops_cuda.so, which links LibTorch's CUDA half, implements it; the program
+// and libgraft_ops.so, which do not, call it. Functions return null, false or a negative number with a message in
+// `error` where they fail.
+//
+//   const GraftCudaGraphs* cuda = graft_ops_cuda_graphs();      // of libgraft_ops.so; null without a GPU
+#pragma once
+
+#include <cstddef>
+
+extern "C" {
+
+struct GraftCudaGraphs {
+  int version;  ///< of this table
+  /// Memory, a stream to capture on and the order of use, shared by graphs of one device that never run at once.
+  void* (*makePool)(int device);
+  /// Waits for what still runs.
+  void (*freePool)(void* pool);
+  /// Runs body(argument) twice as it is, so that kernels are loaded and tuned, then captures a third run. body returns
+  /// 0 where it failed. What it allocates while captured lives in the pool as long as the graph does.
+  void* (*capture)(void* pool, int (*body)(void*), void* argument, char* error, size_t size);
+  /// Around each use of the pool's graphs and of the memory they read and write: what the current stream does between
+  /// the two comes after all earlier uses, on whichever streams those were.
+  bool (*enter)(void* pool, char* error, size_t size);
+  bool (*leave)(void* pool, char* error, size_t size);
+  /// On the current stream, without waiting.
+  bool (*replay)(void* graph, char* error, size_t size);
+  /// Replays once and waits: milliseconds on the GPU, from events around it; negative where it failed. `flush`: writes
+  /// over the L2 cache first (outside of the time).
+  float (*replayTimed)(void* graph, bool flush, char* error, size_t size);
+  size_t (*kernelCount)(void* graph);
+  /// Waits for what still runs.
+  void (*freeGraph)(void* graph);
+  /// Whether somebody captures the current stream.
+  bool (*capturing)();
+  /// Marks inside a captured graph, whose times are read after a replay. A mark is set while capturing; at other times
+  /// setting one does nothing. n marks give n - 1 times.
+  void* (*makeMarks)();
+  void (*freeMarks)(void* marks);
+  bool (*setMark)(void* marks, char* error, size_t size);
+  bool (*markTimes)(void* marks, double* microseconds, size_t count, char* error, size_t size);
+  /// The kernels between marks i and i + 1, a line each. Owned by the marks.
+  const char* (*markedKernels)(void* marks, size_t i);
+  /// The most bytes of device memory that LibTorch's allocator has held since the last call.
+  size_t (*peakMemory)(int device);
+};
+constexpr int graftCudaGraphsVersion = 2;
+
+/// Of libgraft_ops.so. Null where there is no CUDA to run on; graft_ops_cuda_status() says why.
+__attribute__((visibility("default"))) const GraftCudaGraphs* graft_ops_cuda_graphs();
+/// Its type, and that of libgraft_ops_cuda.so's "graft_cuda_graphs".
+using GraftCudaGraphsFunction = const GraftCudaGraphs* (*)();
+}

@@ -1,0 +1,308 @@
+// CUDA graphs for whoever does not link CUDA: see kernels/capture/graphs.h.
+#include "kernels/capture/graphs.h"
+
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda.h>
+
+#include <cstdio>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+void tell(const std::exception& e, char* error, size_t size) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&e);
+  std::snprintf(error, size, "%s", torch ? torch->what_without_backtrace() : e.what());
+}
+
+template <class F>
+bool guarded(char* error, size_t size, const F& f) {
+  try {
+    f();
+    return true;
+  } catch (const std::exception& e) {
+    tell(e, error, size);
+    return false;
+  }
+}
+
+cudaStream_t currentStream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+struct Pool {
+  c10::DeviceIndex device;
+  c10::MempoolId_t memory = at::cuda::graph_pool_handle();
+  c10::cuda::CUDAStream stream;  ///< blocks of memory are reused on one stream only, so all captures share it
+  cudaEvent_t last = nullptr;    ///< the end of the last use
+  cudaStream_t lastStream = nullptr;
+
+  explicit Pool(c10::DeviceIndex d) : device(d), stream(c10::cuda::getStreamFromPool(false, d)) {
+    C10_CUDA_CHECK(cudaEventCreateWithFlags(&last, cudaEventDisableTiming));
+  }
+  ~Pool() {
+    if (last) {
+      cudaEventSynchronize(last);
+      cudaEventDestroy(last);
+    }
+    (void)cudaGetLastError();
+  }
+};
+
+struct Captured {
+  at::cuda::CUDAGraph graph{/*keep_graph=*/true};
+  Pool* pool = nullptr;
+  size_t kernels = 0;
+  cudaEvent_t start = nullptr, stop = nullptr;
+
+  ~Captured() {
+    if (start) cudaEventDestroy(start);
+    if (stop) cudaEventDestroy(stop);
+  }
+};
+
+std::vector<cudaGraphNode_t> nodesOf(cudaGraph_t graph) {
+  size_t n = 0;
+  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &n));
+  std::vector<cudaGraphNode_t> nodes(n);
+  if (n > 0) C10_CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &n));
+  return nodes;
+}
+
+bool isKernel(cudaGraphNode_t node) {
+  cudaGraphNodeType type;
+  C10_CUDA_CHECK(cudaGraphNodeGetType(node, &type));
+  return type == cudaGraphNodeTypeKernel;
+}
+
+void* makePool(int device) {
+  const c10::cuda::CUDAGuard onDevice(static_cast<c10::DeviceIndex>(device));
+  return new Pool(static_cast<c10::DeviceIndex>(device));
+}
+
+void freePool(void* pool) {
+  const c10::cuda::CUDAGuard onDevice(static_cast<Pool*>(pool)->device);
+  delete static_cast<Pool*>(pool);
+}
+
+void* capture(void* place, int (*body)(void*), void* argument, char* error, size_t size) {
+  try {
+    auto* pool = static_cast<Pool*>(place);
+    const c10::cuda::CUDAGuard onDevice(pool->device);
+    // Inputs and weights may still be on their way on the caller's stream, and other graphs in this memory.
+    C10_CUDA_CHECK(cudaStreamSynchronize(currentStream()));
+    C10_CUDA_CHECK(cudaEventSynchronize(pool->last));
+    const c10::cuda::CUDAStreamGuard onStream(pool->stream);
+    for (int i = 0; i < 2; ++i)
+      if (!body(argument)) throw std::runtime_error("the model does not run");
+    C10_CUDA_CHECK(cudaStreamSynchronize(pool->stream.stream()));
+    auto captured = std::make_unique<Captured>();
+    captured->pool = pool;
+    captured->graph.capture_begin(pool->memory, cudaStreamCaptureModeThreadLocal);
+    int ran = 0;
+    try {
+      ran = body(argument);
+    } catch (...) {
+      ran = 0;
+    }
+    if (!ran) {
+      try {
+        captured->graph.capture_end();  // ends the capture that the failing operator has made invalid
+      } catch (const std::exception&) {
+        (void)cudaGetLastError();
+      }
+      throw std::runtime_error("the model does something that cannot be captured");
+    }
+    captured->graph.capture_end();
+    for (cudaGraphNode_t node : nodesOf(captured->graph.raw_cuda_graph())) captured->kernels += isKernel(node);
+    captured->graph.instantiate();
+    C10_CUDA_CHECK(cudaEventCreate(&captured->start));
+    C10_CUDA_CHECK(cudaEventCreate(&captured->stop));
+    return captured.release();
+  } catch (const std::exception& e) {
+    tell(e, error, size);
+    return nullptr;
+  }
+}
+
+bool enter(void* place, char* error, size_t size) {
+  return guarded(error, size, [&] {
+    auto* pool = static_cast<Pool*>(place);
+    const c10::cuda::CUDAGuard onDevice(pool->device);
+    if (currentStream() != pool->lastStream) C10_CUDA_CHECK(cudaStreamWaitEvent(currentStream(), pool->last, 0));
+  });
+}
+
+bool leave(void* place, char* error, size_t size) {
+  return guarded(error, size, [&] {
+    auto* pool = static_cast<Pool*>(place);
+    const c10::cuda::CUDAGuard onDevice(pool->device);
+    pool->lastStream = currentStream();
+    C10_CUDA_CHECK(cudaEventRecord(pool->last, pool->lastStream));
+  });
+}
+
+bool replay(void* graph, char* error, size_t size) {
+  return guarded(error, size, [&] {
+    auto* captured = static_cast<Captured*>(graph);
+    const c10::cuda::CUDAGuard onDevice(captured->pool->device);
+    captured->graph.replay();
+  });
+}
+
+/// Writes over twice the L2 cache, so that nothing of the last run is left in it.
+void flushL2(cudaStream_t stream) {
+  static void* buffer = nullptr;
+  static size_t bytes = 0;
+  if (!buffer) {
+    bytes = 2 * static_cast<size_t>(at::cuda::getCurrentDeviceProperties()->l2CacheSize);
+    C10_CUDA_CHECK(cudaMalloc(&buffer, bytes));
+  }
+  C10_CUDA_CHECK(cudaMemsetAsync(buffer, 1, bytes, stream));
+}
+
+float replayTimed(void* graph, bool flush, char* error, size_t size) {
+  float milliseconds = -1;
+  const bool ran = guarded(error, size, [&] {
+    auto* captured = static_cast<Captured*>(graph);
+    const c10::cuda::CUDAGuard onDevice(captured->pool->device);
+    cudaStream_t stream = currentStream();
+    if (flush) flushL2(stream);
+    C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+    C10_CUDA_CHECK(cudaEventRecord(captured->start, stream));
+    captured->graph.replay();
+    C10_CUDA_CHECK(cudaEventRecord(captured->stop, stream));
+    C10_CUDA_CHECK(cudaEventSynchronize(captured->stop));
+    C10_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, captured->start, captured->stop));
+  });
+  return ran ? milliseconds : -1;
+}
+
+size_t kernelCount(void* graph) { return static_cast<Captured*>(graph)->kernels; }
+
+void freeGraph(void* graph) {
+  auto* captured = static_cast<Captured*>(graph);
+  const c10::cuda::CUDAGuard onDevice(captured->pool->device);
+  if (cudaEventSynchronize(captured->pool->last) != cudaSuccess) (void)cudaGetLastError();
+  delete captured;
+}
+
+bool capturing() {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(currentStream(), &status) != cudaSuccess) (void)cudaGetLastError();
+  return status != cudaStreamCaptureStatusNone;
+}
+
+/// What the driver calls a kernel; empty where it does not say. Through the runtime, so that nothing links libcuda.
+std::string kernelName(cudaGraphNode_t node) {
+  const auto entry = [](const char* name, unsigned version) {
+    void* f = nullptr;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    if (cudaGetDriverEntryPointByVersion(name, &f, version, cudaEnableDefault, &found) != cudaSuccess) {
+      (void)cudaGetLastError();
+      return static_cast<void*>(nullptr);
+    }
+    return found == cudaDriverEntryPointSuccess ? f : nullptr;
+  };
+  static auto* parameters =
+      reinterpret_cast<CUresult (*)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)>(entry("cuGraphKernelNodeGetParams", 12000));
+  static auto* functionName = reinterpret_cast<CUresult (*)(const char**, CUfunction)>(entry("cuFuncGetName", 12030));
+  static auto* kernelNameOf = reinterpret_cast<CUresult (*)(const char**, CUkernel)>(entry("cuKernelGetName", 12030));
+  CUDA_KERNEL_NODE_PARAMS p{};
+  const char* name = nullptr;
+  if (!parameters || parameters(reinterpret_cast<CUgraphNode>(node), &p) != CUDA_SUCCESS) return {};
+  if (p.func && functionName && functionName(&name, p.func) == CUDA_SUCCESS) return name;
+  if (p.kern && kernelNameOf && kernelNameOf(&name, p.kern) == CUDA_SUCCESS) return name;
+  return {};
+}
+
+struct Marks {
+  std::vector<cudaEvent_t> events;
+  std::vector<std::string> kernels;  ///< between a mark and the next
+  std::set<cudaGraphNode_t> seen;
+
+  ~Marks() {
+    for (cudaEvent_t e : events) cudaEventDestroy(e);
+  }
+};
+
+void* makeMarks() { return new Marks; }
+void freeMarks(void* marks) { delete static_cast<Marks*>(marks); }
+
+bool setMark(void* place, char* error, size_t size) {
+  return guarded(error, size, [&] {
+    auto* marks = static_cast<Marks*>(place);
+    const cudaStream_t stream = currentStream();
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaGraph_t graph = nullptr;
+    C10_CUDA_CHECK(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
+    if (status == cudaStreamCaptureStatusNone) return;
+    std::string names;
+    for (cudaGraphNode_t node : nodesOf(graph)) {
+      if (!marks->seen.insert(node).second || !isKernel(node)) continue;
+      const std::string name = kernelName(node);
+      names += (name.empty() ? "kernel" : name) + "\n";
+    }
+    if (!marks->events.empty()) marks->kernels.push_back(std::move(names));
+    cudaEvent_t event = nullptr;
+    C10_CUDA_CHECK(cudaEventCreate(&event));
+    marks->events.push_back(event);
+    // External: the event may be read outside of the graph, after each replay.
+    C10_CUDA_CHECK(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal));
+  });
+}
+
+bool markTimes(void* place, double* microseconds, size_t count, char* error, size_t size) {
+  return guarded(error, size, [&] {
+    auto* marks = static_cast<Marks*>(place);
+    if (marks->events.size() != count + 1) throw std::runtime_error("the captured run and its marks do not agree");
+    C10_CUDA_CHECK(cudaEventSynchronize(marks->events.back()));
+    for (size_t i = 0; i < count; ++i) {
+      float ms = 0;
+      C10_CUDA_CHECK(cudaEventElapsedTime(&ms, marks->events[i], marks->events[i + 1]));
+      microseconds[i] = ms * 1e3;
+    }
+  });
+}
+
+const char* markedKernels(void* marks, size_t i) {
+  const auto& kernels = static_cast<Marks*>(marks)->kernels;
+  return i < kernels.size() ? kernels[i].c_str() : "";
+}
+
+size_t peakMemory(int device) {
+  const auto index = static_cast<c10::DeviceIndex>(device);
+  auto* allocator = c10::cuda::CUDACachingAllocator::get();
+  const auto stats = allocator->getDeviceStats(index);
+  allocator->resetPeakStats(index);
+  return static_cast<size_t>(
+      stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
+}
+
+constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
+                                makePool,
+                                freePool,
+                                capture,
+                                enter,
+                                leave,
+                                replay,
+                                replayTimed,
+                                kernelCount,
+                                freeGraph,
+                                capturing,
+                                makeMarks,
+                                freeMarks,
+                                setMark,
+                                markTimes,
+                                markedKernels,
+                                peakMemory};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const GraftCudaGraphs* graft_cuda_graphs() { return &table; }

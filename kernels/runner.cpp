@@ -1,0 +1,288 @@
+// __torch__.torch.classes.graft.Runner: runs a TorchScript module through CUDA graphs. An exported module holds one as
+// the attribute `graft_runner`, and its forward begins with
+//
+//   if (runner).captures((x, mask), ):
+//     out = unchecked_cast(Tensor, (runner).run(self, (x, mask), ))
+//   else:
+//     ...                                 # the model itself, operator by operator
+//
+// The model stays readable in the file and is what runs wherever a graph cannot stand in for it: on the CPU, when
+// gradients, autocast or a tracer want to see the operators, and the first time that a shape comes. From its second time
+// on, a shape is captured and replayed. What a capture depends on (weights' places, dtypes, device) is looked at on each
+// call, so that moving or replacing weights is safe; writing to them in place is seen by the graph anyway.
+#include <ATen/autocast_mode.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/custom_class.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "kernels/capture/captures.h"
+#include "kernels/operator.h"
+
+namespace graft::ops {
+namespace {
+
+constexpr int64_t kVersion = 1;
+constexpr size_t kDefaultLimit = 16;
+/// How often a shape must have come before it is captured: while there is room, and when another must go for it.
+constexpr int kSightings = 2, kSightingsWhenFull = 8;
+constexpr size_t kMostShapesSeen = 4096;
+
+/// Set while a runner runs its module itself: the module's forward must not ask it again.
+thread_local bool inside = false;
+
+struct Inside {
+  Inside() { inside = true; }
+  ~Inside() { inside = false; }
+};
+
+bool switchedOn() {
+  static const bool on = [] {
+    const char* value = std::getenv("GRAFT_CAPTURE");
+    return !value || std::string_view(value) != "0";
+  }();
+  return on;
+}
+
+/// Looks at all tensors of a nest until `f` returns false.
+template <class F>
+bool everyTensor(const c10::IValue& v, const F& f) {
+  if (v.isTensor()) return !v.toTensor().defined() || f(v.toTensor());
+  if (v.isTuple()) {
+    for (const c10::IValue& m : v.toTupleRef().elements())
+      if (!everyTensor(m, f)) return false;
+  } else if (v.isList()) {
+    for (const c10::IValue& m : v.toListRef())
+      if (!everyTensor(m, f)) return false;
+  } else if (v.isGenericDict()) {
+    for (const auto& e : v.toGenericDict())
+      if (!everyTensor(e.value(), f)) return false;
+  }
+  return true;
+}
+
+/// Somebody stands between the caller and the operators: a tracer, functorch, a dispatch mode, autocast.
+bool isWatched() {
+  using c10::DispatchKey;
+  static const c10::DispatchKeySet watchers({DispatchKey::Tracer, DispatchKey::Python, DispatchKey::PythonTLSSnapshot,
+                                             DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::Functionalize,
+                                             DispatchKey::PreDispatch, DispatchKey::PythonDispatcher});
+  return c10::impl::tls_local_dispatch_key_set().included_.has_any(watchers) || at::autocast::is_autocast_enabled(at::kCUDA);
+}
+
+/// A tensor that is nothing but its numbers.
+bool isPlain(const at::Tensor& t) {
+  using c10::DispatchKey;
+  static const c10::DispatchKeySet special({DispatchKey::Python, DispatchKey::FuncTorchBatched,
+                                            DispatchKey::FuncTorchGradWrapper, DispatchKey::Functionalize,
+                                            DispatchKey::Conjugate, DispatchKey::Negative, DispatchKey::ZeroTensor});
+  return t.is_cuda() && !t.key_set().has_any(special);
+}
+
+/// Where all weights of a module lie and what they are, as one number each. False: one of them is not on `device`, or
+/// wants a gradient.
+bool weightPlaces(const c10::ivalue::Object& module, int device, bool gradients, std::vector<int64_t>& places) {
+  for (const c10::IValue& v : module.slots()) {
+    if (v.isTensor() && v.toTensor().defined()) {
+      const at::Tensor& t = v.toTensor();
+      if (!isPlain(t) || t.get_device() != device || (gradients && t.requires_grad())) return false;
+      places.push_back(reinterpret_cast<int64_t>(t.const_data_ptr()));
+      places.push_back(static_cast<int64_t>(t.scalar_type()) * 1000003 + t.numel());
+    } else if (v.isObject() && v.toObjectRef().type()->is_module()) {
+      if (!weightPlaces(v.toObjectRef(), device, gradients, places)) return false;
+    } else if (v.isBool()) {
+      places.push_back(v.toBool());  // "training"
+    }
+  }
+  return true;
+}
+
+class Runner : public torch::CustomClassHolder {
+ public:
+  Runner(bool constantWeights, int64_t limit)
+      : constantWeights_(constantWeights), limit_(limit > 0 ? static_cast<size_t>(limit) : kDefaultLimit) {}
+
+  /// Whether run() would do better than the operators one by one. Cheap: asked on each call.
+  bool captures(const c10::IValue& inputs) {
+    if (inside) return false;
+    if (!switchedOn()) return false;
+    bool any = false;
+    const bool gradients = at::GradMode::is_enabled();
+    const bool plain = everyTensor(inputs, [&](const at::Tensor& t) {
+      any = true;
+      return isPlain(t) && !(gradients && t.requires_grad());
+    });
+    if (!any || !plain) {
+      // Models that were moved to the CPU need no memory on the GPU.
+      if (holding_.load(std::memory_order_relaxed)) clear();
+      return false;
+    }
+    const GraftCudaGraphs* cuda = graft_ops_cuda_graphs();
+    return cuda && !isWatched() && !cuda->capturing();
+  }
+
+  c10::IValue run(const c10::IValue& self, const c10::IValue& inputs) {
+    if (!self.isObject() || !inputs.isTuple()) TORCH_CHECK(false, "graft.Runner.run takes a module and a tuple");
+    const auto& values = inputs.toTupleRef().elements();
+    const auto method = torch::jit::Module(self.toObject()).get_method("forward");
+    const auto plain = [&](const std::vector<c10::IValue>& in) {
+      const Inside here;
+      return method(in);
+    };
+    const std::vector<c10::IValue> given(values.begin(), values.end());
+    const std::shared_ptr<Captures> captures = ready(self.toObjectRef(), given);
+    if (!captures) return plain(given);
+    try {
+      const auto body = [&](const std::vector<c10::IValue>& in) {
+        // As the graph says it: TorchScript's own optimiser would measure first and compile kernels later.
+        const torch::jit::GraphOptimizerEnabledGuard asItIs(false);
+        return std::vector<c10::IValue>{plain(in)};
+      };
+      return captures->run(given, body)[0];
+    } catch (const CaptureError& e) {
+      refuse(seenKey(given), e.what());
+    } catch (const std::exception&) {
+      // The model's own error, or memory that ran out: what it says outside of a capture is what the caller knows.
+    }
+    return plain(given);
+  }
+
+  void clear() {
+    const std::scoped_lock lock(mutex_);
+    devices_.clear();
+    seen_.clear();
+    holding_ = false;
+  }
+
+  void setLimit(int64_t limit) {
+    TORCH_CHECK(limit > 0, "graft.Runner: a limit of ", limit, " captures; it must be at least 1");
+    const std::scoped_lock lock(mutex_);
+    limit_ = static_cast<size_t>(limit);
+    for (auto& [index, d] : devices_) d.captures->setLimit(limit_);
+  }
+
+  std::string status() {
+    const std::scoped_lock lock(mutex_);
+    std::string out;
+    for (auto& [index, d] : devices_)
+      out += "cuda:" + std::to_string(index) + ": " + std::to_string(d.captures->size()) + " of at most " +
+             std::to_string(limit_) + " shapes captured\n";
+    if (out.empty()) out = "nothing captured\n";
+    if (!switchedOn()) out += "switched off by GRAFT_CAPTURE=0\n";
+    if (!graft_ops_cuda_graphs()) out += std::string("no CUDA: ") + graft_ops_cuda_status() + "\n";
+    if (!refusal_.empty()) out += "not captured: " + refusal_ + "\n";
+    return out;
+  }
+
+  std::vector<int64_t> state() {
+    const std::scoped_lock lock(mutex_);
+    return {kVersion, constantWeights_, static_cast<int64_t>(limit_)};
+  }
+
+ private:
+  struct Device {
+    std::shared_ptr<Captures> captures;
+    std::vector<int64_t> weights;  ///< what the captures were made with
+  };
+  struct Sighting {
+    int times = 0;
+    bool refused = false;
+  };
+
+  static int deviceOf(const std::vector<c10::IValue>& inputs) {
+    int device = 0;
+    for (const c10::IValue& v : inputs)
+      if (!everyTensor(v, [&](const at::Tensor& t) {
+            device = t.get_device();
+            return false;
+          }))
+        break;
+    return device;
+  }
+
+  /// The captures that shall run these inputs; null where the operators shall.
+  std::shared_ptr<Captures> ready(const c10::ivalue::Object& module, const std::vector<c10::IValue>& inputs) {
+    const int device = deviceOf(inputs);
+    std::vector<int64_t> weights;
+    CaptureKey key;
+    try {
+      key = captureKey(inputs, device);
+    } catch (const CaptureError& e) {
+      const std::scoped_lock lock(mutex_);
+      refusal_ = e.what();
+      return nullptr;
+    }
+    const bool fit = weightPlaces(module, device, at::GradMode::is_enabled(), weights);
+    const std::scoped_lock lock(mutex_);
+    if (!fit) return nullptr;
+    Device& d = devices_[device];
+    if (!d.captures || d.weights != weights) {
+      if (d.captures) seen_.clear();
+      d.captures = std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, limit_, constantWeights_);
+      d.weights = std::move(weights);
+    }
+    if (d.captures->has(key)) return d.captures;
+    if (seen_.size() > kMostShapesSeen) seen_.clear();
+    key.push_back(device);
+    Sighting& s = seen_[key];
+    if (s.refused || ++s.times < (d.captures->size() < limit_ ? kSightings : kSightingsWhenFull)) return nullptr;
+    s.times = 0;
+    holding_ = true;
+    return d.captures;
+  }
+
+  /// The key among all devices.
+  static CaptureKey seenKey(const std::vector<c10::IValue>& inputs) {
+    CaptureKey key = captureKey(inputs, deviceOf(inputs));
+    key.push_back(deviceOf(inputs));
+    return key;
+  }
+
+  void refuse(const CaptureKey& key, const std::string& why) {
+    const std::scoped_lock lock(mutex_);
+    if (refusal_ != why)
+      TORCH_WARN("graft: this model runs operator by operator, not as a CUDA graph: ", why,
+                 " (GRAFT_CAPTURE=0 stops trying)");
+    refusal_ = why;
+    seen_[key].refused = true;
+  }
+
+  const bool constantWeights_;
+  std::mutex mutex_;
+  size_t limit_;
+  std::map<int, Device> devices_;
+  std::map<CaptureKey, Sighting> seen_;
+  std::string refusal_;
+  std::atomic<bool> holding_{false};
+};
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(graft, m) {
+  m.class_<Runner>("Runner")
+      .def(torch::init<bool, int64_t>())
+      .def("captures", [](const c10::intrusive_ptr<Runner>& self, c10::IValue inputs) { return self->captures(inputs); })
+      .def("run", [](const c10::intrusive_ptr<Runner>& self, c10::IValue module,
+                     c10::IValue inputs) { return self->run(module, inputs); })
+      .def("clear", [](const c10::intrusive_ptr<Runner>& self) { self->clear(); })
+      .def("set_limit", [](const c10::intrusive_ptr<Runner>& self, int64_t limit) { self->setLimit(limit); })
+      .def("status", [](const c10::intrusive_ptr<Runner>& self) { return self->status(); })
+      .def_pickle([](const c10::intrusive_ptr<Runner>& self) { return self->state(); },
+                  [](std::vector<int64_t> state) {
+                    TORCH_CHECK(state.size() >= 3 && state[0] == kVersion,
+                                "this model was written by another version of Graft: load its libgraft_ops.so");
+                    return c10::make_intrusive<Runner>(state[1] != 0, state[2]);
+                  });
+}
+
+}  // namespace graft::ops
