@@ -88,10 +88,14 @@ struct Peer {
     return j;
   }
 
-  Status start(std::vector<std::string> command, const Job& job) {
+  Status start(const std::vector<std::string>& command) {
     auto started = Child::start(command);
     if (!started) return started.error();
     child.emplace(std::move(*started));
+    return done();
+  }
+
+  Status wait(const Job& job) {
     auto ready = answer(job, timing.way + ": loading and compiling");
     if (!ready) return ready.error();
     timing.what = ready->value("what", timing.way);
@@ -157,14 +161,18 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
     Peer& p = peers[i];
     p.timing.way = request.ways[i];
     const bool ours = p.timing.way == exportedWay;
+    // All load and compile at once; they are timed in turns later.
     const Status started = p.start(
         {*python, "-c", peersScript, p.timing.way, ours ? exported : request.model, inputsFile, options.device,
          options.dtype ? std::string(dtypeName(*options.dtype)) : "", std::to_string(options.threads),
-         ours ? operatorLibrary() : ""},
-        job);
-    if (started) continue;
-    if (started.error().kind == ErrorKind::Cancelled) return started.error();
-    p.timing.error = started.error().message;
+         ours ? operatorLibrary() : ""});
+    if (!started) return started.error();
+  }
+  for (Peer& p : peers) {
+    const Status ready = p.wait(job);
+    if (ready) continue;
+    if (ready.error().kind == ErrorKind::Cancelled) return ready.error();
+    p.timing.error = ready.error().message;
     p.child.reset();
   }
 

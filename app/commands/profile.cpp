@@ -43,6 +43,20 @@ std::vector<std::vector<std::string>> timeRows(const char* what,
   return rows;
 }
 
+/// The module that a node belongs to; of models without modules (exported ones are one function) the one whose weights it
+/// takes.
+std::string moduleOf(const Graph& g, NodeId id) {
+  std::string scope(g.scopeOf(id));
+  if (!scope.empty()) return scope;
+  for (const Argument& a : g.node(id).args)
+    a.forEachValue([&](ValueId v) {
+      const std::string& path = g.value(v).path;
+      const size_t dot = path.rfind('.');
+      if (scope.empty() && g.isWeight(v) && !g.value(v).isConstant && dot != path.npos) scope = path.substr(0, dot);
+    });
+  return scope;
+}
+
 /// One node's time, however it was taken.
 struct Row {
   NodeId node;
@@ -133,7 +147,7 @@ Status profile(const Options& o) {
   json nodes = json::array(), events = json::array();
   for (const Row& row : measured->rows) {
     const Node& n = g.node(row.node);
-    const std::string scope(g.scopeOf(row.node));
+    const std::string scope = moduleOf(g, row.node);
     json arguments{{"module", scope}};
     if (!row.kernels.empty()) arguments["kernels"] = row.kernels;
     events.push_back({{"name", n.name},

@@ -224,6 +224,7 @@ std::string kernelName(cudaGraphNode_t node) {
 
 struct Marks {
   std::vector<cudaEvent_t> events;
+  std::vector<size_t> places;        ///< the event of each mark; marks with no kernel between them share one
   std::vector<std::string> kernels;  ///< between a mark and the next
   std::set<cudaGraphNode_t> seen;
 
@@ -249,7 +250,10 @@ bool setMark(void* place, char* error, size_t size) {
       const std::string name = kernelName(node);
       names += (name.empty() ? "kernel" : name) + "\n";
     }
-    if (!marks->events.empty()) marks->kernels.push_back(std::move(names));
+    const bool nothing = names.empty() && !marks->events.empty();
+    if (!marks->places.empty()) marks->kernels.push_back(std::move(names));
+    marks->places.push_back(nothing ? marks->events.size() - 1 : marks->events.size());
+    if (nothing) return;
     cudaEvent_t event = nullptr;
     C10_CUDA_CHECK(cudaEventCreate(&event));
     marks->events.push_back(event);
@@ -261,11 +265,12 @@ bool setMark(void* place, char* error, size_t size) {
 bool markTimes(void* place, double* microseconds, size_t count, char* error, size_t size) {
   return guarded(error, size, [&] {
     auto* marks = static_cast<Marks*>(place);
-    if (marks->events.size() != count + 1) throw std::runtime_error("the captured run and its marks do not agree");
+    if (marks->places.size() != count + 1) throw std::runtime_error("the captured run and its marks do not agree");
     C10_CUDA_CHECK(cudaEventSynchronize(marks->events.back()));
     for (size_t i = 0; i < count; ++i) {
+      const size_t from = marks->places[i], to = marks->places[i + 1];
       float ms = 0;
-      C10_CUDA_CHECK(cudaEventElapsedTime(&ms, marks->events[i], marks->events[i + 1]));
+      if (from != to) C10_CUDA_CHECK(cudaEventElapsedTime(&ms, marks->events[from], marks->events[to]));
       microseconds[i] = ms * 1e3;
     }
   });

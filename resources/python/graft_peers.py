@@ -83,8 +83,10 @@ def main():
         if library:
             torch.ops.load_library(library)
         device = torch.device(device)
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError("this Python's torch sees no GPU")
+        if device.type == "cuda":
+            if not torch.cuda.is_available():
+                raise ValueError("this Python's torch sees no GPU")
+            device = torch.device("cuda", device.index or 0)
         dtype = getattr(torch, dtype) if dtype else None
         inputs = torch.load(inputs_path, weights_only=True, map_location=device)
         inputs = inputs if isinstance(inputs, tuple) else tuple(inputs.values()) if isinstance(inputs, dict) else (inputs,)
