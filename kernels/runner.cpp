@@ -141,7 +141,7 @@ class Runner : public torch::CustomClassHolder {
     };
     const std::vector<c10::IValue> given(values.begin(), values.end());
     const std::shared_ptr<Captures> captures = ready(self.toObjectRef(), given);
-    if (!captures) return plain(given);
+    if (!captures) return untuned(plain, given);
     try {
       const auto body = [&](const std::vector<c10::IValue>& in) {
         // As the graph says it: TorchScript's own optimiser would measure first and compile kernels later.
@@ -154,7 +154,7 @@ class Runner : public torch::CustomClassHolder {
     } catch (const std::exception&) {
       // The model's own error, or memory that ran out: what it says outside of a capture is what the caller knows.
     }
-    return plain(given);
+    return untuned(plain, given);
   }
 
   void clear() {
@@ -198,6 +198,17 @@ class Runner : public torch::CustomClassHolder {
     int times = 0;
     bool refused = false;
   };
+
+  /// A shape that has come once may never come again: not worth trying out algorithms for.
+  template <class Run>
+  static c10::IValue untuned(const Run& run, const std::vector<c10::IValue>& inputs) {
+    struct Untuned {
+      const GraftCudaGraphs& cuda = *graft_ops_cuda_graphs();
+      const bool before = cuda.setAutotune(false);
+      ~Untuned() { cuda.setAutotune(before); }
+    } here;
+    return run(inputs);
+  }
 
   static int deviceOf(const std::vector<c10::IValue>& inputs) {
     int device = 0;

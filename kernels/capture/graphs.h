@@ -42,6 +42,8 @@ struct GraftCudaGraphs {
   const char* (*markedKernels)(void* marks, size_t i);
   /// The most bytes of device memory that LibTorch's allocator has held since the last call.
   size_t (*peakMemory)(int device);
+  /// Whether the calling thread's operators may stop to try out algorithms; returns what it was.
+  bool (*setAutotune)(bool on);
 };
 constexpr int graftCudaGraphsVersion = 2;
 

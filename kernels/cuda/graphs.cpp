@@ -14,7 +14,10 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "kernels/cuda/support.h"
 
 namespace {
 
@@ -91,6 +94,15 @@ void freePool(void* pool) {
   delete static_cast<Pool*>(pool);
 }
 
+/// Trying out algorithms and the runs before a capture leave memory behind that nobody will ask for again.
+void releaseScratch() {
+  try {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+  } catch (const std::exception&) {
+    // Somebody else is capturing: it is given back another time.
+  }
+}
+
 void* capture(void* place, int (*body)(void*), void* argument, char* error, size_t size) {
   try {
     auto* pool = static_cast<Pool*>(place);
@@ -102,6 +114,7 @@ void* capture(void* place, int (*body)(void*), void* argument, char* error, size
     for (int i = 0; i < 2; ++i)
       if (!body(argument)) throw std::runtime_error("the model does not run");
     C10_CUDA_CHECK(cudaStreamSynchronize(pool->stream.stream()));
+    releaseScratch();
     auto captured = std::make_unique<Captured>();
     captured->pool = pool;
     captured->graph.capture_begin(pool->memory, cudaStreamCaptureModeThreadLocal);
@@ -290,6 +303,8 @@ size_t peakMemory(int device) {
       stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
 }
 
+bool setAutotune(bool on) { return std::exchange(graft::cuda::options().autotune, on); }
+
 constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 makePool,
                                 freePool,
@@ -306,7 +321,8 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 setMark,
                                 markTimes,
                                 markedKernels,
-                                peakMemory};
+                                peakMemory,
+                                setAutotune};
 
 }  // namespace
 

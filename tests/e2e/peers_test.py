@@ -1,0 +1,50 @@
+"""graft bench --against: PyTorch's own ways beside the rewritten model; graft profile's times add up."""
+
+import json
+
+import torch
+
+from support import RULES, TestCase, main
+
+
+class Peers(TestCase):
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 32)).eval()
+        x = torch.randn(4, 32)
+        self.model, self.exported, self.inputs = self.folder / "m.pt", self.folder / "m.pt2", self.folder / "in.pt"
+        torch.jit.trace(model, x).save(str(self.model))
+        torch.export.save(torch.export.export(model, (x,)), self.exported)
+        torch.save((x,), self.inputs)
+        self.common = ["--rules", RULES, "--recipe", "Encoder", "--inputs", self.inputs, "--seconds", "0.2"]
+
+    def peers(self, model, ways):
+        doc = self.json("bench", model, *self.common, "--against", ways)["peers"]
+        self.assertGreater(doc["rewritten"]["median_ms"], 0)
+        return {p["way"]: p for p in doc["peers"]}
+
+    def test_torchscript(self):
+        peers = self.peers(self.model, "eager,jit,exported")
+        self.assertEqual(list(peers), ["eager", "jit", "exported"])
+        for p in peers.values():
+            self.assertNotIn("error", p)
+            self.assertGreater(p["median_ms"], 0)
+            self.assertGreaterEqual(len(p["samples_ms"]), 5)
+            self.assertGreater(p["ready_s"], 0)
+
+    def test_torch_export(self):
+        self.assertGreater(self.peers(self.exported, "eager")["eager"]["median_ms"], 0)
+
+    def test_refusals(self):
+        self.fails(2, "bench", self.model, *self.common, "--against", "eager,nothing", says=["nothing", "compile"])
+        self.fails(3, "bench", self.model, *self.common, "--against", "eager", "--python", "/bin/false", says="--python")
+
+    def test_profile_adds_up(self):
+        trace = self.folder / "trace.json"
+        doc = self.json("profile", self.model, "--inputs", self.inputs, "--repetitions", "3", "--trace", trace)
+        self.assertAlmostEqual(sum(n["us"] for n in doc["nodes"]), doc["us"], places=3)
+        self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), doc["operators"])
+
+
+main()
