@@ -72,7 +72,8 @@ std::string operatorLibrary() {
   if (const char* given = std::getenv("GRAFT_OPS"); given && *given) return given;
   std::error_code ignored;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
-  return (beside / "lib" / "libgraft_ops.so").string();
+  const auto installed = beside / "lib" / "graft" / "libgraft_ops.so";
+  return (std::filesystem::exists(installed, ignored) ? installed : beside / "lib" / "libgraft_ops.so").string();
 }
 
 struct Peer {
