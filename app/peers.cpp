@@ -163,10 +163,10 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
     p.timing.way = request.ways[i];
     const bool ours = p.timing.way == exportedWay;
     // All load and compile at once; they are timed in turns later.
-    const Status started = p.start(
-        {*python, "-c", peersScript, p.timing.way, ours ? exported : request.model, inputsFile, options.device,
-         options.dtype ? std::string(dtypeName(*options.dtype)) : "", std::to_string(options.threads),
-         ours ? operatorLibrary() : ""});
+    const Status started =
+        p.start({*python, "-c", peersScript, p.timing.way, ours ? exported : request.model, inputsFile, options.device,
+                 options.dtype ? std::string(dtypeName(*options.dtype)) : "", std::to_string(options.threads),
+                 ours ? operatorLibrary() : ""});
     if (!started) return started.error();
   }
   for (Peer& p : peers) {
@@ -213,7 +213,8 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
 
 std::string peersTable(const PeerComparison& c) {
   const auto ms = [](double v) { return fmt::format("{:.3f}", v); };
-  std::vector<std::vector<std::string>> rows{{"way", "ms", "p10", "p90", "rewritten is", "ready after", "GPU memory", ""}};
+  std::vector<std::vector<std::string>> rows{
+      {"way", "ms", "p10", "p90", "rewritten is", "ready after", "GPU memory", ""}};
   const bool memory = std::any_of(c.peers.begin(), c.peers.end(), [](const PeerTiming& p) { return p.peakBytes > 0; });
   rows.push_back({"rewritten", ms(c.rewritten.medianMs), ms(c.rewritten.p10Ms), ms(c.rewritten.p90Ms), "-",
                   fmt::format("{:.1f} s", c.readySeconds), "-", c.how});
@@ -224,8 +225,8 @@ std::string peersTable(const PeerComparison& c) {
     }
     rows.push_back({p.way, ms(p.times.medianMs), ms(p.times.p10Ms), ms(p.times.p90Ms),
                     p.ratio >= 1 ? fmt::format("{:.2f}x faster", p.ratio) : fmt::format("{:.2f}x SLOWER", 1 / p.ratio),
-                    fmt::format("{:.1f} s", p.readySeconds),
-                    memory ? fmt::format("{} MiB", p.peakBytes >> 20) : "-", p.what});
+                    fmt::format("{:.1f} s", p.readySeconds), memory ? fmt::format("{} MiB", p.peakBytes >> 20) : "-",
+                    p.what});
   }
   return table(rows) + c.protocol + "\n";
 }

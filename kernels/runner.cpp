@@ -7,9 +7,9 @@
 //     ...                                 # the model itself, operator by operator
 //
 // The model stays readable in the file and is what runs wherever a graph cannot stand in for it: on the CPU, when
-// gradients, autocast or a tracer want to see the operators, and the first time that a shape comes. From its second time
-// on, a shape is captured and replayed. What a capture depends on (weights' places, dtypes, device) is looked at on each
-// call, so that moving or replacing weights is safe; writing to them in place is seen by the graph anyway.
+// gradients, autocast or a tracer want to see the operators, and the first time that a shape comes. From its second
+// time on, a shape is captured and replayed. What a capture depends on (weights' places, dtypes, device) is looked at
+// on each call, so that moving or replacing weights is safe; writing to them in place is seen by the graph anyway.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -77,7 +77,8 @@ bool isWatched() {
   static const c10::DispatchKeySet watchers({DispatchKey::Tracer, DispatchKey::Python, DispatchKey::PythonTLSSnapshot,
                                              DispatchKey::FuncTorchDynamicLayerFrontMode, DispatchKey::Functionalize,
                                              DispatchKey::PreDispatch, DispatchKey::PythonDispatcher});
-  return c10::impl::tls_local_dispatch_key_set().included_.has_any(watchers) || at::autocast::is_autocast_enabled(at::kCUDA);
+  return c10::impl::tls_local_dispatch_key_set().included_.has_any(watchers) ||
+         at::autocast::is_autocast_enabled(at::kCUDA);
 }
 
 /// A tensor that is nothing but its numbers.
@@ -140,6 +141,7 @@ class Runner : public torch::CustomClassHolder {
       return method(in);
     };
     const std::vector<c10::IValue> given(values.begin(), values.end());
+    if (!graft_ops_cuda_graphs()) return plain(given);
     const std::shared_ptr<Captures> captures = ready(self.toObjectRef(), given);
     if (!captures) return untuned(plain, given);
     try {
@@ -282,7 +284,8 @@ class Runner : public torch::CustomClassHolder {
 TORCH_LIBRARY_FRAGMENT(graft, m) {
   m.class_<Runner>("Runner")
       .def(torch::init<bool, int64_t>())
-      .def("captures", [](const c10::intrusive_ptr<Runner>& self, c10::IValue inputs) { return self->captures(inputs); })
+      .def("captures",
+           [](const c10::intrusive_ptr<Runner>& self, c10::IValue inputs) { return self->captures(inputs); })
       .def("run", [](const c10::intrusive_ptr<Runner>& self, c10::IValue module,
                      c10::IValue inputs) { return self->run(module, inputs); })
       .def("clear", [](const c10::intrusive_ptr<Runner>& self) { self->clear(); })

@@ -138,8 +138,9 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
                                                          : captureObstacle(rewritten);
     doc["output"] = out;
     doc["captured"] = obstacle.empty();
-    console.print(fmt::format("written {}\non a GPU it runs {}", out,
-                              obstacle.empty() ? "as CUDA graphs, one for each shape" : "operator by operator: " + obstacle));
+    console.print(
+        fmt::format("written {}\non a GPU it runs {}", out,
+                    obstacle.empty() ? "as CUDA graphs, one for each shape" : "operator by operator: " + obstacle));
   }
   documents.push_back(std::move(doc));
   return verdict;

@@ -43,8 +43,8 @@ std::vector<std::vector<std::string>> timeRows(const char* what,
   return rows;
 }
 
-/// The module that a node belongs to; of models without modules (exported ones are one function) the one whose weights it
-/// takes.
+/// The module that a node belongs to; of models without modules (exported ones are one function) the one whose weights
+/// it takes.
 std::string moduleOf(const Graph& g, NodeId id) {
   std::string scope(g.scopeOf(id));
   if (!scope.empty()) return scope;
@@ -109,7 +109,8 @@ Result<Measured> captured(const Program& program, const TensorSet& inputs, const
   const std::string state = gpuStateText(o.device);
   const size_t peak = peakGpuMemory(o.device);
   m.how = fmt::format(
-      "medians of {} replays of a CUDA graph with a mark before each operator, {:.1f} us; without marks the whole takes "
+      "medians of {} replays of a CUDA graph with a mark before each operator, {:.1f} us; without marks the whole "
+      "takes "
       "{:.1f} us, {} kernels; {} MiB of GPU memory held at most; {}",
       o.repetitions, profile->labelledMs * 1000, profile->milliseconds * 1000, profile->kernels, peak >> 20, state);
   m.facts = {{"captured", true},

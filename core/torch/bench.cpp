@@ -195,8 +195,7 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
       "a flushed L2 "
       "cache {:.3f} and {:.3f} ms{}",
       a.options().device, warm->repetitions, ra->time(inputs)->kernels, rb->time(inputs)->kernels, flushed->a.medianMs,
-      flushed->b.medianMs,
-      state.empty() ? "" : "; " + state);
+      flushed->b.medianMs, state.empty() ? "" : "; " + state);
   return warm;
 }
 

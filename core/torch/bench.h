@@ -35,12 +35,12 @@ Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inp
 
 /// One measured run: its milliseconds, however they are taken.
 using Stopwatch = std::function<Result<double>()>;
-/// A program's runs: on a GPU captured and timed there by events, elsewhere wall time of whole runs. Keeps references to
-/// both, which must outlive it.
+/// A program's runs: on a GPU captured and timed there by events, elsewhere wall time of whole runs. Keeps references
+/// to both, which must outlive it.
 struct ProgramWatch {
   Stopwatch run;
-  std::string how;           ///< "captured, 113 kernels", "launched one by one (why)", "4 threads"
-  double readySeconds = 0;   ///< from planning's end to the first fast run: tuning, capturing
+  std::string how;          ///< "captured, 113 kernels", "launched one by one (why)", "4 threads"
+  double readySeconds = 0;  ///< from planning's end to the first fast run: tuning, capturing
 };
 Result<ProgramWatch> stopwatch(const Program&, const TensorSet& inputs, const Job& = {});
 /// Measures all in turn, round after round, for about `seconds` (at least 5 rounds). Warming up is the caller's.

@@ -21,8 +21,8 @@ namespace graft {
 class CudaRunner {
  public:
   struct Impl;
-  /// NoDevice where the program does not run on a GPU or the operators' CUDA half is not loaded; BadInput where its graph
-  /// cannot be captured (it writes to its weights, say).
+  /// NoDevice where the program does not run on a GPU or the operators' CUDA half is not loaded; BadInput where its
+  /// graph cannot be captured (it writes to its weights, say).
   static Result<CudaRunner> make(const Program&, size_t captures = 16);
   CudaRunner(CudaRunner&&) noexcept;
   CudaRunner& operator=(CudaRunner&&) noexcept;
@@ -50,8 +50,8 @@ class CudaRunner {
     double labelledMs = 0;           ///< of the graph with a mark before each node
     std::vector<NodeProfile> nodes;  ///< in the order they run; of a node in a loop all its runs together
   };
-  /// Medians of `repetitions` replays. Times of nodes come from a second capture with marks between them, so their sum is
-  /// somewhat more than the whole takes: kernels do not overlap across a mark.
+  /// Medians of `repetitions` replays. Times of nodes come from a second capture with marks between them, so their sum
+  /// is somewhat more than the whole takes: kernels do not overlap across a mark.
   Result<Profile> profile(const TensorSet& inputs, int repetitions, const Job& = {});
 
  private:

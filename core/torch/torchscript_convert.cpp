@@ -127,7 +127,8 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   const std::string& name = n->s(jit::attr::name);
   if (self.kind != Bound::Kind::Object)
     throw Refusal{fmt::format("it calls {} of an object that is chosen while running", name)};
-  // Where a model asks whether a CUDA graph stands in for it (kernels/runner.cpp), what it computes is the other branch.
+  // Where a model asks whether a CUDA graph stands in for it (kernels/runner.cpp), what it computes is the other
+  // branch.
   if (const auto& of = self.object->type()->name();
       of && of->qualifiedName() == "__torch__.torch.classes.graft.Runner" && name == "captures") {
     env[n->output()] = Bound::of(Argument(false));

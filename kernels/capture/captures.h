@@ -1,5 +1,5 @@
-// Captures: a model's runs on one GPU kept as CUDA graphs, one for each shape of its inputs. The first run of a shape is
-// captured, later ones copy the inputs in, replay and copy the outputs out. All share one pool of memory; the least
+// Captures: a model's runs on one GPU kept as CUDA graphs, one for each shape of its inputs. The first run of a shape
+// is captured, later ones copy the inputs in, replay and copy the outputs out. All share one pool of memory; the least
 // recently used goes when there are too many. Thread-safe: threads take turns, and streams wait for each other.
 //
 //   Captures captures(*table, /*device=*/0, /*limit=*/16);
@@ -24,8 +24,8 @@
 
 namespace graft {
 
-/// The model cannot be captured (it waits for the GPU, has its inputs elsewhere, …), or the GPU fails: in words. Running
-/// it as it is may still do.
+/// The model cannot be captured (it waits for the GPU, has its inputs elsewhere, …), or the GPU fails: in words.
+/// Running it as it is may still do.
 struct CaptureError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -91,7 +91,8 @@ class TorchScriptWriter {
 
   const Graph& g_;
   bool capture_;
-  JitValue *runner_ = nullptr, *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
+  JitValue *runner_ = nullptr,
+           *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
   ArchiveNote note_;
   std::shared_ptr<torch::jit::CompilationUnit> unit_;
   std::map<std::string, std::vector<std::string>> children_;  ///< module paths, the root is ""
