@@ -69,7 +69,7 @@ class Anywhere(unittest.TestCase):
         model = load()
         self.same(model)
         self.assertIn("graft_runner", model.code)
-        self.assertIn("ops.graft.attention", model.code)
+        self.assertIn("ops.graft.embedding_layer_norm", model.code)
         self.assertIn("nothing captured", model.graft_runner.status())
 
     def test_saves_again_and_copies(self):
