@@ -15,6 +15,7 @@
 #include "core/text/python_code.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
+#include "core/torch/literal.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 
@@ -163,7 +164,7 @@ void addReport(CLI::App& app, Run& run) {
 }
 void addCode(CLI::App& app, Run& run) {
   addShow(app, run, "code", "The graph as Python, as torch.fx shows it",
-          [](const Options& o) { return show(o, pythonCode); });
+          [](const Options& o) { return show(o, [](const Graph& g) { return pythonCode(g, tensorLiteral); }); });
 }
 void addModules(CLI::App& app, Run& run) {
   addShow(app, run, "modules",

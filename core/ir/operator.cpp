@@ -131,6 +131,13 @@ class SchemaParser {
   }
 
   bool type(Type& out, std::string& set, bool& written) {
+    if (depth_ > 32) return false;  // deeper is no type but an attack on the stack
+    ++depth_;
+    const bool sound = nestedType(out, set, written);
+    --depth_;
+    return sound;
+  }
+  bool nestedType(Type& out, std::string& set, bool& written) {
     if (eat("Dict(")) {
       Type k, v;
       if (!type(k, set, written) || !eat(",") || !type(v, set, written) || !eat(")")) return false;
@@ -156,7 +163,7 @@ class SchemaParser {
       for (const SchemaType& s : schemaTypes)
         if (s.text == name) out = Type(s.kind);
     }
-    for (;;) {
+    for (int around = 0; around < 32; ++around) {
       if (at_ < text_.size() && text_[at_] == '(') {
         ++at_;
         if (!aliasMark(set, written)) return false;
@@ -172,6 +179,7 @@ class SchemaParser {
         return true;
       }
     }
+    return false;
   }
 
   bool result(Operator& op) {
@@ -230,6 +238,7 @@ class SchemaParser {
 
   std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
 };
 
 std::string schemaType(const Type& t, const std::string& set, bool written) {

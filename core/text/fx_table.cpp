@@ -96,7 +96,9 @@ std::unordered_map<uint32_t, LeafCall> leafCalls(const Graph& g) {
 }
 
 std::string columns(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths(rows[0].size(), 0);
+  // torch.fx prints by the package tabulate, whose columns are two wider than their heads.
+  std::vector<size_t> widths;
+  for (const std::string& head : rows[0]) widths.push_back(head.size() + 2);
   for (const auto& r : rows)
     for (size_t i = 0; i < r.size(); ++i) widths[i] = std::max(widths[i], r[i].size());
   std::string out;

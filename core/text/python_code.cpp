@@ -65,7 +65,7 @@ struct Statement {
 
 class Writer {
  public:
-  explicit Writer(const Graph& g) : g_(g) {}
+  Writer(const Graph& g, const LiteralOf& literal) : g_(g), literal_(literal) {}
 
   Result<std::string> run() {
     for (NodeId id : g_.order(g_.root())) {
@@ -112,10 +112,17 @@ class Writer {
       }
       s.expression = n.op->name == "prim.getitem" && n.args.size() == 2
                          ? fmt::format("{}[{}]", text(n.args[0]), text(n.args[1]))
-                         : fmt::format("torch.ops.{}({})", n.op->name, args);
+                         : fmt::format("torch.ops.{}({})", callee(n), args);
     }
     for (size_t i = 1; i < n.outputs.size(); ++i) s.target += ", " + identifier(g_.value(n.outputs[i]).name);
     statements_.push_back(std::move(s));
+  }
+
+  /// With the overload, but where a number stands for a tensor: PyTorch finds the one that takes it.
+  static std::string_view callee(const Node& n) {
+    for (size_t i = 0; i < n.args.size() && i < n.op->parameters.size(); ++i)
+      if (n.op->parameters[i].type.isTensor() && n.args[i].number()) return n.op->packetName();
+    return n.op->name;
   }
 
   std::string spelled(const Origin& o) const {
@@ -147,7 +154,9 @@ class Writer {
   void fetch(const Argument& a) {
     a.forEachValue([&](ValueId v) {
       if (!g_.isWeight(v) || !fetched_.insert(v.index).second) return;
-      statements_.push_back({identifier(g_.value(v).name), attributePath(g_.value(v).path), {}});
+      const Value& w = g_.value(v);
+      const auto literal = w.isConstant && literal_ ? literal_(w) : std::nullopt;
+      statements_.push_back({identifier(w.name), literal ? *literal : attributePath(w.path), {}});
     });
   }
   void read(const Argument& a, Statement& s) const {
@@ -205,12 +214,13 @@ class Writer {
   }
 
   const Graph& g_;
+  const LiteralOf& literal_;
   std::vector<Statement> statements_;
   std::unordered_set<uint32_t> fetched_;
 };
 
 }  // namespace
 
-Result<std::string> pythonCode(const Graph& g) { return Writer(g).run(); }
+Result<std::string> pythonCode(const Graph& g, const LiteralOf& literal) { return Writer(g, literal).run(); }
 
 }  // namespace graft

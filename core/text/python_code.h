@@ -3,6 +3,8 @@
 // `self`, it computes the same.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "core/base/result.h"
@@ -10,7 +12,10 @@
 
 namespace graft {
 
+/// The Python expression of a constant that no module holds ("torch.tensor([1, 2])"); nothing: it is read from `self`.
+using LiteralOf = std::function<std::optional<std::string>(const Value&)>;
+
 /// An error where the graph has what straight-line Python of this kind cannot say (control flow).
-Result<std::string> pythonCode(const Graph&);
+Result<std::string> pythonCode(const Graph&, const LiteralOf& literal = {});
 
 }  // namespace graft

@@ -111,7 +111,10 @@ NodeId GraphBuilder::add(BlockId block, const Call& call) {
 ValueId GraphBuilder::element(BlockId block, const Call& like, ValueId list, int64_t index, Type type,
                               std::string_view name) {
   Call item{"prim.getitem", {Argument(list), Argument(index)}, {}, std::string(name), like.module, like.source};
-  const ValueId v = g.output(add(block, item));
+  const NodeId made = add(block, item);
+  // Of what is no list, in a file that lies, it is an operator that nobody knows.
+  if (g.node(made).outputs.empty()) return g.addOutput(made, name, std::move(type));
+  const ValueId v = g.output(made);
   g.setType(v, std::move(type));
   return v;
 }

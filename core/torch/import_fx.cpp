@@ -20,13 +20,19 @@ struct Refusal {
   std::string why;
 };
 
+// A loop over anything else would take it for a list of one.
+const json& listed(const json& a) {
+  if (!a.is_array()) throw Refusal{fmt::format("it has {} where a list belongs", a.type_name())};
+  return a;
+}
+
 Type typeOf(const json& v) {
   if (v.is_object()) {
     TensorInfo info;
     info.dtype = parseDType(v.at("dtype").get<std::string>());
     info.device = v.at("device").get<std::string>();
     info.shape.emplace();
-    for (const json& d : v.at("shape"))
+    for (const json& d : listed(v.at("shape")))
       info.shape->push_back(d.is_string() ? Dim(d.get<std::string>()) : Dim(d.get<int64_t>()));
     return Type::tensor(std::move(info));
   }
@@ -47,11 +53,11 @@ class FxImporter {
 
   void run(const json& document, const json& graph) {
     countMade(graph.at("aten"));
-    for (const json& in : graph.at("inputs")) {
+    for (const json& in : listed(graph.at("inputs"))) {
       const ValueId v = g_.addInput(in.at("wish").get<std::string>(), typeOf(in.at("value")));
       values_[in.at("name").get<std::string>()] = Argument(v);
     }
-    for (const json& n : graph.at("aten")) node(n);
+    for (const json& n : listed(graph.at("aten"))) node(n);
     build_.findModuleInputs();
     constructors(graph.at("modules"));
     const auto name = document.at("name").get<std::string>();
@@ -61,7 +67,7 @@ class FxImporter {
   /// How FX spelled the nodes that are still there. After normal form, which may drop or replace some.
   void origins(const json& graph) {
     std::unordered_map<std::string, Argument> fx;
-    for (const json& n : graph.at("fx")) {
+    for (const json& n : listed(graph.at("fx"))) {
       const auto name = n.at("name").get<std::string>(), op = n.at("op").get<std::string>();
       if (const auto path = n.find("path"); path != n.end() && path->is_string()) {
         fx[name] = weightAt(path->get<std::string>());
@@ -72,6 +78,8 @@ class FxImporter {
         fx[name] = weightAt(n.at("target").get<std::string>());
       } else if (!n.at("number").is_null()) {
         fx[name] = pt2Number(n.at("number"));
+      } else if (const auto same = n.find("same"); same != n.end() && same->is_string()) {
+        if (const auto known = fx.find(same->get<std::string>()); known != fx.end()) fx[name] = known->second;
       } else if (const auto it = lastOf_.find(name); it != lastOf_.end() && it->second.isValue() && alive(it->second)) {
         fx[name] = it->second;
         spell(n, name, op, fx);
@@ -121,8 +129,9 @@ class FxImporter {
       known &= alive(out);
       return out;
     };
-    for (const json& a : n.at("args")) origin->args.push_back(decoded(a));
-    for (const auto& [key, a] : n.at("kwargs").items()) origin->kwargs.emplace_back(key, decoded(a));
+    for (const json& a : listed(n.at("args"))) origin->args.push_back(decoded(a));
+    for (const json& pair : listed(n.at("kwargs")))
+      origin->kwargs.emplace_back(pair.at(0).get<std::string>(), decoded(pair.at(1)));
     if (known) g_.setOrigin(node, std::move(origin));
   }
 
@@ -132,7 +141,7 @@ class FxImporter {
     if (depth > 60) throw Refusal{"an argument is nested too deep"};
     const auto each = [&](const json& items) {
       std::vector<Argument> out;
-      for (const json& i : items) out.push_back(decode(i, names, known, depth + 1));
+      for (const json& i : listed(items)) out.push_back(decode(i, names, known, depth + 1));
       return out;
     };
     if (a.is_null()) return {};
@@ -151,7 +160,7 @@ class FxImporter {
     if (kind == "tuple") return Argument::tuple(each(v));
     if (kind == "dict") {
       std::vector<std::pair<Argument, Argument>> items;
-      for (const json& i : v)
+      for (const json& i : listed(v))
         items.emplace_back(decode(i.at(0), names, known, depth + 1), decode(i.at(1), names, known, depth + 1));
       return Argument::dict(std::move(items));
     }
@@ -231,10 +240,11 @@ class FxImporter {
     const json& from = n.at("from");
     const bool only = from.is_string() && madeBy_[from.get<std::string>()] == 1;
     call.name = only ? from.get<std::string>() : name;
-    for (const json& a : n.at("args")) call.args.push_back(argument(a));
-    for (const auto& [key, a] : n.at("kwargs").items()) call.kwargs.emplace_back(key, argument(a));
+    for (const json& a : listed(n.at("args"))) call.args.push_back(argument(a));
+    for (const json& pair : listed(n.at("kwargs")))
+      call.kwargs.emplace_back(pair.at(0).get<std::string>(), argument(pair.at(1)));
     std::vector<GraphBuilder::Entered> stack;
-    for (const json& m : n.at("modules")) {
+    for (const json& m : listed(n.at("modules"))) {
       GraphBuilder::Entered e{m.at(0).get<std::string>(), m.at(1).get<std::string>(), m.at(2).get<std::string>()};
       if (const size_t again = e.path.find('@'); again != std::string::npos) e.path.resize(again);
       stack.push_back(std::move(e));

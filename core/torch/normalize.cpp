@@ -7,6 +7,7 @@
 
 #include "core/ir/normal_form.h"
 #include "core/torch/internal/importers.h"
+#include "core/torch/internal/normal_steps.h"
 #include "core/torch/internal/values.h"
 #include "core/torch/internal/weight.h"
 
@@ -78,6 +79,9 @@ class DTypeFacts {
         "linear",      "matmul", "bmm",    "mm",        "addmm",
         "baddbmm",     "conv1d", "conv2d", "conv3d",    "_convolution",
         "convolution", "cat",    "stack",  "embedding", "scaled_dot_product_attention"};
+    // Of integers these make the default dtype.
+    static const std::unordered_set<std::string_view> floats{"pow", "mean", "rsqrt", "sqrt", "exp", "log",
+                                                             "cos", "sin",  "erf",   "var",  "sum"};
     static const std::unordered_set<std::string_view> compares{
         "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "isnan", "isinf"};
     const std::string_view base = n.op->baseName();
@@ -88,6 +92,11 @@ class DTypeFacts {
     if (const Argument* dtype = n.findArgument("dtype"))
       if (const auto* d = dtype->as<DType>()) return *d;
     if (keeps.contains(base)) return tensor(0);
+    if (floats.contains(base)) {
+      const auto in = tensor(0);
+      const bool plain = base != "pow" || (n.args.size() == 2 && n.args[1].number());
+      return in && isFloatingPoint(*in) && plain ? in : std::nullopt;
+    }
     if (oneDType.contains(base)) {
       if (base == "embedding") return tensor(0);
       std::optional<DType> found;
@@ -326,7 +335,8 @@ void removeIdentities(Graph& g) {
 // to(x, dtype, device) where x has both already.
 void removeRedundantCasts(Graph& g) {
   const std::vector<NodeId> order = g.order();
-  if (std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->writes(); })) return;
+  const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->writes(); });
+  DTypeFacts facts(g);
   for (NodeId id : order) {
     const Node& n = g.node(id);
     const std::string_view op = n.op->name;
@@ -334,12 +344,16 @@ void removeRedundantCasts(Graph& g) {
         op != "aten._to_copy.default")
       continue;
     if (!n.args[0].isValue() || n.outputs.size() != 1) continue;
+    // to() without copy hands on the tensor itself, whatever is written to it later.
+    const Argument* copy = n.findArgument("copy");
+    if (writes && !(copy && *copy == Argument(false))) continue;
     const TensorInfo& in = g.value(n.args[0].valueId()).type.tensorInfo;
     const Argument* dtype = n.findArgument("dtype");
     const Argument* device = n.findArgument("device");
     const Argument* format = n.findArgument("memory_format");
     const Argument* layout = n.findArgument("layout");
-    if (dtype && !dtype->isNone() && !(in.dtype && *dtype == Argument(*in.dtype))) continue;
+    const auto has = facts.of(n.args[0].valueId());
+    if (dtype && !dtype->isNone() && !(has && *dtype == Argument(*has))) continue;
     if (device && !device->isNone() && (in.device.empty() || !(*device == Argument(DeviceName{in.device})))) continue;
     if (format && !format->isNone() && !(*format == Argument(Named{"torch.preserve_format"}))) continue;
     if (layout && !layout->isNone() && !(*layout == Argument(Named{"torch.strided"}))) continue;
@@ -397,6 +411,9 @@ Status normalizeImported(Graph& g, const OperatorSet& operators) {
   rewriteSpellings(g, operators);
   Functionaliser(g, operators).run();
   removeRedundantCasts(g);
+  removeWholeSlices(g);
+  removeIdleMasks(g);
+  askSizesEarly(g);
   removeDead(g);
   return done();
 }

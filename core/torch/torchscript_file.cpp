@@ -2,6 +2,7 @@
 
 #include <caffe2/serialize/read_adapter_interface.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
 
@@ -145,7 +146,23 @@ Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<M
   return out;
 }
 
+// Sizes and strides stand in the pickle, and PyTorch's reader does not hold them against the storage.
+static Status checkExtent(const at::Tensor& t) {
+  if (!t.defined() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) return done();
+  int64_t end = 1;
+  bool sound = !__builtin_add_overflow(end, t.storage_offset(), &end) && t.storage_offset() >= 0;
+  for (int64_t i = 0; sound && i < t.dim(); ++i) {
+    int64_t reach = 0;
+    sound = t.size(i) > 0 && t.stride(i) >= 0 && !__builtin_mul_overflow(t.size(i) - 1, t.stride(i), &reach) &&
+            !__builtin_add_overflow(end, reach, &end);
+  }
+  if (sound && static_cast<uint64_t>(end) <= t.storage().nbytes() / t.itemsize()) return done();
+  return badInput(fmt::format("a tensor of sizes [{}] reaches past the {} bytes of its data; save the model again",
+                              fmt::join(t.sizes(), ","), t.storage().nbytes()));
+}
+
 Status TorchScriptFile::resolve(const at::Tensor& t) {
+  if (Status s = checkExtent(t); !s) return s;
   if (stubbed_.empty() || !t.defined() || !t.has_storage()) return done();
   c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
   if (storage->nbytes() == 0 || !storage->data() || !resolved_.insert(storage).second) return done();

@@ -41,13 +41,29 @@ bool validUtf8(std::string_view s) {
   return true;
 }
 
+// CRC-32, as every zip has it.
+uint32_t checksum(std::string_view bytes) {
+  static const auto table = [] {
+    std::array<uint32_t, 256> t{};
+    for (uint32_t i = 0; i < 256; ++i) {
+      t[i] = i;
+      for (int bit = 0; bit < 8; ++bit) t[i] = t[i] & 1 ? 0xEDB88320U ^ (t[i] >> 1) : t[i] >> 1;
+    }
+    return t;
+  }();
+  uint32_t crc = ~uint32_t{0};
+  for (char c : bytes) crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xFF] ^ (crc >> 8);
+  return ~crc;
+}
+
 bool plainName(std::string_view name) {
   if (name.empty() || name.size() > maxNameLength || name.front() == '/' || !validUtf8(name)) return false;
   if (name.find('\\') != name.npos || name.find('\0') != name.npos || (name.size() > 1 && name[1] == ':')) return false;
   for (size_t from = 0; from <= name.size();) {
     const size_t slash = std::min(name.find('/', from), name.size());
     const std::string_view part = name.substr(from, slash - from);
-    if (part == ".." || part == ".") return false;
+    // An empty part within: without its first folder, "a//b" would be the absolute "/b".
+    if (part == ".." || part == "." || (part.empty() && slash < name.size())) return false;
     from = slash + 1;
   }
   return true;
@@ -197,6 +213,7 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
     const size_t nameLength = readAt<uint16_t>(directory, at + 28), extraLength = readAt<uint16_t>(directory, at + 30);
     const size_t total = centralSize + nameLength + extraLength + readAt<uint16_t>(directory, at + 32);
     if (total > directory.size() - at) return corrupt("its directory is torn");
+    const size_t entry = at;
     const std::string name(directory.substr(at + centralSize, nameLength));
     if (!readZip64(directory.substr(at + centralSize + nameLength, extraLength), s))
       return corrupt("a size is missing");
@@ -223,7 +240,9 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
         return badInput(
             fmt::format("{} would unpack to more than {} MB; Graft does not open it", path, maxUnpacked >> 20));
       auto content = inflate(file.substr(begin, s.packed), s.plain);
-      if (!content) return corrupt(fmt::format("record {} does not unpack", name));
+      // PyTorch packs source text and the records of where it came from, which its reader follows without a look.
+      if (!content || checksum(*content) != readAt<uint32_t>(directory, entry + 16))
+        return corrupt(fmt::format("record {} does not unpack", name));
       record.unpacked = std::make_shared<const std::string>(std::move(*content));
     }
     zip.records_.push_back(std::move(record));

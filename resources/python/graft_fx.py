@@ -164,12 +164,19 @@ def _is_torch(module):
     return (module or "").split(".")[0] in ("torch", "_operator", "operator", "builtins", "math")
 
 
-class _Lowering(torch.fx.Interpreter):
-    """Runs an FX graph under make_fx and notes which FX node made which ATen nodes, and which FX nodes are plain numbers."""
+class _Notes:
+    """FX nodes that are plain numbers, and those that hand on what another one made (contiguous of what is)."""
 
-    def __init__(self, gm, numbers, lower):
-        super().__init__(gm, garbage_collect_values=False)
-        self.numbers, self.lower = numbers, lower
+    def __init__(self):
+        self.numbers, self.same, self.first = {}, {}, {}
+
+
+class _Lowering(torch.fx.Interpreter):
+    """Runs an FX graph under make_fx and notes which FX node made which ATen nodes."""
+
+    def __init__(self, gm, notes, lower):
+        super().__init__(gm, garbage_collect_values=False)  # so that no two tensors have one id
+        self.notes, self.lower = notes, lower
 
     def run_node(self, node):
         tracer = proxy_tensor.get_proxy_mode().tracer
@@ -187,7 +194,9 @@ class _Lowering(torch.fx.Interpreter):
             if slot is not None and getattr(slot.proxy.node.target, "__name__", "") == "getitem":
                 slot.proxy.node.meta["graft_from"] = node.name
         if isinstance(result, (bool, int, float)):
-            self.numbers[node.name] = result
+            self.notes.numbers[node.name] = result
+        if isinstance(result, torch.Tensor) and self.notes.first.setdefault(id(result), node.name) != node.name:
+            self.notes.same[node.name] = self.notes.first[id(result)]
         return result
 
     def call_module(self, target, args, kwargs):
@@ -233,17 +242,17 @@ def _fake(node, value):
     return value
 
 
-def _trace(gm, values, numbers, lower):
+def _trace(gm, values, notes, lower):
     """The ATen graph behind `gm`. Values are tensors, fake tensors, numbers, symbols; bools and None are fixed."""
     mode = next((v.fake_mode for v in values if isinstance(v, FakeTensor)), None)
     fixed = [isinstance(v, bool) or not isinstance(v, (torch.Tensor, int, float, *SYMBOLS)) for v in values]
 
     def run(*given):
         given = iter(given)
-        return _Lowering(gm, numbers, lower).run(*[v if f else next(given) for v, f in zip(values, fixed)])
+        return _Lowering(gm, notes, lower).run(*[v if f else next(given) for v, f in zip(values, fixed)])
 
     def attempt(mode):
-        numbers.clear()
+        notes.__init__()
         accepted, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
         try:
             fakes = [_faked(mode, v, i) for i, v in enumerate(values) if not fixed[i]]
@@ -274,9 +283,9 @@ def _faked(mode, value, i):
 
 def _graph(gm, values, known, root, writer, names=None, lower=False):
     """One graph as data. `known`: (tensor, path) by the name of the placeholder that stands for a tensor of the model."""
-    numbers = {}
+    notes = _Notes()
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    aten, fixed = _trace(gm, values, numbers, lower)
+    aten, fixed = _trace(gm, values, notes, lower)
     paths = {id(t): name for m in (gm, root) for name, t in reversed(_named_tensors(m))}
     parameters = {id(t) for t in root.parameters()}
     inputs = iter([n for n, f in zip(placeholders, fixed) if not f])
@@ -301,10 +310,10 @@ def _graph(gm, values, known, root, writer, names=None, lower=False):
                       "buffer": id(tensor) not in parameters and not isinstance(tensor, torch.nn.Parameter)}
         else:
             entry |= {"target": getattr(n.target, "leaf", None) or _target(n.target), "args": [_encode(a) for a in n.args],
-                      "kwargs": {k: _encode(v) for k, v in n.kwargs.items()}, "from": n.meta.get("graft_from"),
+                      "kwargs": [[k, _encode(v)] for k, v in n.kwargs.items()], "from": n.meta.get("graft_from"),
                       "modules": _modules(n.meta.get("nn_module_stack")), "stack": n.meta.get("stack_trace")}
         nodes.append(entry)
-    fx = [_fx_node(n, numbers) for n in gm.graph.nodes]
+    fx = [_fx_node(n, notes) for n in gm.graph.nodes]
     for entry in fx:
         if entry["name"] in known:
             entry["path"] = known[entry["name"]][1]
@@ -313,9 +322,10 @@ def _graph(gm, values, known, root, writer, names=None, lower=False):
                         for name, m in root.named_modules() if name}}
 
 
-def _fx_node(n, numbers):
+def _fx_node(n, notes):
     return {"name": n.name, "op": n.op, "target": _target(n.target), "shown": str(n.target), "args": [_encode(a) for a in n.args],
-            "kwargs": {k: _encode(v) for k, v in n.kwargs.items()}, "number": numbers.get(n.name)}
+            "kwargs": [[k, _encode(v)] for k, v in n.kwargs.items()], "number": notes.numbers.get(n.name),
+            "same": notes.same.get(n.name)}
 
 
 def _target(t):

@@ -4,7 +4,8 @@
     table.py [--build build] [-o docs/models.md]
 
 For each model and format: how many nodes are read, whether the executor's outputs are PyTorch's (bitwise, or the largest
-difference), and whether the model written out as TorchScript and read again is the same graph, as canonical text.
+difference), whether the model written out as TorchScript and read again is the same graph, as canonical text, and how often
+each shipped rule of the model's family matches.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FORMATS = {"torchscript": ".pt", "pt2": ".pt2", "fx": ".fx"}
+FAMILIES = {"decoders": ("gpt2", "llama", "t5"), "conv": ("resnet", "mobilenet", "efficientnet", "conv_bn_relu")}
 # Reads and writes a model without touching it.
 NOTHING = "from graft import Recipe\n\n\nclass Nothing(Recipe):\n    steps = [normalize]\n"
 
@@ -33,6 +35,12 @@ def graft(program, *arguments):
 
 def nodes(program, path, inputs, expected):
     return str(json.loads(graft(program, "info", path, "--json"))["nodes"])
+
+
+def rules(program, path, inputs, expected):
+    family = next((f for f, names in FAMILIES.items() if path.stem in names), "transformer")
+    report = json.loads(graft(program, "match", path, "--rules", ROOT / f"resources/rules/{family}.py", "--inputs", inputs, "--json"))
+    return ", ".join(f"{r['name']} {r['matches']}" for r in report["rules"] if r["matches"]) or "–"
 
 
 def equal(program, path, inputs, expected):
@@ -61,23 +69,22 @@ def main():
     listed = subprocess.run([sys.executable, build, "--list"], capture_output=True, text=True, check=True).stdout
     models = [line.split(maxsplit=1) for line in listed.splitlines()]
     for form in FORMATS:
-        if form == "fx" and not (ROOT / "resources/python/graft_fx.py").exists():
-            continue
         subprocess.run([sys.executable, build, "all", "--format", form, "-o", folder], stdout=subprocess.DEVNULL)
 
     failures = []
     lines = ["# Sample models", "",
-             "Made by `samples/models/table.py`. Each model is built by `samples/models/build.py` with seeded random weights,",
+             "Made by `./dev models`. Each model is built by `samples/models/build.py` with seeded random weights,",
              "exported by PyTorch, read by Graft, run by Graft's executor on the CPU and compared with PyTorch's own outputs;",
-             "*again* says whether writing it as TorchScript and reading that gives the same graph.", ""]
-    lines += ["| model | format | nodes | outputs | again |", "|---|---|---|---|---|"]
+             "*again* says whether writing it as TorchScript and reading that gives the same graph; *rules* how often each of the",
+             "shipped rules for its family finds something.", ""]
+    lines += ["| model | format | nodes | outputs | again | rules |", "|---|---|---|---|---|---|"]
     for name, what in models:
         for form, suffix in FORMATS.items():
             path = folder / (name + suffix)
             if not path.exists():
                 continue
             cells = []
-            for look in (nodes, equal, again):
+            for look in (nodes, equal, again, rules):
                 try:
                     cells.append(look(program, path, folder / f"{name}_inputs.pt", folder / f"{name}_expected.pt"))
                 except Failed as failure:

@@ -1,4 +1,4 @@
-"""Each sample model, through each format that it has: read, described, run, and equal to PyTorch's own outputs."""
+"""Each sample model, through each format that it has: read, run, and equal to PyTorch's own outputs."""
 
 
 from support import SAMPLES, TestCase, main
@@ -14,7 +14,6 @@ class Models(TestCase):
 
 def add(path, name):
     def test(self):
-        self.assertGreater(self.json("info", path)["nodes"], 0)
         self.done("run", path, "--inputs", FOLDER / f"{name}_inputs.pt", "--expect", FOLDER / f"{name}_expected.pt")
 
     setattr(Models, f"test_{name}_{path.suffix[1:]}", test)

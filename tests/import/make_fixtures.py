@@ -2,6 +2,7 @@
 """Makes the small models and the hostile files that the import tests read: make_fixtures.py FOLDER."""
 
 import io
+import json
 import pathlib
 import pickle
 import struct
@@ -191,6 +192,65 @@ def hostile():
     rewritten("deep_json.pt2", program(lambda d: b"[" * 1_000_000), "net.pt2")
     rewritten("bad.fx", lambda n, d: d.replace(b'"aten"', b'"eton"') if n == "graft_fx.json" else d, "net.fx")
     rewritten("short.fx", lambda n, d: d[:4] if n.startswith("weights/") else d, "net.fx")
+
+    def graph(change):
+        def changed(name, data):
+            if name != "graft_fx.json":
+                return data
+            document = json.loads(data)
+            change(document["graphs"][0]["aten"])
+            return json.dumps(document).encode()
+
+        return changed
+
+    def first(nodes, op="call_function"):
+        return next(n for n in nodes if n["op"] == op)
+
+    rewritten("cyclic.fx", graph(lambda nodes: first(nodes).update(args=[{"node": first(nodes)["name"]}])), "net.fx")
+    rewritten("backwards.fx", graph(lambda nodes: nodes.reverse()), "net.fx")
+    rewritten("wrong_type.fx", graph(lambda nodes: first(nodes).update(args=7)), "net.fx")
+    rewritten("unknown_kind.fx", graph(lambda nodes: first(nodes).update(args=[{"riddle": 1}])), "net.fx")
+    rewritten("unknown_dtype.fx", graph(lambda nodes: first(nodes, "get_attr")["data"].update(dtype="float99")), "net.fx")
+    rewritten("negative.fx", graph(lambda nodes: first(nodes, "get_attr")["data"].update(shape=[-16, 8])), "net.fx")
+    rewritten("overflow.fx", graph(lambda nodes: first(nodes, "get_attr")["data"].update(shape=[2**40, 2**40])), "net.fx")
+    rewritten("deep_argument.fx", graph(lambda nodes: first(nodes).update(args=[nested(400)])), "net.fx")
+    rewritten("not_utf8.fx", lambda n, d: d.replace(b"Net", b"N\xfft") if n == "graft_fx.json" else d, "net.fx")
+    rewritten("bomb.fx", lambda n, d: b" " * (200 << 20) if n == "graft_fx.json" else d, "net.fx", compress=True)
+
+    def nodes(change):
+        def changed(data):
+            document = json.loads(data)
+            change(document["graph_module"]["graph"]["nodes"])
+            return json.dumps(document).encode()
+
+        return program(changed)
+
+    def itself(nodes):
+        node = next(n for n in nodes if n["outputs"] and "as_tensor" in n["outputs"][0] and "as_tensor" in n["inputs"][0]["arg"])
+        node["inputs"][0]["arg"] = node["outputs"][0]
+
+    rewritten("cyclic.pt2", nodes(itself), "net.pt2")
+    rewritten("backwards.pt2", nodes(lambda n: n.reverse()), "net.pt2")
+    rewritten("negative.pt2", lambda n, d: d.replace(b'"as_int": 8', b'"as_int": -8') if "weights_config" in n else d, "net.pt2")
+    rewritten("offset.pt2", lambda n, d: d.replace(b'"storage_offset": {"as_int": 0}', b'"storage_offset": {"as_int": -1000000}')
+              if "weights_config" in n else d, "net.pt2")
+    rewritten("not_utf8.pt2", program(lambda d: d.replace(b"layer_norm", b"l\xff\xfeer_norm")), "net.pt2")
+    rewritten("lost_weight.pt2", lambda n, d: None if n.endswith("weight_0") else d, "net.pt2")
+    rewritten("bomb.pt2", program(lambda d: b" " * (200 << 20)), "net.pt2", compress=True)
+
+    rewritten("huge_shape.pt", lambda n, d: d.replace(b"(K\x10K\x08t", b"(K\xffK\xfft") if n.endswith("/data.pkl") else d)
+    rewritten("negative_shape.pt", lambda n, d: d.replace(b"(K\x10K\x08t", b"(J\xf0\xff\xff\xffK\x08t") if n.endswith("/data.pkl") else d)
+    rewritten("not_utf8.pt", lambda n, d: d.replace(b"def forward", b"def f\xff\xfeward") if n.endswith("code/__torch__.py") else d)
+    rewritten("no_code.pt", lambda n, d: None if n.endswith("code/__torch__.py") else d)
+    added("odd.pt", [("net/zz", b"x")])
+    (OUT / "odd.pt").write_bytes((OUT / "odd.pt").read_bytes().replace(b"net/zz", b"net/\xff\xfe"))
+
+
+def nested(depth):
+    inner = 1
+    for _ in range(depth):
+        inner = [inner]
+    return inner
 
 
 OUT.mkdir(parents=True, exist_ok=True)
