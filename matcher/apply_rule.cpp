@@ -49,7 +49,12 @@ class PatternOperators {
 
 }  // namespace
 
-Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics) {
+std::string toString(const RolledBack& r) {
+  if (r.node.empty()) return r.proof.why;
+  return "at `" + r.node + "`" + (r.scope.empty() ? "" : " in " + r.scope) + ": " + r.proof.why;
+}
+
+Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics, const RewriteOptions& options) {
   RuleRun run;
   if (!rule.replacement) return badInput("the rule " + rule.name + " only finds: it has no replacement");
   const bool oncePerPlace = mayContainPattern(rule);
@@ -66,7 +71,10 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
     }
     if (!found.problem.empty()) return badInput("the rule " + rule.name + ": " + found.problem);
     run.budgetExceeded = run.budgetExceeded || found.budgetExceeded;
-    Rewriter rewriter(graph, semantics);
+    Rewriter rewriter(graph, semantics, options.check);
+    const auto tried = [&](const Match& m) { return refusedAt.contains(m.anchor); };
+    if (options.check && !std::all_of(found.matches.begin(), found.matches.end(), tried))
+      rewriter.prepare(found.matches);
     for (Match& match : found.matches) {
       if (oncePerPlace &&
           std::any_of(match.nodes.begin(), match.nodes.end(), [&](NodeId n) { return own.contains(n); }))
@@ -76,6 +84,13 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
       auto record = rewriter.apply(rule, std::move(match));
       if (!record) {
         refusedAt.insert(anchor);
+        if (record.error().kind == ErrorKind::Verification) {
+          if (options.strict)
+            return Error{
+                ErrorKind::Verification, "the rule " + rule.name + " " + toString(rewriter.rolledBack()), {}};
+          run.rolledBack.push_back(rewriter.rolledBack());
+          continue;
+        }
         run.refused.push_back((anchor ? "at `" + (graph.isAlive(anchor) ? graph.node(anchor).name : "?") + "`: " : "") +
                               record.error().message);
         continue;

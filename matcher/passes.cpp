@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 
 #include "core/base/suggest.h"
 #include "matcher/passes/pass.h"
@@ -39,8 +40,7 @@ size_t countOf(const Recipe& recipe, std::string_view step) {
 }
 
 // "expected 12, found 11": with the nearest place that did not match.
-Error expectation(const Graph& graph, const Rule& rule, size_t expected, size_t actual,
-                  const std::vector<std::string>& refused) {
+Error expectation(const Graph& graph, const Rule& rule, size_t expected, size_t actual, const StepRun& step) {
   std::string message = "the rule " + rule.name + " was expected to rewrite " + std::to_string(expected) +
                         (expected == 1 ? " place" : " places") + ", it rewrote " + std::to_string(actual);
   if (actual < expected) {
@@ -48,8 +48,10 @@ Error expectation(const Graph& graph, const Rule& rule, size_t expected, size_t 
     options.explain = true;
     options.nearMisses = 1;
     const SearchResult found = Matcher(graph).findAll(rule, options);
-    if (!refused.empty()) {
-      message += "; refused " + refused.front();
+    if (!step.rolledBack.empty()) {
+      message += "; taken back " + toString(step.rolledBack.front());
+    } else if (!step.refused.empty()) {
+      message += "; refused " + step.refused.front();
     } else if (!found.nearMisses.empty()) {
       const NearMiss& m = found.nearMisses.front();
       message += "; the nearest other place";
@@ -60,6 +62,19 @@ Error expectation(const Graph& graph, const Rule& rule, size_t expected, size_t 
   Error e{ErrorKind::Expectation, std::move(message), {}};
   if (rule.line > 0) e.position = Position{rule.file, rule.line, 0, ""};
   return e;
+}
+
+// A pass is proven as a whole, and taken back as a whole.
+Status checkPass(Graph& before, Graph& after, const RewriteOptions& options, StepRun& step) {
+  const bool changesNumbers =
+      std::any_of(step.records.begin(), step.records.end(), [](const Record& r) { return r.changesNumbers; });
+  step.proof = options.check->checkWhole(before, after, changesNumbers);
+  if (step.proof.verdict != RewriteProof::Verdict::Failed) return done();
+  if (options.strict) return Error{ErrorKind::Verification, "the step " + step.name + ": " + step.proof.why, {}};
+  after = std::move(before);
+  step.rolledBack.push_back({"", "", {}, step.proof});
+  step.records.clear();
+  return done();
 }
 
 }  // namespace
@@ -73,7 +88,8 @@ const Pass* findPass(std::string_view name) {
 }
 
 Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& recipe, const Semantics& semantics,
-                            const std::function<void(const StepRun&, const Graph&)>& onStep) {
+                            const std::function<void(const StepRun&, const Graph&)>& onStep,
+                            const RewriteOptions& options) {
   RecipeRun run;
   for (const auto& [name, expected] : recipe.expect)
     if (countOf(recipe, name) == 0)
@@ -92,10 +108,11 @@ Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& re
     const Rule* rule = file.findRule(step.name);
     if (rule && rule->replacement) {
       done.isRule = true;
-      auto applied = applyRule(graph, *rule, semantics);
+      auto applied = applyRule(graph, *rule, semantics, options);
       if (!applied) return applied.error();
       done.records = std::move(applied->records);
       done.refused = std::move(applied->refused);
+      done.rolledBack = std::move(applied->rolledBack);
       if (applied->budgetExceeded)
         done.refused.push_back("the search's step budget was exceeded: there may be more places than were found");
     } else if (rule) {
@@ -109,6 +126,8 @@ Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& re
         done.records.push_back(std::move(r));
       }
     } else if (const Pass* pass = findPass(step.name)) {
+      std::optional<Graph> before;
+      if (options.check) before = graph;
       auto records = pass->run(graph, semantics, step);
       if (!records) {
         Error e = records.error();
@@ -116,6 +135,9 @@ Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& re
         return e;
       }
       done.records = std::move(*records);
+      if (before && !done.records.empty()) {
+        if (Status s = checkPass(*before, graph, options, done); !s) return s.error();
+      }
     } else {
       std::vector<std::string> known;
       for (const Rule& r : file.rules) known.push_back(r.name);
@@ -130,7 +152,7 @@ Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& re
     const bool last = ++counter(runs, step.name) == countOf(recipe, step.name);
     for (const auto& [name, expected] : recipe.expect)
       if (last && name == step.name && counter(totals, name) != expected) {
-        if (rule) return expectation(graph, *rule, expected, counter(totals, name), done.refused);
+        if (rule) return expectation(graph, *rule, expected, counter(totals, name), done);
         return Error{ErrorKind::Expectation,
                      "the step " + name + " was expected to change " + std::to_string(expected) +
                          (expected == 1 ? " place" : " places") + ", it changed " +

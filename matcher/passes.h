@@ -23,12 +23,14 @@ std::span<const Pass> passes();
 const Pass* findPass(std::string_view name);
 
 /// Runs a recipe's steps in order on `graph`: one entry per step. A count that differs from `expect` is an Expectation
-/// error.
+/// error. With a check, rewrites that fail it are taken back and the rest goes on.
 struct StepRun {
   std::string name;
   bool isRule = false;
   std::vector<Record> records;
   std::vector<std::string> refused;
+  std::vector<RolledBack> rolledBack;  ///< a pass is taken back as a whole: one entry without a node
+  RewriteProof proof;                  ///< of a pass that changed something, where one was asked for
   double milliseconds = 0;
 };
 struct RecipeRun {
@@ -36,6 +38,7 @@ struct RecipeRun {
 };
 /// `onStep` may look at the graph after each step (for history and proofs); may be empty.
 Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& recipe, const Semantics& semantics,
-                            const std::function<void(const StepRun&, const Graph&)>& onStep = {});
+                            const std::function<void(const StepRun&, const Graph&)>& onStep = {},
+                            const RewriteOptions& options = {});
 
 }  // namespace graft

@@ -42,6 +42,13 @@ void Rewriter::bringUpToDate(Argument& a) const {
   });
 }
 
+void Rewriter::prepare(const std::vector<Match>& matches) const {
+  if (!check_ || matches.empty()) return;
+  std::vector<std::vector<NodeId>> places;
+  for (const Match& m : matches) places.push_back(m.nodes);
+  check_->prepare(graph_, places);
+}
+
 Result<Record> Rewriter::apply(const Rule& rule, Match match) {
   if (!rule.replacement) return badInput("the rule " + rule.name + " only finds: it has no replacement");
   if (!forwarded_.empty())
@@ -123,12 +130,26 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
   std::vector<NodeId> late;
   if (Status s = findLate(outputs, match, made.added, late); !s) return refuse(s.error());
 
+  RewriteProof proof;
+  if (check_) {
+    std::vector<NodeId> after = made.added;
+    after.insert(after.end(), made.kept.begin(), made.kept.end());
+    proof = check_->check({graph_, rule.name, rule.changesNumbers, match.nodes, std::move(after), outputs});
+    if (proof.verdict == RewriteProof::Verdict::Failed) {
+      const std::string why = proof.why;
+      rolledBack_ = {match.anchor ? graph_.node(match.anchor).name : "?", match.scope, {}, std::move(proof)};
+      for (NodeId n : match.nodes) rolledBack_.nodes.push_back(graph_.node(n).name);
+      return refuse({ErrorKind::Verification, why, {}});
+    }
+  }
+
   // From here on nothing fails.
   made.placeModules();
   Record record;
   record.rule = rule.name;
   record.scope = match.scope;
   record.changesNumbers = rule.changesNumbers;
+  record.proof = std::move(proof);
   record.inputs.reserve(inputs.size());
   for (ValueId v : inputs) {
     const std::string& name = graph_.value(v).name;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/ir/graph.h"
+#include "core/ir/rewrite_check.h"
 #include "core/ir/semantics.h"
 #include "matcher/search.h"
 
@@ -25,15 +26,36 @@ struct Record {
   std::vector<std::pair<std::string, std::string>> inputs, outputs;
   std::vector<std::string> newWeights;
   bool changesNumbers = false;
+  RewriteProof proof;  ///< of a rule's rewrite, where one was asked for
+};
+
+/// A match that stays as it was because its rewrite failed the proof.
+struct RolledBack {
+  std::string node;  ///< the anchor's name
+  std::string scope;
+  std::vector<std::string> nodes;
+  RewriteProof proof;
+};
+
+/// How rewrites are done.
+struct RewriteOptions {
+  RewriteCheck* check = nullptr;  ///< asked before each rewrite is made final; null: nobody is
+  bool strict = false;            ///< the first rewrite that fails the check is an error
 };
 
 class Rewriter {
  public:
-  Rewriter(Graph& graph, const Semantics& semantics) : graph_(graph), semantics_(semantics) {}
+  Rewriter(Graph& graph, const Semantics& semantics, RewriteCheck* check = nullptr)
+      : graph_(graph), semantics_(semantics), check_(check) {}
+  /// Tells the check, where there is one, which matches are about to be applied.
+  void prepare(const std::vector<Match>& matches) const;
   /// Puts the rule's replacement in the match's place: checks that no cycle, moved read or reordered random operator
-  /// results, infers the new types. On an error the graph is as it was. All
-  /// matches of one search may be applied one after the other: what earlier ones replaced is looked up.
+  /// results, infers the new types, asks the check (an error of kind Verification where it fails). On an error the
+  /// graph is as it was. All matches of one search may be applied one after the other: what earlier ones replaced is
+  /// looked up.
   Result<Record> apply(const Rule& rule, Match match);
+  /// Of the latest apply() that ended with Verification.
+  const RolledBack& rolledBack() const { return rolledBack_; }
 
   /// Whether the latest rewrite left some value with fewer users than before: other matches may have become possible.
   bool loosened() const { return loosened_; }
@@ -46,6 +68,8 @@ class Rewriter {
 
   Graph& graph_;
   const Semantics& semantics_;
+  RewriteCheck* check_ = nullptr;
+  RolledBack rolledBack_;
   bool loosened_ = false;
   std::vector<ValueId> operands_;                   // of the nodes that the latest rewrite took out
   std::unordered_map<ValueId, ValueId> forwarded_;  // results that earlier rewrites replaced
@@ -55,8 +79,11 @@ class Rewriter {
 struct RuleRun {
   std::vector<Record> records;
   std::vector<std::string> refused;  ///< why a match was not rewritten
+  std::vector<RolledBack> rolledBack;
   bool budgetExceeded = false;
 };
-Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics);
+Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics, const RewriteOptions& = {});
+/// "at `softmax_3` in encoder.layer.0: on random values, …".
+std::string toString(const RolledBack&);
 
 }  // namespace graft

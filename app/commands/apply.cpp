@@ -13,6 +13,7 @@
 #include "core/torch/executor.h"
 #include "core/torch/export.h"
 #include "core/torch/proof.h"
+#include "core/torch/rewrite_proof.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 #include "matcher/report/rules_json.h"
@@ -26,12 +27,45 @@ struct Options : Common {
   std::vector<std::string> models;
   std::string rules, recipe, output, report;
   std::vector<std::string> expect;
-  bool noVerify = false, noTiming = false, noCapture = false, strict = false;
+  bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false;
   double seconds = 3;
 };
 
+using Verdict = RewriteProof::Verdict;
+
+/// The proofs of a step's rewrites, or of a pass as a whole, where some were asked for.
+std::vector<RewriteProof> proofsOf(const StepRun& s) {
+  std::vector<RewriteProof> out;
+  if (s.proof.verdict != Verdict::Unchecked) out.push_back(s.proof);
+  for (const Record& r : s.records)
+    if (r.proof.verdict != Verdict::Unchecked) out.push_back(r.proof);
+  return out;
+}
+
+/// "6 of 6", "6 of 7, 1 taken back", "measured, up to 0.17".
+std::string provenText(const StepRun& s) {
+  size_t proven = 0, measured = 0;
+  double most = 0;
+  const auto proofs = proofsOf(s);
+  for (const RewriteProof& p : proofs) {
+    proven += p.verdict == Verdict::Proven;
+    measured += p.verdict == Verdict::Measured;
+    if (p.verdict == Verdict::Measured) most = std::max(most, p.maxAbs);
+  }
+  if (!s.isRule && !s.rolledBack.empty()) return "taken back";
+  if (proofs.empty() && s.rolledBack.empty()) return "-";
+  std::string out;
+  if (!s.isRule)
+    out = proven ? "yes" : measured ? "" : "no";
+  else if (proven || !measured)
+    out = fmt::format("{} of {}", proven, proofs.size() + s.rolledBack.size());
+  if (measured) out += fmt::format("{}measured, off by up to {:.2g}", out.empty() ? "" : ", ", most);
+  if (!s.rolledBack.empty()) out += fmt::format(", {} taken back", s.rolledBack.size());
+  return out;
+}
+
 std::string stepsTable(const RecipeRun& run) {
-  std::vector<std::vector<std::string>> rows{{"step", "rewrites", "ms", "where"}};
+  std::vector<std::vector<std::string>> rows{{"step", "rewrites", "proven", "ms", "where"}};
   for (const StepRun& s : run.steps) {
     std::string where;
     size_t shown = 0;
@@ -40,9 +74,34 @@ std::string stepsTable(const RecipeRun& run) {
       where += (shown++ ? ", " : "") + r.scope;
     }
     if (s.records.size() > shown && shown > 0) where += ", …";
-    rows.push_back({s.name, std::to_string(s.records.size()), fmt::format("{:.2f}", s.milliseconds), where});
+    rows.push_back(
+        {s.name, std::to_string(s.records.size()), provenText(s), fmt::format("{:.2f}", s.milliseconds), where});
   }
   return table(rows);
+}
+
+/// What was taken back and what could not be proven: never silent.
+void tellProofs(const RecipeRun& run, const Console& console) {
+  size_t back = 0;
+  for (const StepRun& s : run.steps) {
+    for (const RolledBack& r : s.rolledBack) {
+      ++back;
+      std::string shapes;
+      for (const std::string& i : r.proof.inputShapes) shapes += (shapes.empty() ? "" : ", ") + i;
+      console.warn(
+          fmt::format("{}: taken back {}{}", s.name, toString(r), shapes.empty() ? "" : "; inputs: " + shapes));
+    }
+    std::map<std::string, size_t> unproven;
+    for (const RewriteProof& p : proofsOf(s))
+      if (p.verdict == Verdict::Unproven || (p.verdict == Verdict::Proven && !p.why.empty())) ++unproven[p.why];
+    for (const auto& [why, count] : unproven)
+      console.warn(fmt::format("{}: {} not proven{}: {}", s.name,
+                               s.isRule ? fmt::format("{} rewrite{}", count, count == 1 ? "" : "s") : "the step",
+                               s.isRule ? " on its own" : "", why));
+  }
+  if (back > 0)
+    console.warn(fmt::format("{} taken back, the rest stays; --strict makes that an error",
+                             back == 1 ? "one rewrite was" : fmt::format("{} rewrites were", back)));
 }
 
 /// Where the result goes: the given path, or a file of the model's name in the given folder when there are several.
@@ -67,7 +126,10 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   }
 
   Graph rewritten = original;
-  auto run = runRecipe(rewritten, file, recipe, semantics());
+  std::unique_ptr<RewriteCheck> check;
+  if (inputs && !o.noVerify && !o.wholeOnly) check = makeRewriteCheck(*inputs, job);
+  auto run = runRecipe(rewritten, file, recipe, semantics(), {}, {check.get(), o.strict});
+  if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
   if (!run) return run.error();
   for (const StepRun& s : run->steps)
     for (const std::string& why : s.refused) {
@@ -78,6 +140,7 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
     }
   console.print(fmt::format("{}: {} with {}\n", console.bold(path), recipe.name, file.path));
   console.print(stepsTable(*run));
+  tellProofs(*run, console);
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
   json doc = {{"model", path},
               {"format", formatName(model->format)},
@@ -94,7 +157,10 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
       at.push_back({{"scope", r.scope}, {"nodes", r.removedNames}});
       changesNumbers = changesNumbers || r.changesNumbers;
     }
-    rules.push_back({{"name", s.name}, {"matches", s.records.size()}, {"at", std::move(at)}});
+    rules.push_back({{"name", s.name},
+                     {"matches", s.records.size()},
+                     {"at", std::move(at)},
+                     {"rolled_back", rolledBackJson(s.rolledBack)}});
   }
   doc["rules"] = std::move(rules);
 
@@ -191,9 +257,13 @@ void addApply(CLI::App& app, Run& run) {
   c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 when the rule rewrites another number of times");
   c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();
   c->add_flag("--no-verify", o->noVerify, "Do not compare numbers; the report says so");
+  c->add_flag("--whole-only", o->wholeOnly,
+              "Compare the whole model only, not each rewrite on its own: a wrong one fails the model instead of being "
+              "taken back");
   c->add_flag("--no-timing", o->noTiming, "Do not time both");
   c->add_flag("--no-capture", o->noCapture, "The written model shall not run as CUDA graphs on a GPU");
-  c->add_flag("--strict", o->strict, "Stop at the first match that cannot be rewritten");
+  c->add_flag("--strict", o->strict,
+              "Stop at the first match that cannot be rewritten, or whose rewrite computes something else");
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return apply(*o); }; });
 }

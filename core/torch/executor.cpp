@@ -12,6 +12,7 @@
 
 #include "core/torch/internal/device.h"
 #include "core/torch/internal/plan.h"
+#include "core/torch/internal/proof_programs.h"
 
 namespace graft {
 
@@ -483,6 +484,31 @@ Result<TensorSet> Program::observe(const TensorSet& inputs,
 
 Result<TensorSet> Program::runMarked(const TensorSet& inputs, const std::function<void(NodeId)>& before) const {
   return runWith(*impl_, inputs, {}, MarkHooks{&before});
+}
+
+Result<TensorSet> Program::capture(const TensorSet& inputs, const std::unordered_set<ValueId>* wanted, size_t mostBytes,
+                                   bool copy, std::unordered_map<ValueId, TensorSet>& kept, const Job& job) const {
+  size_t bytes = 0;
+  auto keep = [&](ValueId id, const c10::IValue& v) {
+    if (wanted && !wanted->contains(id)) return;
+    TensorSet set = tensorSet({v});
+    size_t own = 0;
+    mapTensors(set, [&](const at::Tensor& t) {
+      own += t.nbytes();
+      return t;
+    });
+    if (bytes + own > mostBytes) return;
+    bytes += own;
+    kept.insert_or_assign(id, copy ? copyOf(set) : std::move(set));
+  };
+  try {
+    const auto values = orderedByName(impl_->plan.inputs, inputs);
+    for (size_t i = 0; i < std::min(values.size(), impl_->plan.root.parameterIds.size()); ++i)
+      keep(impl_->plan.root.parameterIds[i], values[i]);
+    return runWith(*impl_, inputs, job, SeeHooks<decltype(keep)>{&keep});
+  } catch (const std::exception& e) {
+    return internalError(shortMessage(e));
+  }
 }
 
 Status recordTypes(Graph& graph, const TensorSet& inputs) {

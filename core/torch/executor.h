@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/progress.h"
@@ -50,6 +52,11 @@ class Program {
   Result<TensorSet> observe(const TensorSet& inputs, const std::function<void(ValueId, const TensorSet&)>& see) const;
   /// Same, calling `before` ahead of each node, those in blocks too.
   Result<TensorSet> runMarked(const TensorSet& inputs, const std::function<void(NodeId)>& before) const;
+  /// Runs, and adds the values asked for (null: all), inputs too, to `kept` as they are when computed: no more than
+  /// `mostBytes` of tensors, and nothing for what was not computed. They are copied where `copy` says so, for graphs
+  /// that write to memory.
+  Result<TensorSet> capture(const TensorSet& inputs, const std::unordered_set<ValueId>* wanted, size_t mostBytes,
+                            bool copy, std::unordered_map<ValueId, TensorSet>& kept, const Job& = {}) const;
   const RunOptions& options() const;
   /// Whether it may run as a CUDA graph.
   const CaptureFacts& capture() const;

@@ -103,6 +103,12 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
       results = {IValue(like(x, x.sizes().vec()))};
       return MetaRule::Done;
     }
+  // Pointwise operators that LibTorch has no meta kernel for.
+  for (std::string_view same : {"relu", "relu6", "abs", "square"})
+    if (op == same && a.size() == 1 && x.is_floating_point()) {
+      results = {IValue(like(x, x.sizes().vec()))};
+      return MetaRule::Done;
+    }
   if (op == "embedding" && a.size() >= 2 && a[1].isTensor()) {
     std::vector<int64_t> sizes = a[1].toTensor().sizes().vec();
     if (x.dim() != 2) {

@@ -45,6 +45,8 @@ struct Difference {
   bool sameNonFinite = true;  ///< NaN and Inf in the same places
   bool passed = false;
   std::string why;  ///< where it did not pass
+  // The first element that is out of tolerance; empty where none is, or where shapes or dtypes differ.
+  std::string element, expected, actual;  ///< "[0,3,1]", "0.25", "nan"
 };
 
 /// By the rule of gpu.md: RMSE(actual, ref) <= m RMSE(expected, ref) + tol/10 with m 2, or 3 in half precision, where a
@@ -52,5 +54,11 @@ struct Difference {
 /// agree.
 std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSet& actual,
                                        const TensorSet* reference = nullptr);
+
+/// For a single rewrite, element by element: each within assert_close's tolerance of `expected`, or, given a reference,
+/// no further from it than m times the furthest of `expected`, beside the dtype's tolerance, and by RMSE as above.
+/// Where `expected` is NaN or infinite and the reference is not so (it overflowed), nothing is asked of `actual`.
+std::vector<Difference> compareElements(const TensorSet& expected, const TensorSet& actual,
+                                        const TensorSet* reference = nullptr);
 
 }  // namespace graft

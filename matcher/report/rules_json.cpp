@@ -50,15 +50,39 @@ json nearMissJson(const Graph& g, const Rule& rule, const NearMiss& n) {
           {"map", std::move(map)}};
 }
 
+json proofJson(const RewriteProof& p) {
+  json out = {{"verdict", verdictName(p.verdict)}, {"inputSets", p.inputSets}};
+  if (!p.why.empty()) out["why"] = p.why;
+  using V = RewriteProof::Verdict;
+  if (p.verdict != V::Failed && p.verdict != V::Measured) return out;
+  out["inputs"] = p.inputs;
+  out["inputShapes"] = p.inputShapes;
+  out["output"] = p.output;
+  out["element"] = p.element;
+  out["expected"] = p.expected;
+  out["actual"] = p.actual;
+  out["maxAbs"] = p.maxAbs;
+  return out;
+}
+
+json rolledBackJson(const std::vector<RolledBack>& list) {
+  json out = json::array();
+  for (const RolledBack& r : list)
+    out.push_back({{"node", r.node}, {"scope", r.scope}, {"nodes", r.nodes}, {"proof", proofJson(r.proof)}});
+  return out;
+}
+
 json recordJson(const Record& r) {
-  return {{"rule", r.rule},
-          {"scope", r.scope},
-          {"removed", r.removedNames},
-          {"added", r.addedNames},
-          {"inputs", pairs(r.inputs)},
-          {"outputs", pairs(r.outputs)},
-          {"newWeights", r.newWeights},
-          {"changesNumbers", r.changesNumbers}};
+  json out = {{"rule", r.rule},
+              {"scope", r.scope},
+              {"removed", r.removedNames},
+              {"added", r.addedNames},
+              {"inputs", pairs(r.inputs)},
+              {"outputs", pairs(r.outputs)},
+              {"newWeights", r.newWeights},
+              {"changesNumbers", r.changesNumbers}};
+  if (r.proof.verdict != RewriteProof::Verdict::Unchecked) out["proof"] = proofJson(r.proof);
+  return out;
 }
 
 json recipeJson(const RecipeRun& run) {
@@ -71,7 +95,9 @@ json recipeJson(const RecipeRun& run) {
                    {"rewrites", s.records.size()},
                    {"ms", s.milliseconds},
                    {"refused", s.refused},
+                   {"rolledBack", rolledBackJson(s.rolledBack)},
                    {"records", std::move(records)}});
+    if (s.proof.verdict != RewriteProof::Verdict::Unchecked) out.back()["proof"] = proofJson(s.proof);
   }
   return out;
 }

@@ -12,8 +12,13 @@ namespace graft {
 /// [{"scope", "nodes": [names in graph order], "map": {pattern node: graph node}}]
 nlohmann::json matchesJson(const Graph&, const Rule&, std::span<const Match>);
 nlohmann::json nearMissJson(const Graph&, const Rule&, const NearMiss&);
+/// {"verdict": proven, measured, unproven or failed, "inputSets", "why"}; failed and measured also "inputs",
+/// "inputShapes", "output", "element", "expected", "actual", "maxAbs"
+nlohmann::json proofJson(const RewriteProof&);
 nlohmann::json recordJson(const Record&);
-/// [{"name", "rule": bool, "rewrites", "ms", "refused", "records"}]
+/// [{"node", "scope", "nodes", "proof"}]; a pass that was taken back has no node
+nlohmann::json rolledBackJson(const std::vector<RolledBack>&);
+/// [{"name", "rule": bool, "rewrites", "ms", "refused", "rolledBack", "records"}], for passes "proof" too
 nlohmann::json recipeJson(const RecipeRun&);
 
 }  // namespace graft

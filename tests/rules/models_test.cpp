@@ -10,6 +10,7 @@
 #include "core/ir/verify.h"
 #include "core/torch/executor.h"
 #include "core/torch/model.h"
+#include "core/torch/rewrite_proof.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 #include "tests/support/catch.h"
@@ -41,11 +42,18 @@ Counts counts(const std::string& model, const std::string& inputs, const std::st
   const RuleFile file = take(loadRuleFile(GRAFT_SOURCE_DIR "/resources/rules/" + rules, semantics->operators()));
   const Recipe* found = file.findRecipe(recipe);
   REQUIRE(found);
-  const RecipeRun run = take(runRecipe(graph, file, *found, *semantics));
+  const auto proof = makeRewriteCheck(tensors);
+  const RecipeRun run = take(runRecipe(graph, file, *found, *semantics, {}, {proof.get(), false}));
   CHECK(verify(graph));
   Counts out;
   for (const StepRun& s : run.steps) {
     CHECK(s.refused.empty());
+    for (const RolledBack& r : s.rolledBack) UNSCOPED_INFO(s.name << " taken back " << toString(r));
+    CHECK(s.rolledBack.empty());
+    for (const Record& r : s.records) {
+      INFO(s.name << ": " << r.proof.why);
+      if (s.isRule) CHECK(r.proof.verdict == RewriteProof::Verdict::Proven);
+    }
     if (s.isRule && !s.records.empty()) out[s.name] = s.records.size();
   }
   return out;

@@ -3,7 +3,9 @@
 #include <sstream>
 
 #include "case_model.h"
+#include "core/text/text.h"
 #include "core/torch/proof.h"
+#include "core/torch/rewrite_proof.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/rewrite.h"
 #include "tests/support/catch.h"
@@ -70,8 +72,13 @@ const std::vector<Group>& groups() {
   return all;
 }
 
-/// Whether the proof notices; the rule must match, and apply.
-bool caught(const Group& g, const std::string& wrong) {
+struct Caught {
+  bool byWhole = false;  // by the proof of the whole model
+  bool alone = false;    // by the proof of the rewrite, which is then taken back
+};
+
+/// Whether the proofs notice; the rule must match, and apply.
+Caught caught(const Group& g, const std::string& wrong) {
   test::Case c;
   c.file = "wrong.py";
   std::istringstream text(std::string("given ") + g.given + "\nmatches 1\n    return " + g.pattern + "\n");
@@ -81,27 +88,36 @@ bool caught(const Group& g, const std::string& wrong) {
   for (const test::Given& v : c.given) names += (names.empty() ? "" : ", ") + v.name + (v.isWeight ? ": Weight" : "");
   source += names + "):\n    return " + g.pattern + "\ndef replacement(" + names + "):\n    return " + wrong + "\n";
   const RuleFile rules = take(parseRuleText(source, "wrong.py", test::semantics().operators()));
+  const TensorSet inputs = test::inputsOf(c, model);
+  Caught out;
   Graph after = model;
   const RuleRun run = take(applyRule(after, rules.rules[0], test::semantics()));
   REQUIRE(run.records.size() >= 1);
-  return !take(proveRewrite(model, after, test::inputsOf(c, model))).passed;
+  out.byWhole = !take(proveRewrite(model, after, inputs)).passed;
+  Graph proven = model;
+  const auto check = makeRewriteCheck(inputs);
+  const RuleRun alone = take(applyRule(proven, rules.rules[0], test::semantics(), {check.get(), false}));
+  out.alone = alone.records.empty() && !alone.rolledBack.empty() && toText(proven) == toText(model);
+  return out;
 }
 
 }  // namespace
 
 TEST_CASE("the proof catches rules that are wrong on purpose") {
-  size_t tried = 0, found = 0;
+  size_t tried = 0, found = 0, alone = 0;
   std::string missed;
   for (const Group& g : groups())
     for (const char* wrong : g.wrong) {
       INFO(g.pattern << " -> " << wrong);
       ++tried;
-      if (caught(g, wrong))
-        ++found;
-      else
-        missed += std::string("\n  ") + g.pattern + " -> " + wrong;
+      const Caught c = caught(g, wrong);
+      found += c.byWhole;
+      alone += c.alone;
+      if (!c.byWhole) missed += std::string("\n  by the whole: ") + g.pattern + " -> " + wrong;
+      if (!c.alone) missed += std::string("\n  alone: ") + g.pattern + " -> " + wrong;
     }
   INFO("not noticed:" << missed);
   CHECK(tried >= 50);
   CHECK(static_cast<double>(found) >= 0.98 * static_cast<double>(tried));
+  CHECK(static_cast<double>(alone) >= 0.98 * static_cast<double>(tried));
 }

@@ -45,8 +45,6 @@ TensorSet copyOf(const TensorSet& set) {
   return mapTensors(set, [](const at::Tensor& t) { return t.clone(); });
 }
 
-namespace {
-
 std::string deviceOf(const TensorSet& inputs) {
   std::string device = "cpu";
   mapTensors(inputs, [&](const at::Tensor& t) {
@@ -55,8 +53,6 @@ std::string deviceOf(const TensorSet& inputs) {
   });
   return device;
 }
-
-}  // namespace
 
 Result<ProofPrograms> buildProofPrograms(const Graph& original, const Graph& rewritten, const TensorSet& inputs) {
   RunOptions options;

@@ -20,6 +20,9 @@ TensorSet mapTensors(const TensorSet&, const std::function<at::Tensor(const at::
 /// A model may write to its inputs: every run gets its own.
 TensorSet copyOf(const TensorSet&);
 
+/// "cpu", or the device that some tensor is on.
+std::string deviceOf(const TensorSet&);
+
 struct ProofPrograms {
   Program original, rewritten;
   std::optional<Program> reference;  ///< the original in fp64 on the CPU; none where an operator has no such version

@@ -1,0 +1,58 @@
+// RewriteCheck: whether a rewrite computes what it replaces. The rewriter asks before it makes a rewrite final, a
+// tensor library answers by numbers (core/torch/rewrite_proof.h): like Semantics, a question that graphs alone cannot
+// answer. A rewrite that fails is taken back, with what is known about the failure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+/// What is known about one rewrite, in words and numbers for a report.
+struct RewriteProof {
+  enum class Verdict : uint8_t {
+    Unchecked,  ///< nobody asked
+    Proven,     ///< computes the same on every set of inputs that was tried
+    Measured,   ///< computes something else, as its rule says it means to: how far is said
+    Unproven,   ///< could not be tried, or not fully; `why` says why
+    Failed,     ///< computes something else: taken back
+  };
+  Verdict verdict = Verdict::Unchecked;
+  size_t inputSets = 0;  ///< how many sets of inputs were tried on this rewrite or on one of the same structure
+  std::string why;       ///< one sentence; empty where proven
+  // Failed and Measured: where it shows.
+  std::string inputs;                    ///< the kind: "the model's own values", "random values", …
+  std::vector<std::string> inputShapes;  ///< "x f32[2,9,384]"
+  std::string output;                    ///< the value's name in the original
+  std::string element;                   ///< the first one that differs: "[0,3,1]"; empty where the types differ
+  std::string expected, actual;          ///< that element, or the types
+  double maxAbs = 0;
+};
+std::string_view verdictName(RewriteProof::Verdict);
+
+/// A rewrite that is not final yet: the graph holds both sides.
+struct RewriteCandidate {
+  const Graph& graph;
+  std::string_view rule;
+  bool changesNumbers = false;
+  std::vector<NodeId> before, after;
+  std::vector<std::pair<ValueId, ValueId>> outputs;  ///< of before → of after
+};
+
+class RewriteCheck {
+ public:
+  virtual ~RewriteCheck() = default;
+  /// Called before the places of one search are rewritten one after the other: each place's nodes.
+  virtual void prepare(const Graph& graph, const std::vector<std::vector<NodeId>>& places) = 0;
+  /// What does not fail is made final by the caller.
+  virtual RewriteProof check(const RewriteCandidate& candidate) = 0;
+  /// For steps that change a graph as a whole (passes): both graphs, on the model's own inputs alone.
+  virtual RewriteProof checkWhole(const Graph& before, const Graph& after, bool changesNumbers) = 0;
+};
+
+}  // namespace graft

@@ -1,0 +1,169 @@
+#include "core/torch/internal/proof_inputs.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randperm.h>
+
+#include <limits>
+
+#include "core/torch/internal/proof_programs.h"
+
+namespace graft {
+namespace {
+
+bool isFloating(const at::Tensor& t) { return c10::isFloatingType(t.scalar_type()); }
+
+/// Zeros and ones only, as attention masks are.
+bool isMask(const at::Tensor& t) {
+  if (t.numel() == 0 || isFloating(t) || t.is_complex()) return false;
+  const at::Tensor c = t.cpu().to(at::kLong);
+  return t.dim() >= 2 && c.min().item<int64_t>() >= 0 && c.max().item<int64_t>() == 1;
+}
+
+/// What is added to scores to switch some of them off: the least number or something like it.
+bool isAdditiveMask(const at::Tensor& t) {
+  return isFloating(t) && t.numel() > 0 && t.min().to(at::kDouble).item<double>() <= -1e4;
+}
+
+/// The same elements in another order: stays within what was given, embedding tables are not overrun.
+at::Tensor shuffled(const at::Tensor& t, at::Generator& g) {
+  if (t.numel() < 2) return t.clone();
+  return t.cpu().reshape({-1}).index({at::randperm(t.numel(), g, at::kLong)}).reshape(t.sizes()).to(t.device());
+}
+
+/// Normal numbers of both signs, as large as the given ones.
+at::Tensor gaussianLike(const at::Tensor& t, at::Generator& g) {
+  if (t.numel() == 0) return t.clone();
+  const at::Tensor x = t.cpu().to(at::kDouble);
+  const double size = x.isfinite().all().item<bool>() ? x.square().mean().sqrt().item<double>() : 1.0;
+  return at::randn(t.sizes(), g, at::kDouble).mul(size > 0 ? size : 1.0).to(t.scalar_type()).to(t.device());
+}
+
+bool anyTensor(const TensorSet& given, const std::function<bool(const at::Tensor&)>& holds) {
+  bool found = false;
+  mapTensors(given, [&](const at::Tensor& t) {
+    found = found || holds(t);
+    return t;
+  });
+  return found;
+}
+
+/// Every floating tensor but additive masks by f; the rest as it is.
+std::function<TensorSet()> floatsBy(const TensorSet& given, std::function<at::Tensor(const at::Tensor&)> f) {
+  return [&given, f = std::move(f)] {
+    return mapTensors(given,
+                      [&](const at::Tensor& t) { return isFloating(t) && !isAdditiveMask(t) ? f(t) : t.clone(); });
+  };
+}
+
+/// Random numbers with some of `values` at random places.
+std::function<TensorSet()> sprinkled(const TensorSet& given, uint64_t offset,
+                                     std::function<std::vector<double>(at::ScalarType)> values) {
+  return [&given, offset, values = std::move(values)] {
+    auto generator = at::detail::createCPUGenerator(proofSeed + offset);
+    return floatsBy(given, [&](const at::Tensor& t) {
+      if (t.numel() == 0) return t.clone();
+      at::Tensor x = gaussianLike(t, generator).contiguous().cpu();
+      const at::Tensor flat = x.view({-1}), places = at::randperm(t.numel(), generator, at::kLong);
+      int64_t next = 0;
+      for (double v : values(t.scalar_type()))
+        if (next < std::max<int64_t>(t.numel() / 4, 1)) flat[places[next++].item<int64_t>()].fill_(v);
+      return x.to(t.device());
+    })();
+  };
+}
+
+std::vector<double> smallest(at::ScalarType t) {
+  switch (t) {
+    case at::kHalf:
+      return {6.1e-5, 6e-8, -0.0, -6e-8};
+    case at::kDouble:
+      return {std::numeric_limits<double>::min(), std::numeric_limits<double>::denorm_min(), -0.0};
+    default:
+      return {std::numeric_limits<float>::min(), std::numeric_limits<float>::denorm_min(), -0.0, -1e-40};
+  }
+}
+
+/// The same numbers in memory of another order: what a transposition leaves.
+at::Tensor restrided(const at::Tensor& t) {
+  if (t.dim() == 0 || t.numel() < 2) return t.clone();
+  if (t.dim() == 1) {
+    at::Tensor wide = at::empty_strided({t.size(0), 2}, {2, 1}, t.options());
+    wide.select(1, 0).copy_(t);
+    return wide.select(1, 0);
+  }
+  return t.transpose(-1, -2).clone(at::MemoryFormat::Contiguous).transpose(-1, -2);
+}
+
+TensorSet random(const TensorSet& given, uint64_t offset, double factor) {
+  auto generator = at::detail::createCPUGenerator(proofSeed + offset);
+  return mapTensors(given, [&](const at::Tensor& t) {
+    if (isMask(t)) return t.clone();
+    if (!isFloating(t) || isAdditiveMask(t)) return shuffled(t, generator);
+    return gaussianLike(t, generator).mul(factor).to(t.scalar_type());
+  });
+}
+
+}  // namespace
+
+std::vector<InputSet> furtherInputs(const TensorSet& given) {
+  std::vector<InputSet> out;
+  out.push_back({"random inputs of the same ranges", [&given] { return random(given, 0, 1); }});
+  if (anyTensor(given, isMask))
+    out.push_back({"half of every mask row zero", [&given] {
+                     return mapTensors(given, [](const at::Tensor& t) {
+                       if (!isMask(t) || t.size(-1) < 2) return t.clone();
+                       at::Tensor m = t.clone();
+                       m.narrow(-1, t.size(-1) / 2, t.size(-1) - t.size(-1) / 2).zero_();
+                       return m;
+                     });
+                   }});
+  if (anyTensor(given, isFloating)) {
+    out.push_back({"random inputs ten times as large", [&given] { return random(given, 1, 10); }});
+    out.push_back({"inputs of zeros", [&given] {
+                     return mapTensors(
+                         given, [](const at::Tensor& t) { return isFloating(t) ? t.clone().zero_() : t.clone(); });
+                   }});
+  }
+  out.push_back({"other random inputs", [&given] { return random(given, 2, 1); }});
+  return out;
+}
+
+std::vector<InputSet> furtherPartInputs(const TensorSet& given) {
+  std::vector<InputSet> out;
+  out.push_back({"random values", [&given] { return random(given, 0, 1); }});
+  if (anyTensor(given, isFloating)) {
+    out.push_back({"random values ten times as large", [&given] { return random(given, 1, 10); }});
+    out.push_back({"zeros of both signs", floatsBy(given, [](const at::Tensor& t) {
+                     at::Tensor z = t.clone(at::MemoryFormat::Contiguous).zero_();
+                     if (z.numel() > 1) z.view({-1}).slice(0, 0, z.numel(), 2).fill_(-0.0);
+                     return z;
+                   })});
+    out.push_back({"NaN and infinities", sprinkled(given, 3, [](at::ScalarType) {
+                     constexpr double inf = std::numeric_limits<double>::infinity();
+                     return std::vector<double>{std::numeric_limits<double>::quiet_NaN(), inf, -inf};
+                   })});
+    out.push_back({"the smallest numbers", sprinkled(given, 4, smallest)});
+    out.push_back({"other strides", [&given] {
+                     return mapTensors(random(given, 5, 1), [](const at::Tensor& t) { return restrided(t); });
+                   }});
+  }
+  if (anyTensor(given, isAdditiveMask))
+    out.push_back({"everything masked", [&given] {
+                     return mapTensors(given, [](const at::Tensor& t) {
+                       return isAdditiveMask(t) ? t.min().expand(t.sizes()).clone() : t.clone();
+                     });
+                   }});
+  const auto isBool = [](const at::Tensor& t) { return t.scalar_type() == at::kBool; };
+  if (anyTensor(given, isBool))
+    for (const bool value : {true, false})
+      out.push_back({value ? "masks of True" : "masks of False", [&given, isBool, value] {
+                       return mapTensors(
+                           given, [&](const at::Tensor& t) { return isBool(t) ? t.clone().fill_(value) : t.clone(); });
+                     }});
+  return out;
+}
+
+}  // namespace graft

@@ -1,0 +1,24 @@
+// RewriteCheck by numbers: runs what a match covers and what is to take its place side by side, on the values that flow
+// in while the model runs on the given inputs, and on further ones made from them: random, ten times as large, zeros of
+// both signs, NaN and infinities, the smallest numbers, other strides, whole masks. Each element is judged against the
+// original in fp64 (compareElements).
+//
+//   auto check = makeRewriteCheck(inputs, job);
+//   runRecipe(graph, file, recipe, semantics, {.check = check.get()});
+//
+// The model's own values are tried at every place. The further ones are tried once for each distinct structure (same
+// operators, literals, shapes and dtypes): equal calculations on other weights, which the first set tells apart.
+#pragma once
+
+#include <memory>
+
+#include "core/base/progress.h"
+#include "core/ir/rewrite_check.h"
+#include "core/torch/tensors.h"
+
+namespace graft {
+
+/// Checks on the device that the inputs are on.
+std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& = {});
+
+}  // namespace graft

@@ -1,0 +1,189 @@
+// Each rewrite is proven on its own: what computes something else is taken back and the rest stays.
+#include "core/torch/rewrite_proof.h"
+
+#include <sstream>
+
+#include "case_model.h"
+#include "core/ir/verify.h"
+#include "core/text/text.h"
+#include "core/torch/proof.h"
+#include "matcher/lang/rule_file.h"
+#include "matcher/passes.h"
+#include "tests/support/catch.h"
+
+using namespace graft;
+using test::take;
+using Verdict = RewriteProof::Verdict;
+
+namespace {
+
+struct Fixture {
+  Graph model;
+  TensorSet inputs;
+  RuleFile rules;
+
+  Fixture(const std::string& given, const std::string& body, const std::string& source)
+      : rules(take(parseRuleText(source, "rules.py", test::semantics().operators()))) {
+    std::istringstream text("given " + given + "\nmatches 1\n" + body);
+    const test::Case c = test::readCases(text, "case.py", 1).at(0);
+    model = test::modelOf(c);
+    inputs = test::inputsOf(c, model);
+  }
+  RuleRun run(Graph& g, bool strict = false) const {
+    const auto check = makeRewriteCheck(inputs);
+    return take(applyRule(g, rules.rules[0], test::semantics(), {check.get(), strict}));
+  }
+};
+
+const char* const dropBias = R"(
+def pattern(x, w: Weight, b: Weight):
+    return F.linear(x, w, b)
+
+def replacement(x, w: Weight, b: Weight):
+    return F.linear(x, w)
+)";
+
+/// The weight of that name with every element the same.
+void fill(Graph& g, const char* name, double value) {
+  const ValueId w = g.findWeight(name);
+  const OperatorSet& ops = test::semantics().operators();
+  Graph made;
+  const OperatorRef full = ops.find("aten.full_like.default");
+  std::vector<Argument> args{Argument(made.addWeight("w", g.value(w).type, g.value(w).data)), Argument(value)};
+  while (args.size() < full->parameters.size())
+    args.push_back(full->parameters[args.size()].defaultValue.value_or(Argument()));
+  g.mutableWeight(w).data =
+      take(test::semantics().evaluate(made, made.append(made.root(), full, std::move(args))))[0].data;
+}
+
+}  // namespace
+
+TEST_CASE("of three places of one structure, the one whose numbers change is taken back") {
+  Fixture f("x: f32[2,8]; w: weight f32[8,8]; a: weight f32[8]; b: weight f32[8]; c: weight f32[8]",
+            "    return F.linear(torch.tanh(F.linear(torch.tanh(F.linear(x, w, a)), w, b)), w, c)\n", dropBias);
+  // The rule is right where the bias is zero, and only there.
+  fill(f.model, "a", 0);
+  fill(f.model, "c", 0);
+  Graph after = f.model;
+  const RuleRun run = f.run(after);
+  CHECK(verify(after));
+  CHECK(run.records.size() == 2);
+  for (const Record& r : run.records) CHECK(r.proof.verdict == Verdict::Proven);
+  REQUIRE(run.rolledBack.size() == 1);
+  const RewriteProof& proof = run.rolledBack[0].proof;
+  CHECK(run.rolledBack[0].node == "linear_1");
+  CHECK(proof.verdict == Verdict::Failed);
+  CHECK(proof.inputs == "the model's own values");
+  CHECK(proof.output == "linear_1");
+  CHECK(proof.element == "[0,0]");
+  CHECK_FALSE(proof.expected.empty());
+  CHECK(proof.expected != proof.actual);
+  REQUIRE_FALSE(proof.inputShapes.empty());
+  CHECK(proof.inputShapes[0] == "tanh f32[2,8]");
+  const Proof whole = take(proveRewrite(f.model, after, f.inputs));
+  INFO(whole.why);
+  CHECK(whole.passed);
+}
+
+TEST_CASE("what is taken back leaves the graph as it was; strict makes it an error") {
+  Fixture f("x: f32[2,8]; w: weight f32[8,8]; b: weight f32[8]", "    return F.linear(x, w, b).relu()\n", dropBias);
+  Graph after = f.model;
+  const RuleRun run = f.run(after);
+  CHECK(run.records.empty());
+  CHECK(run.rolledBack.size() == 1);
+  CHECK(toText(after) == toText(f.model));
+  const auto check = makeRewriteCheck(f.inputs);
+  const auto strict = applyRule(after, f.rules.rules[0], test::semantics(), {check.get(), true});
+  REQUIRE_FALSE(strict);
+  CHECK(strict.error().kind == ErrorKind::Verification);
+  CHECK_THAT(strict.error().message, ContainsSubstring("linear"));
+}
+
+TEST_CASE("what the model's own values hide, other values show") {
+  const auto kind = [](const std::string& given, const std::string& pattern, const std::string& replacement) {
+    const std::string head = "def pattern(x):\n    return ", middle = "\ndef replacement(x):\n    return ";
+    Fixture f(given, "    return " + pattern + "\n", head + pattern + middle + replacement + "\n");
+    Graph after = f.model;
+    const RuleRun run = f.run(after);
+    INFO(pattern << " -> " << replacement);
+    REQUIRE(run.rolledBack.size() == 1);
+    return run.rolledBack[0].proof.inputs;
+  };
+  CHECK(kind("x: f32[4,4]:rand", "torch.relu(x)", "torch.abs(x)") == "random values");
+  CHECK(kind("x: f32[4,4]:rand", "torch.relu(x)", "torch.clamp(x, 0.0, 6.0)") == "random values ten times as large");
+  CHECK(kind("x: f32[4,4]", "torch.relu(x)", "torch.where(x > 0, x, 0.0)") == "NaN and infinities");
+  CHECK(kind("x: f32[4,4]", "torch.reciprocal(x)", "torch.reciprocal(x + 1e-30)") == "zeros of both signs");
+}
+
+TEST_CASE("a rule that changes numbers on purpose is measured and stays") {
+  Fixture f("x: f32[2,8]", "    return torch.tanh(x)\n", R"(
+class Rectify(Rule):
+    changes_numbers = True
+
+    def pattern(x):
+        return torch.tanh(x)
+
+    def replacement(x):
+        return torch.relu(x)
+)");
+  Graph after = f.model;
+  const RuleRun run = f.run(after);
+  REQUIRE(run.records.size() == 1);
+  CHECK(run.records[0].proof.verdict == Verdict::Measured);
+  CHECK(run.records[0].proof.maxAbs > 0.1);
+}
+
+TEST_CASE("what cannot be proven says why") {
+  const char* const identity =
+      "def pattern(x):\n    return torch.tanh(x)\ndef replacement(x):\n    return -torch.tanh(-x)\n";
+  const RuleFile rules = take(parseRuleText(identity, "rules.py", test::semantics().operators()));
+  // A branch that these inputs do not take.
+  Graph g = take(parseText(R"(graph g {
+  input %c : bool
+  input %x : f32[2,2]
+  %i = prim.If(%c) : tensor {
+    %n = aten.neg.default(%x) : f32[2,2]
+    %t = aten.tanh.default(%n) : f32[2,2]
+    return %t
+  } {
+    return %x
+  }
+  return %i
+})",
+                           test::semantics().operators()));
+  const auto run = [&](const std::vector<std::string>& specs) {
+    const auto check = makeRewriteCheck(take(makeInputs(g, specs, 1)));
+    Graph after = g;
+    return take(applyRule(after, rules.rules[0], test::semantics(), {check.get(), false}));
+  };
+  const RuleRun untaken = run({"b8[]:zeros", "f32[2,2]:randn"});
+  REQUIRE(untaken.records.size() == 1);
+  CHECK(untaken.records[0].proof.verdict == Verdict::Unproven);
+  CHECK_THAT(untaken.records[0].proof.why, ContainsSubstring("`n`"));
+  const RuleRun taken = run({"b8[]:ones", "f32[2,2]:randn"});
+  REQUIRE(taken.records.size() == 1);
+  INFO(taken.records[0].proof.why);
+  CHECK(taken.records[0].proof.verdict == Verdict::Proven);
+  // An operator that this machine does not have.
+  const Graph foreign = take(parseText(
+      "graph g {\n  input %x : f32[2,2]\n  %t = aten.tanh.default(%x) : f32[2,2]\n  %u = mine.op(%t) : f32[2,2]\n  "
+      "return %u\n}",
+      test::semantics().operators()));
+  const auto check = makeRewriteCheck(take(makeInputs(foreign, {}, 1)));
+  Graph after = foreign;
+  const RuleRun unknown = take(applyRule(after, rules.rules[0], test::semantics(), {check.get(), false}));
+  REQUIRE(unknown.records.size() == 1);
+  CHECK(unknown.records[0].proof.verdict == Verdict::Unproven);
+  CHECK_THAT(unknown.records[0].proof.why, ContainsSubstring("mine.op"));
+}
+
+TEST_CASE("a pass is proven as a whole") {
+  Fixture f("x: f32[2,8]; w: weight f32[8,8]; b: weight f32[8]", "    return F.linear(x, w, b).relu()\n",
+            "class R(Recipe):\n    steps = [decompose(nn.Linear), half()]\n");
+  Graph after = f.model;
+  const auto check = makeRewriteCheck(f.inputs);
+  const RecipeRun run =
+      take(runRecipe(after, f.rules, f.rules.recipes[0], test::semantics(), {}, {check.get(), false}));
+  CHECK(run.steps[0].proof.verdict == Verdict::Proven);
+  CHECK(run.steps[1].proof.verdict == Verdict::Measured);
+}
