@@ -41,13 +41,16 @@ Result<CaseFile> parseCaseFile(std::string_view text, std::string_view path) {
     if (line.starts_with("#")) {
       file.comment += std::string(line) + "\n";
     } else if (word == "rule") {
-      content = &file.rule;
+      file.sections.emplace_back();
+      content = &file.sections.back().rule;
+    } else if (file.sections.empty()) {
+      return fail("a rule comes first", line);
     } else if (word == "recipe") {
-      file.recipe = rest;
+      file.sections.back().recipe = rest;
     } else if (word == "repeats") {
-      file.repeats = true;
+      file.sections.back().repeats = true;
     } else if (word == "case") {
-      file.cases.push_back({rest, "", "", "", "", number});
+      file.cases.push_back({rest, "", "", "", "", number, file.sections.size() - 1});
       content = &file.cases.back().before;
     } else if (word == "after" || word == "none" || word == "matches" || word == "refused") {
       if (file.cases.empty()) return fail("an expectation belongs to a case", line);
@@ -63,15 +66,21 @@ Result<CaseFile> parseCaseFile(std::string_view text, std::string_view path) {
       while (s->ends_with("\n\n")) s->pop_back();
       if (*s == "\n") s->clear();
     }
-  while (file.rule.ends_with("\n\n")) file.rule.pop_back();
+  for (Section& s : file.sections)
+    while (s.rule.ends_with("\n\n")) s.rule.pop_back();
   return file;
 }
 
 std::string toText(const CaseFile& file) {
-  std::string out = file.comment + "rule\n" + indented(file.rule);
-  if (!file.recipe.empty()) out += "recipe " + file.recipe + "\n";
-  if (file.repeats) out += "repeats\n";
+  std::string out = file.comment;
+  size_t sections = 0;
   for (const Case& c : file.cases) {
+    for (; sections <= c.section; ++sections) {
+      const Section& s = file.sections[sections];
+      out += (sections ? "\n" : "") + std::string("rule\n") + indented(s.rule);
+      if (!s.recipe.empty()) out += "recipe " + s.recipe + "\n";
+      if (s.repeats) out += "repeats\n";
+    }
     out += "\ncase " + c.name + "\n" + indented(c.before);
     out += c.expectation + (c.argument.empty() ? "" : " " + c.argument) + "\n" + indented(c.text);
   }

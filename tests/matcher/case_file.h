@@ -32,11 +32,18 @@ struct Case {
   std::string argument;     ///< count or reason
   std::string text;         ///< what follows, without indentation
   int line = 0;
+  size_t section = 0;  ///< into CaseFile::sections
+};
+
+/// A rule, or a recipe's file, and how it is run; the cases after it belong to it.
+struct Section {
+  std::string rule, recipe;
+  bool repeats = false;
 };
 
 struct CaseFile {
-  std::string comment, rule, recipe;
-  bool repeats = false;
+  std::string comment;
+  std::vector<Section> sections;
   std::vector<Case> cases;
 };
 

@@ -1,5 +1,5 @@
-// Runs case files, one CTest for each:  matcher_cases tests/matcher/cases/linear.case
-// UPDATE_EXPECT=1 writes what came out into the files instead, for review.
+// Runs case files, one CTest for each (a file may hold several rules, each with its cases):  matcher_cases
+// tests/matcher/cases/linear.case UPDATE_EXPECT=1 writes what came out into the files instead, for review.
 //
 // Beside what the case says it checks that the graph prints and parses back, that the result verifies, that matching
 // left the graph alone, that a second run changes nothing, and, where all inputs have shapes and no weight is missing,
@@ -50,7 +50,7 @@ bool canRun(const Graph& g) {
   return true;
 }
 
-Outcome run(const RuleFile& rules, const CaseFile& file, const Case& c, const Semantics& semantics) {
+Outcome run(const RuleFile& rules, const Section& section, const Case& c, const Semantics& semantics) {
   Outcome out;
   auto before = parseText("graph g {\n" + c.before + "}\n", semantics.operators(), "case");
   if (!before) {
@@ -64,10 +64,10 @@ Outcome run(const RuleFile& rules, const CaseFile& file, const Case& c, const Se
   if (Status s = verify(*before); !s) out.broken.push_back("the graph does not verify: " + s.error().message);
   Graph after = *before;
   bool changesNumbers = false;
-  if (!file.recipe.empty()) {
-    const Recipe* recipe = rules.findRecipe(file.recipe);
+  if (!section.recipe.empty()) {
+    const Recipe* recipe = rules.findRecipe(section.recipe);
     if (!recipe) {
-      out.broken.push_back("there is no recipe " + file.recipe);
+      out.broken.push_back("there is no recipe " + section.recipe);
       return out;
     }
     auto ran = runRecipe(after, rules, *recipe, semantics);
@@ -130,7 +130,7 @@ Outcome run(const RuleFile& rules, const CaseFile& file, const Case& c, const Se
     }
     out.expectation = "after";
     out.argument = std::to_string(applied->records.size());
-    if (!file.repeats) {
+    if (!section.repeats) {
       Graph second = after;
       auto again = applyRule(second, rule, semantics);
       if (!again || !again->records.empty()) out.broken.push_back("a second run changes it again");
@@ -160,14 +160,18 @@ int runFile(const std::string& path, const Semantics& semantics, bool update) {
     fmt::print("{}\n", file ? path + ": no cases" : file.error().format());
     return 1;
   }
-  auto rules = parseRuleText(file->rule, path, semantics.operators());
-  if (!rules || (rules->rules.empty() && file->recipe.empty())) {
-    fmt::print("{}\n", rules ? path + ": no rule" : rules.error().format());
-    return 1;
+  std::vector<RuleFile> rules;
+  for (const Section& s : file->sections) {
+    auto parsed = parseRuleText(s.rule, path, semantics.operators());
+    if (!parsed || (parsed->rules.empty() && s.recipe.empty())) {
+      fmt::print("{}\n", parsed ? path + ": no rule" : parsed.error().format());
+      return 1;
+    }
+    rules.push_back(std::move(*parsed));
   }
   int failures = 0;
   for (Case& c : file->cases) {
-    const Outcome o = run(*rules, *file, c, semantics);
+    const Outcome o = run(rules[c.section], file->sections[c.section], c, semantics);
     for (const std::string& b : o.broken) {
       fmt::print("{}:{}: {}\n  {}\n", path, c.line, c.name, b);
       ++failures;
