@@ -86,8 +86,7 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
         refusedAt.insert(anchor);
         if (record.error().kind == ErrorKind::Verification) {
           if (options.strict)
-            return Error{
-                ErrorKind::Verification, "the rule " + rule.name + " " + toString(rewriter.rolledBack()), {}};
+            return Error{ErrorKind::Verification, "the rule " + rule.name + " " + toString(rewriter.rolledBack()), {}};
           run.rolledBack.push_back(rewriter.rolledBack());
           continue;
         }

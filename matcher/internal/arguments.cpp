@@ -151,6 +151,10 @@ bool Attempt::unifyLists(const Argument& p, const Argument& g, const Context& c)
     });
   }
   const bool shape = c.graphNode && takesTargetShape(graph_.node(c.graphNode));
+  const auto isLiteral = [](const Argument& a) { return !a.isValue() && !a.as<Named>(); };
+  if (explaining_ && !shape && std::all_of(ps.begin(), ps.end(), isLiteral) &&
+      std::all_of(gs.begin(), gs.end(), isLiteral))
+    return compareLiteral(p, g, c);  // one mismatch, however many elements differ
   for (size_t k = 0; k < ps.size(); ++k) {
     // -1 in a target shape is whatever is left: when all other sizes agree, so does this one.
     if (shape && isMinusOne(ps[k]) && std::count_if(ps.begin(), ps.end(), isMinusOne) == 1) continue;

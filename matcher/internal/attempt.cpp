@@ -91,9 +91,22 @@ bool Attempt::matchRoot(size_t i, ValueId root) {
     if (budget_.exceeded) return false;
   }
   if (explaining_ && misses_.empty()) {
+    // Not above what is bound: perhaps beside it, where something on the way is not as the pattern has it.
+    size_t tried = 0;
+    for (ValueId place : nearest(plan_.valuesOf(*plan_.producer(root), outputOf(root)))) {
+      if (++tried > 4) break;
+      const Mark m = mark();
+      tasks_.push_back({root, make(Argument(place)), {}});
+      solve(i);
+      undo(m);
+    }
     const NodeId pid = pattern_.value(root).producer;
-    forgive({Reason::Missing, pid, coveredNodes_.empty() ? NodeId() : coveredNodes_.front(), "",
-             std::string(pattern_.node(pid).op->packetName()), "nothing near the rest of the match", "", false});
+    NodeId named = pid;  // any_of(f(x), …) is told as f
+    while (plan_.nodes[named.index].kind == Kind::AnyOf && pattern_.node(named).args[0].isValue() &&
+           plan_.producer(pattern_.node(named).args[0].valueId()))
+      named = plan_.producer(pattern_.node(named).args[0].valueId())->id;
+    forgive({Reason::Missing, named, coveredNodes_.empty() ? NodeId() : coveredNodes_.front(), "",
+             wantedOperator(named), "nothing near the rest of the match", "", false});
     record(false);
     misses_.pop_back();
     trail_.pop_back();
@@ -113,10 +126,16 @@ std::vector<ValueId> Attempt::placesFor(ValueId root) const {
     from = ValueId(v);
     fewest = here;
   }
-  const auto& outputs = pattern_.node(pattern_.value(root).producer).outputs;
-  const size_t output = static_cast<size_t>(std::find(outputs.begin(), outputs.end(), root) - outputs.begin());
-  std::vector<ValueId> out = from ? plan_.climb(from, bound_[from.index]->valueId(), root, explaining_)
-                                  : plan_.valuesOf(*plan_.producer(root), output);
+  return nearest(from ? plan_.climb(from, bound_[from.index]->valueId(), root, explaining_)
+                      : plan_.valuesOf(*plan_.producer(root), outputOf(root)));
+}
+
+size_t Attempt::outputOf(ValueId v) const {
+  const auto& outputs = pattern_.node(pattern_.value(v).producer).outputs;
+  return static_cast<size_t>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
+}
+
+std::vector<ValueId> Attempt::nearest(std::vector<ValueId> out) const {
   // Near the match first: in the same module, then after it, then by distance. So q, k and v of one layer come together
   // and in order.
   NodeId last = coveredNodes_.empty() ? NodeId() : coveredNodes_.front();

@@ -82,6 +82,10 @@ class Attempt {
   bool finish(size_t task);
   bool matchRoot(size_t task, ValueId root);
   std::vector<ValueId> placesFor(ValueId root) const;
+  /// Those that no match covers, the nearest to the nodes covered so far first.
+  std::vector<ValueId> nearest(std::vector<ValueId> places) const;
+  /// Which output of its pattern node the value is.
+  size_t outputOf(ValueId pattern) const;
 
   // attempt_node.cpp
   bool matchNode(size_t task);
@@ -137,7 +141,8 @@ class Attempt {
   // attempt_explain.cpp
   bool matchOtherwise(size_t task, NodeId g);
   bool forgive(Miss m);
-  void record(bool complete);
+  /// Keeps the branch if it is the furthest so far; `unfit`: a pattern node that has a place but does not fit there.
+  void record(bool complete, NodeId unfit = {});
   size_t matchedCount() const;
   std::string describeValue(ValueId v) const;
   std::string describe(const Argument& a) const;

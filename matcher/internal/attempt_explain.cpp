@@ -20,6 +20,7 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
   if (!explaining_) return false;
   const Task t = tasks_[i];
   const NodeId pid = pattern_.value(t.pattern).producer;
+  if (plan_.mayBeAbsent(pid)) return false;  // the alternative without it explains what is here
   const Node& pn = pattern_.node(pid);
   const std::string wanted = wantedOperator(pid);
   const auto firstValue = [](const Node& n) -> const Argument* {
@@ -46,24 +47,29 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
     miss.actual = std::string(gn.op->packetName());
   };
   Mark m = mark();
-  if (!taken_[g.index] && !covered_[g.index] && fail(Reason::Operator, pid, g, describeOperator)) {
-    map(pid, g);
-    bool ok = true;
-    for (size_t o = 0; o < pn.outputs.size() && o < gn.outputs.size(); ++o)
-      bind(pn.outputs[o], make(Argument(gn.outputs[o])));
-    for (size_t k = 0; ok && k < pn.args.size(); ++k) {
-      if (!pn.args[k].isValue()) continue;
-      const int parameter = plan_.parameterOf[pn.args[k].valueId().index];
-      if (parameter >= 0 && plan_.rule.parameters[static_cast<size_t>(parameter)].isConstant()) continue;
-      ok = k < gn.args.size() && gn.args[k].isValue();
-      if (ok)
-        ok = unify(pn.args[k], gn.args[k], {pid, g, static_cast<int>(k), false});
-      else
-        record(false);  // takes fewer operands: not a stand-in for the pattern's operator
+  const bool eitherOrder = plan_.nodes[pid.index].commutative && pn.args.size() > 1 && pn.args[0] != pn.args[1];
+  for (const bool swapped : {false, true}) {
+    if (swapped && !eitherOrder) break;
+    if (!taken_[g.index] && !covered_[g.index] && fail(Reason::Operator, pid, g, describeOperator)) {
+      map(pid, g);
+      bool ok = true;
+      for (size_t o = 0; o < pn.outputs.size() && o < gn.outputs.size(); ++o)
+        bind(pn.outputs[o], make(Argument(gn.outputs[o])));
+      for (size_t k = 0; ok && k < pn.args.size(); ++k) {
+        const Argument& p = pn.args[swapped && k < 2 ? 1 - k : k];
+        if (!p.isValue()) continue;
+        const int parameter = plan_.parameterOf[p.valueId().index];
+        if (parameter >= 0 && plan_.rule.parameters[static_cast<size_t>(parameter)].isConstant()) continue;
+        ok = k < gn.args.size() && gn.args[k].isValue();
+        if (ok)
+          ok = unify(p, gn.args[k], {pid, g, static_cast<int>(k), false});
+        else
+          record(false);  // takes fewer operands: not a stand-in for the pattern's operator
+      }
+      if (ok) solve(i + 1);
     }
-    if (ok) solve(i + 1);
+    undo(m);
   }
-  undo(m);
   m = mark();
   if (const Argument* inner = firstValue(gn);
       inner && !taken_[g.index] && !covered_[g.index] && t.context.patternNode) {
@@ -93,7 +99,7 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
 
 bool Attempt::forgive(Miss m) {
   if (!misses_.empty()) {
-    record(false);
+    record(false, m.mapped ? NodeId() : m.patternNode);
     return false;
   }
   misses_.push_back(std::move(m));
@@ -114,10 +120,11 @@ size_t Attempt::matchedCount() const {
   return n;
 }
 
-void Attempt::record(bool complete) {
+void Attempt::record(bool complete, NodeId unfit) {
   if (misses_.empty() || (misses_.front().guess && !complete)) return;
   Draft d;
   d.matched = matchedCount();
+  if (unfit && unfit != misses_.front().patternNode && nodeAt_[unfit.index] && d.matched > 0) --d.matched;
   d.complete = complete;
   if (best_ && std::pair(best_->matched, best_->complete) >= std::pair(d.matched, d.complete)) return;
   d.cause = misses_.front();

@@ -139,6 +139,21 @@ void Plan::findRequired() {
       if (sets[pattern.value(root).producer.index][k]) nodes[k].required = true;
 }
 
+bool Plan::mayBeAbsent(NodeId id) const {
+  if (absent_.empty()) {
+    absent_.assign(nodes.size(), 0);
+    for (const PlanNode& p : nodes) {
+      if (p.kind != PlanNode::Kind::AnyOf) continue;
+      for (const Argument& a : pattern.node(p.id).args)
+        for (const Argument& b : pattern.node(p.id).args)
+          if (a.isValue() && b.isValue() && a != b && producer(a.valueId()) &&
+              ancestorsOf(a.valueId())[b.valueId().index])
+            absent_[producer(a.valueId())->id.index] = 1;
+    }
+  }
+  return absent_[id.index] != 0;
+}
+
 const PlanNode* Plan::producer(ValueId v) const {
   const NodeId id = pattern.value(v).producer;
   return id ? &nodes[id.index] : nullptr;
@@ -288,19 +303,23 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
     for (size_t o = 0; o < own.size(); ++o) {
       if (!ancestorsOf(root)[own[o].index]) continue;
       for (ValueId v : valuesOf(p, o)) {
-        if (own[o] == root)
+        if (own[o] == root) {
           out.push_back(v);
-        else
-          for (ValueId top : climb(own[o], v, root, loose)) out.push_back(top);
+          continue;
+        }
+        const std::vector<ValueId> tops = climb(own[o], v, root, loose);
+        out.insert(out.end(), tops.begin(), tops.end());
+        if (loose && tops.empty()) out.push_back(v);  // what is above it is not there
       }
       break;
     }
   };
   const NodeId rootNode = pattern.value(root).producer;
   if (loose) {
+    // Parts of alternatives too: where all that every match holds is missing, they are all there is to see.
     for (const PlanNode& p : nodes)
-      if (p.required && (p.kind == PlanNode::Kind::Operator || p.kind == PlanNode::Kind::CallModule ||
-                         p.kind == PlanNode::Kind::CallFunction))
+      if (p.kind == PlanNode::Kind::Operator || p.kind == PlanNode::Kind::CallModule ||
+          p.kind == PlanNode::Kind::CallFunction)
         from(p);
     if (producer(root)->kind == PlanNode::Kind::AnyOf)
       for (ValueId v : valuesOf(*producer(root), outputIndex(root))) out.push_back(v);

@@ -52,6 +52,8 @@ class Plan {
   bool accepts(const PlanNode& p, NodeId graphNode) const;
   /// Whether the module call is one that a CallModule node asks for.
   bool accepts(const PlanNode& p, const ModuleCall& call) const;
+  /// f of any_of(f(x), x): where it is absent, what it is applied to stands for it. Asked when explaining.
+  bool mayBeAbsent(NodeId patternNode) const;
   /// The pattern node that computes the value; null for parameters.
   const PlanNode* producer(ValueId v) const;
   /// By the pattern's ValueId: whether the value takes part in computing `root`.
@@ -71,6 +73,7 @@ class Plan {
  private:
   void compile(NodeId id);
   void findRequired();
+  mutable std::vector<uint8_t> absent_;                  // by pattern node, filled when asked
   mutable std::vector<std::vector<uint8_t>> ancestors_;  // by root value, filled when asked
   mutable std::vector<signed char> functionMemo_;        // by pattern node * operators: CallFunction answers
 };
