@@ -28,6 +28,15 @@ bool writesSomewhere(const Graph& g) {
   return false;
 }
 
+bool holdsNaN(const TensorSet& set) {
+  bool found = false;
+  mapTensors(set, [&](const at::Tensor& t) {
+    found = found || (c10::isFloatingType(t.scalar_type()) && t.isnan().any().item<bool>());
+    return t;
+  });
+  return found;
+}
+
 /// Both sides of a rewrite, ready to run, and the first in fp64 once that is asked for.
 struct Sides {
   Graph graph;  ///< of the original side
@@ -214,7 +223,7 @@ class TorchRewriteCheck : public RewriteCheck {
       } catch (const std::exception&) {
         continue;  // a dtype that cannot hold such values
       }
-      if (!tryInputs(sides, values, set.what, true, found)) break;
+      if (!tryInputs(sides, values, set.what, true, found, set.whereDefined)) break;
     }
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
     seconds_ += used.count();
@@ -224,13 +233,15 @@ class TorchRewriteCheck : public RewriteCheck {
   }
 
   /// False where it is decided: failed, or nothing can be said. Inputs that the original refuses say nothing.
-  bool tryInputs(Sides& sides, const TensorSet& inputs, const std::string& what, bool part, RewriteProof& proof) const {
+  bool tryInputs(Sides& sides, const TensorSet& inputs, const std::string& what, bool part, RewriteProof& proof,
+                 bool whereDefined = false) const {
     auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runSeeded(*sides.before, inputs, job_);
     if (!expected) {
       if (what != ownValues && part) return true;
       proof = unproven("the original does not run on " + what + ": " + expected.error().message);
       return false;
     }
+    if (whereDefined && holdsNaN(*expected)) return true;
     ++proof.inputSets;
     proof.inputs = what;
     auto actual = runSeeded(*sides.after, inputs, job_);

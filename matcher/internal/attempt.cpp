@@ -102,7 +102,7 @@ bool Attempt::matchRoot(size_t i, ValueId root) {
     }
     const NodeId pid = pattern_.value(root).producer;
     NodeId named = pid;  // any_of(f(x), …) is told as f
-    while (plan_.nodes[named.index].kind == Kind::AnyOf && pattern_.node(named).args[0].isValue() &&
+    while (plan_.nodes[named.index].kind == PlanNode::Kind::AnyOf && pattern_.node(named).args[0].isValue() &&
            plan_.producer(pattern_.node(named).args[0].valueId()))
       named = plan_.producer(pattern_.node(named).args[0].valueId())->id;
     forgive({Reason::Missing, named, coveredNodes_.empty() ? NodeId() : coveredNodes_.front(), "",

@@ -100,8 +100,8 @@ at::Tensor restrided(const at::Tensor& t) {
 TensorSet random(const TensorSet& given, uint64_t offset, double factor) {
   auto generator = at::detail::createCPUGenerator(proofSeed + offset);
   return mapTensors(given, [&](const at::Tensor& t) {
-    if (isMask(t)) return t.clone();
-    if (!isFloating(t) || isAdditiveMask(t)) return shuffled(t, generator);
+    if (isMask(t) || isAdditiveMask(t)) return t.clone();  // shuffled, they might leave a row nothing to see
+    if (!isFloating(t)) return shuffled(t, generator);
     return gaussianLike(t, generator).mul(factor).to(t.scalar_type());
   });
 }
@@ -151,18 +151,22 @@ std::vector<InputSet> furtherPartInputs(const TensorSet& given) {
                    }});
   }
   if (anyTensor(given, isAdditiveMask))
-    out.push_back({"everything masked", [&given] {
+    out.push_back({"everything masked",
+                   [&given] {
                      return mapTensors(given, [](const at::Tensor& t) {
                        return isAdditiveMask(t) ? t.min().expand(t.sizes()).clone() : t.clone();
                      });
-                   }});
+                   },
+                   true});
   const auto isBool = [](const at::Tensor& t) { return t.scalar_type() == at::kBool; };
   if (anyTensor(given, isBool))
     for (const bool value : {true, false})
-      out.push_back({value ? "masks of True" : "masks of False", [&given, isBool, value] {
+      out.push_back({value ? "masks of True" : "masks of False",
+                     [&given, isBool, value] {
                        return mapTensors(
                            given, [&](const at::Tensor& t) { return isBool(t) ? t.clone().fill_(value) : t.clone(); });
-                     }});
+                     },
+                     true});
   return out;
 }
 

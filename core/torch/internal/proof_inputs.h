@@ -14,6 +14,8 @@ namespace graft {
 struct InputSet {
   std::string what;  ///< "random values", for messages
   std::function<TensorSet()> make;
+  /// Where the original makes NaN of these, nothing is asked: what an attention that sees nothing computes is open.
+  bool whereDefined = false;
 };
 
 /// For a whole model. The given set must outlive the result.
