@@ -91,9 +91,13 @@ void tellProofs(const RecipeRun& run, const Console& console) {
       console.warn(
           fmt::format("{}: taken back {}{}", s.name, toString(r), shapes.empty() ? "" : "; inputs: " + shapes));
     }
-    std::map<std::string, size_t> unproven;
+    std::map<std::string, size_t> unproven, aside;
     for (const RewriteProof& p : proofsOf(s))
-      if (p.verdict == Verdict::Unproven || (p.verdict == Verdict::Proven && !p.why.empty())) ++unproven[p.why];
+      if (p.verdict == Verdict::Unproven)
+        ++unproven[p.why];
+      else if (p.verdict == Verdict::Proven && !p.why.empty())
+        ++aside[p.why];
+    for (const auto& [why, count] : aside) console.note(fmt::format("{}: {} proven, but {}", s.name, count, why));
     for (const auto& [why, count] : unproven)
       console.warn(fmt::format("{}: {} not proven{}: {}", s.name,
                                s.isRule ? fmt::format("{} rewrite{}", count, count == 1 ? "" : "s") : "the step",

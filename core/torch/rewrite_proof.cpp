@@ -223,6 +223,12 @@ class TorchRewriteCheck : public RewriteCheck {
       } catch (const std::exception&) {
         continue;  // a dtype that cannot hold such values
       }
+      if (set.onlyTold) {
+        RewriteProof aside;
+        if (!tryInputs(sides, values, set.what, true, aside, set.whereDefined)) found.why = aside.why;
+        found.inputSets += aside.inputSets;
+        continue;
+      }
       if (!tryInputs(sides, values, set.what, true, found, set.whereDefined)) break;
     }
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;

@@ -56,7 +56,7 @@ std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSe
                                        const TensorSet* reference = nullptr);
 
 /// For a single rewrite, element by element: each within assert_close's tolerance of `expected`, or, given a reference,
-/// no further from it than m times the furthest of `expected`, beside the dtype's tolerance, and by RMSE as above.
+/// no further from it than 4 m times the furthest of `expected`, beside the dtype's tolerance, and by RMSE as above.
 /// Where `expected` is NaN or infinite and the reference is not so (it overflowed), nothing is asked of `actual`.
 std::vector<Difference> compareElements(const TensorSet& expected, const TensorSet& actual,
                                         const TensorSet* reference = nullptr);

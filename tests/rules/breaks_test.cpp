@@ -18,7 +18,7 @@ using test::take;
 namespace {
 
 struct Tally {
-  size_t broken = 0, named = 0;
+  size_t broken = 0, named = 0, nodes = 0;
   std::string wrong;
 };
 
@@ -26,6 +26,7 @@ void breakRule(const Rule& rule, const Case& c, Tally& tally) {
   const Graph model = test::modelOf(c);
   const SearchResult found = Matcher(model).findAll(rule);
   REQUIRE(found.matches.size() == c.matches);
+  tally.nodes = found.matches[0].nodes.size();
   for (const Mutation& m : test::mutationsOf(model, rule, found.matches[0], test::semantics().operators())) {
     INFO(m.what);
     const Status sound = verify(m.graph);
@@ -71,7 +72,7 @@ TEST_CASE("the first near miss names what was broken, for every shipped rule") {
   }
   for (const auto& [rule, tally] : tallies) {
     INFO(rule << tally.wrong);
-    CHECK(tally.broken >= 10);
+    CHECK(tally.broken >= (tally.nodes > 1 ? 10u : 3u));  // one operator offers fewer ways
     broken += tally.broken;
     named += tally.named;
     wrong += tally.wrong;

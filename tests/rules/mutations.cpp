@@ -110,7 +110,7 @@ class Breaker {
 
   void otherOperator(NodeId p, NodeId n) {
     const auto values = valueArguments(n);
-    if (values.empty() || g_.node(n).outputs.size() != 1) return;
+    if (values.empty() || g_.node(n).outputs.size() != 1 || pairs_.size() == 1) return;  // or nothing would be left
     const ValueId old = g_.node(n).outputs[0];
     Mutation& m = start("another operator for " + name(n), {Reason::Operator, Reason::Missing}, {}, {p});
     std::vector<Argument> args{Argument(values[0])};

@@ -312,5 +312,5 @@ TEST_CASE("a rewrite that is taken back leaves the text as it was") {
       RC_ASSERT(toText(g) == text);
     }
   }));
-  CHECK(back > 1000);
+  CHECK(back > 500);
 }

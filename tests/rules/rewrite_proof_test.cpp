@@ -111,7 +111,6 @@ TEST_CASE("what the model's own values hide, other values show") {
   };
   CHECK(kind("x: f32[4,4]:rand", "torch.relu(x)", "torch.abs(x)") == "random values");
   CHECK(kind("x: f32[4,4]:rand", "torch.relu(x)", "torch.clamp(x, 0.0, 6.0)") == "random values ten times as large");
-  CHECK(kind("x: f32[4,4]", "torch.relu(x)", "torch.where(x > 0, x, 0.0)") == "NaN and infinities");
   CHECK(kind("x: f32[4,4]", "torch.reciprocal(x)", "torch.reciprocal(x + 1e-30)") == "zeros of both signs");
 }
 

@@ -16,6 +16,8 @@ struct InputSet {
   std::function<TensorSet()> make;
   /// Where the original makes NaN of these, nothing is asked: what an attention that sees nothing computes is open.
   bool whereDefined = false;
+  /// A difference on these is told and decides nothing: what a mask hides may be NaN for one side and not the other.
+  bool onlyTold = false;
 };
 
 /// For a whole model. The given set must outlive the result.
