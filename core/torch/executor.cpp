@@ -486,7 +486,7 @@ Result<TensorSet> Program::runMarked(const TensorSet& inputs, const std::functio
   return runWith(*impl_, inputs, {}, MarkHooks{&before});
 }
 
-Result<TensorSet> Program::capture(const TensorSet& inputs, const std::unordered_set<ValueId>* wanted, size_t mostBytes,
+Result<TensorSet> Program::collect(const TensorSet& inputs, const std::unordered_set<ValueId>* wanted, size_t mostBytes,
                                    bool copy, std::unordered_map<ValueId, TensorSet>& kept, const Job& job) const {
   size_t bytes = 0;
   auto keep = [&](ValueId id, const c10::IValue& v) {

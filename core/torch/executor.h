@@ -55,7 +55,7 @@ class Program {
   /// Runs, and adds the values asked for (null: all), inputs too, to `kept` as they are when computed: no more than
   /// `mostBytes` of tensors, and nothing for what was not computed. They are copied where `copy` says so, for graphs
   /// that write to memory.
-  Result<TensorSet> capture(const TensorSet& inputs, const std::unordered_set<ValueId>* wanted, size_t mostBytes,
+  Result<TensorSet> collect(const TensorSet& inputs, const std::unordered_set<ValueId>* wanted, size_t mostBytes,
                             bool copy, std::unordered_map<ValueId, TensorSet>& kept, const Job& = {}) const;
   const RunOptions& options() const;
   /// Whether it may run as a CUDA graph.

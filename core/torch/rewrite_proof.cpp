@@ -118,7 +118,7 @@ class TorchRewriteCheck : public RewriteCheck {
       return false;
     }
     at::manual_seed(proofSeed);
-    auto out = program->capture(copyOf(inputs_), wanted, wanted ? mostCaptured : mostKept, writesSomewhere(graph),
+    auto out = program->collect(copyOf(inputs_), wanted, wanted ? mostCaptured : mostKept, writesSomewhere(graph),
                                 captured_, job_);
     if (!out) {
       problem_ = out.error().message;
