@@ -85,17 +85,6 @@ bool Attempt::checkEscapes() {
       if (plan_.returned[p] && bound_[p] && bound_[p]->isValue() && bound_[p]->valueId() == v) return true;
     return false;
   };
-  // x + x for f(y) + r, say: the replacement would read what it replaces.
-  if (plan_.rule.replacement)
-    for (ValueId p : pattern_.inputs()) {
-      const Argument* a = bound_[p.index];
-      const NodeId by = a && a->isValue() ? graph_.value(a->valueId()).producer : NodeId();
-      if (by && covered_[by.index] && !fail(Reason::Operand, {}, by, [&](Miss& miss) {
-            miss.detail = "`" + graph_.node(by).name + "` is part of the match and would be `" +
-                          pattern_.value(p).name + "` too, which the replacement needs";
-          }))
-        return false;
-    }
   const std::vector<NodeId> matched = coveredNodes_;
   for (NodeId n : matched) {
     for (ValueId v : graph_.node(n).outputs) {
