@@ -240,7 +240,11 @@ void askSizesEarly(Graph& g) {
     if (askLater(g, id, *dim, sizes)) continue;
     const Size from = sizes.origin(asked, *dim);
     if (from.number) {
-      if (g.value(from.number).type.kind == Type::Kind::Int) g.replaceAllUses(n.outputs[0], from.number);
+      // The number may itself be asked of a value inside of what a rule replaces.
+      const NodeId by = g.value(from.number).producer;
+      const bool inner = by && g.node(by).op->name == "aten.size.int" && g.node(by).args[0].isValue() &&
+                         g.value(g.node(by).args[0].valueId()).kind != Value::Kind::BlockParameter;
+      if (!inner && g.value(from.number).type.kind == Type::Kind::Int) g.replaceAllUses(n.outputs[0], from.number);
     } else if (from.of != asked && g.value(from.of).kind == Value::Kind::BlockParameter) {
       // Nothing takes an input away; another value in between might be inside of what a rule replaces.
       g.setArguments(id, {Argument(from.of), Argument(from.dim)});
