@@ -84,6 +84,9 @@ TEST_CASE("every shipped rule has the same matches in a model that was traced, e
       // nothing in TorchScript says so.
       if (name == "distilbert")
         for (Found* f : {&first, &other}) f->erase("transformer.TwoEmbeddingsLayerNorm");
+      // Traced, the repeated heads are asked for their sizes until the recipe's first step has tidied up.
+      if (name == "llama_sdpa")
+        for (Found* f : {&first, &other}) f->erase("decoders.RepeatedScaledDotProductAttention");
       INFO("traced" << text(first) << "\nhere" << text(other));
       CHECK(other == first);
     }
