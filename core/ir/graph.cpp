@@ -9,6 +9,9 @@ namespace {
 // Room between neighbours' order keys: 2^20 halvings' worth of insertions before a block is renumbered.
 constexpr int64_t orderGap = int64_t{1} << 20;
 
+// Tells the id of a node from that of a value in the table of names.
+constexpr uint32_t nodeMark = uint32_t{1} << 31;
+
 bool isNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
@@ -108,19 +111,30 @@ bool Graph::isInput(ValueId v) const {
   return value(v).kind == Value::Kind::BlockParameter && value(v).block == root();
 }
 
+// What bears the name: a value's index, a node's with its mark, or IdTable::none.
+uint32_t Graph::findName(std::string_view name) const {
+  return names_.find(IdTable::hash(name), [&](uint32_t id) {
+    return (id & nodeMark) ? nodes_[id & ~nodeMark].name == name : values_[id].name == name;
+  });
+}
+
 NodeId Graph::findNode(std::string_view name) const {
-  const auto it = nodeByName_.find(std::string(name));
-  return it == nodeByName_.end() ? NodeId() : it->second;
+  const uint32_t id = findName(name);
+  if (id == IdTable::none) return {};
+  if (id & nodeMark) return NodeId(id & ~nodeMark);
+  const Value& v = values_[id];
+  // A node is named after its first output.
+  return v.kind == Value::Kind::Output && node(v.producer).outputs.front() == v.id ? v.producer : NodeId();
 }
 
 ValueId Graph::findValue(std::string_view name) const {
-  const auto it = valueByName_.find(std::string(name));
-  return it == valueByName_.end() ? ValueId() : it->second;
+  const uint32_t id = findName(name);
+  return id == IdTable::none || (id & nodeMark) ? ValueId() : ValueId(id);
 }
 
 ValueId Graph::findWeight(std::string_view path) const {
-  const auto it = weightByPath_.find(std::string(path));
-  return it == weightByPath_.end() ? ValueId() : it->second;
+  const uint32_t id = weightPaths_.find(IdTable::hash(path), [&](uint32_t i) { return values_[i].path == path; });
+  return id == IdTable::none ? ValueId() : ValueId(id);
 }
 
 bool Graph::isWithin(ModuleCallId call, ModuleCallId ancestor) const {
@@ -146,14 +160,14 @@ std::string_view Graph::scopeOf(NodeId id) const {
 
 std::string Graph::uniqueName(std::string_view wish) {
   std::string base = cleanName(wish);
-  if (!valueByName_.contains(base) && !nodeByName_.contains(base)) return base;
+  if (findName(base) == IdTable::none) return base;
   // "relu_1" wished for again becomes "relu_2", as torch.fx counts.
   const size_t tail = base.find_last_not_of("0123456789");
   if (tail != std::string::npos && tail + 1 < base.size() && base[tail] == '_') base.resize(tail);
   uint32_t& next = nextSuffix_[base];
   for (;;) {
     std::string name = base + "_" + std::to_string(++next);
-    if (!valueByName_.contains(name) && !nodeByName_.contains(name)) return name;
+    if (findName(name) == IdTable::none) return name;
   }
 }
 
@@ -163,7 +177,7 @@ ValueId Graph::newValue(Value::Kind kind, std::string_view name, Type type) {
   v.kind = kind;
   v.name = uniqueName(name);
   v.type = std::move(type);
-  valueByName_.emplace(v.name, v.id);
+  names_.insert(IdTable::hash(v.name), v.id.index);
   values_.push_back(std::move(v));
   return values_.back().id;
 }
@@ -173,14 +187,10 @@ std::string Graph::rename(ValueId id, std::string_view wish) {
   if (v.name == wish) return v.name;
   Node* owner = v.kind == Value::Kind::Output ? &nodes_[v.producer.index] : nullptr;
   const bool first = owner && !owner->outputs.empty() && owner->outputs.front() == id;
-  valueByName_.erase(v.name);
-  if (first) nodeByName_.erase(owner->name);
+  names_.erase(IdTable::hash(v.name), id.index);
   v.name = uniqueName(wish);
-  valueByName_.emplace(v.name, id);
-  if (first) {
-    owner->name = v.name;
-    nodeByName_.emplace(owner->name, owner->id);
-  }
+  names_.insert(IdTable::hash(v.name), id.index);
+  if (first) owner->name = v.name;
   return v.name;
 }
 
@@ -201,10 +211,10 @@ ValueId Graph::addWeight(std::string_view path, Type type, std::shared_ptr<const
   Value& v = values_[id.index];
   v.path = path;
   // Two weights may wish for one path (constants that rules compute): the later one gets a number.
-  for (int i = 1; weightByPath_.contains(v.path); ++i) v.path = std::string(path) + "_" + std::to_string(i);
+  for (int i = 1; findWeight(v.path); ++i) v.path = std::string(path) + "_" + std::to_string(i);
   v.data = std::move(data);
   v.isBuffer = isBuffer;
-  weightByPath_.emplace(v.path, id);
+  weightPaths_.insert(IdTable::hash(v.path), id.index);
   return id;
 }
 
@@ -219,11 +229,18 @@ ModuleCallId Graph::addModuleCall(ModuleCallId parent, std::string path, std::st
 }
 
 uint32_t Graph::addSource(SourceLocation location) {
-  const std::string key = location.file + '\n' + std::to_string(location.line) + ':' + std::to_string(location.column) +
-                          ':' + std::to_string(location.endColumn);
-  const auto [it, isNew] = sourceIndex_.emplace(key, static_cast<uint32_t>(sources_.size()));
-  if (isNew) sources_.push_back(std::move(location));
-  return it->second;
+  const uint32_t hash = IdTable::hash(location.file) + 0x9e3779b1u * static_cast<uint32_t>(location.line) +
+                        0x85ebca6bu * static_cast<uint32_t>(location.column);
+  const uint32_t known = sourceTable_.find(hash, [&](uint32_t i) {
+    const SourceLocation& s = sources_[i];
+    return s.line == location.line && s.column == location.column && s.endColumn == location.endColumn &&
+           s.file == location.file;
+  });
+  if (known != IdTable::none) return known;
+  const auto id = static_cast<uint32_t>(sources_.size());
+  sourceTable_.insert(hash, id);
+  sources_.push_back(std::move(location));
+  return id;
 }
 
 BlockId Graph::addBlock(NodeId owner) {
@@ -249,7 +266,7 @@ NodeId Graph::create(BlockId b, NodeId before, OperatorRef op, std::vector<Argum
   const auto returns = n.op;  // keeps the schema alive while values are added
   if (returns->returns.empty()) {
     n.name = uniqueName(wish);
-    nodeByName_.emplace(n.name, id);
+    names_.insert(IdTable::hash(n.name), id.index | nodeMark);
     return id;
   }
   for (size_t i = 0; i < returns->returns.size(); ++i)
@@ -272,23 +289,19 @@ NodeId Graph::insertAfter(NodeId at, OperatorRef op, std::vector<Argument> args,
 
 ValueId Graph::addOutput(NodeId id, std::string_view name, Type type) {
   const bool first = nodes_[id.index].outputs.empty();
-  if (first && !nodes_[id.index].name.empty()) nodeByName_.erase(nodes_[id.index].name);
+  if (first && !nodes_[id.index].name.empty()) names_.erase(IdTable::hash(nodes_[id.index].name), id.index | nodeMark);
   const ValueId v = newValue(Value::Kind::Output, name, std::move(type));
   values_[v.index].producer = id;
   Node& n = nodes_[id.index];
   n.outputs.push_back(v);
-  if (first) {
-    n.name = values_[v.index].name;
-    nodeByName_.emplace(n.name, id);
-  }
+  if (first) n.name = values_[v.index].name;
   return v;
 }
 
 void Graph::reserve(size_t count) {
   nodes_.reserve(count);
   values_.reserve(count + count / 4);
-  valueByName_.reserve(count + count / 4);
-  nodeByName_.reserve(count);
+  names_.reserve(count + count / 4);
 }
 
 // Order
@@ -424,20 +437,20 @@ void Graph::erase(NodeId id) {
   for (ValueId v : nodes_[id.index].outputs) {
     assert(isUnused(v));
     values_[v.index].alive = false;
-    valueByName_.erase(values_[v.index].name);
+    names_.erase(IdTable::hash(values_[v.index].name), v.index);
   }
   for (BlockId b : nodes_[id.index].blocks) {
     setReturns(b, {});
     while (NodeId last = block(b).last) erase(last);
     for (ValueId v : block(b).parameters) {
       values_[v.index].alive = false;
-      valueByName_.erase(values_[v.index].name);
+      names_.erase(IdTable::hash(values_[v.index].name), v.index);
     }
   }
   dropUses(id);
   unlink(id);
-  nodeByName_.erase(nodes_[id.index].name);
   Node& n = nodes_[id.index];
+  if (n.outputs.empty()) names_.erase(IdTable::hash(n.name), id.index | nodeMark);
   n.alive = false;
   n.args.clear();
   n.kwargs.clear();
@@ -449,8 +462,8 @@ void Graph::eraseWeight(ValueId id) {
   assert(v.kind == Value::Kind::Weight && isUnused(id));
   v.alive = false;
   v.data.reset();
-  valueByName_.erase(v.name);
-  weightByPath_.erase(v.path);
+  names_.erase(IdTable::hash(v.name), id.index);
+  weightPaths_.erase(IdTable::hash(v.path), id.index);
 }
 
 }  // namespace graft

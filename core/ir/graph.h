@@ -20,6 +20,7 @@
 
 #include "core/base/id.h"
 #include "core/ir/argument.h"
+#include "core/ir/id_table.h"
 #include "core/ir/operator.h"
 #include "core/ir/type.h"
 
@@ -211,6 +212,7 @@ class Graph {
   void renumber(BlockId block);
   void addUses(NodeId user);
   void dropUses(NodeId user);
+  uint32_t findName(std::string_view name) const;
   std::string uniqueName(std::string_view wish);
   ValueId newValue(Value::Kind kind, std::string_view name, Type type);
 
@@ -219,11 +221,10 @@ class Graph {
   std::vector<Block> blocks_;
   std::vector<ModuleCall> modules_;
   std::vector<SourceLocation> sources_;
-  std::unordered_map<std::string, ValueId> valueByName_;
-  std::unordered_map<std::string, NodeId> nodeByName_;
+  IdTable names_;  // of values, and of nodes without outputs: those ids are marked
+  IdTable weightPaths_;
+  IdTable sourceTable_;
   std::unordered_map<std::string, uint32_t> nextSuffix_;
-  std::unordered_map<std::string, uint32_t> sourceIndex_;
-  std::unordered_map<std::string, ValueId> weightByPath_;
   size_t liveNodes_ = 0;
 };
 
