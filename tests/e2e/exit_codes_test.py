@@ -230,7 +230,8 @@ class Interrupt(TestCase):
             process.communicate(timeout=60)
             if process.returncode == 0:
                 self.skipTest("this machine is done before it can be interrupted")
-            self.assertEqual(process.returncode, 130)
+            # While libraries are still being loaded the signal itself ends the program, which a shell calls 130 too.
+            self.assertIn(process.returncode, (130, -signal.SIGINT))
             self.assertEqual([path.name for path in self.folder.iterdir()], ["out.pt"])
             self.assertEqual(kept.read_text(), "an earlier result")
 
