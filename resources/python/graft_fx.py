@@ -612,7 +612,8 @@ class _Backend:
                 document = self._apply(folder, [arguments[i] for i in given])
                 report["graft"] = document
                 if not any(r["matches"] for r in document["rules"]):
-                    raise _Unfit("no rule matches in it")
+                    wrong = [r["name"] for r in document["rules"] if r["rolled_back"]]
+                    raise _Unfit(f"{', '.join(wrong)} computes something else and was taken back" if wrong else "no rule matches in it")
                 loaded = self._load(f"{folder}/out.pt", arguments, given)
             self._check(gm, loaded, arguments, given, outputs, exact=document["verify"]["passed"] is not False)
             merged = False

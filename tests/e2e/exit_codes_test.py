@@ -138,7 +138,7 @@ class BadInputs(TestCase):
         self.refused((self.ids, self.mask, self.types, self.types), "3")
 
     def test_wrong_dtype(self):
-        self.refused((self.ids.float(), self.mask, self.types), "float")
+        self.refused((self.ids.float(), self.mask, self.types), "got f32")
 
     def test_wrong_shape(self):
         self.refused((self.ids[:, :5], self.mask, self.types))

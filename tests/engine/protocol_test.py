@@ -148,7 +148,7 @@ class Transcripts(unittest.TestCase):
         cls.holder = tempfile.TemporaryDirectory(prefix="graft-protocol-")
         cls.folder = pathlib.Path(cls.holder.name)
         make_model(cls.folder)
-        cls.names = {"model": str(cls.folder / "model.pt"), "inputs": str(cls.folder / "inputs.pt"), "folder": str(cls.folder), "torch": str(pathlib.Path(torch.__file__).parent),
+        cls.names = {"model": str(cls.folder / "model.pt"), "inputs": str(cls.folder / "inputs.pt"), "folder": str(cls.folder), "torch": str(pathlib.Path(torch.__file__).parent), "here": str(HERE),
                      "rules": (HERE / "transcripts" / "rules.py").read_text()}
 
     @classmethod
