@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "core/text/text.h"
@@ -66,6 +68,22 @@ std::string firstDifference(const std::string& a, const std::string& b) {
   return "";
 }
 
+/// The text without the numbers of modules, what is declared before the nodes in alphabetical order; nodes as they
+/// stand.
+std::vector<std::string> declarationsSorted(const std::string& text) {
+  static const std::regex number("\\bm[0-9]+\\b");
+  std::istringstream lines(std::regex_replace(text, number, "m"));
+  std::vector<std::string> declared, rest;
+  for (std::string line; std::getline(lines, line);) {
+    const bool declares =
+        line.starts_with("  module ") || line.starts_with("  weight ") || line.starts_with("  constant ");
+    (declares ? declared : rest).push_back(line);
+  }
+  std::sort(declared.begin(), declared.end());
+  declared.insert(declared.end(), rest.begin(), rest.end());
+  return declared;
+}
+
 }  // namespace
 
 TEST_CASE("TorchScript: import, export, import gives the same text and the same numbers") {
@@ -84,9 +102,7 @@ TEST_CASE("TorchScript: import, export, import gives the same text and the same 
     if (a != b && path.extension() == ".fx") {
       // A capture declares modules and constants in its own order, TorchScript in that of their first use: where only
       // that differs, the text is settled after one round.
-      CHECK(first.nodeCount() == again.nodeCount());
-      CHECK(first.moduleCalls().size() == again.moduleCalls().size());
-      CHECK(first.weights().size() == again.weights().size());
+      CHECK(declarationsSorted(a) == declarationsSorted(b));
       const std::string settled = (dir / "settled.pt").string();
       CHECK(exportTorchScript(again, settled));
       a = std::exchange(b, toText(imported(settled)));
