@@ -17,6 +17,36 @@ QStringList strings(const QJsonValue& list) {
   return out;
 }
 
+/// "`matmul_3` in encoder.layer.0: on random values, `matmul_3` (f32[2,9,64]) differs: …", and the inputs' shapes.
+QStringList readRolledBack(const QJsonArray& list) {
+  QStringList out;
+  for (const QJsonValue v : list) {
+    const QJsonObject r = v.toObject(), proof = at(r, "proof").toObject();
+    const QString node = at(r, "node").toString(), scope = at(r, "scope").toString();
+    const QStringList shapes = strings(at(proof, "inputShapes"));
+    out << (node.isEmpty()    ? QString()
+            : scope.isEmpty() ? Document::tr("`%1`: ").arg(node)
+                              : Document::tr("`%1` in %2: ").arg(node, scope)) +
+               at(proof, "why").toString() +
+               (shapes.isEmpty() ? QString() : Document::tr("; inputs: %1").arg(shapes.join(QStringLiteral(", "))));
+  }
+  return out;
+}
+
+/// The engine's summary in words.
+QString proofText(const QJsonObject& proof) {
+  const int proven = at(proof, "proven").toInt(), measured = at(proof, "measured").toInt(),
+            unproven = at(proof, "unproven").toInt();
+  QStringList parts;
+  if (proven > 0) parts << (measured || unproven ? Document::tr("%1 proven").arg(proven) : Document::tr("all proven"));
+  if (measured > 0) parts << Document::tr("%1 change numbers on purpose").arg(measured);
+  const QString why = at(proof, "why").toString();
+  if (unproven > 0)
+    parts << (proven || measured ? Document::tr("%1 not proven").arg(unproven) : Document::tr("not proven")) +
+                 (why.isEmpty() ? QString() : QStringLiteral(": ") + why);
+  return parts.join(QStringLiteral(", "));
+}
+
 /// Decodes on a worker and hands the graph to `done` on the receiver's thread.
 void decodeAside(QObject* receiver, const QJsonObject& json, std::function<void(GraphRef)> done) {
   aside(
@@ -250,6 +280,8 @@ void Document::replayFrom(size_t step, int generation) {
   }
   QJsonObject request = steps_[step].request;
   request.insert(QStringLiteral("document"), document_);
+  // What was proven once need not be again; where rewrites were taken back, the proof takes them back again.
+  if (steps_[step].rolledBack.isEmpty()) request.insert(QStringLiteral("prove"), false);
   engine_.call(QStringLiteral("rules/apply"), request, [this, step, generation](const EngineReply& reply) {
     if (generation != generation_) return;
     if (!reply.ok()) {
@@ -288,8 +320,9 @@ void Document::setSelection(const QStringList& nodes) {
 
 void Document::addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph) {
   steps_.resize(static_cast<size_t>(position_) + 1);
-  steps_.push_back(
-      {label, std::move(graph), readRecords(at(result, "records").toArray()), strings(at(result, "refused")), request});
+  steps_.push_back({label, std::move(graph), readRecords(at(result, "records").toArray()),
+                    strings(at(result, "refused")), readRolledBack(at(result, "rolledBack").toArray()),
+                    proofText(at(result, "proof").toObject()), request});
   const int step = static_cast<int>(steps_.size()) - 1;
   enginePosition_ = step;
   const StepInfo& s = steps_.back();
@@ -297,7 +330,11 @@ void Document::addStep(const QString& label, const QJsonObject& request, const Q
       tr("%1: %2").arg(label, counted(static_cast<qint64>(s.records.size()), tr("rewrite"), tr("rewrites")));
   undo_.push(new StepCommand(*this, step, label));
   Q_EMIT message(
-      text + (s.refused.isEmpty() ? QString() : tr(", %1 refused: %2").arg(s.refused.size()).arg(s.refused.first())));
+      text +
+      (s.rolledBack.isEmpty() ? QString()
+                              : tr(", %1 taken back: %2").arg(s.rolledBack.size()).arg(s.rolledBack.first())) +
+      (s.refused.isEmpty() ? QString() : tr(", %1 refused: %2").arg(s.refused.size()).arg(s.refused.first())) +
+      (s.proof.isEmpty() ? QString() : QStringLiteral(", ") + s.proof));
   matchRules(textRevision_);
   if (!restoring_.isEmpty() && request == withDocument(at(restoring_.front(), "request").toObject())) {
     restoring_.removeFirst();
@@ -317,7 +354,13 @@ QJsonObject Document::withRules(QJsonObject request) const {
   return request;
 }
 
-void Document::requestApply(const QString& label, const QJsonObject& request) { sendApply(label, withRules(request)); }
+void Document::requestApply(const QString& label, QJsonObject request) {
+  request.insert(QStringLiteral("prove"), proving_);
+  // A file of inputs belongs to the model; without one, what the model was last run on.
+  if (proving_ && inputs_.isEmpty())
+    for (const QString& key : runInputs_.keys()) request.insert(key, runInputs_.value(key));
+  sendApply(label, withRules(request));
+}
 
 void Document::sendApply(const QString& label, QJsonObject request) {
   if (!document_) {
@@ -407,10 +450,14 @@ void Document::exportTo(const QString& path) {
 void Document::run(const QJsonObject& settings) {
   if (!document_ || runId_) return;
   QJsonObject request = withDocument(settings);
+  QJsonObject asked;
+  for (const QString& key : {QStringLiteral("inputs"), QStringLiteral("seed")})
+    if (settings.contains(key)) asked.insert(key, settings.value(key));
   if (otherDocument_) request.insert(QStringLiteral("other"), otherDocument_);
-  runId_ = engine_.call(QStringLiteral("model/run"), request, [this](const EngineReply& reply) {
+  runId_ = engine_.call(QStringLiteral("model/run"), request, [this, asked](const EngineReply& reply) {
     runId_ = 0;
     runWorked_ = reply.ok();
+    if (reply.ok()) runInputs_ = asked;
     if (reply.ok())
       run_ = reply.result;
     else if (!reply.cancelled())

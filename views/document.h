@@ -76,7 +76,9 @@ struct StepInfo {
   GraphRef graph;
   std::vector<RecordInfo> records;
   QStringList refused;
-  QJsonObject request;  ///< what to ask a new engine for
+  QStringList rolledBack;  ///< rewrites that computed something else and were taken back: where, on which inputs
+  QString proof;           ///< "all proven", "3 not proven: …"; empty where nothing was rewritten
+  QJsonObject request;     ///< what to ask a new engine for
 };
 
 class Document : public QObject {
@@ -131,6 +133,9 @@ class Document : public QObject {
   void setRules(const QString& text, const QString& file, bool now = false);
   void setCurrentRule(const QString& name);
   void setTicked(const QString& rule, int match, bool ticked);
+  /// Whether each rewrite is run beside what it replaces before it stays (at first it is).
+  void setProving(bool on) { proving_ = on; }
+  bool isProving() const { return proving_; }
   /// The matches numbered `only`, or all; the whole document's ticked ones by default.
   void apply(const QString& rule, const QList<int>& only = {});
   void applyRecipe(const QString& recipe);
@@ -176,7 +181,7 @@ class Document : public QObject {
   void checkRules();
   void matchRules(int revision);
   void addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph);
-  void requestApply(const QString& label, const QJsonObject& request);
+  void requestApply(const QString& label, QJsonObject request);
   void sendApply(const QString& label, QJsonObject request);
   void restoreNext();
   void readOther(const QString& path, bool again);
@@ -214,7 +219,8 @@ class Document : public QObject {
   std::vector<RecordInfo> previewRecords_;
   QJsonObject run_;
   int runId_ = 0;
-  bool runWorked_ = false;
+  bool runWorked_ = false, proving_ = true;
+  QJsonObject runInputs_;  ///< "inputs" and "seed" of the last run: rewrites are proven on these, too
   QStringList selection_;
 };
 

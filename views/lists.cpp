@@ -120,11 +120,17 @@ void HistoryPanel::refresh() {
                      .arg(s.label, counted(static_cast<qint64>(s.records.size()), tr("rewrite"), tr("rewrites")))
                      .arg(steps[i - 1].graph->nodeCount())
                      .arg(s.graph->nodeCount());
+    if (!s.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(s.rolledBack.size());
+    if (s.proof.contains(tr("not proven"))) text += tr(" · not proven");
     auto* item = new QListWidgetItem(text, list_);
     item->setData(Qt::UserRole, static_cast<int>(i));
     if (static_cast<int>(i) > document_.position())
       item->setForeground(palette().color(QPalette::Disabled, QPalette::Text));
-    if (!s.refused.isEmpty()) item->setToolTip(s.refused.join(QLatin1Char('\n')));
+    QStringList told;
+    for (const QString& r : s.rolledBack) told << tr("Taken back: %1").arg(r);
+    for (const QString& r : s.refused) told << tr("Refused: %1").arg(r);
+    if (!s.proof.isEmpty()) told << s.proof.left(1).toUpper() + s.proof.mid(1);
+    item->setToolTip(told.join(QLatin1Char('\n')));
     if (static_cast<int>(i) == document_.position()) list_->setCurrentItem(item);
   }
   filling_ = false;

@@ -138,6 +138,16 @@ void MainWindow::makeActions() {
   QAction* apply = add(
       rules, s("apply"), tr("&Apply ticked matches"), tr("Ctrl+Return"), [this] { matches_->applyTicked(); },
       s("apply"));
+  QAction* prove = add(rules, s("prove"), tr("P&rove each rewrite"), {}, [] {});
+  prove->setCheckable(true);
+  prove->setToolTip(tr(
+      "Runs each rewrite beside what it replaces and takes back what computes something else; slow for large models"));
+  connect(prove, &QAction::toggled, this, [this](bool on) {
+    document_->setProving(on);
+    QSettings().setValue(QStringLiteral("prove"), on);
+  });
+  prove->setChecked(QSettings().value(QStringLiteral("prove"), true).toBool());
+  document_->setProving(prove->isChecked());
   add(rules, s("preview"), tr("&Preview"), tr("Ctrl+Shift+Return"), [this] { matches_->togglePreview(); });
   add(
       rules, s("nextMatch"), tr("&Next match"), Qt::Key_F3, [this] { matches_->next(1); }, s("next"));

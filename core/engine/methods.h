@@ -1,4 +1,5 @@
-// The engine's methods on an open session: what session.cpp (documents, rules) and session_run.cpp (numbers) share.
+// The engine's methods on an open session: what session.cpp (documents, rules), session_apply.cpp
+// (rewriting) and session_run.cpp (numbers) share.
 // Each returns its result or throws RpcError.
 #pragma once
 
@@ -9,6 +10,7 @@
 
 #include "core/engine/session.h"
 #include "core/ir/graph.h"
+#include "core/torch/tensors.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/rewrite.h"
 
@@ -26,6 +28,8 @@ struct Session::Document {
   int revision = 0;
   /// Its types were seen in one run of a model that may take other sizes, too.
   bool recordedTypes = false;
+  /// What it was opened with, where that was given: rewrites are proven on these.
+  std::optional<TensorSet> inputs;
 
   const Graph& graph() const { return snapshots[position].graph; }
   const Graph& original() const { return snapshots[0].graph; }
@@ -58,18 +62,22 @@ struct Session::Methods {
   nlohmann::json check() const;
   nlohmann::json match() const;
   nlohmann::json explain() const;
-  nlohmann::json apply() const;
   nlohmann::json undoTo() const;
   nlohmann::json history() const;
   nlohmann::json diff() const;
   nlohmann::json words() const;
   nlohmann::json exportModel() const;
+  // session_apply.cpp
+  nlohmann::json apply() const;
   // session_run.cpp
   nlohmann::json run() const;
   nlohmann::json weight() const;
 
   /// The model that a run or a difference starts from: the document's own as it was opened, or that of `other`.
   const Graph& reference(const Document& d) const;
+  /// The inputs that the request asks for ("inputs": a file, or specifications, or none; "seed"), on the CPU.
+  Result<TensorSet> givenInputs(const Document& d) const;
+  static nlohmann::json recordsJson(const std::vector<Record>& records);
 
  private:
   struct Applied;
@@ -77,8 +85,9 @@ struct Session::Methods {
   const Result<RuleFile>& parsed() const;
   const RuleFile& rules() const;
   const Rule& rule(const RuleFile& file) const;
-  Applied applyRecipe(Graph& g, const RuleFile& file) const;
-  Applied applyOneRule(Graph& g, const RuleFile& file) const;
+  Applied applyRecipe(Graph& g, const RuleFile& file, const RewriteOptions& options) const;
+  Applied applyOneRule(Graph& g, const RuleFile& file, const RewriteOptions& options) const;
+  Applied applyTicked(Graph& g, const Rule& rule, const RewriteOptions& options) const;
 };
 
 }  // namespace graft

@@ -14,7 +14,6 @@
 #include "core/torch/memory.h"
 #include "core/torch/model.h"
 #include "matcher/lang/names.h"
-#include "matcher/passes.h"
 #include "matcher/report/rules_json.h"
 #include "matcher/search.h"
 
@@ -26,12 +25,6 @@ namespace {
 
 double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-json recordsJson(const std::vector<Record>& records) {
-  json out = json::array();
-  for (const Record& r : records) out.push_back(recordJson(r));
-  return out;
 }
 
 json ruleJson(const Rule& rule) {
@@ -92,6 +85,12 @@ const Rule& Session::Methods::rule(const RuleFile& file) const {
   return *r;
 }
 
+json Session::Methods::recordsJson(const std::vector<Record>& records) {
+  json out = json::array();
+  for (const Record& r : records) out.push_back(recordJson(r));
+  return out;
+}
+
 json Session::Methods::initialize() const {
   json list = json::array();
   for (const DeviceInfo& d : devices()) list.push_back({{"name", d.name}, {"description", d.description}});
@@ -102,7 +101,10 @@ json Session::Methods::open() const {
   auto doc = std::make_unique<Document>();
   Model model = take(importModel(text("path"), s.semantics_, {}, job));
   // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
-  if (has("inputs")) take(recordTypes(model.graph, take(loadTensors(text("inputs")))));
+  if (has("inputs")) {
+    doc->inputs = take(loadTensors(text("inputs")));
+    take(recordTypes(model.graph, *doc->inputs));
+  }
   doc->recordedTypes = has("inputs");
   doc->snapshots.push_back({std::move(model.graph), "opened", {}});
   json out = {{"document", s.nextDocument_},       {"format", formatName(model.format)},
@@ -173,69 +175,6 @@ json Session::Methods::explain() const {
   json misses = json::array();
   for (const NearMiss& n : found.nearMisses) misses.push_back(nearMissJson(d.graph(), r, n));
   return {{"revision", d.revision}, {"matches", found.matches.size()}, {"nearMisses", std::move(misses)}};
-}
-
-struct Session::Methods::Applied {
-  std::string label;
-  std::vector<Record> records;
-  std::vector<std::string> refused;
-  json steps = json::array();
-};
-
-Session::Methods::Applied Session::Methods::applyRecipe(Graph& g, const RuleFile& file) const {
-  Applied out{text("recipe"), {}, {}};
-  const Recipe* recipe = file.findRecipe(out.label);
-  if (!recipe) throw RpcError{1, fmt::format("there is no recipe {}", out.label)};
-  const RecipeRun run = take(runRecipe(g, file, *recipe, s.semantics_));
-  out.steps = recipeJson(run);
-  for (const StepRun& step : run.steps) {
-    out.records.insert(out.records.end(), step.records.begin(), step.records.end());
-    out.refused.insert(out.refused.end(), step.refused.begin(), step.refused.end());
-  }
-  return out;
-}
-
-Session::Methods::Applied Session::Methods::applyOneRule(Graph& g, const RuleFile& file) const {
-  const Rule& r = rule(file);
-  if (!r.replacement) throw RpcError{1, fmt::format("{} has no replacement: it only finds", r.name)};
-  Applied out{r.name, {}, {}};
-  if (!params.contains("only") || !params["only"].is_array()) {
-    RuleRun run = take(applyRule(g, r, s.semantics_));
-    out.records = std::move(run.records);
-    out.refused = std::move(run.refused);
-    return out;
-  }
-  const SearchResult found = Matcher(g).findAll(r);
-  Rewriter rewriter(g, s.semantics_);
-  for (const json& index : params["only"]) {
-    const size_t i = index.get<size_t>();
-    if (i >= found.matches.size()) throw RpcError{1, fmt::format("there is no match {}", i)};
-    auto record = rewriter.apply(r, found.matches[i]);
-    if (record)
-      out.records.push_back(std::move(*record));
-    else
-      out.refused.push_back(record.error().message);
-  }
-  return out;
-}
-
-json Session::Methods::apply() const {
-  Document& d = s.document(params);
-  const RuleFile& file = rules();
-  Graph g = d.graph();
-  const size_t before = g.nodeCount();
-  Applied a = has("recipe") ? applyRecipe(g, file) : applyOneRule(g, file);
-  json out = {{"graph", toJson(g)},    {"records", recordsJson(a.records)},
-              {"refused", a.refused},  {"steps", std::move(a.steps)},
-              {"nodesBefore", before}, {"nodesAfter", g.nodeCount()}};
-  if (!params.value("preview", false)) {
-    d.snapshots.resize(d.position + 1);
-    d.snapshots.push_back({std::move(g), a.label, std::move(a.records)});
-    ++d.position;
-    ++d.revision;
-  }
-  out["revision"] = d.revision;
-  return out;
 }
 
 json Session::Methods::undoTo() const {

@@ -110,6 +110,14 @@ std::string nodeOf(const Graph& g, const std::string& value) {
 
 }  // namespace
 
+Result<TensorSet> Session::Methods::givenInputs(const Document& d) const {
+  if (has("inputs")) return loadTensors(text("inputs"));
+  std::vector<std::string> specs;
+  if (params.contains("inputs") && params["inputs"].is_array())
+    specs = params["inputs"].get<std::vector<std::string>>();
+  return makeInputs(d.original(), specs, params.value("seed", uint64_t{0}));
+}
+
 json Session::Methods::run() const {
   const Document& d = s.document(params);
   const bool isOther = params.contains("other");
@@ -120,12 +128,7 @@ json Session::Methods::run() const {
     dtype = parseDType(text("dtype"));
     if (!dtype) throw RpcError{1, fmt::format("{} is no dtype", text("dtype"))};
   }
-  std::vector<std::string> specs;
-  if (params.contains("inputs") && params["inputs"].is_array())
-    specs = params["inputs"].get<std::vector<std::string>>();
-  const TensorSet given = take(has("inputs") ? loadTensors(text("inputs"))
-                                             : makeInputs(d.original(), specs, params.value("seed", uint64_t{0})));
-  const TensorSet inputs = take(convert(given, device, dtype));
+  const TensorSet inputs = take(convert(take(givenInputs(d)), device, dtype));
   const RunOptions options{device, dtype, 0, !d.recordedTypes};
   const Program a = take(Program::build(before, options)), b = take(Program::build(d.graph(), options));
   const Proof proof = take(proveRewrite(before, d.graph(), inputs, job));

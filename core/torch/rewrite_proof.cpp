@@ -56,6 +56,8 @@ class TorchRewriteCheck : public RewriteCheck {
 
   void prepare(const Graph& graph, const std::vector<std::vector<NodeId>>& places) override {
     problem_.clear();
+    checked_ = 0;
+    places_ = places.size();
     std::unordered_set<ValueId> missing;
     for (const std::vector<NodeId>& place : places) {
       const std::unordered_set<NodeId> inside(place.begin(), place.end());
@@ -78,7 +80,8 @@ class TorchRewriteCheck : public RewriteCheck {
   }
 
   RewriteProof check(const RewriteCandidate& c) override {
-    job_.report("proving rewrites", ++checked_, 0);
+    ++checked_;
+    job_.report("proving " + std::string(c.rule), checked_, std::max(checked_, places_));
     outputsValid_ = false;
     RewriteProof proof = prove(c);
     if (c.changesNumbers && proof.verdict == Verdict::Failed) proof.verdict = Verdict::Measured;
@@ -309,7 +312,7 @@ class TorchRewriteCheck : public RewriteCheck {
   bool outputsValid_ = false;
   std::unordered_map<std::string, RewriteProof> further_;
   double seconds_ = 0;
-  size_t checked_ = 0;
+  size_t checked_ = 0, places_ = 0;  // of the search that prepare() was told of
 };
 
 }  // namespace

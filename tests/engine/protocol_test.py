@@ -210,6 +210,25 @@ class Transcripts(unittest.TestCase):
         self.assertTrue(mine)
         self.assertTrue(all(set(n) == {"id", "what", "done", "total"} for n in mine))
 
+    def test_a_proof_tells_how_far_it_is_and_can_be_stopped(self):
+        model = torch.nn.Sequential(torch.nn.Linear(2048, 2048), torch.nn.ReLU()).eval()
+        path = str(self.folder / "wide.pt")
+        torch.jit.trace(model, torch.zeros(2, 2048)).save(path)
+        text = "import torch\nimport torch.nn.functional as F\n\n\ndef pattern(x, w: Weight, b: Weight):\n    return torch.relu(F.linear(x, w, b))\n\n\ndef replacement(x, w: Weight, b: Weight):\n    return torch.clamp(F.linear(x, w, b), min=0)\n"
+        self.engine.send("model/open", {"path": path})
+        document = self.engine.reply()["result"]["document"]
+        params = {"document": document, "text": text, "file": "clamp.py", "rule": "clamp"}
+        apply = self.engine.send("rules/apply", {**params, "inputs": ["f32[2048,2048]"]})
+        while (message := self.engine.messages.get(timeout=SECONDS)).get("method") != "$/progress" or not message["params"]["what"].startswith("proving"):
+            self.assertNotIn("id", message, "it ended before it was stopped")
+        self.assertEqual({k: message["params"][k] for k in ("id", "what", "done", "total")}, {"id": apply, "what": "proving clamp", "done": 1, "total": 1})
+        self.engine.send_raw(json.dumps({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": apply}}).encode())
+        self.assertEqual(self.engine.reply()["error"], {"code": -32800, "message": "stopped; nothing was changed"})
+        self.engine.send("model/history", {"document": document})
+        self.assertEqual(self.engine.reply()["result"]["position"], 0)
+        self.engine.send("rules/apply", {**params, "inputs": ["f32[2,2048]"]})
+        self.assertEqual(self.engine.reply()["result"]["proof"], {"proven": 1, "measured": 0, "unproven": 0, "rolledBack": 0})
+
     def test_a_run_sends_no_tensors(self):
         """Over a slow line: what a run answers is kilobytes, whatever the model holds."""
         self.engine.send("model/open", {"path": self.names["model"]})

@@ -253,16 +253,26 @@ class Engine:
                            "scope": "encoder.layer.0.attention", "map": {}}]
             return {"revision": d["revision"], "matches": 0, "nearMisses": misses}
         if method == "rules/apply":
-            before, records = len(graph["nodes"]), []
+            before, records, back = len(graph["nodes"]), [], []
             new = graph
             for r in [self.rule(params)] if "rule" in params else rules_of(params["text"]):
-                new, some = self.apply(new, r, params.get("only"))
+                only = params.get("only")
+                if params.get("prove") and r["name"].startswith("Wrong"):  # its first rewrite computes something else
+                    first = (only or [0])[0]
+                    only = [i for i in (only if only is not None else range(len(matches_of(graph, r["ops"])))) if i != first]
+                    node = matches_of(graph, r["ops"])[first]["nodes"][-1]
+                    back.append({"node": node, "scope": "encoder.layer.0", "nodes": [node], "proof": {
+                        "verdict": "failed", "inputSets": 3, "why": f"on random values, `{node}` differs", "inputShapes": ["x f32[2,4]"]}})
+                new, some = self.apply(new, r, only)
                 records += some
+            proof = {"proven": len(records) if params.get("prove") else 0, "measured": 0, "unproven": 0 if params.get("prove") else len(records), "rolledBack": len(back)}
+            if not params.get("prove"):
+                proof["why"] = "nobody asked"
             if not params.get("preview"):
                 d["snapshots"] = d["snapshots"][:d["position"] + 1] + [new]
                 d["position"] += 1
                 d["revision"] += 1
-            return {"graph": new, "records": records, "refused": [], "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
+            return {"graph": new, "records": records, "refused": [], "rolledBack": back, "proof": proof, "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
         if method == "model/undoTo":
             d["position"] = params["step"]
             d["revision"] += 1

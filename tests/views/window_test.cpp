@@ -205,6 +205,34 @@ class WindowTest : public QObject {
     QCOMPARE(file.readAll(), QByteArray("exported 36 nodes"));  // the engine was brought to the same step
   }
 
+  void whatComputesSomethingElseIsTakenBackAndTold() {
+    open();
+    type(QString::fromLatin1(rulesText).replace(QLatin1String("class Attention"),
+                                                QLatin1String("class WrongAttention")));
+    QSignalSpy told(&document(), &Document::message);
+    window_->matches()->applyTicked();
+    QTRY_COMPARE(document().position(), 1);
+    QCOMPARE(document().recordsToHere().size(), size_t{3});
+    QCOMPARE(document().steps()[1].rolledBack.size(), 1);
+    QVERIFY(told.last().first().toString().contains(QLatin1String("1 taken back: `")));
+    QVERIFY(told.last().first().toString().contains(QLatin1String("on random values")));
+    QVERIFY(told.last().first().toString().endsWith(QLatin1String("all proven")));
+    auto* list = window_->findChild<HistoryPanel*>()->findChild<QListWidget*>();
+    QTRY_COMPARE(list->count(), 2);
+    QVERIFY(list->item(1)->text().contains(QLatin1String("1 taken back")));
+    QVERIFY(list->item(1)->toolTip().contains(QLatin1String("inputs: x f32[2,4]")));
+    document().undoStack()->undo();
+    // Without proof it stays, and the history says so.
+    window_->action(QStringLiteral("prove"))->setChecked(false);
+    QTRY_COMPARE(rule().matches.size(), size_t{4});
+    window_->matches()->applyTicked();
+    QTRY_COMPARE(document().position(), 1);
+    QCOMPARE(document().recordsToHere().size(), size_t{4});
+    QTRY_VERIFY(list->item(1)->text().contains(QLatin1String("not proven")));
+    QVERIFY(list->item(1)->toolTip().contains(QLatin1String("nobody asked")));
+    window_->action(QStringLiteral("prove"))->setChecked(true);
+  }
+
   void onlyTickedMatchesAreApplied() {
     open();
     type(QString::fromLatin1(rulesText));

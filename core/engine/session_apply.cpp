@@ -1,0 +1,148 @@
+// The engine's method that rewrites: a rule, some of its matches or a recipe, each rewrite proven before it is final.
+#include <nlohmann/json.hpp>
+
+#include "core/engine/methods.h"
+#include "core/json/graph_json.h"
+#include "core/torch/rewrite_proof.h"
+#include "matcher/passes.h"
+#include "matcher/report/rules_json.h"
+#include "matcher/search.h"
+
+namespace graft {
+
+using nlohmann::json;
+
+struct Session::Methods::Applied {
+  std::string label;
+  std::vector<Record> records;
+  std::vector<std::string> refused;
+  std::vector<RolledBack> rolledBack;
+  std::vector<RewriteProof> proofs;  ///< of rules' rewrites one by one, of passes as a whole
+  json steps = json::array();
+};
+
+namespace {
+
+using Verdict = RewriteProof::Verdict;
+
+/// How many rewrites were proven and how many not; `why` is the first reason of what was not.
+json proofSummary(const std::vector<RewriteProof>& proofs, size_t rolledBack, const std::string& obstacle) {
+  size_t proven = 0, measured = 0, unproven = 0;
+  std::string why = obstacle;
+  for (const RewriteProof& p : proofs) {
+    proven += p.verdict == Verdict::Proven;
+    measured += p.verdict == Verdict::Measured;
+    unproven += p.verdict == Verdict::Unproven || p.verdict == Verdict::Unchecked;
+    if (p.verdict == Verdict::Unproven && why.empty()) why = p.why;
+  }
+  json out = {{"proven", proven}, {"measured", measured}, {"unproven", unproven}, {"rolledBack", rolledBack}};
+  if (!why.empty()) out["why"] = why;
+  return out;
+}
+
+}  // namespace
+
+Session::Methods::Applied Session::Methods::applyRecipe(Graph& g, const RuleFile& file,
+                                                        const RewriteOptions& options) const {
+  Applied out;
+  out.label = text("recipe");
+  const Recipe* recipe = file.findRecipe(out.label);
+  if (!recipe) throw RpcError{1, fmt::format("there is no recipe {}", out.label)};
+  const RecipeRun run = take(runRecipe(g, file, *recipe, s.semantics_, {}, options));
+  out.steps = recipeJson(run);
+  for (const StepRun& step : run.steps) {
+    out.records.insert(out.records.end(), step.records.begin(), step.records.end());
+    out.refused.insert(out.refused.end(), step.refused.begin(), step.refused.end());
+    out.rolledBack.insert(out.rolledBack.end(), step.rolledBack.begin(), step.rolledBack.end());
+    if (!step.isRule && !step.records.empty()) out.proofs.push_back(step.proof);
+    const Rule* r = file.findRule(step.name);
+    if (!r || !r->replacement) continue;
+    for (const Record& record : step.records) out.proofs.push_back(record.proof);
+  }
+  return out;
+}
+
+Session::Methods::Applied Session::Methods::applyTicked(Graph& g, const Rule& rule,
+                                                        const RewriteOptions& options) const {
+  Applied out;
+  const SearchResult found = Matcher(g).findAll(rule);
+  std::vector<Match> ticked;
+  for (const json& index : params["only"]) {
+    if (!index.is_number_unsigned()) throw RpcError{-32602, "the parameter only must be a list of matches' numbers"};
+    if (index.get<size_t>() >= found.matches.size())
+      throw RpcError{1, fmt::format("there is no match {}", index.get<size_t>())};
+    ticked.push_back(found.matches[index.get<size_t>()]);
+  }
+  Rewriter rewriter(g, s.semantics_, options.check);
+  rewriter.prepare(ticked);
+  for (Match& match : ticked) {
+    auto record = rewriter.apply(rule, std::move(match));
+    if (record)
+      out.records.push_back(std::move(*record));
+    else if (record.error().kind == ErrorKind::Verification)
+      out.rolledBack.push_back(rewriter.rolledBack());
+    else
+      out.refused.push_back(record.error().message);
+  }
+  return out;
+}
+
+Session::Methods::Applied Session::Methods::applyOneRule(Graph& g, const RuleFile& file,
+                                                         const RewriteOptions& options) const {
+  const Rule& r = rule(file);
+  if (!r.replacement) throw RpcError{1, fmt::format("{} has no replacement: it only finds", r.name)};
+  Applied out;
+  if (params.contains("only")) {
+    if (!params["only"].is_array()) throw RpcError{-32602, "the parameter only must be a list of matches' numbers"};
+    out = applyTicked(g, r, options);
+  } else {
+    RuleRun run = take(applyRule(g, r, s.semantics_, options));
+    out.records = std::move(run.records);
+    out.refused = std::move(run.refused);
+    out.rolledBack = std::move(run.rolledBack);
+  }
+  out.label = r.name;
+  for (const Record& record : out.records) out.proofs.push_back(record.proof);
+  return out;
+}
+
+/// "prove" (true unless it is a preview): each rewrite runs beside what it replaces, on the request's inputs, or those
+/// that the model was opened with, or random ones of its inputs' types. What fails is taken back.
+json Session::Methods::apply() const {
+  Document& d = s.document(params);
+  const RuleFile& file = rules();
+  const bool preview = params.value("preview", false), prove = params.value("prove", !preview);
+  Graph g = d.graph();
+  const size_t before = g.nodeCount();
+  std::unique_ptr<RewriteCheck> check;
+  std::string obstacle = prove ? "" : "nobody asked";
+  if (prove) {
+    auto inputs = d.inputs && !params.contains("inputs") ? Result<TensorSet>(*d.inputs) : givenInputs(d);
+    if (inputs)
+      check = makeRewriteCheck(std::move(*inputs), job);
+    else if (params.contains("inputs"))
+      throw failure(inputs.error());
+    else
+      obstacle = "there are no inputs to try it on: " + inputs.error().message;
+  }
+  const RewriteOptions options{check.get(), false};
+  Applied a = has("recipe") ? applyRecipe(g, file, options) : applyOneRule(g, file, options);
+  json proof = proofSummary(a.proofs, a.rolledBack.size(), obstacle);
+  if (check && !d.inputs && !params.contains("inputs") && proof["unproven"] > 0)
+    proof["why"] = "on made-up inputs, " + proof.value("why", std::string()) + "; example inputs may help";
+  if (job.cancelled()) throw RpcError{-32800, "stopped; nothing was changed"};
+  json out = {{"graph", toJson(g)},        {"records", recordsJson(a.records)},
+              {"refused", a.refused},      {"rolledBack", rolledBackJson(a.rolledBack)},
+              {"proof", std::move(proof)}, {"steps", std::move(a.steps)},
+              {"nodesBefore", before},     {"nodesAfter", g.nodeCount()}};
+  if (!preview) {
+    d.snapshots.resize(d.position + 1);
+    d.snapshots.push_back({std::move(g), a.label, std::move(a.records)});
+    ++d.position;
+    ++d.revision;
+  }
+  out["revision"] = d.revision;
+  return out;
+}
+
+}  // namespace graft
