@@ -52,13 +52,28 @@ bool Attempt::matchAnyOf(size_t i) {
   const Task t = tasks_[i];
   if (bound_[t.pattern.index]) return *bound_[t.pattern.index] == *t.graph && solve(i + 1);
   const Node& pn = pattern_.node(pattern_.value(t.pattern).producer);
+  // Explaining, alternatives that begin with the operator that is here are told of, the others only if there are none.
+  const NodeId g = explaining_ && t.graph->isValue() ? graph_.value(t.graph->valueId()).producer : NodeId();
+  const auto fits = [&](const Argument& a) { return a.isValue() && mayBegin(a.valueId(), g); };
+  const bool choose = g && std::any_of(pn.args.begin(), pn.args.end(), fits);
   for (const Argument& alternative : pn.args) {
+    if (choose && !fits(alternative)) continue;
     const Mark m = mark();
     bind(t.pattern, t.graph);
     if (unify(alternative, *t.graph, t.context) && solve(i + 1)) return true;
     undo(m);
   }
   return false;
+}
+
+bool Attempt::mayBegin(ValueId pattern, NodeId g) const {
+  const PlanNode* p = plan_.producer(pattern);
+  if (!p) return false;
+  if (p->kind == PlanNode::Kind::Operator || p->kind == PlanNode::Kind::CallFunction) return plan_.accepts(*p, g);
+  if (p->kind != PlanNode::Kind::AnyOf) return false;
+  const auto& alternatives = pattern_.node(p->id).args;
+  return std::any_of(alternatives.begin(), alternatives.end(),
+                     [&](const Argument& a) { return a.isValue() && mayBegin(a.valueId(), g); });
 }
 
 bool Attempt::finish(size_t i) {

@@ -18,9 +18,10 @@ struct Miss {
   Reason reason = Reason::Operator;
   NodeId patternNode, at;
   std::string parameter, expected, actual;
-  std::string detail;   ///< a sentence where expected and actual do not say it
-  bool mapped = false;  ///< the pattern node did find its place; something else about it is wrong
-  bool guess = false;   ///< worth telling only if everything else then fits
+  std::string detail;    ///< a sentence where expected and actual do not say it
+  bool mapped = false;   ///< the pattern node did find its place; something else about it is wrong
+  bool guess = false;    ///< worth telling only if everything else then fits
+  bool partial = false;  ///< not everything was compared: what stands in its place takes fewer operands or none
 };
 
 /// How far one branch came.
@@ -79,6 +80,8 @@ class Attempt {
   bool solve(size_t task);
   bool matchTask(size_t task);
   bool matchAnyOf(size_t task);
+  /// Whether the graph's node is one that the pattern's value may be the result of, by operator alone.
+  bool mayBegin(ValueId pattern, NodeId graph) const;
   bool finish(size_t task);
   bool matchRoot(size_t task, ValueId root);
   std::vector<ValueId> placesFor(ValueId root) const;

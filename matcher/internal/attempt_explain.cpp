@@ -3,6 +3,7 @@
 
 #include "matcher/internal/attempt.h"
 #include "matcher/internal/expression_calls.h"
+#include "matcher/internal/near_miss.h"
 
 namespace graft {
 
@@ -34,6 +35,7 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
     if (fail(Reason::Missing, pid, t.context.graphNode, [&](Miss& miss) {
           miss.expected = wanted;
           miss.actual = describeValue(t.graph->valueId());
+          miss.partial = true;  // whatever was to be computed there: any input would do
         })) {
       bind(t.pattern, t.graph);
       if (inner && unify(*inner, *t.graph, t.context)) solve(i + 1);
@@ -60,11 +62,10 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
         if (!p.isValue()) continue;
         const int parameter = plan_.parameterOf[p.valueId().index];
         if (parameter >= 0 && plan_.rule.parameters[static_cast<size_t>(parameter)].isConstant()) continue;
-        ok = k < gn.args.size() && gn.args[k].isValue();
-        if (ok)
+        if (k < gn.args.size() && gn.args[k].isValue())
           ok = unify(p, gn.args[k], {pid, g, static_cast<int>(k), false});
         else
-          record(false);  // takes fewer operands: not a stand-in for the pattern's operator
+          misses_.back().partial = true;
       }
       if (ok) solve(i + 1);
     }
@@ -86,14 +87,16 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
     }
   }
   undo(m);
-  m = mark();
-  if (const Argument* inner = firstValue(pn)) {
+  // What is left without it is its first operand, or another one that the pattern computes: y + linear(x).
+  for (const Argument& inner : pn.args) {
+    if (!inner.isValue() || (&inner != firstValue(pn) && !plan_.producer(inner.valueId()))) continue;
+    m = mark();
     if (fail(Reason::Missing, pid, g, describeOperator)) {
       bind(t.pattern, t.graph);
-      if (unify(*inner, *t.graph, t.context)) solve(i + 1);
+      if (unify(inner, *t.graph, t.context)) solve(i + 1);
     }
+    undo(m);
   }
-  undo(m);
   return false;
 }
 
@@ -112,8 +115,8 @@ size_t Attempt::matchedCount() const {
   for (NodeId g : nodeAt_) n += g ? 1 : 0;
   if (!misses_.empty()) {
     const Miss& m = misses_.front();
-    const bool counts =
-        m.mapped || m.reason == Reason::Escapes || m.reason == Reason::Where || m.reason == Reason::Scope;
+    const bool counts = m.mapped || m.parameter == "+" || m.reason == Reason::Escapes || m.reason == Reason::Where ||
+                        m.reason == Reason::Scope;
     if (!counts && m.patternNode && nodeAt_[m.patternNode.index]) --n;
     if (m.parameter == "+" && n) --n;  // an operator too many weighs as much as a wrong one
   }
@@ -125,12 +128,13 @@ void Attempt::record(bool complete, NodeId unfit) {
   Draft d;
   d.matched = matchedCount();
   if (unfit && unfit != misses_.front().patternNode && nodeAt_[unfit.index] && d.matched > 0) --d.matched;
-  d.complete = complete;
-  if (best_ && std::pair(best_->matched, best_->complete) >= std::pair(d.matched, d.complete)) return;
+  d.complete = complete && !misses_.front().partial;
   d.cause = misses_.front();
+  const auto merit = [](const Draft& x) { return std::tuple(x.matched, x.complete, -reasonRank(x.cause.reason)); };
+  if (best_ && merit(*best_) >= merit(d)) return;
   d.anchor = graph_.value(start_).producer;
   for (uint32_t p = 0; p < nodeAt_.size(); ++p)
-    if (nodeAt_[p] && (NodeId(p) != d.cause.patternNode || d.cause.mapped)) {
+    if (nodeAt_[p] && (NodeId(p) != d.cause.patternNode || d.cause.mapped || d.cause.parameter == "+")) {
       d.patternNodes.push_back(NodeId(p));
       d.graphNodes.push_back(nodeAt_[p]);
     }

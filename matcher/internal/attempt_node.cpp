@@ -137,7 +137,8 @@ int Attempt::formsOf(const PlanNode& p, const Node& pn, const Node& gn) const {
     return forms;
   }
   if (!p.commutative) return Direct;
-  if (const Argument* alpha = gn.findArgument("alpha"); alpha && alpha->number() != 1.0) return Direct;
+  // With a factor the operands are no longer alike; explaining, the factor may be all that is wrong.
+  if (const Argument* alpha = gn.findArgument("alpha"); alpha && alpha->number() != 1.0 && !explaining_) return Direct;
   if (pn.args[0] == pn.args[1] || gn.args[0] == gn.args[1]) return Direct;
   int forms = 0;
   if (plausible(pn.args[0], gn.args[0]) && plausible(pn.args[1], gn.args[1])) forms |= Direct;

@@ -147,6 +147,8 @@ void suggest(const Plan& plan, const Miss& m, const SourceLocation* source, Near
   }
 }
 
+}  // namespace
+
 int reasonRank(Reason r) {
   switch (r) {
     case Reason::Overlap:
@@ -159,8 +161,6 @@ int reasonRank(Reason r) {
       return 0;
   }
 }
-
-}  // namespace
 
 NearMiss toNearMiss(const Plan& plan, const Draft& d) {
   const Graph& g = plan.index.graph;

@@ -8,6 +8,9 @@ namespace graft {
 
 NearMiss toNearMiss(const Plan& plan, const Draft& draft);
 /// Furthest first; one for each anchor.
+/// Which of two equally far explanations is likelier: an argument that differs, before an operator, before a missing
+/// one.
+int reasonRank(Reason);
 void rankNearMisses(std::vector<NearMiss>& misses, size_t keep);
 
 }  // namespace graft

@@ -347,6 +347,12 @@ Term Body::optional(const Syntax& s) {
     Syntax call = s;
     call.items.erase(call.items.begin() + 1);
     call.items[0] = s.items[1];
+    // Both alternatives are about the same x, which is evaluated once: under a name that nobody can write.
+    static const std::string once = "x of optional";
+    call.items[1].kind = Syntax::Kind::Name;
+    call.items[1].name = once;
+    const Names outer = names_;
+    define(once, x);
     if (function.as<Local>()) {
       applied = callLocal(call, *function.as<Local>()->function, false);
     } else {
@@ -355,6 +361,7 @@ Term Body::optional(const Syntax& s) {
       arguments(call, 1, positional, keywords);
       applied = callTerm(function, std::move(positional), std::move(keywords), s.items[1].span);
     }
+    names_ = outer;
   }
   const auto* v = applied.as<GraphValue>();
   if (!v) fail(s.items[1].span, "an optional operation has one result");

@@ -119,18 +119,25 @@ class Breaker {
         add(m.graph, n, values.size() > 1 ? "aten.fmod.Tensor" : "aten.erfc.default", args, g_.value(old).type);
     m.graph.replaceAllUses(old, m.graph.node(made).outputs[0]);
     m.graph.erase(n);
+    m.keepsNodes = false;
     m.at = {made};
   }
 
   void missing(NodeId p, NodeId n) {
-    const auto values = valueArguments(n);
+    auto values = valueArguments(n);
     if (values.empty() || g_.node(n).outputs.size() != 1) return;
+    // What the match computes stays, so that there is something left to see: of y + linear(x) the product.
+    std::stable_partition(values.begin(), values.end(), [&](ValueId v) {
+      const NodeId by = g_.value(v).producer;
+      return by && patternOf(by);
+    });
     Mutation& m = start("no " + name(n), {Reason::Missing, Reason::Operator}, {}, {p});
     // Seen from what stands in its place, from its users, or, of two like it in a row, from the other.
     if (const NodeId by = g_.value(values[0]).producer) m.at.push_back(by);
     for (NodeId u : g_.value(g_.node(n).outputs[0]).users) m.at.push_back(u);
     m.graph.replaceAllUses(g_.node(n).outputs[0], values[0]);
     m.graph.erase(n);
+    m.keepsNodes = false;
     if (m.graph.returns().size() == 1 && m.graph.returns()[0] == Argument(values[0]) && m.graph.nodeCount() == 0)
       out_.pop_back();  // nothing is left to explain
   }

@@ -16,7 +16,8 @@ struct Mutation {
   // What the first near miss must say: the place by graph node or by pattern node, one of the reasons, the parameter.
   std::vector<NodeId> at, pattern;
   std::vector<Reason> reasons;
-  std::string parameter;  ///< empty: none is asked for
+  std::string parameter;   ///< empty: none is asked for
+  bool keepsNodes = true;  ///< the match's nodes are all still there, so that it can be broken once more
 
   bool isNamedBy(const NearMiss&) const;
 };
