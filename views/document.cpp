@@ -499,6 +499,7 @@ void Document::readOther(const QString& path, bool again) {
       otherDocument_ = document;
       return;
     }
+    const QString format = at(reply.result, "format").toString();
     decodeAside(this, at(reply.result, "graph").toObject(), [=, this](const GraphRef& graph) {
       if (generation != generation_) return;
       if (otherDocument_)
@@ -506,6 +507,7 @@ void Document::readOther(const QString& path, bool again) {
       other_ = graph;
       otherDocument_ = document;
       otherPath_ = path;
+      otherFormat_ = format;
       run_ = {};
       Q_EMIT otherChanged();
       Q_EMIT runChanged();
@@ -524,6 +526,16 @@ void Document::askWeight(const QString& name, ReplyCallback done) {
   if (!document_) return;
   engine_.call(QStringLiteral("node/weight"), {{QStringLiteral("document"), document_}, {QStringLiteral("name"), name}},
                std::move(done));
+}
+
+void Document::askOperator(const QString& node, ReplyCallback done) {
+  if (!document_) return;
+  engine_.call(QStringLiteral("node/describe"), withDocument({{QStringLiteral("node"), node}}), std::move(done));
+}
+
+void Document::askSource(const QString& node, ReplyCallback done) {
+  if (!document_) return;
+  engine_.call(QStringLiteral("node/source"), withDocument({{QStringLiteral("node"), node}}), std::move(done));
 }
 
 }  // namespace graft

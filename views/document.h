@@ -93,6 +93,8 @@ class Document : public QObject {
   QString path() const { return path_; }
   QString inputs() const { return inputs_; }
   QString format() const { return format_; }
+  /// Of what `original()` was read from.
+  QString originalFormat() const { return other_ ? otherFormat_ : format_; }
   GraphRef graph() const { return steps_.empty() ? nullptr : steps_[static_cast<size_t>(position_)].graph; }
   /// What the current graph is compared with: the model as opened, or another file's.
   GraphRef original() const { return other_ ? other_ : steps_.empty() ? nullptr : steps_.front().graph; }
@@ -153,6 +155,10 @@ class Document : public QObject {
   void setSelection(const QStringList& nodes);
   using ReplyCallback = std::function<void(const EngineReply&)>;
   void askWeight(const QString& name, ReplyCallback done);
+  /// What the node's operator does: {"schema", "doc", "effects"}.
+  void askOperator(const QString& node, ReplyCallback done);
+  /// The Python that the node comes from: {"file", "line", "first", "lines", "from"}.
+  void askSource(const QString& node, ReplyCallback done);
   /// The canonical texts of `original()` and the current graph as lines {"kind", "old", "new", "text"}.
   void askDiff(ReplyCallback done);
 
@@ -191,7 +197,7 @@ class Document : public QObject {
   void readRules(const QJsonObject& result);
 
   EngineClient& engine_;
-  QString path_, inputs_, format_, otherPath_;
+  QString path_, inputs_, format_, otherPath_, otherFormat_;
   GraphRef other_;
   int otherDocument_ = 0;
   int document_ = 0;         ///< the engine's number for it; 0: the engine does not have it

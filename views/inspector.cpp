@@ -1,6 +1,7 @@
 #include "views/inspector.h"
 
 #include <QPainter>
+#include <QScrollBar>
 #include <QUrl>
 #include <QVBoxLayout>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "views/canvas_paint.h"
 #include "views/graph_decode.h"
 #include "views/layout/node_text.h"
+#include "views/source_view.h"
 #include "views/theme.h"
 
 namespace graft {
@@ -31,19 +33,14 @@ QString heading(const QString& text) {
   return QStringLiteral("<p style=\"margin:14px 0 4px 0\"><b>%1</b></p>").arg(text);
 }
 
-/// Installed files from their package on.
-QString sourceName(const std::string& file) {
-  const QString whole = toQt(file);
-  const qsizetype at = whole.lastIndexOf(QLatin1String("site-packages/"));
-  return (at < 0 ? whole : whole.mid(at + 14)).toHtmlEscaped();
-}
+constexpr const char* sourceLink = "?source";
 
 double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(); }
 
 }  // namespace
 
 HistogramView::HistogramView(QWidget* parent) : QWidget(parent) {
-  setFixedHeight(150);
+  setFixedHeight(188);
   hide();
 }
 
@@ -65,7 +62,7 @@ void HistogramView::paintEvent(QPaintEvent*) {
   p.setPen(colors.color(QPalette::Text));
   p.drawText(QRect(12, 6, width() - 24, 18), Qt::AlignLeft | Qt::AlignVCenter,
              p.fontMetrics().elidedText(title_, Qt::ElideMiddle, width() - 24));
-  const QRectF area(12, 30, width() - 24, height() - 74);
+  const QRectF area(12, 30, width() - 24, height() - 112);
   double most = 1;
   for (const QJsonValue c : counts) most = std::max(most, c.toDouble());
   p.setPen(Qt::NoPen);
@@ -84,8 +81,24 @@ void HistogramView::paintEvent(QPaintEvent*) {
   p.drawText(line, Qt::AlignLeft, edges.isEmpty() ? text("min") : QString::number(number(edges.first()), 'g', 3));
   p.drawText(line, Qt::AlignRight, edges.isEmpty() ? text("max") : QString::number(number(edges.last()), 'g', 3));
   p.setPen(colors.color(QPalette::Text));
-  p.drawText(line.translated(0, 19), Qt::AlignLeft,
-             tr("mean %1   std %2   min %3   max %4").arg(text("mean"), text("std"), text("min"), text("max")));
+  const auto below = [&](int row, const QString& s) {
+    const QRectF at = line.translated(0, 19 * row);
+    p.drawText(at, Qt::AlignLeft, p.fontMetrics().elidedText(s, Qt::ElideRight, static_cast<int>(at.width())));
+  };
+  QString extent = tr("mean %1   std %2   min %3   max %4").arg(text("mean"), text("std"), text("min"), text("max"));
+  below(1, extent);
+  QStringList first;
+  for (const QJsonValue v : weight_.value(QLatin1String("first")).toArray())
+    first << QString::number(number(v), 'g', 3);
+  below(2, tr("first  %1 …").arg(first.join(QStringLiteral("  "))));
+  const double zeros = number(weight_.value(QLatin1String("zeros"))),
+               broken = number(weight_.value(QLatin1String("nonFinite")));
+  QStringList odd{QString::number(zeros) + (zeros == 1 ? tr(" zero") : tr(" zeros"))};
+  if (broken > 0) {
+    odd << tr("%1 NaN or infinite").arg(broken);
+    p.setPen(toQt(themePalette().change(Change::Removed)));
+  }
+  below(3, odd.join(QStringLiteral("   ")));
 }
 
 Inspector::Inspector(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
@@ -93,15 +106,21 @@ Inspector::Inspector(Document& document, QWidget* parent) : QWidget(parent), doc
   text_->setOpenLinks(false);
   text_->document()->setDocumentMargin(12);
   histogram_ = new HistogramView(this);
+  source_ = new SourceView(this);
+  source_->hide();
+  connect(source_, &SourceView::closed, this, [this] { showSource(false); });
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(0);
-  column->addWidget(text_, 1);
+  column->addWidget(text_, 3);
+  column->addWidget(source_, 2);
   column->addWidget(histogram_);
   connect(text_, &QTextBrowser::anchorClicked, this, [this](const QUrl& url) {
     const QString key = QUrl::fromPercentEncoding(url.toString().toLatin1());
     if (key.startsWith(QLatin1Char('%')))
       askWeight(key.mid(1));
+    else if (key == QLatin1String(sourceLink))
+      showSource(source_->isHidden());
     else
       Q_EMIT chosen(key);
   });
@@ -121,8 +140,51 @@ void Inspector::askWeight(const QString& name) {
   });
 }
 
+void Inspector::askOperator(const QString& node) {
+  askedNode_ = node;
+  operator_ = {};
+  document_.askOperator(node, [this, self = QPointer<Inspector>(this), node](const EngineReply& reply) {
+    if (!self || askedNode_ != node || !reply.ok()) return;
+    operator_ = reply.result;
+    const GraphRef graph = document_.graph();
+    const NodeId n = graph ? graph->findNode(node.toStdString()) : NodeId();
+    if (n) setHtml(describeNode(*graph, graph->node(n)));
+  });
+}
+
+void Inspector::askSource() {
+  const QString node = askedNode_;
+  if (node.isEmpty()) return source_->setNone(tr("Select a node to see the Python it comes from."));
+  document_.askSource(node, [this, self = QPointer<Inspector>(this), node](const EngineReply& reply) {
+    if (!self || askedNode_ != node) return;
+    if (reply.ok())
+      source_->setSource(reply.result);
+    else
+      source_->setNone(reply.error);
+  });
+}
+
+void Inspector::showSource(bool on) {
+  source_->setVisible(on);
+  if (on) askSource();
+}
+
+void Inspector::refreshTheme() {
+  source_->refreshTheme();
+  refresh();
+}
+
+/// What is described stays where it was scrolled to.
+void Inspector::setHtml(const QString& html) {
+  const int at = text_->verticalScrollBar()->value();
+  text_->setHtml(html);
+  text_->verticalScrollBar()->setValue(at);
+}
+
 void Inspector::refresh() {
   histogram_->clear();
+  askedNode_.clear();
+  operator_ = {};
   firstWeight_.clear();
   askedWeight_.clear();
   const GraphRef graph = document_.graph();
@@ -151,14 +213,35 @@ void Inspector::refresh() {
                  .arg(esc(graph->value(v).name), dim(tr("input")), esc(toString(graph->value(v).type)));
   } else if (const NodeId n = graph->findNode(keys.first().toStdString())) {
     html = describeNode(*graph, graph->node(n));
+    askOperator(keys.first());
   }
   text_->setHtml(html);
+  if (!source_->isHidden()) askSource();
   if (!firstWeight_.isEmpty()) askWeight(firstWeight_);
+}
+
+/// What the operator does, and its schema; empty until the engine has answered.
+QString Inspector::operatorHtml(const Node& node) const {
+  if (operator_.value(QLatin1String("operator")).toString() != toQt(node.op->name)) return {};
+  const QString doc = operator_.value(QLatin1String("doc")).toString(),
+                schema = operator_.value(QLatin1String("schema")).toString();
+  QStringList effects;
+  for (const QJsonValue e : operator_.value(QLatin1String("effects")).toArray()) effects << e.toString();
+  QString html;
+  if (!doc.isEmpty()) html += QStringLiteral("<p style=\"margin:8px 0 0 0\">%1</p>").arg(doc.toHtmlEscaped());
+  if (!effects.isEmpty())
+    html += QStringLiteral("<p style=\"margin:4px 0 0 0\">%1</p>")
+                .arg(dim(effects.join(QStringLiteral("; ")).toHtmlEscaped()));
+  if (!schema.isEmpty())
+    html += QStringLiteral("<p style=\"margin:6px 0 0 0;font-family:'%1'\">%2</p>")
+                .arg(monospace().family(), dim(schema.toHtmlEscaped()));
+  return html;
 }
 
 QString Inspector::describeNode(const Graph& g, const Node& node) {
   QString html = QStringLiteral("<h3 style=\"margin-bottom:2px\">%1</h3><div>%2</div>")
                      .arg(esc(node.name), dim(esc(node.op->name)));
+  html += operatorHtml(node);
   html += QStringLiteral("<table cellspacing=\"0\" style=\"margin-top:8px\">");
   std::string path(g.scopeOf(node.id));
   if (!path.empty()) {
@@ -166,7 +249,8 @@ QString Inspector::describeNode(const Graph& g, const Node& node) {
     html += row(tr("type"), esc(g.moduleCall(node.module).type));
   }
   if (const SourceLocation* s = g.sourceOf(node))
-    html += row(tr("source"), QStringLiteral("%1:%2").arg(sourceName(s->file)).arg(s->line));
+    html += row(tr("source"), link(QLatin1String(sourceLink),
+                                   QStringLiteral("%1:%2").arg(shortSourceName(toQt(s->file))).arg(s->line)));
   html += QStringLiteral("</table>");
   if (const SourceLocation* s = g.sourceOf(node); s && !s->code.empty())
     html +=

@@ -22,6 +22,7 @@
 #include "views/diff_view.h"
 #include "views/explorer.h"
 #include "views/graph_decode.h"
+#include "views/inspector.h"
 #include "views/library_panel.h"
 #include "views/main_window.h"
 #include "views/matches_panel.h"
@@ -337,6 +338,7 @@ void MainWindow::setOverlay(Overlay overlay) {
 void MainWindow::setTheme(Theme theme) {
   applyTheme(theme);
   for (Canvas* c : {canvas_, before_, patternCanvas_}) c->setTheme(theme);
+  inspector_->refreshTheme();
   library_->setTheme();
   editor_->refreshTheme();
   diff_->refreshTheme();

@@ -89,11 +89,18 @@ void MainWindow::saveRules(bool as) {
 void MainWindow::exportModel() {
   if (!document_->isOpen()) return;
   const QFileInfo source(document_->path());
-  const QString path = QFileDialog::getSaveFileName(
-      this, tr("Export rewritten model"),
-      source.path() + QLatin1Char('/') + source.completeBaseName() + QStringLiteral("_fast.pt"),
-      tr("TorchScript (*.pt)"));
-  if (!path.isEmpty()) document_->exportTo(path);
+  const bool isExport = document_->format() == QLatin1String("torch.export");
+  const QString script = tr("TorchScript (*.pt)"), exported = tr("torch.export (*.pt2)");
+  QString kind = isExport ? exported : script;
+  QString path = QFileDialog::getSaveFileName(this, tr("Export rewritten model, as the ending says"),
+                                              source.path() + QLatin1Char('/') + source.completeBaseName() +
+                                                  QStringLiteral("_fast.") +
+                                                  (isExport ? QStringLiteral("pt2") : QStringLiteral("pt")),
+                                              script + QStringLiteral(";;") + exported, &kind);
+  if (path.isEmpty()) return;
+  // Some dialogs leave the ending to the program.
+  if (QFileInfo(path).suffix().isEmpty()) path += kind == exported ? QStringLiteral(".pt2") : QStringLiteral(".pt");
+  document_->exportTo(path);
 }
 
 void MainWindow::exportDrawing() {

@@ -14,13 +14,11 @@
 
 #include "views/canvas_paint.h"
 #include "views/graph_decode.h"
+#include "views/run_figures.h"
 #include "views/theme.h"
 
 namespace graft {
 namespace {
-
-QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
-double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(NAN); }
 
 /// A round number near `raw`: 1, 2 or 5 times a power of ten.
 double roundStep(double raw) {
@@ -97,13 +95,14 @@ void LatencyPlot::draw(QPainter& p) {
   if (run_.isEmpty()) return;
   const Palette& colors = themePalette();
   struct Row {
-    QString name;
+    QString name, how;
     QJsonObject side;
     Color color;
   };
-  std::vector<Row> rows = {{tr("original"), at(run_, "original").toObject(), colors.change(Change::Removed)},
-                           {tr("rewritten"), at(run_, "rewritten").toObject(), colors.change(Change::Added)}};
-  if (!baseline_.isEmpty()) rows.push_back({tr("pinned"), at(baseline_, "rewritten").toObject(), colors.dim});
+  std::vector<Row> rows = {
+      {tr("original"), baselineName(run_), at(run_, "original").toObject(), colors.change(Change::Removed)},
+      {tr("rewritten"), {}, at(run_, "rewritten").toObject(), colors.change(Change::Added)}};
+  if (!baseline_.isEmpty()) rows.push_back({tr("pinned"), {}, at(baseline_, "rewritten").toObject(), colors.dim});
   double low = INFINITY, high = 0;
   for (const Row& r : rows) {
     QList<double> samples;
@@ -118,7 +117,8 @@ void LatencyPlot::draw(QPainter& p) {
   const double pad = (high - low) * 0.06 + high * 0.01;
   low = std::max(0.0, low - pad);
   high += pad;
-  const QRectF area(84, 8, width() - 100, height() - 36);
+  constexpr int names = 116;  // wide enough for the longest name
+  const QRectF area(names + 10, 8, width() - names - 26, height() - 36);
   auto x = [&](double v) { return area.left() + area.width() * (v - low) / (high - low); };
   const double step = roundStep((high - low) / 5);
   p.setFont(drawingFont(11, QFont::Normal));
@@ -128,14 +128,19 @@ void LatencyPlot::draw(QPainter& p) {
     p.setPen(toQt(colors.dim));
     p.drawText(QRectF(x(v) - 40, area.bottom() + 4, 80, 16), Qt::AlignCenter, QString::number(v, 'g', 4));
   }
-  p.drawText(QRectF(0, area.bottom() + 4, 74, 16), Qt::AlignRight, tr("ms"));
+  p.drawText(QRectF(0, area.bottom() + 4, names, 16), Qt::AlignRight, tr("ms"));
   const double lane = area.height() / static_cast<double>(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& r = rows[i];
     const double y = area.top() + lane * (static_cast<double>(i) + 0.5);
     p.setFont(drawingFont(12, QFont::Medium));
     p.setPen(toQt(colors.text));
-    p.drawText(QRectF(0, y - 10, 74, 20), Qt::AlignRight | Qt::AlignVCenter, r.name);
+    p.drawText(QRectF(0, y - (r.how.isEmpty() ? 10 : 18), names, 20), Qt::AlignRight | Qt::AlignVCenter, r.name);
+    if (!r.how.isEmpty()) {
+      p.setFont(drawingFont(11, QFont::Normal));
+      p.setPen(toQt(colors.dim));
+      p.drawText(QRectF(0, y - 2, names, 18), Qt::AlignRight | Qt::AlignVCenter, r.how);
+    }
     QColor dot = toQt(r.color);
     dot.setAlpha(90);
     p.setPen(Qt::NoPen);

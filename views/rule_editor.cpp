@@ -4,6 +4,7 @@
 #include <QVBoxLayout>
 
 #include "views/canvas_scene.h"
+#include "views/python_style.h"
 #include "views/theme.h"
 
 // QScintilla's headers are written with Qt's keywords, which we build without.
@@ -90,38 +91,9 @@ void RuleEditor::setWords(const QStringList& words) {
 }
 
 void RuleEditor::refreshTheme() {
+  stylePython(*editor_, *lexer_);
   const Palette& p = themePalette();
-  const QColor paper = toQt(p.background), text = toQt(p.text);
-  const QFont font = monospace();
-  lexer_->setFont(font);
-  lexer_->setPaper(paper);
-  lexer_->setColor(text);
-  lexer_->setDefaultPaper(paper);
-  lexer_->setDefaultColor(text);
-  auto color = [&](int style, Color c) { lexer_->setColor(toQt(c), style); };
-  const Color keyword = p.dark ? Color{198, 160, 246} : Color{122, 40, 160},
-              string = p.dark ? Color{152, 205, 140} : Color{40, 110, 50},
-              number = p.dark ? Color{245, 180, 120} : Color{160, 80, 0},
-              name = p.dark ? Color{125, 190, 250} : Color{0, 80, 160};
-  color(QsciLexerPython::Keyword, keyword);
-  for (int style : {QsciLexerPython::DoubleQuotedString, QsciLexerPython::SingleQuotedString,
-                    QsciLexerPython::TripleDoubleQuotedString, QsciLexerPython::TripleSingleQuotedString,
-                    QsciLexerPython::UnclosedString})
-    color(style, string);
-  lexer_->setPaper(paper, QsciLexerPython::UnclosedString);
-  color(QsciLexerPython::Number, number);
-  color(QsciLexerPython::ClassName, name);
-  color(QsciLexerPython::FunctionMethodName, name);
-  color(QsciLexerPython::Comment, p.dim);
-  color(QsciLexerPython::CommentBlock, p.dim);
-  color(QsciLexerPython::Decorator, number);
-  editor_->setMarginsBackgroundColor(paper);
-  editor_->setMarginsForegroundColor(toQt(mix(p.background, p.text, 0.4)));
-  editor_->setMarginsFont(font);
-  editor_->setCaretForegroundColor(text);
-  editor_->setCaretLineBackgroundColor(toQt(mix(p.background, p.text, 0.04)));
-  editor_->setSelectionBackgroundColor(toQt(mix(p.background, p.accent, 0.3)));
-  editor_->resetSelectionForegroundColor();
+  const QColor text = toQt(p.text);
   editor_->setMatchedBraceBackgroundColor(toQt(mix(p.background, p.accent, 0.25)));
   editor_->setMatchedBraceForegroundColor(text);
   editor_->setIndicatorForegroundColor(toQt(p.change(Change::Removed)), errorIndicator);

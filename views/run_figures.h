@@ -27,6 +27,11 @@ inline QString signedPercent(double now, double before) {
   return (percent >= 0 ? QStringLiteral("+") : QStringLiteral("−")) + QString::number(std::abs(percent), 'f', 1) +
          QStringLiteral(" %");
 }
+/// What ran the original, where it was not Graft: "frozen TorchScript".
+inline QString baselineName(const QJsonObject& run) {
+  return at(run, "baseline").toString() == QLatin1String("torchscript") ? QStringLiteral("frozen TorchScript")
+                                                                        : QString();
+}
 inline double median(const QJsonObject& run, const char* side) { return number(at(inside(run, side), "median")); }
 
 }  // namespace graft

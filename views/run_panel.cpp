@@ -7,6 +7,7 @@
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QMenu>
+#include <QStandardItemModel>
 #include <QVBoxLayout>
 #include <algorithm>
 
@@ -100,6 +101,13 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   for (const char* d : {"float32", "float16", "bfloat16"})
     dtype_->addItem(QString::fromLatin1(d), QString::fromLatin1(d));
   dtype_->setToolTip(tr("Weights and inputs are converted to this before running"));
+  against_ = new QComboBox(this);
+  against_->addItem(tr("as PyTorch runs it"), QStringLiteral("torchscript"));
+  against_->addItem(tr("by Graft's executor"), QStringLiteral("graft"));
+  against_->setToolTip(
+      tr("How the original is run that the rewritten model is measured against:\n"
+         "as PyTorch runs it – the TorchScript file, loaded and frozen by LibTorch\n"
+         "by Graft's executor – operator by operator, on a GPU as a CUDA graph, like the rewritten one"));
   seconds_ = new QDoubleSpinBox(this);
   seconds_->setRange(0.1, 600);
   seconds_->setDecimals(1);
@@ -157,7 +165,9 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
     progress_->setToolTip(what);
   });
   connect(&document_, &Document::runChanged, this, &RunPanel::took);
+  connect(&document_, &Document::otherChanged, this, &RunPanel::offerBaselines);
   connect(&document_, &Document::opened, this, [this] {
+    offerBaselines();
     waiting_.clear();
     sweep_.clear();
     baseline_ = {};
@@ -213,7 +223,7 @@ void RunPanel::layOut() {
 
   auto* controls = new QHBoxLayout;
   controls->addWidget(inputs_, 1);
-  for (QWidget* w : std::initializer_list<QWidget*>{inputsMenu_, device_, dtype_, seconds_, inside_, run_})
+  for (QWidget* w : std::initializer_list<QWidget*>{inputsMenu_, against_, device_, dtype_, seconds_, inside_, run_})
     controls->addWidget(w);
   auto* title = new QHBoxLayout;
   title->addWidget(headline_, 1);
@@ -251,6 +261,19 @@ void RunPanel::setDevices(const QJsonArray& devices) {
   device_->setCurrentIndex(std::max(0, device_->findData(before)));
 }
 
+/// PyTorch freezes TorchScript alone: of other formats there is only our own run.
+void RunPanel::offerBaselines() {
+  const bool isTorchScript = document_.originalFormat() == QLatin1String("torchscript");
+  auto* model = static_cast<QStandardItemModel*>(against_->model());
+  model->item(0)->setEnabled(isTorchScript);
+  against_->setCurrentIndex(isTorchScript ? 0 : 1);
+}
+
+void RunPanel::setAgainst(const QString& how) {
+  const int i = against_->findData(how);
+  if (i >= 0 && static_cast<QStandardItemModel*>(against_->model())->item(i)->isEnabled()) against_->setCurrentIndex(i);
+}
+
 QString RunPanel::say(const QString& error) {
   headline_->setText(tr("Not run: %1").arg(error));
   headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().change(Change::Removed))));
@@ -263,6 +286,7 @@ void RunPanel::start() {
   if (!inputs.error.isEmpty()) return static_cast<void>(say(inputs.error));
   settings_ = {{QStringLiteral("device"), device_->currentData().toString()},
                {QStringLiteral("seconds"), seconds_->value()},
+               {QStringLiteral("baseline"), against()},
                {QStringLiteral("layers"), inside_->isChecked()}};
   if (!dtype_->currentData().toString().isEmpty())
     settings_.insert(QStringLiteral("dtype"), dtype_->currentData().toString());
@@ -312,10 +336,11 @@ void RunPanel::pin() {
 QString RunPanel::headline(const QJsonObject& run) {
   const double a = median(run, "original"), b = median(run, "rewritten");
   const double ratio = a / b;
-  QString speed = ratio >= 1.02
-                      ? tr("%1 instead of %2: %3 times faster").arg(ms(b), ms(a)).arg(ratio, 0, 'f', ratio < 10 ? 2 : 1)
-                  : ratio <= 0.98 ? tr("%1 instead of %2: %3 times slower").arg(ms(b), ms(a)).arg(1 / ratio, 0, 'f', 2)
-                                  : tr("%1 and %2: equally fast").arg(ms(b), ms(a));
+  const QString before = ms(a) + (baselineName(run).isEmpty() ? QString() : tr(" with ") + baselineName(run));
+  QString speed =
+      ratio >= 1.02 ? tr("%1 instead of %2: %3 times faster").arg(ms(b), before).arg(ratio, 0, 'f', ratio < 10 ? 2 : 1)
+      : ratio <= 0.98 ? tr("%1 instead of %2: %3 times slower").arg(ms(b), before).arg(1 / ratio, 0, 'f', 2)
+                      : tr("%1 and %2: equally fast").arg(ms(b), before);
   double worst = 0, cosine = 1;
   QString failed;
   for (const QJsonValue v : at(run, "outputs").toArray()) {
@@ -386,7 +411,8 @@ void RunPanel::refresh() {
   QStringList inputs;
   for (const QJsonValue v : at(run, "inputs").toArray()) inputs << v.toString();
   protocol_->setText(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
-                     (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))));
+                     (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
+                     (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
   protocol_->setStyleSheet(dim);
   const bool isPinned = !baseline_.isEmpty() && baseline_ != run;
   delta_->setVisible(isPinned);

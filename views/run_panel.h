@@ -39,6 +39,9 @@ class RunPanel : public QWidget {
   void setInputs(const QString& text);
   QString inputsText() const { return inputs_->text(); }
   void setSeconds(double s) { seconds_->setValue(s); }
+  /// Takes "torchscript" (as PyTorch runs the file) or "graft" (by Graft's own executor) as what is measured against.
+  void setAgainst(const QString& how);
+  QString against() const { return against_->currentData().toString(); }
   /// From the engine's hello: [{"name", "description"}].
   void setDevices(const QJsonArray& devices);
   QTableWidget* table(Tab tab) { return tables_[tab]; }
@@ -63,6 +66,7 @@ class RunPanel : public QWidget {
   void next();
   void took();
   void refresh();
+  void offerBaselines();
   void fillOutputs(const QJsonObject& run);
   void fillInside(const QJsonObject& run);
   void fillOperators(const QJsonObject& run);
@@ -74,7 +78,7 @@ class RunPanel : public QWidget {
   Document& document_;
   QLineEdit* inputs_;
   QToolButton* inputsMenu_;
-  QComboBox *device_, *dtype_;
+  QComboBox *device_, *dtype_, *against_;
   QDoubleSpinBox* seconds_;
   QCheckBox* inside_;
   QPushButton *run_, *pin_, *copy_;

@@ -1,5 +1,5 @@
 // The engine's methods on an open session: what session.cpp (documents, rules), session_apply.cpp
-// (rewriting) and session_run.cpp (numbers) share.
+// (rewriting), session_run.cpp (numbers) and session_node.cpp (one node) share.
 // Each returns its result or throws RpcError.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "core/engine/session.h"
 #include "core/ir/graph.h"
+#include "core/torch/model.h"
 #include "core/torch/tensors.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/rewrite.h"
@@ -26,6 +27,8 @@ struct Session::Document {
   std::vector<Snapshot> snapshots;
   size_t position = 0;
   int revision = 0;
+  std::string path;  ///< the file it was read from
+  Format format = Format::TorchScript;
   /// Its types were seen in one run of a model that may take other sizes, too.
   bool recordedTypes = false;
   /// What it was opened with, where that was given: rewrites are proven on these.
@@ -71,6 +74,9 @@ struct Session::Methods {
   nlohmann::json apply() const;
   // session_run.cpp
   nlohmann::json run() const;
+  // session_node.cpp
+  nlohmann::json describe() const;
+  nlohmann::json source() const;
   nlohmann::json weight() const;
 
   /// The model that a run or a difference starts from: the document's own as it was opened, or that of `other`.
@@ -85,6 +91,9 @@ struct Session::Methods {
   const Result<RuleFile>& parsed() const;
   const RuleFile& rules() const;
   const Rule& rule(const RuleFile& file) const;
+  /// The node of the parameter "node".
+  const Node& node(const Graph&) const;
+  std::string frozenFile(const Document&) const;
   Applied applyRecipe(Graph& g, const RuleFile& file, const RewriteOptions& options) const;
   Applied applyOneRule(Graph& g, const RuleFile& file, const RewriteOptions& options) const;
   Applied applyTicked(Graph& g, const Rule& rule, const RewriteOptions& options) const;

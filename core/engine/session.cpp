@@ -106,6 +106,8 @@ json Session::Methods::open() const {
     take(recordTypes(model.graph, *doc->inputs));
   }
   doc->recordedTypes = has("inputs");
+  doc->path = text("path");
+  doc->format = model.format;
   doc->snapshots.push_back({std::move(model.graph), "opened", {}});
   json out = {{"document", s.nextDocument_},       {"format", formatName(model.format)},
               {"nodes", doc->graph().nodeCount()}, {"revision", 0},
@@ -214,7 +216,7 @@ json Session::Methods::words() const {
 }
 
 json Session::Methods::exportModel() const {
-  take(exportTorchScript(s.document(params).graph(), text("path")));
+  take(graft::exportModel(s.document(params).graph(), text("path")));
   return {{"path", text("path")}};
 }
 
@@ -246,6 +248,8 @@ const std::vector<std::pair<std::string, Session::Method>>& Session::table() {
       {"rules/explain", [](const Methods& m) { return m.explain(); }},
       {"rules/apply", [](const Methods& m) { return m.apply(); }},
       {"rules/words", [](const Methods& m) { return m.words(); }},
+      {"node/describe", [](const Methods& m) { return m.describe(); }},
+      {"node/source", [](const Methods& m) { return m.source(); }},
       {"node/weight", [](const Methods& m) { return m.weight(); }},
   };
   return rows;

@@ -10,7 +10,6 @@
 #include "core/torch/executor.h"
 #include "core/torch/memory.h"
 #include "core/torch/proof.h"
-#include "core/torch/statistics.h"
 
 namespace graft {
 
@@ -118,6 +117,16 @@ Result<TensorSet> Session::Methods::givenInputs(const Document& d) const {
   return makeInputs(d.original(), specs, params.value("seed", uint64_t{0}));
 }
 
+/// The original's file, where PyTorch can run it as it is.
+std::string Session::Methods::frozenFile(const Document& d) const {
+  const Document& from = params.contains("other") ? s.documentOf(params, "other") : d;
+  if (from.format != Format::TorchScript)
+    throw RpcError{1, fmt::format("{} is {}, not TorchScript: PyTorch cannot freeze it. Take Graft's executor as the "
+                                  "baseline",
+                                  from.path, formatName(from.format))};
+  return from.path;
+}
+
 json Session::Methods::run() const {
   const Document& d = s.document(params);
   const bool isOther = params.contains("other");
@@ -128,6 +137,8 @@ json Session::Methods::run() const {
     dtype = parseDType(text("dtype"));
     if (!dtype) throw RpcError{1, fmt::format("{} is no dtype", text("dtype"))};
   }
+  if (has("baseline") && text("baseline") != "graft" && text("baseline") != "torchscript")
+    throw RpcError{1, fmt::format("{} is no baseline; there are graft and torchscript", text("baseline"))};
   const TensorSet inputs = take(convert(take(givenInputs(d)), device, dtype));
   const RunOptions options{device, dtype, 0, !d.recordedTypes};
   const Program a = take(Program::build(before, options)), b = take(Program::build(d.graph(), options));
@@ -147,7 +158,10 @@ json Session::Methods::run() const {
       layers.push_back(std::move(row));
     }
   }
-  const PairedTiming times = take(timePaired(a, b, inputs, params.value("seconds", 2.0), job));
+  const std::string baseline = has("baseline") ? text("baseline") : "graft";
+  const double seconds = params.value("seconds", 2.0);
+  const PairedTiming times = take(baseline == "torchscript" ? timeAgainstFrozen(frozenFile(d), b, inputs, seconds, job)
+                                                            : timePaired(a, b, inputs, seconds, job));
   job.report("timing each node", 0, 0);
   const Executed inA = take(profileNodes(a, before, inputs, job)), inB = take(profileNodes(b, d.graph(), inputs, job));
   job.report("measuring memory", 0, 0);
@@ -160,6 +174,7 @@ json Session::Methods::run() const {
   return {{"original", sideJson(times.a)},
           {"rewritten", sideJson(times.b)},
           {"ratio", times.ratio},
+          {"baseline", baseline},
           {"outputs", std::move(outputs)},
           {"passed", proof.passed},
           {"why", proof.why},
@@ -173,24 +188,6 @@ json Session::Methods::run() const {
           {"dtype", dtype ? text("dtype") : std::string()},
           {"inputs", inputs.describe()},
           {"revision", d.revision}};
-}
-
-json Session::Methods::weight() const {
-  const Graph& g = s.document(params).graph();
-  const ValueId v = g.findValue(text("name"));
-  if (!v || !g.isWeight(v)) throw RpcError{1, fmt::format("there is no weight {}", text("name"))};
-  const WeightStatistics w = take(weightStatistics(g, v));
-  json first = json::array();
-  for (double x : w.first) first.push_back(finite(x));
-  return {{"type", toString(g.value(v).type)},
-          {"min", finite(w.min)},
-          {"max", finite(w.max)},
-          {"mean", finite(w.mean)},
-          {"std", finite(w.std)},
-          {"histogram", {{"edges", w.edges}, {"counts", w.counts}}},
-          {"first", std::move(first)},
-          {"zeros", w.zeros},
-          {"nonFinite", w.nonFinite}};
 }
 
 }  // namespace graft

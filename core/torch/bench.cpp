@@ -222,4 +222,24 @@ Result<PairedTiming> timePaired(const Program& a, const Program& b, const Tensor
                                       : fmt::format("{}, launched one by one, not captured ({})", o.device, why));
 }
 
+Result<PairedTiming> timeAgainstFrozen(const std::string& path, const Program& b, const TensorSet& inputs,
+                                       double seconds, const Job& job) {
+  const RunOptions& o = b.options();
+  auto frozen = frozenTorchScript(path, inputs, o);
+  if (!frozen) return frozen.error();
+  auto watch = stopwatch(b, inputs, job);
+  if (!watch) return watch.error();
+  auto out = timePairedBy([&] { return timeOnce(*frozen); }, watch->run, seconds, job);
+  if (!out) return out;
+  const std::string state = o.device == "cpu" ? "" : gpuStateText(o.device);
+  out->protocol = o.device == "cpu"
+                      ? fmt::format("cpu, {}, {} alternating pairs after warm-up, wall time of whole runs", watch->how,
+                                    out->repetitions)
+                      : fmt::format(
+                            "{}, {} alternating pairs after warm-up: TorchScript by the clock, the rewritten "
+                            "model {}{}",
+                            o.device, out->repetitions, watch->how, state.empty() ? "" : "; " + state);
+  return out;
+}
+
 }  // namespace graft

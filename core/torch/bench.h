@@ -56,5 +56,9 @@ Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double sec
 /// Runs both on the same inputs, alternately, after warm-up, for about `seconds` (at least 5 pairs).
 Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
                                 const Job& = {});
+/// The file as PyTorch runs it (frozenTorchScript, on the program's device and dtype, by the clock) against the program
+/// as fast as it goes: on a GPU captured and timed there. `inputs` fit the program.
+Result<PairedTiming> timeAgainstFrozen(const std::string& path, const Program& b, const TensorSet& inputs,
+                                       double seconds, const Job& = {});
 
 }  // namespace graft

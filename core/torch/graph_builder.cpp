@@ -151,9 +151,14 @@ void GraphBuilder::findModuleInputs() {
   }
 }
 
-std::optional<SourceLocation> innermostFrame(std::string_view trace) {
-  const size_t at = trace.rfind("File \"");
-  if (at == trace.npos) return std::nullopt;
+bool isPyTorchsOwn(std::string_view file) {
+  return file.find("-packages/torch/") != file.npos || file.find("/torch/nn/") != file.npos;
+}
+
+namespace {
+
+/// The frame that begins at `at` of a Python stack: 'File "F", line N, in FUNCTION', then the line's text.
+std::optional<SourceLocation> frameAt(std::string_view trace, size_t at) {
   const size_t nameEnd = trace.find('"', at + 6);
   if (nameEnd == trace.npos) return std::nullopt;
   SourceLocation out;
@@ -169,6 +174,20 @@ std::optional<SourceLocation> innermostFrame(std::string_view trace) {
     out.code = std::string(code);
   }
   return out;
+}
+
+}  // namespace
+
+std::optional<SourceLocation> usersFrame(std::string_view trace) {
+  std::optional<SourceLocation> innermost;
+  for (size_t at = trace.rfind("File \""); at != trace.npos;
+       at = at == 0 ? trace.npos : trace.rfind("File \"", at - 1)) {
+    auto frame = frameAt(trace, at);
+    if (!frame) return innermost;
+    if (!isPyTorchsOwn(frame->file)) return frame;
+    if (!innermost) innermost = std::move(frame);
+  }
+  return innermost;
 }
 
 std::string numberOperator(std::string_view function, bool floats) {

@@ -263,8 +263,7 @@ class ExportImporter {
     }
     const json& metadata = n.at("metadata");
     if (const auto trace = metadata.find("stack_trace"); trace != metadata.end() && trace->is_string())
-      if (auto where = innermostFrame(trace->get_ref<const std::string&>()))
-        call.source = g_.addSource(std::move(*where));
+      if (auto where = usersFrame(trace->get_ref<const std::string&>())) call.source = g_.addSource(std::move(*where));
     if (const auto stack = metadata.find("nn_module_stack"); stack != metadata.end() && stack->is_string())
       call.module = build_.enter(pt2ModuleStack(stack->get_ref<const std::string&>(), g_.name));
     if (const auto name = n.find("name"); name != n.end() && name->is_string())

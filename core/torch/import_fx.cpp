@@ -251,7 +251,7 @@ class FxImporter {
     }
     call.module = build_.enter(stack);
     if (n.at("stack").is_string())
-      if (auto where = innermostFrame(n.at("stack").get_ref<const std::string&>()))
+      if (auto where = usersFrame(n.at("stack").get_ref<const std::string&>()))
         call.source = g_.addSource(std::move(*where));
 
     if (target == "operator.getitem" && call.args.size() == 2) {

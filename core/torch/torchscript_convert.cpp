@@ -5,7 +5,10 @@
 #include <torch/csrc/jit/frontend/source_range.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <charconv>
+
 #include "core/ir/normal_form.h"
+#include "core/torch/internal/graph_builder.h"
 #include "core/torch/internal/operators.h"
 #include "core/torch/internal/torchscript_writer.h"
 #include "core/torch/internal/values.h"
@@ -29,6 +32,26 @@ std::string plainName(const jit::Value* v) {
   return name;
 }
 
+/// The innermost line of a trace's stack ("FILE(LINE): FUNCTION" each) that is not PyTorch's; below the tracer stands
+/// whoever traced, not the model.
+std::optional<SourceLocation> usersTracedLine(std::string_view stack) {
+  while (!stack.empty()) {
+    const size_t end = std::min(stack.find('\n'), stack.size());
+    const std::string_view frame = stack.substr(0, end);
+    stack.remove_prefix(std::min(end + 1, stack.size()));
+    const size_t open = frame.rfind("): "), number = frame.rfind('(', open);
+    if (open == frame.npos || number == frame.npos) return std::nullopt;
+    SourceLocation out;
+    out.file = std::string(frame.substr(0, number));
+    if (out.file.ends_with("/torch/jit/_trace.py")) return std::nullopt;
+    if (isPyTorchsOwn(out.file)) continue;
+    if (std::from_chars(frame.data() + number + 1, frame.data() + open, out.line).ec != std::errc())
+      return std::nullopt;
+    return out;
+  }
+  return std::nullopt;
+}
+
 SourceLocation locationOf(const jit::SourceRange& range) {
   // What was loaded points into the archive's code; that again remembers which line of the user's Python it came from.
   SourceLocation out;
@@ -37,6 +60,9 @@ SourceLocation locationOf(const jit::SourceRange& range) {
   if (!place) return out;
   out.file = std::get<0>(*place);
   out.line = static_cast<int>(std::get<1>(*place));
+  // A trace keeps the whole stack, innermost first: what the user wrote is above PyTorch's own lines.
+  if (isPyTorchsOwn(out.file))
+    if (auto user = usersTracedLine((original ? *original : range).source()->text_str().str())) return *user;
   return out;
 }
 

@@ -217,9 +217,10 @@ class Engine:
                     raise Failure("cancelled")
                 self.send({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": ident, "what": "reading", "done": i, "total": 100}})
                 time.sleep(0.1)
+            kind = "torch.export" if params["path"].endswith(".pt2") else "torchscript"
             graph = encoder(2 if "other" in params["path"] else 4)
             self.documents[len(self.documents) + 1] = {"snapshots": [graph], "position": 0, "revision": 0}
-            return {"document": len(self.documents), "format": "torchscript", "nodes": len(graph["nodes"]), "revision": 0, "graph": graph}
+            return {"document": len(self.documents), "format": kind, "nodes": len(graph["nodes"]), "revision": 0, "graph": graph}
         if method == "rules/check":
             return self.check(params["text"])
         if method == "node/weight":
@@ -231,6 +232,18 @@ class Engine:
             return {"words": ["F.gelu(input, approximate)", "kernels.attention(q, k, v, mask)", "torch.matmul(input, other)"]}
         d = self.document(params)
         graph = d["snapshots"][d["position"]]
+        if method in ("node/describe", "node/source"):
+            node = next((n for n in graph["nodes"] if n["name"] == params["node"]), None)
+            if node is None:
+                raise Failure(f"there is no node {params['node']}")
+            if method == "node/describe":
+                return {"operator": node["op"], "schema": node["op"].replace(".", "::", 1) + "(Tensor self) -> Tensor",
+                        "doc": f"What {base(node)} does.", "effects": ["writes to self"] if base(node).endswith("_") else []}
+            if "source" not in node:
+                raise Failure(f"the model does not say where {node['name']} comes from")
+            line = node["source"]["line"]
+            return {"file": "/home/me/model.py", "line": line, "first": line - 2, "from": "file",
+                    "lines": [f"# line {i}" for i in range(line - 2, line)] + [node["source"]["code"], "# after"]}
         if method == "model/diff":
             other = self.documents[params["other"]] if "other" in params else None
             before = other["snapshots"][other["position"]] if other else d["snapshots"][0]
@@ -305,7 +318,7 @@ class Engine:
             layers = [{**difference, "name": n["name"], "type": n["outputs"][0]["type"], "original": n["name"], "rewritten": n["name"]} for n in graph["nodes"]]
             for layer in layers[20:]:
                 layer.update(rmse=3e-3, maxAbs=0.02, passed=False, why="max abs 0.02")
-            return {"original": side(3.14 * size), "rewritten": side((1.12 if d["runs"] == 1 else 0.98) * size), "ratio": 2.8, "passed": True, "why": "",
+            return {"original": side(3.14 * size), "rewritten": side((1.12 if d["runs"] == 1 else 0.98) * size), "ratio": 2.8, "baseline": params.get("baseline", "graft"), "passed": True, "why": "",
                     "protocol": "cpu, float32, 60 pairs, interleaved", "inputs": [tensor(size, 16, 64)],
                     "outputs": [{**difference, "name": "0", "type": tensor(1, 16, 64), "ulpHistogram": [5, 3, 1]}],
                     "layers": layers if params.get("layers", True) else [],

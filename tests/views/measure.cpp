@@ -11,12 +11,11 @@
 #include <QTest>
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "core/json/graph_json.h"
-#include "tests/views/sample_graphs.h"
+#include "tests/views/frames.h"
 #include "views/canvas.h"
 #include "views/graph_decode.h"
 #include "views/main_window.h"
@@ -52,9 +51,6 @@ double engineCpu(qint64 process) {
 
 bool until(const std::function<bool()>& done, int ms = 120000) { return QTest::qWaitFor(done, ms); }
 
-/// Processor time of this process: what other jobs on the machine take is not in it.
-double cpu() { return 1000.0 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
 void report(const char* what, std::vector<double> ms, const char* clock) {
   std::sort(ms.begin(), ms.end());
   std::printf("%-44s median %7.1f ms   worst of %zu: %.1f ms (%s)\n", what, ms[ms.size() / 2], ms.size(), ms.back(),
@@ -62,26 +58,17 @@ void report(const char* what, std::vector<double> ms, const char* clock) {
 }
 
 void frames(const char* what, Canvas& canvas, double scale) {
-  canvas.setView(canvas.scene()->bounds().center(), scale);
-  canvas.repaint();
-  std::vector<double> ms;
-  for (int i = 0; i < 60; ++i) {
-    const double start = cpu();
-    QTest::keyClick(&canvas, i % 2 ? Qt::Key_Left : Qt::Key_Down);
-    canvas.repaint();
-    ms.push_back(cpu() - start);
-  }
-  report(what, ms, "processor");
+  report(what, test::panningFrames(canvas, scale, 60), "processor");
 }
 
 void largeGraph(int layers) {
   const Graph graph = test::encoder(layers);
   const QByteArray text = QByteArray::fromStdString(toJson(graph).dump());
-  const double start = cpu();
+  const double start = test::processorMs();
   const QJsonObject json = QJsonDocument::fromJson(text).object();
-  const double parsed = cpu() - start;
+  const double parsed = test::processorMs() - start;
   const GraphRef decoded = decodeGraph(json);
-  const double made = cpu() - start;
+  const double made = test::processorMs() - start;
   ViewOptions collapsed;
   collapsed.depth = 0;
   const SceneRef scene = makeScene(decoded, collapsed);
@@ -89,7 +76,7 @@ void largeGraph(int layers) {
       "%zu nodes, %.0f MB of JSON: parsed in %.0f ms, decoded in %.0f ms, drawn collapsed (%zu boxes) in %.0f ms "
       "(processor)\n",
       decoded->nodeCount(), static_cast<double>(text.size()) / 1e6, parsed, made - parsed, scene->view.boxes.size(),
-      cpu() - start - made);
+      test::processorMs() - start - made);
 }
 
 }  // namespace
@@ -109,7 +96,7 @@ int main(int argc, char** argv) {
   if (!QTest::qWaitForWindowExposed(&window)) return 1;
   window.repaint();
   std::printf("%-44s %.0f ms, %.0f of them on the processor; %.0f MB resident\n", "process start to painted window",
-              millisecondsSinceStart(), cpu(), residentMb());
+              millisecondsSinceStart(), test::processorMs(), residentMb());
   until([&] { return window.engine().isUp(); });
   std::printf("%-44s %.0f ms\n", "process start to engine ready", millisecondsSinceStart());
 
@@ -130,7 +117,7 @@ int main(int argc, char** argv) {
   window.editor()->setText(text);
   until([&] { return !d.rules().empty() && d.rules().front().matched; });
   std::vector<double> typing;
-  const double own = cpu(), engines = engineCpu(window.engine().processId());
+  const double own = test::processorMs(), engines = engineCpu(window.engine().processId());
   constexpr int rounds = 15;
   constexpr double pause = 150;  // the editor waits that long after the last key
   for (int i = 0; i < rounds; ++i) {
@@ -145,21 +132,14 @@ int main(int argc, char** argv) {
     QObject::disconnect(connection);
   }
   report("typing to new matches, after the pause", typing, "clock");
-  std::printf("  of that on the processor: %.1f ms in the window, %.1f ms in the engine\n", (cpu() - own) / rounds,
-              (engineCpu(window.engine().processId()) - engines) / rounds);
+  std::printf("  of that on the processor: %.1f ms in the window, %.1f ms in the engine\n",
+              (test::processorMs() - own) / rounds, (engineCpu(window.engine().processId()) - engines) / rounds);
   std::printf("%-44s %.0f MB resident\n", "with rules and matches", residentMb());
   window.canvas()->setDepth(-1);
   until([&] { return window.canvas()->scene() != nullptr; });
 
   Canvas canvas;
-  canvas.resize(1200, 800);
-  canvas.show();
-  ViewOptions all;
-  all.depth = -1;
-  all.foldRepeats = false;
-  canvas.setViewOptions(all);
-  canvas.setGraph(std::make_shared<Graph>(test::encoder(340)));
-  until([&] { return canvas.scene() != nullptr; });
+  if (!test::showTenThousandBoxes(canvas)) return 1;
   std::printf("a canvas of 1200 x 800 with %zu boxes\n", canvas.scene()->view.boxes.size());
   const double whole = 800 / canvas.scene()->bounds().height();
   frames("  panning, all of them in view", canvas, whole);
@@ -168,10 +148,10 @@ int main(int argc, char** argv) {
   for (const double scale : {whole, 0.15, 0.8}) {  // every frame is painted anew
     std::vector<double> zooming;
     for (int i = 0; i < 40; ++i) {
-      const double start = cpu();
+      const double start = test::processorMs();
       canvas.setView(canvas.scene()->bounds().topLeft(), i % 2 ? scale * 1.05 : scale);
       canvas.repaint();
-      zooming.push_back(cpu() - start);
+      zooming.push_back(test::processorMs() - start);
     }
     char what[40];
     std::snprintf(what, sizeof what, "  zooming at %.1f %%", scale * 100);

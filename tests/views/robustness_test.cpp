@@ -13,29 +13,15 @@
 #include <QTest>
 #include <csignal>
 
-#include "views/canvas.h"
-#include "views/main_window.h"
-#include "views/rule_editor.h"
+#include "tests/views/window_fixture.h"
 #include "views/run_panel.h"
 #include "views/session_file.h"
-#include "views/theme.h"
 
 using namespace graft;
+using test::fakeEngine;
+using test::rulesText;
 
 namespace {
-
-const char* const rulesText = R"(class Attention(Rule):
-    # match: matmul, div, add, softmax, matmul
-    def pattern(q, k, v, mask):
-        return torch.matmul(torch.softmax(torch.matmul(q, k) / 4 + mask, dim=-1), v)
-
-    def replacement(q, k, v, mask):
-        return kernels.attention(q, k, v, mask)
-)";
-
-QStringList fakeEngine() {
-  return {QStringLiteral("python3"), QStringLiteral(GRAFT_SOURCE_DIR "/tests/views/fake_engine.py")};
-}
 
 qint64 residentBytes() {
   QFile file(QStringLiteral("/proc/self/statm"));
@@ -63,51 +49,23 @@ class Heartbeat : public QObject {
   QElapsedTimer clock_;
 };
 
-class RobustnessTest : public QObject {
+class RobustnessTest : public test::WindowFixture {
   Q_OBJECT
 
  private:
-  QTemporaryDir folder_;
-  QString model_;
-  std::unique_ptr<MainWindow> window_;
-
-  Document& document() { return window_->document(); }
-  void open(const QStringList& engine = fakeEngine()) {
-    window_ = std::make_unique<MainWindow>(engine);
-    window_->show();
-    window_->openModel(model_);
-    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+  void openWithRules(const QStringList& engine = fakeEngine()) {
+    open(engine);
     window_->editor()->setText(QString::fromLatin1(rulesText));
     QTRY_VERIFY(!document().rules().empty() && document().rules().front().matched);
   }
-  QByteArray exported() {
-    const QString out = folder_.filePath(QStringLiteral("exported.pt"));
-    QFile::remove(out);
-    document().exportTo(out);
-    if (!QTest::qWaitFor([&] { return QFileInfo(out).size() > 0; }, 10000)) return {};
-    QFile file(out);
-    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
-  }
 
  private Q_SLOTS:
-  void initTestCase() {
-    QStandardPaths::setTestModeEnabled(true);
-    applyTheme(Theme::Light);
-    model_ = folder_.filePath(QStringLiteral("model.pt"));
-    QFile file(model_);
-    QVERIFY(file.open(QIODevice::WriteOnly));
-  }
-  void init() {
-    QSettings().clear();
-    QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/sessions"))
-        .removeRecursively();
-    for (const char* name : {"FAKE_ENGINE_CRASH", "FAKE_ENGINE_MARK", "FAKE_ENGINE_SLOW", "FAKE_ENGINE_STEP"})
-      qunsetenv(name);
-  }
+  void initTestCase() { prepare(); }
+  void init() { forget(); }
   void cleanup() { window_.reset(); }
 
   void anyNumberOfEnginesMayDie() {
-    open();
+    openWithRules();
     window_->engine().setPatience(150);
     document().apply(QStringLiteral("Attention"), {0, 2});
     QTRY_COMPARE(document().position(), 1);
@@ -152,7 +110,7 @@ class RobustnessTest : public QObject {
   }
 
   void anEngineThatDiesOfTheModelIsNotFedItForever() {
-    open();
+    openWithRules();
     qputenv("FAKE_ENGINE_CRASH", "model/open");  // of every engine from now on
     QSignalSpy failed(&document(), &Document::failed);
     kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
@@ -161,6 +119,41 @@ class RobustnessTest : public QObject {
     QTRY_VERIFY(window_->engine().isUp());
     QCOMPARE(document().graph()->nodeCount(), size_t{52});
     QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+  }
+
+  void crashNonsenseAndHangAreSurvived_data() {
+    QTest::addColumn<QByteArray>("kind");
+    for (const char* kind : {"CRASH", "NONSENSE", "HANG"}) QTest::newRow(kind) << QByteArray(kind);
+  }
+
+  void crashNonsenseAndHangAreSurvived() {
+    QFETCH(QByteArray, kind);
+    const QString mark = folder_.filePath(QString::fromLatin1(kind));
+    qputenv("FAKE_ENGINE_MARK", mark.toLocal8Bit());
+    qputenv(("FAKE_ENGINE_" + kind).constData(), "model/run");
+    open();
+    QSignalSpy down(&window_->engine(), &EngineClient::down), message(&document(), &Document::message);
+    window_->runPanel()->start();
+    if (kind == "HANG") {
+      QTest::qWait(100);
+      document().stopRun();
+    }
+    QTRY_VERIFY_WITH_TIMEOUT(!down.isEmpty(), 6000);
+    QVERIFY(!document().isRunning());
+    QTRY_VERIFY_WITH_TIMEOUT(!message.isEmpty(), 5000);
+    window_->runPanel()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+  }
+
+  void anEngineThatIsMissingIsSaidInWords() {
+    MainWindow window({QStringLiteral("/nonexistent/graft"), QStringLiteral("engine")});
+    window.show();
+    QSignalSpy gaveUp(&window.engine(), &EngineClient::gaveUp);
+    QTRY_VERIFY_WITH_TIMEOUT(!gaveUp.isEmpty(), 10000);
+    bool said = false;
+    for (QLabel* l : window.findChildren<QLabel*>())
+      said = said || l->text().contains(QStringLiteral("does not start"));
+    QVERIFY(said);
   }
 
   void aLongOpenCanBeCancelled() {
@@ -189,8 +182,8 @@ class RobustnessTest : public QObject {
     script.write("#!/bin/sh\nshift\ncd /\nexec sh -c \"$*\"\n");
     script.close();
     script.setPermissions(script.permissions() | QFile::ExeUser);
-    open({ssh, QStringLiteral("gpu-box"), QStringLiteral("python3"),
-          QStringLiteral(GRAFT_SOURCE_DIR "/tests/views/fake_engine.py")});
+    openWithRules({ssh, QStringLiteral("gpu-box"), QStringLiteral("python3"),
+                   QStringLiteral(GRAFT_SOURCE_DIR "/tests/views/fake_engine.py")});
     document().apply(QStringLiteral("Attention"));
     QTRY_COMPARE(document().position(), 1);
     window_->runPanel()->start();

@@ -47,8 +47,11 @@ class GraphBuilder {
   std::unordered_map<std::string, ModuleCallId> calls_;
 };
 
-/// "File "model.py", line 12, in forward" of the innermost frame in a Python stack trace.
-std::optional<SourceLocation> innermostFrame(std::string_view stackTrace);
+/// Whether a Python file is part of PyTorch: not what the user wrote.
+bool isPyTorchsOwn(std::string_view file);
+/// 'File "model.py", line 12, in forward' of the innermost frame in a Python stack trace that is the user's; where all
+/// are PyTorch's, the innermost.
+std::optional<SourceLocation> usersFrame(std::string_view stackTrace);
 
 /// Operators of Python on numbers: "_operator.add" of ints is "aten.add.int"; empty where there is none.
 std::string numberOperator(std::string_view function, bool floats);

@@ -1,0 +1,41 @@
+// SourceView: the Python that a node comes from, with its line marked. Reads nothing itself: what it shows is the
+// engine's node/source.
+#pragma once
+
+#include <QJsonObject>
+#include <QLabel>
+#include <QWidget>
+
+class QsciLexerPython;
+class QsciScintilla;
+
+namespace graft {
+
+class SourceView : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit SourceView(QWidget* parent = nullptr);
+  /// {"file", "line", "first", "lines", "from"}
+  void setSource(const QJsonObject& source);
+  /// Says why there is none.
+  void setNone(const QString& why);
+  void refreshTheme();
+  QString text() const;
+  /// From 1, in the file; 0 where none is shown.
+  int markedLine() const { return line_; }
+
+ Q_SIGNALS:
+  void closed();
+
+ private:
+  QLabel* head_;
+  QsciScintilla* view_;
+  QsciLexerPython* lexer_;
+  int line_ = 0, first_ = 1;
+};
+
+/// An installed file from its package on, another from the user's home on.
+QString shortSourceName(const QString& file);
+
+}  // namespace graft
