@@ -27,7 +27,7 @@ struct Options : Common {
   std::vector<std::string> models;
   std::string rules, recipe, output, report;
   std::vector<std::string> expect;
-  bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false;
+  bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false, verbose = false;
   double seconds = 3;
 };
 
@@ -64,9 +64,22 @@ std::string provenText(const StepRun& s) {
   return out;
 }
 
-std::string stepsTable(const RecipeRun& run) {
+bool foundNothing(const StepRun& s) {
+  return s.isRule && s.records.empty() && s.refused.empty() && s.rolledBack.empty();
+}
+
+/// A row for each step; rules that found nothing are one line below it, of which the first few are named, unless all
+/// are wanted.
+std::string stepsTable(const RecipeRun& run, bool all) {
+  constexpr size_t kNamed = 4;
   std::vector<std::vector<std::string>> rows{{"step", "rewrites", "proven", "ms", "where"}};
+  std::string idle;
+  size_t idleRules = 0;
   for (const StepRun& s : run.steps) {
+    if (!all && foundNothing(s)) {
+      if (++idleRules <= kNamed) idle += (idle.empty() ? "" : ", ") + s.name;
+      continue;
+    }
     std::string where;
     size_t shown = 0;
     for (const Record& r : s.records) {
@@ -77,7 +90,10 @@ std::string stepsTable(const RecipeRun& run) {
     rows.push_back(
         {s.name, std::to_string(s.records.size()), provenText(s), fmt::format("{:.2f}", s.milliseconds), where});
   }
-  return table(rows);
+  if (idleRules == 0) return table(rows);
+  return table(rows) + fmt::format("{} matched nothing: {}{}\n",
+                                   idleRules == 1 ? "1 rule" : fmt::format("{} rules", idleRules), idle,
+                                   idleRules > kNamed ? ", … (--verbose lists them)" : "");
 }
 
 /// What was taken back and what could not be proven: never silent.
@@ -118,6 +134,9 @@ std::string outputPath(const Options& o, const std::string& model) {
 Status applyOne(const Options& o, const std::string& path, const RuleFile& file, const Recipe& recipe,
                 const Console& console, json& documents) {
   const Job job = console.job();
+  const std::string out = outputPath(o, path);
+  // A place that cannot be written is said before the work, not after it.
+  if (auto probe = AtomicFile::beside(out); !probe) return probe.error();
   auto model = importModel(path, semantics(), {}, job);
   if (!model) return model.error();
   Graph& original = model->graph;
@@ -143,7 +162,7 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
       console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
     }
   console.print(fmt::format("{}: {} with {}\n", console.bold(path), recipe.name, file.path));
-  console.print(stepsTable(*run));
+  console.print(stepsTable(*run, o.verbose));
   tellProofs(*run, console);
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
   json doc = {{"model", path},
@@ -198,7 +217,6 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
     }
   }
   if (verdict) {
-    const std::string out = outputPath(o, path);
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
     ExportOptions exported;
     exported.capture = !o.noCapture;
@@ -264,6 +282,7 @@ void addApply(CLI::App& app, Run& run) {
   c->add_flag("--whole-only", o->wholeOnly,
               "Compare the whole model only, not each rewrite on its own: a wrong one fails the model instead of being "
               "taken back");
+  c->add_flag("-v,--verbose", o->verbose, "A row for each rule, also for those that matched nothing");
   c->add_flag("--no-timing", o->noTiming, "Do not time both");
   c->add_flag("--no-capture", o->noCapture, "The written model shall not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,

@@ -33,6 +33,17 @@ class Apply(TestCase):
         places = {at["scope"] for rule in report["rules"] if rule["name"] == "Attention" for at in rule["at"]}
         self.assertEqual(places, {f"encoder.layer.{i}.attention.self" for i in range(6)})
 
+    def test_rules_that_match_nothing_are_one_line_unless_each_is_wanted(self):
+        report = self.apply_once()
+        idle = [rule["name"] for rule in report["rules"] if not rule["matches"]]
+        self.assertIn(f"\n{len(idle)} rules matched nothing: {', '.join(idle[:4])}, … (--verbose lists them)\n", Apply.stdout)
+        self.assertNotIn(idle[-1], Apply.stdout)
+        all_rows = self.done("apply", MINILM, "--verbose", "--no-verify", "--no-timing", "--rules", RULES, "--recipe", "Encoder",
+                             "-o", self.folder / "out.pt").stdout
+        for name in idle:
+            self.assertRegex(all_rows, rf"(?m)^{name} +0 ")
+        self.assertNotIn("matched nothing", all_rows)
+
     def test_the_result_is_verified_and_smaller(self):
         report = self.apply_once()
         self.assertTrue(report["verify"]["passed"])
@@ -60,7 +71,7 @@ class Apply(TestCase):
 
     def test_compare_sees_the_same(self):
         self.apply_once()
-        report = self.json("compare", MINILM, self.fast, "--inputs", SENTENCES)
+        report = self.json("compare", MINILM, self.fast, "--inputs", SENTENCES, "--seconds", "0.2")
         self.assertIn("outputs", json.dumps(report))
 
 

@@ -1,12 +1,18 @@
-// Runs case files, one CTest for each (a file may hold several rules, each with its cases):  matcher_cases
-// tests/matcher/cases/linear.case UPDATE_EXPECT=1 writes what came out into the files instead, for review.
+// Runs case files, or all of a folder (a file may hold several rules, each with its cases):
+//
+//   build/bin/tests/matcher_cases tests/matcher/cases/linear.case
+//
+// UPDATE_EXPECT=1 writes what came out into the files instead, for review.
 //
 // Beside what the case says it checks that the graph prints and parses back, that the result verifies, that matching
 // left the graph alone, that a second run changes nothing, and, where all inputs have shapes and no weight is missing,
 // that both graphs compute the same numbers.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -23,6 +29,8 @@ using namespace graft;
 using namespace graft::test;
 
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Outcome {
   std::string expectation, argument, text;
@@ -199,7 +207,20 @@ int main(int argc, char** argv) {
   const auto semantics = makeTorchSemantics();
   if (Status s = loadOperatorLibrary(); !s) fmt::print("{}\n", s.error().message);
   const char* update = std::getenv("UPDATE_EXPECT");
-  int failures = 0;
-  for (int i = 1; i < argc; ++i) failures += runFile(argv[i], *semantics, update && *update == '1');
-  return failures == 0 && argc > 1 ? 0 : 1;
+  std::vector<std::string> paths;
+  for (int i = 1; i < argc; ++i) {
+    if (!fs::is_directory(argv[i])) {
+      paths.push_back(argv[i]);
+      continue;
+    }
+    for (const auto& entry : fs::directory_iterator(argv[i]))
+      if (entry.path().extension() == ".case") paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> failed;
+  for (const std::string& path : paths)
+    if (runFile(path, *semantics, update && *update == '1') != 0) failed.push_back(path);
+  fmt::print("{} files, {} failed{}{}\n", paths.size(), failed.size(), failed.empty() ? "" : ": ",
+             fmt::join(failed, " "));
+  return failed.empty() && !paths.empty() ? 0 : 1;
 }

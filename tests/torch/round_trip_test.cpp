@@ -1,5 +1,5 @@
-// Every sample model, read, written and read again: the same canonical text, the same numbers. The models are those of
-// samples/models/build.py, which the fixture `samples` of the end-to-end tests builds.
+// Every sample model, read and run: PyTorch's numbers. Written and read again: the same canonical text, the same
+// numbers. The models are those of samples/models/build.py, which the fixture `samples` of the end-to-end tests builds.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -85,6 +85,21 @@ std::vector<std::string> declarationsSorted(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("every sample model, in every form that it has, computes what PyTorch computed") {
+  REQUIRE(sampleModels().size() >= 60);
+  for (const fs::path& path : sampleModels()) {
+    INFO(path.filename().string());
+    const std::string stem = (path.parent_path() / path.stem()).string();
+    const auto inputs = loadTensors(stem + "_inputs.pt"), expected = loadTensors(stem + "_expected.pt");
+    REQUIRE(inputs);
+    REQUIRE(expected);
+    for (const Difference& d : compareTensors(*expected, outputsOf(imported(path.string()), *inputs))) {
+      INFO(d.name << " " << d.type << ": " << d.why);
+      CHECK(d.passed);
+    }
+  }
+}
 
 TEST_CASE("TorchScript: import, export, import gives the same text and the same numbers") {
   const test::TempDir dir;
