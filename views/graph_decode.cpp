@@ -1,5 +1,6 @@
 #include "views/graph_decode.h"
 
+#include <QHash>
 #include <QJsonArray>
 #include <unordered_map>
 
@@ -42,6 +43,8 @@ class Decoder {
 
   void run(const QJsonObject& json) {
     g_.name = text(at(json, "name"));
+    shared_ = at(json, "operators").toObject();
+    for (const QJsonValue s : at(json, "sources").toArray()) sources_.push_back(g_.addSource(location(s.toObject())));
     for (const QJsonValue m : at(json, "modules").toArray()) module(m.toObject());
     for (const QJsonValue w : at(json, "weights").toArray()) weight(w.toObject());
     for (const QJsonValue i : at(json, "inputs").toArray()) parameter(g_.root(), i.toObject());
@@ -49,7 +52,23 @@ class Decoder {
   }
 
  private:
-  Type type(const QJsonObject& value) const { return parseType(text(at(value, "type"))).value_or(Type::any()); }
+  /// A model has few types, and many values of each.
+  const Type& type(const QJsonObject& value) {
+    const QString written = at(value, "type").toString();
+    const auto it = types_.constFind(written);
+    if (it != types_.constEnd()) return *it;
+    return *types_.insert(written, parseType(written.toStdString()).value_or(Type::any()));
+  }
+
+  static SourceLocation location(const QJsonObject& source) {
+    SourceLocation out;
+    out.file = text(at(source, "file"));
+    out.line = at(source, "line").toInt();
+    out.column = at(source, "column").toInt();
+    out.endColumn = at(source, "endColumn").toInt();
+    out.code = text(at(source, "code"));
+    return out;
+  }
 
   void module(const QJsonObject& m) {
     const int parent = at(m, "parent").toInt(-1);
@@ -96,16 +115,11 @@ class Decoder {
     }
     const auto owner = modules_.find(at(n, "module").toInt(-1));
     if (owner != modules_.end()) g_.setModule(id, owner->second);
-    const QJsonObject source = at(n, "source").toObject();
-    if (!source.isEmpty()) {
-      SourceLocation location;
-      location.file = text(at(source, "file"));
-      location.line = at(source, "line").toInt();
-      location.column = at(source, "column").toInt();
-      location.endColumn = at(source, "endColumn").toInt();
-      location.code = text(at(source, "code"));
-      g_.setSource(id, g_.addSource(std::move(location)));
-    }
+    const QJsonValue source = at(n, "source");
+    if (source.isObject())
+      g_.setSource(id, g_.addSource(location(source.toObject())));
+    else if (const auto index = static_cast<size_t>(source.toInt(-1)); index < sources_.size())
+      g_.setSource(id, sources_[index]);
     for (const QJsonValue b : at(n, "blocks").toArray()) {
       const QJsonObject inner = b.toObject();
       const BlockId block_ = g_.addBlock(id);
@@ -116,17 +130,19 @@ class Decoder {
 
   /// Without returns, so that nodes get exactly the outputs that the engine names.
   OperatorRef operatorFor(const QJsonObject& n) {
-    const std::string name = text(at(n, "op"));
+    const QString written = at(n, "op").toString();
     const QJsonArray names = at(n, "parameters").toArray();
-    std::string key = name;
-    for (const QJsonValue p : names) key += "," + text(p);
+    // Where each node names its parameters, some may name fewer.
+    QString key = written;
+    for (const QJsonValue p : names) key += QLatin1Char(',') + p.toString();
     OperatorRef& known = operators_[key];
     if (!known) {
+      const std::string name = written.toStdString();
       Operator op = *unknownOperator(name);
       op.hasSchema = false;
       op.sideEffects = name == "prim.Print" || name == "prim.RaiseException";
       op.returns.clear();
-      for (const QJsonValue p : names) {
+      for (const QJsonValue p : names.isEmpty() ? shared_.value(written).toArray() : names) {
         Parameter q;
         q.name = text(p);
         q.defaultValue = usualDefault(q.name);
@@ -173,7 +189,10 @@ class Decoder {
   Graph& g_;
   std::unordered_map<int, ModuleCallId> modules_;
   std::unordered_map<std::string, ValueId> values_;
-  std::unordered_map<std::string, OperatorRef> operators_;
+  QHash<QString, OperatorRef> operators_;
+  QHash<QString, Type> types_;
+  QJsonObject shared_;  ///< the parameters of each operator
+  std::vector<uint32_t> sources_;
 };
 
 }  // namespace

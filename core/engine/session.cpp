@@ -111,7 +111,7 @@ json Session::Methods::open() const {
   doc->snapshots.push_back({std::move(model.graph), "opened", {}});
   json out = {{"document", s.nextDocument_},       {"format", formatName(model.format)},
               {"nodes", doc->graph().nodeCount()}, {"revision", 0},
-              {"weightBytes", model.weightBytes},  {"graph", toJson(doc->graph())}};
+              {"weightBytes", model.weightBytes},  {"graph", toJson(doc->graph(), JsonForm::Compact)}};
   s.documents_.emplace(s.nextDocument_++, std::move(doc));
   return out;
 }
@@ -124,7 +124,7 @@ json Session::Methods::close() const {
 
 json Session::Methods::graph() const {
   const Document& d = s.document(params);
-  return {{"graph", toJson(d.graph())},
+  return {{"graph", toJson(d.graph(), JsonForm::Compact)},
           {"revision", d.revision},
           {"nodes", d.graph().nodeCount()},
           {"position", d.position}};

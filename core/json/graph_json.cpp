@@ -43,17 +43,33 @@ namespace {
 
 json valueJson(const Value& v) { return {{"name", v.name}, {"type", toString(v.type)}}; }
 
-json blockJson(const Graph& g, BlockId id) {
+json nodeJson(const Graph& g, NodeId id, JsonForm form);
+
+json blockJson(const Graph& g, BlockId id, JsonForm form) {
   json parameters = json::array(), nodes = json::array(), returns = json::array();
   for (ValueId p : g.block(id).parameters) parameters.push_back(valueJson(g.value(p)));
-  for (NodeId n : g.order(id)) nodes.push_back(toJson(g, n));
+  for (NodeId n : g.order(id)) nodes.push_back(nodeJson(g, n, form));
   for (const Argument& r : g.block(id).returns) returns.push_back(toJson(g, r));
   return {{"parameters", std::move(parameters)}, {"nodes", std::move(nodes)}, {"returns", std::move(returns)}};
 }
 
-}  // namespace
+json sourceJson(const SourceLocation& s) {
+  json out = {{"file", jsonSafe(s.file)}, {"line", s.line}};
+  if (!s.code.empty()) out["code"] = jsonSafe(s.code);
+  if (s.column > 0) {
+    out["column"] = s.column;
+    out["endColumn"] = s.endColumn;
+  }
+  return out;
+}
 
-json toJson(const Graph& g, NodeId id) {
+json parameterNames(const Operator& op) {
+  json names = json::array();
+  for (const Parameter& p : op.parameters) names.push_back(p.name);
+  return names;
+}
+
+json nodeJson(const Graph& g, NodeId id, JsonForm form) {
   const Node& n = g.node(id);
   json args = json::array(), outputs = json::array();
   for (const Argument& a : n.args) args.push_back(toJson(g, a));
@@ -65,26 +81,35 @@ json toJson(const Graph& g, NodeId id) {
     for (const auto& [k, a] : n.kwargs) kwargs[k] = toJson(g, a);
     out["kwargs"] = std::move(kwargs);
   }
-  json names = json::array();
-  for (const Parameter& p : n.op->parameters) names.push_back(p.name);
-  out["parameters"] = std::move(names);
-  if (const SourceLocation* s = g.sourceOf(n)) {
-    out["source"] = {{"file", jsonSafe(s->file)}, {"line", s->line}};
-    if (!s->code.empty()) out["source"]["code"] = jsonSafe(s->code);
-    if (s->column > 0) {
-      out["source"]["column"] = s->column;
-      out["source"]["endColumn"] = s->endColumn;
-    }
-  }
+  if (form == JsonForm::Complete) out["parameters"] = parameterNames(*n.op);
+  if (const SourceLocation* s = g.sourceOf(n))
+    out["source"] = form == JsonForm::Complete ? sourceJson(*s) : json(n.source);
   if (!n.blocks.empty()) {
     json blocks = json::array();
-    for (BlockId b : n.blocks) blocks.push_back(blockJson(g, b));
+    for (BlockId b : n.blocks) blocks.push_back(blockJson(g, b, form));
     out["blocks"] = std::move(blocks);
   }
   return out;
 }
 
-json toJson(const Graph& g) {
+/// What the nodes of the compact form share.
+void addShared(const Graph& g, json& out) {
+  json operators = json::object(), sources = json::array();
+  for (size_t i = 0; i < g.nodeBound(); ++i) {
+    const NodeId n(static_cast<uint32_t>(i));
+    if (!g.isAlive(n)) continue;
+    if (const Operator& op = *g.node(n).op; !operators.contains(op.name)) operators[op.name] = parameterNames(op);
+  }
+  for (const SourceLocation& s : g.sources()) sources.push_back(sourceJson(s));
+  out["operators"] = std::move(operators);
+  out["sources"] = std::move(sources);
+}
+
+}  // namespace
+
+json toJson(const Graph& g, NodeId id) { return nodeJson(g, id, JsonForm::Complete); }
+
+json toJson(const Graph& g, JsonForm form) {
   json inputs = json::array(), weights = json::array(), modules = json::array();
   for (ValueId v : g.inputs()) inputs.push_back(valueJson(g.value(v)));
   for (ValueId v : g.weights()) {
@@ -103,10 +128,12 @@ json toJson(const Graph& g) {
                        {"type", jsonSafe(m.type)},
                        {"constructor", std::move(constructor)}});
   }
-  json root = blockJson(g, g.root());
-  return {{"name", jsonSafe(g.name)},          {"inputs", std::move(inputs)},
-          {"weights", std::move(weights)},     {"modules", std::move(modules)},
-          {"nodes", std::move(root["nodes"])}, {"returns", std::move(root["returns"])}};
+  json root = blockJson(g, g.root(), form);
+  json out = {{"name", jsonSafe(g.name)},          {"inputs", std::move(inputs)},
+              {"weights", std::move(weights)},     {"modules", std::move(modules)},
+              {"nodes", std::move(root["nodes"])}, {"returns", std::move(root["returns"])}};
+  if (form == JsonForm::Compact) addShared(g, out);
+  return out;
 }
 
 }  // namespace graft

@@ -8,6 +8,10 @@
 // ARG is {"v": name} for a value, {"l": [ARG]} for a list, {"t": [ARG]} for a tuple, {"d": [[ARG, ARG]]} for a dict,
 // {"s": text} for a string, {"x": text} for other names (dtypes, devices, slices, infinities), a number, true, false or
 // null.
+//
+// The compact form is for large graphs on a line: what many nodes share stands once. "operators": {"aten.add.Tensor":
+// ["self", "other", "alpha"]} replaces each node's "parameters", "sources": [{"file", "line", …}] what "source", then
+// an index into it, holds.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,7 +22,9 @@
 
 namespace graft {
 
-nlohmann::json toJson(const Graph&);
+enum class JsonForm { Complete, Compact };
+
+nlohmann::json toJson(const Graph&, JsonForm form = JsonForm::Complete);
 nlohmann::json toJson(const Graph&, const Argument&);
 nlohmann::json toJson(const Graph&, NodeId);
 /// The bytes as UTF-8: what is not becomes U+FFFD, so that dumping never throws.
