@@ -168,7 +168,9 @@ const c10::IValue* MetaInference::lookup(ValueId v, size_t which, int depth) {
     absent_[which].insert(v);
     return nullptr;
   }
-  return &*(values_[v][which] = std::move(found));
+  std::optional<c10::IValue>& kept = values_[v][which];
+  kept = std::move(found);
+  return &kept.value();
 }
 
 MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t which, int depth, std::vector<c10::IValue>& results,
@@ -311,6 +313,8 @@ Result<std::vector<Type>> MetaInference::run(NodeId id) {
   std::string why;
   const Outcome a = runOnce(n, 0, 0, first, why);
   const Outcome b = a == Outcome::Known ? runOnce(n, 1, 0, second, why) : a;
+  known_ =
+      a == Outcome::Known && b == Outcome::Known && first.size() == n.outputs.size() && second.size() == first.size();
   refused_ = a == Outcome::Refused || b == Outcome::Refused;
   std::vector<Type> types;
   if (a == Outcome::Known && first.size() == n.outputs.size()) {

@@ -6,6 +6,7 @@
 
 #include "core/torch/internal/meta_inference.h"
 #include "core/torch/internal/operators.h"
+#include "core/torch/internal/type_cache.h"
 #include "core/torch/internal/values.h"
 #include "core/torch/internal/weight.h"
 #include "core/torch/model.h"
@@ -38,7 +39,13 @@ class TorchSemantics : public Semantics {
  public:
   const OperatorSet& operators() const override { return operators_; }
 
-  Result<std::vector<Type>> inferTypes(const Graph& g, NodeId id) const override { return MetaInference(g).run(id); }
+  Result<std::vector<Type>> inferTypes(const Graph& g, NodeId id) const override {
+    if (auto types = cache_.find(g, g.node(id))) return std::move(*types);
+    MetaInference meta(g);
+    auto types = meta.run(id);
+    if (types && meta.known()) cache_.remember(g, g.node(id), *types);
+    return types;
+  }
 
   Result<std::vector<Constant>> evaluate(const Graph& g, NodeId id) const override {
     const Node& n = g.node(id);
@@ -78,6 +85,7 @@ class TorchSemantics : public Semantics {
 
  private:
   TorchOperators operators_;
+  mutable TypeCache cache_;
 };
 
 }  // namespace

@@ -34,6 +34,8 @@ class MetaInference {
   Result<std::vector<Type>> run(NodeId);
   /// Whether the node that ran last refused what symbols stand for (other sizes may do).
   bool refused() const { return refused_; }
+  /// Whether the node that ran last gave results, for every symbol's stand-ins.
+  bool known() const { return known_; }
 
  private:
   using Pair = std::array<std::optional<c10::IValue>, 2>;  // one for each run
@@ -51,7 +53,7 @@ class MetaInference {
   std::unordered_map<ValueId, Pair> values_;
   std::array<std::unordered_set<ValueId>, 2> absent_;  // asked for in that run, and not to be known
   std::vector<std::string> symbols_;
-  bool refused_ = false;
+  bool refused_ = false, known_ = false;
 };
 
 }  // namespace graft
