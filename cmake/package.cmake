@@ -1,11 +1,16 @@
 # What `cmake --install build --prefix DIR` writes, and the Debian package of `cpack --config build/CPackConfig.cmake`.
 #
-# LibTorch is not among it: with CUDA it is gigabytes. The programs look for it where they were built with it; another place is
-# named by -DGRAFT_RUN_TORCH=DIR/lib when configuring. The window needs none, and no GPU: its engine may be on another machine.
+# LibTorch is not among it: with CUDA it is gigabytes. bin/graft is a script (resources/package/graft.sh.in) that looks for it where
+# graft was built with it (another place is named by -DGRAFT_RUN_TORCH=DIR/lib when configuring) and in Python, says what to do where
+# there is none, and starts lib/graft/bin/graft. The window needs no LibTorch and no GPU: its engine may be on another machine.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # what is built is installed; tests need not be
 set(GRAFT_RUN_TORCH "${GRAFT_TORCH_DIR}/lib" CACHE PATH "Where installed programs find LibTorch's libraries")
 set_target_properties(graft graft_ops PROPERTIES INSTALL_RPATH "${GRAFT_RUN_TORCH}")
-install(TARGETS graft RUNTIME DESTINATION bin COMPONENT graft)
+install(TARGETS graft RUNTIME DESTINATION lib/graft/bin COMPONENT graft)
+file(STRINGS ${GRAFT_TORCH_DIR}/version.py GRAFT_TORCH_VERSION REGEX "^__version__")
+string(REGEX MATCH "[0-9]+[.][0-9]+[.][0-9]+" GRAFT_TORCH_VERSION "${GRAFT_TORCH_VERSION}")
+configure_file(resources/package/graft.sh.in ${CMAKE_BINARY_DIR}/package/graft @ONLY)
+install(PROGRAMS ${CMAKE_BINARY_DIR}/package/graft DESTINATION bin COMPONENT graft)
 install(TARGETS graft_ops LIBRARY DESTINATION lib/graft COMPONENT graft)
 foreach(library graft_ops_cuda graft_cuda_runner)  # where there is CUDA, and they were built
   if(TARGET ${library})
@@ -33,4 +38,8 @@ if(GRAFT_HAVE_GUI)
   string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS
          ", libqt6widgets6 | libqt6widgets6t64, libqt6svg6 | libqt6svg6t64, libqscintilla2-qt6-15")
 endif()
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, graphviz")
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Shows a PyTorch model as a graph, finds patterns in it, rewrites them into faster kernels and proves by
+numbers that nothing broke: a window (graft-gui) and a command line (graft).
+LibTorch ${GRAFT_TORCH_VERSION} is not in the package: install PyTorch of that version, or set GRAFT_TORCH.")
 include(CPack)

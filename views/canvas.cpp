@@ -13,7 +13,7 @@
 namespace graft {
 namespace {
 
-constexpr double smallestScale = 0.01, largestScale = 6;
+constexpr double readableScale = 0.65, smallestScale = 0.01, largestScale = 6;
 /// Smaller graphs are laid out within a frame or two: no detour over a worker.
 constexpr size_t laidOutInPlace = 3000;
 
@@ -174,7 +174,8 @@ void Canvas::fit() {
   const QRectF b = scene_->bounds();
   const double whole = std::min((width() - 16) / b.width(), (height() - 16) / b.height());
   // A tall network is shown from its top at a legible size rather than as a thread.
-  scale_ = std::clamp(whole, smallestScale, autoFit_ ? 1.0 : 1.25);
+  // What fits itself is read rather than travelled: its names stay legible, and it is dragged where it is larger.
+  scale_ = std::clamp(whole, autoFit_ ? readableScale : smallestScale, autoFit_ ? 1.0 : 1.25);
   if (!autoFit_ && !fitted_ && !viewTouched_ && whole < 0.6) scale_ = std::clamp((width() - 32) / b.width(), 0.3, 0.9);
   origin_.setX(b.center().x() - width() / scale_ / 2);
   origin_.setY(whole >= scale_ - 1e-9 ? b.center().y() - height() / scale_ / 2 : b.top() - 8 / scale_);

@@ -93,7 +93,8 @@ void HistogramView::paintEvent(QPaintEvent*) {
   below(2, tr("first  %1 …").arg(first.join(QStringLiteral("  "))));
   const double zeros = number(weight_.value(QLatin1String("zeros"))),
                broken = number(weight_.value(QLatin1String("nonFinite")));
-  QStringList odd{QString::number(zeros) + (zeros == 1 ? tr(" zero") : tr(" zeros"))};
+  QStringList odd;
+  if (zeros > 0) odd << QString::number(zeros) + (zeros == 1 ? tr(" zero") : tr(" zeros"));
   if (broken > 0) {
     odd << tr("%1 NaN or infinite").arg(broken);
     p.setPen(toQt(themePalette().change(Change::Removed)));
@@ -246,7 +247,8 @@ QString Inspector::describeNode(const Graph& g, const Node& node) {
   std::string path(g.scopeOf(node.id));
   if (!path.empty()) {
     html += row(tr("module"), link(QLatin1Char('@') + toQt(path), toQt(path)));
-    html += row(tr("type"), esc(g.moduleCall(node.module).type));
+    // Lines break behind dots, not within words.
+    html += row(tr("type"), esc(g.moduleCall(node.module).type).replace(QLatin1Char('.'), QStringLiteral(".&#8203;")));
   }
   if (const SourceLocation* s = g.sourceOf(node))
     html += row(tr("source"), link(QLatin1String(sourceLink),

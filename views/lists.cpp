@@ -1,6 +1,7 @@
 #include "views/lists.h"
 
 #include <QHBoxLayout>
+#include <QRegularExpression>
 #include <QStyle>
 #include <QVBoxLayout>
 
@@ -69,7 +70,11 @@ QWidget* WhyNotPanel::row(const NearMissInfo& miss) {
                    ? QString()
                    : tr(" in <span style=\"color:%1\">%2</span>").arg(css(p.dim), miss.scope.toHtmlEscaped()))
           .arg(tr("stopped at <code>%1</code>: %2").arg(miss.at.toHtmlEscaped(), miss.message.toHtmlEscaped()));
-  if (!miss.suggestion.isEmpty()) text += QStringLiteral("<br><i>%1</i>").arg(miss.suggestion.toHtmlEscaped());
+  if (!miss.suggestion.isEmpty()) {
+    static const QRegularExpression quoted(QStringLiteral("`([^`]*)`"));
+    text += QStringLiteral("<br><i>%1</i>")
+                .arg(miss.suggestion.toHtmlEscaped().replace(quoted, QStringLiteral("<code>\\1</code>")));
+  }
   auto* label = new QLabel(text, widget);
   label->setWordWrap(true);
   label->setTextInteractionFlags(Qt::TextSelectableByMouse);

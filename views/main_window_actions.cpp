@@ -313,8 +313,8 @@ void MainWindow::arrange(Arrangement arrangement) {
     if (arrangement == Arrangement::Explore)
       resizeDocks({d[QStringLiteral("explorer")], d[QStringLiteral("inspector")]}, {270, 320}, Qt::Horizontal);
     if (arrangement == Arrangement::Rewrite) {
-      resizeDocks({d[QStringLiteral("rules")], d[QStringLiteral("pattern")]}, {500, 250}, Qt::Horizontal);
-      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {480, 240}, Qt::Vertical);
+      resizeDocks({d[QStringLiteral("rules")], d[QStringLiteral("pattern")]}, {480, 320}, Qt::Horizontal);
+      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {560, 160}, Qt::Vertical);
     }
     if (arrangement == Arrangement::Measure) resizeDocks({d[QStringLiteral("run")]}, {330}, Qt::Vertical);
   }

@@ -208,6 +208,20 @@ void MainWindow::remember(const QString& path) {
   refreshRecent();
 }
 
+namespace {
+
+/// Models as people export them: no tensors, nothing that was rewritten, and of two formats of one model the first.
+bool isSample(const QFileInfo& file) {
+  const QString name = file.completeBaseName();
+  for (const char* ending : {"inputs", "expected", "_fast"})
+    if (name.endsWith(QLatin1String(ending))) return false;
+  if (name == QLatin1String("sentences")) return false;
+  return file.suffix() == QLatin1String("pt") ||
+         !QFileInfo::exists(file.path() + QLatin1Char('/') + name + QStringLiteral(".pt"));
+}
+
+}  // namespace
+
 void MainWindow::refreshRecent() {
   QStringList recent = QSettings().value(QStringLiteral("recent")).toStringList();
   recent.removeIf([](const QString& path) { return !QFileInfo::exists(path); });
@@ -219,10 +233,7 @@ void MainWindow::refreshRecent() {
     for (const QFileInfo& f :
          QDir(QCoreApplication::applicationDirPath() + QString::fromLatin1(folder))
              .entryInfoList({QStringLiteral("*.pt"), QStringLiteral("*.pt2")}, QDir::Files, QDir::Name))
-      if (!f.fileName().startsWith(QLatin1String("sentences")) &&
-          !f.completeBaseName().endsWith(QLatin1String("inputs")) &&
-          !f.completeBaseName().endsWith(QLatin1String("expected")))
-        if (!recent.contains(f.absoluteFilePath())) samples << f.absoluteFilePath();
+      if (isSample(f) && !recent.contains(f.absoluteFilePath())) samples << f.absoluteFilePath();
   welcome_->setFiles(recent, samples);
 }
 

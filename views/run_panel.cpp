@@ -274,6 +274,14 @@ void RunPanel::setAgainst(const QString& how) {
   if (i >= 0 && static_cast<QStandardItemModel*>(against_->model())->item(i)->isEnabled()) against_->setCurrentIndex(i);
 }
 
+bool RunPanel::setDevice(const QString& device, const QString& dtype) {
+  const int d = device_->findData(device), t = dtype_->findData(dtype);
+  if (d < 0 || t < 0) return false;
+  device_->setCurrentIndex(d);
+  dtype_->setCurrentIndex(t);
+  return true;
+}
+
 QString RunPanel::say(const QString& error) {
   headline_->setText(tr("Not run: %1").arg(error));
   headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().change(Change::Removed))));

@@ -42,6 +42,8 @@ class RunPanel : public QWidget {
   /// Takes "torchscript" (as PyTorch runs the file) or "graft" (by Graft's own executor) as what is measured against.
   void setAgainst(const QString& how);
   QString against() const { return against_->currentData().toString(); }
+  /// False, and nothing changed, where the engine has no such device or there is no such dtype; "" is "as is".
+  bool setDevice(const QString& device, const QString& dtype = {});
   /// From the engine's hello: [{"name", "description"}].
   void setDevices(const QJsonArray& devices);
   QTableWidget* table(Tab tab) { return tables_[tab]; }

@@ -41,7 +41,10 @@ WelcomePage::WelcomePage(QWidget* parent) : QWidget(parent) {
   head->addLayout(names);
   head->addStretch();
   auto* buttons = new QHBoxLayout;
-  for (QPushButton* b : {open, rules, tour}) buttons->addWidget(b);
+  for (QPushButton* b : {open, rules, tour}) {
+    b->setMinimumHeight(open->sizeHint().height());  // those with icons are taller
+    buttons->addWidget(b);
+  }
   buttons->addStretch();
   lists_ = new QHBoxLayout;
   lists_->setSpacing(48);

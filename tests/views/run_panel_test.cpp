@@ -151,6 +151,8 @@ class RunPanelTest : public test::WindowFixture {
       return 0;
     };
     QTRY_COMPARE_WITH_TIMEOUT(devices(), 2, 5000);
+    QVERIFY(window_->runPanel()->setDevice(QStringLiteral("cuda:0"), QStringLiteral("float16")));
+    QVERIFY(!window_->runPanel()->setDevice(QStringLiteral("abacus")));
     QVERIFY(window_->statusText().contains(QStringLiteral("cuda:0")));
   }
 

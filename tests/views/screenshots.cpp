@@ -1,6 +1,8 @@
-// screenshots FOLDER ENGINE... -- MODEL RULES [INPUTS]: the window's pictures for README and docs, made with the given
-// engine. Waits for each state instead of sleeping; says which one did not come.
+// screenshots [OPTIONS] FOLDER ENGINE... -- MODEL RULES [INPUTS]: the window's pictures for README and docs, made with
+// the given engine; with --measure only those of a run. INPUTS is a file of tensors or a line of specifications. Waits
+// for each state instead of sleeping; says which one did not come, and ends with 1.
 #include <QApplication>
+#include <QCommandLineParser>
 #include <QElapsedTimer>
 #include <QSettings>
 #include <QStandardPaths>
@@ -11,7 +13,9 @@
 #include "views/canvas.h"
 #include "views/command_palette.h"
 #include "views/diff_view.h"
+#include "views/inspector.h"
 #include "views/library_panel.h"
+#include "views/lists.h"
 #include "views/main_window.h"
 #include "views/matches_panel.h"
 #include "views/rule_editor.h"
@@ -22,13 +26,209 @@ using namespace graft;
 
 namespace {
 
-bool until(const char* what, const std::function<bool()>& done, int ms = 60000) {
-  QElapsedTimer timer;
-  timer.start();
-  while (!done() && timer.elapsed() < ms) QTest::qWait(20);
-  if (!done()) std::fprintf(stderr, "screenshots: gave up waiting for %s\n", what);
-  return done();
-}
+struct Wanted {
+  QString folder, model, rules, inputs, device, dtype, recipe;
+  double seconds = 4;
+};
+
+class Photographer {
+ public:
+  Photographer(MainWindow& window, Wanted wanted)
+      : window_(window), document_(window.document()), wanted_(std::move(wanted)) {}
+  bool failed() const { return failed_; }
+
+  bool welcome() {
+    if (!until("the engine", [&] { return window_.engine().isUp(); })) return false;
+    shoot("welcome");
+    return true;
+  }
+
+  bool open() {
+    const bool isFile = QFileInfo::exists(wanted_.inputs);
+    window_.openModel(wanted_.model, isFile ? wanted_.inputs : QString());
+    if (!until("the model", [&] { return document_.isOpen() && window_.canvas()->scene(); })) return false;
+    if (!isFile && !wanted_.inputs.isEmpty()) window_.runPanel()->setInputs(wanted_.inputs);
+    return true;
+  }
+
+  void explore() {
+    window_.canvas()->setDepth(0);
+    shoot("collapsed");
+    window_.canvas()->setDepth(4);
+    QString linear;
+    for (const NodeId n : document_.graph()->order())
+      if (document_.graph()->node(n).op->baseName() == "linear" && document_.graph()->node(n).name.ends_with("_2") &&
+          linear.isEmpty())
+        linear = QString::fromStdString(document_.graph()->node(n).name);
+    window_.canvas()->reveal(linear);
+    window_.inspector()->showSource(true);
+    until(
+        "the weight", [&] { return !window_.inspector()->weight().isEmpty(); }, 8000);
+    shoot("explore");
+    window_.inspector()->showSource(false);
+  }
+
+  bool rules() {
+    window_.openRules(wanted_.rules);
+    window_.arrange(Arrangement::Rewrite);
+    return until("matches", [&] { return !document_.rules().empty() && document_.rules().front().matched; });
+  }
+
+  void rewrite() {
+    const RuleInfo* attention = document_.rule(QStringLiteral("Attention"));
+    const int line = attention ? attention->line : 1;
+    const QString name = attention ? attention->name : document_.rules().front().name;
+    showLine(line);
+    document_.setCurrentRule(name);
+    window_.matches()->next();
+    shoot("rewrite");
+
+    const QString text = window_.editor()->text();
+    window_.editor()->setText(QString(text).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
+    showLine(line);
+    document_.setCurrentRule(name);
+    window_.showRuleTab(1);
+    if (until(
+            "near misses", [&] { return !document_.nearMisses().empty(); }, 8000))
+      Q_EMIT window_.whyNot()->goThere(document_.nearMisses().front());
+    shoot("whynot");
+
+    window_.editor()->setText(text);
+    until("matches again", [&] {
+      const RuleInfo* rule = document_.rule(name);
+      return rule && rule->matched && !rule->matches.empty();
+    });
+    showLine(line);
+    window_.showRuleTab(0);
+    window_.matches()->next();
+    document_.preview(name);
+    until("the preview", [&] { return document_.isPreviewing(); });
+    shoot("preview");
+    document_.endPreview();
+  }
+
+  bool apply() {
+    if (!wanted_.recipe.isEmpty() || !document_.recipes().empty())
+      document_.applyRecipe(wanted_.recipe.isEmpty() ? document_.recipes().front().name : wanted_.recipe);
+    else
+      document_.apply(document_.currentRule());
+    return until(
+        "the rewrite", [&] { return document_.position() == 1; }, 400000);
+  }
+
+  void difference() {
+    window_.setTextDiff(true);
+    until("the difference", [&] { return window_.diffView()->text().contains(QLatin1Char('+')); });
+    shoot("diff");
+    window_.setTextDiff(false);
+  }
+
+  bool measure() {
+    window_.arrange(Arrangement::Measure);
+    QTest::qWait(200);
+    RunPanel* panel = window_.runPanel();
+    panel->setSeconds(wanted_.seconds);
+    if (!panel->setDevice(wanted_.device, wanted_.dtype)) {
+      std::fprintf(stderr, "screenshots: the engine has no device %s, or there is no dtype %s\n",
+                   qPrintable(wanted_.device), qPrintable(wanted_.dtype));
+      return false;
+    }
+    panel->start();
+    if (!until(
+            "the run", [&] { return !document_.isRunning(); }, 580000) ||
+        !document_.lastRunWorked())
+      return false;
+    showFused();
+    shoot("measure");
+    panel->showTab(RunPanel::Timeline);
+    window_.setOverlay(Overlay::Time);
+    shoot("heat");
+    panel->showTab(RunPanel::Inside);
+    window_.setOverlay(Overlay::Error);
+    shoot("error");
+    panel->showTab(RunPanel::Operators);
+    window_.setOverlay(Overlay::Kind);
+    shoot("operators");
+    panel->showTab(RunPanel::Outputs);
+    window_.setTheme(Theme::Dark);
+    shoot("measure_dark");
+    window_.setTheme(Theme::Light);
+    std::printf("%s\n%s", qPrintable(panel->headlineText()), qPrintable(panel->report()));
+    return true;
+  }
+
+  void rewriteDark() {
+    window_.setTheme(Theme::Dark);
+    window_.arrange(Arrangement::Rewrite);
+    document_.showStep(0);
+    until("matches in the dark", [&] { return !document_.rules().empty() && document_.rules().front().matched; });
+    window_.matches()->next();
+    shoot("rewrite_dark");
+    window_.action(QStringLiteral("palette"))->trigger();
+    shoot("palette");
+    window_.palette()->hide();
+    window_.setTheme(Theme::Light);
+  }
+
+  void library() {
+    window_.action(QStringLiteral("library"))->trigger();
+    QTreeWidget* tree = window_.library()->tree();
+    QTreeWidgetItem* file = tree->topLevelItem(0)->child(tree->topLevelItem(0)->childCount() - 1);
+    file->setExpanded(true);
+    until("the library", [&] { return file->childCount() > 2; });
+    tree->setCurrentItem(file->child(1));
+    shoot("library");
+  }
+
+ private:
+  bool until(const char* what, const std::function<bool()>& done, int ms = 60000) {
+    QElapsedTimer timer;
+    timer.start();
+    while (!done() && timer.elapsed() < ms) QTest::qWait(20);
+    if (done()) return true;
+    std::fprintf(stderr, "screenshots: gave up waiting for %s\n", what);
+    failed_ = true;
+    return false;
+  }
+
+  void shoot(const char* name) {
+    QTest::qWait(300);
+    const QString path = wanted_.folder + QLatin1Char('/') + QString::fromLatin1(name) + QStringLiteral(".png");
+    if (!window_.grab().save(path)) {
+      std::fprintf(stderr, "screenshots: cannot write %s\n", qPrintable(path));
+      failed_ = true;
+    }
+    std::printf("%s\n", qPrintable(path));
+  }
+
+  /// The rule that begins on that line stands at the top.
+  void showLine(int line) {
+    window_.editor()->showLine(line + 30);
+    window_.editor()->showLine(line + 4);
+  }
+
+  /// A fused attention in the middle of both canvases.
+  void showFused() {
+    QString fused;
+    for (const RecordInfo& r : document_.recordsToHere())
+      if (!r.added.isEmpty() && (fused.isEmpty() || (r.rule.contains(QLatin1String("Attention")) &&
+                                                     !fused.contains(QLatin1String("attention")))))
+        fused = r.added.last();
+    if (fused.isEmpty()) return;
+    Canvas* canvas = window_.canvas();
+    canvas->reveal(fused);
+    QTest::qWait(300);
+    constexpr double scale = 0.75;
+    if (!canvas->scene() || canvas->scene()->boxOf(fused) < 0) return;
+    canvas->setView(canvas->origin(), scale);
+    canvas->panTo(canvas->scene()->rect(canvas->scene()->boxOf(fused)).center());  // the other canvas follows
+  }
+
+  MainWindow& window_;
+  Document& document_;
+  Wanted wanted_;
+  bool failed_ = false;
+};
 
 }  // namespace
 
@@ -37,117 +237,51 @@ int main(int argc, char** argv) {
   QStandardPaths::setTestModeEnabled(true);
   QApplication::setOrganizationName(QStringLiteral("graft-screenshots"));
   QSettings().clear();
-  QStringList words = QApplication::arguments().mid(1);
+  QStringList words = QApplication::arguments();
   const qsizetype split = words.indexOf(QStringLiteral("--"));
-  if (split < 2 || words.size() < split + 3)
-    return std::fprintf(stderr, "usage: screenshots FOLDER ENGINE... -- MODEL RULES [INPUTS]\n"), 2;
-  const QString folder = words[0], model = words[split + 1], rules = words[split + 2], inputs = words.value(split + 3);
-  QSettings().setValue(QStringLiteral("recent"), QStringList{QFileInfo(model).absoluteFilePath()});
+  QCommandLineParser parser;
+  parser.setOptionsAfterPositionalArgumentsMode(QCommandLineParser::ParseAsPositionalArguments);
+  const QCommandLineOption measure(QStringLiteral("measure"), QStringLiteral("Only the pictures of a run"));
+  const auto option = [](const char* name, const char* text, const char* value) {
+    return QCommandLineOption(QString::fromLatin1(name), QString::fromLatin1(text), QStringLiteral("VALUE"),
+                              QString::fromLatin1(value));
+  };
+  const QCommandLineOption device = option("device", "Where the run is", "cpu"),
+                           dtype = option("dtype", "Converted to this before running", ""),
+                           recipe = option("recipe", "Of the rules; the first by default", ""),
+                           seconds = option("seconds", "How long to measure", "4");
+  parser.addOptions({measure, device, dtype, recipe, seconds});
+  if (split < 0 || words.size() < split + 3 || !parser.parse(words.mid(0, split)) ||
+      parser.positionalArguments().size() < 2)
+    return std::fprintf(stderr,
+                        "usage: screenshots [--measure] [--device D] [--dtype T] [--recipe R] [--seconds S] FOLDER "
+                        "ENGINE... -- MODEL RULES [INPUTS]\n"),
+           2;
+  const QStringList own = parser.positionalArguments();
+  const Wanted wanted{own[0],
+                      words[split + 1],
+                      words[split + 2],
+                      words.value(split + 3),
+                      parser.value(device),
+                      parser.value(dtype),
+                      parser.value(recipe),
+                      parser.value(seconds).toDouble()};
+  // Nothing of this machine's folders stands in a picture: HOME is where the models are.
+  QSettings().setValue(QStringLiteral("recent"), QStringList{QFileInfo(wanted.model).absoluteFilePath()});
   applyTheme(Theme::Light);
-  MainWindow window(words.mid(1, split - 1));
+  MainWindow window(own.mid(1));
   window.resize(1440, 900);
   window.show();
-  auto shoot = [&](const char* name) {
-    QTest::qWait(250);
-    const QString path = folder + QLatin1Char('/') + QString::fromLatin1(name) + QStringLiteral(".png");
-    if (!window.grab().save(path)) std::fprintf(stderr, "screenshots: cannot write %s\n", qPrintable(path));
-    std::printf("%s\n", qPrintable(path));
-  };
-  Document& d = window.document();
-  // Nothing of this machine's folders stands in a picture: HOME is where the models are.
-  until("the engine", [&] { return window.engine().isUp(); });
-  shoot("welcome");
-  window.openModel(model, inputs);
-  if (!until("the model", [&] { return d.isOpen() && window.canvas()->scene(); })) return 1;
-  window.canvas()->setDepth(0);
-  shoot("collapsed");
-  window.canvas()->setDepth(4);
-  QString linear;
-  for (const NodeId n : d.graph()->order())
-    if (linear.isEmpty() && d.graph()->node(n).op->baseName() == "softmax")
-      linear = QString::fromStdString(d.graph()->node(n).name);
-  window.canvas()->reveal(linear);
-  shoot("explore");
-  window.openRules(rules);
-  window.arrange(Arrangement::Rewrite);
-  until("matches", [&] { return !d.rules().empty() && d.rules().front().matched; });
-  const RuleInfo* attention = d.rule(QStringLiteral("Attention"));
-  const int line = attention ? attention->line : 1;
-  window.editor()->showLine(line + 30);
-  window.editor()->showLine(line + 4);
-  const QString name = attention ? attention->name : d.rules().front().name;
-  d.setCurrentRule(name);
-  window.matches()->next();
-  shoot("rewrite");
-  QString text = window.editor()->text();
-  const QString broken = QString(text).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1"));
-  window.editor()->setText(broken);
-  window.editor()->showLine(line + 4);
-  d.setCurrentRule(name);
-  window.showRuleTab(1);
-  until(
-      "near misses", [&] { return !d.nearMisses().empty(); }, 8000);
-  shoot("whynot");
-  window.editor()->setText(text);
-  until(
-      "matches again",
-      [&] { return !d.rules().empty() && d.rules().front().matched && !d.rules().front().matches.empty(); }, 8000);
-  window.showRuleTab(0);
-  window.matches()->next();
-  d.preview(d.currentRule());
-  until(
-      "the preview", [&] { return d.isPreviewing(); }, 8000);
-  shoot("preview");
-  d.endPreview();
-  if (!d.recipes().empty())
-    d.applyRecipe(d.recipes().front().name);
-  else
-    d.apply(d.currentRule());
-  until("the rewrite", [&] { return d.position() == 1; });
-  window.setTextDiff(true);
-  until("the difference", [&] { return window.diffView()->text().contains(QLatin1Char('+')); });
-  shoot("diff");
-  window.setTextDiff(false);
-  window.arrange(Arrangement::Measure);
-  QTest::qWait(200);
-  window.runPanel()->setSeconds(4);
-  window.runPanel()->start();
-  until(
-      "the run", [&] { return !d.isRunning(); }, 400000);
-  QString fused;
-  for (const RecordInfo& r : d.recordsToHere())
-    if (fused.isEmpty() && !r.added.isEmpty()) fused = r.added.first();
-  if (!fused.isEmpty()) window.canvas()->reveal(fused);
-  shoot("measure");
-  window.runPanel()->showTab(RunPanel::Timeline);
-  window.setOverlay(Overlay::Time);
-  shoot("heat");
-  window.runPanel()->showTab(RunPanel::Inside);
-  window.setOverlay(Overlay::Error);
-  shoot("error");
-  window.runPanel()->showTab(RunPanel::Operators);
-  shoot("operators");
-  window.runPanel()->showTab(RunPanel::Outputs);
-  window.setOverlay(Overlay::Kind);
-  window.setTheme(Theme::Dark);
-  shoot("measure_dark");
-  window.arrange(Arrangement::Rewrite);
-  d.showStep(0);
-  until(
-      "matches in the dark", [&] { return !d.rules().empty() && d.rules().front().matched; }, 8000);
-  window.matches()->next();
-  shoot("rewrite_dark");
-  window.action(QStringLiteral("palette"))->trigger();
-  shoot("palette");
-  window.palette()->hide();
-  window.setTheme(Theme::Light);
-  window.action(QStringLiteral("library"))->trigger();
-  QTreeWidget* tree = window.library()->tree();
-  tree->topLevelItem(0)->child(tree->topLevelItem(0)->childCount() - 1)->setExpanded(true);
-  QTreeWidgetItem* file = tree->topLevelItem(0)->child(tree->topLevelItem(0)->childCount() - 1);
-  until(
-      "the library", [&] { return file->childCount() > 2; }, 8000);
-  tree->setCurrentItem(file->child(1));
-  shoot("library");
-  return 0;
+  Photographer p(window, wanted);
+  if (!p.welcome() || !p.open()) return 1;
+  if (parser.isSet(measure)) return p.rules() && p.apply() && p.measure() && !p.failed() ? 0 : 1;
+  p.explore();
+  if (!p.rules()) return 1;
+  p.rewrite();
+  if (!p.apply()) return 1;
+  p.difference();
+  if (!p.measure()) return 1;
+  p.rewriteDark();
+  p.library();
+  return p.failed() ? 1 : 0;
 }
