@@ -66,7 +66,8 @@ struct Recipe {
 /// What a rule file holds, in the order of the file.
 struct RuleFile {
   std::string path;
-  std::vector<Rule> rules;
+  std::vector<std::string> imports;  ///< other rule files that it takes rules from
+  std::vector<Rule> rules;           ///< imported ones last; Rule::file says whose they are
   std::vector<Recipe> recipes;
   const Rule* findRule(std::string_view name) const;
   const Recipe* findRecipe(std::string_view name) const;

@@ -25,7 +25,7 @@ using nlohmann::json;
 
 struct Options : Common {
   std::vector<std::string> models;
-  std::string rules, recipe, output, report;
+  std::string rules, recipe, output, report, failingInputs;
   std::vector<std::string> expect;
   bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false, verbose = false;
   double seconds = 3;
@@ -144,13 +144,13 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   if (!inputs) {
     if (!o.noVerify || !o.inputs.empty() || !o.specs.empty()) return inputs.error();
     console.note("no inputs: shapes stay unknown, conditions on them will not hold");
-  } else if (Status s = recordTypes(original, *inputs); !s) {
+  } else if (Status s = recordTypes(original, *inputs, declaresSizes(model->format)); !s) {
     return s;
   }
 
   Graph rewritten = original;
   std::unique_ptr<RewriteCheck> check;
-  if (inputs && !o.noVerify && !o.wholeOnly) check = makeRewriteCheck(*inputs, job);
+  if (inputs && !o.noVerify && !o.wholeOnly) check = makeRewriteCheck(*inputs, job, o.failingInputs);
   auto run = runRecipe(rewritten, file, recipe, semantics(), {}, {check.get(), o.strict});
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
   if (!run) return run.error();
@@ -283,6 +283,10 @@ void addApply(CLI::App& app, Run& run) {
               "Compare the whole model only, not each rewrite on its own: a wrong one fails the model instead of being "
               "taken back");
   c->add_flag("-v,--verbose", o->verbose, "A row for each rule, also for those that matched nothing");
+  c->add_option("--failing-inputs", o->failingInputs,
+                "Write the inputs that broke a rewrite here, as RULE-OUTPUT.pt, for torch.load")
+      ->type_name("FOLDER")
+      ->check(CLI::ExistingDirectory);
   c->add_flag("--no-timing", o->noTiming, "Do not time both");
   c->add_flag("--no-capture", o->noCapture, "The written model shall not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,

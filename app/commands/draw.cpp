@@ -24,7 +24,7 @@ Result<Graph> readGraph(const std::string& path, const Options& o, const Job& jo
   if (!o.inputs.empty() || !o.specs.empty()) {
     auto inputs = commandInputs(m->graph, o);
     if (!inputs) return inputs.error();
-    if (Status s = recordTypes(m->graph, *inputs); !s) return s.error();
+    if (Status s = recordTypes(m->graph, *inputs, declaresSizes(m->format)); !s) return s.error();
   }
   return std::move(m->graph);
 }

@@ -115,7 +115,7 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
   if (!o.inputs.empty() || !o.specs.empty()) {
     auto inputs = commandInputs(m->graph, o);
     if (!inputs) return inputs.error();
-    if (Status s = recordTypes(m->graph, *inputs); !s) return s.error();
+    if (Status s = recordTypes(m->graph, *inputs, declaresSizes(m->format)); !s) return s.error();
   }
   if (!o.rules.empty()) {
     auto file = loadRuleFile(o.rules, semantics().operators());

@@ -26,11 +26,11 @@ struct Options : Common {
 };
 
 /// Conditions on shapes and dtypes need types; a format that carries none gets them from a run on the given inputs.
-Status addTypes(Graph& g, const Options& o) {
+Status addTypes(Model& m, const Options& o) {
   if (o.inputs.empty() && o.specs.empty()) return done();
-  auto inputs = commandInputs(g, o);
+  auto inputs = commandInputs(m.graph, o);
   if (!inputs) return inputs.error();
-  return recordTypes(g, *inputs);
+  return recordTypes(m.graph, *inputs, declaresSizes(m.format));
 }
 
 /// "Attention=12" as rule and count.
@@ -50,7 +50,7 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
                 json& documents) {
   auto m = importModel(path, semantics(), {}, console.job());
   if (!m) return m.error();
-  if (Status s = addTypes(m->graph, o); !s) return s;
+  if (Status s = addTypes(*m, o); !s) return s;
   const Graph& g = m->graph;
   const auto start = std::chrono::steady_clock::now();
   const Matcher matcher(g);
@@ -114,7 +114,7 @@ Status explain(const Options& o) {
   if (!rule) return noSuchRule(*file, o.rule);
   auto m = importModel(o.models[0], semantics(), {}, console.job());
   if (!m) return m.error();
-  if (Status s = addTypes(m->graph, o); !s) return s;
+  if (Status s = addTypes(*m, o); !s) return s;
   const Graph& g = m->graph;
   SearchOptions search;
   search.explain = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/engine/methods.h"
@@ -27,18 +28,19 @@ double since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-json ruleJson(const Rule& rule) {
+/// Places are those in the text that is edited: of an imported rule there are none.
+json ruleJson(const Rule& rule, bool isImported) {
   static constexpr const char* kinds[] = {"value", "tensor", "weight",    "float",   "int",
                                           "bool",  "str",    "list[int]", "constant"};
   json parameters = json::array(), lines = json::object();
   for (const PatternParameter& p : rule.parameters)
     parameters.push_back({{"name", p.name}, {"kind", kinds[static_cast<size_t>(p.kind)]}});
-  for (NodeId n : rule.pattern.order())
+  for (NodeId n : isImported ? std::vector<NodeId>() : rule.pattern.order())
     if (const SourceLocation* s = rule.pattern.sourceOf(rule.pattern.node(n)))
       lines[rule.pattern.node(n).name] = {{"line", s->line}, {"column", s->column}, {"endColumn", s->endColumn}};
   return {{"name", rule.name},
           {"description", rule.description},
-          {"line", rule.line},
+          {"line", isImported ? 0 : rule.line},
           {"parameters", std::move(parameters)},
           {"pattern", toJson(rule.pattern)},
           {"patternLines", std::move(lines)},
@@ -63,13 +65,29 @@ const Graph& Session::Methods::reference(const Document& d) const {
 struct Session::Parsed {
   std::string text, file;
   Result<RuleFile> rules;
+  std::vector<std::pair<std::string, std::filesystem::file_time_type>> imports;  ///< as they were when they were read
+
+  void noteImports() {
+    std::error_code none;
+    if (rules)
+      for (const std::string& path : rules->imports)
+        imports.emplace_back(path, std::filesystem::last_write_time(path, none));
+  }
+  /// A file that does not parse may be one that it imports: it is read again.
+  bool isCurrent() const {
+    std::error_code none;
+    return rules && std::all_of(imports.begin(), imports.end(), [&](const auto& i) {
+             return std::filesystem::last_write_time(i.first, none) == i.second;
+           });
+  }
 };
 
 const Result<RuleFile>& Session::Methods::parsed() const {
   std::string file = params.value("file", std::string("rules.py")), rules = text("text");
-  if (!s.parsed_ || s.parsed_->text != rules || s.parsed_->file != file) {
+  if (!s.parsed_ || s.parsed_->text != rules || s.parsed_->file != file || !s.parsed_->isCurrent()) {
     auto result = parseRuleText(rules, file, s.semantics_.operators());
-    s.parsed_ = std::make_unique<Parsed>(Parsed{std::move(rules), std::move(file), std::move(result)});
+    s.parsed_ = std::make_unique<Parsed>(Parsed{std::move(rules), std::move(file), std::move(result), {}});
+    s.parsed_->noteImports();
   }
   return s.parsed_->rules;
 }
@@ -103,7 +121,7 @@ json Session::Methods::open() const {
   // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
   if (has("inputs")) {
     doc->inputs = take(loadTensors(text("inputs")));
-    take(recordTypes(model.graph, *doc->inputs));
+    take(recordTypes(model.graph, *doc->inputs, declaresSizes(model.format)));
   }
   doc->recordedTypes = has("inputs");
   doc->path = text("path");
@@ -141,7 +159,7 @@ json Session::Methods::check() const {
             {"error",
              {{"message", file.error().message}, {"line", p.line}, {"column", p.column}, {"endColumn", p.column + 1}}}};
   }
-  for (const Rule& r : file->rules) rules.push_back(ruleJson(r));
+  for (const Rule& r : file->rules) rules.push_back(ruleJson(r, r.file != file->path));
   for (const Recipe& r : file->recipes) {
     json steps = json::array();
     for (const Step& step : r.steps) steps.push_back(step.name);

@@ -511,7 +511,23 @@ Result<TensorSet> Program::collect(const TensorSet& inputs, const std::unordered
   }
 }
 
-Status recordTypes(Graph& graph, const TensorSet& inputs) {
+namespace {
+
+/// `seen` with the symbols that the graph has for its sizes: what may differ from call to call is not what one run has.
+Type keepingSymbols(Type seen, const Type& known) {
+  if (seen.isTensor() && known.isTensor() && seen.tensorInfo.shape && known.tensorInfo.shape &&
+      seen.tensorInfo.shape->size() == known.tensorInfo.shape->size())
+    for (size_t i = 0; i < seen.tensorInfo.shape->size(); ++i)
+      if (const Dim& d = (*known.tensorInfo.shape)[i]; !d.symbol.empty()) (*seen.tensorInfo.shape)[i] = d;
+  if (seen.elements.size() == known.elements.size())
+    for (size_t i = 0; i < seen.elements.size(); ++i)
+      seen.elements[i] = keepingSymbols(std::move(seen.elements[i]), known.elements[i]);
+  return seen;
+}
+
+}  // namespace
+
+Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   RunOptions options;
   options.fixedShapes = false;
   for (const c10::IValue& v : valuesOf(inputs))
@@ -533,7 +549,8 @@ Status recordTypes(Graph& graph, const TensorSet& inputs) {
   for (size_t i = 0; i < values.size(); ++i) note(graph.inputs()[i], values[i]);
   for (auto& [id, type] : seen)
     // A None where the graph says optional tells less than the graph.
-    if (type.kind != Type::Kind::None) graph.setType(id, std::move(type));
+    if (type.kind != Type::Kind::None)
+      graph.setType(id, keepSymbols ? keepingSymbols(std::move(type), graph.value(id).type) : std::move(type));
   return done();
 }
 

@@ -15,6 +15,8 @@
 namespace graft {
 
 enum class Format { TorchScript, TorchExport, Fx, Text };
+/// Whether the format says which sizes may differ from call to call. Those of a trace are guessed.
+constexpr bool declaresSizes(Format f) { return f == Format::TorchExport || f == Format::Text; }
 std::string_view formatName(Format);  ///< "torchscript", "torch.export", "fx", "text"
 
 struct Model {

@@ -22,6 +22,8 @@ Result<Proof> proveRewrite(const Graph& original, const Graph& rewritten, const 
   const auto begin = std::chrono::steady_clock::now();
   std::vector<InputSet> sets = furtherInputs(inputs);
   sets.insert(sets.begin(), InputSet{"the given inputs", [&inputs] { return inputs; }});
+  auto sized = otherSizes(inputs, sizesOfInputs(original, inputs));
+  sets.insert(sets.begin() + 2, std::make_move_iterator(sized.begin()), std::make_move_iterator(sized.end()));
   Proof proof;
   for (size_t i = 0; i < sets.size(); ++i) {
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 
 #include "core/ir/subgraph.h"
@@ -49,7 +51,8 @@ struct Sides {
 
 class TorchRewriteCheck : public RewriteCheck {
  public:
-  TorchRewriteCheck(TensorSet inputs, const Job& job) : inputs_(std::move(inputs)), job_(job) {
+  TorchRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs)
+      : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)) {
     options_.device = deviceOf(inputs_);
     options_.fixedShapes = false;
   }
@@ -81,6 +84,7 @@ class TorchRewriteCheck : public RewriteCheck {
 
   RewriteProof check(const RewriteCandidate& c) override {
     ++checked_;
+    rule_ = c.rule;
     job_.report("proving " + std::string(c.rule), checked_, std::max(checked_, places_));
     outputsValid_ = false;
     RewriteProof proof = prove(c);
@@ -96,6 +100,7 @@ class TorchRewriteCheck : public RewriteCheck {
     RewriteProof proof;
     Sides sides;
     sides.graph = before;
+    rule_ = "pass";
     if (!outputsValid_) run(before, nullptr);
     if (outputsValid_) sides.expected = outputs_;
     outputsValid_ = false;
@@ -199,12 +204,13 @@ class TorchRewriteCheck : public RewriteCheck {
     if (Status s = build(sides, after->graph); !s) return unproven(s.error().message);
     const TensorSet own = tensorSet(std::move(values));
     if (!tryInputs(sides, own, ownValues, true, proof)) return proof;
-    proveFurther(sides, own, structure, proof);
+    proveFurther(sides, own, sizesOfValues(g, after->inputs), structure, proof);
     return proof;
   }
 
   /// Random and edge values, once for each structure.
-  void proveFurther(Sides& sides, const TensorSet& own, const std::string& structure, RewriteProof& proof) {
+  void proveFurther(Sides& sides, const TensorSet& own, const SizeNames& names, const std::string& structure,
+                    RewriteProof& proof) {
     if (const auto known = further_.find(structure); known != further_.end()) {
       const size_t sets = proof.inputSets;
       proof = known->second;
@@ -214,7 +220,10 @@ class TorchRewriteCheck : public RewriteCheck {
     RewriteProof found;
     found.verdict = Verdict::Proven;
     const auto begin = std::chrono::steady_clock::now();
-    for (const InputSet& set : furtherPartInputs(own)) {
+    std::vector<InputSet> sets = furtherPartInputs(own);
+    auto sized = otherSizes(own, names);
+    sets.insert(sets.begin() + 1, std::make_move_iterator(sized.begin()), std::make_move_iterator(sized.end()));
+    for (const InputSet& set : sets) {
       const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
       if (seconds_ + used.count() > enoughSeconds) {
         found.why = "tried on fewer inputs: time is up";
@@ -296,7 +305,15 @@ class TorchRewriteCheck : public RewriteCheck {
     return true;
   }
 
-  static void describeInputs(const Sides& sides, const TensorSet& inputs, RewriteProof& proof) {
+  void describeInputs(const Sides& sides, const TensorSet& inputs, RewriteProof& proof) const {
+    if (!folder_.empty()) {
+      std::string name = rule_ + "-" + (proof.output.empty() ? "all" : proof.output) + ".pt";
+      std::replace_if(
+          name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.'; }, '_');
+      const std::string path = folder_ + "/" + name;
+      const Status saved = saveTensors(inputs, path);
+      proof.why += saved ? "; these inputs are in " + path : "; the inputs were not kept: " + saved.error().message;
+    }
     const auto shapes = inputs.describe();
     proof.inputShapes.clear();
     for (size_t i = 0; i < shapes.size(); ++i)
@@ -305,6 +322,8 @@ class TorchRewriteCheck : public RewriteCheck {
 
   const TensorSet inputs_;
   const Job job_;
+  const std::string folder_;  // where failing inputs go
+  std::string rule_;          // that is being checked
   RunOptions options_;
   std::unordered_map<ValueId, TensorSet> captured_;  // by value of the graph, which keeps its ids from step to step
   std::string problem_;                              // why nothing was captured
@@ -317,8 +336,8 @@ class TorchRewriteCheck : public RewriteCheck {
 
 }  // namespace
 
-std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& job) {
-  return std::make_unique<TorchRewriteCheck>(std::move(inputs), job);
+std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs) {
+  return std::make_unique<TorchRewriteCheck>(std::move(inputs), job, std::move(failingInputs));
 }
 
 }  // namespace graft

@@ -1,6 +1,7 @@
 // RewriteCheck by numbers: runs what a match covers and what is to take its place side by side, on the values that flow
 // in while the model runs on the given inputs, and on further ones made from them: random, ten times as large, zeros of
-// both signs, NaN and infinities, the smallest numbers, other strides, whole masks. Each element is judged against the
+// both signs, NaN and infinities, the smallest numbers, other strides, whole masks; where sizes are symbols, other
+// sizes: 1, odd ones, none at all. Each element is judged against the
 // original in fp64 (compareElements).
 //
 //   auto check = makeRewriteCheck(inputs, job);
@@ -18,7 +19,8 @@
 
 namespace graft {
 
-/// Checks on the device that the inputs are on.
-std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& = {});
+/// Checks on the device that the inputs are on. `failingInputs`: a folder; what broke a rewrite is written there as
+/// RULE-OUTPUT.pt, a list of tensors as torch.load reads it, and RewriteProof::why says so. Empty: nowhere.
+std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& = {}, std::string failingInputs = {});
 
 }  // namespace graft

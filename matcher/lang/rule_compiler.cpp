@@ -287,6 +287,12 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
   for (const Pass& p : passes()) names.push_back(p.name);
   const auto check = [&](const std::string& name, Span at, const char* what) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    for (const ImportedName& i : text.importedNames())
+      if (i.local == name && i.module.find('.') == std::string::npos && i.module != "graft")
+        text.fail(i.offset,
+                  fmt::format("`{0}` is imported from `{1}`, and there is no {1}.py beside this file or among "
+                              "the shipped rules",
+                              i.name, i.module));
     const auto near = nearestName(name, names);
     text.fail(at.begin,
               fmt::format("`{}` is no {}{}", name, what, near ? fmt::format("; did you mean `{}`?", *near) : ""));

@@ -249,6 +249,7 @@ class Scanner {
     at_ = begin;
     skipLine();
     std::vector<std::string> words;  // of the line, commas as words
+    std::vector<uint32_t> places;
     for (size_t i = begin; i < at_;) {
       const char c = s_[i];
       if (c == '#') {
@@ -257,9 +258,13 @@ class Scanner {
         size_t e = i;
         while (e < at_ && (isWord(s_[e]) || s_[e] == '.' || s_[e] == '*')) ++e;
         words.emplace_back(s_, i, e - i);
+        places.push_back(static_cast<uint32_t>(i));
         i = e;
       } else {
-        if (c == ',') words.emplace_back(",");
+        if (c == ',') {
+          words.emplace_back(",");
+          places.push_back(static_cast<uint32_t>(i));
+        }
         ++i;
       }
     }
@@ -276,6 +281,8 @@ class Scanner {
       if (words[i] == ",") continue;
       const std::string& name = words[i];
       const std::string full = from.empty() ? name : from + "." + name;
+      const bool renamed = i + 2 < words.size() && words[i + 1] == "as";
+      if (!from.empty()) t_.importedNames_.push_back({from, name, renamed ? words[i + 2] : name, places[i]});
       if (i + 2 < words.size() && words[i + 1] == "as") {
         t_.imports_[words[i + 2]] = full;
         i += 2;

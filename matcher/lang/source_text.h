@@ -31,6 +31,12 @@ struct Span {
   uint32_t begin = 0, end = 0;
 };
 
+/// One name of `from module import name as local`, with the place of `name`.
+struct ImportedName {
+  std::string module, name, local;
+  uint32_t offset = 0;
+};
+
 class SourceText {
  public:
   static SourceText scan(std::string_view content, std::string_view file);
@@ -40,6 +46,8 @@ class SourceText {
   const std::string& masked() const { return masked_; }
   /// Names that import lines bring in, with what they stand for: "F" is "torch.nn.functional".
   const std::map<std::string, std::string, std::less<>>& imports() const { return imports_; }
+  /// Those of `from … import …`, in the order of the file.
+  const std::vector<ImportedName>& importedNames() const { return importedNames_; }
   /// The string literal whose masked form begins at `offset`; neighbours that Python joins are joined until `length`
   /// masked characters are read.
   std::string decodeString(uint32_t offset, size_t length) const;
@@ -57,6 +65,7 @@ class SourceText {
   std::string file_, original_, masked_;
   std::vector<uint32_t> lineStarts_;
   std::map<std::string, std::string, std::less<>> imports_;
+  std::vector<ImportedName> importedNames_;
 };
 
 }  // namespace graft::lang

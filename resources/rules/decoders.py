@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
 from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
+from transformer import AddLayerNorm, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ScaledDotProductAttention
 
 
 def cast(x):
@@ -65,16 +66,6 @@ class NewGelu(Rule):
         return F.gelu(x, approximate="tanh")
 
 
-class GeluTanhLinear(Rule):
-    """A linear layer and its GELU become one kernel."""
-
-    def pattern(x, w: Weight, b: Weight):
-        return F.gelu(F.linear(x, w, b), approximate="tanh")
-
-    def replacement(x, w: Weight, b: Weight):
-        return kernels.linear(x, w, b, activation="gelu_tanh")
-
-
 class ReluLinear(Rule):
     """A linear layer without bias and its ReLU become one kernel."""
 
@@ -114,21 +105,8 @@ class QkvProjection(Rule):
         return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
 
 
-class ScaledDotProductAttention(Rule):
-    """A call of PyTorch's own attention, without dropout."""
-
-    def pattern(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
-        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=_)
-
-    def replacement(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
-        return kernels.attention(q, k, v, mask, scale=scale, causal=causal)
-
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
-
-
 class RepeatedScaledDotProductAttention(Rule):
-    """The same over repeated keys and values."""
+    """A call of PyTorch's own attention over repeated keys and values."""
 
     def pattern(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
         return F.scaled_dot_product_attention(q, repeat(k), repeat(v), mask, 0.0, causal, scale=scale, enable_gqa=False)
@@ -280,58 +258,6 @@ class SwiGlu(Rule):
 
     def where(gate, up):
         return gate.shape == up.shape
-
-
-class AddLayerNorm(Rule):
-    """A residual added and normalised in one pass, where the sum is needed nowhere else."""
-
-    def pattern(x, residual, shape: list[int], weight: Weight, bias: Weight, eps: float):
-        return F.layer_norm(x + residual, shape, weight, bias, eps)
-
-    def replacement(x, residual, weight: Weight, bias: Weight, eps: float):
-        return kernels.add_layer_norm(x, residual, weight, bias, eps)
-
-    def where(x, residual, shape):
-        return len(shape) == 1 and x.shape == residual.shape
-
-
-class LinearAdd(Rule):
-    """A residual that no norm takes along is added while the product is written."""
-
-    def pattern(x, w: Weight, b: Weight, residual: Tensor):
-        return F.linear(x, w, b) + residual
-
-    def replacement(x, w: Weight, b: Weight, residual: Tensor):
-        return kernels.linear(x, w, b, residual=residual)
-
-    def where(x, w, residual):
-        return residual.shape == x.shape[:-1] + (w.shape[0],) and residual.dtype == w.dtype
-
-
-class Linear(Rule):
-    """A linear layer that no rule before took: its weights are packed once instead of at every call."""
-
-    def pattern(x, w: Weight, b: Weight):
-        return F.linear(x, w, b)
-
-    def replacement(x, w: Weight, b: Weight):
-        return kernels.linear(x, w, b)
-
-    def where(w, b):
-        return w.dim() == 2 and b.dim() == 1 and w.is_floating_point()
-
-
-class LinearWithoutBias(Rule):
-    """The same for layers without a bias."""
-
-    def pattern(x, w: Weight):
-        return F.linear(x, w)
-
-    def replacement(x, w: Weight):
-        return kernels.linear(x, w)
-
-    def where(w):
-        return w.dim() == 2 and w.is_floating_point()
 
 
 class Gpt2(Recipe):

@@ -10,6 +10,7 @@
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
 
 using namespace graft;
 using test::take;
@@ -112,6 +113,51 @@ TEST_CASE("what the model's own values hide, other values show") {
   CHECK(kind("x: f32[4,4]:rand", "torch.relu(x)", "torch.abs(x)") == "random values");
   CHECK(kind("x: f32[4,4]:rand", "torch.relu(x)", "torch.clamp(x, 0.0, 6.0)") == "random values ten times as large");
   CHECK(kind("x: f32[4,4]", "torch.reciprocal(x)", "torch.reciprocal(x + 1e-30)") == "zeros of both signs");
+}
+
+namespace {
+
+/// A graph whose first input dimension may differ from call to call, and a rule that is right for two rows alone.
+RuleRun onSymbolicRows(const std::string& replacement, const std::string& failingInputs = {}) {
+  Graph g =
+      take(parseText("graph rows {\n  input %x : f32[rows,8]@cpu\n  %r = aten.relu.default(%x) : f32[rows,8]@cpu\n"
+                     "  %n = aten.neg.default(%r) : f32[rows,8]@cpu\n  return %n\n}\n",
+                     test::semantics().operators()));
+  const RuleFile rules = take(parseRuleText(
+      "def pattern(x):\n    return torch.relu(x)\n\ndef replacement(x):\n    return " + replacement + "\n", "rows.py",
+      test::semantics().operators()));
+  const TensorSet inputs = take(makeInputs(g, {"f32[2,8]"}, 1));
+  const auto check = makeRewriteCheck(inputs, {}, failingInputs);
+  return take(applyRule(g, rules.rules[0], test::semantics(), {check.get(), false}));
+}
+
+}  // namespace
+
+TEST_CASE("where sizes may differ, others are tried: one row, an odd number of rows, none") {
+  const RuleRun right = onSymbolicRows("torch.clamp(x, min=0)");
+  REQUIRE(right.records.size() == 1);
+  CHECK(right.records[0].proof.verdict == Verdict::Proven);
+  const size_t fixed = 7;  // the model's own values, random ones, … as for a graph without symbols
+  CHECK(right.records[0].proof.inputSets == fixed + 3);
+  const RuleRun two = onSymbolicRows("torch.relu(x.reshape(2, 8))");
+  REQUIRE(two.rolledBack.size() == 1);
+  CHECK_THAT(two.rolledBack[0].proof.why, ContainsSubstring("other sizes, rows = 1"));
+  CHECK(two.rolledBack[0].proof.inputShapes == std::vector<std::string>{"x f32[1,8]"});
+  const RuleRun few = onSymbolicRows("torch.relu(x[:2])");
+  REQUIRE(few.rolledBack.size() == 1);
+  CHECK_THAT(few.rolledBack[0].proof.why, ContainsSubstring("other sizes, rows = 3"));
+  const RuleRun some = onSymbolicRows("torch.relu(x.reshape(x.shape[0], 2, -1)).reshape(x.shape[0], 8)");
+  REQUIRE(some.rolledBack.size() == 1);
+  CHECK_THAT(some.rolledBack[0].proof.why, ContainsSubstring("other sizes, rows = 0"));
+}
+
+TEST_CASE("the inputs that broke a rewrite can be kept") {
+  const test::TempDir folder;
+  const RuleRun run = onSymbolicRows("torch.relu(x[:2])", folder.path().string());
+  REQUIRE(run.rolledBack.size() == 1);
+  const std::string path = (folder.path() / "rows-r.pt").string();
+  CHECK_THAT(run.rolledBack[0].proof.why, EndsWith("these inputs are in " + path));
+  CHECK(take(loadTensors(path)).describe() == std::vector<std::string>{"f32[3,8]"});
 }
 
 TEST_CASE("a rule that changes numbers on purpose is measured and stays") {

@@ -2,13 +2,19 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randperm.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
 #include <limits>
 
 #include "core/torch/internal/proof_programs.h"
+#include "core/torch/internal/values.h"
 
 namespace graft {
 namespace {
@@ -101,6 +107,41 @@ at::Tensor restrided(const at::Tensor& t) {
   return t.transpose(-1, -2).clone(at::MemoryFormat::Contiguous).transpose(-1, -2);
 }
 
+/// "s0", and not "2*s0".
+bool isName(const std::string& symbol) {
+  return !symbol.empty() &&
+         std::all_of(symbol.begin(), symbol.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+/// The given values with those sizes changed: elements repeated or left out, so that they stay within their ranges.
+TensorSet resized(const TensorSet& given, const SizeNames& names,
+                  const std::vector<std::pair<std::string, int64_t>>& changed) {
+  std::vector<c10::IValue> out = valuesOf(given);
+  const auto sizeOf = [&](const std::string& name) -> const int64_t* {
+    for (const auto& [n, size] : changed)
+      if (n == name) return &size;
+    return nullptr;
+  };
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out[i].isInt() && names[i].size() == 1) {
+      if (const int64_t* size = sizeOf(names[i][0])) out[i] = *size;
+    }
+    if (!out[i].isTensor()) continue;
+    at::Tensor t = out[i].toTensor();
+    for (size_t d = 0; d < names[i].size(); ++d) {
+      const int64_t* size = sizeOf(names[i][d]);
+      const auto dim = static_cast<int64_t>(d);
+      if (!size || *size == t.size(dim)) continue;
+      const at::Tensor places = at::arange(*size, at::kLong).remainder(t.size(dim)).to(t.device());
+      t = t.index_select(dim, places);
+    }
+    out[i] = t;
+  }
+  TensorSet result = tensorSet(std::move(out));
+  if (given.impl) result.impl->names = given.impl->names;
+  return result;
+}
+
 TensorSet random(const TensorSet& given, uint64_t offset, double factor) {
   auto generator = at::detail::createCPUGenerator(proofSeed + offset);
   return mapTensors(given, [&](const at::Tensor& t) {
@@ -175,6 +216,90 @@ std::vector<InputSet> furtherPartInputs(const TensorSet& given) {
                            given, [&](const at::Tensor& t) { return isBool(t) ? t.clone().fill_(value) : t.clone(); });
                      },
                      true});
+  return out;
+}
+
+SizeNames sizesOfInputs(const Graph& g, const TensorSet& given) {
+  const auto& values = valuesOf(given);
+  SizeNames out(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    ValueId input = i < g.inputs().size() ? g.inputs()[i] : ValueId();
+    if (given.impl && given.impl->names.size() == values.size())
+      for (ValueId v : g.inputs())
+        if (g.value(v).name == given.impl->names[i]) input = v;
+    if (!input || !values[i].isTensor()) continue;
+    const auto& shape = g.value(input).type.tensorInfo.shape;
+    const at::Tensor& t = values[i].toTensor();
+    if (!shape || static_cast<int64_t>(shape->size()) != t.dim()) continue;
+    for (size_t d = 0; d < shape->size(); ++d) {
+      const Dim& dim = (*shape)[d];
+      out[i].push_back(dim.isStatic()       ? ""
+                       : dim.symbol.empty() ? fmt::format("size {}", t.size(static_cast<int64_t>(d)))
+                                            : dim.symbol);
+    }
+  }
+  return out;
+}
+
+SizeNames sizesOfValues(const Graph& g, const std::vector<ValueId>& values) {
+  SizeNames out;
+  for (ValueId v : values) {
+    std::vector<std::string>& names = out.emplace_back();
+    const Value& value = g.value(v);
+    if (value.type.kind == Type::Kind::Int) {
+      const Node* n = value.producer ? &g.node(value.producer) : nullptr;
+      if (!n || (n->op->packetName() != "aten.sym_size" && n->op->packetName() != "aten.size")) return {};
+      const auto* d = n->args.size() > 1 ? n->args[1].as<int64_t>() : nullptr;
+      if (!d || !n->args[0].isValue()) return {};
+      const auto& shape = g.value(n->args[0].valueId()).type.tensorInfo.shape;
+      if (!shape) return {};
+      const auto at = static_cast<size_t>(*d < 0 ? *d + static_cast<int64_t>(shape->size()) : *d);
+      if (at >= shape->size() || !isName((*shape)[at].symbol)) return {};
+      names.push_back((*shape)[at].symbol);
+      continue;
+    }
+    if (!value.type.isTensor() || !value.type.tensorInfo.shape) return {};
+    for (const Dim& d : *value.type.tensorInfo.shape) {
+      if (!d.isStatic() && !isName(d.symbol)) return {};
+      names.push_back(d.isStatic() ? "" : d.symbol);
+    }
+  }
+  return out;
+}
+
+std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names) {
+  const auto& values = valuesOf(given);
+  std::vector<std::pair<std::string, int64_t>> sizes;  // by name, in order of first use
+  bool consistent = names.size() == values.size();
+  const auto note = [&](const std::string& name, int64_t size) {
+    if (name.empty()) return;
+    const auto at = std::find_if(sizes.begin(), sizes.end(), [&](const auto& s) { return s.first == name; });
+    consistent = consistent && size > 0 && (at == sizes.end() || at->second == size);
+    if (at == sizes.end()) sizes.emplace_back(name, size);
+  };
+  for (size_t i = 0; consistent && i < values.size(); ++i) {
+    if (values[i].isInt() && names[i].size() == 1) note(names[i][0], values[i].toInt());
+    if (!values[i].isTensor() || static_cast<int64_t>(names[i].size()) != values[i].toTensor().dim()) continue;
+    for (size_t d = 0; d < names[i].size(); ++d) note(names[i][d], values[i].toTensor().size(static_cast<int64_t>(d)));
+  }
+  if (!consistent || sizes.empty()) return {};
+  const auto odd = [](int64_t n) { return n < 3 ? 3 : n == 3 ? 5 : n % 2 == 1 ? n - 2 : n - 1; };
+  std::vector<InputSet> out;
+  const auto add = [&](std::vector<std::pair<std::string, int64_t>> changed) {
+    std::string what;
+    std::erase_if(changed, [&](const auto& c) { return std::find(sizes.begin(), sizes.end(), c) != sizes.end(); });
+    for (const auto& [name, size] : changed) what += fmt::format("{}{} = {}", what.empty() ? "" : ", ", name, size);
+    if (changed.empty()) return;
+    out.push_back({"other sizes, " + what, [&given, names, changed] { return resized(given, names, changed); }});
+  };
+  for (const int64_t batch : {int64_t{1}, odd(sizes[0].second), int64_t{0}}) add({{sizes[0].first, batch}});
+  if (sizes.size() < 2) return out;
+  auto others = sizes, ones = sizes;
+  for (auto& [name, size] : others) size = odd(size);
+  for (auto& [name, size] : ones) size = 1;
+  others.erase(others.begin());
+  add(std::move(others));
+  add(std::move(ones));
   return out;
 }
 

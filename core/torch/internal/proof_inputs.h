@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/ir/graph.h"
 #include "core/torch/tensors.h"
 
 namespace graft {
@@ -24,5 +25,16 @@ struct InputSet {
 std::vector<InputSet> furtherInputs(const TensorSet& given);
 /// For a part of a model, whose inputs may be anything that its operators take: edge values too.
 std::vector<InputSet> furtherPartInputs(const TensorSet& given);
+
+/// For each of the given values what its sizes are called that may differ from call to call: of a tensor one name for
+/// each dimension, empty where that is always the same; of an int, which is such a size itself, its name alone.
+using SizeNames = std::vector<std::vector<std::string>>;
+/// Of a model's inputs. Sizes of which nothing is known are alike where the given ones are.
+SizeNames sizesOfInputs(const Graph&, const TensorSet& given);
+/// Of the values that flow into a part of the graph; nothing where some size is not one symbol.
+SizeNames sizesOfValues(const Graph&, const std::vector<ValueId>& values);
+/// The given values with other sizes: 1, odd ones and 0 for the first that may differ (the batch), odd ones for the
+/// others, 1 for all. The elements are the given ones, repeated or left out. What refuses such sizes says nothing.
+std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names);
 
 }  // namespace graft
