@@ -3,105 +3,33 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/interned_strings.h>
 #include <ATen/ops/where.h>
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
-#include <cmath>
-#include <limits>
 #include <map>
 #include <string_view>
 #include <unordered_set>
 
 #include "core/torch/internal/device.h"
+#include "core/torch/internal/dtype_change.h"
+#include "core/torch/internal/last_uses.h"
+#include "core/torch/internal/plan_builtin.h"
 #include "core/torch/internal/weight.h"
 
 namespace graft {
 namespace {
 
-/// The largest finite number of a floating dtype.
-double largest(DType d) {
-  switch (d) {
-    case DType::Float16:
-      return 65504.0;
-    case DType::BFloat16:
-      return static_cast<double>(std::numeric_limits<c10::BFloat16>::max());
-    case DType::Float8E4M3:
-      return 448.0;
-    case DType::Float8E5M2:
-      return 57344.0;
-    case DType::Float32:
-      return std::numeric_limits<float>::max();
-    default:
-      return std::numeric_limits<double>::max();
-  }
-}
-
-/// Which dtype the model computes in: that of most of its floating weights' elements, else of its floating inputs.
-std::optional<DType> modelDType(const Graph& g) {
-  std::map<DType, size_t> bytes;
-  for (ValueId w : g.weights()) {
-    const auto& info = g.value(w).type.tensorInfo;
-    if (info.dtype && isFloatingPoint(*info.dtype))
-      bytes[*info.dtype] += g.value(w).data ? g.value(w).data->byteSize() : 1;
-  }
-  if (bytes.empty())
-    for (ValueId i : g.inputs())
-      if (const auto d = g.value(i).type.tensorInfo.dtype; d && isFloatingPoint(*d)) ++bytes[*d];
-  std::optional<DType> best;
-  for (const auto& [d, n] : bytes)
-    if (!best || n > bytes[*best]) best = d;
-  return best;
-}
-
-/// What a change of the model's dtype means for what the graph spells out: dtypes, and numbers that would overflow.
-struct DTypeChange {
-  std::optional<DType> from, to;
-
-  std::optional<DType> of(DType d) const {
-    if (!to || !isFloatingPoint(d)) return d;
-    // The model's own dtype follows; a cast to more precision than asked for (softmax in float32) stays one.
-    return d == from || dtypeSize(d) < dtypeSize(*to) ? *to : d;
-  }
-  /// -3.4e38 marks masked places in float32; in half precision the largest finite number does, infinity would give NaN.
-  double number(double x) const {
-    if (!to || !std::isfinite(x)) return x;
-    const double most = largest(*to);
-    return x > most ? most : x < -most ? -most : x;
-  }
-};
-
-bool makesFloats(std::string_view op) {
-  static const std::unordered_set<std::string_view> names{"aten.zeros", "aten.ones",     "aten.empty",    "aten.rand",
-                                                          "aten.randn", "aten.linspace", "aten.logspace", "aten.eye"};
-  return names.contains(op);
-}
-
-/// Elementwise operators of two tensors, which take a number on the CPU beside tensors on a GPU as it is. Others would
-/// copy it there in every run, which cannot be captured in a CUDA graph.
-bool takesNumbersFromCpu(std::string_view op) {
-  static const std::unordered_set<std::string_view> names{
-      "aten.add",       "aten.sub",          "aten.rsub",       "aten.mul",         "aten.div",
-      "aten.pow",       "aten.eq",           "aten.ne",         "aten.lt",          "aten.le",
-      "aten.gt",        "aten.ge",           "aten.maximum",    "aten.minimum",     "aten.remainder",
-      "aten.fmod",      "aten.floor_divide", "aten.add_",       "aten.sub_",        "aten.mul_",
-      "aten.div_",      "aten.bitwise_and",  "aten.bitwise_or", "aten.bitwise_xor", "aten.logical_and",
-      "aten.logical_or"};
-  return names.contains(op);
-}
-
 class Planner {
  public:
-  Planner(const Graph& g, const RunOptions& options, c10::Device device) : g_(g), options_(options), device_(device) {
+  Planner(const Graph& g, const RunOptions& options, c10::Device device)
+      : g_(g), options_(options), device_(device), uses_(g) {
     change_.to = options.dtype;
     if (options.dtype) change_.from = modelDType(g);
   }
 
   Result<ProgramPlan> plan() {
-    findLastUses();
     slotOf_.assign(g_.valueBound(), noSlot);
     labelNodes();
     if (Status s = resolveOperators(); !s) return s.error();
@@ -125,55 +53,10 @@ class Planner {
     const c10::FunctionSchema* schema = nullptr;
   };
 
-  // Who uses what last
-  // ---------------------------------------------------------------------------------------------------
-  BlockId home(ValueId v) const {
-    const Value& value = g_.value(v);
-    return value.kind == Value::Kind::Output ? g_.node(value.producer).parent : value.block;
-  }
-
-  /// `inside`: not as the node's own argument but in one of its blocks.
-  void noteUse(ValueId v, NodeId user, bool inside) {
-    if (g_.isWeight(v)) return;
-    const BlockId at = home(v);
-    while (g_.node(user).parent != at) {
-      user = g_.block(g_.node(user).parent).owner;
-      inside = true;
-    }
-    if (lastUser_[v.index] != user) usedInside_[v.index] = false;
-    lastUser_[v.index] = user;
-    if (inside) usedInside_[v.index] = true;
-  }
-
-  void findLastUses() {
-    lastUser_.assign(g_.valueBound(), NodeId());
-    returned_.assign(g_.valueBound(), false);
-    usedInside_.assign(g_.valueBound(), false);
-    for (NodeId id : g_.order()) {
-      const Node& n = g_.node(id);
-      for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { noteUse(v, id, false); });
-      for (BlockId b : n.blocks) noteReturns(b);
-    }
-    noteReturns(g_.root());
-  }
-
-  void noteReturns(BlockId b) {
-    for (const Argument& a : g_.block(b).returns)
-      a.forEachValue([&](ValueId v) {
-        if (g_.isWeight(v)) return;
-        if (home(v) == b)
-          returned_[v.index] = true;
-        else
-          noteUse(v, g_.block(b).owner, true);
-      });
-  }
-
-  bool isUsed(ValueId v) const { return lastUser_[v.index] || returned_[v.index]; }
-
   // Slots
   // ------------------------------------------------------------------------------------------------------------------
   uint32_t takeSlot(ValueId v) {
-    if (!isUsed(v)) return noSlot;
+    if (!uses_.isUsed(v)) return noSlot;
     uint32_t s;
     if (free_.empty()) {
       s = plan_.slots++;
@@ -190,9 +73,9 @@ class Planner {
     for (auto it = reads.rbegin(); it != reads.rend(); ++it) {
       auto [v, operand] = *it;
       if (!seen.insert(v.index).second) continue;
-      const bool diesHere = node ? lastUser_[v.index] == node && !returned_[v.index] : true;
+      const bool diesHere = !node || uses_.diesAt(v, node);
       if (!diesHere) continue;
-      if (node && usedInside_[v.index]) continue;  // released below, after the blocks
+      if (node && uses_.insideLast(v)) continue;  // released below, after the blocks
       operand->kind = Operand::Kind::Move;
       free_.push_back(slotOf_[v.index]);
     }
@@ -253,7 +136,7 @@ class Planner {
   }
 
   Argument adjusted(const Argument& a) const {
-    if (const auto* d = a.as<DType>()) return Argument(*change_.of(*d));
+    if (const auto* d = a.as<DType>()) return Argument(change_.of(*d));
     if (const auto* x = a.as<double>()) return Argument(change_.number(*x));
     if (a.as<DeviceName>()) return Argument(DeviceName{device_.str()});
     if (const auto* items = a.items()) {
@@ -410,19 +293,6 @@ class Planner {
     }
   }
 
-  static bool isBuiltIn(std::string_view op) {
-    static const std::unordered_set<std::string_view> names{
-        "prim.getitem",       "prim.TupleIndex",   "prim.ListConstruct", "prim.TupleConstruct",
-        "prim.DictConstruct", "prim.ListUnpack",   "prim.TupleUnpack",   "prim.If",
-        "prim.Loop",          "prim.Uninitialized"};
-    return names.contains(op);
-  }
-
-  static std::string_view builtInName(std::string_view op) {
-    constexpr std::string_view tail = ".default";
-    return op.starts_with("prim.") && op.ends_with(tail) ? op.substr(0, op.size() - tail.size()) : op;
-  }
-
   Status resolveOperators() {
     std::map<std::string, size_t> missing;
     for (NodeId id : g_.order()) {
@@ -468,6 +338,7 @@ class Planner {
       if (Status s = planNode(g_.node(id), i); !s) return at(g_.node(id), s.error());
       out.instructions.push_back(std::move(i));
     }
+    leaveOnStack(out.instructions);
     for (const Argument& a : block.returns) {
       auto o = operandFor(a, nullptr);
       if (!o) return o.error();
@@ -476,9 +347,21 @@ class Planner {
     Reads reads, own;
     collectReads(out.returns, reads);
     for (auto& r : reads)
-      if (home(r.first) == b) own.push_back(r);
+      if (uses_.home(r.first) == b) own.push_back(r);
     moveLastUses(own, NodeId());
     return done();
+  }
+
+  /// A result that only the next instruction reads, as its first operand, stays where both find it.
+  void leaveOnStack(std::vector<Instruction>& block) const {
+    for (size_t k = 0; k + 1 < block.size(); ++k) {
+      Instruction &a = block[k], &b = block[k + 1];
+      if (a.kind != Instruction::Kind::Dispatch || b.kind != Instruction::Kind::Dispatch) continue;
+      if (a.outputEnd != a.outputs + 1 || b.operands == b.operandEnd) continue;
+      const Operand& first = plan_.operands[b.operands];
+      if (first.kind != Operand::Kind::Move || first.mustFit || first.index != plan_.outputs[a.outputs].slot) continue;
+      a.leaves = b.finds = true;
+    }
   }
 
   uint32_t giveSlot(ValueId v) {
@@ -536,47 +419,12 @@ class Planner {
 
   /// What is last read inside the node's blocks stays until they are through.
   void releaseAfter(NodeId node, std::vector<uint32_t>& releases) {
-    for (uint32_t k = 0; k < lastUser_.size(); ++k) {
-      if (lastUser_[k] != node || !usedInside_[k] || returned_[k] || slotOf_[k] == noSlot) continue;
+    for (uint32_t k = 0; k < slotOf_.size(); ++k) {
+      const ValueId v(k);
+      if (slotOf_[k] == noSlot || !uses_.diesAt(v, node) || !uses_.insideLast(v)) continue;
       releases.push_back(slotOf_[k]);
       free_.push_back(slotOf_[k]);
     }
-  }
-
-  Status planBuiltIn(const Node& n, std::string_view name, Instruction& i, std::vector<Argument>& args) {
-    using Kind = Instruction::Kind;
-    auto wants = [&](bool ok, const char* what) { return ok ? done() : Status(badInput(what)); };
-    if (name == "prim.getitem" || name == "prim.TupleIndex") {
-      i.kind = Kind::GetItem;
-      return wants(args.size() == 2 && n.outputs.size() == 1, "takes a list and an index");
-    }
-    if (name == "prim.ListUnpack" || name == "prim.TupleUnpack") {
-      i.kind = Kind::Unpack;
-      return wants(args.size() == 1, "takes one list or tuple");
-    }
-    if (name == "prim.If") {
-      i.kind = Kind::If;
-      return wants(args.size() == 1 && n.blocks.size() == 2, "takes a condition and two blocks");
-    }
-    if (name == "prim.Loop") {
-      i.kind = Kind::Loop;
-      return wants(args.size() == n.outputs.size() + 2 && n.blocks.size() == 1,
-                   "takes a trip count, a condition and what it carries, and one block");
-    }
-    i.kind = Kind::Collect;
-    if (name == "prim.ListConstruct")
-      args = {Argument::list(std::move(args))};
-    else if (name == "prim.TupleConstruct")
-      args = {Argument::tuple(std::move(args))};
-    else if (name == "prim.Uninitialized")
-      args = {Argument::none()};
-    else {
-      std::vector<std::pair<Argument, Argument>> entries;
-      if (args.size() % 2) return badInput("takes keys and values in turn");
-      for (size_t k = 0; k + 1 < args.size(); k += 2) entries.emplace_back(args[k], args[k + 1]);
-      args = {Argument::dict(std::move(entries))};
-    }
-    return wants(n.outputs.size() == 1, "gives one value");
   }
 
   Status planCall(const Node& n, Instruction& i, InstructionDetail& detail, std::vector<Argument>& args,
@@ -654,9 +502,7 @@ class Planner {
   ProgramPlan plan_;
   std::unordered_map<std::string, Resolved> resolved_;
   std::unordered_map<uint32_t, uint32_t> weightConstant_;
-  std::vector<NodeId> lastUser_;  ///< in the value's own block
-  std::vector<bool> returned_;    ///< by its own block
-  std::vector<bool> usedInside_;  ///< by a block of lastUser_
+  LastUses uses_;
   std::vector<uint32_t> slotOf_, free_;
   std::vector<ValueId> valueInSlot_;
   bool numbersOnDevice_ = false;  ///< for the node being planned

@@ -56,6 +56,8 @@ struct Instruction {
     Loop,
   };
   Kind kind = Kind::Dispatch;
+  bool leaves = false;                    ///< its only result stays on the stack for the next instruction
+  bool finds = false;                     ///< its first operand lies on the stack already
   uint32_t operands = 0, operandEnd = 0;  ///< into Plan::operands
   uint32_t outputs = 0, outputEnd = 0;    ///< into Plan::outputs
   uint32_t detail = 0;                    ///< into Plan::details

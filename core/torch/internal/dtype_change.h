@@ -1,0 +1,37 @@
+// What a change of the dtype that a model computes in means for what its graph spells out: dtypes, and numbers that
+// would overflow. Private to core/torch.
+//
+//   DTypeChange change{modelDType(graph), DType::Float16};
+//   change.of(DType::Float32);    // Float16, where the model is in Float32
+//   change.number(-3.4e38);       // -65504
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+/// The largest finite number of a floating dtype.
+double largest(DType);
+
+/// Which dtype the model computes in: that of most of its floating weights' elements, else of its floating inputs.
+std::optional<DType> modelDType(const Graph&);
+
+struct DTypeChange {
+  std::optional<DType> from, to;  ///< `to` absent: nothing changes
+
+  DType of(DType) const;
+  /// -3.4e38 marks masked places in float32; in half precision the largest finite number does, infinity would give NaN.
+  double number(double) const;
+};
+
+/// Makes floating-point tensors from sizes alone: "aten.zeros". Without overload.
+bool makesFloats(std::string_view op);
+
+/// Elementwise operators of two tensors, which take a number on the CPU beside tensors on a GPU as it is. Others would
+/// copy it there in every run, which cannot be captured in a CUDA graph.
+bool takesNumbersFromCpu(std::string_view op);
+
+}  // namespace graft
