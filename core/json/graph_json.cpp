@@ -1,5 +1,6 @@
 #include "core/json/graph_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -9,7 +10,20 @@ namespace graft {
 
 using nlohmann::json;
 
+namespace {
+
+/// {KEY: value}. Lists of initialisers are built, checked and copied: too slow for what every node has.
+json object(const char* key, json value) {
+  json out = json::object();
+  out.emplace(key, std::move(value));
+  return out;
+}
+
+}  // namespace
+
 std::string jsonSafe(std::string_view text) {
+  if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; }))
+    return std::string(text);
   // nlohmann's replacing error handler is the validator; parsing back gives the text.
   const std::string dumped = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
   return json::parse(dumped).get<std::string>();
@@ -22,26 +36,30 @@ json toJson(const Graph& g, const Argument& a) {
     return out;
   };
   if (a.isNone()) return nullptr;
-  if (a.isValue()) return {{"v", g.value(a.valueId()).name}};
+  if (a.isValue()) return object("v", g.value(a.valueId()).name);
   if (const auto* b = a.as<bool>()) return *b;
   if (const auto* i = a.as<int64_t>()) return *i;
   if (const auto* d = a.as<double>())
     if (std::isfinite(*d)) return *d;
-  if (const auto* s = a.as<std::string>()) return {{"s", jsonSafe(*s)}};
-  if (const auto* l = a.as<Argument::List>()) return {{"l", list(l->items)}};
-  if (const auto* t = a.as<Argument::Tuple>()) return {{"t", list(t->items)}};
+  if (const auto* s = a.as<std::string>()) return object("s", jsonSafe(*s));
+  if (const auto* l = a.as<Argument::List>()) return object("l", list(l->items));
+  if (const auto* t = a.as<Argument::Tuple>()) return object("t", list(t->items));
   if (const auto* d = a.as<Argument::Dict>()) {
     json out = json::array();
     for (const auto& [k, v] : d->items) out.push_back({toJson(g, k), toJson(g, v)});
     return {{"d", std::move(out)}};
   }
-  if (const auto* n = a.as<Named>()) return {{"x", n->name}};
+  if (const auto* n = a.as<Named>()) return object("x", n->name);
   return {{"x", jsonSafe(toText(a, g))}};
 }
 
 namespace {
 
-json valueJson(const Value& v) { return {{"name", v.name}, {"type", toString(v.type)}}; }
+json valueJson(const Value& v) {
+  json out = object("name", v.name);
+  out.emplace("type", toString(v.type));
+  return out;
+}
 
 json nodeJson(const Graph& g, NodeId id, JsonForm form);
 
@@ -74,8 +92,11 @@ json nodeJson(const Graph& g, NodeId id, JsonForm form) {
   json args = json::array(), outputs = json::array();
   for (const Argument& a : n.args) args.push_back(toJson(g, a));
   for (ValueId v : n.outputs) outputs.push_back(valueJson(g.value(v)));
-  json out = {{"name", n.name}, {"op", n.op->name}, {"args", std::move(args)}, {"outputs", std::move(outputs)}};
-  out["module"] = n.module ? json(n.module.index) : json(nullptr);
+  json out = object("name", n.name);
+  out.emplace("op", n.op->name);
+  out.emplace("args", std::move(args));
+  out.emplace("outputs", std::move(outputs));
+  out.emplace("module", n.module ? json(n.module.index) : json(nullptr));
   if (!n.kwargs.empty()) {
     json kwargs = json::object();
     for (const auto& [k, a] : n.kwargs) kwargs[k] = toJson(g, a);
@@ -122,11 +143,12 @@ json toJson(const Graph& g, JsonForm form) {
   for (const ModuleCall& m : g.moduleCalls()) {
     json constructor = json::object();
     for (const auto& [k, a] : m.constructor) constructor[k] = toJson(g, a);
-    modules.push_back({{"id", m.id.index},
-                       {"parent", m.parent ? json(m.parent.index) : json(nullptr)},
-                       {"path", jsonSafe(m.path)},
-                       {"type", jsonSafe(m.type)},
-                       {"constructor", std::move(constructor)}});
+    json module = object("id", m.id.index);
+    module.emplace("parent", m.parent ? json(m.parent.index) : json(nullptr));
+    module.emplace("path", jsonSafe(m.path));
+    module.emplace("type", jsonSafe(m.type));
+    module.emplace("constructor", std::move(constructor));
+    modules.push_back(std::move(module));
   }
   json root = blockJson(g, g.root(), form);
   json out = {{"name", jsonSafe(g.name)},          {"inputs", std::move(inputs)},

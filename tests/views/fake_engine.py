@@ -13,6 +13,7 @@ import difflib
 import json
 import os
 import re
+import resource
 import sys
 import threading
 import time
@@ -205,6 +206,12 @@ class Engine:
             if kind == "nonsense":
                 sys.stdout.buffer.write(b"Segfault? no, poetry.\r\n\r\n" * 400)
                 sys.stdout.buffer.flush()
+            if kind == "memory":
+                resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
+                try:
+                    kept = [bytes(64 << 20) for _ in range(100)]
+                except MemoryError:
+                    os.abort()  # as a program in C++ ends whose allocation fails
             if kind == "no json":
                 sys.stdout.buffer.write(b"Content-Length: 5\r\n\r\nhello")
                 sys.stdout.buffer.flush()

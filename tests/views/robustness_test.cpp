@@ -72,8 +72,8 @@ class RobustnessTest : public test::WindowFixture {
     const int rounds = std::max(8, qEnvironmentVariableIntValue("GRAFT_SOAK_ROUNDS")), settled = 4;
     qint64 memory = 0, worst = 0, slowest = 0;
     qsizetype files = 0;
-    const QStringList kinds = {QStringLiteral("kill"), QStringLiteral("abort"), QStringLiteral("hang"),
-                               QStringLiteral("nonsense"), QStringLiteral("no json")};
+    const QStringList kinds = {QStringLiteral("kill"),     QStringLiteral("abort"),   QStringLiteral("hang"),
+                               QStringLiteral("nonsense"), QStringLiteral("no json"), QStringLiteral("memory")};
     for (int round = 0; round < rounds + settled; ++round) {
       if (round == settled) memory = residentBytes(), files = openFiles();
       const QString kind = kinds[round % kinds.size()];
