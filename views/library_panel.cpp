@@ -264,8 +264,9 @@ void LibraryPanel::fill(QTreeWidgetItem* file, const QJsonObject& checked) {
     return item;
   };
   for (const QJsonValue v : checked.value(QLatin1String("rules")).toArray())
-    add(v.toObject(), text(v.toObject(), "name"))
-        ->setData(0, patternRole, v.toObject().value(QLatin1String("pattern")).toObject());
+    if (!v.toObject().contains(QLatin1String("importedFrom")))  // it stands with its own file
+      add(v.toObject(), text(v.toObject(), "name"))
+          ->setData(0, patternRole, v.toObject().value(QLatin1String("pattern")).toObject());
   for (const QJsonValue v : checked.value(QLatin1String("recipes")).toArray()) {
     QStringList steps;
     for (const QJsonValue s : v.toObject().value(QLatin1String("steps")).toArray()) steps << s.toString();

@@ -147,7 +147,7 @@ void RuleEditor::followCursor() {
   editor_->getCursorPosition(&line, &column);
   QString name;
   for (const RuleInfo& r : document_.rules())
-    if (r.line <= line + 1) name = r.name;
+    if (r.line > 0 && r.line <= line + 1) name = r.name;  // imported ones have no line here
   if (!name.isEmpty()) document_.setCurrentRule(name);
 }
 

@@ -159,7 +159,10 @@ json Session::Methods::check() const {
             {"error",
              {{"message", file.error().message}, {"line", p.line}, {"column", p.column}, {"endColumn", p.column + 1}}}};
   }
-  for (const Rule& r : file->rules) rules.push_back(ruleJson(r, r.file != file->path));
+  for (const Rule& r : file->rules) {
+    rules.push_back(ruleJson(r, r.file != file->path));
+    if (r.file != file->path) rules.back()["importedFrom"] = r.file;
+  }
   for (const Recipe& r : file->recipes) {
     json steps = json::array();
     for (const Step& step : r.steps) steps.push_back(step.name);

@@ -9,6 +9,7 @@ A transcript is a list of exchanges {"method", "params", "result" or "error"}. T
 
 import json
 import math
+import os
 import pathlib
 import queue
 import subprocess
@@ -293,6 +294,22 @@ class Transcripts(unittest.TestCase):
         self.assertEqual(other["format"], "torch.export")
         self.engine.send("model/run", {**request, "document": other["document"], "baseline": "torchscript"})
         self.assertIn("PyTorch cannot freeze it", self.engine.reply()["error"]["message"])
+
+    def test_imported_rules_are_there_and_read_again_when_their_file_changes(self):
+        rules, text = self.folder / "acts.py", "from acts import Relu\n\n\nclass Own(Rule):\n    def pattern(x):\n        return torch.exp(x)\n"
+        rules.write_text("class Relu(Rule):\n    def pattern(x):\n        return torch.relu(x)\n")
+        check = {"text": text, "file": str(self.folder / "own.py")}
+
+        def names():
+            self.engine.send("rules/check", check)
+            result = self.engine.reply()["result"]
+            return [(r["name"], r["line"], r.get("importedFrom")) for r in result["rules"]] or result["error"]["message"]
+
+        self.assertEqual(names(), [("Own", 4, None), ("Relu", 0, str(rules.resolve()))])
+        rules.write_text("class Relo(Rule):\n    def pattern(x):\n        return torch.relu(x)\n")
+        later = rules.stat().st_mtime + 5  # a clock may be coarse
+        os.utime(rules, (later, later))
+        self.assertIn("did you mean `Relo`?", names())
 
     def test_a_run_sends_no_tensors(self):
         """Over a slow line: what a run answers is kilobytes, whatever the model holds."""
