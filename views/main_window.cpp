@@ -121,7 +121,11 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   engineRetry_ = new QToolButton;
   engineRetry_->setText(tr("Start again"));
   engineRetry_->hide();
-  connect(engineRetry_, &QToolButton::clicked, engine_, &EngineClient::start);
+  connect(engineRetry_, &QToolButton::clicked, this, [this] {
+    engineRetry_->hide();
+    engine_->start();
+    refreshStatus();
+  });
   countLabel_ = new QLabel;
   jobLabel_ = new QLabel;
   jobBar_ = new QProgressBar;
@@ -253,6 +257,7 @@ void MainWindow::connectDocument() {
   });
   connect(engine_, &EngineClient::gaveUp, this, [this](const QString& why) {
     engineRetry_->show();
+    refreshStatus();
     showFailure(tr("The engine does not start (%1). Models cannot be read or run until it does")
                     .arg(engine_->command().join(QLatin1Char(' '))),
                 why);
@@ -389,8 +394,9 @@ void MainWindow::refreshStatus() {
   QStringList devices;
   for (const QJsonValue d : engine_->hello().value(QLatin1String("devices")).toArray())
     devices << d.toObject().value(QLatin1String("name")).toString();
-  engineLabel_->setText(engine_->isUp() ? tr("engine: %1").arg(devices.join(QStringLiteral(", ")))
-                                        : tr("engine: starting"));
+  engineLabel_->setText(engine_->isUp()            ? tr("engine: %1").arg(devices.join(QStringLiteral(", ")))
+                        : engineRetry_->isHidden() ? tr("engine: starting")
+                                                   : tr("engine: not running"));
   QStringList parts;
   if (const GraphRef g = document_->graph()) {
     parts << tr("%1 nodes").arg(g->nodeCount());

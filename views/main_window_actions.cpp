@@ -401,21 +401,22 @@ void MainWindow::showTour() {
   box->setAttribute(Qt::WA_DeleteOnClose);
   box->setWindowModality(Qt::NonModal);
   box->setWindowTitle(tr("Ten-minute tour"));
-  box->setText(
-      tr("<h3>From a model to a faster one</h3><ol>"
-         "<li><b>Open</b> a model (Ctrl+O). Modules are boxes: double-click opens one, the wheel zooms, dragging "
-         "pans.</li>"
-         "<li><b>Look</b>: click a node; its inputs and outputs light up, the inspector tells the rest. <code>/</code> "
-         "finds, <code>i</code> and <code>o</code> travel.</li>"
-         "<li><b>Write a rule</b> (Ctrl+2), or take one from the library (Ctrl+L). Matches light up as you type; F3 "
-         "visits them.</li>"
-         "<li><b>Why not?</b> (Ctrl+Y) says where the rule almost matches, and what to change.</li>"
-         "<li><b>Preview</b>, then <b>apply</b> (Ctrl+Return). Every step stands in the history; Ctrl+Z takes back "
-         "one.</li>"
-         "<li><b>Measure</b> (F5): both models on the same inputs, times and differences, on the nodes with Colour: "
-         "time.</li>"
-         "<li><b>Export</b> the faster model (Ctrl+E), the drawing, the report.</li></ol>"
-         "<p>Everything is in the command palette: Ctrl+Shift+P.</p>"));
+  box->setText(tr(
+      "<style>li { margin-bottom: 6px }</style><h3>From a model to a faster one</h3><ol>"
+      "<li><b>Open</b> a model (Ctrl+O). Modules are boxes: double-click opens one, the wheel zooms, dragging "
+      "pans.</li>"
+      "<li><b>Look</b>: click a node; its inputs and outputs light up, the inspector tells what it does, and shows the "
+      "Python it comes from when you click <i>source</i>. <code>/</code> finds, <code>i</code> and <code>o</code> "
+      "travel.</li>"
+      "<li><b>Write a rule</b> (Ctrl+2), or take one from the library (Ctrl+L). Matches light up as you type; F3 "
+      "visits them.</li>"
+      "<li><b>Why not?</b> (Ctrl+Y) says where the rule almost matches, and what to change.</li>"
+      "<li><b>Preview</b>, then <b>apply</b> (Ctrl+Return). Every step stands in the history; Ctrl+Z takes back "
+      "one.</li>"
+      "<li><b>Measure</b> (F5): both models on the same inputs, against PyTorch's own run or Graft's; times and "
+      "differences, on the nodes with <i>Colour: time</i>.</li>"
+      "<li><b>Export</b> the faster model (Ctrl+E), the drawing, the report.</li></ol>"
+      "<p>Everything is in the command palette: Ctrl+Shift+P.</p>"));
   box->show();
 }
 

@@ -98,7 +98,8 @@ void applyTheme(Theme theme) {
           "QPushButton:disabled{color:%8}"
           "QTabBar::tab{border:0;padding:6px 12px;color:%4}QTabBar::tab:selected{color:%3;border-bottom:2px solid %7}"
           "QTabWidget::pane{border:0;border-top:1px solid %1}"
-          "QMenu{border:1px solid %1}QToolTip{border:1px solid %1;padding:4px}"
+          "QMenu{border:1px solid %1}QToolTip{border:1px solid "
+          "%1;padding:4px}QDialogButtonBox{dialogbuttonbox-buttons-have-icons:0}"
           // Quiet, as in the drawing: the row is marked, its text stays as it is.
           "QTreeView,QListView,QTableView{selection-background-color:%9;selection-color:%3;outline:0}"
           "QDockWidget::title{padding:7px 12px 5px 12px;text-align:left}"

@@ -154,6 +154,7 @@ class RobustnessTest : public test::WindowFixture {
     for (QLabel* l : window.findChildren<QLabel*>())
       said = said || l->text().contains(QStringLiteral("does not start"));
     QVERIFY(said);
+    QVERIFY(window.statusText().contains(QStringLiteral("engine: not running")));
   }
 
   void aLongOpenCanBeCancelled() {
