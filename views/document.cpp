@@ -176,7 +176,7 @@ void Document::open(const QString& path, const QString& inputs) {
                       enginePosition_ = 0;
                       undo_.clear();
                       steps_.clear();
-                      steps_.push_back({tr("Opened"), graph, {}, {}, {}});
+                      steps_.push_back({tr("Opened"), graph, {}, {}, {}, {}, {}});
                       position_ = 0;
                       run_ = {};
                       selection_.clear();
