@@ -20,57 +20,39 @@ constexpr int kSmem = kStages * kStageBytes + 2 * kStoreBytes;
 
 struct Params {
   const void* bias;
-  const void* residual;
   int m, n, k;
-  int64_t ldr;
   int tilesM, tilesN;
 };
 
 #ifdef GRAFT_HOPPER
 // Finishes 64 rows of a tile, from m0, columns from n0: accumulator d to `store`, as three boxes of 64 columns that the
-// TMA engine then writes. What it writes beyond the matrix is dropped. All of it unrolled, for one activation: a loop
-// would have to shift the accumulator through the registers it names.
+// TMA engine then writes. What it writes beyond the matrix is dropped. A residual has been fetched to the very place.
+// All of it unrolled, for one activation: a loop would have to shift the accumulator through the registers it names.
 template <class T, Activation Act, bool Residual>
 __device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& p, const CUtensorMap* mapOut,
                                        const float* bias, uint8_t* store, int m0, int n0, int group, int warp,
                                        int lane) {
   const auto together = [&] { asm volatile("bar.sync %0, 128;" ::"r"(4 + group) : "memory"); };
   const int inGroup = warp % 4;
-  if (inGroup == 0 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  if (!Residual && inGroup == 0 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
   together();  // the previous half has left, and the bias is there
   const int boxRow = inGroup * 16 + lane % 16;
   const uint32_t to = sharedAddress(store) + boxRow * 128 + (((lane / 16) ^ (boxRow % 8)) << 4);
-  const T* residual = nullptr;
-  int m = 0;
-  if constexpr (Residual) {
-    m = m0 + inGroup * 16 + lane / 4;
-    residual = static_cast<const T*>(p.residual) + m * p.ldr + n0 + lane % 4 * 2;
-  }
-  // Bias and residual are read some steps ahead: one warp to a scheduler has nothing else to hide their latency with.
-  constexpr int kSteps = kBn / 16, kAhead = 2;
+  // The bias is read a step ahead: one warp to a scheduler has nothing else to hide its latency with.
+  constexpr int kSteps = kBn / 16;
   float2 add[2][2];
-  uint32_t more[kAhead][4] = {};
   const auto readBias = [&](int step) {
 #pragma unroll
     for (int b = 0; b < 2; ++b)
       add[step % 2][b] = *reinterpret_cast<const float2*>(bias + step * 16 + b * 8 + lane % 4 * 2);
   };
-  const auto readResidual = [&](int step) {
-#pragma unroll
-    for (int b = 0; b < 4; ++b) {
-      const int row = b % 2 * 8, column = step * 16 + b / 2 * 8;
-      if (m + row < p.m && n0 + column < p.n)
-        more[step % kAhead][b] = *reinterpret_cast<const uint32_t*>(residual + row * p.ldr + column);
-    }
-  };
   readBias(0);
-  if constexpr (Residual) {
-#pragma unroll
-    for (int step = 0; step < kAhead; ++step) readResidual(step);
-  }
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int j = step * 2;
+    const uint32_t at = j / 8 * 64 * 128 + (to ^ (j % 8 << 4));
+    uint32_t more[4];
+    if constexpr (Residual) loadMatrix4(at, more);
     if (step + 1 < kSteps) readBias(step + 1);
     float v[8];
 #pragma unroll
@@ -83,13 +65,11 @@ __device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& 
     if constexpr (Residual) {
 #pragma unroll
       for (int b = 0; b < 4; ++b) {
-        const float2 f = unpack2<T>(more[step % kAhead][b]);
+        const float2 f = unpack2<T>(more[b]);
         v[2 * b] += f.x, v[2 * b + 1] += f.y;
       }
-      if (step + kAhead < kSteps) readResidual(step + kAhead);
     }
-    storeMatrix4(j / 8 * 64 * 128 + (to ^ (j % 8 << 4)), pack2<T>(v[0], v[1]), pack2<T>(v[2], v[3]),
-                 pack2<T>(v[4], v[5]), pack2<T>(v[6], v[7]));
+    storeMatrix4(at, pack2<T>(v[0], v[1]), pack2<T>(v[2], v[3]), pack2<T>(v[4], v[5]), pack2<T>(v[6], v[7]));
   }
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   together();
@@ -100,16 +80,24 @@ __device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& 
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
   }
 }
+
+// Asks for 64 rows of the residual in the place that they will leave from, once what was there has left. By one thread.
+__device__ __forceinline__ void fetchResidual(const CUtensorMap* map, uint8_t* store, uint64_t* bar, int m0, int n0) {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  barrierExpect(bar, kStoreBytes);
+  for (int box = 0; box < kBn / 64; ++box) tmaLoad(store + box * 64 * 128, map, bar, n0 + box * 64, m0);
+}
 #endif
 
 // Groups of CM x CN tiles go to clusters round robin, columns first: the weights stay in L2 and x is read once.
 template <class T, int CM, int CN, Activation Act, bool Residual>
 __global__ void __launch_bounds__(384, 1)
     gemmPersistent(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW,
-                   const __grid_constant__ CUtensorMap mapOut, const Params p) {
+                   const __grid_constant__ CUtensorMap mapOut, const __grid_constant__ CUtensorMap mapResidual,
+                   const Params p) {
 #ifdef GRAFT_HOPPER
   extern __shared__ __align__(1024) uint8_t smem[];
-  __shared__ __align__(8) uint64_t full[kStages], empty[kStages];
+  __shared__ __align__(8) uint64_t full[kStages], empty[kStages], residual[2];
   __shared__ __align__(16) float biases[2][kBn];
   // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
@@ -124,6 +112,7 @@ __global__ void __launch_bounds__(384, 1)
       barrierInit(&full[s], 1);
       barrierInit(&empty[s], 4 * (CM + CN - 1));
     }
+    barrierInit(&residual[0], 1), barrierInit(&residual[1], 1);
     barrierInitFence();
   }
   clusterArriveRelaxed();
@@ -187,6 +176,10 @@ __global__ void __launch_bounds__(384, 1)
       const int m0 = (g / groupsN * CM + im) * kBm, n0 = (g % groupsN * CN + in) * kBn;
       for (int i = threadIdx.x % 128; i < kBn; i += 128)
         biases[group][i] = p.bias && n0 + i < p.n ? toFloat(static_cast<const T*>(p.bias)[n0 + i]) : 0.f;
+      uint8_t* store = smem + kStages * kStageBytes + group * kStoreBytes;
+      if constexpr (Residual) {
+        if (threadIdx.x % 128 == 0) fetchResidual(&mapResidual, store, &residual[group], m0, n0);
+      }
       awaitTurn();
       for (int slice = 0; slice < slices; ++slice) {
         const int i = base + slice, s = i % kStages;
@@ -206,8 +199,12 @@ __global__ void __launch_bounds__(384, 1)
       passTurn();
       wgmmaWait<0>();
       release((base + slices - 1) % kStages);
-      uint8_t* store = smem + kStages * kStageBytes + group * kStoreBytes;
+      if constexpr (Residual) barrierWait(&residual[group], 0);
       finish<T, Act, Residual>(d0, p, &mapOut, biases[group], store, m0, n0, group, warp, lane);
+      if constexpr (Residual) {
+        if (threadIdx.x % 128 == 0) fetchResidual(&mapResidual, store, &residual[group], m0 + 64, n0);
+        barrierWait(&residual[group], 1);
+      }
       finish<T, Act, Residual>(d1, p, &mapOut, biases[group], store, m0 + 64, n0, group, warp, lane);
     }
   }
@@ -221,12 +218,14 @@ __global__ void __launch_bounds__(384, 1)
 
 template <class T, int CM, int CN, Activation Act, bool Residual>
 cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
-  CUtensorMap mapX, mapW, mapOut;
+  CUtensorMap mapX, mapW, mapOut, mapResidual;
   if (!makeTensorMap(mapX, a.x, a.dtype, a.m, a.k, a.ldx, kBm / CN) ||
       !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, kBn / CM) ||
       !makeTensorMap(mapOut, a.out, a.dtype, a.m, a.n, a.ldo, 64)) {
     return cudaErrorNotSupported;
   }
+  mapResidual = mapOut;
+  if (Residual && !makeTensorMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, 64)) return cudaErrorNotSupported;
   auto kernel = gemmPersistent<T, CM, CN, Act, Residual>;
   static const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSmem);
   if (allowed != cudaSuccess) return allowed;
@@ -250,17 +249,15 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   }();
   if (resident == 0) return cudaErrorNotSupported;
   Params p{a.bias,
-           a.residual,
            static_cast<int>(a.m),
            static_cast<int>(a.n),
            static_cast<int>(a.k),
-           a.ldr,
            static_cast<int>((a.m + kBm - 1) / kBm),
            static_cast<int>((a.n + kBn - 1) / kBn)};
   const int groups = (p.tilesM + CM - 1) / CM * ((p.tilesN + CN - 1) / CN);
   config.gridDim = dim3(static_cast<unsigned>((groups < resident ? groups : resident) * CM * CN));
   config.numAttrs = a.pdl ? 2 : 1;
-  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, mapOut, p);
+  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, mapOut, mapResidual, p);
 }
 
 template <class T, int CM, int CN>

@@ -18,19 +18,23 @@ namespace {
 
 constexpr int kBk = 64;
 
-template <int BM, int BN, int CM, int CN, int Split, int Stages>
+template <int BM, int BN, int CM, int CN, int Split, int Stages, int Deep>
 struct TileShape {
   static constexpr int kCluster = CM * CN * Split;
-  static constexpr int kXBytes = BM * kBk * 2, kStageBytes = (BM + BN) * kBk * 2;
+  // A stage holds Deep slices: x's first, then w's.
+  static constexpr int kXBytes = BM * kBk * 2 * Deep, kStageBytes = (BM + BN) * kBk * 2 * Deep;
   static constexpr int kAccStride = BN + 8;  // floats; 8 mod 32 keeps the accumulator's writes free of bank conflicts
   static constexpr int kRows = (BM + Split - 1) / Split;  // that a block finishes, at most
   // Partial sums arrive while slices are still being multiplied, so they have a place of their own; a lone block reuses
   // the ring.
-  static constexpr int kAccBytes = Split * kRows * kAccStride * 4;
+  static constexpr int kAccBytes = (Split * kRows * kAccStride * 4 + 127) / 128 * 128;
   static constexpr int kAccOffset = Split > 1 ? Stages* kStageBytes : 0;
   static constexpr int kSmem = Split > 1 || kAccBytes < Stages* kStageBytes
                                    ? Stages* kStageBytes + (Split > 1 ? kAccBytes : 0)
                                    : kAccBytes;
+  // The residual, where there is room for it, is fetched while slices are multiplied.
+  static constexpr int kResidualBytes = (kRows * BN * 2 + 127) / 128 * 128;
+  static constexpr bool kResidualFits = kSmem + kResidualBytes <= 218 * 1024;
   static_assert(BM / CN % 8 == 0 && BN / CM % 8 == 0 && kCluster <= 8, "shares are whole swizzle atoms");
 };
 
@@ -44,32 +48,35 @@ struct TileParams {
   bool constantWeights;
 };
 
-template <class T, int BM, int BN, int CM, int CN, int Split, int Stages>
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep>
 __global__ void __launch_bounds__(BM * 2 + 32)
-    gemmTile(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW, const TileParams p) {
+    gemmTile(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW,
+             const __grid_constant__ CUtensorMap mapResidual, const TileParams p) {
 #ifdef GRAFT_HOPPER
-  using Shape = TileShape<BM, BN, CM, CN, Split, Stages>;
+  using Shape = TileShape<BM, BN, CM, CN, Split, Stages, Deep>;
   constexpr int kCluster = Shape::kCluster;
   extern __shared__ __align__(1024) uint8_t smem[];
-  __shared__ __align__(8) uint64_t full[Stages], empty[Stages], summed;
+  __shared__ __align__(8) uint64_t full[Stages], empty[Stages], summed, residualThere;
   __shared__ float biasTile[BN];
   constexpr int kThreads = BM * 2;  // of the consumers
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   // Rank in the cluster: row of tiles fastest, then column, then the range of K.
   const int rank = kCluster > 1 ? static_cast<int>(clusterRank()) : 0;
   const int im = rank % CM, in = rank / CM % CN, range = rank / (CM * CN);
   const int cluster = blockIdx.x / kCluster;
   const int m0 = (cluster / p.clustersN * CM + im) * BM, n0 = (cluster % p.clustersN * CN + in) * BN;
-  const int valid = max(min(BM, p.m - m0), 0);  // rows of the tile; the blocks of a split share these
-  const int slices = (p.k + kBk - 1) / kBk;
+  const int valid = max(min(BM, p.m - m0), 0);               // rows of the tile; the blocks of a split share these
+  const int slices = (p.k + kBk * Deep - 1) / (kBk * Deep);  // stages' worth
   const int first = slices * range / Split, last = slices * (range + 1) / Split;
 
   if (threadIdx.x == 0) {
+    tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapX);
     for (int s = 0; s < Stages; ++s) {
       barrierInit(&full[s], 1);
       barrierInit(&empty[s], BM / 16 * (CM + CN - 1));
     }
     barrierInit(&summed, 1);
+    barrierInit(&residualThere, 1);
     barrierInitFence();
     if (Split > 1) barrierExpect(&summed, Split * (valid * (range + 1) / Split - valid * range / Split) * BN * 4);
   }
@@ -83,55 +90,88 @@ __global__ void __launch_bounds__(BM * 2 + 32)
 
   float* acc = reinterpret_cast<float*>(smem + Shape::kAccOffset);
   if (warp == BM / 16) {
-    if (lane == 0) {
-      auto loadW = [&](int s, int column) {
-        uint8_t* to = smem + s * Shape::kStageBytes + Shape::kXBytes;
+    const uint32_t by = electLane(), ring = sharedAddress(smem);
+    const uint32_t fulls = sharedAddress(full), empties = sharedAddress(empty);
+    auto loadW = [&](int s, int slice) {
+#pragma unroll
+      for (int d = 0; d < Deep; ++d) {
+        const uint32_t to = ring + s * Shape::kStageBytes + Shape::kXBytes + d * BN * kBk * 2;
+        const int column = (slice * Deep + d) * kBk;
         if constexpr (CM > 1) {
           constexpr int kShare = BN / CM;
           const uint16_t blocks = static_cast<uint16_t>(((1 << CM) - 1) << (rank - im));
-          tmaLoadMulticast(to + im * kShare * kBk * 2, &mapW, &full[s], column, n0 + im * kShare, blocks);
+          tmaLoadMulticastBy(by, to + im * kShare * kBk * 2, &mapW, fulls + s * 8, column, n0 + im * kShare, blocks);
         } else {
-          tmaLoad(to, &mapW, &full[s], column, n0);
+          tmaLoadBy(by, to, &mapW, fulls + s * 8, column, n0);
         }
-      };
-      auto loadX = [&](int s, int column) {
-        uint8_t* to = smem + s * Shape::kStageBytes;
+      }
+    };
+    auto loadX = [&](int s, int slice) {
+#pragma unroll
+      for (int d = 0; d < Deep; ++d) {
+        const uint32_t to = ring + s * Shape::kStageBytes + d * BM * kBk * 2;
+        const int column = (slice * Deep + d) * kBk;
         if constexpr (CN > 1) {
           constexpr int kShare = BM / CN;
           uint32_t blocks = 0;
 #pragma unroll
           for (int c = 0; c < CN; ++c) blocks |= 1u << (im + CM * (c + CN * range));
-          tmaLoadMulticast(to + in * kShare * kBk * 2, &mapX, &full[s], column, m0 + in * kShare,
-                           static_cast<uint16_t>(blocks));
+          tmaLoadMulticastBy(by, to + in * kShare * kBk * 2, &mapX, fulls + s * 8, column, m0 + in * kShare,
+                             static_cast<uint16_t>(blocks));
         } else {
-          tmaLoad(to, &mapX, &full[s], column, m0);
-        }
-      };
-      int ahead = 0;
-      if (p.constantWeights) {
-        for (; ahead < Stages && first + ahead < last; ++ahead) {
-          barrierExpect(&full[ahead], Shape::kStageBytes);
-          loadW(ahead, (first + ahead) * kBk);
+          tmaLoadBy(by, to, &mapX, fulls + s * 8, column, m0);
         }
       }
-      pdlWait();
-      for (int i = 0; first + i < last; ++i) {
-        const int s = i % Stages, column = (first + i) * kBk;
-        if (i >= ahead) {
-          if (i >= Stages) barrierWait(&empty[s], (i / Stages - 1) & 1);
-          barrierExpect(&full[s], Shape::kStageBytes);
-          loadW(s, column);
-        }
-        loadX(s, column);
+    };
+    const int count = last - first, early = min(count, Stages);
+    if (p.constantWeights) {
+#pragma unroll 1
+#pragma unroll 1
+      for (int i = 0; i < early; ++i) {
+        barrierExpectBy(by, fulls + i * 8, Shape::kStageBytes);
+        loadW(i, first + i);
+      }
+      // The rest of them at least into the L2, while the kernel before still runs.
+#pragma unroll 1
+      for (int i = early; i < count; ++i) {
+#pragma unroll
+        for (int d = 0; d < Deep; ++d)
+          tmaPrefetchBy(by, &mapW, ((first + i) * Deep + d) * kBk, n0 + (CM > 1 ? im * (BN / CM) : 0));
       }
     }
-    __syncwarp();
+    pdlWait();
+#pragma unroll 1
+    for (int i = 0; i < early; ++i) {
+      if (!p.constantWeights) {
+        barrierExpectBy(by, fulls + i * 8, Shape::kStageBytes);
+        loadW(i, first + i);
+      }
+      loadX(i, first + i);
+    }
+    if constexpr (Shape::kResidualFits) {
+      if (p.residual) {
+        const uint32_t bar = sharedAddress(&residualThere);
+        barrierExpectBy(by, bar, Shape::kRows * BN * 2);
+        tmaLoadBy(by, ring + Shape::kSmem, &mapResidual, bar, n0, m0 + valid * range / Split);
+      }
+    }
+    // Rolled up, as all loops here: code that is not in the instruction caches costs more than branches do.
+    int s = 0;
+    uint32_t parity = 0;
+#pragma unroll 1
+    for (int i = Stages; i < count; ++i) {
+      barrierWaitAt(empties + s * 8, parity);
+      barrierExpectBy(by, fulls + s * 8, Shape::kStageBytes);
+      loadW(s, first + i);
+      loadX(s, first + i);
+      if (++s == Stages) s = 0, parity ^= 1;
+    }
   } else {
     const int group = warp / 4;
     if (!p.constantWeights) pdlWait();
-    if (threadIdx.x < BN) {
-      const int n = n0 + threadIdx.x;
-      biasTile[threadIdx.x] = p.bias && n < p.n ? toFloat(static_cast<const T*>(p.bias)[n]) : 0.f;
+    for (int c = threadIdx.x; c < BN; c += kThreads) {
+      const int n = n0 + c;
+      biasTile[c] = p.bias && n < p.n ? toFloat(static_cast<const T*>(p.bias)[n]) : 0.f;
     }
     // Whose empty barriers hear of a freed stage: those of all that write into it.
     uint32_t listener = 0;
@@ -151,18 +191,27 @@ __global__ void __launch_bounds__(BM * 2 + 32)
     float d[BN / 2];
 #pragma unroll
     for (int i = 0; i < BN / 2; ++i) d[i] = 0.f;
+    const uint32_t fulls = sharedAddress(full);
+    const uint64_t a0 = tileDescriptor(sharedAddress(smem) + group * 64 * kBk * 2);
+    const uint64_t b0 = tileDescriptor(sharedAddress(smem) + Shape::kXBytes);
+    int s = 0, before = 0;
+    uint32_t parity = 0;
+#pragma unroll 1
     for (int i = 0; first + i < last; ++i) {
-      const int s = i % Stages;
-      barrierWait(&full[s], (i / Stages) & 1);
-      const uint32_t stage = sharedAddress(smem + s * Shape::kStageBytes);
-      const uint64_t a = tileDescriptor(stage + group * 64 * kBk * 2), b = tileDescriptor(stage + Shape::kXBytes);
+      barrierWaitAt(fulls + s * 8, parity);
+      const uint64_t a = a0 + s * (Shape::kStageBytes / 16), b = b0 + s * (Shape::kStageBytes / 16);
       wgmmaFence();
 #pragma unroll
-      for (int kk = 0; kk < 4; ++kk) Wgmma<T, BN>::run(d, a + kk * 2, b + kk * 2, 1);
+      for (int kk = 0; kk < 4 * Deep; ++kk) {
+        Wgmma<T, BN>::run(d, a + kk / 4 * (BM * kBk * 2 / 16) + kk % 4 * 2,
+                          b + kk / 4 * (BN * kBk * 2 / 16) + kk % 4 * 2, 1);
+      }
       wgmmaCommit();
-      // One slice stays in flight; the one before it is finished and its stage may be refilled.
+      // One stage's products stay in flight; those before are finished and their stage may be refilled.
       wgmmaWait<1>();
-      if (i > 0) release((i - 1) % Stages);
+      if (i > 0) release(before);
+      before = s;
+      if (++s == Stages) s = 0, parity ^= 1;
     }
     wgmmaWait<0>();
     if (p.constantWeights) pdlWait();
@@ -203,14 +252,18 @@ __global__ void __launch_bounds__(BM * 2 + 32)
     constexpr int kChunks = BN / 8;
     const int rowBegin = valid * range / Split, rowEnd = valid * (range + 1) / Split;
     const T* residual = static_cast<const T*>(p.residual);
+    const T* fetched = reinterpret_cast<const T*>(smem + Shape::kSmem);
+    if (Shape::kResidualFits && residual) barrierWait(&residualThere, 0);
 #pragma unroll 1
     for (int c = threadIdx.x; c < (rowEnd - rowBegin) * kChunks; c += kThreads) {
-      const int row = rowBegin + c / kChunks, column = c % kChunks * 8;
-      const int m = m0 + row, n = n0 + column;
+      const int r = c / kChunks, column = c % kChunks * 8;
+      const int m = m0 + rowBegin + r, n = n0 + column;
       if (n >= p.n) continue;
-      Vec<T, 8> r;
-      if (residual) r = *reinterpret_cast<const Vec<T, 8>*>(residual + m * p.ldr + n);
-      const float* from = acc + (row - rowBegin) * Shape::kAccStride + column;
+      Vec<T, 8> more;
+      if (residual)
+        more = *reinterpret_cast<const Vec<T, 8>*>(Shape::kResidualFits ? fetched + r * BN + column
+                                                                        : residual + m * p.ldr + n);
+      const float* from = acc + r * Shape::kAccStride + column;
       float v[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) v[i] = 0.f;
@@ -225,7 +278,7 @@ __global__ void __launch_bounds__(BM * 2 + 32)
       for (int i = 0; i < 8; ++i) v[i] += biasTile[column + i];
       activate<T, 8>(v, p.activation);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) v[i] = residual ? v[i] + toFloat(r.v[i]) : v[i];
+      for (int i = 0; i < 8; ++i) v[i] = residual ? v[i] + toFloat(more.v[i]) : v[i];
       storeVec<T, 8>(static_cast<T*>(p.out) + m * p.ldo + n, v);
     }
   }
@@ -238,18 +291,23 @@ __global__ void __launch_bounds__(BM * 2 + 32)
 #endif
 }
 
-template <class T, int BM, int BN, int CM, int CN, int Split, int Stages>
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep>
 cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
-  using Shape = TileShape<BM, BN, CM, CN, Split, Stages>;
-  if ((a.k + kBk - 1) / kBk < Split) return cudaErrorNotSupported;
-  CUtensorMap mapX, mapW;
+  using Shape = TileShape<BM, BN, CM, CN, Split, Stages, Deep>;
+  if ((a.k + kBk * Deep - 1) / (kBk * Deep) < Split) return cudaErrorNotSupported;
+  CUtensorMap mapX, mapW, mapResidual;
   if (!makeTensorMap(mapX, a.x, a.dtype, a.m, a.k, a.ldx, BM / CN) ||
       !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, BN / CM)) {
     return cudaErrorNotSupported;
   }
-  auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages>;
+  mapResidual = mapX;
+  const bool fetch = Shape::kResidualFits && a.residual;
+  if (fetch && !makePlainMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, Shape::kRows, BN))
+    return cudaErrorNotSupported;
+  auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages, Deep>;
   static const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSmem);
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           Shape::kSmem + (Shape::kResidualFits ? Shape::kResidualBytes : 0));
   if (allowed != cudaSuccess) return allowed;
   const auto clusters = [](int64_t size, int tile, int tiles) {
     return (size + int64_t{tile} * tiles - 1) / (tile * tiles);
@@ -271,7 +329,7 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(BM * 2 + 32);
-  config.dynamicSmemBytes = Shape::kSmem;
+  config.dynamicSmemBytes = Shape::kSmem + (fetch ? Shape::kResidualBytes : 0);
   config.stream = stream;
   cudaLaunchAttribute attributes[2];
   int count = 0;
@@ -287,33 +345,42 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   }
   config.attrs = attributes;
   config.numAttrs = count;
-  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, p);
+  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, mapResidual, p);
 }
 
-// What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages.
+// What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages, slices to a stage.
 #define GRAFT_TILE_VARIANTS(V) \
-  V(64, 32, 1, 1, 4, 6)        \
-  V(64, 64, 1, 1, 1, 6)        \
-  V(64, 64, 1, 1, 2, 5)        \
-  V(64, 64, 1, 1, 3, 5)        \
-  V(64, 64, 1, 1, 4, 5)        \
-  V(64, 64, 1, 1, 6, 5)        \
-  V(64, 64, 1, 1, 8, 5)        \
-  V(64, 96, 1, 1, 8, 4)        \
-  V(64, 64, 2, 1, 4, 5)        \
-  V(64, 64, 2, 2, 2, 5)        \
-  V(128, 64, 1, 2, 2, 3)       \
-  V(128, 64, 1, 2, 4, 3)       \
-  V(128, 96, 2, 1, 1, 4)       \
-  V(128, 96, 2, 2, 1, 4)       \
-  V(128, 96, 2, 1, 2, 5)       \
-  V(128, 96, 2, 1, 4, 5)       \
-  V(128, 192, 2, 1, 1, 5)      \
-  V(128, 192, 2, 2, 1, 5)
+  V(64, 32, 1, 1, 1, 6, 2)     \
+  V(64, 32, 1, 1, 2, 6, 2)     \
+  V(64, 32, 1, 1, 4, 6, 1)     \
+  V(64, 64, 1, 1, 1, 12, 1)    \
+  V(64, 64, 1, 1, 1, 6, 2)     \
+  V(64, 64, 1, 1, 1, 6, 1)     \
+  V(64, 64, 2, 1, 1, 6, 2)     \
+  V(64, 64, 4, 2, 1, 6, 2)     \
+  V(64, 64, 1, 1, 2, 10, 1)    \
+  V(64, 64, 1, 1, 2, 5, 2)     \
+  V(64, 64, 1, 1, 3, 5, 1)     \
+  V(64, 64, 1, 1, 4, 10, 1)    \
+  V(64, 64, 1, 1, 4, 5, 1)     \
+  V(64, 64, 1, 1, 6, 3, 2)     \
+  V(64, 64, 1, 1, 6, 5, 1)     \
+  V(64, 96, 1, 1, 1, 10, 1)    \
+  V(64, 96, 1, 1, 1, 5, 1)     \
+  V(64, 128, 1, 1, 1, 8, 1)    \
+  V(128, 64, 1, 1, 1, 8, 1)    \
+  V(128, 64, 1, 1, 1, 4, 1)    \
+  V(128, 96, 1, 1, 1, 3, 1)    \
+  V(128, 96, 1, 1, 1, 7, 1)    \
+  V(128, 96, 2, 1, 1, 7, 1)    \
+  V(128, 96, 2, 1, 1, 4, 1)    \
+  V(128, 144, 2, 1, 1, 6, 1)   \
+  V(128, 192, 1, 1, 1, 5, 1)   \
+  V(128, 192, 2, 1, 1, 5, 1)
 
 }  // namespace
 
-#define GRAFT_V(bm, bn, cm, cn, split, stages) TileVariant{bm, bn, cm, cn, split},
+#define GRAFT_V(bm, bn, cm, cn, split, stages, deep) TileVariant{bm, bn, cm, cn, split, stages, deep},
 static const TileVariant kVariants[] = {GRAFT_TILE_VARIANTS(GRAFT_V)};
 #undef GRAFT_V
 
@@ -325,10 +392,10 @@ cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream) 
     return cudaErrorNotSupported;
   if ((reinterpret_cast<uintptr_t>(a.out) | reinterpret_cast<uintptr_t>(a.residual)) % 16) return cudaErrorNotSupported;
   int i = 0;
-#define GRAFT_V(bm, bn, cm, cn, split, stages)                                                     \
-  if (variant == i++) {                                                                            \
-    return a.dtype == Dtype::kHalf ? run<__half, bm, bn, cm, cn, split, stages>(a, stream)         \
-                                   : run<__nv_bfloat16, bm, bn, cm, cn, split, stages>(a, stream); \
+#define GRAFT_V(bm, bn, cm, cn, split, stages, deep)                                                     \
+  if (variant == i++) {                                                                                  \
+    return a.dtype == Dtype::kHalf ? run<__half, bm, bn, cm, cn, split, stages, deep>(a, stream)         \
+                                   : run<__nv_bfloat16, bm, bn, cm, cn, split, stages, deep>(a, stream); \
   }
   GRAFT_TILE_VARIANTS(GRAFT_V)
 #undef GRAFT_V

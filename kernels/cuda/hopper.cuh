@@ -31,159 +31,70 @@ __device__ __forceinline__ uint64_t tileDescriptor(uint32_t address) {
 template <class T, int N>
 struct Wgmma;
 
+// One specialisation: d (N / 2 registers) += or = a b, the registers' numbers spelled out.
+#define GRAFT_WGMMA(type, name, n, registers, a, b, p, ...)                                                          \
+  template <>                                                                                                        \
+  struct Wgmma<type, n> {                                                                                            \
+    static __device__ __forceinline__ void run(float (&d)[n / 2], uint64_t x, uint64_t w, int accumulate) {          \
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #p ", 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." name \
+                   "." name " {" registers "}, %" #a ", %" #b ", p, 1, 1, 0, 0; }"                                   \
+                   : __VA_ARGS__                                                                                     \
+                   : "l"(x), "l"(w), "r"(accumulate));                                                               \
+    }                                                                                                                \
+  };
+#define GRAFT_WGMMA_BOTH(n, registers, a, b, p, ...)             \
+  GRAFT_WGMMA(__half, "f16", n, registers, a, b, p, __VA_ARGS__) \
+  GRAFT_WGMMA(__nv_bfloat16, "bf16", n, registers, a, b, p, __VA_ARGS__)
 #define GRAFT_ACC8(i)                                                                                         \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
       "+f"(d[i + 7])
 
 #ifdef GRAFT_HOPPER
-template <>
-struct Wgmma<__half, 32> {
-  static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-        "%16, %17, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__nv_bfloat16, 32> {
-  static __device__ __forceinline__ void run(float (&d)[16], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-        "%16, %17, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__half, 64> {
-  static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__nv_bfloat16, 64> {
-  static __device__ __forceinline__ void run(float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__half, 96> {
-  static __device__ __forceinline__ void run(float (&d)[48], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
-        "%46, %47}, "
-        "%48, %49, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__nv_bfloat16, 96> {
-  static __device__ __forceinline__ void run(float (&d)[48], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
-        "%46, %47}, "
-        "%48, %49, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__half, 128> {
-  static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
-        "%46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40), GRAFT_ACC8(48),
-          GRAFT_ACC8(56)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__nv_bfloat16, 128> {
-  static __device__ __forceinline__ void run(float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
-        "%46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40), GRAFT_ACC8(48),
-          GRAFT_ACC8(56)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__half, 192> {
-  static __device__ __forceinline__ void run(float (&d)[96], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
-        "%46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
-        "%70, %71, "
-        "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, "
-        "%94, %95}, "
-        "%96, %97, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40), GRAFT_ACC8(48),
-          GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80), GRAFT_ACC8(88)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
-template <>
-struct Wgmma<__nv_bfloat16, 192> {
-  static __device__ __forceinline__ void run(float (&d)[96], uint64_t a, uint64_t b, int accumulate) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "
-        "%23, "
-        "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
-        "%46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
-        "%70, %71, "
-        "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, "
-        "%94, %95}, "
-        "%96, %97, p, 1, 1, 0, 0; }"
-        : GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32), GRAFT_ACC8(40), GRAFT_ACC8(48),
-          GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80), GRAFT_ACC8(88)
-        : "l"(a), "l"(b), "r"(accumulate));
-  }
-};
+GRAFT_WGMMA_BOTH(32, "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15", 16, 17, 18, GRAFT_ACC8(0),
+                 GRAFT_ACC8(8))
+GRAFT_WGMMA_BOTH(48,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+                 "%19, %20, %21, %22, %23",
+                 24, 25, 26, GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16))
+GRAFT_WGMMA_BOTH(64,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+                 "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31",
+                 32, 33, 34, GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24))
+GRAFT_WGMMA_BOTH(96,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+                 "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+                 "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47",
+                 48, 49, 50, GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32),
+                 GRAFT_ACC8(40))
+GRAFT_WGMMA_BOTH(128,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+                 "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+                 "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+                 "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63",
+                 64, 65, 66, GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32),
+                 GRAFT_ACC8(40), GRAFT_ACC8(48), GRAFT_ACC8(56))
+GRAFT_WGMMA_BOTH(144,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+                 "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+                 "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+                 "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
+                 "%70, %71",
+                 72, 73, 74, GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32),
+                 GRAFT_ACC8(40), GRAFT_ACC8(48), GRAFT_ACC8(56), GRAFT_ACC8(64))
+GRAFT_WGMMA_BOTH(192,
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, "
+                 "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, "
+                 "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, "
+                 "%53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, "
+                 "%70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, "
+                 "%87, %88, %89, %90, %91, %92, %93, %94, %95",
+                 96, 97, 98, GRAFT_ACC8(0), GRAFT_ACC8(8), GRAFT_ACC8(16), GRAFT_ACC8(24), GRAFT_ACC8(32),
+                 GRAFT_ACC8(40), GRAFT_ACC8(48), GRAFT_ACC8(56), GRAFT_ACC8(64), GRAFT_ACC8(72), GRAFT_ACC8(80),
+                 GRAFT_ACC8(88))
 #endif  // GRAFT_HOPPER
 #undef GRAFT_ACC8
+#undef GRAFT_WGMMA_BOTH
+#undef GRAFT_WGMMA
 
 #ifdef GRAFT_HOPPER
 __device__ __forceinline__ void wgmmaFence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -225,6 +136,54 @@ __device__ __forceinline__ void barrierWait(uint64_t* bar, uint32_t parity) {
       "r"(parity)
       : "memory");
 }
+// By the whole warp, done by one lane of it: the loop around stays uniform, so that addresses live in uniform
+// registers. In a branch of one lane the compiler wraps every TMA call in a loop over the values its operands might
+// have.
+__device__ __forceinline__ uint32_t electLane() {
+  uint32_t elected;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xFFFFFFFF; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+  return elected;
+}
+__device__ __forceinline__ void barrierExpectBy(uint32_t lane, uint32_t bar, uint32_t bytes) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %2, 0;\n@p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1; }" ::"r"(bar),
+      "r"(bytes), "r"(lane)
+      : "memory");
+}
+__device__ __forceinline__ void tmaLoadBy(uint32_t lane, uint32_t shared, const CUtensorMap* map, uint32_t bar,
+                                          int column, int row) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %5, 0;\n"
+      "@p cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2]; }" ::
+          "r"(shared),
+      "l"(map), "r"(bar), "r"(column), "r"(row), "r"(lane)
+      : "memory");
+}
+__device__ __forceinline__ void tmaLoadMulticastBy(uint32_t lane, uint32_t shared, const CUtensorMap* map, uint32_t bar,
+                                                   int column, int row, uint16_t blocks) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %6, 0;\n"
+      "@p cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%4, %5}], [%2], %3; }" ::"r"(shared),
+      "l"(map), "r"(bar), "h"(blocks), "r"(column), "r"(row), "r"(lane)
+      : "memory");
+}
+// Into the L2 only.
+__device__ __forceinline__ void tmaPrefetchBy(uint32_t lane, const CUtensorMap* map, int column, int row) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %3, 0;\n@p cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}]; }" ::"l"(
+          map),
+      "r"(column), "r"(row), "r"(lane)
+      : "memory");
+}
+__device__ __forceinline__ void barrierWaitAt(uint32_t bar, uint32_t parity) {
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "again_%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+      "@!p bra again_%=; }" ::"r"(bar),
+      "r"(parity)
+      : "memory");
+}
 // A box of a 2-D tensor map, first element (column, row), into shared memory; completion is counted at `bar`.
 __device__ __forceinline__ void tmaLoad(void* shared, const CUtensorMap* map, uint64_t* bar, int column, int row) {
   asm volatile(
@@ -253,6 +212,13 @@ __device__ __forceinline__ void tmaStore(const CUtensorMap* map, const void* sha
 __device__ __forceinline__ void storeMatrix4(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
                "r"(d));
+}
+// The same the other way round. Whoever wrote them must have been waited for.
+__device__ __forceinline__ void loadMatrix4(uint32_t from, uint32_t (&r)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(from)
+               : "memory");
 }
 __device__ __forceinline__ void tmaPrefetchMap(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

@@ -30,7 +30,7 @@ struct GemmArgs {
 
 // gemm_tile.cu: one output tile per block, split-K over a cluster. Its variants, by number:
 struct TileVariant {
-  int bm, bn, clusterM, clusterN, split;
+  int bm, bn, clusterM, clusterN, split, stages, deep;  // deep: 64-wide slices of K to a stage
 };
 int tileVariantCount();
 TileVariant tileVariant(int i);

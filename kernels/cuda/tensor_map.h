@@ -14,8 +14,12 @@ namespace graft::cuda {
 bool makeTensorMap(CUtensorMap& map, const void* data, Dtype dtype, int64_t rows, int64_t columns, int64_t rowStride,
                    int boxRows);
 
-// The same for heads of attention, [batch, head, position, column]: `strides` of batch, head and position in elements.
-// A box lies within one head.
+// For boxes of `boxColumns` (up to 256) columns that lie row after row in shared memory, not swizzled.
+bool makePlainMap(CUtensorMap& map, const void* data, Dtype dtype, int64_t rows, int64_t columns, int64_t rowStride,
+                  int boxRows, int boxColumns);
+
+// The same as makeTensorMap for heads of attention, [batch, head, position, column]: `strides` of batch, head and
+// position in elements. A box lies within one head.
 bool makeHeadMap(CUtensorMap& map, const void* data, Dtype dtype, int batch, int heads, int positions, int columns,
                  const int64_t (&strides)[3], int boxRows);
 

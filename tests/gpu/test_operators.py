@@ -80,8 +80,10 @@ def test_linear(dtype):
                     r = rand(m, n, dtype=dtype) if res else None
                     poison()
                     y = ops.linear(x, w, b, activation=act, residual=r)
+                    # cuBLASLt rounds once more before our epilogue: an ulp of the largest intermediate.
+                    twice = m * n * k and (act != "none" or res) and "cublaslt" in ops.cuda_linear_way(x, w, b, activation=act, residual=r)
                     check(f"linear {m}x{k}x{n} {act} bias={bias} residual={res} {dtype}", y, linear64(x, w, b, act, r), dtype,
-                          scale=1 if dtype == torch.float32 else 20 if (n | k) % 8 == 0 and n * k else 6e5 * RTOL[dtype])
+                          scale=1 if dtype == torch.float32 else 6e5 * RTOL[dtype] if twice or (n | k) % 8 or not n * k else 20)
     x = rand(4, 50, 2 * 64, dtype=dtype)[:, :, :64]
     w = rand(96, 64, dtype=dtype)
     check(f"linear strided {dtype}", ops.linear(x, w), linear64(x, w, None, "none", None), dtype, scale=100)
@@ -106,7 +108,7 @@ def test_linear_ways(dtype):
         return
     ops = torch.ops.graft
     ways = [w for w in ops.cuda_linear_ways().split() if not w.startswith("cublaslt") or w.endswith(("-0", "-1"))]
-    for m, k, n in [(16, 768, 768), (128, 768, 2304), (200, 1032, 200), (1, 520, 8), (300, 3072, 768), (1000, 768, 3072)]:
+    for m, k, n in [(16, 768, 768), (128, 768, 2304), (200, 1032, 200), (1, 520, 8), (300, 3072, 768), (1000, 768, 3072), (2500, 768, 768)]:
         x, w = rand(m, k, dtype=dtype), rand(n, k, dtype=dtype, scale=1 / math.sqrt(k))
         b, r = rand(n, dtype=dtype), rand(m, n, dtype=dtype)
         for way in ways:
