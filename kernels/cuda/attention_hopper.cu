@@ -1,8 +1,9 @@
 // softmax(q k^T * scale + mask) v on Hopper's warpgroup instructions, fp16 and bf16, scores never written.
 //
 // Shapes and strides as in attention.cu: q [B,H,S,D], k and v [B,Hkv,T,D], D a multiple of 8 up to 128, any strides
-// that TMA takes (multiples of 8 elements), so q, k and v may be views of one projection's output. Mask by key only (or
-// none), causal, H a multiple of Hkv, scale > 0. A row that is masked out entirely gives zeros.
+// that TMA takes (multiples of 8 elements), so q, k and v may be views of one projection's output. No mask, one by key,
+// or one by query and key in the type of q (broadcast over batch and heads or not), causal, H a multiple of Hkv,
+// scale > 0. A row that is masked out entirely gives zeros.
 //
 // A block is a producer warp and `Groups` warpgroups. The producer keeps rings of K and V tiles (BN keys) full by TMA,
 // across the block's work items: blocks are persistent. A warpgroup owns 64 queries: S = Q K^T from shared memory, the
@@ -21,7 +22,10 @@ namespace {
 
 constexpr float kLog2e = 1.4426950408889634f;
 
-template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers>
+// By key: a few values to a lane, read from memory. By query and key: tiles that come with K's, by TMA.
+enum class Masks { kNone, kKeys, kRows };
+
+template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, Masks M>
 struct Shape {
   static constexpr int kRows = 64 * Groups / Split, kThreads = Groups * 128 + 128;
   // What the compiler is told of threads, which sets the registers. For few queries more than there are: the kernel
@@ -29,8 +33,10 @@ struct Shape {
   static constexpr int kBound = Split > 1 ? kThreads + 128 : kThreads;
   static constexpr int kQGroup = Panels * 64 * 128;  // bytes of 64 queries; a panel is 64 columns
   static constexpr int kQBytes = Groups / Split * kQGroup;
-  static constexpr int kTile = Panels * BN * 128;  // bytes of one K or V tile
-  static constexpr int kRing = QBuffers * kQBytes, kSmem = kRing + 2 * Stages * kTile;
+  static constexpr int kTile = Panels * BN * 128;                         // bytes of one K or V tile
+  static constexpr int kMaskGroup = M == Masks::kRows ? 64 * BN * 2 : 0;  // bytes of 64 queries' mask of a tile
+  static constexpr int kMask = Groups / Split * kMaskGroup;
+  static constexpr int kRing = QBuffers * kQBytes, kSmem = kRing + Stages * (2 * kTile + kMask);
   static constexpr int kMergeFloats = Panels * 32 + 4;  // of one thread
   // A part that skips tiles must find only its own in a stage: it could not tell a phase from the one after the next.
   static_assert(Stages % Split == 0);
@@ -48,16 +54,17 @@ struct Params {
 };
 
 // Items are (batch, head, tile of queries), the tiles of one head next to each other: they share K and V in the L2.
-template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, bool Masked>
-__global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuffers>::kBound, Blocks)
+template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, Masks M>
+__global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuffers, M>::kBound, Blocks)
     attendHopper(const __grid_constant__ CUtensorMap mapQ, const __grid_constant__ CUtensorMap mapK,
-                 const __grid_constant__ CUtensorMap mapV, const Params p) {
+                 const __grid_constant__ CUtensorMap mapV, const __grid_constant__ CUtensorMap mapMask,
+                 const Params p) {
 #ifdef GRAFT_HOPPER
-  using Sh = Shape<Panels, Groups, Split, BN, Stages, QBuffers>;
+  using Sh = Shape<Panels, Groups, Split, BN, Stages, QBuffers, M>;
   extern __shared__ __align__(1024) uint8_t smem[];
   __shared__ __align__(8) uint64_t fullQ[QBuffers], emptyQ[QBuffers], fullK[Stages], emptyK[Stages], fullV[Stages],
       emptyV[Stages];
-  uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile;
+  uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile, *ringMask = ringV + Stages * Sh::kTile;
   // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 
@@ -100,7 +107,14 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
         const int s = i % Stages;
         if (i >= Stages) barrierWait(&emptyK[s], (i / Stages - 1) & 1);
         if (lane == 0) {
-          barrierExpect(&fullK[s], Sh::kTile);
+          barrierExpect(&fullK[s], Sh::kTile + Sh::kMask);
+          if constexpr (M == Masks::kRows) {
+#pragma unroll
+            for (int g = 0; g < Groups / Split; ++g) {
+              tmaLoadHead(ringMask + s * Sh::kMask + g * Sh::kMaskGroup, &mapMask, &fullK[s], tile * BN, q0 + g * 64,
+                          p.mask.stride[1] ? head : 0, p.mask.stride[0] ? batch : 0);
+            }
+          }
 #pragma unroll
           for (int panel = 0; panel < Panels; ++panel) {
             tmaLoadHead(ringK + s * Sh::kTile + panel * BN * 128, &mapK, &fullK[s], panel * 64, tile * BN, kvHead,
@@ -143,10 +157,10 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
       float s[BN / 2], o[Panels * 32];
       uint32_t w[BN / 4];
       Running r;
-      MaskTile<BN> mask;
+      MaskTile<BN> mask;  // by key
       bool moved = false;
       const int64_t maskBase = pair / p.heads * p.mask.stride[0] + pair % p.heads * p.mask.stride[1];
-      if (Masked && part < mine) mask.load(p.mask, maskBase, part * BN, p.keys, lane);
+      if (M == Masks::kKeys && part < mine) mask.load(p.mask, maskBase, part * BN, p.keys, lane);
       auto score = [&](int tile) {
         const int i = base + tile;
         barrierWait(&fullK[i % Stages], (i / Stages) & 1);
@@ -156,8 +170,13 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
       };
       auto soften = [&](int tile) {
         const int i = base + tile;
+        if constexpr (M == Masks::kRows) {
+          addMaskTile<T>(s, sharedAddress(ringMask + i % Stages * Sh::kMask + group * Sh::kMaskGroup), p.maskScale,
+                         warp % 4, lane);
+          __syncwarp();
+        }
         release(&emptyK[i % Stages]);
-        if constexpr (Masked) {
+        if constexpr (M == Masks::kKeys) {
           mask.add(s, p.mask.kind, p.maskScale, lane);
           const int next = tile + Split;
           if (next < mine) mask.load(p.mask, maskBase, next * BN, p.keys, lane);
@@ -280,16 +299,25 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
 #endif
 }
 
-template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, bool Masked>
+template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, Masks M>
 cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
-  using Sh = Shape<Panels, Groups, Split, BN, Stages, QBuffers>;
-  CUtensorMap mapQ, mapK, mapV;
+  using Sh = Shape<Panels, Groups, Split, BN, Stages, QBuffers, M>;
+  CUtensorMap mapQ, mapK, mapV, mapMask;
   if (!makeHeadMap(mapQ, a.q, a.dtype, a.batch, a.heads, a.queries, a.dim, a.qs, 64) ||
       !makeHeadMap(mapK, a.k, a.dtype, a.batch, a.kvHeads, a.keys, a.dim, a.ks, BN) ||
       !makeHeadMap(mapV, a.v, a.dtype, a.batch, a.kvHeads, a.keys, a.dim, a.vs, BN)) {
     return cudaErrorNotSupported;
   }
-  auto kernel = attendHopper<T, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, Masked>;
+  mapMask = mapQ;
+  if (M == Masks::kRows) {
+    const MaskKind kind = a.dtype == Dtype::kHalf ? MaskKind::kHalf : MaskKind::kBfloat16;
+    const int64_t strides[3] = {a.mask.stride[0], a.mask.stride[1], a.mask.stride[2]};
+    if (a.mask.kind != kind || a.mask.stride[3] != 1 || strides[2] < a.keys ||
+        !makeHeadMap(mapMask, a.mask.data, a.dtype, strides[0] ? a.batch : 1, strides[1] ? a.heads : 1, a.queries,
+                     a.keys, strides, 64))
+      return cudaErrorNotSupported;
+  }
+  auto kernel = attendHopper<T, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, M>;
   static const cudaError_t allowed =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Sh::kSmem);
   if (allowed != cudaSuccess) return allowed;
@@ -320,18 +348,25 @@ cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
            1.f / a.scale,
            a.causal};
   const unsigned grid = static_cast<unsigned>(Split > 1 || items < resident ? items : resident);
-  return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, mapQ, mapK, mapV, p);
+  return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, mapQ, mapK, mapV, mapMask, p);
 }
 
-template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks>
+template <int Panels, int Groups, int Split, int Stages, int QBuffers, int Blocks, Masks M>
 cudaError_t byType(const AttentionArgs& a, cudaStream_t stream) {
-  const bool masked = a.mask.kind != MaskKind::kNone;
-  if (a.dtype == Dtype::kHalf) {
-    return masked ? run<__half, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, true>(a, stream)
-                  : run<__half, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, false>(a, stream);
-  }
-  return masked ? run<__nv_bfloat16, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, true>(a, stream)
-                : run<__nv_bfloat16, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, false>(a, stream);
+  return a.dtype == Dtype::kHalf
+             ? run<__half, Panels, Groups, Split, 64, Stages, QBuffers, Blocks, M>(a, stream)
+             : run<__nv_bfloat16, Panels, Groups, Split, 64, Stages, QBuffers, Blocks, M>(a, stream);
+}
+
+bool maskedByRow(const AttentionArgs& a) { return a.mask.kind != MaskKind::kNone && a.mask.stride[2] != 0; }
+
+// Tiles of a mask take room in shared memory: fewer stages and blocks where there is one by query and key.
+template <int Panels, int Groups, int Split, int Stages, int QBuffers, int Blocks, int RowStages, int RowBlocks>
+cudaError_t byMask(const AttentionArgs& a, cudaStream_t stream) {
+  if (a.mask.kind == MaskKind::kNone)
+    return byType<Panels, Groups, Split, Stages, QBuffers, Blocks, Masks::kNone>(a, stream);
+  if (!maskedByRow(a)) return byType<Panels, Groups, Split, Stages, QBuffers, Blocks, Masks::kKeys>(a, stream);
+  return byType<Panels, Groups, Split, RowStages, QBuffers, RowBlocks, Masks::kRows>(a, stream);
 }
 
 // Blocks of 64 queries, several to a processor (128 queries and one block above head size 64); of 256 queries, which
@@ -356,7 +391,7 @@ int attentionHopperChoice(const AttentionArgs& a) {
   if (tiles <= processors) return a.dim > 32 || a.keys > 256 ? kShared : -1;
   // Waves of blocks times what a wave takes: three blocks of 64 queries to a processor, or one of 256.
   const auto waves = [&](int64_t items, int64_t atOnce) { return (items + atOnce - 1) / atOnce; };
-  const int64_t narrow = 116 * waves(tiles, processors * 3),
+  const int64_t narrow = maskedByRow(a) ? 90 * waves(tiles, processors * 2) : 116 * waves(tiles, processors * 3),
                 wide = 125 * waves((a.queries + 255) / 256 * pairs, processors);
   return wide < narrow ? kWide : kNarrow;
 }
@@ -368,17 +403,16 @@ cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStrea
   if (a.dtype == Dtype::kFloat || a.dim % 8 || a.dim > 128 || a.dimV != a.dim || a.heads % a.kvHeads ||
       bad(a.out, a.os))
     return cudaErrorNotSupported;
-  if (!(a.scale > 0.f && a.scale < 1e30f) || (a.mask.kind != MaskKind::kNone && a.mask.stride[2] != 0))
-    return cudaErrorNotSupported;
+  if (!(a.scale > 0.f && a.scale < 1e30f)) return cudaErrorNotSupported;
   if (a.batch == 0 || a.heads == 0 || a.queries == 0 || a.keys == 0) return cudaErrorNotSupported;
-  if (a.dim > 64) return variant == kNarrow ? byType<2, 2, 1, 64, 3, 2, 1>(a, stream) : cudaErrorNotSupported;
+  if (a.dim > 64) return variant == kNarrow ? byMask<2, 2, 1, 3, 2, 1, 3, 1>(a, stream) : cudaErrorNotSupported;
   switch (variant) {
     case kNarrow:
-      return byType<1, 1, 1, 64, 3, 2, 3>(a, stream);
+      return byMask<1, 1, 1, 3, 2, 3, 3, 2>(a, stream);
     case kWide:
-      return byType<1, 4, 1, 64, 5, 2, 1>(a, stream);
+      return byMask<1, 4, 1, 5, 2, 1, 3, 1>(a, stream);
     case kShared:
-      return byType<1, 2, 2, 64, 4, 1, 1>(a, stream);
+      return byMask<1, 2, 2, 4, 1, 1, 4, 1>(a, stream);
   }
   return cudaErrorInvalidValue;
 }

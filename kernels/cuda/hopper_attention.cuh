@@ -105,6 +105,30 @@ struct MaskTile {
   }
 };
 
+// The same for a tile by query and key in shared memory: 64 rows of 64 values of type T, 128-byte swizzled.
+template <class T>
+__device__ __forceinline__ void addMaskTile(float (&s)[32], uint32_t tile, float scale, int inGroup, int lane) {
+  const int row = inGroup * 16 + lane % 16;
+  const uint32_t from = tile + row * 128 + (((lane / 16) ^ (row % 8)) << 4);
+  uint32_t m[4][4];
+  uint32_t any = 0;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {  // 16 columns
+    loadMatrix4(from ^ (c << 5), m[c]);
+    any |= m[c][0] | m[c][1] | m[c][2] | m[c][3];
+  }
+  if (!__any_sync(~0u, any != 0)) return;
+  const auto scaled = [&](float x) { return fabsf(x) == INFINITY ? x : fminf(fmaxf(x * scale, -3e38f), 3e38f); };
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+#pragma unroll
+    for (int b = 0; b < 4; ++b) {
+      const float2 f = unpack2<T>(m[c][b]);
+      s[8 * c + 2 * b] += scaled(f.x), s[8 * c + 2 * b + 1] += scaled(f.y);
+    }
+  }
+}
+
 // Hides what lies beyond the last key a row sees.
 template <int BN>
 __device__ __forceinline__ void hideBeyond(float (&s)[BN / 2], int firstKey, int lane, int end0, int end1) {

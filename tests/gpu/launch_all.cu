@@ -79,7 +79,7 @@ int main() {
   const int attentions[][4] = {{1, 16, 16, 64}, {1, 65, 130, 64}, {40, 130, 70, 64}, {8, 100, 200, 64},
                                {1, 40, 50, 96}, {2, 9, 31, 24},   {2, 150, 300, 128}};
   for (const auto& s : attentions) {
-    for (int mask = 0; mask < 3; ++mask) {
+    for (int mask = 0; mask < 4; ++mask) {
       AttentionArgs a;
       a.batch = s[0], a.heads = a.kvHeads = 2, a.queries = s[1], a.keys = s[2], a.dim = a.dimV = s[3];
       a.q = x, a.k = w, a.v = w, a.out = y, a.scale = 0.1f, a.causal = mask == 2;
@@ -88,6 +88,7 @@ int main() {
       for (int d = 0; d < 3; ++d) a.qs[d] = a.os[d] = q[d], a.ks[d] = a.vs[d] = k[d];
       if (q[0] * s[0] > 1 << 20 || k[0] * s[0] > 1 << 20) continue;
       if (mask) a.mask.data = v, a.mask.kind = MaskKind::kHalf, a.mask.stride[3] = 1, a.mask.stride[2] = mask - 1;
+      if (mask == 3) a.mask.data = x, a.mask.stride[2] = (s[2] + 7) / 8 * 8;
       expect("attention", launchAttention(a, nullptr));
       expect("attention, plain", launchAttentionPlain(a, nullptr));
       for (int variant = 0; variant < attentionHopperVariants(); ++variant)

@@ -146,10 +146,10 @@ def test_attention(dtype):
               (0, 2, 2, 16, 16, 64), (1, 2, 2, 17, 19, 33), (8, 12, 12, 197, 197, 64), (40, 12, 12, 128, 128, 64)]
     tol = {torch.float32: 1.0, torch.float16: 60.0, torch.bfloat16: 500.0}[dtype]  # p is rounded to the half type
     for b, h, hk, s, t, d in shapes:
-        masks = {"none": None, "key": "key", "key bool": "kb", "full": "full", "full bool": "fb", "lowest": "lowest", "float": "f32"}
+        masks = {"none": None, "key": "key", "key bool": "kb", "full": "full", "rows": "rows", "full bool": "fb", "lowest": "lowest", "float": "f32"}
         for name, kind in masks.items():
             for causal in (False, True):
-                if quick and causal and name not in ("none", "key"):
+                if quick and causal and name not in ("none", "key", "rows"):
                     continue
                 q, k, v = rand(b, s, h, d, dtype=dtype).transpose(1, 2), rand(b, t, hk, d, dtype=dtype).transpose(1, 2), \
                     rand(b, t, hk, d, dtype=dtype).transpose(1, 2)
@@ -168,6 +168,11 @@ def test_attention(dtype):
                         mask[0] = False  # fully masked
                 elif kind == "full":
                     mask = rand(b, h, s, t, dtype=dtype)
+                elif kind == "rows":  # for all heads, rows of -inf and of the lowest value among them
+                    mask = torch.where(torch.rand(b, 1, s, t, device="cuda") < 0.3, -math.inf, 1.0).to(dtype)
+                    mask[:, :, :: 7] = -math.inf
+                    mask[:, :, 1:: 9] = 0
+                    mask[:, :, 1:: 9, t // 2:] = torch.finfo(dtype).min if dtype == torch.float16 else -1e4
                 elif kind == "fb":
                     mask = torch.rand(1, h, s, t, device="cuda") < 0.6
                     mask[:, :, 0] = False
