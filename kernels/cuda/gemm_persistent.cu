@@ -121,30 +121,38 @@ __global__ void __launch_bounds__(384, 1)
 
   if (warp < 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (warp == 0 && lane == 0) {
-      tmaPrefetchMap(&mapX), tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapOut);
+    if (warp == 0) {
+      const uint32_t by = electLane(), ring = sharedAddress(smem);
+      const uint32_t fulls = sharedAddress(full), empties = sharedAddress(empty);
+      if (by) tmaPrefetchMap(&mapX), tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapOut), tmaPrefetchMap(&mapResidual);
       pdlWait();
-      int i = 0;
+      constexpr int kShareX = kBm / CN, kShareW = kBn / CM;
+      int s = 0;
+      uint32_t parity = 1;  // a fresh barrier lets those pass who wait for the phase before its first
+#pragma unroll 1
       for (int g = firstGroup; g < groups; g += step) {
         const int m0 = (g / groupsN * CM + im) * kBm, n0 = (g % groupsN * CN + in) * kBn;
-        for (int slice = 0; slice < slices; ++slice, ++i) {
-          const int s = i % kStages;
-          if (i >= kStages) barrierWait(&empty[s], (i / kStages - 1) & 1);
-          barrierExpect(&full[s], kStageBytes);
-          uint8_t* x = smem + s * kStageBytes;
-          uint8_t* w = x + kBm * kBk * 2;
-          constexpr int kShareX = kBm / CN, kShareW = kBn / CM;
-          tmaLoadMulticast(w + im * kShareW * kBk * 2, &mapW, &full[s], slice * kBk, n0 + im * kShareW,
-                           static_cast<uint16_t>(((1 << CM) - 1) << (rank - im)));
+#pragma unroll 1
+        for (int slice = 0; slice < slices; ++slice) {
+          barrierWaitAt(empties + s * 8, parity);
+          barrierExpectBy(by, fulls + s * 8, kStageBytes);
+          const uint32_t x = ring + s * kStageBytes, w = x + kBm * kBk * 2;
+          if constexpr (CM > 1) {
+            tmaLoadMulticastBy(by, w + im * kShareW * kBk * 2, &mapW, fulls + s * 8, slice * kBk, n0 + im * kShareW,
+                               static_cast<uint16_t>(((1 << CM) - 1) << (rank - im)));
+          } else {
+            tmaLoadBy(by, w, &mapW, fulls + s * 8, slice * kBk, n0);
+          }
           if constexpr (CN > 1) {
             uint32_t blocks = 0;
 #pragma unroll
             for (int c = 0; c < CN; ++c) blocks |= 1u << (im + CM * c);
-            tmaLoadMulticast(x + in * kShareX * kBk * 2, &mapX, &full[s], slice * kBk, m0 + in * kShareX,
-                             static_cast<uint16_t>(blocks));
+            tmaLoadMulticastBy(by, x + in * kShareX * kBk * 2, &mapX, fulls + s * 8, slice * kBk, m0 + in * kShareX,
+                               static_cast<uint16_t>(blocks));
           } else {
-            tmaLoad(x, &mapX, &full[s], slice * kBk, m0);
+            tmaLoadBy(by, x, &mapX, fulls + s * 8, slice * kBk, m0);
           }
+          if (++s == kStages) s = 0, parity ^= 1;
         }
       }
     }
@@ -168,6 +176,8 @@ __global__ void __launch_bounds__(384, 1)
     auto awaitTurn = [&] { asm volatile("bar.sync %0, 256;" ::"r"(2 + group) : "memory"); };
     auto passTurn = [&] { asm volatile("bar.arrive %0, 256;" ::"r"(3 - group) : "memory"); };
     if (group == 1) passTurn();
+    const uint32_t fulls = sharedAddress(full);
+    const uint64_t a0 = tileDescriptor(sharedAddress(smem)), b0 = tileDescriptor(sharedAddress(smem) + kBm * kBk * 2);
     int turn = 0;
     for (int g = firstGroup; g < groups; g += step, ++turn) {
       if ((turn & 1) != group) continue;
@@ -181,11 +191,12 @@ __global__ void __launch_bounds__(384, 1)
         if (threadIdx.x % 128 == 0) fetchResidual(&mapResidual, store, &residual[group], m0, n0);
       }
       awaitTurn();
+      int s = base % kStages, before = 0;
+      uint32_t parity = base / kStages & 1;
+#pragma unroll 1
       for (int slice = 0; slice < slices; ++slice) {
-        const int i = base + slice, s = i % kStages;
-        barrierWait(&full[s], (i / kStages) & 1);
-        const uint32_t stage = sharedAddress(smem + s * kStageBytes);
-        const uint64_t a = tileDescriptor(stage), b = tileDescriptor(stage + kBm * kBk * 2);
+        barrierWaitAt(fulls + s * 8, parity);
+        const uint64_t a = a0 + s * (kStageBytes / 16), b = b0 + s * (kStageBytes / 16);
         wgmmaFence();
 #pragma unroll
         for (int kk = 0; kk < 4; ++kk) {
@@ -194,11 +205,13 @@ __global__ void __launch_bounds__(384, 1)
         }
         wgmmaCommit();
         wgmmaWait<1>();
-        if (slice > 0) release((i - 1) % kStages);
+        if (slice > 0) release(before);
+        before = s;
+        if (++s == kStages) s = 0, parity ^= 1;
       }
       passTurn();
       wgmmaWait<0>();
-      release((base + slices - 1) % kStages);
+      release(before);
       if constexpr (Residual) barrierWait(&residual[group], 0);
       finish<T, Act, Residual>(d0, p, &mapOut, biases[group], store, m0, n0, group, warp, lane);
       if constexpr (Residual) {

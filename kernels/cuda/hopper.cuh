@@ -128,13 +128,16 @@ __device__ __forceinline__ void barrierArriveAt(uint64_t* bar, uint32_t rank) {
       "r"(rank)
       : "memory");
 }
-__device__ __forceinline__ void barrierWait(uint64_t* bar, uint32_t parity) {
+__device__ __forceinline__ void barrierWaitAt(uint32_t bar, uint32_t parity) {
   asm volatile(
       "{ .reg .pred p;\n"
       "again_%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-      "@!p bra again_%=; }" ::"r"(sharedAddress(bar)),
+      "@!p bra again_%=; }" ::"r"(bar),
       "r"(parity)
       : "memory");
+}
+__device__ __forceinline__ void barrierWait(uint64_t* bar, uint32_t parity) {
+  barrierWaitAt(sharedAddress(bar), parity);
 }
 // By the whole warp, done by one lane of it: the loop around stays uniform, so that addresses live in uniform
 // registers. In a branch of one lane the compiler wraps every TMA call in a loop over the values its operands might
@@ -159,6 +162,7 @@ __device__ __forceinline__ void tmaLoadBy(uint32_t lane, uint32_t shared, const 
       "l"(map), "r"(bar), "r"(column), "r"(row), "r"(lane)
       : "memory");
 }
+// Into every block of the cluster named in `blocks`, at the same shared offset and barrier of each.
 __device__ __forceinline__ void tmaLoadMulticastBy(uint32_t lane, uint32_t shared, const CUtensorMap* map, uint32_t bar,
                                                    int column, int row, uint16_t blocks) {
   asm volatile(
@@ -176,29 +180,12 @@ __device__ __forceinline__ void tmaPrefetchBy(uint32_t lane, const CUtensorMap* 
       "r"(column), "r"(row), "r"(lane)
       : "memory");
 }
-__device__ __forceinline__ void barrierWaitAt(uint32_t bar, uint32_t parity) {
-  asm volatile(
-      "{ .reg .pred p;\n"
-      "again_%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-      "@!p bra again_%=; }" ::"r"(bar),
-      "r"(parity)
-      : "memory");
-}
 // A box of a 2-D tensor map, first element (column, row), into shared memory; completion is counted at `bar`.
 __device__ __forceinline__ void tmaLoad(void* shared, const CUtensorMap* map, uint64_t* bar, int column, int row) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(
           sharedAddress(shared)),
       "l"(map), "r"(sharedAddress(bar)), "r"(column), "r"(row)
-      : "memory");
-}
-// The same into every block of the cluster named in `blocks`, at the same shared offset and barrier of each.
-__device__ __forceinline__ void tmaLoadMulticast(void* shared, const CUtensorMap* map, uint64_t* bar, int column,
-                                                 int row, uint16_t blocks) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-      "[%0], [%1, {%4, %5}], [%2], %3;" ::"r"(sharedAddress(shared)),
-      "l"(map), "r"(sharedAddress(bar)), "h"(blocks), "r"(column), "r"(row)
       : "memory");
 }
 // A box of shared memory, 128-byte swizzled, to a 2-D tensor map; counted by the thread's bulk groups.
