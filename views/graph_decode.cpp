@@ -46,9 +46,12 @@ class Decoder {
     shared_ = at(json, "operators").toObject();
     for (const QJsonValue s : at(json, "sources").toArray()) sources_.push_back(g_.addSource(location(s.toObject())));
     for (const QJsonValue m : at(json, "modules").toArray()) module(m.toObject());
+    const QJsonArray nodes = at(json, "nodes").toArray();
+    g_.reserve(static_cast<size_t>(nodes.size()));
+    values_.reserve(static_cast<size_t>(nodes.size()));
     for (const QJsonValue w : at(json, "weights").toArray()) weight(w.toObject());
     for (const QJsonValue i : at(json, "inputs").toArray()) parameter(g_.root(), i.toObject());
-    block(g_.root(), at(json, "nodes").toArray(), at(json, "returns").toArray());
+    block(g_.root(), nodes, at(json, "returns").toArray());
   }
 
  private:
@@ -89,7 +92,9 @@ class Decoder {
   }
 
   void parameter(BlockId block, const QJsonObject& p) {
-    values_[text(at(p, "name"))] = g_.addBlockParameter(block, text(at(p, "name")), type(p));
+    std::string name = text(at(p, "name"));
+    const ValueId v = g_.addBlockParameter(block, name, type(p));
+    values_[std::move(name)] = v;
   }
 
   void block(BlockId id, const QJsonArray& nodes, const QJsonArray& returns) {
@@ -111,7 +116,9 @@ class Decoder {
     if (!kwargs.empty()) g_.setKeywordArguments(id, std::move(kwargs));
     for (const QJsonValue o : at(n, "outputs").toArray()) {
       const QJsonObject output = o.toObject();
-      values_[text(at(output, "name"))] = g_.addOutput(id, text(at(output, "name")), type(output));
+      std::string outputName = text(at(output, "name"));
+      const ValueId v = g_.addOutput(id, outputName, type(output));
+      values_[std::move(outputName)] = v;
     }
     const auto owner = modules_.find(at(n, "module").toInt(-1));
     if (owner != modules_.end()) g_.setModule(id, owner->second);
@@ -170,8 +177,9 @@ class Decoder {
       return list;
     };
     if (o.contains(QLatin1String("v"))) {
-      const auto it = values_.find(text(at(o, "v")));
-      return it == values_.end() ? Argument(Named{text(at(o, "v"))}) : Argument(it->second);
+      std::string name = text(at(o, "v"));
+      const auto it = values_.find(name);
+      return it == values_.end() ? Argument(Named{std::move(name)}) : Argument(it->second);
     }
     if (o.contains(QLatin1String("l"))) return Argument::list(items("l"));
     if (o.contains(QLatin1String("t"))) return Argument::tuple(items("t"));

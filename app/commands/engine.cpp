@@ -2,6 +2,9 @@
 #include "core/engine/server.h"
 
 #include <unistd.h>
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
 
 #include <csignal>
 
@@ -14,6 +17,11 @@ void addEngine(CLI::App& app, Run& run) {
   c->callback([&run] {
     run = [] {
       std::signal(SIGPIPE, SIG_IGN);
+#ifdef M_MXFAST
+      // Graphs and their JSON are millions of small pieces. Lists of freed ones would be merged again and again. What
+      // tensors are given is left as it is: it is part of what runs measure.
+      mallopt(M_MXFAST, 0);
+#endif
       // Whatever prints to stdout (a model's prim::Print, a library) must not tear the protocol: it goes to stderr.
       const int out = ::dup(STDOUT_FILENO);
       ::dup2(STDERR_FILENO, STDOUT_FILENO);

@@ -1,33 +1,17 @@
 // graft-gui [MODEL] [--rules FILE] [--engine COMMAND]: the workbench's window. Models are read and run by `graft
 // engine`.
-#include <malloc.h>
-
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QFileInfo>
 #include <QProcess>
 #include <QSettings>
 
+#include "views/allocator.h"
 #include "views/main_window.h"
 #include "views/theme.h"
 
-namespace {
-
-/// Large graphs are millions of small pieces, made on one thread and freed on another: one arena that grows in large
-/// steps, and no list of freed pieces that is searched again and again, save a sixth of the time that opening takes.
-void tuneAllocator() {
-#ifdef __GLIBC__
-  mallopt(M_ARENA_MAX, 1);
-  mallopt(M_MXFAST, 0);
-  mallopt(M_TOP_PAD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 128 << 20);
-#endif
-}
-
-}  // namespace
-
 int main(int argc, char** argv) {
-  tuneAllocator();
+  graft::tuneAllocator();
   QApplication app(argc, argv);
   QApplication::setApplicationName(QStringLiteral("graft-gui"));
   QApplication::setApplicationDisplayName(QStringLiteral("Graft"));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <string_view>
 #include <unordered_set>
 
 namespace graft {
@@ -57,7 +58,7 @@ bool fits(const Graph& g, const Argument& a, const Type& type) {
 
 class Verifier {
  public:
-  explicit Verifier(const Graph& g) : g_(g), visible_(g.valueBound(), false) {}
+  explicit Verifier(const Graph& g) : g_(g), visible_(g.valueBound(), false) { names_.reserve(g.valueBound()); }
 
   Status run() {
     for (ValueId w : g_.weights()) {
@@ -71,7 +72,7 @@ class Verifier {
   }
 
  private:
-  Status name(const std::string& n) {
+  Status name(std::string_view n) {
     if (n.empty()) return broken("a value has no name");
     if (!names_.insert(n).second) return broken(fmt::format("two values are named {}", n));
     return done();
@@ -163,9 +164,10 @@ class Verifier {
   // The users that values list are exactly those that arguments name.
   Status users() {
     std::vector<uint32_t> listed(g_.valueBound(), 0);
+    std::vector<ValueId> used;
     for (NodeId id : g_.order()) {
       const Node& n = g_.node(id);
-      std::vector<ValueId> used;
+      used.clear();
       const auto note = [&](ValueId v) {
         if (std::find(used.begin(), used.end(), v) == used.end()) used.push_back(v);
       };
@@ -183,7 +185,7 @@ class Verifier {
 
   const Graph& g_;
   std::vector<bool> visible_;
-  std::unordered_set<std::string> names_;
+  std::unordered_set<std::string_view> names_;  ///< the graph's own strings
   size_t seen_ = 0;
 };
 

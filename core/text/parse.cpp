@@ -12,7 +12,9 @@ namespace {
 // Deeper nests of lists or blocks are no graph but an attack on the stack.
 constexpr int deepest = 200;
 
-bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
+bool isWordChar(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+}
 
 class Parser {
  public:
@@ -155,7 +157,7 @@ class Parser {
       } else if (eat("constant")) {
         if (!weight(true, true)) return false;
       } else if (eat("input")) {
-        std::string n;
+        std::string_view n;
         Type t;
         if (!newName(n) || !expect(":") || !type(t)) return false;
         define(n, g_.addInput(n, std::move(t)));
@@ -169,8 +171,8 @@ class Parser {
   }
 
   bool module() {
-    std::string id, path, moduleType;
-    id = plainWord();
+    const std::string_view id = plainWord();
+    std::string path, moduleType;
     if (id.empty()) return fail("expected a module's id, like m0");
     if (!quotedString(path) || !wordOrString(moduleType)) return false;
     std::vector<std::pair<std::string, Argument>> constructor;
@@ -186,7 +188,7 @@ class Parser {
     }
     ModuleCallId parent;
     if (eat("in")) {
-      const auto it = modules_.find(std::string(plainWord()));
+      const auto it = modules_.find(plainWord());
       if (it == modules_.end()) return fail("no module of that id stands above");
       parent = it->second;
     }
@@ -195,17 +197,18 @@ class Parser {
     return modules_.emplace(id, m).second || fail(fmt::format("two modules are called {}", id));
   }
 
-  bool newName(std::string& out) {
+  bool newName(std::string_view& out) {
     if (!expect("%")) return false;
     out = plainWord();
     if (out.empty()) return fail("expected a name after %");
     return !values_.contains(out) || fail(fmt::format("%{} is defined twice", out));
   }
 
-  void define(const std::string& name, ValueId v) { values_.emplace(name, v); }
+  void define(std::string_view name, ValueId v) { values_.emplace(name, v); }
 
   bool weight(bool isBuffer, bool isConstant) {
-    std::string n, path;
+    std::string_view n;
+    std::string path;
     Type t;
     if (!newName(n) || !quotedString(path) || !expect(":") || !type(t)) return false;
     const ValueId v = g_.addWeight(path, std::move(t), nullptr, isBuffer);
@@ -240,10 +243,10 @@ class Parser {
   }
 
   bool node(BlockId block, int depth) {
-    std::vector<std::string> names;
+    std::vector<std::string_view> names;
     const bool nameless = eat("!");
     if (nameless) {
-      names.emplace_back(plainWord());
+      names.push_back(plainWord());
       if (names[0].empty()) return fail("expected a name after !");
     } else {
       do {
@@ -253,10 +256,10 @@ class Parser {
     }
     if (!expect("=")) return false;
     const size_t opAt = at_;
-    const std::string opName(plainWord());
+    const std::string_view opName = plainWord();
     if (opName.empty()) return fail("expected an operator, like aten.relu.default");
     OperatorRef op = operators_.find(opName);
-    if (!op) op = unknownOperator(opName);
+    if (!op) op = unknownOperator(std::string(opName));
     std::vector<Argument> args;
     std::vector<std::pair<std::string, Argument>> kwargs;
     if (!expect("(") || !arguments(*op, args, kwargs)) return false;
@@ -296,7 +299,7 @@ class Parser {
 
   bool annotations(NodeId id) {
     if (eat("@")) {
-      const auto it = modules_.find(std::string(plainWord()));
+      const auto it = modules_.find(plainWord());
       if (it == modules_.end()) return fail("no module of that id stands above");
       g_.setModule(id, it->second);
     }
@@ -318,7 +321,7 @@ class Parser {
       // A parameter ends in ';', a node has '='.
       const size_t stop = text_.find_first_of("=;", at_);
       if (stop == std::string_view::npos || text_[stop] == '=') return true;
-      std::string n;
+      std::string_view n;
       Type t;
       if (!newName(n) || !expect(":") || !type(t) || !expect(";")) return false;
       define(n, g_.addBlockParameter(b, n, std::move(t)));
@@ -334,13 +337,12 @@ class Parser {
     if (!free) args.resize(op.parameters.size());
     size_t position = 0;
     while (!eat(")")) {
-      std::string key;
       skip();
       const size_t from = at_;
-      key = plainWord();
+      std::string_view key = plainWord();
       if (key.empty() || peek() != '=') {
         at_ = from;
-        key.clear();
+        key = {};
       } else {
         expect("=");
       }
@@ -394,7 +396,7 @@ class Parser {
     if (c == '%') {
       ++at_;
       const size_t from = at_;
-      const auto it = values_.find(std::string(plainWord()));
+      const auto it = values_.find(plainWord());
       if (it == values_.end()) {
         at_ = from;
         return fail("no value of that name is defined above");
@@ -505,8 +507,9 @@ class Parser {
   std::string_view file_;
   size_t at_ = 0;
   Graph g_;
-  std::unordered_map<std::string, ValueId> values_;
-  std::unordered_map<std::string, ModuleCallId> modules_;
+  // By their names in the text, which outlives the parser.
+  std::unordered_map<std::string_view, ValueId> values_;
+  std::unordered_map<std::string_view, ModuleCallId> modules_;
   bool failed_ = false;
   Error error_;
 };
