@@ -71,6 +71,7 @@ Status info(const Options& o) {
     doc["inputs"] = json::array();
     for (ValueId v : g.inputs())
       doc["inputs"].push_back({{"name", g.value(v).name}, {"type", toString(g.value(v).type)}});
+    doc["symbols"] = toJson(g).at("symbols");
     doc["outputs"] = json::array();
     for (const Argument& r : g.returns()) doc["outputs"].push_back(toJson(g, r));
     console.document(doc);
@@ -80,6 +81,7 @@ Status info(const Options& o) {
                             o.model, bytes(m->fileBytes)));
   for (ValueId v : g.inputs())
     console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
+  for (const Symbol& s : g.symbols()) console.print(fmt::format("  size    {} in {}", s.name, rangeText(s)));
   for (const Argument& r : g.returns()) {
     std::string type;
     r.forEachValue([&](ValueId v) { type += (type.empty() ? "" : ", ") + toString(g.value(v).type); });

@@ -57,9 +57,14 @@ const SourceLocation* Graph::sourceOf(const Node& n) const {
 
 std::vector<ValueId> Graph::weights() const {
   std::vector<ValueId> out;
-  for (const Value& v : values_)
-    if (v.alive && v.kind == Value::Kind::Weight) out.push_back(v.id);
+  for (ValueId v : weightOrder_)
+    if (values_[v.index].alive) out.push_back(v);
   return out;
+}
+
+const Symbol* Graph::findSymbol(std::string_view name) const {
+  const auto it = std::find_if(symbols_.begin(), symbols_.end(), [&](const Symbol& s) { return s.name == name; });
+  return it == symbols_.end() ? nullptr : &*it;
 }
 
 std::vector<NodeId> Graph::order(BlockId b) const {
@@ -215,7 +220,35 @@ ValueId Graph::addWeight(std::string_view path, Type type, std::shared_ptr<const
   v.data = std::move(data);
   v.isBuffer = isBuffer;
   weightPaths_.insert(IdTable::hash(v.path), id.index);
+  weightOrder_.push_back(id);
   return id;
+}
+
+void Graph::setSymbol(Symbol symbol) {
+  const auto at = std::lower_bound(symbols_.begin(), symbols_.end(), symbol.name,
+                                   [](const Symbol& s, const std::string& name) { return s.name < name; });
+  if (at != symbols_.end() && at->name == symbol.name)
+    *at = std::move(symbol);
+  else
+    symbols_.insert(at, std::move(symbol));
+}
+
+void Graph::setModuleCallOrder(const std::vector<ModuleCallId>& order) {
+  assert(order.size() == modules_.size());
+  std::vector<ModuleCallId> now(modules_.size());
+  std::vector<ModuleCall> sorted;
+  sorted.reserve(modules_.size());
+  for (ModuleCallId from : order) {
+    now[from.index] = ModuleCallId(static_cast<uint32_t>(sorted.size()));
+    sorted.push_back(std::move(modules_[from.index]));
+  }
+  for (ModuleCall& m : sorted) {
+    m.id = now[m.id.index];
+    if (m.parent) m.parent = now[m.parent.index];
+  }
+  modules_ = std::move(sorted);
+  for (Node& n : nodes_)
+    if (n.module) n.module = now[n.module.index];
 }
 
 ModuleCallId Graph::addModuleCall(ModuleCallId parent, std::string path, std::string type) {

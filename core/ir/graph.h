@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -98,6 +99,13 @@ struct Block {
   size_t size = 0;
 };
 
+/// What sizes a symbolic dimension may have. One without an entry may have any.
+struct Symbol {
+  std::string name;                 ///< "s0", as Dim::symbol spells it
+  std::optional<int64_t> min, max;  ///< inclusive; absent: no bound
+  bool operator==(const Symbol&) const = default;
+};
+
 /// One call of a module: the tree of these serves drawing, scopes, matching by module, and times rolled up.
 struct ModuleCall {
   ModuleCallId id, parent;                                    ///< no parent: called by the model itself
@@ -130,7 +138,10 @@ class Graph {
   const SourceLocation* sourceOf(const Node&) const;
   std::span<const ValueId> inputs() const { return block(root()).parameters; }
   std::span<const Argument> returns() const { return block(root()).returns; }
-  /// Weights in the order they were added, only those alive.
+  /// The symbols of which a range is known, in the order of their names.
+  std::span<const Symbol> symbols() const { return symbols_; }
+  const Symbol* findSymbol(std::string_view name) const;
+  /// Weights in the order they were added (see declaration_order.h), only those alive.
   std::vector<ValueId> weights() const;
   /// Nodes of one block, in order.
   std::vector<NodeId> order(BlockId block) const;
@@ -169,6 +180,8 @@ class Graph {
   ValueId addWeight(std::string_view path, Type type, std::shared_ptr<const WeightData> data, bool isBuffer = false);
   ModuleCallId addModuleCall(ModuleCallId parent, std::string path, std::string type);
   uint32_t addSource(SourceLocation location);
+  /// Replaces what is known of the symbol of that name.
+  void setSymbol(Symbol);
   BlockId addBlock(NodeId owner);
 
   /// Adds a node with one output for each of the operator's returns (types as the schema has them); `name` is a wish:
@@ -202,6 +215,10 @@ class Graph {
   Value& mutableWeight(ValueId v) { return values_[v.index]; }
   /// Every use of `from` (returns too) becomes one of `to`.
   void replaceAllUses(ValueId from, ValueId to);
+  /// All weights alive, each once, in the order they shall have.
+  void setWeightOrder(std::vector<ValueId> order) { weightOrder_ = std::move(order); }
+  /// All module calls, each once, parents before their children: the ids of calls become their places in `order`.
+  void setModuleCallOrder(const std::vector<ModuleCallId>& order);
   /// Reserve space before adding many nodes.
   void reserve(size_t nodes);
 
@@ -221,7 +238,9 @@ class Graph {
   std::vector<Block> blocks_;
   std::vector<ModuleCall> modules_;
   std::vector<SourceLocation> sources_;
-  IdTable names_;  // of values, and of nodes without outputs: those ids are marked
+  std::vector<Symbol> symbols_;
+  std::vector<ValueId> weightOrder_;  // erased ones too
+  IdTable names_;                     // of values, and of nodes without outputs: those ids are marked
   IdTable weightPaths_;
   IdTable sourceTable_;
   std::unordered_map<std::string, uint32_t> nextSuffix_;

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "core/ir/size_expression.h"
+
 namespace graft {
 namespace {
 
@@ -61,6 +63,7 @@ class Verifier {
   explicit Verifier(const Graph& g) : g_(g), visible_(g.valueBound(), false) { names_.reserve(g.valueBound()); }
 
   Status run() {
+    if (Status s = symbols(); !s) return s;
     for (ValueId w : g_.weights()) {
       visible_[w.index] = true;
       if (Status s = name(g_.value(w).name); !s) return s;
@@ -72,6 +75,17 @@ class Verifier {
   }
 
  private:
+  Status symbols() const {
+    std::unordered_set<std::string> seen;
+    for (const Symbol& s : g_.symbols()) {
+      if (!isSymbolName(s.name)) return broken(fmt::format("'{}' is no name of a symbol", s.name));
+      if (!seen.insert(s.name).second) return broken(fmt::format("the symbol {} has two ranges", s.name));
+      if (s.min && s.max && *s.min > *s.max)
+        return broken(fmt::format("the symbol {} is at least {} and at most {}", s.name, *s.min, *s.max));
+    }
+    return done();
+  }
+
   Status name(std::string_view n) {
     if (n.empty()) return broken("a value has no name");
     if (!names_.insert(n).second) return broken(fmt::format("two values are named {}", n));

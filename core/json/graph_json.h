@@ -1,6 +1,7 @@
 // The stable JSON form of a graph, for `--json`, the engine's protocol and tools. Fields may be added, never renamed.
 //
-//   {"name": "MiniLM", "inputs": [{"name": "x", "type": "f32[2,4]"}], "weights": [{"name", "path", "type", "buffer"}],
+//   {"name": "MiniLM", "symbols": {"s0": [2, null]}, "inputs": [{"name": "x", "type": "f32[2,4]"}], "weights":
+//   [{"name", "path", "type", "buffer"}],
 //    "modules": [{"id": 0, "parent": null, "path": "encoder", "type": "my.Encoder", "constructor": {…}}],
 //    "nodes": [{"name", "op", "module", "args": [ARG], "kwargs": {…}, "outputs": [{"name", "type"}],
 //               "source": {"file", "line", "column", "endColumn"}, "blocks": [{"parameters", "nodes", "returns"}]}],

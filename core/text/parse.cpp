@@ -150,6 +150,8 @@ class Parser {
     for (;;) {
       if (eat("module")) {
         if (!module()) return false;
+      } else if (eat("symbol")) {
+        if (!symbol()) return false;
       } else if (eat("weight")) {
         if (!weight(false, false)) return false;
       } else if (eat("buffer")) {
@@ -168,6 +170,22 @@ class Parser {
     if (!body(g_.root(), 0)) return false;
     if (!expect("}")) return false;
     return peek() == '\0' || fail("expected the end of the text");
+  }
+
+  bool symbol() {
+    Symbol s;
+    s.name = plainWord();
+    if (g_.findSymbol(s.name)) return fail(fmt::format("the symbol {} has two ranges", s.name));
+    const auto bound = [&](std::optional<int64_t>& out, std::string_view none) {
+      int64_t n = 0;
+      if (eat(none)) return true;
+      if (!integer(n)) return false;
+      out = n;
+      return true;
+    };
+    if (!expect("[") || !bound(s.min, "-inf") || !expect(",") || !bound(s.max, "inf") || !expect("]")) return false;
+    g_.setSymbol(std::move(s));
+    return true;
   }
 
   bool module() {

@@ -22,6 +22,7 @@ class Printer {
 
   std::string graph() {
     out_ = "graph " + word(g_.name.empty() ? "_" : g_.name) + " {\n";
+    for (const Symbol& s : g_.symbols()) out_ += fmt::format("  symbol {} {}\n", s.name, rangeText(s));
     if (options_.modules)
       for (const ModuleCall& m : g_.moduleCalls()) module(m);
     for (ValueId w : g_.weights()) {
@@ -151,6 +152,10 @@ std::string toText(const Argument& a, const Graph& g) {
     std::string operator()(const Argument::Slice& s) const { return "slice(" + join(s.bounds) + ")"; }
   };
   return std::visit(Visitor{g}, a.data);
+}
+
+std::string rangeText(const Symbol& s) {
+  return fmt::format("[{}, {}]", s.min ? std::to_string(*s.min) : "-inf", s.max ? std::to_string(*s.max) : "inf");
 }
 
 std::string nodeText(const Graph& g, NodeId id, const TextOptions& options) { return Printer(g, options).line(id); }

@@ -2,6 +2,7 @@
 // `graft text`, by tests, case files and diffs.
 //
 //   graph MiniLM {
+//     symbol s0 [2, inf]
 //     module m0 "embeddings" transformers.BertEmbeddings
 //     module m1 "embeddings.LayerNorm" torch.nn.LayerNorm(normalized_shape=[384]) in m0
 //     weight %w "embeddings.LayerNorm.weight" : f32[384]
@@ -28,6 +29,8 @@ struct TextOptions {
 
 std::string toText(const Graph&, const TextOptions& = {});
 std::string toText(const Argument&, const Graph&);
+/// "[2, 128]", "[2, inf]": the sizes that a symbol may have.
+std::string rangeText(const Symbol&);
 /// One node's line without indentation and line end.
 std::string nodeText(const Graph&, NodeId, const TextOptions& = {});
 

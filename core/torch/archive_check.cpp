@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/torch/debug_records.h"
+
 namespace graft {
 namespace {
 
@@ -463,6 +465,7 @@ Result<TorchScriptFacts> checkTorchScript(const ZipDirectory& zip, const std::st
     } else if (r.name.ends_with(".debug_pkl")) {
       if (Status s = checkPickle(bytes, r.name, [](std::string_view) { return std::nullopt; }); !s)
         return of(s.error());
+      if (!isSoundDebugRecord(bytes)) facts.badDebugRecords.push_back(r.name);
     } else if (r.name.starts_with("code/")) {
       if (Status s = checkCode(bytes, r.name); !s) return of(s.error());
       facts.runsCodeOnLoad |= !functionBodies(bytes, "__setstate__").empty();

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/torch/zip_directory.h"
@@ -20,7 +22,8 @@ Status checkPickle(std::string_view pickle, std::string_view what,
 Status checkCode(std::string_view code, std::string_view what);
 
 struct TorchScriptFacts {
-  bool runsCodeOnLoad = false;  ///< some class has a __setstate__ (quantised modules do)
+  bool runsCodeOnLoad = false;               ///< some class has a __setstate__ (quantised modules do)
+  std::vector<std::string> badDebugRecords;  ///< LibTorch must not see these; the model is complete without them
 };
 /// All of the above for a TorchScript archive, and that what runs on load touches no files and does not loop.
 Result<TorchScriptFacts> checkTorchScript(const ZipDirectory&, const std::string& path);

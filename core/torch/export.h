@@ -22,7 +22,8 @@ std::string captureObstacle(const Graph&);
 /// module hierarchy and parameter names are kept, each call of a module is a method, shared weights are stored once.
 Status exportTorchScript(const Graph&, const std::string& path, const ExportOptions& = {});
 /// A torch.export archive that torch.export.load accepts (graft operators need torch.ops.load_library first). Needs the
-/// types of all tensors; control flow cannot be written so.
+/// types of all tensors. Branches on tensors become torch.cond; loops, and inputs other than tensors, ints and floats,
+/// are refused.
 Status exportTorchExport(const Graph&, const std::string& path, const ExportOptions& = {});
 /// One or the other, by the path's ending: .pt2 is torch.export, everything else TorchScript.
 Status exportModel(const Graph&, const std::string& path, const ExportOptions& = {});

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/ir/declaration_order.h"
 #include "core/ir/verify.h"
 #include "core/text/text.h"
 #include "core/torch/internal/importers.h"
@@ -71,6 +72,7 @@ Result<Model> importModel(const std::string& path, const Semantics& semantics, c
   job.report("reading", 0, 0);
   auto model = importAny(source, semantics, options);
   if (!model) return model;
+  if (model->format != Format::Text) orderDeclarations(model->graph);
   model->path = path;
   model->fileBytes = source.file->size();
   if (model->operatorLibraries.empty()) model->operatorLibraries = librariesOf(source.zip);

@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/torch/internal/archive_note.h"
 #include "core/torch/internal/graph_builder.h"
 #include "core/torch/internal/importers.h"
 #include "core/torch/internal/mapped_tensor.h"
+#include "core/torch/internal/normal_steps.h"
 #include "core/torch/internal/pt2_schema.h"
 #include "core/torch/internal/values.h"
 #include "core/torch/internal/weight.h"
@@ -53,6 +56,10 @@ class ExportImporter {
     const json& module = program.at("graph_module");
     const json& graph = module.at("graph");
     types_ = &graph;
+    if (const auto dialects = program.find("verifiers"); dialects != program.end() && dialects->is_array())
+      decomposed_ = std::find(dialects->begin(), dialects->end(), "ATEN") != dialects->end();
+    if (const auto ranges = program.find("range_constraints"); ranges != program.end() && ranges->is_object())
+      for (const auto& [name, range] : ranges->items()) pt2Range(g_, name, range.at("min_val"), range.at("max_val"));
     if (note_)
       for (const std::string& stack : note_->calls) build_.enter(pt2ModuleStack(stack, g_.name));
     inputs(module.at("signature"), graph);
@@ -60,6 +67,9 @@ class ExportImporter {
     outputs(module, graph);
     build_.findModuleInputs();
   }
+
+  /// Whether the program was decomposed: that dialect writes nothing in place.
+  bool isDecomposed() const { return decomposed_; }
 
   /// After normalisation: what the format itself does not say.
   void finish() {
@@ -292,6 +302,7 @@ class ExportImporter {
                                    "torch.ops.aten.sym_constrain_range"})
       if (target.starts_with(guard)) return;
     if (target == "torch.ops.higher_order.cond") return conditional(n, block);
+    if (target == "torch.ops.higher_order.while_loop") return loop(n, block);
     if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") return inlined(n, block, 2);
     const Call call = callOf(n);
     const NodeId made = build_.add(block, call);
@@ -345,6 +356,7 @@ class ExportImporter {
   std::vector<Argument> subgraph(const json& graph, const std::vector<Argument>& operands, BlockId block) {
     const json& in = graph.at("inputs");
     if (in.size() != operands.size()) throw Refusal{"a graph in it is called with the wrong number of arguments"};
+    auto outer = values_;  // a graph's names are its own
     for (size_t i = 0; i < in.size(); ++i) {
       const auto [kind, what] = only(in[i]);
       values_[what.at(kind == "as_tensor" ? "name" : "as_name").get<std::string>()] = operands[i];
@@ -352,6 +364,7 @@ class ExportImporter {
     nodes(graph, block);
     std::vector<Argument> out;
     for (const json& o : graph.at("outputs")) out.push_back(argument(o));
+    values_ = std::move(outer);
     return out;
   }
 
@@ -379,7 +392,7 @@ class ExportImporter {
       const auto [kind, what] = only(o);
       const auto add = [&](const json& item) {
         const auto name = item.at("name").get<std::string>();
-        values_[name] = Argument(g_.addOutput(made, name, typeOf(name)));
+        values_[name] = Argument(g_.addOutput(made, nameOf(name), typeOf(name)));
       };
       if (kind == "as_tensor")
         add(what);
@@ -388,6 +401,62 @@ class ExportImporter {
       else
         throw Refusal{fmt::format("a branch gives an output of kind {}, which Graft does not know", kind)};
     }
+  }
+
+  // while_loop(condition_graph, body_graph, carried, additional): the condition is asked before the loop and at each
+  // turn's end.
+  void loop(const json& n, BlockId block) {
+    Call call = callOf(n);
+    const json& conditionGraph = graphOf(n, 0);
+    const json& bodyGraph = graphOf(n, 1);
+    const auto list = [&](size_t i) {
+      const Argument a = argument(n.at("inputs").at(i).at("arg"));
+      return a.items() ? *a.items() : std::vector<Argument>();
+    };
+    std::vector<Argument> carried = list(2);
+    const std::vector<Argument> more = list(3);
+    const auto asks = [&](std::vector<Argument> state, BlockId where) {
+      state.insert(state.end(), more.begin(), more.end());
+      const std::vector<Argument> out = subgraph(conditionGraph, state, where);
+      if (out.size() != 1) throw Refusal{"a loop's condition gives more than one value"};
+      Call truth{"aten.Bool.Tensor", {out[0]}, {}, "", call.module, call.source};
+      const NodeId made = build_.add(where, truth);
+      return g_.node(made).outputs.empty() ? out[0] : Argument(g_.node(made).outputs[0]);
+    };
+    const Argument first = asks(carried, block);
+    call.op = "prim.Loop";
+    call.args = {Argument(std::numeric_limits<int64_t>::max()), first};
+    call.args.insert(call.args.end(), carried.begin(), carried.end());
+    call.kwargs.clear();
+    const NodeId made = build_.add(block, call);
+    const BlockId inner = g_.addBlock(made);
+    g_.addBlockParameter(inner, "turn", Type(Type::Kind::Int));
+    std::vector<Argument> state;
+    for (const Argument& a : carried)
+      state.emplace_back(
+          g_.addBlockParameter(inner, "carried", a.isValue() ? g_.value(a.valueId()).type : Type::any()));
+    std::vector<Argument> given = state;
+    given.insert(given.end(), more.begin(), more.end());
+    std::vector<Argument> returns = subgraph(bodyGraph, given, inner);
+    if (returns.size() != carried.size()) throw Refusal{"a loop does not give what it carries"};
+    returns.insert(returns.begin(), asks(returns, inner));
+    g_.setReturns(inner, std::move(returns));
+    size_t results = 0;
+    const auto add = [&](const json& item) {
+      const auto name = item.at("name").get<std::string>();
+      values_[name] = Argument(g_.addOutput(made, nameOf(name), typeOf(name)));
+      ++results;
+    };
+    for (const json& o : n.at("outputs")) {
+      const auto [kind, what] = only(o);
+      if (kind == "as_tensor")
+        add(what);
+      else if (kind == "as_tensors")
+        for (const json& item : what) add(item);
+      else
+        throw Refusal{fmt::format("a loop gives an output of kind {}, which Graft does not know", kind)};
+    }
+    if (results != carried.size()) throw Refusal{"a loop gives another number of results than it carries"};
   }
 
   // wrap_with_set_grad_enabled(enabled, graph, operands...): gradients are not Graft's matter, the graph's nodes are.
@@ -470,6 +539,7 @@ class ExportImporter {
   std::unordered_map<std::string, Weight> waiting_;  // by the name that nodes use
   const json* types_ = nullptr;
   int depth_ = 0;
+  bool decomposed_ = false;
 };
 
 }  // namespace
@@ -486,6 +556,9 @@ Result<Model> importTorchExport(const Source& source, const Semantics& semantics
   try {
     ExportImporter importer(source, semantics.operators(), m);
     importer.run(hasModel ? "models/model.json" : programs.front());
+    const std::vector<NodeId> order = m.graph.order();
+    const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId n) { return m.graph.node(n).op->writes(); });
+    if (importer.isDecomposed() && !writes) recompose(m.graph, semantics.operators());
     if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
     importer.finish();
   } catch (const Refusal& r) {

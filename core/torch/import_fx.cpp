@@ -53,6 +53,8 @@ class FxImporter {
 
   void run(const json& document, const json& graph) {
     countMade(graph.at("aten"));
+    if (const auto symbols = graph.find("symbols"); symbols != graph.end() && symbols->is_object())
+      for (const auto& [name, range] : symbols->items()) pt2Range(g_, name, range.at(0), range.at(1));
     for (const json& in : listed(graph.at("inputs"))) {
       const ValueId v = g_.addInput(in.at("wish").get<std::string>(), typeOf(in.at("value")));
       values_[in.at("name").get<std::string>()] = Argument(v);

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 
+#include "core/ir/size_expression.h"
 #include "core/torch/internal/importers.h"
 #include "core/torch/internal/meta_inference.h"
+#include "core/torch/internal/normal_steps.h"
 
 namespace graft {
 namespace {
@@ -101,9 +104,21 @@ class Sizes {
     }
     return changed;
   }
+  /// Each symbol stands for any size from 2 up, as in torch.export; from 1 where the recorded size was 1.
+  void declare(Graph& g) const {
+    for (const Size& s : dims_)
+      if (!s.symbol.empty()) {
+        const Symbol* known = g.findSymbol(s.symbol);
+        const int64_t least = std::clamp<int64_t>(s.example, 0, 2);
+        g.setSymbol({s.symbol, known && known->min ? std::min(*known->min, least) : least, std::nullopt});
+      }
+  }
   void fix(const std::set<std::string>& symbols) {
     for (Size& s : dims_)
       if (symbols.contains(s.symbol)) s.symbol.clear();
+  }
+  bool anyFixed() const {
+    return std::any_of(dims_.begin(), dims_.end(), [](const Size& s) { return s.symbol.empty(); });
   }
 
  private:
@@ -118,14 +133,9 @@ class Sizes {
 void collectSymbols(const Type& t, std::set<std::string>& out) {
   if (t.tensorInfo.shape)
     for (const Dim& d : *t.tensorInfo.shape)
-      for (size_t i = 0; i < d.symbol.size();) {
-        size_t end = i;
-        while (end < d.symbol.size() &&
-               (std::isalnum(static_cast<unsigned char>(d.symbol[end])) || d.symbol[end] == '_'))
-          ++end;
-        if (end > i && std::isalpha(static_cast<unsigned char>(d.symbol[i]))) out.insert(d.symbol.substr(i, end - i));
-        i = std::max(end, i + 1);
-      }
+      if (const auto e = SizeExpression::parse(d.symbol))
+        for (const SizeExpression::Step& s : e->steps())
+          if (s.kind == SizeExpression::Kind::Symbol) out.insert(s.symbol);
   for (const Type& e : t.elements) collectSymbols(e, out);
 }
 
@@ -133,8 +143,59 @@ void collectSymbols(const Type& t, std::set<std::string>& out) {
 struct Pass {
   std::vector<std::vector<Type>> types;
   NodeId refused;
-  std::set<std::string> symbols;  ///< in that node's arguments
+  std::set<std::string> symbols;  ///< of the inputs, which have a part in that node's arguments
   size_t done = 0;
+};
+
+/// Which of the inputs' symbols have a part in a value's sizes.
+class Influence {
+ public:
+  explicit Influence(const Graph& g) : g_(g) {
+    for (ValueId v : g.inputs()) {
+      std::set<std::string> own;
+      collectSymbols(g.value(v).type, own);
+      for (const std::string& s : own) from_[s] = {s};
+      of_[v.index] = std::move(own);
+    }
+  }
+
+  std::set<std::string> onArguments(NodeId n) const {
+    std::set<std::string> out;
+    for (const Argument& a : g_.node(n).args)
+      a.forEachValue([&](ValueId v) {
+        if (const auto it = of_.find(v.index); it != of_.end()) out.insert(it->second.begin(), it->second.end());
+      });
+    return out;
+  }
+
+  /// The node's outputs have their types.
+  void add(NodeId n) {
+    const std::set<std::string> all = onArguments(n);
+    if (all.empty()) return;
+    for (ValueId v : g_.node(n).outputs) {
+      const Type& t = g_.value(v).type;
+      const bool sized =
+          t.isTensor() && t.tensorInfo.shape &&
+          std::all_of(t.tensorInfo.shape->begin(), t.tensorInfo.shape->end(), [](const Dim& d) { return d.isKnown(); });
+      if (!sized) {
+        of_[v.index] = all;
+        continue;
+      }
+      std::set<std::string> named, symbols;
+      collectSymbols(t, named);
+      for (const std::string& s : named) {
+        const auto& from =
+            from_.try_emplace(s, all).first->second;  // a name that inference gave stands for what made it
+        symbols.insert(from.begin(), from.end());
+      }
+      of_[v.index] = std::move(symbols);
+    }
+  }
+
+ private:
+  const Graph& g_;
+  std::map<std::string, std::set<std::string>> from_;  // symbol -> symbols of the inputs
+  std::unordered_map<uint32_t, std::set<std::string>> of_;
 };
 
 Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& inputs, bool goOn) {
@@ -142,13 +203,14 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
   Graph typed = g;
   for (size_t i = 0; i < inputs.size(); ++i) typed.setType(g.inputs()[i], inputs[i]);
   MetaInference meta(typed);
+  meta.nameUnknownSizes();
+  Influence influence(typed);
   for (NodeId id : order) {
     auto types = meta.run(id);
     const bool refused = !types || meta.refused();
     if (refused && !goOn) {
       out.refused = id;
-      for (const Argument& a : g.node(id).args)
-        a.forEachValue([&](ValueId v) { collectSymbols(typed.value(v).type, out.symbols); });
+      out.symbols = influence.onArguments(id);
       return out;
     }
     std::vector<Type> found;
@@ -159,6 +221,7 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
       typed.setType(v, t);
       found.push_back(std::move(t));
     }
+    influence.add(id);
     out.types.push_back(std::move(found));
     ++out.done;
   }
@@ -169,6 +232,7 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
 
 void inferMissingTypes(Graph& g) {
   MetaInference meta(g);
+  meta.nameUnknownSizes();
   for (NodeId id : g.order()) {
     const auto types = meta.run(id);
     if (!types) continue;
@@ -203,10 +267,27 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
     };
     attempt(symbols, true);
     for (auto s = symbols.begin(); s != symbols.end() && !better; ++s) attempt({*s}, false);
-    if (!better) attempt(symbols, false);
+    if (better) continue;
+    const Sizes before = sizes;
+    attempt(symbols, false);
     if (!better) break;
+    // All of them at once was too many, maybe: what need not be a number stays a symbol.
+    std::set<std::string> fixed = symbols;
+    for (const std::string& s : symbols) {
+      std::set<std::string> fewer = fixed;
+      fewer.erase(s);
+      Sizes other = before;
+      other.fix(fewer);
+      ++trial;
+      Pass pass = runPass(g, order, other.types(), false);
+      if (pass.refused && pass.done < best.done) continue;
+      fixed = std::move(fewer);
+      sizes = std::move(other);
+      best = std::move(pass);
+    }
   }
   if (best.refused) best = runPass(g, order, sizes.types(), true);
+  sizes.declare(g);
   const std::vector<Type> inputs = sizes.types();
   for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);
   bool complete = true;
@@ -215,11 +296,13 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
       complete = complete && (!best.types[n][i].isTensor() || best.types[n][i].tensorInfo.shape);
       g.setType(g.node(order[n]).outputs[i], best.types[n][i]);
     }
+  if (!changesShapesInPlace(g)) settleSizes(g, !sizes.anyFixed());
   if (complete) return;
-  const Pass once = runPass(g, order, examples, true);
-  for (size_t n = 0; n < order.size(); ++n)
+  const std::vector<NodeId> settled = g.order();
+  const Pass once = runPass(g, settled, examples, true);
+  for (size_t n = 0; n < settled.size(); ++n)
     for (size_t i = 0; i < once.types[n].size(); ++i) {
-      const ValueId v = g.node(order[n]).outputs[i];
+      const ValueId v = g.node(settled[n]).outputs[i];
       g.setType(v, completed(g.value(v).type, withoutSizes(once.types[n][i])));
     }
 }

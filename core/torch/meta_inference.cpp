@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "core/ir/size_expression.h"
 #include "core/torch/internal/meta_rules.h"
 #include "core/torch/internal/values.h"
 #include "core/torch/model.h"
@@ -16,99 +17,13 @@
 namespace graft {
 namespace {
 
-// What symbols stand for in the two runs: primes, so that products tell their factors.
-constexpr std::array<std::array<int64_t, 24>, 2> stands{{{211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271,
-                                                          401, 409, 419, 421, 431, 433, 439, 443, 449, 457, 461, 463},
-                                                         {307, 311, 313, 317, 331, 337, 347, 349, 353, 359, 367, 373,
-                                                          503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587}}};
 constexpr int maxDepth = 64;
-
-// "2*s0 + s1//2": sums, products, floor divisions and parentheses.
-class Expression {
- public:
-  Expression(std::string_view text, const std::function<std::optional<int64_t>(std::string_view)>& symbol)
-      : text_(text), symbol_(symbol) {}
-  std::optional<int64_t> value() {
-    const int64_t v = sum();
-    skip();
-    return bad_ || at_ != text_.size() ? std::nullopt : std::optional(v);
-  }
-
- private:
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool eat(std::string_view token) {
-    skip();
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
-  }
-  int64_t sum() {
-    int64_t v = product();
-    for (;;) {
-      if (eat("+"))
-        v += product();
-      else if (eat("-"))
-        v -= product();
-      else
-        return v;
-    }
-  }
-  int64_t product() {
-    int64_t v = atom();
-    for (;;) {
-      if (eat("//")) {
-        const int64_t d = atom();
-        if (d <= 0)
-          bad_ = true;
-        else
-          v /= d;
-      } else if (eat("*")) {
-        v *= atom();
-      } else {
-        return v;
-      }
-    }
-  }
-  int64_t atom() {
-    if (++depth_ > 100) bad_ = true;
-    if (bad_) return 0;
-    int64_t v = 0;
-    if (eat("-")) {
-      v = -atom();
-    } else if (eat("(")) {
-      v = sum();
-      bad_ |= !eat(")");
-    } else {
-      skip();
-      const size_t from = at_;
-      while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) ++at_;
-      const std::string_view word = text_.substr(from, at_ - from);
-      if (word.empty())
-        bad_ = true;
-      else if (std::isdigit(static_cast<unsigned char>(word[0])) && word.size() < 12)
-        v = std::stoll(std::string(word));
-      else if (const auto s = symbol_(word))
-        v = *s;
-      else
-        bad_ = true;
-    }
-    --depth_;
-    return v;
-  }
-
-  std::string_view text_;
-  const std::function<std::optional<int64_t>(std::string_view)>& symbol_;
-  size_t at_ = 0;
-  int depth_ = 0;
-  bool bad_ = false;
-};
 
 bool cannotKnow(const std::exception& e) {
   if (dynamic_cast<const c10::NotImplementedError*>(&e)) return true;
   // Operators that look at data, or have no kernel for meta tensors, say so in words only.
-  const std::string_view why = e.what();
+  // The backtrace of c10::Error names functions, which would be signs of everything.
+  const std::string why = shortMessage(e);
   for (std::string_view sign :
        {"meta", "Meta", "data-dependent", "item()", "is_nonzero", "_local_scalar_dense", "not implemented"})
     if (why.find(sign) != why.npos) return true;
@@ -117,66 +32,61 @@ bool cannotKnow(const std::exception& e) {
 
 }  // namespace
 
-std::optional<int64_t> MetaInference::evaluate(std::string_view expression, size_t which) {
-  const std::function<std::optional<int64_t>(std::string_view)> symbol =
-      [&](std::string_view name) -> std::optional<int64_t> {
-    auto it = std::find(symbols_.begin(), symbols_.end(), name);
-    if (it == symbols_.end()) {
-      if (symbols_.size() == stands[0].size()) return std::nullopt;
-      it = symbols_.insert(symbols_.end(), std::string(name));
-    }
-    return stands[which][static_cast<size_t>(it - symbols_.begin())];
+void MetaInference::nameUnknownSizes() {
+  std::set<std::string> taken;
+  const auto collect = [&](const auto& self, const Type& t) -> void {
+    if (t.tensorInfo.shape)
+      for (const Dim& d : *t.tensorInfo.shape)
+        if (!d.symbol.empty()) taken.insert(d.symbol);
+    for (const Type& e : t.elements) self(self, e);
   };
-  return Expression(expression, symbol).value();
+  for (size_t i = 0; i < g_.valueBound(); ++i) collect(collect, g_.value(ValueId(static_cast<uint32_t>(i))).type);
+  names_.nameUnknown(std::move(taken));
 }
 
-std::optional<c10::IValue> MetaInference::make(const Type& t, size_t which) {
-  if (t.kind == Type::Kind::Tensor) {
-    if (!t.tensorInfo.dtype || !t.tensorInfo.shape) return std::nullopt;
-    std::vector<int64_t> sizes;
-    for (const Dim& d : *t.tensorInfo.shape) {
-      const auto n = d.isStatic() ? std::optional(d.size) : d.symbol.empty() ? std::nullopt : evaluate(d.symbol, which);
-      if (!n || *n < 0) return std::nullopt;
-      sizes.push_back(*n);
-    }
-    return c10::IValue(at::empty(sizes, at::TensorOptions(torchDType(*t.tensorInfo.dtype)).device(c10::kMeta)));
+std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
+  if (t.kind != Type::Kind::Tensor || !t.tensorInfo.dtype || !t.tensorInfo.shape) return std::nullopt;
+  std::vector<int64_t> sizes;
+  for (const Dim& d : *t.tensorInfo.shape) {
+    std::optional<int64_t> n;
+    if (d.isStatic())
+      n = d.size;
+    else if (const auto e = SizeExpression::parse(d.symbol))
+      n = e->evaluate([&](std::string_view symbol) { return names_.standIn(symbol, run); });
+    if (!n || *n < 0) return std::nullopt;
+    sizes.push_back(*n);
   }
-  if (t.kind == Type::Kind::List && t.element().isTensor()) return std::nullopt;
-  return std::nullopt;
+  return c10::IValue(at::empty(sizes, at::TensorOptions(torchDType(*t.tensorInfo.dtype)).device(c10::kMeta)));
 }
 
-void MetaInference::set(ValueId v, const Type& t) {
-  for (size_t which : {0, 1}) values_[v][which] = make(t, which);
-}
-
-const c10::IValue* MetaInference::lookup(ValueId v, size_t which, int depth) {
-  if (const auto it = values_.find(v); it != values_.end() && it->second[which]) return &*it->second[which];
-  if (absent_[which].contains(v)) return nullptr;
+const c10::IValue* MetaInference::lookup(ValueId v, size_t run, int depth) {
+  if (const auto it = values_.find(v); it != values_.end() && it->second[run]) return &*it->second[run];
+  if (absent_[run].contains(v)) return nullptr;
   const Value& value = g_.value(v);
-  std::optional<c10::IValue> found = make(value.type, which);
+  std::optional<c10::IValue> found = make(value.type, run);
   // A size or what was computed from sizes: ask who made it.
   if (!found && !value.type.isTensor() && value.kind == Value::Kind::Output && depth < maxDepth) {
     std::vector<c10::IValue> results;
     std::string why;
-    if (runOnce(g_.node(value.producer), which, depth + 1, results, why) == Outcome::Known) {
+    if (runOnce(g_.node(value.producer), run, depth + 1, results, why) == Outcome::Known) {
       const auto& outputs = g_.node(value.producer).outputs;
       for (size_t i = 0; i < std::min(outputs.size(), results.size()); ++i)
         if (outputs[i] == v) found = results[i];
     }
   }
   if (!found) {
-    absent_[which].insert(v);
+    absent_[run].insert(v);
     return nullptr;
   }
-  std::optional<c10::IValue>& kept = values_[v][which];
+  std::optional<c10::IValue>& kept = values_[v][run];
   kept = std::move(found);
   return &kept.value();
 }
 
-MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t which, int depth, std::vector<c10::IValue>& results,
+MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int depth, std::vector<c10::IValue>& results,
                                               std::string& why) {
   if (!n.op->hasSchema || !n.blocks.empty() || n.op->sideEffects) return Outcome::Unknown;
-  const ValueLookup look = [&](ValueId v) { return lookup(v, which, depth); };
+  const ValueLookup look = [&](ValueId v) { return lookup(v, run, depth); };
   bool known = true;
   for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { known = known && look(v) != nullptr; });
   if (!known) return Outcome::Unknown;
@@ -239,61 +149,115 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t which, int d
   return Outcome::Known;
 }
 
-Dim MetaInference::dimOf(int64_t first, int64_t second) const {
-  if (first == second) return Dim(first);
-  const auto scaled = [](int64_t k, const std::string& what) { return k == 1 ? what : fmt::format("{}*{}", k, what); };
-  for (size_t i = 0; i < symbols_.size(); ++i)
-    if (first % stands[0][i] == 0 && second % stands[1][i] == 0 && first / stands[0][i] == second / stands[1][i])
-      return Dim(scaled(first / stands[0][i], symbols_[i]));
-  for (size_t i = 0; i < symbols_.size(); ++i)
-    for (size_t k = i; k < symbols_.size(); ++k) {
-      const int64_t a = stands[0][i] * stands[0][k], b = stands[1][i] * stands[1][k];
-      if (first % a == 0 && second % b == 0 && first / a == second / b)
-        return Dim(scaled(first / a, symbols_[i] + "*" + symbols_[k]));
-    }
-  for (size_t i = 0; i < symbols_.size(); ++i) {
-    const int64_t step = stands[1][i] - stands[0][i];
-    if ((second - first) % step == 0) {
-      const int64_t slope = (second - first) / step, rest = first - slope * stands[0][i];
-      if (slope > 0 && slope <= 8 && std::abs(rest) <= 4096)
-        return Dim(fmt::format("{} {} {}", scaled(slope, symbols_[i]), rest < 0 ? "-" : "+", std::abs(rest)));
-    }
-    for (int64_t k = 2; k <= 64; ++k)
-      if (first == stands[0][i] / k && second == stands[1][i] / k) return Dim(fmt::format("{}//{}", symbols_[i], k));
-  }
-  return {};
-}
-
-Type MetaInference::typeOf(const c10::IValue& first, const c10::IValue* second, const std::string& device) const {
+Type MetaInference::typeOf(const Runs& values, const std::string& device) {
+  const c10::IValue& first = *values[0];
+  const auto inAll = [&](auto&& f) {
+    return std::all_of(values.begin(), values.end(), [&](const auto& v) { return v && f(*v); });
+  };
   if (first.isTensor()) {
     const at::Tensor& t = first.toTensor();
     if (!t.defined()) return Type(Type::Kind::None);
     TensorInfo info;
     info.dtype = graftDType(t.scalar_type());
     info.device = device;
+    const bool sameRank = inAll(
+        [&](const c10::IValue& v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().dim() == t.dim(); });
+    if (!sameRank) return Type::tensor(std::move(info));
     info.shape.emplace();
-    const bool both =
-        second && second->isTensor() && second->toTensor().defined() && second->toTensor().dim() == t.dim();
-    for (int64_t i = 0; i < t.dim(); ++i)
-      info.shape->push_back(both ? dimOf(t.size(i), second->toTensor().size(i)) : Dim());
-    if (second && !both) info.shape.reset();
+    for (int64_t i = 0; i < t.dim(); ++i) {
+      SizeNames::Sizes sizes;
+      for (size_t r = 0; r < runs; ++r) sizes[r] = values[r]->toTensor().size(i);
+      info.shape->push_back(names_.dim(sizes));
+    }
     return Type::tensor(std::move(info));
   }
   if (first.isTensorList()) {
-    const auto list = first.toTensorList();
+    const size_t size = first.toTensorList().size();
+    if (!inAll([&](const c10::IValue& v) { return v.isTensorList() && v.toTensorList().size() == size; }))
+      return Type::list(Type::tensor());
     std::optional<Type> common;
-    for (size_t i = 0; i < list.size(); ++i) {
-      const c10::IValue a(list.get(i));
-      std::optional<c10::IValue> b;
-      if (second && second->isTensorList() && second->toTensorList().size() == list.size())
-        b = second->toTensorList().get(i);
-      const Type t = typeOf(a, b ? &*b : nullptr, device);
+    for (size_t i = 0; i < size; ++i) {
+      Runs element;
+      for (size_t r = 0; r < runs; ++r) element[r] = c10::IValue(at::Tensor(values[r]->toTensorList().get(i)));
+      const Type t = typeOf(element, device);
       if (common && !(*common == t)) return Type::list(Type::tensor());
       common = t;
     }
     return Type::list(common ? *common : Type::tensor());
   }
   return typeOfValue(first);
+}
+
+bool MetaInference::isSameInAllRuns(const Node& n, const std::vector<c10::IValue>& results) const {
+  // What may change or be changed must not be shared between runs.
+  return !names_.hasSymbols() && !n.op->writes() &&
+         std::all_of(results.begin(), results.end(), [](const c10::IValue& v) {
+           return v.isTensor() || v.isInt() || v.isDouble() || v.isBool() || v.isNone();
+         });
+}
+
+// Convolutions, pools and slices with a step round down: three runs would not tell which halves they take.
+void MetaInference::declareWindows(const Node& n) {
+  const std::string_view op = n.op->baseName();
+  const auto known = [&](const Argument& a) -> const Runs* {
+    const auto it = a.isValue() ? values_.find(a.valueId()) : values_.end();
+    return it == values_.end() ||
+                   !std::all_of(it->second.begin(), it->second.end(), [](const auto& v) { return v && v->isTensor(); })
+               ? nullptr
+               : &it->second;
+  };
+  if (n.outputs.empty() || n.args.empty()) return;
+  const Runs *in = known(n.args[0]), *out = known(Argument(n.outputs[0]));
+  if (!in || !out) return;
+  const auto sizes = [](const Runs& v, int64_t dim) {
+    SizeNames::Sizes s;
+    for (size_t r = 0; r < runs; ++r) s[r] = v[r]->toTensor().size(dim);
+    return s;
+  };
+  const int64_t rank = (*in)[0]->toTensor().dim();
+  const auto number = [&](std::string_view parameter, size_t i, int64_t otherwise) -> std::optional<int64_t> {
+    const Argument* a = n.findArgument(parameter);
+    if (!a || a->isNone()) return otherwise;
+    if (const auto* items = a->items()) {
+      if (items->empty()) return otherwise;
+      a = &(*items)[std::min(i, items->size() - 1)];
+    }
+    const auto* value = a->as<int64_t>();
+    return value ? std::optional(*value) : std::nullopt;
+  };
+  if (op == "slice") {
+    const auto dim = number("dim", 0, 0), start = number("start", 0, 0), step = number("step", 0, 1);
+    const auto end = number("end", 0, INT64_MAX);
+    if (!dim || !start || !step || !end || *step < 2 || *start < 0 || *end < INT32_MAX || *dim >= rank || *dim < -rank)
+      return;
+    const int64_t at = *dim < 0 ? *dim + rank : *dim;
+    names_.declareFloor(sizes(*out, at), sizes(*in, at), *step - 1 - *start, *step);
+    return;
+  }
+  const bool convolution =
+      op == "_convolution" || op == "convolution" || op == "conv1d" || op == "conv2d" || op == "conv3d";
+  const bool pool = op.starts_with("max_pool") || op.starts_with("avg_pool");
+  if (!convolution && !pool) return;
+  if (const Argument* turned = n.findArgument("transposed"); turned && !(*turned == Argument(false))) return;
+  if (const Argument* ceil = n.findArgument("ceil_mode"); ceil && !(*ceil == Argument(false))) return;
+  const Runs* weight = convolution ? known(n.args[1]) : nullptr;
+  if (convolution && (!weight || (*weight)[0]->toTensor().dim() < 3)) return;
+  const int64_t spatial = convolution          ? (*weight)[0]->toTensor().dim() - 2
+                          : op.ends_with("1d") ? 1
+                          : op.ends_with("3d") ? 3
+                                               : 2;
+  if (rank < spatial || (*out)[0]->toTensor().dim() != rank) return;
+  for (int64_t i = 0; i < spatial; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const auto kernel =
+        convolution ? std::optional((*weight)[0]->toTensor().size(i + 2)) : number("kernel_size", at, 1);
+    const auto stride = number("stride", at, pool ? kernel.value_or(1) : 1), padding = number("padding", at, 0);
+    const auto dilation = number("dilation", at, 1);
+    if (!kernel || !stride || !padding || !dilation || *stride < 1) return;
+    const int64_t dim = rank - spatial + i;
+    names_.declareFloor(sizes(*out, dim), sizes(*in, dim), 2 * *padding - *dilation * (*kernel - 1) - 1 + *stride,
+                        *stride);
+  }
 }
 
 std::string MetaInference::deviceOf(const Node& n) const {
@@ -309,25 +273,32 @@ std::string MetaInference::deviceOf(const Node& n) const {
 
 Result<std::vector<Type>> MetaInference::run(NodeId id) {
   const Node& n = g_.node(id);
-  std::vector<c10::IValue> first, second;
   std::string why;
-  const Outcome a = runOnce(n, 0, 0, first, why);
-  const Outcome b = a == Outcome::Known ? runOnce(n, 1, 0, second, why) : a;
-  known_ =
-      a == Outcome::Known && b == Outcome::Known && first.size() == n.outputs.size() && second.size() == first.size();
-  refused_ = a == Outcome::Refused || b == Outcome::Refused;
+  std::array<std::vector<c10::IValue>, runs> results;
+  Outcome outcome = Outcome::Known;
+  for (size_t r = 0; r < runs && outcome == Outcome::Known; ++r) {
+    outcome = runOnce(n, r, 0, results[r], why);
+    if (r > 0 || outcome != Outcome::Known || !isSameInAllRuns(n, results[0])) continue;
+    for (size_t other = 1; other < runs; ++other) results[other] = results[0];
+    break;
+  }
+  refused_ = outcome == Outcome::Refused;
   std::vector<Type> types;
-  if (a == Outcome::Known && first.size() == n.outputs.size()) {
-    const bool both = b == Outcome::Known && second.size() == first.size();
-    const std::string device = deviceOf(n);
-    for (size_t i = 0; i < first.size(); ++i) {
-      types.push_back(typeOf(first[i], both ? &second[i] : nullptr, device));
-      values_[n.outputs[i]] = {first[i], both ? std::optional(second[i]) : std::nullopt};
+  const bool counted =
+      std::all_of(results.begin(), results.end(), [&](const auto& r) { return r.size() == n.outputs.size(); });
+  known_ = outcome == Outcome::Known && counted;
+  if (known_) {
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      Runs& all = values_[n.outputs[i]];
+      for (size_t r = 0; r < runs; ++r) all[r] = std::move(results[r][i]);
     }
+    if (names_.hasSymbols()) declareWindows(n);
+    const std::string device = deviceOf(n);
+    for (ValueId v : n.outputs) types.push_back(typeOf(values_.at(v), device));
     return types;
   }
   // Numbers that stand for symbols may break what every real size keeps; only concrete shapes are refused.
-  if (a == Outcome::Refused && symbols_.empty()) return badInput(fmt::format("{} ({}): {}", n.name, n.op->name, why));
+  if (refused_ && !names_.hasSymbols()) return badInput(fmt::format("{} ({}): {}", n.name, n.op->name, why));
   for (ValueId v : n.outputs) {
     const Type& declared = g_.value(v).type;
     types.push_back(declared.isTensor() ? Type::tensor() : declared);

@@ -112,13 +112,6 @@ NodeId reordering(const Graph& g, ValueId v) {
   return (base == "permute" || base == "transpose") && g.node(found).args[0] == Argument(v) ? found : NodeId();
 }
 
-bool changesShapesInPlace(const Graph& g) {
-  static const Names names{"resize_", "unsqueeze_",  "squeeze_",  "t_",        "transpose_",
-                           "set_",    "as_strided_", "swapaxes_", "resize_as_"};
-  const std::vector<NodeId> order = g.order();
-  return std::any_of(order.begin(), order.end(), [&](NodeId id) { return names.contains(g.node(id).op->baseName()); });
-}
-
 // The dimension of the reordered value that is dimension `dim` of its argument.
 std::optional<int64_t> reordered(const Node& n, int64_t dim, int64_t rank) {
   const auto positive = [&](int64_t d) { return d < 0 ? d + rank : d; };
@@ -227,6 +220,13 @@ class Ranges {
 };
 
 }  // namespace
+
+bool changesShapesInPlace(const Graph& g) {
+  static const Names names{"resize_", "unsqueeze_",  "squeeze_",  "t_",        "transpose_",
+                           "set_",    "as_strided_", "swapaxes_", "resize_as_"};
+  const std::vector<NodeId> order = g.order();
+  return std::any_of(order.begin(), order.end(), [&](NodeId id) { return names.contains(g.node(id).op->baseName()); });
+}
 
 void askSizesEarly(Graph& g) {
   if (changesShapesInPlace(g)) return;

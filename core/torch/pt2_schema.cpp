@@ -1,10 +1,15 @@
 #include "core/torch/internal/pt2_schema.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+
+#include "core/ir/size_expression.h"
 
 namespace graft {
 namespace {
@@ -169,6 +174,17 @@ Argument pt2Number(const json& v) {
   throw std::runtime_error("'" + text.substr(0, 40) + "' is no number");
 }
 
+std::optional<int64_t> pt2Bound(const json& v) {
+  return v.is_number_integer() ? std::optional(v.get<int64_t>()) : std::nullopt;
+}
+
+void pt2Range(Graph& g, const std::string& symbol, const json& min, const json& max) {
+  const Symbol s{symbol, pt2Bound(min), pt2Bound(max)};
+  if (!isSymbolName(symbol)) return;
+  if (s.min && s.max && *s.min > *s.max) throw std::runtime_error("the size " + symbol + " has an empty range");
+  g.setSymbol(s);
+}
+
 Type pt2TensorType(const json& meta) {
   TensorInfo info;
   info.dtype = pt2DType(meta.at("dtype").get<int64_t>());
@@ -188,6 +204,54 @@ Type pt2TensorType(const json& meta) {
 }
 
 std::string pt2Expression(std::string_view sympy) { return expression(sympy, 0); }
+
+std::optional<std::pair<std::string, int64_t>> pt2Sympy(std::string_view text, const Graph& g,
+                                                        std::set<std::string>& symbols) {
+  using Kind = SizeExpression::Kind;
+  const auto e = SizeExpression::parse(text);
+  if (!e) return std::nullopt;
+  std::vector<std::string> stack;
+  for (const SizeExpression::Step& s : e->steps()) {
+    if (s.kind == Kind::Number) {
+      stack.push_back(fmt::format("Integer({})", s.number));
+      continue;
+    }
+    if (s.kind == Kind::Symbol) {
+      symbols.insert(s.symbol);
+      stack.push_back(fmt::format("Symbol('{}', positive=True, integer=True)", s.symbol));
+      continue;
+    }
+    const auto negative = [](const std::string& a) {
+      return a.starts_with("Integer(") && a[8] != '-' ? "Integer(-" + a.substr(8)
+                                                      : fmt::format("Mul(Integer(-1), {})", a);
+    };
+    std::string b = std::move(stack.back());
+    stack.pop_back();
+    if (s.kind == Kind::Negate) {
+      stack.push_back(negative(b));
+      continue;
+    }
+    std::string& a = stack.back();
+    if (s.kind == Kind::Subtract) b = negative(b);
+    const char* function = s.kind == Kind::Multiply      ? "Mul"
+                           : s.kind == Kind::FloorDivide ? "FloorDiv"
+                           : s.kind == Kind::Mod         ? "Mod"
+                           : s.kind == Kind::Max         ? "Max"
+                           : s.kind == Kind::Min         ? "Min"
+                                                         : "Add";
+    a = fmt::format("{}({}, {})", function, a, b);
+  }
+  // Any size will do, if symbols have different ones.
+  const auto hint = e->evaluate([&](std::string_view name) -> std::optional<int64_t> {
+    int64_t n = 48 + 16 * std::distance(symbols.begin(), symbols.find(std::string(name)));
+    const Symbol* range = g.findSymbol(name);
+    if (range && range->max) n = std::min(n, *range->max);
+    if (range && range->min) n = std::max(n, *range->min);
+    return n;
+  });
+  if (!hint) return std::nullopt;
+  return std::pair(std::move(stack.back()), *hint);
+}
 
 std::vector<GraphBuilder::Entered> pt2ModuleStack(std::string_view stack, std::string& modelName) {
   std::vector<GraphBuilder::Entered> out;

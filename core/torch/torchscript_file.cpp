@@ -119,8 +119,10 @@ Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<M
   std::vector<Stub> stubs;
   stubs.reserve(zip.records().size());  // the records below point into it
   const std::string folder = zip.topFolder().empty() ? "model" : zip.topFolder();
+  const std::vector<std::string>& bad = facts->badDebugRecords;
   for (const ZipRecord& r : zip.records()) {
     if (r.name.starts_with("traced_inputs")) continue;  // shapes without data, which nobody may touch
+    if (std::find(bad.begin(), bad.end(), r.name) != bad.end()) continue;  // lines of source, and wrong ones
     std::string_view content = zip.bytes(r);
     if (r.name.starts_with("data/") && !r.unpacked) {
       stubs.push_back({stubMark(), out->stubbed_.size()});
@@ -132,6 +134,10 @@ Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<M
   }
   std::shared_ptr<MemoryReader> reader;
   if (facts->runsCodeOnLoad || records.size() > 65'000 || bytes > (size_t{3} << 30)) {
+    if (!bad.empty())
+      return badInput(fmt::format(
+          "{}: its record {} names source lines that are not there. Save the model again, or do not trust it", path,
+          bad[0]));
     out->stubbed_.clear();
     reader = std::make_shared<MemoryReader>(file->bytes());
   } else {

@@ -317,7 +317,7 @@ def _graph(gm, values, known, root, writer, names=None, lower=False):
     for entry in fx:
         if entry["name"] in known:
             entry["path"] = known[entry["name"]][1]
-    return {"name": "forward", "inputs": arguments, "aten": nodes, "fx": fx, "code": gm.code,
+    return {"name": "forward", "symbols": _ranges(aten), "inputs": arguments, "aten": nodes, "fx": fx, "code": gm.code,
             "modules": {name: {"type": _type(m), "constructor": _constructor(m), "training": m.training}
                         for name, m in root.named_modules() if name}}
 
@@ -377,6 +377,22 @@ def _size(d):
     if isinstance(d, torch.SymInt) and d.node.expr.is_number:
         return int(d.node.expr)
     return d if isinstance(d, int) else str(d)
+
+
+def _ranges(aten):
+    """[least, most] of each symbol that sizes are written with; None where there is no bound."""
+    def bound(b):
+        return int(b) if b.is_Integer and abs(int(b)) < 2**62 else None
+
+    sizes = [d for n in aten.graph.nodes for v in [n.meta.get("val")]
+             for d in (v.shape if isinstance(v, torch.Tensor) else [v]) if isinstance(d, SYMBOLS)]
+    out = {}
+    for d in sizes:
+        for s in d.node.expr.free_symbols:
+            known = d.node.shape_env.var_to_range.get(s)
+            if known is not None:
+                out[str(s)] = [bound(known.lower), bound(known.upper)]
+    return out
 
 
 def _value(v):

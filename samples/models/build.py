@@ -5,8 +5,8 @@
     build.py bert vit --format torchscript -o build/samples/models
     build.py all --format pt2
 
-For each NAME it writes NAME.pt (traced, or scripted where the model branches on values), NAME.pt2 (torch.export) or NAME.fx
-(resources/python/graft_fx.py), and beside it NAME_inputs.pt and NAME_expected.pt: the positional inputs and what PyTorch
+For each NAME it writes NAME.pt (traced, or scripted where the model branches on values), NAME.pt2 (torch.export), decomposed/NAME.pt2
+(the same after run_decompositions) or NAME.fx (resources/python/graft_fx.py), and in the folder itself NAME_inputs.pt and NAME_expected.pt: the positional inputs and what PyTorch
 computes for them. One model that fails does not stop the others; the exit code is 1 if any failed that is not known to.
 Nothing is downloaded.
 """
@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import modules
 
-SUFFIX = {"torchscript": ".pt", "pt2": ".pt2", "fx": ".fx"}
+SUFFIX = {"torchscript": ".pt", "pt2": ".pt2", "decomposed": ".pt2", "fx": ".fx"}
 
 
 # Hugging Face models with tensors in and their first output out.
@@ -156,6 +156,8 @@ MODELS = {
 # What PyTorch itself cannot export, and why.
 KNOWN = {
     ("control_flow", "pt2"): "torch.export does not take branches on values",
+    ("control_flow", "decomposed"): "torch.export does not take branches on values",
+    ("gpt2_sdpa", "decomposed"): "PyTorch views a transposed tensor while it decomposes",
     ("control_flow", "fx"): "symbolic tracing does not take branches on values",
 }
 SCRIPTED = {"control_flow"}
@@ -168,7 +170,8 @@ def build(name):
 
 def export(name, form, folder):
     model, inputs = build(name)
-    path = folder / (name + SUFFIX[form])
+    path = folder / ("decomposed" if form == "decomposed" else "") / (name + SUFFIX[form])
+    path.parent.mkdir(exist_ok=True)
     with torch.no_grad():
         expected = copy.deepcopy(model)(*inputs)
         if form == "torchscript":
@@ -178,8 +181,10 @@ def export(name, form, folder):
                 program = torch.jit.trace(model, inputs, check_trace=False)
             program.save(str(path))
             again = torch.jit.load(str(path))(*inputs)
-        elif form == "pt2":
+        elif form in ("pt2", "decomposed"):
             program = torch.export.export(copy.deepcopy(model), inputs)
+            if form == "decomposed":
+                program = program.run_decompositions()
             torch.export.save(program, str(path))
             again = torch.export.load(str(path)).module()(*inputs)
         else:

@@ -27,7 +27,7 @@ SWAP = HEAD + """class Swap(Rule):
 class Usage(TestCase):
     def test_help_is_a_success(self):
         general = self.done("--help").stdout
-        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "apply", "compare"):
+        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "apply", "convert", "compare"):
             self.assertIn(command, general)
             self.done(command, "--help")
         self.assertIn("graft", self.done("--version").stdout.lower())

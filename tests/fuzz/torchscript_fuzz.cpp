@@ -1,7 +1,9 @@
-// What TorchScript archives hold: pickles (first byte 'p') and source text (any other), as the pre-check walks them.
+// What TorchScript archives hold: pickles (first byte 'p'), records of source lines ('d') and source text (any other),
+// as the pre-check walks them.
 #include <cstdint>
 
 #include "core/torch/archive_check.h"
+#include "core/torch/debug_records.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
@@ -10,6 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     (void)graft::checkPickle(bytes, "data.pkl", [](std::string_view key) -> std::optional<size_t> {
       return key.size() < 3 ? std::optional<size_t>(64) : std::nullopt;
     });
+  else if (data[0] == 'd')
+    (void)graft::isSoundDebugRecord(bytes);
   else
     (void)graft::checkCode(bytes, "code/__torch__.py");
   return 0;

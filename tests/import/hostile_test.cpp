@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/text/text.h"
 #include "tests/import/fixtures.h"
 #include "tests/support/temp_dir.h"
 
@@ -81,6 +82,22 @@ TEST_CASE("TorchScript that would crash or run is refused") {
   CHECK_FALSE(std::filesystem::exists("/tmp/graft_fixture_was_run"));
 }
 
+TEST_CASE("records of source lines that lie are left out, and the model is read without them") {
+  const std::string sound = toText(imported("net.pt").graph, {.sources = false});
+  for (const char* name : {"debug_table.pt", "debug_range.pt", "debug_negative.pt", "debug_noise.pt"}) {
+    INFO(name);
+    const auto m = bounded(fixture(name));
+    REQUIRE(m);
+    CHECK(toText(m->graph, {.sources = false}) == sound);
+    size_t lines = 0;
+    for (NodeId n : m->graph.order()) {
+      const SourceLocation* s = m->graph.sourceOf(m->graph.node(n));
+      lines += s && s->file.ends_with("make_fixtures.py");
+    }
+    CHECK(lines == 0);
+  }
+}
+
 TEST_CASE("torch.export and FX files that lie are refused") {
   refused("bad_json.pt2", "not a valid torch.export program");
   refused("deep_json.pt2", "not a valid torch.export program");
@@ -103,6 +120,7 @@ TEST_CASE("graphs that go in circles, backwards or too deep are refused") {
 TEST_CASE("sizes below zero, beyond the data and beyond all numbers are refused") {
   refused("negative.pt2", "negative");
   refused("offset.pt2", "offset is negative");
+  refused("empty_range.pt2", "has an empty range");
   refused("negative.fx", "negative");
   refused("overflow.fx", "larger than its record");
 }

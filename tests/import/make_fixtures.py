@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Makes the small models and the hostile files that the import tests read: make_fixtures.py FOLDER."""
 
+import copy
 import io
 import json
 import pathlib
 import pickle
+import re
 import struct
 import sys
 import warnings
@@ -92,8 +94,127 @@ class Pair(torch.nn.Module):
         return {"sum": a + b, "values": values}, indices
 
 
+class Branches(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = torch.cond(x.sum() > 0, lambda a: (self.fc(a).relu(),), lambda a: (self.fc(a) - 1,), (x,))[0]
+        return y * 2
+
+
+class Turns(torch.nn.Module):
+    def forward(self, x):
+        turn = torch._higher_order_ops.while_loop
+        return turn(lambda i, a: i < 5, lambda i, a: (i + 1, a * 2 + i), (torch.tensor(0), x))[1] - 1
+
+
+class Counts(torch.nn.Module):
+    """Writes to a buffer and to its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(4))
+
+    def forward(self, x):
+        self.n.add_(1)
+        x.mul_(2)
+        return x + self.n
+
+
+class Numbers(torch.nn.Module):
+    def forward(self, x, times: int, more: float, flag: bool, nothing=None):
+        y = x * times + more
+        return y if flag else y - 1
+
+
+class Encoder(torch.nn.Module):
+    """What run_decompositions takes apart: linear layers, attention by hand and PyTorch's own, norms, activations."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(16)
+        self.q, self.k, self.v, self.o = (torch.nn.Linear(16, 16, bias=i != 1) for i in range(4))
+        self.up, self.down = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    def forward(self, x, shown):
+        q, k, v = (f(self.norm(x)).view(2, 6, 4, 4).transpose(1, 2) for f in (self.q, self.k, self.v))
+        weights = torch.softmax(torch.matmul(q, k.transpose(-1, -2)) / 2.0, dim=-1)
+        own = torch.matmul(weights, v)
+        theirs = F.scaled_dot_product_attention(q, k, v, shown)
+        y = self.o((own + theirs).transpose(1, 2).reshape(2, 6, 16)) + x
+        return self.down(F.silu(self.up(y))) + F.hardswish(y)
+
+
+class Vision(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(3, 8, 3, padding=1, bias=False), torch.nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        return F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+
+
+def exported(name, model, inputs):
+    """NAME.pt2, and NAME_core.pt2 in the other dialect; beside them the inputs and what PyTorch computes."""
+    program = torch.export.export(model, inputs)
+    given = [v for v in inputs if isinstance(v, torch.Tensor)]
+    torch.save([v.clone() for v in given], OUT / f"{name}_inputs.pt")
+    torch.export.save(program, OUT / f"{name}.pt2")
+    torch.export.save(program.run_decompositions(), OUT / f"{name}_core.pt2")
+    torch.save([program.module()(*copy.deepcopy(inputs))], OUT / f"{name}_expected.pt")
+
+
+def programs():
+    torch.manual_seed(1)
+    exported("branches", Branches().eval(), (torch.randn(3, 4),))
+    exported("turns", Turns(), (torch.randn(3, 4),))
+    exported("counts", Counts(), (torch.randn(3, 4),))
+    exported("numbers", Numbers(), (torch.randn(3, 4), 2, 1.5, True))
+    shown = torch.ones(2, 1, 6, 6, dtype=torch.bool)
+    shown[1, :, :, 4:] = False
+    exported("encoder", Encoder().eval(), (torch.randn(2, 6, 16), shown))
+    exported("vision", Vision().eval(), (torch.randn(1, 3, 8, 8),))
+
+
+class Sets(torch.nn.Module):
+    """Sets attributes of itself and of a module below."""
+
+    class Inner(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("last", torch.zeros(4))
+
+        def forward(self, x):
+            self.last = x.sum(0)
+            return x
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Sets.Inner()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count = self.count + 1
+        return self.inner(x) * self.count
+
+
+class SetsInBranch(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        if bool(x.sum() > 0):
+            self.count = self.count + 1
+        return x * self.count
+
+
 def models():
     torch.manual_seed(0)
+    torch.jit.script(Sets()).save(OUT / "sets.pt")
+    torch.jit.script(SetsInBranch()).save(OUT / "sets_in_branch.pt")
     net, x = Net().eval(), torch.randn(2, 3, 8)
     torch.jit.trace(net, x).save(OUT / "net.pt")
     dims = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("length", max=64)}
@@ -235,6 +356,7 @@ def hostile():
     rewritten("offset.pt2", lambda n, d: d.replace(b'"storage_offset": {"as_int": 0}', b'"storage_offset": {"as_int": -1000000}')
               if "weights_config" in n else d, "net.pt2")
     rewritten("not_utf8.pt2", program(lambda d: d.replace(b"layer_norm", b"l\xff\xfeer_norm")), "net.pt2")
+    rewritten("empty_range.pt2", program(lambda d: d.replace(b'"max_val": 64', b'"max_val": -7')), "net.pt2")
     rewritten("lost_weight.pt2", lambda n, d: None if n.endswith("weight_0") else d, "net.pt2")
     rewritten("bomb.pt2", program(lambda d: b" " * (200 << 20)), "net.pt2", compress=True)
 
@@ -242,6 +364,15 @@ def hostile():
     rewritten("negative_shape.pt", lambda n, d: d.replace(b"(K\x10K\x08t", b"(J\xf0\xff\xff\xffK\x08t") if n.endswith("/data.pkl") else d)
     rewritten("not_utf8.pt", lambda n, d: d.replace(b"def forward", b"def f\xff\xfeward") if n.endswith("code/__torch__.py") else d)
     rewritten("no_code.pt", lambda n, d: None if n.endswith("code/__torch__.py") else d)
+    def debug(name, pattern, replacement):
+        changed = lambda n, d: re.sub(pattern, replacement, d, flags=re.DOTALL) if n.endswith(".debug_pkl") else d
+        rewritten(name, changed)
+        assert (OUT / name).read_bytes() != good
+
+    debug("debug_table.pt", rb"\(K\x01K\x02", rb"(K\xf0K\x02")
+    debug("debug_range.pt", rb"\x87q(.)K\x00M..\x87", rb"\x87q\1M\xf0\xffM\xff\xff\x87")
+    debug("debug_negative.pt", rb"\(K\x01K\x02", rb"(J\xff\xff\xff\xffK\x02")
+    rewritten("debug_noise.pt", lambda n, d: b"\x80\x02K\x01." if n.endswith(".debug_pkl") else d)
     added("odd.pt", [("net/zz", b"x")])
     (OUT / "odd.pt").write_bytes((OUT / "odd.pt").read_bytes().replace(b"net/zz", b"net/\xff\xfe"))
 
@@ -254,5 +385,6 @@ def nested(depth):
 
 
 OUT.mkdir(parents=True, exist_ok=True)
+programs()  # before models(), whose operator no decomposition knows
 models()
 hostile()

@@ -1,4 +1,10 @@
+#include <cstdlib>
+
+#include "core/text/text.h"
+#include "core/torch/executor.h"
+#include "core/torch/export.h"
 #include "tests/import/fixtures.h"
+#include "tests/support/temp_dir.h"
 
 using namespace graft;
 using namespace graft::test;
@@ -104,4 +110,42 @@ TEST_CASE("nodes of weights alone can be computed beforehand") {
   CHECK(toString((*result)[0].type) == "f32[8]@cpu");
   REQUIRE((*result)[0].data);
   CHECK((*result)[0].data->byteSize() == 32);
+}
+
+TEST_CASE("attributes that a model sets are kept, written at the same place, and never set while reading") {
+  const Graph g = imported("sets.pt").graph;
+  CHECK(count(g, "prim.SetAttr") == 2);
+  const Node* set = first(g, "prim.SetAttr");
+  REQUIRE(set);
+  CHECK(set->args[0] == Argument("count"));
+  CHECK(set->outputs.empty());
+  CHECK_FALSE(set->op->pure());
+  // The graph holds what the file holds, not what a run would leave.
+  const ValueId held = g.findWeight("count");
+  REQUIRE(held);
+  CHECK(g.value(held).isBuffer);
+  const auto run = Program::build(g);
+  const auto inputs = makeInputs(g, {"f32[2,4]:ones"}, 0);
+  if (run && inputs) CHECK_FALSE(run->run(*inputs));  // what a run would change lies outside of the graph
+
+  const TempDir dir;
+  const std::string path = (dir / "again.pt").string();
+  const Status written = exportTorchScript(g, path);
+  INFO((written ? "" : written.error().format()));
+  REQUIRE(written);
+  const auto again = importModel(path, torchSemantics());
+  REQUIRE(again);
+  CHECK(toText(again->graph) == toText(g));
+  writeFile(dir / "load.py", R"(
+import sys, torch
+m = torch.jit.load(sys.argv[1])
+x = torch.ones(2, 4)
+assert m(x).sum() == 8 and m(x).sum() == 16 and m.count == 2 and m.inner.last.tolist() == [2.0] * 4
+)");
+  CHECK(std::system((GRAFT_SOURCE_DIR "/.venv/bin/python " + (dir / "load.py").string() + " " + path).c_str()) == 0);
+
+  const auto branch = importModel(fixture("sets_in_branch.pt"), torchSemantics());
+  REQUIRE_FALSE(branch);
+  CHECK(branch.error().kind == ErrorKind::BadInput);
+  CHECK_THAT(branch.error().message, ContainsSubstring("writes its attribute count inside of control flow"));
 }

@@ -78,3 +78,20 @@ TEST_CASE("deep nests are refused, not followed") {
   REQUIRE_THAT(errorOf("graph g { !n = a.b.c(" + std::string(200000, '[')), ContainsSubstring("nested too deep"));
   REQUIRE_THAT(errorOf("graph g { !n = a.b.c(" + std::string(200000, '(')), ContainsSubstring("nested too deep"));
 }
+
+TEST_CASE("ranges of symbols are printed, read and checked") {
+  const std::string text =
+      "graph Ranged {\n  symbol s0 [2, 128]\n  symbol u0 [-inf, inf]\n  input %x : f32[s0,u0]\n  return %x\n}\n";
+  const auto g = parseText(text, testOperators());
+  INFO((g ? "" : g.error().format()));
+  REQUIRE(g);
+  CHECK(toText(*g) == text);
+  REQUIRE(g->findSymbol("s0"));
+  CHECK(*g->findSymbol("s0") == Symbol{"s0", 2, 128});
+  CHECK(*g->findSymbol("u0") == Symbol{"u0", std::nullopt, std::nullopt});
+  CHECK_FALSE(g->findSymbol("s1"));
+  CHECK_THAT(errorOf("graph g {\n symbol s0 [2, 1]\n return\n}"), ContainsSubstring("at least 2 and at most 1"));
+  CHECK_THAT(errorOf("graph g {\n symbol s0 [2, 3]\n symbol s0 [2, 4]\n return\n}"), ContainsSubstring("two ranges"));
+  CHECK_THAT(errorOf("graph g {\n symbol 2s [2, 3]\n return\n}"), ContainsSubstring("no name of a symbol"));
+  CHECK_THAT(errorOf("graph g {\n symbol s0 [2 3]\n return\n}"), ContainsSubstring("expected ','"));
+}

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "core/ir/size_expression.h"
 #include "core/text/literals.h"
 #include "core/text/text.h"
 #include "core/torch/internal/importers.h"
+#include "core/torch/internal/pt2_schema.h"
 
 namespace graft {
 namespace {
@@ -59,6 +62,8 @@ std::string noteJson(const ArchiveNote& n) {
   put("aliases", n.aliases);
   put("calls", n.calls);
   put("modules", n.modules);
+  for (const Symbol& s : n.symbols)
+    out["symbols"][s.name] = {s.min ? json(*s.min) : json(nullptr), s.max ? json(*s.max) : json(nullptr)};
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -91,10 +96,14 @@ std::optional<ArchiveNote> readNote(const ZipDirectory& zip) {
   take("aliases", out.aliases);
   take("calls", out.calls);
   take("modules", out.modules);
+  std::map<std::string, std::array<json, 2>> ranges;
+  take("symbols", ranges);
+  for (const auto& [name, range] : ranges) out.symbols.push_back({name, pt2Bound(range[0]), pt2Bound(range[1])});
   return out;
 }
 
 void noteFacts(const Graph& g, const std::map<std::string, std::string>& typeInCode, ArchiveNote& note) {
+  note.symbols.assign(g.symbols().begin(), g.symbols().end());
   for (ValueId v : g.inputs()) note.inputs.push_back(toString(g.value(v).type));
   for (ValueId w : g.weights())
     if (const Value& v = g.value(w); v.name != nameOfPath(v.path)) note.weights[v.path] = v.name;
@@ -131,6 +140,8 @@ void noteFacts(const Graph& g, const std::map<std::string, std::string>& typeInC
 
 void applyFacts(const ArchiveNote& note, Graph& g) {
   if (!note.model.empty()) g.name = note.model;
+  for (const Symbol& s : note.symbols)
+    if (isSymbolName(s.name) && !(s.min && s.max && *s.min > *s.max)) g.setSymbol(s);
   for (const auto& [name, text] : note.types) {
     const ValueId v = g.findValue(name);
     const auto type = parseType(text);

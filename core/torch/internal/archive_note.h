@@ -27,6 +27,7 @@ struct ArchiveNote {
   std::map<std::string, std::string> types;    ///< value -> type, where it does not follow from the inputs'
   std::map<std::string, std::string> aliases;  ///< attribute that refers to a module of another path -> that path
   std::vector<std::string> calls;              ///< of torch.export: each call's nn_module_stack, in order
+  std::vector<Symbol> symbols;  ///< the ranges of the graph's symbols, where the program does not say them
   std::map<std::string, std::string> modules;  ///< path -> "type(name=value, ...)" where code cannot say it
 };
 

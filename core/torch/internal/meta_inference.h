@@ -1,8 +1,7 @@
-// Types by running operators on meta tensors, which have shapes and no data. Symbolic dimensions are given two
-// different numbers in two runs; what a result's dimension makes of them says which expression it is.
+// Types by running operators on meta tensors, which have shapes and no data. Symbolic dimensions are other numbers in
+// each of several runs; what a result's dimension makes of them says which expression it is (internal/size_names.h).
 //
 //   MetaInference meta(graph);
-//   meta.set(input, Type::tensor(DType::Int64, {Dim("batch"), Dim("length")}));
 //   Result<std::vector<Type>> types = meta.run(node);
 //
 // Includes LibTorch: for core/torch alone.
@@ -13,13 +12,13 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/torch/internal/size_names.h"
 
 namespace graft {
 
@@ -27,8 +26,9 @@ class MetaInference {
  public:
   explicit MetaInference(const Graph& g) : g_(g) {}
 
-  /// What the value is, instead of what the graph's type says.
-  void set(ValueId, const Type&);
+  /// Sizes that are no expression of the symbols get names of their own. For whoever asks for all nodes of the graph in
+  /// order: another MetaInference would give the same names to other sizes.
+  void nameUnknownSizes();
   /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error
   /// says why the operator refuses its arguments. What was found is remembered for the nodes that follow.
   Result<std::vector<Type>> run(NodeId);
@@ -38,21 +38,23 @@ class MetaInference {
   bool known() const { return known_; }
 
  private:
-  using Pair = std::array<std::optional<c10::IValue>, 2>;  // one for each run
+  static constexpr size_t runs = SizeNames::runs;
+  using Runs = std::array<std::optional<c10::IValue>, runs>;
   enum class Outcome { Known, Unknown, Refused };
 
-  const c10::IValue* lookup(ValueId, size_t which, int depth);
-  Outcome runOnce(const Node&, size_t which, int depth, std::vector<c10::IValue>& results, std::string& why);
-  std::optional<c10::IValue> make(const Type&, size_t which);
-  std::optional<int64_t> evaluate(std::string_view expression, size_t which);
-  Dim dimOf(int64_t first, int64_t second) const;
-  Type typeOf(const c10::IValue& first, const c10::IValue* second, const std::string& device) const;
+  const c10::IValue* lookup(ValueId, size_t run, int depth);
+  Outcome runOnce(const Node&, size_t run, int depth, std::vector<c10::IValue>& results, std::string& why);
+  std::optional<c10::IValue> make(const Type&, size_t run);
+  /// The results of all runs from those of the first, where no symbol can have had a part in them.
+  bool isSameInAllRuns(const Node&, const std::vector<c10::IValue>& results) const;
+  void declareWindows(const Node&);
+  Type typeOf(const Runs&, const std::string& device);
   std::string deviceOf(const Node&) const;
 
   const Graph& g_;
-  std::unordered_map<ValueId, Pair> values_;
-  std::array<std::unordered_set<ValueId>, 2> absent_;  // asked for in that run, and not to be known
-  std::vector<std::string> symbols_;
+  SizeNames names_;
+  std::unordered_map<ValueId, Runs> values_;
+  std::array<std::unordered_set<ValueId>, runs> absent_;  // asked for in that run, and not to be known
   bool refused_ = false, known_ = false;
 };
 

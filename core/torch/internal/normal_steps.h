@@ -10,9 +10,20 @@ namespace graft {
 /// value that reorders the dimensions.
 void askSizesEarly(Graph&);
 
+/// Whether a node changes its argument's shape: then sizes cannot be asked elsewhere.
+bool changesShapesInPlace(const Graph&);
+
+/// With types: a size that one of the inputs has is asked of that input; where `numbersHold` (no size was taken from an
+/// example), a size that is a number whatever the inputs are is written as that number.
+void settleSizes(Graph&, bool numbersHold);
+
 /// Masks that hide nothing: a sum with what is zero for every input, before a softmax. torch.export writes them where
 /// tracing leaves them out.
 void removeIdleMasks(Graph&);
+
+/// Puts together what ExportedProgram.run_decompositions takes apart: linear layers, products of batches, norms,
+/// attention. For graphs that write nothing in place.
+void recompose(Graph&, const OperatorSet&);
 
 /// x[:] is x.
 void removeWholeSlices(Graph&);

@@ -1,0 +1,62 @@
+// graft convert: a model in another format, as it is.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/cli.h"
+#include "core/torch/executor.h"
+#include "core/torch/export.h"
+
+namespace graft::cli {
+namespace {
+
+struct Options : Common {
+  std::string model, output;
+  std::string method = "forward";
+};
+
+Status convert(const Options& o) {
+  const Console console(o);
+  const bool exported = o.output.ends_with(".pt2");
+  if (!exported && !o.output.ends_with(".pt"))
+    return Error{
+        ErrorKind::Usage, fmt::format("-o {}: end it in .pt for TorchScript or .pt2 for torch.export", o.output), {}};
+  const Job job = console.job();
+  auto model = importModel(o.model, semantics(), {o.method}, job);
+  if (!model) return model.error();
+  if (!o.inputs.empty() || !o.specs.empty()) {
+    auto inputs = commandInputs(model->graph, o);
+    if (!inputs) return inputs.error();
+    if (Status s = recordTypes(model->graph, *inputs); !s) return s;
+  }
+  if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
+  if (Status s = exportModel(model->graph, o.output); !s) return s;
+  console.document({{"model", o.model},
+                    {"format", formatName(model->format)},
+                    {"output", o.output},
+                    {"nodes", model->graph.nodeCount()}});
+  console.print(
+      fmt::format("{}, {} nodes, written as {}", formatName(model->format), model->graph.nodeCount(), o.output));
+  return done();
+}
+
+}  // namespace
+
+void addConvert(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("convert", "Write the model in another format, as it is: TorchScript or torch.export");
+  auto o = std::make_shared<Options>();
+  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
+      ->required()
+      ->type_name("MODEL");
+  c->add_option("-o,--output", o->output, "TorchScript where it ends in .pt, torch.export where in .pt2")
+      ->required()
+      ->type_name("OUT.pt|OUT.pt2");
+  c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
+      ->capture_default_str();
+  addCommon(*c, *o, true);
+  c->footer("--inputs fixes all sizes at those of the inputs: only where the file does not say them all.");
+  c->callback([&run, o] { run = [o] { return convert(*o); }; });
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,42 @@
+// SizeExpression: a symbolic size as Dim::symbol spells it, arithmetic over symbols. Read here alone, so that all agree
+// on what it means.
+//
+//   const auto e = SizeExpression::parse("2*s0 + s1//2 - 1");
+//   e->evaluate([](std::string_view) { return std::optional<int64_t>(4); });   // 9
+//
+// Sums, differences, products, floor divisions, parentheses, and the functions Mod, Max and Min of two sizes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace graft {
+
+/// "s0": letters, digits and underscores, no digit first.
+bool isSymbolName(std::string_view);
+
+class SizeExpression {
+ public:
+  enum class Kind : uint8_t { Number, Symbol, Negate, Add, Subtract, Multiply, FloorDivide, Mod, Max, Min };
+  /// What is computed, operands before their operation.
+  struct Step {
+    Kind kind;
+    int64_t number = 0;
+    std::string symbol;
+  };
+
+  /// Nothing where the text is no such expression.
+  static std::optional<SizeExpression> parse(std::string_view text);
+  const std::vector<Step>& steps() const { return steps_; }
+  /// Nothing where a symbol has no value, a divisor is not positive, or a number leaves 64 bits. Divisions round down.
+  std::optional<int64_t> evaluate(const std::function<std::optional<int64_t>(std::string_view)>& symbol) const;
+
+ private:
+  std::vector<Step> steps_;
+};
+
+}  // namespace graft

@@ -1,0 +1,55 @@
+"""graft convert: a model in another format is the same graph, computes the same, and PyTorch loads it."""
+
+import json
+import unittest
+
+import torch
+
+from support import SAMPLES, TestCase, main
+
+MODELS = SAMPLES / "models"
+
+
+class Convert(TestCase):
+    def values(self, name, what):
+        v = torch.load(MODELS / f"{name}_{what}.pt", weights_only=True)
+        return v if isinstance(v, (list, tuple)) else [v]
+
+    def test_every_format_into_both(self):
+        for name in ("bert", "resnet"):
+            for source in (".pt2", ".fx"):
+                before = self.done("text", MODELS / (name + source)).stdout
+                for out in (self.folder / "out.pt", self.folder / "out.pt2"):
+                    said = self.json("convert", MODELS / (name + source), "-o", out)
+                    self.assertEqual(said["output"], str(out))
+                    self.assertEqual(self.done("text", out).stdout, before, f"{name}{source} as {out.suffix}")
+                inputs, expected = self.values(name, "inputs"), self.values(name, "expected")[0]
+                torch.testing.assert_close(torch.jit.load(self.folder / "out.pt")(*inputs), expected)
+                torch.testing.assert_close(torch.export.load(self.folder / "out.pt2").module()(*inputs), expected)
+
+    def test_a_traced_model_becomes_a_program_with_symbols(self):
+        out = self.folder / "out.pt2"
+        self.done("convert", MODELS / "bert.pt", "-o", out)
+        program = torch.export.load(out)
+        self.assertTrue(program.range_constraints)
+        inputs, expected = self.values("bert", "inputs"), self.values("bert", "expected")[0]
+        torch.testing.assert_close(program.module()(*inputs), expected)
+        again = [torch.cat([v, v, v]) for v in inputs]
+        torch.testing.assert_close(program.module()(*again), torch.cat([expected] * 3), rtol=1e-4, atol=1e-5)
+        self.assertIn("size    s0 in [2, inf]", self.done("info", out).stdout)
+        self.assertEqual(self.json("info", out)["symbols"]["s0"], [2, None])
+
+    def test_what_cannot_be_written_is_said(self):
+        self.fails(2, "convert", MODELS / "bert.pt", "-o", self.folder / "out.onnx", says=(".pt", ".pt2"))
+        self.fails(2, "convert", MODELS / "bert.pt", says="-o")
+        self.fails(3, "convert", self.folder / "nowhere.pt", "-o", self.folder / "out.pt", says="nowhere.pt")
+        self.fails(3, "convert", MODELS / "control_flow.pt", "-o", self.folder / "out.pt2", says="cannot be written for torch.export")
+
+    def test_inputs_fix_the_sizes(self):
+        out = self.folder / "out.pt2"
+        self.done("convert", MODELS / "bert.pt", "--inputs", MODELS / "bert_inputs.pt", "-o", out)
+        self.assertFalse(any("s0" in json.dumps(i) for i in self.json("info", out)["inputs"]))
+
+
+if __name__ == "__main__":
+    main()

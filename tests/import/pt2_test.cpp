@@ -1,0 +1,172 @@
+// torch.export programs beyond straight tensors: ranges, branches, loops, writes, numbers, and the dialect that
+// run_decompositions makes. Each is read, run, written and read again, and PyTorch reads what was written.
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/text/text.h"
+#include "core/torch/executor.h"
+#include "core/torch/export.h"
+#include "tests/import/fixtures.h"
+#include "tests/support/temp_dir.h"
+
+using namespace graft;
+using namespace graft::test;
+
+namespace {
+
+void checkRun(const Graph& g, const std::string& name, double tolerance) {
+  const auto inputs = loadTensors(fixture(name + "_inputs.pt"));
+  const auto expected = loadTensors(fixture(name + "_expected.pt"));
+  REQUIRE(inputs);
+  REQUIRE(expected);
+  auto program = Program::build(g);
+  INFO((program ? "" : program.error().format()));
+  REQUIRE(program);
+  const auto outputs = program->run(*inputs);
+  INFO((outputs ? "" : outputs.error().format()));
+  REQUIRE(outputs);
+  const auto differences = compareTensors(*expected, *outputs);
+  CHECK_FALSE(differences.empty());
+  for (const Difference& d : differences) {
+    INFO(d.name << " " << d.type << ": " << d.why << " " << d.maxAbs);
+    CHECK(d.maxAbs <= tolerance);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the ranges of symbols are kept, and written again") {
+  const TempDir dir;
+  const Graph g = imported("net.pt2").graph;
+  const TensorInfo& info = g.value(g.inputs()[0]).type.tensorInfo;
+  for (size_t i : {0, 1}) {
+    const Symbol* s = g.findSymbol((*info.shape)[i].symbol);
+    REQUIRE(s);
+    CHECK(s->max == 64);
+  }
+  for (const char* out : {"again.pt2", "again.pt"}) {
+    const std::string path = (dir / out).string();
+    const Status written = exportModel(g, path);
+    INFO((written ? "" : written.error().format()));
+    REQUIRE(written);
+    const auto again = importModel(path, torchSemantics());
+    REQUIRE(again);
+    CHECK(toText(again->graph) == toText(g));
+  }
+}
+
+TEST_CASE("branches, loops, writes and numbers are read from both dialects, and compute what PyTorch computes") {
+  for (const char* name : {"branches", "turns", "counts", "numbers"})
+    for (const char* dialect : {"", "_core"}) {
+      const std::string file = std::string(name) + dialect + ".pt2";
+      INFO(file);
+      checkRun(imported(file).graph, name, 1e-6);
+    }
+  CHECK(count(imported("branches.pt2").graph, "prim.If") == 1);
+  CHECK(count(imported("turns.pt2").graph, "prim.Loop") == 1);
+}
+
+TEST_CASE("what decomposition takes apart is put together again") {
+  const auto has = [](const Graph& g, const char* op, size_t times) {
+    INFO(op);
+    CHECK(count(g, op) == times);
+  };
+  const Graph encoder = imported("encoder_core.pt2").graph;
+  INFO(toText(encoder, {.sources = false}));
+  has(encoder, "aten.linear.default", 6);
+  has(encoder, "aten.matmul.default", 2);
+  has(encoder, "aten.softmax.int", 1);
+  has(encoder, "aten.scaled_dot_product_attention.default", 1);
+  has(encoder, "aten.silu.default", 1);
+  has(encoder, "aten.hardswish.default", 1);
+  for (const char* gone : {"aten.addmm.default", "aten.mm.default", "aten.bmm.default", "aten.clone.default",
+                           "aten.permute.default", "aten.native_layer_norm.default", "aten._softmax.default"})
+    has(encoder, gone, 0);
+  checkRun(encoder, "encoder", 1e-5);
+  const Graph vision = imported("vision_core.pt2").graph;
+  has(vision, "aten.conv2d.default", 1);
+  has(vision, "aten.batch_norm.default", 1);
+  has(vision, "aten.max_pool2d.default", 1);
+  checkRun(vision, "vision", 1e-5);
+}
+
+TEST_CASE("torch.export.load reads branches, writes and numbers that were written again") {
+  const TempDir dir;
+  for (const char* name : {"branches", "counts", "numbers"})
+    for (const char* dialect : {"", "_core"}) {
+      const std::string file = std::string(name) + dialect + ".pt2";
+      INFO(file);
+      const Graph g = imported(file).graph;
+      const std::string path = (dir / file).string();
+      const Status written = exportModel(g, path);
+      INFO((written ? "" : written.error().format()));
+      REQUIRE(written);
+      const auto again = importModel(path, torchSemantics());
+      INFO((again ? "" : again.error().format()));
+      REQUIRE(again);
+      CHECK(toText(again->graph) == toText(g));
+    }
+  auto own = parseText(R"(graph Own {
+    symbol s0 [2, 64]
+    input %x : f32[s0,4]
+    input %times : int
+    input %more : float
+    %half = aten.floordiv.int(%times, 2) : int
+    %mul = aten.mul.Tensor(%x, %half) : f32[s0,4]
+    %add = aten.add.Tensor(%mul, %more) : f32[s0,4]
+    return %add
+  })",
+                       torchSemantics().operators());
+  INFO((own ? "" : own.error().format()));
+  REQUIRE(own);
+  const Status written = exportModel(*own, (dir / "own.pt2").string());
+  INFO((written ? "" : written.error().format()));
+  REQUIRE(written);
+  writeFile(dir / "load.py", R"(
+import pathlib, sys, torch
+folder, fixtures = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+for path in sorted(folder.glob("*.pt2")):
+    program = torch.export.load(path)
+    if path.stem == "own":
+        assert [(r.lower, r.upper) for r in program.range_constraints.values()][0] == (2, 64), program.range_constraints
+        x = torch.arange(8.0).view(2, 4)
+        torch.testing.assert_close(program.module()(x, 6, 0.5), x * 3 + 0.5)
+        continue
+    name = path.stem.removesuffix("_core")
+    inputs, expected = (torch.load(fixtures / f"{name}_{what}.pt") for what in ("inputs", "expected"))
+    module = program.module()
+    torch.testing.assert_close(module(*inputs), expected[0], rtol=0, atol=0, msg=lambda m: f"{path.name}: {m}")
+    if name == "counts":
+        assert module.state_dict()["n"].tolist() == [1.0] * 4, module.state_dict()
+        torch.testing.assert_close(inputs[0] + 1, expected[0])
+)");
+  const std::string command = GRAFT_SOURCE_DIR "/.venv/bin/python " + (dir / "load.py").string() + " " +
+                              dir.path().string() + " " + fixture("");
+  CHECK(std::system(command.c_str()) == 0);
+}
+
+TEST_CASE("what torch.export cannot hold is refused with the reason") {
+  const TempDir dir;
+  const auto refused = [&](const Graph& g, const char* why) {
+    const Status s = exportModel(g, (dir / "m.pt2").string());
+    REQUIRE_FALSE(s);
+    CHECK(s.error().kind == ErrorKind::BadInput);
+    CHECK_THAT(s.error().message, ContainsSubstring(why));
+  };
+  refused(imported("turns.pt2").graph, "no loop");
+  const auto parsed = [](const std::string& body) {
+    auto g = parseText("graph g {\n" + body + "\n}", torchSemantics().operators());
+    INFO((g ? "" : g.error().format()));
+    REQUIRE(g);
+    return std::move(*g);
+  };
+  refused(parsed("input %x : f32[2]\n input %flag : bool\n return %x"), "input flag is bool");
+  refused(parsed("input %x : f32[2]\n input %n : int\n %c = aten.gt.int(%n, 1) : bool\n %y = prim.If(%c) : f32[2] {\n "
+                 "return %x\n } {\n"
+                 " %z = aten.neg.default(%x) : f32[2]\n return %z\n }\n return %y"),
+          "condition is no tensor");
+  refused(parsed("input %x : f32[2]\n input %c : b8[]\n %y = prim.If(%c) : f32[2] {\n %w = aten.neg_.default(%x) : "
+                 "f32[2]\n return %w\n } {\n"
+                 " return %x\n }\n return %y"),
+          "writes in place");
+}
