@@ -34,7 +34,7 @@ json ExportWriter::Body::whole() const {
           {"sym_bool_values", json::object()},
           {"is_single_tensor_return", false},
           {"custom_obj_values", json::object()},
-          {"sym_float_values", floats}};
+          {"sym_float_values", json::object()}};
 }
 
 void ExportWriter::run() {

@@ -178,12 +178,12 @@ json ExportWriter::listOutput(ValueId list) {
 // Branches
 // ---------------------------------------------------------------------------------------------------------------------
 
-/// bool(tensor) that nothing but branches ask for: torch.cond takes the tensor.
+/// bool(tensor) that nothing but control flow asks for: torch.cond takes the tensor.
 bool ExportWriter::isOnlyCondition(const Node& n) const {
   if (n.op->name != "aten.Bool.Tensor" || !n.args[0].isValue() || g_.value(n.outputs[0]).returnUses > 0) return false;
   const auto& users = g_.value(n.outputs[0]).users;
   return !users.empty() &&
-         std::all_of(users.begin(), users.end(), [&](NodeId user) { return g_.node(user).op->name == "prim.If"; });
+         std::all_of(users.begin(), users.end(), [&](NodeId user) { return !g_.node(user).blocks.empty(); });
 }
 
 /// What the blocks use that is made outside of them, in the order of use.

@@ -118,12 +118,17 @@ void ExportWriter::weight(ValueId id) {
 void ExportWriter::input(ValueId v) {
   const Type& t = g_.value(v).type;
   json arg;
-  if (t.kind == Type::Kind::Int || t.kind == Type::Kind::Float) {
-    arg = numberInput(v);
+  if (t.kind == Type::Kind::Int) {
+    // A number that the caller gives is a symbol of that name.
+    const std::string symbol = fresh("n_" + name(v));
+    body_.ints[name(v)] = symbolic(symbol);
+    inputSymbols_.insert(symbol);
+    expressions_[v.index] = symbol;
+    arg = {{"as_sym_int", {{"as_name", name(v)}}}};
   } else if (!t.isTensor()) {
-    throw Refusal(fmt::format(
-        "its input {} is {}; torch.export takes tensors, whole numbers and floats. Write TorchScript (.pt) instead",
-        g_.value(v).name, toString(t)));
+    throw Refusal(
+        fmt::format("its input {} is {}; torch.export takes tensors and whole numbers. Write TorchScript (.pt) instead",
+                    g_.value(v).name, toString(t)));
   } else {
     try {
       body_.tensors[name(v)] = meta(t);
@@ -134,21 +139,6 @@ void ExportWriter::input(ValueId v) {
   }
   body_.inputs.push_back(arg);
   inputSpecs_.push_back({{"user_input", {{"arg", arg}}}});
-}
-
-// A number that the caller gives is a symbol of that name.
-json ExportWriter::numberInput(ValueId v) {
-  const std::string& own = name(v);
-  if (g_.value(v).type.kind == Type::Kind::Int) {
-    const std::string symbol = fresh("n_" + own);
-    body_.ints[own] = symbolic(symbol);
-    inputSymbols_.insert(symbol);
-    expressions_[v.index] = symbol;
-    return {{"as_sym_int", {{"as_name", own}}}};
-  }
-  body_.floats[own] = {
-      {"as_expr", {{"expr_str", fmt::format("Symbol('zf_{}', real=True)", own)}, {"hint", {{"as_float", 1.5}}}}}};
-  return {{"as_sym_float", {{"as_name", own}}}};
 }
 
 // Arguments

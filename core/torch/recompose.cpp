@@ -21,8 +21,11 @@ class Recomposer {
     // Each step brings the next one's pattern about.
     each([&](NodeId n) { removeCopy(n); });
     each([&](NodeId n) { renamed(n); });
+    each([&](NodeId n) { undoPermutation(n); });
     each([&](NodeId n) { swapOfTwo(n); });
     each([&](NodeId n) { linear(n); });
+    each([&](NodeId n) { batchedLinear(n); });
+    each([&](NodeId n) { bias(n); });
     each([&](NodeId n) { product(n); });
     each([&](NodeId n) { silu(n); });
     each([&](NodeId n) { hardswish(n); });
@@ -69,8 +72,9 @@ class Recomposer {
     const auto* items = n.args.size() > 1 ? n.args[1].items() : nullptr;
     for (size_t i = 0; items && i < items->size(); ++i) {
       const auto* d = (*items)[i].as<int64_t>();
-      if (!d) return {};
-      out.push_back(*d < 0 ? *d + static_cast<int64_t>(items->size()) : *d);
+      const auto rank = static_cast<int64_t>(items->size());
+      if (!d || *d < -rank || *d >= rank) return {};
+      out.push_back(*d < 0 ? *d + rank : *d);
     }
     return out;
   }
@@ -156,6 +160,8 @@ class Recomposer {
       if (*plain) replace(id, plain, {a[0], a[1], a[2], a[3], a[4], a[5], a[8]});
     } else if (op == "aten._to_copy.default" && !a[1].isNone() && a[2].isNone() && a[3].isNone() && a[6].isNone()) {
       replace(id, "aten.to.dtype", {a[0], a[1], Argument(false), Argument(false), none});
+    } else if (op == "aten.arange.start_step" && isInt(a[0], 0) && isInt(a[2], 1)) {
+      replace(id, "aten.arange.default", {a[1], a[3], a[4], a[5], a[6]});
     } else if (op == "aten.mul.Scalar") {
       replace(id, "aten.mul.Tensor", a);
     } else if (op == "aten.full.default" && a[1].number() && shape(Argument(n.outputs[0])) &&
@@ -180,6 +186,18 @@ class Recomposer {
       if (g_.value(u.args[1].valueId()).type.tensorInfo.dtype != g_.value(scalar).type.tensorInfo.dtype) continue;
       g_.setArgument(user, 2, Argument(*number.number()));
     }
+  }
+
+  // There and back again.
+  void undoPermutation(NodeId id) {
+    const Node& n = g_.node(id);
+    const Node* inner = n.op->name == "aten.permute.default" ? maker(n.args[0], n.op->name) : nullptr;
+    if (!inner) return;
+    const std::vector<int64_t> outer = permutation(n), from = permutation(*inner);
+    bool undone = !outer.empty() && outer.size() == from.size();
+    for (size_t i = 0; undone && i < outer.size(); ++i)
+      undone = from[static_cast<size_t>(outer[i])] == static_cast<int64_t>(i);
+    if (undone) forward(id, inner->args[0]);
   }
 
   void swapOfTwo(NodeId id) {
@@ -208,7 +226,7 @@ class Recomposer {
     if (!turned || !shape(second) || shape(second)->size() != 2) return;
     const Argument weight = turned->args[0];
     const Shape *b = shape(bias), *w = shape(weight);
-    if (!w || (biased && (!b || b->size() != 1 || !((*b)[0] == (*w)[0])))) return;
+    if (!w || w->size() != 2 || (biased && (!b || b->size() != 1 || !((*b)[0] == (*w)[0])))) return;
     // Back from flat: views of the result that have the sizes that x had before.
     const Node* flat = maker(x);
     const ValueId result = n.outputs[0];
@@ -229,6 +247,30 @@ class Recomposer {
     if (!g_.isUnused(result)) replace(id, "aten.linear.default", {x, weight, bias});
   }
 
+  // bmm(x, expand(transpose(w))) is linear(x, w): what PyTorch makes of a weight beside a batch that is no view.
+  void batchedLinear(NodeId id) {
+    const Node& n = g_.node(id);
+    if (n.op->name != "aten.bmm.default") return;
+    const Node* repeated = maker(n.args[1], "aten.expand.default");
+    const Node* turned = repeated ? maker(repeated->args[0], "aten.transpose.int") : nullptr;
+    const Shape* w = turned ? shape(turned->args[0]) : nullptr;
+    if (w && w->size() == 2) replace(id, "aten.linear.default", {n.args[0], turned->args[0], Argument()});
+  }
+
+  // linear(x, w) + b with one b for each feature is linear(x, w, b).
+  void bias(NodeId id) {
+    const Node& n = g_.node(id);
+    if (n.op->name != "aten.add.Tensor" || !isOne(n.args[2]) || !n.args[1].isValue() ||
+        !g_.isWeight(n.args[1].valueId()))
+      return;
+    const Node* product = maker(n.args[0], "aten.linear.default");
+    const Shape *b = shape(n.args[1]), *w = product ? shape(product->args[1]) : nullptr;
+    if (!b || !w || w->size() != 2 || !product->args[2].isNone() || b->size() != 1 || !((*b)[0] == w->front())) return;
+    const Value& alone = g_.value(product->outputs[0]);
+    if (alone.users.size() != 1 || alone.returnUses > 0) return;
+    replace(id, "aten.linear.default", {product->args[0], product->args[1], n.args[1]});
+  }
+
   // view(bmm(view(a), view(b))) is matmul(a, b).
   void product(NodeId id) {
     const Node& n = g_.node(id);
@@ -239,7 +281,8 @@ class Recomposer {
     if (!a || !b || !isView(*a) || !isView(*b)) return;
     const Shape *x = shape(a->args[0]), *y = shape(b->args[0]), *out = shape(Argument(n.outputs[0]));
     const Shape *flatX = shape(bmm->args[0]), *flatY = shape(bmm->args[1]);
-    if (!x || !y || !out || !flatX || !flatY || x->size() != out->size() || y->size() != out->size() || out->size() < 3)
+    if (!x || !y || !out || !flatX || !flatY || x->size() != out->size() || y->size() != out->size() ||
+        out->size() < 3 || flatX->size() != 3 || flatY->size() != 3)
       return;
     const size_t batch = out->size() - 2;
     const auto ends = [](const Shape& whole, const Shape& flat) {
@@ -267,25 +310,29 @@ class Recomposer {
   void hardswish(NodeId id) {
     const Node& n = g_.node(id);
     if (n.op->name != "aten.div.Tensor" || n.args[1].number() != 6.0) return;
-    const Node* inner = maker(n.args[0]);
-    if (!inner) return;
-    const bool scales = inner->op->name == "aten.mul.Tensor";
-    for (size_t i : {0, 1}) {
-      const Node* clamp = scales ? maker(inner->args[i], "aten.clamp.default")
-                          : i == 0 && inner->op->name == "aten.clamp.default" ? inner
-                                                                              : nullptr;
-      const Node* three = clamp && clamp->args[1].number() == 0.0 && clamp->args[2].number() == 6.0
-                              ? maker(clamp->args[0], "aten.add.Tensor")
-                              : nullptr;
-      if (!three || three->args[1].number() != 3.0 || !three->args[0].isValue()) continue;
-      if (!scales)
-        replace(id, "aten.hardsigmoid.default", {three->args[0]});
-      else if (three->args[0] == inner->args[1 - i])
-        replace(id, "aten.hardswish.default", {three->args[0]});
-      else
-        continue;
+    if (const Node* three = clampedToSix(n.args[0])) {
+      replace(id, "aten.hardsigmoid.default", {three->args[0]});
       return;
     }
+    const Node* product = maker(n.args[0], "aten.mul.Tensor");
+    if (!product) return;
+    for (size_t i : {0, 1}) {
+      const Node* three = clampedToSix(product->args[i]);
+      if (!three || !(three->args[0] == product->args[1 - i])) continue;
+      replace(id, "aten.hardswish.default", {three->args[0]});
+      return;
+    }
+  }
+
+  // x + 3 of clamp(x + 3, 0, 6), in one step or two.
+  const Node* clampedToSix(const Argument& a) const {
+    const Node* upper = maker(a, "aten.clamp.default");
+    if (!upper || upper->args[2].number() != 6.0) return nullptr;
+    const Node* lower = upper->args[1].isNone() ? maker(upper->args[0], "aten.clamp.default") : upper;
+    if (!lower || lower->args[1].number() != 0.0 || (lower != upper && !lower->args[2].isNone())) return nullptr;
+    const Node* three = maker(lower->args[0], "aten.add.Tensor");
+    return three && three->args[1].number() == 3.0 && isOne(three->args[2]) && three->args[0].isValue() ? three
+                                                                                                        : nullptr;
   }
 
   // Attention whose rows may be hidden altogether: such a row's probabilities are zero instead of NaN.

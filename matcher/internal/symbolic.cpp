@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <numeric>
 
 namespace graft {
 namespace {
@@ -190,7 +191,38 @@ Polynomial Polynomial::floorDivide(const Polynomial& o) const {
     }
     if (exact) return out;
   }
+  if (b && *b > 1) {
+    // floor(g*x / (g*n)) is floor(x/n) for whole x.
+    int64_t common = *b;
+    for (const auto& [m, f] : terms_) common = std::gcd(common, f);
+    if (common > 1) {
+      Polynomial reduced;
+      for (const auto& [m, f] : terms_) reduced.add(m, f / common);
+      return reduced.floorDivide(constant(*b / common));
+    }
+    if (const auto inner = divided()) {
+      int64_t product = 0;
+      if (!__builtin_mul_overflow(inner->second, *b, &product)) return inner->first.floorDivide(constant(product));
+    }
+  }
   return atom("floor(" + text() + "," + o.text() + ")");
+}
+
+// x and m of the atom floor(x,m) alone, with m a positive number: floor(floor(x/m)/n) is floor(x/(m*n)).
+std::optional<std::pair<Polynomial, int64_t>> Polynomial::divided() const {
+  constexpr std::string_view head = "floor(";
+  if (terms_.size() != 1 || terms_.begin()->second != 1 || terms_.begin()->first.size() != 1) return std::nullopt;
+  const std::string_view whole = terms_.begin()->first[0];
+  if (!whole.starts_with(head) || !whole.ends_with(')')) return std::nullopt;
+  const std::string_view inside = whole.substr(head.size(), whole.size() - head.size() - 1);
+  const size_t comma = inside.rfind(',');
+  if (comma == inside.npos) return std::nullopt;
+  const std::string_view number = inside.substr(comma + 1);
+  int64_t m = 0;
+  const auto [end, bad] = std::from_chars(number.data(), number.data() + number.size(), m);
+  if (bad != std::errc() || end != number.data() + number.size() || m < 1) return std::nullopt;
+  auto x = parse(inside.substr(0, comma));
+  return x ? std::optional(std::pair(std::move(*x), m)) : std::nullopt;
 }
 
 std::optional<int64_t> Polynomial::number() const {

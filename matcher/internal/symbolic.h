@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -27,7 +28,8 @@ class Polynomial {
   Polynomial operator+(const Polynomial&) const;
   Polynomial operator-(const Polynomial&) const;
   Polynomial operator*(const Polynomial&) const;
-  /// Exact where every factor divides; an atom "floor(a,b)" otherwise.
+  /// Exact where every factor divides; an atom "floor(a,b)" otherwise, in lowest terms and not of another such atom:
+  /// 2*(x//4)//4 is floor(x,8).
   Polynomial floorDivide(const Polynomial&) const;
   bool operator==(const Polynomial&) const = default;
 
@@ -40,6 +42,7 @@ class Polynomial {
  private:
   using Monomial = std::vector<std::string>;  // sorted
   void add(const Monomial&, int64_t);
+  std::optional<std::pair<Polynomial, int64_t>> divided() const;
   std::map<Monomial, int64_t> terms_;  // no zero factors
 };
 

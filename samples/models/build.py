@@ -29,6 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import modules
 
 SUFFIX = {"torchscript": ".pt", "pt2": ".pt2", "decomposed": ".pt2", "fx": ".fx"}
+FORMATS = {".pt": "torchscript", ".pt2": "pt2", ".fx": "fx"}
 
 
 # Hugging Face models with tensors in and their first output out.

@@ -1,7 +1,6 @@
 """graft convert: a model in another format is the same graph, computes the same, and PyTorch loads it."""
 
 import json
-import unittest
 
 import torch
 
@@ -51,5 +50,4 @@ class Convert(TestCase):
         self.assertFalse(any("s0" in json.dumps(i) for i in self.json("info", out)["inputs"]))
 
 
-if __name__ == "__main__":
-    main()
+main()

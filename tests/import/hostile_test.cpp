@@ -115,6 +115,7 @@ TEST_CASE("graphs that go in circles, backwards or too deep are refused") {
   refused("cyclic.fx", "before it is made");
   refused("backwards.fx", "before it is made");
   refused("deep_argument.fx", "nested too deep");
+  refused("deep_json.fx", "not a valid FX file");
 }
 
 TEST_CASE("sizes below zero, beyond the data and beyond all numbers are refused") {
@@ -132,6 +133,7 @@ TEST_CASE("wrong types, unknown kinds, missing data, bombs and text that is none
   refused("not_utf8.fx", "ill-formed UTF-8");
   refused("not_utf8.pt2", "ill-formed UTF-8");
   refused("lost_weight.pt2", "is missing");
+  refused("lost_weight.fx", "is missing");
   refused("bomb.pt2", "unpack to more than");
   refused("bomb.fx", "unpack to more than");
 }

@@ -110,11 +110,9 @@ TEST_CASE("torch.export.load reads branches, writes and numbers that were writte
     symbol s0 [2, 64]
     input %x : f32[s0,4]
     input %times : int
-    input %more : float
     %half = aten.floordiv.int(%times, 2) : int
     %mul = aten.mul.Tensor(%x, %half) : f32[s0,4]
-    %add = aten.add.Tensor(%mul, %more) : f32[s0,4]
-    return %add
+    return %mul
   })",
                        torchSemantics().operators());
   INFO((own ? "" : own.error().format()));
@@ -128,9 +126,9 @@ folder, fixtures = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 for path in sorted(folder.glob("*.pt2")):
     program = torch.export.load(path)
     if path.stem == "own":
-        assert [(r.lower, r.upper) for r in program.range_constraints.values()][0] == (2, 64), program.range_constraints
+        assert (2, 64) in [(r.lower, r.upper) for r in program.range_constraints.values()], program.range_constraints
         x = torch.arange(8.0).view(2, 4)
-        torch.testing.assert_close(program.module()(x, 6, 0.5), x * 3 + 0.5)
+        torch.testing.assert_close(program.module()(x, 6), x * 3)
         continue
     name = path.stem.removesuffix("_core")
     inputs, expected = (torch.load(fixtures / f"{name}_{what}.pt") for what in ("inputs", "expected"))
@@ -161,10 +159,11 @@ TEST_CASE("what torch.export cannot hold is refused with the reason") {
     return std::move(*g);
   };
   refused(parsed("input %x : f32[2]\n input %flag : bool\n return %x"), "input flag is bool");
+  refused(parsed("input %x : f32[2]\n input %more : float\n return %x"), "input more is float");
   refused(parsed("input %x : f32[2]\n input %n : int\n %c = aten.gt.int(%n, 1) : bool\n %y = prim.If(%c) : f32[2] {\n "
                  "return %x\n } {\n"
                  " %z = aten.neg.default(%x) : f32[2]\n return %z\n }\n return %y"),
-          "condition is no tensor");
+          "its result is bool");
   refused(parsed("input %x : f32[2]\n input %c : b8[]\n %y = prim.If(%c) : f32[2] {\n %w = aten.neg_.default(%x) : "
                  "f32[2]\n return %w\n } {\n"
                  " return %x\n }\n return %y"),

@@ -43,7 +43,7 @@ class ExportWriter {
   /// One graph of the file: the model's, or a branch's.
   struct Body {
     json inputs = json::array(), outputs = json::array(), nodes = json::array();
-    json tensors = json::object(), ints = json::object(), floats = json::object();
+    json tensors = json::object(), ints = json::object();
     json whole() const;
   };
 
@@ -62,7 +62,6 @@ class ExportWriter {
   json meta(const Type&, bool gradient = false);
   void weight(ValueId);
   void input(ValueId);
-  json numberInput(ValueId);
   json reference(ValueId);
   json list(const std::vector<Argument>&, const Type* wanted);
   json argument(const Argument&, const Type* wanted);
