@@ -154,9 +154,12 @@ json toJson(const Graph& g, JsonForm form) {
   for (const Symbol& s : g.symbols())
     symbols[s.name] = {s.min ? json(*s.min) : json(nullptr), s.max ? json(*s.max) : json(nullptr)};
   json root = blockJson(g, g.root(), form);
-  json out = {{"name", jsonSafe(g.name)},          {"symbols", std::move(symbols)},
-              {"inputs", std::move(inputs)},       {"weights", std::move(weights)},
-              {"modules", std::move(modules)},     {"nodes", std::move(root["nodes"])},
+  json out = {{"name", jsonSafe(g.name)},
+              {"symbols", std::move(symbols)},
+              {"inputs", std::move(inputs)},
+              {"weights", std::move(weights)},
+              {"modules", std::move(modules)},
+              {"nodes", std::move(root["nodes"])},
               {"returns", std::move(root["returns"])}};
   if (form == JsonForm::Compact) addShared(g, out);
   return out;

@@ -107,9 +107,9 @@ class Sizes {
   /// Each symbol stands for any size from 2 up, as in torch.export; from 1 where the recorded size was 1.
   void declare(Graph& g) const {
     for (const Size& s : dims_)
-      if (!s.symbol.empty()) {
+      if (!s.symbol.empty() && s.example > 0) {
         const Symbol* known = g.findSymbol(s.symbol);
-        const int64_t least = std::clamp<int64_t>(s.example, 0, 2);
+        const int64_t least = std::min<int64_t>(s.example, 2);
         g.setSymbol({s.symbol, known && known->min ? std::min(*known->min, least) : least, std::nullopt});
       }
   }

@@ -181,6 +181,7 @@ std::optional<int64_t> pt2Bound(const json& v) {
 void pt2Range(Graph& g, const std::string& symbol, const json& min, const json& max) {
   const Symbol s{symbol, pt2Bound(min), pt2Bound(max)};
   if (!isSymbolName(symbol)) return;
+  if (s.min.value_or(0) <= 0 && !s.max) return;  // no size is below zero: that says nothing
   if (s.min && s.max && *s.min > *s.max) throw std::runtime_error("the size " + symbol + " has an empty range");
   g.setSymbol(s);
 }

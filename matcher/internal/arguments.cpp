@@ -106,8 +106,8 @@ bool Attempt::unifyArguments(const Node& pn, const Node& gn, bool swapped) {
     if (!unify(p, *g, {pn.id, gn.id, at ? static_cast<int>(*at) : -1, false})) return false;
   }
   if (!named && !gn.op->hasSchema)
-    for (const auto& [key, g] : gn.kwargs)
-      if (std::none_of(pn.kwargs.begin(), pn.kwargs.end(), [&](const auto& kw) { return kw.first == key; }))
+    for (const auto& given : gn.kwargs)
+      if (std::none_of(pn.kwargs.begin(), pn.kwargs.end(), [&](const auto& kw) { return kw.first == given.first; }))
         return countDiffers();
   return true;
 }

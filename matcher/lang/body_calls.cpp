@@ -394,7 +394,7 @@ Term Body::callPatternModule(const Syntax& s) {
   }
   std::vector<Argument> args;
   for (size_t i = 2; i < s.items.size(); ++i) args.push_back(argument(evaluate(s.items[i]), Type::any(), nullptr));
-  if (!s.keywords.empty()) fail(s.keywords[0].second.span, "a module's inputs are given in the order of its call");
+  if (!s.keywords.empty()) fail(s.keywords[0].value.span, "a module's inputs are given in the order of its call");
   return patternNode("pattern.call_module", std::move(args), std::move(kwargs), s.focus);
 }
 

@@ -257,8 +257,8 @@ class Converter {
             e.items[0].kind == Kind::Attribute && dottedName(e.items[0]).empty() ? e.items[0].focus : e.items[0].span;
         addAll(e, apply.inputs().tree(), depth);
         for (const jit::Attribute& a : apply.attributes()) {
-          e.keywords.emplace_back(a.name().name(), expression(a.value(), depth + 1));
-          e.span.end = std::max(e.span.end, e.keywords.back().second.span.end);
+          e.keywords.push_back({a.name().name(), expression(a.value(), depth + 1)});
+          e.span.end = std::max(e.span.end, e.keywords.back().value.span.end);
         }
         break;
       }

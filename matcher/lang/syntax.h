@@ -14,6 +14,8 @@
 
 namespace graft::lang {
 
+struct KeywordSyntax;  // name and value; holds a Syntax
+
 struct Syntax {
   enum class Kind {
     Constant,   ///< literal: number, string, True, False, None, ...
@@ -34,9 +36,14 @@ struct Syntax {
   std::string name;
   Argument literal;
   std::vector<Syntax> items;
-  std::vector<std::pair<std::string, Syntax>> keywords;
+  std::vector<KeywordSyntax> keywords;
   Span span;   ///< all of it
   Span focus;  ///< the word or sign that says what it is: the method's name, the operator
+};
+
+struct KeywordSyntax {
+  std::string name;
+  Syntax value;
 };
 
 struct StatementSyntax {

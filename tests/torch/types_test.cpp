@@ -47,7 +47,7 @@ TEST_CASE("inferred types differ where shapes, dtypes, literals, devices or symb
     return %11
   })";
   const std::vector<std::string> wanted{"f32[3]",  "f32[3]", "f32[2]",   "f32[5]",    "f16[2]", "f32[s0]",
-                                        "f32[s1]", "tensor", "f32[7,3]", "f32[12,3]", "tensor"};
+                                        "f32[s1]", "tensor", "f32[7,3]", "f32[12,3]", "refused"};
   CHECK(types(*semantics, text) == wanted);
   CHECK(types(*semantics, text) == wanted);  // now from what is remembered
 }

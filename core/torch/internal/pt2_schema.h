@@ -22,7 +22,8 @@ Argument pt2MemoryFormat(int64_t);
 Argument pt2Number(const nlohmann::json&);
 /// A bound of a range; nothing where there is none (null).
 std::optional<int64_t> pt2Bound(const nlohmann::json&);
-/// Notes the range; throws where it is empty. What is no symbol but an expression has no place in the graph.
+/// Notes the range; throws where it is empty. One that says nothing of a size, and what is no symbol but an expression,
+/// has no place in the graph.
 void pt2Range(Graph&, const std::string& symbol, const nlohmann::json& min, const nlohmann::json& max);
 /// A tensor_values entry. Throws what nlohmann::json throws.
 Type pt2TensorType(const nlohmann::json&);
