@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <charconv>
+#include <utility>
 
 namespace graft {
 namespace {
@@ -47,9 +48,18 @@ std::optional<std::string> FrameReader::next() {
   }
   if (!length) return stop("a message without Content-Length");
   if (*length > largest) return stop("a message is longer than 256 MiB");
-  if (buffer_.size() < end + 4 + *length) return std::nullopt;
+  const size_t whole = end + 4 + *length;
+  if (buffer_.size() < whole) {
+    buffer_.reserve(whole);
+    return std::nullopt;
+  }
+  if (buffer_.size() == whole) {  // long messages mostly come alone: no second copy of them
+    std::string body = std::exchange(buffer_, {});
+    body.erase(0, end + 4);
+    return body;
+  }
   std::string body = buffer_.substr(end + 4, *length);
-  buffer_.erase(0, end + 4 + *length);
+  buffer_.erase(0, whole);
   return body;
 }
 

@@ -131,15 +131,26 @@ class Server {
   }
 
   void send(const json& message) {
-    const std::string text = frame(message.dump(-1, ' ', false, json::error_handler_t::replace));
+    std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
+    constexpr size_t copied = 64 << 10;  // shorter ones go in one write, longer ones without a copy
+    std::string head;
+    if (text.size() <= copied)
+      text = frame(text);
+    else
+      head = fmt::format("Content-Length: {}\r\n\r\n", text.size());
     const std::lock_guard lock(writing_);
-    std::string_view rest = text;
+    if (write(head)) write(text);
+  }
+
+  /// False when the client is gone; the end of our input will end us.
+  bool write(std::string_view rest) const {
     while (!rest.empty()) {
       const ssize_t n = ::write(output_, rest.data(), rest.size());
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return;  // the client is gone; the end of our input will end us
+      if (n <= 0) return false;
       rest.remove_prefix(static_cast<size_t>(n));
     }
+    return true;
   }
 
   Session session_;
