@@ -6,7 +6,7 @@
 
 Needs nothing but Python. The arrows are the table LAYERS: a folder, the folders it may include, and where it may include
 LibTorch and Qt. The most specific folder counts; a folder may always include itself. What is not in the table (app, tests,
-samples) may include everything. Headers that share LibTorch's types among one folder's sources live in its internal/ folder,
+samples) may include everything. Headers that share LibTorch's or JSON's types among one folder's sources live in its internal/ folder,
 which nobody else may include.
 """
 
@@ -35,7 +35,7 @@ LAYERS = [
     Layer("core/text", ("core/base", "core/ir"), json=NOWHERE),
     Layer("core/json", ("core/base", "core/ir", "core/text")),
     Layer("core/torch", TEXT_CORE + ("core/torch/internal", "kernels/capture"), libtorch=SOURCES),
-    Layer("core/torch/internal", ALL_CORE + ("kernels/capture",), libtorch=EVERYWHERE),
+    Layer("core/torch/internal", ALL_CORE + ("kernels/capture",), libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("core/engine", ALL_CORE + ("matcher", "matcher/lang"), libtorch=SOURCES),
     Layer("matcher", TEXT_CORE),
     Layer("matcher/lang", ALL_CORE + ("matcher", "matcher/lang/internal"), libtorch=SOURCES),
