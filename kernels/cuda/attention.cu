@@ -328,9 +328,8 @@ template <class T, int D, int MT, int WM, int WK, int BN, int Mode>
 cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
   using Sh = Shape<D, MT, WM, WK, BN>;
   auto kernel = flash<T, D, MT, WM, WK, BN, Mode>;
-  static const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Sh::kSmem);
-  if (allowed != cudaSuccess) return allowed;
+  static std::atomic<uint64_t> told{0};
+  if (const cudaError_t failed = allowShared(kernel, Sh::kSmem, told); failed != cudaSuccess) return failed;
   const dim3 grid((a.queries + Sh::kRows - 1) / Sh::kRows, a.heads, a.batch);
   return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, a);
 }

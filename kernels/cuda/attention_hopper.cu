@@ -318,9 +318,8 @@ cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
       return cudaErrorNotSupported;
   }
   auto kernel = attendHopper<T, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, M>;
-  static const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Sh::kSmem);
-  if (allowed != cudaSuccess) return allowed;
+  static std::atomic<uint64_t> told{0};
+  if (const cudaError_t failed = allowShared(kernel, Sh::kSmem, told); failed != cudaSuccess) return failed;
   static const int resident = [&] {
     int device = 0, processors = 0, blocks = 0;
     if (cudaGetDevice(&device) != cudaSuccess ||

@@ -12,6 +12,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "kernels/cuda/launchers.h"
@@ -156,6 +157,19 @@ __device__ __forceinline__ float warpMax(float x) {
     x = x != x ? x : (y != y ? y : fmaxf(x, y));
   }
   return x;
+}
+
+// Allows a kernel as much dynamic shared memory as it needs. Each GPU must be told; `told` remembers which were, one
+// bit each, and is the kernel's own.
+template <class Kernel>
+inline cudaError_t allowShared(Kernel* kernel, int bytes, std::atomic<uint64_t>& told) {
+  int device = 0;
+  if (const cudaError_t failed = cudaGetDevice(&device); failed != cudaSuccess) return failed;
+  const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
+  if (told.load(std::memory_order_relaxed) & bit) return cudaSuccess;
+  const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (status == cudaSuccess) told.fetch_or(bit, std::memory_order_relaxed);
+  return status;
 }
 
 // Launches with or without the PDL attribute; dynamic shared memory above 48 KB must have been allowed before.

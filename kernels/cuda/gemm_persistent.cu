@@ -240,8 +240,8 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   mapResidual = mapOut;
   if (Residual && !makeTensorMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, 64)) return cudaErrorNotSupported;
   auto kernel = gemmPersistent<T, CM, CN, Act, Residual>;
-  static const cudaError_t allowed = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSmem);
-  if (allowed != cudaSuccess) return allowed;
+  static std::atomic<uint64_t> told{0};
+  if (const cudaError_t failed = allowShared(kernel, kSmem, told); failed != cudaSuccess) return failed;
   cudaLaunchAttribute attributes[2];
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = CM * CN;

@@ -305,10 +305,11 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   if (fetch && !makePlainMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, Shape::kRows, BN))
     return cudaErrorNotSupported;
   auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages, Deep>;
-  static const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                           Shape::kSmem + (Shape::kResidualFits ? Shape::kResidualBytes : 0));
-  if (allowed != cudaSuccess) return allowed;
+  static std::atomic<uint64_t> told{0};
+  if (const cudaError_t failed =
+          allowShared(kernel, Shape::kSmem + (Shape::kResidualFits ? Shape::kResidualBytes : 0), told);
+      failed != cudaSuccess)
+    return failed;
   const auto clusters = [](int64_t size, int tile, int tiles) {
     return (size + int64_t{tile} * tiles - 1) / (tile * tiles);
   };
