@@ -16,13 +16,28 @@ struct Infix {
   std::string_view name, text;  // {} are the operands
 };
 // torch.fx writes these functions of Python's operator module as operators.
-constexpr std::array<Infix, 26> infixes{{
-    {"add", "{} + {}"},   {"sub", "{} - {}"},  {"mul", "{} * {}"},     {"truediv", "{} / {}"}, {"floordiv", "{} // {}"},
-    {"mod", "{} % {}"},   {"pow", "{} ** {}"}, {"lshift", "{} << {}"}, {"rshift", "{} >> {}"}, {"and_", "{} & {}"},
-    {"or_", "{} | {}"},   {"xor", "{} ^ {}"},  {"matmul", "{} @ {}"},  {"getitem", "{}[{}]"},  {"eq", "{} == {}"},
-    {"ne", "{} != {}"},   {"lt", "{} < {}"},   {"gt", "{} > {}"},      {"le", "{} <= {}"},     {"ge", "{} >= {}"},
-    {"pos", "+{}"},       {"neg", "-{}"},      {"invert", "~{}"},      {"iadd", "{} += {}"},   {"isub", "{} -= {}"},
+constexpr std::array<Infix, 23> infixes{{
+    {"add", "{} + {}"}, {"sub", "{} - {}"},  {"mul", "{} * {}"},     {"truediv", "{} / {}"}, {"floordiv", "{} // {}"},
+    {"mod", "{} % {}"}, {"pow", "{} ** {}"}, {"lshift", "{} << {}"}, {"rshift", "{} >> {}"}, {"and_", "{} & {}"},
+    {"or_", "{} | {}"}, {"xor", "{} ^ {}"},  {"matmul", "{} @ {}"},  {"getitem", "{}[{}]"},  {"eq", "{} == {}"},
+    {"ne", "{} != {}"}, {"lt", "{} < {}"},   {"gt", "{} > {}"},      {"le", "{} <= {}"},     {"ge", "{} >= {}"},
+    {"pos", "+{}"},     {"neg", "-{}"},      {"invert", "~{}"},
+}};
+// And these as statements, whose result has the name of what they change.
+constexpr std::array<Infix, 13> augmented{{
+    {"iadd", "{} += {}"},
+    {"isub", "{} -= {}"},
     {"imul", "{} *= {}"},
+    {"itruediv", "{} /= {}"},
+    {"ifloordiv", "{} //= {}"},
+    {"imod", "{} %= {}"},
+    {"ipow", "{} **= {}"},
+    {"imatmul", "{} @= {}"},
+    {"ilshift", "{} <<= {}"},
+    {"irshift", "{} >>= {}"},
+    {"iand", "{} &= {}"},
+    {"ior", "{} |= {}"},
+    {"ixor", "{} ^= {}"},
 }};
 
 bool isIdentifier(std::string_view s) {
@@ -57,10 +72,11 @@ std::string pythonString(std::string_view s) {
   return out + quote;
 }
 
-// One statement: what it assigns, the expression, the values it reads.
+// One statement: what it assigns, the expression, the values it reads, what stands before it on its line.
 struct Statement {
   std::string target, expression;
   std::vector<std::string> reads;
+  std::string before = {};
 };
 
 class Writer {
@@ -90,7 +106,8 @@ class Writer {
     if (n.origin) {
       for (const Argument& a : n.origin->args) fetch(a);
       for (const auto& [k, a] : n.origin->kwargs) fetch(a);
-      s.expression = spelled(*n.origin);
+      s.before = change(*n.origin);
+      s.expression = s.before.empty() ? spelled(*n.origin) : text(n.origin->args[0]);
       for (const Argument& a : n.origin->args) read(a, s);
       for (const auto& [k, a] : n.origin->kwargs) read(a, s);
     } else {
@@ -123,6 +140,18 @@ class Writer {
     for (size_t i = 0; i < n.args.size() && i < n.op->parameters.size(); ++i)
       if (n.op->parameters[i].type.isTensor() && n.args[i].number()) return n.op->packetName();
     return n.op->name;
+  }
+
+  /// "a += b" where the node is that; else empty.
+  std::string change(const Origin& o) const {
+    const size_t dot = o.callee.find('.');
+    if (dot == std::string::npos || o.args.size() != 2 || !o.args[0].isValue()) return {};
+    if (!o.callee.starts_with("operator.") && !o.callee.starts_with("_operator.")) return {};
+    const auto* found = std::find_if(augmented.begin(), augmented.end(), [&](const Infix& i) {
+      return i.name == std::string_view(o.callee).substr(dot + 1);
+    });
+    return found == augmented.end() ? std::string()
+                                    : fmt::format(fmt::runtime(found->text), text(o.args[0]), text(o.args[1]));
   }
 
   std::string spelled(const Origin& o) const {
@@ -200,7 +229,8 @@ class Writer {
     out += "):\n";
     for (size_t i = 0; i < statements_.size(); ++i) {
       const Statement& s = statements_[i];
-      out += "    " + (s.target.empty() ? s.expression : identifier(s.target) + " = " + s.expression);
+      out += "    " + s.before + (s.before.empty() ? "" : ";  ") +
+             (s.target.empty() ? s.expression : identifier(s.target) + " = " + s.expression);
       std::string drop;
       if (i + 1 < statements_.size()) {
         for (const std::string& r : s.reads)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/torch/internal/graph_builder.h"
 #include "core/torch/internal/importers.h"
@@ -66,8 +67,27 @@ class FxImporter {
     g_.name = name;
   }
 
+  /// The results that are all that their FX nodes made: those keep FX's names.
+  Functionalised single() const {
+    Functionalised out;
+    for (const auto& [name, value] : lastOf_)
+      if (const auto made = madeBy_.find(name); made != madeBy_.end() && made->second == 1 && value.isValue())
+        out.keepName.insert(value.valueId());
+    return out;
+  }
+
   /// How FX spelled the nodes that are still there. After normal form, which may drop or replace some.
-  void origins(const json& graph) {
+  void origins(const json& graph, const Functionalised& functionalised) {
+    std::unordered_map<ValueId, ValueId> resultOf;
+    for (const auto& w : functionalised.writes) {
+      rewritten_[w.target] = w.result;
+      resultOf[w.written] = w.result;
+      results_.insert(w.result);
+    }
+    for (auto& entry : lastOf_)
+      if (entry.second.isValue())
+        if (const auto it = resultOf.find(entry.second.valueId()); it != resultOf.end())
+          entry.second = Argument(it->second);
     std::unordered_map<std::string, Argument> fx;
     for (const json& n : listed(graph.at("fx"))) {
       const auto name = n.at("name").get<std::string>(), op = n.at("op").get<std::string>();
@@ -81,7 +101,15 @@ class FxImporter {
       } else if (!n.at("number").is_null()) {
         fx[name] = pt2Number(n.at("number"));
       } else if (const auto same = n.find("same"); same != n.end() && same->is_string()) {
-        if (const auto known = fx.find(same->get<std::string>()); known != fx.end()) fx[name] = known->second;
+        // relu_ gives the tensor that it was given; where it became a function, it is a node with a name of its own.
+        const auto it = lastOf_.find(name);
+        if (it != lastOf_.end() && it->second.isValue() && results_.contains(it->second.valueId()) &&
+            alive(it->second)) {
+          fx[name] = it->second;
+          spell(n, name, op, fx);
+        } else if (const auto known = fx.find(same->get<std::string>()); known != fx.end()) {
+          fx[name] = known->second;
+        }
       } else if (const auto it = lastOf_.find(name); it != lastOf_.end() && it->second.isValue() && alive(it->second)) {
         fx[name] = it->second;
         spell(n, name, op, fx);
@@ -110,6 +138,16 @@ class FxImporter {
     return all;
   }
 
+  /// The value that `node` finds where FX reads `v`: that of the last write before it.
+  ValueId asReadBy(NodeId node, ValueId v) const {
+    for (auto it = rewritten_.find(v); it != rewritten_.end(); it = rewritten_.find(v)) {
+      const NodeId writer = g_.value(it->second).producer;
+      if (!g_.isAlive(writer) || writer == node || !g_.isBefore(writer, node)) break;
+      v = it->second;
+    }
+    return v;
+  }
+
   Argument weightAt(const std::string& path) const {
     const ValueId v = g_.findWeight(path);
     return v && g_.value(v).alive ? Argument(v) : Argument();
@@ -128,6 +166,7 @@ class FxImporter {
     bool known = true;
     const auto decoded = [&](const json& a) {
       Argument out = decode(a, fx, known);
+      out.forEachValueMutable([&](ValueId& v) { v = asReadBy(node, v); });
       known &= alive(out);
       return out;
     };
@@ -313,6 +352,8 @@ class FxImporter {
   std::unordered_map<std::string, ValueId> weights_;
   std::unordered_map<std::string, int> madeBy_;       // ATen nodes of each FX node
   std::unordered_map<std::string, Argument> lastOf_;  // what each FX node gave
+  std::unordered_map<ValueId, ValueId> rewritten_;    // what a write in place was to, and what stands for it since
+  std::unordered_set<ValueId> results_;               // the latter
 };
 
 std::string graphName(const json& graph, size_t index) {
@@ -357,8 +398,9 @@ Result<Model> importFx(const Source& source, const Semantics& semantics, const I
     m.notes = notes(graphs[chosen]);
     FxImporter importer(source, semantics.operators(), m.graph);
     importer.run(document, graphs[chosen]);
-    if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
-    importer.origins(graphs[chosen]);
+    Functionalised functionalised = importer.single();
+    if (Status s = normalizeImported(m.graph, semantics.operators(), &functionalised); !s) return s.error();
+    importer.origins(graphs[chosen], functionalised);
   } catch (const Refusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));
   } catch (const std::exception& e) {

@@ -197,7 +197,8 @@ void rewriteSpellings(Graph& g, const OperatorSet& operators) {
 // may still look at it.
 class Functionaliser {
  public:
-  Functionaliser(Graph& g, const OperatorSet& operators) : g_(g), operators_(operators), facts_(g) {}
+  Functionaliser(Graph& g, const OperatorSet& operators, Functionalised* done)
+      : g_(g), operators_(operators), facts_(g), done_(done) {}
 
   void run() {
     for (NodeId id : g_.order())
@@ -234,7 +235,11 @@ class Functionaliser {
       });
     g_.setReturns(block, std::move(returns));
     g_.replaceAllUses(old, result);
+    const std::string oldName = g_.value(old).name;
     g_.erase(id);
+    if (!done_) return;
+    if (done_->keepName.contains(old)) g_.rename(result, oldName);
+    done_->writes.push_back({target, old, result});
   }
 
   void replaceIn(NodeId user, ValueId from, ValueId to) {
@@ -318,6 +323,7 @@ class Functionaliser {
   Graph& g_;
   const OperatorSet& operators_;
   DTypeFacts facts_;
+  Functionalised* done_;
 };
 
 // What hands its argument on becomes its argument; copies only where nobody writes.
@@ -403,13 +409,13 @@ void removeDead(Graph& g) {
 
 }  // namespace
 
-Status normalizeImported(Graph& g, const OperatorSet& operators) {
+Status normalizeImported(Graph& g, const OperatorSet& operators, Functionalised* functionalised) {
   removeIdentities(g);
   mergeConstants(g);
   removeDead(g);
   foldScalarConstants(g);
   rewriteSpellings(g, operators);
-  Functionaliser(g, operators).run();
+  Functionaliser(g, operators, functionalised).run();
   removeRedundantCasts(g);
   removeWholeSlices(g);
   removeIdleMasks(g);

@@ -83,3 +83,21 @@ TEST_CASE("control flow is refused in words") {
   REQUIRE(g);
   CHECK_THAT(pythonCode(*g).error().message, ContainsSubstring("y is control flow"));
 }
+
+TEST_CASE("a write by an operator of Python is a statement, and its result another name of what it changes") {
+  auto g = parseText(R"(graph M {
+  input %x : tensor
+  input %y : tensor
+  %sum = aten.add.Tensor(%x, %y) : tensor
+  %sum_1 = aten.mul.Tensor(%sum, %y) : tensor
+  return %sum_1
+})",
+                     testOperators());
+  REQUIRE(g);
+  const auto value = [&](const char* n) { return Argument(g->findValue(n)); };
+  g->setOrigin(
+      g->findNode("sum_1"),
+      std::make_shared<Origin>(Origin{
+          "call_function", "sum_1", "<built-in function imul>", "operator.imul", {value("sum"), value("y")}, {}}));
+  CHECK_THAT(*pythonCode(*g), ContainsSubstring("    sum *= y;  sum_1 = sum;  sum = y = None\n"));
+}

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <unordered_set>
+#include <vector>
 
 #include "core/torch/model.h"
 #include "core/torch/zip_directory.h"
@@ -29,7 +31,18 @@ void inferMissingTypes(Graph&);
 /// the code runs with nothing else. What then is not known beforehand has its dtype and rank from the recorded run.
 void inferFromExamples(Graph&, const std::vector<Type>& examples);
 
+/// What became of writes in place that normal form turned into functions: `target` was written to, `written` was the
+/// write's own result, and whatever read either of them afterwards reads `result`.
+struct Functionalised {
+  struct Write {
+    ValueId target, written, result;
+  };
+  std::unordered_set<ValueId> keepName;  ///< of these writes the function's result takes the name
+  std::vector<Write> writes;             ///< in the graph's order
+};
+
 /// Brings a freshly imported graph into the normal form of core/ir/normal_form.h. Linear in the graph's size.
-Status normalizeImported(Graph&, const OperatorSet&);
+/// `functionalised`, where given, is filled in.
+Status normalizeImported(Graph&, const OperatorSet&, Functionalised* functionalised = nullptr);
 
 }  // namespace graft
