@@ -34,7 +34,7 @@ Type typeOf(const json& v) {
     info.device = v.at("device").get<std::string>();
     info.shape.emplace();
     for (const json& d : listed(v.at("shape")))
-      info.shape->push_back(d.is_string() ? Dim(d.get<std::string>()) : Dim(d.get<int64_t>()));
+      info.shape->push_back(d.is_string() ? Dim(pt2Spelling(d.get_ref<const std::string&>())) : Dim(d.get<int64_t>()));
     return Type::tensor(std::move(info));
   }
   if (v.is_array()) return Type::list(Type::tensor());
@@ -223,7 +223,7 @@ class FxImporter {
     }
     if (kind == "device") return Argument(DeviceName{v.get<std::string>()});
     if (kind == "named") return Argument(Named{v.get<std::string>()});
-    if (kind == "symbol") return Argument(SymbolicInt{v.get<std::string>()});
+    if (kind == "symbol") return Argument(SymbolicInt{pt2Spelling(v.get<std::string>())});
     if (kind == "text") return Argument(v.get<std::string>());
     throw Refusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
   }

@@ -60,13 +60,20 @@ std::string expression(std::string_view raw, int depth) {
     return name;
   }
   if (last == "Integer") return trimmed(call->arguments[0]);
+  const auto isNumber = [](std::string_view part) { return part.find_first_not_of("-0123456789") == part.npos; };
   const auto joined = [&](std::string_view between, bool products) {
     std::string out;
     for (std::string_view a : call->arguments) {
       std::string part = expression(a, depth + 1);
-      if (products && part.find_first_of("+- ") != part.npos && part.find_first_not_of("-0123456789") != part.npos)
-        part = "(" + part + ")";
-      out += (out.empty() ? "" : std::string(between)) + part;
+      const bool first = out.empty();
+      // Products and quotients are read from the left: a*(b//c) is not a*b//c, nor a//(b*c) a//b*c.
+      const bool grouped = part.find_first_of("+- ") != part.npos || part.find("//") != part.npos ||
+                           (!first && between == "//" && part.find('*') != part.npos);
+      if (products && grouped && !isNumber(part)) part = "(" + part + ")";
+      if (!first && between == " + " && part.starts_with('-') && isNumber(part))
+        out += " - " + part.substr(1);
+      else
+        out += (first ? "" : std::string(between)) + part;
     }
     return out;
   };
@@ -206,13 +213,12 @@ Type pt2TensorType(const json& meta) {
 
 std::string pt2Expression(std::string_view sympy) { return expression(sympy, 0); }
 
-std::optional<std::pair<std::string, int64_t>> pt2Sympy(std::string_view text, const Graph& g,
-                                                        std::set<std::string>& symbols) {
+namespace {
+
+std::string sympyText(const SizeExpression& e, std::set<std::string>& symbols) {
   using Kind = SizeExpression::Kind;
-  const auto e = SizeExpression::parse(text);
-  if (!e) return std::nullopt;
   std::vector<std::string> stack;
-  for (const SizeExpression::Step& s : e->steps()) {
+  for (const SizeExpression::Step& s : e.steps()) {
     if (s.kind == Kind::Number) {
       stack.push_back(fmt::format("Integer({})", s.number));
       continue;
@@ -242,6 +248,23 @@ std::optional<std::pair<std::string, int64_t>> pt2Sympy(std::string_view text, c
                                                          : "Add";
     a = fmt::format("{}({}, {})", function, a, b);
   }
+  return std::move(stack.back());
+}
+
+}  // namespace
+
+std::string pt2Spelling(std::string_view text) {
+  const auto e = isSymbolName(text) ? std::nullopt : SizeExpression::parse(text);
+  if (!e) return std::string(text);
+  std::set<std::string> symbols;
+  return pt2Expression(sympyText(*e, symbols));
+}
+
+std::optional<std::pair<std::string, int64_t>> pt2Sympy(std::string_view text, const Graph& g,
+                                                        std::set<std::string>& symbols) {
+  const auto e = SizeExpression::parse(text);
+  if (!e) return std::nullopt;
+  std::string sympy = sympyText(*e, symbols);
   // Any size will do, if symbols have different ones.
   const auto hint = e->evaluate([&](std::string_view name) -> std::optional<int64_t> {
     int64_t n = 48 + 16 * std::distance(symbols.begin(), symbols.find(std::string(name)));
@@ -251,7 +274,7 @@ std::optional<std::pair<std::string, int64_t>> pt2Sympy(std::string_view text, c
     return n;
   });
   if (!hint) return std::nullopt;
-  return std::pair(std::move(stack.back()), *hint);
+  return std::pair(std::move(sympy), *hint);
 }
 
 std::vector<GraphBuilder::Entered> pt2ModuleStack(std::string_view stack, std::string& modelName) {

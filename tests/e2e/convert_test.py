@@ -15,7 +15,7 @@ class Convert(TestCase):
         return v if isinstance(v, (list, tuple)) else [v]
 
     def test_every_format_into_both(self):
-        for name, source in (("bert", ".pt2"), ("bert", ".fx"), ("resnet", ".pt2")):
+        for name, source in (("bert", ".pt2"), ("bert", ".fx"), ("resnet", ".pt2"), ("resnet", ".fx")):
             before = self.done("text", MODELS / (name + source)).stdout
             for out in (self.folder / "out.pt", self.folder / "out.pt2"):
                 said = self.json("convert", MODELS / (name + source), "-o", out)

@@ -1,5 +1,7 @@
 #include "core/torch/internal/size_names.h"
 
+#include "core/ir/size_expression.h"
+#include "core/torch/internal/pt2_schema.h"
 #include "tests/support/catch.h"
 
 using namespace graft;
@@ -70,4 +72,30 @@ TEST_CASE("unknown sizes get names, equal ones the same") {
   CHECK(s.of(other) == "d2");
   CHECK(s.of(odd) == "d1");
   CHECK(s.of([&](int64_t b, int64_t n) { return 3 * odd(b, n); }) == "3*d1");
+}
+
+TEST_CASE("a size of a torch.export program is read with the parentheses that it needs") {
+  CHECK(pt2Expression("Add(Integer(1), FloorDiv(Add(Symbol('s0'), Integer(-1)), Integer(2)))") == "1 + (s0 - 1)//2");
+  CHECK(pt2Expression("Mul(Integer(2), FloorDiv(Symbol('s0'), Integer(2)))") == "2*(s0//2)");
+  CHECK(pt2Expression("FloorDiv(Symbol('s0'), Mul(Integer(2), Symbol('s1')))") == "s0//(2*s1)");
+  CHECK(pt2Expression("Mul(Integer(-1), Symbol('s0'))") == "-1*s0");
+}
+
+TEST_CASE("a size has one spelling however it was written, and it means the same") {
+  CHECK(pt2Spelling("(((s7 - 1)//2)) + 1") == "(s7 - 1)//2 + 1");
+  CHECK(pt2Spelling("s7") == "s7");
+  CHECK(pt2Spelling("s7**2") == "s7**2");
+  for (const char* text :
+       {"2*((s0//4))", "s0//(2*s1)", "s0 - (s1 - 3)", "-s0 + 100", "s0//2//3*5", "Max(1, 2*s0 - 1)"}) {
+    INFO(text);
+    const std::string spelled = pt2Spelling(text);
+    CHECK(pt2Spelling(spelled) == spelled);
+    const auto value = [](std::string_view size) {
+      const auto e = SizeExpression::parse(size);
+      return e ? e->evaluate([](std::string_view name) -> std::optional<int64_t> { return name == "s0" ? 47 : 6; })
+               : std::nullopt;
+    };
+    REQUIRE(value(text));
+    CHECK(value(spelled) == value(text));
+  }
 }

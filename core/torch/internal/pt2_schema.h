@@ -29,6 +29,8 @@ void pt2Range(Graph&, const std::string& symbol, const nlohmann::json& min, cons
 Type pt2TensorType(const nlohmann::json&);
 /// "Add(Symbol('s0', positive=True), Integer(1))" is "s0 + 1".
 std::string pt2Expression(std::string_view sympy);
+/// "s0//2 + 1" for "((s0//2)) + 1": a size as pt2Expression spells it; the text itself where it is no size.
+std::string pt2Spelling(std::string_view expression);
 /// The other way, and the value for one choice of sizes within the symbols' ranges; nothing for what is no expression
 /// of sizes. Symbols that occur join `symbols`.
 std::optional<std::pair<std::string, int64_t>> pt2Sympy(std::string_view expression, const Graph&,
