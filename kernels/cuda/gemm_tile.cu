@@ -126,7 +126,6 @@ __global__ void __launch_bounds__(BM * 2 + 32)
     const int count = last - first, early = min(count, Stages);
     if (p.constantWeights) {
 #pragma unroll 1
-#pragma unroll 1
       for (int i = 0; i < early; ++i) {
         barrierExpectBy(by, fulls + i * 8, Shape::kStageBytes);
         loadW(i, first + i);
