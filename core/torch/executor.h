@@ -27,7 +27,7 @@ struct RunOptions {
   bool fixedShapes = true;
 };
 
-struct CaptureFacts;  // core/torch/internal/capture_facts.h
+struct CaptureFacts;  // core/torch/run/capture_facts.h
 
 struct NodeTime {
   NodeId node;

@@ -14,7 +14,7 @@ namespace graft {
 /// A list of values (tensors, numbers, nests of them) as a program gets or returns them. Copies share the data.
 class TensorSet {
  public:
-  struct Impl;  // core/torch/internal/values.h
+  struct Impl;  // core/torch/values/values.h
   std::shared_ptr<Impl> impl;
   size_t size() const;
   /// "f32[2,9,384]" of each, nested ones in brackets.

@@ -5,8 +5,8 @@
 //   Captures captures(*table, /*device=*/0, /*limit=*/16);
 //   auto outputs = captures.run(inputs, [&](const std::vector<c10::IValue>& in) { return model(in); });
 //
-// Used by the operator library (runner.cpp) and by the program (core/torch/cuda_runner.cpp), each with a copy of its
-// own.
+// Used by the operator library (runner.cpp) and by the program (core/torch/run/cuda_runner.cpp), each with a copy of
+// its own.
 #pragma once
 
 #include <ATen/core/ivalue.h>

@@ -10,7 +10,7 @@
 
 #include "core/text/text.h"
 #include "core/torch/executor.h"
-#include "core/torch/internal/values.h"
+#include "core/torch/values/values.h"
 #include "tests/support/operators.h"
 
 namespace {

@@ -13,7 +13,7 @@
 
 #include "core/ir/verify.h"
 #include "core/text/text.h"
-#include "core/torch/internal/importers.h"
+#include "core/torch/import/importers.h"
 #include "tests/lang/operators.h"
 
 namespace graft::fuzz {

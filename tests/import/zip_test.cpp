@@ -1,5 +1,5 @@
-#include "core/torch/inflate.h"
-#include "core/torch/zip_directory.h"
+#include "core/torch/archive/inflate.h"
+#include "core/torch/archive/zip_directory.h"
 #include "tests/support/catch.h"
 
 using namespace graft;

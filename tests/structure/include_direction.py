@@ -6,8 +6,8 @@
 
 Needs nothing but Python. The arrows are the table LAYERS: a folder, the folders it may include, and where it may include
 LibTorch and Qt. The most specific folder counts; a folder may always include itself. What is not in the table (app, tests,
-samples) may include everything. Headers that share LibTorch's or JSON's types among one folder's sources live in its internal/ folder,
-which nobody else may include.
+samples) may include everything. Headers that share LibTorch's or JSON's types among one library's sources live in folders of their own
+below it (core/torch/values, matcher/lang/internal), which no other library may include.
 """
 
 import pathlib
@@ -18,6 +18,11 @@ from dataclasses import dataclass
 NOWHERE, SOURCES, EVERYWHERE = "nowhere", "in .cpp files only", "everywhere"
 TEXT_CORE = ("core/base", "core/ir", "core/text", "core/json")
 ALL_CORE = TEXT_CORE + ("core/torch",)
+
+
+def torch_part(*parts):
+    """What a folder below core/torch may include: the other parts it names, and all that is public."""
+    return ALL_CORE + tuple(f"core/torch/{part}" for part in parts)
 
 
 @dataclass(frozen=True)
@@ -34,8 +39,16 @@ LAYERS = [
     Layer("core/ir", ("core/base",), json=NOWHERE),
     Layer("core/text", ("core/base", "core/ir"), json=NOWHERE),
     Layer("core/json", ("core/base", "core/ir", "core/text")),
-    Layer("core/torch", TEXT_CORE + ("core/torch/internal", "kernels/capture"), libtorch=SOURCES),
-    Layer("core/torch/internal", ALL_CORE + ("kernels/capture",), libtorch=EVERYWHERE, json=EVERYWHERE),
+    Layer("core/torch", TEXT_CORE, json=NOWHERE),
+    Layer("core/torch/archive", ("core/base",), json=NOWHERE),
+    Layer("core/torch/values", torch_part("archive"), libtorch=EVERYWHERE),
+    Layer("core/torch/types", torch_part("values"), libtorch=EVERYWHERE),
+    Layer("core/torch/import", torch_part("archive", "values"), libtorch=EVERYWHERE, json=EVERYWHERE),
+    Layer("core/torch/normal", torch_part("import", "types", "values"), libtorch=EVERYWHERE),
+    Layer("core/torch/run", torch_part("values") + ("kernels/capture",), libtorch=EVERYWHERE),
+    Layer("core/torch/proof", torch_part("run", "values"), libtorch=EVERYWHERE),
+    Layer("core/torch/torchscript", torch_part("archive", "import", "normal", "run", "values"), libtorch=EVERYWHERE),
+    Layer("core/torch/pt2", torch_part("archive", "import", "normal", "values"), libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("core/engine", ALL_CORE + ("matcher", "matcher/lang"), libtorch=SOURCES),
     Layer("matcher", TEXT_CORE),
     Layer("matcher/lang", ALL_CORE + ("matcher", "matcher/lang/internal"), libtorch=SOURCES),
@@ -108,9 +121,12 @@ def self_check():
         ("core/ir/a.cpp", "  #  include <torch/script.h>"),
         ("core/json/a.h", "#include <nlohmann/json.hpp>"),
         ("core/torch/a.h", "#include <c10/util/Optional.h>"),
-        ("core/torch/a.cpp", '#include "matcher/rule.h"'),
+        ("core/torch/run/a.cpp", '#include "matcher/rule.h"'),
+        ("core/torch/archive/a.cpp", "#include <torch/script.h>"),
+        ("core/torch/values/a.cpp", '#include "core/torch/run/plan.h"'),
+        ("core/torch/run/a.cpp", '#include "core/torch/proof/proof_programs.h"'),
         ("core/engine/a.h", "#include <torch/script.h>"),
-        ("core/engine/a.cpp", '#include "core/torch/internal/values.h"'),
+        ("core/engine/a.cpp", '#include "core/torch/values/values.h"'),
         ("core/text/a.cpp", '#include "matcher/rule.h"'),
         ("matcher/a.cpp", '#include "matcher/lang/parse.h"'),
         ("matcher/a.cpp", "#include <torch/script.h>"),
@@ -129,9 +145,9 @@ def self_check():
     right = [
         ("core/ir/a.cpp", '#include "core/ir/a.h"\n#include "core/base/id.h"\n#include <vector>'),
         ("core/ir/a.cpp", '// #include "core/text/print.h"'),
-        ("core/torch/a.cpp", "#include <torch/script.h>"),
-        ("core/torch/a.cpp", '#include "core/torch/internal/values.h"'),
-        ("core/torch/internal/a.h", '#include <ATen/ATen.h>\n#include "core/torch/a.h"'),
+        ("core/torch/run/a.cpp", "#include <torch/script.h>"),
+        ("core/torch/run/a.cpp", '#include "core/torch/values/values.h"'),
+        ("core/torch/values/a.h", '#include <ATen/ATen.h>\n#include "core/torch/a.h"'),
         ("core/engine/a.cpp", '#include "matcher/lang/parse.h"'),
         ("matcher/lang/a.cpp", "#include <torch/csrc/jit/frontend/parser.h>"),
         ("kernels/cuda/a.cu", '#include "kernels/schema.h"\n#include <ATen/ATen.h>'),

@@ -1,7 +1,7 @@
-#include "core/torch/internal/size_names.h"
+#include "core/torch/types/size_names.h"
 
 #include "core/ir/size_expression.h"
-#include "core/torch/internal/pt2_schema.h"
+#include "core/torch/import/pt2_schema.h"
 #include "tests/support/catch.h"
 
 using namespace graft;

@@ -1,0 +1,204 @@
+#include "core/torch/import/graph_builder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_set>
+
+#include "core/ir/normal_form.h"
+
+namespace graft {
+namespace {
+
+Argument fitted(Argument a, const Type& parameter) {
+  const Type& type = parameter.kind == Type::Kind::Optional ? parameter.element() : parameter;
+  if (type.kind == Type::Kind::Float)
+    if (const auto* i = a.as<int64_t>()) return Argument(static_cast<double>(*i));
+  if (type.kind == Type::Kind::Device)
+    if (const auto* s = a.as<std::string>()) return Argument(DeviceName{*s});
+  if (type.kind == Type::Kind::List) {
+    // FX writes (1, 2) and [1, 2] as they come, and a plain 1 for int[2].
+    if (const auto* items = a.items()) {
+      std::vector<Argument> out;
+      for (const Argument& i : *items) out.push_back(fitted(i, type.element()));
+      return Argument::list(std::move(out));
+    }
+  }
+  return a;
+}
+
+bool fits(const Argument& a, const Type& type) {
+  if (a.isValue() || type.kind == Type::Kind::Any) return true;
+  if (type.kind == Type::Kind::Optional) return a.isNone() || fits(a, type.element());
+  if (a.isNone()) return type.kind == Type::Kind::None;
+  switch (type.kind) {
+    case Type::Kind::Tensor:
+    case Type::Kind::Number:
+      return a.number() || a.as<std::complex<double>>() || a.as<SymbolicInt>();
+    case Type::Kind::Int:
+      return a.as<int64_t>() || a.as<bool>() || a.as<SymbolicInt>();
+    case Type::Kind::Float:
+      return a.number().has_value();
+    case Type::Kind::Bool:
+      return a.as<bool>() || a.as<int64_t>();
+    case Type::Kind::String:
+      return a.as<std::string>();
+    case Type::Kind::DType:
+      return a.as<DType>();
+    case Type::Kind::Device:
+      return a.as<DeviceName>();
+    case Type::Kind::Layout:
+    case Type::Kind::MemoryFormat:
+      return a.as<Named>();
+    case Type::Kind::List: {
+      if (const auto* items = a.items())
+        return std::all_of(items->begin(), items->end(), [&](const Argument& i) { return fits(i, type.element()); });
+      return !type.element().isTensor() && fits(a, type.element());
+    }
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+std::optional<std::vector<Argument>> GraphBuilder::place(const Operator& op, const Call& call) {
+  if (call.args.size() > op.parameters.size()) return std::nullopt;
+  std::vector<Argument> args;
+  size_t used = 0;
+  for (size_t i = 0; i < op.parameters.size(); ++i) {
+    const Parameter& p = op.parameters[i];
+    const auto named =
+        std::find_if(call.kwargs.begin(), call.kwargs.end(), [&](const auto& k) { return k.first == p.name; });
+    Argument a;
+    if (i < call.args.size()) {
+      if (p.keywordOnly || named != call.kwargs.end()) return std::nullopt;
+      a = call.args[i];
+    } else if (named != call.kwargs.end()) {
+      a = named->second;
+      ++used;
+    } else if (p.defaultValue) {
+      a = *p.defaultValue;
+    } else if (p.type.kind != Type::Kind::Optional) {
+      return std::nullopt;
+    }
+    a = fitted(std::move(a), p.type);
+    if (!fits(a, p.type)) return std::nullopt;
+    args.push_back(std::move(a));
+  }
+  if (used != call.kwargs.size()) return std::nullopt;
+  return args;
+}
+
+NodeId GraphBuilder::add(BlockId block, const Call& call) {
+  OperatorRef op = operators_.find(call.op);
+  std::optional<std::vector<Argument>> args;
+  if (op && op->hasSchema) args = place(*op, call);
+  NodeId node;
+  if (args) {
+    if (const OperatorRef canonical = operators_.find(canonicalOperator(op->name));
+        canonical && canonical->parameters.size() == args->size())
+      op = canonical;
+    node = g.append(block, op, std::move(*args), call.name);
+  } else {
+    node = g.append(block, unknownOperator(call.op), call.args, call.name);
+    if (!call.kwargs.empty()) g.setKeywordArguments(node, call.kwargs);
+  }
+  if (call.module) g.setModule(node, call.module);
+  if (call.source != UINT32_MAX) g.setSource(node, call.source);
+  return node;
+}
+
+ValueId GraphBuilder::element(BlockId block, const Call& like, ValueId list, int64_t index, Type type,
+                              std::string_view name) {
+  Call item{"prim.getitem", {Argument(list), Argument(index)}, {}, std::string(name), like.module, like.source};
+  const NodeId made = add(block, item);
+  // Of what is no list, in a file that lies, it is an operator that nobody knows.
+  if (g.node(made).outputs.empty()) return g.addOutput(made, name, std::move(type));
+  const ValueId v = g.output(made);
+  g.setType(v, std::move(type));
+  return v;
+}
+
+ModuleCallId GraphBuilder::enter(const std::vector<Entered>& stack) {
+  ModuleCallId at;
+  std::string key;
+  for (const Entered& e : stack) {
+    if (e.path.empty()) continue;  // the model itself
+    key += e.key + "\n";
+    const auto it = calls_.find(key);
+    if (it != calls_.end()) {
+      at = it->second;
+      continue;
+    }
+    at = g.addModuleCall(at, e.path, e.type);
+    calls_.emplace(key, at);
+  }
+  return at;
+}
+
+void GraphBuilder::findModuleInputs() {
+  std::vector<std::unordered_set<uint32_t>> seen(g.moduleCalls().size());
+  for (NodeId id : g.order()) {
+    for (ModuleCallId m = g.node(id).module; m; m = g.moduleCall(m).parent) {
+      const auto note = [&](ValueId v) {
+        const Value& value = g.value(v);
+        if (value.kind == Value::Kind::Weight) return;
+        if (value.producer && g.isWithin(g.node(value.producer).module, m)) return;
+        if (seen[m.index].insert(v.index).second) g.mutableModuleCall(m).inputs.push_back(v);
+      };
+      for (const Argument& a : g.node(id).args) a.forEachValue(note);
+    }
+  }
+}
+
+bool isPyTorchsOwn(std::string_view file) {
+  return file.find("-packages/torch/") != file.npos || file.find("/torch/nn/") != file.npos;
+}
+
+namespace {
+
+/// The frame that begins at `at` of a Python stack: 'File "F", line N, in FUNCTION', then the line's text.
+std::optional<SourceLocation> frameAt(std::string_view trace, size_t at) {
+  const size_t nameEnd = trace.find('"', at + 6);
+  if (nameEnd == trace.npos) return std::nullopt;
+  SourceLocation out;
+  out.file = std::string(trace.substr(at + 6, nameEnd - at - 6));
+  constexpr std::string_view lineMark = ", line ";
+  if (trace.substr(nameEnd + 1, lineMark.size()) != lineMark) return std::nullopt;
+  const char* number = trace.data() + nameEnd + 1 + lineMark.size();
+  if (std::from_chars(number, trace.data() + trace.size(), out.line).ec != std::errc()) return std::nullopt;
+  if (const size_t next = trace.find('\n', nameEnd); next != trace.npos) {
+    std::string_view code = trace.substr(next + 1);
+    code = code.substr(0, code.find('\n'));
+    code.remove_prefix(std::min(code.find_first_not_of(' '), code.size()));
+    out.code = std::string(code);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<SourceLocation> usersFrame(std::string_view trace) {
+  std::optional<SourceLocation> innermost;
+  for (size_t at = trace.rfind("File \""); at != trace.npos;
+       at = at == 0 ? trace.npos : trace.rfind("File \"", at - 1)) {
+    auto frame = frameAt(trace, at);
+    if (!frame) return innermost;
+    if (!isPyTorchsOwn(frame->file)) return frame;
+    if (!innermost) innermost = std::move(frame);
+  }
+  return innermost;
+}
+
+std::string numberOperator(std::string_view function, bool floats) {
+  static const std::unordered_map<std::string_view, std::string_view> table{
+      {"add", "aten.add"},     {"sub", "aten.sub"},       {"mul", "aten.mul"},     {"floordiv", "aten.floordiv"},
+      {"truediv", "aten.div"}, {"mod", "aten.remainder"}, {"neg", "aten.neg"},     {"pow", "aten.pow"},
+      {"eq", "aten.eq"},       {"ne", "aten.ne"},         {"lt", "aten.lt"},       {"le", "aten.le"},
+      {"gt", "aten.gt"},       {"ge", "aten.ge"},         {"sym_max", "prim.max"}, {"sym_min", "prim.min"},
+      {"max", "prim.max"},     {"min", "prim.min"}};
+  const auto it = table.find(function);
+  return it == table.end() ? std::string() : std::string(it->second) + (floats ? ".float" : ".int");
+}
+
+}  // namespace graft

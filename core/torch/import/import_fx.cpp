@@ -1,0 +1,413 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/torch/import/graph_builder.h"
+#include "core/torch/import/importers.h"
+#include "core/torch/import/pt2_schema.h"
+#include "core/torch/values/mapped_tensor.h"
+#include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
+
+namespace graft {
+namespace {
+
+using nlohmann::json;
+
+struct Refusal {
+  std::string why;
+};
+
+// A loop over anything else would take it for a list of one.
+const json& listed(const json& a) {
+  if (!a.is_array()) throw Refusal{fmt::format("it has {} where a list belongs", a.type_name())};
+  return a;
+}
+
+Type typeOf(const json& v) {
+  if (v.is_object()) {
+    TensorInfo info;
+    info.dtype = parseDType(v.at("dtype").get<std::string>());
+    info.device = v.at("device").get<std::string>();
+    info.shape.emplace();
+    for (const json& d : listed(v.at("shape")))
+      info.shape->push_back(d.is_string() ? Dim(pt2Spelling(d.get_ref<const std::string&>())) : Dim(d.get<int64_t>()));
+    return Type::tensor(std::move(info));
+  }
+  if (v.is_array()) return Type::list(Type::tensor());
+  if (!v.is_string()) return Type::any();
+  const auto kind = v.get<std::string>();
+  return Type(kind == "int"     ? Type::Kind::Int
+              : kind == "float" ? Type::Kind::Float
+              : kind == "bool"  ? Type::Kind::Bool
+                                : Type::Kind::Any);
+}
+
+// One graph of a file that resources/python/graft_fx.py wrote.
+class FxImporter {
+ public:
+  FxImporter(const Source& source, const OperatorSet& operators, Graph& graph)
+      : source_(source), tensors_(source.file), build_(graph, operators), g_(graph) {}
+
+  void run(const json& document, const json& graph) {
+    countMade(graph.at("aten"));
+    if (const auto symbols = graph.find("symbols"); symbols != graph.end() && symbols->is_object())
+      for (const auto& [name, range] : symbols->items()) pt2Range(g_, name, range.at(0), range.at(1));
+    for (const json& in : listed(graph.at("inputs"))) {
+      const ValueId v = g_.addInput(in.at("wish").get<std::string>(), typeOf(in.at("value")));
+      values_[in.at("name").get<std::string>()] = Argument(v);
+    }
+    for (const json& n : listed(graph.at("aten"))) node(n);
+    build_.findModuleInputs();
+    constructors(graph.at("modules"));
+    const auto name = document.at("name").get<std::string>();
+    g_.name = name;
+  }
+
+  /// The results that are all that their FX nodes made: those keep FX's names.
+  Functionalised single() const {
+    Functionalised out;
+    for (const auto& [name, value] : lastOf_)
+      if (const auto made = madeBy_.find(name); made != madeBy_.end() && made->second == 1 && value.isValue())
+        out.keepName.insert(value.valueId());
+    return out;
+  }
+
+  /// How FX spelled the nodes that are still there. After normal form, which may drop or replace some.
+  void origins(const json& graph, const Functionalised& functionalised) {
+    std::unordered_map<ValueId, ValueId> resultOf;
+    for (const auto& w : functionalised.writes) {
+      rewritten_[w.target] = w.result;
+      resultOf[w.written] = w.result;
+      results_.insert(w.result);
+    }
+    for (auto& entry : lastOf_)
+      if (entry.second.isValue())
+        if (const auto it = resultOf.find(entry.second.valueId()); it != resultOf.end())
+          entry.second = Argument(it->second);
+    std::unordered_map<std::string, Argument> fx;
+    for (const json& n : listed(graph.at("fx"))) {
+      const auto name = n.at("name").get<std::string>(), op = n.at("op").get<std::string>();
+      if (const auto path = n.find("path"); path != n.end() && path->is_string()) {
+        fx[name] = weightAt(path->get<std::string>());
+      } else if (op == "placeholder") {
+        const ValueId v = g_.findValue(name);
+        if (v) fx[name] = Argument(v);
+      } else if (op == "get_attr") {
+        fx[name] = weightAt(n.at("target").get<std::string>());
+      } else if (!n.at("number").is_null()) {
+        fx[name] = pt2Number(n.at("number"));
+      } else if (const auto same = n.find("same"); same != n.end() && same->is_string()) {
+        // relu_ gives the tensor that it was given; where it became a function, it is a node with a name of its own.
+        const auto it = lastOf_.find(name);
+        if (it != lastOf_.end() && it->second.isValue() && results_.contains(it->second.valueId()) &&
+            alive(it->second)) {
+          fx[name] = it->second;
+          spell(n, name, op, fx);
+        } else if (const auto known = fx.find(same->get<std::string>()); known != fx.end()) {
+          fx[name] = known->second;
+        }
+      } else if (const auto it = lastOf_.find(name); it != lastOf_.end() && it->second.isValue() && alive(it->second)) {
+        fx[name] = it->second;
+        spell(n, name, op, fx);
+      }
+    }
+  }
+
+ private:
+  // The elements of a list are asked for by nodes of their own, which FX may or may not have: they do not count beside
+  // the node that makes the list.
+  void countMade(const json& nodes) {
+    std::unordered_map<std::string, int> elements;
+    for (const json& n : nodes) {
+      if (!isCall(n) || !n.at("from").is_string()) continue;
+      auto& counts = n.at("target") == "operator.getitem" ? elements : madeBy_;
+      ++counts[n.at("from").get<std::string>()];
+    }
+    for (const auto& [from, count] : elements) madeBy_.emplace(from, count);
+  }
+  static bool isCall(const json& n) { return n.at("op") == "call_function" || n.at("op") == "call_module"; }
+
+  bool alive(const Argument& a) const {
+    bool all = true;
+    a.forEachValue(
+        [&](ValueId v) { all &= g_.value(v).alive && (!g_.value(v).producer || g_.isAlive(g_.value(v).producer)); });
+    return all;
+  }
+
+  /// The value that `node` finds where FX reads `v`: that of the last write before it.
+  ValueId asReadBy(NodeId node, ValueId v) const {
+    for (auto it = rewritten_.find(v); it != rewritten_.end(); it = rewritten_.find(v)) {
+      const NodeId writer = g_.value(it->second).producer;
+      if (!g_.isAlive(writer) || writer == node || !g_.isBefore(writer, node)) break;
+      v = it->second;
+    }
+    return v;
+  }
+
+  Argument weightAt(const std::string& path) const {
+    const ValueId v = g_.findWeight(path);
+    return v && g_.value(v).alive ? Argument(v) : Argument();
+  }
+
+  void spell(const json& n, const std::string& name, const std::string& op,
+             const std::unordered_map<std::string, Argument>& fx) {
+    const auto count = madeBy_.find(name);
+    const NodeId node = g_.value(lastOf_[name].valueId()).producer;
+    if (count == madeBy_.end() || count->second != 1 || !node || g_.node(node).outputs.size() != 1) return;
+    auto origin = std::make_shared<Origin>();
+    origin->opcode = op;
+    origin->name = name;
+    origin->target = n.at("shown").get<std::string>();
+    origin->callee = n.at("target").get<std::string>();
+    bool known = true;
+    const auto decoded = [&](const json& a) {
+      Argument out = decode(a, fx, known);
+      out.forEachValueMutable([&](ValueId& v) { v = asReadBy(node, v); });
+      known &= alive(out);
+      return out;
+    };
+    for (const json& a : listed(n.at("args"))) origin->args.push_back(decoded(a));
+    for (const json& pair : listed(n.at("kwargs")))
+      origin->kwargs.emplace_back(pair.at(0).get<std::string>(), decoded(pair.at(1)));
+    if (known) g_.setOrigin(node, std::move(origin));
+  }
+
+  // The inverse of graft_fx._encode. `known` turns false where it names a node that `names` does not have.
+  static Argument decode(const json& a, const std::unordered_map<std::string, Argument>& names, bool& known,
+                         int depth = 0) {
+    if (depth > 60) throw Refusal{"an argument is nested too deep"};
+    const auto each = [&](const json& items) {
+      std::vector<Argument> out;
+      for (const json& i : listed(items)) out.push_back(decode(i, names, known, depth + 1));
+      return out;
+    };
+    if (a.is_null()) return {};
+    if (a.is_boolean() || a.is_number()) return pt2Number(a);
+    if (a.is_string()) return Argument(a.get<std::string>());
+    if (a.is_array()) return Argument::list(each(a));
+    if (!a.is_object() || a.size() != 1) throw Refusal{"an argument does not say what it is"};
+    const std::string kind = a.begin().key();
+    const json& v = a.begin().value();
+    if (kind == "node") {
+      const auto it = names.find(v.get<std::string>());
+      if (it != names.end()) return it->second;
+      known = false;
+      return {};
+    }
+    if (kind == "tuple") return Argument::tuple(each(v));
+    if (kind == "dict") {
+      std::vector<std::pair<Argument, Argument>> items;
+      for (const json& i : listed(v))
+        items.emplace_back(decode(i.at(0), names, known, depth + 1), decode(i.at(1), names, known, depth + 1));
+      return Argument::dict(std::move(items));
+    }
+    if (kind == "slice") {
+      auto bounds = each(v);
+      if (bounds.size() != 3) throw Refusal{"a slice has not three bounds"};
+      return Argument::slice(bounds[0], bounds[1], bounds[2]);
+    }
+    if (kind == "float") {
+      const auto text = v.get<std::string>();
+      return Argument(std::strtod(text.c_str(), nullptr));
+    }
+    if (kind == "complex") return Argument(std::complex<double>(v.at(0).get<double>(), v.at(1).get<double>()));
+    if (kind == "ellipsis") return Argument(Ellipsis{});
+    if (kind == "dtype") {
+      const auto d = parseDType(v.get<std::string>());
+      if (!d) throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.get<std::string>())};
+      return Argument(*d);
+    }
+    if (kind == "device") return Argument(DeviceName{v.get<std::string>()});
+    if (kind == "named") return Argument(Named{v.get<std::string>()});
+    if (kind == "symbol") return Argument(SymbolicInt{pt2Spelling(v.get<std::string>())});
+    if (kind == "text") return Argument(v.get<std::string>());
+    throw Refusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
+  }
+
+  Argument argument(const json& a) {
+    bool known = true;
+    Argument out = decode(a, values_, known);
+    if (!known) throw Refusal{"it uses a value before it is made"};
+    return out;
+  }
+
+  void weight(const json& n) {
+    const json& data = n.at("data");
+    const auto record = data.at("record").get<std::string>();
+    const ZipRecord* found = source_.zip.find(record);
+    if (!found || found->unpacked) throw Refusal{fmt::format("the data of a weight ({}) is missing", record)};
+    const auto dtype = parseDType(data.at("dtype").get<std::string>());
+    if (!dtype)
+      throw Refusal{
+          fmt::format("a weight has dtype {}, which Graft does not know", data.at("dtype").get<std::string>())};
+    const bool constant = !n.at("path").is_string();
+    const auto path = constant ? std::string("constant") : n.at("path").get<std::string>();
+    const std::string key = record;
+    if (const auto it = weights_.find(key); it != weights_.end()) {
+      values_[n.at("name").get<std::string>()] = Argument(it->second);
+      return;
+    }
+    TensorLayout layout{torchDType(*dtype), data.at("shape").get<std::vector<int64_t>>(), {}, 0};
+    auto tensor = tensors_.tensor(found->offset, found->size, layout, path);
+    if (!tensor) throw Refusal{tensor.error().message};
+    const ValueId v = g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor),
+                                   n.at("buffer").get<bool>());
+    g_.mutableWeight(v).isConstant = constant;
+    weights_.emplace(key, v);
+    values_[n.at("name").get<std::string>()] = Argument(v);
+  }
+
+  void node(const json& n) {
+    const auto op = n.at("op").get<std::string>(), name = n.at("name").get<std::string>();
+    if (op == "get_attr") return weight(n);
+    if (op == "output") {
+      Argument out = argument(n.at("args").at(0));
+      // torch.compile hands every graph's results on as a tuple.
+      if (const auto* items = out.items(); items && items->size() == 1) out = Argument((*items)[0]);
+      return g_.setReturns(g_.root(), {std::move(out)});
+    }
+    if (!isCall(n)) throw Refusal{fmt::format("node {} is a {}, which lowering should have removed", name, op)};
+    auto target = n.at("target").get<std::string>();
+    for (std::string_view guard : {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range"})
+      if (target.starts_with(guard)) return;
+    if (target.ends_with("_set_grad_enabled")) return;
+
+    Call call;
+    call.op = target;
+    const json& from = n.at("from");
+    const bool only = from.is_string() && madeBy_[from.get<std::string>()] == 1;
+    call.name = only ? from.get<std::string>() : name;
+    for (const json& a : listed(n.at("args"))) call.args.push_back(argument(a));
+    for (const json& pair : listed(n.at("kwargs")))
+      call.kwargs.emplace_back(pair.at(0).get<std::string>(), argument(pair.at(1)));
+    std::vector<GraphBuilder::Entered> stack;
+    for (const json& m : listed(n.at("modules"))) {
+      GraphBuilder::Entered e{m.at(0).get<std::string>(), m.at(1).get<std::string>(), m.at(2).get<std::string>()};
+      if (const size_t again = e.path.find('@'); again != std::string::npos) e.path.resize(again);
+      stack.push_back(std::move(e));
+    }
+    call.module = build_.enter(stack);
+    if (n.at("stack").is_string())
+      if (auto where = usersFrame(n.at("stack").get_ref<const std::string&>()))
+        call.source = g_.addSource(std::move(*where));
+
+    if (target == "operator.getitem" && call.args.size() == 2) {
+      // Several outputs are known one by one; a list's elements are asked for.
+      const auto* items = call.args[0].items();
+      const auto* i = call.args[1].as<int64_t>();
+      if (items && i && *i >= 0 && static_cast<size_t>(*i) < items->size())
+        return bind(n, Argument((*items)[static_cast<size_t>(*i)]));
+      call.op = "prim.getitem";
+    } else if (target.starts_with("operator.") || target.starts_with("builtins.") || target.starts_with("math.") ||
+               target.starts_with("torch.sym_")) {
+      bool floats = false;
+      for (const Argument& a : call.args)
+        floats |= a.as<double>() || (a.isValue() && g_.value(a.valueId()).type.kind == Type::Kind::Float);
+      const std::string known = numberOperator(std::string_view(target).substr(target.find('.') + 1), floats);
+      if (!known.empty()) call.op = known;
+    }
+    const NodeId made = build_.add(g_.root(), call);
+    const json& value = n.at("value");
+    if (g_.node(made).outputs.empty() && !g_.node(made).op->hasSchema) g_.addOutput(made, call.name, typeOf(value));
+    const std::vector<ValueId> outputs = g_.node(made).outputs;
+    if (outputs.empty()) return;
+    if (outputs.size() == 1) {
+      const Type type = typeOf(value);
+      if (type.kind != Type::Kind::Any) g_.setType(outputs[0], type);
+      return bind(n, Argument(outputs[0]));
+    }
+    std::vector<Argument> all;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (value.is_array() && i < value.size()) g_.setType(outputs[i], typeOf(value[i]));
+      all.emplace_back(outputs[i]);
+    }
+    bind(n, Argument::tuple(std::move(all)));
+  }
+
+  void bind(const json& n, Argument value) {
+    if (n.at("from").is_string()) lastOf_[n.at("from").get<std::string>()] = value;
+    values_[n.at("name").get<std::string>()] = std::move(value);
+  }
+
+  void constructors(const json& modules) {
+    for (size_t i = 0; i < g_.moduleCalls().size(); ++i) {
+      ModuleCall& call = g_.mutableModuleCall(ModuleCallId(static_cast<uint32_t>(i)));
+      const auto it = modules.find(call.path);
+      if (it == modules.end()) continue;
+      bool known = true;
+      for (const json& pair : it->at("constructor"))
+        call.constructor.emplace_back(pair.at(0).get<std::string>(), decode(pair.at(1), {}, known));
+    }
+  }
+
+  const Source& source_;
+  MappedTensors tensors_;
+  GraphBuilder build_;
+  Graph& g_;
+  std::unordered_map<std::string, Argument> values_;
+  std::unordered_map<std::string, ValueId> weights_;
+  std::unordered_map<std::string, int> madeBy_;       // ATen nodes of each FX node
+  std::unordered_map<std::string, Argument> lastOf_;  // what each FX node gave
+  std::unordered_map<ValueId, ValueId> rewritten_;    // what a write in place was to, and what stands for it since
+  std::unordered_set<ValueId> results_;               // the latter
+};
+
+std::string graphName(const json& graph, size_t index) {
+  if (const auto name = graph.find("name"); name != graph.end()) return name->get<std::string>();
+  return index == 0 ? "forward" : fmt::format("forward.{}", index);
+}
+
+// What torch.compile said of a graph: why it ends where it does, and what it holds for.
+std::vector<std::string> notes(const json& graph) {
+  std::vector<std::string> out;
+  if (const auto why = graph.find("break"); why != graph.end() && why->is_string())
+    out.push_back("the capture broke after this graph: " + why->get<std::string>());
+  if (const auto guards = graph.find("guards"); guards != graph.end())
+    for (const json& g : *guards) out.push_back("guard: " + g.get<std::string>());
+  return out;
+}
+
+}  // namespace
+
+Result<Model> importFx(const Source& source, const Semantics& semantics, const ImportOptions& options) {
+  Model m;
+  m.format = Format::Fx;
+  try {
+    const json document = json::parse(source.zip.bytes(*source.zip.find("graft_fx.json")));
+    if (document.at("format") != "graft-fx" || document.at("version") != 1)
+      return badInput(fmt::format(
+          "{} was written by another version of graft_fx.py; save it with the one in resources/python", source.path));
+    // A capture that broke has several graphs: "forward" is the first, "forward.1" the next.
+    const json& graphs = document.at("graphs");
+    size_t chosen = graphs.size();
+    std::string all;
+    for (size_t i = 0; i < graphs.size(); ++i) {
+      const std::string name = graphName(graphs[i], i);
+      all += (i ? ", " : "") + name;
+      if (name == options.method)
+        chosen = i;
+      else
+        m.methods.push_back(name);
+    }
+    if (chosen == graphs.size())
+      return badInput(fmt::format("{} has no graph {}; it has {}", source.path, options.method, all));
+    m.notes = notes(graphs[chosen]);
+    FxImporter importer(source, semantics.operators(), m.graph);
+    importer.run(document, graphs[chosen]);
+    Functionalised functionalised = importer.single();
+    if (Status s = normalizeImported(m.graph, semantics.operators(), &functionalised); !s) return s.error();
+    importer.origins(graphs[chosen], functionalised);
+  } catch (const Refusal& r) {
+    return badInput(fmt::format("{}: {}", source.path, r.why));
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("{} is not a valid FX file: {}", source.path, shortMessage(e)));
+  }
+  inferConstructors(m.graph);
+  return m;
+}
+
+}  // namespace graft

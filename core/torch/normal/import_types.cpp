@@ -1,0 +1,310 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "core/ir/size_expression.h"
+#include "core/torch/import/importers.h"
+#include "core/torch/normal/normal_steps.h"
+#include "core/torch/types/meta_inference.h"
+
+namespace graft {
+namespace {
+
+// `have` with what `found` knows where it says nothing.
+Type completed(Type have, const Type& found) {
+  if (have.kind == Type::Kind::Any) return found.kind == Type::Kind::None ? have : found;
+  if (have.kind != found.kind) return have;
+  if (have.isTensor()) {
+    TensorInfo& info = have.tensorInfo;
+    const TensorInfo& more = found.tensorInfo;
+    if (!info.dtype) info.dtype = more.dtype;
+    if (info.device.empty()) info.device = more.device;
+    if (!info.shape) {
+      info.shape = more.shape;
+    } else if (more.shape && more.shape->size() == info.shape->size()) {
+      for (size_t i = 0; i < info.shape->size(); ++i)
+        if (!(*info.shape)[i].isKnown()) (*info.shape)[i] = (*more.shape)[i];
+    }
+    return have;
+  }
+  if (have.elements.size() == found.elements.size())
+    for (size_t i = 0; i < have.elements.size(); ++i) have.elements[i] = completed(have.elements[i], found.elements[i]);
+  return have;
+}
+
+// dtype and rank, which one run shows; its sizes were those of that run alone.
+Type withoutSizes(Type t) {
+  if (t.tensorInfo.shape) t.tensorInfo.shape->assign(t.tensorInfo.shape->size(), Dim());
+  for (Type& e : t.elements) e = withoutSizes(std::move(e));
+  return t;
+}
+
+// view(x, [2, 12, 64]): whatever x is, the result is that, or there is none.
+std::optional<std::vector<Dim>> literalShape(const Node& n) {
+  const std::string_view op = n.op->baseName();
+  if ((op != "view" && op != "reshape" && op != "_unsafe_view") || n.args.size() < 2) return std::nullopt;
+  const std::vector<Argument>* sizes = n.args[1].items();
+  if (!sizes) return std::nullopt;
+  std::vector<Dim> out;
+  for (const Argument& a : *sizes) {
+    const auto* i = a.as<int64_t>();
+    if (!i || *i < 0) return std::nullopt;
+    out.emplace_back(*i);
+  }
+  return out;
+}
+
+// What follows from the node alone where its arguments' sizes are not known.
+void addKnown(const Graph& g, const Node& n, Type& t) {
+  if (!t.isTensor() || t.tensorInfo.shape) return;
+  t.tensorInfo.shape = literalShape(n);
+  if (n.op->name != "prim.NumToTensor.Scalar" || n.args.empty() || !n.args[0].isValue()) return;
+  const Type::Kind kind = g.value(n.args[0].valueId()).type.kind;
+  if (kind != Type::Kind::Int && kind != Type::Kind::Float) return;
+  t.tensorInfo.dtype = kind == Type::Kind::Int ? DType::Int64 : DType::Float64;
+  t.tensorInfo.shape.emplace();
+}
+
+/// What the sizes of the inputs are taken for: a symbol for each dimension, fewer of them as operators ask for it.
+class Sizes {
+ public:
+  explicit Sizes(const std::vector<Type>& examples) : examples_(&examples) {
+    for (const Type& t : examples)
+      if (t.isTensor() && t.tensorInfo.shape)
+        for (const Dim& d : *t.tensorInfo.shape) dims_.push_back({d.size, fmt::format("s{}", dims_.size())});
+  }
+
+  std::vector<Type> types() const {
+    std::vector<Type> out = *examples_;
+    size_t at = 0;
+    for (Type& t : out)
+      if (t.isTensor() && t.tensorInfo.shape)
+        for (Dim& d : *t.tensorInfo.shape) {
+          const Size& s = dims_[at++];
+          d = s.symbol.empty() ? Dim(s.example) : Dim(s.symbol);
+        }
+    return out;
+  }
+
+  /// Symbols of equal examples become one.
+  bool merge(const std::set<std::string>& symbols) {
+    std::map<int64_t, std::string> first;
+    bool changed = false;
+    for (size_t i = 0; i < dims_.size(); ++i) {
+      if (!symbols.contains(dims_[i].symbol) || dims_[i].example < 2) continue;
+      const std::string to = first.emplace(dims_[i].example, dims_[i].symbol).first->second;
+      if (to == dims_[i].symbol) continue;
+      const std::string from = dims_[i].symbol;
+      for (Size& s : dims_)
+        if (s.symbol == from) s.symbol = to;
+      changed = true;
+    }
+    return changed;
+  }
+  /// Each symbol stands for any size from 2 up, as in torch.export; from 1 where the recorded size was 1.
+  void declare(Graph& g) const {
+    for (const Size& s : dims_)
+      if (!s.symbol.empty() && s.example > 0) {
+        const Symbol* known = g.findSymbol(s.symbol);
+        const int64_t least = std::min<int64_t>(s.example, 2);
+        g.setSymbol({s.symbol, known && known->min ? std::min(*known->min, least) : least, std::nullopt});
+      }
+  }
+  void fix(const std::set<std::string>& symbols) {
+    for (Size& s : dims_)
+      if (symbols.contains(s.symbol)) s.symbol.clear();
+  }
+  bool anyFixed() const {
+    return std::any_of(dims_.begin(), dims_.end(), [](const Size& s) { return s.symbol.empty(); });
+  }
+
+ private:
+  struct Size {
+    int64_t example;
+    std::string symbol;  ///< empty: it is the example's
+  };
+  const std::vector<Type>* examples_;
+  std::vector<Size> dims_;
+};
+
+void collectSymbols(const Type& t, std::set<std::string>& out) {
+  if (t.tensorInfo.shape)
+    for (const Dim& d : *t.tensorInfo.shape)
+      if (const auto e = SizeExpression::parse(d.symbol))
+        for (const SizeExpression::Step& s : e->steps())
+          if (s.kind == SizeExpression::Kind::Symbol) out.insert(s.symbol);
+  for (const Type& e : t.elements) collectSymbols(e, out);
+}
+
+/// The types of all outputs, by node; stops at the first node that refuses its arguments.
+struct Pass {
+  std::vector<std::vector<Type>> types;
+  NodeId refused;
+  std::set<std::string> symbols;  ///< of the inputs, which have a part in that node's arguments
+  size_t done = 0;
+};
+
+/// Which of the inputs' symbols have a part in a value's sizes.
+class Influence {
+ public:
+  explicit Influence(const Graph& g) : g_(g) {
+    for (ValueId v : g.inputs()) {
+      std::set<std::string> own;
+      collectSymbols(g.value(v).type, own);
+      for (const std::string& s : own) from_[s] = {s};
+      of_[v.index] = std::move(own);
+    }
+  }
+
+  std::set<std::string> onArguments(NodeId n) const {
+    std::set<std::string> out;
+    for (const Argument& a : g_.node(n).args)
+      a.forEachValue([&](ValueId v) {
+        if (const auto it = of_.find(v.index); it != of_.end()) out.insert(it->second.begin(), it->second.end());
+      });
+    return out;
+  }
+
+  /// The node's outputs have their types.
+  void add(NodeId n) {
+    const std::set<std::string> all = onArguments(n);
+    if (all.empty()) return;
+    for (ValueId v : g_.node(n).outputs) {
+      const Type& t = g_.value(v).type;
+      const bool sized =
+          t.isTensor() && t.tensorInfo.shape &&
+          std::all_of(t.tensorInfo.shape->begin(), t.tensorInfo.shape->end(), [](const Dim& d) { return d.isKnown(); });
+      if (!sized) {
+        of_[v.index] = all;
+        continue;
+      }
+      std::set<std::string> named, symbols;
+      collectSymbols(t, named);
+      for (const std::string& s : named) {
+        const auto& from =
+            from_.try_emplace(s, all).first->second;  // a name that inference gave stands for what made it
+        symbols.insert(from.begin(), from.end());
+      }
+      of_[v.index] = std::move(symbols);
+    }
+  }
+
+ private:
+  const Graph& g_;
+  std::map<std::string, std::set<std::string>> from_;  // symbol -> symbols of the inputs
+  std::unordered_map<uint32_t, std::set<std::string>> of_;
+};
+
+Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& inputs, bool goOn) {
+  Pass out;
+  Graph typed = g;
+  for (size_t i = 0; i < inputs.size(); ++i) typed.setType(g.inputs()[i], inputs[i]);
+  MetaInference meta(typed);
+  meta.nameUnknownSizes();
+  Influence influence(typed);
+  for (NodeId id : order) {
+    auto types = meta.run(id);
+    const bool refused = !types || meta.refused();
+    if (refused && !goOn) {
+      out.refused = id;
+      out.symbols = influence.onArguments(id);
+      return out;
+    }
+    std::vector<Type> found;
+    for (size_t i = 0; types && i < types->size(); ++i) {
+      const ValueId v = g.node(id).outputs[i];
+      Type t = completed(g.value(v).type, (*types)[i]);
+      addKnown(g, g.node(id), t);
+      typed.setType(v, t);
+      found.push_back(std::move(t));
+    }
+    influence.add(id);
+    out.types.push_back(std::move(found));
+    ++out.done;
+  }
+  return out;
+}
+
+}  // namespace
+
+void inferMissingTypes(Graph& g) {
+  MetaInference meta(g);
+  meta.nameUnknownSizes();
+  for (NodeId id : g.order()) {
+    const auto types = meta.run(id);
+    if (!types) continue;
+    for (size_t i = 0; i < types->size(); ++i) {
+      const ValueId v = g.node(id).outputs[i];
+      Type t = completed(g.value(v).type, (*types)[i]);
+      addKnown(g, g.node(id), t);
+      g.setType(v, std::move(t));
+    }
+  }
+}
+
+void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
+  constexpr int mostTrials = 24;
+  const std::vector<NodeId> order = g.order();
+  Sizes sizes(examples);
+  Pass best = runPass(g, order, sizes.types(), false);
+  for (int trial = 0; best.refused && trial < mostTrials;) {
+    const std::set<std::string> symbols = best.symbols;
+    if (symbols.empty()) break;
+    bool better = false;
+    const auto attempt = [&](const std::set<std::string>& which, bool merges) {
+      Sizes other = sizes;
+      if (merges && !other.merge(which)) return;
+      if (!merges) other.fix(which);
+      ++trial;
+      Pass pass = runPass(g, order, other.types(), false);
+      if (pass.refused && pass.done <= best.done) return;
+      sizes = std::move(other);
+      best = std::move(pass);
+      better = true;
+    };
+    attempt(symbols, true);
+    for (auto s = symbols.begin(); s != symbols.end() && !better; ++s) attempt({*s}, false);
+    if (better) continue;
+    const Sizes before = sizes;
+    attempt(symbols, false);
+    if (!better) break;
+    // All of them at once was too many, maybe: what need not be a number stays a symbol.
+    std::set<std::string> fixed = symbols;
+    for (const std::string& s : symbols) {
+      std::set<std::string> fewer = fixed;
+      fewer.erase(s);
+      Sizes other = before;
+      other.fix(fewer);
+      ++trial;
+      Pass pass = runPass(g, order, other.types(), false);
+      if (pass.refused && pass.done < best.done) continue;
+      fixed = std::move(fewer);
+      sizes = std::move(other);
+      best = std::move(pass);
+    }
+  }
+  if (best.refused) best = runPass(g, order, sizes.types(), true);
+  sizes.declare(g);
+  const std::vector<Type> inputs = sizes.types();
+  for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);
+  bool complete = true;
+  for (size_t n = 0; n < order.size(); ++n)
+    for (size_t i = 0; i < best.types[n].size(); ++i) {
+      complete = complete && (!best.types[n][i].isTensor() || best.types[n][i].tensorInfo.shape);
+      g.setType(g.node(order[n]).outputs[i], best.types[n][i]);
+    }
+  if (!changesShapesInPlace(g)) settleSizes(g, !sizes.anyFixed());
+  if (complete) return;
+  const std::vector<NodeId> settled = g.order();
+  const Pass once = runPass(g, settled, examples, true);
+  for (size_t n = 0; n < settled.size(); ++n)
+    for (size_t i = 0; i < once.types[n].size(); ++i) {
+      const ValueId v = g.node(settled[n]).outputs[i];
+      g.setType(v, completed(g.value(v).type, withoutSizes(once.types[n][i])));
+    }
+}
+
+}  // namespace graft

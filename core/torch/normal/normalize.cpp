@@ -1,0 +1,427 @@
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <ATen/ops/item.h>
+
+#include "core/ir/normal_form.h"
+#include "core/torch/import/importers.h"
+#include "core/torch/normal/normal_steps.h"
+#include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
+
+namespace graft {
+namespace {
+
+// What follows from operators about dtypes where a file carries none. Only what holds for every input is said.
+class DTypeFacts {
+ public:
+  explicit DTypeFacts(const Graph& g) : g_(g) {}
+
+  std::optional<DType> of(ValueId v, int depth = 0) {
+    const Value& value = g_.value(v);
+    if (value.type.tensorInfo.dtype) return value.type.tensorInfo.dtype;
+    if (value.kind != Value::Kind::Output || depth > 64) return std::nullopt;
+    if (const auto it = known_.find(v); it != known_.end()) return it->second;
+    const auto found = fromProducer(g_.node(value.producer), depth);
+    known_[v] = found;
+    return found;
+  }
+
+ private:
+  std::optional<DType> fromProducer(const Node& n, int depth) {
+    static const std::unordered_set<std::string_view> keeps{"relu",
+                                                            "gelu",
+                                                            "silu",
+                                                            "sigmoid",
+                                                            "tanh",
+                                                            "hardswish",
+                                                            "hardsigmoid",
+                                                            "hardtanh",
+                                                            "leaky_relu",
+                                                            "elu",
+                                                            "mish",
+                                                            "softmax",
+                                                            "dropout",
+                                                            "layer_norm",
+                                                            "group_norm",
+                                                            "batch_norm",
+                                                            "native_layer_norm",
+                                                            "max_pool2d",
+                                                            "avg_pool2d",
+                                                            "adaptive_avg_pool2d",
+                                                            "view",
+                                                            "reshape",
+                                                            "transpose",
+                                                            "permute",
+                                                            "flatten",
+                                                            "unflatten",
+                                                            "contiguous",
+                                                            "expand",
+                                                            "unsqueeze",
+                                                            "squeeze",
+                                                            "slice",
+                                                            "select",
+                                                            "clone",
+                                                            "neg",
+                                                            "clamp",
+                                                            "relu6",
+                                                            "t",
+                                                            "masked_fill",
+                                                            "roll",
+                                                            "pad",
+                                                            "chunk",
+                                                            "split",
+                                                            "stochastic_depth",
+                                                            "rms_norm"};
+    static const std::unordered_set<std::string_view> oneDType{
+        "linear",      "matmul", "bmm",    "mm",        "addmm",
+        "baddbmm",     "conv1d", "conv2d", "conv3d",    "_convolution",
+        "convolution", "cat",    "stack",  "embedding", "scaled_dot_product_attention"};
+    // Of integers these make the default dtype.
+    static const std::unordered_set<std::string_view> floats{"pow", "mean", "rsqrt", "sqrt", "exp", "log",
+                                                             "cos", "sin",  "erf",   "var",  "sum"};
+    static const std::unordered_set<std::string_view> compares{
+        "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "isnan", "isinf"};
+    const std::string_view base = n.op->baseName();
+    const auto tensor = [&](size_t i) {
+      return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
+    };
+    if (compares.contains(base)) return DType::Bool;
+    if (const Argument* dtype = n.findArgument("dtype"))
+      if (const auto* d = dtype->as<DType>()) return *d;
+    if (keeps.contains(base)) return tensor(0);
+    if (floats.contains(base)) {
+      const auto in = tensor(0);
+      const bool plain = base != "pow" || (n.args.size() == 2 && n.args[1].number());
+      return in && isFloatingPoint(*in) && plain ? in : std::nullopt;
+    }
+    if (oneDType.contains(base)) {
+      if (base == "embedding") return tensor(0);
+      std::optional<DType> found;
+      for (const Argument& a : n.args)
+        a.forEachValue([&](ValueId v) {
+          if (!found && g_.value(v).type.isTensor()) found = of(v, depth + 1);
+        });
+      return found;
+    }
+    if ((base == "add" || base == "sub" || base == "mul" || base == "div") && n.args.size() >= 2) {
+      const auto a = tensor(0), b = tensor(1);
+      if (a && isFloatingPoint(*a) && (n.args[1].number() || a == b)) return a;
+      if (b && isFloatingPoint(*b) && n.args[0].number()) return b;
+    }
+    return std::nullopt;
+  }
+
+  const Graph& g_;
+  std::unordered_map<ValueId, std::optional<DType>> known_;
+};
+
+// Arithmetic whose operands may be plain numbers in normal form.
+bool takesNumbers(std::string_view op) {
+  static const std::unordered_set<std::string_view> names{
+      "aten.add.Tensor",       "aten.sub.Tensor",        "aten.mul.Tensor",
+      "aten.div.Tensor",       "aten.div.Tensor_mode",   "aten.pow.Tensor_Tensor",
+      "aten.remainder.Tensor", "aten.fmod.Tensor",       "aten.floor_divide.default",
+      "aten.eq.Tensor",        "aten.ne.Tensor",         "aten.lt.Tensor",
+      "aten.le.Tensor",        "aten.gt.Tensor",         "aten.ge.Tensor",
+      "aten.rsub.Scalar",      "aten.masked_fill.Tensor"};
+  return names.contains(op);
+}
+
+std::optional<Argument> numberOf(const Graph& g, const Argument& a) {
+  if (!a.isValue()) return std::nullopt;
+  const Value& v = g.value(a.valueId());
+  if (v.kind != Value::Kind::Weight || !v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
+  const at::Tensor t = weightTensor(v);
+  if (!t.defined() || !t.device().is_cpu()) return std::nullopt;
+  if (t.scalar_type() == c10::ScalarType::Long || t.scalar_type() == c10::ScalarType::Int)
+    return Argument(t.item().toLong());
+  if (t.is_floating_point()) return Argument(t.item().toDouble());
+  return std::nullopt;
+}
+
+// Tracing writes x * 0.5 with 0.5 as a 0-dim tensor. Beside a tensor with dimensions that is the number: it promotes
+// alike.
+void foldScalarConstants(Graph& g) {
+  DTypeFacts facts(g);
+  for (NodeId id : g.order()) {
+    const Node& n = g.node(id);
+    const bool where = n.op->name == "aten.where.self";
+    if (!where && !takesNumbers(n.op->name)) continue;
+    const size_t first = where ? 1 : 0;
+    if (n.args.size() < first + 2) continue;
+    for (size_t i : {first, first + 1}) {
+      if (n.op->name == "aten.masked_fill.Tensor" && i == first) continue;
+      const size_t valueIndex = n.op->name == "aten.masked_fill.Tensor" ? 2 : i;
+      const Argument& other = g.node(id).args[i == first ? first + 1 : first];
+      const auto number = numberOf(g, g.node(id).args[valueIndex]);
+      if (!number || !other.isValue() || numberOf(g, other)) continue;
+      const Value& o = g.value(other.valueId());
+      if (!o.type.isTensor() || o.type.tensorInfo.rank() == 0) continue;
+      const auto dtype = facts.of(o.id);
+      const bool floating = number->as<double>() != nullptr;
+      if (dtype && ((floating && !isFloatingPoint(*dtype)) || (!floating && *dtype == DType::Bool))) continue;
+      g.setArgument(id, valueIndex, *number);
+    }
+  }
+}
+
+// Operators whose normal form has its arguments in another order or another overload.
+void rewriteSpellings(Graph& g, const OperatorSet& operators) {
+  for (NodeId id : g.order()) {
+    const std::string& op = g.node(id).op->name;
+    if (op == "aten.rsub.Tensor" || op == "aten.rsub.Scalar") {
+      // rsub(x, y, alpha) = y - alpha * x
+      const std::vector<Argument>& a = g.node(id).args;
+      std::vector<Argument> swapped{a[1], a[0], a[2]};
+      if (const OperatorRef sub = operators.find("aten.sub.Tensor")) {
+        g.setOperator(id, sub);
+        g.setArguments(id, std::move(swapped));
+      }
+    } else if (op == "aten.masked_fill.Tensor" && g.node(id).args[2].number()) {
+      if (const OperatorRef fill = operators.find("aten.masked_fill.Scalar")) g.setOperator(id, fill);
+    } else if (op == "aten.t.default" && g.node(id).args[0].isValue()) {
+      const auto rank = g.value(g.node(id).args[0].valueId()).type.tensorInfo.rank();
+      const OperatorRef transpose = operators.find("aten.transpose.int");
+      if (rank != 2 || !transpose) continue;
+      std::vector<Argument> args{g.node(id).args[0], Argument(int64_t{0}), Argument(int64_t{1})};
+      g.setOperator(id, transpose);
+      g.setArguments(id, std::move(args));
+    }
+  }
+}
+
+// x.relu_() becomes relu(x) where nobody can tell: x is fresh memory of the same block, and nothing that saw it before
+// may still look at it.
+class Functionaliser {
+ public:
+  Functionaliser(Graph& g, const OperatorSet& operators, Functionalised* done)
+      : g_(g), operators_(operators), facts_(g), done_(done) {}
+
+  void run() {
+    for (NodeId id : g_.order())
+      if (g_.node(id).op->writes()) tryNode(id);
+  }
+
+ private:
+  void tryNode(NodeId id) {
+    const Node& n = g_.node(id);
+    const auto name = functionalForm(n.op->name);
+    const OperatorRef functional = name ? operators_.find(*name) : nullptr;
+    if (!functional || functional->writes() || functional->parameters.size() != n.op->parameters.size()) return;
+    if (n.outputs.size() != 1 || functional->returns.size() != 1 || n.args.empty() || !n.args[0].isValue()) return;
+    const ValueId target = n.args[0].valueId();
+    if (!isFresh(target, id) || !keepsDType(n, target)) return;
+    for (NodeId user : g_.value(target).users)
+      if (user != id && !isAfter(user, id) && mayKeep(user, target)) return;
+    if (returnedElsewhere(target, n.parent)) return;
+
+    const ValueId old = g_.output(id);
+    const NodeId made = g_.insertAfter(id, functional, g_.node(id).args, functional->baseName());
+    const ValueId result = g_.output(made);
+    g_.setType(result, g_.value(old).type);
+    g_.setModule(made, g_.node(id).module);
+    g_.setSource(made, g_.node(id).source);
+    const std::vector<NodeId> users = g_.value(target).users;
+    for (NodeId user : users)
+      if (user != id && user != made && isAfter(user, made)) replaceIn(user, target, result);
+    const BlockId block = g_.node(id).parent;
+    std::vector<Argument> returns = g_.block(block).returns;
+    for (Argument& a : returns)
+      a.forEachValueMutable([&](ValueId& v) {
+        if (v == target) v = result;
+      });
+    g_.setReturns(block, std::move(returns));
+    g_.replaceAllUses(old, result);
+    const std::string oldName = g_.value(old).name;
+    g_.erase(id);
+    if (!done_) return;
+    if (done_->keepName.contains(old)) g_.rename(result, oldName);
+    done_->writes.push_back({target, old, result});
+  }
+
+  void replaceIn(NodeId user, ValueId from, ValueId to) {
+    const auto change = [&](Argument& a) {
+      a.forEachValueMutable([&](ValueId& v) {
+        if (v == from) v = to;
+      });
+    };
+    std::vector<Argument> args = g_.node(user).args;
+    for (Argument& a : args) change(a);
+    g_.setArguments(user, std::move(args));
+    auto kwargs = g_.node(user).kwargs;
+    if (kwargs.empty()) return;
+    for (auto& [key, a] : kwargs) change(a);
+    g_.setKeywordArguments(user, std::move(kwargs));
+  }
+
+  bool isFresh(ValueId v, NodeId writer) const {
+    const Value& value = g_.value(v);
+    if (value.kind != Value::Kind::Output || !value.type.isTensor()) return false;
+    const Node& producer = g_.node(value.producer);
+    return producer.op->hasSchema && !producer.op->aliases() && !producer.op->writes() && !producer.op->variadic &&
+           producer.blocks.empty() && producer.op->name != "prim.getitem" && !mayReturnItself(producer) &&
+           producer.parent == g_.node(writer).parent;
+  }
+
+  // Operators whose schema promises no alias and which still hand their argument on.
+  static bool mayReturnItself(const Node& n) {
+    static const std::unordered_set<std::string_view> names{
+        "contiguous",    "to",    "reshape", "dropout", "flatten", "expand_as", "type_as", "feature_dropout",
+        "alpha_dropout", "float", "half",    "pad",     "ravel"};
+    return names.contains(n.op->baseName());
+  }
+
+  bool mayKeep(NodeId user, ValueId target) const {
+    const Node& u = g_.node(user);
+    if (!u.op->hasSchema || u.op->variadic || !u.blocks.empty() || mayReturnItself(u)) return true;
+    for (size_t i = 0; i < u.args.size(); ++i) {
+      bool uses = false;
+      u.args[i].forEachValue([&](ValueId v) { uses |= v == target; });
+      if (!uses) continue;
+      if (i >= u.op->parameters.size() || !u.op->parameters[i].aliasSet.empty()) return true;
+    }
+    return false;
+  }
+
+  bool isAfter(NodeId user, NodeId at) const {
+    // A user in a nested block stands where the control flow around it stands.
+    NodeId here = user;
+    while (here && g_.node(here).parent != g_.node(at).parent) here = g_.block(g_.node(here).parent).owner;
+    return here && here != at && g_.isBefore(at, here);
+  }
+
+  bool returnedElsewhere(ValueId v, BlockId own) const {
+    if (g_.value(v).returnUses == 0) return false;
+    for (size_t b = 0; b < g_.blockBound(); ++b) {
+      const BlockId id(static_cast<uint32_t>(b));
+      if (id == own) continue;
+      bool found = false;
+      for (const Argument& a : g_.block(id).returns) a.forEachValue([&](ValueId r) { found |= r == v; });
+      if (found) return true;
+    }
+    return false;
+  }
+
+  // In place, the result keeps the target's dtype; the functional form promotes.
+  bool keepsDType(const Node& n, ValueId target) {
+    const auto own = facts_.of(target);
+    bool same = true;
+    for (size_t i = 1; i < n.args.size(); ++i) {
+      n.args[i].forEachValue([&](ValueId v) {
+        if (!g_.value(v).type.isTensor()) return;
+        const auto dtype = facts_.of(v);
+        const bool masks = n.op->baseName() == "masked_fill_" && i == 1;
+        same &= masks || (own && dtype == own);
+      });
+    }
+    return same;
+  }
+
+  Graph& g_;
+  const OperatorSet& operators_;
+  DTypeFacts facts_;
+  Functionalised* done_;
+};
+
+// What hands its argument on becomes its argument; copies only where nobody writes.
+void removeIdentities(Graph& g) {
+  const std::vector<NodeId> order = g.order();
+  const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->writes(); });
+  for (NodeId id : order) {
+    const Node& n = g.node(id);
+    if (!isIdentity(n.op->name) || n.outputs.size() != 1 || n.args.empty() || !n.args[0].isValue()) continue;
+    if (writes && n.op->baseName() == "lift_fresh_copy") continue;
+    g.replaceAllUses(n.outputs[0], n.args[0].valueId());
+  }
+}
+
+// to(x, dtype, device) where x has both already.
+void removeRedundantCasts(Graph& g) {
+  const std::vector<NodeId> order = g.order();
+  const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->writes(); });
+  DTypeFacts facts(g);
+  for (NodeId id : order) {
+    const Node& n = g.node(id);
+    const std::string_view op = n.op->name;
+    if (op != "aten.to.dtype" && op != "aten.to.dtype_layout" && op != "aten.to.device" &&
+        op != "aten._to_copy.default")
+      continue;
+    if (!n.args[0].isValue() || n.outputs.size() != 1) continue;
+    // to() without copy hands on the tensor itself, whatever is written to it later.
+    const Argument* copy = n.findArgument("copy");
+    if (writes && !(copy && *copy == Argument(false))) continue;
+    const TensorInfo& in = g.value(n.args[0].valueId()).type.tensorInfo;
+    const Argument* dtype = n.findArgument("dtype");
+    const Argument* device = n.findArgument("device");
+    const Argument* format = n.findArgument("memory_format");
+    const Argument* layout = n.findArgument("layout");
+    const auto has = facts.of(n.args[0].valueId());
+    if (dtype && !dtype->isNone() && !(has && *dtype == Argument(*has))) continue;
+    if (device && !device->isNone() && (in.device.empty() || !(*device == Argument(DeviceName{in.device})))) continue;
+    if (format && !format->isNone() && !(*format == Argument(Named{"torch.preserve_format"}))) continue;
+    if (layout && !layout->isNone() && !(*layout == Argument(Named{"torch.strided"}))) continue;
+    g.replaceAllUses(n.outputs[0], n.args[0].valueId());
+  }
+}
+
+// Small tensors that stand in the graph as literals, each content once: archives keep them so.
+void mergeConstants(Graph& g) {
+  constexpr int64_t largest = 4096;
+  std::unordered_map<std::string, ValueId> known;
+  for (ValueId w : g.weights()) {
+    const Value& v = g.value(w);
+    const at::Tensor t = v.isConstant ? weightTensor(v) : at::Tensor();
+    if (!t.defined() || t.numel() > largest || t.layout() != c10::kStrided || !t.device().is_cpu()) continue;
+    if (t.is_quantized() || !t.is_contiguous()) continue;
+    bool written = false;
+    for (NodeId user : v.users) written = written || g.node(user).op->writes();
+    if (written) continue;
+    std::string key = toString(v.type) + '\n';
+    key.append(static_cast<const char*>(t.const_data_ptr()), t.nbytes());
+    const auto [it, isNew] = known.emplace(std::move(key), w);
+    if (!isNew) g.replaceAllUses(w, it->second);
+  }
+}
+
+bool hasEffects(const Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  if (n.blocks.empty()) return !n.op->pure();
+  for (BlockId b : n.blocks)
+    for (NodeId inner : g.order(b))
+      if (hasEffects(g, inner)) return true;
+  return n.op->sideEffects;
+}
+
+void removeDead(Graph& g) {
+  const std::vector<NodeId> order = g.order();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    if (!g.isAlive(*it) || hasEffects(g, *it)) continue;
+    const Node& n = g.node(*it);
+    if (n.op->writes()) continue;
+    if (std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return g.isUnused(v); })) g.erase(*it);
+  }
+  for (ValueId w : g.weights())
+    if (g.isUnused(w)) g.eraseWeight(w);
+}
+
+}  // namespace
+
+Status normalizeImported(Graph& g, const OperatorSet& operators, Functionalised* functionalised) {
+  removeIdentities(g);
+  mergeConstants(g);
+  removeDead(g);
+  foldScalarConstants(g);
+  rewriteSpellings(g, operators);
+  Functionaliser(g, operators, functionalised).run();
+  removeRedundantCasts(g);
+  removeWholeSlices(g);
+  removeIdleMasks(g);
+  askSizesEarly(g);
+  removeDead(g);
+  return done();
+}
+
+}  // namespace graft

@@ -1,0 +1,324 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/view_as_real.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <bit>
+#include <cmath>
+
+#include "core/torch/tensors.h"
+#include "core/torch/values/values.h"
+
+namespace graft {
+namespace {
+
+struct Leaf {
+  std::string name;
+  c10::IValue value;
+};
+
+void flatten(const std::string& name, const c10::IValue& v, std::vector<Leaf>& out) {
+  auto child = [&](const std::string& key) { return name.empty() ? key : name + '.' + key; };
+  if (v.isTuple()) {
+    const auto& elements = v.toTupleRef().elements();
+    for (size_t i = 0; i < elements.size(); ++i) flatten(child(std::to_string(i)), elements[i], out);
+  } else if (v.isList()) {
+    const auto list = v.toList();
+    for (size_t i = 0; i < list.size(); ++i) flatten(child(std::to_string(i)), list.get(i), out);
+  } else if (v.isGenericDict()) {
+    for (const auto& e : v.toGenericDict())
+      flatten(child(e.key().isString() ? e.key().toStringRef() : describe(e.key())), e.value(), out);
+  } else {
+    out.push_back({name, v});
+  }
+}
+
+std::vector<Leaf> flatten(const TensorSet& set) {
+  std::vector<Leaf> out;
+  const auto& values = valuesOf(set);
+  for (size_t i = 0; i < values.size(); ++i) flatten(std::to_string(i), values[i], out);
+  return out;
+}
+
+/// torch.testing.assert_close's defaults, and Dynamo's absolute tolerance for RMSE.
+struct Tolerance {
+  double relative = 0, absolute = 0, rmse = 0, factor = 2;
+};
+Tolerance toleranceFor(c10::ScalarType t) {
+  switch (t) {
+    case c10::ScalarType::Half:
+      return {1e-3, 1e-5, 1e-3, 3};
+    case c10::ScalarType::BFloat16:
+      return {1.6e-2, 1e-5, 1e-2, 3};
+    case c10::ScalarType::Float:
+    case c10::ScalarType::ComplexFloat:
+      return {1.3e-6, 1e-5, 1e-4, 2};
+    case c10::ScalarType::Double:
+    case c10::ScalarType::ComplexDouble:
+      return {1e-7, 1e-7, 1e-8, 2};
+    default:
+      return {};
+  }
+}
+
+/// Floats of one width as integers in the same order, so that differences count representable numbers between them.
+template <class Bits>
+int64_t ordered(Bits bits) {
+  using Signed = std::make_signed_t<Bits>;
+  const auto s = static_cast<Signed>(bits);
+  // For negative numbers the integer order of sign-magnitude bits is reversed.
+  return s < 0 ? static_cast<int64_t>(std::numeric_limits<Signed>::min()) - static_cast<int64_t>(s)
+               : static_cast<int64_t>(s);
+}
+
+template <class Bits>
+void countUlps(const at::Tensor& e, const at::Tensor& a, std::vector<uint64_t>& histogram) {
+  const auto* x = static_cast<const Bits*>(e.const_data_ptr());
+  const auto* y = static_cast<const Bits*>(a.const_data_ptr());
+  for (int64_t i = 0; i < e.numel(); ++i) {
+    const int64_t p = ordered(x[i]), q = ordered(y[i]);
+    // Unsigned: the distance between the most negative and most positive double exceeds int64.
+    const uint64_t distance = p > q ? static_cast<uint64_t>(p) - static_cast<uint64_t>(q)
+                                    : static_cast<uint64_t>(q) - static_cast<uint64_t>(p);
+    const auto bucket = static_cast<size_t>(std::bit_width(distance));
+    if (histogram.size() <= bucket) histogram.resize(bucket + 1);
+    ++histogram[bucket];
+  }
+}
+
+std::string placeOf(const at::Tensor& t, int64_t flat) {
+  std::vector<int64_t> index(static_cast<size_t>(t.dim()));
+  for (size_t d = index.size(); d-- > 0;) {
+    index[d] = flat % t.size(static_cast<int64_t>(d));
+    flat /= t.size(static_cast<int64_t>(d));
+  }
+  return fmt::format("[{}]", fmt::join(index, ","));
+}
+
+/// One element for a message; NaN without its sign, which says nothing.
+std::string elementText(const at::Tensor& t, int64_t flat) {
+  const double x = t.reshape({-1})[flat].to(at::kDouble).item<double>();
+  return std::isnan(x) ? "nan" : fmt::format("{:.9g}", x);
+}
+
+/// What one pass over the elements collects, in double precision.
+struct Sums {
+  double maxAbs = 0, maxRel = 0, squares = 0, dot = 0, normA = 0, normE = 0, worstExcess = 0;
+  double referenceE = 0, referenceA = 0, worstE = 0;  ///< worstE: how far expected is from the reference at most
+  int64_t finite = 0, tooFar = 0, worst = -1, firstTooFar = -1, firstNonFinite = -1, referenced = 0;
+};
+
+bool sameKind(double e, double a) {
+  if (std::isnan(e) || std::isnan(a)) return std::isnan(e) && std::isnan(a);
+  if (std::isinf(e) || std::isinf(a)) return e == a;
+  return true;
+}
+
+Sums accumulate(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, const Tolerance& tol,
+                bool forgive) {
+  Sums s;
+  constexpr int64_t chunk = 1 << 18;  // so that doubles of a large tensor need no memory of its size
+  const at::Tensor e = expected.reshape({-1}), a = actual.reshape({-1});
+  const at::Tensor r = reference.defined() ? reference.reshape({-1}) : reference;
+  for (int64_t from = 0; from < e.numel(); from += chunk) {
+    const int64_t n = std::min(chunk, e.numel() - from);
+    const at::Tensor ed = e.narrow(0, from, n).to(at::kDouble).contiguous(),
+                     ad = a.narrow(0, from, n).to(at::kDouble).contiguous();
+    at::Tensor rd;
+    if (r.defined()) rd = r.narrow(0, from, n).to(at::kDouble).contiguous();
+    const double *pe = ed.const_data_ptr<double>(), *pa = ad.const_data_ptr<double>();
+    const double* pr = rd.defined() ? rd.const_data_ptr<double>() : nullptr;
+    for (int64_t i = 0; i < n; ++i) {
+      const double x = pe[i], y = pa[i];
+      if (!std::isfinite(x) || !std::isfinite(y)) {
+        // The original itself is not what fp64 computes: it overflowed, or its operator makes NaN of an infinity.
+        if (forgive && pr && !sameKind(x, pr[i])) continue;
+        if (!sameKind(x, y) && s.firstNonFinite < 0) s.firstNonFinite = from + i;
+        continue;
+      }
+      const double d = std::abs(y - x);
+      ++s.finite;
+      s.squares += d * d;
+      s.dot += x * y;
+      s.normE += x * x;
+      s.normA += y * y;
+      s.maxAbs = std::max(s.maxAbs, d);
+      if (x != 0) s.maxRel = std::max(s.maxRel, d / std::abs(x));
+      const double excess = d - (tol.absolute + tol.relative * std::abs(x));
+      if (excess > 0 && s.tooFar++ == 0) s.firstTooFar = from + i;
+      if (excess > s.worstExcess) {
+        s.worstExcess = excess;
+        s.worst = from + i;
+      }
+      if (pr && std::isfinite(pr[i])) {
+        ++s.referenced;
+        s.worstE = std::max(s.worstE, std::abs(x - pr[i]));
+        s.referenceE += (x - pr[i]) * (x - pr[i]);
+        s.referenceA += (y - pr[i]) * (y - pr[i]);
+      }
+    }
+  }
+  return s;
+}
+
+at::Tensor plain(const at::Tensor& t) {
+  at::Tensor out = t.detach();
+  if (out.is_quantized()) out = out.dequantize();
+  if (out.layout() != at::kStrided) out = out.to_dense();
+  if (out.is_complex()) out = at::view_as_real(out.resolve_conj());
+  return out.cpu().contiguous();
+}
+
+/// The first element further from the reference than the expected ones are at most, by more than the tolerance.
+int64_t firstBeyond(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, double allowed,
+                    const Tolerance& tol) {
+  const at::Tensor e = expected.reshape({-1}).to(at::kDouble), a = actual.reshape({-1}).to(at::kDouble),
+                   r = reference.reshape({-1}).to(at::kDouble);
+  const double *pe = e.const_data_ptr<double>(), *pa = a.const_data_ptr<double>(), *pr = r.const_data_ptr<double>();
+  for (int64_t i = 0; i < e.numel(); ++i)
+    if (std::isfinite(pe[i]) && std::isfinite(pr[i]) &&
+        !(std::abs(pa[i] - pr[i]) <= allowed + tol.absolute + tol.relative * std::abs(pr[i])))
+      return i;
+  return -1;
+}
+
+enum class Judge { Model, Elements };
+
+/// One element may be this much further off than RMSE may: the largest error of a few elements says little.
+constexpr double elementFactor = 4;
+
+void compareTwo(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, Judge judge,
+                Difference& d) {
+  d.elements = static_cast<size_t>(expected.numel());
+  if (expected.scalar_type() != actual.scalar_type() || expected.sizes() != actual.sizes()) {
+    d.why = fmt::format("got {}, expected {}", describe(actual), describe(expected));
+    return;
+  }
+  const at::Tensor e = plain(expected), a = plain(actual);
+  const at::Tensor r = reference.defined() && reference.sizes() == expected.sizes() ? plain(reference) : at::Tensor();
+  const Tolerance tol = toleranceFor(expected.scalar_type());
+  const Sums s = accumulate(e, a, r, tol, judge == Judge::Elements);
+  const auto n = static_cast<double>(std::max<int64_t>(s.finite, 1));
+  d.maxAbs = s.maxAbs;
+  d.maxRel = s.maxRel;
+  d.rmse = std::sqrt(s.squares / n);
+  const double norms = std::sqrt(s.normE) * std::sqrt(s.normA);
+  d.cosine = s.squares == 0 ? 1.0 : norms > 0 ? std::clamp(s.dot / norms, -1.0, 1.0) : 0.0;
+  d.sameNonFinite = s.firstNonFinite < 0;
+  switch (e.scalar_type()) {
+    case c10::ScalarType::Half:
+    case c10::ScalarType::BFloat16:
+      countUlps<uint16_t>(e, a, d.ulpHistogram);
+      break;
+    case c10::ScalarType::Float:
+      countUlps<uint32_t>(e, a, d.ulpHistogram);
+      break;
+    case c10::ScalarType::Double:
+      countUlps<uint64_t>(e, a, d.ulpHistogram);
+      break;
+    default:
+      break;
+  }
+  const auto showElement = [&](int64_t at) {
+    if (at < 0) return;
+    d.element = placeOf(e, at);
+    d.expected = elementText(e, at);
+    d.actual = elementText(a, at);
+  };
+  if (!d.sameNonFinite) {
+    showElement(s.firstNonFinite);
+    d.why = fmt::format("at {} it is {}, expected {}", placeOf(e, s.firstNonFinite), elementText(a, s.firstNonFinite),
+                        elementText(e, s.firstNonFinite));
+    return;
+  }
+  if (r.defined() && at::isFloatingType(e.scalar_type())) {
+    const auto m = static_cast<double>(std::max<int64_t>(s.referenced, 1));
+    const double rmseE = std::sqrt(s.referenceE / m), rmseA = std::sqrt(s.referenceA / m);
+    if (rmseE > 0)
+      d.rmseRatio = rmseA / rmseE;
+    else if (rmseA == 0)
+      d.rmseRatio = 1;
+    d.passed = rmseA <= tol.factor * rmseE + tol.rmse / 10;
+    if (!d.passed) {
+      d.why = fmt::format("RMSE to the fp64 reference is {:.3g}, the original's is {:.3g}; at most {:.3g} is allowed",
+                          rmseA, rmseE, tol.factor * rmseE + tol.rmse / 10);
+      showElement(s.firstTooFar);
+      return;
+    }
+    if (judge == Judge::Model || s.tooFar == 0) return;
+    const int64_t beyond = firstBeyond(e, a, r, elementFactor * tol.factor * s.worstE, tol);
+    if (beyond < 0) return;
+    d.passed = false;
+    showElement(beyond);
+    d.why = fmt::format("at {} it is {}, expected {}; the original is off from fp64 by {:.3g} at most", d.element,
+                        d.actual, d.expected, s.worstE);
+    return;
+  }
+  d.passed = s.tooFar == 0;
+  if (!d.passed) showElement(s.firstTooFar);
+  if (!d.passed)
+    d.why = fmt::format(
+        "{} of {} elements are off by more than {:.2g} + {:.2g} of the expected; the worst at {}: {}, expected {}",
+        s.tooFar, e.numel(), tol.absolute, tol.relative, placeOf(e, s.worst), elementText(a, s.worst),
+        elementText(e, s.worst));
+}
+
+Difference compareLeaf(const std::string& name, const c10::IValue& e, const c10::IValue& a, const c10::IValue* r,
+                       Judge judge) {
+  Difference d;
+  d.name = name;
+  d.type = describe(e);
+  if (e.isTensor() && a.isTensor() && e.toTensor().defined() && a.toTensor().defined()) {
+    try {
+      compareTwo(e.toTensor(), a.toTensor(), r && r->isTensor() ? r->toTensor() : at::Tensor(), judge, d);
+    } catch (const std::exception& x) {
+      d.why = shortMessage(x);
+    }
+    return d;
+  }
+  d.elements = 1;
+  d.passed = describe(e) == describe(a);
+  if (!d.passed) d.why = fmt::format("got {}, expected {}", describe(a), describe(e));
+  return d;
+}
+
+std::vector<Difference> compareAll(const TensorSet& expected, const TensorSet& actual, const TensorSet* reference,
+                                   Judge judge) {
+  const std::vector<Leaf> e = flatten(expected), a = flatten(actual);
+  std::vector<Leaf> r;
+  if (reference) r = flatten(*reference);
+  std::vector<Difference> out;
+  for (size_t i = 0; i < e.size(); ++i) {
+    if (i < a.size()) {
+      out.push_back(
+          compareLeaf(e[i].name, e[i].value, a[i].value, r.size() == e.size() ? &r[i].value : nullptr, judge));
+      continue;
+    }
+    Difference missing;
+    missing.name = e[i].name;
+    missing.type = describe(e[i].value);
+    missing.why = "it is missing";
+    out.push_back(std::move(missing));
+  }
+  for (size_t i = e.size(); i < a.size(); ++i) {
+    Difference more;
+    more.name = a[i].name;
+    more.type = describe(a[i].value);
+    more.why = fmt::format("{} values where {} are expected", a.size(), e.size());
+    out.push_back(std::move(more));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSet& actual, const TensorSet* reference) {
+  return compareAll(expected, actual, reference, Judge::Model);
+}
+
+std::vector<Difference> compareElements(const TensorSet& expected, const TensorSet& actual,
+                                        const TensorSet* reference) {
+  return compareAll(expected, actual, reference, Judge::Elements);
+}
+
+}  // namespace graft

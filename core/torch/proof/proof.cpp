@@ -1,0 +1,67 @@
+#include "core/torch/proof.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "core/torch/proof/proof_inputs.h"
+#include "core/torch/proof/proof_programs.h"
+#include "core/torch/values/values.h"
+
+namespace graft {
+namespace {
+
+constexpr double enoughSeconds =
+    20;  // sets beyond the given one and one more stop here: fp64 runs of large models are slow
+
+}  // namespace
+
+Result<Proof> proveRewrite(const Graph& original, const Graph& rewritten, const TensorSet& inputs, const Job& job) {
+  auto programs = buildProofPrograms(original, rewritten, inputs);
+  if (!programs) return programs.error();
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<InputSet> sets = furtherInputs(inputs);
+  sets.insert(sets.begin(), InputSet{"the given inputs", [&inputs] { return inputs; }});
+  auto sized = otherSizes(inputs, sizesOfInputs(original, inputs));
+  sets.insert(sets.begin() + 2, std::make_move_iterator(sized.begin()), std::make_move_iterator(sized.end()));
+  Proof proof;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
+    if (i > 1 && used.count() > enoughSeconds) break;
+    job.report("verifying", i, sets.size());
+    TensorSet set;
+    try {
+      set = sets[i].make();
+    } catch (const std::exception& e) {
+      return internalError(fmt::format("cannot make {}: {}", sets[i].what, shortMessage(e)));
+    }
+    auto expected = runSeeded(programs->original, set, job);
+    if (!expected) {
+      // What the original refuses (a table index, a shape that depends on the data) proves nothing either way.
+      if (i == 0 || expected.error().kind == ErrorKind::Cancelled) return expected.error();
+      continue;
+    }
+    auto actual = runSeeded(programs->rewritten, set, job);
+    if (!actual) {
+      if (actual.error().kind == ErrorKind::Cancelled) return actual.error();
+      proof.why = fmt::format("on {}, the original runs and the rewritten model does not: {}", sets[i].what,
+                              actual.error().message);
+      ++proof.inputSets;
+      return proof;
+    }
+    const auto reference = runReference(*programs, set, job);
+    auto differences = compareTensors(*expected, *actual, reference ? &*reference : nullptr);
+    ++proof.inputSets;
+    for (const Difference& d : differences) {
+      if (d.passed) continue;
+      proof.why = fmt::format("on {}, output {} ({}): {}", sets[i].what, d.name, d.type, d.why);
+      proof.outputs = std::move(differences);
+      return proof;
+    }
+    if (i == 0) proof.outputs = std::move(differences);
+  }
+  proof.passed = true;
+  return proof;
+}
+
+}  // namespace graft

@@ -1,0 +1,573 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/torch/import/archive_note.h"
+#include "core/torch/import/graph_builder.h"
+#include "core/torch/import/importers.h"
+#include "core/torch/import/pt2_schema.h"
+#include "core/torch/normal/normal_steps.h"
+#include "core/torch/values/mapped_tensor.h"
+#include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
+
+namespace graft {
+namespace {
+
+using nlohmann::json;
+
+struct Refusal {
+  std::string why;
+};
+
+// The only member of one of the schema's unions: what it is, and its value.
+std::pair<const std::string&, const json&> only(const json& u) {
+  if (!u.is_object() || u.size() != 1) throw Refusal{"a value in it does not say what it is"};
+  const auto it = u.begin();
+  return {it.key(), it.value()};
+}
+
+// torch.export's graph (torch/_export/serde/schema.py) as ours.
+class ExportImporter {
+ public:
+  ExportImporter(const Source& source, const OperatorSet& operators, Model& model)
+      : note_(readNote(source.zip)),
+        source_(source),
+        tensors_(source.file),
+        model_(model),
+        build_(model.graph, operators),
+        g_(model.graph) {}
+
+  void run(const std::string& record) {
+    const ZipRecord* found = source_.zip.find(record);
+    const json program = json::parse(source_.zip.bytes(*found));
+    const int64_t major = program.at("schema_version").at("major").get<int64_t>();
+    if (major != 8)
+      throw Refusal{fmt::format(
+          "it has version {} of torch.export's format; Graft reads version 8: load it with the PyTorch that "
+          "wrote it and save it with torch 2.11",
+          major)};
+    const std::string name = record.substr(7, record.size() - 12);  // models/NAME.json
+    loadConfig("data/weights/", "data/weights/" + name + "_weights_config.json");
+    loadConfig("data/constants/", "data/constants/" + name + "_constants_config.json");
+    const json& module = program.at("graph_module");
+    const json& graph = module.at("graph");
+    types_ = &graph;
+    if (const auto dialects = program.find("verifiers"); dialects != program.end() && dialects->is_array())
+      decomposed_ = std::find(dialects->begin(), dialects->end(), "ATEN") != dialects->end();
+    if (const auto ranges = program.find("range_constraints"); ranges != program.end() && ranges->is_object())
+      for (const auto& [name, range] : ranges->items()) pt2Range(g_, name, range.at("min_val"), range.at("max_val"));
+    if (note_)
+      for (const std::string& stack : note_->calls) build_.enter(pt2ModuleStack(stack, g_.name));
+    inputs(module.at("signature"), graph);
+    nodes(graph, g_.root());
+    outputs(module, graph);
+    build_.findModuleInputs();
+  }
+
+  /// Whether the program was decomposed: that dialect writes nothing in place.
+  bool isDecomposed() const { return decomposed_; }
+
+  /// After normalisation: what the format itself does not say.
+  void finish() {
+    inferConstructors(g_);
+    if (!note_) return;
+    applyNames(g_, names_);
+    applyFacts(*note_, g_);
+  }
+
+ private:
+  struct Record {
+    const ZipRecord* bytes;
+    const json* meta;
+  };
+
+  void loadConfig(const std::string& folder, const std::string& config) {
+    const ZipRecord* found = source_.zip.find(config);
+    if (!found) return;
+    configs_.push_back(std::make_unique<json>(json::parse(source_.zip.bytes(*found))));
+    for (const auto& [name, entry] : configs_.back()->at("config").items()) {
+      if (entry.at("use_pickle").get<bool>())
+        throw Refusal{
+            fmt::format("its weight {} is pickled, which cannot be read without running it; save plain tensors", name)};
+      const auto path = entry.at("path_name").get<std::string>();
+      const ZipRecord* bytes = source_.zip.find(folder + path);
+      if (!bytes) throw Refusal{fmt::format("the data of its weight {} ({}) is missing", name, path)};
+      if (bytes->unpacked) throw Refusal{fmt::format("its weight {} is packed; save the model again", name)};
+      records_.emplace(name, Record{bytes, &entry.at("tensor_meta")});
+    }
+  }
+
+  ValueId weight(const std::string& path, bool buffer, bool constant) {
+    const auto it = records_.find(path);
+    if (it == records_.end()) throw Refusal{fmt::format("the data of its weight {} is missing", path)};
+    const json& meta = *it->second.meta;
+    TensorLayout layout;
+    const auto dtype = pt2DType(meta.at("dtype").get<int64_t>());
+    if (!dtype) throw Refusal{fmt::format("its weight {} has a dtype that Graft does not know", path)};
+    layout.dtype = torchDType(*dtype);
+    for (const json& n : meta.at("sizes")) layout.sizes.push_back(n.at("as_int").get<int64_t>());
+    for (const json& n : meta.at("strides")) layout.strides.push_back(n.at("as_int").get<int64_t>());
+    layout.offset = meta.at("storage_offset").at("as_int").get<int64_t>();
+    const std::string key = fmt::format("{} {} {} {}", it->second.bytes->offset, layout.offset, meta.at("sizes").dump(),
+                                        meta.at("strides").dump());
+    if (const auto known = shared_.find(key); known != shared_.end() && it->second.bytes->size > 0)
+      return known->second;
+    auto tensor = tensors_.tensor(it->second.bytes->offset, it->second.bytes->size, layout, path);
+    if (!tensor) throw Refusal{tensor.error().message};
+    const ValueId v =
+        g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
+    g_.mutableWeight(v).isConstant = constant;
+    if (note_)
+      if (const auto name = note_->weights.find(path); name != note_->weights.end())
+        names_.emplace_back(v, name->second);
+    shared_.emplace(key, v);
+    return v;
+  }
+
+  void inputs(const json& signature, const json& graph) {
+    for (const json& spec : signature.at("input_specs")) {
+      const auto [kind, what] = only(spec);
+      if (kind == "parameter") {
+        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("parameter_name").get<std::string>(), false,
+                                                                  false};
+      } else if (kind == "buffer") {
+        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("buffer_name").get<std::string>(), true,
+                                                                  false};
+      } else if (kind == "tensor_constant") {
+        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("tensor_constant_name").get<std::string>(),
+                                                                  true, true};
+      } else if (kind == "user_input") {
+        input(what.at("arg"), graph);
+      } else if (kind == "constant_input") {
+        values_[what.at("name").get<std::string>()] = constant(what.at("value"));
+      } else {
+        throw Refusal{fmt::format("it has an input of kind {}, which Graft does not know", kind)};
+      }
+    }
+  }
+
+  void input(const json& arg, const json& graph) {
+    const auto [kind, what] = only(arg);
+    if (kind == "as_tensor") {
+      const auto name = what.at("name").get<std::string>();
+      values_[name] = Argument(g_.addInput(nameOf(name), pt2TensorType(graph.at("tensor_values").at(name))));
+    } else if ((kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") && what.contains("as_name")) {
+      const auto name = what.at("as_name").get<std::string>();
+      const Type type(kind == "as_sym_int"     ? Type::Kind::Int
+                      : kind == "as_sym_float" ? Type::Kind::Float
+                                               : Type::Kind::Bool);
+      values_[name] = Argument(g_.addInput(name, type));
+    }
+    // Numbers and None that export was given are part of the graph already.
+  }
+
+  static Argument constant(const json& v) {
+    const auto [kind, what] = only(v);
+    if (kind == "as_int") return Argument(what.get<int64_t>());
+    if (kind == "as_float") return Argument(what.get<double>());
+    if (kind == "as_bool") return Argument(what.get<bool>());
+    if (kind == "as_string") return Argument(what.get<std::string>());
+    return {};
+  }
+
+  Argument named(const json& name) {
+    const auto& key = name.get_ref<const std::string&>();
+    const auto it = values_.find(key);
+    // A weight joins the graph where it is used first: that order does not depend on how a file lists them.
+    if (const auto w = it == values_.end() ? waiting_.find(key) : waiting_.end(); w != waiting_.end())
+      return values_[key] = Argument(weight(w->second.path, w->second.buffer, w->second.constant));
+    if (it == values_.end()) throw Refusal{fmt::format("it uses {} before it is made", name.get<std::string>())};
+    return it->second;
+  }
+
+  Argument symbolic(const json& v, std::string_view literal) {
+    return v.contains("as_name") ? named(v.at("as_name")) : pt2Number(v.at(std::string(literal)));
+  }
+
+  template <class F>
+  static Argument listOf(const json& items, F&& f) {
+    std::vector<Argument> out;
+    for (const json& i : items) out.push_back(f(i));
+    return Argument::list(std::move(out));
+  }
+
+  // Every member of the schema's union Argument.
+  Argument argument(const json& a, int depth = 0) {
+    if (depth > 50) throw Refusal{"an argument is nested too deep"};
+    const auto [kind, v] = only(a);
+    const auto number = [](const json& i) { return pt2Number(i); };
+    const auto tensor = [&](const json& i) { return named(i.at("name")); };
+    const auto optionalTensor = [&](const json& i) {
+      return i.contains("as_tensor") ? named(i.at("as_tensor").at("name")) : Argument();
+    };
+    if (kind == "as_none") return {};
+    if (kind == "as_tensor") return tensor(v);
+    if (kind == "as_tensors") return listOf(v, tensor);
+    if (kind == "as_optional_tensor") return optionalTensor(v);
+    if (kind == "as_optional_tensors") return listOf(v, optionalTensor);
+    if (kind == "as_nested_tensors") return listOf(v, [&](const json& l) { return listOf(l, tensor); });
+    if (kind == "as_int" || kind == "as_float" || kind == "as_bool") return number(v);
+    if (kind == "as_string") return Argument(v.get<std::string>());
+    if (kind == "as_operator") return Argument(v.get<std::string>());
+    if (kind == "as_ints" || kind == "as_floats" || kind == "as_bools") return listOf(v, number);
+    if (kind == "as_strings") return listOf(v, [](const json& s) { return Argument(s.get<std::string>()); });
+    if (kind == "as_int_lists") return listOf(v, [&](const json& l) { return listOf(l, number); });
+    if (kind == "as_sym_int") return symbolic(v, "as_int");
+    if (kind == "as_sym_bool") return symbolic(v, "as_bool");
+    if (kind == "as_sym_float") return symbolic(v, "as_float");
+    if (kind == "as_sym_ints") return listOf(v, [&](const json& i) { return symbolic(i, "as_int"); });
+    if (kind == "as_sym_bools") return listOf(v, [&](const json& i) { return symbolic(i, "as_bool"); });
+    if (kind == "as_sym_floats") return listOf(v, [&](const json& i) { return symbolic(i, "as_float"); });
+    if (kind == "as_complex")
+      return Argument(std::complex<double>(v.at("real").get<double>(), v.at("imag").get<double>()));
+    if (kind == "as_scalar_type") {
+      if (const auto d = pt2DType(v.get<int64_t>())) return Argument(*d);
+      throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.dump())};
+    }
+    if (kind == "as_layout") return pt2Layout(v.get<int64_t>());
+    if (kind == "as_memory_format") return pt2MemoryFormat(v.get<int64_t>());
+    if (kind == "as_device") {
+      std::string device = v.at("type").get<std::string>();
+      if (v.contains("index") && v.at("index").is_number_integer())
+        device += fmt::format(":{}", v.at("index").get<int64_t>());
+      return Argument(DeviceName{device});
+    }
+    if (kind == "as_string_to_argument") {
+      std::vector<std::pair<Argument, Argument>> items;
+      for (const auto& [key, item] : v.items()) items.emplace_back(Argument(key), argument(item, depth + 1));
+      return Argument::dict(std::move(items));
+    }
+    if (kind == "as_graph") return Argument(v.at("name").get<std::string>());
+    if (kind == "as_custom_obj") return Argument(v.at("name").get<std::string>());
+    throw Refusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
+  }
+
+  void nodes(const json& graph, BlockId block) {
+    if (++depth_ > 100) throw Refusal{"its control flow is nested more than 100 deep"};
+    const json* outer = std::exchange(types_, &graph);
+    for (const json& n : graph.at("nodes")) node(n, block);
+    types_ = outer;
+    --depth_;
+  }
+
+  Call callOf(const json& n) {
+    Call call;
+    const auto target = n.at("target").get<std::string>();
+    constexpr std::string_view prefix = "torch.ops.";
+    call.op = target.starts_with(prefix) ? target.substr(prefix.size()) : target;
+    for (const json& in : n.at("inputs")) {
+      const auto name = in.at("name").get<std::string>();
+      const bool keyword =
+          in.contains("kind") && in.at("kind").is_number_integer() && in.at("kind").get<int64_t>() == 2;
+      Argument a = argument(in.at("arg"));
+      if (keyword || (!call.kwargs.empty() && !name.empty()))
+        call.kwargs.emplace_back(name, std::move(a));
+      else if (name.empty())
+        call.args.push_back(std::move(a));
+      else
+        call.kwargs.emplace_back(name, std::move(a));  // by name: the file leaves defaults out
+    }
+    const json& metadata = n.at("metadata");
+    if (const auto trace = metadata.find("stack_trace"); trace != metadata.end() && trace->is_string())
+      if (auto where = usersFrame(trace->get_ref<const std::string&>())) call.source = g_.addSource(std::move(*where));
+    if (const auto stack = metadata.find("nn_module_stack"); stack != metadata.end() && stack->is_string())
+      call.module = build_.enter(pt2ModuleStack(stack->get_ref<const std::string&>(), g_.name));
+    if (const auto name = n.find("name"); name != n.end() && name->is_string())
+      call.name = nameOf(name->get<std::string>());
+    if (!target.starts_with(prefix)) pythonCall(call);
+    return call;
+  }
+
+  // Arithmetic on sizes is Python's, by name and position.
+  void pythonCall(Call& call) {
+    for (auto& [key, a] : call.kwargs) call.args.push_back(std::move(a));
+    call.kwargs.clear();
+    bool floats = false;
+    for (const Argument& a : call.args)
+      floats |= a.as<double>() || (a.isValue() && g_.value(a.valueId()).type.kind == Type::Kind::Float);
+    const size_t dot = call.op.rfind('.');
+    const std::string known =
+        numberOperator(std::string_view(call.op).substr(dot == std::string::npos ? 0 : dot + 1), floats);
+    if (!known.empty()) call.op = known;
+  }
+
+  void node(const json& n, BlockId block) {
+    const auto target = n.at("target").get<std::string>();
+    // Checks that the exporter added hold for every input that the file admits; they compute nothing.
+    for (std::string_view guard : {"torch.ops.aten._assert_tensor_metadata", "torch.ops.aten._assert_scalar",
+                                   "torch.ops.aten.sym_constrain_range"})
+      if (target.starts_with(guard)) return;
+    if (target == "torch.ops.higher_order.cond") return conditional(n, block);
+    if (target == "torch.ops.higher_order.while_loop") return loop(n, block);
+    if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") return inlined(n, block, 2);
+    const Call call = callOf(n);
+    const NodeId made = build_.add(block, call);
+    bind(n, made, block, call);
+  }
+
+  void bind(const json& n, NodeId made, BlockId block, const Call& call) {
+    const json& outputs = n.at("outputs");
+    size_t at = 0;
+    for (const json& o : outputs) {
+      const auto [kind, what] = only(o);
+      if (kind == "as_none") {
+        ++at;
+        continue;
+      }
+      ValueId v;
+      if (at < g_.node(made).outputs.size())
+        v = g_.node(made).outputs[at];
+      else
+        v = g_.addOutput(made, call.name.empty() ? "output" : call.name, Type::any());
+      ++at;
+      if (kind == "as_tensor") {
+        const auto name = what.at("name").get<std::string>();
+        g_.setType(v, typeOf(name));
+        if (note_) names_.emplace_back(v, nameOf(name));
+        values_[name] = Argument(v);
+      } else if (kind == "as_tensors") {
+        g_.setType(v, Type::list(Type::tensor()));
+        int64_t i = 0;
+        for (const json& item : what) {
+          const auto name = item.at("name").get<std::string>();
+          values_[name] = Argument(build_.element(block, call, v, i++, typeOf(name), nameOf(name)));
+        }
+      } else if (what.is_object() && what.contains("as_name")) {
+        g_.setType(v, Type(kind == "as_sym_int"     ? Type::Kind::Int
+                           : kind == "as_sym_float" ? Type::Kind::Float
+                                                    : Type::Kind::Bool));
+        values_[what.at("as_name").get<std::string>()] = Argument(v);
+      } else {
+        throw Refusal{fmt::format("node {} has an output of kind {}, which Graft does not know", call.name, kind)};
+      }
+    }
+  }
+
+  Type typeOf(const std::string& name) const {
+    const json& known = types_->at("tensor_values");
+    const auto it = known.find(name);
+    return it == known.end() ? Type::tensor() : pt2TensorType(*it);
+  }
+
+  std::vector<Argument> subgraph(const json& graph, const std::vector<Argument>& operands, BlockId block) {
+    const json& in = graph.at("inputs");
+    if (in.size() != operands.size()) throw Refusal{"a graph in it is called with the wrong number of arguments"};
+    auto outer = values_;  // a graph's names are its own
+    for (size_t i = 0; i < in.size(); ++i) {
+      const auto [kind, what] = only(in[i]);
+      values_[what.at(kind == "as_tensor" ? "name" : "as_name").get<std::string>()] = operands[i];
+    }
+    nodes(graph, block);
+    std::vector<Argument> out;
+    for (const json& o : graph.at("outputs")) out.push_back(argument(o));
+    values_ = std::move(outer);
+    return out;
+  }
+
+  static const json& graphOf(const json& n, size_t input) {
+    const json& arg = n.at("inputs").at(input).at("arg");
+    return arg.at("as_graph").at("graph");
+  }
+
+  // cond(predicate, true_graph, false_graph, operands)
+  void conditional(const json& n, BlockId block) {
+    Call call = callOf(n);
+    call.op = "prim.If";
+    const Argument predicate = argument(n.at("inputs").at(0).at("arg"));
+    const Argument operands = argument(n.at("inputs").at(3).at("arg"));
+    call.args = {predicate};
+    call.kwargs.clear();
+    const NodeId made = build_.add(block, call);
+    const std::vector<Argument> none;
+    const std::vector<Argument>& given = operands.items() ? *operands.items() : none;
+    for (size_t branch : {1, 2}) {
+      const BlockId inner = g_.addBlock(made);
+      g_.setReturns(inner, subgraph(graphOf(n, branch), given, inner));
+    }
+    for (const json& o : n.at("outputs")) {
+      const auto [kind, what] = only(o);
+      const auto add = [&](const json& item) {
+        const auto name = item.at("name").get<std::string>();
+        values_[name] = Argument(g_.addOutput(made, nameOf(name), typeOf(name)));
+      };
+      if (kind == "as_tensor")
+        add(what);
+      else if (kind == "as_tensors")
+        for (const json& item : what) add(item);
+      else
+        throw Refusal{fmt::format("a branch gives an output of kind {}, which Graft does not know", kind)};
+    }
+  }
+
+  // while_loop(condition_graph, body_graph, carried, additional): the condition is asked before the loop and at each
+  // turn's end.
+  void loop(const json& n, BlockId block) {
+    Call call = callOf(n);
+    const json& conditionGraph = graphOf(n, 0);
+    const json& bodyGraph = graphOf(n, 1);
+    const auto list = [&](size_t i) {
+      const Argument a = argument(n.at("inputs").at(i).at("arg"));
+      return a.items() ? *a.items() : std::vector<Argument>();
+    };
+    std::vector<Argument> carried = list(2);
+    const std::vector<Argument> more = list(3);
+    const auto asks = [&](std::vector<Argument> state, BlockId where) {
+      state.insert(state.end(), more.begin(), more.end());
+      const std::vector<Argument> out = subgraph(conditionGraph, state, where);
+      if (out.size() != 1) throw Refusal{"a loop's condition gives more than one value"};
+      Call truth{"aten.Bool.Tensor", {out[0]}, {}, "", call.module, call.source};
+      const NodeId made = build_.add(where, truth);
+      return g_.node(made).outputs.empty() ? out[0] : Argument(g_.node(made).outputs[0]);
+    };
+    const Argument first = asks(carried, block);
+    call.op = "prim.Loop";
+    call.args = {Argument(std::numeric_limits<int64_t>::max()), first};
+    call.args.insert(call.args.end(), carried.begin(), carried.end());
+    call.kwargs.clear();
+    const NodeId made = build_.add(block, call);
+    const BlockId inner = g_.addBlock(made);
+    g_.addBlockParameter(inner, "turn", Type(Type::Kind::Int));
+    std::vector<Argument> state;
+    for (const Argument& a : carried)
+      state.emplace_back(
+          g_.addBlockParameter(inner, "carried", a.isValue() ? g_.value(a.valueId()).type : Type::any()));
+    std::vector<Argument> given = state;
+    given.insert(given.end(), more.begin(), more.end());
+    std::vector<Argument> returns = subgraph(bodyGraph, given, inner);
+    if (returns.size() != carried.size()) throw Refusal{"a loop does not give what it carries"};
+    returns.insert(returns.begin(), asks(returns, inner));
+    g_.setReturns(inner, std::move(returns));
+    size_t results = 0;
+    const auto add = [&](const json& item) {
+      const auto name = item.at("name").get<std::string>();
+      values_[name] = Argument(g_.addOutput(made, nameOf(name), typeOf(name)));
+      ++results;
+    };
+    for (const json& o : n.at("outputs")) {
+      const auto [kind, what] = only(o);
+      if (kind == "as_tensor")
+        add(what);
+      else if (kind == "as_tensors")
+        for (const json& item : what) add(item);
+      else
+        throw Refusal{fmt::format("a loop gives an output of kind {}, which Graft does not know", kind)};
+    }
+    if (results != carried.size()) throw Refusal{"a loop gives another number of results than it carries"};
+  }
+
+  // wrap_with_set_grad_enabled(enabled, graph, operands...): gradients are not Graft's matter, the graph's nodes are.
+  void inlined(const json& n, BlockId block, size_t firstOperand) {
+    std::vector<Argument> operands;
+    const json& in = n.at("inputs");
+    for (size_t i = firstOperand; i < in.size(); ++i) operands.push_back(argument(in[i].at("arg")));
+    const std::vector<Argument> results = subgraph(graphOf(n, firstOperand - 1), operands, block);
+    size_t at = 0;
+    for (const json& o : n.at("outputs")) {
+      const auto [kind, what] = only(o);
+      const auto take = [&](const json& item) {
+        if (at >= results.size()) throw Refusal{"a graph in it gives too few results"};
+        values_[item.at("name").get<std::string>()] = results[at++];
+      };
+      if (kind == "as_tensor")
+        take(what);
+      else if (kind == "as_tensors")
+        for (const json& item : what) take(item);
+    }
+  }
+
+  void outputs(const json& module, const json& graph) {
+    std::vector<Argument> leaves;
+    const json& specs = module.at("signature").at("output_specs");
+    const json& results = graph.at("outputs");
+    if (specs.size() != results.size()) throw Refusal{"its signature does not fit its outputs"};
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const auto [kind, what] = only(specs[i]);
+      const Argument value = argument(results[i]);
+      if (kind == "user_output" || kind == "loss_output" || kind.starts_with("gradient_to")) {
+        leaves.push_back(value);
+      } else if (kind == "buffer_mutation" || kind == "parameter_mutation") {
+        write(weight(what.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").get<std::string>(), true,
+                     false),
+              value);
+      } else if (kind == "user_input_mutation") {
+        const Argument target = named(what.at("user_input_name"));
+        if (target.isValue()) write(target.valueId(), value);
+      } else {
+        throw Refusal{fmt::format("it has an output of kind {}, which Graft does not know", kind)};
+      }
+    }
+    g_.setReturns(g_.root(), {pt2Structure(outSpec(module), leaves)});
+  }
+
+  static std::string outSpec(const json& module) {
+    for (const json& entry : module.at("module_call_graph"))
+      if (entry.at("fqn").get<std::string>().empty() && entry.at("signature").is_object())
+        return entry.at("signature").at("out_spec").get<std::string>();
+    return {};
+  }
+
+  void write(ValueId target, const Argument& value) {
+    Call call{"aten.copy_.default", {Argument(target), value, Argument(false)}, {}, "", {}, UINT32_MAX};
+    build_.add(g_.root(), call);
+  }
+
+  std::string nameOf(const std::string& name) const {
+    if (!note_) return name;
+    const auto it = note_->names.find(name);
+    return it == note_->names.end() ? name : it->second;
+  }
+
+  std::optional<ArchiveNote> note_;  // of a file that Graft wrote
+  std::vector<std::pair<ValueId, std::string>> names_;
+  const Source& source_;
+  MappedTensors tensors_;
+  Model& model_;
+  GraphBuilder build_;
+  Graph& g_;
+  std::vector<std::unique_ptr<json>> configs_;
+  std::unordered_map<std::string, Record> records_;
+  std::unordered_map<std::string, ValueId> shared_;
+  std::unordered_map<std::string, Argument> values_;
+  struct Weight {
+    std::string path;
+    bool buffer = false, constant = false;
+  };
+  std::unordered_map<std::string, Weight> waiting_;  // by the name that nodes use
+  const json* types_ = nullptr;
+  int depth_ = 0;
+  bool decomposed_ = false;
+};
+
+}  // namespace
+
+Result<Model> importTorchExport(const Source& source, const Semantics& semantics) {
+  std::vector<std::string> programs;
+  for (const ZipRecord& r : source.zip.records())
+    if (r.name.starts_with("models/") && r.name.ends_with(".json")) programs.push_back(r.name);
+  const bool hasModel = source.zip.find("models/model.json") != nullptr;
+  if (programs.empty())
+    return badInput(fmt::format("{} is a torch.export archive without a program in it", source.path));
+  Model m;
+  m.format = Format::TorchExport;
+  try {
+    ExportImporter importer(source, semantics.operators(), m);
+    importer.run(hasModel ? "models/model.json" : programs.front());
+    const std::vector<NodeId> order = m.graph.order();
+    const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId n) { return m.graph.node(n).op->writes(); });
+    if (importer.isDecomposed() && !writes) recompose(m.graph, semantics.operators());
+    if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
+    importer.finish();
+  } catch (const Refusal& r) {
+    return badInput(fmt::format("{}: {}", source.path, r.why));
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("{} is not a valid torch.export program: {}", source.path, shortMessage(e)));
+  }
+  inferMissingTypes(m.graph);
+  return m;
+}
+
+}  // namespace graft

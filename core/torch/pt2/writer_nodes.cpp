@@ -1,0 +1,265 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/torch/import/pt2_schema.h"
+#include "core/torch/pt2/writer.h"
+#include "core/torch/values/operators.h"
+
+namespace graft {
+
+using nlohmann::json;
+using Refusal = Pt2Refusal;
+
+namespace {
+
+// ge.Tensor(x, 0) in normal form is ge.Scalar for PyTorch.
+std::string withNumbers(const Node& n) {
+  static const TorchOperators operators{};
+  const auto isNumber = [&](size_t i) {
+    return n.op->parameters[i].type.isTensor() && (n.args[i].number() || n.args[i].as<std::complex<double>>());
+  };
+  bool any = false;
+  for (size_t i = 0; i < n.args.size(); ++i) any = any || isNumber(i);
+  if (!any) return n.op->name;
+  for (const OperatorRef& other : operators.overloads(n.op->packetName())) {
+    bool fits = other->parameters.size() == n.args.size();
+    for (size_t i = 0; fits && i < n.args.size(); ++i)
+      fits = other->parameters[i].name == n.op->parameters[i].name &&
+             (isNumber(i) ? other->parameters[i].type.kind == Type::Kind::Number
+                          : other->parameters[i].type == n.op->parameters[i].type);
+    if (fits) return other->name;
+  }
+  return n.op->name;
+}
+
+// Arithmetic on sizes is Python's in torch.export.
+std::string target(const Node& n) {
+  static const std::unordered_map<std::string_view, const char*> python{
+      {"aten.add.int", "_operator.add"},
+      {"aten.sub.int", "_operator.sub"},
+      {"aten.mul.int", "_operator.mul"},
+      {"aten.floordiv.int", "_operator.floordiv"},
+      {"aten.remainder.int", "_operator.mod"},
+      {"aten.neg.int", "_operator.neg"},
+      {"aten.size.int", "torch.ops.aten.sym_size.int"}};
+  if (const auto it = python.find(n.op->name); it != python.end()) return it->second;
+  if (!n.op->hasSchema || n.op->name.starts_with("prim."))
+    throw Refusal("torch.export has no such operator; write TorchScript (.pt) instead");
+  return "torch.ops." + withNumbers(n);
+}
+
+}  // namespace
+
+json ExportWriter::metadata(const Node& n) {
+  json out = json::object();
+  if (const SourceLocation* s = g_.sourceOf(n); s && !s->file.empty())
+    out["stack_trace"] = fmt::format("File \"{}\", line {}, in forward\n    {}", s->file, s->line, s->code);
+  out["nn_module_stack"] =
+      n.module ? stacks_[n.module.index] : fmt::format("L__self__,,{}", g_.name.empty() ? "Model" : g_.name);
+  return out;
+}
+
+std::string ExportWriter::expression(const Argument& a) const {
+  if (const auto* i = a.as<int64_t>()) return std::to_string(*i);
+  if (a.isValue())
+    if (const auto it = expressions_.find(a.valueId().index); it != expressions_.end()) return "(" + it->second + ")";
+  throw Refusal("it computes with a size that is not known beforehand");
+}
+
+void ExportWriter::sizeValue(const Node& n) {
+  const ValueId v = n.outputs[0];
+  std::string e;
+  if (n.op->name == "aten.size.int") {
+    const auto* dim = n.args[1].as<int64_t>();
+    const auto& shape = g_.value(n.args[0].valueId()).type.tensorInfo.shape;
+    const int64_t rank = shape ? static_cast<int64_t>(shape->size()) : 0;
+    const int64_t at = dim && *dim < 0 ? *dim + rank : dim ? *dim : -1;
+    if (at < 0 || at >= rank || !(*shape)[static_cast<size_t>(at)].isKnown())
+      throw Refusal("it asks for a size that is not known beforehand: give the model's inputs (--inputs)");
+    const Dim& d = (*shape)[static_cast<size_t>(at)];
+    e = d.isStatic() ? std::to_string(d.size) : d.symbol;
+  } else if (n.op->name == "aten.neg.int") {
+    e = "-" + expression(n.args[0]);
+  } else {
+    const char* sign = n.op->name == "aten.add.int"        ? " + "
+                       : n.op->name == "aten.sub.int"      ? " - "
+                       : n.op->name == "aten.mul.int"      ? "*"
+                       : n.op->name == "aten.floordiv.int" ? "//"
+                                                           : nullptr;
+    if (!sign) throw Refusal("it computes a size in a way that torch.export cannot say");
+    e = expression(n.args[0]) + sign + expression(n.args[1]);
+  }
+  body_.ints[name(v)] = symbolic(e);
+  expressions_[v.index] = e;
+}
+
+void ExportWriter::nodes(BlockId block) {
+  for (NodeId id : g_.order(block)) {
+    const Node& n = g_.node(id);
+    try {
+      if (n.op->name == "prim.If")
+        conditional(n);
+      else if (!n.blocks.empty())
+        throw Refusal(
+            "torch.export has no loop whose length the data decides in this form; write TorchScript (.pt) instead");
+      else if (!isOnlyCondition(n))
+        node(n);
+    } catch (const Refusal& r) {
+      // The innermost node has named itself already.
+      if (std::string_view(r.what()).starts_with("node ")) throw;
+      throw Refusal(fmt::format("node {} ({}): {}", n.name, n.op->name, r.what()));
+    }
+  }
+}
+
+void ExportWriter::node(const Node& n) {
+  if (n.op->name == "prim.getitem") {
+    const auto* index = n.args[1].as<int64_t>();
+    const ValueId list = n.args[0].isValue() ? n.args[0].valueId() : ValueId();
+    if (!index || !list || !elements_.contains(list.index) || *index < 0 ||
+        static_cast<size_t>(*index) >= elements_.at(list.index).size())
+      throw Refusal("it takes an element of a list in a way that torch.export cannot say");
+    names_[n.outputs[0].index] = elements_.at(list.index)[static_cast<size_t>(*index)];
+    return;
+  }
+  json made{{"target", target(n)}, {"metadata", metadata(n)}, {"is_hop_single_tensor_return", nullptr}};
+  json inputs = json::array(), outputs = json::array();
+  for (size_t i = 0; i < n.args.size(); ++i) {
+    const Parameter& p = n.op->parameters.at(i);
+    inputs.push_back({{"name", p.name}, {"arg", argument(n.args[i], &p.type)}, {"kind", p.keywordOnly ? 2 : 1}});
+  }
+  for (ValueId v : n.outputs) {
+    const Type& t = g_.value(v).type;
+    if (t.isTensor()) {
+      body_.tensors[name(v)] = meta(t);
+      outputs.push_back({{"as_tensor", {{"name", name(v)}}}});
+    } else if (t.kind == Type::Kind::Int) {
+      sizeValue(n);
+      outputs.push_back({{"as_sym_int", {{"as_name", name(v)}}}});
+    } else if (t.kind == Type::Kind::List && t.element().isTensor()) {
+      outputs.push_back(listOutput(v));
+    } else {
+      throw Refusal(fmt::format("its result is {}, which torch.export cannot hold", toString(t)));
+    }
+  }
+  made["inputs"] = std::move(inputs);
+  made["outputs"] = std::move(outputs);
+  // A node of several results is none of them.
+  made["name"] = n.outputs.size() == 1 ? name(n.outputs[0]) : fresh(n.name);
+  body_.nodes.push_back(std::move(made));
+}
+
+// A list's elements have names of their own; nodes that take one are not written.
+json ExportWriter::listOutput(ValueId list) {
+  int64_t count = 0;
+  std::unordered_map<int64_t, ValueId> taken;
+  for (NodeId user : g_.value(list).users) {
+    const Node& u = g_.node(user);
+    const auto* i = u.op->name == "prim.getitem" ? u.args[1].as<int64_t>() : nullptr;
+    if (!i || *i < 0) throw Refusal("the list that it makes is used as a whole, which torch.export cannot say");
+    count = std::max(count, *i + 1);
+    if (!taken.emplace(*i, u.outputs[0]).second) continue;
+  }
+  json out = json::array();
+  auto& names = elements_[list.index];
+  for (int64_t i = 0; i < count; ++i) {
+    const auto it = taken.find(i);
+    const std::string element =
+        it == taken.end() ? fresh(fmt::format("{}_{}", g_.value(list).name, i)) : name(it->second);
+    // An element that nobody takes looks like one that somebody does: its numbers are not read.
+    body_.tensors[element] = meta(g_.value(it == taken.end() ? taken.begin()->second : it->second).type);
+    names.push_back(element);
+    out.push_back({{"name", element}});
+  }
+  return {{"as_tensors", out}};
+}
+
+// Branches
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// bool(tensor) that nothing but control flow asks for: torch.cond takes the tensor.
+bool ExportWriter::isOnlyCondition(const Node& n) const {
+  if (n.op->name != "aten.Bool.Tensor" || !n.args[0].isValue() || g_.value(n.outputs[0]).returnUses > 0) return false;
+  const auto& users = g_.value(n.outputs[0]).users;
+  return !users.empty() &&
+         std::all_of(users.begin(), users.end(), [&](NodeId user) { return !g_.node(user).blocks.empty(); });
+}
+
+/// What the blocks use that is made outside of them, in the order of use.
+std::vector<ValueId> ExportWriter::captured(const Node& n) const {
+  std::unordered_set<uint32_t> inside, seen;
+  std::vector<ValueId> out;
+  const auto use = [&](ValueId v) {
+    if (!inside.contains(v.index) && seen.insert(v.index).second) out.push_back(v);
+  };
+  const auto walk = [&](const auto& self, const Node& owner) -> void {
+    for (BlockId b : owner.blocks) {
+      for (ValueId p : g_.block(b).parameters) inside.insert(p.index);
+      for (NodeId id : g_.order(b)) {
+        for (const Argument& a : g_.node(id).args) a.forEachValue(use);
+        self(self, g_.node(id));
+        for (ValueId v : g_.node(id).outputs) inside.insert(v.index);
+      }
+      for (const Argument& a : g_.block(b).returns) a.forEachValue(use);
+    }
+  };
+  walk(walk, n);
+  return out;
+}
+
+// torch.cond(predicate, true_graph, false_graph, operands): both branches take all that either uses.
+void ExportWriter::conditional(const Node& n) {
+  Argument predicate = n.args[0];
+  if (predicate.isValue() && g_.value(predicate.valueId()).producer)
+    if (const Node& made = g_.node(g_.value(predicate.valueId()).producer); made.op->name == "aten.Bool.Tensor")
+      predicate = made.args[0];
+  if (!predicate.isValue() || !g_.value(predicate.valueId()).type.isTensor())
+    throw Refusal("its condition is no tensor, which torch.cond needs; write TorchScript (.pt) instead");
+  const std::vector<ValueId> operands = captured(n);
+  json given = json::array(), outputs = json::array();
+  for (ValueId v : operands) {
+    if (!g_.value(v).type.isTensor())
+      throw Refusal(fmt::format("its branches use %{}, which is {}; torch.cond hands on tensors alone",
+                                g_.value(v).name, toString(g_.value(v).type)));
+    given.push_back({{"name", name(v)}});
+  }
+  json inputs = json::array();
+  const auto put = [&](json arg) { inputs.push_back({{"name", ""}, {"arg", std::move(arg)}, {"kind", 1}}); };
+  const std::string own = fresh("cond");
+  put(argument(predicate, nullptr));
+  for (size_t i : {0, 1})
+    put({{"as_graph",
+          {{"name", fresh(i == 0 ? "true_graph" : "false_graph")}, {"graph", branch(n.blocks[i], operands)}}}});
+  put({{"as_tensors", given}});
+  for (ValueId v : n.outputs) {
+    body_.tensors[name(v)] = meta(g_.value(v).type);
+    outputs.push_back({{"as_tensor", {{"name", name(v)}}}});
+  }
+  body_.nodes.push_back({{"target", "torch.ops.higher_order.cond"},
+                         {"inputs", std::move(inputs)},
+                         {"outputs", std::move(outputs)},
+                         {"metadata", metadata(n)},
+                         {"is_hop_single_tensor_return", false},
+                         {"name", own}});
+}
+
+json ExportWriter::branch(BlockId block, const std::vector<ValueId>& operands) {
+  Body outer = std::exchange(body_, Body());
+  for (ValueId v : operands) {
+    body_.inputs.push_back({{"as_tensor", {{"name", name(v)}}}});
+    body_.tensors[name(v)] = meta(g_.value(v).type);
+  }
+  for (NodeId id : g_.order(block))
+    if (g_.node(id).op->writes()) throw Refusal("a branch writes in place, which torch.cond does not allow");
+  nodes(block);
+  for (const Argument& a : g_.block(block).returns) {
+    if (!a.isValue() || !g_.value(a.valueId()).type.isTensor())
+      throw Refusal("a branch gives what is no tensor, which torch.cond does not allow");
+    body_.outputs.push_back(argument(a, nullptr));
+  }
+  Body made = std::exchange(body_, std::move(outer));
+  return made.whole();
+}
+
+}  // namespace graft

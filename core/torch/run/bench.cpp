@@ -1,0 +1,245 @@
+#include "core/torch/bench.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "core/torch/cuda_runner.h"
+#include "core/torch/values/device.h"
+#include "core/torch/values/values.h"
+
+namespace graft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Linear between the two nearest samples.
+double percentile(const std::vector<double>& sorted, double p) {
+  const double at = p * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
+}
+
+void summarise(Timing& t) {
+  std::vector<double> sorted = t.samplesMs;
+  std::sort(sorted.begin(), sorted.end());
+  t.medianMs = percentile(sorted, 0.5);
+  t.p10Ms = percentile(sorted, 0.1);
+  t.p90Ms = percentile(sorted, 0.9);
+}
+
+Result<double> timeOnce(const Runnable& run) {
+  const auto start = Clock::now();
+  if (Status s = run(); !s) return s.error();
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Runnable runnable(const Program& program, const TensorSet& inputs) {
+  return [&program, &inputs]() -> Status {
+    auto out = program.run(inputs);
+    if (!out) return out.error();
+    if (auto device = requireDevice(program.options().device)) synchronize(*device);
+    return done();
+  };
+}
+
+Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options) {
+  auto device = requireDevice(options.device);
+  if (!device) return device.error();
+  if (options.threads > 0 && at::get_num_threads() != options.threads) at::set_num_threads(options.threads);
+  try {
+    // Loaded outside inference mode, as plain programs load: weights made inside it carry no version, and operators
+    // that keep packed copies of weights leave such ones alone.
+    const at::NoGradGuard noGrad;
+    auto module = torch::jit::load(path, *device);
+    module.eval();
+    if (options.dtype) module.to(torchDType(*options.dtype));
+    auto frozen = std::make_shared<torch::jit::Module>(torch::jit::freeze(module));
+    return Runnable([frozen, values = valuesOf(inputs), device = *device]() -> Status {
+      try {
+        c10::InferenceMode inference;
+        frozen->forward(values);
+        synchronize(device);
+        return done();
+      } catch (const std::exception& e) {
+        return badInput(fmt::format("TorchScript's own run failed: {}", shortMessage(e)));
+      }
+    });
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("{}: TorchScript cannot load or freeze it: {}", path, shortMessage(e)));
+  }
+}
+
+double medianRatio(const Timing& a, const Timing& b) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(a.samplesMs.size(), b.samplesMs.size()); ++i)
+    ratios.push_back(a.samplesMs[i] / b.samplesMs[i]);
+  if (ratios.empty()) return 0;
+  std::sort(ratios.begin(), ratios.end());
+  return percentile(ratios, 0.5);
+}
+
+Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, double seconds, const Job& job) {
+  const auto begin = Clock::now();
+  auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  std::vector<Timing> out(sides.size());
+  constexpr size_t fewest = 5, most = 20000;
+  for (size_t round = 0; round < fewest || (elapsed() < seconds && round < most); ++round) {
+    for (size_t k = 0; k < sides.size(); ++k) {
+      auto t = sides[k]();
+      if (!t) return t.error();
+      if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
+      out[k].samplesMs.push_back(*t);
+    }
+    job.report("timing", static_cast<size_t>(elapsed() * 1000), static_cast<size_t>(seconds * 1000));
+  }
+  for (Timing& t : out) summarise(t);
+  return out;
+}
+
+Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, const Job& job) {
+  const RunOptions& o = program.options();
+  const auto begin = Clock::now();
+  ProgramWatch out;
+  if (o.device != "cpu") {
+    auto made = CudaRunner::make(program);
+    std::string why = made ? "" : made.error().message;
+    if (made) {
+      auto runner = std::make_shared<CudaRunner>(std::move(*made));
+      job.report("tuning and capturing", 0, 1);
+      if (auto first = runner->time(inputs, false, job)) {
+        out.how = fmt::format("captured, {} kernels", first->kernels);
+        out.run = [runner, &inputs]() -> Result<double> {
+          auto t = runner->time(inputs);
+          return t ? Result<double>(t->milliseconds) : t.error();
+        };
+      } else {
+        if (first.error().kind == ErrorKind::Cancelled) return first.error();
+        why = first.error().message;
+      }
+    }
+    if (!out.run) out.how = fmt::format("launched one by one ({})", why);
+  } else {
+    const int threads = o.threads > 0 ? o.threads : at::get_num_threads();
+    out.how = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+  }
+  if (!out.run) {
+    out.run = [run = runnable(program, inputs)] { return timeOnce(run); };
+    if (auto first = out.run(); !first) return first.error();
+  }
+  out.readySeconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return out;
+}
+
+namespace {
+
+Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job) {
+  // TorchScript specialises itself during its first three runs; caches and allocators settle too.
+  const auto begin = Clock::now();
+  auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  for (int i = 0; i < 3 || (i < 20 && elapsed() < seconds * 0.1); ++i) {
+    for (const Stopwatch* s : {&a, &b})
+      if (auto t = (*s)(); !t) return t.error();
+    if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
+  }
+  auto timings = timeInTurns({a, b}, seconds, job);
+  if (!timings) return timings.error();
+  PairedTiming out;
+  out.a = std::move((*timings)[0]);
+  out.b = std::move((*timings)[1]);
+  out.ratio = medianRatio(out.a, out.b);
+  out.repetitions = static_cast<int>(out.a.samplesMs.size());
+  return out;
+}
+
+/// Both captured, GPU time by events; `why` where one of them cannot be captured.
+std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program& b, const TensorSet& inputs,
+                                                 double seconds, const Job& job, std::string& why) {
+  auto ra = CudaRunner::make(a), rb = CudaRunner::make(b);
+  for (auto* r : {&ra, &rb}) {
+    if (!*r) {
+      why = r->error().message;
+      return std::nullopt;
+    }
+    job.report("tuning and capturing", r == &ra ? 0 : 1, 2);
+    if (auto t = (*r)->time(inputs, false, job); !t) {
+      if (t.error().kind == ErrorKind::Cancelled) return t.error();
+      why = t.error().message;
+      return std::nullopt;
+    }
+  }
+  auto watch = [&inputs](CudaRunner& r, bool flushed) -> Stopwatch {
+    return [&r, &inputs, flushed]() -> Result<double> {
+      auto t = r.time(inputs, flushed);
+      return t ? Result<double>(t->milliseconds) : t.error();
+    };
+  };
+  auto warm = timePairedBy(watch(*ra, false), watch(*rb, false), seconds * 0.7, job);
+  if (!warm) return warm;
+  const std::string state = gpuStateText(a.options().device);
+  auto flushed = timePairedBy(watch(*ra, true), watch(*rb, true), seconds * 0.3, job);
+  if (!flushed) return flushed;
+  warm->protocol = fmt::format(
+      "{}, {} alternating pairs of captured CUDA graphs ({} and {} kernels), GPU time by events, waiting between; with "
+      "a flushed L2 "
+      "cache {:.3f} and {:.3f} ms{}",
+      a.options().device, warm->repetitions, ra->time(inputs)->kernels, rb->time(inputs)->kernels, flushed->a.medianMs,
+      flushed->b.medianMs, state.empty() ? "" : "; " + state);
+  return warm;
+}
+
+}  // namespace
+
+Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& job,
+                                const std::string& where) {
+  auto out = timePairedBy([&] { return timeOnce(a); }, [&] { return timeOnce(b); }, seconds, job);
+  if (!out) return out;
+  out->protocol = fmt::format("{}{}{} alternating pairs after warm-up, wall time of whole runs", where,
+                              where.empty() ? "" : ", ", out->repetitions);
+  return out;
+}
+
+Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
+                                const Job& job) {
+  const RunOptions& o = a.options();
+  std::string why;
+  if (o.device != "cpu" && b.options().device == o.device)
+    if (auto captured = timeCaptured(a, b, inputs, seconds, job, why)) return std::move(*captured);
+  const int threads = o.threads > 0 ? o.threads : at::get_num_threads();
+  return timePaired(runnable(a, inputs), runnable(b, inputs), seconds, job,
+                    o.device == "cpu" ? fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s")
+                                      : fmt::format("{}, launched one by one, not captured ({})", o.device, why));
+}
+
+Result<PairedTiming> timeAgainstFrozen(const std::string& path, const Program& b, const TensorSet& inputs,
+                                       double seconds, const Job& job) {
+  const RunOptions& o = b.options();
+  auto frozen = frozenTorchScript(path, inputs, o);
+  if (!frozen) return frozen.error();
+  auto watch = stopwatch(b, inputs, job);
+  if (!watch) return watch.error();
+  auto out = timePairedBy([&] { return timeOnce(*frozen); }, watch->run, seconds, job);
+  if (!out) return out;
+  const std::string state = o.device == "cpu" ? "" : gpuStateText(o.device);
+  out->protocol = o.device == "cpu"
+                      ? fmt::format("cpu, {}, {} alternating pairs after warm-up, wall time of whole runs", watch->how,
+                                    out->repetitions)
+                      : fmt::format(
+                            "{}, {} alternating pairs after warm-up: TorchScript by the clock, the rewritten "
+                            "model {}{}",
+                            o.device, out->repetitions, watch->how, state.empty() ? "" : "; " + state);
+  return out;
+}
+
+}  // namespace graft

@@ -1,0 +1,225 @@
+#include "core/torch/cuda_runner.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "core/torch/model.h"
+#include "core/torch/run/capture_facts.h"
+#include "core/torch/values/device.h"
+#include "core/torch/values/values.h"
+#include "kernels/capture/captures.h"
+
+namespace graft {
+namespace {
+
+Result<const GraftCudaGraphs*> cudaGraphs() {
+  if (Status s = loadOperatorLibrary(); !s) return s.error();
+  const auto get = reinterpret_cast<GraftCudaGraphsFunction>(dlsym(RTLD_DEFAULT, "graft_ops_cuda_graphs"));
+  const GraftCudaGraphs* table = get ? get() : nullptr;
+  if (table && table->version == graftCudaGraphsVersion) return table;
+  const auto status = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "graft_ops_cuda_status"));
+  const std::string why = status ? status() : "";
+  return Error{ErrorKind::NoDevice,
+               fmt::format("CUDA graphs are not available: {}",
+                           why.empty() ? "the operator library belongs to another version of this program" : why),
+               {}};
+}
+
+/// Carries an Error of ours through code that knows exceptions only.
+struct Failed : std::exception {
+  Error error;
+  explicit Failed(Error e) : error(std::move(e)) {}
+  const char* what() const noexcept override { return error.message.c_str(); }
+};
+
+double median(std::vector<double>& v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+struct Marks {
+  const GraftCudaGraphs& cuda;
+  void* marks;
+  explicit Marks(const GraftCudaGraphs& c) : cuda(c), marks(c.makeMarks()) {}
+  ~Marks() { cuda.freeMarks(marks); }
+};
+
+}  // namespace
+
+struct CudaRunner::Impl {
+  const Program* program;
+  const GraftCudaGraphs* cuda;
+  int device;
+  Captures captures;
+
+  Impl(const Program& p, const GraftCudaGraphs& c, int d, size_t limit)
+      : program(&p), cuda(&c), device(d), captures(c, d, limit, p.capture().constantWeights) {}
+
+  Captures::Body body(const TensorSet& like, const Job& job) const {
+    return [this, &like, &job](const Captures::Values& in) {
+      auto out = program->run(named(in, like), job);
+      if (!out) throw Failed(out.error());
+      return valuesOf(*out);
+    };
+  }
+
+  static TensorSet named(const Captures::Values& values, const TensorSet& like) {
+    TensorSet out = tensorSet(values);
+    if (like.impl) out.impl->names = like.impl->names;
+    return out;
+  }
+};
+
+namespace {
+
+template <class F>
+auto caught(const F& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const Failed& e) {
+    return e.error;
+  } catch (const CaptureError& e) {
+    return badInput(fmt::format("the model cannot be captured in a CUDA graph: {}", e.what()));
+  } catch (const std::exception& e) {
+    return internalError(shortMessage(e));
+  }
+}
+
+}  // namespace
+
+CudaRunner::CudaRunner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CudaRunner::CudaRunner(CudaRunner&&) noexcept = default;
+CudaRunner& CudaRunner::operator=(CudaRunner&&) noexcept = default;
+CudaRunner::~CudaRunner() = default;
+
+Result<CudaRunner> CudaRunner::make(const Program& program, size_t captures) {
+  auto device = requireDevice(program.options().device);
+  if (!device) return device.error();
+  if (device->is_cpu()) return Error{ErrorKind::NoDevice, "CUDA graphs need a program for 'cuda'", {}};
+  auto cuda = cudaGraphs();
+  if (!cuda) return cuda.error();
+  if (const std::string& why = program.capture().obstacle; !why.empty())
+    return badInput(fmt::format("the model cannot be captured in a CUDA graph: {}", why));
+  return caught([&]() -> Result<CudaRunner> {
+    return CudaRunner(std::make_unique<Impl>(program, **cuda, device->index(), captures));
+  });
+}
+
+Result<TensorSet> CudaRunner::run(const TensorSet& inputs, const Job& job) {
+  return caught([&]() -> Result<TensorSet> {
+    return tensorSet(impl_->captures.run(valuesOf(inputs), impl_->body(inputs, job)));
+  });
+}
+
+Result<CudaRunner::Replay> CudaRunner::time(const TensorSet& inputs, bool flushed, const Job& job) {
+  return caught([&]() -> Result<Replay> {
+    const auto r = impl_->captures.time(valuesOf(inputs), impl_->body(inputs, job), flushed);
+    return Replay{r.milliseconds, r.kernels};
+  });
+}
+
+Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int repetitions, const Job& job) {
+  return caught([&]() -> Result<Profile> {
+    const GraftCudaGraphs& cuda = *impl_->cuda;
+    const Marks marks(cuda);
+    std::array<char, 1024> error{};
+    std::vector<NodeId> order;
+    const auto mark = [&] {
+      if (!cuda.setMark(marks.marks, error.data(), error.size())) throw CaptureError(error.data());
+    };
+    const Captures::Body marked = [&](const Captures::Values& in) {
+      order.clear();
+      auto out = impl_->program->runMarked(Impl::named(in, inputs), [&](NodeId n) {
+        order.push_back(n);
+        mark();
+      });
+      if (!out) throw Failed(out.error());
+      mark();
+      return valuesOf(*out);
+    };
+    // Captures of its own: these graphs are no good for anything else.
+    Captures labelled(cuda, impl_->device, 1, impl_->program->capture().constantWeights);
+    const auto& values = valuesOf(inputs);
+    const auto plain = impl_->body(inputs, job);
+    std::vector<double> whole, withMarks;
+    std::vector<std::vector<double>> samples;
+    Profile out;
+    constexpr int warmUp = 3;
+    for (int i = 0; i < warmUp + repetitions; ++i) {
+      if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
+      job.report("profiling", static_cast<size_t>(i), static_cast<size_t>(warmUp + repetitions - 1));
+      const auto a = impl_->captures.time(values, plain, false), b = labelled.time(values, marked, false);
+      samples.resize(order.size());
+      std::vector<double> times(order.size());
+      if (!cuda.markTimes(marks.marks, times.data(), times.size(), error.data(), error.size()))
+        throw CaptureError(error.data());
+      if (i < warmUp) continue;
+      whole.push_back(a.milliseconds);
+      withMarks.push_back(b.milliseconds);
+      out.kernels = a.kernels;
+      for (size_t k = 0; k < times.size(); ++k) samples[k].push_back(times[k]);
+    }
+    out.milliseconds = median(whole);
+    out.labelledMs = median(withMarks);
+    std::map<NodeId, size_t> place;
+    for (size_t k = 0; k < order.size(); ++k) {
+      const auto [it, fresh] = place.try_emplace(order[k], out.nodes.size());
+      if (fresh) out.nodes.push_back({order[k], 0, {}});
+      NodeProfile& node = out.nodes[it->second];
+      node.microseconds += median(samples[k]);
+      std::string_view names = cuda.markedKernels(marks.marks, k);
+      while (!names.empty()) {
+        const size_t end = std::min(names.find('\n'), names.size());
+        node.kernels.emplace_back(names.substr(0, end));
+        names.remove_prefix(std::min(end + 1, names.size()));
+      }
+    }
+    return out;
+  });
+}
+
+std::optional<GpuState> gpuState(int device) {
+  // NVML's C interface, of which these signatures have been stable since its version 2.
+  using Handle = void*;
+  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return std::nullopt;
+  auto find = [](const char* name) { return dlsym(library, name); };
+  auto* init = reinterpret_cast<int (*)()>(find("nvmlInit_v2"));
+  auto* handleOf = reinterpret_cast<int (*)(unsigned, Handle*)>(find("nvmlDeviceGetHandleByIndex_v2"));
+  auto* nameOf = reinterpret_cast<int (*)(Handle, char*, unsigned)>(find("nvmlDeviceGetName"));
+  auto* clockOf = reinterpret_cast<int (*)(Handle, int, unsigned*)>(find("nvmlDeviceGetClockInfo"));
+  auto* powerOf = reinterpret_cast<int (*)(Handle, unsigned*)>(find("nvmlDeviceGetPowerUsage"));
+  Handle handle = nullptr;
+  if (!init || !handleOf || !nameOf || !clockOf || !powerOf || init() != 0 ||
+      handleOf(static_cast<unsigned>(device), &handle) != 0)
+    return std::nullopt;
+  constexpr int smClock = 1, memoryClock = 2;
+  GpuState state;
+  std::array<char, 96> name{};
+  if (nameOf(handle, name.data(), name.size()) == 0) state.name = name.data();
+  clockOf(handle, smClock, &state.smClockMHz);
+  clockOf(handle, memoryClock, &state.memoryClockMHz);
+  unsigned milliwatts = 0;
+  if (powerOf(handle, &milliwatts) == 0) state.powerWatts = milliwatts / 1000.0;
+  return state;
+}
+
+std::string gpuStateText(const std::string& name) {
+  const auto device = requireDevice(name);
+  if (!device || device->is_cpu()) return "";
+  const auto state = gpuState(device->index());
+  return state ? fmt::format("{}, SM clock {} MHz, {:.0f} W", state->name, state->smClockMHz, state->powerWatts) : "";
+}
+
+size_t peakGpuMemory(const std::string& name) {
+  const auto device = requireDevice(name);
+  if (!device || device->is_cpu()) return 0;
+  const auto cuda = cudaGraphs();
+  return cuda ? (*cuda)->peakMemory(device->index()) : 0;
+}
+
+}  // namespace graft

@@ -1,0 +1,74 @@
+#include "core/torch/run/dtype_change.h"
+
+#include <c10/util/BFloat16.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <unordered_set>
+
+namespace graft {
+
+double largest(DType d) {
+  switch (d) {
+    case DType::Float16:
+      return 65504.0;
+    case DType::BFloat16:
+      return static_cast<double>(std::numeric_limits<c10::BFloat16>::max());
+    case DType::Float8E4M3:
+      return 448.0;
+    case DType::Float8E5M2:
+      return 57344.0;
+    case DType::Float32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
+std::optional<DType> modelDType(const Graph& g) {
+  std::map<DType, size_t> bytes;
+  for (ValueId w : g.weights()) {
+    const auto& info = g.value(w).type.tensorInfo;
+    if (info.dtype && isFloatingPoint(*info.dtype))
+      bytes[*info.dtype] += g.value(w).data ? g.value(w).data->byteSize() : 1;
+  }
+  if (bytes.empty())
+    for (ValueId i : g.inputs())
+      if (const auto d = g.value(i).type.tensorInfo.dtype; d && isFloatingPoint(*d)) ++bytes[*d];
+  std::optional<DType> best;
+  for (const auto& [d, n] : bytes)
+    if (!best || n > bytes[*best]) best = d;
+  return best;
+}
+
+DType DTypeChange::of(DType d) const {
+  if (!to || !isFloatingPoint(d)) return d;
+  // The model's own dtype follows; a cast to more precision than asked for (softmax in float32) stays one.
+  return d == from || dtypeSize(d) < dtypeSize(*to) ? *to : d;
+}
+
+double DTypeChange::number(double x) const {
+  if (!to || !std::isfinite(x)) return x;
+  const double most = largest(*to);
+  return x > most ? most : x < -most ? -most : x;
+}
+
+bool makesFloats(std::string_view op) {
+  static const std::unordered_set<std::string_view> names{"aten.zeros", "aten.ones",     "aten.empty",    "aten.rand",
+                                                          "aten.randn", "aten.linspace", "aten.logspace", "aten.eye"};
+  return names.contains(op);
+}
+
+bool takesNumbersFromCpu(std::string_view op) {
+  static const std::unordered_set<std::string_view> names{
+      "aten.add",       "aten.sub",          "aten.rsub",       "aten.mul",         "aten.div",
+      "aten.pow",       "aten.eq",           "aten.ne",         "aten.lt",          "aten.le",
+      "aten.gt",        "aten.ge",           "aten.maximum",    "aten.minimum",     "aten.remainder",
+      "aten.fmod",      "aten.floor_divide", "aten.add_",       "aten.sub_",        "aten.mul_",
+      "aten.div_",      "aten.bitwise_and",  "aten.bitwise_or", "aten.bitwise_xor", "aten.logical_and",
+      "aten.logical_or"};
+  return names.contains(op);
+}
+
+}  // namespace graft

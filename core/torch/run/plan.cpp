@@ -1,0 +1,555 @@
+#include "core/torch/run/plan.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/interned_strings.h>
+#include <ATen/ops/where.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <map>
+#include <string_view>
+#include <unordered_set>
+
+#include "core/torch/run/dtype_change.h"
+#include "core/torch/run/last_uses.h"
+#include "core/torch/run/plan_builtin.h"
+#include "core/torch/values/device.h"
+#include "core/torch/values/weight.h"
+
+namespace graft {
+namespace {
+
+class Planner {
+ public:
+  Planner(const Graph& g, const RunOptions& options, c10::Device device)
+      : g_(g), options_(options), device_(device), uses_(g) {
+    change_.to = options.dtype;
+    if (options.dtype) change_.from = modelDType(g);
+  }
+
+  Result<ProgramPlan> plan() {
+    slotOf_.assign(g_.valueBound(), noSlot);
+    labelNodes();
+    if (Status s = resolveOperators(); !s) return s.error();
+    for (ValueId id : g_.inputs()) {
+      const Value& v = g_.value(id);
+      InputSpec spec{v.name, v.type, nullptr};
+      if (spec.type.tensorInfo.dtype && options_.dtype && isFloatingPoint(*spec.type.tensorInfo.dtype))
+        spec.type.tensorInfo.dtype = options_.dtype;
+      spec.torch = torchType(spec.type);
+      plan_.inputs.push_back(std::move(spec));
+    }
+    if (Status s = planBlock(g_.root(), plan_.root); !s) return s.error();
+    plan_.capture = captureFacts(g_);
+    return std::move(plan_);
+  }
+
+ private:
+  struct Resolved {
+    std::optional<c10::OperatorHandle> handle;
+    std::shared_ptr<torch::jit::Operator> jit;
+    const c10::FunctionSchema* schema = nullptr;
+  };
+
+  // Slots
+  // ------------------------------------------------------------------------------------------------------------------
+  uint32_t takeSlot(ValueId v) {
+    if (!uses_.isUsed(v)) return noSlot;
+    uint32_t s;
+    if (free_.empty()) {
+      s = plan_.slots++;
+    } else {
+      s = free_.back();
+      free_.pop_back();
+    }
+    return slotOf_[v.index] = s;
+  }
+
+  /// Turns the last read of each value that dies at `node` (or with the block, where there is no node) into a move.
+  void moveLastUses(const std::vector<std::pair<ValueId, Operand*>>& reads, NodeId node) {
+    std::unordered_set<uint32_t> seen;
+    for (auto it = reads.rbegin(); it != reads.rend(); ++it) {
+      auto [v, operand] = *it;
+      if (!seen.insert(v.index).second) continue;
+      const bool diesHere = !node || uses_.diesAt(v, node);
+      if (!diesHere) continue;
+      if (node && uses_.insideLast(v)) continue;  // released below, after the blocks
+      operand->kind = Operand::Kind::Move;
+      free_.push_back(slotOf_[v.index]);
+    }
+  }
+
+  // Operands
+  // ---------------------------------------------------------------------------------------------------------------
+  using Reads = std::vector<std::pair<ValueId, Operand*>>;
+
+  uint32_t addConstant(c10::IValue v) {
+    plan_.constants.push_back(std::move(v));
+    return static_cast<uint32_t>(plan_.constants.size() - 1);
+  }
+
+  /// Whether a node writes to the value, through views too.
+  bool isWritten(ValueId v, int depth = 0) const {
+    for (NodeId id : g_.value(v).users) {
+      const Node& n = g_.node(id);
+      for (size_t k = 0; k < n.args.size() && k < n.op->parameters.size(); ++k) {
+        const Parameter& p = n.op->parameters[k];
+        if (p.aliasSet.empty() || !(n.args[k] == Argument(v))) continue;
+        if (p.written) return true;
+        for (ValueId out : n.outputs)
+          if (depth < 16 && isWritten(out, depth + 1)) return true;
+      }
+    }
+    return false;
+  }
+
+  Result<uint32_t> weightConstant(ValueId id) {
+    if (auto it = weightConstant_.find(id.index); it != weightConstant_.end()) return it->second;
+    const Value& v = g_.value(id);
+    at::Tensor t = weightTensor(v);
+    if (!t.defined())
+      return badInput(fmt::format("the weight '{}' has no data: the file it came from holds its shape only",
+                                  v.path.empty() ? v.name : v.path));
+    try {
+      if (options_.dtype && c10::isFloatingType(t.scalar_type()) && t.scalar_type() != torchDType(*options_.dtype)) {
+        at::Tensor cast = t.to(torchDType(*options_.dtype));
+        // Masks are kept in buffers; see DTypeChange::number.
+        if ((v.isBuffer || v.isConstant) && dtypeSize(*options_.dtype) < static_cast<size_t>(t.element_size())) {
+          const double most = largest(*options_.dtype);
+          cast = t.isfinite().logical_and(cast.isinf()).any().item<bool>() ? t.clamp(-most, most).to(cast.scalar_type())
+                                                                           : cast;
+        }
+        t = std::move(cast);
+      }
+      if (t.device() != device_) t = t.to(device_);
+      // Weights are shared between graphs: a program that writes to one (running statistics, a cache) has its own.
+      if (isWritten(id)) t = t.clone();
+    } catch (const std::exception& e) {
+      return badInput(
+          fmt::format("the weight '{}' cannot be brought to {}: {}", v.path, device_.str(), shortMessage(e)));
+    }
+    const uint32_t index = addConstant(std::move(t));
+    weightConstant_.emplace(id.index, index);
+    return index;
+  }
+
+  Argument adjusted(const Argument& a) const {
+    if (const auto* d = a.as<DType>()) return Argument(change_.of(*d));
+    if (const auto* x = a.as<double>()) return Argument(change_.number(*x));
+    if (a.as<DeviceName>()) return Argument(DeviceName{device_.str()});
+    if (const auto* items = a.items()) {
+      std::vector<Argument> out;
+      for (const Argument& i : *items) out.push_back(adjusted(i));
+      return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+    }
+    return a;
+  }
+
+  Result<Operand> operandFor(const Argument& a, const c10::TypePtr& wanted) {
+    Operand out;
+    if (a.isValue() && !g_.isWeight(a.valueId())) {
+      const uint32_t slot = slotOf_[a.valueId().index];
+      if (slot == noSlot)
+        return internalError(fmt::format("%{} is used before it is computed", g_.value(a.valueId()).name));
+      out.kind = Operand::Kind::Copy;
+      out.index = slot;
+      if (wanted && !fitsAlready(g_.value(a.valueId()).type, *wanted)) {
+        out.mustFit = true;
+        out.wanted = static_cast<uint32_t>(plan_.wanted.size());
+        plan_.wanted.push_back(wanted);
+      }
+      return out;
+    }
+    bool computed = false;
+    Status weightsReady = done();
+    a.forEachValue([&](ValueId v) {
+      if (!g_.isWeight(v)) {
+        computed = true;
+      } else if (weightsReady) {
+        if (auto w = weightConstant(v); !w) weightsReady = w.error();
+      }
+    });
+    if (!weightsReady) return weightsReady.error();
+    if (a.isValue() && (!wanted || fitsAlready(Type::tensor(), *wanted))) {
+      out.index = weightConstant_.at(a.valueId().index);
+      return out;
+    }
+    if (!computed) {
+      auto value =
+          toIValue(adjusted(a), wanted.get(), [&](ValueId v) { return &plan_.constants[weightConstant_.at(v.index)]; });
+      if (!value) return value.error();
+      if (numbersOnDevice_ && value->isTensor() && value->toTensor().defined() &&
+          value->toTensor().device() != device_) {
+        at::Tensor t = value->toTensor().to(device_);
+        t.unsafeGetTensorImpl()->set_wrapped_number(true);  // still takes no part in type promotion
+        *value = std::move(t);
+      }
+      out.index = addConstant(std::move(*value));
+      return out;
+    }
+    return nestFor(a, wanted);
+  }
+
+  Result<Operand> nestFor(const Argument& a, c10::TypePtr wanted) {
+    while (wanted && wanted->kind() == c10::TypeKind::OptionalType)
+      wanted = wanted->expectRef<c10::OptionalType>().getElementType();
+    if (wanted && wanted->hasFreeVariables()) wanted = nullptr;
+    Nest nest;
+    auto add = [&](const Argument& item, const c10::TypePtr& type) -> Status {
+      auto o = operandFor(item, type);
+      if (!o) return o.error();
+      nest.items.push_back(std::move(*o));
+      return done();
+    };
+    if (const auto* dict = a.as<Argument::Dict>()) {
+      nest.kind = Nest::Kind::Dict;
+      nest.key = c10::StringType::get();
+      nest.element = c10::AnyType::get();
+      if (wanted && wanted->kind() == c10::TypeKind::DictType) {
+        nest.key = wanted->expectRef<c10::DictType>().getKeyType();
+        nest.element = wanted->expectRef<c10::DictType>().getValueType();
+      } else {
+        std::vector<Argument> keys, values;
+        for (const auto& [k, v] : dict->items) {
+          keys.push_back(k);
+          values.push_back(v);
+        }
+        nest.key = commonElement(keys);
+        nest.element = commonElement(values);
+      }
+      for (const auto& [k, v] : dict->items) {
+        if (Status s = add(k, nest.key); !s) return s.error();
+        if (Status s = add(v, nest.element); !s) return s.error();
+      }
+    } else {
+      const std::vector<Argument>* items = a.items();
+      if (!items) return badInput("a slice with computed bounds is no argument of an operator");
+      const bool asTuple = wanted ? wanted->kind() == c10::TypeKind::TupleType ||
+                                        (wanted->kind() != c10::TypeKind::ListType && !a.isList())
+                                  : !a.isList();
+      nest.kind = asTuple ? Nest::Kind::Tuple : Nest::Kind::List;
+      if (!asTuple)
+        nest.element = wanted && wanted->kind() == c10::TypeKind::ListType
+                           ? wanted->expectRef<c10::ListType>().getElementType()
+                           : commonElement(*items);
+      for (size_t i = 0; i < items->size(); ++i) {
+        c10::TypePtr type = nest.element;
+        if (asTuple && wanted && wanted->kind() == c10::TypeKind::TupleType &&
+            i < wanted->expectRef<c10::TupleType>().elements().size())
+          type = wanted->expectRef<c10::TupleType>().elements()[i];
+        if (Status s = add((*items)[i], type); !s) return s.error();
+      }
+    }
+    Operand out;
+    out.kind = Operand::Kind::Nest;
+    out.index = static_cast<uint32_t>(plan_.nests.size());
+    plan_.nests.push_back(std::move(nest));
+    return out;
+  }
+
+  /// The element type of a list that no schema asks for.
+  c10::TypePtr commonElement(const std::vector<Argument>& items) const {
+    c10::TypePtr common;
+    for (const Argument& i : items) {
+      c10::TypePtr t = c10::AnyType::get();
+      if (i.isValue())
+        t = torchType(g_.value(i.valueId()).type);
+      else if (i.as<int64_t>())
+        t = c10::IntType::get();
+      else if (i.as<double>())
+        t = c10::FloatType::get();
+      else if (i.as<bool>())
+        t = c10::BoolType::get();
+      else if (i.as<std::string>())
+        t = c10::StringType::get();
+      if (common && !(*common == *t)) return c10::AnyType::get();
+      common = t;
+    }
+    return common ? common : c10::TypePtr(c10::TensorType::get());
+  }
+
+  /// All slot reads of these operands, nested ones too. Valid until operands or nests grow.
+  void collectReads(std::vector<Operand>& operands, Reads& reads) {
+    for (Operand& o : operands) {
+      if (o.kind == Operand::Kind::Nest)
+        collectReads(plan_.nests[o.index].items, reads);
+      else if (o.kind != Operand::Kind::Constant)
+        reads.emplace_back(valueInSlot_.at(o.index), &o);
+    }
+  }
+
+  // Nodes
+  // ------------------------------------------------------------------------------------------------------------------
+  void labelNodes() {
+    plan_.labels.resize(g_.nodeBound());
+    for (NodeId id : g_.order()) {
+      const Node& n = g_.node(id);
+      NodeLabel& label = plan_.labels[id.index];
+      label.name = n.name;
+      label.op = n.op->name;
+      if (const SourceLocation* s = g_.sourceOf(n)) label.source = fmt::format("{}:{}", s->file, s->line);
+    }
+  }
+
+  Status resolveOperators() {
+    std::map<std::string, size_t> missing;
+    for (NodeId id : g_.order()) {
+      const std::string& name = g_.node(id).op->name;
+      if (isBuiltIn(builtInName(name)) || resolved_.contains(name)) continue;
+      const c10::OperatorName wanted = torchName(name);
+      Resolved r;
+      r.handle = c10::Dispatcher::singleton().findSchema(wanted);
+      if (r.handle) {
+        r.schema = &r.handle->schema();
+      } else {
+        for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(wanted.name)))
+          if (op->schema().overload_name() == wanted.overload_name) r.jit = op;
+        if (r.jit) r.schema = &r.jit->schema();
+      }
+      if (!r.schema) {
+        ++missing[name];
+        continue;
+      }
+      resolved_.emplace(name, std::move(r));
+    }
+    if (missing.empty()) return done();
+    std::vector<std::string> names;
+    for (const auto& [name, n] : missing) names.push_back(name);
+    return badInput(fmt::format("this machine does not have the operator{} {}; load the library that defines {}",
+                                names.size() == 1 ? "" : "s", fmt::join(names, ", "),
+                                names.size() == 1 ? "it" : "them"));
+  }
+
+  Error at(const Node& n, Error e) const {
+    e.message = fmt::format("{} ({}): {}", n.name, n.op->name, e.message);
+    return e;
+  }
+
+  Status planBlock(BlockId b, BlockPlan& out) {
+    const Block& block = g_.block(b);
+    for (ValueId p : block.parameters) {
+      out.parameters.push_back(giveSlot(p));
+      out.parameterIds.push_back(p);
+    }
+    for (NodeId id : g_.order(b)) {
+      Instruction i;
+      if (Status s = planNode(g_.node(id), i); !s) return at(g_.node(id), s.error());
+      out.instructions.push_back(std::move(i));
+    }
+    leaveOnStack(out.instructions);
+    for (const Argument& a : block.returns) {
+      auto o = operandFor(a, nullptr);
+      if (!o) return o.error();
+      out.returns.push_back(std::move(*o));
+    }
+    Reads reads, own;
+    collectReads(out.returns, reads);
+    for (auto& r : reads)
+      if (uses_.home(r.first) == b) own.push_back(r);
+    moveLastUses(own, NodeId());
+    return done();
+  }
+
+  /// A result that only the next instruction reads, as its first operand, stays where both find it.
+  void leaveOnStack(std::vector<Instruction>& block) const {
+    for (size_t k = 0; k + 1 < block.size(); ++k) {
+      Instruction &a = block[k], &b = block[k + 1];
+      if (a.kind != Instruction::Kind::Dispatch || b.kind != Instruction::Kind::Dispatch) continue;
+      if (a.outputEnd != a.outputs + 1 || b.operands == b.operandEnd) continue;
+      const Operand& first = plan_.operands[b.operands];
+      if (first.kind != Operand::Kind::Move || first.mustFit || first.index != plan_.outputs[a.outputs].slot) continue;
+      a.leaves = b.finds = true;
+    }
+  }
+
+  uint32_t giveSlot(ValueId v) {
+    const uint32_t s = takeSlot(v);
+    if (s != noSlot) {
+      if (valueInSlot_.size() <= s) valueInSlot_.resize(s + 1);
+      valueInSlot_[s] = v;
+    }
+    return s;
+  }
+
+  Status planNode(const Node& n, Instruction& i) {
+    i.detail = static_cast<uint32_t>(plan_.details.size());
+    plan_.details.emplace_back();
+    InstructionDetail detail;
+    detail.node = n.id;
+    const std::string_view name = builtInName(n.op->name);
+    std::vector<Argument> args = n.args;
+    std::vector<c10::TypePtr> wanted(args.size());
+    if (isBuiltIn(name)) {
+      if (Status s = planBuiltIn(n, name, i, args); !s) return s;
+      wanted.resize(args.size());
+    } else if (Status s = planCall(n, i, detail, args, wanted); !s) {
+      return s;
+    }
+    std::vector<Operand> operands;
+    numbersOnDevice_ = !device_.is_cpu() && !takesNumbersFromCpu(n.op->packetName());
+    for (size_t k = 0; k < args.size(); ++k) {
+      auto o = operandFor(args[k], wanted[k]);
+      if (!o) {
+        const bool named = k < n.op->parameters.size();
+        Error e = o.error();
+        e.message = fmt::format("argument {}: {}", named ? n.op->parameters[k].name : std::to_string(k), e.message);
+        return e;
+      }
+      operands.push_back(*o);
+    }
+    Reads reads;
+    collectReads(operands, reads);
+    moveLastUses(reads, n.id);
+    for (BlockId b : n.blocks) {
+      detail.blocks.emplace_back();
+      if (Status s = planBlock(b, detail.blocks.back()); !s) return s;
+    }
+    if (!n.blocks.empty()) releaseAfter(n.id, detail.releases);
+    i.operands = static_cast<uint32_t>(plan_.operands.size());
+    plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
+    i.operandEnd = static_cast<uint32_t>(plan_.operands.size());
+    i.outputs = static_cast<uint32_t>(plan_.outputs.size());
+    for (ValueId v : n.outputs) plan_.outputs.push_back({giveSlot(v), v});
+    i.outputEnd = static_cast<uint32_t>(plan_.outputs.size());
+    plan_.details[i.detail] = std::move(detail);
+    return done();
+  }
+
+  /// What is last read inside the node's blocks stays until they are through.
+  void releaseAfter(NodeId node, std::vector<uint32_t>& releases) {
+    for (uint32_t k = 0; k < slotOf_.size(); ++k) {
+      const ValueId v(k);
+      if (slotOf_[k] == noSlot || !uses_.diesAt(v, node) || !uses_.insideLast(v)) continue;
+      releases.push_back(slotOf_[k]);
+      free_.push_back(slotOf_[k]);
+    }
+  }
+
+  Status planCall(const Node& n, Instruction& i, InstructionDetail& detail, std::vector<Argument>& args,
+                  std::vector<c10::TypePtr>& wanted) {
+    const Resolved& r = resolved_.at(n.op->name);
+    const auto& parameters = r.schema->arguments();
+    if (!n.kwargs.empty()) {
+      for (size_t k = args.size(); k < parameters.size(); ++k) {
+        const Argument* given = nullptr;
+        for (const auto& [key, value] : n.kwargs)
+          if (key == parameters[k].name()) given = &value;
+        if (given)
+          args.push_back(*given);
+        else if (auto d = parameters[k].default_value() ? toArgument(*parameters[k].default_value()) : std::nullopt)
+          args.push_back(*d);
+        else
+          return badInput(fmt::format("no value for the parameter '{}'", parameters[k].name()));
+      }
+    }
+    const bool variadic = r.schema->is_vararg();
+    for (size_t k = args.size(); k < parameters.size(); ++k) {
+      const auto& d = parameters[k].default_value();
+      auto literal = d ? toArgument(*d) : std::nullopt;
+      if (!literal) return badInput(fmt::format("no value for the parameter '{}'", parameters[k].name()));
+      args.push_back(std::move(*literal));
+    }
+    if (args.size() > parameters.size() && !variadic)
+      return badInput(fmt::format("{} arguments for {} parameters", args.size(), parameters.size()));
+    if (!r.schema->is_varret() && r.schema->returns().size() != n.outputs.size())
+      return badInput(
+          fmt::format("the operator gives {} values, the node has {}", r.schema->returns().size(), n.outputs.size()));
+    wanted.resize(args.size());
+    for (size_t k = 0; k < parameters.size(); ++k) wanted[k] = parameters[k].type();
+    adjustFactory(n, *r.schema, args);
+    if (r.handle) {
+      i.kind = Instruction::Kind::Dispatch;
+      i.handle = r.handle;
+      return done();
+    }
+    i.kind = Instruction::Kind::Jit;
+    if (r.jit->hasOperation()) {
+      detail.jit = r.jit->getOperation();
+      return done();
+    }
+    // Some operators of TorchScript are made for one node: they ask it for the number of its inputs.
+    auto graph = std::make_shared<torch::jit::Graph>();
+    std::vector<torch::jit::Value*> inputs;
+    for (size_t k = 0; k < args.size(); ++k) inputs.push_back(graph->addInput());
+    torch::jit::Node* node = graph->create(c10::Symbol::fromQualString(r.schema->name()), inputs, n.outputs.size());
+    graph->appendNode(node);
+    detail.jit = [graph, operation = r.jit->getOperation(node)](torch::jit::Stack& stack) mutable { operation(stack); };
+    return done();
+  }
+
+  /// Operators that make tensors from nothing make them where the program runs, in the dtype it computes in.
+  void adjustFactory(const Node& n, const c10::FunctionSchema& schema, std::vector<Argument>& args) const {
+    bool readsTensor = false;
+    for (const Argument& a : args)
+      a.forEachValue([&](ValueId v) { readsTensor = readsTensor || g_.value(v).type.isTensor(); });
+    if (readsTensor) return;
+    for (size_t k = 0; k < schema.arguments().size(); ++k) {
+      const std::string& parameter = schema.arguments()[k].name();
+      if (!args[k].isNone()) continue;
+      if (parameter == "device" && !device_.is_cpu()) args[k] = Argument(DeviceName{device_.str()});
+      if (parameter == "dtype" && options_.dtype && change_.from == DType::Float32 &&
+          (makesFloats(n.op->packetName()) || (n.op->packetName() == "aten.full" && args[1].as<double>())))
+        args[k] = Argument(*options_.dtype);
+    }
+  }
+
+  const Graph& g_;
+  const RunOptions& options_;
+  c10::Device device_;
+  DTypeChange change_;
+  ProgramPlan plan_;
+  std::unordered_map<std::string, Resolved> resolved_;
+  std::unordered_map<uint32_t, uint32_t> weightConstant_;
+  LastUses uses_;
+  std::vector<uint32_t> slotOf_, free_;
+  std::vector<ValueId> valueInSlot_;
+  bool numbersOnDevice_ = false;  ///< for the node being planned
+};
+
+}  // namespace
+
+bool fitsAlready(const Type& have, const c10::Type& wanted) {
+  switch (wanted.kind()) {
+    case c10::TypeKind::TensorType:
+      return have.isTensor();
+    case c10::TypeKind::OptionalType: {
+      if (have.kind == Type::Kind::None) return true;
+      const c10::Type& inner = *static_cast<const c10::OptionalType&>(wanted).getElementType();
+      return fitsAlready(have.kind == Type::Kind::Optional ? have.element() : have, inner);
+    }
+    case c10::TypeKind::NumberType:
+      return have.kind == Type::Kind::Int || have.kind == Type::Kind::Float || have.kind == Type::Kind::Bool ||
+             have.kind == Type::Kind::Number || have.kind == Type::Kind::Complex;
+    case c10::TypeKind::FloatType:
+      return have.kind == Type::Kind::Float;
+    case c10::TypeKind::IntType:
+      return have.kind == Type::Kind::Int || have.kind == Type::Kind::DType;
+    case c10::TypeKind::BoolType:
+      return have.kind == Type::Kind::Bool;
+    case c10::TypeKind::StringType:
+      return have.kind == Type::Kind::String;
+    case c10::TypeKind::ListType:
+      return have.kind == Type::Kind::List &&
+             *torchType(have.element()) == *static_cast<const c10::ListType&>(wanted).getElementType();
+    case c10::TypeKind::ComplexType:
+    case c10::TypeKind::SymIntType:
+    case c10::TypeKind::DeviceObjType:
+      return false;
+    default:
+      return true;
+  }
+}
+
+Result<ProgramPlan> makePlan(const Graph& g, const RunOptions& options) {
+  auto device = requireDevice(options.device);
+  if (!device) return device.error();
+  try {
+    return Planner(g, options, *device).plan();
+  } catch (const std::exception& e) {
+    return internalError(fmt::format("planning failed: {}", shortMessage(e)));
+  }
+}
+
+}  // namespace graft

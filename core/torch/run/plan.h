@@ -1,0 +1,119 @@
+// ProgramPlan: a graph made ready to run. Operators are resolved, literals and weights are ready values in a pool,
+// every other value has a slot of one frame, and the last use of a slot moves the value out, so that tensors are freed
+// as early as can be. A plan keeps no reference to its graph and never changes, so several threads may run it, each
+// with a frame of its own.
+//
+//   auto plan = makePlan(graph, options);
+//   Frame frame(plan->slots);  …  see executor.cpp
+//
+// Private to core/torch: includes LibTorch.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <optional>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "core/torch/executor.h"
+#include "core/torch/run/capture_facts.h"
+#include "core/torch/values/values.h"
+
+namespace graft {
+
+/// Where one argument comes from. Small, as all that the hot loop reads: what is wanted stands in Plan::wanted.
+struct Operand {
+  enum class Kind : uint8_t {
+    Constant,  ///< ProgramPlan::constants[index]
+    Copy,      ///< a slot that is read again later
+    Move,      ///< a slot's last use
+    Nest,      ///< ProgramPlan::nests[index]: a list, tuple or dict with values in it
+  };
+  Kind kind = Kind::Constant;
+  bool mustFit = false;  ///< converted first: the graph's types do not say that it fits already
+  uint32_t index = 0;
+  uint32_t wanted = 0;  ///< where mustFit: Plan::wanted[wanted]
+};
+
+struct Nest {
+  enum class Kind : uint8_t { List, Tuple, Dict };
+  Kind kind = Kind::List;
+  c10::TypePtr element;        ///< of a list, of a dict's values
+  c10::TypePtr key;            ///< of a dict
+  std::vector<Operand> items;  ///< a dict's keys and values alternate
+};
+
+struct Instruction {
+  enum class Kind : uint8_t {
+    Dispatch,  ///< handle.callBoxed
+    Jit,       ///< an operator that only TorchScript's registry has
+    GetItem,   ///< of a list, tuple or dict
+    Collect,   ///< prim.ListConstruct and friends: pushes one operand
+    Unpack,    ///< a list or tuple into all outputs
+    If,
+    Loop,
+  };
+  Kind kind = Kind::Dispatch;
+  bool leaves = false;                    ///< its only result stays on the stack for the next instruction
+  bool finds = false;                     ///< its first operand lies on the stack already
+  uint32_t operands = 0, operandEnd = 0;  ///< into Plan::operands
+  uint32_t outputs = 0, outputEnd = 0;    ///< into Plan::outputs
+  uint32_t detail = 0;                    ///< into Plan::details
+  std::optional<c10::OperatorHandle> handle;
+};
+constexpr uint32_t noSlot = UINT32_MAX;
+
+struct BlockPlan {
+  std::vector<uint32_t> parameters;
+  std::vector<ValueId> parameterIds;
+  std::vector<Instruction> instructions;
+  std::vector<Operand> returns;
+};
+
+/// What an instruction needs seldom.
+struct InstructionDetail {
+  NodeId node;
+  std::function<void(torch::jit::Stack&)> jit;
+  std::vector<uint32_t> releases;  ///< slots to clear afterwards: last used inside its blocks
+  std::vector<BlockPlan> blocks;
+};
+
+/// What an error says about a node.
+struct NodeLabel {
+  std::string name, op, source;
+};
+
+struct InputSpec {
+  std::string name;
+  Type type;  ///< after the dtype option
+  c10::TypePtr torch;
+};
+
+/// Where an instruction's result goes.
+struct OutputSlot {
+  uint32_t slot = noSlot;  ///< noSlot where nobody uses it
+  ValueId value;
+};
+
+struct ProgramPlan {
+  BlockPlan root;
+  uint32_t slots = 0;
+  std::vector<Operand> operands;
+  std::vector<OutputSlot> outputs;
+  std::vector<c10::IValue> constants;
+  std::vector<c10::TypePtr> wanted;
+  std::vector<Nest> nests;
+  std::vector<InstructionDetail> details;  ///< one for each instruction, nested ones too
+  std::vector<NodeLabel> labels;           ///< by NodeId
+  std::vector<InputSpec> inputs;
+  CaptureFacts capture;
+};
+
+Result<ProgramPlan> makePlan(const Graph&, const RunOptions&);
+
+/// Type `have` (the graph's) is known to be what `wanted` (a schema's) asks for, without conversion.
+bool fitsAlready(const Type& have, const c10::Type& wanted);
+
+}  // namespace graft

@@ -1,0 +1,48 @@
+// TorchScriptFile: a checked TorchScript archive, loaded. LibTorch reads the code and the structure; the weights' bytes
+// stay where they are: LibTorch is given an archive whose weights are stubs, and `resolve` points each tensor into the
+// mapped file. Includes LibTorch: for core/torch alone.
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/ir/type.h"
+#include "core/torch/archive/zip_directory.h"
+
+namespace graft {
+
+class TorchScriptFile {
+ public:
+  static Result<std::unique_ptr<TorchScriptFile>> open(std::shared_ptr<MappedFile>, const ZipDirectory&,
+                                                       const std::string& path);
+  ~TorchScriptFile();
+
+  const torch::jit::Module& module() const { return *module_; }
+  /// Gives the tensor its data in place. Must be called before its elements are read.
+  Status resolve(const at::Tensor&);
+  /// Where the tensor's data lies; tensors with equal places and views are one weight.
+  const void* place(const at::Tensor& t) const { return t.storage().data(); }
+  /// Operators of the file that this machine does not have ("my_ops::fancy").
+  bool isUnknown(const c10::Symbol& op) const { return unknown_.contains(op.toQualString()); }
+
+ private:
+  explicit TorchScriptFile(std::shared_ptr<MappedFile> file) : file_(std::move(file)) {}
+  void declareUnknown(const ZipDirectory&);
+
+  std::shared_ptr<MappedFile> file_;
+  std::optional<torch::jit::Module> module_;
+  std::vector<ZipRecord> stubbed_;
+  std::unordered_set<const void*> resolved_;
+  std::unordered_set<std::string> unknown_;
+  std::vector<c10::FunctionSchema> declared_;
+};
+
+/// dtype and sizes of what the method was traced with, as the archive tells; empty where it does not.
+std::vector<Type> tracedInputs(const ZipDirectory&, const std::string& method);
+
+}  // namespace graft

@@ -1,0 +1,61 @@
+// Types by running operators on meta tensors, which have shapes and no data. Symbolic dimensions are other numbers in
+// each of several runs; what a result's dimension makes of them says which expression it is (size_names.h).
+//
+//   MetaInference meta(graph);
+//   Result<std::vector<Type>> types = meta.run(node);
+//
+// Includes LibTorch: for core/torch alone.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "core/torch/types/size_names.h"
+
+namespace graft {
+
+class MetaInference {
+ public:
+  explicit MetaInference(const Graph& g) : g_(g) {}
+
+  /// Sizes that are no expression of the symbols get names of their own. For whoever asks for all nodes of the graph in
+  /// order: another MetaInference would give the same names to other sizes.
+  void nameUnknownSizes();
+  /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error
+  /// says why the operator refuses its arguments. What was found is remembered for the nodes that follow.
+  Result<std::vector<Type>> run(NodeId);
+  /// Whether the node that ran last refused what symbols stand for (other sizes may do).
+  bool refused() const { return refused_; }
+  /// Whether the node that ran last gave results, for every symbol's stand-ins.
+  bool known() const { return known_; }
+
+ private:
+  static constexpr size_t runs = SizeNames::runs;
+  using Runs = std::array<std::optional<c10::IValue>, runs>;
+  enum class Outcome { Known, Unknown, Refused };
+
+  const c10::IValue* lookup(ValueId, size_t run, int depth);
+  Outcome runOnce(const Node&, size_t run, int depth, std::vector<c10::IValue>& results, std::string& why);
+  std::optional<c10::IValue> make(const Type&, size_t run);
+  /// The results of all runs from those of the first, where no symbol can have had a part in them.
+  bool isSameInAllRuns(const Node&, const std::vector<c10::IValue>& results) const;
+  void declareWindows(const Node&);
+  Type typeOf(const Runs&, const std::string& device);
+  std::string deviceOf(const Node&) const;
+
+  const Graph& g_;
+  SizeNames names_;
+  std::unordered_map<ValueId, Runs> values_;
+  std::array<std::unordered_set<ValueId>, runs> absent_;  // asked for in that run, and not to be known
+  bool refused_ = false, known_ = false;
+};
+
+}  // namespace graft

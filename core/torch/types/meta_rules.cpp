@@ -1,0 +1,151 @@
+#include "core/torch/types/meta_rules.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/result_type.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace graft {
+namespace {
+
+using c10::IValue;
+
+at::Tensor like(const at::Tensor& t, const std::vector<int64_t>& sizes) { return at::empty(sizes, t.options()); }
+
+std::vector<int64_t> ints(const IValue& v, size_t n, int64_t otherwise) {
+  std::vector<int64_t> out;
+  if (v.isIntList())
+    out = v.toIntVector();
+  else if (v.isInt())
+    out = {v.toInt()};
+  if (out.size() == 1) out.assign(n, out[0]);
+  out.resize(n, otherwise);
+  return out;
+}
+
+MetaRule convolution(const std::vector<IValue>& a, bool general, std::vector<IValue>& results, std::string& why) {
+  const at::Tensor x = a[0].toTensor(), w = a[1].toTensor();
+  const int64_t spatial = w.dim() - 2;
+  if (spatial < 1 || (x.dim() != w.dim() && x.dim() != w.dim() - 1)) {
+    why = fmt::format("an input of rank {} for weights of rank {}", x.dim(), w.dim());
+    return MetaRule::Refused;
+  }
+  const auto n = static_cast<size_t>(spatial);
+  const bool transposed = general && a[6].toBool();
+  const int64_t groups = general ? a[8].toInt() : a[6].toInt();
+  if (a[4].isString()) return MetaRule::None;
+  const auto stride = ints(a[3], n, 1), padding = ints(a[4], n, 0), dilation = ints(a[5], n, 1);
+  const auto extra = general ? ints(a[7], n, 0) : std::vector<int64_t>(n, 0);
+  const bool batched = x.dim() == w.dim();
+  const int64_t channels = x.size(batched ? 1 : 0), wanted = transposed ? w.size(0) : w.size(1) * groups;
+  if (channels != wanted) {
+    why = fmt::format("{} channels where the weights want {}", channels, wanted);
+    return MetaRule::Refused;
+  }
+  std::vector<int64_t> sizes;
+  if (batched) sizes.push_back(x.size(0));
+  sizes.push_back(transposed ? w.size(1) * groups : w.size(0));
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t in = x.size(static_cast<int64_t>(i) + (batched ? 2 : 1)),
+                  kernel = w.size(static_cast<int64_t>(i) + 2);
+    const int64_t reach = dilation[i] * (kernel - 1) + 1;
+    const int64_t out = transposed      ? (in - 1) * stride[i] - 2 * padding[i] + reach + extra[i]
+                        : stride[i] > 0 ? (in + 2 * padding[i] - reach) / stride[i] + 1
+                                        : 0;
+    if (out <= 0) {
+      why = "the kernel is larger than the input";
+      return MetaRule::Refused;
+    }
+    sizes.push_back(out);
+  }
+  results = {IValue(like(x, sizes))};
+  return MetaRule::Done;
+}
+
+}  // namespace
+
+MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::vector<IValue>& results,
+                       std::string& why) {
+  if (a.empty() || !a[0].isTensor()) return MetaRule::None;
+  const at::Tensor x = a[0].toTensor();
+  if (op == "where" && a.size() == 3 && a[1].isTensor() && a[2].isTensor()) {
+    const at::Tensor yes = a[1].toTensor(), no = a[2].toTensor();
+    try {
+      const auto sizes = at::infer_size(x.sizes(), at::infer_size(yes.sizes(), no.sizes()));
+      results = {IValue(at::empty(sizes, yes.options().dtype(at::result_type(yes, no))))};
+      return MetaRule::Done;
+    } catch (const std::exception&) {
+      why = "the shapes do not broadcast";
+      return MetaRule::Refused;
+    }
+  }
+  if (op == "abs" && x.is_complex()) return MetaRule::None;
+  for (std::string_view same : {"relu", "abs", "hardswish", "hardsigmoid", "hardtanh", "relu6", "roll"})
+    if (op == same) {
+      results = {IValue(like(x, x.sizes().vec()))};
+      return MetaRule::Done;
+    }
+  if (op == "layer_norm" || op == "rms_norm") {
+    const auto shape = a[1].toIntVector();
+    const auto n = static_cast<int64_t>(shape.size());
+    if (n > x.dim() || !std::equal(shape.begin(), shape.end(), x.sizes().end() - n)) {
+      why = fmt::format("the input's last dimensions are not the normalised shape");
+      return MetaRule::Refused;
+    }
+  }
+  // Norms, and activations that LibTorch has no meta kernel for.
+  for (std::string_view same : {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "relu", "relu6",
+                                "selu", "celu", "mish", "hardswish", "hardtanh"})
+    if (op == same) {
+      results = {IValue(like(x, x.sizes().vec()))};
+      return MetaRule::Done;
+    }
+  // Pointwise operators that LibTorch has no meta kernel for.
+  for (std::string_view same : {"relu", "relu6", "abs", "square"})
+    if (op == same && a.size() == 1 && x.is_floating_point()) {
+      results = {IValue(like(x, x.sizes().vec()))};
+      return MetaRule::Done;
+    }
+  if (op == "embedding" && a.size() >= 2 && a[1].isTensor()) {
+    std::vector<int64_t> sizes = a[1].toTensor().sizes().vec();
+    if (x.dim() != 2) {
+      why = "the table of an embedding has two dimensions";
+      return MetaRule::Refused;
+    }
+    sizes.push_back(x.size(1));
+    results = {IValue(like(x, sizes))};
+    return MetaRule::Done;
+  }
+  if (op == "index_select" && a.size() == 3 && a[2].isTensor() && x.dim() > 0) {
+    std::vector<int64_t> sizes = x.sizes().vec();
+    const int64_t dim = a[1].toInt() < 0 ? a[1].toInt() + x.dim() : a[1].toInt();
+    if (dim < 0 || dim >= x.dim()) return MetaRule::None;
+    sizes[static_cast<size_t>(dim)] = a[2].toTensor().numel();
+    results = {IValue(like(x, sizes))};
+    return MetaRule::Done;
+  }
+  if ((op == "conv1d" || op == "conv2d" || op == "conv3d") && a.size() == 7) return convolution(a, false, results, why);
+  if ((op == "_convolution" || op == "convolution") && a.size() >= 9) return convolution(a, true, results, why);
+  if (op.starts_with("adaptive_avg_pool") && a.size() == 2 && a[1].isIntList()) {
+    const auto out = a[1].toIntVector();
+    std::vector<int64_t> sizes = x.sizes().vec();
+    if (out.size() > sizes.size()) return MetaRule::None;
+    std::copy(out.begin(), out.end(), sizes.end() - static_cast<std::ptrdiff_t>(out.size()));
+    results = {IValue(like(x, sizes))};
+    return MetaRule::Done;
+  }
+  if (op == "scaled_dot_product_attention" && a.size() >= 3) {
+    std::vector<int64_t> sizes = x.sizes().vec();
+    const at::Tensor v = a[2].toTensor();
+    if (sizes.empty() || v.dim() == 0) return MetaRule::None;
+    sizes.back() = v.size(-1);
+    results = {IValue(like(x, sizes))};
+    return MetaRule::Done;
+  }
+  return MetaRule::None;
+}
+
+}  // namespace graft

@@ -1,0 +1,95 @@
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <unordered_map>
+
+#include "core/torch/model.h"
+#include "core/torch/types/meta_inference.h"
+#include "core/torch/types/type_cache.h"
+#include "core/torch/values/operators.h"
+#include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
+
+namespace graft {
+namespace {
+
+// Runs a node on the values that `lookup` knows.
+Result<torch::jit::Stack> runNode(const Graph& g, const Node& n, const ValueLookup& lookup) {
+  const auto op = torch::jit::findOperatorFor(torchName(n.op->name));
+  if (!op) return badInput(fmt::format("{} is not an operator that this machine has", n.op->name));
+  const auto& schema = op->schema();
+  torch::jit::Stack stack;
+  for (size_t i = 0; i < n.args.size(); ++i) {
+    const c10::Type* wanted = i < schema.arguments().size() ? schema.arguments()[i].type().get() : nullptr;
+    auto v = toIValue(n.args[i], wanted, lookup);
+    if (!v) return badInput(fmt::format("{}: {}", n.name, v.error().message));
+    stack.push_back(std::move(*v));
+  }
+  try {
+    const c10::NoGradGuard noGrad;
+    op->getOperation()(stack);
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("{}: {}", n.name, shortMessage(e)));
+  }
+  return stack;
+}
+
+class TorchSemantics : public Semantics {
+ public:
+  const OperatorSet& operators() const override { return operators_; }
+
+  Result<std::vector<Type>> inferTypes(const Graph& g, NodeId id) const override {
+    if (auto types = cache_.find(g, g.node(id))) return std::move(*types);
+    MetaInference meta(g);
+    auto types = meta.run(id);
+    if (types && meta.known()) cache_.remember(g, g.node(id), *types);
+    return types;
+  }
+
+  Result<std::vector<Constant>> evaluate(const Graph& g, NodeId id) const override {
+    const Node& n = g.node(id);
+    if (!n.op->pure()) return badInput(fmt::format("{} ({}) cannot be computed beforehand", n.name, n.op->name));
+    std::unordered_map<ValueId, c10::IValue> values;
+    std::string missing;
+    const auto load = [&](ValueId v) {
+      const at::Tensor t = weightTensor(g.value(v));
+      if (t.defined())
+        values.emplace(v, t);
+      else
+        missing = g.value(v).name;
+    };
+    for (const Argument& a : n.args) a.forEachValue(load);
+    if (!missing.empty())
+      return badInput(fmt::format("{} depends on {}, which is known only when the model runs", n.name, missing));
+    auto stack = runNode(g, n, [&](ValueId v) -> const c10::IValue* {
+      const auto it = values.find(v);
+      return it == values.end() ? nullptr : &it->second;
+    });
+    if (!stack) return stack.error();
+    std::vector<Constant> out;
+    for (const c10::IValue& v : *stack) {
+      Constant c;
+      c.type = typeOfValue(v);
+      if (v.isTensor()) {
+        c.data = std::make_shared<TensorWeight>(v.toTensor().contiguous());
+      } else if (auto literal = toArgument(v)) {
+        c.literal = std::move(*literal);
+      } else {
+        return badInput(fmt::format("{} computes a {}, which cannot be kept as a constant", n.name, toString(c.type)));
+      }
+      out.push_back(std::move(c));
+    }
+    return out;
+  }
+
+ private:
+  TorchOperators operators_;
+  mutable TypeCache cache_;
+};
+
+}  // namespace
+
+std::unique_ptr<Semantics> makeTorchSemantics() { return std::make_unique<TorchSemantics>(); }
+
+}  // namespace graft

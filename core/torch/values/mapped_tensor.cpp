@@ -1,0 +1,65 @@
+#include "core/torch/values/mapped_tensor.h"
+
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include "core/torch/values/values.h"
+
+namespace graft {
+
+Result<at::Tensor> MappedTensors::tensor(size_t begin, size_t size, const TensorLayout& layout,
+                                         const std::string& name) {
+  const auto misfit = [&](std::string_view what) {
+    return badInput(fmt::format("tensor {} is not valid: {}; save the model again", name, what));
+  };
+  if (!layout.strides.empty() && layout.strides.size() != layout.sizes.size())
+    return misfit("its strides do not fit its shape");
+  if (layout.sizes.size() > 64) return misfit("it has more than 64 dimensions");
+  // The last element's place, without overflow: everything is bounded by the record's size.
+  const auto limit = static_cast<int64_t>(size / c10::elementSize(layout.dtype));
+  int64_t last = layout.offset, contiguous = 1;
+  bool empty = false;
+  if (last < 0) return misfit("its offset is negative");
+  for (size_t i = layout.sizes.size(); i-- > 0;) {
+    const int64_t n = layout.sizes[i], stride = layout.strides.empty() ? contiguous : layout.strides[i];
+    if (n < 0 || stride < 0) return misfit("a size or stride is negative");
+    empty |= n == 0;
+    if (n > 1 && (stride > limit || (n - 1) > limit)) return misfit("it is larger than its record");
+    if (n > 1) last += (n - 1) * stride;
+    if (last > limit) return misfit("it is larger than its record");
+    if (n > 0 && contiguous > limit / n + 1) return misfit("it is larger than its record");
+    contiguous *= n;
+  }
+  if (!empty && last >= limit) return misfit(fmt::format("it is larger than its record of {} bytes", size));
+  try {
+    const at::TensorOptions options(layout.dtype);
+    std::vector<int64_t> strides = layout.strides;
+    if (strides.empty()) {
+      strides.assign(layout.sizes.size(), 1);
+      for (size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(layout.sizes[i], 1);
+    }
+    if (empty) return at::empty(layout.sizes, options);
+    auto it = storages_.find(begin);
+    if (it == storages_.end()) {
+      char* data = file_->data() + begin;
+      c10::DataPtr pointer;
+      if (begin % 16 == 0) {
+        pointer = c10::DataPtr(
+            data, new std::shared_ptr<MappedFile>(file_),
+            [](void* k) { delete static_cast<std::shared_ptr<MappedFile>*>(k); }, c10::Device(c10::kCPU));
+      } else {  // vector loads want aligned data
+        auto* copy = new std::string(data, size);
+        pointer = c10::DataPtr(
+            copy->data(), copy, [](void* k) { delete static_cast<std::string*>(k); }, c10::Device(c10::kCPU));
+      }
+      it = storages_
+               .emplace(begin, c10::Storage(c10::Storage::use_byte_size_t(), size, std::move(pointer), nullptr, false))
+               .first;
+    }
+    return at::empty({0}, options).set_(it->second, layout.offset, layout.sizes, strides);
+  } catch (const std::exception& e) {
+    return misfit(shortMessage(e));
+  }
+}
+
+}  // namespace graft
