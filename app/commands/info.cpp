@@ -71,7 +71,7 @@ Status info(const Options& o) {
     doc["inputs"] = json::array();
     for (ValueId v : g.inputs())
       doc["inputs"].push_back({{"name", g.value(v).name}, {"type", toString(g.value(v).type)}});
-    doc["symbols"] = toJson(g).at("symbols");
+    doc["symbols"] = symbolsJson(g);
     doc["outputs"] = json::array();
     for (const Argument& r : g.returns()) doc["outputs"].push_back(toJson(g, r));
     console.document(doc);

@@ -130,6 +130,13 @@ void addShared(const Graph& g, json& out) {
 
 json toJson(const Graph& g, NodeId id) { return nodeJson(g, id, JsonForm::Complete); }
 
+json symbolsJson(const Graph& g) {
+  json out = json::object();
+  for (const Symbol& s : g.symbols())
+    out[s.name] = {s.min ? json(*s.min) : json(nullptr), s.max ? json(*s.max) : json(nullptr)};
+  return out;
+}
+
 json toJson(const Graph& g, JsonForm form) {
   json inputs = json::array(), weights = json::array(), modules = json::array();
   for (ValueId v : g.inputs()) inputs.push_back(valueJson(g.value(v)));
@@ -150,12 +157,9 @@ json toJson(const Graph& g, JsonForm form) {
     module.emplace("constructor", std::move(constructor));
     modules.push_back(std::move(module));
   }
-  json symbols = json::object();
-  for (const Symbol& s : g.symbols())
-    symbols[s.name] = {s.min ? json(*s.min) : json(nullptr), s.max ? json(*s.max) : json(nullptr)};
   json root = blockJson(g, g.root(), form);
   json out = {{"name", jsonSafe(g.name)},
-              {"symbols", std::move(symbols)},
+              {"symbols", symbolsJson(g)},
               {"inputs", std::move(inputs)},
               {"weights", std::move(weights)},
               {"modules", std::move(modules)},

@@ -28,6 +28,8 @@ enum class JsonForm { Complete, Compact };
 nlohmann::json toJson(const Graph&, JsonForm form = JsonForm::Complete);
 nlohmann::json toJson(const Graph&, const Argument&);
 nlohmann::json toJson(const Graph&, NodeId);
+/// What the whole holds under "symbols".
+nlohmann::json symbolsJson(const Graph&);
 /// The bytes as UTF-8: what is not becomes U+FFFD, so that dumping never throws.
 std::string jsonSafe(std::string_view text);
 

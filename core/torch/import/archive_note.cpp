@@ -98,7 +98,10 @@ std::optional<ArchiveNote> readNote(const ZipDirectory& zip) {
   take("modules", out.modules);
   std::map<std::string, std::array<json, 2>> ranges;
   take("symbols", ranges);
-  for (const auto& [name, range] : ranges) out.symbols.push_back({name, pt2Bound(range[0]), pt2Bound(range[1])});
+  const auto bound = [](const json& v) {
+    return v.is_number_integer() ? std::optional(v.get<int64_t>()) : std::nullopt;
+  };
+  for (const auto& [name, range] : ranges) out.symbols.push_back({name, bound(range[0]), bound(range[1])});
   return out;
 }
 

@@ -136,6 +136,13 @@ ModuleCallId GraphBuilder::enter(const std::vector<Entered>& stack) {
   return at;
 }
 
+uint32_t GraphBuilder::source(const std::string& stackTrace) {
+  const auto [it, isNew] = sources_.try_emplace(stackTrace, UINT32_MAX);
+  if (isNew)
+    if (auto where = usersFrame(stackTrace)) it->second = g.addSource(std::move(*where));
+  return it->second;
+}
+
 void GraphBuilder::findModuleInputs() {
   std::vector<std::unordered_set<uint32_t>> seen(g.moduleCalls().size());
   for (NodeId id : g.order()) {

@@ -34,6 +34,8 @@ class GraphBuilder {
     std::string key, path, type;
   };
   ModuleCallId enter(const std::vector<Entered>& stack);
+  /// The user's line in a Python stack trace, as the graph knows it; UINT32_MAX where there is none.
+  uint32_t source(const std::string& stackTrace);
   /// Which values from outside each module call uses: its inputs.
   void findModuleInputs();
 
@@ -45,6 +47,7 @@ class GraphBuilder {
 
   const OperatorSet& operators_;
   std::unordered_map<std::string, ModuleCallId> calls_;
+  std::unordered_map<std::string, uint32_t> sources_;  // by stack trace: the nodes of one line share it
 };
 
 /// Whether a Python file is part of PyTorch: not what the user wrote.

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/base/json_document.h"
 #include "core/torch/import/graph_builder.h"
 #include "core/torch/import/importers.h"
 #include "core/torch/import/pt2_schema.h"
@@ -15,31 +15,22 @@
 namespace graft {
 namespace {
 
-using nlohmann::json;
-
 struct Refusal {
   std::string why;
 };
 
-// A loop over anything else would take it for a list of one.
-const json& listed(const json& a) {
-  if (!a.is_array()) throw Refusal{fmt::format("it has {} where a list belongs", a.type_name())};
-  return a;
-}
-
-Type typeOf(const json& v) {
-  if (v.is_object()) {
+Type typeOf(JsonValue v) {
+  if (v.isObject()) {
     TensorInfo info;
-    info.dtype = parseDType(v.at("dtype").get<std::string>());
-    info.device = v.at("device").get<std::string>();
+    info.dtype = parseDType(v.at("dtype").text());
+    info.device = v.at("device").text();
     info.shape.emplace();
-    for (const json& d : listed(v.at("shape")))
-      info.shape->push_back(d.is_string() ? Dim(pt2Spelling(d.get_ref<const std::string&>())) : Dim(d.get<int64_t>()));
+    for (JsonValue d : v.at("shape")) info.shape->push_back(d.isText() ? Dim(pt2Spelling(d.text())) : Dim(d.integer()));
     return Type::tensor(std::move(info));
   }
-  if (v.is_array()) return Type::list(Type::tensor());
-  if (!v.is_string()) return Type::any();
-  const auto kind = v.get<std::string>();
+  if (v.isArray()) return Type::list(Type::tensor());
+  if (!v.isText()) return Type::any();
+  const std::string kind = v.text();
   return Type(kind == "int"     ? Type::Kind::Int
               : kind == "float" ? Type::Kind::Float
               : kind == "bool"  ? Type::Kind::Bool
@@ -52,18 +43,18 @@ class FxImporter {
   FxImporter(const Source& source, const OperatorSet& operators, Graph& graph)
       : source_(source), tensors_(source.file), build_(graph, operators), g_(graph) {}
 
-  void run(const json& document, const json& graph) {
+  void run(JsonValue document, JsonValue graph) {
     countMade(graph.at("aten"));
-    if (const auto symbols = graph.find("symbols"); symbols != graph.end() && symbols->is_object())
-      for (const auto& [name, range] : symbols->items()) pt2Range(g_, name, range.at(0), range.at(1));
-    for (const json& in : listed(graph.at("inputs"))) {
-      const ValueId v = g_.addInput(in.at("wish").get<std::string>(), typeOf(in.at("value")));
-      values_[in.at("name").get<std::string>()] = Argument(v);
+    if (const JsonValue symbols = graph.find("symbols"); symbols.isObject())
+      for (const auto& [name, range] : symbols.members()) pt2Range(g_, name, range.at(0), range.at(1));
+    for (JsonValue in : graph.at("inputs")) {
+      const ValueId v = g_.addInput(in.at("wish").text(), typeOf(in.at("value")));
+      values_[in.at("name").text()] = Argument(v);
     }
-    for (const json& n : listed(graph.at("aten"))) node(n);
+    for (JsonValue n : graph.at("aten")) node(n);
     build_.findModuleInputs();
     constructors(graph.at("modules"));
-    const auto name = document.at("name").get<std::string>();
+    const std::string name = document.at("name").text();
     g_.name = name;
   }
 
@@ -77,7 +68,7 @@ class FxImporter {
   }
 
   /// How FX spelled the nodes that are still there. After normal form, which may drop or replace some.
-  void origins(const json& graph, const Functionalised& functionalised) {
+  void origins(JsonValue graph, const Functionalised& functionalised) {
     std::unordered_map<ValueId, ValueId> resultOf;
     for (const auto& w : functionalised.writes) {
       rewritten_[w.target] = w.result;
@@ -89,25 +80,25 @@ class FxImporter {
         if (const auto it = resultOf.find(entry.second.valueId()); it != resultOf.end())
           entry.second = Argument(it->second);
     std::unordered_map<std::string, Argument> fx;
-    for (const json& n : listed(graph.at("fx"))) {
-      const auto name = n.at("name").get<std::string>(), op = n.at("op").get<std::string>();
-      if (const auto path = n.find("path"); path != n.end() && path->is_string()) {
-        fx[name] = weightAt(path->get<std::string>());
+    for (JsonValue n : graph.at("fx")) {
+      const std::string name = n.at("name").text(), op = n.at("op").text();
+      if (const JsonValue path = n.find("path"); path.isText()) {
+        fx[name] = weightAt(path.text());
       } else if (op == "placeholder") {
         const ValueId v = g_.findValue(name);
         if (v) fx[name] = Argument(v);
       } else if (op == "get_attr") {
-        fx[name] = weightAt(n.at("target").get<std::string>());
-      } else if (!n.at("number").is_null()) {
+        fx[name] = weightAt(n.at("target").text());
+      } else if (!n.at("number").isNull()) {
         fx[name] = pt2Number(n.at("number"));
-      } else if (const auto same = n.find("same"); same != n.end() && same->is_string()) {
+      } else if (const JsonValue same = n.find("same"); same.isText()) {
         // relu_ gives the tensor that it was given; where it became a function, it is a node with a name of its own.
         const auto it = lastOf_.find(name);
         if (it != lastOf_.end() && it->second.isValue() && results_.contains(it->second.valueId()) &&
             alive(it->second)) {
           fx[name] = it->second;
           spell(n, name, op, fx);
-        } else if (const auto known = fx.find(same->get<std::string>()); known != fx.end()) {
+        } else if (const auto known = fx.find(same.text()); known != fx.end()) {
           fx[name] = known->second;
         }
       } else if (const auto it = lastOf_.find(name); it != lastOf_.end() && it->second.isValue() && alive(it->second)) {
@@ -120,16 +111,16 @@ class FxImporter {
  private:
   // The elements of a list are asked for by nodes of their own, which FX may or may not have: they do not count beside
   // the node that makes the list.
-  void countMade(const json& nodes) {
+  void countMade(JsonValue nodes) {
     std::unordered_map<std::string, int> elements;
-    for (const json& n : nodes) {
-      if (!isCall(n) || !n.at("from").is_string()) continue;
-      auto& counts = n.at("target") == "operator.getitem" ? elements : madeBy_;
-      ++counts[n.at("from").get<std::string>()];
+    for (JsonValue n : nodes) {
+      if (!isCall(n) || !n.at("from").isText()) continue;
+      auto& counts = n.at("target").is("operator.getitem") ? elements : madeBy_;
+      ++counts[n.at("from").text()];
     }
     for (const auto& [from, count] : elements) madeBy_.emplace(from, count);
   }
-  static bool isCall(const json& n) { return n.at("op") == "call_function" || n.at("op") == "call_module"; }
+  static bool isCall(JsonValue n) { return n.at("op").is("call_function") || n.at("op").is("call_module"); }
 
   bool alive(const Argument& a) const {
     bool all = true;
@@ -153,7 +144,7 @@ class FxImporter {
     return v && g_.value(v).alive ? Argument(v) : Argument();
   }
 
-  void spell(const json& n, const std::string& name, const std::string& op,
+  void spell(JsonValue n, const std::string& name, const std::string& op,
              const std::unordered_map<std::string, Argument>& fx) {
     const auto count = madeBy_.find(name);
     const NodeId node = g_.value(lastOf_[name].valueId()).producer;
@@ -161,39 +152,37 @@ class FxImporter {
     auto origin = std::make_shared<Origin>();
     origin->opcode = op;
     origin->name = name;
-    origin->target = n.at("shown").get<std::string>();
-    origin->callee = n.at("target").get<std::string>();
+    origin->target = n.at("shown").text();
+    origin->callee = n.at("target").text();
     bool known = true;
-    const auto decoded = [&](const json& a) {
+    const auto decoded = [&](JsonValue a) {
       Argument out = decode(a, fx, known);
       out.forEachValueMutable([&](ValueId& v) { v = asReadBy(node, v); });
       known &= alive(out);
       return out;
     };
-    for (const json& a : listed(n.at("args"))) origin->args.push_back(decoded(a));
-    for (const json& pair : listed(n.at("kwargs")))
-      origin->kwargs.emplace_back(pair.at(0).get<std::string>(), decoded(pair.at(1)));
+    for (JsonValue a : n.at("args")) origin->args.push_back(decoded(a));
+    for (JsonValue pair : n.at("kwargs")) origin->kwargs.emplace_back(pair.at(0).text(), decoded(pair.at(1)));
     if (known) g_.setOrigin(node, std::move(origin));
   }
 
   // The inverse of graft_fx._encode. `known` turns false where it names a node that `names` does not have.
-  static Argument decode(const json& a, const std::unordered_map<std::string, Argument>& names, bool& known,
+  static Argument decode(JsonValue a, const std::unordered_map<std::string, Argument>& names, bool& known,
                          int depth = 0) {
     if (depth > 60) throw Refusal{"an argument is nested too deep"};
-    const auto each = [&](const json& items) {
+    const auto each = [&](JsonValue items) {
       std::vector<Argument> out;
-      for (const json& i : listed(items)) out.push_back(decode(i, names, known, depth + 1));
+      for (JsonValue i : items) out.push_back(decode(i, names, known, depth + 1));
       return out;
     };
-    if (a.is_null()) return {};
-    if (a.is_boolean() || a.is_number()) return pt2Number(a);
-    if (a.is_string()) return Argument(a.get<std::string>());
-    if (a.is_array()) return Argument::list(each(a));
-    if (!a.is_object() || a.size() != 1) throw Refusal{"an argument does not say what it is"};
-    const std::string kind = a.begin().key();
-    const json& v = a.begin().value();
+    if (a.isNull()) return {};
+    if (a.isBoolean() || a.isNumber()) return pt2Number(a);
+    if (a.isText()) return Argument(a.text());
+    if (a.isArray()) return Argument::list(each(a));
+    if (!a.isObject() || a.size() != 1) throw Refusal{"an argument does not say what it is"};
+    const auto [kind, v] = *a.members().begin();
     if (kind == "node") {
-      const auto it = names.find(v.get<std::string>());
+      const auto it = names.find(v.text());
       if (it != names.end()) return it->second;
       known = false;
       return {};
@@ -201,7 +190,7 @@ class FxImporter {
     if (kind == "tuple") return Argument::tuple(each(v));
     if (kind == "dict") {
       std::vector<std::pair<Argument, Argument>> items;
-      for (const json& i : listed(v))
+      for (JsonValue i : v)
         items.emplace_back(decode(i.at(0), names, known, depth + 1), decode(i.at(1), names, known, depth + 1));
       return Argument::dict(std::move(items));
     }
@@ -211,58 +200,57 @@ class FxImporter {
       return Argument::slice(bounds[0], bounds[1], bounds[2]);
     }
     if (kind == "float") {
-      const auto text = v.get<std::string>();
+      const std::string text = v.text();
       return Argument(std::strtod(text.c_str(), nullptr));
     }
-    if (kind == "complex") return Argument(std::complex<double>(v.at(0).get<double>(), v.at(1).get<double>()));
+    if (kind == "complex") return Argument(std::complex<double>(v.at(0).number(), v.at(1).number()));
     if (kind == "ellipsis") return Argument(Ellipsis{});
     if (kind == "dtype") {
-      const auto d = parseDType(v.get<std::string>());
-      if (!d) throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.get<std::string>())};
+      const auto d = parseDType(v.text());
+      if (!d) throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.text())};
       return Argument(*d);
     }
-    if (kind == "device") return Argument(DeviceName{v.get<std::string>()});
-    if (kind == "named") return Argument(Named{v.get<std::string>()});
-    if (kind == "symbol") return Argument(SymbolicInt{pt2Spelling(v.get<std::string>())});
-    if (kind == "text") return Argument(v.get<std::string>());
+    if (kind == "device") return Argument(DeviceName{v.text()});
+    if (kind == "named") return Argument(Named{v.text()});
+    if (kind == "symbol") return Argument(SymbolicInt{pt2Spelling(v.text())});
+    if (kind == "text") return Argument(v.text());
     throw Refusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
   }
 
-  Argument argument(const json& a) {
+  Argument argument(JsonValue a) {
     bool known = true;
     Argument out = decode(a, values_, known);
     if (!known) throw Refusal{"it uses a value before it is made"};
     return out;
   }
 
-  void weight(const json& n) {
-    const json& data = n.at("data");
-    const auto record = data.at("record").get<std::string>();
+  void weight(JsonValue n) {
+    const JsonValue data = n.at("data");
+    const std::string record = data.at("record").text();
     const ZipRecord* found = source_.zip.find(record);
     if (!found || found->unpacked) throw Refusal{fmt::format("the data of a weight ({}) is missing", record)};
-    const auto dtype = parseDType(data.at("dtype").get<std::string>());
-    if (!dtype)
-      throw Refusal{
-          fmt::format("a weight has dtype {}, which Graft does not know", data.at("dtype").get<std::string>())};
-    const bool constant = !n.at("path").is_string();
-    const auto path = constant ? std::string("constant") : n.at("path").get<std::string>();
+    const auto dtype = parseDType(data.at("dtype").text());
+    if (!dtype) throw Refusal{fmt::format("a weight has dtype {}, which Graft does not know", data.at("dtype").text())};
+    const bool constant = !n.at("path").isText();
+    const auto path = constant ? std::string("constant") : n.at("path").text();
     const std::string key = record;
     if (const auto it = weights_.find(key); it != weights_.end()) {
-      values_[n.at("name").get<std::string>()] = Argument(it->second);
+      values_[n.at("name").text()] = Argument(it->second);
       return;
     }
-    TensorLayout layout{torchDType(*dtype), data.at("shape").get<std::vector<int64_t>>(), {}, 0};
+    TensorLayout layout{torchDType(*dtype), {}, {}, 0};
+    for (JsonValue size : data.at("shape")) layout.sizes.push_back(size.integer());
     auto tensor = tensors_.tensor(found->offset, found->size, layout, path);
     if (!tensor) throw Refusal{tensor.error().message};
     const ValueId v = g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor),
-                                   n.at("buffer").get<bool>());
+                                   n.at("buffer").boolean());
     g_.mutableWeight(v).isConstant = constant;
     weights_.emplace(key, v);
-    values_[n.at("name").get<std::string>()] = Argument(v);
+    values_[n.at("name").text()] = Argument(v);
   }
 
-  void node(const json& n) {
-    const auto op = n.at("op").get<std::string>(), name = n.at("name").get<std::string>();
+  void node(JsonValue n) {
+    const std::string op = n.at("op").text(), name = n.at("name").text();
     if (op == "get_attr") return weight(n);
     if (op == "output") {
       Argument out = argument(n.at("args").at(0));
@@ -271,29 +259,26 @@ class FxImporter {
       return g_.setReturns(g_.root(), {std::move(out)});
     }
     if (!isCall(n)) throw Refusal{fmt::format("node {} is a {}, which lowering should have removed", name, op)};
-    auto target = n.at("target").get<std::string>();
+    const std::string target = n.at("target").text();
     for (std::string_view guard : {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range"})
       if (target.starts_with(guard)) return;
     if (target.ends_with("_set_grad_enabled")) return;
 
     Call call;
     call.op = target;
-    const json& from = n.at("from");
-    const bool only = from.is_string() && madeBy_[from.get<std::string>()] == 1;
-    call.name = only ? from.get<std::string>() : name;
-    for (const json& a : listed(n.at("args"))) call.args.push_back(argument(a));
-    for (const json& pair : listed(n.at("kwargs")))
-      call.kwargs.emplace_back(pair.at(0).get<std::string>(), argument(pair.at(1)));
+    const JsonValue from = n.at("from");
+    const bool only = from.isText() && madeBy_[from.text()] == 1;
+    call.name = only ? from.text() : name;
+    for (JsonValue a : n.at("args")) call.args.push_back(argument(a));
+    for (JsonValue pair : n.at("kwargs")) call.kwargs.emplace_back(pair.at(0).text(), argument(pair.at(1)));
     std::vector<GraphBuilder::Entered> stack;
-    for (const json& m : listed(n.at("modules"))) {
-      GraphBuilder::Entered e{m.at(0).get<std::string>(), m.at(1).get<std::string>(), m.at(2).get<std::string>()};
+    for (JsonValue m : n.at("modules")) {
+      GraphBuilder::Entered e{m.at(0).text(), m.at(1).text(), m.at(2).text()};
       if (const size_t again = e.path.find('@'); again != std::string::npos) e.path.resize(again);
       stack.push_back(std::move(e));
     }
     call.module = build_.enter(stack);
-    if (n.at("stack").is_string())
-      if (auto where = usersFrame(n.at("stack").get_ref<const std::string&>()))
-        call.source = g_.addSource(std::move(*where));
+    if (const JsonValue stackTrace = n.at("stack"); stackTrace.isText()) call.source = build_.source(stackTrace.text());
 
     if (target == "operator.getitem" && call.args.size() == 2) {
       // Several outputs are known one by one; a list's elements are asked for.
@@ -311,7 +296,7 @@ class FxImporter {
       if (!known.empty()) call.op = known;
     }
     const NodeId made = build_.add(g_.root(), call);
-    const json& value = n.at("value");
+    const JsonValue value = n.at("value");
     if (g_.node(made).outputs.empty() && !g_.node(made).op->hasSchema) g_.addOutput(made, call.name, typeOf(value));
     const std::vector<ValueId> outputs = g_.node(made).outputs;
     if (outputs.empty()) return;
@@ -322,25 +307,25 @@ class FxImporter {
     }
     std::vector<Argument> all;
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (value.is_array() && i < value.size()) g_.setType(outputs[i], typeOf(value[i]));
+      if (value.isArray() && i < value.size()) g_.setType(outputs[i], typeOf(value.at(i)));
       all.emplace_back(outputs[i]);
     }
     bind(n, Argument::tuple(std::move(all)));
   }
 
-  void bind(const json& n, Argument value) {
-    if (n.at("from").is_string()) lastOf_[n.at("from").get<std::string>()] = value;
-    values_[n.at("name").get<std::string>()] = std::move(value);
+  void bind(JsonValue n, Argument value) {
+    if (n.at("from").isText()) lastOf_[n.at("from").text()] = value;
+    values_[n.at("name").text()] = std::move(value);
   }
 
-  void constructors(const json& modules) {
+  void constructors(JsonValue modules) {
     for (size_t i = 0; i < g_.moduleCalls().size(); ++i) {
       ModuleCall& call = g_.mutableModuleCall(ModuleCallId(static_cast<uint32_t>(i)));
-      const auto it = modules.find(call.path);
-      if (it == modules.end()) continue;
+      const JsonValue module = modules.find(call.path);
+      if (!module) continue;
       bool known = true;
-      for (const json& pair : it->at("constructor"))
-        call.constructor.emplace_back(pair.at(0).get<std::string>(), decode(pair.at(1), {}, known));
+      for (JsonValue pair : module.at("constructor"))
+        call.constructor.emplace_back(pair.at(0).text(), decode(pair.at(1), {}, known));
     }
   }
 
@@ -356,18 +341,18 @@ class FxImporter {
   std::unordered_set<ValueId> results_;               // the latter
 };
 
-std::string graphName(const json& graph, size_t index) {
-  if (const auto name = graph.find("name"); name != graph.end()) return name->get<std::string>();
+std::string graphName(JsonValue graph, size_t index) {
+  if (const JsonValue name = graph.find("name")) return name.text();
   return index == 0 ? "forward" : fmt::format("forward.{}", index);
 }
 
 // What torch.compile said of a graph: why it ends where it does, and what it holds for.
-std::vector<std::string> notes(const json& graph) {
+std::vector<std::string> notes(JsonValue graph) {
   std::vector<std::string> out;
-  if (const auto why = graph.find("break"); why != graph.end() && why->is_string())
-    out.push_back("the capture broke after this graph: " + why->get<std::string>());
-  if (const auto guards = graph.find("guards"); guards != graph.end())
-    for (const json& g : *guards) out.push_back("guard: " + g.get<std::string>());
+  if (const JsonValue why = graph.find("break"); why.isText())
+    out.push_back("the capture broke after this graph: " + why.text());
+  if (const JsonValue guards = graph.find("guards"))
+    for (JsonValue g : guards) out.push_back("guard: " + g.text());
   return out;
 }
 
@@ -377,30 +362,31 @@ Result<Model> importFx(const Source& source, const Semantics& semantics, const I
   Model m;
   m.format = Format::Fx;
   try {
-    const json document = json::parse(source.zip.bytes(*source.zip.find("graft_fx.json")));
-    if (document.at("format") != "graft-fx" || document.at("version") != 1)
+    const auto json = JsonDocument::parse(source.zip.bytes(*source.zip.find("graft_fx.json")));
+    if (!json) throw Refusal{"graft_fx.json: " + json.error().message};
+    const JsonValue document = json->root();
+    if (!document.at("format").is("graft-fx") || document.at("version").integer() != 1)
       return badInput(fmt::format(
           "{} was written by another version of graft_fx.py; save it with the one in resources/python", source.path));
     // A capture that broke has several graphs: "forward" is the first, "forward.1" the next.
-    const json& graphs = document.at("graphs");
-    size_t chosen = graphs.size();
+    JsonValue chosen;
     std::string all;
-    for (size_t i = 0; i < graphs.size(); ++i) {
-      const std::string name = graphName(graphs[i], i);
-      all += (i ? ", " : "") + name;
+    size_t i = 0;
+    for (JsonValue graph : document.at("graphs")) {
+      const std::string name = graphName(graph, i);
+      all += (i++ ? ", " : "") + name;
       if (name == options.method)
-        chosen = i;
+        chosen = graph;
       else
         m.methods.push_back(name);
     }
-    if (chosen == graphs.size())
-      return badInput(fmt::format("{} has no graph {}; it has {}", source.path, options.method, all));
-    m.notes = notes(graphs[chosen]);
+    if (!chosen) return badInput(fmt::format("{} has no graph {}; it has {}", source.path, options.method, all));
+    m.notes = notes(chosen);
     FxImporter importer(source, semantics.operators(), m.graph);
-    importer.run(document, graphs[chosen]);
+    importer.run(document, chosen);
     Functionalised functionalised = importer.single();
     if (Status s = normalizeImported(m.graph, semantics.operators(), &functionalised); !s) return s.error();
-    importer.origins(graphs[chosen], functionalised);
+    importer.origins(chosen, functionalised);
   } catch (const Refusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));
   } catch (const std::exception& e) {

@@ -170,44 +170,42 @@ Argument pt2MemoryFormat(int64_t code) {
   return Argument(Named{names[static_cast<size_t>(code)]});
 }
 
-Argument pt2Number(const json& v) {
-  if (v.is_boolean()) return Argument(v.get<bool>());
-  if (v.is_number_integer()) return Argument(v.get<int64_t>());
-  if (v.is_number()) return Argument(v.get<double>());
-  const auto& text = v.get_ref<const std::string&>();
+Argument pt2Number(JsonValue v) {
+  if (v.isBoolean()) return Argument(v.boolean());
+  if (v.isInteger()) return Argument(v.integer());
+  if (v.isNumber()) return Argument(v.number());
+  const std::string text = v.text();
   if (text == "Infinity") return Argument(std::numeric_limits<double>::infinity());
   if (text == "-Infinity") return Argument(-std::numeric_limits<double>::infinity());
   if (text == "NaN") return Argument(std::numeric_limits<double>::quiet_NaN());
   throw std::runtime_error("'" + text.substr(0, 40) + "' is no number");
 }
 
-std::optional<int64_t> pt2Bound(const json& v) {
-  return v.is_number_integer() ? std::optional(v.get<int64_t>()) : std::nullopt;
-}
-
-void pt2Range(Graph& g, const std::string& symbol, const json& min, const json& max) {
-  const Symbol s{symbol, pt2Bound(min), pt2Bound(max)};
+void pt2Range(Graph& g, const std::string& symbol, JsonValue min, JsonValue max) {
+  const auto bound = [](JsonValue v) { return v.isInteger() ? std::optional(v.integer()) : std::nullopt; };
+  const Symbol s{symbol, bound(min), bound(max)};
   if (!isSymbolName(symbol)) return;
   if (s.min.value_or(0) <= 0 && !s.max) return;  // no size is below zero: that says nothing
   if (s.min && s.max && *s.min > *s.max) throw std::runtime_error("the size " + symbol + " has an empty range");
   g.setSymbol(s);
 }
 
-Type pt2TensorType(const json& meta) {
+Type pt2TensorType(JsonValue meta) {
   TensorInfo info;
-  info.dtype = pt2DType(meta.at("dtype").get<int64_t>());
-  if (!info.dtype) throw std::runtime_error("unknown dtype " + meta.at("dtype").dump());
+  const int64_t dtype = meta.at("dtype").integer();
+  info.dtype = pt2DType(dtype);
+  if (!info.dtype) throw std::runtime_error(fmt::format("unknown dtype {}", dtype));
   info.shape.emplace();
-  for (const json& n : meta.at("sizes")) {
-    if (n.contains("as_int"))
-      info.shape->push_back(Dim(n.at("as_int").get<int64_t>()));
+  for (JsonValue n : meta.at("sizes")) {
+    if (const JsonValue number = n.find("as_int"))
+      info.shape->push_back(Dim(number.integer()));
     else
-      info.shape->push_back(Dim(pt2Expression(n.at("as_expr").at("expr_str").get_ref<const std::string&>())));
+      info.shape->push_back(Dim(pt2Expression(n.at("as_expr").at("expr_str").text())));
   }
-  const json& device = meta.at("device");
-  info.device = device.at("type").get<std::string>();
-  if (device.contains("index") && device.at("index").is_number_integer())
-    info.device += ":" + device.at("index").dump();
+  const JsonValue device = meta.at("device");
+  info.device = device.at("type").text();
+  if (const JsonValue index = device.find("index"); index.isInteger())
+    info.device += fmt::format(":{}", index.integer());
   return Type::tensor(std::move(info));
 }
 

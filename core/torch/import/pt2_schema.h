@@ -1,13 +1,13 @@
 // The small parts of torch.export's file format: enumerations, symbolic expressions, module stacks, trees of results.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/json_document.h"
 #include "core/ir/argument.h"
 #include "core/torch/import/graph_builder.h"
 
@@ -19,14 +19,12 @@ std::optional<int64_t> pt2Code(DType);
 Argument pt2Layout(int64_t);
 Argument pt2MemoryFormat(int64_t);
 /// A JSON number or boolean, or "Infinity", "-Infinity", "NaN".
-Argument pt2Number(const nlohmann::json&);
-/// A bound of a range; nothing where there is none (null).
-std::optional<int64_t> pt2Bound(const nlohmann::json&);
-/// Notes the range; throws where it is empty. One that says nothing of a size, and what is no symbol but an expression,
-/// has no place in the graph.
-void pt2Range(Graph&, const std::string& symbol, const nlohmann::json& min, const nlohmann::json& max);
-/// A tensor_values entry. Throws what nlohmann::json throws.
-Type pt2TensorType(const nlohmann::json&);
+Argument pt2Number(JsonValue);
+/// Notes the range, a bound of which is null where there is none; throws where it is empty. One that says nothing of a
+/// size, and what is no symbol but an expression, has no place in the graph.
+void pt2Range(Graph&, const std::string& symbol, JsonValue min, JsonValue max);
+/// A tensor_values entry. Throws JsonError.
+Type pt2TensorType(JsonValue);
 /// "Add(Symbol('s0', positive=True), Integer(1))" is "s0 + 1".
 std::string pt2Expression(std::string_view sympy);
 /// "s0//2 + 1" for "((s0//2)) + 1": a size as pt2Expression spells it; the text itself where it is no size.

@@ -1,10 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "core/base/json_document.h"
 #include "core/torch/import/archive_note.h"
 #include "core/torch/import/graph_builder.h"
 #include "core/torch/import/importers.h"
@@ -17,17 +18,14 @@
 namespace graft {
 namespace {
 
-using nlohmann::json;
-
 struct Refusal {
   std::string why;
 };
 
 // The only member of one of the schema's unions: what it is, and its value.
-std::pair<const std::string&, const json&> only(const json& u) {
-  if (!u.is_object() || u.size() != 1) throw Refusal{"a value in it does not say what it is"};
-  const auto it = u.begin();
-  return {it.key(), it.value()};
+JsonValue::Members::Member only(JsonValue u) {
+  if (!u.isObject() || u.size() != 1) throw Refusal{"a value in it does not say what it is"};
+  return *u.members().begin();
 }
 
 // torch.export's graph (torch/_export/serde/schema.py) as ours.
@@ -43,8 +41,8 @@ class ExportImporter {
 
   void run(const std::string& record) {
     const ZipRecord* found = source_.zip.find(record);
-    const json program = json::parse(source_.zip.bytes(*found));
-    const int64_t major = program.at("schema_version").at("major").get<int64_t>();
+    const JsonValue program = parsed(*found);
+    const int64_t major = program.at("schema_version").at("major").integer();
     if (major != 8)
       throw Refusal{fmt::format(
           "it has version {} of torch.export's format; Graft reads version 8: load it with the PyTorch that "
@@ -53,13 +51,12 @@ class ExportImporter {
     const std::string name = record.substr(7, record.size() - 12);  // models/NAME.json
     loadConfig("data/weights/", "data/weights/" + name + "_weights_config.json");
     loadConfig("data/constants/", "data/constants/" + name + "_constants_config.json");
-    const json& module = program.at("graph_module");
-    const json& graph = module.at("graph");
-    types_ = &graph;
-    if (const auto dialects = program.find("verifiers"); dialects != program.end() && dialects->is_array())
-      decomposed_ = std::find(dialects->begin(), dialects->end(), "ATEN") != dialects->end();
-    if (const auto ranges = program.find("range_constraints"); ranges != program.end() && ranges->is_object())
-      for (const auto& [name, range] : ranges->items()) pt2Range(g_, name, range.at("min_val"), range.at("max_val"));
+    const JsonValue module = program.at("graph_module"), graph = module.at("graph");
+    types_ = graph;
+    if (const JsonValue dialects = program.find("verifiers"); dialects.isArray())
+      for (JsonValue dialect : dialects) decomposed_ |= dialect.is("ATEN");
+    if (const JsonValue ranges = program.find("range_constraints"); ranges.isObject())
+      for (const auto& [name, range] : ranges.members()) pt2Range(g_, name, range.at("min_val"), range.at("max_val"));
     if (note_)
       for (const std::string& stack : note_->calls) build_.enter(pt2ModuleStack(stack, g_.name));
     inputs(module.at("signature"), graph);
@@ -82,38 +79,44 @@ class ExportImporter {
  private:
   struct Record {
     const ZipRecord* bytes;
-    const json* meta;
+    JsonValue meta;
   };
+
+  JsonValue parsed(const ZipRecord& record) {
+    auto document = JsonDocument::parse(source_.zip.bytes(record));
+    if (!document) throw Refusal{fmt::format("{}: {}", record.name, document.error().message)};
+    documents_.push_back(std::make_unique<JsonDocument>(std::move(*document)));
+    return documents_.back()->root();
+  }
 
   void loadConfig(const std::string& folder, const std::string& config) {
     const ZipRecord* found = source_.zip.find(config);
     if (!found) return;
-    configs_.push_back(std::make_unique<json>(json::parse(source_.zip.bytes(*found))));
-    for (const auto& [name, entry] : configs_.back()->at("config").items()) {
-      if (entry.at("use_pickle").get<bool>())
+    for (const auto& [name, entry] : parsed(*found).at("config").members()) {
+      if (entry.at("use_pickle").boolean())
         throw Refusal{
             fmt::format("its weight {} is pickled, which cannot be read without running it; save plain tensors", name)};
-      const auto path = entry.at("path_name").get<std::string>();
+      const std::string path = entry.at("path_name").text();
       const ZipRecord* bytes = source_.zip.find(folder + path);
       if (!bytes) throw Refusal{fmt::format("the data of its weight {} ({}) is missing", name, path)};
       if (bytes->unpacked) throw Refusal{fmt::format("its weight {} is packed; save the model again", name)};
-      records_.emplace(name, Record{bytes, &entry.at("tensor_meta")});
+      records_.emplace(name, Record{bytes, entry.at("tensor_meta")});
     }
   }
 
   ValueId weight(const std::string& path, bool buffer, bool constant) {
     const auto it = records_.find(path);
     if (it == records_.end()) throw Refusal{fmt::format("the data of its weight {} is missing", path)};
-    const json& meta = *it->second.meta;
+    const JsonValue meta = it->second.meta;
     TensorLayout layout;
-    const auto dtype = pt2DType(meta.at("dtype").get<int64_t>());
+    const auto dtype = pt2DType(meta.at("dtype").integer());
     if (!dtype) throw Refusal{fmt::format("its weight {} has a dtype that Graft does not know", path)};
     layout.dtype = torchDType(*dtype);
-    for (const json& n : meta.at("sizes")) layout.sizes.push_back(n.at("as_int").get<int64_t>());
-    for (const json& n : meta.at("strides")) layout.strides.push_back(n.at("as_int").get<int64_t>());
-    layout.offset = meta.at("storage_offset").at("as_int").get<int64_t>();
-    const std::string key = fmt::format("{} {} {} {}", it->second.bytes->offset, layout.offset, meta.at("sizes").dump(),
-                                        meta.at("strides").dump());
+    for (JsonValue n : meta.at("sizes")) layout.sizes.push_back(n.at("as_int").integer());
+    for (JsonValue n : meta.at("strides")) layout.strides.push_back(n.at("as_int").integer());
+    layout.offset = meta.at("storage_offset").at("as_int").integer();
+    const std::string key = fmt::format("{} {} {} / {}", it->second.bytes->offset, layout.offset,
+                                        fmt::join(layout.sizes, " "), fmt::join(layout.strides, " "));
     if (const auto known = shared_.find(key); known != shared_.end() && it->second.bytes->size > 0)
       return known->second;
     auto tensor = tensors_.tensor(it->second.bytes->offset, it->second.bytes->size, layout, path);
@@ -128,35 +131,32 @@ class ExportImporter {
     return v;
   }
 
-  void inputs(const json& signature, const json& graph) {
-    for (const json& spec : signature.at("input_specs")) {
+  void inputs(JsonValue signature, JsonValue graph) {
+    for (JsonValue spec : signature.at("input_specs")) {
       const auto [kind, what] = only(spec);
       if (kind == "parameter") {
-        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("parameter_name").get<std::string>(), false,
-                                                                  false};
+        waiting_[what.at("arg").at("name").text()] = {what.at("parameter_name").text(), false, false};
       } else if (kind == "buffer") {
-        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("buffer_name").get<std::string>(), true,
-                                                                  false};
+        waiting_[what.at("arg").at("name").text()] = {what.at("buffer_name").text(), true, false};
       } else if (kind == "tensor_constant") {
-        waiting_[what.at("arg").at("name").get<std::string>()] = {what.at("tensor_constant_name").get<std::string>(),
-                                                                  true, true};
+        waiting_[what.at("arg").at("name").text()] = {what.at("tensor_constant_name").text(), true, true};
       } else if (kind == "user_input") {
         input(what.at("arg"), graph);
       } else if (kind == "constant_input") {
-        values_[what.at("name").get<std::string>()] = constant(what.at("value"));
+        values_[what.at("name").text()] = constant(what.at("value"));
       } else {
         throw Refusal{fmt::format("it has an input of kind {}, which Graft does not know", kind)};
       }
     }
   }
 
-  void input(const json& arg, const json& graph) {
+  void input(JsonValue arg, JsonValue graph) {
     const auto [kind, what] = only(arg);
     if (kind == "as_tensor") {
-      const auto name = what.at("name").get<std::string>();
+      const std::string name = what.at("name").text();
       values_[name] = Argument(g_.addInput(nameOf(name), pt2TensorType(graph.at("tensor_values").at(name))));
-    } else if ((kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") && what.contains("as_name")) {
-      const auto name = what.at("as_name").get<std::string>();
+    } else if ((kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") && what.find("as_name")) {
+      const std::string name = what.at("as_name").text();
       const Type type(kind == "as_sym_int"     ? Type::Kind::Int
                       : kind == "as_sym_float" ? Type::Kind::Float
                                                : Type::Kind::Bool);
@@ -165,104 +165,104 @@ class ExportImporter {
     // Numbers and None that export was given are part of the graph already.
   }
 
-  static Argument constant(const json& v) {
+  static Argument constant(JsonValue v) {
     const auto [kind, what] = only(v);
-    if (kind == "as_int") return Argument(what.get<int64_t>());
-    if (kind == "as_float") return Argument(what.get<double>());
-    if (kind == "as_bool") return Argument(what.get<bool>());
-    if (kind == "as_string") return Argument(what.get<std::string>());
+    if (kind == "as_int") return Argument(what.integer());
+    if (kind == "as_float") return Argument(what.number());
+    if (kind == "as_bool") return Argument(what.boolean());
+    if (kind == "as_string") return Argument(what.text());
     return {};
   }
 
-  Argument named(const json& name) {
-    const auto& key = name.get_ref<const std::string&>();
+  Argument named(JsonValue name) {
+    const std::string key = name.text();
     const auto it = values_.find(key);
     // A weight joins the graph where it is used first: that order does not depend on how a file lists them.
     if (const auto w = it == values_.end() ? waiting_.find(key) : waiting_.end(); w != waiting_.end())
       return values_[key] = Argument(weight(w->second.path, w->second.buffer, w->second.constant));
-    if (it == values_.end()) throw Refusal{fmt::format("it uses {} before it is made", name.get<std::string>())};
+    if (it == values_.end()) throw Refusal{fmt::format("it uses {} before it is made", key)};
     return it->second;
   }
 
-  Argument symbolic(const json& v, std::string_view literal) {
-    return v.contains("as_name") ? named(v.at("as_name")) : pt2Number(v.at(std::string(literal)));
+  Argument symbolic(JsonValue v, std::string_view literal) {
+    const JsonValue name = v.find("as_name");
+    return name ? named(name) : pt2Number(v.at(literal));
   }
 
   template <class F>
-  static Argument listOf(const json& items, F&& f) {
+  static Argument listOf(JsonValue items, F&& f) {
     std::vector<Argument> out;
-    for (const json& i : items) out.push_back(f(i));
+    for (JsonValue i : items) out.push_back(f(i));
     return Argument::list(std::move(out));
   }
 
   // Every member of the schema's union Argument.
-  Argument argument(const json& a, int depth = 0) {
+  Argument argument(JsonValue a, int depth = 0) {
     if (depth > 50) throw Refusal{"an argument is nested too deep"};
     const auto [kind, v] = only(a);
-    const auto number = [](const json& i) { return pt2Number(i); };
-    const auto tensor = [&](const json& i) { return named(i.at("name")); };
-    const auto optionalTensor = [&](const json& i) {
-      return i.contains("as_tensor") ? named(i.at("as_tensor").at("name")) : Argument();
+    const auto number = [](JsonValue i) { return pt2Number(i); };
+    const auto tensor = [&](JsonValue i) { return named(i.at("name")); };
+    const auto optionalTensor = [&](JsonValue i) {
+      const JsonValue given = i.find("as_tensor");
+      return given ? named(given.at("name")) : Argument();
     };
     if (kind == "as_none") return {};
     if (kind == "as_tensor") return tensor(v);
     if (kind == "as_tensors") return listOf(v, tensor);
     if (kind == "as_optional_tensor") return optionalTensor(v);
     if (kind == "as_optional_tensors") return listOf(v, optionalTensor);
-    if (kind == "as_nested_tensors") return listOf(v, [&](const json& l) { return listOf(l, tensor); });
+    if (kind == "as_nested_tensors") return listOf(v, [&](JsonValue l) { return listOf(l, tensor); });
     if (kind == "as_int" || kind == "as_float" || kind == "as_bool") return number(v);
-    if (kind == "as_string") return Argument(v.get<std::string>());
-    if (kind == "as_operator") return Argument(v.get<std::string>());
+    if (kind == "as_string") return Argument(v.text());
+    if (kind == "as_operator") return Argument(v.text());
     if (kind == "as_ints" || kind == "as_floats" || kind == "as_bools") return listOf(v, number);
-    if (kind == "as_strings") return listOf(v, [](const json& s) { return Argument(s.get<std::string>()); });
-    if (kind == "as_int_lists") return listOf(v, [&](const json& l) { return listOf(l, number); });
+    if (kind == "as_strings") return listOf(v, [](JsonValue s) { return Argument(s.text()); });
+    if (kind == "as_int_lists") return listOf(v, [&](JsonValue l) { return listOf(l, number); });
     if (kind == "as_sym_int") return symbolic(v, "as_int");
     if (kind == "as_sym_bool") return symbolic(v, "as_bool");
     if (kind == "as_sym_float") return symbolic(v, "as_float");
-    if (kind == "as_sym_ints") return listOf(v, [&](const json& i) { return symbolic(i, "as_int"); });
-    if (kind == "as_sym_bools") return listOf(v, [&](const json& i) { return symbolic(i, "as_bool"); });
-    if (kind == "as_sym_floats") return listOf(v, [&](const json& i) { return symbolic(i, "as_float"); });
-    if (kind == "as_complex")
-      return Argument(std::complex<double>(v.at("real").get<double>(), v.at("imag").get<double>()));
+    if (kind == "as_sym_ints") return listOf(v, [&](JsonValue i) { return symbolic(i, "as_int"); });
+    if (kind == "as_sym_bools") return listOf(v, [&](JsonValue i) { return symbolic(i, "as_bool"); });
+    if (kind == "as_sym_floats") return listOf(v, [&](JsonValue i) { return symbolic(i, "as_float"); });
+    if (kind == "as_complex") return Argument(std::complex<double>(v.at("real").number(), v.at("imag").number()));
     if (kind == "as_scalar_type") {
-      if (const auto d = pt2DType(v.get<int64_t>())) return Argument(*d);
-      throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.dump())};
+      if (const auto d = pt2DType(v.integer())) return Argument(*d);
+      throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.integer())};
     }
-    if (kind == "as_layout") return pt2Layout(v.get<int64_t>());
-    if (kind == "as_memory_format") return pt2MemoryFormat(v.get<int64_t>());
+    if (kind == "as_layout") return pt2Layout(v.integer());
+    if (kind == "as_memory_format") return pt2MemoryFormat(v.integer());
     if (kind == "as_device") {
-      std::string device = v.at("type").get<std::string>();
-      if (v.contains("index") && v.at("index").is_number_integer())
-        device += fmt::format(":{}", v.at("index").get<int64_t>());
+      std::string device = v.at("type").text();
+      if (const JsonValue index = v.find("index"); index.isInteger()) device += fmt::format(":{}", index.integer());
       return Argument(DeviceName{device});
     }
     if (kind == "as_string_to_argument") {
       std::vector<std::pair<Argument, Argument>> items;
-      for (const auto& [key, item] : v.items()) items.emplace_back(Argument(key), argument(item, depth + 1));
+      for (const auto& [key, item] : v.members()) items.emplace_back(Argument(key), argument(item, depth + 1));
       return Argument::dict(std::move(items));
     }
-    if (kind == "as_graph") return Argument(v.at("name").get<std::string>());
-    if (kind == "as_custom_obj") return Argument(v.at("name").get<std::string>());
+    if (kind == "as_graph") return Argument(v.at("name").text());
+    if (kind == "as_custom_obj") return Argument(v.at("name").text());
     throw Refusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
   }
 
-  void nodes(const json& graph, BlockId block) {
+  void nodes(JsonValue graph, BlockId block) {
     if (++depth_ > 100) throw Refusal{"its control flow is nested more than 100 deep"};
-    const json* outer = std::exchange(types_, &graph);
-    for (const json& n : graph.at("nodes")) node(n, block);
+    const JsonValue outer = std::exchange(types_, graph);
+    for (JsonValue n : graph.at("nodes")) node(n, block);
     types_ = outer;
     --depth_;
   }
 
-  Call callOf(const json& n) {
+  Call callOf(JsonValue n) {
     Call call;
-    const auto target = n.at("target").get<std::string>();
+    const std::string target = n.at("target").text();
     constexpr std::string_view prefix = "torch.ops.";
     call.op = target.starts_with(prefix) ? target.substr(prefix.size()) : target;
-    for (const json& in : n.at("inputs")) {
-      const auto name = in.at("name").get<std::string>();
-      const bool keyword =
-          in.contains("kind") && in.at("kind").is_number_integer() && in.at("kind").get<int64_t>() == 2;
+    for (JsonValue in : n.at("inputs")) {
+      const std::string name = in.at("name").text();
+      const JsonValue kind = in.find("kind");
+      const bool keyword = kind.isInteger() && kind.integer() == 2;
       Argument a = argument(in.at("arg"));
       if (keyword || (!call.kwargs.empty() && !name.empty()))
         call.kwargs.emplace_back(name, std::move(a));
@@ -271,15 +271,18 @@ class ExportImporter {
       else
         call.kwargs.emplace_back(name, std::move(a));  // by name: the file leaves defaults out
     }
-    const json& metadata = n.at("metadata");
-    if (const auto trace = metadata.find("stack_trace"); trace != metadata.end() && trace->is_string())
-      if (auto where = usersFrame(trace->get_ref<const std::string&>())) call.source = g_.addSource(std::move(*where));
-    if (const auto stack = metadata.find("nn_module_stack"); stack != metadata.end() && stack->is_string())
-      call.module = build_.enter(pt2ModuleStack(stack->get_ref<const std::string&>(), g_.name));
-    if (const auto name = n.find("name"); name != n.end() && name->is_string())
-      call.name = nameOf(name->get<std::string>());
+    const JsonValue metadata = n.at("metadata");
+    if (const JsonValue trace = metadata.find("stack_trace"); trace.isText()) call.source = build_.source(trace.text());
+    if (const JsonValue stack = metadata.find("nn_module_stack"); stack.isText()) call.module = moduleOf(stack.text());
+    if (const JsonValue name = n.find("name"); name.isText()) call.name = nameOf(name.text());
     if (!target.starts_with(prefix)) pythonCall(call);
     return call;
+  }
+
+  ModuleCallId moduleOf(const std::string& stack) {
+    const auto [it, isNew] = modules_.try_emplace(stack);
+    if (isNew) it->second = build_.enter(pt2ModuleStack(stack, g_.name));
+    return it->second;
   }
 
   // Arithmetic on sizes is Python's, by name and position.
@@ -295,8 +298,8 @@ class ExportImporter {
     if (!known.empty()) call.op = known;
   }
 
-  void node(const json& n, BlockId block) {
-    const auto target = n.at("target").get<std::string>();
+  void node(JsonValue n, BlockId block) {
+    const std::string target = n.at("target").text();
     // Checks that the exporter added hold for every input that the file admits; they compute nothing.
     for (std::string_view guard : {"torch.ops.aten._assert_tensor_metadata", "torch.ops.aten._assert_scalar",
                                    "torch.ops.aten.sym_constrain_range"})
@@ -309,10 +312,10 @@ class ExportImporter {
     bind(n, made, block, call);
   }
 
-  void bind(const json& n, NodeId made, BlockId block, const Call& call) {
-    const json& outputs = n.at("outputs");
+  void bind(JsonValue n, NodeId made, BlockId block, const Call& call) {
+    const JsonValue outputs = n.at("outputs");
     size_t at = 0;
-    for (const json& o : outputs) {
+    for (JsonValue o : outputs) {
       const auto [kind, what] = only(o);
       if (kind == "as_none") {
         ++at;
@@ -325,22 +328,22 @@ class ExportImporter {
         v = g_.addOutput(made, call.name.empty() ? "output" : call.name, Type::any());
       ++at;
       if (kind == "as_tensor") {
-        const auto name = what.at("name").get<std::string>();
+        const std::string name = what.at("name").text();
         g_.setType(v, typeOf(name));
         if (note_) names_.emplace_back(v, nameOf(name));
         values_[name] = Argument(v);
       } else if (kind == "as_tensors") {
         g_.setType(v, Type::list(Type::tensor()));
         int64_t i = 0;
-        for (const json& item : what) {
-          const auto name = item.at("name").get<std::string>();
+        for (JsonValue item : what) {
+          const std::string name = item.at("name").text();
           values_[name] = Argument(build_.element(block, call, v, i++, typeOf(name), nameOf(name)));
         }
-      } else if (what.is_object() && what.contains("as_name")) {
+      } else if (what.find("as_name")) {
         g_.setType(v, Type(kind == "as_sym_int"     ? Type::Kind::Int
                            : kind == "as_sym_float" ? Type::Kind::Float
                                                     : Type::Kind::Bool));
-        values_[what.at("as_name").get<std::string>()] = Argument(v);
+        values_[what.at("as_name").text()] = Argument(v);
       } else {
         throw Refusal{fmt::format("node {} has an output of kind {}, which Graft does not know", call.name, kind)};
       }
@@ -348,33 +351,32 @@ class ExportImporter {
   }
 
   Type typeOf(const std::string& name) const {
-    const json& known = types_->at("tensor_values");
-    const auto it = known.find(name);
-    return it == known.end() ? Type::tensor() : pt2TensorType(*it);
+    const JsonValue known = types_.at("tensor_values").find(name);
+    return known ? pt2TensorType(known) : Type::tensor();
   }
 
-  std::vector<Argument> subgraph(const json& graph, const std::vector<Argument>& operands, BlockId block) {
-    const json& in = graph.at("inputs");
+  std::vector<Argument> subgraph(JsonValue graph, const std::vector<Argument>& operands, BlockId block) {
+    const std::vector<JsonValue> in = graph.at("inputs").elements();
     if (in.size() != operands.size()) throw Refusal{"a graph in it is called with the wrong number of arguments"};
     auto outer = values_;  // a graph's names are its own
     for (size_t i = 0; i < in.size(); ++i) {
       const auto [kind, what] = only(in[i]);
-      values_[what.at(kind == "as_tensor" ? "name" : "as_name").get<std::string>()] = operands[i];
+      values_[what.at(kind == "as_tensor" ? "name" : "as_name").text()] = operands[i];
     }
     nodes(graph, block);
     std::vector<Argument> out;
-    for (const json& o : graph.at("outputs")) out.push_back(argument(o));
+    for (JsonValue o : graph.at("outputs")) out.push_back(argument(o));
     values_ = std::move(outer);
     return out;
   }
 
-  static const json& graphOf(const json& n, size_t input) {
-    const json& arg = n.at("inputs").at(input).at("arg");
+  static JsonValue graphOf(JsonValue n, size_t input) {
+    const JsonValue arg = n.at("inputs").at(input).at("arg");
     return arg.at("as_graph").at("graph");
   }
 
   // cond(predicate, true_graph, false_graph, operands)
-  void conditional(const json& n, BlockId block) {
+  void conditional(JsonValue n, BlockId block) {
     Call call = callOf(n);
     call.op = "prim.If";
     const Argument predicate = argument(n.at("inputs").at(0).at("arg"));
@@ -388,16 +390,16 @@ class ExportImporter {
       const BlockId inner = g_.addBlock(made);
       g_.setReturns(inner, subgraph(graphOf(n, branch), given, inner));
     }
-    for (const json& o : n.at("outputs")) {
+    for (JsonValue o : n.at("outputs")) {
       const auto [kind, what] = only(o);
-      const auto add = [&](const json& item) {
-        const auto name = item.at("name").get<std::string>();
+      const auto add = [&](JsonValue item) {
+        const std::string name = item.at("name").text();
         values_[name] = Argument(g_.addOutput(made, nameOf(name), typeOf(name)));
       };
       if (kind == "as_tensor")
         add(what);
       else if (kind == "as_tensors")
-        for (const json& item : what) add(item);
+        for (JsonValue item : what) add(item);
       else
         throw Refusal{fmt::format("a branch gives an output of kind {}, which Graft does not know", kind)};
     }
@@ -405,10 +407,10 @@ class ExportImporter {
 
   // while_loop(condition_graph, body_graph, carried, additional): the condition is asked before the loop and at each
   // turn's end.
-  void loop(const json& n, BlockId block) {
+  void loop(JsonValue n, BlockId block) {
     Call call = callOf(n);
-    const json& conditionGraph = graphOf(n, 0);
-    const json& bodyGraph = graphOf(n, 1);
+    const JsonValue conditionGraph = graphOf(n, 0);
+    const JsonValue bodyGraph = graphOf(n, 1);
     const auto list = [&](size_t i) {
       const Argument a = argument(n.at("inputs").at(i).at("arg"));
       return a.items() ? *a.items() : std::vector<Argument>();
@@ -442,17 +444,17 @@ class ExportImporter {
     returns.insert(returns.begin(), asks(returns, inner));
     g_.setReturns(inner, std::move(returns));
     size_t results = 0;
-    const auto add = [&](const json& item) {
-      const auto name = item.at("name").get<std::string>();
+    const auto add = [&](JsonValue item) {
+      const std::string name = item.at("name").text();
       values_[name] = Argument(g_.addOutput(made, nameOf(name), typeOf(name)));
       ++results;
     };
-    for (const json& o : n.at("outputs")) {
+    for (JsonValue o : n.at("outputs")) {
       const auto [kind, what] = only(o);
       if (kind == "as_tensor")
         add(what);
       else if (kind == "as_tensors")
-        for (const json& item : what) add(item);
+        for (JsonValue item : what) add(item);
       else
         throw Refusal{fmt::format("a loop gives an output of kind {}, which Graft does not know", kind)};
     }
@@ -460,29 +462,29 @@ class ExportImporter {
   }
 
   // wrap_with_set_grad_enabled(enabled, graph, operands...): gradients are not Graft's matter, the graph's nodes are.
-  void inlined(const json& n, BlockId block, size_t firstOperand) {
+  void inlined(JsonValue n, BlockId block, size_t firstOperand) {
     std::vector<Argument> operands;
-    const json& in = n.at("inputs");
+    const std::vector<JsonValue> in = n.at("inputs").elements();
     for (size_t i = firstOperand; i < in.size(); ++i) operands.push_back(argument(in[i].at("arg")));
     const std::vector<Argument> results = subgraph(graphOf(n, firstOperand - 1), operands, block);
     size_t at = 0;
-    for (const json& o : n.at("outputs")) {
+    for (JsonValue o : n.at("outputs")) {
       const auto [kind, what] = only(o);
-      const auto take = [&](const json& item) {
+      const auto take = [&](JsonValue item) {
         if (at >= results.size()) throw Refusal{"a graph in it gives too few results"};
-        values_[item.at("name").get<std::string>()] = results[at++];
+        values_[item.at("name").text()] = results[at++];
       };
       if (kind == "as_tensor")
         take(what);
       else if (kind == "as_tensors")
-        for (const json& item : what) take(item);
+        for (JsonValue item : what) take(item);
     }
   }
 
-  void outputs(const json& module, const json& graph) {
+  void outputs(JsonValue module, JsonValue graph) {
     std::vector<Argument> leaves;
-    const json& specs = module.at("signature").at("output_specs");
-    const json& results = graph.at("outputs");
+    const std::vector<JsonValue> specs = module.at("signature").at("output_specs").elements();
+    const std::vector<JsonValue> results = graph.at("outputs").elements();
     if (specs.size() != results.size()) throw Refusal{"its signature does not fit its outputs"};
     for (size_t i = 0; i < specs.size(); ++i) {
       const auto [kind, what] = only(specs[i]);
@@ -490,9 +492,7 @@ class ExportImporter {
       if (kind == "user_output" || kind == "loss_output" || kind.starts_with("gradient_to")) {
         leaves.push_back(value);
       } else if (kind == "buffer_mutation" || kind == "parameter_mutation") {
-        write(weight(what.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").get<std::string>(), true,
-                     false),
-              value);
+        write(weight(what.at(kind == "buffer_mutation" ? "buffer_name" : "parameter_name").text(), true, false), value);
       } else if (kind == "user_input_mutation") {
         const Argument target = named(what.at("user_input_name"));
         if (target.isValue()) write(target.valueId(), value);
@@ -503,10 +503,10 @@ class ExportImporter {
     g_.setReturns(g_.root(), {pt2Structure(outSpec(module), leaves)});
   }
 
-  static std::string outSpec(const json& module) {
-    for (const json& entry : module.at("module_call_graph"))
-      if (entry.at("fqn").get<std::string>().empty() && entry.at("signature").is_object())
-        return entry.at("signature").at("out_spec").get<std::string>();
+  static std::string outSpec(JsonValue module) {
+    for (JsonValue entry : module.at("module_call_graph"))
+      if (entry.at("fqn").text().empty() && entry.at("signature").isObject())
+        return entry.at("signature").at("out_spec").text();
     return {};
   }
 
@@ -528,7 +528,7 @@ class ExportImporter {
   Model& model_;
   GraphBuilder build_;
   Graph& g_;
-  std::vector<std::unique_ptr<json>> configs_;
+  std::vector<std::unique_ptr<JsonDocument>> documents_;  // values point to them
   std::unordered_map<std::string, Record> records_;
   std::unordered_map<std::string, ValueId> shared_;
   std::unordered_map<std::string, Argument> values_;
@@ -536,8 +536,9 @@ class ExportImporter {
     std::string path;
     bool buffer = false, constant = false;
   };
-  std::unordered_map<std::string, Weight> waiting_;  // by the name that nodes use
-  const json* types_ = nullptr;
+  std::unordered_map<std::string, Weight> waiting_;        // by the name that nodes use
+  std::unordered_map<std::string, ModuleCallId> modules_;  // by the stack as it is written
+  JsonValue types_;
   int depth_ = 0;
   bool decomposed_ = false;
 };
