@@ -289,12 +289,12 @@ class JsonParser {
 };
 
 Result<JsonDocument> JsonDocument::parse(std::string_view text) {
-  if (text.size() >= maxBytes) return badInput("it is no JSON that can be read: it has 4 GiB or more");
+  if (text.size() >= maxBytes) return badInput("no JSON that can be read: it has 4 GiB or more");
   JsonDocument doc;
   doc.text_ = text;
   JsonParser parser(doc);
   if (const std::string problem = parser.run(); !problem.empty())
-    return badInput(fmt::format("it is no valid JSON at byte {}: {}", parser.at(), problem));
+    return badInput(fmt::format("no valid JSON at byte {}: {}", parser.at(), problem));
   return doc;
 }
 

@@ -8,7 +8,7 @@ import unittest
 from torch._export.serde import schema
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "core" / "torch"
-KNOWN = set(re.findall(r'"([a-z_]+)"', (SOURCE / "import_export.cpp").read_text()))
+KNOWN = set(re.findall(r'"([a-z_]+)"', (SOURCE / "pt2/import.cpp").read_text()))
 # Written by PyTorch for effect tokens and for script objects, which no tensor program has; the importer names them when it refuses.
 REFUSED = {"InputSpec": {"custom_obj", "token"}, "OutputSpec": {"token"}}
 
@@ -31,7 +31,7 @@ class Schema(unittest.TestCase):
             self.assertEqual(unknown, set(), name)
 
     def test_every_dtype_code_has_a_case(self):
-        text = (SOURCE / "pt2_schema.cpp").read_text()
+        text = (SOURCE / "import/pt2_schema.cpp").read_text()
         cases = {int(n) for n in re.findall(r"case (\d+):", text.split("pt2DType")[1].split("default:")[0])}
         # FNUZ float8 exists on other vendors' devices alone.
         codes = {code.value for code in schema.ScalarType if code.name != "UNKNOWN" and not code.name.endswith("FNUZ")}

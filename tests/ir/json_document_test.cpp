@@ -78,13 +78,13 @@ TEST_CASE("a JSON document holds what another reader finds in it") {
 }
 
 TEST_CASE("what is no JSON is refused with the byte and the reason") {
-  CHECK(problem("") == "it is no valid JSON at byte 0: it ends in the middle");
-  CHECK(problem("[1, 2") == "it is no valid JSON at byte 5: a comma or ] is missing");
-  CHECK(problem("{\"a\": 1]") == "it is no valid JSON at byte 7: a comma or } is missing");
-  CHECK(problem("[1] 2") == "it is no valid JSON at byte 4: something follows the document");
-  CHECK(problem("\"\xff\"") == "it is no valid JSON at byte 1: a string is not UTF-8");
-  CHECK(problem("\"a") == "it is no valid JSON at byte 2: a string does not end");
-  CHECK(problem("1e999") == "it is no valid JSON at byte 5: a number is too large");
+  CHECK(problem("") == "no valid JSON at byte 0: it ends in the middle");
+  CHECK(problem("[1, 2") == "no valid JSON at byte 5: a comma or ] is missing");
+  CHECK(problem("{\"a\": 1]") == "no valid JSON at byte 7: a comma or } is missing");
+  CHECK(problem("[1] 2") == "no valid JSON at byte 4: something follows the document");
+  CHECK(problem("\"\xff\"") == "no valid JSON at byte 1: a string is not UTF-8");
+  CHECK(problem("\"a") == "no valid JSON at byte 2: a string does not end");
+  CHECK(problem("1e999") == "no valid JSON at byte 5: a number is too large");
   for (const char* text : {"[1,]",
                            "[,1]",
                            "{,}",
@@ -121,14 +121,14 @@ TEST_CASE("what is no JSON is refused with the byte and the reason") {
                            "\xef\xbb\xbf"
                            "1"}) {
     INFO(text);
-    CHECK(problem(text).starts_with("it is no valid JSON at byte "));
+    CHECK(problem(text).starts_with("no valid JSON at byte "));
   }
 }
 
 TEST_CASE("a JSON text nested too deep is refused before it costs anything") {
   const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   CHECK(JsonDocument::parse(nested(2000)));
-  CHECK(problem(nested(2001)) == "it is no valid JSON at byte 2000: it is nested more than 2000 deep");
+  CHECK(problem(nested(2001)) == "no valid JSON at byte 2000: it is nested more than 2000 deep");
   CHECK(problem(std::string(200'000, '[')).ends_with("deep"));
 }
 

@@ -363,7 +363,7 @@ Result<Model> importFx(const Source& source, const Semantics& semantics, const I
   m.format = Format::Fx;
   try {
     const auto json = JsonDocument::parse(source.zip.bytes(*source.zip.find("graft_fx.json")));
-    if (!json) throw Refusal{"graft_fx.json: " + json.error().message};
+    if (!json) throw JsonError("graft_fx.json: " + json.error().message);
     const JsonValue document = json->root();
     if (!document.at("format").is("graft-fx") || document.at("version").integer() != 1)
       return badInput(fmt::format(

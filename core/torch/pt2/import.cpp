@@ -84,7 +84,7 @@ class ExportImporter {
 
   JsonValue parsed(const ZipRecord& record) {
     auto document = JsonDocument::parse(source_.zip.bytes(record));
-    if (!document) throw Refusal{fmt::format("{}: {}", record.name, document.error().message)};
+    if (!document) throw JsonError(fmt::format("{}: {}", record.name, document.error().message));
     documents_.push_back(std::make_unique<JsonDocument>(std::move(*document)));
     return documents_.back()->root();
   }
