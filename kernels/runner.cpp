@@ -23,10 +23,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/capture/captures.h"
+#include "kernels/capture/nests.h"
 #include "kernels/operator.h"
 
 namespace graft::ops {
@@ -52,23 +55,6 @@ bool switchedOn() {
     return !value || std::string_view(value) != "0";
   }();
   return on;
-}
-
-/// Looks at all tensors of a nest until `f` returns false.
-template <class F>
-bool everyTensor(const c10::IValue& v, const F& f) {
-  if (v.isTensor()) return !v.toTensor().defined() || f(v.toTensor());
-  if (v.isTuple()) {
-    for (const c10::IValue& m : v.toTupleRef().elements())
-      if (!everyTensor(m, f)) return false;
-  } else if (v.isList()) {
-    for (const c10::IValue& m : v.toListRef())
-      if (!everyTensor(m, f)) return false;
-  } else if (v.isGenericDict()) {
-    for (const auto& e : v.toGenericDict())
-      if (!everyTensor(e.value(), f)) return false;
-  }
-  return true;
 }
 
 /// Somebody stands between the caller and the operators: a tracer, functorch, a dispatch mode, autocast.
@@ -142,7 +128,9 @@ class Runner : public torch::CustomClassHolder {
     };
     const std::vector<c10::IValue> given(values.begin(), values.end());
     if (!graft_ops_cuda_graphs()) return plain(given);
-    const std::shared_ptr<Captures> captures = ready(self.toObjectRef(), given);
+    const int device = deviceOf(given);
+    const std::optional<CaptureKey> key = keyOf(given, device);
+    const std::shared_ptr<Captures> captures = key ? ready(self.toObjectRef(), device, *key) : nullptr;
     if (!captures) return untuned(plain, given);
     try {
       const auto body = [&](const std::vector<c10::IValue>& in) {
@@ -152,7 +140,7 @@ class Runner : public torch::CustomClassHolder {
       };
       return captures->run(given, body)[0];
     } catch (const CaptureError& e) {
-      refuse(seenKey(given), e.what());
+      refuse(device, *key, e.what());
     } catch (const std::exception&) {
       // The model's own error, or memory that ran out: what it says outside of a capture is what the caller knows.
     }
@@ -223,18 +211,20 @@ class Runner : public torch::CustomClassHolder {
     return device;
   }
 
-  /// The captures that shall run these inputs; null where the operators shall.
-  std::shared_ptr<Captures> ready(const c10::ivalue::Object& module, const std::vector<c10::IValue>& inputs) {
-    const int device = deviceOf(inputs);
-    std::vector<int64_t> weights;
-    CaptureKey key;
+  /// Nothing, and the reason noted, where some input cannot be captured.
+  std::optional<CaptureKey> keyOf(const std::vector<c10::IValue>& inputs, int device) {
     try {
-      key = captureKey(inputs, device);
+      return captureKey(inputs, device);
     } catch (const CaptureError& e) {
       const std::scoped_lock lock(mutex_);
       refusal_ = e.what();
-      return nullptr;
+      return std::nullopt;
     }
+  }
+
+  /// The captures that shall run inputs of that key; null where the operators shall.
+  std::shared_ptr<Captures> ready(const c10::ivalue::Object& module, int device, const CaptureKey& key) {
+    std::vector<int64_t> weights;
     const bool fit = weightPlaces(module, device, at::GradMode::is_enabled(), weights);
     const std::scoped_lock lock(mutex_);
     if (!fit) return nullptr;
@@ -246,35 +236,27 @@ class Runner : public torch::CustomClassHolder {
     }
     if (d.captures->has(key)) return d.captures;
     if (seen_.size() > kMostShapesSeen) seen_.clear();
-    key.push_back(device);
-    Sighting& s = seen_[key];
+    Sighting& s = seen_[{device, key}];
     if (s.refused || ++s.times < (d.captures->size() < limit_ ? kSightings : kSightingsWhenFull)) return nullptr;
     s.times = 0;
     holding_ = true;
     return d.captures;
   }
 
-  /// The key among all devices.
-  static CaptureKey seenKey(const std::vector<c10::IValue>& inputs) {
-    CaptureKey key = captureKey(inputs, deviceOf(inputs));
-    key.push_back(deviceOf(inputs));
-    return key;
-  }
-
-  void refuse(const CaptureKey& key, const std::string& why) {
+  void refuse(int device, const CaptureKey& key, const std::string& why) {
     const std::scoped_lock lock(mutex_);
     if (refusal_ != why)
       TORCH_WARN("graft: this model runs operator by operator, not as a CUDA graph: ", why,
                  " (GRAFT_CAPTURE=0 stops trying)");
     refusal_ = why;
-    seen_[key].refused = true;
+    seen_[{device, key}].refused = true;
   }
 
   const bool constantWeights_;
   std::mutex mutex_;
   size_t limit_;
   std::map<int, Device> devices_;
-  std::map<CaptureKey, Sighting> seen_;
+  std::map<std::pair<int, CaptureKey>, Sighting> seen_;  ///< by device
   std::string refusal_;
   std::atomic<bool> holding_{false};
 };

@@ -8,17 +8,9 @@
 
 #include "views/canvas_scene.h"
 #include "views/python_style.h"
+#include "views/qscintilla.h"
 #include "views/run_inputs.h"
 #include "views/theme.h"
-
-// QScintilla's headers are written with Qt's keywords, which we build without.
-#define signals Q_SIGNALS
-#define slots Q_SLOTS
-#include <Qsci/qscilexerpython.h>
-#include <Qsci/qsciscintilla.h>
-#include <Qsci/qscistyle.h>
-#undef signals
-#undef slots
 
 namespace graft {
 namespace {

@@ -1,5 +1,5 @@
 // Semantics: the two questions about operators that only a tensor library can answer. The matcher asks through this
-// interface, LibTorch answers behind it (core/torch/semantics.h), tests answer with fakes.
+// interface, LibTorch answers behind it (core/torch/types/semantics.cpp), tests answer with fakes.
 #pragma once
 
 #include <vector>

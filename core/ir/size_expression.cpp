@@ -15,7 +15,8 @@ bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || 
 
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  Reader(std::string_view text, SizeExpression::Names names)
+      : text_(text), anyName_(names == SizeExpression::Names::Any) {}
 
   std::optional<std::vector<Step>> read() {
     if (!sum() || (skip(), at_ != text_.size())) return std::nullopt;
@@ -63,31 +64,43 @@ class Reader {
     --depth_;
     return good;
   }
+  bool isNameChar(char c) const { return isWordChar(c) || (anyName_ && (c == '.' || c == '%')); }
+  bool symbol(std::string_view name) {
+    steps_.push_back({Kind::Symbol, 0, std::string(name)});
+    return true;
+  }
   bool word() {
     skip();
     const size_t from = at_;
-    while (at_ < text_.size() && isWordChar(text_[at_])) ++at_;
+    while (at_ < text_.size() && isNameChar(text_[at_])) ++at_;
     const std::string_view word = text_.substr(from, at_ - from);
-    if (!word.empty() && std::isdigit(static_cast<unsigned char>(word[0]))) {
+    if (word.empty()) return false;
+    if (std::isdigit(static_cast<unsigned char>(word[0]))) {
       int64_t n = 0;
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
       if (error != std::errc() || end != word.data() + word.size()) return false;
       steps_.push_back({Kind::Number, n, {}});
       return true;
     }
-    if (!isSymbolName(word)) return false;
-    if (!eat("(")) {
-      steps_.push_back({Kind::Symbol, 0, std::string(word)});
-      return true;
-    }
+    return text_.substr(at_).starts_with('(') ? call(word, from) : symbol(word);
+  }
+  bool call(std::string_view name, size_t from) {
     static constexpr std::array<std::pair<std::string_view, Kind>, 3> functions{
         {{"Mod", Kind::Mod}, {"Max", Kind::Max}, {"Min", Kind::Min}}};
     const auto f =
-        std::find_if(functions.begin(), functions.end(), [&](const auto& known) { return known.first == word; });
-    return f != functions.end() && sum() && eat(",") && sum() && eat(")") && put(f->second);
+        std::find_if(functions.begin(), functions.end(), [&](const auto& known) { return known.first == name; });
+    if (f != functions.end()) return eat("(") && sum() && eat(",") && sum() && eat(")") && put(f->second);
+    if (!anyName_) return false;
+    int open = 0;
+    do {
+      open += text_[at_] == '(' ? 1 : text_[at_] == ')' ? -1 : 0;
+      ++at_;
+    } while (open > 0 && at_ < text_.size());
+    return open == 0 && symbol(text_.substr(from, at_ - from));
   }
 
   std::string_view text_;
+  bool anyName_;
   std::vector<Step> steps_;
   size_t at_ = 0;
   int depth_ = 0;
@@ -123,8 +136,8 @@ bool isSymbolName(std::string_view s) {
   return !s.empty() && !std::isdigit(static_cast<unsigned char>(s[0])) && std::all_of(s.begin(), s.end(), isWordChar);
 }
 
-std::optional<SizeExpression> SizeExpression::parse(std::string_view text) {
-  auto steps = Reader(text).read();
+std::optional<SizeExpression> SizeExpression::parse(std::string_view text, Names names) {
+  auto steps = Reader(text, names).read();
   if (!steps) return std::nullopt;
   SizeExpression out;
   out.steps_ = std::move(*steps);

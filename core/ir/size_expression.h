@@ -29,8 +29,12 @@ class SizeExpression {
     std::string symbol;
   };
 
-  /// Nothing where the text is no such expression.
-  static std::optional<SizeExpression> parse(std::string_view text);
+  enum class Names : uint8_t {
+    Symbols,  ///< isSymbolName
+    Any,      ///< values' names too ("%x.1"), and calls of other functions ("size(x,1)"): each one symbol, spelled so
+  };
+  /// Nothing where the text is no such expression, or nests more than 100 deep.
+  static std::optional<SizeExpression> parse(std::string_view text, Names = Names::Symbols);
   const std::vector<Step>& steps() const { return steps_; }
   /// Nothing where a symbol has no value, a divisor is not positive, or a number leaves 64 bits. Divisions round down.
   std::optional<int64_t> evaluate(const std::function<std::optional<int64_t>(std::string_view)>& symbol) const;

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <exception>
 
+#include "kernels/capture/nests.h"
+
 namespace graft {
 namespace {
 
@@ -59,41 +61,17 @@ void appendKey(const c10::IValue& v, int device, CaptureKey& key) {
   }
 }
 
-/// The same nest with f of each tensor.
-template <class F>
-c10::IValue eachTensor(const c10::IValue& v, const F& f) {
-  if (v.isTensor() && v.toTensor().defined()) return f(v.toTensor());
-  if (v.isTuple()) {
-    std::vector<c10::IValue> out;
-    for (const c10::IValue& m : v.toTupleRef().elements()) out.push_back(eachTensor(m, f));
-    return c10::ivalue::Tuple::create(std::move(out));
-  }
-  if (v.isList()) {
-    const auto list = v.toList();
-    c10::impl::GenericList copy(list.elementType());
-    for (size_t i = 0; i < list.size(); ++i) copy.push_back(eachTensor(list.get(i), f));
-    return copy;
-  }
-  if (v.isGenericDict()) {
-    const auto dict = v.toGenericDict();
-    c10::impl::GenericDict copy(dict.keyType(), dict.valueType());
-    for (const auto& e : dict) copy.insert(e.key(), eachTensor(e.value(), f));
-    return copy;
-  }
-  return v;
-}
-
 std::vector<c10::IValue> copyOf(const std::vector<c10::IValue>& values) {
   std::vector<c10::IValue> out;
-  for (const c10::IValue& v : values) out.push_back(eachTensor(v, [](const at::Tensor& t) { return t.clone(); }));
+  for (const c10::IValue& v : values) out.push_back(mapTensors(v, [](const at::Tensor& t) { return t.clone(); }));
   return out;
 }
 
 void collect(const std::vector<c10::IValue>& values, std::vector<at::Tensor>& tensors) {
   for (const c10::IValue& v : values)
-    eachTensor(v, [&](const at::Tensor& t) {
+    everyTensor(v, [&](const at::Tensor& t) {
       tensors.push_back(t);
-      return t;
+      return true;
     });
 }
 

@@ -1,97 +1,14 @@
 #include "matcher/internal/symbolic.h"
 
-#include "matcher/internal/rank.h"
-
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <numeric>
 
+#include "core/ir/size_expression.h"
+#include "matcher/internal/rank.h"
+
 namespace graft {
 namespace {
-
-// Grammar: sum = product (("+"|"-") product)*; product = factor (("*"|"//") factor)*; factor = ["-"]
-// (number|name|"("sum")").
-class Parser {
- public:
-  explicit Parser(std::string_view text) : text_(text) {}
-  std::optional<Polynomial> whole() {
-    auto p = sum(0);
-    skip();
-    return at_ == text_.size() ? p : std::nullopt;
-  }
-
- private:
-  static constexpr int maxDepth = 64;
-
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool take(std::string_view token) {
-    skip();
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
-  }
-  std::optional<Polynomial> sum(int depth) {
-    auto left = product(depth);
-    while (left) {
-      const bool plus = take("+");
-      if (!plus && !take("-")) break;
-      auto right = product(depth);
-      if (!right) return right;
-      left = plus ? *left + *right : *left - *right;
-    }
-    return left;
-  }
-  std::optional<Polynomial> product(int depth) {
-    auto left = factor(depth);
-    while (left) {
-      const bool divide = take("//");
-      if (!divide && !take("*")) break;
-      auto right = factor(depth);
-      if (!right) return right;
-      left = divide ? left->floorDivide(*right) : *left * *right;
-    }
-    return left;
-  }
-  std::optional<Polynomial> factor(int depth) {
-    if (depth > maxDepth) return std::nullopt;
-    if (take("-")) {
-      auto p = factor(depth + 1);
-      return p ? std::optional(Polynomial::constant(0) - *p) : p;
-    }
-    if (take("(")) {
-      auto p = sum(depth + 1);
-      return p && take(")") ? p : std::nullopt;
-    }
-    skip();
-    const size_t start = at_;
-    if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
-      int64_t n = 0;
-      const auto [end, bad] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), n);
-      if (bad != std::errc()) return std::nullopt;
-      at_ = static_cast<size_t>(end - text_.data());
-      return Polynomial::constant(n);
-    }
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
-                                  text_[at_] == '.' || text_[at_] == '%'))
-      ++at_;
-    if (at_ == start) return std::nullopt;
-    if (at_ < text_.size() && text_[at_] == '(') {  // a call is one atom, its arguments included
-      int open = 0;
-      do {
-        open += text_[at_] == '(' ? 1 : text_[at_] == ')' ? -1 : 0;
-        ++at_;
-      } while (open > 0 && at_ < text_.size());
-      if (open > 0) return std::nullopt;
-    }
-    return Polynomial::atom(std::string(text_.substr(start, at_ - start)));
-  }
-
-  std::string_view text_;
-  size_t at_ = 0;
-};
 
 std::optional<Polynomial> arithmetic(const Graph& g, const Node& n, int depth);
 
@@ -143,7 +60,50 @@ Polynomial Polynomial::atom(std::string name) {
   p.add({std::move(name)}, 1);
   return p;
 }
-std::optional<Polynomial> Polynomial::parse(std::string_view text) { return Parser(text).whole(); }
+std::optional<Polynomial> Polynomial::parse(std::string_view text) {
+  using Kind = SizeExpression::Kind;
+  const auto expression = SizeExpression::parse(text, SizeExpression::Names::Any);
+  if (!expression) return std::nullopt;
+  std::vector<Polynomial> stack;
+  const auto pop = [&] {
+    Polynomial top = std::move(stack.back());
+    stack.pop_back();
+    return top;
+  };
+  const auto call = [](std::string_view name, const Polynomial& a, const Polynomial& b) {
+    return atom(std::string(name) + "(" + a.text() + ", " + b.text() + ")");
+  };
+  for (const SizeExpression::Step& s : expression->steps()) {
+    if (s.kind == Kind::Number || s.kind == Kind::Symbol) {
+      stack.push_back(s.kind == Kind::Number ? constant(s.number) : atom(s.symbol));
+      continue;
+    }
+    const Polynomial b = pop(), a = s.kind == Kind::Negate ? constant(0) : pop();
+    switch (s.kind) {
+      case Kind::Add:
+        stack.push_back(a + b);
+        break;
+      case Kind::Multiply:
+        stack.push_back(a * b);
+        break;
+      case Kind::FloorDivide:
+        stack.push_back(a.floorDivide(b));
+        break;
+      case Kind::Mod:
+        stack.push_back(call("Mod", a, b));
+        break;
+      case Kind::Max:
+        stack.push_back(call("Max", a, b));
+        break;
+      case Kind::Min:
+        stack.push_back(call("Min", a, b));
+        break;
+      default:  // Subtract, Negate
+        stack.push_back(a - b);
+    }
+  }
+  return pop();
+}
 
 void Polynomial::add(const Monomial& m, int64_t factor) {
   if (factor == 0) return;

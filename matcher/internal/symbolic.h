@@ -21,8 +21,8 @@ class Polynomial {
  public:
   static Polynomial constant(int64_t n);
   static Polynomial atom(std::string name);
-  /// Sums, differences and products of numbers and names, with parentheses; `//` and anything else becomes an atom.
-  /// Nothing where the text is no expression.
+  /// A size expression (core/ir/size_expression.h) of any names. Divisions that leave a remainder, Mod, Max, Min and
+  /// other calls become atoms. Nothing where the text is no expression.
   static std::optional<Polynomial> parse(std::string_view text);
 
   Polynomial operator+(const Polynomial&) const;

@@ -7,6 +7,7 @@
 #include "core/torch/executor.h"
 #include "core/torch/export.h"
 #include "tests/import/fixtures.h"
+#include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"
 
 using namespace graft;
@@ -20,11 +21,9 @@ void checkRun(const Graph& g, const std::string& name, double tolerance) {
   REQUIRE(inputs);
   REQUIRE(expected);
   auto program = Program::build(g);
-  INFO((program ? "" : program.error().format()));
-  REQUIRE(program);
+  REQUIRE_RESULT(program);
   const auto outputs = program->run(*inputs);
-  INFO((outputs ? "" : outputs.error().format()));
-  REQUIRE(outputs);
+  REQUIRE_RESULT(outputs);
   const auto differences = compareTensors(*expected, *outputs);
   CHECK_FALSE(differences.empty());
   for (const Difference& d : differences) {
@@ -47,8 +46,7 @@ TEST_CASE("the ranges of symbols are kept, and written again") {
   for (const char* out : {"again.pt2", "again.pt"}) {
     const std::string path = (dir / out).string();
     const Status written = exportModel(g, path);
-    INFO((written ? "" : written.error().format()));
-    REQUIRE(written);
+    REQUIRE_RESULT(written);
     const auto again = importModel(path, torchSemantics());
     REQUIRE(again);
     CHECK(toText(again->graph) == toText(g));
@@ -99,11 +97,9 @@ TEST_CASE("torch.export.load reads branches, writes and numbers that were writte
       const Graph g = imported(file).graph;
       const std::string path = (dir / file).string();
       const Status written = exportModel(g, path);
-      INFO((written ? "" : written.error().format()));
-      REQUIRE(written);
+      REQUIRE_RESULT(written);
       const auto again = importModel(path, torchSemantics());
-      INFO((again ? "" : again.error().format()));
-      REQUIRE(again);
+      REQUIRE_RESULT(again);
       CHECK(toText(again->graph) == toText(g));
     }
   auto own = parseText(R"(graph Own {
@@ -115,11 +111,9 @@ TEST_CASE("torch.export.load reads branches, writes and numbers that were writte
     return %mul
   })",
                        torchSemantics().operators());
-  INFO((own ? "" : own.error().format()));
-  REQUIRE(own);
+  REQUIRE_RESULT(own);
   const Status written = exportModel(*own, (dir / "own.pt2").string());
-  INFO((written ? "" : written.error().format()));
-  REQUIRE(written);
+  REQUIRE_RESULT(written);
   writeFile(dir / "load.py", R"(
 import pathlib, sys, torch
 folder, fixtures = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -154,8 +148,7 @@ TEST_CASE("what torch.export cannot hold is refused with the reason") {
   refused(imported("turns.pt2").graph, "no loop");
   const auto parsed = [](const std::string& body) {
     auto g = parseText("graph g {\n" + body + "\n}", torchSemantics().operators());
-    INFO((g ? "" : g.error().format()));
-    REQUIRE(g);
+    REQUIRE_RESULT(g);
     return std::move(*g);
   };
   refused(parsed("input %x : f32[2]\n input %flag : bool\n return %x"), "input flag is bool");

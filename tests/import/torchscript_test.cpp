@@ -4,6 +4,7 @@
 #include "core/torch/executor.h"
 #include "core/torch/export.h"
 #include "tests/import/fixtures.h"
+#include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"
 
 using namespace graft;
@@ -131,8 +132,7 @@ TEST_CASE("attributes that a model sets are kept, written at the same place, and
   const TempDir dir;
   const std::string path = (dir / "again.pt").string();
   const Status written = exportTorchScript(g, path);
-  INFO((written ? "" : written.error().format()));
-  REQUIRE(written);
+  REQUIRE_RESULT(written);
   const auto again = importModel(path, torchSemantics());
   REQUIRE(again);
   CHECK(toText(again->graph) == toText(g));

@@ -40,6 +40,24 @@ TEST_CASE("what is no size has no value") {
     CHECK(SizeExpression::parse(text));
     CHECK_FALSE(valueOf(text));
   }
+  const auto nested = [](size_t depth) { return std::string(depth, '(') + "s0" + std::string(depth, ')'); };
+  CHECK(valueOf(nested(99)) == 7);
+  CHECK_FALSE(SizeExpression::parse(nested(100)));
   CHECK_FALSE(SizeExpression::parse(std::string(100'000, '(')));
   CHECK_FALSE(SizeExpression::parse(std::string(100'000, '-') + "s0"));
+}
+
+TEST_CASE("names of values and calls are one symbol each, where they are asked for") {
+  const auto symbols = [](std::string_view text) {
+    std::vector<std::string> out;
+    if (const auto e = SizeExpression::parse(text, SizeExpression::Names::Any))
+      for (const auto& step : e->steps())
+        if (step.kind == SizeExpression::Kind::Symbol) out.push_back(step.symbol);
+    return out;
+  };
+  CHECK(symbols("%x.1 + 2*size(x,1) + Max(s0, f(g(1), 2))") ==
+        std::vector<std::string>{"%x.1", "size(x,1)", "s0", "f(g(1), 2)"});
+  CHECK_FALSE(SizeExpression::parse("size(x,1", SizeExpression::Names::Any));
+  CHECK_FALSE(SizeExpression::parse("size(x,1)"));
+  CHECK_FALSE(SizeExpression::parse("%x.1"));
 }

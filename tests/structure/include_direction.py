@@ -41,7 +41,7 @@ LAYERS = [
     Layer("core/json", ("core/base", "core/ir", "core/text")),
     Layer("core/torch", TEXT_CORE, json=NOWHERE),
     Layer("core/torch/archive", ("core/base",), json=NOWHERE),
-    Layer("core/torch/values", torch_part("archive"), libtorch=EVERYWHERE),
+    Layer("core/torch/values", torch_part("archive") + ("kernels/capture",), libtorch=EVERYWHERE),
     Layer("core/torch/types", torch_part("values"), libtorch=EVERYWHERE),
     Layer("core/torch/import", torch_part("archive", "values"), libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("core/torch/normal", torch_part("import", "types", "values"), libtorch=EVERYWHERE),

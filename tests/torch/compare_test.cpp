@@ -8,26 +8,19 @@
 #include "core/torch/model.h"
 #include "core/torch/proof.h"
 #include "tests/support/catch.h"
-#include "tests/support/operators.h"
+#include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"
 
 using namespace graft;
+using test::graphOf;
 
 namespace {
-
-Graph graphOf(std::string_view text) {
-  auto g = parseText(text, testOperators());
-  INFO((g ? "" : g.error().format()));
-  REQUIRE(g);
-  return std::move(*g);
-}
 
 /// One tensor from a specification.
 TensorSet make(const std::string& spec, uint64_t seed = 1) {
   const Graph g = graphOf("graph g {\n input %x : tensor\n return %x\n}");
   auto made = makeInputs(g, {spec}, seed);
-  INFO((made ? "" : made.error().format()));
-  REQUIRE(made);
+  REQUIRE_RESULT(made);
   return *made;
 }
 
@@ -190,8 +183,7 @@ TEST_CASE("a model with packed weights is timed by TorchScript as it runs elsewh
   const auto ones = parseText("graph g {\n %w = aten.ones.default([64, 64])\n return %w\n}", semantics->operators());
   REQUIRE(ones);
   const auto weight = semantics->evaluate(*ones, ones->order().front());
-  INFO((weight ? "" : weight.error().format()));
-  REQUIRE(weight);
+  REQUIRE_RESULT(weight);
   Graph g = graphOf("graph g {\n input %x : f32[4,64]\n %y = graft.linear.default(%x, %x)\n return %y\n}");
   g.setArgument(g.order().front(), 1, Argument(g.addWeight("w", weight->front().type, weight->front().data)));
   test::TempDir dir;
@@ -205,8 +197,7 @@ TEST_CASE("a model with packed weights is timed by TorchScript as it runs elsewh
   const auto packedBytes = reinterpret_cast<int64_t (*)()>(function("graft_ops_packed_bytes"));
   REQUIRE(packedBytes() == 0);
   const auto run = frozenTorchScript(dir / "m.pt", make("f32[4,64]:randn"), {});
-  INFO((run ? "" : run.error().format()));
-  REQUIRE(run);
+  REQUIRE_RESULT(run);
   REQUIRE((*run)());
   CHECK(packedBytes() >= 64 * 64 * 4);
 }

@@ -2,33 +2,24 @@
 
 #include "core/text/text.h"
 #include "tests/support/catch.h"
-#include "tests/support/operators.h"
+#include "tests/support/graphs.h"
 
 using namespace graft;
+using test::graphOf;
 
 namespace {
 
-Graph graphOf(std::string_view text) {
-  auto g = parseText(text, testOperators());
-  INFO((g ? "" : g.error().format()));
-  REQUIRE(g);
-  return std::move(*g);
-}
-
 TensorSet inputsFor(const Graph& g, std::vector<std::string> specs = {}) {
   auto inputs = makeInputs(g, specs, 7);
-  INFO((inputs ? "" : inputs.error().format()));
-  REQUIRE(inputs);
+  REQUIRE_RESULT(inputs);
   return *inputs;
 }
 
 TensorSet runGraph(const Graph& g, const TensorSet& inputs, RunOptions options = {}) {
   auto program = Program::build(g, options);
-  INFO((program ? "" : program.error().format()));
-  REQUIRE(program);
+  REQUIRE_RESULT(program);
   auto out = program->run(inputs);
-  INFO((out ? "" : out.error().format()));
-  REQUIRE(out);
+  REQUIRE_RESULT(out);
   return *out;
 }
 

@@ -6,19 +6,13 @@
 #include "core/text/text.h"
 #include "core/torch/executor.h"
 #include "tests/support/catch.h"
-#include "tests/support/operators.h"
+#include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"
 
 using namespace graft;
+using test::graphOf;
 
 namespace {
-
-Graph graphOf(std::string_view text) {
-  auto g = parseText(text, testOperators());
-  INFO((g ? "" : g.error().format()));
-  REQUIRE(g);
-  return std::move(*g);
-}
 
 /// Exports, runs the file in plain Python with the same inputs, and compares with our own run.
 void requireSameInPython(const Graph& g, std::vector<std::string> specs = {}) {
@@ -26,14 +20,11 @@ void requireSameInPython(const Graph& g, std::vector<std::string> specs = {}) {
   auto inputs = makeInputs(g, specs, 3);
   REQUIRE(inputs);
   auto program = Program::build(g);
-  INFO((program ? "" : program.error().format()));
-  REQUIRE(program);
+  REQUIRE_RESULT(program);
   auto expected = program->run(*inputs);
-  INFO((expected ? "" : expected.error().format()));
-  REQUIRE(expected);
+  REQUIRE_RESULT(expected);
   const Status written = exportTorchScript(g, dir / "m.pt");
-  INFO((written ? "" : written.error().format()));
-  REQUIRE(written);
+  REQUIRE_RESULT(written);
   REQUIRE(saveTensors(*inputs, dir / "in.pt"));
   test::writeFile(dir / "run.py", R"(
 import sys, torch
@@ -50,8 +41,7 @@ again(*x)
       GRAFT_SOURCE_DIR "/.venv/bin/python " + (dir / "run.py").string() + " " + dir.path().string();
   REQUIRE(std::system(command.c_str()) == 0);
   auto actual = loadTensors(dir / "out.pt");
-  INFO((actual ? "" : actual.error().format()));
-  REQUIRE(actual);
+  REQUIRE_RESULT(actual);
   for (const Difference& d : compareTensors(*expected, *actual)) {
     INFO(d.name << " " << d.type << ": " << d.why);
     CHECK(d.passed);

@@ -11,6 +11,7 @@
 #include "core/torch/export.h"
 #include "core/torch/model.h"
 #include "tests/support/catch.h"
+#include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"
 
 using namespace graft;
@@ -28,8 +29,7 @@ const Semantics& semantics() {
 
 Graph imported(const std::string& path) {
   auto m = importModel(path, semantics());
-  INFO((m ? "" : m.error().format()));
-  REQUIRE(m);
+  REQUIRE_RESULT(m);
   return std::move(m->graph);
 }
 
@@ -46,11 +46,9 @@ std::set<fs::path> sampleModels() {
 
 TensorSet outputsOf(const Graph& g, const TensorSet& inputs) {
   auto program = Program::build(g);
-  INFO((program ? "" : program.error().format()));
-  REQUIRE(program);
+  REQUIRE_RESULT(program);
   auto out = program->run(inputs);
-  INFO((out ? "" : out.error().format()));
-  REQUIRE(out);
+  REQUIRE_RESULT(out);
   return std::move(*out);
 }
 
@@ -64,6 +62,34 @@ std::string firstDifference(const std::string& a, const std::string& b) {
     if (a[i] == '\n') line = i + 1;
   }
   return "";
+}
+
+/// Writes what `path` holds to `out` and reads that: the same canonical text and, run on the sample's inputs, the same
+/// numbers. With GRAFT_KEEP=FOLDER both texts of a model that comes back different are kept there, and what was
+/// written.
+void checkRoundTrip(const fs::path& path, const fs::path& out) {
+  INFO(path.filename().string());
+  const Graph first = imported(path.string());
+  const Status written = exportModel(first, out.string());
+  INFO((written ? "" : written.error().format()));
+  CHECK(written);
+  if (!written) return;
+  const Graph again = imported(out.string());
+  const std::string a = toText(first), b = toText(again);
+  INFO(firstDifference(a, b));
+  CHECK((a == b));
+  if (const char* keep = std::getenv("GRAFT_KEEP"); keep && a != b) {
+    const std::string name = path.filename().string() + "-as" + out.extension().string();
+    fs::copy_file(out, fs::path(keep) / name, fs::copy_options::overwrite_existing);
+    test::writeFile(fs::path(keep) / (name + ".before"), a);
+    test::writeFile(fs::path(keep) / (name + ".after"), b);
+  }
+  const auto inputs = loadTensors((path.parent_path() / (path.stem().string() + "_inputs.pt")).string());
+  REQUIRE(inputs);
+  for (const Difference& d : compareTensors(outputsOf(first, *inputs), outputsOf(again, *inputs))) {
+    INFO(d.name << " " << d.type << ": " << d.why);
+    CHECK(d.maxAbs == 0);
+  }
 }
 
 }  // namespace
@@ -86,58 +112,13 @@ TEST_CASE("every sample model, in every form that it has, computes what PyTorch 
 TEST_CASE("TorchScript: import, export, import gives the same text and the same numbers") {
   const test::TempDir dir;
   REQUIRE(sampleModels().size() >= 20);
-  for (const fs::path& path : sampleModels()) {
-    INFO(path.filename().string());
-    const Graph first = imported(path.string());
-    const std::string out = (dir / "again.pt").string();
-    const Status written = exportTorchScript(first, out);
-    INFO((written ? "" : written.error().format()));
-    CHECK(written);
-    if (!written) continue;
-    const Graph again = imported(out);
-    const std::string a = toText(first), b = toText(again);
-    INFO(firstDifference(a, b));
-    CHECK((a == b));
-    if (const char* keep = std::getenv("GRAFT_KEEP"); keep && a != b) {
-      test::writeFile(fs::path(keep) / (path.filename().string() + ".a"), a);
-      test::writeFile(fs::path(keep) / (path.filename().string() + ".b"), b);
-    }
-    const auto inputs = loadTensors((path.parent_path() / (path.stem().string() + "_inputs.pt")).string());
-    REQUIRE(inputs);
-    for (const Difference& d : compareTensors(outputsOf(first, *inputs), outputsOf(again, *inputs))) {
-      INFO(d.name << " " << d.type << ": " << d.why);
-      CHECK(d.maxAbs == 0);
-    }
-  }
+  for (const fs::path& path : sampleModels()) checkRoundTrip(path, dir / "again.pt");
 }
 
 TEST_CASE("torch.export: import, export, import gives the same text and the same numbers") {
   const test::TempDir dir;
-  for (const fs::path& path : sampleModels()) {
-    if (path.extension() != ".pt2") continue;
-    INFO(path.filename().string());
-    const Graph first = imported(path.string());
-    const std::string out = (dir / "again.pt2").string();
-    const Status written = exportModel(first, out);
-    INFO((written ? "" : written.error().format()));
-    CHECK(written);
-    if (!written) continue;
-    const Graph again = imported(out);
-    const std::string a = toText(first), b = toText(again);
-    INFO(firstDifference(a, b));
-    CHECK((a == b));
-    if (const char* keep = std::getenv("GRAFT_KEEP")) {
-      fs::copy_file(out, fs::path(keep) / path.filename(), fs::copy_options::overwrite_existing);
-      test::writeFile(fs::path(keep) / (path.filename().string() + ".x"), a);
-      test::writeFile(fs::path(keep) / (path.filename().string() + ".y"), b);
-    }
-    const auto inputs = loadTensors((path.parent_path() / (path.stem().string() + "_inputs.pt")).string());
-    REQUIRE(inputs);
-    for (const Difference& d : compareTensors(outputsOf(first, *inputs), outputsOf(again, *inputs))) {
-      INFO(d.name << " " << d.type << ": " << d.why);
-      CHECK(d.maxAbs == 0);
-    }
-  }
+  for (const fs::path& path : sampleModels())
+    if (path.extension() == ".pt2") checkRoundTrip(path, dir / "again.pt2");
 }
 
 TEST_CASE("torch.export.load reads what is written, and computes the same") {
@@ -157,15 +138,13 @@ TEST_CASE("torch.export.load reads what is written, and computes the same") {
     return %values, %indices
   })",
                        semantics().operators());
-  INFO((own ? "" : own.error().format()));
-  REQUIRE(own);
+  REQUIRE_RESULT(own);
   const auto inputs = makeInputs(*own, {"f32[5,4]:randn", "f32[3,4]:randn"}, 3);
   REQUIRE(inputs);
   REQUIRE(saveTensors(*inputs, (dir / "own_inputs.pt").string()));
   REQUIRE(saveTensors(outputsOf(*own, *inputs), (dir / "own_expected.pt").string()));
   const Status written = exportModel(*own, (dir / "own.pt2").string());
-  INFO((written ? "" : written.error().format()));
-  REQUIRE(written);
+  REQUIRE_RESULT(written);
   test::writeFile(dir / "load.py", R"(
 import pathlib, sys, torch
 folder, samples, library = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
@@ -211,11 +190,9 @@ TEST_CASE("calls that no longer stand together, or own nothing, are calls again"
     return %again
   })",
                      semantics().operators());
-  INFO((g ? "" : g.error().format()));
-  REQUIRE(g);
+  REQUIRE_RESULT(g);
   const Status written = exportModel(*g, (dir / "m.pt").string());
-  INFO((written ? "" : written.error().format()));
-  REQUIRE(written);
+  REQUIRE_RESULT(written);
   CHECK(toText(imported((dir / "m.pt").string())) == toText(*g));
 }
 

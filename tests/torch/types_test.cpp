@@ -4,6 +4,7 @@
 #include "core/text/text.h"
 #include "core/torch/model.h"
 #include "tests/support/catch.h"
+#include "tests/support/graphs.h"
 
 using namespace graft;
 
@@ -11,8 +12,7 @@ namespace {
 
 std::vector<std::string> types(const Semantics& s, std::string_view text) {
   auto g = parseText(text, s.operators());
-  INFO((g ? "" : g.error().format()));
-  REQUIRE(g);
+  REQUIRE_RESULT(g);
   std::vector<std::string> out;
   for (NodeId n : g->order()) {
     auto inferred = s.inferTypes(*g, n);

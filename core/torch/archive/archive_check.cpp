@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/torch/archive/byte_reader.h"
 #include "core/torch/archive/debug_records.h"
 
 namespace graft {
@@ -46,18 +47,15 @@ class PickleWalk {
       : bytes_(bytes), what_(what), storageSize_(storageSize) {}
 
   Status run() {
-    while (problem_.empty()) {
-      if (at_ >= bytes_.size()) {
-        problem_ = "it ends in the middle";
-        break;
-      }
-      const char op = bytes_[at_++];
+    while (problem_.empty() && !bytes_.ranOut()) {
+      const char op = bytes_.number<char>();
       if (op == '.') {
         if (stack_.size() != 1 || stack_[0].kind == Item::Kind::Mark) problem_ = "it does not hold one value";
         break;
       }
-      step(op);
+      if (!bytes_.ranOut()) step(op);
     }
+    if (bytes_.ranOut()) problem_ = "it ends in the middle";
     if (problem_.empty()) return done();
     return badInput(
         fmt::format("its record {} is not valid: {}. Save the model again, or do not trust it", what_, problem_));
@@ -66,32 +64,6 @@ class PickleWalk {
  private:
   void fail(std::string what) {
     if (problem_.empty()) problem_ = std::move(what);
-  }
-
-  std::string_view take(size_t n) {
-    if (n > bytes_.size() - at_) {
-      fail("it ends in the middle");
-      return {};
-    }
-    at_ += n;
-    return bytes_.substr(at_ - n, n);
-  }
-  template <class T>
-  T number() {
-    T v{};
-    const std::string_view raw = take(sizeof v);
-    if (raw.size() == sizeof v) std::memcpy(&v, raw.data(), sizeof v);
-    return v;
-  }
-  std::string_view line() {
-    const size_t end = bytes_.find('\n', at_);
-    if (end == bytes_.npos) {
-      fail("it ends in the middle");
-      return {};
-    }
-    const std::string_view out = bytes_.substr(at_, end - at_);
-    at_ = end + 1;
-    return out;
   }
 
   void push(Item item) {
@@ -184,10 +156,10 @@ class PickleWalk {
   void step(char op) {
     switch (op) {
       case '\x80':
-        number<uint8_t>();
+        bytes_.number<uint8_t>();
         break;  // PROTO
       case '\x95':
-        number<uint64_t>();
+        bytes_.number<uint64_t>();
         break;  // FRAME
       case '(':
         push({.kind = Item::Kind::Mark});
@@ -198,33 +170,33 @@ class PickleWalk {
         push({});
         break;  // NONE, NEWTRUE, NEWFALSE
       case 'J':
-        push({.kind = Item::Kind::Int, .number = number<int32_t>()});
+        push({.kind = Item::Kind::Int, .number = bytes_.number<int32_t>()});
         break;
       case 'K':
-        push({.kind = Item::Kind::Int, .number = number<uint8_t>()});
+        push({.kind = Item::Kind::Int, .number = bytes_.number<uint8_t>()});
         break;
       case 'M':
-        push({.kind = Item::Kind::Int, .number = number<uint16_t>()});
+        push({.kind = Item::Kind::Int, .number = bytes_.number<uint16_t>()});
         break;
       case 'G':
-        take(8), push({});
+        bytes_.take(8), push({});
         break;  // BINFLOAT
       case '\x8a':
-        longInteger(number<uint8_t>());
+        longInteger(bytes_.number<uint8_t>());
         break;  // LONG1
       case 'X':
-        text(take(number<uint32_t>()));
+        text(bytes_.take(bytes_.number<uint32_t>()));
         break;  // BINUNICODE
       case '\x8c':
       case 'U':
-        text(take(number<uint8_t>()));
+        text(bytes_.take(bytes_.number<uint8_t>()));
         break;  // SHORT_BINUNICODE, SHORT_BINSTRING
       case 'T':
       case 'B':
-        text(take(number<uint32_t>()));
+        text(bytes_.take(bytes_.number<uint32_t>()));
         break;  // BINSTRING, BINBYTES
       case '\x8d':
-        text(take(number<uint64_t>()));
+        text(bytes_.take(bytes_.number<uint64_t>()));
         break;  // BINUNICODE8
       case ']':
       case '}':
@@ -265,24 +237,24 @@ class PickleWalk {
         popSome(2), push({.depth = depthAround()});
         break;     // REDUCE, NEWOBJ
       case 'c': {  // GLOBAL
-        line();
-        push({.kind = Item::Kind::Class, .text = line()});
+        bytes_.line();
+        push({.kind = Item::Kind::Class, .text = bytes_.line()});
         break;
       }
       case 'Q':
         storage();
         break;  // BINPERSID
       case 'q':
-        memoise(number<uint8_t>());
+        memoise(bytes_.number<uint8_t>());
         break;  // BINPUT
       case 'r':
-        memoise(number<uint32_t>());
+        memoise(bytes_.number<uint32_t>());
         break;  // LONG_BINPUT
       case 'h':
-        fetch(number<uint8_t>());
+        fetch(bytes_.number<uint8_t>());
         break;  // BINGET
       case 'j':
-        fetch(number<uint32_t>());
+        fetch(bytes_.number<uint32_t>());
         break;  // LONG_BINGET
       default:
         fail(fmt::format("it holds opcode {:#04x}, which PyTorch does not write", static_cast<unsigned char>(op)));
@@ -290,7 +262,7 @@ class PickleWalk {
   }
 
   void longInteger(size_t bytes) {
-    const std::string_view raw = take(bytes);
+    const std::string_view raw = bytes_.take(bytes);
     if (bytes > 8) return fail("an integer is too long");
     int64_t v = 0;
     for (size_t i = 0; i < raw.size(); ++i) v |= static_cast<int64_t>(static_cast<unsigned char>(raw[i])) << (8 * i);
@@ -298,9 +270,9 @@ class PickleWalk {
     push({.kind = Item::Kind::Int, .number = v});
   }
 
-  std::string_view bytes_, what_;
+  ByteReader bytes_;
+  std::string_view what_;
   const std::function<std::optional<size_t>(std::string_view)>& storageSize_;
-  size_t at_ = 0;
   std::string problem_;
   std::vector<Item> stack_, popped_;
   std::vector<std::vector<Item>> tuples_;

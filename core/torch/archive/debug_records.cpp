@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/torch/archive/byte_reader.h"
+
 namespace graft {
 namespace {
 
@@ -25,30 +27,17 @@ class Unpickler {
   explicit Unpickler(std::string_view bytes) : bytes_(bytes) {}
 
   std::optional<Value> run() {
-    while (good_ && at_ < bytes_.size()) {
-      const char op = bytes_[at_++];
-      if (op == '.') return good_ && stack_.size() == 1 ? std::optional(stack_[0]) : std::nullopt;
+    while (good_ && !bytes_.atEnd()) {
+      const char op = bytes_.number<char>();
+      if (op == '.') return stack_.size() == 1 ? std::optional(stack_[0]) : std::nullopt;
       step(op);
+      good_ = good_ && !bytes_.ranOut();
     }
     return std::nullopt;
   }
   const std::vector<Value>& items(const Value& v) const { return lists_[v.items]; }
 
  private:
-  std::string_view take(size_t n) {
-    if (n > bytes_.size() - at_) {
-      good_ = false;
-      return {};
-    }
-    at_ += n;
-    return bytes_.substr(at_ - n, n);
-  }
-  template <class T>
-  T number() {
-    T v{};
-    if (const std::string_view raw = take(sizeof v); raw.size() == sizeof v) std::memcpy(&v, raw.data(), sizeof v);
-    return v;
-  }
   void integer(int64_t n) { stack_.push_back({Value::Kind::Int, n}); }
   Value pop() {
     if (stack_.empty()) {
@@ -87,10 +76,9 @@ class Unpickler {
     if (good_) stack_.push_back(it->second);
   }
   void global() {
-    const size_t first = bytes_.find('\n', at_), second = first == bytes_.npos ? first : bytes_.find('\n', first + 1);
-    good_ = good_ && second != bytes_.npos && bytes_.substr(at_, second - at_) == "torch.jit._pickle\nbuild_intlist";
+    const std::string_view module = bytes_.line(), name = bytes_.line();
+    good_ = good_ && module == "torch.jit._pickle" && name == "build_intlist";
     if (!good_) return;
-    at_ = second + 1;
     stack_.push_back({Value::Kind::Function});
   }
   // build_intlist((list,)) is the list.
@@ -110,7 +98,7 @@ class Unpickler {
   void step(char op) {
     switch (op) {
       case '\x80':
-        number<uint8_t>();
+        bytes_.number<uint8_t>();
         break;  // PROTO
       case '(':
         stack_.push_back({Value::Kind::Mark});
@@ -119,25 +107,25 @@ class Unpickler {
         stack_.push_back({});
         break;
       case 'K':
-        integer(number<uint8_t>());
+        integer(bytes_.number<uint8_t>());
         break;
       case 'M':
-        integer(number<uint16_t>());
+        integer(bytes_.number<uint16_t>());
         break;
       case 'J':
-        integer(number<int32_t>());
+        integer(bytes_.number<int32_t>());
         break;
       case '\x8a': {  // LONG1, as PyTorch writes it
-        const size_t n = number<uint8_t>();
+        const size_t n = bytes_.number<uint8_t>();
         int64_t v = 0;
-        const std::string_view raw = take(n);
-        good_ = good_ && n == sizeof v;
+        const std::string_view raw = bytes_.take(n);
+        good_ = good_ && n == sizeof v && raw.size() == n;
         if (good_) std::memcpy(&v, raw.data(), sizeof v);
         integer(v);
         break;
       }
       case 'X':
-        stack_.push_back({Value::Kind::Text, 0, take(number<uint32_t>())});
+        stack_.push_back({Value::Kind::Text, 0, bytes_.take(bytes_.number<uint32_t>())});
         break;
       case ']':
       case ')':
@@ -164,24 +152,23 @@ class Unpickler {
         reduce();
         break;
       case 'q':
-        remember(number<uint8_t>());
+        remember(bytes_.number<uint8_t>());
         break;
       case 'r':
-        remember(number<uint32_t>());
+        remember(bytes_.number<uint32_t>());
         break;
       case 'h':
-        recall(number<uint8_t>());
+        recall(bytes_.number<uint8_t>());
         break;
       case 'j':
-        recall(number<uint32_t>());
+        recall(bytes_.number<uint32_t>());
         break;
       default:
         good_ = false;
     }
   }
 
-  std::string_view bytes_;
-  size_t at_ = 0;
+  ByteReader bytes_;
   bool good_ = true;
   std::vector<Value> stack_;
   std::vector<std::vector<Value>> lists_;

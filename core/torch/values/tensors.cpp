@@ -13,6 +13,7 @@
 
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
+#include "kernels/capture/nests.h"
 
 namespace graft {
 namespace {
@@ -125,30 +126,9 @@ Result<c10::IValue> makeInput(const Graph& g, size_t index, std::string_view spe
 }
 
 c10::IValue converted(const c10::IValue& v, c10::Device device, std::optional<c10::ScalarType> dtype) {
-  auto convertAll = [&](const auto& items) {
-    std::vector<c10::IValue> out;
-    for (const c10::IValue& i : items) out.push_back(converted(i, device, dtype));
-    return out;
-  };
-  if (v.isTensor() && v.toTensor().defined()) {
-    at::Tensor t = v.toTensor();
-    if (dtype && c10::isFloatingType(t.scalar_type())) t = t.to(*dtype);
-    return t.to(device);
-  }
-  if (v.isTuple()) return c10::ivalue::Tuple::create(convertAll(v.toTupleRef().elements()));
-  if (v.isList()) {
-    const auto list = v.toList();
-    c10::impl::GenericList out(list.elementType());
-    for (c10::IValue& i : convertAll(std::vector<c10::IValue>(list.begin(), list.end()))) out.push_back(std::move(i));
-    return out;
-  }
-  if (v.isGenericDict()) {
-    const auto dict = v.toGenericDict();
-    c10::impl::GenericDict out(dict.keyType(), dict.valueType());
-    for (const auto& e : dict) out.insert(e.key(), converted(e.value(), device, dtype));
-    return out;
-  }
-  return v;
+  return mapTensors(v, [&](const at::Tensor& t) {
+    return (dtype && c10::isFloatingType(t.scalar_type()) ? t.to(*dtype) : t).to(device);
+  });
 }
 
 }  // namespace
