@@ -15,6 +15,7 @@ weights/N are the tensors' bytes. No class of yours is pickled, so reading the f
 
 import contextlib
 import inspect
+import itertools
 import json
 import logging
 import math
@@ -183,7 +184,7 @@ class _Lowering(torch.fx.Interpreter):
         count = len(tracer.graph.nodes)
         result = super().run_node(node)
         if node.op not in ("placeholder", "output"):
-            for made in list(tracer.graph.nodes)[count:]:
+            for made in itertools.islice(reversed(tracer.graph.nodes), len(tracer.graph.nodes) - count):  # the new ones
                 made.meta.setdefault("graft_from", node.name)
                 for key in ("nn_module_stack", "stack_trace"):
                     if node.meta.get(key):
