@@ -47,10 +47,26 @@ QString proofText(const QJsonObject& proof) {
   return parts.join(QStringLiteral(", "));
 }
 
-/// Decodes on a worker and hands the graph to `done` on the receiver's thread.
-void decodeAside(QObject* receiver, const QJsonObject& json, std::function<void(GraphRef)> done) {
+/// Decodes on a worker and hands the graph to `done` on the receiver's thread, or why there is none.
+void decodeAside(QObject* receiver, const EngineReply& reply, std::function<void(const GraphStream::Decoded&)> done) {
+  const QJsonObject json = at(reply.result, "graph").toObject();
+  if (reply.graph) return reply.graph->finish(receiver, at(json, "parts").toInt(), std::move(done));
   aside(
-      receiver, [json]() -> GraphRef { return decodeGraph(json); }, std::move(done));
+      receiver,
+      [json] {
+        return GraphStream::Decoded{decodeGraph(json), {}};
+      },
+      std::move(done));
+}
+
+/// Graphs are wanted in parts, which are decoded while they come, or not at all.
+QJsonObject inParts(QJsonObject request) {
+  request.insert(QStringLiteral("graph"), QStringLiteral("parts"));
+  return request;
+}
+QJsonObject withoutGraph(QJsonObject request) {
+  request.insert(QStringLiteral("graph"), QStringLiteral("none"));
+  return request;
 }
 
 }  // namespace
@@ -146,54 +162,57 @@ void Document::open(const QString& path, const QString& inputs) {
   const int generation = ++generation_;
   // What is not here may be on the engine's machine: it gets the path as it was written.
   const QString absolute = QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
-  opening_ = engine_.call(
-      QStringLiteral("model/open"), openRequest(absolute, inputs),
-      [this, absolute, inputs, generation](const EngineReply& reply) {
-        if (generation != generation_) return;
-        if (!reply.ok()) {
-          opening_ = 0;
-          restoring_.clear();
-          Q_EMIT openingChanged();
-          if (!reply.cancelled())
-            Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(absolute).fileName()), reply.error);
-          return;
-        }
-        const QJsonObject result = reply.result;
-        decodeAside(this, at(result, "graph").toObject(),
-                    [this, absolute, inputs, result, generation](const GraphRef& graph) {
-                      if (generation != generation_) return;
-                      for (const int old : {document_, otherDocument_})
-                        if (old) engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), old}}, {});
-                      other_ = nullptr;
-                      otherPath_.clear();
-                      otherDocument_ = 0;
-                      lostReplays_ = 0;
-                      opening_ = 0;
-                      path_ = absolute;
-                      inputs_ = inputs;
-                      format_ = at(result, "format").toString();
-                      document_ = at(result, "document").toInt();
-                      enginePosition_ = 0;
-                      undo_.clear();
-                      steps_.clear();
-                      steps_.push_back({tr("Opened"), graph, {}, {}, {}, {}, {}});
-                      position_ = 0;
-                      run_ = {};
-                      selection_.clear();
-                      misses_.clear();
-                      endPreview();
-                      for (RuleInfo& r : rules_) r.matches.clear();
-                      Q_EMIT openingChanged();
-                      Q_EMIT opened();
-                      Q_EMIT graphChanged();
-                      Q_EMIT stepsChanged();
-                      Q_EMIT runChanged();
-                      Q_EMIT otherChanged();
-                      checkRules();
-                      restoreNext();
-                    });
-      });
+  const auto refused = [this, absolute](const QString& why) {
+    opening_ = 0;
+    restoring_.clear();
+    Q_EMIT openingChanged();
+    if (!why.isEmpty()) Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(absolute).fileName()), why);
+  };
+  opening_ = engine_.call(QStringLiteral("model/open"), inParts(openRequest(absolute, inputs)),
+                          [=, this](const EngineReply& reply) {
+                            if (generation != generation_) return;
+                            if (!reply.ok()) return refused(reply.cancelled() ? QString() : reply.error);
+                            const QJsonObject result = reply.result;
+                            decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
+                              if (generation != generation_) return;
+                              if (!decoded.graph) return refused(decoded.why);
+                              path_ = absolute;
+                              inputs_ = inputs;
+                              opening_ = 0;
+                              begin(result, decoded.graph);
+                            });
+                          });
   Q_EMIT openingChanged();
+}
+
+/// What was open makes way for the graph that the engine has just read.
+void Document::begin(const QJsonObject& opened, GraphRef graph) {
+  for (const int old : {document_, otherDocument_})
+    if (old) engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), old}}, {});
+  other_ = nullptr;
+  otherPath_.clear();
+  otherDocument_ = 0;
+  lostReplays_ = 0;
+  format_ = at(opened, "format").toString();
+  document_ = at(opened, "document").toInt();
+  enginePosition_ = 0;
+  undo_.clear();
+  steps_.clear();
+  steps_.push_back({tr("Opened"), std::move(graph), {}, {}, {}, {}, {}});
+  position_ = 0;
+  run_ = {};
+  selection_.clear();
+  misses_.clear();
+  endPreview();
+  for (RuleInfo& r : rules_) r.matches.clear();
+  Q_EMIT openingChanged();
+  Q_EMIT this->opened();
+  Q_EMIT graphChanged();
+  Q_EMIT stepsChanged();
+  Q_EMIT runChanged();
+  Q_EMIT otherChanged();
+  checkRules();
+  restoreNext();
 }
 
 void Document::cancelOpening() {
@@ -253,17 +272,18 @@ void Document::enginePlay() {
   }
   replaying_ = true;
   const int generation = generation_;
-  engine_.call(QStringLiteral("model/open"), openRequest(path_, inputs_), [this, generation](const EngineReply& reply) {
-    if (generation != generation_) return;
-    if (!reply.ok()) {
-      if (reply.errorCode != EngineReply::lostCode)
-        Q_EMIT failed(tr("The new engine could not open the model again"), reply.error);
-      return;
-    }
-    document_ = at(reply.result, "document").toInt();
-    enginePosition_ = 0;
-    replayFrom(1, generation);
-  });
+  engine_.call(QStringLiteral("model/open"), withoutGraph(openRequest(path_, inputs_)),
+               [this, generation](const EngineReply& reply) {
+                 if (generation != generation_) return;
+                 if (!reply.ok()) {
+                   if (reply.errorCode != EngineReply::lostCode)
+                     Q_EMIT failed(tr("The new engine could not open the model again"), reply.error);
+                   return;
+                 }
+                 document_ = at(reply.result, "document").toInt();
+                 enginePosition_ = 0;
+                 replayFrom(1, generation);
+               });
 }
 
 void Document::replayFrom(size_t step, int generation) {
@@ -282,16 +302,17 @@ void Document::replayFrom(size_t step, int generation) {
   request.insert(QStringLiteral("document"), document_);
   // What was proven once need not be again; where rewrites were taken back, the proof takes them back again.
   if (steps_[step].rolledBack.isEmpty()) request.insert(QStringLiteral("prove"), false);
-  engine_.call(QStringLiteral("rules/apply"), request, [this, step, generation](const EngineReply& reply) {
-    if (generation != generation_) return;
-    if (!reply.ok()) {
-      if (reply.errorCode != EngineReply::lostCode)
-        Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
-      return;
-    }
-    enginePosition_ = static_cast<int>(step);
-    replayFrom(step + 1, generation);
-  });
+  engine_.call(QStringLiteral("rules/apply"), withoutGraph(request),
+               [this, step, generation](const EngineReply& reply) {
+                 if (generation != generation_) return;
+                 if (!reply.ok()) {
+                   if (reply.errorCode != EngineReply::lostCode)
+                     Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
+                   return;
+                 }
+                 enginePosition_ = static_cast<int>(step);
+                 replayFrom(step + 1, generation);
+               });
 }
 
 /// Brings the engine to the step that is shown.
@@ -299,7 +320,7 @@ void Document::syncEngine() {
   if (!document_ || enginePosition_ == position_) return;
   enginePosition_ = position_;
   engine_.call(QStringLiteral("model/undoTo"),
-               {{QStringLiteral("document"), document_}, {QStringLiteral("step"), position_}},
+               withoutGraph({{QStringLiteral("document"), document_}, {QStringLiteral("step"), position_}}),
                [this](const EngineReply& reply) {
                  if (!reply.ok() && reply.errorCode != EngineReply::lostCode)
                    Q_EMIT failed(tr("The engine lost a step"), reply.error);
@@ -369,7 +390,7 @@ void Document::sendApply(const QString& label, QJsonObject request) {
   }
   request = withDocument(std::move(request));
   const int generation = generation_, position = position_;
-  engine_.call(QStringLiteral("rules/apply"), request, [=, this](const EngineReply& reply) {
+  engine_.call(QStringLiteral("rules/apply"), inParts(request), [=, this](const EngineReply& reply) {
     if (generation != generation_) return;
     if (!reply.ok()) {
       if (reply.errorCode != EngineReply::lostCode) restoring_.clear();
@@ -377,14 +398,15 @@ void Document::sendApply(const QString& label, QJsonObject request) {
       return;
     }
     const QJsonObject result = reply.result;
-    decodeAside(this, at(result, "graph").toObject(), [=, this](const GraphRef& graph) {
+    decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
       if (generation != generation_) return;
+      if (!decoded.graph) return Q_EMIT failed(tr("%1 was not applied").arg(label), decoded.why);
       if (position != position_) {  // undone meanwhile: the engine follows
         enginePosition_ = -1;
         syncEngine();
         return;
       }
-      addStep(label, request, result, graph);
+      addStep(label, request, result, decoded.graph);
     });
   });
 }
@@ -412,16 +434,17 @@ void Document::preview(const QString& rule, const QList<int>& only) {
   QJsonObject request = withRules(ruleRequest(rule, only));
   request.insert(QStringLiteral("preview"), true);
   const int generation = generation_, position = position_;
-  engine_.call(QStringLiteral("rules/apply"), request, [=, this](const EngineReply& reply) {
+  engine_.call(QStringLiteral("rules/apply"), inParts(request), [=, this](const EngineReply& reply) {
     if (generation != generation_ || position != position_) return;
     if (!reply.ok()) {
       Q_EMIT failed(tr("There is no preview"), reply.error);
       return;
     }
     const QJsonObject result = reply.result;
-    decodeAside(this, at(result, "graph").toObject(), [=, this](const GraphRef& graph) {
+    decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
       if (generation != generation_ || position != position_) return;
-      preview_ = graph;
+      if (!decoded.graph) return Q_EMIT failed(tr("There is no preview"), decoded.why);
+      preview_ = decoded.graph;
       previewRecords_ = readRecords(at(result, "records").toArray());
       Q_EMIT previewChanged();
     });
@@ -488,31 +511,36 @@ void Document::compareWith(const QString& path) {
 /// `again`: a new engine gets what the window has already.
 void Document::readOther(const QString& path, bool again) {
   const int generation = generation_;
-  engine_.call(QStringLiteral("model/open"), openRequest(path, inputs_), [=, this](const EngineReply& reply) {
-    if (generation != generation_) return;
-    if (!reply.ok()) {
-      if (!reply.cancelled()) Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(path).fileName()), reply.error);
-      return;
-    }
-    const int document = at(reply.result, "document").toInt();
-    if (again) {
-      otherDocument_ = document;
-      return;
-    }
-    const QString format = at(reply.result, "format").toString();
-    decodeAside(this, at(reply.result, "graph").toObject(), [=, this](const GraphRef& graph) {
-      if (generation != generation_) return;
-      if (otherDocument_)
-        engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), otherDocument_}}, {});
-      other_ = graph;
-      otherDocument_ = document;
-      otherPath_ = path;
-      otherFormat_ = format;
-      run_ = {};
-      Q_EMIT otherChanged();
-      Q_EMIT runChanged();
-    });
-  });
+  const QJsonObject request = openRequest(path, inputs_);
+  engine_.call(QStringLiteral("model/open"), again ? withoutGraph(request) : inParts(request),
+               [=, this](const EngineReply& reply) {
+                 if (generation != generation_) return;
+                 if (!reply.ok()) {
+                   if (!reply.cancelled())
+                     Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(path).fileName()), reply.error);
+                   return;
+                 }
+                 const int document = at(reply.result, "document").toInt();
+                 if (again) {
+                   otherDocument_ = document;
+                   return;
+                 }
+                 const QString format = at(reply.result, "format").toString();
+                 decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
+                   if (generation != generation_) return;
+                   if (!decoded.graph)
+                     return Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(path).fileName()), decoded.why);
+                   if (otherDocument_)
+                     engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), otherDocument_}}, {});
+                   other_ = decoded.graph;
+                   otherDocument_ = document;
+                   otherPath_ = path;
+                   otherFormat_ = format;
+                   run_ = {};
+                   Q_EMIT otherChanged();
+                   Q_EMIT runChanged();
+                 });
+               });
 }
 
 void Document::askDiff(ReplyCallback done) {

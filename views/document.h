@@ -182,6 +182,7 @@ class Document : public QObject {
 
  private:
   friend class StepCommand;
+  void begin(const QJsonObject& opened, GraphRef graph);
   void enginePlay();
   void replayFrom(size_t step, int generation);
   void checkRules();

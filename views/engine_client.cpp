@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "views/aside.h"
+#include "views/graph_decode.h"
 
 namespace graft {
 namespace {
@@ -84,7 +85,7 @@ void EngineClient::lose(const QString& why) {
   ++failures_;
   const auto pending = std::exchange(pending_, {});
   for (auto it = pending.begin(); it != pending.end(); ++it) {
-    if (it->done) it->done({{}, EngineReply::lostCode, why});
+    if (it->done) it->done({{}, nullptr, EngineReply::lostCode, why});
     Q_EMIT finished(it.key());
   }
   Q_EMIT down(why);
@@ -97,11 +98,11 @@ void EngineClient::lose(const QString& why) {
 int EngineClient::call(const QString& method, const QJsonObject& params, Callback done) {
   const int id = nextId_++;
   Pending& pending = pending_[id];
-  pending = {method, std::move(done), {}};
+  pending = {method, std::move(done), {}, nullptr};
   pending.since.start();
   if (!process_) {
     QTimer::singleShot(0, this, [this, id] {
-      answer(id, {{}, EngineReply::lostCode, tr("The engine is not running")});
+      answer(id, {{}, nullptr, EngineReply::lostCode, tr("The engine is not running")});
     });
     return id;
   }
@@ -138,7 +139,8 @@ void EngineClient::read() {
   const QByteArray bytes = process_->readAllStandardOutput();
   received_ += bytes.size();
   frames_.feed({bytes.constData(), static_cast<size_t>(bytes.size())});
-  while (const std::optional<std::string> message = frames_.next()) {
+  while (std::optional<std::string> message = frames_.next()) {
+    if (takeGraphPart(*message)) continue;
     const QByteArray body(message->data(), static_cast<qsizetype>(message->size()));
     const int generation = generation_;
     const auto parsed = [this, generation](const QJsonDocument& document) {
@@ -157,6 +159,17 @@ void EngineClient::read() {
     lose(tr("The engine cannot be understood: %1").arg(QString::fromStdString(frames_.broken())));
 }
 
+/// Parts of graphs are not parsed here: they go on to a worker as they are.
+bool EngineClient::takeGraphPart(std::string& message) {
+  const GraphPart part = findGraphPart(message);
+  if (part.id == 0) return false;
+  const auto it = pending_.find(part.id);
+  if (it == pending_.end()) return true;  // nobody waits for it any more
+  if (!it->graph) it->graph = std::make_shared<GraphStream>();
+  it->graph->add(std::move(message), part.at, part.length);
+  return true;
+}
+
 void EngineClient::handle(const QJsonObject& message) {
   const QString method = message.value(QLatin1String("method")).toString();
   if (method == QLatin1String("$/progress")) {
@@ -171,9 +184,10 @@ void EngineClient::handle(const QJsonObject& message) {
   if (error.isObject()) {
     const QJsonObject e = error.toObject();
     const QString text = e.value(QLatin1String("message")).toString();
-    answer(id.toInt(), {{}, e.value(QLatin1String("code")).toInt(2), text.isEmpty() ? tr("The engine failed") : text});
+    answer(id.toInt(),
+           {{}, nullptr, e.value(QLatin1String("code")).toInt(2), text.isEmpty() ? tr("The engine failed") : text});
   } else {
-    answer(id.toInt(), {message.value(QLatin1String("result")).toObject(), 0, {}});
+    answer(id.toInt(), {message.value(QLatin1String("result")).toObject(), pending_.value(id.toInt()).graph, 0, {}});
   }
 }
 

@@ -1,6 +1,6 @@
 // EngineClient: the window's line to `graft engine`, a child process that speaks JSON-RPC 2.0 over stdio in frames of
 // "Content-Length: N". It starts the engine, starts it again when it dies, hangs or speaks nonsense, and calls back on
-// the GUI thread. Large answers are parsed on a worker.
+// the GUI thread. Large answers are parsed, and graphs in parts decoded, on a worker.
 //
 //   EngineClient engine({"/usr/bin/graft", "engine"});
 //   engine.start();
@@ -17,13 +17,17 @@
 #include <QStringList>
 #include <QTimer>
 #include <functional>
+#include <memory>
 
 #include "core/base/framing.h"
 
 namespace graft {
 
+class GraphStream;
+
 struct EngineReply {
   QJsonObject result;
+  std::shared_ptr<GraphStream> graph;  ///< what came of a graph in parts; null where none came
   int errorCode = 0;
   QString error;  ///< empty: it worked
   bool ok() const { return error.isEmpty(); }
@@ -74,10 +78,12 @@ class EngineClient : public QObject {
     QString method;
     Callback done;
     QElapsedTimer since;
+    std::shared_ptr<GraphStream> graph;
   };
   void launch();
   void lose(const QString& why);
   void read();
+  bool takeGraphPart(std::string& message);
   void send(const QJsonObject& message);
   void handle(const QJsonObject& message);
   void answer(int id, const EngineReply& reply);

@@ -27,7 +27,7 @@ std::vector<NodeId> nodesOf(const Graph& g, const QStringList& names) {
 /// How a pattern declares a parameter that stands for this literal; "" where none can.
 QString kindOf(const Argument& a) {
   if (a.as<bool>()) return QStringLiteral("bool");
-  // A whole number may be a float of the model: JSON does not tell them apart.
+  // What is whole here may be a float where else the pattern is to match.
   if (a.as<int64_t>()) return QStringLiteral("Number");
   if (a.as<double>()) return QStringLiteral("float");
   if (a.as<std::string>()) return QStringLiteral("str");

@@ -42,6 +42,7 @@ struct Session::Methods {
   Session& s;
   const nlohmann::json& params;
   const Job& job;
+  const SendPart& part;
 
   /// Whether the parameter is there and a string.
   bool has(const char* key) const;
@@ -79,6 +80,10 @@ struct Session::Methods {
   nlohmann::json source() const;
   nlohmann::json weight() const;
 
+  /// The field "graph" of a result, as the parameter "graph" wants it: "whole" (so without it), in "parts", which are
+  /// sent meanwhile while the field says how many there were, or "none".
+  nlohmann::json graphField(const Graph&) const;
+  static nlohmann::json shown(const Document& d, nlohmann::json graph);
   /// The model that a run or a difference starts from: the document's own as it was opened, or that of `other`.
   const Graph& reference(const Document& d) const;
   /// The inputs that the request asks for ("inputs": a file, or specifications, or none; "seed"), on the CPU.

@@ -1,8 +1,11 @@
 #include "core/engine/server.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
@@ -103,16 +106,23 @@ class Server {
               {"method", "$/progress"},
               {"params", {{"id", id}, {"what", what}, {"done", done}, {"total", total}}}});
       };
-      answer(request, id, job);
+      size_t parts = 0;
+      const Session::SendPart sendPart = [this, &id, &parts](std::string_view part) {
+        write(fmt::format(R"({{"jsonrpc":"2.0","method":"$/graph","params":{{"id":{},"part":{},"graph":)", id.dump(),
+                          parts++),
+              part, "}}");
+      };
+      answer(request, id, job, sendPart);
       const std::lock_guard lock(mutex_);
       runningId_ = json();
     }
   }
 
-  void answer(const json& request, const json& id, const Job& job) {
+  void answer(const json& request, const json& id, const Job& job, const Session::SendPart& part) {
     RpcError error{};
     try {
-      json result = session_.call(request["method"].get<std::string>(), request.value("params", json::object()), job);
+      json result =
+          session_.call(request["method"].get<std::string>(), request.value("params", json::object()), job, part);
       if (!id.is_null()) send({{"jsonrpc", "2.0"}, {"id", id}, {"result", std::move(result)}});
       return;
     } catch (const RpcError& e) {
@@ -130,27 +140,27 @@ class Server {
     return true;
   }
 
-  void send(const json& message) {
-    std::string text = message.dump(-1, ' ', false, json::error_handler_t::replace);
-    constexpr size_t copied = 64 << 10;  // shorter ones go in one write, longer ones without a copy
-    std::string head;
-    if (text.size() <= copied)
-      text = frame(text);
-    else
-      head = fmt::format("Content-Length: {}\r\n\r\n", text.size());
-    const std::lock_guard lock(writing_);
-    if (write(head)) write(text);
-  }
+  void send(const json& message) { write(message.dump(-1, ' ', false, json::error_handler_t::replace), {}, {}); }
 
-  /// False when the client is gone; the end of our input will end us.
-  bool write(std::string_view rest) const {
-    while (!rest.empty()) {
-      const ssize_t n = ::write(output_, rest.data(), rest.size());
+  /// One frame whose body is the three one after the other: large ones are not copied together.
+  void write(std::string_view front, std::string_view body, std::string_view back) {
+    const std::string head = fmt::format("Content-Length: {}\r\n\r\n", front.size() + body.size() + back.size());
+    std::array<std::string_view, 4> rest{head, front, body, back};
+    const std::lock_guard lock(writing_);
+    for (size_t at = 0; at < rest.size();) {
+      std::array<iovec, rest.size()> pieces;
+      int count = 0;
+      for (size_t i = at; i < rest.size(); ++i)
+        if (!rest[i].empty())
+          pieces[static_cast<size_t>(count++)] = {const_cast<char*>(rest[i].data()), rest[i].size()};
+      if (count == 0) return;
+      ssize_t n = ::writev(output_, pieces.data(), count);
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      rest.remove_prefix(static_cast<size_t>(n));
+      if (n <= 0) return;  // the client is gone; the end of our input will end us
+      for (; at < rest.size() && n >= static_cast<ssize_t>(rest[at].size()); ++at)
+        n -= static_cast<ssize_t>(rest[at].size());
+      if (at < rest.size()) rest[at].remove_prefix(static_cast<size_t>(n));
     }
-    return true;
   }
 
   Session session_;
@@ -165,6 +175,12 @@ class Server {
 
 }  // namespace
 
-Status serve(const Semantics& semantics, int input, int output) { return Server(semantics, input, output).run(); }
+Status serve(const Semantics& semantics, int input, int output) {
+#ifdef F_SETPIPE_SZ
+  constexpr int room = 1 << 20;
+  ::fcntl(output, F_SETPIPE_SZ, room);  // large graphs come in fewer, longer pieces; elsewhere than in a pipe it fails
+#endif
+  return Server(semantics, input, output).run();
+}
 
 }  // namespace graft

@@ -109,6 +109,25 @@ json Session::Methods::recordsJson(const std::vector<Record>& records) {
   return out;
 }
 
+json Session::Methods::graphField(const Graph& g) const {
+  constexpr size_t partBytes = 256 << 10;
+  const std::string wanted = has("graph") ? text("graph") : "whole";
+  if (wanted == "none") return nullptr;
+  if (wanted == "whole" || (wanted == "parts" && !part)) return toJson(g, JsonForm::Compact);
+  if (wanted != "parts")
+    throw RpcError{-32602, fmt::format("the parameter graph may be whole, parts or none, not {}", wanted)};
+  job.report("sending the graph", 0, 0);
+  size_t count = 0;
+  const bool all = writeJsonParts(g, partBytes, [&](std::string_view text) {
+    if (job.cancelled()) return false;
+    part(text);
+    ++count;
+    return true;
+  });
+  if (!all) throw RpcError{-32800, "stopped; nothing was changed"};
+  return {{"parts", count}};
+}
+
 json Session::Methods::initialize() const {
   json list = json::array();
   for (const DeviceInfo& d : devices()) list.push_back({{"name", d.name}, {"description", d.description}});
@@ -129,7 +148,7 @@ json Session::Methods::open() const {
   doc->snapshots.push_back({std::move(model.graph), "opened", {}});
   json out = {{"document", s.nextDocument_},       {"format", formatName(model.format)},
               {"nodes", doc->graph().nodeCount()}, {"revision", 0},
-              {"weightBytes", model.weightBytes},  {"graph", toJson(doc->graph(), JsonForm::Compact)}};
+              {"weightBytes", model.weightBytes},  {"graph", graphField(doc->graph())}};
   s.documents_.emplace(s.nextDocument_++, std::move(doc));
   return out;
 }
@@ -142,7 +161,11 @@ json Session::Methods::close() const {
 
 json Session::Methods::graph() const {
   const Document& d = s.document(params);
-  return {{"graph", toJson(d.graph(), JsonForm::Compact)},
+  return shown(d, graphField(d.graph()));
+}
+
+json Session::Methods::shown(const Document& d, json graph) {
+  return {{"graph", std::move(graph)},
           {"revision", d.revision},
           {"nodes", d.graph().nodeCount()},
           {"position", d.position}};
@@ -204,9 +227,10 @@ json Session::Methods::undoTo() const {
   Document& d = s.document(params);
   const size_t step = params.at("step").get<size_t>();
   if (step >= d.snapshots.size()) throw RpcError{-32602, fmt::format("there are {} steps", d.snapshots.size())};
+  json graph = graphField(d.snapshots[step].graph);  // may be stopped
   d.position = step;
   ++d.revision;
-  return graph();
+  return shown(d, std::move(graph));
 }
 
 json Session::Methods::history() const {
@@ -282,10 +306,10 @@ std::vector<std::string> Session::methods() {
   return out;
 }
 
-json Session::call(const std::string& method, const json& params, const Job& job) {
+json Session::call(const std::string& method, const json& params, const Job& job, const SendPart& part) {
   if (!params.is_object()) throw RpcError{-32602, "parameters must be an object"};
   for (const auto& [name, f] : table())
-    if (name == method) return f(Methods{*this, params, job});
+    if (name == method) return f(Methods{*this, params, job, part});
   throw RpcError{-32601, fmt::format("there is no method {}", method)};
 }
 

@@ -5,6 +5,7 @@
 //   nlohmann::json result = session.call("model/open", {{"path", "bert.pt"}}, job);   // throws RpcError
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -27,8 +28,11 @@ class Session {
  public:
   explicit Session(const Semantics&);
   ~Session();
+  /// Takes the next part of a graph, for requests that want theirs in parts ("graph": "parts").
+  using SendPart = std::function<void(std::string_view)>;
   /// One method's result. Throws RpcError; nothing has changed then.
-  nlohmann::json call(const std::string& method, const nlohmann::json& params, const Job& job);
+  nlohmann::json call(const std::string& method, const nlohmann::json& params, const Job& job,
+                      const SendPart& part = {});
   /// Names of all methods.
   static std::vector<std::string> methods();
 

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/engine/methods.h"
-#include "core/json/graph_json.h"
 #include "core/torch/rewrite_proof.h"
 #include "matcher/passes.h"
 #include "matcher/report/rules_json.h"
@@ -131,14 +130,10 @@ json Session::Methods::apply() const {
   if (check && !d.inputs && !params.contains("inputs") && proof["unproven"] > 0)
     proof["why"] = "on made-up inputs, " + proof.value("why", std::string()) + "; example inputs may help";
   if (job.cancelled()) throw RpcError{-32800, "stopped; nothing was changed"};
-  json out = {{"graph", toJson(g, JsonForm::Compact)},
-              {"records", recordsJson(a.records)},
-              {"refused", a.refused},
-              {"rolledBack", rolledBackJson(a.rolledBack)},
-              {"proof", std::move(proof)},
-              {"steps", std::move(a.steps)},
-              {"nodesBefore", before},
-              {"nodesAfter", g.nodeCount()}};
+  json out = {{"graph", graphField(g)},    {"records", recordsJson(a.records)},
+              {"refused", a.refused},      {"rolledBack", rolledBackJson(a.rolledBack)},
+              {"proof", std::move(proof)}, {"steps", std::move(a.steps)},
+              {"nodesBefore", before},     {"nodesAfter", g.nodeCount()}};
   if (!preview) {
     d.snapshots.resize(d.position + 1);
     d.snapshots.push_back({std::move(g), a.label, std::move(a.records)});

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
+#include "core/json/json_writer.h"
 #include "core/text/text.h"
 
 namespace graft {
@@ -12,161 +14,241 @@ using nlohmann::json;
 
 namespace {
 
-/// {KEY: value}. Lists of initialisers are built, checked and copied: too slow for what every node has.
-json object(const char* key, json value) {
-  json out = json::object();
-  out.emplace(key, std::move(value));
-  return out;
-}
+/// Writes a graph of the form at the end of a string, which it hands on and empties where it has become long.
+class GraphWriter {
+ public:
+  using Sink = std::function<bool(std::string_view)>;
+
+  GraphWriter(const Graph& g, JsonForm form, std::string& out, size_t bytes = SIZE_MAX, Sink sink = {})
+      : g_(g), form_(form), out_(out), w_(out), bytes_(bytes), sink_(std::move(sink)) {}
+
+  bool graph() {
+    w_.open('{').key("name").string(g_.name);
+    w_.key("symbols");
+    symbols();
+    if (form_ == JsonForm::Compact) shared();
+    list("modules", g_.moduleCalls(), [&](const ModuleCall& m) { module(m); });
+    list("inputs", g_.inputs(), [&](ValueId v) { value(v); });
+    list("weights", g_.weights(), [&](ValueId v) { weight(v); });
+    list("nodes", g_.order(g_.root()), [&](NodeId n) { node(n); });
+    list("returns", g_.returns(), [&](const Argument& a) { argument(a); });
+    w_.close('}');
+    return !stopped_ && (!sink_ || sink_(out_));
+  }
+
+  void symbols() {
+    const auto bound = [&](const std::optional<int64_t>& n) { n ? w_.number(*n) : w_.null(); };
+    w_.open('{');
+    for (const Symbol& s : g_.symbols()) {
+      w_.key(s.name).open('[');
+      bound(s.min);
+      bound(s.max);
+      w_.close(']');
+    }
+    w_.close('}');
+  }
+
+  void argument(const Argument& a) {
+    if (a.isNone()) {
+      w_.null();
+    } else if (a.isValue()) {
+      tagged("v", g_.value(a.valueId()).name);
+    } else if (const auto* b = a.as<bool>()) {
+      w_.boolean(*b);
+    } else if (const auto* i = a.as<int64_t>()) {
+      w_.number(*i);
+    } else if (const auto* d = a.as<double>(); d && std::isfinite(*d)) {
+      w_.number(*d);
+    } else if (const auto* s = a.as<std::string>()) {
+      tagged("s", *s);
+    } else if (const auto* l = a.items()) {
+      w_.open('{').key(a.isList() ? "l" : "t").open('[');
+      for (const Argument& item : *l) argument(item);
+      w_.close(']').close('}');
+    } else if (const auto* d = a.as<Argument::Dict>()) {
+      w_.open('{').key("d").open('[');
+      for (const auto& [k, v] : d->items) {
+        w_.open('[');
+        argument(k);
+        argument(v);
+        w_.close(']');
+      }
+      w_.close(']').close('}');
+    } else if (const auto* n = a.as<Named>()) {
+      tagged("x", n->name);
+    } else {
+      tagged("x", toText(a, g_));
+    }
+  }
+
+ private:
+  void tagged(const char* tag, std::string_view text) { w_.open('{').key(tag).string(text).close('}'); }
+
+  /// Between two items of a list of the graph's own object, parts may end.
+  template <class Items, class Write>
+  void list(const char* key, const Items& items, Write&& write) {
+    w_.key(key).open('[');
+    for (const auto& item : items) {
+      if (stopped_) return;
+      if (out_.size() > bytes_) {
+        w_.close(']').close('}');
+        stopped_ = !sink_(out_);
+        out_.clear();
+        w_.open('{').key(key).open('[');
+      }
+      write(item);
+    }
+    w_.close(']');
+  }
+
+  void value(ValueId id) {
+    w_.open('{');
+    nameAndType(id);
+    w_.close('}');
+  }
+
+  void nameAndType(ValueId id) {
+    const Value& v = g_.value(id);
+    w_.key("name").string(v.name).key("type");
+    // Neighbours are mostly of one type.
+    if (!lastType_ || !(*lastType_ == v.type)) {
+      lastType_ = &v.type;
+      lastText_ = toString(v.type);
+    }
+    w_.string(lastText_);
+  }
+
+  void weight(ValueId id) {
+    const Value& v = g_.value(id);
+    w_.open('{');
+    nameAndType(id);
+    w_.key("path").string(v.path).key("buffer").boolean(v.isBuffer).key("constant").boolean(v.isConstant).close('}');
+  }
+
+  void module(const ModuleCall& m) {
+    w_.open('{').key("id").number(int64_t{m.id.index}).key("parent");
+    m.parent ? w_.number(int64_t{m.parent.index}) : w_.null();
+    w_.key("path").string(m.path).key("type").string(m.type).key("constructor");
+    named(m.constructor);
+    w_.close('}');
+  }
+
+  void named(const std::vector<std::pair<std::string, Argument>>& arguments) {
+    w_.open('{');
+    for (const auto& [k, a] : arguments) {
+      w_.key(k);
+      argument(a);
+    }
+    w_.close('}');
+  }
+
+  void source(const SourceLocation& s) {
+    w_.open('{').key("file").string(s.file).key("line").number(int64_t{s.line});
+    if (!s.code.empty()) w_.key("code").string(s.code);
+    if (s.column > 0) w_.key("column").number(int64_t{s.column}).key("endColumn").number(int64_t{s.endColumn});
+    w_.close('}');
+  }
+
+  void parameterNames(const Operator& op) {
+    w_.open('[');
+    for (const Parameter& p : op.parameters) w_.string(p.name);
+    w_.close(']');
+  }
+
+  void node(NodeId id) {
+    const Node& n = g_.node(id);
+    w_.open('{').key("name").string(n.name).key("op").string(n.op->name).key("module");
+    n.module ? w_.number(int64_t{n.module.index}) : w_.null();
+    w_.key("args").open('[');
+    for (const Argument& a : n.args) argument(a);
+    w_.close(']');
+    if (!n.kwargs.empty()) {
+      w_.key("kwargs");
+      named(n.kwargs);
+    }
+    w_.key("outputs").open('[');
+    for (ValueId v : n.outputs) value(v);
+    w_.close(']');
+    if (form_ == JsonForm::Complete) {
+      w_.key("parameters");
+      parameterNames(*n.op);
+    }
+    if (const SourceLocation* s = g_.sourceOf(n)) {
+      w_.key("source");
+      form_ == JsonForm::Complete ? source(*s) : (void)w_.number(int64_t{n.source});
+    }
+    if (!n.blocks.empty()) {
+      w_.key("blocks").open('[');
+      for (BlockId b : n.blocks) block(b);
+      w_.close(']');
+    }
+    w_.close('}');
+  }
+
+  void block(BlockId id) {
+    w_.open('{').key("parameters").open('[');
+    for (ValueId p : g_.block(id).parameters) value(p);
+    w_.close(']').key("nodes").open('[');
+    for (NodeId n : g_.order(id)) node(n);
+    w_.close(']').key("returns").open('[');
+    for (const Argument& r : g_.block(id).returns) argument(r);
+    w_.close(']').close('}');
+  }
+
+  /// What the nodes of the compact form share.
+  void shared() {
+    std::unordered_set<const Operator*> seen;
+    std::unordered_set<std::string_view> written;
+    w_.key("operators").open('{');
+    for (size_t i = 0; i < g_.nodeBound(); ++i) {
+      const NodeId n(static_cast<uint32_t>(i));
+      if (!g_.isAlive(n)) continue;
+      const Operator& op = *g_.node(n).op;
+      if (!seen.insert(&op).second || !written.insert(op.name).second) continue;
+      w_.key(op.name);
+      parameterNames(op);
+    }
+    w_.close('}');
+    list("sources", g_.sources(), [&](const SourceLocation& s) { source(s); });
+  }
+
+  const Graph& g_;
+  JsonForm form_;
+  std::string& out_;
+  JsonWriter w_;
+  size_t bytes_;
+  Sink sink_;
+  bool stopped_ = false;
+  const Type* lastType_ = nullptr;
+  std::string lastText_;
+};
 
 }  // namespace
 
-std::string jsonSafe(std::string_view text) {
-  if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; }))
-    return std::string(text);
-  // nlohmann's replacing error handler is the validator; parsing back gives the text.
-  const std::string dumped = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-  return json::parse(dumped).get<std::string>();
+std::string jsonText(const Graph& g, JsonForm form) {
+  std::string out;
+  GraphWriter(g, form, out).graph();
+  return out;
 }
+
+bool writeJsonParts(const Graph& g, size_t bytes, const std::function<bool(std::string_view)>& part) {
+  std::string out;
+  out.reserve(bytes + bytes / 8);
+  return GraphWriter(g, JsonForm::Compact, out, bytes, part).graph();
+}
+
+json toJson(const Graph& g, JsonForm form) { return json::parse(jsonText(g, form)); }
 
 json toJson(const Graph& g, const Argument& a) {
-  const auto list = [&](const std::vector<Argument>& items) {
-    json out = json::array();
-    for (const Argument& i : items) out.push_back(toJson(g, i));
-    return out;
-  };
-  if (a.isNone()) return nullptr;
-  if (a.isValue()) return object("v", g.value(a.valueId()).name);
-  if (const auto* b = a.as<bool>()) return *b;
-  if (const auto* i = a.as<int64_t>()) return *i;
-  if (const auto* d = a.as<double>())
-    if (std::isfinite(*d)) return *d;
-  if (const auto* s = a.as<std::string>()) return object("s", jsonSafe(*s));
-  if (const auto* l = a.as<Argument::List>()) return object("l", list(l->items));
-  if (const auto* t = a.as<Argument::Tuple>()) return object("t", list(t->items));
-  if (const auto* d = a.as<Argument::Dict>()) {
-    json out = json::array();
-    for (const auto& [k, v] : d->items) out.push_back({toJson(g, k), toJson(g, v)});
-    return {{"d", std::move(out)}};
-  }
-  if (const auto* n = a.as<Named>()) return object("x", n->name);
-  return {{"x", jsonSafe(toText(a, g))}};
+  std::string out;
+  GraphWriter(g, JsonForm::Complete, out).argument(a);
+  return json::parse(out);
 }
-
-namespace {
-
-json valueJson(const Value& v) {
-  json out = object("name", v.name);
-  out.emplace("type", toString(v.type));
-  return out;
-}
-
-json nodeJson(const Graph& g, NodeId id, JsonForm form);
-
-json blockJson(const Graph& g, BlockId id, JsonForm form) {
-  json parameters = json::array(), nodes = json::array(), returns = json::array();
-  for (ValueId p : g.block(id).parameters) parameters.push_back(valueJson(g.value(p)));
-  for (NodeId n : g.order(id)) nodes.push_back(nodeJson(g, n, form));
-  for (const Argument& r : g.block(id).returns) returns.push_back(toJson(g, r));
-  return {{"parameters", std::move(parameters)}, {"nodes", std::move(nodes)}, {"returns", std::move(returns)}};
-}
-
-json sourceJson(const SourceLocation& s) {
-  json out = {{"file", jsonSafe(s.file)}, {"line", s.line}};
-  if (!s.code.empty()) out["code"] = jsonSafe(s.code);
-  if (s.column > 0) {
-    out["column"] = s.column;
-    out["endColumn"] = s.endColumn;
-  }
-  return out;
-}
-
-json parameterNames(const Operator& op) {
-  json names = json::array();
-  for (const Parameter& p : op.parameters) names.push_back(p.name);
-  return names;
-}
-
-json nodeJson(const Graph& g, NodeId id, JsonForm form) {
-  const Node& n = g.node(id);
-  json args = json::array(), outputs = json::array();
-  for (const Argument& a : n.args) args.push_back(toJson(g, a));
-  for (ValueId v : n.outputs) outputs.push_back(valueJson(g.value(v)));
-  json out = object("name", n.name);
-  out.emplace("op", n.op->name);
-  out.emplace("args", std::move(args));
-  out.emplace("outputs", std::move(outputs));
-  out.emplace("module", n.module ? json(n.module.index) : json(nullptr));
-  if (!n.kwargs.empty()) {
-    json kwargs = json::object();
-    for (const auto& [k, a] : n.kwargs) kwargs[k] = toJson(g, a);
-    out["kwargs"] = std::move(kwargs);
-  }
-  if (form == JsonForm::Complete) out["parameters"] = parameterNames(*n.op);
-  if (const SourceLocation* s = g.sourceOf(n))
-    out["source"] = form == JsonForm::Complete ? sourceJson(*s) : json(n.source);
-  if (!n.blocks.empty()) {
-    json blocks = json::array();
-    for (BlockId b : n.blocks) blocks.push_back(blockJson(g, b, form));
-    out["blocks"] = std::move(blocks);
-  }
-  return out;
-}
-
-/// What the nodes of the compact form share.
-void addShared(const Graph& g, json& out) {
-  json operators = json::object(), sources = json::array();
-  for (size_t i = 0; i < g.nodeBound(); ++i) {
-    const NodeId n(static_cast<uint32_t>(i));
-    if (!g.isAlive(n)) continue;
-    if (const Operator& op = *g.node(n).op; !operators.contains(op.name)) operators[op.name] = parameterNames(op);
-  }
-  for (const SourceLocation& s : g.sources()) sources.push_back(sourceJson(s));
-  out["operators"] = std::move(operators);
-  out["sources"] = std::move(sources);
-}
-
-}  // namespace
-
-json toJson(const Graph& g, NodeId id) { return nodeJson(g, id, JsonForm::Complete); }
 
 json symbolsJson(const Graph& g) {
-  json out = json::object();
-  for (const Symbol& s : g.symbols())
-    out[s.name] = {s.min ? json(*s.min) : json(nullptr), s.max ? json(*s.max) : json(nullptr)};
-  return out;
-}
-
-json toJson(const Graph& g, JsonForm form) {
-  json inputs = json::array(), weights = json::array(), modules = json::array();
-  for (ValueId v : g.inputs()) inputs.push_back(valueJson(g.value(v)));
-  for (ValueId v : g.weights()) {
-    json w = valueJson(g.value(v));
-    w["path"] = jsonSafe(g.value(v).path);
-    w["buffer"] = g.value(v).isBuffer;
-    w["constant"] = g.value(v).isConstant;
-    weights.push_back(std::move(w));
-  }
-  for (const ModuleCall& m : g.moduleCalls()) {
-    json constructor = json::object();
-    for (const auto& [k, a] : m.constructor) constructor[k] = toJson(g, a);
-    json module = object("id", m.id.index);
-    module.emplace("parent", m.parent ? json(m.parent.index) : json(nullptr));
-    module.emplace("path", jsonSafe(m.path));
-    module.emplace("type", jsonSafe(m.type));
-    module.emplace("constructor", std::move(constructor));
-    modules.push_back(std::move(module));
-  }
-  json root = blockJson(g, g.root(), form);
-  json out = {{"name", jsonSafe(g.name)},
-              {"symbols", symbolsJson(g)},
-              {"inputs", std::move(inputs)},
-              {"weights", std::move(weights)},
-              {"modules", std::move(modules)},
-              {"nodes", std::move(root["nodes"])},
-              {"returns", std::move(root["returns"])}};
-  if (form == JsonForm::Compact) addShared(g, out);
-  return out;
+  std::string out;
+  GraphWriter(g, JsonForm::Complete, out).symbols();
+  return json::parse(out);
 }
 
 }  // namespace graft

@@ -13,8 +13,12 @@
 // The compact form is for large graphs on a line: what many nodes share stands once. "operators": {"aten.add.Tensor":
 // ["self", "other", "alpha"]} replaces each node's "parameters", "sources": [{"file", "line", …}] what "source", then
 // an index into it, holds.
+//
+// In parts, it is several objects of the compact form: each holds some of the fields, lists go on where the part before
+// ended, and what is referred to comes first: operators, sources and modules, inputs, weights, nodes in order, returns.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -25,12 +29,15 @@ namespace graft {
 
 enum class JsonForm { Complete, Compact };
 
+/// The text of that form; also of bytes in names that are no UTF-8 (they become U+FFFD).
+std::string jsonText(const Graph&, JsonForm form = JsonForm::Complete);
+/// The compact form in parts of about `bytes` each, while it is written. Stops where `part` returns false, and returns
+/// whether it came to the end.
+bool writeJsonParts(const Graph&, size_t bytes, const std::function<bool(std::string_view part)>& part);
+
 nlohmann::json toJson(const Graph&, JsonForm form = JsonForm::Complete);
 nlohmann::json toJson(const Graph&, const Argument&);
-nlohmann::json toJson(const Graph&, NodeId);
-/// What the whole holds under "symbols".
+/// "symbols" alone.
 nlohmann::json symbolsJson(const Graph&);
-/// The bytes as UTF-8: what is not becomes U+FFFD, so that dumping never throws.
-std::string jsonSafe(std::string_view text);
 
 }  // namespace graft

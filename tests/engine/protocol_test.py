@@ -229,6 +229,34 @@ class Transcripts(unittest.TestCase):
         self.engine.send("model/history", {"document": document})
         self.assertEqual(self.engine.reply()["result"]["position"], 0)
 
+    def test_a_graph_in_parts_is_the_whole_one(self):
+        self.engine.send("model/open", {"path": self.names["model"], "inputs": self.names["inputs"]})
+        whole = self.engine.reply()["result"]["graph"]
+        ident = self.engine.send("model/open", {"path": self.names["model"], "inputs": self.names["inputs"], "graph": "parts"})
+        result = self.engine.reply()["result"]
+        parts = [n["params"] for n in self.engine.notices if n["method"] == "$/graph"]
+        self.assertEqual([(p["id"], p["part"]) for p in parts], [(ident, i) for i in range(result["graph"]["parts"])])
+        joined = {}
+        for part in parts:
+            for key, value in part["graph"].items():
+                joined[key] = joined[key] + value if key in joined else value
+        self.assertEqual(joined, whole)
+
+    def test_a_graph_that_is_being_sent_can_be_stopped(self):
+        """Then nothing is open; where it was too late, all of it is."""
+        lines = [f" %v{i} = aten.relu.default(%{f'v{i - 1}' if i else 'x'})" for i in range(60_000)]
+        path = self.folder / "long.txt"
+        path.write_text("graph g {\n input %x : f32[4]\n" + "\n".join(lines) + f"\n return %v{len(lines) - 1}\n}}\n")
+        self.engine.send("model/open", {"path": str(path), "graph": "parts"})
+        while (message := self.engine.messages.get(timeout=SECONDS)).get("method") != "$/graph":
+            self.assertNotIn("id", message, message)
+        self.engine.send_raw(b'{"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": 1}}')
+        answer = self.engine.reply()
+        if "error" in answer:  # it may have come to the end before it heard
+            self.assertEqual(answer["error"]["code"], -32800)
+        self.engine.send("model/history", {"document": 1})
+        self.assertEqual("error" in self.engine.reply(), "error" in answer)
+
     def test_progress_names_its_request(self):
         self.engine.send("model/open", {"path": self.names["model"]})
         document = self.engine.reply()["result"]["document"]

@@ -4,7 +4,7 @@
 It opens any existing file as a small encoder. Rules are understood by their operators alone: a class named NAME in the text is a
 rule; its pattern is what `# match: op, op, …` in its body names, in order. Text with "syntax error" in it does not parse.
 Environment: FAKE_ENGINE_CRASH=METHOD ends it at the first call of that method (a file named by FAKE_ENGINE_MARK keeps it from
-doing so again), FAKE_ENGINE_NONSENSE=METHOD writes garbage, FAKE_ENGINE_HANG=METHOD never answers and ignores being cancelled.
+doing so again), FAKE_ENGINE_NONSENSE=METHOD writes garbage, FAKE_ENGINE_PART=lost|broken spoils a part of a graph, FAKE_ENGINE_HANG=METHOD never answers and ignores being cancelled.
 """
 
 import collections
@@ -139,8 +139,9 @@ class Engine:
     def __init__(self):
         self.documents, self.cancelled, self.lock = {}, set(), threading.Lock()
 
-    def send(self, message):
-        body = json.dumps(message).encode()
+    def send(self, message, spoil=None):
+        text = json.dumps(message)
+        body = (spoil(text) if spoil else text).encode()
         with self.lock:
             sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
             sys.stdout.buffer.flush()
@@ -195,6 +196,21 @@ class Engine:
                             "outputs": [[last["name"], name]]})
         return graph, records
 
+    def graph_field(self, graph, params, ident):
+        """Whole, in parts of a few nodes that are sent at once, or none, as the request wants it."""
+        wanted = params.get("graph", "whole")
+        if wanted != "parts":
+            return graph if wanted == "whole" else None
+        nodes, few = graph["nodes"], 9
+        parts = [{k: v for k, v in graph.items() if k not in ("nodes", "returns")}]
+        parts += [{"nodes": nodes[i:i + few]} for i in range(0, len(nodes), few)] + [{"returns": graph["returns"]}]
+        lost = os.environ.get("FAKE_ENGINE_PART")  # "lost": one never comes, "broken": one is no JSON
+        for i, part in enumerate(parts):
+            if lost != "lost" or i != 2:
+                message = {"jsonrpc": "2.0", "method": "$/graph", "params": {"id": ident, "part": i, "graph": part}}
+                self.send(message, (lambda text: text.replace('"nodes": [', '"nodes": [{[', 1)) if lost == "broken" else None)
+        return {"parts": len(parts)}
+
     def call(self, method, params, ident):
         self.misbehave(method)
         if method == "initialize":
@@ -227,7 +243,7 @@ class Engine:
             kind = "torch.export" if params["path"].endswith(".pt2") else "torchscript"
             graph = encoder(2 if "other" in params["path"] else 4)
             self.documents[len(self.documents) + 1] = {"snapshots": [graph], "position": 0, "revision": 0}
-            return {"document": len(self.documents), "format": kind, "nodes": len(graph["nodes"]), "revision": 0, "graph": graph}
+            return {"document": len(self.documents), "format": kind, "nodes": len(graph["nodes"]), "revision": 0, "graph": self.graph_field(graph, params, ident)}
         if method == "rules/check":
             return self.check(params["text"])
         if method == "node/weight":
@@ -292,11 +308,11 @@ class Engine:
                 d["snapshots"] = d["snapshots"][:d["position"] + 1] + [new]
                 d["position"] += 1
                 d["revision"] += 1
-            return {"graph": new, "records": records, "refused": [], "rolledBack": back, "proof": proof, "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
+            return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": back, "proof": proof, "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
         if method == "model/undoTo":
             d["position"] = params["step"]
             d["revision"] += 1
-            return {"graph": d["snapshots"][d["position"]], "revision": d["revision"], "position": d["position"]}
+            return {"graph": self.graph_field(d["snapshots"][d["position"]], params, ident), "revision": d["revision"], "position": d["position"]}
         if method == "model/export":
             try:
                 with open(params["path"], "w") as f:

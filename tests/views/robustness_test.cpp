@@ -175,6 +175,25 @@ class RobustnessTest : public test::WindowFixture {
     QTRY_VERIFY(!stop->isVisible());
   }
 
+  void aGraphThatDoesNotComeWholeIsNotShown_data() {
+    QTest::addColumn<QByteArray>("fault");
+    QTest::addColumn<QString>("words");
+    QTest::newRow("a part is lost") << QByteArray("lost") << QStringLiteral("parts of its graph came");
+    QTest::newRow("a part is no JSON") << QByteArray("broken") << QStringLiteral("no message");
+  }
+
+  void aGraphThatDoesNotComeWholeIsNotShown() {
+    QFETCH(QByteArray, fault);
+    QFETCH(QString, words);
+    qputenv("FAKE_ENGINE_PART", fault);
+    start();
+    QSignalSpy failed(&document(), &Document::failed);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), 10000);
+    QVERIFY2(failed[0][1].toString().contains(words), qPrintable(failed[0][1].toString()));
+    QVERIFY(!document().isOpen() && !document().isOpening());
+  }
+
   void overSshItIsTheSame() {
     // What ssh does: the host is dropped, the rest goes to a shell there, in another folder.
     const QString ssh = folder_.filePath(QStringLiteral("ssh"));

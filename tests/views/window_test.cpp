@@ -264,7 +264,7 @@ class WindowTest : public test::WindowFixture {
     const Graph& g = *document().graph();
     QStringList keys;
     for (const SelectedLiteral& l : literalsOf(g, nodes)) keys << l.key + QLatin1Char(' ') + l.kind;
-    QCOMPARE(keys, (QStringList{QStringLiteral("div.other Number"), QStringLiteral("softmax.dim Number")}));
+    QCOMPARE(keys, (QStringList{QStringLiteral("div.other float"), QStringLiteral("softmax.dim Number")}));
     const QString text = patternFromNodes(g, nodes, {QStringLiteral("softmax.dim")});
     QVERIFY2(text.contains(QStringLiteral("softmax_dim: Number")), qPrintable(text));
     QVERIFY2(text.contains(QStringLiteral("aten.softmax(add, softmax_dim)")), qPrintable(text));
