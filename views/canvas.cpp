@@ -13,7 +13,7 @@
 namespace graft {
 namespace {
 
-constexpr double readableScale = 0.65, smallestScale = 0.01, largestScale = 6;
+constexpr double smallestScale = 0.01, largestScale = 6;
 /// Smaller graphs are laid out within a frame or two: no detour over a worker.
 constexpr size_t laidOutInPlace = 3000;
 
@@ -155,8 +155,9 @@ void Canvas::setOverviewVisible(bool visible) {
   placeOverview();
 }
 
-void Canvas::setAutoFit(bool on) {
+void Canvas::setAutoFit(bool on, double smallest) {
   autoFit_ = on;
+  autoFitSmallest_ = smallest;
   if (on) fit();
 }
 
@@ -175,7 +176,7 @@ void Canvas::fit() {
   const double whole = std::min((width() - 16) / b.width(), (height() - 16) / b.height());
   // A tall network is shown from its top at a legible size rather than as a thread.
   // What fits itself is read rather than travelled: its names stay legible, and it is dragged where it is larger.
-  scale_ = std::clamp(whole, autoFit_ ? readableScale : smallestScale, autoFit_ ? 1.0 : 1.25);
+  scale_ = std::clamp(whole, autoFit_ ? autoFitSmallest_ : smallestScale, autoFit_ ? 1.0 : 1.25);
   if (!autoFit_ && !fitted_ && !viewTouched_ && whole < 0.6) scale_ = std::clamp((width() - 32) / b.width(), 0.3, 0.9);
   origin_.setX(b.center().x() - width() / scale_ / 2);
   origin_.setY(whole >= scale_ - 1e-9 ? b.center().y() - height() / scale_ / 2 : b.top() - 8 / scale_);
@@ -214,14 +215,14 @@ void Canvas::zoomBy(double factor, QPointF at) {
   Q_EMIT viewChanged();
 }
 
-void Canvas::zoomToKeys(const QStringList& keys) {
+void Canvas::zoomToKeys(const QStringList& keys, double largest) {
   if (!scene_) return;
   QRectF bounds;
   for (const QString& key : keys)
     if (const int box = scene_->boxOf(key); box >= 0) bounds |= scene_->rect(box);
   if (bounds.isEmpty()) return;
   bounds.adjust(-60, -60, 60, 60);
-  scale_ = std::clamp(std::min(width() / bounds.width(), height() / bounds.height()), 0.25, 1.2);
+  scale_ = std::clamp(std::min(width() / bounds.width(), height() / bounds.height()), 0.25, largest);
   panTo(bounds.center());
 }
 

@@ -35,7 +35,7 @@ class Canvas : public QWidget {
   void setPlaceholder(const QString& text) { placeholder_ = text, update(); }
   void setOverviewVisible(bool);
   /// Small and still: for the pattern; fits itself on every resize.
-  void setAutoFit(bool);
+  void setAutoFit(bool, double smallest = 0.65);
 
   SceneRef scene() const { return scene_; }
   const ViewOptions& viewOptions() const { return options_; }
@@ -43,6 +43,7 @@ class Canvas : public QWidget {
   /// Opens and closes as another canvas does; the middle stays where it is.
   void adoptViewOptions(const ViewOptions& options);
   QStringList selection() const { return selection_; }
+  QStringList litNodes() const { return litNodes_; }
   const BoxDecorations& boxDecorations() const { return boxes_; }
   double scale() const { return scale_; }
   QPointF origin() const { return origin_; }
@@ -55,7 +56,8 @@ class Canvas : public QWidget {
   void zoomBy(double factor, QPointF at);
   void zoomIn() { zoomBy(1.25, rect().center()); }
   void zoomOut() { zoomBy(0.8, rect().center()); }
-  void zoomToKeys(const QStringList& keys);
+  /// Not larger than `largest`.
+  void zoomToKeys(const QStringList& keys, double largest = 1.2);
   /// Opens what hides it, selects it and brings it into view.
   void reveal(const QString& key);
   void toggle(int box);
@@ -112,6 +114,7 @@ class Canvas : public QWidget {
   int hover_ = -1;
   QPointF origin_;  ///< of the scene at the widget's top left
   double scale_ = 1;
+  double autoFitSmallest_ = 0.65;
   bool autoFit_ = false, fitted_ = false, viewTouched_ = false;
   QPixmap cache_;
   bool cacheValid_ = false;

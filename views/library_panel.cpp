@@ -106,7 +106,7 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   text_->setContentsMargins(8, 6, 8, 6);
   text_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   picture_ = new Canvas;
-  picture_->setAutoFit(true);
+  picture_->setAutoFit(true, smallestPreview);
   picture_->setPlaceholder(tr("Point at a rule to see its pattern."));
   auto* below = new QWidget;
   auto* belowColumn = new QVBoxLayout(below);
@@ -120,8 +120,8 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   split->setStretchFactor(0, 1);
   split->setStretchFactor(1, 1);
   split->setHandleWidth(1);
-  split->setSizes({200, 300});
-  picture_->setMinimumHeight(140);
+  split->setSizes({180, 320});
+  picture_->setMinimumHeight(200);
   open_ = new QPushButton(tr("Open"), this);
   open_->setToolTip(tr("Open the rule file in the editor"));
   add_ = new QPushButton(tr("Add"), this);
@@ -131,7 +131,8 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   remove_ = new QPushButton(tr("Remove"), this);
   remove_->setToolTip(tr("Show this folder no longer; its files stay"));
   auto* buttons = new QHBoxLayout;
-  buttons->setContentsMargins(8, 6, 8, 8);
+  buttons->setContentsMargins(8, 8, 8, 8);
+  buttons->setSpacing(8);
   for (QPushButton* b : {open_, add_}) buttons->addWidget(b);
   buttons->addStretch();
   for (QPushButton* b : {remove_, folder_}) buttons->addWidget(b);

@@ -22,6 +22,8 @@ class LibraryPanel : public QWidget {
   explicit LibraryPanel(EngineClient& engine, QWidget* parent = nullptr);
   /// Reads the folders again.
   void refresh();
+  /// Whole patterns are shown, however wide, down to this scale: their shape tells which one it is.
+  static constexpr double smallestPreview = 0.15;
   QTreeWidget* tree() { return tree_; }
   Canvas* preview() { return picture_; }
   QString previewText() const { return text_->text(); }

@@ -199,7 +199,8 @@ void MainWindow::connectDocument() {
   connect(document_, &Document::previewChanged, this, [this] {
     if (!document_->isPreviewing() || document_->previewRecords().empty()) return;
     QTimer::singleShot(0, this, [this] {  // once both canvases have their place
-      if (document_->isPreviewing()) canvas_->zoomToKeys(document_->previewRecords().front().added);
+      if (document_->isPreviewing())
+        canvas_->zoomToKeys(document_->previewRecords().front().added, 0.75);  // two beside each other
     });
   });
   for (auto signal : {&Document::matchesChanged, &Document::currentRuleChanged, &Document::rulesChanged}) {

@@ -206,7 +206,11 @@ void MainWindow::makeActions() {
         QStringLiteral("Alt+%1").arg(d), [this, d] { canvas_->setDepth(d); });
   add(depth, s("depthAll"), tr("All open"), tr("Alt+9"), [this] { canvas_->setDepth(-1); });
   view->addSeparator();
-  for (QDockWidget* d : docks_) view->addAction(d->toggleViewAction());
+  for (QDockWidget* d : docks_) {
+    d->toggleViewAction()->setText(tr("Panel: %1").arg(d->windowTitle()));
+    view->addAction(d->toggleViewAction());
+    addAction(d->toggleViewAction());  // the palette lists the window's
+  }
   view->addSeparator();
   add(
       view, s("theme"), tr("&Light or dark"), tr("Ctrl+Shift+L"),

@@ -54,8 +54,9 @@ void MainWindow::openRules(const QString& path) {
 }
 
 void MainWindow::chooseModel() {
-  const QString path = QFileDialog::getOpenFileName(this, tr("Open model"), QFileInfo(document_->path()).path(),
-                                                    tr("Models (*.pt *.pt2 *.pth *.ts *.json);;All files (*)"));
+  const QString path =
+      QFileDialog::getOpenFileName(this, tr("Open model"), QFileInfo(document_->path()).path(),
+                                   tr("Models (*.pt *.pt2 *.pth *.ts *.fx *.json *.txt);;All files (*)"));
   if (!path.isEmpty()) openModel(path);
 }
 

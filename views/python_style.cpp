@@ -35,6 +35,8 @@ void stylePython(QsciScintilla& editor, QsciLexerPython& lexer) {
   editor.setMarginsBackgroundColor(paper);
   editor.setMarginsForegroundColor(toQt(mix(p.background, p.text, 0.4)));
   editor.setMarginsFont(font);
+  constexpr int gap = 8;  // between the numbers and the text
+  editor.SendScintilla(QsciScintillaBase::SCI_SETMARGINLEFT, 0L, static_cast<long>(gap));
   editor.setCaretForegroundColor(text);
   editor.setCaretLineBackgroundColor(toQt(mix(p.background, p.text, 0.04)));
   editor.setSelectionBackgroundColor(toQt(mix(p.background, p.accent, 0.3)));

@@ -30,6 +30,7 @@ class RuleEditor : public QWidget {
   QString sentence() const;
   /// Lights the text of a pattern node of the current rule; "" for none.
   void setLit(const QString& patternNode);
+  QString lit() const { return lit_; }
   void showLine(int line);
   /// Replaces `from` on that line by `to`, as one undoable edit. False where the line does not hold it.
   bool replaceOnLine(int line, const QString& from, const QString& to);

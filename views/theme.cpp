@@ -91,6 +91,16 @@ void applyTheme(Theme theme) {
           "QTreeView,QListView,QTableView,QTextBrowser,QScrollArea{border:0}"
           "QTreeView::item,QListView::item{padding:3px 2px}"
           "QHeaderView::section{border:0;border-bottom:1px solid %1;padding:4px 6px;background:%6;color:%4}"
+          // Above the heading, where it covers none of it.
+          "QHeaderView::up-arrow,QHeaderView::down-arrow{subcontrol-origin:border;subcontrol-position:top center;"
+          "width:9px;height:6px}"
+          "QToolButton::menu-indicator{subcontrol-origin:padding;subcontrol-position:right center;width:9px}"
+          "QToolButton[popupMode=\"2\"]{padding-right:16px}"
+          "QScrollBar{background:transparent;border:0}QScrollBar:vertical{width:11px}QScrollBar:horizontal{height:11px}"
+          "QScrollBar::handle{background:%10;border-radius:3px;margin:2px}QScrollBar::handle:hover{background:%4}"
+          "QScrollBar::handle:vertical{min-height:28px}QScrollBar::handle:horizontal{min-width:28px}"
+          "QScrollBar::add-line,QScrollBar::sub-line{width:0;height:0}QScrollBar::add-page,QScrollBar::sub-page{"
+          "background:transparent}"
           "QLineEdit{border:1px solid %1;border-radius:5px;padding:4px 7px;background:%5;color:%3}"
           "QLineEdit:focus{border-color:%7}"
           "QPushButton{border:1px solid %1;border-radius:5px;padding:5px 12px}"
@@ -107,7 +117,8 @@ void applyTheme(Theme theme) {
           "%4;border-radius:3px;background:%5}"
           "QCheckBox::indicator:checked,QTreeView::indicator:checked,QListView::indicator:checked{background:%7;"
           "border-color:%7;image:url(:/icons/check.svg)}")
-          .arg(line, hover, text, dim, base, head, accent, css(disabled), css(mix(p.background, p.accent, 0.22))));
+          .arg(line, hover, text, dim, base, head, accent, css(disabled), css(mix(p.background, p.accent, 0.22)),
+               css(mix(p.background, p.text, 0.28))));
 }
 
 QIcon icon(const QString& name) {

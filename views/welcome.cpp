@@ -50,7 +50,6 @@ WelcomePage::WelcomePage(QWidget* parent) : QWidget(parent) {
   lists_->setSpacing(48);
   auto* drop =
       new QLabel(tr("A TorchScript (.pt), exported (.pt2) or FX file can be dropped anywhere in the window."), this);
-  drop->setEnabled(false);
   auto* inner = new QVBoxLayout;
   inner->addStretch(2);
   inner->addLayout(head);
@@ -79,7 +78,6 @@ QWidget* WelcomePage::section(const QString& title, const QStringList& paths, co
   column->addWidget(head);
   if (paths.isEmpty()) {
     auto* none = new QLabel(empty);
-    none->setEnabled(false);
     none->setWordWrap(true);
     column->addWidget(none);
   }
