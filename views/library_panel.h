@@ -23,7 +23,7 @@ class LibraryPanel : public QWidget {
   /// Reads the folders again.
   void refresh();
   /// Whole patterns are shown, however wide, down to this scale: their shape tells which one it is.
-  static constexpr double smallestPreview = 0.15;
+  static constexpr double smallestPreview = 0.05;
   QTreeWidget* tree() { return tree_; }
   Canvas* preview() { return picture_; }
   QString previewText() const { return text_->text(); }

@@ -72,14 +72,14 @@ void MainWindow::makeActions() {
   add(file, s("openRules"), tr("Open r&ules…"), tr("Ctrl+Shift+O"), [this] { chooseRules(); });
   add(file, s("library"), tr("Rule &library"), tr("Ctrl+L"), [this] {
     if (arrangement_ == Arrangement::Measure) arrange(Arrangement::Rewrite);
-    for (QDockWidget* d : docks_)
-      if (d->objectName() == QLatin1String("library")) {
-        d->setVisible(!d->isVisible());
-        d->raise();
-        // Room for the tree and the pattern below it.
-        resizeDocks({d}, {300}, Qt::Horizontal);
-        resizeDocks({d}, {height() * 6 / 10}, Qt::Vertical);
-      }
+    const auto named = [this](const char* name) { return findChild<QDockWidget*>(QString::fromLatin1(name)); };
+    QDockWidget* library = named("library");
+    library->setVisible(!library->isVisible());
+    library->raise();
+    // Room for the tree and the pattern below it.
+    resizeDocks({library}, {300}, Qt::Horizontal);
+    resizeDocks({library, named("pattern"), named("history")}, {height() * 5 / 10, height() * 2 / 10, 120},
+                Qt::Vertical);
   });
   add(file, s("saveRules"), tr("&Save rules"), QKeySequence::Save, [this] { saveRules(false); });
   add(file, s("saveRulesAs"), tr("Save rules &as…"), QKeySequence::SaveAs, [this] { saveRules(true); });

@@ -21,7 +21,7 @@ namespace {
 QString tableText(const QTableWidget& table) {
   QStringList lines;
   QStringList head;
-  for (int c = 0; c < table.columnCount(); ++c) head << table.horizontalHeaderItem(c)->text();
+  for (int c = 0; c < table.columnCount(); ++c) head << table.horizontalHeaderItem(c)->data(Qt::UserRole).toString();
   lines << head.join(QLatin1Char('\t'));
   for (int r = 0; r < table.rowCount(); ++r) {
     QStringList cells;
@@ -48,6 +48,14 @@ QTableWidget* RunPanel::makeTable(const QStringList& headers) {
   auto* t = new QTableWidget(this);
   t->setColumnCount(static_cast<int>(headers.size()));
   t->setHorizontalHeaderLabels(headers);
+  for (int c = 0; c < headers.size(); ++c) t->horizontalHeaderItem(c)->setData(Qt::UserRole, headers[c]);
+  QObject::connect(t->horizontalHeader(), &QHeaderView::sortIndicatorChanged, t, [t](int column, Qt::SortOrder order) {
+    for (int c = 0; t->isSortingEnabled() && c < t->columnCount(); ++c)
+      t->horizontalHeaderItem(c)->setText(t->horizontalHeaderItem(c)->data(Qt::UserRole).toString() +
+                                          (c != column                   ? QString()
+                                           : order == Qt::AscendingOrder ? QStringLiteral(" ▴")
+                                                                         : QStringLiteral(" ▾")));
+  });
   t->verticalHeader()->hide();
   t->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 10);
   t->setEditTriggers(QAbstractItemView::NoEditTriggers);

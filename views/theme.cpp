@@ -91,9 +91,8 @@ void applyTheme(Theme theme) {
           "QTreeView,QListView,QTableView,QTextBrowser,QScrollArea{border:0}"
           "QTreeView::item,QListView::item{padding:3px 2px}"
           "QHeaderView::section{border:0;border-bottom:1px solid %1;padding:4px 6px;background:%6;color:%4}"
-          // Above the heading, where it covers none of it.
-          "QHeaderView::up-arrow,QHeaderView::down-arrow{subcontrol-origin:border;subcontrol-position:top center;"
-          "width:9px;height:6px}"
+          // The style draws it over the heading or cuts that short: tables that sort say so in the heading's text.
+          "QHeaderView::up-arrow,QHeaderView::down-arrow{width:0px;height:0px;image:none}"
           "QToolButton::menu-indicator{subcontrol-origin:padding;subcontrol-position:right center;width:9px}"
           "QToolButton[popupMode=\"2\"]{padding-right:16px}"
           "QScrollBar{background:transparent;border:0}QScrollBar:vertical{width:11px}QScrollBar:horizontal{height:11px}"

@@ -62,6 +62,32 @@ TEST_CASE("an encoder's six equal layers are one block with a badge, and open in
   CHECK(boxNamed(makeVisibleGraph(g, {.depth = 1, .unfolded = {"encoder.layer.0"}}), "encoder.layer.5") >= 0);
 }
 
+TEST_CASE("a value that every layer of a flat graph uses costs no more than the graph is long") {
+  Graph g;
+  const ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
+  const OperatorRef add = *parseSchema("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+  ValueId last = x;
+  constexpr int count = 20'000;
+  for (int i = 0; i < count; ++i)
+    last = g.output(g.append(g.root(), add, {Argument(last), Argument(x), Argument(int64_t{1})}));
+  g.setReturns(g.root(), {Argument(last)});
+  const VisibleGraph view = makeVisibleGraph(g, {.depth = 0});
+  const Result<Layout> layout = layoutGraph(view, {});
+  REQUIRE(layout);
+  size_t points = 0, stubs = 0, loose = 0;
+  for (size_t e = 0; e < view.edges.size(); ++e) {
+    const auto& way = layout->edges[e].points;
+    points += way.size();
+    REQUIRE(way.size() >= 4);
+    const Rect& to = layout->boxes[static_cast<size_t>(view.edges[e].to)];
+    loose += std::abs(way.back().y - to.y) > 1 || way.back().x < to.x || way.back().x > to.right();
+    stubs += std::abs(way.front().y - way.back().y) < 20 && view.edges[e].from == 0;
+  }
+  CHECK(loose == 0);
+  CHECK(stubs > count * 9 / 10);
+  CHECK(points < size_t{count} * 40);
+}
+
 TEST_CASE("every node has a box, those of hidden repeats that of their twin") {
   Graph g = test::encoder(3);
   VisibleGraph view = makeVisibleGraph(g, {.depth = -1});

@@ -1,10 +1,12 @@
-// measure ENGINE... -- MODEL RULES [INPUTS]: what docs/measurements/workbench.md says of the window, measured with the
-// given engine: start, memory, typing to matches, frames, a large graph.
+// measure ENGINE... -- MODEL RULES [INPUTS [LARGE...]]: what docs/measurements/workbench.md says of the window,
+// measured with the given engine: start, memory, typing to matches, frames, a large graph; and how long each file LARGE
+// takes to open.
 #include <unistd.h>
 
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QFile>
+#include <QFileInfo>
 #include <QSettings>
 #include <QStandardPaths>
 #include <QTemporaryDir>
@@ -74,6 +76,38 @@ void frames(const char* what, Canvas& canvas, double scale) {
 }
 
 /// From the file to the painted window, through the engine: import, transfer, decoding, layout, paint.
+void openLarge(MainWindow& window, const QString& path) {
+  window.arrange(Arrangement::Explore);
+  Document& d = window.document();
+  const double own = test::processorMs(), engines = engineCpu(window.engine().processId());
+  const qint64 bytes = window.engine().bytesReceived();
+  QElapsedTimer timer, beat;
+  qint64 silence = 0, answered = 0, decoded = 0;
+  QTimer heart;
+  QObject::connect(&heart, &QTimer::timeout, &heart, [&] { silence = std::max(silence, beat.restart()); });
+  QObject::connect(&window.engine(), &EngineClient::finished, &heart, [&] {
+    if (answered == 0) answered = timer.elapsed();
+  });
+  QObject::connect(&d, &Document::opened, &heart, [&] { decoded = timer.elapsed(); });
+  timer.start();
+  beat.start();
+  heart.start(5);
+  window.openModel(path);
+  if (!until([&] { return d.path() == path && window.canvas()->scene(); })) return;
+  window.repaint();
+  const auto clock = static_cast<long long>(timer.elapsed());
+  silence = std::max(silence, beat.elapsed());
+  std::printf("%s: the engine answered after %lld ms, decoded after %lld, drawn after %lld; silent for %lld at most\n",
+              qPrintable(QFileInfo(path).fileName()), static_cast<long long>(answered), static_cast<long long>(decoded),
+              clock, static_cast<long long>(silence));
+  std::printf(
+      "%zu nodes opened and drawn, %zu boxes: %lld ms by the clock; on the processor %.0f ms in the window, %.0f ms in "
+      "the engine; %.0f MB over the line, %.0f MB resident\n",
+      d.graph()->nodeCount(), window.canvas()->scene()->view.boxes.size(), clock, test::processorMs() - own,
+      engineCpu(window.engine().processId()) - engines,
+      static_cast<double>(window.engine().bytesReceived() - bytes) / 1e6, residentMb());
+}
+
 void largeGraph(MainWindow& window, int layers) {
   QTemporaryDir folder;
   const QString path = folder.filePath(QStringLiteral("large.txt"));
@@ -81,22 +115,7 @@ void largeGraph(MainWindow& window, int layers) {
   if (!file.open(QIODevice::WriteOnly)) return;
   file.write(QByteArray::fromStdString(toText(test::encoder(layers))));
   file.close();
-  window.arrange(Arrangement::Explore);
-  Document& d = window.document();
-  const double own = test::processorMs(), engines = engineCpu(window.engine().processId());
-  const qint64 bytes = window.engine().bytesReceived();
-  QElapsedTimer timer;
-  timer.start();
-  window.openModel(path);
-  if (!until([&] { return d.path() == path && window.canvas()->scene(); })) return;
-  window.repaint();
-  const auto clock = static_cast<long long>(timer.elapsed());
-  std::printf(
-      "%zu nodes opened and drawn, %zu boxes: %lld ms by the clock; on the processor %.0f ms in the window, %.0f ms in "
-      "the engine; %.0f MB over the line, %.0f MB resident\n",
-      d.graph()->nodeCount(), window.canvas()->scene()->view.boxes.size(), clock, test::processorMs() - own,
-      engineCpu(window.engine().processId()) - engines,
-      static_cast<double>(window.engine().bytesReceived() - bytes) / 1e6, residentMb());
+  openLarge(window, path);
 }
 
 }  // namespace
@@ -110,7 +129,7 @@ int main(int argc, char** argv) {
   const QStringList words = QApplication::arguments().mid(1);
   const qsizetype split = words.indexOf(QStringLiteral("--"));
   if (split < 1 || words.size() < split + 3)
-    return std::fprintf(stderr, "usage: measure ENGINE... -- MODEL RULES [INPUTS]\n"), 2;
+    return std::fprintf(stderr, "usage: measure ENGINE... -- MODEL RULES [INPUTS [LARGE...]]\n"), 2;
   applyTheme(Theme::Light);
   MainWindow window(words.mid(0, split));
   window.show();
@@ -179,5 +198,6 @@ int main(int argc, char** argv) {
     report(what, zooming, "processor");
   }
   largeGraph(window, 4000);
+  for (const QString& large : words.mid(split + 4)) openLarge(window, QFileInfo(large).absoluteFilePath());
   return 0;
 }

@@ -144,12 +144,17 @@ class Nested {
     std::unordered_map<uint64_t, char> labelled;
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       std::vector<Point> stops;
-      for (const Piece& piece : pieces_[e])
-        for (Point p : at(piece.container).level.edges[piece.edge].stops) {
+      bool isFar = false;
+      for (const Piece& piece : pieces_[e]) {
+        const LevelEdge& edge = at(piece.container).level.edges[piece.edge];
+        if (edge.isFar) stops.clear();  // what comes before does not lead here
+        isFar |= edge.isFar;
+        for (Point p : edge.stops) {
           Point o = origin[piece.container + 1];
           stops.push_back({p.x + o.x, p.y + o.y});
         }
-      if (!stops.empty() && !graph_.edges[e].label.empty() && options_.labels &&
+      }
+      if (!stops.empty() && !isFar && !graph_.edges[e].label.empty() && options_.labels &&
           labelled.try_emplace(graph_.edges[e].value.index, 1).second)
         addLabel(layout, static_cast<int>(e), labelAt(graph_.edges[e], stops));
       layout.edges[e] = smoothPath(stops);

@@ -112,6 +112,9 @@ void Level::assignLayers() {
 
 void Level::addDummies() {
   chains_.resize(edges.size());
+  int64_t crossed = 0;
+  for (const LevelEdge& edge : edges) crossed += std::abs(items[edge.to].layer - items[edge.from].layer);
+  const int longest = crossed > most ? farthest : INT32_MAX;
   std::unordered_map<uint64_t, std::vector<int>> shared;  // by upper item and net: its dummies, layer by layer
   std::unordered_map<uint64_t, int> known;                // segments already there
   auto link = [&](int a, int b, double fromOffset, double toOffset) {
@@ -120,12 +123,17 @@ void Level::addDummies() {
     if (isNew) segments_.push_back({a, b, fromOffset, toOffset, da && db ? 8.0 : da || db ? 2.0 : 1.0});
   };
   for (size_t e = 0; e < edges.size(); ++e) {
-    const LevelEdge& edge = edges[e];
+    LevelEdge& edge = edges[e];
     bool back = reversed_[e];
     int upper = back ? edge.to : edge.from, lower = back ? edge.from : edge.to;
     double upperOffset = back ? edge.toOffset : edge.fromOffset, lowerOffset = back ? edge.fromOffset : edge.toOffset;
-    auto& dummies = shared[uint64_t(uint32_t(upper)) << 32 | edge.net];
     int count = items[lower].layer - items[upper].layer - 1;
+    edge.isFar = count > longest;
+    if (edge.isFar) {
+      chains_[e] = {upper, lower};
+      continue;
+    }
+    auto& dummies = shared[uint64_t(uint32_t(upper)) << 32 | edge.net];
     while (static_cast<int>(dummies.size()) < count) {
       int dummy = addItem(back ? 10 : 6, 0, LevelItem::Kind::Dummy);
       items[dummy].layer = items[upper].layer + static_cast<int>(dummies.size()) + 1;
@@ -236,6 +244,14 @@ void Level::route() {
     double lowerOffset = reversed_[e] ? edge.fromOffset : edge.toOffset;
     const LevelItem &upper = items[chain.front()], &lower = items[chain.back()];
     auto& stops = edge.stops;
+    if (edge.isFar) {
+      constexpr double stub = 16;
+      const bool isDown = !reversed_[e];
+      const LevelItem& end = isDown ? lower : upper;
+      const double at = end.x + edge.toOffset, y = isDown ? end.y : end.y + end.height;
+      stops = {{at, isDown ? y - stub : y + stub}, {at, y}};
+      continue;
+    }
     double x = upper.x + upperOffset;
     stops.push_back({x, upper.y + upper.height});
     stops.push_back({x, bottom_[upper.layer]});

@@ -1,6 +1,7 @@
 // One level of the layered layout: the items of one container, placed in layers from top to bottom. Sugiyama's method:
 // break cycles, longest-path layers, dummies that edges of one net share, barycentre sweeps, and x by repeated exact
-// least-squares placement of each layer (pool adjacent violators). Linear in items and edges but for a few sorts.
+// least-squares placement of each layer (pool adjacent violators). Linear in items and edges but for a few sorts: long
+// edges where there are many take no part in it and are drawn as stubs (see `farthest`).
 //
 //   Level level;  int a = level.addItem(80, 28);  int b = level.addItem(60, 28);
 //   level.addEdge({.from = a, .to = b, .net = 7});
@@ -28,10 +29,16 @@ struct LevelEdge {
   double fromOffset = 0, toOffset = 0;  ///< fixed attachment, from the item's centre; only where …Fixed
   bool fromFixed = false, toFixed = false;
   std::vector<Point> stops;  ///< the result, relative to the level
+  bool isFar = false;        ///< over more layers than anybody follows: `stops` are the end at `to` alone
 };
 
 class Level {
  public:
+  /// Where all edges together cross more layers than `most`, those over more than `farthest` layers are stubs: a value
+  /// that each of 50,000 layers uses would cross half of them each time.
+  static constexpr int64_t most = 2'000'000;
+  static constexpr int farthest = 150;
+
   std::vector<LevelItem> items;
   std::vector<LevelEdge> edges;
   double width = 0, height = 0;  ///< of everything placed; the left end is 0
