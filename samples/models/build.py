@@ -3,10 +3,10 @@
 
     build.py --list
     build.py bert vit --format torchscript -o build/samples/models
-    build.py all --format pt2
+    build.py all --format pt2 --format fx
 
 For each NAME it writes NAME.pt (traced, or scripted where the model branches on values), NAME.pt2 (torch.export), decomposed/NAME.pt2
-(the same after run_decompositions) or NAME.fx (resources/python/graft_fx.py), and in the folder itself NAME_inputs.pt and NAME_expected.pt: the positional inputs and what PyTorch
+(the same after run_decompositions) or NAME.fx (resources/python/graft_fx), and in the folder itself NAME_inputs.pt and NAME_expected.pt: the positional inputs and what PyTorch
 computes for them. One model that fails does not stop the others; the exit code is 1 if any failed that is not known to.
 Nothing is downloaded.
 """
@@ -169,47 +169,64 @@ def build(name):
     return MODELS[name][1]()
 
 
-def export(name, form, folder):
-    model, inputs = build(name)
-    path = folder / ("decomposed" if form == "decomposed" else "") / (name + SUFFIX[form])
-    path.parent.mkdir(exist_ok=True)
-    with torch.no_grad():
-        expected = copy.deepcopy(model)(*inputs)
-        if form == "torchscript":
-            if name in SCRIPTED:
-                program = torch.jit.script(model)
-            else:
-                program = torch.jit.trace(model, inputs, check_trace=False)
-            program.save(str(path))
-            again = torch.jit.load(str(path))(*inputs)
-        elif form in ("pt2", "decomposed"):
-            program = torch.export.export(copy.deepcopy(model), inputs)
-            if form == "decomposed":
-                program = program.run_decompositions()
-            torch.export.save(program, str(path))
-            again = torch.export.load(str(path)).module()(*inputs)
-        else:
-            sys.path.insert(0, str(ROOT / "resources/python"))
-            import graft_fx  # Graft's own; needed for this format only
+class Exports:
+    """One model in several formats: built once, exported by torch.export once."""
 
-            try:
-                traced = torch.fx.symbolic_trace(model)
-            except Exception:  # whatever symbolic tracing trips over, capturing while running may pass
-                graft_fx.capture(model, inputs, str(path))
-                again = expected
-            else:
-                graft_fx.save(traced, str(path), inputs, lower=True)
-                again = traced(*inputs)
-    torch.testing.assert_close(again, expected)
-    torch.save(inputs, folder / f"{name}_inputs.pt")
-    torch.save(expected, folder / f"{name}_expected.pt")
-    return path
+    def __init__(self, name, folder):
+        self.name, self.folder = name, folder
+        self.model, self.inputs = build(name)
+        self.program = None
+        with torch.no_grad():
+            self.expected = copy.deepcopy(self.model)(*self.inputs)
+        torch.save(self.inputs, folder / f"{name}_inputs.pt")
+        torch.save(self.expected, folder / f"{name}_expected.pt")
+
+    def write(self, form):
+        path = self.folder / ("decomposed" if form == "decomposed" else "") / (self.name + SUFFIX[form])
+        path.parent.mkdir(exist_ok=True)
+        with torch.no_grad():
+            again = getattr(self, form)(copy.deepcopy(self.model), str(path))
+        torch.testing.assert_close(again, self.expected)
+        return path
+
+    # Each writes the file and computes with what was written.
+    def torchscript(self, model, path):
+        if self.name in SCRIPTED:
+            program = torch.jit.script(model)
+        else:
+            program = torch.jit.trace(model, self.inputs, check_trace=False)
+        program.save(path)
+        return torch.jit.load(path)(*self.inputs)
+
+    def pt2(self, model, path, decomposed=False):
+        self.program = self.program or torch.export.export(model, self.inputs)
+        torch.export.save(self.program.run_decompositions() if decomposed else self.program, path)
+        return torch.export.load(path).module()(*self.inputs)
+
+    def decomposed(self, model, path):
+        return self.pt2(model, path, decomposed=True)
+
+    def fx(self, model, path):
+        sys.path.insert(0, str(ROOT / "resources/python"))
+        import graft_fx  # Graft's own; needed for this format only
+
+        try:
+            traced = torch.fx.symbolic_trace(model)
+        except Exception:  # whatever symbolic tracing trips over, capturing while running may pass
+            graft_fx.capture(model, self.inputs, path)
+            return self.expected
+        graft_fx.save(traced, path, self.inputs, lower=True)
+        return traced(*self.inputs)
+
+
+def in_short(error):
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="models to build, or 'all'")
-    parser.add_argument("--format", choices=sorted(SUFFIX), default="torchscript")
+    parser.add_argument("--format", choices=sorted(SUFFIX), action="append", help="may be given several times; torchscript where it is not")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("build/samples/models"))
     parser.add_argument("--list", action="store_true", help="name the models and what they are")
     arguments = parser.parse_args()
@@ -226,17 +243,22 @@ def main():
     arguments.output.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name in names:
-        reason = KNOWN.get((name, arguments.format))
-        if reason:
-            print(f"{name:16} not exported: {reason}", flush=True)
-            continue
         try:
-            path = export(name, arguments.format, arguments.output)
-            print(f"{name:16} {path} ({path.stat().st_size / 1000:.0f} kB)", flush=True)
+            exports = Exports(name, arguments.output)
         except Exception as error:
             failed += 1
-            lines = str(error).strip().splitlines() or [""]
-            print(f"{name:16} FAILED: {type(error).__name__}: {lines[0]}", flush=True)
+            print(f"{name:16} FAILED: {in_short(error)}", flush=True)
+            continue
+        for form in arguments.format or ["torchscript"]:
+            if reason := KNOWN.get((name, form)):
+                print(f"{name:16} not exported: {reason}", flush=True)
+                continue
+            try:
+                path = exports.write(form)
+                print(f"{name:16} {path} ({path.stat().st_size / 1000:.0f} kB)", flush=True)
+            except Exception as error:
+                failed += 1
+                print(f"{name:16} FAILED: {in_short(error)}", flush=True)
     return 1 if failed else 0
 
 

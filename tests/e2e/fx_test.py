@@ -1,4 +1,4 @@
-"""resources/python/graft_fx.py from both ends: graphs out of torch.fx and torch.compile, and rewritten ones back into them."""
+"""resources/python/graft_fx from both ends: graphs out of torch.fx and torch.compile, and rewritten ones back into them."""
 
 import json
 import operator

@@ -15,7 +15,7 @@ def make(script, results, *arguments):
 make(SOURCE / "samples/minilm/export.py", [SAMPLES / "minilm.pt", SAMPLES / "sentences_expected.pt"], "-o", str(SAMPLES))
 make(SOURCE / "samples/minilm/export.py", [SAMPLES / "minilm.pt2"], "-o", str(SAMPLES), "--format", "pt2")
 models = SAMPLES / "models"
-for form, last in (("torchscript", "conv_bn_relu.pt"), ("pt2", "conv_bn_relu.pt2"), ("decomposed", "decomposed/conv_bn_relu.pt2"),
-                     ("fx", "conv_bn_relu.fx")):
-    # The last one in the list that has this format: it is written when all others are.
-    make(SOURCE / "samples/models/build.py", [models / last], "all", "--format", form, "-o", str(models))
+# The last one in the list that has a format: it is written when all others are. One process makes all: each model is built once.
+last = {"torchscript": "conv_bn_relu.pt", "pt2": "conv_bn_relu.pt2", "decomposed": "decomposed/conv_bn_relu.pt2", "fx": "conv_bn_relu.fx"}
+make(SOURCE / "samples/models/build.py", [models / name for name in last.values()],
+     "all", *(f"--format={form}" for form in last), "-o", str(models))

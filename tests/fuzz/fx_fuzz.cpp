@@ -1,4 +1,4 @@
-// The JSON that resources/python/graft_fx.py writes, beside one record of weights.
+// The JSON that resources/python/graft_fx writes, beside one record of weights.
 #include <cstdint>
 
 #include "tests/fuzz/import_file.h"

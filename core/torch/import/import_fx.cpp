@@ -37,7 +37,7 @@ Type typeOf(JsonValue v) {
                                 : Type::Kind::Any);
 }
 
-// One graph of a file that resources/python/graft_fx.py wrote.
+// One graph of a file that resources/python/graft_fx wrote.
 class FxImporter {
  public:
   FxImporter(const Source& source, const OperatorSet& operators, Graph& graph)
@@ -166,7 +166,7 @@ class FxImporter {
     if (known) g_.setOrigin(node, std::move(origin));
   }
 
-  // The inverse of graft_fx._encode. `known` turns false where it names a node that `names` does not have.
+  // The inverse of encode in graft_fx/graphs.py. `known` turns false where it names a node that `names` does not have.
   static Argument decode(JsonValue a, const std::unordered_map<std::string, Argument>& names, bool& known,
                          int depth = 0) {
     if (depth > 60) throw Refusal{"an argument is nested too deep"};
@@ -367,7 +367,7 @@ Result<Model> importFx(const Source& source, const Semantics& semantics, const I
     const JsonValue document = json->root();
     if (!document.at("format").is("graft-fx") || document.at("version").integer() != 1)
       return badInput(fmt::format(
-          "{} was written by another version of graft_fx.py; save it with the one in resources/python", source.path));
+          "{} was written by another version of graft_fx; save it with the one in resources/python", source.path));
     // A capture that broke has several graphs: "forward" is the first, "forward.1" the next.
     JsonValue chosen;
     std::string all;

@@ -1,0 +1,131 @@
+"""Takes torch.fx graphs out of Python for Graft, and puts rewritten ones back. Copy this folder beside your model or put
+the one around it on PYTHONPATH; it needs torch alone.
+
+    import graft_fx
+    gm = torch.fx.symbolic_trace(model)
+    graft_fx.save(gm, "model.fx", example_inputs)                       # a GraphModule
+    graft_fx.capture(model, example_inputs, "model.fx")                 # whatever torch.compile makes of a model
+    graft_fx.capture(model, example_inputs, "model.fx", joint=True)     # and of its training: AOTAutograd's graphs
+    fast = torch.compile(model, backend=graft_fx.backend("rules.py"))   # runs what Graft makes of each graph
+
+Then `graft info model.fx`. A file is an uncompressed zip: graft_fx.json holds, for each graph, the FX nodes as they were (all six
+opcodes, targets, arguments, module types and constructor values) and the ATen operators they come down to for the example inputs;
+weights/N are the tensors' bytes. No class of yours is pickled, so reading the file runs none of your code.
+"""
+
+import torch
+import torch.fx
+import torch.utils._pytree as pytree
+
+from .compiled import break_text, compile_jointly, fake_of, guard_text, untouched, weights_of
+from .file import FileWriter
+from .graphs import graph_data, named_tensors
+from .rewriting import Backend
+
+__all__ = ["backend", "capture", "save"]
+
+
+def save(gm, path, example_inputs=(), lower=False):
+    """Writes the GraphModule `gm` to `path`.
+
+    `example_inputs`: its inputs, a tuple or a dict by name, which say dtypes and ranks; sizes stay symbolic where the model takes
+    others too. What FX left whole, modules that its tracer calls leaves and functions under `torch.fx.wrap`, stays one node each,
+    which Graft shows and keeps but cannot run; `lower=True` opens them down to ATen's operators.
+    """
+    if not isinstance(gm, torch.fx.GraphModule):
+        raise TypeError(f"graft_fx.save takes a torch.fx.GraphModule, not {type(gm).__name__}; "
+                        "use graft_fx.capture(model, inputs, path) for other modules")
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    names = [str(n.target) for n in placeholders]
+    args, kwargs = split_inputs(example_inputs)
+    unknown = [k for k in kwargs if k not in names]
+    if unknown or len(args) > len(names):
+        raise ValueError(f"graft_fx.save: the graph has the inputs {', '.join(names)}; given were "
+                         f"{', '.join(unknown) if unknown else len(args)}")
+    values = []
+    for i, n in enumerate(placeholders):
+        if i >= len(args) and names[i] not in kwargs and not n.args:
+            raise ValueError(f"graft_fx.save: an example for the input '{names[i]}' is missing (inputs: {', '.join(names)})")
+        values.append(args[i] if i < len(args) else kwargs.get(names[i], n.args[0] if n.args else None))
+    writer = FileWriter()
+    graph = graph_data(gm, values, {}, gm, writer, lower=lower)
+    writer.write(path, type(gm).__name__, [graph])
+
+
+def capture(model, inputs, path, joint=False, dynamic=None):
+    """Runs `model` once under torch.compile and writes every graph that it captured: one, or several where the capture broke, each
+    with its guards and the reason of the break. `inputs`: a tuple of positional or a dict of keyword arguments.
+
+    The graphs are called forward, forward.1, ...: `graft info model.fx --method forward.1`. `joint=True` takes gradients as well
+    and writes, for each, AOTAutograd's joint graph and the two it is parted into: joint, forward and backward. `dynamic` is that
+    of torch.compile. The model's buffers and gradients and the random numbers' state are left as they were.
+    """
+    args, kwargs = split_inputs(inputs)
+    writer, graphs, captures, problems = FileWriter(), [], [], []
+    own = {id(t): name for name, t in reversed(named_tensors(model))}
+    position = {id(t): i for i, t in enumerate(pytree.tree_leaves((args, kwargs))) if isinstance(t, torch.Tensor)}
+
+    def compiler(gm, example_inputs):
+        suffix = f".{len(captures)}" if captures else ""
+        why = getattr(gm, "compile_subgraph_reason", None)
+        notes = {"guards": [], "break": break_text(why) if why is not None and why.graph_break else None}
+        captures.append(notes)
+        placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        known = weights_of(placeholders, example_inputs, own)
+        order = {n.name: position.get(id(v), len(position)) for n, v in zip(placeholders, example_inputs)}
+
+        def note(name, graph, values, known, names=None):
+            try:
+                made = graph_data(graph, values, known, model, writer, names=names)
+                # As the model's caller gave them; torch.compile has them in the order of their first use.
+                made["inputs"].sort(key=lambda i: order.get(i["wish"], len(position)))
+                graphs.append(made | notes | {"name": name + suffix})
+            except Exception as e:  # torch.compile would take it for a reason to go on without us
+                problems.append(e)
+
+        if not joint:
+            note("forward", gm, [fake_of(n, v) for n, v in zip(placeholders, example_inputs)], known)
+            return gm.forward
+        return compile_jointly(gm, example_inputs, placeholders, known, note)
+
+    def guards(found):  # called after each graph, before the next
+        captures[-1]["guards"] += dict.fromkeys(guard_text(g) for g in found)
+
+    torch._dynamo.reset()
+    with torch.set_grad_enabled(joint), untouched(model):
+        compiled = torch._dynamo.optimize(compiler, guard_export_fn=guards, dynamic=dynamic)(model)
+        outputs = compiled(*args, **kwargs)
+        if joint:
+            ends = [t.sum() for t in pytree.tree_leaves(outputs) if isinstance(t, torch.Tensor) and t.requires_grad]
+            if not ends:
+                raise ValueError("graft_fx.capture: no output of the model depends on anything that requires a gradient")
+            wanted = [t for t in [*model.parameters(), *pytree.tree_leaves((args, kwargs))]
+                      if isinstance(t, torch.Tensor) and t.requires_grad]
+            torch.autograd.grad(ends, wanted, allow_unused=True)
+    torch._dynamo.reset()
+    if problems:
+        raise problems[0]
+    if not graphs:
+        raise RuntimeError("torch.compile captured no graph of this model")
+    writer.write(path, type(model).__name__, graphs)
+
+
+def backend(rules, recipe=None, *, graft=None, library=None, verify=True, strict=False):
+    """A backend for torch.compile that lets Graft rewrite each captured graph by the rule file `rules` and runs the result.
+
+        model = torch.compile(model, backend=graft_fx.backend("rules.py", recipe="Encoder"))
+        with torch.no_grad(): model(x)
+
+    Graft proves each result on the inputs of the first call (`verify`), and this module compares it with the graph it came from
+    once more. The model's weights are shared, not copied; weights that a rule merged are made again when the model's change. Where
+    a graph cannot be rewritten, it runs as it was and a warning says why; `strict=True` raises instead. `.reports` of the result
+    lists what was done. `graft` is the program and `library` its operators: the default is $GRAFT, then the build that this file
+    lies in, then the PATH. For inference: a graph that needs gradients is left alone.
+    """
+    return Backend(str(rules), recipe, graft, library, verify, strict)
+
+
+def split_inputs(inputs):
+    if isinstance(inputs, dict):
+        return (), dict(inputs)
+    return ((inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)), {}

@@ -1,0 +1,172 @@
+"""The backend for torch.compile: each captured graph goes to `graft apply`, and what comes back runs in its place."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import warnings
+
+import torch
+
+from .compiled import fake_of, weights_of
+from .file import FileWriter
+from .graphs import LOG, SYMBOLS, graph_data, value_type
+
+
+class Unfit(Exception):
+    """Why a graph runs as it was."""
+
+
+class Backend:
+    VARIANTS = 32  # sets of weights that one graph is used with, such as a block that a model has many times
+
+    def __init__(self, rules, recipe, graft, library, verify, strict):
+        self.rules, self.recipe, self.verify, self.strict = rules, recipe, verify, strict
+        here = pathlib.Path(__file__).resolve().parents[3] / "build"
+        self.graft = graft or os.environ.get("GRAFT") or next(
+            (str(p) for p in [here / "bin/graft"] if p.exists()), None) or shutil.which("graft")
+        if not self.graft:
+            raise FileNotFoundError("graft_fx.backend: there is no program graft in the PATH; build it, or say where it is: "
+                                    "backend(rules, graft=\"build/bin/graft\")")
+        if not os.path.exists(self.rules):
+            raise FileNotFoundError(f"graft_fx.backend: there is no rule file {self.rules}")
+        prefix = pathlib.Path(self.graft).resolve().parents[1]
+        places = [prefix / "lib/libgraft_ops.so", prefix / "lib/graft/libgraft_ops.so"]  # of a build, of what is installed
+        self.library = library or os.environ.get("GRAFT_OPS") or str(next((p for p in places if p.exists()), places[0]))
+        self.reports = []
+        self.__name__ = "graft"
+
+    def __call__(self, gm, example_inputs):
+        report = {"graph": len(self.reports), "rewritten": False}
+        self.reports.append(report)
+        try:
+            return self._rewrite(gm, example_inputs, report)
+        except Exception as e:
+            if self.strict:
+                raise
+            report["reason"] = str(e) if isinstance(e, Unfit) else f"{type(e).__name__}: {e}"
+            warnings.warn(f"graft_fx: graph {report['graph']} runs as it was: {report['reason']}", stacklevel=2)
+            return gm.forward
+
+    def _rewrite(self, gm, example_inputs, report):
+        if torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in example_inputs):
+            raise Unfit("gradients may be asked for, and rewritten graphs have none; call the model under torch.no_grad()")
+        placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        known = weights_of(placeholders, example_inputs, {})
+        values = [fake_of(n, v) for n, v in zip(placeholders, example_inputs)]
+        writer = FileWriter()
+        graph = graph_data(gm, values, known, gm, writer, lower=True)
+        weights = [i for i, n in enumerate(placeholders) if n.name in known]
+        given = [i for i, n in enumerate(placeholders) if n.name not in known]
+        paths = {known[placeholders[i].name][1]: i for i in weights}
+        outputs = len(next(iter(reversed(gm.graph.nodes))).args[0])
+
+        def make(arguments):
+            """The rewritten graph for these arguments' weights, and which of those were merged into others."""
+            now = {id(known[placeholders[i].name][0]): arguments[i] for i in weights}
+            fresh = FileWriter()
+            fresh.tensors = [now.get(id(t), t) for t in writer.tensors]
+            with tempfile.TemporaryDirectory(prefix="graft-") as folder:
+                fresh.write(f"{folder}/graph.fx", "Captured", [graph])
+                document = self._apply(folder, [arguments[i] for i in given])
+                report["graft"] = document
+                if not any(r["matches"] for r in document["rules"]):
+                    wrong = [r["name"] for r in document["rules"] if r["rolled_back"]]
+                    raise Unfit(f"{', '.join(wrong)} computes something else and was taken back" if wrong else "no rule matches in it")
+                loaded = self._load(f"{folder}/out.pt", arguments, given)
+            self._check(gm, loaded, arguments, given, outputs, exact=document["verify"]["passed"] is not False)
+            merged = False
+            for name, t in [*loaded.named_parameters(), *loaded.named_buffers()]:
+                own = arguments[paths[name]] if name in paths else None
+                if own is not None and own.dtype == t.dtype and own.device == t.device and torch.equal(own, t):
+                    t.data = own.detach()
+                else:
+                    merged = True
+            return loaded, merged
+
+        def state(arguments, versions):
+            tensors = [arguments[i] for i in weights]
+            return (tuple([t.data_ptr() for t in tensors]),
+                    tuple([0 if t.is_inference() else t._version for t in tensors]) if versions else ())
+
+        variants, refused = {}, [None]
+
+        def variant(arguments):
+            made, merged = make(arguments)
+            where, _ = state(arguments, False)
+            variants[where] = (made, merged, state(arguments, merged)[1])
+            return made
+
+        def run(*arguments):
+            where, _ = state(arguments, False)
+            found = variants.get(where)
+            made = found[0] if found and (not found[1] or found[2] == state(arguments, True)[1]) else None
+            if made is None:
+                if refused[0]:
+                    return gm.forward(*arguments)
+                try:
+                    if found is None and len(variants) >= self.VARIANTS:
+                        raise Unfit(f"it is used with more than {self.VARIANTS} sets of weights")
+                    made = variant(arguments)
+                except Exception as e:
+                    if self.strict:
+                        raise
+                    refused[0] = str(e)
+                    warnings.warn(f"graft_fx: graph {report['graph']} runs as it was with other weights: {e}", stacklevel=2)
+                    return gm.forward(*arguments)
+            result = made(*[arguments[i] for i in given])
+            return tuple(result) if outputs != 1 else (result,)
+
+        # A symbol's hint: asking for its value would fix it.
+        variant([v.node.hint if isinstance(v, SYMBOLS) else v for v in example_inputs])
+        document = report["graft"]
+        report["rewritten"] = True
+        LOG.info("graph %d: %d nodes became %d: %s", report["graph"], document["nodes"], document["nodes_after"],
+                 ", ".join(f"{r['name']} {r['matches']}" for r in document["rules"] if r["matches"]))
+        return run
+
+    def _apply(self, folder, inputs):
+        torch.save(tuple(v.detach() if isinstance(v, torch.Tensor) else v for v in inputs), f"{folder}/inputs.pt")
+        command = [self.graft, "apply", f"{folder}/graph.fx", "--rules", self.rules, "--inputs", f"{folder}/inputs.pt",
+                   "-o", f"{folder}/out.pt", "--no-timing", "--json"]
+        command += ["--recipe", self.recipe] if self.recipe else []
+        command += [] if self.verify else ["--no-verify"]
+        run = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                             env=os.environ | {"GRAFT_OPS": self.library})
+        if run.returncode:
+            said = run.stderr.strip().replace(f"{folder}/graph.fx", "the graph") or f"exit code {run.returncode}"
+            raise Unfit(f"graft apply: {said}")
+        return json.loads(run.stdout)
+
+    def _load(self, path, arguments, given):
+        torch.ops.load_library(self.library)
+        devices = {v.device for v in arguments if isinstance(v, torch.Tensor)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript, which is what graft apply writes
+            return torch.jit.load(path, map_location=devices.pop() if len(devices) == 1 else None)
+
+    def _check(self, gm, loaded, arguments, given, outputs, exact):
+        """Both once on copies of the arguments: the same outputs in the same order."""
+        copies = [[v.detach().clone() if isinstance(v, torch.Tensor) else v for v in arguments] for _ in range(2)]
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            expected = gm.forward(*copies[0])
+            got = loaded(*[copies[1][i] for i in given])
+        got = tuple(got) if outputs != 1 else (got,)
+        if len(got) != len(expected):
+            raise Unfit(f"the rewritten graph gives {len(got)} outputs instead of {len(expected)}")
+        for i, (a, b) in enumerate(zip(expected, got)):
+            if not isinstance(a, torch.Tensor):
+                if a != b:
+                    raise Unfit(f"output {i} is {b} instead of {a}")
+                continue
+            if not isinstance(b, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
+                raise Unfit(f"output {i} is {value_type(b)} instead of {value_type(a)}")
+            if not exact or not a.numel():
+                continue
+            # Graft has compared more closely; this is for outputs that changed places.
+            scale, apart = a.abs().double().nan_to_num().max(), (a.double() - b.double()).abs().nan_to_num(posinf=0).max()
+            tolerance = 0 if not a.is_floating_point() else 5e-2 if a.dtype in (torch.float16, torch.bfloat16) else 1e-3
+            if apart > tolerance * max(scale, 1e-6):
+                raise Unfit(f"output {i} differs from the graph's by {apart:.3g} (largest value {scale:.3g})")
