@@ -245,6 +245,11 @@ void Canvas::reveal(const QString& key) {
       const std::string& path = graph_->moduleCall(call).path;
       changed |= options_.opened.insert(path).second;
       changed |= options_.closed.erase(path) > 0;
+      // One block stands for all of its kind: the one that is looked for comes out of it.
+      const int box = scene_->view.boxOfModule[call.index];
+      if (box < 0) continue;
+      const Box& standsFor = scene_->view.boxes[static_cast<size_t>(box)];
+      if (standsFor.repeat > 1 && standsFor.key != path) changed |= options_.unfolded.insert(standsFor.key).second;
     }
   if (changed) rebuild();
   setSelection({key});

@@ -121,7 +121,7 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   split->setStretchFactor(1, 1);
   split->setHandleWidth(1);
   split->setSizes({180, 320});
-  picture_->setMinimumHeight(200);
+  picture_->setMinimumHeight(150);
   open_ = new QPushButton(tr("Open"), this);
   open_->setToolTip(tr("Open the rule file in the editor"));
   add_ = new QPushButton(tr("Add"), this);

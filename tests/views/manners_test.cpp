@@ -15,6 +15,7 @@
 
 #include "tests/views/window_fixture.h"
 #include "views/command_palette.h"
+#include "views/graph_decode.h"
 #include "views/library_panel.h"
 #include "views/lists.h"
 #include "views/run_panel.h"
@@ -204,6 +205,21 @@ class MannersTest : public test::WindowFixture {
     QVERIFY(!isOpen("@encoder.layer.1"));
     const QPointF now = canvas->toWidget(canvas->scene()->rect(box("@encoder.layer.2")).topLeft());
     QVERIFY((now - corner).manhattanLength() < 1.5);
+  }
+
+  void whatIsLookedForComesOutOfTheRepeat() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(1);
+    canvas->reveal(QStringLiteral("softmax_2"));  // in the third of four equal layers
+    const auto& boxes = canvas->scene()->view.boxes;
+    const int box = canvas->scene()->boxOf(QStringLiteral("softmax_2"));
+    QVERIFY(box >= 0);
+    QCOMPARE(toQt(canvas->scene()->graph->node(boxes[static_cast<size_t>(box)].node).name),
+             QStringLiteral("softmax_2"));
+    const int first = canvas->scene()->boxOf(QStringLiteral("@encoder.layer.0"));
+    QVERIFY(!boxes[static_cast<size_t>(first)].open);
+    QVERIFY(canvas->visibleSceneRect().intersects(canvas->scene()->rect(box)));
   }
 
   void pointingAtAPatternNodeLightsItsTextItsDrawingAndItsMatches() {
