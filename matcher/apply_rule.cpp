@@ -75,6 +75,7 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
     const auto tried = [&](const Match& m) { return refusedAt.contains(m.anchor); };
     if (options.check && !std::all_of(found.matches.begin(), found.matches.end(), tried))
       rewriter.prepare(found.matches);
+    run.records.reserve(run.records.size() + found.matches.size());
     for (Match& match : found.matches) {
       if (oncePerPlace &&
           std::any_of(match.nodes.begin(), match.nodes.end(), [&](NodeId n) { return own.contains(n); }))

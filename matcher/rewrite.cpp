@@ -35,6 +35,10 @@ std::string shapeComplaint(const Type& before, const Type& after, bool dtypeMayC
 
 }  // namespace
 
+Rewriter::Rewriter(Graph& graph, const Semantics& semantics, RewriteCheck* check)
+    : graph_(graph), semantics_(semantics), check_(check) {}
+Rewriter::~Rewriter() = default;
+
 // What earlier rewrites replaced is looked up.
 void Rewriter::bringUpToDate(Argument& a) const {
   a.forEachValueMutable([&](ValueId& v) {
@@ -62,6 +66,7 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
     if (!alive) return badInput("an earlier rewrite took a value away that this match reads");
   }
   const BlockId block = graph_.node(match.nodes.front()).parent;
+  if (!sides_ || sides_->rule != &rule) sides_ = std::make_unique<RuleSides>(rule);
 
   // Where to: before the first matched node, or after the last input where that comes later.
   NodeId at = match.nodes.front();
@@ -72,13 +77,9 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
     if (producer && !contains(match.nodes, producer) && !graph_.isBefore(producer, at)) at = graph_.node(producer).next;
   };
   std::vector<ValueId> inputs;
-  for (size_t i = 0; i < rule.pattern.inputs().size(); ++i) {
-    const ValueId p = rule.pattern.inputs()[i];
-    ValueId r = inputNamed(*rule.replacement, rule.pattern.value(p).name);
-    if (!r && i < rule.replacement->inputs().size()) r = rule.replacement->inputs()[i];
-    if (r && rule.replacement->isUnused(r) && rule.replacementExpressions.empty()) continue;
-    match.bindings[p.index].forEachValue([&](ValueId v) { inputs.push_back(v); });
-  }
+  for (size_t i = 0; i < rule.pattern.inputs().size(); ++i)
+    if (sides_->isRead[i])
+      match.bindings[rule.pattern.inputs()[i].index].forEachValue([&](ValueId v) { inputs.push_back(v); });
   for (ValueId v : inputs)
     if (at) needs(v);
   // Modules that stay in place come before what uses them.
@@ -90,14 +91,14 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
         at = graph_.node(n).next;
   }
 
-  Instantiation made(graph_, semantics_, rule, match, block, at);
+  Instantiation made(graph_, semantics_, *sides_, match, block, at);
   const auto refuse = [&](Error e) -> Result<Record> {
     made.undo();
     return e;
   };
   auto returns = made.run();
   if (!returns) return refuse(returns.error());
-  const std::vector<Argument> before = leavesOf(rule.pattern.returns());
+  const std::vector<Argument>& before = sides_->returned;
   if (before.size() != returns->size()) {
     return refuse(badInput("the pattern of " + rule.name + " returns " + std::to_string(before.size()) +
                            " values, its replacement " + std::to_string(returns->size())));
@@ -150,6 +151,8 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
   record.scope = match.scope;
   record.changesNumbers = rule.changesNumbers;
   record.proof = std::move(proof);
+  for (const auto& [module, name] : made.keptModules)
+    record.keptModules.emplace_back(graph_.moduleCall(module).path, name);
   record.inputs.reserve(inputs.size());
   for (ValueId v : inputs) {
     const std::string& name = graph_.value(v).name;

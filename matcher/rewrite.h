@@ -5,6 +5,7 @@
 //   Result<Record> r = rewriter.apply(rule, match);
 #pragma once
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,8 @@ struct Record {
   /// value names before → after, for what flowed in and out of the match
   std::vector<std::pair<std::string, std::string>> inputs, outputs;
   std::vector<std::string> newWeights;
+  /// Modules of the match that the replacement keeps: path and what the replacement calls it.
+  std::vector<std::pair<std::string, std::string>> keptModules;
   bool changesNumbers = false;
   RewriteProof proof;  ///< of a rule's rewrite, where one was asked for
 };
@@ -43,10 +46,12 @@ struct RewriteOptions {
   bool strict = false;            ///< the first rewrite that fails the check is an error
 };
 
+struct RuleSides;
+
 class Rewriter {
  public:
-  Rewriter(Graph& graph, const Semantics& semantics, RewriteCheck* check = nullptr)
-      : graph_(graph), semantics_(semantics), check_(check) {}
+  Rewriter(Graph& graph, const Semantics& semantics, RewriteCheck* check = nullptr);
+  ~Rewriter();
   /// Tells the check, where there is one, which matches are about to be applied.
   void prepare(const std::vector<Match>& matches) const;
   /// Puts the rule's replacement in the match's place: checks that no cycle, moved read or reordered random operator
@@ -71,6 +76,7 @@ class Rewriter {
   RewriteCheck* check_ = nullptr;
   RolledBack rolledBack_;
   bool loosened_ = false;
+  std::unique_ptr<RuleSides> sides_;                // of the rule applied last
   std::vector<ValueId> operands_;                   // of the nodes that the latest rewrite took out
   std::unordered_map<ValueId, ValueId> forwarded_;  // results that earlier rewrites replaced
 };

@@ -80,8 +80,9 @@ SearchResult Matcher::findAll(const Rule& rule, const SearchOptions& options) co
     std::erase_if(result.matches,
                   [&](const Match& m) { return m.anchor != options.at && !touches(m.nodes, options.at); });
   const auto place = [&](const Match& m) { return m.anchor ? index_->position[m.anchor.index] : 0u; };
-  std::stable_sort(result.matches.begin(), result.matches.end(),
-                   [&](const Match& a, const Match& b) { return place(a) < place(b); });
+  const auto comesFirst = [&](const Match& a, const Match& b) { return place(a) < place(b); };
+  if (!std::is_sorted(result.matches.begin(), result.matches.end(), comesFirst))
+    std::stable_sort(result.matches.begin(), result.matches.end(), comesFirst);
   return result;
 }
 

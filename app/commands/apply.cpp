@@ -150,7 +150,8 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
 
   Graph rewritten = original;
   std::unique_ptr<RewriteCheck> check;
-  if (inputs && !o.noVerify && !o.wholeOnly) check = makeRewriteCheck(*inputs, job, o.failingInputs);
+  if (inputs && !o.noVerify && !o.wholeOnly)
+    check = makeRewriteCheck(*inputs, job, o.failingInputs, !declaresSizes(model->format));
   auto run = runRecipe(rewritten, file, recipe, semantics(), {}, {check.get(), o.strict});
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
   if (!run) return run.error();

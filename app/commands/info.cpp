@@ -110,7 +110,7 @@ Status info(const Options& o) {
   return done();
 }
 
-Status show(const Options& o, const std::function<Result<std::string>(const Graph&)>& form) {
+Status show(const Options& o, const std::function<Result<std::string>(const Graph&, const CallNames&)>& form) {
   const Console console(o);
   auto m = importModel(o.model, semantics(), {o.method}, console.job());
   if (!m) return m.error();
@@ -119,12 +119,17 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
     if (!inputs) return inputs.error();
     if (Status s = recordTypes(m->graph, *inputs, declaresSizes(m->format)); !s) return s.error();
   }
+  CallNames kept;
   if (!o.rules.empty()) {
     auto file = loadRuleFile(o.rules, semantics().operators());
     if (!file) return file.error();
     auto recipe = chooseRecipe(*file, o.recipe);
     if (!recipe) return recipe.error();
-    if (auto run = runRecipe(m->graph, *file, *recipe, semantics()); !run) return run.error();
+    auto run = runRecipe(m->graph, *file, *recipe, semantics());
+    if (!run) return run.error();
+    for (const StepRun& s : run->steps)
+      for (const Record& r : s.records)
+        for (const auto& [path, name] : r.keptModules) kept.insert_or_assign(path, name);
   } else if (!o.recipe.empty()) {
     return Error{ErrorKind::Usage, "--recipe names a recipe of a rule file: give it with --rules FILE", {}};
   }
@@ -132,7 +137,7 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
     console.document(toJson(m->graph));
     return done();
   }
-  auto text = form(m->graph);
+  auto text = form(m->graph, kept);
   if (!text) return text.error();
   console.print(*text);
   return done();
@@ -165,17 +170,18 @@ void addReport(CLI::App& app, Run& run) {
           [](const Options& o) { return show(o, fxReport); });
 }
 void addCode(CLI::App& app, Run& run) {
-  addShow(app, run, "code", "The graph as Python, as torch.fx shows it",
-          [](const Options& o) { return show(o, [](const Graph& g) { return pythonCode(g, tensorLiteral); }); });
+  addShow(app, run, "code", "The graph as Python, as torch.fx shows it", [](const Options& o) {
+    return show(o, [](const Graph& g, const CallNames&) { return pythonCode(g, tensorLiteral); });
+  });
 }
 void addModules(CLI::App& app, Run& run) {
   addShow(app, run, "modules",
           "The module tree, as Python prints a module, with the operators that rewriting put in it",
-          [](const Options& o) { return show(o, moduleTree); });
+          [](const Options& o) { return show(o, [](const Graph& g, const CallNames&) { return moduleTree(g); }); });
 }
 void addText(CLI::App& app, Run& run) {
   addShow(app, run, "text", "The canonical readable form of the graph",
-          [](const Options& o) { return show(o, [](const Graph& g) { return toText(g); }); });
+          [](const Options& o) { return show(o, [](const Graph& g, const CallNames&) { return toText(g); }); });
 }
 
 }  // namespace graft::cli

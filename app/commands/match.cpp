@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "app/cli.h"
 #include "app/models.h"
+#include "core/ir/normal_form.h"
 #include "core/json/graph_json.h"
 #include "core/torch/executor.h"
 #include "matcher/lang/rule_file.h"
@@ -106,11 +109,27 @@ Status match(const Options& o) {
   return status;
 }
 
+/// Where not even a near miss can be told: the operators that are there, each in a place where several things differ.
+std::string nothingNear(const Graph& g, const Rule& rule) {
+  std::set<std::string_view> wanted;
+  for (NodeId n : rule.pattern.order()) wanted.insert(canonicalOperator(rule.pattern.node(n).op->name));
+  std::map<std::string, size_t> there;
+  for (NodeId n : g.order())
+    if (wanted.contains(canonicalOperator(g.node(n).op->name))) ++there[std::string(g.node(n).op->packetName())];
+  if (there.empty()) return "No place comes near: none of the pattern's operators is in the graph.";
+  std::string names;
+  for (const auto& [name, count] : there) names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", name, count);
+  return fmt::format("No place comes near: of the pattern's operators the graph has {}, and wherever one stands, more "
+                     "than one thing differs.", names);
+}
+
 Status explain(const Options& o) {
   const Console console(o);
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
-  const Rule* rule = file->findRule(o.rule);
+  if (o.rule.empty() && file->rules.size() > 1)
+    return Error{ErrorKind::Usage, fmt::format("{} holds {} rules: name one with --rule", o.rules, file->rules.size()), {}};
+  const Rule* rule = o.rule.empty() && !file->rules.empty() ? &file->rules[0] : file->findRule(o.rule);
   if (!rule) return noSuchRule(*file, o.rule);
   auto m = importModel(o.models[0], semantics(), {}, console.job());
   if (!m) return m.error();
@@ -138,7 +157,7 @@ Status explain(const Options& o) {
     if (!n.suggestion.empty()) console.print("  try: " + n.suggestion);
   }
   if (found.nearMisses.empty() && found.matches.empty())
-    console.print("No place comes near: none of the pattern's operators is in the graph.");
+    console.print(nothingNear(g, *rule));
   console.document({{"model", o.models[0]},
                     {"rule", rule->name},
                     {"matches", found.matches.size()},
@@ -165,7 +184,7 @@ void addExplain(CLI::App& app, Run& run) {
   auto o = std::make_shared<Options>();
   c->add_option("model", o->models, "The model")->required()->expected(1)->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
-  c->add_option("--rule", o->rule, "The rule to explain")->required();
+  c->add_option("--rule", o->rule, "The rule to explain; may be left out where the file holds one");
   c->add_option("--at", o->at, "Only what was tried at this node")->type_name("NODE");
   c->add_option("--limit", o->limit, "How many near misses to show")->capture_default_str();
   addCommon(*c, *o, true);

@@ -36,7 +36,7 @@ json ruleJson(const Rule& rule, bool isImported) {
   for (const PatternParameter& p : rule.parameters)
     parameters.push_back({{"name", p.name}, {"kind", kinds[static_cast<size_t>(p.kind)]}});
   for (NodeId n : isImported ? std::vector<NodeId>() : rule.pattern.order())
-    if (const SourceLocation* s = rule.pattern.sourceOf(rule.pattern.node(n)))
+    if (const SourceLocation* s = rule.pattern.sourceOf(rule.pattern.node(n)); s && s->file == rule.file)
       lines[rule.pattern.node(n).name] = {{"line", s->line}, {"column", s->column}, {"endColumn", s->endColumn}};
   return {{"name", rule.name},
           {"description", rule.description},
@@ -45,6 +45,26 @@ json ruleJson(const Rule& rule, bool isImported) {
           {"pattern", toJson(rule.pattern)},
           {"patternLines", std::move(lines)},
           {"finds", !rule.replacement.has_value()}};
+}
+
+// Where an editor that shows `file` marks the mistake. One of an imported file is told with its place there, and marked
+// where the import stands.
+std::pair<std::string, Position> mistakeIn(const std::string& file, std::string_view text, const Error& error) {
+  Position p = error.position.value_or(Position{});
+  if (p.file == file || p.file.empty()) return {error.message, p};
+  const std::filesystem::path other(p.file);
+  std::string message = fmt::format("{}:{}:{}: {}", other.filename().string(), p.line, p.column, error.message);
+  p = {};
+  for (int line = 1; !text.empty(); ++line) {
+    const std::string_view here = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(here.size() + 1, text.size()));
+    const size_t at = here.find(other.stem().string());
+    if (!here.starts_with("from ") || at == std::string_view::npos || here.find(" import ") < at) continue;
+    p.line = line;
+    p.column = static_cast<int>(at) + 1;
+    break;
+  }
+  return {std::move(message), p};
 }
 
 }  // namespace
@@ -175,12 +195,11 @@ json Session::Methods::check() const {
   const Result<RuleFile>& file = parsed();
   json rules = json::array(), recipes = json::array();
   if (!file) {
-    const Position p = file.error().position.value_or(Position{});
+    const auto [message, p] = mistakeIn(s.parsed_->file, s.parsed_->text, file.error());
     return {{"ok", false},
             {"rules", rules},
             {"recipes", recipes},
-            {"error",
-             {{"message", file.error().message}, {"line", p.line}, {"column", p.column}, {"endColumn", p.column + 1}}}};
+            {"error", {{"message", message}, {"line", p.line}, {"column", p.column}, {"endColumn", p.column + 1}}}};
   }
   for (const Rule& r : file->rules) {
     rules.push_back(ruleJson(r, r.file != file->path));

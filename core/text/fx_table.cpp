@@ -116,15 +116,30 @@ std::string columns(const std::vector<std::vector<std::string>>& rows) {
   return out;
 }
 
+// Computed in that module call.
+bool isInside(const Graph& g, ValueId v, ModuleCallId call) {
+  const NodeId n = g.value(v).producer;
+  return n && g.node(n).module && g.isWithin(g.node(n).module, call);
+}
+
 }  // namespace
 
-std::vector<FxRow> fxRows(const Graph& g) {
+std::vector<FxRow> fxRows(const Graph& g, const CallNames& callNames) {
   std::vector<FxRow> rows;
   std::unordered_map<uint32_t, std::string> names;
   const Python python(g, names);
   const auto calls = leafCalls(g);
   for (ValueId v : g.inputs()) rows.push_back({"placeholder", g.value(v).name, g.value(v).name, "()", "{}", {}, {}});
   std::unordered_set<uint32_t> fetched;
+  std::unordered_set<std::string> given;  // by rewrites, each once
+  const auto nameOf = [&](const ModuleCall& m, std::string otherwise) {
+    const auto named = callNames.find(m.path);
+    if (named == callNames.end()) return otherwise;
+    std::string name = named->second;
+    for (int i = 1; !given.insert(name).second || (g.findValue(name) && !isInside(g, g.findValue(name), m.id)); ++i)
+      name = named->second + "_" + std::to_string(i);
+    return name;
+  };
   const auto fetchWeights = [&](const Argument& a) {
     a.forEachValue([&](ValueId v) {
       if (g.isWeight(v) && fetched.insert(v.index).second)
@@ -139,8 +154,11 @@ std::vector<FxRow> fxRows(const Graph& g) {
       std::string kwargs;
       for (const auto& [k, a] : o.kwargs)
         kwargs += fmt::format("{}'{}': {}", kwargs.empty() ? "" : ", ", k, python.text(a));
-      rows.push_back({o.opcode, n.name, o.target, python.tuple(o.args), "{" + kwargs + "}", id,
-                      o.opcode == "call_module" ? n.module : ModuleCallId()});
+      const bool module = o.opcode == "call_module" && n.module;
+      const std::string name = module ? nameOf(g.moduleCall(n.module), n.name) : n.name;
+      rows.push_back(
+          {o.opcode, name, o.target, python.tuple(o.args), "{" + kwargs + "}", id, module ? n.module : ModuleCallId()});
+      if (name != n.name && n.outputs.size() == 1) names[n.outputs[0].index] = name;
       continue;
     }
     const auto call = n.module ? calls.find(n.module.index) : calls.end();
@@ -149,6 +167,7 @@ std::vector<FxRow> fxRows(const Graph& g) {
       const ModuleCall& m = g.moduleCall(n.module);
       std::string name = m.path;
       std::replace(name.begin(), name.end(), '.', '_');
+      name = nameOf(m, name);
       std::vector<Argument> inputs;
       for (ValueId v : call->second.inputs) inputs.emplace_back(v);
       rows.push_back({"call_module", name, m.path, python.tuple(inputs), "{}", id, n.module});
@@ -192,8 +211,8 @@ std::vector<UsedModule> usedModules(const Graph& g, const std::vector<FxRow>& ro
   return out;
 }
 
-std::string fxReport(const Graph& g) {
-  const std::vector<FxRow> rows = fxRows(g);
+std::string fxReport(const Graph& g, const CallNames& callNames) {
+  const std::vector<FxRow> rows = fxRows(g, callNames);
   std::vector<std::vector<std::string>> cells{{"opcode", "name", "target", "args", "kwargs"}};
   for (const FxRow& r : rows) cells.push_back({r.opcode, r.name, r.target, r.args, r.kwargs});
   std::string out = columns(cells);

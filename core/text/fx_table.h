@@ -3,6 +3,8 @@
 // row.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,10 @@ struct FxRow {
   NodeId node;          ///< none for placeholders, weights and the output
   ModuleCallId module;  ///< for call_module
 };
-std::vector<FxRow> fxRows(const Graph&);
+/// What rewrites called the modules that they kept, by path: in torch.fx such a call goes by the replacement's name
+/// from then on, and its target stays.
+using CallNames = std::map<std::string, std::string, std::less<>>;
+std::vector<FxRow> fxRows(const Graph&, const CallNames& = {});
 
 struct UsedModule {
   std::string path;
@@ -25,6 +30,6 @@ struct UsedModule {
 std::vector<UsedModule> usedModules(const Graph&, const std::vector<FxRow>&);
 
 /// Both tables as text.
-std::string fxReport(const Graph&);
+std::string fxReport(const Graph&, const CallNames& = {});
 
 }  // namespace graft

@@ -87,14 +87,13 @@ bool Attempt::unifyArguments(const Node& pn, const Node& gn, bool swapped) {
   };
   if (pn.args.size() > gn.args.size() || (!named && !gn.op->hasSchema && pn.args.size() != gn.args.size()))
     return countDiffers();
+  const uint64_t irrelevant = plan_.irrelevant(plan_.nodes[pn.id.index], *gn.op);
   // Literals first: they fail without a search.
   for (const bool literals : {true, false}) {
     for (size_t k = 0; k < pn.args.size(); ++k) {
       const Argument& p = pn.args[swapped && k < 2 ? 1 - k : k];
       if (p.isValue() == literals) continue;
-      if (const Parameter* parameter = parameterAt(gn, static_cast<int>(k));
-          parameter && !named && isIrrelevantParameter(gn.op->name, parameter->name))
-        continue;
+      if (k < 64 && (irrelevant >> k & 1)) continue;
       if (!unify(p, gn.args[k], {pn.id, gn.id, static_cast<int>(k), false})) return false;
     }
   }
@@ -165,7 +164,7 @@ bool Attempt::unifyLists(const Argument& p, const Argument& g, const Context& c)
         continue;
       }
     }
-    if (!unify(ps[k], gs[k], c)) return false;
+    if (!unify(ps[k], gs[reversed_ && c.graphNode == reversed_ ? gs.size() - 1 - k : k], c)) return false;
   }
   return true;
 }

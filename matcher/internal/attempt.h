@@ -169,6 +169,7 @@ class Attempt {
   std::deque<Argument> made_;  // arguments that no graph holds: reciprocals, floats of ints, values
   std::vector<Miss> misses_;
   std::optional<Draft> best_;
+  NodeId reversed_;  // explaining: the graph node whose lists are read from their end
   ValueId start_;
 };
 

@@ -47,6 +47,9 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
   const auto describeOperator = [&](Miss& miss) {
     miss.expected = wanted;
     miss.actual = std::string(gn.op->packetName());
+    if (miss.actual != wanted) return;
+    miss.expected = pn.op->name;  // two overloads of one name
+    miss.actual = gn.op->name;
   };
   Mark m = mark();
   const bool eitherOrder = plan_.nodes[pid.index].commutative && pn.args.size() > 1 && pn.args[0] != pn.args[1];

@@ -13,6 +13,19 @@ using Kind = PlanNode::Kind;
 // Ways to lay a pattern node's operands on a graph node's.
 enum Form : int { Direct = 1, Swapped = 2, Reciprocal = 4, ReciprocalSwapped = 8 };
 
+bool listsValues(const Argument& a) {
+  const auto* items = a.items();
+  return items && items->size() > 1 &&
+         std::all_of(items->begin(), items->end(), [](const Argument& i) { return i.isValue(); });
+}
+
+// cat([a, b]) on both sides.
+bool takesListsOfValues(const Node& p, const Node& g) {
+  for (size_t k = 0; k < std::min(p.args.size(), g.args.size()); ++k)
+    if (listsValues(p.args[k]) && listsValues(g.args[k])) return true;
+  return false;
+}
+
 bool isNumber(const Argument& a) { return a.as<int64_t>() || a.as<double>(); }
 
 }  // namespace
@@ -28,6 +41,11 @@ bool Attempt::matchNode(size_t i) {
                 [&](Miss& miss) {
                   miss.expected = "the same value twice: " + describe(*bound_[t.pattern.index]);
                   miss.actual = describe(*t.graph);
+                  const int at = t.context.parameter;
+                  if (t.context.graphNode && at >= 0)
+                    if (const auto& p = graph_.node(t.context.graphNode).op->parameters;
+                        static_cast<size_t>(at) < p.size())
+                      miss.parameter = p[static_cast<size_t>(at)].name;
                   miss.mapped = true;
                 }) &&
            solve(i + 1);
@@ -103,6 +121,18 @@ bool Attempt::matchNode(size_t i) {
           miss.mapped = miss.guess = true;
         }))
       tryForm(pn, gn, Swapped, i);
+    undo(m);
+  }
+  if (explaining_ && p.kind == Kind::Operator && takesListsOfValues(pn, gn)) {
+    const Mark m = mark();
+    if (fail(Reason::Operand, pid, g, [&](Miss& miss) {
+          miss.detail = "what `" + gn.name + "` (" + std::string(gn.op->packetName()) + ") lists is the other way round";
+          miss.mapped = miss.guess = true;
+        })) {
+      reversed_ = g;
+      tryForm(pn, gn, Direct, i);
+      reversed_ = NodeId();
+    }
     undo(m);
   }
   undo(before);

@@ -85,8 +85,9 @@ bool Attempt::checkEscapes() {
       if (plan_.returned[p] && bound_[p] && bound_[p]->isValue() && bound_[p]->valueId() == v) return true;
     return false;
   };
-  const std::vector<NodeId> matched = coveredNodes_;
-  for (NodeId n : matched) {
+  const size_t matched = coveredNodes_.size();  // readers of sizes come to be covered too
+  for (size_t i = 0; i < matched; ++i) {
+    const NodeId n = coveredNodes_[i];
     for (ValueId v : graph_.node(n).outputs) {
       const Value& value = graph_.value(v);
       if (value.users.empty() && value.returnUses == 0) continue;
@@ -119,22 +120,18 @@ bool Attempt::checkEscapes() {
 bool Attempt::checkOrder() {
   if (coveredNodes_.empty()) return true;
   // What the replacement reads must not be what it replaces.
-  if (plan_.rule.replacement) {
-    for (ValueId p : pattern_.inputs()) {
-      if (!bound_[p.index]) continue;
-      const ValueId used = plan_.rule.replacement->findValue(pattern_.value(p).name);
-      if (used && plan_.rule.replacement->isUnused(used) && plan_.rule.replacementExpressions.empty()) continue;
-      ValueId inside;
-      bound_[p.index]->forEachValue([&](ValueId v) {
-        const NodeId producer = graph_.value(v).producer;
-        if (producer && covered_[producer.index]) inside = v;
-      });
-      if (inside && !fail(Reason::Cycle, {}, graph_.value(inside).producer, [&](Miss& miss) {
-            miss.detail = "`" + graph_.value(inside).name + "`, which would be the rule's `" + pattern_.value(p).name +
-                          "`, is a result of the match itself";
-          }))
-        return false;
-    }
+  for (ValueId p : plan_.read) {
+    if (!bound_[p.index]) continue;
+    ValueId inside;
+    bound_[p.index]->forEachValue([&](ValueId v) {
+      const NodeId producer = graph_.value(v).producer;
+      if (producer && covered_[producer.index]) inside = v;
+    });
+    if (inside && !fail(Reason::Cycle, {}, graph_.value(inside).producer, [&](Miss& miss) {
+          miss.detail = "`" + graph_.value(inside).name + "`, which would be the rule's `" + pattern_.value(p).name +
+                        "`, is a result of the match itself";
+        }))
+      return false;
   }
   uint32_t first = UINT32_MAX, last = 0;
   for (NodeId n : coveredNodes_) {

@@ -47,13 +47,14 @@ OperatorRef findOperator(const OperatorSet& operators, const std::string& name) 
   return nullptr;
 }
 
-}  // namespace
-
+// The graph's input of that name, or none.
 ValueId inputNamed(const Graph& g, std::string_view name) {
   for (ValueId v : g.inputs())
     if (g.value(v).name == name) return v;
   return {};
 }
+
+}  // namespace
 
 std::vector<Argument> leavesOf(std::span<const Argument> returns) {
   std::vector<Argument> out;
@@ -61,13 +62,29 @@ std::vector<Argument> leavesOf(std::span<const Argument> returns) {
   return out;
 }
 
-Instantiation::Instantiation(Graph& graph, const Semantics& semantics, const Rule& rule, const Match& match,
+// By name first; a replacement may also call its parameters differently, in the pattern's order, as torch.fx allows.
+RuleSides::RuleSides(const Rule& r) : rule(&r), order(r.replacement->order()), returned(leavesOf(r.pattern.returns())) {
+  const Graph& replacement = *r.replacement;
+  const auto wanted = replacement.inputs(), given = r.pattern.inputs();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const ValueId named = inputNamed(r.pattern, replacement.value(wanted[i]).name);
+    patternInput.push_back(named || i >= given.size() ? named : given[i]);
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    const ValueId named = inputNamed(replacement, r.pattern.value(given[i]).name);
+    const ValueId at = named || i >= wanted.size() ? named : wanted[i];
+    isRead.push_back(!at || !replacement.isUnused(at) || !r.replacementExpressions.empty());
+  }
+}
+
+Instantiation::Instantiation(Graph& graph, const Semantics& semantics, const RuleSides& sides, const Match& match,
                              BlockId block, NodeId at)
     : graph_(graph),
       semantics_(semantics),
-      rule_(rule),
+      sides_(sides),
+      rule_(*sides.rule),
       match_(match),
-      replacement_(*rule.replacement),
+      replacement_(*sides.rule->replacement),
       block_(block),
       at_(at),
       made_(replacement_.valueBound()) {
@@ -92,15 +109,10 @@ void Instantiation::make(ValueId v, Argument a) {
 }
 
 Result<std::vector<Argument>> Instantiation::run() {
-  // By name first; a replacement may also call its parameters differently, in the pattern's order, as torch.fx allows.
   const auto inputs = replacement_.inputs();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::string& name = replacement_.value(inputs[i]).name;
-    ValueId pattern = inputNamed(rule_.pattern, name);
-    if (!pattern && i < rule_.pattern.inputs().size()) pattern = rule_.pattern.inputs()[i];
-    if (pattern) make(inputs[i], match_.bindings[pattern.index]);
-  }
-  for (NodeId id : replacement_.order()) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const ValueId pattern = sides_.patternInput[i]) make(inputs[i], match_.bindings[pattern.index]);
+  for (NodeId id : sides_.order) {
     const Node& n = replacement_.node(id);
     const std::string_view op = n.op->packetName();
     Status s = done();
@@ -269,6 +281,7 @@ Status Instantiation::keepModule(const Node& n) {
   if (!p) return badInput("the replacement keeps the module `" + *name + "`, which the pattern does not match");
   const Node& pn = rule_.pattern.node(p);
   const ModuleCallId call = match_.moduleOf[p.index];
+  keptModules.emplace_back(call, *name);
   std::unordered_map<uint32_t, Argument> swapped;
   bool same = pn.args.size() == n.args.size();
   for (size_t k = 0; k < std::min(pn.args.size(), n.args.size()); ++k) {

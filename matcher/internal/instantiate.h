@@ -14,10 +14,20 @@
 
 namespace graft {
 
+/// What is asked of a rule's two sides for each of its matches, found once.
+struct RuleSides {
+  explicit RuleSides(const Rule& rule);  ///< with a replacement
+  const Rule* rule;
+  std::vector<ValueId> patternInput;  ///< by the replacement's inputs: the pattern's that is meant
+  std::vector<uint8_t> isRead;        ///< by the pattern's inputs: the replacement may read it
+  std::vector<NodeId> order;          ///< of the replacement's nodes
+  std::vector<Argument> returned;     ///< the leaves of what the pattern returns
+};
+
 class Instantiation {
  public:
   /// New nodes go before `at`, or to the end of the block where `at` is none.
-  Instantiation(Graph& graph, const Semantics& semantics, const Rule& rule, const Match& match, BlockId block,
+  Instantiation(Graph& graph, const Semantics& semantics, const RuleSides& sides, const Match& match, BlockId block,
                 NodeId at);
 
   /// Makes every node; the replacement's returned values as arguments of the graph, flattened.
@@ -30,6 +40,7 @@ class Instantiation {
   std::vector<NodeId> added;  ///< in order
   std::vector<ValueId> addedWeights;
   std::vector<NodeId> kept;  ///< nodes of matched modules that the replacement keeps in place
+  std::vector<std::pair<ModuleCallId, std::string>> keptModules;  ///< with the replacement's name for them
 
  private:
   Environment environment() const;
@@ -47,6 +58,7 @@ class Instantiation {
 
   Graph& graph_;
   const Semantics& semantics_;
+  const RuleSides& sides_;
   const Rule& rule_;
   const Match& match_;
   const Graph& replacement_;
@@ -60,8 +72,6 @@ class Instantiation {
   std::vector<std::pair<NodeId, ModuleCallId>> newModules_;  // with the replacement's module
 };
 
-/// The graph's input of that name, or none.
-ValueId inputNamed(const Graph&, std::string_view name);
 /// The leaves of returned arguments, in order: values and literals, lists and tuples opened.
 std::vector<Argument> leavesOf(std::span<const Argument> returns);
 

@@ -47,6 +47,12 @@ Plan::Plan(const Rule& r, const GraphIndex& i) : rule(r), pattern(r.pattern), in
     for (size_t k = 0; k < rule.parameters.size(); ++k)
       if (rule.parameters[k].name == name) parameterOf[inputs[p].index] = static_cast<int>(k);
   }
+  if (rule.replacement) {
+    for (ValueId p : inputs) {
+      const ValueId used = rule.replacement->findValue(pattern.value(p).name);
+      if (!used || !rule.replacement->isUnused(used) || !rule.replacementExpressions.empty()) read.push_back(p);
+    }
+  }
   for (NodeId id : pattern.order()) compile(id);
   for (const Argument& a : pattern.returns())
     a.forEachValue([&](ValueId v) {
@@ -169,6 +175,16 @@ bool Plan::accepts(const PlanNode& p, NodeId g) const {
     memo = RE2::FullMatch(std::string(o.packetName()), *p.name) || RE2::FullMatch(o.name, *p.name);
   }
   return memo > 0;
+}
+
+uint64_t Plan::irrelevant(const PlanNode& p, const Operator& op) const {
+  if (p.asked == &op) return p.irrelevant;
+  p.asked = &op;
+  p.irrelevant = 0;
+  if (p.kind == PlanNode::Kind::CallFunction) return 0;
+  for (size_t k = 0; k < std::min<size_t>(op.parameters.size(), 64); ++k)
+    if (isIrrelevantParameter(op.name, op.parameters[k].name)) p.irrelevant |= uint64_t{1} << k;
+  return p.irrelevant;
 }
 
 bool Plan::accepts(const PlanNode& p, const ModuleCall& call) const {

@@ -31,6 +31,8 @@ struct PlanNode {
   std::shared_ptr<RE2> name, path;  ///< CallModule, CallFunction
   std::string type;                 ///< CallModule
   int expression = -1;              ///< Meaning: into Rule::patternExpressions; -1: integer operators of the pattern
+  mutable const Operator* asked = nullptr;  ///< the operator that Plan::irrelevant was asked of last,
+  mutable uint64_t irrelevant = 0;          ///< and its answer
 };
 
 class Plan {
@@ -44,12 +46,15 @@ class Plan {
   std::vector<ValueId> roots;     ///< returned values that nodes compute, each once
   std::vector<uint8_t> returned;  ///< by the pattern's ValueId
   std::vector<int> parameterOf;   ///< by the pattern's ValueId: into Rule::parameters, or -1
+  std::vector<ValueId> read;      ///< the pattern's inputs that the replacement may read; none without one
   std::shared_ptr<RE2> scope;     ///< null: anywhere
   size_t requiredCount = 0;
   std::string problem;  ///< not empty: the rule cannot be searched for, and why
 
   /// Whether the graph's node may stand for the pattern's, by operator alone.
   bool accepts(const PlanNode& p, NodeId graphNode) const;
+  /// Bit k: parameter k of the operator (below 64) says nothing about what it computes, and is not compared.
+  uint64_t irrelevant(const PlanNode& p, const Operator& op) const;
   /// Whether the module call is one that a CallModule node asks for.
   bool accepts(const PlanNode& p, const ModuleCall& call) const;
   /// f of any_of(f(x), x): where it is absent, what it is applied to stands for it. Asked when explaining.

@@ -77,6 +77,15 @@ std::string defaultImport(std::string_view root) {
 
 }  // namespace
 
+Definition FileContext::find(std::string_view name) const {
+  if (const FunctionSyntax* f = syntax.findFunction(name)) return {this, f, nullptr, nullptr};
+  if (const Syntax* value = syntax.findAssignment(name)) return {this, nullptr, nullptr, value};
+  const ClassSyntax* c = syntax.findClass(name);
+  if (c && !derivesFrom(*c, "Rule") && !derivesFrom(*c, "Recipe")) return {this, nullptr, c, nullptr};
+  const auto it = imported.find(name);
+  return it == imported.end() ? Definition{} : it->second;
+}
+
 ValueId Body::addParameter(const std::string& name, ParameterKind kind) {
   const ValueId id = graph.addInput(name, typeOf(kind));
   named_.insert(id);
@@ -158,11 +167,11 @@ Term Body::element(const Term& list, int64_t index, Span span) {
   }
   if (const auto* v = list.as<GraphValue>(); v && v->isList) {
     guardSize(span);
-    const OperatorRef getitem = file_.operators.find("prim.getitem");
+    const OperatorRef getitem = file_->operators.find("prim.getitem");
     if (!getitem) return patternNode("prim.getitem", {Argument(v->id), Argument(index)}, {}, span);
     const NodeId n = graph.append(graph.root(), getitem, {Argument(v->id), Argument(index)}, "getitem");
     if (graph.node(n).outputs.empty()) graph.addOutput(n, "getitem", Type::tensor());
-    graph.setSource(n, graph.addSource(text_.location(span)));
+    graph.setSource(n, graph.addSource(text_->location(span)));
     return Term{GraphValue{graph.output(n), std::nullopt, false}, span};
   }
   if (const auto host = tryHost(list)) {
@@ -170,7 +179,7 @@ Term Body::element(const Term& list, int64_t index, Span span) {
     e.kind = Expression::Kind::Subscript;
     e.operands = {*host, Expression{}};
     e.operands[1].literal = Argument(index);
-    e.source = text_.location(span);
+    e.source = text_->location(span);
     return Term{std::move(e), span};
   }
   fail(span, "this is one value and cannot be taken apart");
@@ -223,13 +232,18 @@ Term Body::evaluate(const Syntax& s) {
 Term Body::evaluateName(const Syntax& s) {
   if (auto it = names_.find(s.name); it != names_.end()) return it->second;
   if (s.name == "_") return Term{Wildcard{}, s.span};
-  if (const FunctionSyntax* f = file_.syntax.findFunction(s.name)) return Term{Local{f}, s.span};
-  if (const Syntax* value = file_.syntax.findAssignment(s.name)) {
+  const Definition found = file_->find(s.name);
+  if (found.function) return Term{Local{found.function, found.file}, s.span};
+  if (found.value) {
     if (++depth_ > maxCallDepth) fail(s.span, fmt::format("`{}` is defined by itself", s.name));
-    Term t = evaluate(*value);
+    Term t = inFile(*found.file, s.span, [&] { return evaluate(*found.value); });
     --depth_;
     return t;
   }
+  if (found.type && found.file != file_) return Term{Path{found.type->name}, s.span};
+  if (file_->importedRules.contains(s.name))
+    fail(s.span,
+         fmt::format("`{}` is a rule: a pattern can use functions, modules and constants of other files", s.name));
   return evaluatePath(s.name, s.span);
 }
 
@@ -237,7 +251,7 @@ Term Body::evaluatePath(const std::string& path, Span span) {
   const size_t dot = path.find('.');
   const std::string root = path.substr(0, dot);
   std::string base;
-  if (auto it = text_.imports().find(root); it != text_.imports().end()) {
+  if (auto it = text_->imports().find(root); it != text_->imports().end()) {
     base = it->second;
   } else {
     base = defaultImport(root);
@@ -247,8 +261,10 @@ Term Body::evaluatePath(const std::string& path, Span span) {
       return Term{Path{path}, span};  // a module's class
     std::vector<std::string> known;
     for (const auto& [name, term] : names_) known.push_back(name);
-    for (const FunctionSyntax& f : file_.syntax.functions) known.push_back(f.name);
-    for (const auto& [name, full] : text_.imports()) known.push_back(name);
+    for (const FunctionSyntax& f : file_->syntax.functions) known.push_back(f.name);
+    for (const auto& [name, value] : file_->syntax.assignments) known.push_back(name);
+    for (const auto& [name, definition] : file_->imported) known.push_back(name);
+    for (const auto& [name, full] : text_->imports()) known.push_back(name);
     for (const char* n : {"call_module", "call_function", "any_of", "optional", "torch", "kernels"}) known.push_back(n);
     const auto near = nearestName(root, known);
     fail(span, fmt::format("`{}` is not defined{}", root, near ? fmt::format("; did you mean `{}`?", *near) : ""));
@@ -275,15 +291,15 @@ Term Body::evaluateAttribute(const Syntax& s) {
     const std::string root = dotted.substr(0, dotted.find('.'));
     if (root == "self" && class_ && s.items[0].kind == Syntax::Kind::Name) {
       if (auto it = self_.find(s.name); it != self_.end()) return it->second;
-      if (const FunctionSyntax* f = class_->findFunction(s.name)) return Term{Local{f}, s.span};
+      if (const FunctionSyntax* f = class_->findFunction(s.name)) return Term{Local{f, file_}, s.span};
       std::vector<std::string> known;
       for (const auto& [name, term] : self_) known.push_back(name);
       const auto near = nearestName(s.name, known);
       fail(s.focus, fmt::format("`self.{}` is not set in __init__{}", s.name,
                                 near ? fmt::format("; did you mean `self.{}`?", *near) : ""));
     }
-    if (root != "self" && !names_.contains(root) && !file_.syntax.findFunction(root) &&
-        !file_.syntax.findAssignment(root))
+    const Definition found = file_->find(root);
+    if (root != "self" && !names_.contains(root) && !found.function && !found.value)
       return evaluatePath(dotted, s.span);
   }
   const Term object = evaluate(s.items[0]);
@@ -296,7 +312,7 @@ Term Body::evaluateAttribute(const Syntax& s) {
       e.kind = Expression::Kind::Attribute;
       e.name = s.name;
       e.operands = {*host};
-      e.source = text_.location(s.focus);
+      e.source = text_->location(s.focus);
       return Term{std::move(e), s.span};
     }
   }
@@ -330,7 +346,7 @@ Term Body::evaluateSequence(const Syntax& s) {
     e.kind = Expression::Kind::Binary;
     e.name = "+";
     e.operands = {std::move(*sum), std::move(part)};
-    e.source = text_.location(s.span);
+    e.source = text_->location(s.span);
     sum = std::move(e);
   };
   for (const Syntax& i : s.items) {
@@ -342,7 +358,7 @@ Term Body::evaluateSequence(const Syntax& s) {
     part.kind = star ? Expression::Kind::Call : Expression::Kind::Tuple;
     if (star) part.name = "tuple";
     part.operands = {*host};
-    part.source = text_.location(i.span);
+    part.source = text_->location(i.span);
     append(std::move(part));
   }
   return Term{std::move(*sum), s.span};
@@ -351,7 +367,7 @@ Term Body::evaluateSequence(const Syntax& s) {
 Term Body::evaluateIfElse(const Syntax& s) {
   Expression e;
   e.kind = Expression::Kind::IfElse;
-  e.source = text_.location(s.span);
+  e.source = text_->location(s.span);
   for (const Syntax& i : s.items) {
     const auto host = tryHost(evaluate(i), side_ == Side::Where);
     if (!host)
@@ -373,7 +389,7 @@ Term Body::evaluateUnary(const Syntax& s) {
     e.kind = Expression::Kind::Unary;
     e.name = s.name;
     e.operands = {*host};
-    e.source = text_.location(s.focus);
+    e.source = text_->location(s.focus);
     return Term{std::move(e), s.span};
   }
   if (s.name == "not") fail(s.focus, "`not` asks for a truth value, and this is a tensor");
@@ -389,7 +405,7 @@ Term Body::evaluateBinary(const Syntax& s) {
     e.kind = Expression::Kind::Binary;
     e.name = s.name;
     e.operands = {*left, *right};
-    e.source = text_.location(s.focus);
+    e.source = text_->location(s.focus);
     return Term{std::move(e), s.span};
   }
   struct Entry {
@@ -441,7 +457,7 @@ Expression Body::host(const Term& term) {
 std::optional<Expression> Body::tryHost(const Term& t, bool tensors) {
   if (const auto* e = t.as<Expression>()) return *e;
   Expression e;
-  if (t.span.end > 0) e.source = text_.location(t.span);
+  if (t.span.end > 0) e.source = text_->location(t.span);
   if (const Argument* a = t.literal()) {
     e.literal = *a;
     return e;
@@ -481,7 +497,7 @@ Term Body::patternNode(const char* kind, std::vector<Argument> args,
   const NodeId n = graph.append(graph.root(), patternOperator(kind), std::move(args), wish);
   graph.setKeywordArguments(n, std::move(kwargs));
   if (graph.node(n).outputs.empty()) graph.addOutput(n, wish, Type::any());
-  graph.setSource(n, graph.addSource(text_.location(span)));
+  graph.setSource(n, graph.addSource(text_->location(span)));
   return Term{GraphValue{graph.output(n), std::nullopt, false}, span};
 }
 
@@ -519,7 +535,7 @@ Argument Body::argument(const Term& t, const Type& type, const Operator* op) {
 }
 
 Term Body::operation(const std::string& packet, const std::string& spelled, std::vector<Term> terms, Span span) {
-  return emit(bindCall(Call{packet, spelled, std::move(terms), {}, span}, file_.operators, text_), span);
+  return emit(bindCall(Call{packet, spelled, std::move(terms), {}, span}, file_->operators, *text_), span);
 }
 
 Term Body::emit(const BoundCall& bound, Span span) {
@@ -531,7 +547,7 @@ Term Body::emit(const BoundCall& bound, Span span) {
     args.push_back(bound.arguments[i] ? argument(*bound.arguments[i], p.type, bound.op.get()) : *p.defaultValue);
   }
   const NodeId n = graph.append(graph.root(), bound.op, std::move(args));
-  graph.setSource(n, graph.addSource(text_.location(span)));
+  graph.setSource(n, graph.addSource(text_->location(span)));
   const Node& node = graph.node(n);
   if (node.outputs.size() == 1) {
     const bool list = bound.op->returns[0].type.kind == Type::Kind::List;

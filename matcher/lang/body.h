@@ -7,6 +7,7 @@
 //   use(body.graph, body.expressions);
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -17,11 +18,30 @@
 
 namespace graft::lang {
 
+struct FileContext;
+
+/// What a name of a file stands for, besides values: one of the three. It lives as long as its file.
+struct Definition {
+  const FileContext* file = nullptr;  ///< where it is defined
+  const FunctionSyntax* function = nullptr;
+  const ClassSyntax* type = nullptr;  ///< an nn.Module
+  const Syntax* value = nullptr;      ///< SCALE = 8.0
+  explicit operator bool() const { return file != nullptr; }
+  bool operator==(const Definition&) const = default;
+};
+
 /// What all bodies of one file share.
 struct FileContext {
   const SourceText& text;
   const FileSyntax& syntax;
   const OperatorSet& operators;
+  /// By the name that this file gives it: what it takes from other files.
+  std::map<std::string, Definition, std::less<>> imported = {};
+  /// The names that rules of other files have here.
+  std::set<std::string, std::less<>> importedRules = {};
+
+  /// Its own functions, classes and constants, then those imported.
+  Definition find(std::string_view name) const;
 };
 
 enum class Side { Pattern, Replacement, Where };
@@ -30,7 +50,7 @@ class Body {
  public:
   using Names = std::map<std::string, Term, std::less<>>;
 
-  Body(const FileContext& file, Side side) : file_(file), text_(file.text), side_(side) {}
+  Body(const FileContext& file, Side side) : file_(&file), text_(&file.text), side_(side) {}
 
   Graph graph;
   std::vector<Expression> expressions;
@@ -66,7 +86,8 @@ class Body {
 
   Term callPath(const Syntax& s, const std::string& path, Span focus);
   Term callMethod(const Syntax& s, const Method& method);
-  Term callLocal(const Syntax& s, const FunctionSyntax& function, bool isMethod);
+  Term callLocal(const Syntax& s, const Local& local, bool isMethod);
+  Term inFile(const FileContext& file, Span calledAt, const std::function<Term()>& evaluate);
   Term callModule(const Syntax& s, const ModuleInstance& module);
   Term callPatternModule(const Syntax& s);
   Term callPatternFunction(const Syntax& s);
@@ -89,10 +110,10 @@ class Body {
   void statement(const StatementSyntax& s, std::optional<Term>& result);
   void assign(const Syntax& target, Term value);
   void guardSize(Span span);
-  [[noreturn]] void fail(Span at, std::string message) const { text_.fail(at.begin, std::move(message)); }
+  [[noreturn]] void fail(Span at, std::string message) const { text_->fail(at.begin, std::move(message)); }
 
-  const FileContext& file_;
-  const SourceText& text_;
+  const FileContext* file_;  // whose function is being read: an imported one means the names of its own file
+  const SourceText* text_;
   Side side_;
   Names names_, self_;
   const ClassSyntax* class_ = nullptr;

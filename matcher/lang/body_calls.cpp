@@ -39,6 +39,17 @@ std::vector<SpelledParameter> spelledParameters(std::string_view text) {
   return out;
 }
 
+/// Spans count in one file: a term that goes to another gets a place there.
+void moveTo(Term& t, Span span) {
+  t.span = span;
+  if (auto* s = std::get_if<Sequence>(&t.data))
+    for (Term& i : s->items) moveTo(i, span);
+  if (auto* m = std::get_if<Method>(&t.data)) {
+    m->object = std::make_shared<Term>(*m->object);
+    moveTo(*m->object, span);
+  }
+}
+
 Argument literalFromText(std::string_view text) {
   if (text == "None") return {};
   if (text == "True" || text == "False") return Argument(text == "True");
@@ -84,14 +95,34 @@ Term Body::evaluateCall(const Syntax& s) {
          fmt::format("`{}` computes with tensors or is not known; `where` can ask shape, size(), dim(), numel(), "
                      "dtype, device and users(x)",
                      callee.name));
-  if (const auto* local = target.as<Local>()) return callLocal(s, *local->function, dotted.starts_with("self."));
+  if (const auto* local = target.as<Local>()) return callLocal(s, *local, dotted.starts_with("self."));
   if (const auto* module = target.as<std::shared_ptr<ModuleInstance>>()) return callModule(s, **module);
   if (const auto* method = target.as<Method>()) return callMethod(s, *method);
   if (const auto* path = target.as<Path>()) return callPath(s, path->name, callee.span);
   fail(callee.span, "this is a value, not a function");
 }
 
-Term Body::callLocal(const Syntax& s, const FunctionSyntax& function, bool isMethod) {
+// What comes from another file is at home there: its names are those of that file, and so are the places of mistakes.
+Term Body::inFile(const FileContext& file, Span calledAt, const std::function<Term()>& evaluate) {
+  if (&file == file_) return evaluate();
+  const FileContext* before = file_;
+  file_ = &file;
+  text_ = &file.text;
+  try {
+    Term out = evaluate();
+    file_ = before;
+    text_ = &before->text;
+    moveTo(out, calledAt);
+    return out;
+  } catch (Failure& f) {
+    const Position at = before->text.position(calledAt.begin);
+    f.error.message += fmt::format(" (used at {}:{}:{})", at.file, at.line, at.column);
+    throw;
+  }
+}
+
+Term Body::callLocal(const Syntax& s, const Local& local, bool isMethod) {
+  const FunctionSyntax& function = *local.function;
   std::vector<Term> positional;
   std::vector<std::pair<std::string, Term>> keywords;
   arguments(s, 1, positional, keywords);
@@ -106,7 +137,12 @@ Term Body::callLocal(const Syntax& s, const FunctionSyntax& function, bool isMet
       if (given) fail(value.span, fmt::format("`{}` is given twice", name));
       given = value;
     }
-    if (!given && p.defaultValue) given = evaluate(*p.defaultValue);
+    if (!given && p.defaultValue) {
+      Names outside;
+      std::swap(names_, outside);
+      given = inFile(*local.file, s.focus, [&] { return evaluate(*p.defaultValue); });
+      std::swap(names_, outside);
+    }
     if (!given) fail(s.focus, fmt::format("`{}` needs its argument `{}`", function.name, p.name));
     inner[p.name] = *given;
     if (const auto* v = given->as<GraphValue>()) named_.insert(v->id);  // it keeps the caller's name
@@ -115,9 +151,12 @@ Term Body::callLocal(const Syntax& s, const FunctionSyntax& function, bool isMet
     fail(positional[next].span, fmt::format("`{}` takes {} arguments", function.name, next));
   for (const auto& [name, value] : keywords)
     if (!inner.contains(name))
-      fail(text_.keywordSpan(name, value.span), fmt::format("`{}` has no argument `{}`", function.name, name));
+      fail(text_->keywordSpan(name, value.span), fmt::format("`{}` has no argument `{}`", function.name, name));
+  if (local.file != file_)
+    for (const ParameterSyntax& p : function.parameters)
+      if (const auto it = inner.find(p.name); it != inner.end()) moveTo(it->second, p.span);
   std::swap(names_, inner);
-  Term result = run(function);
+  Term result = inFile(*local.file, s.focus, [&] { return run(function); });
   std::swap(names_, inner);
   return result;
 }
@@ -135,7 +174,7 @@ Term Body::callMethod(const Syntax& s, const Method& method) {
       e.kind = Expression::Kind::Call;
       e.name = method.name;
       e.isMethod = true;
-      e.source = text_.location(focus);
+      e.source = text_->location(focus);
       e.operands.push_back(*self);
       for (auto& [name, value] : keywords) positional.push_back(value);
       for (const Term& t : positional) {
@@ -211,7 +250,7 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
     Expression e;
     e.kind = Expression::Kind::Call;
     e.name = base;
-    e.source = text_.location(span);
+    e.source = text_->location(span);
     bool host = !positional.empty() && keywords.empty();
     const bool aboutValues = name == base && (base == "len" || base == "users" || base == "isinstance");
     for (const Term& t : positional) {
@@ -234,10 +273,18 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
     return callOperator(Call{"aten." + base, name, std::move(positional), std::move(keywords), span}, "." + base);
   const Spelling* spelling = findSpelling(name);
   std::string packet = spelling ? std::string(spelling->packet) : packetOf(name);
-  if (packet.empty())
+  if (packet.empty()) {
+    const ImportedName* from = nullptr;
+    for (const ImportedName& i : text_->importedNames())
+      if (i.module.find('.') == std::string::npos && i.module + "." + i.name == name) from = &i;
+    if (from)
+      fail(span, fmt::format("`{0}` is imported from `{1}`, and there is no {1}.py beside this file or among the "
+                             "shipped rules",
+                             from->name, from->module));
     fail(span, fmt::format("`{}` is not a function that a rule can use: torch, torch.nn.functional, kernels and "
                            "functions of this file are",
                            name));
+  }
   return callOperator(Call{std::move(packet), name, std::move(positional), std::move(keywords), span}, name);
 }
 
@@ -285,8 +332,8 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
       for (const SpelledParameter& p : parameters) names.emplace_back(p.python);
       const auto& [name, value] = call.keywords.front();
       const auto near = nearestName(name, names);
-      fail(text_.keywordSpan(name, value.span), fmt::format("`{}` has no argument `{}`{}", call.spelled, name,
-                                                            near ? fmt::format("; did you mean `{}`?", *near) : ""));
+      fail(text_->keywordSpan(name, value.span), fmt::format("`{}` has no argument `{}`{}", call.spelled, name,
+                                                             near ? fmt::format("; did you mean `{}`?", *near) : ""));
     }
     call.positional.clear();
     call.keywords = std::move(mapped);
@@ -313,13 +360,13 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
                       (call.positional[1].literal() && call.positional[1].literal()->as<DType>()))) ||
                     (call.positional.size() < 2 && std::any_of(call.keywords.begin(), call.keywords.end(),
                                                                [](const auto& k) { return k.first == "dtype"; })));
-    if (toDtype && file_.operators.find("aten.to.dtype")) {
+    if (toDtype && file_->operators.find("aten.to.dtype")) {
       dtype.packet = "aten.to.dtype";
       dtype.exactOverload = true;
-      return emit(bindCall(dtype, file_.operators, text_), span);
+      return emit(bindCall(dtype, file_->operators, *text_), span);
     }
   }
-  return emit(bindCall(call, file_.operators, text_), span);
+  return emit(bindCall(call, file_->operators, *text_), span);
 }
 
 Term Body::anyOf(const Syntax& s) {
@@ -354,7 +401,7 @@ Term Body::optional(const Syntax& s) {
     const Names outer = names_;
     define(once, x);
     if (function.as<Local>()) {
-      applied = callLocal(call, *function.as<Local>()->function, false);
+      applied = callLocal(call, *function.as<Local>(), false);
     } else {
       std::vector<Term> positional;
       std::vector<std::pair<std::string, Term>> keywords;

@@ -52,7 +52,7 @@ Term Body::evaluateSubscript(const Syntax& s) {
   const auto host = tryHost(object, side_ == Side::Where);
   if (!host) fail(s.items[0].span, "this cannot be indexed");
   Expression e;
-  e.source = text_.location(s.span);
+  e.source = text_->location(s.span);
   const auto bound = [&](const Syntax& part) {
     const auto value = tryHost(evaluate(part));
     if (!value) fail(part.span, "an index must be known at the match");
@@ -61,7 +61,7 @@ Term Body::evaluateSubscript(const Syntax& s) {
   if (index.kind == Syntax::Kind::Slice) {
     Expression slice;
     slice.kind = Expression::Kind::Slice;
-    slice.source = text_.location(index.span);
+    slice.source = text_->location(index.span);
     for (const Syntax& part : index.items) slice.operands.push_back(bound(part));
     e.kind = Expression::Kind::Subscript;
     e.operands = {*host, std::move(slice)};

@@ -81,15 +81,20 @@ Argument literalDefault(const FileContext& file, const ParameterSyntax& p) {
 
 SideSyntax sideOf(const FileContext& file, const ClassSyntax& type, std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    if (const FunctionSyntax* f = type.findFunction(name)) return {f, nullptr};
-    if (const ClassSyntax* c = type.findClass(name)) return {nullptr, c};
+    if (const FunctionSyntax* f = type.findFunction(name)) return {f, nullptr, &file};
+    if (const ClassSyntax* c = type.findClass(name)) return {nullptr, c, &file};
     const Syntax* value = type.findAssignment(name);
     if (!value) continue;
     if (value->kind != Syntax::Kind::Name)
       file.text.fail(value->span.begin, fmt::format("`{}` is a function or a class of this file", name));
-    if (const FunctionSyntax* f = file.syntax.findFunction(value->name)) return {f, nullptr};
-    if (const ClassSyntax* c = file.syntax.findClass(value->name)) return {nullptr, c};
-    file.text.fail(value->span.begin, fmt::format("`{}` is no function or class of this file", value->name));
+    if (const Definition d = file.find(value->name); d.function || d.type) return {d.function, d.type, d.file};
+    std::vector<std::string> known;
+    for (const FunctionSyntax& f : file.syntax.functions) known.push_back(f.name);
+    for (const ClassSyntax& c : file.syntax.classes) known.push_back(c.name);
+    for (const auto& [imported, d] : file.imported) known.push_back(imported);
+    const auto near = nearestName(value->name, known);
+    file.text.fail(value->span.begin, fmt::format("`{}` is no function or class of this file{}", value->name,
+                                                  near ? fmt::format("; did you mean `{}`?", *near) : ""));
   }
   return {};
 }
@@ -224,11 +229,11 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
   rule.description = syntax.doc;
   rule.file = file.text.file();
   rule.line = file.text.lineOf(syntax.span.begin);
-  Body pattern(file, Side::Pattern);
-  compilePattern(file, syntax, pattern, rule);
+  Body pattern(*syntax.pattern.file, Side::Pattern);
+  compilePattern(*syntax.pattern.file, syntax, pattern, rule);
   if (syntax.replacement) {
-    Body replacement(file, Side::Replacement);
-    compileReplacement(file, syntax, pattern, replacement, rule);
+    Body replacement(*syntax.replacement.file, Side::Replacement);
+    compileReplacement(*syntax.replacement.file, syntax, pattern, replacement, rule);
     replacement.graph.name = rule.name;
     rule.replacement = std::move(replacement.graph);
     rule.replacementExpressions = std::move(replacement.expressions);
@@ -287,6 +292,13 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
   for (const Pass& p : passes()) names.push_back(p.name);
   const auto check = [&](const std::string& name, Span at, const char* what) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    const Definition d = file.find(name);
+    if (d)
+      text.fail(at.begin, fmt::format("`{}` is a {}, and no {}", name,
+                                      d.function ? "function"
+                                      : d.type   ? "module"
+                                                 : "constant",
+                                      what));
     for (const ImportedName& i : text.importedNames())
       if (i.local == name && i.module.find('.') == std::string::npos && i.module != "graft")
         text.fail(i.offset,

@@ -11,6 +11,7 @@ namespace graft::lang {
 struct SideSyntax {
   const FunctionSyntax* function = nullptr;
   const ClassSyntax* module = nullptr;
+  const FileContext* file = nullptr;  ///< another one than the rule's, where the side is imported
   explicit operator bool() const { return function || module; }
   Span span() const { return function ? function->span : module->span; }
 };

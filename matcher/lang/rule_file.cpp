@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <sstream>
 
 #include "core/base/suggest.h"
@@ -18,21 +19,15 @@ namespace {
 
 using namespace lang;
 
-bool derives(const ClassSyntax& c, std::string_view base) {
-  return std::any_of(c.bases.begin(), c.bases.end(), [&](const Syntax& b) {
-    const std::string name = dottedName(b);
-    return name == base || name.ends_with("." + std::string(base));
-  });
-}
-
 /// pattern and replacement beside each other in a file, as a script for torch.fx has them.
-std::optional<RuleSyntax> bareRule(const FileSyntax& file, std::string_view path) {
+std::optional<RuleSyntax> bareRule(const FileContext& context) {
+  const FileSyntax& file = context.syntax;
   RuleSyntax rule;
   const auto side = [&](std::initializer_list<const char*> names) -> SideSyntax {
     for (const char* n : names) {
-      if (const FunctionSyntax* f = file.findFunction(n)) return {f, nullptr};
-      if (const ClassSyntax* c = file.findClass(n); c && !derives(*c, "Rule") && !derives(*c, "Recipe"))
-        return {nullptr, c};
+      if (const FunctionSyntax* f = file.findFunction(n)) return {f, nullptr, &context};
+      if (const ClassSyntax* c = file.findClass(n); c && !derivesFrom(*c, "Rule") && !derivesFrom(*c, "Recipe"))
+        return {nullptr, c, &context};
     }
     return {};
   };
@@ -40,18 +35,28 @@ std::optional<RuleSyntax> bareRule(const FileSyntax& file, std::string_view path
   if (!rule.pattern) return std::nullopt;
   rule.replacement = side({"replacement", "replace", "Replacement"});
   rule.where = file.findFunction("where");
-  rule.name = std::filesystem::path(path).stem().string();
+  rule.name = std::filesystem::path(context.text.file()).stem().string();
   rule.doc = file.doc;
   rule.span = rule.pattern.span();
   return rule;
 }
 
-/// Rule files that take rules from each other, while one of them is read.
+/// A rule file that is read: what others may take from it. Everything points into it, so it stays where it is.
+struct Module {
+  Module(SourceText t, const OperatorSet& operators)
+      : text(std::move(t)), syntax(parseFile(text)), context{text, syntax, operators} {}
+  SourceText text;
+  FileSyntax syntax;
+  FileContext context;
+  RuleFile file;
+};
+
+/// Rule files that take from each other, while one of them is read.
 struct Reading {
   const OperatorSet& operators;
-  std::vector<std::string> open;              // from the first file to the one that is being read, canonical
-  bool onDisk = true;                         // whether the first one's neighbours may be looked at
-  std::map<std::string, RuleFile> done = {};  // by path
+  std::vector<std::string> open;  // from the first file to the one that is being read, canonical
+  bool onDisk = true;             // whether the first one's neighbours may be looked at
+  std::map<std::string, std::unique_ptr<Module>> done = {};  // by path
 };
 
 /// Where the shipped rules lie beside this program; empty where they do not.
@@ -82,10 +87,10 @@ std::optional<std::string> ruleFileOf(std::string_view module, const Reading& re
   return std::nullopt;
 }
 
-RuleFile compile(const SourceText& text, Reading& reading);
+std::unique_ptr<Module> compile(SourceText text, Reading& reading);
 
-const RuleFile& imported(const std::string& path, const SourceText& by, uint32_t offset, Reading& reading) {
-  if (const auto known = reading.done.find(path); known != reading.done.end()) return known->second;
+const Module& imported(const std::string& path, const SourceText& by, uint32_t offset, Reading& reading) {
+  if (const auto known = reading.done.find(path); known != reading.done.end()) return *known->second;
   if (std::find(reading.open.begin(), reading.open.end(), path) != reading.open.end()) {
     std::string circle;
     for (auto f = std::find(reading.open.begin(), reading.open.end(), path); f != reading.open.end(); ++f)
@@ -98,77 +103,173 @@ const RuleFile& imported(const std::string& path, const SourceText& by, uint32_t
   content << in.rdbuf();
   if (!in) by.fail(offset, fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   reading.open.push_back(path);
-  RuleFile file = compile(SourceText::scan(content.view(), path), reading);
+  std::unique_ptr<Module> module = compile(SourceText::scan(content.view(), path), reading);
   reading.open.pop_back();
-  return reading.done.emplace(path, std::move(file)).first->second;
+  return *reading.done.emplace(path, std::move(module)).first->second;
 }
 
-void importRules(const SourceText& text, Reading& reading, RuleFile& out) {
-  const auto add = [&](Rule rule, const std::string& name, uint32_t offset) {
-    rule.name = name;
-    if (const Rule* same = out.findRule(name); same && same->file == rule.file && same->line == rule.line) return;
-    if (out.findRule(name)) text.fail(offset, fmt::format("a second rule called `{}`", name));
-    out.rules.push_back(std::move(rule));
-  };
-  for (const ImportedName& name : text.importedNames()) {
-    const auto path = ruleFileOf(name.module, reading);
-    if (!path) continue;
-    const RuleFile& file = imported(*path, text, name.offset, reading);
-    if (std::find(out.imports.begin(), out.imports.end(), *path) == out.imports.end()) out.imports.push_back(*path);
-    for (const std::string& further : file.imports)
-      if (std::find(out.imports.begin(), out.imports.end(), further) == out.imports.end())
-        out.imports.push_back(further);
-    if (name.name == "*") {
-      for (const Rule& rule : file.rules) add(rule, rule.name, name.offset);
-      continue;
+/// What `from … import …` brings into a file. Functions, modules and constants are known before the file's own rules
+/// are compiled; rules and recipes come behind its own.
+class Imports {
+ public:
+  Imports(Module& into, Reading& reading) : into_(into) {
+    for (const ImportedName& name : into.text.importedNames()) {
+      const auto path = ruleFileOf(name.module, reading);
+      if (!path) continue;
+      const Module& from = imported(*path, into.text, name.offset, reading);
+      noteFile(*path);
+      for (const std::string& further : from.file.imports) noteFile(further);
+      if (name.name == "*") {
+        takeAll(from, name.offset);
+      } else if (!take(from, name.name, name.local, name.offset)) {
+        unknown(from, *path, name);
+      }
     }
-    if (const Rule* rule = file.findRule(name.name)) {
-      add(*rule, name.local, name.offset);
-      continue;
-    }
-    std::vector<std::string> rules;
-    for (const Rule& rule : file.rules) rules.push_back(rule.name);
-    const auto near = nearestName(name.name, rules);
-    text.fail(name.offset,
-              fmt::format("{} has no rule `{}`{}{}", *path, name.name,
-                          file.findRecipe(name.name) ? ": that is a recipe, and only rules can be imported" : "",
-                          near ? fmt::format("; did you mean `{}`?", *near) : ""));
   }
+
+  void addRules() {
+    for (const auto& [rule, name, offset] : rules_) add(*rule, name, offset);
+    // A recipe needs the rules that it names, by the names that it knows them by.
+    for (const auto& [recipe, from, name, offset] : recipes_)
+      for (const Step& step : recipe->steps)
+        if (const Rule* rule = from->file.findRule(step.name)) add(*rule, step.name, offset);
+  }
+
+  void addRecipes() {
+    for (const auto& [recipe, from, name, offset] : recipes_) {
+      if (into_.file.findRecipe(name)) {
+        if (isOwn(name)) into_.text.fail(offset, fmt::format("a second recipe called `{}`", name));
+        continue;
+      }
+      into_.file.recipes.push_back(*recipe);
+      into_.file.recipes.back().name = name;
+    }
+  }
+
+ private:
+  struct TakenRule {
+    const Rule* rule;
+    std::string name;
+    uint32_t offset;
+  };
+  struct TakenRecipe {
+    const Recipe* recipe;
+    const Module* from;
+    std::string name;
+    uint32_t offset;
+  };
+
+  void noteFile(const std::string& path) {
+    std::vector<std::string>& known = into_.file.imports;
+    if (std::find(known.begin(), known.end(), path) == known.end()) known.push_back(path);
+  }
+
+  bool isOwn(const std::string& name) const { return into_.syntax.findClass(name) != nullptr; }
+
+  bool take(const Module& from, const std::string& name, const std::string& local, uint32_t offset) {
+    if (const Rule* rule = from.file.findRule(name)) {
+      rules_.push_back({rule, local, offset});
+      into_.context.importedRules.insert(local);
+      return true;
+    }
+    if (const Recipe* recipe = from.file.findRecipe(name)) {
+      recipes_.push_back({recipe, &from, local, offset});
+      return true;
+    }
+    const Definition d = from.context.find(name);
+    if (!d) return false;
+    if (into_.syntax.findFunction(local) || into_.syntax.findAssignment(local) || isOwn(local))
+      into_.text.fail(offset, fmt::format("`{}` is imported here and defined in this file too", local));
+    const auto [at, fresh] = into_.context.imported.emplace(local, d);
+    if (!fresh && !(at->second == d))
+      into_.text.fail(offset, fmt::format("`{}` is imported from {} already", local, at->second.file->text.file()));
+    return true;
+  }
+
+  /// As Python does, without names that begin with an underscore; what the file defines itself stands before it. The
+  /// two functions of a rule without a class are parts of that rule.
+  void takeAll(const Module& from, uint32_t offset) {
+    for (const Rule& rule : from.file.rules) take(from, rule.name, rule.name, offset);
+    for (const Recipe& recipe : from.file.recipes)
+      if (!isOwn(recipe.name)) take(from, recipe.name, recipe.name, offset);
+    std::vector<std::string> names;
+    for (const FunctionSyntax& f : from.syntax.functions) names.push_back(f.name);
+    for (const auto& [name, value] : from.syntax.assignments) names.push_back(name);
+    for (const ClassSyntax& c : from.syntax.classes) names.push_back(c.name);
+    for (const auto& [name, definition] : from.context.imported) names.push_back(name);
+    for (const std::string& name : names) {
+      const bool part = name == "pattern" || name == "replacement" || name == "replace" || name == "where";
+      if (part || name.starts_with("_") || into_.context.find(name).file == &into_.context) continue;
+      if (from.context.find(name)) take(from, name, name, offset);
+    }
+  }
+
+  [[noreturn]] void unknown(const Module& from, const std::string& path, const ImportedName& name) const {
+    std::vector<std::string> known;
+    for (const Rule& rule : from.file.rules) known.push_back(rule.name);
+    for (const Recipe& recipe : from.file.recipes) known.push_back(recipe.name);
+    for (const FunctionSyntax& f : from.syntax.functions) known.push_back(f.name);
+    for (const auto& [constant, value] : from.syntax.assignments) known.push_back(constant);
+    for (const ClassSyntax& c : from.syntax.classes) known.push_back(c.name);
+    for (const auto& [further, definition] : from.context.imported) known.push_back(further);
+    const auto near = nearestName(name.name, known);
+    into_.text.fail(name.offset, fmt::format("{} has no rule, recipe, function, module or constant `{}`{}", path,
+                                             name.name, near ? fmt::format("; did you mean `{}`?", *near) : ""));
+  }
+
+  void add(Rule rule, const std::string& name, uint32_t offset) {
+    rule.name = name;
+    const Rule* same = into_.file.findRule(name);
+    if (same && same->file == rule.file && same->line == rule.line) return;
+    if (same) into_.text.fail(offset, fmt::format("a second rule called `{}`", name));
+    into_.file.rules.push_back(std::move(rule));
+  }
+
+  Module& into_;
+  std::vector<TakenRule> rules_;
+  std::vector<TakenRecipe> recipes_;
+};
+
+void refuseOtherClass(const SourceText& text, const ClassSyntax& c) {
+  const std::vector<std::string> known{"Rule", "Recipe", "Module"};
+  const std::string base = c.bases.empty() ? "" : dottedName(c.bases[0]);
+  const auto near = nearestName(base, known);
+  text.fail(c.bases.empty() ? c.span.begin : c.bases[0].span.begin,
+            fmt::format("the class `{}` is no Rule, no Recipe and no nn.Module{}", c.name,
+                        near ? fmt::format("; did you mean `{}`?", *near) : ""));
 }
 
-RuleFile compile(const SourceText& text, Reading& reading) {
-  const OperatorSet& operators = reading.operators;
-  RuleFile out;
+std::unique_ptr<Module> compile(SourceText source, Reading& reading) {
+  auto module = std::make_unique<Module>(std::move(source), reading.operators);
+  const SourceText& text = module->text;
+  const FileContext& context = module->context;
+  RuleFile& out = module->file;
   out.path = text.file();
-  const FileSyntax syntax = parseFile(text);
-  const FileContext context{text, syntax, operators};
+  Imports imports(*module, reading);
   const auto add = [&](Rule rule, Span at) {
     if (out.findRule(rule.name)) text.fail(at.begin, fmt::format("a second rule called `{}`", rule.name));
     out.rules.push_back(std::move(rule));
   };
-  if (const auto bare = bareRule(syntax, text.file())) add(compileRule(context, *bare), bare->span);
-  for (const ClassSyntax& c : syntax.classes) {
-    if (derives(c, "Rule")) {
+  if (const auto bare = bareRule(context)) add(compileRule(context, *bare), bare->span);
+  for (const ClassSyntax& c : module->syntax.classes) {
+    if (derivesFrom(c, "Rule")) {
       Rule rule = compileRule(context, ruleSyntax(context, c));
       applySettings(context, c, rule);
       add(std::move(rule), c.span);
-    } else if (!derives(c, "Recipe") && !derives(c, "Module")) {
-      const std::vector<std::string> known{"Rule", "Recipe", "Module"};
-      const std::string base = c.bases.empty() ? "" : dottedName(c.bases[0]);
-      const auto near = nearestName(base, known);
-      text.fail(c.bases.empty() ? c.span.begin : c.bases[0].span.begin,
-                fmt::format("the class `{}` is no Rule, no Recipe and no nn.Module{}", c.name,
-                            near ? fmt::format("; did you mean `{}`?", *near) : ""));
+    } else if (!derivesFrom(c, "Recipe") && !derivesFrom(c, "Module")) {
+      refuseOtherClass(text, c);
     }
   }
-  importRules(text, reading, out);
-  for (const ClassSyntax& c : syntax.classes)
-    if (derives(c, "Recipe")) out.recipes.push_back(compileRecipe(context, c, out));
-  if (out.rules.empty() && out.recipes.empty())
+  imports.addRules();
+  for (const ClassSyntax& c : module->syntax.classes)
+    if (derivesFrom(c, "Recipe")) out.recipes.push_back(compileRecipe(context, c, out));
+  imports.addRecipes();
+  const bool isFirst = reading.open.size() == 1;  // a file of helpers alone is there to be imported
+  if (isFirst && out.rules.empty() && out.recipes.empty())
     throw Failure{badInputAt({text.file(), 0, 0, {}},
                              "no rule in this file: write `class Name(Rule)` with `def pattern(...)`, or two functions "
                              "`pattern` and `replacement`")};
-  return out;
+  return module;
 }
 
 }  // namespace
@@ -181,7 +282,7 @@ Result<RuleFile> parse(std::string_view text, std::string_view file, bool onDisk
     std::error_code none;
     const auto path = std::filesystem::weakly_canonical(std::string(file), none);
     reading.open.push_back(none ? std::string(file) : path.string());
-    return compile(SourceText::scan(text, file), reading);
+    return std::move(compile(SourceText::scan(text, file), reading)->file);
   } catch (const Failure& f) {
     return f.error;
   }

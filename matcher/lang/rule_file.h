@@ -13,8 +13,9 @@
 namespace graft {
 
 /// Errors carry file, line, column and the line's text; unknown operators and modules come with "did you mean".
-/// `from transformer import AddLayerNorm` makes rules of another rule file rules of this one: of transformer.py in the
-/// same folder, or among the shipped rules. Other modules are Python's, and ignored.
+/// `from transformer import AddLayerNorm` takes a rule, a recipe (with its rules), a function, a module or a constant
+/// of another rule file: of transformer.py in the same folder, or among the shipped rules. What a function is made of
+/// means its own file. Other modules are Python's, and ignored.
 Result<RuleFile> loadRuleFile(const std::string& path, const OperatorSet& operators);
 /// Neighbours are looked for where `file` names a folder.
 Result<RuleFile> parseRuleText(std::string_view text, std::string_view file, const OperatorSet& operators);

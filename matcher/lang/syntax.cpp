@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/frontend/parser.h>
 #include <torch/csrc/jit/frontend/tree_views.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -424,6 +425,13 @@ std::string dottedName(const Syntax& s) {
   if (s.kind != Syntax::Kind::Attribute) return {};
   std::string base = dottedName(s.items[0]);
   return base.empty() ? base : base + "." + s.name;
+}
+
+bool derivesFrom(const ClassSyntax& c, std::string_view base) {
+  return std::any_of(c.bases.begin(), c.bases.end(), [&](const Syntax& b) {
+    const std::string name = dottedName(b);
+    return name == base || name.ends_with("." + std::string(base));
+  });
 }
 
 const FunctionSyntax* ClassSyntax::findFunction(std::string_view function) const {

@@ -86,6 +86,9 @@ using FileSyntax = ClassSyntax;
 
 FileSyntax parseFile(const SourceText& text);
 
+/// Whether the class names that base, with or without a module in front: "Module" of nn.Module.
+bool derivesFrom(const ClassSyntax&, std::string_view base);
+
 /// "torch.nn.functional.softmax" for a chain of attributes of a name; empty for anything else.
 std::string dottedName(const Syntax&);
 

@@ -34,9 +34,11 @@ struct GraphValue {
 struct Path {
   std::string name;
 };
-/// A function of the file, called by pasting its body.
+struct FileContext;
+/// A function of the file or of one that it imports from, called by pasting its body.
 struct Local {
   const FunctionSyntax* function = nullptr;
+  const FileContext* file = nullptr;  ///< whose names its body means
 };
 /// nn.Linear(1, 1) in __init__, or the submodule that it became (`name`).
 struct ModuleInstance {

@@ -11,23 +11,38 @@ namespace graft {
 namespace {
 
 using Args = std::vector<Argument>;
+using Steps = Result<Args>;  // the results, one for each output
+
+// Half precision is computed in float32 and rounded once, at the end, as PyTorch's own kernels do.
+bool isHalf(std::optional<DType> d) { return d == DType::Float16 || d == DType::BFloat16; }
+std::optional<DType> dtypeOf(const Graph& g, const Argument& a) {
+  return a.isValue() ? g.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
+}
+Argument widened(NodeBuilder& b, const Graph& g, const Argument& a) {
+  return isHalf(dtypeOf(g, a)) ? b.call("aten.to.dtype", {a, Argument(DType::Float32)}) : a;
+}
+Argument rounded(NodeBuilder& b, const Argument& a, std::optional<DType> to) {
+  return isHalf(to) ? b.call("aten.to.dtype", {a, Argument(*to)}) : a;
+}
 
 Argument integer(int64_t i) { return Argument(i); }
 Argument dims(int64_t i) { return Argument::list({Argument(i)}); }
 
-Result<Argument> linear(NodeBuilder& b, const Graph&, const Node& n) {
+Steps linear(NodeBuilder& b, const Graph&, const Node& n) {
   const Argument turned = b.call("aten.transpose.int", {n.args[1], integer(0), integer(1)});
   const Argument product = b.call("aten.matmul.default", {n.args[0], turned});
-  return n.args.size() > 2 && n.args[2].isValue() ? b.call("aten.add.Tensor", {product, n.args[2]}) : product;
+  return Args{n.args.size() > 2 && n.args[2].isValue() ? b.call("aten.add.Tensor", {product, n.args[2]}) : product};
 }
 
-Result<Argument> silu(NodeBuilder& b, const Graph&, const Node& n) {
-  return b.call("aten.mul.Tensor", {n.args[0], b.call("aten.sigmoid.default", {n.args[0]})});
+Steps silu(NodeBuilder& b, const Graph& g, const Node& n) {
+  const Argument x = widened(b, g, n.args[0]);
+  return Args{
+      rounded(b, b.call("aten.mul.Tensor", {x, b.call("aten.sigmoid.default", {x})}), dtypeOf(g, n.args[0]))};
 }
 
 // none: x/2 * (1 + erf(x / sqrt 2)); tanh: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
-Result<Argument> gelu(NodeBuilder& b, const Graph&, const Node& n) {
-  const Argument x = n.args[0];
+Steps gelu(NodeBuilder& b, const Graph& g, const Node& n) {
+  const Argument x = widened(b, g, n.args[0]);
   const Argument* approximate = n.findArgument("approximate");
   const bool tanh = approximate && approximate->as<std::string>() && *approximate->as<std::string>() == "tanh";
   Argument inner;
@@ -40,40 +55,48 @@ Result<Argument> gelu(NodeBuilder& b, const Graph&, const Node& n) {
     inner = b.call("aten.erf.default", {b.call("aten.mul.Tensor", {x, Argument(std::sqrt(0.5))})});
   }
   const Argument halfX = b.call("aten.mul.Tensor", {x, Argument(0.5)});
-  return b.call("aten.mul.Tensor", {halfX, b.call("aten.add.Tensor", {inner, Argument(1.0)})});
+  const Argument out = b.call("aten.mul.Tensor", {halfX, b.call("aten.add.Tensor", {inner, Argument(1.0)})});
+  return Args{rounded(b, out, dtypeOf(g, n.args[0]))};
 }
 
 // The largest element is taken off first, so that the exponentials stay in range.
-Result<Argument> softmax(NodeBuilder& b, const Graph&, const Node& n) {
+Steps softmax(NodeBuilder& b, const Graph& g, const Node& n) {
   Argument x = n.args[0];
   const Argument* dim = n.findArgument("dim");
   if (!dim || !dim->as<int64_t>()) return badInput("its dim is not a literal");
-  if (const Argument* dtype = n.findArgument("dtype"); dtype && dtype->as<DType>())
-    x = b.call("aten.to.dtype", {x, *dtype});
+  std::optional<DType> out = dtypeOf(g, x);
+  if (const Argument* dtype = n.findArgument("dtype"); dtype && dtype->as<DType>()) {
+    out = *dtype->as<DType>();
+    x = b.call("aten.to.dtype", {x, isHalf(out) ? Argument(DType::Float32) : *dtype});
+  } else {
+    x = widened(b, g, x);
+  }
   const Argument along = dims(*dim->as<int64_t>());
   const Argument largest = b.call("aten.amax.default", {x, along, Argument(true)});
   const Argument e = b.call("aten.exp.default", {b.call("aten.sub.Tensor", {x, largest})});
-  return b.call("aten.div.Tensor", {e, b.call("aten.sum.dim_IntList", {e, along, Argument(true)})});
+  return Args{
+      rounded(b, b.call("aten.div.Tensor", {e, b.call("aten.sum.dim_IntList", {e, along, Argument(true)})}), out)};
 }
 
-Result<Argument> layerNorm(NodeBuilder& b, const Graph&, const Node& n) {
+Steps layerNorm(NodeBuilder& b, const Graph& g, const Node& n) {
   const Argument *shape = n.findArgument("normalized_shape"), *eps = n.findArgument("eps");
   if (!shape || !shape->items() || !eps) return badInput("its normalized_shape is not a list");
   Args last;
   for (size_t i = shape->items()->size(); i > 0; --i) last.push_back(integer(-static_cast<int64_t>(i)));
   const Argument along = Argument::list(last);
-  const Argument mean = b.call("aten.mean.dim", {n.args[0], along, Argument(true)});
-  const Argument centred = b.call("aten.sub.Tensor", {n.args[0], mean});
+  const Argument x = widened(b, g, n.args[0]);
+  const Argument mean = b.call("aten.mean.dim", {x, along, Argument(true)});
+  const Argument centred = b.call("aten.sub.Tensor", {x, mean});
   const Argument variance =
       b.call("aten.mean.dim", {b.call("aten.mul.Tensor", {centred, centred}), along, Argument(true)});
   const Argument scale = b.call("aten.rsqrt.default", {b.call("aten.add.Tensor", {variance, *eps})});
   Argument out = b.call("aten.mul.Tensor", {centred, scale});
   if (const Argument* w = n.findArgument("weight"); w && w->isValue()) out = b.call("aten.mul.Tensor", {out, *w});
   if (const Argument* c = n.findArgument("bias"); c && c->isValue()) out = b.call("aten.add.Tensor", {out, *c});
-  return out;
+  return Args{rounded(b, out, dtypeOf(g, n.args[0]))};
 }
 
-Result<Argument> batchNorm(NodeBuilder& b, const Graph& g, const Node& n) {
+Steps batchNorm(NodeBuilder& b, const Graph& g, const Node& n) {
   const auto arg = [&](std::string_view name) { return n.findArgument(name) ? *n.findArgument(name) : Argument(); };
   const Argument mean = arg("running_mean"), var = arg("running_var"), training = arg("training");
   if (!mean.isValue() || !var.isValue() || (training.as<bool>() && *training.as<bool>()))
@@ -85,18 +108,59 @@ Result<Argument> batchNorm(NodeBuilder& b, const Graph& g, const Node& n) {
   shape[1] = integer(-1);
   const Argument laid = Argument::list(shape);
   const auto channel = [&](const Argument& a) { return b.call("aten.reshape.default", {a, laid}); };
-  const Argument deviation = b.call("aten.rsqrt.default", {b.call("aten.add.Tensor", {var, arg("eps")})});
-  Argument out = b.call("aten.sub.Tensor", {n.args[0], channel(mean)});
+  const Argument deviation =
+      b.call("aten.rsqrt.default", {b.call("aten.add.Tensor", {widened(b, g, var), arg("eps")})});
+  Argument out = b.call("aten.sub.Tensor", {widened(b, g, n.args[0]), channel(mean)});
   out = b.call("aten.mul.Tensor", {out, channel(deviation)});
   if (arg("weight").isValue()) out = b.call("aten.mul.Tensor", {out, channel(arg("weight"))});
   if (arg("bias").isValue()) out = b.call("aten.add.Tensor", {out, channel(arg("bias"))});
-  return out;
+  return Args{rounded(b, out, dtypeOf(g, n.args[0]))};
+}
+
+// As torch.compile captures training: besides the output the batch's mean and 1 / deviation, which the backward pass
+// wants, and the running statistics as they are afterwards.
+Steps batchNormInTraining(NodeBuilder& b, const Graph& g, const Node& n) {
+  const auto arg = [&](std::string_view name) { return n.findArgument(name) ? *n.findArgument(name) : Argument(); };
+  const bool* training = arg("training").as<bool>() ? n.findArgument("training")->as<bool>() : nullptr;
+  const auto momentum = arg("momentum").number();
+  const TensorInfo& info = g.value(n.args[0].valueId()).type.tensorInfo;
+  if (!training || !*training || !momentum || !arg("running_mean").isValue() || !arg("running_var").isValue())
+    return badInput("it is not in training mode");
+  if (!info.shape || info.shape->size() < 2) return badInput("the rank of its input is not known");
+  Args over, laidOut(info.shape->size(), integer(1));
+  int64_t count = 1;
+  for (size_t d = 0; d < info.shape->size(); ++d) {
+    if (d == 1) continue;
+    over.push_back(integer(static_cast<int64_t>(d)));
+    if (!(*info.shape)[d].isStatic()) return badInput("how many elements a channel has is not known");
+    count *= (*info.shape)[d].size;
+  }
+  if (count < 2) return badInput("a channel of one element has no variance");
+  laidOut[1] = integer(-1);
+  const Argument x = widened(b, g, n.args[0]), along = Argument::list(over), laid = Argument::list(laidOut);
+  const auto channel = [&](const Argument& a) { return b.call("aten.reshape.default", {a, laid}); };
+  const auto times = [&](const Argument& a, double f) { return b.call("aten.mul.Tensor", {a, Argument(f)}); };
+  const Argument mean = b.call("aten.mean.dim", {x, along, Argument(false)});
+  const Argument centred = b.call("aten.sub.Tensor", {x, channel(mean)});
+  const Argument variance =
+      b.call("aten.mean.dim", {b.call("aten.mul.Tensor", {centred, centred}), along, Argument(false)});
+  const Argument scale = b.call("aten.rsqrt.default", {b.call("aten.add.Tensor", {variance, arg("eps")})});
+  Argument out = b.call("aten.mul.Tensor", {centred, channel(scale)});
+  if (arg("weight").isValue()) out = b.call("aten.mul.Tensor", {out, channel(arg("weight"))});
+  if (arg("bias").isValue()) out = b.call("aten.add.Tensor", {out, channel(arg("bias"))});
+  const auto moved = [&](const char* running, const Argument& batch) {
+    return b.call("aten.add.Tensor", {times(arg(running), 1 - *momentum), times(batch, *momentum)});
+  };
+  const double unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+  const Argument newMean = moved("running_mean", mean), newVar = moved("running_var", times(variance, unbiased));
+  return Args{rounded(b, out, info.dtype), mean, scale, newMean, newVar};
 }
 
 struct Decomposition {
   std::string_view op, module;  // "silu" and nn.SiLU mean the same
-  Result<Argument> (*run)(NodeBuilder&, const Graph&, const Node&);
+  Steps (*run)(NodeBuilder&, const Graph&, const Node&);
 };
+constexpr std::string_view capturedBatchNorm = "_native_batch_norm_legit_functional";
 constexpr std::array<Decomposition, 8> decompositions{{
     {"linear", "Linear", linear},
     {"silu", "SiLU", silu},
@@ -127,9 +191,10 @@ Records decompose(Graph& g, const Semantics& semantics, const Step& step) {
   const GraphIndex index(g);
   for (NodeId id : index.order) {
     const Node n = g.node(id);
-    if (n.op->baseName() != how->op || n.outputs.size() != 1 || !n.args[0].isValue() || !n.op->pure()) continue;
+    const bool captured = how->op == "batch_norm" && n.op->baseName() == capturedBatchNorm;
+    if ((n.op->baseName() != how->op && !captured) || !n.args[0].isValue() || !n.op->pure()) continue;
     NodeBuilder b(g, semantics, id);
-    auto result = how->run(b, g, n);
+    auto result = captured ? batchNormInTraining(b, g, n) : how->run(b, g, n);
     if (!result || b.error()) {
       const Error e = result ? *b.error() : result.error();
       b.undo();
@@ -142,8 +207,11 @@ Records decompose(Graph& g, const Semantics& semantics, const Step& step) {
     r.removedNames.push_back(n.name);
     r.added = b.added();
     for (NodeId a : r.added) r.addedNames.push_back(g.node(a).name);
-    r.outputs.emplace_back(g.value(n.outputs[0]).name, g.value(result->valueId()).name);
-    g.replaceAllUses(n.outputs[0], result->valueId());
+    for (size_t o = 0; o < result->size(); ++o) {
+      const ValueId now = (*result)[o].valueId();
+      r.outputs.emplace_back(g.value(n.outputs[o]).name, g.value(now).name);
+      g.replaceAllUses(n.outputs[o], now);
+    }
     g.erase(id);
     out.push_back(std::move(r));
   }

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <list>
 #include <memory>
 #include <string>
@@ -135,10 +136,16 @@ int main(int argc, char** argv) {
       rest.push_back(argv[i]);
     }
   }
+  semantics();
+  const std::clock_t begin = std::clock();
   const RuleFile shipped = take(loadRuleFile(shippedRules, semantics().operators()));
+  const double first = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;  // tables are made, code is paged in
   RuleFile given;
   if (!rules.empty()) given = take(loadRuleFile(rules, semantics().operators()));
   benchmark::RegisterBenchmark("readRuleFile", readRuleFile)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("readRuleFileFirst", [first](benchmark::State& s) {
+    for (auto _ : s) s.SetIterationTime(first);
+  })->UseManualTime()->Iterations(1)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("giveUp", giveUp)->Unit(benchmark::kMillisecond);
   size_t k = 0;
   for (const Graph& g : graphs) {

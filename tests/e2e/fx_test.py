@@ -219,6 +219,34 @@ class Capture(FxTestCase):
             self.computes(self.path, (between,), model(x), "--method", "forward.1")
         self.fails(3, "info", self.path, "--method", "forward.2", says="it has forward, forward.1")
 
+    def test_breaks_in_functions_that_call_each_other(self):
+        """A function whose callee breaks is a frame without a graph of its own at first: its guards belong to no other."""
+        def inner(x):
+            return -x if x > 0 else x - 1
+
+        def middle(x):
+            return x * inner(x - 1)
+
+        class Nested(torch.nn.Module):
+            def forward(self, x):
+                return x * middle(2 * x)
+
+        graft_fx.capture(Nested(), (torch.tensor([4]),), self.path)
+        graphs = document(self.path)["graphs"]
+        codes = [g["code"] for g in graphs]
+        self.assertEqual(len(codes), 6, codes)  # the branch that was not taken is the seventh
+        self.assertTrue(all(g["guards"] for g in graphs))
+        self.assertIn("data-dependent", " ".join(g["break"] or "" for g in graphs).lower())
+        self.computes(self.path, (torch.tensor([4]),), torch.tensor([8]))
+
+    def test_code_calls_operators_as_fx_does(self):
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        traced = make_fx(lambda x, y: x + torch.sigmoid(y))(torch.randn(8), torch.randn(8))
+        graft_fx.save(traced, self.path, (torch.randn(8), torch.randn(8)))
+        self.assertIn("add = torch.ops.aten.add.Tensor(x_1, sigmoid)", traced.code)
+        self.assertEqual(self.done("code", self.path).stdout.strip(), traced.code.strip())
+
     def test_weights_keep_their_paths(self):
         graft_fx.capture(Stacked(2).eval(), (torch.randn(2, 16),), self.path)
         paths = {n["path"] for n in document(self.path)["graphs"][0]["aten"] if n["op"] == "get_attr"}

@@ -339,6 +339,18 @@ class Transcripts(unittest.TestCase):
         os.utime(rules, (later, later))
         self.assertIn("did you mean `Relo`?", names())
 
+    def test_a_mistake_in_an_imported_file_is_marked_at_the_import(self):
+        (self.folder / "parts.py").write_text("import torch\n\n\ndef squash(x):\n    return torch.sofmax(x, -1)\n")
+        text = "import torch\nfrom parts import squash\n\n\ndef pattern(x):\n    return squash(x)\n"
+        self.engine.send("rules/check", {"text": text, "file": str(self.folder / "own.py")})
+        error = self.engine.reply()["result"]["error"]
+        self.assertEqual((error["line"], error["column"]), (2, 6))
+        self.assertTrue(error["message"].startswith("parts.py:5:12: `torch.sofmax`"), error["message"])
+        (self.folder / "parts.py").write_text("import torch\n\n\ndef squash(x):\n    return torch.tanh(x)\n")
+        self.engine.send("rules/check", {"text": text, "file": str(self.folder / "own.py")})
+        rule = self.engine.reply()["result"]["rules"][0]
+        self.assertEqual(rule["patternLines"], {})  # the only node stands in the other file
+
     def test_a_run_sends_no_tensors(self):
         """Over a slow line: what a run answers is kilobytes, whatever the model holds."""
         self.engine.send("model/open", {"path": self.names["model"]})

@@ -88,6 +88,119 @@ TEST_CASE("a star takes all rules; what comes twice by two ways is one rule") {
   REQUIRE(file);
   CHECK(file->rules.size() == 2);
   CHECK(file->imports.size() == 2);
+  CHECK(file->findRecipe("Both"));
+}
+
+TEST_CASE("functions, modules and constants of a neighbour mean what they mean there") {
+  const Folder f;
+  const std::string neighbour = f.write("parts.py", R"(import torch.nn.functional as G
+from torch import nn
+
+RATE = 0.25
+HALF = 0.5
+
+
+def squash(x, by=HALF):
+    return finish(G.gelu(x) * by)
+
+
+def finish(x):
+    return G.relu(x)
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(1, 1)
+
+    def forward(self, x):
+        return finish(self.linear(x))
+)");
+  f.write("between.py", "from parts import squash as press, RATE\n");
+  const auto file = f.load(R"(import torch
+from parts import squash, Layer as Pattern
+from between import press, RATE
+
+
+def finish(x):
+    return torch.exp(x)
+
+
+class Press(Rule):
+    def pattern(x):
+        return finish(squash(x) + press(x, RATE))
+
+    def replacement(x):
+        return finish(squash(x))
+
+class Linears(Rule):
+    changes_numbers = True
+    pattern = Pattern
+
+    def replacement(x):
+        return finish(x)
+)");
+  INFO((file ? "" : file.error().format()));
+  REQUIRE(file);
+  REQUIRE(file->rules.size() == 2);
+  const Graph& pattern = file->rules[0].pattern;
+  std::vector<std::string> operators;
+  for (NodeId n : pattern.order()) operators.push_back(pattern.node(n).op->name);
+  REQUIRE(operators == std::vector<std::string>{"aten.gelu.default", "aten.mul.Tensor", "aten.relu.default",
+                                                "aten.gelu.default", "aten.mul.Tensor", "aten.relu.default",
+                                                "aten.add.Tensor", "aten.exp.default"});
+  CHECK(pattern.node(pattern.order()[4]).args[1] == Argument(0.25));
+  CHECK(std::filesystem::equivalent(pattern.sourceOf(pattern.node(pattern.order()[2]))->file, neighbour));
+  CHECK(pattern.sourceOf(pattern.node(pattern.order()[2]))->line == 13);
+  CHECK_FALSE(std::filesystem::equivalent(pattern.sourceOf(pattern.node(pattern.order()[6]))->file, neighbour));
+  CHECK(file->rules[1].pattern.nodeCount() == 2);
+  CHECK(file->imports.size() == 2);  // read again when either changes
+}
+
+TEST_CASE("a star takes functions and constants too, but for what the file defines itself and what is private") {
+  const Folder f;
+  f.write("parts.py", "LIMIT = 6.0\ndef squash(x):\n    return _inner(x)\ndef _inner(x):\n    return torch.relu(x)\n");
+  const auto file = f.load(
+      "from parts import *\ndef squash(x):\n    return torch.exp(x)\ndef pattern(x):\n    return squash(x) * LIMIT\n");
+  INFO((file ? "" : file.error().format()));
+  REQUIRE(file);
+  CHECK(file->rules[0].pattern.node(file->rules[0].pattern.order()[0]).op->name == "aten.exp.default");
+  CHECK_THAT(f.errorOf("from parts import *\ndef pattern(x):\n    return _inner(x)\n"),
+             StartsWith("r.py:3:12: `_inner` is not defined"));
+}
+
+TEST_CASE("an imported recipe brings the rules that it names") {
+  const Folder f;
+  f.write("acts.py", reluRules);
+  const auto file =
+      f.load("from acts import Both as All\nclass Own(Rule):\n    def pattern(x):\n        return torch.exp(x)\n");
+  INFO((file ? "" : file.error().format()));
+  REQUIRE(file);
+  REQUIRE(file->findRecipe("All"));
+  CHECK(file->findRecipe("All")->steps.size() == 2);
+  CHECK(file->rules.size() == 3);
+  CHECK(file->findRule("Relu"));
+  // One more rule of a name that the recipe means otherwise.
+  CHECK_THAT(f.errorOf("from acts import Both\nclass Relu(Rule):\n    def pattern(x):\n        return torch.exp(x)\n"),
+             StartsWith("r.py:1:18: a second rule called `Relu`"));
+  CHECK_THAT(f.errorOf("from acts import Both\nclass Both(Recipe):\n    steps = [normalize]\n"),
+             StartsWith("r.py:1:18: a second recipe called `Both`"));
+}
+
+TEST_CASE("a mistake in what is imported is told where it is, and where it is used") {
+  const Folder f;
+  f.write("parts.py",
+          "import torch\n\n\ndef squash(x, n):\n    return torch.split(x, n)[3].sofmax(-1)\n\n\n"
+          "def loop(x):\n    return loop(x)\n");
+  const std::string wrong = f.errorOf(
+      "import torch\nfrom parts import squash\ndef pattern(x):\n    y = torch.relu(x)\n    return squash(y, 2)\n");
+  CHECK_THAT(wrong,
+             StartsWith("parts.py:5:33: ") && ContainsSubstring("softmax") && ContainsSubstring("used at r.py:5:12"));
+  // What it is given wrongly is the caller's mistake.
+  CHECK_THAT(f.errorOf("from parts import squash\ndef pattern(x):\n    return squash(x, m=2)\n"),
+             StartsWith("r.py:3:"));
+  CHECK_THAT(f.errorOf("from parts import loop\ndef pattern(x):\n    return loop(x)\n"),
+             StartsWith("parts.py:8:") && ContainsSubstring("calls itself"));
 }
 
 TEST_CASE("shipped rules can be imported from anywhere; a neighbour of that name comes first") {
@@ -99,18 +212,27 @@ TEST_CASE("shipped rules can be imported from anywhere; a neighbour of that name
   CHECK(std::filesystem::equivalent(shipped->rules[0].file, GRAFT_SOURCE_DIR "/resources/rules/transformer.py"));
   CHECK(parseRuleText(text, "unsaved.py", test::operators()));
   f.write("transformer.py", reluRules);
-  CHECK_THAT(f.errorOf(text), StartsWith("r.py:1:25: transformer.py has no rule `AddLayerNorm`"));
+  CHECK_THAT(f.errorOf(text), StartsWith("r.py:1:25: transformer.py has no rule"));
 }
 
 TEST_CASE("what cannot be imported says why, with its place") {
   const Folder f;
   f.write("acts.py", reluRules);
   CHECK(f.errorOf("from acts import Relo\n") ==
-        "r.py:1:18: acts.py has no rule `Relo`; did you mean `Relu`?\n"
+        "r.py:1:18: acts.py has no rule, recipe, function, module or constant `Relo`; did you mean `Relu`?\n"
         "  from acts import Relo\n"
         "                   ^");
-  CHECK_THAT(f.errorOf("import torch\nfrom acts import (\n    Tanh,\n    Both,\n)\n"),
-             StartsWith("r.py:4:5: acts.py has no rule `Both`: that is a recipe, and only rules can be imported"));
+  CHECK_THAT(f.errorOf("import torch\nfrom acts import (\n    Tanh,\n    twise,\n)\n"),
+             StartsWith("r.py:4:5: acts.py has no ") && ContainsSubstring("did you mean `twice`?"));
+  // What it is decides where it can stand.
+  CHECK_THAT(f.errorOf("from acts import twice\nclass A(Recipe):\n    steps = [twice]\n"),
+             StartsWith("r.py:3:14: `twice` is a function, and no rule of this file"));
+  CHECK_THAT(f.errorOf("from acts import Relu\ndef pattern(x):\n    return Relu(x)\n"),
+             StartsWith("r.py:3:12: `Relu` is a rule: a pattern can use functions"));
+  CHECK_THAT(f.errorOf("from acts import twice\ndef twice(x):\n    return x\ndef pattern(x):\n    return twice(x)\n"),
+             StartsWith("r.py:1:18: `twice` is imported here and defined in this file too"));
+  CHECK_THAT(f.errorOf("from actz import twice\ndef pattern(x):\n    return twice(x)\n"),
+             StartsWith("r.py:3:12: ") && ContainsSubstring("there is no actz.py beside this file"));
   CHECK_THAT(f.errorOf("from acts import Relu\nclass Relu(Rule):\n    def pattern(x):\n        return torch.exp(x)\n"),
              StartsWith("r.py:1:18: a second rule called `Relu`"));
   CHECK_THAT(f.errorOf("from actz import Relu\nclass A(Recipe):\n    steps = [Relu]\n"),
@@ -126,6 +248,11 @@ TEST_CASE("files that import each other in a circle are refused, with the circle
   CHECK_THAT(f.errorOf("from a import A\n"),
              StartsWith("b.py:1:15: rule files import each other in a circle: a.py → b.py → a.py"));
   CHECK_THAT(f.errorOf("from r import A\n"), StartsWith("r.py:1:15: ") && ContainsSubstring("r.py → r.py"));
+  // Functions alone make a circle too, as in Python.
+  f.write("a.py", "from b import g\ndef f(x):\n    return g(x)\n");
+  f.write("b.py", "from a import f\ndef g(x):\n    return f(x)\n");
+  CHECK_THAT(f.errorOf("from a import f\ndef pattern(x):\n    return f(x)\n"),
+             ContainsSubstring("in a circle: a.py → b.py → a.py"));
 }
 
 TEST_CASE("no import leads out of the two folders, and Python's own modules need not be there") {

@@ -151,6 +151,51 @@ TEST_CASE("where sizes may differ, others are tried: one row, an odd number of r
   CHECK_THAT(some.rolledBack[0].proof.why, ContainsSubstring("other sizes, rows = 0"));
 }
 
+namespace {
+
+/// A traced model: its file says nothing of sizes, and the graph has those of the example. `before` is what stands
+/// before the ReLU that the rule takes.
+RuleRun onTracedRows(const std::string& before, const std::string& replacement) {
+  Graph g = take(parseText("graph rows {\n  input %x : f32[2,8]@cpu\n" + before +
+                               "  %r = aten.relu.default(%y) : f32[2,8]@cpu\n  return %r\n}\n",
+                           test::semantics().operators()));
+  const RuleFile rules = take(parseRuleText(
+      "def pattern(x):\n    return torch.relu(x)\n\ndef replacement(x):\n    return " + replacement + "\n", "rows.py",
+      test::semantics().operators()));
+  const auto check = makeRewriteCheck(take(makeInputs(g, {"f32[2,8]"}, 1)), {}, {}, true);
+  return take(applyRule(g, rules.rules[0], test::semantics(), {check.get(), false}));
+}
+
+}  // namespace
+
+TEST_CASE("of a traced model, sizes are tried that the model itself accepts") {
+  const std::string free = "  %y = aten.neg.default(%x) : f32[2,8]@cpu\n",
+                    fixed = "  %y = aten.view.default(%x, [2, 8]) : f32[2,8]@cpu\n";
+  const size_t ofOneSize = 7;
+  const RuleRun right = onTracedRows(free, "torch.clamp(x, min=0)");
+  REQUIRE(right.records.size() == 1);
+  CHECK(right.records[0].proof.verdict == Verdict::Proven);
+  CHECK(right.records[0].proof.why.empty());
+  CHECK(right.records[0].proof.inputSets == ofOneSize + 5);  // 1, 3 and 0 rows; 7 columns; one of each
+
+  const RuleRun few = onTracedRows(free, "torch.relu(x[:2])");
+  REQUIRE(few.rolledBack.size() == 1);
+  CHECK_THAT(few.rolledBack[0].proof.why, ContainsSubstring("other sizes, size 2 = 3"));
+  CHECK(few.rolledBack[0].proof.inputShapes == std::vector<std::string>{"y f32[3,8]"});
+
+  // Refusing other sizes is not computing something else, and is told.
+  const RuleRun two = onTracedRows(free, "torch.relu(x.reshape(2, 8))");
+  REQUIRE(two.records.size() == 1);
+  CHECK(two.records[0].proof.verdict == Verdict::Proven);
+  CHECK_THAT(two.records[0].proof.why, ContainsSubstring("size 2 = 1, the original runs and the replacement does not"));
+
+  // What the model refuses cannot be held against a rule.
+  const RuleRun baked = onTracedRows(fixed, "torch.relu(x[:2])");
+  REQUIRE(baked.records.size() == 1);
+  CHECK(baked.records[0].proof.verdict == Verdict::Proven);
+  CHECK(baked.records[0].proof.inputSets == ofOneSize);
+}
+
 TEST_CASE("the inputs that broke a rewrite can be kept") {
   const test::TempDir folder;
   const RuleRun run = onSymbolicRows("torch.relu(x[:2])", folder.path().string());

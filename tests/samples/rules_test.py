@@ -65,7 +65,8 @@ class Samples(unittest.TestCase):
         torch.testing.assert_close(after(x), expected)
 
     def test_the_table_of_the_feed_forward_model_is_the_tutorials(self):
-        """Row for row what torch.fx prints for it, and after the rewrite `fc1` is still the module that is called."""
+        """Row for row what torch.fx prints for it. After the rewrite `fc1` is still the module that is called, and the
+        call goes by the replacement's name for it."""
         model, sample = MODELS / "feed_forward.pt", SOURCE / "samples/kernl_tanh_to_relu/rules.py"
         self.assertEqual(table(graft("report", model).stdout), [
             ["placeholder", "x", "x", "()", "{}"],
@@ -78,8 +79,8 @@ class Samples(unittest.TestCase):
         self.assertEqual(after.returncode, 0, after.stderr)
         self.assertEqual(table(after.stdout), [
             ["placeholder", "x", "x", "()", "{}"],
-            ["call_module", "fc1", "fc1", "(x,)", "{}"],
-            ["call_module", "relu", "relu", "(fc1,)", "{}"],
+            ["call_module", "linear", "fc1", "(x,)", "{}"],
+            ["call_module", "relu", "relu", "(linear,)", "{}"],
             ["call_module", "fc2", "fc2", "(relu,)", "{}"],
             ["call_module", "sigmoid", "sigmoid", "(fc2,)", "{}"],
             ["output", "output", "output", "(sigmoid,)", "{}"]])

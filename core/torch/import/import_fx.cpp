@@ -154,6 +154,10 @@ class FxImporter {
     origin->name = name;
     origin->target = n.at("shown").text();
     origin->callee = n.at("target").text();
+    // FX shows an operator as "aten.add.Tensor" in tables and calls it torch.ops.aten.add.Tensor in code.
+    if (origin->opcode == "call_function" && origin->callee == origin->target &&
+        std::count(origin->callee.begin(), origin->callee.end(), '.') == 2)
+      origin->callee = "torch.ops." + origin->callee;
     bool known = true;
     const auto decoded = [&](JsonValue a) {
       Argument out = decode(a, fx, known);

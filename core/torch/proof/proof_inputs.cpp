@@ -241,6 +241,16 @@ SizeNames sizesOfInputs(const Graph& g, const TensorSet& given) {
   return out;
 }
 
+SizeNames sizesByValue(const TensorSet& given) {
+  SizeNames out;
+  for (const c10::IValue& v : valuesOf(given)) {
+    std::vector<std::string>& names = out.emplace_back();
+    if (!v.isTensor()) continue;
+    for (const int64_t size : v.toTensor().sizes()) names.push_back(fmt::format("size {}", size));
+  }
+  return out;
+}
+
 SizeNames sizesOfValues(const Graph& g, const std::vector<ValueId>& values) {
   SizeNames out;
   for (ValueId v : values) {

@@ -31,6 +31,8 @@ std::vector<InputSet> furtherPartInputs(const TensorSet& given);
 using SizeNames = std::vector<std::vector<std::string>>;
 /// Of a model's inputs. Sizes of which nothing is known are alike where the given ones are.
 SizeNames sizesOfInputs(const Graph&, const TensorSet& given);
+/// Of inputs of which nothing is known: sizes that are equal here are taken to be one.
+SizeNames sizesByValue(const TensorSet& given);
 /// Of the values that flow into a part of the graph; nothing where some size is not one symbol.
 SizeNames sizesOfValues(const Graph&, const std::vector<ValueId>& values);
 /// The given values with other sizes: 1, odd ones and 0 for the first that may differ (the batch), odd ones for the

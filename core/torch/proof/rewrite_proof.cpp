@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <functional>
 
 #include "core/ir/subgraph.h"
 #include "core/text/text.h"
@@ -51,10 +52,18 @@ struct Sides {
 
 class TorchRewriteCheck : public RewriteCheck {
  public:
-  TorchRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs)
+  TorchRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs, bool sizesAreOpen)
       : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)) {
     options_.device = deviceOf(inputs_);
     options_.fixedShapes = false;
+    if (!sizesAreOpen) return;
+    for (const InputSet& set : otherSizes(inputs_, sizesByValue(inputs_))) {
+      try {
+        others_.push_back({set.what, set.make(), {}, false});
+      } catch (const std::exception&) {
+        continue;
+      }
+    }
   }
 
   void prepare(const Graph& graph, const std::vector<std::vector<NodeId>>& places) override {
@@ -75,6 +84,7 @@ class TorchRewriteCheck : public RewriteCheck {
         for (const auto& [key, a] : graph.node(n).kwargs) a.forEachValue(use);
       }
     }
+    captureOthers(graph, missing);
     if (missing.empty()) return;
     // The first run keeps all values that fit: later searches ask for the same ones, or for what took their place.
     if (!run(graph, captured_.empty() ? nullptr : &missing)) return;
@@ -91,8 +101,12 @@ class TorchRewriteCheck : public RewriteCheck {
     if (c.changesNumbers && proof.verdict == Verdict::Failed) proof.verdict = Verdict::Measured;
     // A later place of this search may read what this one makes: the same quantity.
     for (const auto& [old, now] : c.outputs)
-      if (const auto it = captured_.find(old); it != captured_.end() && proof.verdict != Verdict::Failed)
+      if (const auto it = captured_.find(old); it != captured_.end() && proof.verdict != Verdict::Failed) {
         captured_.insert_or_assign(now, it->second);
+        for (OtherSize& other : others_)
+          if (const auto its = other.captured.find(old); its != other.captured.end())
+            other.captured.insert_or_assign(now, its->second);
+      }
     return proof;
   }
 
@@ -118,6 +132,33 @@ class TorchRewriteCheck : public RewriteCheck {
   }
 
  private:
+  /// The given inputs with other sizes, and what the model makes of them.
+  struct OtherSize {
+    std::string what;
+    TensorSet inputs;
+    std::unordered_map<ValueId, TensorSet> captured;
+    bool refused = false;  ///< the model does not run on them: they say nothing
+  };
+
+  /// A file that was traced says nothing of sizes: some are fixed in it as numbers, others are free. The model itself
+  /// knows, so it is run: what it refuses cannot come to any match, what it accepts can.
+  void captureOthers(const Graph& graph, const std::unordered_set<ValueId>& missing) {
+    if (others_.empty() || missing.empty()) return;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+    auto program = Program::build(graph, options_);
+    for (OtherSize& other : others_) {
+      if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
+      at::manual_seed(proofSeed);
+      const bool first = other.captured.empty();
+      auto out = program->collect(copyOf(other.inputs), first ? nullptr : &missing, mostKept / others_.size(),
+                                  writesSomewhere(graph), other.captured, job_);
+      other.refused = !out;
+      if (!out) other.captured.clear();
+    }
+    seconds_ += used();
+  }
+
   /// The model as it is, its values kept.
   bool run(const Graph& graph, const std::unordered_set<ValueId>* wanted) {
     auto program = Program::build(graph, options_);
@@ -204,13 +245,24 @@ class TorchRewriteCheck : public RewriteCheck {
     if (Status s = build(sides, after->graph); !s) return unproven(s.error().message);
     const TensorSet own = tensorSet(std::move(values));
     if (!tryInputs(sides, own, ownValues, true, proof)) return proof;
-    proveFurther(sides, own, sizesOfValues(g, after->inputs), structure, proof);
+    proveFurther(sides, own, sizesOfValues(g, after->inputs), structure, proof, [&] {
+      std::vector<std::pair<std::string, TensorSet>> sets;
+      for (const OtherSize& other : others_) {
+        std::vector<c10::IValue> flowIn;
+        for (ValueId v : after->inputs)
+          if (const auto it = other.captured.find(v); !other.refused && it != other.captured.end())
+            flowIn.push_back(valuesOf(it->second).at(0));
+        if (flowIn.size() == after->inputs.size()) sets.emplace_back(other.what, tensorSet(std::move(flowIn)));
+      }
+      return sets;
+    });
     return proof;
   }
 
   /// Random and edge values, once for each structure.
   void proveFurther(Sides& sides, const TensorSet& own, const SizeNames& names, const std::string& structure,
-                    RewriteProof& proof) {
+                    RewriteProof& proof,
+                    const std::function<std::vector<std::pair<std::string, TensorSet>>()>& valuesOfOtherSizes) {
     if (const auto known = further_.find(structure); known != further_.end()) {
       const size_t sets = proof.inputSets;
       proof = known->second;
@@ -243,6 +295,20 @@ class TorchRewriteCheck : public RewriteCheck {
       }
       if (!tryInputs(sides, values, set.what, true, found, set.whereDefined)) break;
     }
+    // A replacement may stand for the traced sizes alone, and then refuses others; it may not compute something else.
+    if (found.verdict == Verdict::Proven)
+      for (const auto& [what, values] : valuesOfOtherSizes()) {
+        RewriteProof sized;
+        if (tryInputs(sides, values, what, true, sized)) {
+          found.inputSets += sized.inputSets;
+        } else if (sized.verdict == Verdict::Failed && !sized.output.empty()) {
+          sized.inputSets += found.inputSets;
+          found = std::move(sized);
+          break;
+        } else if (found.why.empty()) {
+          found.why = sized.why;
+        }
+      }
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
     seconds_ += used.count();
     further_.emplace(structure, found);
@@ -326,6 +392,7 @@ class TorchRewriteCheck : public RewriteCheck {
   std::string rule_;          // that is being checked
   RunOptions options_;
   std::unordered_map<ValueId, TensorSet> captured_;  // by value of the graph, which keeps its ids from step to step
+  std::vector<OtherSize> others_;                    // where the model's file leaves sizes open
   std::string problem_;                              // why nothing was captured
   TensorSet outputs_;                                // of the graph as it is, where outputsValid_
   bool outputsValid_ = false;
@@ -336,8 +403,9 @@ class TorchRewriteCheck : public RewriteCheck {
 
 }  // namespace
 
-std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs) {
-  return std::make_unique<TorchRewriteCheck>(std::move(inputs), job, std::move(failingInputs));
+std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs,
+                                               bool sizesAreOpen) {
+  return std::make_unique<TorchRewriteCheck>(std::move(inputs), job, std::move(failingInputs), sizesAreOpen);
 }
 
 }  // namespace graft

@@ -68,7 +68,7 @@ def capture(model, inputs, path, joint=False, dynamic=None):
     def compiler(gm, example_inputs):
         suffix = f".{len(captures)}" if captures else ""
         why = getattr(gm, "compile_subgraph_reason", None)
-        notes = {"guards": [], "break": break_text(why) if why is not None and why.graph_break else None}
+        notes = {"guards": None, "break": break_text(why) if why is not None and why.graph_break else None}
         captures.append(notes)
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         known = weights_of(placeholders, example_inputs, own)
@@ -79,7 +79,7 @@ def capture(model, inputs, path, joint=False, dynamic=None):
                 made = graph_data(graph, values, known, model, writer, names=names)
                 # As the model's caller gave them; torch.compile has them in the order of their first use.
                 made["inputs"].sort(key=lambda i: order.get(i["wish"], len(position)))
-                graphs.append(made | notes | {"name": name + suffix})
+                graphs.append((made, notes, name + suffix))
             except Exception as e:  # torch.compile would take it for a reason to go on without us
                 problems.append(e)
 
@@ -88,8 +88,9 @@ def capture(model, inputs, path, joint=False, dynamic=None):
             return gm.forward
         return compile_jointly(gm, example_inputs, placeholders, known, note)
 
-    def guards(found):  # called after each graph, before the next
-        captures[-1]["guards"] += dict.fromkeys(guard_text(g) for g in found)
+    def guards(found):  # called for each frame after its graph; a frame that breaks at once has none
+        if captures and captures[-1]["guards"] is None:
+            captures[-1]["guards"] = list(dict.fromkeys(guard_text(g) for g in found))
 
     torch._dynamo.reset()
     with torch.set_grad_enabled(joint), untouched(model):
@@ -107,6 +108,7 @@ def capture(model, inputs, path, joint=False, dynamic=None):
         raise problems[0]
     if not graphs:
         raise RuntimeError("torch.compile captured no graph of this model")
+    graphs = [made | {"guards": notes["guards"] or [], "break": notes["break"], "name": name} for made, notes, name in graphs]
     writer.write(path, type(model).__name__, graphs)
 
 
