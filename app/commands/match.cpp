@@ -119,8 +119,10 @@ std::string nothingNear(const Graph& g, const Rule& rule) {
   if (there.empty()) return "No place comes near: none of the pattern's operators is in the graph.";
   std::string names;
   for (const auto& [name, count] : there) names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", name, count);
-  return fmt::format("No place comes near: of the pattern's operators the graph has {}, and wherever one stands, more "
-                     "than one thing differs.", names);
+  return fmt::format(
+      "No place comes near: of the pattern's operators the graph has {}, and wherever one stands, more "
+      "than one thing differs.",
+      names);
 }
 
 Status explain(const Options& o) {
@@ -128,7 +130,8 @@ Status explain(const Options& o) {
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
   if (o.rule.empty() && file->rules.size() > 1)
-    return Error{ErrorKind::Usage, fmt::format("{} holds {} rules: name one with --rule", o.rules, file->rules.size()), {}};
+    return Error{
+        ErrorKind::Usage, fmt::format("{} holds {} rules: name one with --rule", o.rules, file->rules.size()), {}};
   const Rule* rule = o.rule.empty() && !file->rules.empty() ? &file->rules[0] : file->findRule(o.rule);
   if (!rule) return noSuchRule(*file, o.rule);
   auto m = importModel(o.models[0], semantics(), {}, console.job());
@@ -156,8 +159,7 @@ Status explain(const Options& o) {
     if (n.line > 0) console.print(fmt::format("  the rule's line: {}:{}", rule->file, n.line));
     if (!n.suggestion.empty()) console.print("  try: " + n.suggestion);
   }
-  if (found.nearMisses.empty() && found.matches.empty())
-    console.print(nothingNear(g, *rule));
+  if (found.nearMisses.empty() && found.matches.empty()) console.print(nothingNear(g, *rule));
   console.document({{"model", o.models[0]},
                     {"rule", rule->name},
                     {"matches", found.matches.size()},

@@ -126,7 +126,8 @@ bool Attempt::matchNode(size_t i) {
   if (explaining_ && p.kind == Kind::Operator && takesListsOfValues(pn, gn)) {
     const Mark m = mark();
     if (fail(Reason::Operand, pid, g, [&](Miss& miss) {
-          miss.detail = "what `" + gn.name + "` (" + std::string(gn.op->packetName()) + ") lists is the other way round";
+          miss.detail =
+              "what `" + gn.name + "` (" + std::string(gn.op->packetName()) + ") lists is the other way round";
           miss.mapped = miss.guess = true;
         })) {
       reversed_ = g;

@@ -36,8 +36,7 @@ Steps linear(NodeBuilder& b, const Graph&, const Node& n) {
 
 Steps silu(NodeBuilder& b, const Graph& g, const Node& n) {
   const Argument x = widened(b, g, n.args[0]);
-  return Args{
-      rounded(b, b.call("aten.mul.Tensor", {x, b.call("aten.sigmoid.default", {x})}), dtypeOf(g, n.args[0]))};
+  return Args{rounded(b, b.call("aten.mul.Tensor", {x, b.call("aten.sigmoid.default", {x})}), dtypeOf(g, n.args[0]))};
 }
 
 // none: x/2 * (1 + erf(x / sqrt 2)); tanh: x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).

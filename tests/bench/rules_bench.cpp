@@ -143,9 +143,13 @@ int main(int argc, char** argv) {
   RuleFile given;
   if (!rules.empty()) given = take(loadRuleFile(rules, semantics().operators()));
   benchmark::RegisterBenchmark("readRuleFile", readRuleFile)->Unit(benchmark::kMillisecond);
-  benchmark::RegisterBenchmark("readRuleFileFirst", [first](benchmark::State& s) {
-    for (auto _ : s) s.SetIterationTime(first);
-  })->UseManualTime()->Iterations(1)->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark("readRuleFileFirst",
+                               [first](benchmark::State& s) {
+                                 for (auto _ : s) s.SetIterationTime(first);
+                               })
+      ->UseManualTime()
+      ->Iterations(1)
+      ->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("giveUp", giveUp)->Unit(benchmark::kMillisecond);
   size_t k = 0;
   for (const Graph& g : graphs) {
