@@ -28,6 +28,27 @@ TEST_CASE("a graph is a value: changing a copy leaves the original as it was") {
   REQUIRE(verify(copy));
 }
 
+TEST_CASE("a copy has room: the first nodes added to it move none of the others") {
+  Graph g;
+  const ValueId x = g.addInput("x", Type::tensor());
+  for (int i = 0; i < 200; ++i) relu(g, x);
+  for (Graph copy : {Graph(g), [&] {
+                       Graph assigned;
+                       assigned = g;
+                       return assigned;
+                     }()}) {
+    Graph again = copy;
+    const Node* first = &again.node(again.order().front());
+    const Value* value = &again.value(x);
+    for (int i = 0; i < 20; ++i) relu(again, x);
+    CHECK(&again.node(again.order().front()) == first);
+    CHECK(&again.value(x) == value);
+    CHECK(verify(again));
+    CHECK(again.nodeCount() == 220);
+  }
+  CHECK(g.nodeCount() == 200);
+}
+
 TEST_CASE("names are unique and count like torch.fx's") {
   Graph g;
   const ValueId x = g.addInput("x", Type::tensor());
