@@ -71,6 +71,7 @@ TEST_CASE("TorchScript that would crash or run is refused") {
   refused("missing_weight.pt", "is missing");
   refused("deep_code.pt", "nests expressions");
   refused("long_code.pt", "nests expressions");
+  for (const char* name : {"blank_lines.pt", "comments.pt", "continued.pt"}) refused(name, "skips lines");
   refused("deep_pickle.pt", "not valid");
   refused("nested_pickle.pt", "nested more than");
   refused("foreign_pickle.pt", "not valid");

@@ -282,7 +282,8 @@ class PickleWalk {
 bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // One pass over TorchScript's Python: how deep an expression tree can get. Brackets nest; between two commas of one
-// bracket every operator, dot and keyword may add a level.
+// bracket every operator, dot and keyword may add a level. What stands between two words (ends of lines, comments,
+// lines continued) LibTorch's lexer skips by calling itself.
 class CodeDepth {
  public:
   explicit CodeDepth(std::string_view code) : code_(code) {}
@@ -290,6 +291,7 @@ class CodeDepth {
   bool tooDeep() {
     levels_.assign(1, 0);
     bool lineStart = true;
+    uint32_t skipped = 0;
     for (size_t i = 0; i < code_.size() && !deep_;) {
       const char c = code_[i];
       if (lineStart) {
@@ -299,6 +301,10 @@ class CodeDepth {
         i = text;
         continue;
       }
+      if (c == '\n' || c == '#' || c == '\\')
+        deep_ |= ++skipped > maxDepth;
+      else if (c != ' ' && c != '\t' && c != '\r')
+        skipped = 0;
       if (c == '"' || c == '\'') {
         i = skipString(i, c);
       } else if (c == '#') {
@@ -413,8 +419,8 @@ Status checkPickle(std::string_view pickle, std::string_view what,
 Status checkCode(std::string_view code, std::string_view what) {
   if (code.find('\0') != code.npos) return badInput(fmt::format("its record {} is no source text", what));
   if (CodeDepth(code).tooDeep())
-    return badInput(
-        fmt::format("its record {} nests expressions more than {} deep; Graft does not open it", what, maxDepth));
+    return badInput(fmt::format(
+        "its record {} nests expressions, or skips lines, more than {} deep; Graft does not open it", what, maxDepth));
   return done();
 }
 

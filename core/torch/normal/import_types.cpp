@@ -204,11 +204,13 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
   for (size_t i = 0; i < inputs.size(); ++i) typed.setType(g.inputs()[i], inputs[i]);
   MetaInference meta(typed);
   meta.nameUnknownSizes();
-  Influence influence(typed);
+  out.types.reserve(order.size());
   for (NodeId id : order) {
     auto types = meta.run(id);
     const bool refused = !types || meta.refused();
     if (refused && !goOn) {
+      Influence influence(typed);
+      for (size_t i = 0; i < out.done; ++i) influence.add(order[i]);
       out.refused = id;
       out.symbols = influence.onArguments(id);
       return out;
@@ -221,7 +223,6 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
       typed.setType(v, t);
       found.push_back(std::move(t));
     }
-    influence.add(id);
     out.types.push_back(std::move(found));
     ++out.done;
   }
