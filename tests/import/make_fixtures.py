@@ -51,6 +51,40 @@ class Net(torch.nn.Module):
         return (x * self.scale).view(b, s, 2, w // 2).transpose(1, 2)
 
 
+class Flat(torch.nn.Module):
+    """Straight code: attributes, constants, lists, several results, numbers, results that nobody reads."""
+
+    def __init__(self, writes=False):
+        super().__init__()
+        self.conv, self.norm, self.writes = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), writes
+        self.register_buffer("scale", torch.full((4,), 2.0))
+
+    def forward(self, x):
+        y = self.norm(self.conv(x))
+        a, b = y.chunk(2, 1)
+        z = torch.cat([a, b.neg()], 1).mean((2, 3)) * self.scale - 1e-5
+        torch.exp(z)
+        kind = torch.zeros(z.shape[0], 2, dtype=torch.int64)
+        if self.writes:
+            z.add_(1)
+        return z.view(z.shape[0], -1), z[0].size(0), kind, [a, b]
+
+
+class Chunks(torch.nn.Module):
+    """A method that is straight, reads weights and buffers of its own and returns all parts of a list, or some."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.first = first
+        self.weight = torch.nn.Parameter(torch.ones(6))
+        self.register_buffer("shift", torch.ones(6))
+
+    def forward(self, x):
+        for i in range(5):
+            x = torch.relu(x * self.weight + self.shift)
+        return torch.split(x, 2)[self.first:], x.shape[0] * 2, x.softmax(-1)
+
+
 class InPlace(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -222,6 +256,11 @@ def models():
     torch.export.save(torch.export.export(net, (x,), dynamic_shapes=(dims,)), OUT / "net.pt2")
     graft_fx.save(torch.fx.symbolic_trace(net), str(OUT / "net.fx"), (x,))
     graft_fx.capture(net, (x,), str(OUT / "net_captured.fx"))
+    for name, writes in (("flat", False), ("flat_writes", True)):
+        flat = torch.jit.trace(Flat(writes).eval(), torch.randn(1, 3, 8, 8))
+        torch.jit.freeze(flat).save(OUT / f"{name}.pt")
+    for name, first in (("chunks", 0), ("some_chunks", 1)):
+        torch.jit.trace(Chunks(first), torch.randn(4, 6)).save(OUT / f"{name}.pt")
     torch.jit.trace(InPlace().eval(), torch.randn(1, 3, 8, 8)).save(OUT / "inplace.pt")
     torch.jit.script(Scripted().eval()).save(OUT / "scripted.pt")
     torch.export.save(torch.export.export(Pair(), (torch.randn(3, 4),)), OUT / "pair.pt2")
@@ -290,6 +329,8 @@ def hostile():
     chain = b"\ndef long(x):\n  return x" + b" + x" * 200_000 + b"\n"
     rewritten("deep_code.pt", lambda n, d: d + deep if n.endswith("code/__torch__.py") else d)
     rewritten("long_code.pt", lambda n, d: d + chain if n.endswith("code/__torch__.py") else d)
+    for name, line in (("blank_lines", b"\n"), ("comments", b"    #\n"), ("continued", b"\\\n")):
+        rewritten(f"{name}.pt", lambda n, d: d + line * 200_000 if n.endswith("code/__torch__.py") else d)
     rewritten("deep_pickle.pt", lambda n, d: b"\x80\x02" + b"(" * 2_000_000 + b"." if n.endswith("data.pkl") else d)
     rewritten("nested_pickle.pt", lambda n, d: b"\x80\x02N" + b"\x85" * 2_000_000 + b"." if n.endswith("data.pkl") else d)
     rewritten("foreign_pickle.pt", lambda n, d: pickle.dumps(OUT, 4) if n.endswith("data.pkl") else d)

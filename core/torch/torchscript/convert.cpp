@@ -130,7 +130,38 @@ std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vect
   run(graph->block(), env);
   std::vector<Bound> out;
   for (const jit::Value* v : graph->outputs()) out.push_back(unused(v, env));
+  if (const StraightKinds* straight = file_.straight(); straight && straight->method() == &function) {
+    // What ran was the method's stub, which returns the attributes that its body reads.
+    std::vector<Bound> values;
+    for (size_t i = 1; i < graph->inputs().size(); ++i) values.push_back(unused(graph->inputs()[i], env));
+    const std::vector<Bound>& returned = out.at(0).container->items;  // self, the marker, then these
+    values.insert(values.end(), returned.begin() + 2, returned.end());
+    out = followStraight(*straight, std::move(values));
+  }
   --depth_;
+  return out;
+}
+
+std::vector<Bound> TorchScriptConverter::followStraight(const StraightKinds& straight, std::vector<Bound> values) {
+  values.resize(straight.valueCount());
+  std::vector<Bound> out;
+  for (const StraightKinds::Step& step : straight.steps()) {
+    const jit::Graph& graph = *straight.kind(step).graph;
+    const auto uses = straight.uses(step);
+    Env env;
+    for (size_t i = 0; i < uses.size(); ++i) env[graph.inputs()[i]] = values[uses[i]];
+    step_ = &step;
+    run(graph.block(), env);
+    step_ = nullptr;
+    Bound& result = unused(graph.outputs()[0], env);
+    if (step.resultCount == 0) {
+      out = {std::move(result)};
+    } else if (step.resultCount == 1) {
+      values[step.result] = std::move(result);
+    } else {
+      for (uint32_t i = 0; i < step.resultCount; ++i) values[step.result + i] = result.container->items.at(i);
+    }
+  }
   return out;
 }
 
@@ -206,6 +237,10 @@ void TorchScriptConverter::step(const jit::Node* n, Env& env) {
 }
 
 void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
+  if (file_.straight() && n == file_.straight()->marker()) {
+    env[n->output()] = Bound();
+    return;
+  }
   if (g_.nodeCount() > maxNodes) throw Refusal{fmt::format("it has more than {} nodes", maxNodes)};
   switch (n->kind()) {
     case jit::prim::Constant: {
@@ -422,10 +457,14 @@ void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
   }
 }
 
+SourceLocation TorchScriptConverter::placeOf(const jit::Node* n) const {
+  return locationOf(step_ ? file_.straight()->placeOf(*step_, n->sourceRange()) : n->sourceRange());
+}
+
 void TorchScriptConverter::mark(NodeId node, const jit::Node* source) {
   if (module_) g_.setModule(node, module_);
   if (!source) return;
-  SourceLocation where = locationOf(source->sourceRange());
+  SourceLocation where = placeOf(source);
   if (!where.file.empty() && where.line > 0) g_.setSource(node, g_.addSource(std::move(where)));
 }
 

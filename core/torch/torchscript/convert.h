@@ -69,6 +69,7 @@ class TorchScriptConverter {
 
   // torchscript_convert.cpp: the walk
   std::vector<Bound> call(torch::jit::Function&, std::vector<Bound> inputs);
+  std::vector<Bound> followStraight(const StraightKinds&, std::vector<Bound> values);
   void callMethod(const torch::jit::Node*, Env&);
   void run(const torch::jit::Block*, Env&);
   void step(const torch::jit::Node*, Env&);
@@ -84,6 +85,7 @@ class TorchScriptConverter {
   NodeId append(const std::string& op, std::vector<Argument> args, const torch::jit::Node* source);
   NodeId appendUnknown(std::string op, std::vector<Argument> args, const torch::jit::Node* source);
   void mark(NodeId, const torch::jit::Node* source);
+  SourceLocation placeOf(const torch::jit::Node*) const;
   std::vector<Argument> arguments(const torch::jit::Node*, Env&, const Operator&);
   Argument schemaLiteral(Argument, const Type& parameter);
 
@@ -116,6 +118,7 @@ class TorchScriptConverter {
   ModuleCallId module_;
   std::string modulePath_;
   int depth_ = 0;
+  const StraightKinds::Step* step_ = nullptr;          // of a long method, while it is followed
   std::unordered_map<std::string, ValueId> weights_;   // by place and view
   std::unordered_map<std::string, Bound> attributes_;  // written by the model: path -> what it is now
   size_t constants_ = 0;

@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <random>
 
@@ -107,14 +108,60 @@ void TorchScriptFile::declareUnknown(const ZipDirectory& zip) {
   }
 }
 
+void TorchScriptFile::load(const Records& records) {
+  module_ = torch::jit::load(std::make_shared<MemoryReader>(std::string_view(), writeZip(records)), c10::kCPU);
+}
+
+// The model's class: "c__torch__.a\nNet\n" begins its pickle.
+static std::optional<std::pair<std::string, std::string>> modelClass(const ZipDirectory& zip) {
+  const ZipRecord* record = zip.find("data.pkl");
+  constexpr std::string_view head =
+      "\x80\x02"
+      "c";
+  if (!record || !zip.bytes(*record).starts_with(head)) return std::nullopt;
+  const std::string_view bytes = zip.bytes(*record).substr(head.size());
+  const size_t first = bytes.find('\n'), second = first == bytes.npos ? first : bytes.find('\n', first + 1);
+  if (second == bytes.npos) return std::nullopt;
+  return std::pair(std::string(bytes.substr(0, first)), std::string(bytes.substr(first + 1, second - first - 1)));
+}
+
+// With the model's long method emptied, if it has one that can be followed without LibTorch.
+bool TorchScriptFile::loadStraight(const ZipDirectory& zip, Records records, const std::string& folder,
+                                   size_t longFrom) {
+  const auto of = modelClass(zip);
+  if (!of || zip.find("extra/graft.json")) return false;  // a note refers to the names in the code
+  std::string name = "code/" + of->first + ".py";
+  std::replace(name.begin() + 5, name.end() - 3, '.', '/');
+  const ZipRecord *record = zip.find(name), *written = zip.find("version");
+  if (!record || !written) return false;
+  size_t version = 0;
+  const std::string_view digits = zip.bytes(*written);
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), version).ec != std::errc()) return false;
+  auto code = StraightCode::find(zip.bytes(*record), of->second, longFrom);
+  const std::string stub = code ? code->stub() : "";
+  if (stub.empty()) return false;
+  for (auto& [at, content] : records)
+    if (at == folder + "/" + name) content = stub;
+  try {
+    load(records);
+  } catch (const std::exception&) {
+    return false;  // the whole file is read as it is, and what is wrong with it said then
+  }
+  torch::jit::Function* method = module_->type()->findMethod(code->method());
+  auto* script = method ? torch::jit::tryToGraphFunction(*method) : nullptr;
+  if (script) straight_ = StraightKinds::compile(std::move(*code), *script, version);
+  return straight_ != nullptr;
+}
+
 Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<MappedFile> file,
-                                                               const ZipDirectory& zip, const std::string& path) {
+                                                               const ZipDirectory& zip, const std::string& path,
+                                                               size_t longFrom) {
   auto facts = checkTorchScript(zip, path);
   if (!facts) return facts.error();
   std::unique_ptr<TorchScriptFile> out(new TorchScriptFile(file));
 
   // The zip that we write has no 64-bit fields; code and constants of that size are not worth them.
-  std::vector<std::pair<std::string, std::string_view>> records;
+  Records records;
   size_t bytes = 0;
   std::vector<Stub> stubs;
   stubs.reserve(zip.records().size());  // the records below point into it
@@ -132,20 +179,19 @@ Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<M
     bytes += content.size() + 256;
     records.emplace_back(folder + "/" + r.name, content);
   }
-  std::shared_ptr<MemoryReader> reader;
-  if (facts->runsCodeOnLoad || records.size() > 65'000 || bytes > (size_t{3} << 30)) {
-    if (!bad.empty())
-      return badInput(fmt::format(
-          "{}: its record {} names source lines that are not there. Save the model again, or do not trust it", path,
-          bad[0]));
-    out->stubbed_.clear();
-    reader = std::make_shared<MemoryReader>(file->bytes());
-  } else {
-    reader = std::make_shared<MemoryReader>(std::string_view(), writeZip(records));
-  }
+  const bool asItIs = facts->runsCodeOnLoad || records.size() > 65'000 || bytes > (size_t{3} << 30);
+  if (asItIs && !bad.empty())
+    return badInput(
+        fmt::format("{}: its record {} names source lines that are not there. Save the model again, or do not trust it",
+                    path, bad[0]));
   try {
     out->declareUnknown(zip);
-    out->module_ = torch::jit::load(std::move(reader), c10::kCPU);
+    if (asItIs) {
+      out->stubbed_.clear();
+      out->module_ = torch::jit::load(std::make_shared<MemoryReader>(file->bytes()), c10::kCPU);
+    } else if (!out->loadStraight(zip, records, folder, longFrom)) {
+      out->load(records);
+    }
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} is a TorchScript archive that PyTorch cannot load: {}", path, shortMessage(e)));
   }

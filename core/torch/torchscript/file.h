@@ -13,13 +13,16 @@
 
 #include "core/ir/type.h"
 #include "core/torch/archive/zip_directory.h"
+#include "core/torch/torchscript/straight_kinds.h"
 
 namespace graft {
 
 class TorchScriptFile {
  public:
+  /// A method of the model with at least `longFrom` statements is followed statement by statement (straight_code.h)
+  /// where that can be done.
   static Result<std::unique_ptr<TorchScriptFile>> open(std::shared_ptr<MappedFile>, const ZipDirectory&,
-                                                       const std::string& path);
+                                                       const std::string& path, size_t longFrom = 2'000);
   ~TorchScriptFile();
 
   const torch::jit::Module& module() const { return *module_; }
@@ -27,15 +30,21 @@ class TorchScriptFile {
   Status resolve(const at::Tensor&);
   /// Where the tensor's data lies; tensors with equal places and views are one weight.
   const void* place(const at::Tensor& t) const { return t.storage().data(); }
+  /// The model's long method, if it has one; LibTorch knows it with an empty body.
+  const StraightKinds* straight() const { return straight_.get(); }
   /// Operators of the file that this machine does not have ("my_ops::fancy").
   bool isUnknown(const c10::Symbol& op) const { return unknown_.contains(op.toQualString()); }
 
  private:
   explicit TorchScriptFile(std::shared_ptr<MappedFile> file) : file_(std::move(file)) {}
   void declareUnknown(const ZipDirectory&);
+  using Records = std::vector<std::pair<std::string, std::string_view>>;  // names and contents of an archive
+  void load(const Records&);
+  bool loadStraight(const ZipDirectory&, Records, const std::string& folder, size_t longFrom);
 
   std::shared_ptr<MappedFile> file_;
   std::optional<torch::jit::Module> module_;
+  std::unique_ptr<StraightKinds> straight_;
   std::vector<ZipRecord> stubbed_;
   std::unordered_set<const void*> resolved_;
   std::unordered_set<std::string> unknown_;
