@@ -220,6 +220,7 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   if (verdict) {
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
     ExportOptions exported;
+    if (inputs) exported.inputs = *inputs;
     exported.capture = !o.noCapture;
     if (Status s = exportModel(rewritten, out, exported); !s) return s;
     const std::string obstacle = o.noCapture             ? "--no-capture"

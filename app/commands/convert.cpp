@@ -25,13 +25,15 @@ Status convert(const Options& o) {
   const Job job = console.job();
   auto model = importModel(o.model, semantics(), {o.method}, job);
   if (!model) return model.error();
+  ExportOptions how;
   if (!o.inputs.empty() || !o.specs.empty()) {
     auto inputs = commandInputs(model->graph, o);
     if (!inputs) return inputs.error();
     if (Status s = recordTypes(model->graph, *inputs); !s) return s;
+    how.inputs = std::move(*inputs);
   }
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
-  if (Status s = exportModel(model->graph, o.output); !s) return s;
+  if (Status s = exportModel(model->graph, o.output, how); !s) return s;
   console.document({{"model", o.model},
                     {"format", formatName(model->format)},
                     {"output", o.output},
@@ -55,7 +57,10 @@ void addConvert(CLI::App& app, Run& run) {
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();
   addCommon(*c, *o, true);
-  c->footer("--inputs fixes all sizes at those of the inputs: only where the file does not say them all.");
+  c->footer(
+      "--inputs fixes all sizes at those of the inputs, and for torch.export what is neither a tensor nor a whole "
+      "number: "
+      "only where the file does not say them all.");
   c->callback([&run, o] { run = [o] { return convert(*o); }; });
 }
 

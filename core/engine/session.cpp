@@ -280,7 +280,10 @@ json Session::Methods::words() const {
 }
 
 json Session::Methods::exportModel() const {
-  take(graft::exportModel(s.document(params).graph(), text("path")));
+  const auto& doc = s.document(params);
+  ExportOptions options;
+  if (doc.inputs) options.inputs = *doc.inputs;
+  take(graft::exportModel(doc.graph(), text("path"), options));
   return {{"path", text("path")}};
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/torch/tensors.h"
 
 namespace graft {
 
@@ -13,6 +14,9 @@ struct ExportOptions {
   /// Where graft:: operators are used and captureObstacle() knows none: the module holds a graft.Runner, which runs its
   /// forward as CUDA graphs on a GPU (kernels/runner.cpp). Elsewhere forward runs as it is written.
   bool capture = true;
+  /// For torch.export, which takes truth values, floats, None and texts as constants alone: what they are, by the
+  /// graph's inputs. Of everything else nothing is read.
+  TensorSet inputs;
 };
 /// Why the exported model shall not run as a CUDA graph: it has no graft:: operator (and so must load without their
 /// library), or writes to its weights, … Empty where it may.
@@ -22,8 +26,9 @@ std::string captureObstacle(const Graph&);
 /// module hierarchy and parameter names are kept, each call of a module is a method, shared weights are stored once.
 Status exportTorchScript(const Graph&, const std::string& path, const ExportOptions& = {});
 /// A torch.export archive that torch.export.load accepts (graft operators need torch.ops.load_library first). Needs the
-/// types of all tensors. Branches on tensors become torch.cond; loops, and inputs other than tensors, ints and floats,
-/// are refused.
+/// types of all tensors. Branches on tensors become torch.cond, loops whose tensors say when to stop while_loop, and
+/// loops of a known number of turns are written out. Other loops, and inputs that are neither tensors nor ints and are
+/// not given in the options, are refused.
 Status exportTorchExport(const Graph&, const std::string& path, const ExportOptions& = {});
 /// One or the other, by the path's ending: .pt2 is torch.export, everything else TorchScript.
 Status exportModel(const Graph&, const std::string& path, const ExportOptions& = {});

@@ -145,6 +145,19 @@ class Turns(torch.nn.Module):
         return turn(lambda i, a: i < 5, lambda i, a: (i + 1, a * 2 + i), (torch.tensor(0), x))[1] - 1
 
 
+class Search(torch.nn.Module):
+    """A loop that uses weights, and whose condition uses what is carried and what is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x, limit):
+        turn = torch._higher_order_ops.while_loop
+        more = lambda a, n: (a.abs().max() > limit) & (n < 50)
+        return turn(more, lambda a, n: (self.fc(a) * 0.5, n + 1), (x * 8, torch.tensor(0)))
+
+
 class Counts(torch.nn.Module):
     """Writes to a buffer and to its input."""
 
@@ -204,6 +217,7 @@ def exported(name, model, inputs):
 def programs():
     torch.manual_seed(1)
     exported("branches", Branches().eval(), (torch.randn(3, 4),))
+    exported("search", Search().eval(), (torch.randn(3, 4), torch.tensor(0.1)))
     exported("turns", Turns(), (torch.randn(3, 4),))
     exported("counts", Counts(), (torch.randn(3, 4),))
     exported("numbers", Numbers(), (torch.randn(3, 4), 2, 1.5, True))
@@ -376,6 +390,9 @@ def hostile():
     rewritten("unknown_kind.fx", graph(lambda nodes: first(nodes).update(args=[{"riddle": 1}])), "net.fx")
     rewritten("unknown_dtype.fx", graph(lambda nodes: first(nodes, "get_attr")["data"].update(dtype="float99")), "net.fx")
     rewritten("negative.fx", graph(lambda nodes: first(nodes, "get_attr")["data"].update(shape=[-16, 8])), "net.fx")
+    rewritten("negative_type.fx", graph(lambda nodes: first(nodes)["value"].update(shape=[-16, 8])), "net.fx")
+    rewritten("huge_type.fx", graph(lambda nodes: first(nodes)["value"].update(shape=[2**62, 8])), "net.fx")
+    rewritten("deep_modules.fx", graph(lambda nodes: first(nodes).update(modules=[[f"k{i}", f"a{i}", "T"] for i in range(5000)])), "net.fx")
     rewritten("overflow.fx", graph(lambda nodes: first(nodes, "get_attr")["data"].update(shape=[2**40, 2**40])), "net.fx")
     rewritten("deep_argument.fx", graph(lambda nodes: first(nodes).update(args=[nested(400)])), "net.fx")
     rewritten("lost_weight.fx", lambda n, d: None if n.startswith("weights/") else d, "net.fx")
@@ -398,6 +415,10 @@ def hostile():
     rewritten("cyclic.pt2", nodes(itself), "net.pt2")
     rewritten("backwards.pt2", nodes(lambda n: n.reverse()), "net.pt2")
     rewritten("negative.pt2", lambda n, d: d.replace(b'"as_int": 8', b'"as_int": -8') if "weights_config" in n else d, "net.pt2")
+    rewritten("negative_type.pt2", program(lambda d: d.replace(b'"as_int": 8}', b'"as_int": -8}')), "net.pt2")
+    rewritten("huge_type.pt2", program(lambda d: d.replace(b'"as_int": 8}', b'"as_int": 4611686018427387904}')), "net.pt2")
+    tower = b";".join(b"k%d,a%d,T" % (i, i) for i in range(5000))
+    rewritten("deep_modules.pt2", program(lambda d: d.replace(b'"nn_module_stack": "', b'"nn_module_stack": "' + tower + b";")), "net.pt2")
     rewritten("offset.pt2", lambda n, d: d.replace(b'"storage_offset": {"as_int": 0}', b'"storage_offset": {"as_int": -1000000}')
               if "weights_config" in n else d, "net.pt2")
     rewritten("not_utf8.pt2", program(lambda d: d.replace(b"layer_norm", b"l\xff\xfeer_norm")), "net.pt2")

@@ -1,13 +1,19 @@
 #include "core/torch/import/graph_builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <stdexcept>
 #include <unordered_set>
 
 #include "core/ir/normal_form.h"
 
 namespace graft {
 namespace {
+
+/// Models nest modules some ten deep; what looks at the tree of calls may take a stack frame for each.
+constexpr size_t mostNested = 1000;
 
 Argument fitted(Argument a, const Type& parameter) {
   const Type& type = parameter.kind == Type::Kind::Optional ? parameter.element() : parameter;
@@ -100,7 +106,13 @@ NodeId GraphBuilder::add(BlockId block, const Call& call) {
       op = canonical;
     node = g.append(block, op, std::move(*args), call.name);
   } else {
-    node = g.append(block, unknownOperator(call.op), call.args, call.name);
+    // By its own name it would be taken for the operator, whose arguments all of Graft counts on.
+    std::string name = call.op;
+    if (op && op->hasSchema && name.starts_with("aten.")) {
+      std::replace(name.begin(), name.end(), '.', '_');
+      name = "unfit." + name;
+    }
+    node = g.append(block, unknownOperator(std::move(name)), call.args, call.name);
     if (!call.kwargs.empty()) g.setKeywordArguments(node, call.kwargs);
   }
   if (call.module) g.setModule(node, call.module);
@@ -120,18 +132,14 @@ ValueId GraphBuilder::element(BlockId block, const Call& like, ValueId list, int
 }
 
 ModuleCallId GraphBuilder::enter(const std::vector<Entered>& stack) {
+  if (stack.size() > mostNested)
+    throw std::runtime_error(fmt::format("its modules are nested more than {} deep", mostNested));
   ModuleCallId at;
-  std::string key;
   for (const Entered& e : stack) {
     if (e.path.empty()) continue;  // the model itself
-    key += e.key + "\n";
-    const auto it = calls_.find(key);
-    if (it != calls_.end()) {
-      at = it->second;
-      continue;
-    }
-    at = g.addModuleCall(at, e.path, e.type);
-    calls_.emplace(key, at);
+    const auto [it, isNew] = calls_.try_emplace({at.index, e.key});
+    if (isNew) it->second = g.addModuleCall(at, e.path, e.type);
+    at = it->second;
   }
   return at;
 }

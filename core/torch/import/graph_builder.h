@@ -3,9 +3,11 @@
 // prim.getitem.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -25,11 +27,13 @@ class GraphBuilder {
  public:
   GraphBuilder(Graph& graph, const OperatorSet& operators) : g(graph), operators_(operators) {}
 
-  /// Adds the call; where the arguments do not fit the operator's schema it becomes an operator without one.
+  /// Adds the call; where the arguments do not fit the operator's schema it becomes an operator without one, called
+  /// "unfit.aten_add_Tensor".
   NodeId add(BlockId, const Call&);
   /// `prim.getitem(list, index)`.
   ValueId element(BlockId, const Call& like, ValueId list, int64_t index, Type type, std::string_view name);
-  /// Module calls by the stack of (key, path, type) that was entered: equal stacks are one call.
+  /// Module calls by the stack of (key, path, type) that was entered: equal stacks are one call. Throws
+  /// std::runtime_error where a stack is deeper than any model's.
   struct Entered {
     std::string key, path, type;
   };
@@ -46,8 +50,8 @@ class GraphBuilder {
   static std::optional<std::vector<Argument>> place(const Operator&, const Call&);
 
   const OperatorSet& operators_;
-  std::unordered_map<std::string, ModuleCallId> calls_;
-  std::unordered_map<std::string, uint32_t> sources_;  // by stack trace: the nodes of one line share it
+  std::map<std::pair<uint32_t, std::string>, ModuleCallId> calls_;  // by the call around it and the key
+  std::unordered_map<std::string, uint32_t> sources_;               // by stack trace: the nodes of one line share it
 };
 
 /// Whether a Python file is part of PyTorch: not what the user wrote.

@@ -26,6 +26,7 @@ Type typeOf(JsonValue v) {
     info.device = v.at("device").text();
     info.shape.emplace();
     for (JsonValue d : v.at("shape")) info.shape->push_back(d.isText() ? Dim(pt2Spelling(d.text())) : Dim(d.integer()));
+    requirePossible(info);
     return Type::tensor(std::move(info));
   }
   if (v.isArray()) return Type::list(Type::tensor());

@@ -190,6 +190,16 @@ void pt2Range(Graph& g, const std::string& symbol, JsonValue min, JsonValue max)
   g.setSymbol(s);
 }
 
+void requirePossible(const TensorInfo& info) {
+  int64_t elements = 1;
+  for (const Dim& d : *info.shape) {
+    if (!d.symbol.empty()) continue;
+    if (d.size < 0) throw std::runtime_error(fmt::format("a tensor has the size {}", d.size));
+    if (__builtin_mul_overflow(elements, std::max<int64_t>(d.size, 1), &elements) || elements > (int64_t{1} << 56))
+      throw std::runtime_error("a tensor has more elements than any memory holds");
+  }
+}
+
 Type pt2TensorType(JsonValue meta) {
   TensorInfo info;
   const int64_t dtype = meta.at("dtype").integer();
@@ -202,6 +212,7 @@ Type pt2TensorType(JsonValue meta) {
     else
       info.shape->push_back(Dim(pt2Expression(n.at("as_expr").at("expr_str").text())));
   }
+  requirePossible(info);
   const JsonValue device = meta.at("device");
   info.device = device.at("type").text();
   if (const JsonValue index = device.find("index"); index.isInteger())

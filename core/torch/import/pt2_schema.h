@@ -24,6 +24,9 @@ Argument pt2Number(JsonValue);
 /// size, and what is no symbol but an expression, has no place in the graph.
 void pt2Range(Graph&, const std::string& symbol, JsonValue min, JsonValue max);
 /// A tensor_values entry. Throws JsonError.
+/// Throws std::runtime_error where a size is negative, or there are more elements than can be counted in bytes. The
+/// shape must be there.
+void requirePossible(const TensorInfo&);
 Type pt2TensorType(JsonValue);
 /// "Add(Symbol('s0', positive=True), Integer(1))" is "s0 + 1".
 std::string pt2Expression(std::string_view sympy);

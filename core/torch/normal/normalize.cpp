@@ -84,6 +84,7 @@ class DTypeFacts {
                                                              "cos", "sin",  "erf",   "var",  "sum"};
     static const std::unordered_set<std::string_view> compares{
         "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "isnan", "isinf"};
+    if (!n.op->name.starts_with("aten.")) return std::nullopt;  // of the same name, from another library
     const std::string_view base = n.op->baseName();
     const auto tensor = [&](size_t i) {
       return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;

@@ -14,7 +14,7 @@ using Names = std::unordered_set<std::string_view>;
 
 bool isView(const Node& n) {
   static const Names names{"view", "reshape", "expand", "_unsafe_view"};
-  return names.contains(n.op->baseName()) && n.args.size() >= 2 && n.args[1].items();
+  return n.op->name.starts_with("aten.") && names.contains(n.op->baseName()) && n.args.size() >= 2 && n.args[1].items();
 }
 
 // Whose output has the shape of the first argument, whatever that is.
@@ -22,7 +22,7 @@ bool keepsShape(const Node& n) {
   static const Names names{"relu",    "gelu",       "silu",       "sigmoid",           "tanh",       "softmax",
                            "dropout", "layer_norm", "contiguous", "native_layer_norm", "clone",      "neg",
                            "clamp",   "to",         "rsqrt",      "group_norm",        "batch_norm", "hardswish"};
-  return names.contains(n.op->baseName()) && !n.args.empty() && n.args[0].isValue();
+  return n.op->name.starts_with("aten.") && names.contains(n.op->baseName()) && !n.args.empty() && n.args[0].isValue();
 }
 
 const int64_t* integer(const Node& n, size_t i) { return i < n.args.size() ? n.args[i].as<int64_t>() : nullptr; }

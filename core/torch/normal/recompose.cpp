@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <unordered_set>
 
 #include "core/torch/normal/normal_steps.h"
 
@@ -19,6 +20,7 @@ class Recomposer {
 
   void run() {
     // Each step brings the next one's pattern about.
+    each([&](NodeId n) { notePart(n); });
     each([&](NodeId n) { removeCopy(n); });
     each([&](NodeId n) { renamed(n); });
     each([&](NodeId n) { undoPermutation(n); });
@@ -30,6 +32,7 @@ class Recomposer {
     each([&](NodeId n) { silu(n); });
     each([&](NodeId n) { hardswish(n); });
     each([&](NodeId n) { attention(n); });
+    each([&](NodeId n) { maskedFill(n); });
     each([&](NodeId n) { viewOfView(n); });
   }
 
@@ -45,7 +48,9 @@ class Recomposer {
   const Node* maker(const Argument& a) const {
     if (!a.isValue()) return nullptr;
     const Value& v = g_.value(a.valueId());
-    return v.producer && g_.node(v.producer).outputs[0] == v.id ? &g_.node(v.producer) : nullptr;
+    if (!v.producer) return nullptr;
+    const Node& n = g_.node(v.producer);
+    return n.op->hasSchema && n.outputs[0] == v.id ? &n : nullptr;
   }
   const Node* maker(const Argument& a, std::string_view op) const {
     const Node* n = maker(a);
@@ -97,10 +102,21 @@ class Recomposer {
     g_.erase(id);
     return true;
   }
-  void forward(NodeId id, const Argument& to) { g_.replaceAllUses(g_.node(id).outputs[0], to.valueId()); }
+  /// The node's only output is `to`. What is dead would count among the users of `to`.
+  void forward(NodeId id, const Argument& to) {
+    g_.replaceAllUses(g_.node(id).outputs[0], to.valueId());
+    g_.erase(id);
+  }
 
   // Steps
   // -------------------------------------------------------------------------------------------------------------------
+  // matmul makes views of what it has expanded; bmm in the model's own code has views alone, or none.
+  void notePart(NodeId id) {
+    if (!isView(g_.node(id))) return;
+    const Node* from = maker(g_.node(id).args[0], "aten.clone.default");
+    if (maker(from ? from->args[0] : g_.node(id).args[0], "aten.expand.default")) partsOfMatmul_.insert(id.index);
+  }
+
   void removeCopy(NodeId id) {
     const Node& n = g_.node(id);
     const std::string_view op = n.op->name;
@@ -118,7 +134,12 @@ class Recomposer {
     }
     // What is returned must not be the input itself.
     if (g_.value(n.outputs[0]).returnUses > 0 && copies) return;
-    const bool packed = op == "aten.clone.default";
+    // A copy that keeps the strides of fresh memory is as good to view as the original.
+    const Node* made = maker(n.args[0]);
+    const bool keepsStrides =
+        n.args.size() > 1 && (n.args[1].isNone() || n.args[1] == Argument(Named{"torch.preserve_format"}));
+    const bool packed =
+        op == "aten.clone.default" && !(keepsStrides && made && !made->op->aliases() && !made->op->writes());
     const ValueId out = n.outputs[0];
     const Argument in = n.args[0];
     if (packed) {
@@ -162,6 +183,8 @@ class Recomposer {
       replace(id, "aten.to.dtype", {a[0], a[1], Argument(false), Argument(false), none});
     } else if (op == "aten.arange.start_step" && isInt(a[0], 0) && isInt(a[2], 1)) {
       replace(id, "aten.arange.default", {a[1], a[3], a[4], a[5], a[6]});
+    } else if (op == "aten.squeeze.dims" && a[1].items() && a[1].items()->size() == 1) {
+      replace(id, "aten.squeeze.dim", {a[0], a[1].items()->front()});
     } else if (op == "aten.mul.Scalar") {
       replace(id, "aten.mul.Tensor", a);
     } else if (op == "aten.full.default" && a[1].number() && shape(Argument(n.outputs[0])) &&
@@ -278,7 +301,7 @@ class Recomposer {
     const Node* bmm = maker(n.args[0], "aten.bmm.default");
     const Node* a = bmm ? maker(bmm->args[0]) : nullptr;
     const Node* b = bmm ? maker(bmm->args[1]) : nullptr;
-    if (!a || !b || !isView(*a) || !isView(*b)) return;
+    if (!a || !b || !partsOfMatmul_.contains(a->id.index) || !partsOfMatmul_.contains(b->id.index)) return;
     const Shape *x = shape(a->args[0]), *y = shape(b->args[0]), *out = shape(Argument(n.outputs[0]));
     const Shape *flatX = shape(bmm->args[0]), *flatY = shape(bmm->args[1]);
     if (!x || !y || !out || !flatX || !flatY || x->size() != out->size() || y->size() != out->size() ||
@@ -293,6 +316,19 @@ class Recomposer {
         !ends(*y, *flatY) || !((*out)[batch] == (*x)[batch]) || !(out->back() == y->back()))
       return;
     replace(id, "aten.matmul.default", {a->args[0], b->args[0]});
+  }
+
+  // where(mask, scalar_tensor(number), x) is masked_fill(x, mask, number), where x has the result's shape.
+  void maskedFill(NodeId id) {
+    const Node& n = g_.node(id);
+    if (n.op->name != "aten.where.self") return;
+    const Node* scalar = maker(n.args[1], "aten.scalar_tensor.default");
+    if (!scalar || !scalar->args[0].number() || !sameShape(n.args[2], Argument(n.outputs[0]))) return;
+    const auto dtypeOf = [&](const Argument& a) {
+      return a.isValue() ? g_.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
+    };
+    if (dtypeOf(n.args[0]) != DType::Bool || !dtypeOf(n.args[1]) || dtypeOf(n.args[1]) != dtypeOf(n.args[2])) return;
+    replace(id, "aten.masked_fill.Scalar", {n.args[2], n.args[0], scalar->args[0]});
   }
 
   void silu(NodeId id) {
@@ -397,14 +433,15 @@ class Recomposer {
     return isZero && flags && sameShape(n->args[0], mask) ? n->args[0] : mask;
   }
 
-  // view(view(x)) is one view, where the first has no other use.
+  // view(view(x)) is one view, where the first has no other use and belongs to the same call of a module: views that
+  // two modules make are the model's own.
   void viewOfView(NodeId id) {
     const Node& n = g_.node(id);
     if (!isView(n)) return;
     if (sameShape(n.args[0], Argument(n.outputs[0])) && g_.value(n.outputs[0]).returnUses == 0)
       return forward(id, n.args[0]);
     const Node* first = maker(n.args[0]);
-    if (!first || !isView(*first) || g_.value(first->outputs[0]).users.size() != 1 ||
+    if (!first || !isView(*first) || first->module != n.module || g_.value(first->outputs[0]).users.size() != 1 ||
         g_.value(first->outputs[0]).returnUses > 0)
       return;
     const bool reshapes = first->op->name != "aten.view.default";
@@ -414,6 +451,7 @@ class Recomposer {
 
   Graph& g_;
   const OperatorSet& operators_;
+  std::unordered_set<uint32_t> partsOfMatmul_;  // views, by node
 };
 
 }  // namespace

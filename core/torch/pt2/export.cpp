@@ -23,6 +23,27 @@ json spec(const json& type, const json& context, const json& children) {
 }
 json leafSpec() { return spec(nullptr, nullptr, json::array()); }
 
+/// What torch.export has no input for is a constant of the program, as it is for torch.export.export.
+std::unordered_map<uint32_t, Argument> fixedInputs(const Graph& g, const ExportOptions& options) {
+  std::unordered_map<uint32_t, Argument> out;
+  const auto& given = valuesOf(options.inputs);
+  const std::vector<std::string> names = options.inputs.impl ? options.inputs.impl->names : std::vector<std::string>();
+  for (size_t place = 0; place < g.inputs().size(); ++place) {
+    const ValueId v = g.inputs()[place];
+    const size_t i = names.empty()
+                         ? place
+                         : static_cast<size_t>(std::find(names.begin(), names.end(), g.value(v).name) - names.begin());
+    const Type& t = g.value(v).type;
+    if (t.isTensor() || t.kind == Type::Kind::Int) continue;
+    if (t.kind == Type::Kind::None)
+      out.emplace(v.index, Argument());
+    else if (i < given.size() &&
+             (given[i].isNone() || given[i].isBool() || given[i].isDouble() || given[i].isInt() || given[i].isString()))
+      out.emplace(v.index, *toArgument(given[i]));
+  }
+  return out;
+}
+
 }  // namespace
 
 json ExportWriter::Body::whole() const {
@@ -67,8 +88,9 @@ void ExportWriter::run() {
   json ranges = json::object();
   for (const std::string& s : symbols_) ranges[s] = {{"min_val", 0}, {"max_val", nullptr}};
   for (const std::string& s : inputSymbols_) ranges[s] = {{"min_val", nullptr}, {"max_val", nullptr}};
-  for (const Symbol& s : g_.symbols())
-    ranges[s.name] = {{"min_val", s.min ? json(*s.min) : json()}, {"max_val", s.max ? json(*s.max) : json()}};
+  for (const Symbol& s : g_.symbols())  // some may stand in no size any more
+    if (symbols_.contains(s.name))
+      ranges[s.name] = {{"min_val", s.min ? json(*s.min) : json()}, {"max_val", s.max ? json(*s.max) : json()}};
   program = {{"graph_module",
               {{"graph", body_.whole()},
                {"signature", {{"input_specs", inputSpecs_}, {"output_specs", outputSpecs_}}},
@@ -151,7 +173,7 @@ Status exportTorchExport(const Graph& graph, const std::string& path, const Expo
   auto file = AtomicFile::beside(path);
   if (!file) return file.error();
   try {
-    ExportWriter program(graph);
+    ExportWriter program(graph, fixedInputs(graph, options));
     program.run();
     if (usesGraftOperators(graph))
       program.note.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;

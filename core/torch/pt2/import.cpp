@@ -330,7 +330,7 @@ class ExportImporter {
       if (kind == "as_tensor") {
         const std::string name = what.at("name").text();
         g_.setType(v, typeOf(name));
-        if (note_) names_.emplace_back(v, nameOf(name));
+        if (note_ && !again_) names_.emplace_back(v, nameOf(name));
         values_[name] = Argument(v);
       } else if (kind == "as_tensors") {
         g_.setType(v, Type::list(Type::tensor()));
@@ -441,7 +441,9 @@ class ExportImporter {
     given.insert(given.end(), more.begin(), more.end());
     std::vector<Argument> returns = subgraph(bodyGraph, given, inner);
     if (returns.size() != carried.size()) throw Refusal{"a loop does not give what it carries"};
+    again_ = true;  // the same nodes once more: one of them has the name
     returns.insert(returns.begin(), asks(returns, inner));
+    again_ = false;
     g_.setReturns(inner, std::move(returns));
     size_t results = 0;
     const auto add = [&](JsonValue item) {
@@ -541,6 +543,7 @@ class ExportImporter {
   JsonValue types_;
   int depth_ = 0;
   bool decomposed_ = false;
+  bool again_ = false;  // while a graph is read for the second time
 };
 
 }  // namespace

@@ -42,6 +42,8 @@ std::string target(const Node& n) {
       {"aten.floordiv.int", "_operator.floordiv"},
       {"aten.remainder.int", "_operator.mod"},
       {"aten.neg.int", "_operator.neg"},
+      {"prim.max.int", "torch.sym_max"},
+      {"prim.min.int", "torch.sym_min"},
       {"aten.size.int", "torch.ops.aten.sym_size.int"}};
   if (const auto it = python.find(n.op->name); it != python.end()) return it->second;
   if (!n.op->hasSchema || n.op->name.starts_with("prim."))
@@ -60,7 +62,8 @@ json ExportWriter::metadata(const Node& n) {
   return out;
 }
 
-std::string ExportWriter::expression(const Argument& a) const {
+std::string ExportWriter::expression(const Argument& given) const {
+  const Argument& a = known(given);
   if (const auto* i = a.as<int64_t>()) return std::to_string(*i);
   if (a.isValue())
     if (const auto it = expressions_.find(a.valueId().index); it != expressions_.end()) return "(" + it->second + ")";
@@ -82,28 +85,32 @@ void ExportWriter::sizeValue(const Node& n) {
   } else if (n.op->name == "aten.neg.int") {
     e = "-" + expression(n.args[0]);
   } else {
-    const char* sign = n.op->name == "aten.add.int"        ? " + "
-                       : n.op->name == "aten.sub.int"      ? " - "
-                       : n.op->name == "aten.mul.int"      ? "*"
-                       : n.op->name == "aten.floordiv.int" ? "//"
-                                                           : nullptr;
-    if (!sign) throw Refusal("it computes a size in a way that torch.export cannot say");
-    e = expression(n.args[0]) + sign + expression(n.args[1]);
+    static const std::unordered_map<std::string_view, const char*> forms{
+        {"aten.add.int", "{} + {}"},     {"aten.sub.int", "{} - {}"},           {"aten.mul.int", "{}*{}"},
+        {"aten.floordiv.int", "{}//{}"}, {"aten.remainder.int", "Mod({}, {})"}, {"prim.max.int", "Max({}, {})"},
+        {"prim.min.int", "Min({}, {})"}};
+    const auto form = forms.find(n.op->name);
+    if (form == forms.end()) throw Refusal("it computes a size in a way that torch.export cannot say");
+    e = fmt::format(fmt::runtime(form->second), expression(n.args[0]), expression(n.args[1]));
   }
   body_.ints[name(v)] = symbolic(e);
   expressions_[v.index] = e;
 }
 
 void ExportWriter::nodes(BlockId block) {
-  for (NodeId id : g_.order(block)) {
+  const std::vector<NodeId> order = g_.order(block);
+  for (NodeId id : order)
+    if (g_.node(id).op->name == "prim.Loop") findCondition(g_.node(id));
+  for (NodeId id : order) {
     const Node& n = g_.node(id);
     try {
       if (n.op->name == "prim.If")
         conditional(n);
+      else if (n.op->name == "prim.Loop")
+        loop(n);
       else if (!n.blocks.empty())
-        throw Refusal(
-            "torch.export has no loop whose length the data decides in this form; write TorchScript (.pt) instead");
-      else if (!isOnlyCondition(n))
+        throw Refusal("torch.export has no such control flow; write TorchScript (.pt) instead");
+      else if (!isOnlyCondition(n) && !asked_.contains(id.index))
         node(n);
     } catch (const Refusal& r) {
       // The innermost node has named itself already.
@@ -173,93 +180,6 @@ json ExportWriter::listOutput(ValueId list) {
     out.push_back({{"name", element}});
   }
   return {{"as_tensors", out}};
-}
-
-// Branches
-// ---------------------------------------------------------------------------------------------------------------------
-
-/// bool(tensor) that nothing but control flow asks for: torch.cond takes the tensor.
-bool ExportWriter::isOnlyCondition(const Node& n) const {
-  if (n.op->name != "aten.Bool.Tensor" || !n.args[0].isValue() || g_.value(n.outputs[0]).returnUses > 0) return false;
-  const auto& users = g_.value(n.outputs[0]).users;
-  return !users.empty() &&
-         std::all_of(users.begin(), users.end(), [&](NodeId user) { return !g_.node(user).blocks.empty(); });
-}
-
-/// What the blocks use that is made outside of them, in the order of use.
-std::vector<ValueId> ExportWriter::captured(const Node& n) const {
-  std::unordered_set<uint32_t> inside, seen;
-  std::vector<ValueId> out;
-  const auto use = [&](ValueId v) {
-    if (!inside.contains(v.index) && seen.insert(v.index).second) out.push_back(v);
-  };
-  const auto walk = [&](const auto& self, const Node& owner) -> void {
-    for (BlockId b : owner.blocks) {
-      for (ValueId p : g_.block(b).parameters) inside.insert(p.index);
-      for (NodeId id : g_.order(b)) {
-        for (const Argument& a : g_.node(id).args) a.forEachValue(use);
-        self(self, g_.node(id));
-        for (ValueId v : g_.node(id).outputs) inside.insert(v.index);
-      }
-      for (const Argument& a : g_.block(b).returns) a.forEachValue(use);
-    }
-  };
-  walk(walk, n);
-  return out;
-}
-
-// torch.cond(predicate, true_graph, false_graph, operands): both branches take all that either uses.
-void ExportWriter::conditional(const Node& n) {
-  Argument predicate = n.args[0];
-  if (predicate.isValue() && g_.value(predicate.valueId()).producer)
-    if (const Node& made = g_.node(g_.value(predicate.valueId()).producer); made.op->name == "aten.Bool.Tensor")
-      predicate = made.args[0];
-  if (!predicate.isValue() || !g_.value(predicate.valueId()).type.isTensor())
-    throw Refusal("its condition is no tensor, which torch.cond needs; write TorchScript (.pt) instead");
-  const std::vector<ValueId> operands = captured(n);
-  json given = json::array(), outputs = json::array();
-  for (ValueId v : operands) {
-    if (!g_.value(v).type.isTensor())
-      throw Refusal(fmt::format("its branches use %{}, which is {}; torch.cond hands on tensors alone",
-                                g_.value(v).name, toString(g_.value(v).type)));
-    given.push_back({{"name", name(v)}});
-  }
-  json inputs = json::array();
-  const auto put = [&](json arg) { inputs.push_back({{"name", ""}, {"arg", std::move(arg)}, {"kind", 1}}); };
-  const std::string own = fresh("cond");
-  put(argument(predicate, nullptr));
-  for (size_t i : {0, 1})
-    put({{"as_graph",
-          {{"name", fresh(i == 0 ? "true_graph" : "false_graph")}, {"graph", branch(n.blocks[i], operands)}}}});
-  put({{"as_tensors", given}});
-  for (ValueId v : n.outputs) {
-    body_.tensors[name(v)] = meta(g_.value(v).type);
-    outputs.push_back({{"as_tensor", {{"name", name(v)}}}});
-  }
-  body_.nodes.push_back({{"target", "torch.ops.higher_order.cond"},
-                         {"inputs", std::move(inputs)},
-                         {"outputs", std::move(outputs)},
-                         {"metadata", metadata(n)},
-                         {"is_hop_single_tensor_return", false},
-                         {"name", own}});
-}
-
-json ExportWriter::branch(BlockId block, const std::vector<ValueId>& operands) {
-  Body outer = std::exchange(body_, Body());
-  for (ValueId v : operands) {
-    body_.inputs.push_back({{"as_tensor", {{"name", name(v)}}}});
-    body_.tensors[name(v)] = meta(g_.value(v).type);
-  }
-  for (NodeId id : g_.order(block))
-    if (g_.node(id).op->writes()) throw Refusal("a branch writes in place, which torch.cond does not allow");
-  nodes(block);
-  for (const Argument& a : g_.block(block).returns) {
-    if (!a.isValue() || !g_.value(a.valueId()).type.isTensor())
-      throw Refusal("a branch gives what is no tensor, which torch.cond does not allow");
-    body_.outputs.push_back(argument(a, nullptr));
-  }
-  Body made = std::exchange(body_, std::move(outer));
-  return made.whole();
 }
 
 }  // namespace graft

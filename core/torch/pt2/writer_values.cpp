@@ -125,10 +125,18 @@ void ExportWriter::input(ValueId v) {
     inputSymbols_.insert(symbol);
     expressions_[v.index] = symbol;
     arg = {{"as_sym_int", {{"as_name", name(v)}}}};
+  } else if (const auto fixed = literals_.find(v.index); fixed != literals_.end()) {
+    arg = argument(fixed->second, nullptr);
+    inputSpecs_.push_back({{"constant_input", {{"name", name(v)}, {"value", arg}}}});
+    body_.inputs.push_back(std::move(arg));
+    return;
   } else if (!t.isTensor()) {
+    const bool nests = t.kind == Type::Kind::List || t.kind == Type::Kind::Tuple || t.kind == Type::Kind::Dict;
     throw Refusal(
-        fmt::format("its input {} is {}; torch.export takes tensors and whole numbers. Write TorchScript (.pt) instead",
-                    g_.value(v).name, toString(t)));
+        fmt::format("its input {} is {}; torch.export takes tensors and whole numbers{}write TorchScript (.pt) "
+                    "instead",
+                    g_.value(v).name, toString(t),
+                    nests ? "; " : ", everything else as a constant: fix it by giving the inputs (--inputs), or "));
   } else {
     try {
       body_.tensors[name(v)] = meta(t);
@@ -159,7 +167,14 @@ json ExportWriter::reference(ValueId v) {
   throw Refusal(fmt::format("%{} is {}, which is no argument in torch.export", g_.value(v).name, toString(t)));
 }
 
-json ExportWriter::list(const std::vector<Argument>& items, const Type* wanted) {
+const Argument& ExportWriter::known(const Argument& a) const {
+  const auto it = a.isValue() ? literals_.find(a.valueId().index) : literals_.end();
+  return it == literals_.end() ? a : it->second;
+}
+
+json ExportWriter::list(const std::vector<Argument>& given, const Type* wanted) {
+  std::vector<Argument> items;
+  for (const Argument& a : given) items.push_back(known(a));
   const Type* element = wanted && wanted->kind == Type::Kind::List ? &wanted->element() : nullptr;
   const auto all = [&](auto&& f) { return std::all_of(items.begin(), items.end(), f); };
   const auto isTensorValue = [&](const Argument& a) { return a.isValue() && g_.value(a.valueId()).type.isTensor(); };
@@ -204,7 +219,8 @@ json ExportWriter::list(const std::vector<Argument>& items, const Type* wanted) 
   throw Refusal("it has a list that torch.export cannot hold");
 }
 
-json ExportWriter::argument(const Argument& a, const Type* wanted) {
+json ExportWriter::argument(const Argument& given, const Type* wanted) {
+  const Argument& a = known(given);
   if (a.isNone()) return {{"as_none", true}};
   if (a.isValue()) return reference(a.valueId());
   if (const auto* b = a.as<bool>()) return {{"as_bool", *b}};

@@ -47,13 +47,17 @@ void MetaInference::nameUnknownSizes() {
 std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
   if (t.kind != Type::Kind::Tensor || !t.tensorInfo.dtype || !t.tensorInfo.shape) return std::nullopt;
   std::vector<int64_t> sizes;
+  int64_t elements = 1;
   for (const Dim& d : *t.tensorInfo.shape) {
     std::optional<int64_t> n;
     if (d.isStatic())
       n = d.size;
     else if (const auto e = SizeExpression::parse(d.symbol))
       n = e->evaluate([&](std::string_view symbol) { return names_.standIn(symbol, run); });
-    if (!n || *n < 0) return std::nullopt;
+    // What LibTorch could not count the bytes of.
+    if (!n || *n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(*n, 1), &elements) ||
+        elements > (int64_t{1} << 56))
+      return std::nullopt;
     sizes.push_back(*n);
   }
   return c10::IValue(at::empty(sizes, at::TensorOptions(torchDType(*t.tensorInfo.dtype)).device(c10::kMeta)));
