@@ -199,6 +199,12 @@ inline void checkEmbedding(at::TensorList ids, at::TensorList tables, const Opti
   checkVector(op, bias, "bias", tables[0].sym_size(1));
 }
 
+// The format that a convolution's output has: channels-last where its input or its weight is.
+inline at::MemoryFormat convFormat(const at::Tensor& x, const at::Tensor& weight) {
+  const at::MemoryFormat format = x.suggest_memory_format();
+  return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
+}
+
 inline void checkConv(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                       const OptionalTensor& residual, size_t strides, size_t paddings, size_t dilations,
                       int64_t groups) {

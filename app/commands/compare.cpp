@@ -117,7 +117,12 @@ Status bench(const Options& o) {
     if (!m) return m.error();
     auto inputs = commandInputs(m->graph, o);
     if (!inputs) return inputs.error();
-    if (Status s = recordTypes(m->graph, *inputs, declaresSizes(m->format)); !s) return s;
+    // Rules see the dtypes of the file; --dtype is what both sides then run in.
+    Common inFile = o;
+    inFile.dtype.clear();
+    auto declared = commandInputs(m->graph, inFile);
+    if (!declared) return declared.error();
+    if (Status s = recordTypes(m->graph, *declared, declaresSizes(m->format)); !s) return s;
     Graph rewritten = m->graph;
     if (auto run = runRecipe(rewritten, *file, *recipe, semantics()); !run) return run.error();
     const RunOptions options{o.device, *checkDevice(o), o.jobs};

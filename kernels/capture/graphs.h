@@ -15,8 +15,10 @@ struct GraftCudaGraphs {
   void* (*makePool)(int device);
   /// Waits for what still runs.
   void (*freePool)(void* pool);
-  /// Runs body(argument) twice as it is, so that kernels are loaded and tuned, then captures a third run. body returns
-  /// 0 where it failed. What it allocates while captured lives in the pool as long as the graph does.
+  /// Runs body(argument) twice as it is, so that kernels are loaded and tuned, then captures it: several times where
+  /// ways to multiply are close to one another, to find the fastest in place (unless autotuning is off), and at last
+  /// for good. body returns 0 where it failed. What it allocates while captured lives in the pool as long as the graph
+  /// does.
   void* (*capture)(void* pool, int (*body)(void*), void* argument, char* error, size_t size);
   /// Around each use of the pool's graphs and of the memory they read and write: what the current stream does between
   /// the two comes after all earlier uses, on whichever streams those were.

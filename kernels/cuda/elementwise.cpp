@@ -1,5 +1,7 @@
 // graft::rotary_embedding, swiglu and conv_bias_add_relu on CUDA.
 #include <ATen/ops/convolution.h>
+#include <ATen/ops/cudnn_convolution_add_relu.h>
+#include <ATen/ops/cudnn_convolution_relu.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -57,7 +59,28 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return out;
 }
 
-// cuDNN's convolution without bias, then bias, residual and ReLU in one pass in place.
+// cuDNN tries its plans out and remembers the fastest, if we may stop for that.
+class TryPlans {
+ public:
+  TryPlans() : before_(at::globalContext().benchmarkCuDNN()) {
+    if (options().autotune && c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None)
+      at::globalContext().setBenchmarkCuDNN(true);
+  }
+  ~TryPlans() { at::globalContext().setBenchmarkCuDNN(before_); }
+
+ private:
+  bool before_;
+};
+
+// In one kernel of cuDNN's, which it has for half types in channels-last.
+bool isOneKernel(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& residual, int64_t groups,
+                 bool relu) {
+  return relu && groups == 1 && x.dim() == 4 && x.numel() > 0 && dtypeOf("conv_bias_add_relu", x) != Dtype::kFloat &&
+         ops::convFormat(x, weight) == at::MemoryFormat::ChannelsLast && (!given(residual) || residual->dim() == 4) &&
+         at::globalContext().userEnabledCuDNN();
+}
+
+// Otherwise cuDNN's convolution without bias, then bias, residual and ReLU in one pass in place.
 at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                            const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
                            at::IntArrayRef dilation, int64_t groups, bool relu) {
@@ -65,7 +88,20 @@ at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const 
   const c10::cuda::CUDAGuard guard(x.device());
   ConvEpilogueArgs a;
   a.dtype = dtypeOf("conv_bias_add_relu", x);
-  const at::MemoryFormat format = x.suggest_memory_format();
+  const TryPlans tryPlans;
+  const at::MemoryFormat format = ops::convFormat(x, weight);
+  if (isOneKernel(x, weight, residual, groups, relu)) {
+    const at::Tensor image = x.contiguous(format), filter = weight.contiguous(format);
+    if (!given(residual)) return at::cudnn_convolution_relu(image, filter, bias, stride, padding, dilation, groups);
+    bool whole = residual->size(0) == x.size(0) && residual->size(1) == weight.size(0);
+    for (int64_t d = 0; d < 2; ++d) {
+      const int64_t reach = (weight.size(d + 2) - 1) * dilation[d] + 1;
+      whole = whole && residual->size(d + 2) == (x.size(d + 2) + 2 * padding[d] - reach) / stride[d] + 1;
+    }
+    if (whole)
+      return at::cudnn_convolution_add_relu(image, filter, residual->contiguous(format), 1.0, bias, stride, padding,
+                                            dilation, groups);
+  }
   const std::vector<int64_t> outputPadding(stride.size(), 0);
   at::Tensor out =
       at::convolution(x, weight, {}, stride, padding, dilation, false, outputPadding, groups).contiguous(format);

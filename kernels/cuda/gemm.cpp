@@ -1,43 +1,25 @@
 #include "kernels/cuda/gemm.h"
 
 #include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
+#include <optional>
+#include <sstream>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/gemm_cache.h"
 #include "kernels/cuda/support.h"
+#include "kernels/cuda/tuning.h"
 
 namespace graft::cuda {
 namespace {
-
-namespace Alloc = c10::cuda::CUDACachingAllocator;
-
-// A buffer of the caching allocator on the current stream (and pool, under capture).
-class Scratch {
- public:
-  explicit Scratch(size_t bytes) : data_(bytes ? Alloc::get()->allocate(bytes) : c10::DataPtr()) {}
-  void* get() const { return data_.get(); }
-
- private:
-  c10::DataPtr data_;
-};
-
-// What makes two calls the same problem for timing.
-std::string keyOf(const GemmArgs& a) {
-  const auto al = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
-  const bool aligned = al(a.x) && al(a.w) && al(a.out) && al(a.bias) && al(a.residual);
-  return fmt::format("{}-m{}n{}k{}-ld{},{},{},{}-b{}r{}a{}-{}{}", static_cast<int>(a.dtype), a.m, a.n, a.k, a.ldx,
-                     a.ldw, a.ldr, a.ldo, a.bias != nullptr, a.residual != nullptr, static_cast<int>(a.activation),
-                     aligned ? "aligned" : "unaligned", a.constantWeights && a.pdl ? "-ahead" : "");
-}
 
 enum class Kind { kTile, kPersistent, kLt, kLtBias };
 struct Way {
@@ -49,8 +31,8 @@ std::string nameOf(Way w) {
   switch (w.kind) {
     case Kind::kTile: {
       const TileVariant v = tileVariant(w.number);
-      return fmt::format("tile-{}x{}-{}x{}-split{}-stages{}x{}", v.bm, v.bn, v.clusterM, v.clusterN, v.split, v.stages,
-                         v.deep);
+      return fmt::format("tile-{}x{}-{}x{}-split{}-stages{}x{}{}", v.bm, v.bn, v.clusterM, v.clusterN, v.split,
+                         v.stages, v.deep, v.straight ? "-gelu" : "");
     }
     case Kind::kPersistent:
       return fmt::format("persistent-{}x1", w.number);
@@ -63,6 +45,9 @@ std::string nameOf(Way w) {
 }
 
 constexpr int kLtMost = 24;
+// What is tried again inside a captured model: ways up to so much slower than the fastest, and so many.
+constexpr double kClose = 1.25;
+constexpr int kMostRivals = 6;
 
 std::vector<Way> allWays() {
   std::vector<Way> ways;
@@ -124,74 +109,18 @@ bool tryWay(const GemmArgs& a, Way w, cudaStream_t stream) {
   return true;
 }
 
-bool capturing() { return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None; }
-
-// Median time of dependent calls replayed as a graph, in microseconds per call and the small kernel after it; negative
-// if the way does not apply. The small kernel is there because products rarely follow one another directly: a way that
-// fills the processors' shared memory, or waits for all before it to end, costs its neighbours time. The calls rotate
-// over copies of the weights, so that they come from memory as they do in a model larger than the L2.
-double timeWay(const GemmArgs& a, Way w, const std::vector<const void*>& weights, const NormArgs& between,
-               c10::cuda::CUDAStream stream, double give_up, int replays = 8) {
-  constexpr int kCalls = 12;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  GemmArgs mine = a;
-  mine.w = weights[0];
-  if (!tryWay(mine, w, stream)) return -1;
-  C10_CUDA_CHECK(cudaStreamSynchronize(stream));
-  bool ran = true;
-  C10_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  for (int i = 0; i < kCalls && ran; ++i) {
-    mine.w = weights[i % weights.size()];
-    ran = tryWay(mine, w, stream);
-    if (ran && between.rows) report("linear", launchNorm(between, stream));
-  }
-  C10_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
-  double best = -1;
-  if (ran && cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess) {
-    cudaEvent_t begin, end;
-    C10_CUDA_CHECK(cudaEventCreate(&begin));
-    C10_CUDA_CHECK(cudaEventCreate(&end));
-    std::vector<float> times;
-    for (int r = 0; r < replays; ++r) {
-      C10_CUDA_CHECK(cudaEventRecord(begin, stream));
-      C10_CUDA_CHECK(cudaGraphLaunch(executable, stream));
-      C10_CUDA_CHECK(cudaEventRecord(end, stream));
-      C10_CUDA_CHECK(cudaEventSynchronize(end));
-      float ms = 0;
-      C10_CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
-      if (r >= 1) times.push_back(ms * 1e3f / kCalls);
-      if (r == 2 && *std::min_element(times.begin(), times.end()) > give_up) break;
-    }
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    best = times[times.size() / 2];
-    cudaEventDestroy(begin);
-    cudaEventDestroy(end);
-    cudaGraphExecDestroy(executable);
-  }
-  cudaGraphDestroy(graph);
-  cudaGetLastError();
-  return best;
-}
-
+// Ways are timed with a small kernel after each product, because products rarely follow one another directly: a way
+// that fills the processors' shared memory, or waits for all before it to end, costs its neighbours time.
+//
 // A workspace under our own captures is the block that the first, uncaptured call has just given back: the caching
 // allocator does not know of these captures. That is safe because all runs on one stream and is awaited before the
 // memory is used otherwise.
 Way tune(const GemmArgs& a, std::string& log) {
-  const auto stream = c10::cuda::getStreamFromPool(false, c10::cuda::current_device());
+  const auto stream = tuningStream();
   // The inputs may still be in the making on the caller's stream.
   C10_CUDA_CHECK(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()));
   const c10::cuda::CUDAStreamGuard guard(stream);
-  const size_t weightBytes = static_cast<size_t>(a.n) * a.ldw * bytesOf(a.dtype);
-  const size_t copies = std::clamp<size_t>((size_t{96} << 20) / std::max<size_t>(weightBytes, 1), 1, 12);
-  std::vector<Scratch> kept;
-  std::vector<const void*> weights;
-  const size_t span = (static_cast<size_t>(a.n - 1) * a.ldw + a.k) * bytesOf(a.dtype);
-  for (size_t i = 0; i < copies; ++i) {
-    kept.emplace_back(weightBytes);
-    C10_CUDA_CHECK(cudaMemcpyAsync(kept.back().get(), a.w, span, cudaMemcpyDeviceToDevice, stream));
-    weights.push_back(kept.back().get());
-  }
+  const WeightCopies weights(a, stream);
   GemmArgs mine = a;
   const Scratch out(static_cast<size_t>(a.m) * a.ldo * bytesOf(a.dtype));
   mine.out = out.get();
@@ -202,29 +131,26 @@ Way tune(const GemmArgs& a, std::string& log) {
   between.rows = a.m, between.n = std::min<int64_t>(a.n, 768), between.ldx = a.ldo;
   C10_CUDA_CHECK(cudaStreamSynchronize(stream));
 
-  std::vector<std::pair<double, Way>> timed;
-  double best = 1e30;
-  for (Way w : allWays()) {
+  const std::vector<Way> ways = allWays();
+  const auto timed = race(static_cast<int>(ways.size()), [&](int number, double giveUp, int replays) {
+    const Way w = ways[number];
     // The persistent kernel has nothing to offer for a handful of tiles, nor small tiles for a great many.
     const double tiles = double(a.m) * a.n / (128 * 192);
-    if (w.kind == Kind::kPersistent && tiles < 48) continue;
-    if (w.kind == Kind::kTile && tileVariant(w.number).bm == 64 && a.m > 2048) continue;
-    if (w.kind == Kind::kTile && tileVariant(w.number).split > 1 && a.m > 2048) continue;
-    const double t = timeWay(mine, w, weights, between, stream, best * 1.5);
-    if (t < 0) continue;
-    timed.emplace_back(t, w);
-    best = std::min(best, t);
-  }
+    if (w.kind == Kind::kPersistent && tiles < 48) return -1.0;
+    if (w.kind == Kind::kTile && tileVariant(w.number).bm == 64 && a.m > 2048) return -1.0;
+    if (w.kind == Kind::kTile && tileVariant(w.number).split > 1 && a.m > 2048) return -1.0;
+    const auto call = [&](int i) {
+      mine.w = weights[i];
+      if (!tryWay(mine, w, stream)) return false;
+      report("linear", launchNorm(between, stream));
+      return true;
+    };
+    return timeCalls(call, stream, giveUp, replays);
+  });
   TORCH_CHECK(!timed.empty(), "graft::linear: no kernel for ", a.m, "x", a.n, "x", a.k);
-  std::sort(timed.begin(), timed.end(), [](const auto& l, const auto& r) { return l.first < r.first; });
-  // The best few once more and longer: they are often closer together than eight replays can tell.
-  const size_t close = std::min<size_t>(timed.size(), 6);
-  for (size_t i = 0; i < close; ++i)
-    timed[i].first = timeWay(mine, timed[i].second, weights, between, stream, 1e30, 40);
-  std::sort(timed.begin(), timed.begin() + close, [](const auto& l, const auto& r) { return l.first < r.first; });
   for (size_t i = 0; i < timed.size() && i < 8; ++i)
-    log += fmt::format(" {}={:.2f}us", nameOf(timed[i].second), timed[i].first);
-  return timed.front().second;
+    log += fmt::format(" {}={:.2f}us", nameOf(ways[timed[i].second]), timed[i].first);
+  return ways[timed.front().second];
 }
 
 // Without timings: the tile kernel with the least estimated work per SM for few rows, the persistent one for many.
@@ -238,7 +164,7 @@ Way guess(const GemmArgs& a) {
   double least = 1e30;
   for (int i = 0; i < tileVariantCount(); ++i) {
     const TileVariant v = tileVariant(i);
-    if ((a.k + 63) / 64 / v.deep < v.split) continue;
+    if ((a.k + 63) / 64 / v.deep < v.split || v.straight) continue;
     const int64_t blocks = (a.m + v.bm - 1) / v.bm * ((a.n + v.bn - 1) / v.bn) * v.split;
     const double waves = double((blocks + 131) / 132);
     const double slice = std::max(v.bm * v.bn / 2048.0 * 64 / 64, (v.bm + v.bn) * 128 / 40.0 / 8) + 30;
@@ -249,20 +175,58 @@ Way guess(const GemmArgs& a) {
   return best;
 }
 
-std::mutex choiceMutex;
-Way choose(const GemmArgs& a, bool mayTune) {
-  static std::unordered_map<std::string, Way> choices;  // by device and key
-  const std::string key = keyOf(a);
-  const std::string full = fmt::format("{}:{}", c10::cuda::current_device(), key);
-  const std::lock_guard lock(choiceMutex);
-  if (const auto it = choices.find(full); it != choices.end()) return it->second;
+struct Choice {
   Way way;
-  if (const auto stored = gemmCache().find(key); stored && wayNamed(*stored, way)) return choices[full] = way;
+  std::vector<Way> rivals;  // that came close, this one first
+  bool inPlace = false;     // decided inside a captured model
+};
+struct Choices {
+  std::mutex mutex;
+  std::unordered_map<std::string, Choice> byProblem;  // a problem: the GPU's number and the key
+};
+Choices& choices() {
+  static Choices all;
+  return all;
+}
+thread_local std::vector<std::string>* noted = nullptr;
+
+constexpr char kInPlaceMark = '*';  // at the end of a choice on disk
+
+// A line of the cache: the choice, then " way=1.23us" for each of the fastest.
+std::optional<Choice> stored(const std::string& key) {
+  const auto line = gemmCache().find(key);
+  if (!line) return std::nullopt;
+  Choice c;
+  std::istringstream words(*line);
+  std::string word;
+  words >> word;
+  if (word.ends_with(kInPlaceMark)) c.inPlace = true, word.pop_back();
+  if (!wayNamed(word, c.way)) return std::nullopt;
+  double fastest = 0;
+  while (words >> word) {
+    const size_t equals = word.find('=');
+    Way way;
+    if (equals == std::string::npos || !wayNamed(word.substr(0, equals), way)) continue;
+    const double time = std::atof(word.c_str() + equals + 1);
+    if (fastest == 0) fastest = time;
+    if (time < fastest * kClose && static_cast<int>(c.rivals.size()) < kMostRivals) c.rivals.push_back(way);
+  }
+  return c;
+}
+
+Way choose(const GemmArgs& a, bool mayTune) {
+  const std::string key = keyOf(a);
+  const std::string problem = fmt::format("{}:{}", c10::cuda::current_device(), key);
+  if (noted && std::find(noted->begin(), noted->end(), problem) == noted->end()) noted->push_back(problem);
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  if (const auto it = all.byProblem.find(problem); it != all.byProblem.end()) return it->second.way;
+  if (const auto found = stored(key)) return (all.byProblem[problem] = *found).way;
   if (!mayTune || !options().autotune || capturing()) return guess(a);
-  std::string log;
-  way = tune(a, log);
-  gemmCache().store(key, nameOf(way), log);
-  return choices[full] = way;
+  std::string timings;
+  const Way fastest = tune(a, timings);
+  gemmCache().store(key, nameOf(fastest) + timings);
+  return (all.byProblem[problem] = stored(key).value_or(Choice{fastest, {}, false})).way;
 }
 
 }  // namespace
@@ -274,6 +238,34 @@ void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream) {
   if (a.bias && tryWay(a, {Kind::kLtBias, 0}, stream)) return;
   TORCH_CHECK(tryWay(a, {Kind::kLt, 0}, stream), "graft::linear: neither a kernel of ours nor cuBLASLt takes ", a.m,
               "x", a.n, "x", a.k, " with row strides ", a.ldx, ", ", a.ldw, ", ", a.ldo);
+}
+
+NotedProblems::NotedProblems(std::vector<std::string>* problems) : before_(std::exchange(noted, problems)) {}
+NotedProblems::~NotedProblems() { noted = before_; }
+
+std::vector<std::string> rivalsOf(const std::string& problem) {
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  const auto it = all.byProblem.find(problem);
+  std::vector<std::string> names;
+  if (it == all.byProblem.end() || it->second.inPlace) return names;
+  names.push_back(nameOf(it->second.way));
+  for (Way w : it->second.rivals) {
+    if (std::string name = nameOf(w); name != names.front()) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+void chooseWay(const std::string& problem, const std::string& name, bool forGood) {
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  const auto it = all.byProblem.find(problem);
+  if (it == all.byProblem.end() || !wayNamed(name, it->second.way) || !forGood) return;
+  it->second.inPlace = true;
+  const std::string key = problem.substr(problem.find(':') + 1);
+  std::string line = gemmCache().find(key).value_or("");
+  line.erase(0, line.find(' '));
+  gemmCache().store(key, name + kInPlaceMark + line);
 }
 
 std::string describeGemm(const GemmArgs& a) { return nameOf(choose(a, false)); }

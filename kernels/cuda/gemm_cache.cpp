@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Changes when our kernels change so much that old choices mislead.
-constexpr int kKernelVersion = 4;
+constexpr int kKernelVersion = 5;
 
 fs::path folder() {
   if (const char* given = std::getenv("GRAFT_CACHE_DIR"); given && *given) return given;
@@ -48,12 +48,12 @@ std::optional<std::string> GemmCache::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto it = lines_.find(key);
   if (it == lines_.end()) return std::nullopt;
-  return it->second.substr(0, it->second.find(' '));
+  return it->second;
 }
 
-void GemmCache::store(const std::string& key, const std::string& choice, const std::string& timings) {
+void GemmCache::store(const std::string& key, const std::string& line) {
   const std::lock_guard lock(mutex_);
-  lines_[key] = choice + timings;
+  lines_[key] = line;
   if (path_.empty()) return;
   std::error_code failed;
   fs::create_directories(fs::path(path_).parent_path(), failed);

@@ -12,8 +12,9 @@ namespace graft::cuda {
 class GemmCache {
  public:
   GemmCache();
+  /// "choice timings"
   std::optional<std::string> find(const std::string& key);
-  void store(const std::string& key, const std::string& choice, const std::string& timings);
+  void store(const std::string& key, const std::string& line);
 
  private:
   std::mutex mutex_;

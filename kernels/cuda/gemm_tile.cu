@@ -3,12 +3,14 @@
 // Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
 // A producer warp fills a ring of 64-wide K slices by TMA, one or two warpgroups multiply (wgmma m64nBNk16), each on 64
 // rows. A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a row of tiles need the same
-// slice of x, those of a column the same slice of w: each loads its share and multicasts it, for at these sizes it is
-// the L2's bandwidth to the SMs that is short, not memory's. Each block of a range of K sends its partial sums to the
-// block that finishes those rows (st.async, counted by a barrier there), which adds them in fp32 in rank order, so
-// results repeat bit for bit. Under PDL the weights' first slices are requested before the wait for the previous
-// kernel: at few rows the weights are nearly all the bytes there are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor,
-// griddepcontrol); the split is classic split-K.
+// slice of x, those of a column the same slice of w: each loads its share and multicasts it. What limits these kernels
+// is how fast a processor takes slices in, about 64 bytes a cycle: sharing does not change that, larger tiles over
+// fewer slices do. Each block of a range of K finishes BN / Split columns, after the others have sent it their partial
+// sums (st.async, counted by a barrier there), which it adds in fp32 in rank order, so results repeat bit for bit.
+// Results leave as the accumulator lies, through stmatrix and TMA; with an activation through shared memory in a loop,
+// because unrolled over an accumulator it would be more code than instruction caches hold. Under PDL the weights' first
+// slices are requested before the wait for the previous kernel: at few rows the weights are nearly all the bytes there
+// are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor, griddepcontrol); the split is classic split-K.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/tensor_map.h"
@@ -21,21 +23,23 @@ constexpr int kBk = 64;
 template <int BM, int BN, int CM, int CN, int Split, int Stages, int Deep>
 struct TileShape {
   static constexpr int kCluster = CM * CN * Split;
+  static constexpr int kColumns = BN / Split;                                         // that a block finishes
+  static constexpr int kBox = kColumns % 32 == 0 ? 32 : kColumns % 16 == 0 ? 16 : 8;  // columns of a box that leaves
   // A stage holds Deep slices: x's first, then w's.
   static constexpr int kXBytes = BM * kBk * 2 * Deep, kStageBytes = (BM + BN) * kBk * 2 * Deep;
-  static constexpr int kAccStride = BN + 8;  // floats; 8 mod 32 keeps the accumulator's writes free of bank conflicts
-  static constexpr int kRows = (BM + Split - 1) / Split;  // that a block finishes, at most
-  // Partial sums arrive while slices are still being multiplied, so they have a place of their own; a lone block reuses
-  // the ring.
-  static constexpr int kAccBytes = (Split * kRows * kAccStride * 4 + 127) / 128 * 128;
-  static constexpr int kAccOffset = Split > 1 ? Stages* kStageBytes : 0;
-  static constexpr int kSmem = Split > 1 || kAccBytes < Stages* kStageBytes
-                                   ? Stages* kStageBytes + (Split > 1 ? kAccBytes : 0)
-                                   : kAccBytes;
-  // The residual, where there is room for it, is fetched while slices are multiplied.
-  static constexpr int kResidualBytes = (kRows * BN * 2 + 127) / 128 * 128;
-  static constexpr bool kResidualFits = kSmem + kResidualBytes <= 218 * 1024;
-  static_assert(BM / CN % 8 == 0 && BN / CM % 8 == 0 && kCluster <= 8, "shares are whole swizzle atoms");
+  static constexpr int kRing = Stages * kStageBytes;
+  // The partial sums of the other ranges.
+  static constexpr int kPartBytes = BM * kColumns * 4, kPartsBytes = (Split - 1) * kPartBytes;
+  // The residual is fetched while slices are multiplied, where there is room for it, and the result takes its place;
+  // else the result takes the ring's, which leaves room for a second block beside this one.
+  static constexpr int kTileBytes = BM * kColumns * 2, kMost = 224 * 1024;
+  static constexpr int kTile = kRing + kPartsBytes;
+  static constexpr bool kTileFits = kTile + kTileBytes <= kMost;
+  // With an activation the sums take the ring's place.
+  static constexpr int kSumStride = kColumns + 8;  // floats; 8 mod 32 keeps the writes free of bank conflicts
+  static_assert(BM * kSumStride * 4 <= kRing && kTile <= kMost);
+  static_assert(BN % (8 * Split) == 0 && BM / CN % 8 == 0 && BN / CM % 8 == 0 && kCluster <= 8,
+                "shares are whole swizzle atoms");
 };
 
 struct TileParams {
@@ -48,16 +52,17 @@ struct TileParams {
   bool constantWeights;
 };
 
-template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep>
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool Straight>
 __global__ void __launch_bounds__(BM * 2 + 32)
     gemmTile(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW,
-             const __grid_constant__ CUtensorMap mapResidual, const TileParams p) {
+             const __grid_constant__ CUtensorMap mapResidual, const __grid_constant__ CUtensorMap mapOut,
+             const TileParams p) {
 #ifdef GRAFT_HOPPER
   using Shape = TileShape<BM, BN, CM, CN, Split, Stages, Deep>;
-  constexpr int kCluster = Shape::kCluster;
+  constexpr int kCluster = Shape::kCluster, kColumns = Shape::kColumns, kBox = Shape::kBox;
   extern __shared__ __align__(1024) uint8_t smem[];
-  __shared__ __align__(8) uint64_t full[Stages], empty[Stages], summed, residualThere;
-  __shared__ float biasTile[BN];
+  __shared__ __align__(8) uint64_t full[Stages], empty[Stages], gathered, residualThere;
+  __shared__ __align__(16) float biasTile[kColumns];
   constexpr int kThreads = BM * 2;  // of the consumers
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   // Rank in the cluster: row of tiles fastest, then column, then the range of K.
@@ -65,20 +70,21 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   const int im = rank % CM, in = rank / CM % CN, range = rank / (CM * CN);
   const int cluster = blockIdx.x / kCluster;
   const int m0 = (cluster / p.clustersN * CM + im) * BM, n0 = (cluster % p.clustersN * CN + in) * BN;
-  const int valid = max(min(BM, p.m - m0), 0);               // rows of the tile; the blocks of a split share these
+  const int mine = n0 + range * kColumns;                    // first of the columns that this block finishes
+  const int valid = max(min(BM, p.m - m0), 0);               // rows of the tile
   const int slices = (p.k + kBk * Deep - 1) / (kBk * Deep);  // stages' worth
   const int first = slices * range / Split, last = slices * (range + 1) / Split;
 
   if (threadIdx.x == 0) {
-    tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapX);
+    tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapX), tmaPrefetchMap(&mapOut);
     for (int s = 0; s < Stages; ++s) {
       barrierInit(&full[s], 1);
       barrierInit(&empty[s], BM / 16 * (CM + CN - 1));
     }
-    barrierInit(&summed, 1);
+    barrierInit(&gathered, 1);
     barrierInit(&residualThere, 1);
     barrierInitFence();
-    if (Split > 1) barrierExpect(&summed, Split * (valid * (range + 1) / Split - valid * range / Split) * BN * 4);
+    if (Split > 1) barrierExpect(&gathered, (Split - 1) * valid * kColumns * 4);
   }
   if constexpr (kCluster > 1) {
     clusterArriveRelaxed();  // nobody sends before all barriers stand
@@ -88,7 +94,6 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   }
   pdlTrigger();
 
-  float* acc = reinterpret_cast<float*>(smem + Shape::kAccOffset);
   if (warp == BM / 16) {
     const uint32_t by = electLane(), ring = sharedAddress(smem);
     const uint32_t fulls = sharedAddress(full), empties = sharedAddress(empty);
@@ -147,12 +152,12 @@ __global__ void __launch_bounds__(BM * 2 + 32)
       }
       loadX(i, first + i);
     }
-    if constexpr (Shape::kResidualFits) {
-      if (p.residual) {
-        const uint32_t bar = sharedAddress(&residualThere);
-        barrierExpectBy(by, bar, Shape::kRows * BN * 2);
-        tmaLoadBy(by, ring + Shape::kSmem, &mapResidual, bar, n0, m0 + valid * range / Split);
-      }
+    if (Shape::kTileFits && p.residual) {
+      const uint32_t bar = sharedAddress(&residualThere);
+      barrierExpectBy(by, bar, Shape::kTileBytes);
+#pragma unroll 1
+      for (int box = 0; box < kColumns / kBox; ++box)
+        tmaLoadBy(by, ring + Shape::kTile + box * BM * kBox * 2, &mapResidual, bar, mine + box * kBox, m0);
     }
     // Rolled up, as all loops here: code that is not in the instruction caches costs more than branches do.
     int s = 0;
@@ -168,8 +173,8 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   } else {
     const int group = warp / 4;
     if (!p.constantWeights) pdlWait();
-    for (int c = threadIdx.x; c < BN; c += kThreads) {
-      const int n = n0 + c;
+    for (int c = threadIdx.x; c < kColumns; c += kThreads) {
+      const int n = mine + c;
       biasTile[c] = p.bias && n < p.n ? toFloat(static_cast<const T*>(p.bias)[n]) : 0.f;
     }
     // Whose empty barriers hear of a freed stage: those of all that write into it.
@@ -214,71 +219,124 @@ __global__ void __launch_bounds__(BM * 2 + 32)
     }
     wgmmaWait<0>();
     if (p.constantWeights) pdlWait();
-    const int row = group * 64 + (warp % 4) * 16 + lane / 4;
-    if constexpr (Split > 1) {
+
+    // This block's columns, with the other ranges' partial sums: threads of the same number hold the same places.
+    const int row = warp * 16 + lane / 4;
+    float v[kColumns / 2];
+    if constexpr (Split == 1) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int r = row + half * 8;
-        if (r >= valid) break;
-        int owner = 0;
-#pragma unroll
-        for (int s = 1; s < Split; ++s) owner += r >= valid * s / Split;
-        const uint32_t block = im + CM * (in + CN * owner);
-        const uint32_t to =
-            remoteAddress(sharedAddress(acc + (range * Shape::kRows + r - valid * owner / Split) * Shape::kAccStride +
-                                        (lane % 4) * 2),
-                          block);
-        const uint32_t bar = remoteAddress(sharedAddress(&summed), block);
-#pragma unroll
-        for (int j = 0; j < BN / 8; ++j) storeAsync(to + j * 32, d[4 * j + 2 * half], d[4 * j + 2 * half + 1], bar);
-      }
+      for (int i = 0; i < kColumns / 2; ++i) v[i] = d[i];
     } else {
-      // All slices have landed and been read by this warpgroup; the other may still multiply.
-      asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 #pragma unroll
-      for (int j = 0; j < BN / 8; ++j) {
-        float* to = acc + row * Shape::kAccStride + j * 8 + (lane % 4) * 2;
-        *reinterpret_cast<float2*>(to) = make_float2(d[4 * j], d[4 * j + 1]);
-        *reinterpret_cast<float2*>(to + 8 * Shape::kAccStride) = make_float2(d[4 * j + 2], d[4 * j + 3]);
+      for (int owner = 0; owner < Split; ++owner) {
+        const float* part = d + owner * kColumns / 2;
+        if (owner == range) {
+#pragma unroll
+          for (int i = 0; i < kColumns / 2; ++i) v[i] = part[i];
+        } else {
+          const int block = im + CM * (in + CN * owner), place = range < owner ? range : range - 1;
+          const uint32_t to =
+              remoteAddress(sharedAddress(smem + Shape::kRing + place * Shape::kPartBytes + threadIdx.x * 8), block);
+          const uint32_t bar = remoteAddress(sharedAddress(&gathered), block);
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            if (row + half * 8 >= valid) break;
+#pragma unroll
+            for (int i = half; i < kColumns / 4; i += 2)
+              storeAsync(to + i * kThreads * 8, part[2 * i], part[2 * i + 1], bar);
+          }
+        }
+      }
+      barrierWait(&gathered, 0);
+#pragma unroll
+      for (int part = 0; part < Split - 1; ++part) {
+        const float2* from = reinterpret_cast<const float2*>(smem + Shape::kRing + part * Shape::kPartBytes);
+#pragma unroll
+        for (int i = 0; i < kColumns / 4; ++i) {
+          const float2 f = from[i * kThreads + threadIdx.x];
+          v[2 * i] += f.x, v[2 * i + 1] += f.y;
+        }
       }
     }
-    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");  // the bias too is there
-    if (Split > 1) barrierWait(&summed, 0);
-  }
-
-  if (warp < BM / 16) {
-    // This block's share of the tile's rows, eight columns to a thread.
-    constexpr int kChunks = BN / 8;
-    const int rowBegin = valid * range / Split, rowEnd = valid * (range + 1) / Split;
-    const T* residual = static_cast<const T*>(p.residual);
-    const T* fetched = reinterpret_cast<const T*>(smem + Shape::kSmem);
-    if (Shape::kResidualFits && residual) barrierWait(&residualThere, 0);
-#pragma unroll 1
-    for (int c = threadIdx.x; c < (rowEnd - rowBegin) * kChunks; c += kThreads) {
-      const int r = c / kChunks, column = c % kChunks * 8;
-      const int m = m0 + rowBegin + r, n = n0 + column;
-      if (n >= p.n) continue;
-      Vec<T, 8> more;
-      if (residual)
-        more = *reinterpret_cast<const Vec<T, 8>*>(Shape::kResidualFits ? fetched + r * BN + column
-                                                                        : residual + m * p.ldr + n);
-      const float* from = acc + r * Shape::kAccStride + column;
-      float v[8];
+    // The bias is there, and the other warpgroup too has read all of the ring.
+    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+    if (Shape::kTileFits && p.residual) barrierWait(&residualThere, 0);
+    const bool straight = p.activation == Activation::kNone || Straight;
+    if (straight && (Shape::kTileFits || !p.residual)) {
+      uint8_t* tile = smem + (p.residual ? Shape::kTile : 0);
+      const BoxPlace<BM, kBox> place(sharedAddress(tile), warp, lane);
+      constexpr int kAtOnce = kBox == 8 ? 1 : 2;  // groups of eight columns
 #pragma unroll
-      for (int i = 0; i < 8; ++i) v[i] = 0.f;
+      for (int step = 0; step < kColumns / 8 / kAtOnce; ++step) {
+        uint32_t packed[4] = {};
+        if (p.residual) {
+          if constexpr (kAtOnce == 2) {
+            loadMatrix4(place(step), packed);
+          } else {
+            loadMatrix2(place(step), packed);
+          }
+        }
 #pragma unroll
-      for (int s = 0; s < Split; ++s) {
-        const float4 lo = *reinterpret_cast<const float4*>(from + s * Shape::kRows * Shape::kAccStride);
-        const float4 hi = *reinterpret_cast<const float4*>(from + s * Shape::kRows * Shape::kAccStride + 4);
-        v[0] += lo.x, v[1] += lo.y, v[2] += lo.z, v[3] += lo.w;
-        v[4] += hi.x, v[5] += hi.y, v[6] += hi.z, v[7] += hi.w;
+        for (int b = 0; b < kAtOnce; ++b) {
+          const int j = step * kAtOnce + b;
+          const float2 f = *reinterpret_cast<const float2*>(&biasTile[j * 8 + lane % 4 * 2]);
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            float2 y = make_float2(v[4 * j + 2 * half] + f.x, v[4 * j + 2 * half + 1] + f.y);
+            if (Straight && p.activation == Activation::kGelu) geluPair(y.x, y.y);
+            if (p.residual) {
+              const float2 more = unpack2<T>(packed[2 * b + half]);
+              y.x += more.x, y.y += more.y;
+            }
+            packed[2 * b + half] = pack2<T>(y.x, y.y);
+          }
+        }
+        if constexpr (kAtOnce == 2) {
+          storeMatrix4(place(step), packed[0], packed[1], packed[2], packed[3]);
+        } else {
+          storeMatrix2(place(step), packed[0], packed[1]);
+        }
       }
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      __syncwarp();
+      if (lane == 0 && warp * 16 < valid) {
+        for (int box = 0; box < kColumns / kBox; ++box) {
+          if (mine + box * kBox < p.n)
+            tmaStore(&mapOut, tile + (box * BM + warp * 16) * kBox * 2, mine + box * kBox, m0 + warp * 16);
+        }
+        asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+      }
+    } else {
+      float* sums = reinterpret_cast<float*>(smem);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) v[i] += biasTile[column + i];
-      activate<T, 8>(v, p.activation);
+      for (int j = 0; j < kColumns / 8; ++j) {
+        float* to = sums + row * Shape::kSumStride + j * 8 + lane % 4 * 2;
+        *reinterpret_cast<float2*>(to) = make_float2(v[4 * j], v[4 * j + 1]);
+        *reinterpret_cast<float2*>(to + 8 * Shape::kSumStride) = make_float2(v[4 * j + 2], v[4 * j + 3]);
+      }
+      asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+      // Eight columns to a thread.
+      constexpr int kChunks = kColumns / 8;
+#pragma unroll 1
+      for (int c = threadIdx.x; c < valid * kChunks; c += kThreads) {
+        const int r = c / kChunks, column = c % kChunks * 8;
+        if (mine + column >= p.n) continue;
+        const float4* from = reinterpret_cast<const float4*>(sums + r * Shape::kSumStride + column);
+        const float4 lo = from[0], hi = from[1];
+        float y[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
 #pragma unroll
-      for (int i = 0; i < 8; ++i) v[i] = residual ? v[i] + toFloat(more.v[i]) : v[i];
-      storeVec<T, 8>(static_cast<T*>(p.out) + m * p.ldo + n, v);
+        for (int i = 0; i < 8; ++i) y[i] += biasTile[column + i];
+        activate<T, 8>(y, p.activation);
+        if (p.residual) {
+          const auto more = *reinterpret_cast<const Vec<T, 8>*>(
+              Shape::kTileFits ? smem + Shape::kTile + boxOffset<BM, kBox>(r, column / 8)
+                               : reinterpret_cast<const uint8_t*>(static_cast<const T*>(p.residual) +
+                                                                  int64_t{m0 + r} * p.ldr + mine + column));
+#pragma unroll
+          for (int i = 0; i < 8; ++i) y[i] += toFloat(more.v[i]);
+        }
+        storeVec<T, 8>(static_cast<T*>(p.out) + int64_t{m0 + r} * p.ldo + mine + column, y);
+      }
     }
   }
   if constexpr (CM * CN > 1) {
@@ -290,23 +348,24 @@ __global__ void __launch_bounds__(BM * 2 + 32)
 #endif
 }
 
-template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep>
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool Straight>
 cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   using Shape = TileShape<BM, BN, CM, CN, Split, Stages, Deep>;
   if ((a.k + kBk * Deep - 1) / (kBk * Deep) < Split) return cudaErrorNotSupported;
-  CUtensorMap mapX, mapW, mapResidual;
+  if (Straight && a.activation != Activation::kGelu) return cudaErrorNotSupported;
+  CUtensorMap mapX, mapW, mapResidual, mapOut;
   if (!makeTensorMap(mapX, a.x, a.dtype, a.m, a.k, a.ldx, BM / CN) ||
-      !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, BN / CM)) {
+      !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, BN / CM) ||
+      !makeBoxMap(mapOut, a.out, a.dtype, a.m, a.n, a.ldo, 16, Shape::kBox)) {
     return cudaErrorNotSupported;
   }
-  mapResidual = mapX;
-  const bool fetch = Shape::kResidualFits && a.residual;
-  if (fetch && !makePlainMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, Shape::kRows, BN))
+  mapResidual = mapOut;
+  const bool fetch = Shape::kTileFits && a.residual;
+  if (fetch && !makeBoxMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, BM, Shape::kBox))
     return cudaErrorNotSupported;
-  auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages, Deep>;
+  auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages, Deep, Straight>;
   static std::atomic<uint64_t> told{0};
-  if (const cudaError_t failed =
-          allowShared(kernel, Shape::kSmem + (Shape::kResidualFits ? Shape::kResidualBytes : 0), told);
+  if (const cudaError_t failed = allowShared(kernel, Shape::kTile + (Shape::kTileFits ? Shape::kTileBytes : 0), told);
       failed != cudaSuccess)
     return failed;
   const auto clusters = [](int64_t size, int tile, int tiles) {
@@ -329,7 +388,7 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(BM * 2 + 32);
-  config.dynamicSmemBytes = Shape::kSmem + (fetch ? Shape::kResidualBytes : 0);
+  config.dynamicSmemBytes = Shape::kTile + (fetch ? Shape::kTileBytes : 0);
   config.stream = stream;
   cudaLaunchAttribute attributes[2];
   int count = 0;
@@ -345,42 +404,65 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   }
   config.attrs = attributes;
   config.numAttrs = count;
-  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, mapResidual, p);
+  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, mapResidual, mapOut, p);
 }
 
-// What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages, slices to a stage.
-#define GRAFT_TILE_VARIANTS(V) \
-  V(64, 32, 1, 1, 1, 6, 2)     \
-  V(64, 32, 1, 1, 2, 6, 2)     \
-  V(64, 32, 1, 1, 4, 6, 1)     \
-  V(64, 64, 1, 1, 1, 12, 1)    \
-  V(64, 64, 1, 1, 1, 6, 2)     \
-  V(64, 64, 1, 1, 1, 6, 1)     \
-  V(64, 64, 2, 1, 1, 6, 2)     \
-  V(64, 64, 4, 2, 1, 6, 2)     \
-  V(64, 64, 1, 1, 2, 10, 1)    \
-  V(64, 64, 1, 1, 2, 5, 2)     \
-  V(64, 64, 1, 1, 3, 5, 1)     \
-  V(64, 64, 1, 1, 4, 10, 1)    \
-  V(64, 64, 1, 1, 4, 5, 1)     \
-  V(64, 64, 1, 1, 6, 3, 2)     \
-  V(64, 64, 1, 1, 6, 5, 1)     \
-  V(64, 96, 1, 1, 1, 10, 1)    \
-  V(64, 96, 1, 1, 1, 5, 1)     \
-  V(64, 128, 1, 1, 1, 8, 1)    \
-  V(128, 64, 1, 1, 1, 8, 1)    \
-  V(128, 64, 1, 1, 1, 4, 1)    \
-  V(128, 96, 1, 1, 1, 3, 1)    \
-  V(128, 96, 1, 1, 1, 7, 1)    \
-  V(128, 96, 2, 1, 1, 7, 1)    \
-  V(128, 96, 2, 1, 1, 4, 1)    \
-  V(128, 144, 2, 1, 1, 6, 1)   \
-  V(128, 192, 1, 1, 1, 5, 1)   \
-  V(128, 192, 2, 1, 1, 5, 1)
+// What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages, slices to a stage,
+// whether GELU is applied on the way through registers.
+#define GRAFT_TILE_VARIANTS(V)      \
+  V(64, 32, 1, 1, 1, 6, 2, false)   \
+  V(64, 32, 1, 1, 2, 6, 2, false)   \
+  V(64, 32, 1, 1, 4, 6, 1, false)   \
+  V(64, 48, 1, 1, 6, 5, 1, false)   \
+  V(64, 64, 1, 1, 1, 12, 1, false)  \
+  V(64, 64, 1, 1, 1, 6, 2, false)   \
+  V(64, 64, 1, 1, 1, 6, 1, false)   \
+  V(64, 64, 2, 1, 1, 6, 2, false)   \
+  V(64, 64, 4, 2, 1, 6, 2, false)   \
+  V(64, 64, 4, 1, 2, 5, 2, false)   \
+  V(64, 64, 2, 2, 2, 5, 2, false)   \
+  V(64, 64, 1, 1, 2, 10, 1, false)  \
+  V(64, 64, 1, 1, 2, 5, 2, false)   \
+  V(64, 64, 1, 1, 4, 10, 1, false)  \
+  V(64, 64, 1, 1, 4, 5, 1, false)   \
+  V(64, 64, 1, 1, 8, 5, 1, false)   \
+  V(64, 96, 1, 1, 1, 10, 1, false)  \
+  V(64, 96, 1, 1, 1, 5, 1, false)   \
+  V(64, 96, 4, 2, 1, 10, 1, false)  \
+  V(64, 96, 4, 1, 2, 8, 1, false)   \
+  V(64, 96, 1, 1, 2, 8, 1, false)   \
+  V(64, 96, 1, 1, 6, 5, 1, false)   \
+  V(64, 128, 1, 1, 1, 8, 1, false)  \
+  V(64, 128, 4, 1, 1, 8, 1, false)  \
+  V(64, 128, 1, 1, 2, 7, 1, false)  \
+  V(128, 64, 1, 1, 1, 8, 1, false)  \
+  V(128, 64, 1, 1, 1, 4, 1, false)  \
+  V(128, 64, 2, 2, 1, 8, 1, false)  \
+  V(128, 64, 2, 2, 2, 7, 1, false)  \
+  V(128, 64, 2, 1, 2, 7, 1, false)  \
+  V(128, 96, 1, 1, 1, 3, 1, false)  \
+  V(128, 96, 1, 1, 1, 7, 1, false)  \
+  V(128, 96, 2, 1, 1, 7, 1, false)  \
+  V(128, 96, 2, 1, 1, 4, 1, false)  \
+  V(128, 96, 4, 2, 1, 7, 1, false)  \
+  V(128, 96, 4, 1, 2, 6, 1, false)  \
+  V(128, 96, 2, 1, 2, 6, 1, false)  \
+  V(128, 96, 2, 1, 3, 6, 1, false)  \
+  V(128, 128, 2, 1, 1, 6, 1, false) \
+  V(128, 128, 2, 1, 2, 5, 1, false) \
+  V(128, 144, 1, 1, 1, 6, 1, false) \
+  V(128, 144, 2, 1, 1, 6, 1, false) \
+  V(128, 192, 1, 1, 1, 5, 1, false) \
+  V(128, 192, 2, 1, 1, 5, 1, false) \
+  V(128, 192, 2, 1, 2, 3, 1, false) \
+  V(64, 64, 2, 1, 1, 6, 2, true)    \
+  V(128, 96, 2, 1, 1, 4, 1, true)   \
+  V(128, 96, 2, 1, 1, 7, 1, true)
 
 }  // namespace
 
-#define GRAFT_V(bm, bn, cm, cn, split, stages, deep) TileVariant{bm, bn, cm, cn, split, stages, deep},
+#define GRAFT_V(bm, bn, cm, cn, split, stages, deep, straight) \
+  TileVariant{bm, bn, cm, cn, split, stages, deep, straight},
 static const TileVariant kVariants[] = {GRAFT_TILE_VARIANTS(GRAFT_V)};
 #undef GRAFT_V
 
@@ -392,10 +474,10 @@ cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream) 
     return cudaErrorNotSupported;
   if ((reinterpret_cast<uintptr_t>(a.out) | reinterpret_cast<uintptr_t>(a.residual)) % 16) return cudaErrorNotSupported;
   int i = 0;
-#define GRAFT_V(bm, bn, cm, cn, split, stages, deep)                                                     \
-  if (variant == i++) {                                                                                  \
-    return a.dtype == Dtype::kHalf ? run<__half, bm, bn, cm, cn, split, stages, deep>(a, stream)         \
-                                   : run<__nv_bfloat16, bm, bn, cm, cn, split, stages, deep>(a, stream); \
+#define GRAFT_V(bm, bn, cm, cn, split, stages, deep, straight)                                                     \
+  if (variant == i++) {                                                                                            \
+    return a.dtype == Dtype::kHalf ? run<__half, bm, bn, cm, cn, split, stages, deep, straight>(a, stream)         \
+                                   : run<__nv_bfloat16, bm, bn, cm, cn, split, stages, deep, straight>(a, stream); \
   }
   GRAFT_TILE_VARIANTS(GRAFT_V)
 #undef GRAFT_V

@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/support.h"
 
 namespace {
@@ -103,6 +105,85 @@ void releaseScratch() {
   }
 }
 
+std::unique_ptr<Captured> captureOnce(Pool& pool, c10::MempoolId_t memory, int (*body)(void*), void* argument) {
+  auto captured = std::make_unique<Captured>();
+  captured->pool = &pool;
+  captured->graph.capture_begin(memory, cudaStreamCaptureModeThreadLocal);
+  int ran = 0;
+  try {
+    ran = body(argument);
+  } catch (...) {
+    ran = 0;
+  }
+  if (!ran) {
+    try {
+      captured->graph.capture_end();  // ends the capture that the failing operator has made invalid
+    } catch (const std::exception&) {
+      (void)cudaGetLastError();
+    }
+    throw std::runtime_error("the model does something that cannot be captured");
+  }
+  captured->graph.capture_end();
+  for (cudaGraphNode_t node : nodesOf(captured->graph.raw_cuda_graph())) captured->kernels += isKernel(node);
+  captured->graph.instantiate();
+  C10_CUDA_CHECK(cudaEventCreate(&captured->start));
+  C10_CUDA_CHECK(cudaEventCreate(&captured->stop));
+  return captured;
+}
+
+/// Milliseconds of one replay on the pool's stream.
+float replayOnce(Captured& c) {
+  const cudaStream_t stream = c.pool->stream.stream();
+  C10_CUDA_CHECK(cudaEventRecord(c.start, stream));
+  c.graph.replay();
+  C10_CUDA_CHECK(cudaEventRecord(c.stop, stream));
+  C10_CUDA_CHECK(cudaEventSynchronize(c.stop));
+  float ms = 0;
+  C10_CUDA_CHECK(cudaEventElapsedTime(&ms, c.start, c.stop));
+  return ms;
+}
+
+/// Whether `b` takes less time than `a`, by more than chance, replayed in turn.
+bool isFaster(Captured& a, Captured& b) {
+  constexpr size_t kReplays = 15;
+  constexpr float kChance = 0.995f;
+  std::vector<float> times[2];
+  for (size_t i = 0; i < kReplays; ++i) {
+    times[0].push_back(replayOnce(a));
+    times[1].push_back(replayOnce(b));
+  }
+  for (auto& t : times) std::nth_element(t.begin(), t.begin() + kReplays / 2, t.end());
+  return times[1][kReplays / 2] < times[0][kReplays / 2] * kChance;
+}
+
+/// Decides between ways to multiply that are close to one another: which is fastest depends on the kernels around it,
+/// whose blocks start in the room that it leaves. One problem at a time, the whole model captured with each way. What
+/// has been learnt is kept when something fails or the process is ended.
+void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, int (*body)(void*), void* argument) {
+  const auto attempt = [&] { return captureOnce(pool, at::cuda::graph_pool_handle(), body, argument); };
+  std::unique_ptr<Captured> best;
+  std::string problem, chosen;
+  try {
+    for (const std::string& each : problems) {
+      const std::vector<std::string> ways = graft::cuda::rivalsOf(each);
+      if (ways.empty()) continue;
+      if (!best) best = attempt();
+      problem = each, chosen = ways[0];
+      for (size_t i = 1; i < ways.size(); ++i) {
+        graft::cuda::chooseWay(problem, ways[i], false);
+        std::unique_ptr<Captured> other = attempt();
+        if (isFaster(*best, *other)) best = std::move(other), chosen = ways[i];
+      }
+      graft::cuda::chooseWay(problem, chosen, true);
+      problem.clear();
+    }
+  } catch (const std::exception&) {
+    if (!problem.empty()) graft::cuda::chooseWay(problem, chosen, false);
+    (void)cudaGetLastError();
+  }
+  C10_CUDA_CHECK(cudaStreamSynchronize(pool.stream.stream()));
+}
+
 void* capture(void* place, int (*body)(void*), void* argument, char* error, size_t size) {
   try {
     auto* pool = static_cast<Pool*>(place);
@@ -111,33 +192,15 @@ void* capture(void* place, int (*body)(void*), void* argument, char* error, size
     C10_CUDA_CHECK(cudaStreamSynchronize(currentStream()));
     C10_CUDA_CHECK(cudaEventSynchronize(pool->last));
     const c10::cuda::CUDAStreamGuard onStream(pool->stream);
-    for (int i = 0; i < 2; ++i)
+    std::vector<std::string> problems;
+    for (int i = 0; i < 2; ++i) {
+      const graft::cuda::NotedProblems noting(i == 0 ? nullptr : &problems);
       if (!body(argument)) throw std::runtime_error("the model does not run");
+    }
     C10_CUDA_CHECK(cudaStreamSynchronize(pool->stream.stream()));
+    if (graft::cuda::options().autotune) chooseInPlace(problems, *pool, body, argument);
     releaseScratch();
-    auto captured = std::make_unique<Captured>();
-    captured->pool = pool;
-    captured->graph.capture_begin(pool->memory, cudaStreamCaptureModeThreadLocal);
-    int ran = 0;
-    try {
-      ran = body(argument);
-    } catch (...) {
-      ran = 0;
-    }
-    if (!ran) {
-      try {
-        captured->graph.capture_end();  // ends the capture that the failing operator has made invalid
-      } catch (const std::exception&) {
-        (void)cudaGetLastError();
-      }
-      throw std::runtime_error("the model does something that cannot be captured");
-    }
-    captured->graph.capture_end();
-    for (cudaGraphNode_t node : nodesOf(captured->graph.raw_cuda_graph())) captured->kernels += isKernel(node);
-    captured->graph.instantiate();
-    C10_CUDA_CHECK(cudaEventCreate(&captured->start));
-    C10_CUDA_CHECK(cudaEventCreate(&captured->stop));
-    return captured.release();
+    return captureOnce(*pool, pool->memory, body, argument).release();
   } catch (const std::exception& e) {
     tell(e, error, size);
     return nullptr;

@@ -207,6 +207,35 @@ __device__ __forceinline__ void loadMatrix4(uint32_t from, uint32_t (&r)[4]) {
                : "r"(from)
                : "memory");
 }
+__device__ __forceinline__ void storeMatrix2(uint32_t to, uint32_t a, uint32_t b) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b));
+}
+__device__ __forceinline__ void loadMatrix2(uint32_t from, uint32_t (&r)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(from)
+               : "memory");
+}
+
+// A tile of half elements in boxes of Rows x Box (32, 16 or 8) columns, one after the other, as makeBoxMap swizzles
+// them: where eight columns (a chunk) of a row stand, in bytes.
+template <int Rows, int Box>
+__device__ __forceinline__ int boxOffset(int row, int chunk) {
+  constexpr int kChunks = Box / 8;
+  return (chunk / kChunks * Rows + row) * Box * 2 + (((chunk % kChunks) ^ (row * Box * 2 >> 7 & (kChunks - 1))) << 4);
+}
+// The same for stmatrix and ldmatrix of warp `warp`'s sixteen rows: two chunks a step, one where a box is one.
+template <int Rows, int Box>
+struct BoxPlace {
+  uint32_t first;
+  __device__ __forceinline__ BoxPlace(uint32_t tile, int warp, int lane)
+      : first(tile + boxOffset<Rows, Box>(warp * 16 + lane % 16, Box == 8 ? 0 : lane / 16)) {}
+  __device__ __forceinline__ uint32_t operator()(int step) const {
+    constexpr int kSteps = Box == 32 ? 2 : 1;  // to a box
+    return step / kSteps * Rows * Box * 2 + (first ^ (step % kSteps << 5));
+  }
+};
+
 __device__ __forceinline__ void tmaPrefetchMap(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

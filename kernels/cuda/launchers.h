@@ -31,6 +31,7 @@ struct GemmArgs {
 // gemm_tile.cu: one output tile per block, split-K over a cluster. Its variants, by number:
 struct TileVariant {
   int bm, bn, clusterM, clusterN, split, stages, deep;  // deep: 64-wide slices of K to a stage
+  bool straight;                                        // GELU without a way through shared memory, and nothing else
 };
 int tileVariantCount();
 TileVariant tileVariant(int i);

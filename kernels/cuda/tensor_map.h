@@ -14,9 +14,10 @@ namespace graft::cuda {
 bool makeTensorMap(CUtensorMap& map, const void* data, Dtype dtype, int64_t rows, int64_t columns, int64_t rowStride,
                    int boxRows);
 
-// For boxes of `boxColumns` (up to 256) columns that lie row after row in shared memory, not swizzled.
-bool makePlainMap(CUtensorMap& map, const void* data, Dtype dtype, int64_t rows, int64_t columns, int64_t rowStride,
-                  int boxRows, int boxColumns);
+// For boxes of 32, 16 or 8 columns, swizzled over as many bytes as a row of them has (64, 32, none), as boxOffset() in
+// hopper.cuh finds them.
+bool makeBoxMap(CUtensorMap& map, const void* data, Dtype dtype, int64_t rows, int64_t columns, int64_t rowStride,
+                int boxRows, int boxColumns);
 
 // The same as makeTensorMap for heads of attention, [batch, head, position, column]: `strides` of batch, head and
 // position in elements. A box lies within one head.

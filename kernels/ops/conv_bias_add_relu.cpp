@@ -16,13 +16,14 @@ constexpr OperatorInfo info{
     "conv_bias_add_relu(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, int[] stride, int[] padding, "
     "int[] dilation, int groups, bool relu=True) -> Tensor",
     "relu(conv(x, weight, bias) + residual) in 1 to 3 spatial dimensions: a ResNet block's last convolution with its "
-    "shortcut. The residual has the output's shape or broadcasts to it. The output is channels-last where x is, "
+    "shortcut. The residual has the output's shape or broadcasts to it. The output is channels-last where x or weight "
+    "is, "
     "otherwise contiguous.",
-    "oneDNN for the convolution; addition and ReLU in one pass in place"};
+    "oneDNN for the convolution, or cuDNN; bias, addition and ReLU in one pass in place, and for channels-last half "
+    "types "
+    "on CUDA in the convolution itself"};
 
 using Ints = at::IntArrayRef;
-
-at::MemoryFormat formatOf(const at::Tensor& x) { return x.suggest_memory_format(); }
 
 std::vector<c10::SymInt> outputShape(const at::Tensor& x, const at::Tensor& weight, Ints stride, Ints padding,
                                      Ints dilation) {
@@ -56,7 +57,7 @@ at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const Option
   at::Tensor out = at::convolution(x.to(compute), weight.to(compute), addend, stride, padding, dilation, false,
                                    outputPadding, groups);
   if (given(residual)) out = out + residual->to(compute);
-  return (relu ? at::relu(out) : out).to(x.scalar_type()).contiguous(formatOf(x));
+  return (relu ? at::relu(out) : out).to(x.scalar_type()).contiguous(convFormat(x, weight));
 }
 
 at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
@@ -64,7 +65,7 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
   if (x.scalar_type() != at::kFloat)
     return composite(x, weight, bias, residual, stride, padding, dilation, groups, relu);
   check(x, weight, bias, residual, stride, padding, dilation, groups);
-  const at::MemoryFormat format = formatOf(x);
+  const at::MemoryFormat format = convFormat(x, weight);
   const std::vector<int64_t> outputPadding(stride.size(), 0);
   at::Tensor out = at::convolution(x, weight, bias, stride, padding, dilation, false, outputPadding, groups);
   out = out.contiguous(format);
@@ -80,7 +81,7 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                 const OptionalTensor& residual, Ints stride, Ints padding, Ints dilation, int64_t groups, bool relu) {
   check(x, weight, bias, residual, stride, padding, dilation, groups);
-  return at::empty_symint(outputShape(x, weight, stride, padding, dilation), x.options(), formatOf(x));
+  return at::empty_symint(outputShape(x, weight, stride, padding, dilation), x.options(), convFormat(x, weight));
 }
 
 }  // namespace

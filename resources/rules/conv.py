@@ -107,6 +107,68 @@ class ConvRelu(Rule):
         return w.dim() == 4
 
 
+# The same once more with weights in channels-last: convolutions then take and give images laid out so, which tensor cores
+# want, and cuDNN does bias, addition and ReLU in the convolution's own kernel.
+
+
+class ConvAddReluLast(Rule):
+    """ConvAddRelu with channels innermost."""
+
+    def pattern(x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+        return F.relu(conv(x, w, b, stride, padding, dilation, groups) + residual)
+
+    def replacement(x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+        laid = w.contiguous(memory_format=torch.channels_last)
+        return kernels.conv_bias_add_relu(x, laid, b, residual, stride, padding, dilation, groups)
+
+    def where(w):
+        return w.dim() == 4
+
+
+class ConvAddLast(Rule):
+    """ConvAdd with channels innermost."""
+
+    def pattern(x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+        return conv(x, w, b, stride, padding, dilation, groups) + residual
+
+    def replacement(
+        x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ):
+        laid = w.contiguous(memory_format=torch.channels_last)
+        return kernels.conv_bias_add_relu(x, laid, b, residual, stride, padding, dilation, groups, relu=False)
+
+    def where(w, residual):
+        return w.dim() == 4 and residual.dim() == 4 and residual.dtype == w.dtype
+
+
+class ConvReluLast(Rule):
+    """ConvRelu with channels innermost."""
+
+    def pattern(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+        return F.relu(conv(x, w, b, stride, padding, dilation, groups))
+
+    def replacement(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+        laid = w.contiguous(memory_format=torch.channels_last)
+        return kernels.conv_bias_add_relu(x, laid, b, None, stride, padding, dilation, groups)
+
+    def where(w):
+        return w.dim() == 4
+
+
+class ConvLast(Rule):
+    """Any other convolution, so that the layout goes on."""
+
+    def pattern(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+        return conv(x, w, b, stride, padding, dilation, groups)
+
+    def replacement(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+        laid = w.contiguous(memory_format=torch.channels_last)
+        return kernels.conv_bias_add_relu(x, laid, b, None, stride, padding, dilation, groups, relu=False)
+
+    def where(w):
+        return w.dim() == 4
+
+
 class ConvNet(Recipe):
     """ResNet and its relatives."""
 
@@ -119,5 +181,23 @@ class ConvNet(Recipe):
         ConvAddRelu,
         ConvAdd,
         ConvRelu,
+        eliminate_dead,
+    ]
+
+
+class ConvNetChannelsLast(Recipe):
+    """The same with all weights in channels-last, for half types on a GPU: cuDNN then does each convolution with its bias, addition
+    and ReLU in one kernel. Images between the layers change their layout, so a model that calls `view` on them may refuse."""
+
+    steps = [
+        normalize,
+        remove_dropout,
+        fold_constants,
+        FoldBatchNorm,
+        FoldBatchNormWithBias,
+        ConvAddReluLast,
+        ConvAddLast,
+        ConvReluLast,
+        ConvLast,
         eliminate_dead,
     ]

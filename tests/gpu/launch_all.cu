@@ -57,7 +57,16 @@ int main() {
     a.m = s[0], a.n = s[1], a.k = s[2], a.ldx = a.ldw = s[2], a.ldr = a.ldo = s[1];
     a.activation = Activation::kGelu;
     a.constantWeights = true;
-    for (int i = 0; i < tileVariantCount(); ++i) expect("tile", launchGemmTile(a, i, nullptr));
+    // Results that leave through registers, and, with an activation, through a loop.
+    for (int i = 0; i < tileVariantCount(); ++i) {
+      for (const bool residual : {true, false}) {
+        for (const Activation activation : {Activation::kNone, Activation::kGelu}) {
+          a.residual = residual ? x : nullptr, a.activation = activation;
+          expect("tile", launchGemmTile(a, i, nullptr));
+        }
+      }
+    }
+    a.residual = x, a.activation = Activation::kGelu;
     for (int rows : {1, 2}) {
       expect("persistent", launchGemmPersistent(a, rows, nullptr));
       a.residual = nullptr;

@@ -266,16 +266,22 @@ def test_elementwise(dtype):
         for out, x in zip(ops.rotary_embedding(q, k, cos, sin), (q, k)):
             turned = torch.cat((-x[..., 32:], x[..., :32]), -1).double()
             check(f"rotary {dtype}", out, x.double() * cos.double() + turned * sin.double(), dtype)
-    for channels_last in (False, True):
-        for c, o, groups, bias, res, relu in ((16, 24, 1, True, True, True), (16, 24, 2, True, False, True), (3, 7, 1, False, True, False)):
+    for channels_last in ("no", "weights", "all"):
+        for c, o, groups, bias, res, relu in ((16, 24, 1, True, True, True), (16, 24, 1, True, False, True), (16, 24, 1, False, True, True),
+                                              (16, 24, 2, True, False, True), (3, 7, 1, False, True, False), (3, 64, 1, True, False, True)):
             x, w = rand(2, c, 14, 13, dtype=dtype), rand(o, c // groups, 3, 3, dtype=dtype, scale=1 / math.sqrt(9 * c))
-            if channels_last:
-                x, w = x.to(memory_format=torch.channels_last), w.to(memory_format=torch.channels_last)
+            if channels_last == "all":
+                x = x.to(memory_format=torch.channels_last)
+            if channels_last != "no":
+                w = w.to(memory_format=torch.channels_last)
             b = rand(o, dtype=dtype) if bias else None
             ref = F.conv2d(x.double(), w.double(), None if b is None else b.double(), 2, 1, 1, groups)
             r = rand(*ref.shape, dtype=dtype) if res else None
             ref = ref if r is None else ref + r.double()
+            poison()
             y = ops.conv_bias_add_relu(x, w, b, r, [2, 2], [1, 1], [1, 1], groups, relu)
+            if y.is_contiguous(memory_format=torch.channels_last) != (channels_last != "no"):
+                failures.append(f"conv {c}->{o} last={channels_last} {dtype}: the output has the other layout")
             check(f"conv {c}->{o} last={channels_last} {dtype}", y, F.relu(ref) if relu else ref, dtype,
                   scale=max(300, 6e5 * RTOL[dtype]) if dtype != torch.float32 else 300)
 

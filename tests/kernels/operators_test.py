@@ -443,6 +443,14 @@ class ConvBiasAddRelu(OperatorCase):
         out = self.check(x, random(4, 8, 3, 3), random(4), random(2, 4, 6, 6), [1, 1], [1, 1], [1, 1], 1)
         self.assertTrue(out.is_contiguous(memory_format=torch.channels_last))
 
+    def test_weights_in_channels_last_make_the_output_so(self):
+        for dtype in DTYPES:
+            x, w = random(2, 8, 6, 6, dtype=dtype), random(4, 8, 3, 3, dtype=dtype).to(memory_format=torch.channels_last)
+            out = self.check(x, w, random(4, dtype=dtype), random(2, 4, 6, 6, dtype=dtype), [1, 1], [1, 1], [1, 1], 1)
+            self.assertTrue(out.is_contiguous(memory_format=torch.channels_last))
+            meta = graft.conv_bias_add_relu(x.to("meta"), w.to("meta"), None, None, [1, 1], [1, 1], [1, 1], 1)
+            self.assertEqual(meta.stride(), out.stride())
+
     def test_empty_batch(self):
         self.check(random(0, 4, 6, 6), random(4, 4, 3, 3), None, None, [1, 1], [1, 1], [1, 1], 1)
 

@@ -72,7 +72,9 @@ class TorchSemantics : public Semantics {
       Constant c;
       c.type = typeOfValue(v);
       if (v.isTensor()) {
-        c.data = std::make_shared<TensorWeight>(v.toTensor().contiguous());
+        // Channels-last is a layout somebody asked for; other strides are accidents of the operators.
+        const at::Tensor& t = v.toTensor();
+        c.data = std::make_shared<TensorWeight>(t.contiguous(t.suggest_memory_format()));
       } else if (auto literal = toArgument(v)) {
         c.literal = std::move(*literal);
       } else {
