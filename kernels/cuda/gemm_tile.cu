@@ -3,14 +3,14 @@
 // Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
 // A producer warp fills a ring of 64-wide K slices by TMA, one or two warpgroups multiply (wgmma m64nBNk16), each on 64
 // rows. A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a row of tiles need the same
-// slice of x, those of a column the same slice of w: each loads its share and multicasts it. What limits these kernels
-// is how fast a processor takes slices in, about 64 bytes a cycle: sharing does not change that, larger tiles over
-// fewer slices do. Each block of a range of K finishes BN / Split columns, after the others have sent it their partial
-// sums (st.async, counted by a barrier there), which it adds in fp32 in rank order, so results repeat bit for bit.
-// Results leave as the accumulator lies, through stmatrix and TMA; with an activation through shared memory in a loop,
-// because unrolled over an accumulator it would be more code than instruction caches hold. Under PDL the weights' first
-// slices are requested before the wait for the previous kernel: at few rows the weights are nearly all the bytes there
-// are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor, griddepcontrol); the split is classic split-K.
+// slice of x, those of a column the same slice of w: each loads its share and multicasts it. Whether that pays, and
+// what tile and split do, is for the tuner to find out. Each block of a range of K finishes BN / Split columns, after
+// the others have sent it their partial sums (st.async, counted by a barrier there), which it adds in fp32 in rank
+// order, so results repeat bit for bit. Results leave as the accumulator lies, through stmatrix and TMA; with an
+// activation through shared memory in a loop, because unrolled over an accumulator it would be more code than
+// instruction caches hold. Under PDL the weights' first slices are requested before the wait for the previous kernel:
+// at few rows the weights are nearly all the bytes there are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor,
+// griddepcontrol); the split is classic split-K.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/tensor_map.h"
