@@ -70,6 +70,17 @@ TEST_CASE("an exported graph runs in plain Python: numbers for tensors, lists, o
   })"));
 }
 
+TEST_CASE("truth values that fill a tensor of a given dtype are exported as numbers") {
+  requireSameInPython(graphOf(R"(graph net {
+    input %x : f32[2,3]
+    %mask = aten.full.default([2, 3], True, torch.bool)
+    %ones = aten.full.default([3], True, torch.float32)
+    %y = aten.where.self(%mask, %x, %ones)
+    return %y
+  }
+)"));
+}
+
 TEST_CASE("control flow is exported as blocks") {
   requireSameInPython(graphOf(R"(graph Net {
     input %x : f32[3]

@@ -318,8 +318,20 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
       asTensors = true;
   }
   const c10::FunctionSchema& schema = op->schema();
+  // TorchScript's numbers are no truth values. 1 stands for true where the dtype is said.
+  const bool dtypeSaid = [&] {
+    for (size_t i = 0; i < n.args.size() && i < schema.arguments().size(); ++i)
+      if (schema.arguments()[i].name() == "dtype") return !n.args[i].isNone();
+    return false;
+  }();
   std::vector<JitValue*> inputs;
   for (size_t i = 0; i < n.args.size(); ++i) {
+    const bool* truth = n.args[i].as<bool>();
+    if (truth && dtypeSaid && i < schema.arguments().size() &&
+        schema.arguments()[i].type()->kind() == c10::TypeKind::NumberType) {
+      inputs.push_back(constant(int64_t{*truth}));
+      continue;
+    }
     const bool number = asTensors && std::find(numbers.begin(), numbers.end(), i) != numbers.end();
     const c10::TypePtr wanted = i < schema.arguments().size() ? schema.arguments()[i].type() : nullptr;
     inputs.push_back(number ? numberAsTensor(n.args[i], n) : argument(n.args[i], wanted));
