@@ -60,13 +60,22 @@ class FoldBatchNormWithBias(Rule):
         return w.dim() == 4
 
 
+def conv_add_relu(x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+    return F.relu(conv(x, w, b, stride, padding, dilation, groups) + residual)
+
+
+def conv_add(x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+    return conv(x, w, b, stride, padding, dilation, groups) + residual
+
+
+def conv_relu(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+    return F.relu(conv(x, w, b, stride, padding, dilation, groups))
+
+
 class ConvAddRelu(Rule):
     """The end of a residual block: convolution, bias, addition and ReLU in one."""
 
-    def pattern(
-        x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int
-    ):
-        return F.relu(conv(x, w, b, stride, padding, dilation, groups) + residual)
+    pattern = conv_add_relu
 
     def replacement(
         x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int
@@ -80,10 +89,7 @@ class ConvAddRelu(Rule):
 class ConvAdd(Rule):
     """A residual block that ends without ReLU, as MobileNet's and EfficientNet's do."""
 
-    def pattern(
-        x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
-    ):
-        return conv(x, w, b, stride, padding, dilation, groups) + residual
+    pattern = conv_add
 
     def replacement(
         x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
@@ -97,8 +103,7 @@ class ConvAdd(Rule):
 class ConvRelu(Rule):
     """Convolution, bias and ReLU in one."""
 
-    def pattern(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
-        return F.relu(conv(x, w, b, stride, padding, dilation, groups))
+    pattern = conv_relu
 
     def replacement(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
         return kernels.conv_bias_add_relu(x, w, b, None, stride, padding, dilation, groups)
@@ -114,8 +119,7 @@ class ConvRelu(Rule):
 class ConvAddReluLast(Rule):
     """ConvAddRelu with channels innermost."""
 
-    def pattern(x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int):
-        return F.relu(conv(x, w, b, stride, padding, dilation, groups) + residual)
+    pattern = conv_add_relu
 
     def replacement(x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int):
         laid = w.contiguous(memory_format=torch.channels_last)
@@ -128,8 +132,7 @@ class ConvAddReluLast(Rule):
 class ConvAddLast(Rule):
     """ConvAdd with channels innermost."""
 
-    def pattern(x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int):
-        return conv(x, w, b, stride, padding, dilation, groups) + residual
+    pattern = conv_add
 
     def replacement(
         x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
@@ -144,8 +147,7 @@ class ConvAddLast(Rule):
 class ConvReluLast(Rule):
     """ConvRelu with channels innermost."""
 
-    def pattern(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
-        return F.relu(conv(x, w, b, stride, padding, dilation, groups))
+    pattern = conv_relu
 
     def replacement(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
         laid = w.contiguous(memory_format=torch.channels_last)
