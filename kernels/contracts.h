@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace graft::ops {
 
@@ -197,6 +198,22 @@ inline void checkEmbedding(at::TensorList ids, at::TensorList tables, const Opti
   checkLike(op, tables[0], "the first table", bias, "bias");
   checkVector(op, weight, "weight", tables[0].sym_size(1));
   checkVector(op, bias, "bias", tables[0].sym_size(1));
+}
+
+// The shape of a convolution's output, whose inputs have passed checkConv.
+inline std::vector<c10::SymInt> convShape(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef stride,
+                                          at::IntArrayRef padding, at::IntArrayRef dilation) {
+  std::vector<c10::SymInt> shape{x.sym_size(0), weight.sym_size(0)};
+  for (int64_t d = 0; d + 2 < x.dim(); ++d) {
+    TORCH_CHECK(stride[d] > 0 && dilation[d] > 0 && padding[d] >= 0, "graft::conv_bias_add_relu: stride ", stride,
+                " and dilation ", dilation, " should be positive and padding ", padding, " not negative");
+    const c10::SymInt reach = (weight.sym_size(d + 2) - 1) * dilation[d] + 1;
+    const c10::SymInt room = x.sym_size(d + 2) + 2 * padding[d] - reach;
+    TORCH_CHECK(room >= 0, "graft::conv_bias_add_relu: the kernel ", weight.sym_sizes(),
+                " is larger than the padded x ", x.sym_sizes());
+    shape.push_back(room / stride[d] + 1);
+  }
+  return shape;
 }
 
 // The format that a convolution's output has: channels-last where its input or its weight is.

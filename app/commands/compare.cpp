@@ -115,17 +115,17 @@ Status bench(const Options& o) {
     const Job job = console.job();
     auto m = importModel(path, semantics(), {}, job);
     if (!m) return m.error();
-    auto inputs = commandInputs(m->graph, o);
-    if (!inputs) return inputs.error();
     // Rules see the dtypes of the file; --dtype is what both sides then run in.
     Common inFile = o;
     inFile.dtype.clear();
     auto declared = commandInputs(m->graph, inFile);
     if (!declared) return declared.error();
     if (Status s = recordTypes(m->graph, *declared, declaresSizes(m->format)); !s) return s;
+    const RunOptions options{o.device, *checkDevice(o), o.jobs};
+    auto inputs = convert(*declared, o.device, options.dtype);
+    if (!inputs) return inputs.error();
     Graph rewritten = m->graph;
     if (auto run = runRecipe(rewritten, *file, *recipe, semantics()); !run) return run.error();
-    const RunOptions options{o.device, *checkDevice(o), o.jobs};
     auto timing = timeAgainstOriginal(*m, rewritten, *inputs, options, o.seconds, job);
     if (!timing) return timing.error();
     console.print(fmt::format("{} {}", console.bold(path), fmt::join(inputs->describe(), " ")));

@@ -93,12 +93,8 @@ at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const 
   if (isOneKernel(x, weight, residual, groups, relu)) {
     const at::Tensor image = x.contiguous(format), filter = weight.contiguous(format);
     if (!given(residual)) return at::cudnn_convolution_relu(image, filter, bias, stride, padding, dilation, groups);
-    bool whole = residual->size(0) == x.size(0) && residual->size(1) == weight.size(0);
-    for (int64_t d = 0; d < 2; ++d) {
-      const int64_t reach = (weight.size(d + 2) - 1) * dilation[d] + 1;
-      whole = whole && residual->size(d + 2) == (x.size(d + 2) + 2 * padding[d] - reach) / stride[d] + 1;
-    }
-    if (whole)
+    const std::vector<c10::SymInt> whole = ops::convShape(x, weight, stride, padding, dilation);
+    if (residual->sym_sizes() == c10::SymIntArrayRef(whole))
       return at::cudnn_convolution_add_relu(image, filter, residual->contiguous(format), 1.0, bias, stride, padding,
                                             dilation, groups);
   }

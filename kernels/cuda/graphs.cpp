@@ -131,9 +131,9 @@ std::unique_ptr<Captured> captureOnce(Pool& pool, c10::MempoolId_t memory, int (
   return captured;
 }
 
-/// Milliseconds of one replay on the pool's stream.
+/// Milliseconds of one replay on the current stream, which it waits for.
 float replayOnce(Captured& c) {
-  const cudaStream_t stream = c.pool->stream.stream();
+  const cudaStream_t stream = currentStream();
   C10_CUDA_CHECK(cudaEventRecord(c.start, stream));
   c.graph.replay();
   C10_CUDA_CHECK(cudaEventRecord(c.stop, stream));
@@ -251,11 +251,7 @@ float replayTimed(void* graph, bool flush, char* error, size_t size) {
     cudaStream_t stream = currentStream();
     if (flush) flushL2(stream);
     C10_CUDA_CHECK(cudaStreamSynchronize(stream));
-    C10_CUDA_CHECK(cudaEventRecord(captured->start, stream));
-    captured->graph.replay();
-    C10_CUDA_CHECK(cudaEventRecord(captured->stop, stream));
-    C10_CUDA_CHECK(cudaEventSynchronize(captured->stop));
-    C10_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, captured->start, captured->stop));
+    milliseconds = replayOnce(*captured);
   });
   return ran ? milliseconds : -1;
 }

@@ -25,25 +25,10 @@ constexpr OperatorInfo info{
 
 using Ints = at::IntArrayRef;
 
-std::vector<c10::SymInt> outputShape(const at::Tensor& x, const at::Tensor& weight, Ints stride, Ints padding,
-                                     Ints dilation) {
-  std::vector<c10::SymInt> shape{x.sym_size(0), weight.sym_size(0)};
-  for (int64_t d = 0; d + 2 < x.dim(); ++d) {
-    TORCH_CHECK(stride[d] > 0 && dilation[d] > 0 && padding[d] >= 0, "graft::conv_bias_add_relu: stride ", stride,
-                " and dilation ", dilation, " should be positive and padding ", padding, " not negative");
-    const c10::SymInt reach = (weight.sym_size(d + 2) - 1) * dilation[d] + 1;
-    const c10::SymInt room = x.sym_size(d + 2) + 2 * padding[d] - reach;
-    TORCH_CHECK(room >= 0, "graft::conv_bias_add_relu: the kernel ", weight.sym_sizes(),
-                " is larger than the padded x ", x.sym_sizes());
-    shape.push_back(room / stride[d] + 1);
-  }
-  return shape;
-}
-
 void check(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const OptionalTensor& residual,
            Ints stride, Ints padding, Ints dilation, int64_t groups) {
   checkConv(x, weight, bias, residual, stride.size(), padding.size(), dilation.size(), groups);
-  checkBroadcast(info.name, residual, "residual", outputShape(x, weight, stride, padding, dilation), "the output");
+  checkBroadcast(info.name, residual, "residual", convShape(x, weight, stride, padding, dilation), "the output");
 }
 
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
@@ -81,7 +66,7 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                 const OptionalTensor& residual, Ints stride, Ints padding, Ints dilation, int64_t groups, bool relu) {
   check(x, weight, bias, residual, stride, padding, dilation, groups);
-  return at::empty_symint(outputShape(x, weight, stride, padding, dilation), x.options(), convFormat(x, weight));
+  return at::empty_symint(convShape(x, weight, stride, padding, dilation), x.options(), convFormat(x, weight));
 }
 
 }  // namespace
