@@ -376,7 +376,11 @@ OperatorRef OperatorSet::find(std::string_view name) const {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return nullptr;
   // "prim.If" has no overloads: it is its own packet.
-  for (const OperatorRef& op : packet(name.find('.') == dot ? name : name.substr(0, dot)))
+  const bool isPacket = name.find('.') == dot;
+  for (const OperatorRef& op : packet(isPacket ? name : name.substr(0, dot)))
+    if (op->name == name) return op;
+  if (isPacket) return nullptr;
+  for (const OperatorRef& op : packet(name))  // one that is not among what its packet was loaded with
     if (op->name == name) return op;
   return nullptr;
 }

@@ -74,12 +74,12 @@ class OperatorSet {
   virtual ~OperatorSet() = default;
   /// The operator, or null where it is not known. Name as in Operator::name; thread-safe.
   OperatorRef find(std::string_view name) const;
-  /// All overloads of "aten.softmax", in the order PyTorch declares them.
+  /// The overloads of "aten.softmax", in the order PyTorch declares them; find() may know more ("aten.add.int").
   std::vector<OperatorRef> overloads(std::string_view packet) const;
   void add(OperatorRef op);
 
  protected:
-  /// Asked once for each packet ("aten.softmax") that nobody added.
+  /// Asked once for each packet ("aten.softmax") that nobody added, and for each name that is missing there.
   virtual std::vector<OperatorRef> load(std::string_view packet) const { return {}; }
 
  private:

@@ -5,7 +5,12 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
-#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/torch/values/values.h"
 
@@ -66,13 +71,67 @@ bool isRandom(const c10::OperatorName& name) {
   return handle && handle->hasTag(at::Tag::nondeterministic_seeded);
 }
 
-// TorchScript registers operators that it assumes anything of: warnings, seeds, distributed calls.
+// Operators that are assumed to do anything, whatever their schema says: warnings, seeds, distributed calls.
+bool assumesAnything(const c10::FunctionSchema& schema, c10::AliasAnalysisKind kind) {
+  return kind == c10::AliasAnalysisKind::CONSERVATIVE ||
+         (kind != c10::AliasAnalysisKind::FROM_SCHEMA && schema.hasAnyAliasInfo());
+}
+
 bool assumesAnything(const torch::jit::Operator& op) {
   try {
-    return op.aliasAnalysisKind() == c10::AliasAnalysisKind::CONSERVATIVE;
+    return assumesAnything(op.schema(), op.aliasAnalysisKind());
   } catch (const std::exception&) {
     return true;
   }
+}
+
+// The dispatcher's operators by name, in the order they were declared. TorchScript's registry has these and its own
+// (arithmetic of Python's numbers, lists), but whoever asks it first waits until it has written down the schemas of
+// all 4,000, and most programs and rules name dispatched operators alone.
+class Dispatched : public c10::OpRegistrationListener {
+ public:
+  static const Dispatched& all() {
+    static const Dispatched* const listener = [] {
+      auto made = std::make_unique<Dispatched>();
+      const Dispatched* kept = made.get();
+      // Never given back: libraries are loaded later too, and the dispatcher may end before this program's statics.
+      new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().addRegistrationListener(std::move(made)));
+      return kept;
+    }();
+    return *listener;
+  }
+
+  void onOperatorRegistered(const c10::OperatorHandle& op) override {
+    const std::lock_guard lock(mutex_);
+    operators_.emplace_back(hash(op.operator_name().name), op);
+  }
+  void onOperatorDeregistered(const c10::OperatorHandle& op) override {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(operators_, [&](const auto& o) { return o.second == op; });
+  }
+
+  // All overloads of "aten::softmax".
+  std::vector<c10::OperatorHandle> overloads(const std::string& name) const {
+    std::vector<c10::OperatorHandle> out;
+    const size_t wanted = hash(name);
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, op] : operators_)
+      if (key == wanted && op.operator_name().name == name) out.push_back(op);
+    return out;
+  }
+
+ private:
+  static size_t hash(const std::string& name) { return std::hash<std::string>()(name); }
+
+  mutable std::mutex mutex_;
+  std::vector<std::pair<size_t, c10::OperatorHandle>> operators_;
+};
+
+OperatorRef carefully(OperatorRef op, bool assumesAnything) {
+  if (!assumesAnything || op->sideEffects) return op;
+  auto careful = std::make_shared<Operator>(*op);
+  careful->sideEffects = true;
+  return careful;
 }
 
 }  // namespace
@@ -98,15 +157,20 @@ std::vector<OperatorRef> TorchOperators::load(std::string_view packet) const {
   if (OperatorRef op = structural(packet)) return {op};
   const size_t dot = packet.find('.');
   if (dot == std::string_view::npos || dot == 0 || dot + 1 == packet.size()) return {};
-  const std::string qualified = std::string(packet.substr(0, dot)) + "::" + std::string(packet.substr(dot + 1));
+  const size_t overload = packet.find('.', dot + 1);
+  const bool one = overload != std::string_view::npos;  // "aten.add.int": the dispatcher has other overloads
+  const std::string name(packet.substr(dot + 1, one ? overload - dot - 1 : overload));
+  const std::string qualified = std::string(packet.substr(0, dot)) + "::" + name;
   std::vector<OperatorRef> out;
+  if (!one) {
+    for (const c10::OperatorHandle& found : Dispatched::all().overloads(qualified))
+      out.push_back(
+          carefully(operatorOf(found.schema()), assumesAnything(found.schema(), found.schema().aliasAnalysis())));
+    if (!out.empty()) return out;
+  }
   for (const auto& found : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(qualified))) {
-    OperatorRef op = operatorOf(found->schema());
-    if (assumesAnything(*found) && !op->sideEffects) {
-      auto careful = std::make_shared<Operator>(*op);
-      careful->sideEffects = true;
-      op = std::move(careful);
-    }
+    if (one && graftName(found->schema().operator_name()) != packet) continue;
+    OperatorRef op = carefully(operatorOf(found->schema()), assumesAnything(*found));
     const bool known = std::any_of(out.begin(), out.end(), [&](const OperatorRef& o) { return o->name == op->name; });
     if (!known) out.push_back(std::move(op));
   }
