@@ -14,6 +14,8 @@ namespace graft {
 namespace {
 
 constexpr double smallestScale = 0.01, largestScale = 6;
+/// Names can be read from here on.
+constexpr double legibleScale = 0.7;
 /// Smaller graphs are laid out within a frame or two: no detour over a worker.
 constexpr size_t laidOutInPlace = 3000;
 
@@ -177,8 +179,13 @@ void Canvas::fit() {
   // A tall network is shown from its top at a legible size rather than as a thread.
   // What fits itself is read rather than travelled: its names stay legible, and it is dragged where it is larger.
   scale_ = std::clamp(whole, autoFit_ ? autoFitSmallest_ : smallestScale, autoFit_ ? 1.0 : 1.25);
-  if (!autoFit_ && !fitted_ && !viewTouched_ && whole < 0.6) scale_ = std::clamp((width() - 32) / b.width(), 0.3, 0.9);
+  if (!autoFit_ && !fitted_ && !viewTouched_ && whole < legibleScale)
+    scale_ = std::clamp((width() - 32) / b.width(), legibleScale, 0.9);
   origin_.setX(b.center().x() - width() / scale_ / 2);
+  // Where not all of its width is in view, its first input or operator is.
+  if (const double seen = width() / scale_; !fitted_ && seen < b.width() && !scene_->view.roots.empty())
+    origin_.setX(std::clamp(scene_->rect(scene_->view.roots.front()).center().x() - seen / 2, b.left() - 8 / scale_,
+                            b.right() + 8 / scale_ - seen));
   origin_.setY(whole >= scale_ - 1e-9 ? b.center().y() - height() / scale_ / 2 : b.top() - 8 / scale_);
   fitted_ = true;
   invalidate();

@@ -338,12 +338,21 @@ class Painter {
       const Color color = look_.decorations.stale ? pal_.dim : pal_.pattern(0);
       badge(QStringLiteral("◆ %1").arg(look_.boxes.matches[i]), r.right() + 8, r.y() - 9, color);
     }
-    if (look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i])) {
-      p_.setFont(drawingFont(10, QFont::Medium));
-      p_.setPen(toQt(pal_.dim));
-      p_.drawText(QRectF(r.x(), r.y() - 15, r.width(), 14), Qt::AlignRight | Qt::AlignVCenter,
-                  heatText(look_.boxes.heat[i], look_.decorations.heatUnit));
-    }
+    if (look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i])) heatNote(box, r, look_.boxes.heat[i]);
+  }
+
+  /// Above the box's right end, on the colour of what the box stands in: no edge runs through the figures.
+  void heatNote(const Box& box, const QRectF& r, double heat) {
+    const QFont font = drawingFont(10, QFont::Medium);
+    const QString text = heatText(heat, look_.decorations.heatUnit);
+    const double w = QFontMetricsF(font).horizontalAdvance(text);
+    const QRectF place(r.right() - w, r.y() - 15, w, 13);
+    p_.setPen(Qt::NoPen);
+    p_.setBrush(toQt(box.parent < 0 ? pal_.background : pal_.container(scene_.depth[static_cast<size_t>(box.parent)])));
+    p_.drawRoundedRect(place.adjusted(-3, 0, 3, 0), 3, 3);
+    p_.setFont(font);
+    p_.setPen(toQt(pal_.dim));
+    p_.drawText(place, Qt::AlignRight | Qt::AlignVCenter, text);
   }
 
   QPainter& p_;

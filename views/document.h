@@ -107,6 +107,8 @@ class Document : public QObject {
   QString rulesFile() const { return file_; }
   const std::vector<RuleInfo>& rules() const { return rules_; }
   const std::vector<RecipeInfo>& recipes() const { return recipes_; }
+  /// False until the engine has read the text as it is now.
+  bool rulesAreRead() const { return checkedRevision_ == textRevision_; }
   const RuleError& ruleError() const { return error_; }
   const RuleInfo* rule(const QString& name) const;
   QString currentRule() const { return current_; }

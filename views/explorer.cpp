@@ -3,6 +3,7 @@
 #include <QHeaderView>
 #include <QRegularExpression>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "views/graph_decode.h"
 #include "views/layout/node_text.h"
@@ -15,46 +16,69 @@ constexpr int callRole = Qt::UserRole, filledRole = Qt::UserRole + 1;
 
 }  // namespace
 
+namespace {
+
+/// What is looked for, as it was typed: words that all occur, "12x32" as "12×32", or an expression between slashes.
+class Wanted {
+ public:
+  explicit Wanted(const QString& text) {
+    isExpression_ = text.size() > 2 && text.startsWith(QLatin1Char('/')) && text.endsWith(QLatin1Char('/'));
+    if (isExpression_)
+      expression_ = QRegularExpression(text.mid(1, text.size() - 2), QRegularExpression::CaseInsensitiveOption);
+    static const QRegularExpression times(QStringLiteral("(?<=[0-9])x(?=[a-z]?[0-9])"));
+    for (const QString& word : text.split(QLatin1Char(' '), Qt::SkipEmptyParts))
+      words_.push_back({word, QString(word).replace(times, QStringLiteral("×"))});
+  }
+  /// Words may lie in different fields; an expression fits one of them, so that ^ and $ are its ends, or all in a line.
+  bool fits(const QStringList& fields) const {
+    const QString line = fields.join(QLatin1Char(' '));
+    if (isExpression_)
+      return expression_.isValid() && (expression_.match(line).hasMatch() ||
+                                       std::any_of(fields.begin(), fields.end(), [&](const QString& field) {
+                                         return expression_.match(field).hasMatch();
+                                       }));
+    return !words_.empty() && std::all_of(words_.begin(), words_.end(), [&](const auto& word) {
+      return line.contains(word.first, Qt::CaseInsensitive) || line.contains(word.second, Qt::CaseInsensitive);
+    });
+  }
+  QString error() const { return isExpression_ && !expression_.isValid() ? expression_.errorString() : QString(); }
+
+ private:
+  bool isExpression_ = false;
+  QRegularExpression expression_;
+  std::vector<std::pair<QString, QString>> words_;  ///< as typed, and as sizes are written
+};
+
+}  // namespace
+
 std::vector<std::pair<QString, QString>> findInGraph(const Graph& graph, const QString& text, int most) {
   std::vector<std::pair<QString, QString>> out;
-  QRegularExpression expression;
-  const bool isExpression = text.size() > 2 && text.startsWith(QLatin1Char('/')) && text.endsWith(QLatin1Char('/'));
-  if (isExpression)
-    expression = QRegularExpression(text.mid(1, text.size() - 2), QRegularExpression::CaseInsensitiveOption);
-  const QStringList words = text.split(QLatin1Char(' '), Qt::SkipEmptyParts);
-  auto fits = [&](const QString& line) {
-    if (isExpression) return expression.isValid() && expression.match(line).hasMatch();
-    for (const QString& w : words)
-      if (!line.contains(w, Qt::CaseInsensitive)) return false;
-    return !words.isEmpty();
-  };
+  const Wanted wanted(text);
   auto full = [&] { return static_cast<int>(out.size()) >= most; };
   for (ValueId v : graph.inputs()) {
     const QString name = toQt(graph.value(v).name), type = toQt(typeLabel(graph.value(v).type));
-    if (fits(name + QStringLiteral(" input ") + type))
+    if (wanted.fits({name, QStringLiteral("input"), type}))
       out.emplace_back(QLatin1Char('<') + name, name + QStringLiteral("   input"));
   }
   for (const ModuleCall& m : graph.moduleCalls()) {
     if (full()) return out;
     const QString path = toQt(m.path), type = toQt(m.shortType());
-    if (fits(path + QLatin1Char(' ') + type))
-      out.emplace_back(QLatin1Char('@') + path, path + QStringLiteral("   ") + type);
+    if (wanted.fits({path, type})) out.emplace_back(QLatin1Char('@') + path, path + QStringLiteral("   ") + type);
   }
   for (const NodeId id : graph.order()) {
     if (full()) return out;
     const Node& node = graph.node(id);
-    QString types;
+    QStringList fields{toQt(node.name), toQt(node.op->name), toQt(graph.scopeOf(id))};
     for (ValueId v : node.outputs)
-      types += QLatin1Char(' ') + toQt(typeLabel(graph.value(v).type)) + QLatin1Char(' ') +
-               toQt(toString(graph.value(v).type));
-    const QString line =
-        toQt(node.name) + QLatin1Char(' ') + toQt(node.op->name) + QLatin1Char(' ') + toQt(graph.scopeOf(id)) + types;
-    if (fits(line))
+      fields << toQt(typeLabel(graph.value(v).type)) << toQt(toString(graph.value(v).type));
+    if (wanted.fits(fields))
       out.emplace_back(toQt(node.name), toQt(node.name) + QStringLiteral("   ") + toQt(node.op->packetName()) +
                                             QStringLiteral("   ") + toQt(graph.scopeOf(id)));
   }
   return out;
 }
+
+QString findError(const QString& text) { return Wanted(text).error(); }
 
 Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   search_ = new QLineEdit(this);
@@ -68,7 +92,8 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
   tree_->header()->setStretchLastSection(false);
   results_ = new QListWidget(this);
-  results_->setUniformItemSizes(true);
+  results_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  results_->setTextElideMode(Qt::ElideMiddle);
   stack_ = new QStackedWidget(this);
   stack_->addWidget(tree_);
   stack_->addWidget(results_);
@@ -168,10 +193,21 @@ void Explorer::find() {
     for (const auto& [key, line] : findInGraph(*graph_, text)) {
       auto* item = new QListWidgetItem(line, results_);
       item->setData(Qt::UserRole, key);
+      item->setToolTip(line);
     }
-  if (!text.isEmpty() && results_->count() == 0) {
-    auto* item = new QListWidgetItem(tr("Nothing has that in its name, operator, module or type"), results_);
+  if (results_->count() >= mostFound) {
+    auto* item = new QListWidgetItem(tr("and more: these are the first %1").arg(results_->count()), results_);
     item->setFlags(Qt::NoItemFlags);
+  }
+  if (!text.isEmpty() && results_->count() == 0) {
+    const QString error = findError(text);
+    for (const QString& line : error.isEmpty()
+                                   ? QStringList{tr("Nothing has that in its name,"), tr("operator, module or type.")}
+                                   : QStringList{tr("This is no expression:"), error}) {
+      auto* item = new QListWidgetItem(line, results_);
+      item->setToolTip(line);
+      item->setFlags(Qt::NoItemFlags);
+    }
   }
   quiet_ = false;
 }

@@ -13,8 +13,12 @@
 namespace graft {
 
 /// Nodes, modules and inputs that hold `text` in name, operator, module path or type (or match /text/), as selection
-/// keys with a line for each; at most `most`.
-std::vector<std::pair<QString, QString>> findInGraph(const Graph&, const QString& text, int most = 500);
+/// keys with a line for each; at most `most`. Sizes may be written 12x32; /text/ fits one of name, operator, module or
+/// type, or all of them in a line.
+constexpr int mostFound = 500;
+std::vector<std::pair<QString, QString>> findInGraph(const Graph&, const QString& text, int most = mostFound);
+/// Why `text` is no expression; empty where it is one, or is none between slashes.
+QString findError(const QString& text);
 
 class Explorer : public QWidget {
   Q_OBJECT

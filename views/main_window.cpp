@@ -54,6 +54,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   canvases_->setHandleWidth(1);
   welcome_ = new WelcomePage;
   pages_ = new QStackedWidget;
+  pages_->setMinimumSize(280, 160);  // not the welcome page's: panels get the room they ask for
   pages_->addWidget(welcome_);
   pages_->addWidget(canvases_);
   diff_ = new DiffView(*document_);
@@ -295,6 +296,8 @@ void MainWindow::connectCanvases() {
     canvas_->zoomToKeys(nodes);
   });
   connect(matches_, &MatchesPanel::matchHovered, canvas_, &Canvas::setLit);
+  connect(matches_, &MatchesPanel::whyNotAsked, this, [this] { action(QStringLiteral("whyNot"))->trigger(); });
+  connect(editor_, &RuleEditor::libraryAsked, this, [this] { action(QStringLiteral("library"))->trigger(); });
   connect(whyNot_, &WhyNotPanel::goThere, this, [this](const NearMissInfo& miss) {
     canvas_->reveal(miss.at);
     canvas_->setLit(miss.map.values());

@@ -79,6 +79,7 @@ class MainWindow : public QMainWindow {
   void showRuleTab(int index);
 
  protected:
+  void changeEvent(QEvent*) override;
   void closeEvent(QCloseEvent*) override;
   void dragEnterEvent(QDragEnterEvent*) override;
   void dropEvent(QDropEvent*) override;
@@ -124,6 +125,7 @@ class MainWindow : public QMainWindow {
   bool mayDiscardRules();
   void remember(const QString& path);
   void refreshRecent();
+  void fitScreen();
   void autosave();
 
   EngineClient* engine_;

@@ -267,6 +267,11 @@ void MainWindow::makeActions() {
   connect(overlayBox_, &QComboBox::activated, this, [this](int i) { setOverlay(static_cast<Overlay>(i)); });
   bar->addWidget(overlayBox_);
   bar->addSeparator();
+  // Short, so that all of them stand in a window of 1024 pixels; the tips say the rest.
+  apply->setIconText(tr("Apply"));
+  runAction->setIconText(tr("Run"));
+  exportAction->setIconText(tr("Export"));
+  open->setIconText(tr("Open"));
   bar->addActions({apply, runAction, exportAction});
 
   connect(canvas_, &Canvas::menuAsked, this, [this](const QPoint& at, const QString& key) {

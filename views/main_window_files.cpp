@@ -11,6 +11,7 @@
 #include <QMimeData>
 #include <QPainter>
 #include <QPdfWriter>
+#include <QScreen>
 #include <QSettings>
 #include <QStatusBar>
 #include <QSvgRenderer>
@@ -257,8 +258,17 @@ void MainWindow::autosave() {
   saidNotSaved_ = !ok;
 }
 
+/// A first window that would hang over the edge of a small screen fills it instead.
+void MainWindow::fitScreen() {
+  constexpr int titleBar = 40;
+  const QSize room = screen()->availableSize() - QSize(0, titleBar);
+  if (room.width() >= width() && room.height() >= height()) return;
+  resize(size().boundedTo(room));
+  setWindowState(windowState() | Qt::WindowMaximized);
+}
+
 void MainWindow::restoreSession(bool files) {
-  restoreGeometry(QSettings().value(QStringLiteral("geometry")).toByteArray());
+  if (!restoreGeometry(QSettings().value(QStringLiteral("geometry")).toByteArray())) fitScreen();
   const SessionFile::Found found = session_.takeUp();
   const QJsonObject& state = found.state;
   const auto text = [&](const char* key) { return state.value(QLatin1String(key)).toString(); };
@@ -287,6 +297,13 @@ void MainWindow::closeEvent(QCloseEvent* e) {
   if (document_->isOpen())
     settings.setValue(QStringLiteral("arrangement%1").arg(static_cast<int>(arrangement_)), saveState(2));
   e->accept();
+}
+
+/// A mistake in an imported file may have been mended elsewhere meanwhile.
+void MainWindow::changeEvent(QEvent* e) {
+  QMainWindow::changeEvent(e);
+  if (e->type() == QEvent::ActivationChange && isActiveWindow() && document_->ruleError().any())
+    document_->setRules(editor_->text(), editor_->file(), true);
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* e) {

@@ -26,6 +26,12 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   list_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   list_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
   list_->header()->setStretchLastSection(false);
+  hint_ = new QLabel(this);
+  hint_->setWordWrap(true);
+  hint_->setTextFormat(Qt::RichText);
+  hint_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
+  hint_->setContentsMargins(4, 8, 4, 8);
+  connect(hint_, &QLabel::linkActivated, this, &MatchesPanel::whyNotAsked);
   preview_ = new QPushButton(tr("Preview"), this);
   preview_->setCheckable(true);
   preview_->setToolTip(tr("Draw what applying would change"));
@@ -43,6 +49,7 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   column->setContentsMargins(8, 8, 8, 8);
   column->addLayout(top);
   column->addWidget(list_, 1);
+  column->addWidget(hint_, 1);
   column->addLayout(bottom);
 
   connect(rules_, &QComboBox::activated, this,
@@ -70,7 +77,7 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   connect(preview_, &QPushButton::clicked, this, &MatchesPanel::togglePreview);
   connect(apply_, &QPushButton::clicked, this, &MatchesPanel::applyTicked);
   for (auto signal : {&Document::rulesChanged, &Document::matchesChanged, &Document::currentRuleChanged,
-                      &Document::graphChanged, &Document::previewChanged})
+                      &Document::graphChanged, &Document::previewChanged, &Document::opened})
     connect(&document_, signal, this, &MatchesPanel::refresh);
   refresh();
 }
@@ -106,14 +113,31 @@ void MatchesPanel::refresh() {
     }
   current_ = -1;
   filling_ = false;
+  tellWhyEmpty(rule);
   apply_->setIcon(icon(QStringLiteral("apply")));
   const bool can = rule && rule->matched && !rule->finds && count > 0 && !document_.ruleError().any();
   apply_->setText(rule && rule->finds                   ? tr("Only finds")
+                  : list_->topLevelItemCount() == 0     ? tr("Apply")
                   : count == list_->topLevelItemCount() ? tr("Apply all %1").arg(count)
                                                         : tr("Apply %1").arg(count));
   apply_->setEnabled(can);
   preview_->setEnabled(can || document_.isPreviewing());
   preview_->setChecked(document_.isPreviewing());
+}
+
+void MatchesPanel::tellWhyEmpty(const RuleInfo* rule) {
+  const bool isEmpty = list_->topLevelItemCount() == 0;
+  list_->setVisible(!isEmpty);
+  hint_->setVisible(isEmpty);
+  if (!isEmpty) return;
+  QString text =
+      tr("The places where a rule matches are listed here, each with a tick: only ticked ones are rewritten.");
+  if (rule && !document_.isOpen())
+    text = tr("Open a model to see where %1 matches.").arg(rule->name.toHtmlEscaped());
+  else if (rule && rule->matched)
+    text = tr("%1 matches nowhere in this model. <a style=\"color:%2\" href=\"why\">Why not?</a>")
+               .arg(rule->name.toHtmlEscaped(), css(themePalette().accent));
+  hint_->setText(text);
 }
 
 QList<int> MatchesPanel::ticked() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QComboBox>
+#include <QLabel>
 #include <QPushButton>
 #include <QToolButton>
 #include <QTreeWidget>
@@ -29,14 +30,17 @@ class MatchesPanel : public QWidget {
  Q_SIGNALS:
   void matchChosen(const QStringList& nodes);
   void matchHovered(const QStringList& nodes);
+  void whyNotAsked();
 
  private:
   void refresh();
+  void tellWhyEmpty(const RuleInfo* rule);
   QList<int> ticked() const;
 
   Document& document_;
   QComboBox* rules_;
   QTreeWidget* list_;
+  QLabel* hint_;  ///< stands where the list is empty
   QPushButton *preview_, *apply_;
   QToolButton* recipes_;
   int current_ = -1;

@@ -11,6 +11,21 @@
 namespace graft {
 namespace {
 
+const char* const firstRule = R"(import torch
+import torch.nn.functional as F
+from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
+
+
+class LinearGelu(Rule):
+    """A linear layer and the GELU behind it become one kernel."""
+
+    def pattern(x, w: Weight, b: Weight):
+        return F.gelu(F.linear(x, w, b))
+
+    def replacement(x, w: Weight, b: Weight):
+        return kernels.linear(x, w, b, activation="gelu")
+)";
+
 constexpr int errorIndicator = 20, litIndicator = 21, firstColor = 8, colors = 7;
 
 }  // namespace
@@ -18,7 +33,6 @@ constexpr int errorIndicator = 20, litIndicator = 21, firstColor = 8, colors = 7
 RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   sentence_ = new QLabel(this);
   sentence_->setWordWrap(true);
-  sentence_->setTextFormat(Qt::PlainText);
   sentence_->setContentsMargins(12, 8, 12, 8);
   sentence_->setMinimumHeight(sentence_->fontMetrics().height() * 2 + 18);  // it never jumps
   sentence_->setAlignment(Qt::AlignVCenter | Qt::AlignLeft);
@@ -56,6 +70,12 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
   column->addWidget(editor_, 1);
   refreshTheme();
 
+  connect(sentence_, &QLabel::linkActivated, this, [this](const QString& link) {
+    if (link == QLatin1String("start"))
+      startRule();
+    else
+      Q_EMIT libraryAsked();
+  });
   connect(editor_, &QsciScintilla::textChanged, this, [this] {
     if (!quiet_) document_.setRules(text(), file_);
   });
@@ -86,6 +106,9 @@ void RuleEditor::refreshTheme() {
   stylePython(*editor_, *lexer_);
   const Palette& p = themePalette();
   const QColor text = toQt(p.text);
+  editor_->setCallTipsForegroundColor(text);
+  editor_->setCallTipsBackgroundColor(toQt(mix(p.background, p.text, 0.06)));
+  editor_->setCallTipsHighlightColor(toQt(p.accent));
   editor_->setMatchedBraceBackgroundColor(toQt(mix(p.background, p.accent, 0.25)));
   editor_->setMatchedBraceForegroundColor(text);
   editor_->setIndicatorForegroundColor(toQt(p.change(Change::Removed)), errorIndicator);
@@ -110,6 +133,7 @@ void RuleEditor::setText(const QString& text, bool modified) {
   modified_ = modified;
   quiet_ = false;
   document_.setRules(text, file_, true);
+  tell();
 }
 
 bool RuleEditor::isModified() const { return modified_ || editor_->isModified(); }
@@ -122,6 +146,13 @@ void RuleEditor::setSaved() {
 void RuleEditor::showLine(int line) {
   editor_->setCursorPosition(line - 1, 0);
   editor_->ensureLineVisible(line - 1);
+}
+
+void RuleEditor::startRule() {
+  editor_->selectAll();
+  editor_->replaceSelectedText(QString::fromLatin1(firstRule));  // can be undone
+  showLine(9);
+  editor_->setFocus();
 }
 
 bool RuleEditor::replaceOnLine(int line, const QString& from, const QString& to) {
@@ -219,12 +250,18 @@ void RuleEditor::tell() {
   const RuleInfo* rule = document_.rule(document_.currentRule());
   QString text;
   Color color = p.dim;
+  Qt::TextFormat format = Qt::PlainText;
   if (this->text().trimmed().isEmpty()) {
-    text = tr("Write a rule, or take one from the library: what it matches shows as you type.");
+    text = tr("Write a rule: what it matches shows as you type. <a style=\"color:%1\" href=\"start\">Begin with an "
+              "example</a>, or take one from the <a style=\"color:%1\" href=\"library\">library</a>.")
+               .arg(css(p.accent));
+    format = Qt::RichText;
   } else if (document_.ruleError().any()) {
     const RuleError& e = document_.ruleError();
     text = e.line > 0 ? tr("Line %1: %2").arg(e.line).arg(e.message) : e.message;
     color = p.change(Change::Removed);
+  } else if (document_.rules().empty()) {
+    text = document_.rulesAreRead() ? tr("There is no rule in this text yet.") : tr("Reading the rules…");
   } else if (!document_.isOpen()) {
     text = tr("%1 read. Open a model to see where they match.")
                .arg(counted(static_cast<qint64>(document_.rules().size()), tr("rule"), tr("rules")));
@@ -245,6 +282,7 @@ void RuleEditor::tell() {
       text = tr("%1: no match in %2 nodes").arg(rule->name).arg(nodes);
     }
   }
+  sentence_->setTextFormat(format);
   sentence_->setText(text);
   sentence_->setStyleSheet(QStringLiteral("color:%1").arg(css(color)));
 }

@@ -32,6 +32,8 @@ class RuleEditor : public QWidget {
   void setLit(const QString& patternNode);
   QString lit() const { return lit_; }
   void showLine(int line);
+  /// A first rule with its imports, as something to change.
+  void startRule();
   /// Replaces `from` on that line by `to`, as one undoable edit. False where the line does not hold it.
   bool replaceOnLine(int line, const QString& from, const QString& to);
   /// What completion offers besides the words of the text: "F.gelu(input, approximate)".
@@ -41,6 +43,7 @@ class RuleEditor : public QWidget {
   QsciScintilla* scintilla() { return editor_; }
 
  Q_SIGNALS:
+  void libraryAsked();
   void patternHovered(const QString& patternNode);
 
  protected:

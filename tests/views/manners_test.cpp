@@ -9,6 +9,7 @@
 #include <QMenu>
 #include <QMenuBar>
 #include <QMimeData>
+#include <QScreen>
 #include <QSignalSpy>
 #include <QTableWidget>
 #include <QTimer>
@@ -18,6 +19,7 @@
 #include "views/graph_decode.h"
 #include "views/library_panel.h"
 #include "views/lists.h"
+#include "views/qscintilla.h"
 #include "views/run_panel.h"
 #include "views/welcome.h"
 
@@ -258,6 +260,39 @@ class MannersTest : public test::WindowFixture {
     picture.setGraph(wide);
     QVERIFY(picture.scene());
     QVERIFY(picture.visibleSceneRect().width() >= picture.scene()->bounds().width());
+  }
+
+  void anEmptyEditorOffersAnExample() {
+    open();
+    window_->arrange(Arrangement::Rewrite);
+    RuleEditor* editor = window_->editor();
+    QVERIFY(editor->sentence().contains(QLatin1String("href=\"start\"")));
+    editor->startRule();
+    QTRY_COMPARE(document().rules().size(), size_t{1});
+    QVERIFY(editor->text().contains(QLatin1String("from graft import")));
+    QVERIFY(!editor->sentence().contains(QLatin1String("href")));
+    editor->scintilla()->undo();
+    QVERIFY(editor->text().isEmpty());
+  }
+
+  void namesCanBeReadAtFirstSight() {
+    start();
+    window_->resize(820, 600);  // narrower than the drawing
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen() && window_->canvas()->scene(), 10000);
+    window_->canvas()->setDepth(3);
+    Canvas& canvas = *window_->canvas();
+    QVERIFY(canvas.scale() >= 0.7);
+    QVERIFY(canvas.rect().contains(
+        canvas.toWidget(canvas.scene()->rect(canvas.scene()->view.roots.front()).center()).toPoint()));
+  }
+
+  void aScreenTooSmallIsFilled() {
+    start();
+    const QSize room = window_->screen()->availableSize();
+    window_->restoreSession(false);
+    QCOMPARE(window_->isMaximized(), room.width() < 1440 || room.height() < 940);
+    QVERIFY(window_->normalGeometry().width() <= room.width());
   }
 
   void textCanBeReadInBothThemes() {

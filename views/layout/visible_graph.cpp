@@ -189,7 +189,7 @@ class Builder {
       box.key = module.path;
       box.title = moduleTitle(module);
       box.name = std::string(module.shortType());
-      box.nodeCount = summaries_[call.index].visible;
+      box.nodeCount = summaries_[call.index].nodes.size();
       auto run = runs_.find(call.index);
       if (run != runs_.end()) box.repeat = run->second;
       box.open = isOpen(module.path, levelOf(place.box));
