@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
 from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
-from transformer import AddLayerNorm, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ScaledDotProductAttention
+from transformer import AddLayerNorm, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, NewGelu
+from transformer import ScaledDotProductAttention, SwiGlu
 
 
 def cast(x):
@@ -56,14 +57,17 @@ class Conv1D(Rule):
         return x.dim() == 3
 
 
-class NewGelu(Rule):
-    """GELU's approximation by tanh, written out."""
+class MatmulLinear(Rule):
+    """Falcon's linear layer is a product with a weight that lies the other way round."""
 
-    def pattern(x):
-        return 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * torch.pow(x, 3.0))))
+    def pattern(x, w: Weight):
+        return torch.matmul(x, w)
 
-    def replacement(x):
-        return F.gelu(x, approximate="tanh")
+    def replacement(x, w: Weight):
+        return F.linear(x, w.t().contiguous())
+
+    def where(x, w):
+        return x.dim() >= 2 and w.dim() == 2
 
 
 class ReluLinear(Rule):
@@ -74,6 +78,26 @@ class ReluLinear(Rule):
 
     def replacement(x, w: Weight):
         return kernels.linear(x, w, activation="relu")
+
+
+class GeluLinearWithoutBias(Rule):
+    """The same for GELU, as MPT has it."""
+
+    def pattern(x, w: Weight):
+        return F.gelu(F.linear(x, w))
+
+    def replacement(x, w: Weight):
+        return kernels.linear(x, w, activation="gelu")
+
+
+class GeluTanhLinearWithoutBias(Rule):
+    """The same for GELU's approximation by tanh, as Gemma and T5 1.1 have it before their gates."""
+
+    def pattern(x, w: Weight):
+        return F.gelu(F.linear(x, w), approximate="tanh")
+
+    def replacement(x, w: Weight):
+        return kernels.linear(x, w, activation="gelu_tanh")
 
 
 class QkvSplit(Rule):
@@ -99,6 +123,29 @@ class QkvProjection(Rule):
     def replacement(x, wq: Weight, wk: Weight, wv: Weight, head_dim: int):
         return kernels.qkv_projection(
             x, torch.cat([wq, wk, wv]), heads=wq.shape[0] // head_dim, kv_heads=wk.shape[0] // head_dim
+        )
+
+    def where(x, wq, wk, wv):
+        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+
+
+class QkvProjectionWithBias(Rule):
+    """The same with biases, as Qwen2 and Phi have it."""
+
+    def pattern(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, head_dim: int):
+        return (
+            heads_of(F.linear(x, wq, bq), head_dim),
+            heads_of(F.linear(x, wk, bk), head_dim),
+            heads_of(F.linear(x, wv, bv), head_dim),
+        )
+
+    def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, head_dim: int):
+        return kernels.qkv_projection(
+            x,
+            torch.cat([wq, wk, wv]),
+            torch.cat([bq, bk, bv]),
+            heads=wq.shape[0] // head_dim,
+            kv_heads=wk.shape[0] // head_dim,
         )
 
     def where(x, wq, wk, wv):
@@ -247,19 +294,6 @@ class RmsNorm(Rule):
         return x.dtype == w.dtype and w.dim() == 1
 
 
-class SwiGlu(Rule):
-    """The gate of Llama's feed-forward layer."""
-
-    def pattern(gate, up):
-        return F.silu(gate) * up
-
-    def replacement(gate, up):
-        return kernels.swiglu(gate, up)
-
-    def where(gate, up):
-        return gate.shape == up.shape
-
-
 class Gpt2(Recipe):
     """GPT-2 and models built like it."""
 
@@ -268,6 +302,7 @@ class Gpt2(Recipe):
         remove_dropout,
         fold_constants,
         Conv1D,
+        MatmulLinear,
         QkvSplit,
         ScaledDotProductAttention,
         CausalAttention,
@@ -275,6 +310,8 @@ class Gpt2(Recipe):
         WhereAttention,
         Attention,
         NewGelu,
+        GeluLinear,
+        GeluLinearWithoutBias,
         GeluTanhLinear,
         AddLayerNorm,
         LinearAdd,
@@ -292,6 +329,7 @@ class Llama(Recipe):
         remove_dropout,
         fold_constants,
         QkvProjection,
+        QkvProjectionWithBias,
         RepeatedScaledDotProductAttention,
         ScaledDotProductAttention,
         GroupedQueryAttention,
@@ -300,6 +338,9 @@ class Llama(Recipe):
         AddRmsNorm,
         RmsNorm,
         SwiGlu,
+        NewGelu,
+        GeluTanhLinear,
+        GeluTanhLinearWithoutBias,
         Linear,
         LinearWithoutBias,
         eliminate_dead,
@@ -319,6 +360,8 @@ class T5(Recipe):
         AddRmsNorm,
         RmsNorm,
         ReluLinear,
+        NewGelu,
+        GeluTanhLinearWithoutBias,
         LinearWithoutBias,
         eliminate_dead,
     ]

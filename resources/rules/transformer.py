@@ -74,6 +74,50 @@ class QkvProjectionScaled(Rule):
         return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
 
 
+class QkvProjectionKeyWithoutBias(Rule):
+    """BEiT's: only keys have no bias, because a softmax over keys does not see one."""
+
+    def pattern(x, wq: Weight, bq: Weight, wk: Weight, wv: Weight, bv: Weight, head_dim: int):
+        q = F.linear(x, wq, bq)
+        k = F.linear(x, wk)
+        v = F.linear(x, wv, bv)
+        return split_heads(q, head_dim), split_heads(k, head_dim), split_heads(v, head_dim)
+
+    def replacement(x, wq: Weight, bq: Weight, wk: Weight, wv: Weight, bv: Weight, head_dim: int):
+        return kernels.qkv_projection(
+            x,
+            torch.cat([wq, wk, wv]),
+            torch.cat([bq, torch.zeros_like(bv), bv]),
+            heads=wq.shape[0] // head_dim,
+            kv_heads=wk.shape[0] // head_dim,
+        )
+
+    def where(x, wq, wk, wv):
+        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+
+
+class QkvProjectionScaledWithBias(Rule):
+    """OPT's and older BART's: queries are scaled before they are split, and all three have a bias."""
+
+    def pattern(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, scale: float, head_dim: int):
+        q = F.linear(x, wq, bq) * scale
+        k = F.linear(x, wk, bk)
+        v = F.linear(x, wv, bv)
+        return split_heads(q, head_dim), split_heads(k, head_dim), split_heads(v, head_dim)
+
+    def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, scale: float, head_dim: int):
+        return kernels.qkv_projection(
+            x,
+            torch.cat([wq * scale, wk, wv]),
+            torch.cat([bq * scale, bk, bv]),
+            heads=wq.shape[0] // head_dim,
+            kv_heads=wk.shape[0] // head_dim,
+        )
+
+    def where(x, wq, wk, wv):
+        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+
+
 class ScaledDotProductAttention(Rule):
     """A call of PyTorch's own attention, without dropout."""
 
@@ -96,6 +140,20 @@ class Attention(Rule):
 
     def replacement(q, k, v, mask, scale: float):
         return kernels.attention(q, k, v, mask, scale=1 / scale)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class PositionAttention(Rule):
+    """MPNet's attention: a bias by relative position is added before the mask."""
+
+    def pattern(q, k, v, bias, mask, scale: float):
+        scores = torch.matmul(q, k.transpose(-1, -2)) / scale
+        return torch.matmul(probabilities(scores + bias + mask), v)
+
+    def replacement(q, k, v, bias, mask, scale: float):
+        return kernels.attention(q, k, v, bias + mask, scale=1 / scale)
 
     def where(q, k, v):
         return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
@@ -203,6 +261,43 @@ class LayerScale(Rule):
         return factor.dim() == 3 and factor.shape[0] == w.shape[0] and factor.numel() == w.shape[0]
 
 
+class LayerScaleLinear(Rule):
+    """The same where channels are last, as BEiT, DINOv2 and CaiT have it."""
+
+    def pattern(x, w: Weight, b: Weight, factor: Weight):
+        return F.linear(x, w, b) * factor
+
+    def replacement(x, w: Weight, b: Weight, factor: Weight):
+        return F.linear(x, w * factor.view(-1, 1), b * factor)
+
+    def where(w, factor):
+        return factor.dim() == 1 and factor.shape[0] == w.shape[0]
+
+
+class NewGelu(Rule):
+    """GELU's approximation by tanh, written out."""
+
+    def pattern(x):
+        return 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * torch.pow(x, 3.0))))
+
+    def replacement(x):
+        return F.gelu(x, approximate="tanh")
+
+
+class QuickGelu(Rule):
+    """CLIP's approximation of GELU between two linear layers is a SiLU with its factor in the weights."""
+
+    def pattern(x, w1: Weight, b1: Weight, w2: Weight, b2: Weight, factor: float):
+        h = F.linear(x, w1, b1)
+        return F.linear(h * torch.sigmoid(h * factor), w2, b2)
+
+    def replacement(x, w1: Weight, b1: Weight, w2: Weight, b2: Weight, factor: float):
+        return F.linear(kernels.linear(x, w1 * factor, b1 * factor, activation="silu"), w2 / factor, b2)
+
+    def where(factor):
+        return factor > 0.1 and factor < 10
+
+
 class GeluLinear(Rule):
     """A linear layer and its GELU become one kernel."""
 
@@ -231,6 +326,19 @@ class ReluLinear(Rule):
 
     def replacement(x, w: Weight, b: Weight):
         return kernels.linear(x, w, b, activation="relu")
+
+
+class SwiGlu(Rule):
+    """The gate of feed-forward layers in Llama and DINOv2."""
+
+    def pattern(gate, up):
+        return F.silu(gate) * up
+
+    def replacement(gate, up):
+        return kernels.swiglu(gate, up)
+
+    def where(gate, up):
+        return gate.shape == up.shape
 
 
 class EmbeddingLayerNorm(Rule):
@@ -323,9 +431,13 @@ class Encoder(Recipe):
         TwoEmbeddingsLayerNorm,
         fold_constants,
         LayerScale,
+        LayerScaleLinear,
         QkvProjection,
         QkvProjectionScaled,
+        QkvProjectionScaledWithBias,
+        QkvProjectionKeyWithoutBias,
         ScaledDotProductAttention,
+        PositionAttention,
         Attention,
         AttentionWithoutMask,
         AttentionScaledBefore,
@@ -333,9 +445,12 @@ class Encoder(Recipe):
         FilledAttention,
         DisentangledAttention,
         WindowAttention,
+        NewGelu,
+        QuickGelu,
         GeluLinear,
         GeluTanhLinear,
         ReluLinear,
+        SwiGlu,
         AddLayerNorm,
         LinearAdd,
         Linear,
