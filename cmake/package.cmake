@@ -38,7 +38,7 @@ if(GRAFT_HAVE_GUI)
   string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS
          ", libqt6widgets6 | libqt6widgets6t64, libqt6svg6 | libqt6svg6t64, libqscintilla2-qt6-15")
 endif()
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, graphviz")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, graphviz, fonts-inter")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Shows a PyTorch model as a graph, finds patterns in it, rewrites them into faster kernels and proves by
 numbers that nothing broke: a window (graft-gui) and a command line (graft).
 LibTorch ${GRAFT_TORCH_VERSION} is not in the package: install PyTorch of that version, or set GRAFT_TORCH.")

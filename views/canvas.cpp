@@ -222,20 +222,19 @@ void Canvas::zoomBy(double factor, QPointF at) {
   Q_EMIT viewChanged();
 }
 
-void Canvas::zoomToKeys(const QStringList& keys, double largest) {
+void Canvas::zoomToKeys(const QStringList& keys, double largest, double smallest) {
   if (!scene_) return;
   QRectF bounds;
   for (const QString& key : keys)
     if (const int box = scene_->boxOf(key); box >= 0) bounds |= scene_->rect(box);
   if (bounds.isEmpty()) return;
   bounds.adjust(-60, -60, 60, 60);
-  scale_ = std::clamp(std::min(width() / bounds.width(), height() / bounds.height()), 0.25, largest);
+  scale_ = std::clamp(std::min(width() / bounds.width(), height() / bounds.height()), smallest, largest);
   panTo(bounds.center());
 }
 
-void Canvas::reveal(const QString& key) {
-  if (!scene_ || !graph_) return;
-  // Open the modules around it.
+bool Canvas::openTo(const QString& key) {
+  if (!scene_ || !graph_) return false;
   ModuleCallId call;
   if (key.startsWith(QLatin1Char('@'))) {
     const std::string path = key.mid(1).toStdString();
@@ -259,6 +258,12 @@ void Canvas::reveal(const QString& key) {
       if (standsFor.repeat > 1 && standsFor.key != path) changed |= options_.unfolded.insert(standsFor.key).second;
     }
   if (changed) rebuild();
+  return changed;
+}
+
+void Canvas::reveal(const QString& key) {
+  if (!scene_ || !graph_) return;
+  const bool changed = openTo(key);
   setSelection({key});
   Q_EMIT selectionEdited({key});
   // A large graph is laid out on a worker: the place is known when that is done.

@@ -56,8 +56,10 @@ class Canvas : public QWidget {
   void zoomBy(double factor, QPointF at);
   void zoomIn() { zoomBy(1.25, rect().center()); }
   void zoomOut() { zoomBy(0.8, rect().center()); }
-  /// Not larger than `largest`.
-  void zoomToKeys(const QStringList& keys, double largest = 1.2);
+  /// Not larger than `largest`, nor smaller than `smallest`.
+  void zoomToKeys(const QStringList& keys, double largest = 1.2, double smallest = 0.25);
+  /// Opens the modules that hide it; false where nothing did.
+  bool openTo(const QString& key);
   /// Opens what hides it, selects it and brings it into view.
   void reveal(const QString& key);
   void toggle(int box);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "views/graph_decode.h"
+#include "views/layout/node_text.h"
 
 namespace graft {
 namespace {
@@ -240,6 +241,7 @@ class Painter {
     }
     if (!readable(M::titleSize)) {
       if (!block(M::titleSize)) bars(box, r, text);
+      if (look_.scale > 0.15) changeMark(change, r);
       return;
     }
     writeBox(i, box, r, isIo, text, dim);
@@ -324,21 +326,28 @@ class Painter {
   void marks(size_t i, const Box& box, const QRectF& r) {
     const Change change = look_.boxes.change[i];
     if (change != Change::None) {
-      const QString sign = change == Change::Removed ? QStringLiteral("−")
-                           : change == Change::Added ? QStringLiteral("+")
-                                                     : QStringLiteral("~");
-      p_.setPen(Qt::NoPen);
-      p_.setBrush(toQt(pal_.change(change)));
-      const QPointF c(r.right() - 2, r.y() + 2);
-      p_.drawEllipse(c, 7.5, 7.5);
-      p_.setFont(drawingFont(12, QFont::Bold));
-      p_.setPen(toQt(pal_.background));
-      p_.drawText(QRectF(c.x() - 8, c.y() - 8, 16, 15), Qt::AlignCenter, sign);
+      changeMark(change, r);
     } else if (box.kind == BoxKind::Module && look_.boxes.matches[i] > 0) {
       const Color color = look_.decorations.stale ? pal_.dim : pal_.pattern(0);
       badge(QStringLiteral("◆ %1").arg(look_.boxes.matches[i]), r.right() + 8, r.y() - 9, color);
     }
     if (look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i])) heatNote(box, r, look_.boxes.heat[i]);
+  }
+
+  /// −, + or ~ at a size that can be read where names cannot: colour alone does not tell everybody.
+  void changeMark(Change change, const QRectF& r) {
+    if (change == Change::None) return;
+    const QString sign = change == Change::Removed ? QStringLiteral("−")
+                         : change == Change::Added ? QStringLiteral("+")
+                                                   : QStringLiteral("~");
+    const double radius = std::max(7.5, 5.5 / look_.scale);
+    p_.setPen(Qt::NoPen);
+    p_.setBrush(toQt(pal_.change(change)));
+    const QPointF c(r.right() - 2, r.y() + 2);
+    p_.drawEllipse(c, radius, radius);
+    p_.setFont(drawingFont(1.6 * radius, QFont::Bold));
+    p_.setPen(toQt(pal_.background));
+    p_.drawText(QRectF(c.x() - radius, c.y() - radius - 0.5, 2 * radius, 2 * radius), Qt::AlignCenter, sign);
   }
 
   /// Above the box's right end, on the colour of what the box stands in: no edge runs through the figures.
@@ -364,10 +373,26 @@ class Painter {
 
 }  // namespace
 
-QFont drawingFont(double pixels, int weight) {
-  static const QString family =
-      QFontDatabase::hasFamily(QStringLiteral("Inter")) ? QStringLiteral("Inter") : QGuiApplication::font().family();
+namespace {
+
+/// The layout knows Inter's widths. Where that is not installed, letters of another font are set as much closer.
+int stretchOf(const QString& family) {
+  const std::string sample = "layer_norm embedding 384×1536";
   QFont font(family);
+  constexpr double pixels = 40;
+  font.setPixelSize(static_cast<int>(pixels));
+  const double own = QFontMetricsF(font).horizontalAdvance(QString::fromStdString(sample));
+  return std::clamp(static_cast<int>(100 * textWidth(sample, pixels) / own), 75, 100);
+}
+
+}  // namespace
+
+QFont drawingFont(double pixels, int weight) {
+  static const bool hasInter = QFontDatabase::hasFamily(QStringLiteral("Inter"));
+  static const QString family = hasInter ? QStringLiteral("Inter") : QGuiApplication::font().family();
+  static const int stretch = hasInter ? 100 : stretchOf(family);
+  QFont font(family);
+  if (stretch < 100) font.setStretch(stretch);
   font.setPixelSize(std::max(1, static_cast<int>(std::lround(pixels))));
   font.setWeight(static_cast<QFont::Weight>(weight));
   font.setHintingPreference(QFont::PreferNoHinting);  // widths stay the same at every zoom

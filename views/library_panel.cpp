@@ -120,7 +120,7 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   split->setStretchFactor(0, 1);
   split->setStretchFactor(1, 1);
   split->setHandleWidth(1);
-  split->setSizes({180, 320});
+  split->setSizes({260, 260});
   picture_->setMinimumHeight(150);
   open_ = new QPushButton(tr("Open"), this);
   open_->setToolTip(tr("Open the rule file in the editor"));

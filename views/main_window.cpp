@@ -115,6 +115,9 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   dock(QStringLiteral("inspector"), tr("Inspector"), inspector_, Qt::RightDockWidgetArea);
   dock(QStringLiteral("pattern"), tr("Pattern"), patternCanvas_, Qt::RightDockWidgetArea);
   dock(QStringLiteral("history"), tr("History"), history_, Qt::RightDockWidgetArea);
+  // Behind each other: the library draws patterns of its own.
+  tabifyDockWidget(findChild<QDockWidget*>(QStringLiteral("pattern")),
+                   findChild<QDockWidget*>(QStringLiteral("library")));
   dock(QStringLiteral("run"), tr("Run"), runPanel_, Qt::BottomDockWidgetArea);
   palette_ = new CommandPalette(this);
 
@@ -200,8 +203,9 @@ void MainWindow::connectDocument() {
   connect(document_, &Document::previewChanged, this, [this] {
     if (!document_->isPreviewing() || document_->previewRecords().empty()) return;
     QTimer::singleShot(0, this, [this] {  // once both canvases have their place
-      if (document_->isPreviewing())
-        canvas_->zoomToKeys(document_->previewRecords().front().added, 0.75);  // two beside each other
+      if (!document_->isPreviewing()) return;
+      canvas_->openTo(document_->previewRecords().front().added.value(0));
+      canvas_->zoomToKeys(document_->previewRecords().front().added, 0.75, 0.7);  // two beside each other, legible
     });
   });
   for (auto signal : {&Document::matchesChanged, &Document::currentRuleChanged, &Document::rulesChanged}) {
@@ -296,6 +300,11 @@ void MainWindow::connectCanvases() {
     canvas_->zoomToKeys(nodes);
   });
   connect(matches_, &MatchesPanel::matchHovered, canvas_, &Canvas::setLit);
+  connect(matches_, &MatchesPanel::ruleChosen, this, [this](const QString& name) {
+    const RuleInfo* rule = document_->rule(name);
+    if (rule && rule->line > 0) editor_->showLine(rule->line);  // imported ones have no line here
+    document_->setCurrentRule(name);
+  });
   connect(matches_, &MatchesPanel::whyNotAsked, this, [this] { action(QStringLiteral("whyNot"))->trigger(); });
   connect(editor_, &RuleEditor::libraryAsked, this, [this] { action(QStringLiteral("library"))->trigger(); });
   connect(whyNot_, &WhyNotPanel::goThere, this, [this](const NearMissInfo& miss) {

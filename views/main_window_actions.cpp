@@ -76,10 +76,9 @@ void MainWindow::makeActions() {
     QDockWidget* library = named("library");
     library->setVisible(!library->isVisible());
     library->raise();
-    // Room for the tree and the pattern below it.
-    resizeDocks({library}, {300}, Qt::Horizontal);
-    resizeDocks({library, named("pattern"), named("history")}, {height() * 5 / 10, height() * 2 / 10, 120},
-                Qt::Vertical);
+    // Room for the tree and the preview below it.
+    resizeDocks({library}, {320}, Qt::Horizontal);
+    resizeDocks({library, named("history")}, {height() * 7 / 10, 140}, Qt::Vertical);
   });
   add(file, s("saveRules"), tr("&Save rules"), QKeySequence::Save, [this] { saveRules(false); });
   add(file, s("saveRulesAs"), tr("Save rules &as…"), QKeySequence::SaveAs, [this] { saveRules(true); });
@@ -111,7 +110,7 @@ void MainWindow::makeActions() {
     else
       document_->undoStack()->undo();
   });
-  add(edit, s("redoAny"), tr("&Redo"), QKeySequence::Redo, [this] {
+  add(edit, s("redoAny"), tr("&Redo"), tr("Ctrl+Shift+Z"), [this] {
     if (QWidget* w = QApplication::focusWidget(); w && editor_->isAncestorOf(w))
       QMetaObject::invokeMethod(w, "redo");
     else
@@ -243,6 +242,10 @@ void MainWindow::makeActions() {
             .arg(engine_->command().join(QLatin1Char(' ')).toHtmlEscaped()));
   });
 
+  QList<QKeySequence> keys;
+  for (QAction* a : actions()) keys << a->shortcuts();
+  editor_->leaveKeys(keys);
+
   QToolBar* bar = addToolBar(tr("Main"));
   bar->setObjectName(s("mainBar"));
   bar->setMovable(false);
@@ -323,7 +326,7 @@ void MainWindow::arrange(Arrangement arrangement) {
       resizeDocks({d[QStringLiteral("explorer")], d[QStringLiteral("inspector")]}, {270, 320}, Qt::Horizontal);
     if (arrangement == Arrangement::Rewrite) {
       resizeDocks({d[QStringLiteral("rules")], d[QStringLiteral("pattern")]}, {480, 320}, Qt::Horizontal);
-      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {560, 160}, Qt::Vertical);
+      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {520, 220}, Qt::Vertical);
     }
     if (arrangement == Arrangement::Measure) resizeDocks({d[QStringLiteral("run")]}, {330}, Qt::Vertical);
   }

@@ -53,7 +53,7 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   column->addLayout(bottom);
 
   connect(rules_, &QComboBox::activated, this,
-          [this](int i) { document_.setCurrentRule(rules_->itemData(i).toString()); });
+          [this](int i) { Q_EMIT ruleChosen(rules_->itemData(i).toString()); });
   connect(list_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
     if (filling_ || !item) return;
     current_ = list_->indexOfTopLevelItem(item);

@@ -31,6 +31,7 @@ class MatchesPanel : public QWidget {
   void matchChosen(const QStringList& nodes);
   void matchHovered(const QStringList& nodes);
   void whyNotAsked();
+  void ruleChosen(const QString& name);
 
  private:
   void refresh();

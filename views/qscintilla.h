@@ -6,6 +6,8 @@
 #define signals Q_SIGNALS
 #define slots Q_SLOTS
 #include <Qsci/qsciapis.h>
+#include <Qsci/qscicommand.h>
+#include <Qsci/qscicommandset.h>
 #include <Qsci/qscilexerpython.h>
 #include <Qsci/qsciscintilla.h>
 #include <Qsci/qscistyle.h>

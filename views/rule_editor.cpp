@@ -89,6 +89,18 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
 
 bool RuleEditor::isCompleting() const { return editor_->isListActive(); }
 
+void RuleEditor::leaveKeys(const QList<QKeySequence>& keys) {
+  const auto wanted = [&](int key) {
+    const QKeySequence sequence(key);
+    return key != 0 && keys.contains(sequence) && sequence != QKeySequence(Qt::CTRL | Qt::Key_Z) &&
+           sequence != QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z);
+  };
+  for (QsciCommand* command : editor_->standardCommands()->commands()) {
+    if (wanted(command->key())) command->setKey(0);
+    if (wanted(command->alternateKey())) command->setAlternateKey(0);
+  }
+}
+
 void RuleEditor::setWords(const QStringList& words) {
   delete apis_;
   apis_ = new QsciAPIs(lexer_);
@@ -145,7 +157,11 @@ void RuleEditor::setSaved() {
 
 void RuleEditor::showLine(int line) {
   editor_->setCursorPosition(line - 1, 0);
-  editor_->ensureLineVisible(line - 1);
+  const int top = editor_->firstVisibleLine();
+  const auto count = static_cast<int>(editor_->SendScintilla(QsciScintilla::SCI_LINESONSCREEN));
+  // What follows the line is what one came for.
+  constexpr int above = 2;
+  if (line - 1 < top + above || line - 1 > top + count / 2) editor_->setFirstVisibleLine(std::max(0, line - 1 - above));
 }
 
 void RuleEditor::startRule() {

@@ -2,6 +2,7 @@
 // are underlined where they are; hovering a pattern node's text says which it is.
 #pragma once
 
+#include <QKeySequence>
 #include <QLabel>
 #include <QTimer>
 #include <QWidget>
@@ -39,6 +40,8 @@ class RuleEditor : public QWidget {
   /// What completion offers besides the words of the text: "F.gelu(input, approximate)".
   void setWords(const QStringList& words);
   bool isCompleting() const;
+  /// The window's shortcuts: the text does nothing of its own on them, but for undo and redo.
+  void leaveKeys(const QList<QKeySequence>& keys);
   void refreshTheme();
   QsciScintilla* scintilla() { return editor_; }
 

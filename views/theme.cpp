@@ -104,6 +104,7 @@ void applyTheme(Theme theme) {
           "QLineEdit:focus{border-color:%7}"
           "QPushButton{border:1px solid %1;border-radius:5px;padding:5px 12px}"
           "QPushButton:hover{background:%2}QPushButton:default{border-color:%7}"
+          "QPushButton:checked{background:%9;border-color:%7}"
           "QPushButton:disabled{color:%8}"
           "QTabBar::tab{border:0;padding:6px 12px;color:%4}QTabBar::tab:selected{color:%3;border-bottom:2px solid %7}"
           "QTabWidget::pane{border:0;border-top:1px solid %1}"

@@ -1,5 +1,6 @@
 #include "views/welcome.h"
 
+#include <QCoreApplication>
 #include <QDragEnterEvent>
 #include <QFileInfo>
 #include <QHBoxLayout>
@@ -104,8 +105,12 @@ void WelcomePage::setFiles(const QStringList& recent, const QStringList& samples
     delete item;
   }
   lists_->addWidget(section(tr("Recent"), recent.mid(0, 8), tr("Models that you open are listed here."), true));
-  lists_->addWidget(
-      section(tr("Samples"), samples.mid(0, 8), tr("“./dev demo” exports MiniLM, a real sentence encoder."), false));
+  // Where it was built, one command makes a sample.
+  const bool isBuild =
+      QFileInfo::exists(QCoreApplication::applicationDirPath() + QStringLiteral("/../CMakeCache.txt"));
+  const QString none = isBuild ? tr("“./dev demo” exports MiniLM, a real sentence encoder.")
+                               : tr("None is installed. torch.jit.save and torch.export.save write models of your own.");
+  lists_->addWidget(section(tr("Samples"), samples.mid(0, 8), none, false));
 }
 
 void WelcomePage::dragEnterEvent(QDragEnterEvent* e) {

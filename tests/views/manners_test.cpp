@@ -275,6 +275,21 @@ class MannersTest : public test::WindowFixture {
     QVERIFY(editor->text().isEmpty());
   }
 
+  void shortcutsWorkWhileOneTypes() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->activateWindow();
+    window_->editor()->scintilla()->setFocus();
+    QSignalSpy why(window_->action(QStringLiteral("whyNot")), &QAction::triggered);
+    QSignalSpy library(window_->action(QStringLiteral("library")), &QAction::triggered);
+    const QString text = window_->editor()->text();
+    QTest::keyClick(window_->editor()->scintilla(), Qt::Key_Y, Qt::ControlModifier);
+    QTest::keyClick(window_->editor()->scintilla(), Qt::Key_L, Qt::ControlModifier);
+    QCOMPARE(why.size(), 1);
+    QCOMPARE(library.size(), 1);
+    QCOMPARE(window_->editor()->text(), text);
+  }
+
   void namesCanBeReadAtFirstSight() {
     start();
     window_->resize(820, 600);  // narrower than the drawing
