@@ -190,7 +190,8 @@ void MainWindow::connectDocument() {
     canvas_->setGraph(nullptr);
     before_->setGraph(nullptr);
     setTextDiff(false);
-    arrange(arrangement_);  // the panels that had nothing to show come
+    arrange(arrangement_);                                          // the panels that had nothing to show come
+    if (arrangement_ == Arrangement::Explore) canvas_->setFocus();  // "/", "i" and "o" work at once
     remember(document_->path());
     refreshTitle();
   });

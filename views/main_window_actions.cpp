@@ -336,6 +336,7 @@ void MainWindow::arrange(Arrangement arrangement) {
       if (one->objectName() != QLatin1String("rules")) one->hide();
   const char* names[] = {"explore", "rewrite", "measure"};
   action(QString::fromLatin1(names[static_cast<int>(arrangement)]))->setChecked(true);
+  if (arrangement == Arrangement::Explore) canvas_->setFocus();
   if ((arrangement == Arrangement::Measure) != comparing_) setCompare(arrangement == Arrangement::Measure);
 }
 
@@ -385,7 +386,9 @@ void MainWindow::ruleFromSelection() {
       g, names,
       [this](const QString& text) {
         arrange(Arrangement::Rewrite);
-        editor_->setText(withImports(editor_->text()) + QStringLiteral("\n\n\n") + text, true);
+        const QString before = withImports(editor_->text()) + QStringLiteral("\n\n\n");
+        editor_->setText(before + text, true);
+        editor_->showLine(static_cast<int>(before.count(QLatin1Char('\n'))) + 1);
         document_->setCurrentRule(QStringLiteral("NewRule"));
       },
       this);

@@ -52,8 +52,7 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   column->addWidget(hint_, 1);
   column->addLayout(bottom);
 
-  connect(rules_, &QComboBox::activated, this,
-          [this](int i) { Q_EMIT ruleChosen(rules_->itemData(i).toString()); });
+  connect(rules_, &QComboBox::activated, this, [this](int i) { Q_EMIT ruleChosen(rules_->itemData(i).toString()); });
   connect(list_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
     if (filling_ || !item) return;
     current_ = list_->indexOfTopLevelItem(item);

@@ -106,10 +106,10 @@ void WelcomePage::setFiles(const QStringList& recent, const QStringList& samples
   }
   lists_->addWidget(section(tr("Recent"), recent.mid(0, 8), tr("Models that you open are listed here."), true));
   // Where it was built, one command makes a sample.
-  const bool isBuild =
-      QFileInfo::exists(QCoreApplication::applicationDirPath() + QStringLiteral("/../CMakeCache.txt"));
-  const QString none = isBuild ? tr("“./dev demo” exports MiniLM, a real sentence encoder.")
-                               : tr("None is installed. torch.jit.save and torch.export.save write models of your own.");
+  const bool isBuild = QFileInfo::exists(QCoreApplication::applicationDirPath() + QStringLiteral("/../CMakeCache.txt"));
+  const QString none = isBuild
+                           ? tr("“./dev demo” exports MiniLM, a real sentence encoder.")
+                           : tr("None is installed. torch.jit.save and torch.export.save write models of your own.");
   lists_->addWidget(section(tr("Samples"), samples.mid(0, 8), none, false));
 }
 

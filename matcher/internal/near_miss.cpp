@@ -1,6 +1,7 @@
 #include "matcher/internal/near_miss.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace graft {
 namespace {
@@ -55,6 +56,16 @@ bool findText(const std::string& line, const std::string& text) {
   return at != std::string::npos && line.find(text, at + 1) == std::string::npos;
 }
 
+// Whether `text` stands alone in the line: 2 is no part of 1.25 or x2.
+bool isWord(const std::string& line, const std::string& text) {
+  const size_t at = line.find(text);
+  if (text.empty() || at == std::string::npos) return false;
+  const auto joins = [&](size_t i) {
+    return i < line.size() && (std::isalnum(static_cast<unsigned char>(line[i])) || line[i] == '_' || line[i] == '.');
+  };
+  return !(at > 0 && joins(at - 1)) && !joins(at + text.size());
+}
+
 // Whether describe() gave something that can be written in a rule: a number, a string, a list of these, None.
 bool isLiteral(const std::string& described) {
   return !described.starts_with("the ") && !described.starts_with("a ") && !described.starts_with("`");
@@ -79,6 +90,8 @@ void suggest(const Plan& plan, const Miss& m, const SourceLocation* source, Near
       }
       replace(m.parameter + "=" + m.expected, m.parameter + "=_");
       if (out.suggestedOld.empty()) replace(m.parameter + " = " + m.expected, m.parameter + "=_");
+      if (out.suggestedOld.empty() && isLiteral(m.actual) && isWord(line, m.expected))
+        replace(m.expected, m.actual.substr(0, m.actual.find(" (it multiplies")));
       return;
     case Reason::Operator:
       if (m.parameter == "+") {

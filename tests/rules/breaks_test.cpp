@@ -145,3 +145,24 @@ TEST_CASE("the first near miss names what was broken, for every shipped rule") {
                    << all.twice << "; not so:" << wrong);
   compareTable(tableOf(tallies));
 }
+
+TEST_CASE("a number that differs is offered as an edit where it stands alone in its line") {
+  const auto ruleOf = [](const std::string& expression) {
+    const RuleFile file = take(parseRuleText(
+        "import torch\nfrom graft import Rule\n\n\nclass R(Rule):\n    def pattern(x, y):\n        return " +
+            expression + "\n",
+        "rules.py", test::semantics().operators()));
+    return *file.findRule("R");
+  };
+  const Graph model = ruleOf("torch.relu(x * 0.125 + y)").pattern;
+  const auto first = [&](const std::string& expression) {
+    const auto misses = missesOf(ruleOf(expression), model);
+    REQUIRE(misses);
+    REQUIRE_FALSE(misses->empty());
+    return misses->front();
+  };
+  const NearMiss alone = first("torch.relu(x * 0.5 + y)");
+  CHECK(alone.suggestedOld == "0.5");
+  CHECK(alone.suggestedNew == "0.125");
+  CHECK(first("torch.relu(x * 5 + y.view(35))").suggestedOld.empty());  // the 5 of 35 might be meant
+}

@@ -295,6 +295,7 @@ class MannersTest : public test::WindowFixture {
     window_->resize(820, 600);  // narrower than the drawing
     window_->openModel(model_);
     QTRY_VERIFY_WITH_TIMEOUT(document().isOpen() && window_->canvas()->scene(), 10000);
+    QCOMPARE(window_->focusWidget(), window_->canvas());  // "/" finds without a click
     window_->canvas()->setDepth(3);
     Canvas& canvas = *window_->canvas();
     QVERIFY(canvas.scale() >= 0.7);
