@@ -138,8 +138,8 @@ cudaError_t runNorm(const NormArgs& a, cudaStream_t stream) {
   const int64_t chunks = vectors ? a.n / V : INT64_MAX;
   if (chunks <= 32) return launch(normKernel<T, 1, 1, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
   // A few rows: more threads to a row. Many: a warp each keeps the block free of barriers.
-  if (rows >= 1024 && chunks <= 96) return launch(normKernel<T, 1, 3, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
-  if (rows >= 1024 && chunks <= 128) return launch(normKernel<T, 1, 4, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
+  if (rows >= 2048 && chunks <= 96) return launch(normKernel<T, 1, 3, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
+  if (rows >= 2048 && chunks <= 128) return launch(normKernel<T, 1, 4, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
   if (chunks <= 96) return launch(normKernel<T, 3, 1, V>, rows, 96, 0, stream, a.pdl, a);
   if (chunks <= 128) return launch(normKernel<T, 4, 1, V>, rows, 128, 0, stream, a.pdl, a);
   if (chunks <= 256) return launch(normKernel<T, 8, 1, V>, rows, 256, 0, stream, a.pdl, a);
@@ -211,12 +211,79 @@ __global__ void __launch_bounds__(128) embeddingNorm(const EmbeddingArgs a) {
   });
 }
 
+// The same with the row in registers, V elements to a thread; four tables are read at a time.
+template <class T, int Warps, int V>
+__global__ void __launch_bounds__(Warps * 32) embeddingRow(const EmbeddingArgs a) {
+  pdlTrigger();
+  const int64_t column = int64_t{threadIdx.x} * V;
+  const bool there = column < a.n;
+  using Chunk = Vec<T, V>;
+  pdlWait();
+  const int64_t outer = blockIdx.x / static_cast<unsigned>(a.inner), inner = blockIdx.x % static_cast<unsigned>(a.inner);
+  int64_t id[kMaxTables];
+#pragma unroll
+  for (int t = 0; t < kMaxTables; ++t) {
+    id[t] = 0;
+    if (t < a.tables) id[t] = a.ids[t][outer * a.idStride[t][0] + inner * a.idStride[t][1]];
+  }
+  Chunk weight, bias;
+  if (a.weight && there) weight = *reinterpret_cast<const Chunk*>(static_cast<const T*>(a.weight) + column);
+  if (a.bias && there) bias = *reinterpret_cast<const Chunk*>(static_cast<const T*>(a.bias) + column);
+  bool valid = true;
+#pragma unroll
+  for (int t = 0; t < kMaxTables; ++t) {
+    if (t < a.tables) valid = valid && id[t] >= 0 && id[t] < a.tableRows[t];
+  }
+  if (!valid) __trap();  // as ATen's embedding does: an index out of range is a device-side error
+  float v[V];
+#pragma unroll
+  for (int i = 0; i < V; ++i) v[i] = 0.f;
+  constexpr int kAtOnce = 4;
+#pragma unroll
+  for (int t0 = 0; t0 < kMaxTables; t0 += kAtOnce) {
+    if (t0 >= a.tables) break;
+    Chunk part[kAtOnce];
+#pragma unroll
+    for (int t = 0; t < kAtOnce; ++t) {
+      if (t0 + t < a.tables && there)
+        part[t] = *reinterpret_cast<const Chunk*>(static_cast<const T*>(a.table[t0 + t]) + id[t0 + t] * a.n + column);
+    }
+#pragma unroll
+    for (int t = 0; t < kAtOnce; ++t) {
+      if (t0 + t < a.tables && there) {
+#pragma unroll
+        for (int i = 0; i < V; ++i) v[i] += toFloat(part[t].v[i]);
+      }
+    }
+  }
+  float s = 0.f, q = 0.f;
+#pragma unroll
+  for (int i = 0; i < V; ++i) s += v[i];
+  const float mean = rowSum<Warps>(s) / a.n;
+  if (there) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) q += (v[i] - mean) * (v[i] - mean);
+  }
+  const float scale = rsqrtf(rowSum<Warps, 1>(q) / a.n + a.eps);
+  if (!there) return;
+#pragma unroll
+  for (int i = 0; i < V; ++i) {
+    v[i] = (v[i] - mean) * scale;
+    if (a.weight) v[i] *= toFloat(weight.v[i]);
+    if (a.bias) v[i] += toFloat(bias.v[i]);
+  }
+  storeVec<T, V>(static_cast<T*>(a.out) + blockIdx.x * a.n + column, v);
+}
+
 template <class T>
 cudaError_t runEmbedding(const EmbeddingArgs& a, cudaStream_t stream) {
   constexpr int V = 16 / sizeof(T);
   const unsigned grid = static_cast<unsigned>(a.outer * a.inner);
   bool vectors = a.n % V == 0 && aligned16(a.out) && aligned16(a.weight) && aligned16(a.bias);
   for (int t = 0; t < a.tables; ++t) vectors = vectors && aligned16(a.table[t]);
+  if (vectors && a.n <= 96 * V) return launch(embeddingRow<T, 3, V>, grid, 96, 0, stream, a.pdl, a);
+  if (vectors && a.n <= 128 * V) return launch(embeddingRow<T, 4, V>, grid, 128, 0, stream, a.pdl, a);
+  if (vectors && a.n <= 256 * V) return launch(embeddingRow<T, 8, V>, grid, 256, 0, stream, a.pdl, a);
   if (vectors) return launch(embeddingNorm<T, V>, grid, 128, 0, stream, a.pdl, a);
   return launch(embeddingNorm<T, 1>, grid, 128, 0, stream, a.pdl, a);
 }
