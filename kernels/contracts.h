@@ -140,6 +140,21 @@ inline void checkNorm(const char* op, const at::Tensor& x, const OptionalTensor&
   checkVector(op, inputBias, "input_bias", x.sym_size(-1));
 }
 
+inline void checkLinearNorm(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                            const OptionalTensor& residual, const OptionalTensor& normWeight,
+                            const OptionalTensor& normBias) {
+  const char* op = "linear_add_layer_norm";
+  checkLinear(op, x, weight, bias);
+  checkLike(op, x, "x", residual, "residual");
+  checkLike(op, x, "x", normWeight, "norm_weight");
+  checkLike(op, x, "x", normBias, "norm_bias");
+  std::vector<c10::SymInt> shape = x.sym_sizes().vec();
+  shape.back() = weight.sym_size(0);
+  checkBroadcast(op, residual, "residual", shape, "the output");
+  checkVector(op, normWeight, "norm_weight", shape.back());
+  checkVector(op, normBias, "norm_bias", shape.back());
+}
+
 inline void checkSoftmax(const at::Tensor& x, const OptionalTensor& mask, int64_t dim) {
   checkFloating("masked_softmax", x, "x");
   TORCH_CHECK(x.dim() >= 1 && dim >= -x.dim() && dim < x.dim(), "graft::masked_softmax: dim ", dim,

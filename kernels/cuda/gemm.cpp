@@ -24,22 +24,26 @@ namespace {
 enum class Kind { kTile, kPersistent, kLt, kLtBias };
 struct Way {
   Kind kind = Kind::kLt;
-  int number = 0;  // tile variant, rows of a cluster, or place in cuBLASLt's list
+  int number = 0;      // tile variant, rows of a cluster, or place in cuBLASLt's list
+  bool apart = false;  // with a norm after it: the norm, not the product, adds bias and residual
 };
 
+constexpr const char* kApart = "-apart";
+
 std::string nameOf(Way w) {
+  const char* end = w.apart ? kApart : "";
   switch (w.kind) {
     case Kind::kTile: {
       const TileVariant v = tileVariant(w.number);
-      return fmt::format("tile-{}x{}-{}x{}-split{}-stages{}x{}{}", v.bm, v.bn, v.clusterM, v.clusterN, v.split,
-                         v.stages, v.deep, v.straight ? "-gelu" : "");
+      return fmt::format("tile-{}x{}-{}x{}-split{}-stages{}x{}{}{}", v.bm, v.bn, v.clusterM, v.clusterN, v.split,
+                         v.stages, v.deep, v.straight ? "-gelu" : "", end);
     }
     case Kind::kPersistent:
-      return fmt::format("persistent-{}x1", w.number);
+      return fmt::format("persistent-{}x1{}", w.number, end);
     case Kind::kLt:
-      return fmt::format("cublaslt-{}", w.number);
+      return fmt::format("cublaslt-{}{}", w.number, end);
     case Kind::kLtBias:
-      return fmt::format("cublaslt-bias-{}", w.number);
+      return fmt::format("cublaslt-bias-{}{}", w.number, end);
   }
   return "";
 }
@@ -58,10 +62,13 @@ std::vector<Way> allWays() {
   return ways;
 }
 
-bool wayNamed(const std::string& name, Way& way) {
+bool wayNamed(std::string name, Way& way) {
+  const bool apart = name.ends_with(kApart);
+  if (apart) name.erase(name.rfind(kApart));
   for (Way w : allWays()) {
     if (nameOf(w) == name) {
       way = w;
+      way.apart = apart;
       return true;
     }
   }
@@ -109,13 +116,38 @@ bool tryWay(const GemmArgs& a, Way w, cudaStream_t stream) {
   return true;
 }
 
-// Ways are timed with a small kernel after each product, because products rarely follow one another directly: a way
-// that fills the processors' shared memory, or waits for all before it to end, costs its neighbours time.
+// A product and the norm of its rows, if there is one: x of the norm is the product's output. The way says which of the
+// two adds the product's bias and residual.
+bool tryWay(const GemmArgs& a, const NormArgs* norm, Way w, cudaStream_t stream) {
+  if (!norm) return tryWay(a, w, stream);
+  GemmArgs product = a;
+  NormArgs after = *norm;
+  after.x = a.out;
+  if (w.apart) {
+    after.inputBias = std::exchange(product.bias, nullptr);
+    after.residual = std::exchange(product.residual, nullptr), after.ldr = a.ldr;
+  }
+  if (!tryWay(product, w, stream)) return false;
+  report("linear_add_layer_norm", launchNorm(after, stream));
+  return true;
+}
+
+// Whether a way is worth timing: the persistent kernel has nothing to offer for a handful of tiles, nor small tiles for
+// a great many.
+bool promising(const GemmArgs& a, Way w) {
+  if (w.kind == Kind::kPersistent) return double(a.m) * a.n / (128 * 192) >= 48;
+  if (w.kind == Kind::kTile && a.m > 2048) return tileVariant(w.number).bm > 64 && tileVariant(w.number).split == 1;
+  return true;
+}
+
+// Ways are timed with a small kernel after each product, its norm or else one of our own, because products rarely
+// follow one another directly: a way that fills the processors' shared memory, or waits for all before it to end, costs
+// its neighbours time.
 //
 // A workspace under our own captures is the block that the first, uncaptured call has just given back: the caching
 // allocator does not know of these captures. That is safe because all runs on one stream and is awaited before the
 // memory is used otherwise.
-Way tune(const GemmArgs& a, std::string& log) {
+Way tune(const GemmArgs& a, const NormArgs* norm, std::string& log) {
   const auto stream = tuningStream();
   // The inputs may still be in the making on the caller's stream.
   C10_CUDA_CHECK(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()));
@@ -126,21 +158,25 @@ Way tune(const GemmArgs& a, std::string& log) {
   mine.out = out.get();
   // A norm of the output's rows, at most as many columns as a warp takes.
   NormArgs between;
-  const Scratch normed(static_cast<size_t>(a.m) * std::min<int64_t>(a.n, 768) * bytesOf(a.dtype));
+  const int64_t columns = norm ? a.n : std::min<int64_t>(a.n, 768);
+  const Scratch normed(static_cast<size_t>(a.m) * columns * bytesOf(a.dtype));
+  if (norm) between = *norm;
   between.x = out.get(), between.out = normed.get(), between.dtype = a.dtype, between.pdl = a.pdl;
-  between.rows = a.m, between.n = std::min<int64_t>(a.n, 768), between.ldx = a.ldo;
+  between.rows = a.m, between.n = columns, between.ldx = a.ldo;
   C10_CUDA_CHECK(cudaStreamSynchronize(stream));
 
-  const std::vector<Way> ways = allWays();
+  std::vector<Way> ways = allWays();
+  if (norm) {
+    for (Way w : allWays()) {
+      if (w.kind != Kind::kLtBias) ways.push_back({w.kind, w.number, true});
+    }
+  }
   const auto timed = race(static_cast<int>(ways.size()), [&](int number, double giveUp, int replays) {
     const Way w = ways[number];
-    // The persistent kernel has nothing to offer for a handful of tiles, nor small tiles for a great many.
-    const double tiles = double(a.m) * a.n / (128 * 192);
-    if (w.kind == Kind::kPersistent && tiles < 48) return -1.0;
-    if (w.kind == Kind::kTile && tileVariant(w.number).bm == 64 && a.m > 2048) return -1.0;
-    if (w.kind == Kind::kTile && tileVariant(w.number).split > 1 && a.m > 2048) return -1.0;
+    if (!promising(a, w)) return -1.0;
     const auto call = [&](int i) {
       mine.w = weights[i];
+      if (norm) return tryWay(mine, &between, w, stream);
       if (!tryWay(mine, w, stream)) return false;
       report("linear", launchNorm(between, stream));
       return true;
@@ -214,8 +250,8 @@ std::optional<Choice> stored(const std::string& key) {
   return c;
 }
 
-Way choose(const GemmArgs& a, bool mayTune) {
-  const std::string key = keyOf(a);
+Way choose(const GemmArgs& a, const NormArgs* norm, bool mayTune) {
+  const std::string key = keyOf(a) + (norm ? "-norm" : "");
   const std::string problem = fmt::format("{}:{}", c10::cuda::current_device(), key);
   if (noted && std::find(noted->begin(), noted->end(), problem) == noted->end()) noted->push_back(problem);
   Choices& all = choices();
@@ -224,20 +260,34 @@ Way choose(const GemmArgs& a, bool mayTune) {
   if (const auto found = stored(key)) return (all.byProblem[problem] = *found).way;
   if (!mayTune || !options().autotune || capturing()) return guess(a);
   std::string timings;
-  const Way fastest = tune(a, timings);
+  const Way fastest = tune(a, norm, timings);
   gemmCache().store(key, nameOf(fastest) + timings);
   return (all.byProblem[problem] = stored(key).value_or(Choice{fastest, {}, false})).way;
 }
 
+void run(const GemmArgs& a, const NormArgs* norm, cudaStream_t stream) {
+  if (a.k == 0) {
+    const size_t size = static_cast<size_t>(bytesOf(a.dtype));
+    C10_CUDA_CHECK(cudaMemset2DAsync(a.out, a.ldo * size, 0, a.n * size, a.m, stream));
+    report("linear", launchEpilogue(a, a.out, a.ldo, stream));
+    if (norm) report("linear_add_layer_norm", launchNorm(*norm, stream));
+    return;
+  }
+  if (tryWay(a, norm, choose(a, norm, true), stream)) return;
+  // A guess that does not apply (an odd width, an unaligned pointer): cuBLASLt takes what we do not.
+  if (a.bias && tryWay(a, norm, {Kind::kLtBias, 0}, stream)) return;
+  TORCH_CHECK(tryWay(a, norm, {Kind::kLt, 0}, stream), "graft::linear: neither a kernel of ours nor cuBLASLt takes ",
+              a.m, "x", a.n, "x", a.k, " with row strides ", a.ldx, ", ", a.ldw, ", ", a.ldo);
+}
+
 }  // namespace
 
-void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream) {
-  const Way way = choose(a, true);
-  if (tryWay(a, way, stream)) return;
-  // A guess that does not apply (an odd width, an unaligned pointer): cuBLASLt takes what we do not.
-  if (a.bias && tryWay(a, {Kind::kLtBias, 0}, stream)) return;
-  TORCH_CHECK(tryWay(a, {Kind::kLt, 0}, stream), "graft::linear: neither a kernel of ours nor cuBLASLt takes ", a.m,
-              "x", a.n, "x", a.k, " with row strides ", a.ldx, ", ", a.ldw, ", ", a.ldo);
+void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream) { run(a, nullptr, stream); }
+
+void runGemmNorm(const GemmArgs& a, const NormArgs& norm, c10::cuda::CUDAStream stream) {
+  NormArgs after = norm;
+  after.x = a.out, after.ldx = a.ldo;
+  run(a, &after, stream);
 }
 
 NotedProblems::NotedProblems(std::vector<std::string>* problems) : before_(std::exchange(noted, problems)) {}
@@ -268,7 +318,7 @@ void chooseWay(const std::string& problem, const std::string& name, bool forGood
   gemmCache().store(key, name + kInPlaceMark + line);
 }
 
-std::string describeGemm(const GemmArgs& a) { return nameOf(choose(a, false)); }
+std::string describeGemm(const GemmArgs& a) { return nameOf(choose(a, nullptr, false)); }
 
 std::string gemmWays() {
   std::string names;

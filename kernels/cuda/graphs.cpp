@@ -10,6 +10,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -145,40 +146,62 @@ float replayOnce(Captured& c) {
 
 /// Whether `b` takes less time than `a`, by more than chance, replayed in turn.
 bool isFaster(Captured& a, Captured& b) {
-  constexpr size_t kReplays = 15;
+  constexpr float kShort = 0.6f;  // ms: here a microsecond matters, and many replays cost little
   constexpr float kChance = 0.995f;
+  const size_t replays = replayOnce(a) < kShort ? 31 : 15;
   std::vector<float> times[2];
-  for (size_t i = 0; i < kReplays; ++i) {
+  for (size_t i = 0; i < replays; ++i) {
     times[0].push_back(replayOnce(a));
     times[1].push_back(replayOnce(b));
   }
-  for (auto& t : times) std::nth_element(t.begin(), t.begin() + kReplays / 2, t.end());
-  return times[1][kReplays / 2] < times[0][kReplays / 2] * kChance;
+  for (auto& t : times) std::nth_element(t.begin(), t.begin() + replays / 2, t.end());
+  return times[1][replays / 2] < times[0][replays / 2] * kChance;
 }
 
+/// A product that is computed in several places of a model, and the ways that came close to one another alone.
+struct Contest {
+  std::string problem;
+  std::vector<std::string> ways;
+  std::string chosen;
+};
+
 /// Decides between ways to multiply that are close to one another: which is fastest depends on the kernels around it,
-/// whose blocks start in the room that it leaves. One problem at a time, the whole model captured with each way. What
-/// has been learnt is kept when something fails or the process is ended.
+/// whose blocks start in the room that it leaves. One problem at a time, the whole model captured with each way; again
+/// from the first problem while a round has changed something and no second is over, for what was best beside one
+/// neighbour need not be beside another. What has been learnt is kept when something fails or the process is ended.
 void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, int (*body)(void*), void* argument) {
+  constexpr int kRounds = 3;
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   const auto attempt = [&] { return captureOnce(pool, at::cuda::graph_pool_handle(), body, argument); };
-  std::unique_ptr<Captured> best;
-  std::string problem, chosen;
+  std::vector<Contest> contests;
+  for (const std::string& each : problems) {
+    std::vector<std::string> ways = graft::cuda::rivalsOf(each);
+    if (!ways.empty()) contests.push_back({each, ways, ways[0]});
+  }
+  if (contests.empty()) return;
+  const Contest* open = nullptr;
   try {
-    for (const std::string& each : problems) {
-      const std::vector<std::string> ways = graft::cuda::rivalsOf(each);
-      if (ways.empty()) continue;
-      if (!best) best = attempt();
-      problem = each, chosen = ways[0];
-      for (size_t i = 1; i < ways.size(); ++i) {
-        graft::cuda::chooseWay(problem, ways[i], false);
-        std::unique_ptr<Captured> other = attempt();
-        if (isFaster(*best, *other)) best = std::move(other), chosen = ways[i];
+    std::unique_ptr<Captured> best = attempt();
+    bool changed = true;
+    for (int round = 0; round < kRounds && changed; ++round) {
+      if (round > 0 && std::chrono::steady_clock::now() > patience) break;
+      changed = false;
+      for (Contest& c : contests) {
+        open = &c;
+        const std::string before = c.chosen;
+        for (const std::string& way : c.ways) {
+          if (way == c.chosen || way == before) continue;
+          graft::cuda::chooseWay(c.problem, way, false);
+          std::unique_ptr<Captured> other = attempt();
+          if (isFaster(*best, *other)) best = std::move(other), c.chosen = way;
+        }
+        graft::cuda::chooseWay(c.problem, c.chosen, true);
+        changed |= c.chosen != before;
+        open = nullptr;
       }
-      graft::cuda::chooseWay(problem, chosen, true);
-      problem.clear();
     }
   } catch (const std::exception&) {
-    if (!problem.empty()) graft::cuda::chooseWay(problem, chosen, false);
+    if (open) graft::cuda::chooseWay(open->problem, open->chosen, false);
     (void)cudaGetLastError();
   }
   C10_CUDA_CHECK(cudaStreamSynchronize(pool.stream.stream()));

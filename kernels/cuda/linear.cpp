@@ -1,4 +1,4 @@
-// graft::linear and qkv_projection on CUDA.
+// graft::linear, qkv_projection and linear_add_layer_norm on CUDA.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -66,12 +66,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const OptionalT
   const auto stream = c10::cuda::getCurrentCUDAStream();
   Prepared p = prepare("linear", x, weight, bias, act, residual);
   if (p.out.numel() == 0) return p.out;
-  if (p.args.k == 0) {
-    p.out.zero_();
-    report("linear", launchEpilogue(p.args, p.args.out, p.args.ldo, stream));
-  } else {
-    runGemm(p.args, stream);
-  }
+  runGemm(p.args, stream);
   return p.out;
 }
 
@@ -84,6 +79,29 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkvProjection(const at::Tensor& x
   const at::Tensor split =
       all.view({x.size(0), x.size(1), heads + 2 * kvHeads, weight.size(0) / (heads + 2 * kvHeads)}).transpose(1, 2);
   return {split.narrow(1, 0, heads), split.narrow(1, heads, kvHeads), split.narrow(1, heads + kvHeads, kvHeads)};
+}
+
+at::Tensor linearAddLayerNorm(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                              const at::Tensor& residual, const OptionalTensor& normWeight,
+                              const OptionalTensor& normBias, double eps) {
+  const char* op = "linear_add_layer_norm";
+  ops::checkLinearNorm(x, weight, bias, residual, normWeight, normBias);
+  const c10::cuda::CUDAGuard guard(x.device());
+  Prepared p = prepare(op, x, weight, bias, Activation::kNone, residual);
+  if (p.out.numel() == 0) return p.out;
+  const OptionalTensor w = dense(normWeight), b = dense(normBias);
+  const at::Tensor out = at::empty(p.out.sizes(), p.out.options());
+  NormArgs norm;
+  norm.dtype = p.args.dtype;
+  norm.x = p.args.out, norm.ldx = p.args.ldo;
+  norm.weight = pointer(w), norm.bias = pointer(b);
+  norm.out = out.mutable_data_ptr();
+  norm.rows = p.args.m, norm.n = p.args.n;
+  norm.eps = static_cast<float>(eps);
+  norm.pdl = options().pdl;
+  norm.constantWeights = norm.pdl && options().constantWeights;
+  runGemmNorm(p.args, norm, c10::cuda::getCurrentCUDAStream());
+  return out;
 }
 
 std::string linearWay(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
@@ -105,6 +123,7 @@ std::optional<at::Tensor> linearBy(const at::Tensor& x, const at::Tensor& weight
 TORCH_LIBRARY_IMPL(graft, CUDA, m) {
   m.impl("linear", TORCH_FN(linear));
   m.impl("qkv_projection", TORCH_FN(qkvProjection));
+  m.impl("linear_add_layer_norm", TORCH_FN(linearAddLayerNorm));
 }
 
 // For tests and measurements: which way linear takes, all ways there are, and linear by one of them (None: does not

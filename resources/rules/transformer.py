@@ -369,6 +369,19 @@ class TwoEmbeddingsLayerNorm(Rule):
         return len(shape) == 1
 
 
+class LinearAddLayerNorm(Rule):
+    """The end of a block: a projection, the residual added to it, and the norm of the sum."""
+
+    def pattern(x, w: Weight, b: Weight, residual: Tensor, shape: list[int], weight: Weight, bias: Weight, eps: float):
+        return F.layer_norm(keep(F.linear(x, w, b)) + residual, shape, weight, bias, eps)
+
+    def replacement(x, w: Weight, b: Weight, residual: Tensor, weight: Weight, bias: Weight, eps: float):
+        return kernels.linear_add_layer_norm(x, w, b, residual, weight, bias, eps)
+
+    def where(x, w, residual, shape):
+        return len(shape) == 1 and residual.shape == x.shape[:-1] + (w.shape[0],) and residual.dtype == w.dtype
+
+
 class AddLayerNorm(Rule):
     """A residual added and normalised in one pass over memory."""
 
@@ -451,6 +464,7 @@ class Encoder(Recipe):
         GeluTanhLinear,
         ReluLinear,
         SwiGlu,
+        LinearAddLayerNorm,
         AddLayerNorm,
         LinearAdd,
         Linear,

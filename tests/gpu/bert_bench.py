@@ -64,7 +64,7 @@ class Bert(nn.Module):
 
 
 class GraftBert:
-    """The same model on graft:: operators; biases and residuals of the output projections go into the norms."""
+    """The same model on graft:: operators."""
 
     def __init__(self, model):
         self.model, self.ops = model, torch.ops.graft
@@ -81,18 +81,9 @@ class GraftBert:
         for l, w, b in self.layers:
             q, k, v = ops.qkv_projection(x, w, b, heads=l.heads, kv_heads=l.heads)
             a = ops.attention(q, k, v, mask).transpose(1, 2).flatten(2)
-            if os.environ.get("TRY_RESIDUAL"):
-                a = ops.linear(a, l.output.weight, l.output.bias, residual=x)
-                x = ops.add_layer_norm(a, None, l.norm1.weight, l.norm1.bias, l.norm1.eps)
-                h = ops.linear(x, l.up.weight, l.up.bias, activation="gelu")
-                h = ops.linear(h, l.down.weight, l.down.bias, residual=x)
-                x = ops.add_layer_norm(h, None, l.norm2.weight, l.norm2.bias, l.norm2.eps)
-                continue
-            a = ops.linear(a, l.output.weight)
-            x = ops.add_layer_norm(a, x, l.norm1.weight, l.norm1.bias, l.norm1.eps, input_bias=l.output.bias)
+            x = ops.linear_add_layer_norm(a, l.output.weight, l.output.bias, x, l.norm1.weight, l.norm1.bias, l.norm1.eps)
             h = ops.linear(x, l.up.weight, l.up.bias, activation="gelu")
-            h = ops.linear(h, l.down.weight)
-            x = ops.add_layer_norm(h, x, l.norm2.weight, l.norm2.bias, l.norm2.eps, input_bias=l.down.bias)
+            x = ops.linear_add_layer_norm(h, l.down.weight, l.down.bias, x, l.norm2.weight, l.norm2.bias, l.norm2.eps)
         return x
 
 

@@ -236,6 +236,24 @@ def test_norms(dtype):
           F.layer_norm(big[ids[0] % 50].double(), (2500,)), dtype, scale=5)
 
 
+def test_linear_norm(dtype):
+    ops = torch.ops.graft
+    for rows, n, k in [(1, 768, 768), (16, 768, 3072), (300, 768, 768), (1024, 768, 3072), (5, 129, 100), (7, 1024, 64), (4096, 768, 768),
+                       (33, 2048, 96), (0, 768, 64), (9, 64, 0), (130, 8, 8)]:
+        for full in (True, False):
+            x, w, r = rand(rows, k, dtype=dtype), rand(n, k, dtype=dtype) * 0.1, rand(rows, n, dtype=dtype) * 3 + 1
+            b, nw, nb = (rand(n, dtype=dtype) if full else None for _ in range(3))
+            if not full:
+                r = r[:1] * 0 + rand(n, dtype=dtype)
+            z = x.double() @ w.double().T + (b.double() if full else 0) + r.double()
+            ref = F.layer_norm(z, (n,), nw.double() if full else None, nb.double() if full else None, 1e-5)
+            poison()
+            # Rounded once between product and norm, which magnifies small sums.
+            between = max(3e-4, 8 * torch.finfo(dtype).eps * float(ref.abs().max())) if rows else 0.0
+            check(f"linear layer norm {rows}x{k}x{n} full={full} {dtype}", ops.linear_add_layer_norm(x, w, b, r, nw, nb), ref, dtype,
+                  atol=between, scale=1)
+
+
 def test_softmax(dtype):
     ops = torch.ops.graft
     for shape in [(2, 3, 5, 7), (4, 128), (1, 2, 3, 3000), (3, 1), (2, 2, 2, 2, 9), (0, 4)]:
@@ -316,7 +334,7 @@ def main():
     torch.set_grad_enabled(False)
     torch.manual_seed(torch.seed())
     print("seed", torch.initial_seed())
-    for test in (test_linear_ways, test_linear, test_attention, test_qkv, test_norms, test_softmax, test_elementwise, test_refusals):
+    for test in (test_linear_ways, test_linear, test_attention, test_qkv, test_norms, test_linear_norm, test_softmax, test_elementwise, test_refusals):
         if only and only not in test.__name__:
             continue
         for dtype in (torch.float16, torch.bfloat16, torch.float32):

@@ -256,6 +256,23 @@ class Norms(OperatorCase):
                 self.check(graft.add_layer_norm, self.layer, x, None, None, None, 0.1)
                 self.check(graft.add_layer_norm, self.layer, x, random(*shape, dtype=dtype), vec(), vec(), 1e-12, input_bias=vec())
 
+    def test_linear_and_layer_norm(self):
+        def reference(x, weight, bias, residual, norm_weight, norm_bias, eps=1e-5):
+            return self.layer(F.linear(x, weight, bias), residual, norm_weight, norm_bias, eps)
+
+        for dtype, (rows, n, k) in itertools.product(DTYPES, (((2, 3), 48, 32), ((1,), 7, 5), ((0, 4), 8, 8), ((70,), 24, 40), ((), 16, 8))):
+            x, w, residual = random(*rows, k, dtype=dtype), random(n, k, dtype=dtype, scale=0.3), random(*rows, n, dtype=dtype)
+            vec = lambda: random(n, dtype=dtype)
+            for arguments in ((x, w, vec(), residual, vec(), vec()), (x, w, None, vec(), None, None, 0.1)):
+                with self.subTest(dtype=dtype, rows=rows, n=n, k=k, bias=arguments[2] is not None):
+                    # The 16-bit types are rounded between product and norm, which magnifies small sums.
+                    rounding = None if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps
+                    self.check(graft.linear_add_layer_norm, reference, *arguments, rounding=rounding)
+        with self.assertRaisesRegex(RuntimeError, r"norm_weight \[4\] should be \[8\]"):
+            graft.linear_add_layer_norm(random(2, 6), random(8, 6), None, random(2, 8), random(4), None)
+        with self.assertRaisesRegex(RuntimeError, "residual .* does not broadcast to the output"):
+            graft.linear_add_layer_norm(random(2, 6), random(8, 6), None, random(3, 8), None, None)
+
     def test_rms_norm(self):
         for dtype, shape in itertools.product(DTYPES, ((2, 3, 384), (5, 1), (7, 17), (0, 4, 8), (3000, 20), (16,))):
             with self.subTest(dtype=dtype, shape=shape):
@@ -476,6 +493,7 @@ def samples(requires_grad=False):
         "linear": ((t(2, 5, 8), t(6, 8), t(6)), dict(activation="gelu", residual=t(2, 5, 6))),
         "qkv_projection": ((t(2, 5, 8), t(32, 8), t(32)), dict(heads=4, kv_heads=2)),
         "add_layer_norm": ((t(2, 5, 8), t(2, 5, 8), t(8), t(8), 1e-5), dict(input_bias=t(8))),
+        "linear_add_layer_norm": ((t(2, 5, 8), t(6, 8), t(6), t(2, 5, 6), t(6), t(6)), {}),
         "add_rms_norm": ((t(2, 5, 8), t(2, 5, 8), t(8)), {}),
         "masked_softmax": ((t(2, 5, 8), t(5, 8)), dict(scale=0.5)),
         "rotary_embedding": ((t(2, 4, 5, 8), t(2, 2, 5, 8), t(5, 8), t(5, 8)), {}),
