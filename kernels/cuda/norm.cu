@@ -24,10 +24,42 @@ __device__ __forceinline__ float rowSum(float x) {
   return x;
 }
 
+// Mean and centred squares of a row of which each thread holds Count values, by one exchange instead of two: each
+// thread's own first, then pairs of equal size (Chan, Golub, LeVeque 1979).
+template <int Warps, int Count>
+__device__ __forceinline__ float2 rowMoments(const float (&v)[Count]) {
+  float mean = 0.f, squares = 0.f;
+#pragma unroll
+  for (int i = 0; i < Count; ++i) mean += v[i];
+  mean *= 1.f / Count;
+#pragma unroll
+  for (int i = 0; i < Count; ++i) squares += (v[i] - mean) * (v[i] - mean);
+#pragma unroll
+  for (int lanes = 1; lanes < 32; lanes *= 2) {
+    const float other = __shfl_xor_sync(~0u, mean, lanes), more = __shfl_xor_sync(~0u, squares, lanes);
+    const float apart = other - mean;
+    squares += more + apart * apart * (0.5f * Count * lanes);
+    mean = 0.5f * (mean + other);
+  }
+  if constexpr (Warps > 1) {
+    __shared__ float2 parts[Warps];
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = make_float2(mean, squares);
+    __syncthreads();
+    mean = squares = 0.f;
+#pragma unroll
+    for (int i = 0; i < Warps; ++i) mean += parts[i].x;
+    mean *= 1.f / Warps;
+#pragma unroll
+    for (int i = 0; i < Warps; ++i)
+      squares += parts[i].y + (parts[i].x - mean) * (parts[i].x - mean) * (32.f * Count);
+  }
+  return make_float2(mean, squares);
+}
+
 // Warps == 1: four rows to a block, a warp each. Otherwise a block per row. A thread holds Vecs chunks of V consecutive
-// elements, chunk c at column (c * threads + thread) * V. All loads are issued before the first use: at few rows
-// latency is all there is.
-template <class T, int Warps, int Vecs, int V>
+// elements, chunk c at column (c * threads + thread) * V; Full: as many as the row has. All loads are issued before the
+// first use: at few rows latency is all there is.
+template <class T, int Warps, int Vecs, int V, bool Full>
 __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(const NormArgs a) {
   pdlTrigger();
   const int64_t row = Warps == 1 ? int64_t{blockIdx.x} * 4 + threadIdx.x / 32 : blockIdx.x;
@@ -39,9 +71,10 @@ __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(cons
 #pragma unroll
     for (int c = 0; c < Vecs; ++c) {
       const int64_t column = int64_t{c * kThreads + thread} * V;
-      if (from && column < a.n) to[c] = *reinterpret_cast<const Chunk*>(static_cast<const T*>(from) + column);
+      if (from && (Full || column < a.n)) to[c] = *reinterpret_cast<const Chunk*>(static_cast<const T*>(from) + column);
     }
   };
+  const float inverse = 1.f / static_cast<float>(a.n);
   if (!a.constantWeights) pdlWait();
   load(a.weight, weight);
   load(a.bias, bias);
@@ -51,40 +84,50 @@ __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(cons
   load(static_cast<const T*>(a.x) + row * a.ldx, x);
   load(a.residual ? static_cast<const T*>(a.residual) + row * a.ldr : nullptr, r);
 
-  float v[Vecs][V], s = 0.f, q = 0.f;
+  float v[Vecs * V];
 #pragma unroll
   for (int c = 0; c < Vecs; ++c) {
     const int64_t column = int64_t{c * kThreads + thread} * V;
+    float(&part)[V] = reinterpret_cast<float(&)[V]>(v[c * V]);
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      v[c][i] = 0.f;
-      if (column < a.n) {
-        v[c][i] = toFloat(x[c].v[i]);
-        if (a.inputBias) v[c][i] += toFloat(inputBias[c].v[i]);
-        if (a.residual) v[c][i] += toFloat(r[c].v[i]);
-        if (a.sum) v[c][i] = toFloat(fromFloat<T>(v[c][i]));
+      part[i] = 0.f;
+      if (Full || column < a.n) {
+        part[i] = toFloat(x[c].v[i]);
+        if (a.inputBias) part[i] += toFloat(inputBias[c].v[i]);
+        if (a.residual) part[i] += toFloat(r[c].v[i]);
+        if (a.sum) part[i] = toFloat(fromFloat<T>(part[i]));
       }
-      s += v[c][i];
     }
-    if (a.sum && column < a.n) storeVec<T, V>(static_cast<T*>(a.sum) + row * a.n + column, v[c]);
+    if (a.sum && (Full || column < a.n)) storeVec<T, V>(static_cast<T*>(a.sum) + row * a.n + column, part);
   }
-  const float mean = a.rms ? 0.f : rowSum<Warps>(s) / a.n;
+  float mean = 0.f, q = 0.f;
+  if (Full && !a.rms) {
+    const float2 moments = rowMoments<Warps>(v);
+    mean = moments.x, q = moments.y;
+  } else {
+    float s = 0.f;
 #pragma unroll
-  for (int c = 0; c < Vecs; ++c) {
-    if (int64_t{c * kThreads + thread} * V < a.n) {
+    for (int i = 0; i < Vecs * V; ++i) s += v[i];
+    if (!a.rms) mean = rowSum<Warps>(s) * inverse;
 #pragma unroll
-      for (int i = 0; i < V; ++i) q += (v[c][i] - mean) * (v[c][i] - mean);
+    for (int c = 0; c < Vecs; ++c) {
+      if (Full || int64_t{c * kThreads + thread} * V < a.n) {
+#pragma unroll
+        for (int i = 0; i < V; ++i) q += (v[c * V + i] - mean) * (v[c * V + i] - mean);
+      }
     }
+    q = rowSum<Warps, 1>(q);
   }
-  const float scale = rsqrtf(rowSum<Warps, 1>(q) / a.n + a.eps);
+  const float scale = rsqrtf(q * inverse + a.eps);
 #pragma unroll
   for (int c = 0; c < Vecs; ++c) {
     const int64_t column = int64_t{c * kThreads + thread} * V;
-    if (column >= a.n) continue;
+    if (!Full && column >= a.n) continue;
     float y[V];
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      y[i] = (v[c][i] - mean) * scale;
+      y[i] = (v[c * V + i] - mean) * scale;
       if (a.weight) y[i] *= toFloat(weight[c].v[i]);
       if (a.bias) y[i] += toFloat(bias[c].v[i]);
     }
@@ -126,6 +169,14 @@ __global__ void __launch_bounds__(256) normAny(const NormArgs a) {
 
 bool aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
+template <class T, int Warps, int Vecs, int V>
+cudaError_t launchRows(const NormArgs& a, unsigned rows, cudaStream_t stream) {
+  const unsigned blocks = Warps == 1 ? (rows + 3) / 4 : rows, threads = Warps == 1 ? 128 : Warps * 32;
+  const auto kernel =
+      a.n == Warps * 32 * Vecs * V ? normKernel<T, Warps, Vecs, V, true> : normKernel<T, Warps, Vecs, V, false>;
+  return launch(kernel, blocks, threads, 0, stream, a.pdl, a);
+}
+
 template <class T>
 cudaError_t runNorm(const NormArgs& a, cudaStream_t stream) {
   constexpr int V = 16 / sizeof(T);
@@ -136,14 +187,14 @@ cudaError_t runNorm(const NormArgs& a, cudaStream_t stream) {
                        aligned16(a.out) && aligned16(a.sum);
   const unsigned rows = static_cast<unsigned>(a.rows);
   const int64_t chunks = vectors ? a.n / V : INT64_MAX;
-  if (chunks <= 32) return launch(normKernel<T, 1, 1, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
   // A few rows: more threads to a row. Many: a warp each keeps the block free of barriers.
-  if (rows >= 2048 && chunks <= 96) return launch(normKernel<T, 1, 3, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
-  if (rows >= 2048 && chunks <= 128) return launch(normKernel<T, 1, 4, V>, (rows + 3) / 4, 128, 0, stream, a.pdl, a);
-  if (chunks <= 96) return launch(normKernel<T, 3, 1, V>, rows, 96, 0, stream, a.pdl, a);
-  if (chunks <= 128) return launch(normKernel<T, 4, 1, V>, rows, 128, 0, stream, a.pdl, a);
-  if (chunks <= 256) return launch(normKernel<T, 8, 1, V>, rows, 256, 0, stream, a.pdl, a);
-  if (chunks <= 1024) return launch(normKernel<T, 8, 4, V>, rows, 256, 0, stream, a.pdl, a);
+  if (chunks <= 32) return launchRows<T, 1, 1, V>(a, rows, stream);
+  if (rows >= 2048 && chunks <= 96) return launchRows<T, 1, 3, V>(a, rows, stream);
+  if (rows >= 2048 && chunks <= 128) return launchRows<T, 1, 4, V>(a, rows, stream);
+  if (chunks <= 96) return launchRows<T, 3, 1, V>(a, rows, stream);
+  if (chunks <= 128) return launchRows<T, 4, 1, V>(a, rows, stream);
+  if (chunks <= 256) return launchRows<T, 8, 1, V>(a, rows, stream);
+  if (chunks <= 1024) return launchRows<T, 8, 4, V>(a, rows, stream);
   return launch(normAny<T>, rows, 256, 0, stream, a.pdl, a);
 }
 
@@ -217,6 +268,7 @@ __global__ void __launch_bounds__(Warps * 32) embeddingRow(const EmbeddingArgs a
   pdlTrigger();
   const int64_t column = int64_t{threadIdx.x} * V;
   const bool there = column < a.n;
+  const float inverse = 1.f / static_cast<float>(a.n);
   using Chunk = Vec<T, V>;
   pdlWait();
   const int64_t outer = blockIdx.x / static_cast<unsigned>(a.inner), inner = blockIdx.x % static_cast<unsigned>(a.inner);
@@ -259,12 +311,12 @@ __global__ void __launch_bounds__(Warps * 32) embeddingRow(const EmbeddingArgs a
   float s = 0.f, q = 0.f;
 #pragma unroll
   for (int i = 0; i < V; ++i) s += v[i];
-  const float mean = rowSum<Warps>(s) / a.n;
+  const float mean = rowSum<Warps>(s) * inverse;
   if (there) {
 #pragma unroll
     for (int i = 0; i < V; ++i) q += (v[i] - mean) * (v[i] - mean);
   }
-  const float scale = rsqrtf(rowSum<Warps, 1>(q) / a.n + a.eps);
+  const float scale = rsqrtf(rowSum<Warps, 1>(q) * inverse + a.eps);
   if (!there) return;
 #pragma unroll
   for (int i = 0; i < V; ++i) {

@@ -192,9 +192,8 @@ const Argument* Attempt::accepted(PatternParameter::Kind kind, const Argument& g
       return g.as<int64_t>() ? make(Argument(*g.number())) : nullptr;
     case Kind::Int:
       if (g.as<int64_t>() || g.as<SymbolicInt>()) return &g;
-      if (g.isValue())
-        if (auto p = integerMeaning(graph_, g)) return p->number() ? make(Argument(*p->number())) : &g;
-      return nullptr;
+      // The value itself, even where its number is known: with other inputs it may be another.
+      return g.isValue() && integerMeaning(graph_, g) ? &g : nullptr;
     case Kind::Bool:
       return g.as<bool>() ? &g : nullptr;
     case Kind::String:
@@ -231,7 +230,8 @@ bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c
     });
   }
   if (const Argument* before = bound_[pattern.index]) {
-    if (before->isValue() || value->isValue() ? *before == *value : literalEquals(*before, *value, c)) return true;
+    if (before->isValue() || value->isValue() ? sameValue(*before, *value, kind) : literalEquals(*before, *value, c))
+      return true;
     return fail(Reason::Operand, c.patternNode, c.graphNode, [&](Miss& m) {
       parameterName(m);
       m.expected = "`" + name + "`, which is " + describe(*before);
@@ -241,6 +241,13 @@ bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c
   if (value->isValue() && !checkType(pattern, value->valueId(), c)) return false;
   bind(pattern, value);
   return true;
+}
+
+bool Attempt::sameValue(const Argument& a, const Argument& b, Kind kind) const {
+  if (a == b) return true;
+  if (kind != Kind::Int) return false;
+  const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
+  return x && y && *x == *y;
 }
 
 // A parameter may be declared with a dtype and shape: f16[?,64].

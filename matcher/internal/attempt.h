@@ -108,6 +108,8 @@ class Attempt {
   bool literalEquals(const Argument& p, const Argument& g, const Context& c) const;
   bool checkDeferred(const Task& t);
   void bindFromShape(const Task& t);
+  // Of two arguments, one of them computed by the graph: one value, or integers of one meaning.
+  bool sameValue(const Argument& a, const Argument& b, PatternParameter::Kind kind) const;
   bool checkType(ValueId pattern, ValueId graph, const Context& c);
 
   // conditions.cpp: what is asked of a complete assignment

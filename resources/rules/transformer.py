@@ -20,6 +20,66 @@ def probabilities(scores):
     return keep(optional(torch.Tensor.to, torch.softmax(scores, dim=-1, dtype=_), dtype=_))
 
 
+def positions(n):
+    """0 to n - 1 along one dimension."""
+    return torch.arange(n, dtype=_, layout=_, device=_, pin_memory=_)
+
+
+def cast(x):
+    return optional(torch.Tensor.to, x, dtype=_, layout=_, device=_)
+
+
+def padding_mask(m, batch, queries, keys):
+    """True where a key is no padding, for each query: how transformers writes the mask of an encoder, [batch, 1, queries, keys]."""
+    b = positions(batch).unsqueeze(1).unsqueeze(2).unsqueeze(3)
+    q = (positions(queries) + 0).unsqueeze(0).unsqueeze(1).unsqueeze(3)
+    k = (positions(keys) + 0).unsqueeze(0).unsqueeze(1).unsqueeze(2)
+    true = any_of(
+        torch.full([], True, dtype=_, layout=_, device=_, pin_memory=_),
+        q.new_ones([], dtype=_, layout=_, device=_, pin_memory=_),
+    )
+    return true & cast(q >= 0) & cast(torch.ops.aten.index.Tensor(m, [b, k]))
+
+
+class PaddingMask(Rule):
+    """A mask that says the same to every query is one row, spread over the queries without being written out."""
+
+    def pattern(m: Tensor, batch: int, queries: int, keys: int, size: list[int]):
+        return padding_mask(m, batch, queries, keys).expand(size)
+
+    def replacement(m: Tensor, batch: int, queries: int, keys: int):
+        return m[:batch, :keys].unsqueeze(1).unsqueeze(2).expand(batch, 1, queries, keys)
+
+    def where(m, size):
+        return m.dim() == 2 and m.dtype == torch.bool and len(size) == 4
+
+
+class PaddingMaskBroadcast(Rule):
+    """The same where no `expand` follows."""
+
+    def pattern(m: Tensor, batch: int, queries: int, keys: int):
+        return padding_mask(m, batch, queries, keys)
+
+    def replacement(m: Tensor, batch: int, queries: int, keys: int):
+        return m[:batch, :keys].unsqueeze(1).unsqueeze(2).expand(batch, 1, queries, keys)
+
+    def where(m):
+        return m.dim() == 2 and m.dtype == torch.bool
+
+
+class SelectBeforeExpand(Rule):
+    """What a mask selects is spread over new dimensions afterwards, as a view."""
+
+    def pattern(m: Tensor, size: list[int], value: Tensor, other: float):
+        return torch.where(m.expand(size), value, other)
+
+    def replacement(m: Tensor, size: list[int], value: Tensor, other: float):
+        return torch.where(m, value, other).expand(size)
+
+    def where(value):
+        return value.dim() == 0
+
+
 class QkvProjection(Rule):
     """Three projections of one input, each split into heads, become one product with the weights side by side."""
 
@@ -442,6 +502,9 @@ class Encoder(Recipe):
         remove_dropout,
         EmbeddingLayerNorm,  # before the positions of fixed sizes are looked up for good
         TwoEmbeddingsLayerNorm,
+        PaddingMask,
+        PaddingMaskBroadcast,
+        SelectBeforeExpand,
         fold_constants,
         LayerScale,
         LayerScaleLinear,
