@@ -20,8 +20,8 @@ namespace graft::cuda {
 
 void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream);
 
-// The product, then the norm of its rows (norm.n = a.n; its x is a.out, no residual of its own). Whether the product adds
-// bias and residual or the norm does is part of the choice: a.out, rounded, holds the one or the other.
+// The product, then the norm of its rows (norm.n = a.n; its x is a.out, no residual of its own). Whether the product
+// adds bias and residual or the norm does is part of the choice: a.out, rounded, holds the one or the other.
 void runGemmNorm(const GemmArgs& a, const NormArgs& norm, c10::cuda::CUDAStream stream);
 
 // Once more inside a captured model (graphs.cpp), whose neighbours decide what is fastest there. As long as a

@@ -50,8 +50,7 @@ __device__ __forceinline__ float2 rowMoments(const float (&v)[Count]) {
     for (int i = 0; i < Warps; ++i) mean += parts[i].x;
     mean *= 1.f / Warps;
 #pragma unroll
-    for (int i = 0; i < Warps; ++i)
-      squares += parts[i].y + (parts[i].x - mean) * (parts[i].x - mean) * (32.f * Count);
+    for (int i = 0; i < Warps; ++i) squares += parts[i].y + (parts[i].x - mean) * (parts[i].x - mean) * (32.f * Count);
   }
   return make_float2(mean, squares);
 }
@@ -271,7 +270,8 @@ __global__ void __launch_bounds__(Warps * 32) embeddingRow(const EmbeddingArgs a
   const float inverse = 1.f / static_cast<float>(a.n);
   using Chunk = Vec<T, V>;
   pdlWait();
-  const int64_t outer = blockIdx.x / static_cast<unsigned>(a.inner), inner = blockIdx.x % static_cast<unsigned>(a.inner);
+  const int64_t outer = blockIdx.x / static_cast<unsigned>(a.inner),
+                inner = blockIdx.x % static_cast<unsigned>(a.inner);
   int64_t id[kMaxTables];
 #pragma unroll
   for (int t = 0; t < kMaxTables; ++t) {

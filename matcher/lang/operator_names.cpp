@@ -17,10 +17,17 @@ namespace graft::lang {
 namespace {
 
 // Declared here as kernels.NAME, so that rules can be written where the operators' library is not loaded.
-constexpr std::array graftOperators{
-    "attention",      "linear",           "qkv_projection", "add_layer_norm",       "add_rms_norm",
-    "masked_softmax", "rotary_embedding", "swiglu",         "embedding_layer_norm", "conv_bias_add_relu",
-    "linear_add_layer_norm"};
+constexpr std::array graftOperators{"attention",
+                                    "linear",
+                                    "qkv_projection",
+                                    "add_layer_norm",
+                                    "add_rms_norm",
+                                    "masked_softmax",
+                                    "rotary_embedding",
+                                    "swiglu",
+                                    "embedding_layer_norm",
+                                    "conv_bias_add_relu",
+                                    "linear_add_layer_norm"};
 
 // Functions of torch.nn.functional that are called as their operators are.
 constexpr std::array<std::string_view, 12> plainFunctions{

@@ -29,11 +29,16 @@ def cast(x):
     return optional(torch.Tensor.to, x, dtype=_, layout=_, device=_)
 
 
+def whole(x):
+    """What x[:] leaves in a traced model."""
+    return optional(torch.ops.aten.slice.Tensor, x, dim=_, start=0, end=9223372036854775807, step=1)
+
+
 def padding_mask(m, batch, queries, keys):
     """True where a key is no padding, for each query: how transformers writes the mask of an encoder, [batch, 1, queries, keys]."""
-    b = positions(batch).unsqueeze(1).unsqueeze(2).unsqueeze(3)
-    q = (positions(queries) + 0).unsqueeze(0).unsqueeze(1).unsqueeze(3)
-    k = (positions(keys) + 0).unsqueeze(0).unsqueeze(1).unsqueeze(2)
+    b = whole(positions(batch)).unsqueeze(1).unsqueeze(2).unsqueeze(3)
+    q = whole((positions(queries) + 0).unsqueeze(0).unsqueeze(1)).unsqueeze(3)
+    k = whole((positions(keys) + 0).unsqueeze(0).unsqueeze(1).unsqueeze(2))
     true = any_of(
         torch.full([], True, dtype=_, layout=_, device=_, pin_memory=_),
         q.new_ones([], dtype=_, layout=_, device=_, pin_memory=_),

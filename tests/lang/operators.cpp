@@ -19,7 +19,8 @@ class TorchOperators : public OperatorSet {
              "q, Tensor k, Tensor v)",
              "graft::add_layer_norm(Tensor x, Tensor? residual, Tensor? weight, Tensor? bias, float eps=1e-05, *, "
              "Tensor? input_bias=None) -> Tensor",
-             "graft::linear_add_layer_norm(Tensor x, Tensor weight, Tensor? bias, Tensor residual, Tensor? norm_weight, "
+             "graft::linear_add_layer_norm(Tensor x, Tensor weight, Tensor? bias, Tensor residual, Tensor? "
+             "norm_weight, "
              "Tensor? norm_bias, float eps=1e-05) -> Tensor",
              "graft::add_rms_norm(Tensor x, Tensor? residual, Tensor? weight, float eps=1e-06) -> (Tensor normed, "
              "Tensor sum)",
