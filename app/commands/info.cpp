@@ -9,6 +9,7 @@
 
 #include "app/cli.h"
 #include "app/models.h"
+#include "core/ir/used_symbols.h"
 #include "core/json/graph_json.h"
 #include "core/text/fx_table.h"
 #include "core/text/module_tree.h"
@@ -81,7 +82,7 @@ Status info(const Options& o) {
                             o.model, bytes(m->fileBytes)));
   for (ValueId v : g.inputs())
     console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
-  for (const Symbol& s : g.symbols()) console.print(fmt::format("  size    {} in {}", s.name, rangeText(s)));
+  for (const Symbol& s : usedSymbols(g)) console.print(fmt::format("  size    {} in {}", s.name, rangeText(s)));
   for (const Argument& r : g.returns()) {
     std::string type;
     r.forEachValue([&](ValueId v) { type += (type.empty() ? "" : ", ") + toString(g.value(v).type); });

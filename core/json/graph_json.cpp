@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "core/ir/used_symbols.h"
 #include "core/json/json_writer.h"
 #include "core/text/text.h"
 
@@ -39,7 +40,7 @@ class GraphWriter {
   void symbols() {
     const auto bound = [&](const std::optional<int64_t>& n) { n ? w_.number(*n) : w_.null(); };
     w_.open('{');
-    for (const Symbol& s : g_.symbols()) {
+    for (const Symbol& s : usedSymbols(g_)) {
       w_.key(s.name).open('[');
       bound(s.min);
       bound(s.max);

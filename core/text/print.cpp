@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "core/ir/used_symbols.h"
 #include "core/text/literals.h"
 #include "core/text/text.h"
 
@@ -22,7 +23,7 @@ class Printer {
 
   std::string graph() {
     out_ = "graph " + word(g_.name.empty() ? "_" : g_.name) + " {\n";
-    for (const Symbol& s : g_.symbols()) out_ += fmt::format("  symbol {} {}\n", s.name, rangeText(s));
+    for (const Symbol& s : usedSymbols(g_)) out_ += fmt::format("  symbol {} {}\n", s.name, rangeText(s));
     if (options_.modules)
       for (const ModuleCall& m : g_.moduleCalls()) module(m);
     for (ValueId w : g_.weights()) {

@@ -79,6 +79,26 @@ TEST_CASE("deep nests are refused, not followed") {
   REQUIRE_THAT(errorOf("graph g { !n = a.b.c(" + std::string(200000, '(')), ContainsSubstring("nested too deep"));
 }
 
+TEST_CASE("symbols that stand in no size are not printed") {
+  auto g = parseText(R"(graph g {
+    symbol s0 [2, 8]
+    symbol s1 [2, 8]
+    symbol s2 [2, 8]
+    symbol s3 [2, 8]
+    symbol gone [2, 8]
+    input %x : f32[s0]
+    input %xs : list[f32[2*s1 + 1]]
+    %y = aten.view.default(%x, [-1, sym("s2//2")])
+    return %y, %xs
+  })",
+                     testOperators());
+  REQUIRE(g);
+  const std::string text = toText(*g);
+  for (const char* used : {"symbol s0", "symbol s1", "symbol s2"}) CHECK_THAT(text, ContainsSubstring(used));
+  CHECK_THAT(text, !ContainsSubstring("symbol s3"));
+  CHECK_THAT(text, !ContainsSubstring("gone"));
+}
+
 TEST_CASE("ranges of symbols are printed, read and checked") {
   const std::string text =
       "graph Ranged {\n  symbol s0 [2, 128]\n  symbol u0 [-inf, inf]\n  input %x : f32[s0,u0]\n  return %x\n}\n";
