@@ -244,3 +244,51 @@ TEST_CASE("profiling times every node, observing shows every value") {
       inputsFor(g), [&](ValueId v, const TensorSet& t) { seen.push_back(g.value(v).name + " " + t.describe()[0]); }));
   REQUIRE(seen == std::vector<std::string>{"a f32[2]", "b f32[2]"});
 }
+
+TEST_CASE("tensors that are more than their numbers are left to the dispatcher") {
+  // Conjugated and negated views, sparse and quantized tensors: their kernels are not those of ordinary tensors.
+  requireSame(R"(graph g {
+    input %x : c64[4]
+    %c = aten._conj.default(%x)
+    %n = aten._neg_view.default(%c)
+    %sum = aten.add.Tensor(%c, %x)
+    %both = aten.mul.Tensor(%n, %c)
+    %real = aten.view_as_real.default(%both)
+    return %sum, %real
+  })",
+              R"(graph g {
+    input %x : c64[4]
+    %c = aten.conj_physical.default(%x)
+    %n = aten.neg.default(%c)
+    %sum = aten.add.Tensor(%x, %c)
+    %both = aten.mul.Tensor(%c, %n)
+    %real = aten.view_as_real.default(%both)
+    return %sum, %real
+  })");
+  requireSame(R"(graph g {
+    input %x : f32[3,3]
+    %s = aten.to_sparse.default(%x)
+    %d = aten.add.Tensor(%s, %s)
+    %y = aten.to_dense.default(%d)
+    return %y
+  })",
+              R"(graph g {
+    input %x : f32[3,3]
+    %y = aten.add.Tensor(%x, %x)
+    return %y
+  })");
+  requireSame(R"(graph g {
+    input %x : f32[4]
+    %q = aten.quantize_per_tensor.default(%x, 0.5, 0, torch.quint8)
+    %r = aten.relu.default(%q)
+    %y = aten.dequantize.self(%r)
+    return %y
+  })",
+              R"(graph g {
+    input %x : f32[4]
+    %q = aten.quantize_per_tensor.default(%x, 0.5, 0, torch.quint8)
+    %y = aten.dequantize.self(%q)
+    return %y
+  })",
+              {"f32[4]:full(3)"});
+}

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/torch/run/direct_call.h"
 #include "core/torch/run/plan.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/tensor_sets.h"
@@ -38,7 +39,7 @@ template <class Hooks>
 class Run {
  public:
   Run(const ProgramPlan& plan, const Job& job, Hooks hooks)
-      : plan_(plan), job_(job), hooks_(hooks), frame_(plan.slots) {
+      : plan_(plan), job_(job), hooks_(hooks), plain_(!plan.kernels.empty()), frame_(plan.slots) {
     // Below the kilobyte from which on malloc tidies its lists of small blocks first, in every run.
     stack_.reserve(48);
   }
@@ -128,7 +129,9 @@ class Run {
       base_ = stack_.size() - found;
       if constexpr (Hooks::active) hooks_.before(plan_.details[i.detail].node);
       for (uint32_t k = i.operands + found; k < i.operandEnd; ++k) push(plan_.operands[k]);
-      if (i.kind == Instruction::Kind::Dispatch) [[likely]]
+      if (plain_.holds(i, stack_)) [[likely]]
+        i.kernel->callBoxed(*i.handle, plain_.keys(), &stack_);
+      else if (i.kind == Instruction::Kind::Dispatch)
         i.handle->callBoxed(&stack_);
       else if (!executeOther(i))
         return false;
@@ -262,6 +265,7 @@ class Run {
   const ProgramPlan& plan_;
   const Job& job_;
   Hooks hooks_;
+  const PlainCalls plain_;
   std::vector<c10::IValue> frame_;
   Stack stack_;
   const Instruction* current_ = nullptr;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "core/torch/run/direct_call.h"
 #include "core/torch/run/dtype_change.h"
 #include "core/torch/run/last_uses.h"
 #include "core/torch/run/plan_builtin.h"
@@ -462,6 +463,7 @@ class Planner {
     if (r.handle) {
       i.kind = Instruction::Kind::Dispatch;
       i.handle = r.handle;
+      if (device_.is_cpu()) resolveKernel(plan_, i);
       return done();
     }
     i.kind = Instruction::Kind::Jit;

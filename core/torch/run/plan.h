@@ -12,6 +12,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -56,12 +57,16 @@ struct Instruction {
     Loop,
   };
   Kind kind = Kind::Dispatch;
-  bool leaves = false;                    ///< its only result stays on the stack for the next instruction
-  bool finds = false;                     ///< its first operand lies on the stack already
+  bool leaves = false;      ///< its only result stays on the stack for the next instruction
+  bool finds = false;       ///< its first operand lies on the stack already
+  bool keepsViews = false;  ///< where `kernel`: tensors that remember views of theirs are left to the dispatcher
   uint32_t operands = 0, operandEnd = 0;  ///< into Plan::operands
   uint32_t outputs = 0, outputEnd = 0;    ///< into Plan::outputs
   uint32_t detail = 0;                    ///< into Plan::details
+  uint32_t tensors = 0;                   ///< where `kernel`: which operands are tensors, bit 0 the last one
   std::optional<c10::OperatorHandle> handle;
+  /// What the dispatcher calls on the program's device for ordinary tensors; null where only it can tell.
+  const c10::SafeKernelFunction* kernel = nullptr;
 };
 constexpr uint32_t noSlot = UINT32_MAX;
 
@@ -108,6 +113,7 @@ struct ProgramPlan {
   std::vector<InstructionDetail> details;  ///< one for each instruction, nested ones too
   std::vector<NodeLabel> labels;           ///< by NodeId
   std::vector<InputSpec> inputs;
+  std::deque<c10::SafeKernelFunction> kernels;  ///< of Instruction::kernel
   CaptureFacts capture;
 };
 
