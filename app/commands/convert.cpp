@@ -59,8 +59,11 @@ void addConvert(CLI::App& app, Run& run) {
   addCommon(*c, *o, true);
   c->footer(
       "--inputs fixes all sizes at those of the inputs, and for torch.export what is neither a tensor nor a whole "
-      "number: "
-      "only where the file does not say them all.");
+      "number: only where the file does not say them all.\n"
+      "TorchScript makes masks where the module is, even where the model was traced on the CPU: it can be moved. For "
+      "torch.export PyTorch has move_to_device_pass. Operators that this machine does not have are written as they "
+      "were "
+      "read.");
   c->callback([&run, o] { run = [o] { return convert(*o); }; });
 }
 

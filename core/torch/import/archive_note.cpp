@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/ir/size_expression.h"
+#include "core/ir/used_symbols.h"
 #include "core/text/literals.h"
 #include "core/text/text.h"
 #include "core/torch/import/importers.h"
@@ -58,6 +59,8 @@ std::string noteJson(const ArchiveNote& n) {
   put("result", n.result);
   put("weights", n.weights);
   put("constants", n.constants);
+  put("placedConstants", n.placedConstants);
+  put("device", n.device);
   put("types", n.types);
   put("aliases", n.aliases);
   put("calls", n.calls);
@@ -92,6 +95,8 @@ std::optional<ArchiveNote> readNote(const ZipDirectory& zip) {
   take("result", out.result);
   take("weights", out.weights);
   take("constants", out.constants);
+  take("placedConstants", out.placedConstants);
+  take("device", out.device);
   take("types", out.types);
   take("aliases", out.aliases);
   take("calls", out.calls);
@@ -106,7 +111,7 @@ std::optional<ArchiveNote> readNote(const ZipDirectory& zip) {
 }
 
 void noteFacts(const Graph& g, const std::map<std::string, std::string>& typeInCode, ArchiveNote& note) {
-  note.symbols.assign(g.symbols().begin(), g.symbols().end());
+  note.symbols = usedSymbols(g);
   for (ValueId v : g.inputs()) note.inputs.push_back(toString(g.value(v).type));
   for (ValueId w : g.weights())
     if (const Value& v = g.value(w); v.name != nameOfPath(v.path)) note.weights[v.path] = v.name;

@@ -24,6 +24,9 @@ struct ArchiveNote {
   std::string result;                          ///< the value that is returned, where it is one alone
   std::map<std::string, std::string> weights;  ///< path -> name, where the path does not say it
   std::vector<std::pair<std::string, std::string>> constants;  ///< path and name, in the order of first use
+  /// Attribute -> path and name of the constant that is kept there, so that it moves with the module.
+  std::map<std::string, std::pair<std::string, std::string>> placedConstants;
+  std::string device;                          ///< what the graph calls the place that the code asks of the module
   std::map<std::string, std::string> types;    ///< value -> type, where it does not follow from the inputs'
   std::map<std::string, std::string> aliases;  ///< attribute that refers to a module of another path -> that path
   std::vector<std::string> calls;              ///< of torch.export: each call's nn_module_stack, in order

@@ -46,6 +46,14 @@ std::string target(const Node& n) {
       {"prim.min.int", "torch.sym_min"},
       {"aten.size.int", "torch.ops.aten.sym_size.int"}};
   if (const auto it = python.find(n.op->name); it != python.end()) return it->second;
+  if (isForeign(*n.op)) {
+    if (!n.args.empty())
+      throw Refusal(
+          "this machine does not have the operator, and torch.export wants the names of its arguments, which only "
+          "files of "
+          "torch.export hold; load the library that defines it, or write TorchScript (.pt) instead");
+    return "torch.ops." + n.op->name;
+  }
   if (!n.op->hasSchema || n.op->name.starts_with("prim."))
     throw Refusal("torch.export has no such operator; write TorchScript (.pt) instead");
   return "torch.ops." + withNumbers(n);
@@ -136,6 +144,7 @@ void ExportWriter::node(const Node& n) {
     const Parameter& p = n.op->parameters.at(i);
     inputs.push_back({{"name", p.name}, {"arg", argument(n.args[i], &p.type)}, {"kind", p.keywordOnly ? 2 : 1}});
   }
+  for (const auto& [key, a] : n.kwargs) inputs.push_back({{"name", key}, {"arg", argument(a, nullptr)}, {"kind", 2}});
   for (ValueId v : n.outputs) {
     const Type& t = g_.value(v).type;
     if (t.isTensor()) {

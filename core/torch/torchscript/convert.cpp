@@ -442,7 +442,10 @@ void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
     op = structural.size() == 1 && structural[0]->variadic ? structural[0] : unknownOperator(name);
   }
   std::vector<Argument> args = arguments(n, env, *op);
+  std::vector<std::pair<std::string, Argument>> kwargs;
+  if (file_.isUnknown(n->kind())) takeKeywords(n, args, kwargs);
   const NodeId node = g_.append(block_, op, std::move(args));
+  if (!kwargs.empty()) g_.setKeywordArguments(node, std::move(kwargs));
   mark(node, n);
   for (size_t i = 0; i < n->outputs().size(); ++i) {
     const Type type = graftType(*n->output(i)->type());
@@ -455,6 +458,18 @@ void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
     }
     env[n->output(i)] = Bound::of(v);
   }
+}
+
+// An operator that this machine does not have: what its call gives by keyword comes last, and then the keywords.
+void TorchScriptConverter::takeKeywords(const jit::Node* n, std::vector<Argument>& args,
+                                        std::vector<std::pair<std::string, Argument>>& kwargs) {
+  if (args.empty() || args.size() != n->inputs().size()) return;
+  const auto last = jit::toIValue(n->inputs().back());
+  const auto names = last ? file_.keywords(*last) : std::nullopt;
+  if (!names || names->size() >= args.size()) return;
+  const size_t first = args.size() - 1 - names->size();
+  for (size_t k = 0; k < names->size(); ++k) kwargs.emplace_back((*names)[k], std::move(args[first + k]));
+  args.resize(first);
 }
 
 SourceLocation TorchScriptConverter::placeOf(const jit::Node* n) const {

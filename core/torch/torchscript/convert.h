@@ -87,6 +87,8 @@ class TorchScriptConverter {
   void mark(NodeId, const torch::jit::Node* source);
   SourceLocation placeOf(const torch::jit::Node*) const;
   std::vector<Argument> arguments(const torch::jit::Node*, Env&, const Operator&);
+  void takeKeywords(const torch::jit::Node*, std::vector<Argument>& args,
+                    std::vector<std::pair<std::string, Argument>>& kwargs);
   Argument schemaLiteral(Argument, const Type& parameter);
 
   // torchscript_values.cpp: what values are
@@ -94,6 +96,7 @@ class TorchScriptConverter {
   /// The same for what is only handed on: a weight becomes the graph's where it is used first.
   Bound& unused(const torch::jit::Value*, Env&);
   Bound fromIValue(const c10::IValue&, const std::string& path, bool buffer, bool constant);
+  const std::pair<std::string, std::string>* constantOfNote(const std::string& attribute);
   ValueId weight(const at::Tensor&, const std::string& path, bool buffer, bool constant);
   /// As an argument of a node; makes a node where what is known does not suffice.
   Argument argument(const Bound&, const torch::jit::Node* user);

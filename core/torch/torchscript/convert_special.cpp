@@ -22,6 +22,16 @@ Bound containerOf(Container::Kind kind, BlockId where) {
 
 bool isKnown(const Bound& b) { return b.kind == Bound::Kind::Container && !b.container->value; }
 
+/// A claim of the file, so it is looked at.
+bool isDevice(const std::string& name) {
+  try {
+    (void)c10::Device(name);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 Bound scalarTensor(Argument a) {
   Bound b = Bound::of(std::move(a));
   b.scalarTensor = true;
@@ -49,6 +59,16 @@ bool TorchScriptConverter::special(const jit::Node* n, Env& env) {
     case jit::prim::Uninitialized:
       env[n->output()] = Bound::of(Argument());
       return true;  // nobody reads it
+    case jit::prim::device: {
+      // A weight is where the model is: traced code names that place.
+      const Bound& of = unused(n->input(), env);
+      const bool weight =
+          of.kind == Bound::Kind::Tensor ||
+          (of.kind == Bound::Kind::Argument && of.argument.isValue() && g_.isWeight(of.argument.valueId()));
+      if (!weight) break;
+      env[n->output()] = Bound::of(Argument(DeviceName{note_ && isDevice(note_->device) ? note_->device : "cpu"}));
+      return true;
+    }
     default:
       break;
   }
@@ -77,7 +97,8 @@ void TorchScriptConverter::getAttribute(const jit::Node* n, Env& env) {
     throw Refusal{fmt::format("its class {} has no attribute {}", type->repr_str(), name)};
   }
   const bool parameter = type->is_module() && type->is_parameter(*slot);
-  env[n->output()] = fromIValue(self.object->getSlot(*slot), path, !parameter, false);
+  const bool constant = note_ && note_->placedConstants.contains(path) && self.object->getSlot(*slot).isTensor();
+  env[n->output()] = fromIValue(self.object->getSlot(*slot), path, !parameter, constant);
 }
 
 Argument TorchScriptConverter::sizeOf(ValueId tensor, int64_t dim, const jit::Node* n) {

@@ -22,6 +22,16 @@ Bound& TorchScriptConverter::bound(const jit::Value* v, Env& env) {
   return b;
 }
 
+/// Path and name of a constant that is met for the first time. Null for a number that became one in the code.
+const std::pair<std::string, std::string>* TorchScriptConverter::constantOfNote(const std::string& attribute) {
+  if (const auto placed = note_->placedConstants.find(attribute); placed != note_->placedConstants.end())
+    return &placed->second;
+  // The others stand in the order of their first use.
+  const size_t number = constants_++;
+  if (number >= note_->constants.size() || note_->constants[number].second.empty()) return nullptr;
+  return &note_->constants[number];
+}
+
 ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& path, bool buffer, bool constant) {
   if (Status s = file_.resolve(t); !s) throw Refusal{s.error().message};
   // The same memory seen the same way is one weight, however many names it has.
@@ -31,17 +41,14 @@ ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& pat
                       fmt::join(t.sizes(), ","), fmt::join(t.strides(), ","));
   if (const auto it = weights_.find(key); it != weights_.end()) return it->second;
   Type type = typeOfValue(c10::IValue(t));
-  const size_t number = constants_;
-  constants_ += constant;
-  // The note names constants in the order of their first use: empty for a number that became one in the code.
-  const bool named = note_ && constant && number < note_->constants.size() && !note_->constants[number].second.empty();
-  const ValueId v = g_.addWeight(named               ? note_->constants[number].first
+  const auto* named = note_ && constant ? constantOfNote(path) : nullptr;
+  const ValueId v = g_.addWeight(named               ? named->first
                                  : note_ && constant ? "number"
                                                      : path,
                                  std::move(type), std::make_shared<TensorWeight>(t.detach()), buffer);
   g_.mutableWeight(v).isConstant = constant;
   if (named)
-    names_.emplace_back(v, note_->constants[number].second);
+    names_.emplace_back(v, named->second);
   else if (const auto name = note_ ? note_->weights.find(path) : decltype(note_->weights.find(path))();
            note_ && name != note_->weights.end())
     names_.emplace_back(v, name->second);

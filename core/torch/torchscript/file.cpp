@@ -50,12 +50,49 @@ class MemoryReader : public caffe2::serialize::ReadAdapterInterface {
   std::string_view bytes_;
 };
 
+const std::string keywordMark = "graft keywords: ";
+
 bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 std::string_view wordAt(std::string_view text, size_t at) {
   size_t end = at;
   while (end < text.size() && isWordChar(text[end])) ++end;
   return text.substr(at, end - at);
+}
+
+struct CallForm {
+  size_t positional = 0;
+  std::vector<std::string> keywords;
+};
+
+// The form of the call whose arguments begin at `at`: (x, alpha=1, beta=f(y=2)) has one argument by position, then
+// "alpha" and "beta". Takes what it reads off `budget`: calls nest, and a file may be made of them.
+CallForm callForm(std::string_view code, size_t at, size_t& budget) {
+  CallForm out;
+  size_t depth = 1;
+  bool begins = true;  // of an argument of this call
+  for (; at < code.size() && depth > 0 && budget > 0; ++at, --budget) {
+    const char c = code[at];
+    const bool space = c == ' ' || c == '\n';
+    if (begins && !space && c != ')') ++out.positional;
+    if (c == '"' || c == '\'') {
+      for (++at; at < code.size() && code[at] != c; ++at) at += code[at] == '\\';
+    } else if (c == '(' || c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ')' || c == ']' || c == '}') {
+      --depth;
+    } else if (begins && isWordChar(c)) {
+      const std::string_view word = wordAt(code, at);
+      at += word.size() - 1;
+      const std::string_view rest = code.substr(at + 1);
+      if (rest.starts_with('=') && !rest.starts_with("==")) {
+        out.keywords.emplace_back(word);
+        --out.positional;
+      }
+    }
+    if (!space) begins = c == ',' && depth == 1;
+  }
+  return out;
 }
 
 // How many names the statement that holds `at` assigns: "a, b, = ops.x.y(…)" has two.
@@ -79,8 +116,10 @@ TorchScriptFile::~TorchScriptFile() {
 }
 
 // LibTorch refuses code that calls what it does not know. Such operators are declared for the time of the import,
-// taking anything and returning as many tensors as the code unpacks.
+// taking anything and returning as many tensors as the code unpacks. A call with keywords is another overload, which
+// has them for parameters and one more, whose default says in the node which they were.
 void TorchScriptFile::declareUnknown(const ZipDirectory& zip) {
+  size_t budget = size_t{64} << 20;
   for (const ZipRecord& r : zip.records()) {
     if (!r.name.starts_with("code/") || !r.name.ends_with(".py")) continue;
     const std::string_view code = zip.bytes(r);
@@ -92,20 +131,45 @@ void TorchScriptFile::declareUnknown(const ZipDirectory& zip) {
       const std::string_view name = wordAt(code, dot + 1);
       if (name.empty() || dot + 1 + name.size() >= code.size() || code[dot + 1 + name.size()] != '(') continue;
       const std::string qualified = fmt::format("{}::{}", space, name);
-      if (unknown_.contains(qualified) ||
+      if (!unknown_.contains(qualified) &&
           !torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(qualified)).empty())
         continue;
       unknown_.insert(qualified);
-      std::string returns = "Tensor";
-      for (size_t i = 1; i < assignedNames(code, at); ++i) returns += ", Tensor";
-      torch::jit::Operator stand(
-          fmt::format("{}(...) -> ({})", qualified, returns),
-          [qualified](torch::jit::Stack&) { throw std::runtime_error(qualified + " is not there"); },
-          c10::AliasAnalysisKind::CONSERVATIVE);
-      declared_.push_back(stand.schema());
-      torch::jit::registerOperator(std::move(stand));
+      CallForm form = callForm(code, dot + 2 + name.size(), budget);
+      if (form.keywords.empty()) form.positional = 0;  // any number of them
+      if (forms_.insert(fmt::format("{} {} {}", qualified, form.positional, fmt::join(form.keywords, ","))).second)
+        declare(qualified, form.positional, form.keywords, assignedNames(code, at));
     }
   }
+}
+
+void TorchScriptFile::declare(const std::string& qualified, size_t positional, const std::vector<std::string>& keywords,
+                              size_t results) {
+  std::string parameters = keywords.empty() ? "..." : "";
+  for (size_t i = 0; i < positional; ++i) parameters += fmt::format("Any graft_{}, ", i);
+  for (size_t i = 0; i < keywords.size(); ++i) parameters += fmt::format("{}Any {}, ", i ? "" : "*, ", keywords[i]);
+  if (!keywords.empty())
+    parameters += fmt::format("str graft_keywords=\"{}{}\"", keywordMark, fmt::join(keywords, ","));
+  std::string returns = "Tensor";
+  for (size_t i = 1; i < results; ++i) returns += ", Tensor";
+  torch::jit::Operator stand(
+      fmt::format("{}.graft{}({}) -> ({})", qualified, declared_.size(), parameters, returns),
+      [qualified](torch::jit::Stack&) { throw std::runtime_error(qualified + " is not there"); },
+      c10::AliasAnalysisKind::CONSERVATIVE);
+  declared_.push_back(stand.schema());
+  torch::jit::registerOperator(std::move(stand));
+}
+
+std::optional<std::vector<std::string>> TorchScriptFile::keywords(const c10::IValue& mark) const {
+  if (!mark.isString() || !mark.toStringRef().starts_with(keywordMark)) return std::nullopt;
+  std::vector<std::string> out;
+  std::string_view rest = std::string_view(mark.toStringRef()).substr(keywordMark.size());
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    out.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return out;
 }
 
 void TorchScriptFile::load(const Records& records) {

@@ -34,10 +34,14 @@ class TorchScriptFile {
   const StraightKinds* straight() const { return straight_.get(); }
   /// Operators of the file that this machine does not have ("my_ops::fancy").
   bool isUnknown(const c10::Symbol& op) const { return unknown_.contains(op.toQualString()); }
+  /// Calls of these with keywords have one more input, the last, that says which: the values before it are theirs.
+  std::optional<std::vector<std::string>> keywords(const c10::IValue& input) const;
 
  private:
   explicit TorchScriptFile(std::shared_ptr<MappedFile> file) : file_(std::move(file)) {}
   void declareUnknown(const ZipDirectory&);
+  void declare(const std::string& qualified, size_t positional, const std::vector<std::string>& keywords,
+               size_t results);
   using Records = std::vector<std::pair<std::string, std::string_view>>;  // names and contents of an archive
   void load(const Records&);
   bool loadStraight(const ZipDirectory&, Records, const std::string& folder, size_t longFrom);
@@ -47,7 +51,7 @@ class TorchScriptFile {
   std::unique_ptr<StraightKinds> straight_;
   std::vector<ZipRecord> stubbed_;
   std::unordered_set<const void*> resolved_;
-  std::unordered_set<std::string> unknown_;
+  std::unordered_set<std::string> unknown_, forms_;
   std::vector<c10::FunctionSchema> declared_;
 };
 

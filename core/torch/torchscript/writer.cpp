@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "core/torch/run/plan.h"
+#include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
 
@@ -180,6 +181,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, cons
   bool hasValues = false;
   a.forEachValue([&](ValueId) { hasValues = true; });
   if (hasValues) return nested(a, wanted);
+  if (const auto* d = a.as<DeviceName>(); d && d->name == device_) return moduleDevice();
   auto literal = toIValue(a, wanted.get());
   if (!literal) throw Refusal(literal.error().message);
   return constant(*literal);
@@ -298,8 +300,36 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
   }
 }
 
+TorchScriptWriter::~TorchScriptWriter() {
+  for (const c10::FunctionSchema& s : declared_) jit::deregisterOperator(s);
+}
+
+// An operator that this machine does not have. Code holds no schemas: the call is printed as it stands, and whoever
+// loads it has the operator. For printing LibTorch wants one, which takes these arguments and gives these results.
+void TorchScriptWriter::writeUnknown(const Node& n) {
+  const c10::OperatorName name = torchName(n.op->name);
+  std::vector<c10::Argument> parameters, returns;
+  std::vector<JitValue*> inputs;
+  const auto add = [&](std::string parameter, const Argument& value, bool keyword) {
+    inputs.push_back(argument(value, nullptr));
+    parameters.emplace_back(std::move(parameter), c10::AnyType::get(), std::nullopt, std::nullopt, keyword);
+  };
+  for (const Argument& a : n.args) add(fmt::format("a{}", parameters.size()), a, false);
+  for (const auto& [key, a] : n.kwargs) add(key, a, true);
+  for (ValueId v : n.outputs) returns.emplace_back("", torchType(g_.value(v).type));
+  jit::Operator stand(
+      name.name, fmt::format("graft{}", declared_.size()), std::move(parameters), std::move(returns),
+      [](jit::Stack&) { throw std::runtime_error("it is not there"); }, c10::AliasAnalysisKind::CONSERVATIVE);
+  declared_.push_back(stand.schema());
+  jit::registerOperator(std::move(stand));
+  jit::Node* made = append(at_.graph->create(c10::Symbol::fromQualString(name.name), inputs, n.outputs.size()));
+  for (size_t i = 0; i < n.outputs.size(); ++i) bind(n.outputs[i], made->output(i));
+}
+
 void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
   if (writeStructural(n, cut)) return;
+  // Code names no overloads.
+  if (isForeign(*n.op) && n.op->name.ends_with(".default")) return writeUnknown(n);
   const c10::OperatorName name = torchName(n.op->name);
   auto op = findOperator(name);
   if (!op)

@@ -35,6 +35,7 @@ class TorchScriptWriter {
  public:
   /// `capture`: forward asks a graft.Runner first whether a CUDA graph stands in for it.
   explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture) {}
+  ~TorchScriptWriter();
   Result<torch::jit::Module> module();
   /// Of the module that was written.
   const ArchiveNote& note() const { return note_; }
@@ -52,6 +53,7 @@ class TorchScriptWriter {
     torch::jit::Node* control = nullptr;  ///< the outermost control flow around `block`: attributes are read before it
     std::unordered_map<uint32_t, JitValue*> values;
     std::unordered_map<std::string, JitValue*> modules;
+    JitValue* device = nullptr;  ///< of its module, once that is asked for
   };
 
   // torchscript_modules.cpp: the tree, and which method holds what
@@ -70,6 +72,9 @@ class TorchScriptWriter {
   JitValue* weight(ValueId);
   JitValue* modulePointer(const std::string& path);
   JitValue* tensorConstant(const at::Tensor&, const std::string& path, const std::string& name);
+  JitValue* placedConstant(const at::Tensor&, const Value&);
+  JitValue* moduleDevice();
+  JitValue* newBuffer(const std::string& name, const at::Tensor&);
   std::string identifierOf(const std::string& name);
   void takeSource(const Node&);
 
@@ -78,6 +83,7 @@ class TorchScriptWriter {
   bool writeStructural(const Node&, const CallSegments&);
   void writeControlFlow(const Node&, const CallSegments&);
   void writeAttribute(const Node&);
+  void writeUnknown(const Node&);
   JitValue* constant(const c10::IValue&);
   JitValue* argument(const Argument&, const c10::TypePtr& wanted);
   JitValue* nested(const Argument&, c10::TypePtr wanted);
@@ -91,6 +97,7 @@ class TorchScriptWriter {
 
   const Graph& g_;
   bool capture_;
+  std::string device_;  ///< as operators name it: "where the module is"
   JitValue *runner_ = nullptr,
            *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
   ArchiveNote note_;
@@ -107,6 +114,7 @@ class TorchScriptWriter {
   std::unordered_set<std::string> taken_;                     ///< identifiers
   std::vector<at::Tensor> constants_;                         ///< each content once, as the archive keeps them
   std::unordered_map<uint32_t, std::shared_ptr<torch::jit::Source>> sources_;
+  std::vector<c10::FunctionSchema> declared_;     ///< of operators that this machine does not have, while it is written
   std::optional<torch::jit::SourceRange> range_;  ///< of the node that is being written
   Method at_;
 };

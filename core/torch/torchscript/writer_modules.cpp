@@ -15,6 +15,7 @@
 #include "core/torch/run/capture_facts.h"
 #include "core/torch/torchscript/convert.h"
 #include "core/torch/torchscript/writer.h"
+#include "core/torch/values/model_device.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
 
@@ -300,7 +301,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::weight(ValueId id) {
   if (v.isConstant) {
     const at::Tensor t = weightTensor(v);
     if (!t.defined()) throw Refusal(fmt::format("the constant '{}' has no data", v.name));
-    return at_.values[id.index] = tensorConstant(t, v.path, v.name);
+    return at_.values[id.index] = t.dim() > 0 ? placedConstant(t, v) : tensorConstant(t, v.path, v.name);
   }
   const Place& place = places_.at(id.index);
   JitValue* module = modulePointer(place.module);
@@ -322,6 +323,39 @@ TorchScriptWriter::JitValue* TorchScriptWriter::tensorConstant(const at::Tensor&
   made->output()->setType(c10::TensorType::get());
   made->t_(jit::attr::value, t);
   return appendOutside(made)->output();
+}
+
+/// An attribute of the module that is being written, beside those that the model has.
+TorchScriptWriter::JitValue* TorchScriptWriter::newBuffer(const std::string& name, const at::Tensor& t) {
+  jit::Module& here = modules_.at(at_.path);
+  std::string free = name;
+  for (int i = 1; here.type()->findAttributeSlot(free); ++i) free = fmt::format("{}_{}", name, i);
+  here.register_buffer(free, t);
+  return appendOutside(at_.graph->createGetAttr(modulePointer(at_.path), free))->output();
+}
+
+/// Constants of TorchScript stay on the CPU whatever is done to the module; its buffers move with it. (Those without
+/// dimensions may stay: operators of every device take them.)
+TorchScriptWriter::JitValue* TorchScriptWriter::placedConstant(const at::Tensor& t, const Value& v) {
+  JitValue* made = newBuffer("graft_constant", t.detach());
+  note_.placedConstants[joined(at_.path, made->node()->s(jit::attr::name))] = {v.path, v.name};
+  return made;
+}
+
+/// Where the module is, asked of something that moves with it.
+TorchScriptWriter::JitValue* TorchScriptWriter::moduleDevice() {
+  if (at_.device) return at_.device;
+  note_.device = device_;
+  JitValue* anchor = nullptr;
+  for (auto it = attributes_.lower_bound(at_.path); !anchor && it != attributes_.end(); ++it) {
+    if (!isBelow(it->first, at_.path)) break;
+    for (const auto& [name, id] : it->second)
+      if (!anchor && !setWeights_.contains(id.index)) anchor = weight(id);
+  }
+  if (!anchor) anchor = newBuffer("graft_place", at::empty({0}));
+  jit::Node* asked = at_.graph->create(jit::prim::device, {anchor}, 1);
+  asked->output()->setType(c10::DeviceObjType::get());
+  return at_.device = appendOutside(asked)->output();
 }
 
 std::string TorchScriptWriter::identifierOf(const std::string& name) {
@@ -399,6 +433,7 @@ Result<jit::Module> TorchScriptWriter::module() {
     unit_ = std::make_shared<jit::CompilationUnit>();
     std::unordered_map<std::string, size_t> calls;
     for (const ModuleCall& call : g_.moduleCalls()) callNumber_.push_back(calls[call.path]++);
+    device_ = modelDevice(g_);
     placeWeights();
     jit::Module root = buildModule("");
     placeWritten();

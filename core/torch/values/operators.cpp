@@ -136,6 +136,16 @@ OperatorRef carefully(OperatorRef op, bool assumesAnything) {
 
 }  // namespace
 
+bool isForeign(const Operator& op) {
+  const std::string& name = op.name;
+  if (op.hasSchema || std::count(name.begin(), name.end(), '.') != 2 || name.find("..") != name.npos) return false;
+  const std::string_view space = std::string_view(name).substr(0, name.find('.'));
+  for (std::string_view own : {"", "aten", "prim", "unfit", "torch", "operator", "builtins", "math", "graft"})
+    if (space == own) return false;
+  return !name.ends_with('.') &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });
+}
+
 OperatorRef operatorOf(const c10::FunctionSchema& schema) {
   auto op = std::make_shared<Operator>();
   op->name = graftName(schema.operator_name());

@@ -15,6 +15,10 @@ class TorchOperators : public OperatorSet {
   std::vector<OperatorRef> load(std::string_view packet) const override;
 };
 
+/// An operator of a library that this machine does not have, as far as its name tells: "my_ops.fancy.default".
+/// Functions of the user's Python, and calls that do not fit their operator, are none.
+bool isForeign(const Operator&);
+
 /// The operator of a schema as LibTorch holds it.
 OperatorRef operatorOf(const c10::FunctionSchema&);
 
