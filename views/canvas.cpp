@@ -50,18 +50,18 @@ void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
   rebuildAnchored();
 }
 
+std::pair<QString, QPointF> Canvas::anchor() const {
+  if (!scene_ || !fitted_) return {};
+  const int box = scene_->boxAt(toScene(rect().center()));
+  if (box < 0) return {};
+  return {selectionKey(*scene_->graph, scene_->view.boxes[static_cast<size_t>(box)]),
+          toWidget(scene_->rect(box).topLeft())};
+}
+
 /// What stands in the middle stays there.
 void Canvas::rebuildAnchored() {
-  QString anchor;
-  QPointF at;
-  if (scene_ && fitted_) {
-    const int box = scene_->boxAt(toScene(rect().center()));
-    if (box >= 0) {
-      anchor = selectionKey(*scene_->graph, scene_->view.boxes[static_cast<size_t>(box)]);
-      at = toWidget(scene_->rect(box).topLeft());
-    }
-  }
-  rebuild(anchor, at);
+  const auto [key, at] = anchor();
+  rebuild(key, at);
 }
 
 void Canvas::adoptViewOptions(const ViewOptions& options) {
@@ -97,10 +97,33 @@ void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
     take(makeScene(graph_, options_), anchorKey, anchorAt);
     return;
   }
+  if (!scene_) return showFirst(generation);
   aside(
       this, [graph = graph_, options = options_, token = layoutToken_] { return makeScene(graph, options, token); },
       [this, generation, anchorKey, anchorAt](const SceneRef& scene) {
         if (scene && generation == layoutGeneration_) take(scene, anchorKey, anchorAt);
+      });
+}
+
+/// Nothing is shown yet: of very many boxes the first come at once, the whole when it is laid out.
+void Canvas::showFirst(int generation) {
+  aside(
+      this, [graph = graph_, options = options_, token = layoutToken_] { return firstSight(graph, options, token); },
+      [this, generation](const FirstSight& sight) {
+        if (!sight.scene || generation != layoutGeneration_) return;
+        take(sight.scene, {}, {});
+        if (!sight.rest) return;
+        layingOut_ = true;
+        aside(
+            this,
+            [graph = graph_, options = options_, rest = sight.rest, token = layoutToken_] {
+              return makeScene(graph, options, std::move(*rest), token);
+            },
+            [this, generation](const SceneRef& scene) {
+              if (!scene || generation != layoutGeneration_) return;
+              const auto [key, at] = anchor();
+              take(scene, key, at);
+            });
       });
 }
 

@@ -38,6 +38,8 @@ class Canvas : public QWidget {
   void setAutoFit(bool, double smallest = 0.65);
 
   SceneRef scene() const { return scene_; }
+  /// Only the first boxes are shown yet, and the others are being laid out.
+  bool isPartial() const { return scene_ && scene_->options.first > 0; }
   const ViewOptions& viewOptions() const { return options_; }
   void setViewOptions(const ViewOptions& options);
   /// Opens and closes as another canvas does; the middle stays where it is.
@@ -95,6 +97,9 @@ class Canvas : public QWidget {
  private:
   friend class CanvasPainter;
   void rebuildAnchored();
+  /// The box in the middle of the view and where it stands: "" without one.
+  std::pair<QString, QPointF> anchor() const;
+  void showFirst(int generation);
   void rebuild(const QString& anchorKey = {}, QPointF anchorAt = {});
   void take(SceneRef scene, const QString& anchorKey, QPointF anchorAt);
   void bringIntoView(const QString& key);

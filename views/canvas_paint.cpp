@@ -92,11 +92,22 @@ class Painter {
 
   void heatBadge(size_t i, const QRectF& r) {
     if (!look_.boxes.anyHeat || std::isnan(look_.boxes.heat[i])) return;
-    p_.setFont(drawingFont(10, QFont::Medium));
-    p_.setPen(toQt(pal_.dim));
     const double right = scene_.view.boxes[i].repeat > 1 ? 54 : 10;
-    p_.drawText(QRectF(r.x(), r.y() + 4, r.width() - right, 18), Qt::AlignRight | Qt::AlignVCenter,
-                heatText(look_.boxes.heat[i], look_.decorations.heatUnit));
+    figures(look_.boxes.heat[i], r.right() - right, r.y() + 6, pal_.container(scene_.depth[i]));
+  }
+
+  /// A time or an error that ends at `right`, on the colour of what it stands in: no edge runs through it.
+  void figures(double heat, double right, double y, Color back) {
+    const QFont font = drawingFont(10, QFont::Medium);
+    const QString text = heatText(heat, look_.decorations.heatUnit);
+    const double w = QFontMetricsF(font).horizontalAdvance(text);
+    const QRectF place(right - w, y, w, 13);
+    p_.setPen(Qt::NoPen);
+    p_.setBrush(toQt(back));
+    p_.drawRoundedRect(place.adjusted(-3, 0, 3, 0), 3, 3);
+    p_.setFont(font);
+    p_.setPen(toQt(pal_.dim));
+    p_.drawText(place, Qt::AlignRight | Qt::AlignVCenter, text);
   }
 
   void edges(bool smooth) {
@@ -350,18 +361,9 @@ class Painter {
     p_.drawText(QRectF(c.x() - radius, c.y() - radius - 0.5, 2 * radius, 2 * radius), Qt::AlignCenter, sign);
   }
 
-  /// Above the box's right end, on the colour of what the box stands in: no edge runs through the figures.
   void heatNote(const Box& box, const QRectF& r, double heat) {
-    const QFont font = drawingFont(10, QFont::Medium);
-    const QString text = heatText(heat, look_.decorations.heatUnit);
-    const double w = QFontMetricsF(font).horizontalAdvance(text);
-    const QRectF place(r.right() - w, r.y() - 15, w, 13);
-    p_.setPen(Qt::NoPen);
-    p_.setBrush(toQt(box.parent < 0 ? pal_.background : pal_.container(scene_.depth[static_cast<size_t>(box.parent)])));
-    p_.drawRoundedRect(place.adjusted(-3, 0, 3, 0), 3, 3);
-    p_.setFont(font);
-    p_.setPen(toQt(pal_.dim));
-    p_.drawText(place, Qt::AlignRight | Qt::AlignVCenter, text);
+    figures(heat, r.right(), r.y() - 15,
+            box.parent < 0 ? pal_.background : pal_.container(scene_.depth[static_cast<size_t>(box.parent)]));
   }
 
   QPainter& p_;

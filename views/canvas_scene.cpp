@@ -64,10 +64,28 @@ QPainterPath pathOf(const std::vector<Point>& q, size_t from) {
 QPainterPath Scene::wholePath(int edge) const { return pathOf(layout.edges[static_cast<size_t>(edge)].points, 0); }
 
 SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel) {
+  VisibleGraph view = makeVisibleGraph(*graph, options);
+  return makeScene(std::move(graph), options, std::move(view), cancel);
+}
+
+FirstSight firstSight(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel) {
+  constexpr size_t many = 10000, atFirst = 1500;
+  ViewOptions first = options;
+  first.first = atFirst;
+  // Without modules each operator is a box: the others are made with the whole, so that nobody waits for them now.
+  if (graph->moduleCalls().empty() && graph->nodeCount() > many)
+    return {makeScene(std::move(graph), first, cancel), std::make_shared<VisibleGraph>()};
+  auto all = std::make_shared<VisibleGraph>(makeVisibleGraph(*graph, options));
+  if (all->boxes.size() <= many) return {makeScene(std::move(graph), options, std::move(*all), cancel), nullptr};
+  return {makeScene(std::move(graph), first, cancel), std::move(all)};
+}
+
+SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, VisibleGraph view,
+                   const CancelToken& cancel) {
   auto scene = std::make_shared<Scene>();
   scene->graph = std::move(graph);
   scene->options = options;
-  scene->view = makeVisibleGraph(*scene->graph, options);
+  scene->view = view.boxes.empty() ? makeVisibleGraph(*scene->graph, options) : std::move(view);
   Result<Layout> layout = layoutGraph(scene->view, {}, cancel);
   if (!layout) return nullptr;
   scene->layout = std::move(*layout);

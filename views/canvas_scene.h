@@ -44,6 +44,15 @@ struct Scene {
 };
 using SceneRef = std::shared_ptr<const Scene>;
 SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {});
+/// Of boxes that are known already.
+SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, VisibleGraph, const CancelToken& = {});
+
+/// What can be shown at once: the whole, or of very many boxes the first ones and, in `rest`, all that are to follow.
+struct FirstSight {
+  SceneRef scene;
+  std::shared_ptr<VisibleGraph> rest;
+};
+FirstSight firstSight(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {});
 
 /// What is drawn onto nodes, by name.
 struct Decorations {

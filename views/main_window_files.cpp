@@ -15,6 +15,7 @@
 #include <QSettings>
 #include <QStatusBar>
 #include <QSvgRenderer>
+#include <QTimer>
 
 #include "views/canvas.h"
 #include "views/drawing/drawing.h"
@@ -283,7 +284,9 @@ void MainWindow::restoreSession(bool files) {
       editor_->setText(text("rules"), isModified);
     document_->restore(state);
     if (found.wasKilled && (isModified || !state.value(QLatin1String("steps")).toArray().isEmpty()))
-      statusBar()->showMessage(tr("The last window was not closed: its rules and steps have been recovered"), 20000);
+      QTimer::singleShot(0, this, [this] {  // once the bar is shown: it would write over its labels before
+        statusBar()->showMessage(tr("The last window was not closed: its rules and steps have been recovered"), 20000);
+      });
   }
   arrange(static_cast<Arrangement>(std::clamp(state.value(QLatin1String("arrangement")).toInt(), 0, 2)));
 }

@@ -22,7 +22,7 @@ inline bool showTenThousandBoxes(Canvas& canvas) {
   all.foldRepeats = false;
   canvas.setViewOptions(all);
   canvas.setGraph(std::make_shared<Graph>(encoder(340)));
-  return QTest::qWaitFor([&] { return canvas.scene() != nullptr; }, 20000);
+  return QTest::qWaitFor([&] { return canvas.scene() && !canvas.isPartial(); }, 20000);
 }
 
 /// Milliseconds of processor time of each of `count` frames while an arrow key pans.

@@ -95,11 +95,16 @@ void openLarge(MainWindow& window, const QString& path) {
   window.openModel(path);
   if (!until([&] { return d.path() == path && window.canvas()->scene(); })) return;
   window.repaint();
+  const auto first = static_cast<long long>(timer.elapsed());
+  if (!until([&] { return !window.canvas()->isPartial(); })) return;
+  window.repaint();
   const auto clock = static_cast<long long>(timer.elapsed());
   silence = std::max(silence, beat.elapsed());
-  std::printf("%s: the engine answered after %lld ms, decoded after %lld, drawn after %lld; silent for %lld at most\n",
-              qPrintable(QFileInfo(path).fileName()), static_cast<long long>(answered), static_cast<long long>(decoded),
-              clock, static_cast<long long>(silence));
+  std::printf(
+      "%s: the engine answered after %lld ms, decoded after %lld, first seen after %lld, drawn whole after %lld; "
+      "silent for %lld at most\n",
+      qPrintable(QFileInfo(path).fileName()), static_cast<long long>(answered), static_cast<long long>(decoded), first,
+      clock, static_cast<long long>(silence));
   std::printf(
       "%zu nodes opened and drawn, %zu boxes: %lld ms by the clock; on the processor %.0f ms in the window, %.0f ms in "
       "the engine; %.0f MB over the line, %.0f MB resident\n",

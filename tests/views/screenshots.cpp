@@ -143,16 +143,8 @@ class Photographer {
     panel->showTab(RunPanel::Timeline);
     window_.setOverlay(Overlay::Time);
     shoot("heat");
-    panel->showTab(RunPanel::Inside);
-    window_.setOverlay(Overlay::Error);
-    shoot("error");
-    panel->showTab(RunPanel::Operators);
     window_.setOverlay(Overlay::Kind);
-    shoot("operators");
     panel->showTab(RunPanel::Outputs);
-    window_.setTheme(Theme::Dark);
-    shoot("measure_dark");
-    window_.setTheme(Theme::Light);
     std::printf("%s\n%s", qPrintable(panel->headlineText()), qPrintable(panel->report()));
     return true;
   }
@@ -203,8 +195,8 @@ class Photographer {
 
   /// The rule that begins on that line stands at the top.
   void showLine(int line) {
-    window_.editor()->showLine(line + 30);
-    window_.editor()->showLine(line + 4);
+    window_.editor()->showLine(1);
+    window_.editor()->showLine(line);
   }
 
   /// A fused attention in the middle of both canvases.

@@ -391,6 +391,25 @@ class WindowTest : public test::WindowFixture {
     window_->setTheme(Theme::Light);
   }
 
+  void ofVeryManyBoxesTheFirstComeAtOnce() {
+    const auto graph = std::make_shared<Graph>(test::encoder(600));
+    QVERIFY(!firstSight(graph, {}).rest);  // collapsed it is small
+    ViewOptions open;
+    open.depth = -1;
+    open.foldRepeats = false;
+    const FirstSight sight = firstSight(graph, open);
+    QVERIFY(sight.scene && sight.rest);
+    QVERIFY(sight.scene->view.boxes.size() * 4 < sight.rest->boxes.size());
+    Canvas canvas;
+    canvas.resize(800, 600);
+    canvas.setViewOptions(open);
+    QSignalSpy scenes(&canvas, &Canvas::sceneChanged);
+    canvas.setGraph(graph);
+    QTRY_VERIFY_WITH_TIMEOUT(scenes.size() == 2, 30000);
+    QVERIFY(!canvas.isPartial());
+    QCOMPARE(canvas.scene()->view.boxes.size(), sight.rest->boxes.size());
+  }
+
   void panningTenThousandBoxesKeepsUp() {
     Canvas canvas;
     QVERIFY(test::showTenThousandBoxes(canvas));

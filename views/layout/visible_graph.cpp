@@ -33,7 +33,9 @@ std::string moduleTitle(const ModuleCall& module) {
 
 class Builder {
  public:
-  Builder(const Graph& graph, const ViewOptions& options) : graph_(graph), options_(options), order_(graph.order()) {}
+  Builder(const Graph& graph, const ViewOptions& options) : graph_(graph), options_(options), order_(graph.order()) {
+    if (options.first > 0 && options.first < order_.size()) order_.resize(options.first);
+  }
 
   VisibleGraph build() {
     findScalars();
@@ -49,7 +51,7 @@ class Builder {
       if (scalar_[it->index]) followUser(*it);
     for (NodeId id : order_)
       if (!scalar_[id.index] && !hiddenRepeat(graph_.node(id).module)) addEdgesInto(id);
-    addOutputs();
+    if (options_.first == 0) addOutputs();
     for (size_t i = 0; i < view_.boxes.size(); ++i) {
       int parent = view_.boxes[i].parent;
       (parent < 0 ? view_.roots : view_.boxes[parent].children).push_back(static_cast<int>(i));

@@ -22,6 +22,7 @@ struct ViewOptions {
   bool foldRepeats = true;
   std::set<std::string, std::less<>> unfolded{};  ///< repeats to show in full, by the path of their first block
   bool showScalars = false;                       ///< draw calculations on sizes, too
+  size_t first = 0;                               ///< only that many operators, in order; 0: all
 };
 
 struct Box {
