@@ -170,6 +170,25 @@ void foldScalarConstants(Graph& g) {
 }
 
 // Operators whose normal form has its arguments in another order or another overload.
+// full([], 1, dtype=bool) is full([], True, dtype=bool): TorchScript's numbers are no truth values.
+void rewriteFilling(Graph& g, NodeId id) {
+  const Node& n = g.node(id);
+  const auto at = n.op->findParameter("fill_value");
+  const Argument* dtype = n.findArgument("dtype");
+  if (!at || *at >= n.args.size() || !dtype || !dtype->as<DType>()) return;
+  const auto* number = n.args[*at].as<int64_t>();
+  const bool* truth = n.args[*at].as<bool>();
+  const bool wanted = *dtype == Argument(DType::Bool);
+  std::vector<Argument> args = n.args;
+  if (wanted && number && (*number == 0 || *number == 1))
+    args[*at] = Argument(*number == 1);
+  else if (!wanted && truth)
+    args[*at] = Argument(int64_t{*truth});
+  else
+    return;
+  g.setArguments(id, std::move(args));
+}
+
 void rewriteSpellings(Graph& g, const OperatorSet& operators) {
   for (NodeId id : g.order()) {
     const std::string& op = g.node(id).op->name;
@@ -181,6 +200,8 @@ void rewriteSpellings(Graph& g, const OperatorSet& operators) {
         g.setOperator(id, sub);
         g.setArguments(id, std::move(swapped));
       }
+    } else if (op == "aten.full.default" || op == "aten.full_like.default" || op == "aten.new_full.default") {
+      rewriteFilling(g, id);
     } else if (op == "aten.masked_fill.Tensor" && g.node(id).args[2].number()) {
       if (const OperatorRef fill = operators.find("aten.masked_fill.Scalar")) g.setOperator(id, fill);
     } else if (op == "aten.t.default" && g.node(id).args[0].isValue()) {
