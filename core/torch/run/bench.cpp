@@ -43,6 +43,15 @@ Result<double> timeOnce(const Runnable& run) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+// As nn.Module.to in Python; Module::to in C++ casts integer buffers too.
+void castFloats(torch::jit::Module& module, at::ScalarType dtype) {
+  const auto cast = [&](at::Tensor t) {
+    if (c10::isFloatingType(t.scalar_type())) t.set_data(t.to(dtype));
+  };
+  for (const at::Tensor& t : module.parameters()) cast(t);
+  for (const at::Tensor& t : module.buffers()) cast(t);
+}
+
 }  // namespace
 
 Runnable runnable(const Program& program, const TensorSet& inputs) {
@@ -64,7 +73,7 @@ Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inp
     const at::NoGradGuard noGrad;
     auto module = torch::jit::load(path, *device);
     module.eval();
-    if (options.dtype) module.to(torchDType(*options.dtype));
+    if (options.dtype) castFloats(module, torchDType(*options.dtype));
     auto frozen = std::make_shared<torch::jit::Module>(torch::jit::freeze(module));
     return Runnable([frozen, values = valuesOf(inputs), device = *device]() -> Status {
       try {
