@@ -42,6 +42,8 @@ struct Rule {
   Graph pattern;
   std::optional<Graph> replacement;  ///< none: the rule only finds
   std::vector<Expression> patternExpressions, replacementExpressions;
+  std::vector<std::pair<ValueId, size_t>>
+      unpacked;  ///< lists of the pattern that `a, b = ...` takes apart, into so many
   std::optional<Expression> where;
   std::string scope;            ///< regular expression over module paths; empty: anywhere
   bool exact = false;           ///< x / 8.0 does not match x * 0.125

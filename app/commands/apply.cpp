@@ -288,7 +288,7 @@ void addApply(CLI::App& app, Run& run) {
   c->add_option("--failing-inputs", o->failingInputs,
                 "Write the inputs that broke a rewrite here, as RULE-OUTPUT.pt, for torch.load")
       ->type_name("FOLDER")
-      ->check(CLI::ExistingDirectory);
+      ->check(!CLI::ExistingFile);
   c->add_flag("--no-timing", o->noTiming, "Do not time both");
   c->add_flag("--no-capture", o->noCapture, "The written model shall not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,

@@ -367,7 +367,9 @@ class Parser {
       Argument a;
       if (!argument(a, 0)) return false;
       if (free) {
-        if (key.empty())
+        // condition=True of a loop is its second argument, whatever follows.
+        const bool next = op.hasSchema && args.size() < op.parameters.size() && op.parameters[args.size()].name == key;
+        if (key.empty() || next)
           args.push_back(std::move(a));
         else
           kwargs.emplace_back(key, std::move(a));

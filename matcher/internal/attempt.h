@@ -115,12 +115,14 @@ class Attempt {
   // conditions.cpp: what is asked of a complete assignment
   bool checkConditions();
   bool checkScope();
+  bool checkParts();
   bool checkWhere();
   bool asksForUnbound(const Expression& e) const;
   bool checkEscapes();
   bool checkOrder();
   bool checkMemory();
-  bool replacementHandsOn(ValueId returned) const;
+  ValueId handedOn(ValueId returned) const;
+  bool checkHandedOn(ValueId returned, uint32_t first);
   Environment environment() const;
   void coverReaders(ValueId v);
 

@@ -4,11 +4,30 @@
 #include <algorithm>
 
 #include "matcher/internal/attempt.h"
+#include "matcher/internal/rank.h"
 
 namespace graft {
 
 bool Attempt::checkConditions() {
-  return checkScope() && checkEscapes() && checkWhere() && checkOrder() && checkMemory();
+  return checkScope() && checkEscapes() && checkWhere() && checkParts() && checkOrder() && checkMemory();
+}
+
+// `a, b = x.chunk(n)` means two, as in Python: a third that nobody reads would go unseen.
+bool Attempt::checkParts() {
+  if (!misses_.empty()) return true;  // the other sizes that were forgiven say it already
+  for (const auto& [list, wanted] : plan_.rule.unpacked) {
+    if (!bound_[list.index] || !bound_[list.index]->isValue()) continue;
+    const ValueId v = bound_[list.index]->valueId();
+    const auto parts = knownParts(graph_, v);
+    if (!parts || static_cast<size_t>(*parts) == wanted) continue;
+    if (!fail(Reason::Arity, pattern_.value(list).producer, graph_.value(v).producer, [&](Miss& miss) {
+          miss.detail = "`" + graph_.value(v).name + "` is a list of " + std::to_string(*parts) +
+                        ", the rule takes it apart into " + std::to_string(wanted);
+          miss.mapped = true;
+        }))
+      return false;
+  }
+  return true;
 }
 
 bool Attempt::checkScope() {
@@ -188,8 +207,8 @@ bool Attempt::checkOrder() {
   return true;
 }
 
-// Whether the replacement's counterpart of that returned value is one of its inputs, or a view of one.
-bool Attempt::replacementHandsOn(ValueId returned) const {
+// The input of the replacement that its counterpart of that returned value is, or is a view of; none where it is new.
+ValueId Attempt::handedOn(ValueId returned) const {
   const Graph& r = *plan_.rule.replacement;
   size_t at = 0, found = SIZE_MAX;
   for (const Argument& a : pattern_.returns())
@@ -205,10 +224,32 @@ bool Attempt::replacementHandsOn(ValueId returned) const {
     });
   while (v && r.value(v).producer) {
     const Node& n = r.node(r.value(v).producer);
-    if (!n.op->aliases() || n.args.empty() || !n.args[0].isValue()) return false;
+    if (!n.op->aliases() || n.args.empty() || !n.args[0].isValue()) return {};
     v = n.args[0].valueId();
   }
-  return static_cast<bool>(v);
+  return v;
+}
+
+// What a replacement hands on in place of a copy changes with its memory: nothing may write to that from then on.
+bool Attempt::checkHandedOn(ValueId returned, uint32_t first) {
+  const ValueId given = handedOn(returned);
+  const ValueId parameter = given ? pattern_.findValue(plan_.rule.replacement->value(given).name) : ValueId();
+  const Argument* bound = parameter ? bound_[parameter.index] : nullptr;
+  if (!bound || !bound->isValue()) return true;
+  const ValueId v = bound_[returned.index]->valueId();
+  const uint32_t memory = index_.memoryOf(bound->valueId());
+  if (!index_.isWritten(memory) || memory == index_.memoryOf(v)) return true;
+  for (NodeId w : index_.writers) {
+    const bool before = index_.position[w.index] < first && graph_.node(w).parent == graph_.root();
+    if (before || covered_[w.index]) continue;
+    for (ValueId x : index_.writtenValues(graph_.node(w)))
+      if (index_.memoryOf(x) == memory && !fail(Reason::Alias, {}, w, [&](Miss& miss) {
+            miss.detail = "`" + graph_.node(w).name + "` writes to `" + graph_.value(bound->valueId()).name +
+                          "`, which the replacement hands on as `" + graph_.value(v).name + "`";
+          }))
+        return false;
+  }
+  return true;
 }
 
 // Writes: nothing the match reads or makes may be written while it runs, nothing it writes may be seen outside, and
@@ -264,6 +305,7 @@ bool Attempt::checkMemory() {
           return false;
         continue;
       }
+      if (!writer.op->writes() && writer.op->hasSchema) continue;  // statistics of a norm: the replacement's business
       // The match itself writes: only into memory that it makes, or that nobody looks at later.
       std::string seen = index_.visibleOutside(memory) ? "an input or weight of the model" : "";
       for (uint32_t u = 0; seen.empty() && u < graph_.valueBound(); ++u) {
@@ -287,6 +329,7 @@ bool Attempt::checkMemory() {
     if (!plan_.returned[p] || !bound_[p] || !bound_[p]->isValue()) continue;
     const ValueId v = bound_[p]->valueId();
     const uint32_t memory = index_.memoryOf(v);
+    if (!checkHandedOn(ValueId(p), first)) return false;
     if (!index_.isWritten(memory)) continue;
     bool writtenOutside = false;
     for (NodeId w : index_.writers)
@@ -294,7 +337,7 @@ bool Attempt::checkMemory() {
         for (ValueId x : index_.writtenValues(graph_.node(w)))
           writtenOutside = writtenOutside || index_.memoryOf(x) == memory;
     if (!writtenOutside) continue;
-    bool shared = index_.visibleOutside(memory) || replacementHandsOn(ValueId(p));
+    bool shared = index_.visibleOutside(memory) || handedOn(ValueId(p));
     for (NodeId id : coveredNodes_)
       for (const Argument& a : graph_.node(id).args)
         a.forEachValue([&](ValueId u) {

@@ -13,6 +13,41 @@ bool writesAnything(const Operator& op) {
   return !op.hasSchema && !isStructural(op) && !isGuard(op);
 }
 
+// Operators that return what they are given where there is nothing to do, which their schemas do not say: a dropout
+// that is switched off, a cast to the dtype that is there.
+bool mayHandOn(const Operator& op) {
+  static constexpr std::array<std::string_view, 15> names{"aten.dropout",
+                                                          "aten.alpha_dropout",
+                                                          "aten.feature_dropout",
+                                                          "aten.feature_alpha_dropout",
+                                                          "aten.type_as",
+                                                          "aten.atleast_1d",
+                                                          "aten.atleast_2d",
+                                                          "aten.atleast_3d",
+                                                          "aten.conj_physical",
+                                                          "aten.to_dense",
+                                                          "aten.flatten_dense_tensors",
+                                                          "aten.broadcast_tensors",
+                                                          "aten.meshgrid",
+                                                          "aten.align_tensors",
+                                                          "aten.align_as"};
+  const std::string_view packet = op.packetName();
+  return std::find(names.begin(), names.end(), packet) != names.end() || packet.starts_with("aten._cast_");
+}
+
+// Norms that keep statistics while they train, which their schemas do not say either: the values that they write to.
+std::array<ValueId, 2> keptStatistics(const Node& n) {
+  if (!n.op->hasSchema || n.op->writes() || !n.op->name.starts_with("aten.") || !n.op->findParameter("running_mean"))
+    return {};
+  for (std::string_view flag : {"training", "train", "use_input_stats"})
+    if (const Argument* a = n.findArgument(flag); a && a->as<bool>() && !*a->as<bool>()) return {};
+  std::array<ValueId, 2> out{};
+  size_t at = 0;
+  for (std::string_view name : {"running_mean", "running_var"})
+    if (const Argument* a = n.findArgument(name); a && a->isValue()) out[at++] = a->valueId();
+  return out;
+}
+
 // A dropout that is switched off draws nothing.
 bool drawsRandomly(const Node& n) {
   if (!n.op->random) return false;
@@ -69,6 +104,7 @@ GraphIndex::Facts GraphIndex::factsOf(const Operator& op) {
   f.number = at->second;
   f.random = op.random;
   f.writes = writesAnything(op);
+  f.statistics = !f.writes && op.findParameter("running_mean").has_value();
   f.acts = !isGuard(op) && !isStructural(op) && (op.sideEffects || f.writes);
   f.region = regionRole(op) != RegionRole::None;
   return f;
@@ -87,8 +123,9 @@ void GraphIndex::number() {
     opOf[n.id.index] = f.number;
     const bool draws = f.random && drawsRandomly(n);
     if (draws) randoms.push_back(n.id);
-    if (f.writes) writers.push_back(n.id);
-    if (f.acts || (draws && !isGuard(*n.op) && !isStructural(*n.op))) acting_.push_back(n.id);
+    const bool keeps = f.statistics && keptStatistics(n)[0];
+    if (f.writes || keeps) writers.push_back(n.id);
+    if (f.acts || keeps || (draws && !isGuard(*n.op) && !isStructural(*n.op))) acting_.push_back(n.id);
     hasRegions_ = hasRegions_ || f.region;
     if (std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return graph.isUnused(v); }))
       unused_.push_back(n.id);
@@ -158,9 +195,19 @@ void GraphIndex::findEffects() {
   }
 }
 
+// Statistics that only their norms read are weights to a rule for these norms: what it misses is that they train.
+bool GraphIndex::staysConstant(ValueId weight) const {
+  if (!isWritten(memoryOf(weight))) return true;
+  const std::vector<NodeId>& users = graph.value(weight).users;
+  return std::all_of(users.begin(), users.end(), [&](NodeId n) {
+    const auto kept = keptStatistics(graph.node(n));
+    return kept[0] == weight || kept[1] == weight;
+  });
+}
+
 bool GraphIndex::isWeightLike(ValueId v) const {
   const Value& value = graph.value(v);
-  if (value.kind == Value::Kind::Weight) return !isWritten(memoryOf(v));
+  if (value.kind == Value::Kind::Weight) return staysConstant(v);
   if (value.kind != Value::Kind::Output) return false;
   if (weightLike_.empty()) findWeightLike();
   return weightLike_[v.index] != 0;
@@ -169,7 +216,7 @@ bool GraphIndex::isWeightLike(ValueId v) const {
 void GraphIndex::findWeightLike() const {
   weightLike_.assign(graph.valueBound(), 0);
   // A weight that is written to is state, not a constant.
-  for (ValueId w : graph.weights()) weightLike_[w.index] = !isWritten(memoryOf(w));
+  for (ValueId w : graph.weights()) weightLike_[w.index] = staysConstant(w);
   for (NodeId id : order) {
     const Node& n = graph.node(id);
     bool constant = true, any = false;
@@ -214,6 +261,8 @@ void GraphIndex::findRegions() {
 std::vector<ValueId> GraphIndex::writtenValues(const Node& n) const {
   std::vector<ValueId> out;
   const auto add = [&](ValueId v) { out.push_back(v); };
+  for (ValueId v : keptStatistics(n))
+    if (v) out.push_back(v);
   for (size_t i = 0; i < n.args.size(); ++i)
     if (!n.op->hasSchema || (i < n.op->parameters.size() && n.op->parameters[i].written)) n.args[i].forEachValue(add);
   if (!n.op->hasSchema)
@@ -249,6 +298,9 @@ void GraphIndex::findMemory() {
           for (const Argument& a : n.args) uniteAll(a, p);
       continue;
     }
+    if (mayHandOn(*n.op))
+      for (ValueId out : n.outputs)
+        for (const Argument& a : n.args) uniteAll(a, out);
     if (!n.op->aliases()) continue;
     for (size_t o = 0; o < n.outputs.size() && o < n.op->returns.size(); ++o) {
       const std::string& set = n.op->returns[o].aliasSet;

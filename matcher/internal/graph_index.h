@@ -60,12 +60,14 @@ class GraphIndex {
   struct Facts {
     uint32_t number = 0;
     bool random = false, writes = false;
-    bool acts = false;    ///< matters even where nobody uses its result
-    bool region = false;  ///< begins, ends or changes an autocast or grad-mode region
+    bool statistics = false;  ///< may write to statistics that it is given
+    bool acts = false;        ///< matters even where nobody uses its result
+    bool region = false;      ///< begins, ends or changes an autocast or grad-mode region
   };
   Facts factsOf(const Operator&);
   void number();
   void findEffects();
+  bool staysConstant(ValueId weight) const;
   void findWeightLike() const;
   void findRegions();
   void findMemory();

@@ -10,4 +10,7 @@ namespace graft {
 
 std::optional<int64_t> knownRank(const Graph&, ValueId);
 
+/// Of a list that chunk, split or unbind make: how many tensors it holds, where that is known before running.
+std::optional<int64_t> knownParts(const Graph&, ValueId list);
+
 }  // namespace graft

@@ -195,8 +195,8 @@ Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict, const 
   for (size_t i = 0; i < call.positional.size(); ++i) {
     const Term& t = call.positional[i];
     if (next >= op->parameters.size() || op->parameters[next].keywordOnly)
-      return refuse(fmt::format("`{}` takes {} positional arguments, and {} are given", call.spelled, next,
-                                call.positional.size()),
+      return refuse(fmt::format("`{}` takes {} positional argument{}, and {} are given", call.spelled, next,
+                                next == 1 ? "" : "s", call.positional.size()),
                     t.span);
     const Parameter& p = op->parameters[next];
     const bool last = next + 1 >= op->parameters.size() || op->parameters[next + 1].keywordOnly;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/base/suggest.h"
@@ -154,6 +155,7 @@ void Body::assign(const Syntax& target, Term value) {
     if (s->items.size() != target.items.size())
       fail(target.span, fmt::format("{} names for {} values", target.items.size(), s->items.size()));
   }
+  if (const auto* v = value.as<GraphValue>(); v && v->isList) unpacked.emplace_back(v->id, target.items.size());
   for (size_t i = 0; i < target.items.size(); ++i)
     assign(target.items[i], element(value, static_cast<int64_t>(i), target.items[i].span));
 }
@@ -285,6 +287,16 @@ Term Body::evaluatePath(const std::string& path, Span span) {
   return Term{Path{full}, span};
 }
 
+// What a parameter of the pattern has is known before any match; what a module has is not.
+void Body::checkMember(const Term& object, const Syntax& s) {
+  const auto* v = object.as<GraphValue>();
+  if (!v || !v->id || v->isConstant() || !graph.isInput(v->id)) return;
+  const std::vector<std::string> known = hostMembers();
+  if (std::find(known.begin(), known.end(), s.name) != known.end()) return;
+  if (const auto near = nearestName(s.name, known))
+    fail(s.focus, fmt::format("values have no `{}`; did you mean `{}`?", s.name, *near));
+}
+
 Term Body::evaluateAttribute(const Syntax& s) {
   const std::string dotted = dottedName(s);
   if (!dotted.empty()) {
@@ -304,6 +316,7 @@ Term Body::evaluateAttribute(const Syntax& s) {
   }
   const Term object = evaluate(s.items[0]);
   if (object.as<Wildcard>()) fail(s.focus, "`_` has no attributes: give it a name");
+  if (side_ == Side::Where) checkMember(object, s);
   if (const auto host = tryHost(object, isHostAttribute(s.name) || side_ == Side::Where)) {
     if (!object.isTensorLike() || isHostAttribute(s.name) || side_ == Side::Where) {
       if (isHostMethod(s.name) && !isHostAttribute(s.name))

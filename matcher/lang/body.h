@@ -54,6 +54,7 @@ class Body {
 
   Graph graph;
   std::vector<Expression> expressions;
+  std::vector<std::pair<ValueId, size_t>> unpacked;  ///< lists taken apart, and into how many
   /// Modules that the pattern names, with their types: a replacement that names one keeps it.
   std::map<std::string, std::string, std::less<>> modules;
 
@@ -73,6 +74,7 @@ class Body {
   struct Frame;
   Term evaluate(const Syntax& s);
   Term evaluateName(const Syntax& s);
+  void checkMember(const Term& object, const Syntax&);
   Term evaluateAttribute(const Syntax& s);
   Term evaluatePath(const std::string& path, Span span);
   Term evaluateCall(const Syntax& s);

@@ -200,6 +200,12 @@ std::string packetOf(std::string_view python) {
 bool isHostFunction(std::string_view name) { return contains(hostFunctions, name); }
 bool isHostMethod(std::string_view name) { return contains(hostMethods, name); }
 bool isHostAttribute(std::string_view name) { return contains(hostAttributes, name); }
+std::vector<std::string> hostMembers() {
+  std::vector<std::string> out(hostAttributes.begin(), hostAttributes.end());
+  out.insert(out.end(), hostMethods.begin(), hostMethods.end());
+  out.push_back("name");
+  return out;
+}
 
 const ModuleFunction* findModuleFunction(std::string_view type) {
   for (const ModuleFunction& m : moduleFunctions)

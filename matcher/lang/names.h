@@ -28,6 +28,8 @@ std::string packetOf(std::string_view python);
 bool isHostFunction(std::string_view name);
 bool isHostMethod(std::string_view name);
 bool isHostAttribute(std::string_view name);
+/// What `where` may ask of a value: "shape", "dim", ...
+std::vector<std::string> hostMembers();
 
 /// A module of torch.nn that has no weights, as the function it calls: "ReLU" → "torch.nn.functional.relu" with the
 /// constructor's parameters in the function's order. Null where there is none.

@@ -154,9 +154,13 @@ void compileReplacement(const FileContext& file, const RuleSyntax& syntax, const
   }
   body.returns(body.run(f), f.span);
   const size_t want = pattern.graph.returns().size(), have = body.graph.returns().size();
-  if (want != have)
-    file.text.fail(f.span.begin, fmt::format("the pattern returns {} value{} and the replacement {}", want,
-                                             want == 1 ? "" : "s", have));
+  if (want != have) {
+    const bool list = have == 1 && body.graph.returns()[0].isValue() &&
+                      body.graph.value(body.graph.returns()[0].valueId()).type.kind == Type::Kind::List;
+    file.text.fail(f.span.begin,
+                   fmt::format("the pattern returns {} value{} and the replacement {}{}", want, want == 1 ? "" : "s",
+                               have, list ? ", a list: give its items names (`a, b = ...`) and return these" : ""));
+  }
   for (const ValueId v : body.graph.inputs()) {
     if (body.graph.isUnused(v)) {
       bool inExpression = !body.expressions.empty();
@@ -257,6 +261,7 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
   pattern.graph.name = rule.name;
   rule.pattern = std::move(pattern.graph);
   rule.patternExpressions = std::move(pattern.expressions);
+  rule.unpacked = std::move(pattern.unpacked);
   return rule;
 }
 

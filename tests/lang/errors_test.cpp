@@ -65,7 +65,7 @@ TEST_CASE("arguments that no overload takes are named") {
   CHECK(inPattern("return torch.softmax(x)").message == "`torch.softmax` needs its argument `dim`");
   CHECK(inPattern("return x.transpose(0, 'a')").message == "`dim1` of `.transpose` is an int, not a string");
   CHECK(inPattern("return x.transpose(0, 'a')").word == "'a')");
-  CHECK_THAT(inPattern("return x.relu(1)").message, StartsWith("`.relu` takes 1 positional arguments"));
+  CHECK_THAT(inPattern("return x.relu(1)").message, StartsWith("`.relu` takes 1 positional argument,"));
   CHECK(inPattern("return F.dropout(x, 0.1, p=0.2)").message == "`p` is given twice");
 }
 
@@ -103,12 +103,16 @@ TEST_CASE("patterns and replacements must make sense together") {
              ContainsSubstring("a pattern returns values of the graph"));
   CHECK_THAT(inPattern("return x.relu()", "def replacement(x):\n    return x, x\n").message,
              StartsWith("the pattern returns 1 value and the replacement 2"));
+  CHECK_THAT(inPattern("return x.relu(), x.exp()", "def replacement(x):\n    return x.chunk(2)\n").message,
+             StartsWith("the pattern returns 2 values and the replacement 1, a list: give its items names"));
   CHECK_THAT(inPattern("return x.relu()", "def replacement(x, z):\n    return x\n").message,
              StartsWith("the pattern has no parameter `z`"));
   CHECK_THAT(inPattern("return x.relu()", "def replacement(x):\n    return torch.relu(_)\n").message,
              StartsWith("`_` says that anything matches"));
   CHECK_THAT(inPattern("return x.relu()", "def where(x):\n    return x.relu().dim() == 2\n").message,
              StartsWith("`relu` computes with tensors"));
+  CHECK_THAT(inPattern("return x.relu()", "def where(x):\n    return x.shpae[0] == 2\n").message,
+             StartsWith("values have no `shpae`; did you mean `shape`?"));
   CHECK_THAT(inPattern("return x.relu()", "def where(x):\n    return 1 < x.dim() < 3\n").message,
              StartsWith("comparisons in a chain"));
   CHECK_THAT(errorOf("def pattern(x, y):\n    return x.relu()\ndef replacement(x, y):\n    return x + y\n"),

@@ -68,6 +68,26 @@ const std::vector<Group>& groups() {
       {"x: f32[3,8]",
        "F.relu(x)",
        {"F.leaky_relu(x)", "F.gelu(x)", "torch.abs(x)", "torch.clamp(x, min=0.001)", "F.relu6(x)"}},
+      {"x: f32[2,8,3,3]; w: weight f32[8,8,1,1]; m: weight f32[8]; v: weight f32[8]; g: weight f32[8]; b: weight "
+       "f32[8]",
+       "F.batch_norm(F.conv2d(x, w), m, F.relu(v) + 0.5, g, b, False, 0.1, 1e-5)",
+       {"F.conv2d(x, w * (g / torch.sqrt(F.relu(v) + 0.5 + 1e-5))[:, None, None, None], b)",
+        "F.conv2d(x, w * g[:, None, None, None], b - m * g / torch.sqrt(F.relu(v) + 0.5 + 1e-5))",
+        "F.conv2d(x, w * (g / (F.relu(v) + 0.5 + 1e-5))[:, None, None, None], b - m * g / (F.relu(v) + 0.5 + 1e-5))",
+        "F.conv2d(x, w * (g / torch.sqrt(F.relu(v) + 0.5 + 1e-5))[None, :, None, None], "
+        "b - m * g / torch.sqrt(F.relu(v) + 0.5 + 1e-5))"}},
+      {"x: f32[2,4,4]; w: weight f32[4,4]",  // square, so that the wrong way round fits too
+       "torch.matmul(x, w)",
+       {"F.linear(x, w)", "torch.matmul(x.transpose(1, 2), w)", "torch.matmul(x.half(), w.half()).float()",
+        "torch.matmul(x, w.transpose(0, 1)).transpose(1, 2)"}},
+      {"x: f32[2,4,4]",
+       "x.reshape(2, 4, 2, 2).transpose(1, 2)",
+       {"x.reshape(2, 2, 4, 2)", "x.reshape(2, 4, 2, 2).transpose(1, 3).transpose(2, 3)"}},
+      {"x: i64[3,8]", "x // 3", {"torch.div(x, 3, rounding_mode=\"trunc\")", "(x + 1) // 3"}},
+      {"x: f32[3,8]; y: f32[3,8]",
+       "torch.where(x > y, x, y)",
+       {"torch.where(x > y, y, x)", "torch.minimum(x, y)", "torch.where(x > 0, x, y)"}},
+      {"x: f32[3,8]", "torch.remainder(x, 2.0)", {"torch.fmod(x, 2.0)", "x - 2.0 * torch.round(x / 2.0)"}},
   };
   return all;
 }

@@ -106,6 +106,19 @@ class Samples(unittest.TestCase):
             self.assertFalse([name for name in operators if whole in name], whole)
         self.assertEqual(operators["aten.exp.default"], 1)
 
+    def test_rules_look_into_both_sides_of_a_branch_and_at_rounds_that_are_written_out(self):
+        folder = pathlib.Path(self.folder.name)
+        make("compile_stack", folder)
+        self.assertTrue(self.apply("compile_stack", folder / "branch.pt", "Branches")["verify"]["passed"])
+        self.assertEqual(self.operators(folder / "branch.pt")["aten.linear.default"], 4)
+        self.assertEqual(self.operators(self.output)["aten.linear.default"], 2)
+        before, after = torch.jit.load(folder / "branch.pt"), torch.jit.load(self.output)
+        for x in (torch.full((3, 4), -1.0), torch.full((3, 4), 1.0)):  # either side
+            torch.testing.assert_close(after(x), before(x))
+        self.assertTrue(self.apply("compile_stack", folder / "rounds.fx", "Rounds")["verify"]["passed"])
+        self.assertEqual(self.operators(folder / "rounds.fx")["aten.mul.Tensor"], 4)
+        self.assertEqual(self.operators(self.output)["aten.mul.Tensor"], 1)
+
     def test_every_attention_of_bert_is_found(self):
         report = self.apply("kernl_bert_attention", MODELS / "bert.pt", "Replace")
         self.assertTrue(report["verify"]["passed"])

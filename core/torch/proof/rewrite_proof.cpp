@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 
 #include "core/ir/subgraph.h"
@@ -377,6 +378,8 @@ class TorchRewriteCheck : public RewriteCheck {
       std::replace_if(
           name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.'; }, '_');
       const std::string path = folder_ + "/" + name;
+      std::error_code failed;  // saving says why
+      std::filesystem::create_directories(folder_, failed);
       const Status saved = saveTensors(inputs, path);
       proof.why += saved ? "; these inputs are in " + path : "; the inputs were not kept: " + saved.error().message;
     }

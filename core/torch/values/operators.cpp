@@ -24,6 +24,9 @@ void copyAlias(const c10::Argument& from, Out& to) {
   to.written = alias->isWrite();
   // "alias::a" is how LibTorch interns the set "a"; several sets in one mark are joined.
   for (const c10::Symbol& set : alias->beforeSets()) to.aliasSet += set.toUnqualString();
+  if (!to.aliasSet.empty()) return;
+  for (const c10::AliasInfo& element : alias->containedTypes())  // a list of views, as chunk makes it
+    for (const c10::Symbol& set : element.beforeSets()) to.aliasSet += set.toUnqualString();
 }
 
 Parameter parameterOf(const c10::Argument& a) {
