@@ -31,7 +31,7 @@ def make(sample, folder):
 
 def table(report):
     """The rows of `graft report`'s first table."""
-    lines = report.split("----------\n")[0].splitlines()
+    lines = report.split("\n----------\n")[0].splitlines()
     starts = [i for i, c in enumerate(lines[1]) if c == "-" and (i == 0 or lines[1][i - 1] == " ")]
     return [[line[a:b].strip() for a, b in zip(starts, [*starts[1:], None])] for line in lines[2:]]
 
@@ -87,6 +87,25 @@ class Samples(unittest.TestCase):
         for module in ("Linear(in_features=5, out_features=10, bias=True)", "ReLU()", "Sigmoid()"):
             self.assertIn(module, after.stdout)
         self.assertNotIn("Tanh()", after.stdout)
+
+    def test_a_traced_module_is_reported_and_written_as_torch_fx_does_it(self):
+        class Clamped(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.param = torch.nn.Parameter(torch.rand(3, 4))
+                self.linear = torch.nn.Linear(4, 5)
+
+            def forward(self, x):
+                return self.linear(x + self.param).clamp(min=0.0, max=1.0)
+
+        sys.path.insert(0, str(SOURCE / "resources/python"))
+        import graft_fx
+        traced, file = torch.fx.symbolic_trace(Clamped()), pathlib.Path(self.folder.name) / "clamped.fx"
+        graft_fx.save(traced, str(file), (torch.randn(3, 4),))
+        report = graft("report", file).stdout
+        self.assertEqual(table(report), [[n.op, n.name, str(n.target), str(n.args), str(n.kwargs)] for n in traced.graph.nodes])
+        self.assertIn(f"linear  {traced.linear}\n", report)
+        self.assertEqual(graft("code", file).stdout.strip(), traced.code.strip())
 
     def test_a_file_written_for_torch_fx_with_a_wrapped_function_is_taken_as_it_is(self):
         report = self.apply("kernl_wrapped_function", MODELS / "bert.pt", "Replace")
