@@ -38,7 +38,7 @@ void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
   const bool isFirst = !graph_;
   graph_ = std::move(graph);
   if (!graph_) {
-    scene_ = nullptr;
+    freeAside(std::exchange(scene_, nullptr));
     fitted_ = false;
     viewTouched_ = false;
     overview_->hide();
@@ -128,7 +128,7 @@ void Canvas::showFirst(int generation) {
 }
 
 void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
-  scene_ = std::move(scene);
+  freeAside(std::exchange(scene_, std::move(scene)));
   layingOut_ = false;
   hover_ = -1;
   boxes_ = resolve(*scene_, decorations_);

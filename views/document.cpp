@@ -2,6 +2,7 @@
 
 #include <QFileInfo>
 #include <QUndoCommand>
+#include <utility>
 
 #include "views/aside.h"
 #include "views/graph_decode.h"
@@ -197,7 +198,11 @@ void Document::begin(const QJsonObject& opened, GraphRef graph) {
   document_ = at(opened, "document").toInt();
   enginePosition_ = 0;
   undo_.clear();
-  steps_.clear();
+  // Freed once the panels have let go of it, too.
+  constexpr int soon = 2000;
+  QTimer::singleShot(soon, this, [old = std::make_shared<std::vector<StepInfo>>(std::exchange(steps_, {}))]() mutable {
+    freeAside(std::exchange(old, nullptr));
+  });
   steps_.push_back({tr("Opened"), std::move(graph), {}, {}, {}, {}, {}});
   position_ = 0;
   run_ = {};
