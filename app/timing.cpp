@@ -4,6 +4,22 @@
 
 namespace graft::cli {
 
+namespace {
+
+Result<AgainstOriginal> timeInExecutor(const Model& original, const Program& fast, const TensorSet& inputs,
+                                       const RunOptions& options, double seconds, const Job& job) {
+  auto slow = Program::build(original.graph, options);
+  if (!slow) return slow.error();
+  AgainstOriginal out;
+  out.original = options.device == "cpu" ? "original (operator by operator)" : "original (captured)";
+  auto t = timePaired(*slow, fast, inputs, seconds, job);
+  if (!t) return t.error();
+  out.times = std::move(*t);
+  return out;
+}
+
+}  // namespace
+
 Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& rewritten, const TensorSet& inputs,
                                             const RunOptions& options, double seconds, const Job& job) {
   auto fast = Program::build(rewritten, options);
@@ -12,6 +28,9 @@ Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& 
   if (original.format == Format::TorchScript && options.device == "cpu") {
     auto frozen = frozenTorchScript(original.path, inputs, options);
     if (!frozen) return frozen.error();
+    // A file may name the dtypes it was traced with: then TorchScript cannot run it in another, Graft can.
+    const bool runs = !options.dtype || (*frozen)().ok();
+    if (!runs) return timeInExecutor(original, *fast, inputs, options, seconds, job);
     out.original = "original (frozen TorchScript)";
     auto t =
         timePaired(*frozen, runnable(*fast, inputs), seconds, job,
@@ -21,13 +40,7 @@ Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& 
     out.times = std::move(*t);
     return out;
   }
-  auto slow = Program::build(original.graph, options);
-  if (!slow) return slow.error();
-  out.original = options.device == "cpu" ? "original (operator by operator)" : "original (captured)";
-  auto t = timePaired(*slow, *fast, inputs, seconds, job);
-  if (!t) return t.error();
-  out.times = std::move(*t);
-  return out;
+  return timeInExecutor(original, *fast, inputs, options, seconds, job);
 }
 
 }  // namespace graft::cli

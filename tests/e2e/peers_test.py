@@ -36,6 +36,20 @@ class Peers(TestCase):
     def test_torch_export(self):
         self.assertGreater(self.peers(self.exported, "eager")["eager"]["median_ms"], 0)
 
+    def test_a_file_that_names_its_dtype_runs_in_another(self):
+        class Named(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(32, 32)
+
+            def forward(self, x):
+                return self.linear(x) @ torch.ones(32, 4, dtype=torch.float32)
+
+        torch.jit.trace(Named().eval(), torch.randn(4, 32)).save(str(self.model))
+        doc = self.json("bench", self.model, *self.common, "--dtype", "bfloat16")
+        self.assertEqual(doc["against"], "original (operator by operator)")  # TorchScript would multiply BFloat16 with Float
+        self.assertGreater(doc["timing"]["rewritten"]["median_ms"], 0)
+
     def test_refusals(self):
         self.fails(2, "bench", self.model, *self.common, "--against", "eager,nothing", says=["nothing", "compile"])
         self.fails(3, "bench", self.model, *self.common, "--against", "eager", "--python", "/bin/false", says="--python")
