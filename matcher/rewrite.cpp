@@ -4,6 +4,7 @@
 
 #include "matcher/internal/graph_index.h"
 #include "matcher/internal/instantiate.h"
+#include "matcher/internal/loose_views.h"
 
 namespace graft {
 namespace {
@@ -36,7 +37,10 @@ std::string shapeComplaint(const Type& before, const Type& after, bool dtypeMayC
 }  // namespace
 
 Rewriter::Rewriter(Graph& graph, const Semantics& semantics, RewriteCheck* check)
-    : graph_(graph), semantics_(semantics), check_(check) {}
+    : graph_(graph),
+      semantics_(semantics),
+      check_(check),
+      views_(std::make_unique<LooseViews>(graph, semantics.operators())) {}
 Rewriter::~Rewriter() = default;
 
 // What earlier rewrites replaced is looked up.
@@ -176,6 +180,7 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
     forwarded_[old] = now;
   }
   for (auto& [n, args] : readers) graph_.setArguments(n, std::move(args));
+  for (const auto& [old, now] : outputs) views_->below(old, now);
   for (NodeId n : made.added) {
     record.added.push_back(n);
     record.addedNames.push_back(graph_.node(n).name);

@@ -47,6 +47,7 @@ struct RewriteOptions {
 };
 
 struct RuleSides;
+class LooseViews;
 
 class Rewriter {
  public:
@@ -79,6 +80,7 @@ class Rewriter {
   std::unique_ptr<RuleSides> sides_;                // of the rule applied last
   std::vector<ValueId> operands_;                   // of the nodes that the latest rewrite took out
   std::unordered_map<ValueId, ValueId> forwarded_;  // results that earlier rewrites replaced
+  std::unique_ptr<LooseViews> views_;               // below what was replaced
 };
 
 /// Matches until nothing new matches (a rule whose replacement contains its own pattern is applied once per place).
