@@ -120,6 +120,17 @@ class Sizes {
   bool anyFixed() const {
     return std::any_of(dims_.begin(), dims_.end(), [](const Size& s) { return s.symbol.empty(); });
   }
+  /// Whether a size of whole numbers or truth values (tokens, masks) became a number. Those of floats often are: a
+  /// linear layer takes one number of features only.
+  bool lengthFixed() const {
+    size_t at = 0;
+    bool found = false;
+    for (const Type& t : *examples_)
+      if (t.isTensor() && t.tensorInfo.shape)
+        for (size_t i = 0; i < t.tensorInfo.shape->size(); ++i)
+          found = (dims_[at++].symbol.empty() && t.tensorInfo.dtype && !isFloatingPoint(*t.tensorInfo.dtype)) || found;
+    return found;
+  }
 
  private:
   struct Size {
@@ -198,11 +209,12 @@ class Influence {
   std::unordered_map<uint32_t, std::set<std::string>> of_;
 };
 
-Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& inputs, bool goOn) {
+Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& inputs, bool goOn, bool small) {
   Pass out;
   Graph typed = g;
   for (size_t i = 0; i < inputs.size(); ++i) typed.setType(g.inputs()[i], inputs[i]);
   MetaInference meta(typed);
+  if (small) meta.useSmallSizes();
   meta.nameUnknownSizes();
   out.types.reserve(order.size());
   for (NodeId id : order) {
@@ -229,28 +241,16 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
   return out;
 }
 
-}  // namespace
+/// What the inputs' sizes may be taken for, and the types of all values then.
+struct Found {
+  Sizes sizes;
+  Pass pass;
+};
 
-void inferMissingTypes(Graph& g) {
-  MetaInference meta(g);
-  meta.nameUnknownSizes();
-  for (NodeId id : g.order()) {
-    const auto types = meta.run(id);
-    if (!types) continue;
-    for (size_t i = 0; i < types->size(); ++i) {
-      const ValueId v = g.node(id).outputs[i];
-      Type t = completed(g.value(v).type, (*types)[i]);
-      addKnown(g, g.node(id), t);
-      g.setType(v, std::move(t));
-    }
-  }
-}
-
-void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
+Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& examples, bool small) {
   constexpr int mostTrials = 24;
-  const std::vector<NodeId> order = g.order();
   Sizes sizes(examples);
-  Pass best = runPass(g, order, sizes.types(), false);
+  Pass best = runPass(g, order, sizes.types(), false, small);
   for (int trial = 0; best.refused && trial < mostTrials;) {
     const std::set<std::string> symbols = best.symbols;
     if (symbols.empty()) break;
@@ -260,7 +260,7 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
       if (merges && !other.merge(which)) return;
       if (!merges) other.fix(which);
       ++trial;
-      Pass pass = runPass(g, order, other.types(), false);
+      Pass pass = runPass(g, order, other.types(), false, small);
       if (pass.refused && pass.done <= best.done) return;
       sizes = std::move(other);
       best = std::move(pass);
@@ -280,14 +280,47 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
       Sizes other = before;
       other.fix(fewer);
       ++trial;
-      Pass pass = runPass(g, order, other.types(), false);
+      Pass pass = runPass(g, order, other.types(), false, small);
       if (pass.refused && pass.done < best.done) continue;
       fixed = std::move(fewer);
       sizes = std::move(other);
       best = std::move(pass);
     }
   }
-  if (best.refused) best = runPass(g, order, sizes.types(), true);
+  return {std::move(sizes), std::move(best)};
+}
+
+}  // namespace
+
+void inferMissingTypes(Graph& g) {
+  MetaInference meta(g);
+  meta.nameUnknownSizes();
+  for (NodeId id : g.order()) {
+    const auto types = meta.run(id);
+    if (!types) continue;
+    for (size_t i = 0; i < types->size(); ++i) {
+      const ValueId v = g.node(id).outputs[i];
+      Type t = completed(g.value(v).type, (*types)[i]);
+      addKnown(g, g.node(id), t);
+      g.setType(v, std::move(t));
+    }
+  }
+}
+
+void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
+  const std::vector<NodeId> order = g.order();
+  bool small = false;
+  Found found = openSizes(g, order, examples, small);
+  if (found.sizes.lengthFixed()) {
+    Found other = openSizes(g, order, examples, true);
+    if (!other.sizes.lengthFixed() && !other.pass.refused) {
+      found = std::move(other);
+      small = true;
+    }
+  }
+  Sizes& sizes = found.sizes;
+  Pass& best = found.pass;
+  if (best.refused) best = runPass(g, order, sizes.types(), true, small);
   sizes.declare(g);
   const std::vector<Type> inputs = sizes.types();
   for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);
@@ -300,7 +333,7 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
   if (!changesShapesInPlace(g)) settleSizes(g, !sizes.anyFixed());
   if (complete) return;
   const std::vector<NodeId> settled = g.order();
-  const Pass once = runPass(g, settled, examples, true);
+  const Pass once = runPass(g, settled, examples, true, small);
   for (size_t n = 0; n < settled.size(); ++n)
     for (size_t i = 0; i < once.types[n].size(); ++i) {
       const ValueId v = g.node(settled[n]).outputs[i];

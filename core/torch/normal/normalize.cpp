@@ -122,12 +122,13 @@ class DTypeFacts {
 // Arithmetic whose operands may be plain numbers in normal form.
 bool takesNumbers(std::string_view op) {
   static const std::unordered_set<std::string_view> names{
-      "aten.add.Tensor",       "aten.sub.Tensor",        "aten.mul.Tensor",
-      "aten.div.Tensor",       "aten.div.Tensor_mode",   "aten.pow.Tensor_Tensor",
-      "aten.remainder.Tensor", "aten.fmod.Tensor",       "aten.floor_divide.default",
-      "aten.eq.Tensor",        "aten.ne.Tensor",         "aten.lt.Tensor",
-      "aten.le.Tensor",        "aten.gt.Tensor",         "aten.ge.Tensor",
-      "aten.rsub.Scalar",      "aten.masked_fill.Tensor"};
+      "aten.add.Tensor",       "aten.sub.Tensor",         "aten.mul.Tensor",
+      "aten.div.Tensor",       "aten.div.Tensor_mode",    "aten.pow.Tensor_Tensor",
+      "aten.remainder.Tensor", "aten.fmod.Tensor",        "aten.floor_divide.default",
+      "aten.eq.Tensor",        "aten.ne.Tensor",          "aten.lt.Tensor",
+      "aten.le.Tensor",        "aten.gt.Tensor",          "aten.ge.Tensor",
+      "aten.rsub.Scalar",      "aten.masked_fill.Tensor", "aten.add_.Tensor",
+      "aten.sub_.Tensor",      "aten.mul_.Tensor",        "aten.div_.Tensor"};
   return names.contains(op);
 }
 
@@ -154,7 +155,7 @@ void foldScalarConstants(Graph& g) {
     const size_t first = where ? 1 : 0;
     if (n.args.size() < first + 2) continue;
     for (size_t i : {first, first + 1}) {
-      if (n.op->name == "aten.masked_fill.Tensor" && i == first) continue;
+      if (i == first && (n.op->writes() || n.op->name == "aten.masked_fill.Tensor")) continue;
       const size_t valueIndex = n.op->name == "aten.masked_fill.Tensor" ? 2 : i;
       const Argument& other = g.node(id).args[i == first ? first + 1 : first];
       const auto number = numberOf(g, g.node(id).args[valueIndex]);
@@ -204,6 +205,16 @@ void rewriteSpellings(Graph& g, const OperatorSet& operators) {
       rewriteFilling(g, id);
     } else if (op == "aten.masked_fill.Tensor" && g.node(id).args[2].number()) {
       if (const OperatorRef fill = operators.find("aten.masked_fill.Scalar")) g.setOperator(id, fill);
+    } else if (op.starts_with("aten.upsample_") && op.ends_with(".vec") && g.node(id).args.back().isNone() &&
+               !g.node(id).args[1].isNone()) {
+      // To a size, with no factors: TorchScript's text does not tell the two overloads apart.
+      const OperatorRef plain = operators.find(op.substr(0, op.size() - 3) + "default");
+      if (!plain) continue;
+      std::vector<Argument> args = g.node(id).args;
+      args.pop_back();
+      args.resize(plain->parameters.size(), Argument::none());
+      g.setOperator(id, plain);
+      g.setArguments(id, std::move(args));
     } else if (op == "aten.t.default" && g.node(id).args[0].isValue()) {
       const auto rank = g.value(g.node(id).args[0].valueId()).type.tensorInfo.rank();
       const OperatorRef transpose = operators.find("aten.transpose.int");

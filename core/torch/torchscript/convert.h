@@ -103,6 +103,7 @@ class TorchScriptConverter {
   void materialise(Container&, const torch::jit::Value* typed, const torch::jit::Node* user);
   void materialiseWritten(const torch::jit::Block*, Env&, const torch::jit::Node* user);
   std::optional<int64_t> scalarConstant(const Bound&) const;
+  std::optional<int64_t> rootOfLiteral(const torch::jit::Value*, Env&);
 
   // torchscript_special.cpp: operators with a meaning for the walk; false: none
   bool special(const torch::jit::Node*, Env&);

@@ -2,6 +2,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/torch/torchscript/convert.h"
 #include "core/torch/values/values.h"
@@ -272,6 +273,18 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
   return false;
 }
 
+// The side of a square grid, as vision models ask for it while they are traced: int(positions ** 0.5), of a number that
+// tracing wrote down. Tensors of positions are resized by it, and no size behind it would be known.
+std::optional<int64_t> TorchScriptConverter::rootOfLiteral(const jit::Value* v, Env& env) {
+  const jit::Node* n = v->node();
+  const bool power = n->kind() == jit::aten::pow && n->inputs().size() == 2;
+  if (!power && n->kind() != jit::aten::sqrt) return std::nullopt;
+  const Bound x = bound(n->input(0), env);
+  const auto* squared = x.scalarTensor ? x.argument.as<int64_t>() : nullptr;
+  if (!squared || *squared < 0 || (power && !(bound(n->input(1), env).argument == Argument(0.5)))) return std::nullopt;
+  return static_cast<int64_t>(std::sqrt(static_cast<float>(*squared)));
+}
+
 // Sizes in traced code go through 0-dim tensors: size -> NumToTensor -> add -> Int. Here they stay numbers.
 bool TorchScriptConverter::scalarArithmetic(const jit::Node* n, Env& env) {
   if (n->kind() == jit::prim::NumToTensor) {
@@ -301,6 +314,19 @@ bool TorchScriptConverter::scalarArithmetic(const jit::Node* n, Env& env) {
           return true;
         }
       return false;
+    case jit::aten::to: {
+      const auto* dtype = n->inputs().size() == 5 ? bound(n->input(1), env).argument.as<int64_t>() : nullptr;
+      if (!dtype || *dtype != static_cast<int64_t>(at::kLong)) return false;
+      if (first.scalarTensor && isInt(first.argument)) {
+        env[n->output()] = first;
+        return true;
+      }
+      if (const auto root = rootOfLiteral(n->input(0), env)) {
+        env[n->output()] = scalarTensor(Argument(*root));
+        return true;
+      }
+      return false;
+    }
     default:
       break;
   }

@@ -226,6 +226,7 @@ void MetaInference::declareWindows(const Node& n) {
       if (items->empty()) return otherwise;
       a = &(*items)[std::min(i, items->size() - 1)];
     }
+    if (a->as<std::string>() && *a->as<std::string>() == "valid") return 0;  // a convolution's padding
     const auto* value = a->as<int64_t>();
     return value ? std::optional(*value) : std::nullopt;
   };
@@ -238,8 +239,8 @@ void MetaInference::declareWindows(const Node& n) {
     names_.declareFloor(sizes(*out, at), sizes(*in, at), *step - 1 - *start, *step);
     return;
   }
-  const bool convolution =
-      op == "_convolution" || op == "convolution" || op == "conv1d" || op == "conv2d" || op == "conv3d";
+  const bool convolution = op == "_convolution" || op == "convolution" || op == "_convolution_mode" || op == "conv1d" ||
+                           op == "conv2d" || op == "conv3d" || n.op->name == "graft.conv_bias_add_relu.default";
   const bool pool = op.starts_with("max_pool") || op.starts_with("avg_pool");
   if (!convolution && !pool) return;
   if (const Argument* turned = n.findArgument("transposed"); turned && !(*turned == Argument(false))) return;
@@ -316,28 +317,24 @@ Status inferAllTypes(Graph& g, const std::vector<Type>& inputTypes) {
                  fmt::format("the model takes {} inputs, {} types were given", g.inputs().size(), inputTypes.size()),
                  {}};
   for (size_t i = 0; i < inputTypes.size(); ++i) g.setType(g.inputs()[i], inputTypes[i]);
-  MetaInference meta(g);
-  for (NodeId id : g.order()) {
-    auto types = meta.run(id);
-    if (!types) return types.error();
-    for (size_t i = 0; i < types->size(); ++i) {
-      const ValueId v = g.node(id).outputs[i];
-      const Type& t = (*types)[i];
-      // What the file knew is kept where the run knows nothing.
-      const bool vague = t.kind == Type::Kind::Any || (t.isTensor() && !t.tensorInfo.dtype);
-      if (!vague && t.kind != Type::Kind::None) g.setType(v, t);
-    }
-  }
-  // A branch gives what both its blocks give. Inner ones come after outer ones in the order.
-  const std::vector<NodeId> order = g.order();
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    const Node& n = g.node(*it);
-    if (n.op->name != "prim.If" || n.blocks.size() != 2) continue;
-    for (size_t i = 0; i < n.outputs.size(); ++i) {
-      const auto& a = g.block(n.blocks[0]).returns[i];
-      const auto& b = g.block(n.blocks[1]).returns[i];
-      if (a.isValue() && b.isValue() && g.value(a.valueId()).type == g.value(b.valueId()).type)
-        g.setType(g.node(*it).outputs[i], g.value(a.valueId()).type);
+  // What large sizes do not fit (a table of positions), small ones may.
+  bool refused = true;
+  for (bool small : {false, true}) {
+    if (!refused) break;
+    refused = false;
+    MetaInference meta(g);
+    if (small) meta.useSmallSizes();
+    for (NodeId id : g.order()) {
+      auto types = meta.run(id);
+      if (!types) return types.error();
+      refused = refused || meta.refused();
+      for (size_t i = 0; i < types->size(); ++i) {
+        const ValueId v = g.node(id).outputs[i];
+        const Type& t = (*types)[i];
+        // What the file knew is kept where the run knows nothing.
+        const bool vague = t.kind == Type::Kind::Any || (t.isTensor() && !t.tensorInfo.dtype);
+        if (!vague && t.kind != Type::Kind::None) g.setType(v, t);
+      }
     }
   }
   return done();

@@ -29,6 +29,8 @@ class MetaInference {
   /// Sizes that are no expression of the symbols get names of their own. For whoever asks for all nodes of the graph in
   /// order: another MetaInference would give the same names to other sizes.
   void nameUnknownSizes();
+  /// Symbols stand for small numbers (SizeNames::useSmall). Before anything is run.
+  void useSmallSizes() { names_.useSmall(); }
   /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error
   /// says why the operator refuses its arguments. What was found is remembered for the nodes that follow.
   Result<std::vector<Type>> run(NodeId);

@@ -3,6 +3,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
 #include <fmt/format.h>
 
@@ -36,7 +37,7 @@ MetaRule convolution(const std::vector<IValue>& a, bool general, std::vector<IVa
   const auto n = static_cast<size_t>(spatial);
   const bool transposed = general && a[6].toBool();
   const int64_t groups = general ? a[8].toInt() : a[6].toInt();
-  if (a[4].isString()) return MetaRule::None;
+  const bool same = a[4].isString() && a[4].toStringRef() == "same";  // as "valid" it is no padding
   const auto stride = ints(a[3], n, 1), padding = ints(a[4], n, 0), dilation = ints(a[5], n, 1);
   const auto extra = general ? ints(a[7], n, 0) : std::vector<int64_t>(n, 0);
   const bool batched = x.dim() == w.dim();
@@ -52,7 +53,8 @@ MetaRule convolution(const std::vector<IValue>& a, bool general, std::vector<IVa
     const int64_t in = x.size(static_cast<int64_t>(i) + (batched ? 2 : 1)),
                   kernel = w.size(static_cast<int64_t>(i) + 2);
     const int64_t reach = dilation[i] * (kernel - 1) + 1;
-    const int64_t out = transposed      ? (in - 1) * stride[i] - 2 * padding[i] + reach + extra[i]
+    const int64_t out = same            ? in
+                        : transposed    ? (in - 1) * stride[i] - 2 * padding[i] + reach + extra[i]
                         : stride[i] > 0 ? (in + 2 * padding[i] - reach) / stride[i] + 1
                                         : 0;
     if (out <= 0) {
@@ -97,8 +99,8 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
     }
   }
   // Norms, and activations that LibTorch has no meta kernel for.
-  for (std::string_view same : {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "relu", "relu6",
-                                "selu", "celu", "mish", "hardswish", "hardtanh"})
+  for (std::string_view same : {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "_weight_norm",
+                                "relu", "relu6", "selu", "celu", "mish", "hardswish", "hardtanh"})
     if (op == same) {
       results = {IValue(like(x, x.sizes().vec()))};
       return MetaRule::Done;
@@ -127,7 +129,8 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
     results = {IValue(like(x, sizes))};
     return MetaRule::Done;
   }
-  if ((op == "conv1d" || op == "conv2d" || op == "conv3d") && a.size() == 7) return convolution(a, false, results, why);
+  if ((op == "conv1d" || op == "conv2d" || op == "conv3d" || op == "_convolution_mode") && a.size() == 7)
+    return convolution(a, false, results, why);
   if ((op == "_convolution" || op == "convolution") && a.size() >= 9) return convolution(a, true, results, why);
   if (op.starts_with("adaptive_avg_pool") && a.size() == 2 && a[1].isIntList()) {
     const auto out = a[1].toIntVector();
@@ -142,7 +145,8 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
     const at::Tensor v = a[2].toTensor();
     if (sizes.empty() || v.dim() == 0) return MetaRule::None;
     sizes.back() = v.size(-1);
-    results = {IValue(like(x, sizes))};
+    // Its memory is laid out as the queries' is, where that is dense.
+    results = {IValue(x.sizes() == sizes ? at::empty_like(x) : like(x, sizes))};
     return MetaRule::Done;
   }
   return MetaRule::None;

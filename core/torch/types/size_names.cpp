@@ -16,6 +16,9 @@ constexpr std::array<std::array<int64_t, 24>, SizeNames::runs> stands{
       503, 509, 521, 523, 541, 547, 557, 563, 569, 571, 577, 587},
      {192,  320,  448,  704,  832,  1088, 1216, 1472, 1856, 1984, 2368, 2624,
       2752, 3008, 3392, 3776, 3904, 4288, 4544, 4672, 5056, 5312, 5696, 6208}}};
+// The same below 77, the shortest table of positions that is used much.
+constexpr std::array<std::array<int64_t, 8>, SizeNames::runs> smallStands{
+    {{11, 13, 17, 19, 23, 29, 31, 37}, {41, 43, 47, 53, 59, 61, 67, 71}, {16, 24, 40, 56, 48, 32, 64, 72}}};
 constexpr size_t mostFactors = 48;
 constexpr int64_t largestOffset = 4096, largestSlope = 64;
 
@@ -42,14 +45,15 @@ std::string scaled(int64_t k, const std::string& e) { return k == 1 ? e : fmt::f
 }  // namespace
 
 std::optional<int64_t> SizeNames::standIn(std::string_view symbol, size_t run) {
+  const auto stand = [&](size_t r, size_t at) { return small_ ? smallStands[r][at] : stands[r][at]; };
   auto it = std::find(symbols_.begin(), symbols_.end(), symbol);
   if (it == symbols_.end()) {
-    if (symbols_.size() == stands[0].size()) return std::nullopt;
+    if (symbols_.size() == (small_ ? smallStands[0].size() : stands[0].size())) return std::nullopt;
     it = symbols_.insert(symbols_.end(), std::string(symbol));
     const auto at = static_cast<size_t>(it - symbols_.begin());
-    enter({stands[0][at], stands[1][at], stands[2][at]}, *it);
+    enter({stand(0, at), stand(1, at), stand(2, at)}, *it);
   }
-  return stands[run][static_cast<size_t>(it - symbols_.begin())];
+  return stand(run, static_cast<size_t>(it - symbols_.begin()));
 }
 
 void SizeNames::nameUnknown(std::set<std::string> taken) {

@@ -27,6 +27,9 @@ class SizeNames {
   static constexpr size_t runs = 3;
   using Sizes = std::array<int64_t, runs>;  ///< one size, in each run
 
+  /// Numbers below 77 stand for the symbols, and for fewer of them: models with a table of so many positions (CLIP's
+  /// text encoder) cut what is longer off, and then fit nothing. Before the first symbol.
+  void useSmall() { small_ = true; }
   /// What the symbol is in that run; nothing where there are more symbols than numbers.
   std::optional<int64_t> standIn(std::string_view symbol, size_t run);
   bool hasSymbols() const { return !symbols_.empty(); }
@@ -53,7 +56,7 @@ class SizeNames {
   std::vector<std::string> symbols_;
   std::map<Sizes, Named> known_;
   std::vector<const std::pair<const Sizes, Named>*> order_;  // of known_, oldest first
-  bool nameUnknown_ = false;
+  bool nameUnknown_ = false, small_ = false;
   std::set<std::string> taken_;
   size_t next_ = 0;
 };
