@@ -1,6 +1,7 @@
 // graft apply: rewrites a model by a rule file, proves that it still computes the same, exports it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -131,6 +132,62 @@ std::string outputPath(const Options& o, const std::string& model) {
   return (std::filesystem::path(o.output) / (std::filesystem::path(model).stem().string() + ".pt")).string();
 }
 
+using Sizes = std::optional<std::vector<Dim>>;
+
+/// The sizes of the inputs that tracing left open, by input; empty where it left none.
+std::vector<Sizes> openSizes(const Graph& g) {
+  std::vector<Sizes> out;
+  bool open = false;
+  for (ValueId v : g.inputs()) {
+    const auto& shape = g.value(v).type.tensorInfo.shape;
+    if (g.value(v).type.isTensor() && !shape) return {};
+    out.push_back(shape);
+    if (shape) open = open || std::any_of(shape->begin(), shape->end(), [](const Dim& d) { return !d.isStatic(); });
+  }
+  return open ? out : std::vector<Sizes>();
+}
+
+/// Types fixed at the inputs given for the proof would make a torch.export program that takes no others. The same graph
+/// with the sizes that tracing left open, where all others follow from these.
+std::optional<Graph> withOpenSizes(Graph g, const std::vector<Sizes>& sizes) {
+  if (sizes.size() != g.inputs().size()) return std::nullopt;
+  const std::vector<NodeId> order = g.order();
+  for (NodeId id : order) {
+    if (!g.node(id).blocks.empty()) return std::nullopt;
+    for (ValueId v : g.node(id).outputs) {
+      Type t = g.value(v).type;
+      t.tensorInfo.shape.reset();
+      g.setType(v, std::move(t));
+    }
+  }
+  std::vector<Type> types;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    types.push_back(g.value(g.inputs()[i]).type);
+    types.back().tensorInfo.shape = sizes[i];
+  }
+  if (!inferAllTypes(g, types)) return std::nullopt;
+  for (NodeId id : order)
+    for (ValueId v : g.node(id).outputs) {
+      const Type& t = g.value(v).type;
+      if (!t.isTensor()) continue;
+      const auto& shape = t.tensorInfo.shape;
+      if (!shape || !std::all_of(shape->begin(), shape->end(), [](const Dim& d) { return d.isKnown(); }))
+        return std::nullopt;
+    }
+  return g;
+}
+
+/// Writes the rewritten model. A torch.export program of a traced model takes the sizes that the trace takes.
+Status writeModel(const Graph& rewritten, const std::string& out, const ExportOptions& options,
+                  const std::vector<Sizes>& sizes, const Console& console) {
+  if (!out.ends_with(".pt2") || sizes.empty()) return exportModel(rewritten, out, options);
+  if (const auto open = withOpenSizes(rewritten, sizes))
+    if (exportModel(*open, out, options)) return done();
+  console.note("torch.export has to know how sizes follow from each other, and here it cannot: " + out +
+               " takes inputs of these sizes only; TorchScript (-o OUT.pt) takes what the traced model takes");
+  return exportModel(rewritten, out, options);
+}
+
 Status applyOne(const Options& o, const std::string& path, const RuleFile& file, const Recipe& recipe,
                 const Console& console, json& documents) {
   const Job job = console.job();
@@ -140,6 +197,8 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   auto model = importModel(path, semantics(), {}, job);
   if (!model) return model.error();
   Graph& original = model->graph;
+  std::vector<Sizes> sizes;
+  if (!declaresSizes(model->format)) sizes = openSizes(original);
   auto inputs = commandInputs(original, o);
   if (!inputs) {
     if (!o.noVerify || !o.inputs.empty() || !o.specs.empty()) return inputs.error();
@@ -222,7 +281,7 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
     ExportOptions exported;
     if (inputs) exported.inputs = *inputs;
     exported.capture = !o.noCapture;
-    if (Status s = exportModel(rewritten, out, exported); !s) return s;
+    if (Status s = writeModel(rewritten, out, exported, sizes, console); !s) return s;
     const std::string obstacle = o.noCapture             ? "--no-capture"
                                  : out.ends_with(".pt2") ? "torch.export's format holds no runner"
                                                          : captureObstacle(rewritten);

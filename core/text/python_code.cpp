@@ -136,9 +136,14 @@ class Writer {
   }
 
   /// With the overload, but where a number stands for a tensor: PyTorch finds the one that takes it.
-  static std::string_view callee(const Node& n) {
+  std::string_view callee(const Node& n) const {
+    const auto isNumber = [&](const Argument& a) {
+      if (!a.isValue()) return a.number().has_value();
+      const Type::Kind kind = g_.value(a.valueId()).type.kind;
+      return kind == Type::Kind::Int || kind == Type::Kind::Float;
+    };
     for (size_t i = 0; i < n.args.size() && i < n.op->parameters.size(); ++i)
-      if (n.op->parameters[i].type.isTensor() && n.args[i].number()) return n.op->packetName();
+      if (n.op->parameters[i].type.isTensor() && isNumber(n.args[i])) return n.op->packetName();
     return n.op->name;
   }
 

@@ -2,7 +2,7 @@
 // operators as they are, writes in place included. What the format cannot hold is refused by node and reason.
 //
 // export.cpp writes the program and the archive, writer_values.cpp inputs, types and arguments, writer_nodes.cpp nodes,
-// writer_blocks.cpp branches and loops.
+// writer_known.cpp what needs no node, writer_blocks.cpp branches and loops.
 // Includes LibTorch: for core/torch alone.
 #pragma once
 
@@ -76,10 +76,16 @@ class ExportWriter {
   // writer_nodes.cpp
   void nodes(BlockId);
   void node(const Node&);
+  json numberAsTensor(const Node&);
   json metadata(const Node&);
   std::string expression(const Argument&) const;
   void sizeValue(const Node&);
   json listOutput(ValueId list);
+
+  // writer_known.cpp
+  std::optional<Argument> knownOfTensor(const Node&, const TensorInfo&) const;
+  /// Whether the node need not be written: its result is known before it runs, and is a literal from then on.
+  bool settle(const Node&);
 
   // writer_blocks.cpp
   /// What stands for a value in the file: a name, an expression where it is a size, a list's elements; or a literal.

@@ -14,10 +14,14 @@ using Refusal = Pt2Refusal;
 namespace {
 
 // ge.Tensor(x, 0) in normal form is ge.Scalar for PyTorch.
-std::string withNumbers(const Node& n) {
+std::string withNumbers(const Graph& g, const Node& n) {
   static const TorchOperators operators{};
   const auto isNumber = [&](size_t i) {
-    return n.op->parameters[i].type.isTensor() && (n.args[i].number() || n.args[i].as<std::complex<double>>());
+    const Argument& a = n.args[i];
+    if (!n.op->parameters[i].type.isTensor()) return false;
+    if (!a.isValue()) return a.number() || a.as<std::complex<double>>();
+    const Type::Kind kind = g.value(a.valueId()).type.kind;
+    return kind == Type::Kind::Int || kind == Type::Kind::Float;
   };
   bool any = false;
   for (size_t i = 0; i < n.args.size(); ++i) any = any || isNumber(i);
@@ -34,7 +38,7 @@ std::string withNumbers(const Node& n) {
 }
 
 // Arithmetic on sizes is Python's in torch.export.
-std::string target(const Node& n) {
+std::string target(const Graph& g, const Node& n) {
   static const std::unordered_map<std::string_view, const char*> python{
       {"aten.add.int", "_operator.add"},
       {"aten.sub.int", "_operator.sub"},
@@ -54,9 +58,10 @@ std::string target(const Node& n) {
           "torch.export hold; load the library that defines it, or write TorchScript (.pt) instead");
     return "torch.ops." + n.op->name;
   }
+  if (n.op->name == "prim.NumToTensor.Scalar") return "torch.ops.aten.scalar_tensor.default";
   if (!n.op->hasSchema || n.op->name.starts_with("prim."))
     throw Refusal("torch.export has no such operator; write TorchScript (.pt) instead");
-  return "torch.ops." + withNumbers(n);
+  return "torch.ops." + withNumbers(g, n);
 }
 
 }  // namespace
@@ -118,7 +123,7 @@ void ExportWriter::nodes(BlockId block) {
         loop(n);
       else if (!n.blocks.empty())
         throw Refusal("torch.export has no such control flow; write TorchScript (.pt) instead");
-      else if (!isOnlyCondition(n) && !asked_.contains(id.index))
+      else if (!isOnlyCondition(n) && !asked_.contains(id.index) && !settle(n))
         node(n);
     } catch (const Refusal& r) {
       // The innermost node has named itself already.
@@ -138,11 +143,15 @@ void ExportWriter::node(const Node& n) {
     names_[n.outputs[0].index] = elements_.at(list.index)[static_cast<size_t>(*index)];
     return;
   }
-  json made{{"target", target(n)}, {"metadata", metadata(n)}, {"is_hop_single_tensor_return", nullptr}};
+  json made{{"target", target(g_, n)}, {"metadata", metadata(n)}, {"is_hop_single_tensor_return", nullptr}};
   json inputs = json::array(), outputs = json::array();
-  for (size_t i = 0; i < n.args.size(); ++i) {
-    const Parameter& p = n.op->parameters.at(i);
-    inputs.push_back({{"name", p.name}, {"arg", argument(n.args[i], &p.type)}, {"kind", p.keywordOnly ? 2 : 1}});
+  if (n.op->name == "prim.NumToTensor.Scalar") {
+    inputs = numberAsTensor(n);
+  } else {
+    for (size_t i = 0; i < n.args.size(); ++i) {
+      const Parameter& p = n.op->parameters.at(i);
+      inputs.push_back({{"name", p.name}, {"arg", argument(n.args[i], &p.type)}, {"kind", p.keywordOnly ? 2 : 1}});
+    }
   }
   for (const auto& [key, a] : n.kwargs) inputs.push_back({{"name", key}, {"arg", argument(a, nullptr)}, {"kind", 2}});
   for (ValueId v : n.outputs) {
@@ -164,6 +173,14 @@ void ExportWriter::node(const Node& n) {
   // A node of several results is none of them.
   made["name"] = n.outputs.size() == 1 ? name(n.outputs[0]) : fresh(n.name);
   body_.nodes.push_back(std::move(made));
+}
+
+// A number of TorchScript's as a tensor: what torch.export calls scalar_tensor, of the dtype that it has there.
+json ExportWriter::numberAsTensor(const Node& n) {
+  const auto dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
+  if (!dtype) throw Refusal("the dtype of its result is not known: give the model's inputs (--inputs)");
+  return json::array({{{"name", "s"}, {"arg", argument(n.args[0], nullptr)}, {"kind", 1}},
+                      {{"name", "dtype"}, {"arg", argument(Argument(*dtype), nullptr)}, {"kind", 2}}});
 }
 
 // A list's elements have names of their own; nodes that take one are not written.

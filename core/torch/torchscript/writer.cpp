@@ -295,6 +295,8 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
     c10::TypePtr type = loop ? inputs[i + 2]->type() : made->blocks()[0]->outputs()[i]->type();
     if (!loop)
       if (auto both = c10::unifyTypes(type, made->blocks()[1]->outputs()[i]->type())) type = *both;
+    // None on either side is still an optional to who asks for it: a branch that takes what is in it may follow.
+    if (type->kind() == c10::TypeKind::NoneType) type = torchType(g_.value(n.outputs[i]).type);
     made->output(i)->setType(type);
     bind(n.outputs[i], made->output(i), true);
   }

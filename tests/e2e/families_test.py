@@ -1,0 +1,185 @@
+"""What models of families beyond the samples ask of Graft: each a few lines that broke something once."""
+
+import math
+import warnings
+from typing import Optional
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from support import OPERATORS, SOURCE, TestCase, main
+
+RULES = SOURCE / "resources/rules"
+DYNAMIC = torch.export.Dim.AUTO
+
+
+class CrossAttention(nn.Module):
+    """PyTorch's own attention layer: its result is viewed as the queries lie in memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+
+    def forward(self, x, y):
+        return self.attention(x, y, y, need_weights=False)[0]
+
+
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.second = nn.Conv2d(8, 8, 3, padding="valid")
+
+    def forward(self, x):
+        return torch.relu(self.second(torch.relu(self.first(x))))
+
+
+class Grid(nn.Module):
+    """Positions of a square grid, resized to the image's: the side is a root, found while tracing."""
+
+    def __init__(self):
+        super().__init__()
+        self.positions = nn.Parameter(torch.randn(1, 16, 8))
+        self.patches = nn.Conv2d(3, 8, 4, stride=4)
+
+    def forward(self, x):
+        side = self.positions.shape[1] ** 0.5  # a tensor while it is traced
+        side = side.to(torch.int64) if torch.jit.is_tracing() else int(side)
+        height, width = x.shape[2] // 4, x.shape[3] // 4
+        grid = self.positions.reshape(1, side, side, 8).permute(0, 3, 1, 2)
+        grid = F.interpolate(grid, size=(height, width), mode="bilinear")
+        return self.patches(x) + grid
+
+
+class Positions(nn.Module):
+    """A table of 77 positions, as CLIP's; scores divided in place; a window's edge as a number beside a tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 32), nn.Embedding(77, 32)
+        self.register_buffer("ids", torch.arange(77).unsqueeze(0))
+        self.q, self.k, self.v = nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, ids):
+        length = ids.shape[1]
+        x = self.words(ids) + self.places(self.ids[:, :length])
+        q, k, v = (f(x).view(x.shape[0], length, 4, 8).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.transpose(-1, -2)
+        scores /= math.sqrt(8)
+        late = (torch.arange(length) >= length - 2).float() * -4.0
+        return (torch.softmax(scores + late, dim=-1) @ v).transpose(1, 2).reshape(x.shape)
+
+
+class Careful(nn.Module):
+    """Scripted: asks for ranks, warns, and hands None on as an optional."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+
+    def mask(self, x: torch.Tensor) -> Optional[torch.Tensor]:
+        if x.size(0) == 7:
+            return None
+        return None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.dim() != 2:
+            raise ValueError("two dimensions")
+        mask = self.mask(x)
+        if mask is not None and mask.dim() == 2:
+            x = x + mask
+        if x.size(1) > 100:
+            torch.nn.functional.dropout(x, 0.5)
+        warnings.warn("scripted")
+        return self.norm(self.linear(x))
+
+
+class Families(TestCase):
+    def saved(self, name, model, inputs, form):
+        torch.manual_seed(0)
+        path = self.folder / (name + (".pt2" if form == "export" else ".pt"))
+        model = model.eval()
+        if form == "trace":
+            torch.jit.trace(model, inputs, check_trace=False).save(path)
+        elif form == "script":
+            torch.jit.script(model).save(path)
+        else:
+            sizes = tuple({i: DYNAMIC for i in range(x.dim())} for x in inputs)
+            torch.export.save(torch.export.export(model, inputs, dynamic_shapes=sizes), path)
+        given = self.folder / f"{name}_inputs.pt"
+        torch.save(inputs, given)
+        return path, given
+
+    def same(self, out, model, *inputs):
+        loaded = torch.jit.load(out) if out.suffix == ".pt" else torch.export.load(out).module()
+        with torch.no_grad():
+            torch.testing.assert_close(loaded(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
+
+    def applied(self, path, given, file, recipe, out):
+        return self.json("apply", path, "--rules", RULES / file, "--recipe", recipe, "--inputs", given, "--no-timing",
+                         "-o", self.folder / out)
+
+    def test_a_view_of_what_a_kernel_lays_out_otherwise(self):
+        model, inputs = CrossAttention().eval(), (torch.randn(2, 7, 32), torch.randn(2, 9, 32))
+        path, given = self.saved("cross", model, inputs, "export")
+        report = self.applied(path, given, "transformer.py", "Encoder", "fast.pt")
+        self.assertIn("ScaledDotProductAttention", [r["name"] for r in report["rules"] if r["matches"]])
+        self.assertTrue(report["verify"]["passed"])
+
+    def test_convolutions_of_any_size_stay_so(self):
+        model = Blocks().eval()
+        path, given = self.saved("blocks", model, (torch.randn(2, 3, 16, 20),), "export")
+        self.applied(path, given, "conv.py", "ConvNet", "fast.pt2")
+        text = self.done("text", self.folder / "fast.pt2").stdout
+        self.assertRegex(text, r"conv_bias_add_relu.* : f32\[s\d+,8,[^\]]*//2")
+        self.assertNotIn(" : tensor", text)
+
+    def test_a_traced_model_becomes_a_program_for_all_sizes(self):
+        model = Positions().eval()
+        path, given = self.saved("positions", model, (torch.randint(0, 50, (2, 12)),), "trace")
+        text = self.done("text", path).stdout
+        self.assertIn("input %ids : i64[s0,s1]", text)  # although 77 are the most
+        self.assertNotIn("div_", text)  # the quotient is nobody else's
+        report = self.applied(path, given, "transformer.py", "Encoder", "fast.pt2")
+        found = {r["name"]: r["matches"] for r in report["rules"]}
+        self.assertEqual((found["QkvProjection"], found["Attention"]), (1, 1))
+        torch.ops.load_library(str(OPERATORS))
+        for shape in ((2, 12), (3, 9), (1, 40)):
+            self.same(self.folder / "fast.pt2", model, torch.randint(0, 50, shape))
+
+    def test_the_code_of_numbers_beside_tensors_runs(self):
+        model, ids = Positions().eval(), torch.randint(0, 50, (2, 12))
+        path, _ = self.saved("positions", model, (ids,), "trace")
+        scope = {"torch": torch}
+        exec(self.done("code", path).stdout, scope)
+        with torch.no_grad():
+            torch.testing.assert_close(scope["forward"](model, ids), model(ids))
+        self.done("convert", path, "-o", self.folder / "out.pt2")
+        self.same(self.folder / "out.pt2", model, ids)
+
+    def test_the_side_of_a_grid_is_a_number(self):
+        model, x = Grid().eval(), torch.randn(2, 3, 24, 24)
+        path, _ = self.saved("grid", model, (x,), "trace")
+        self.assertIn("[1, 4, 4, 8]", self.done("text", path).stdout)
+        self.done("convert", path, "-o", self.folder / "out.pt2")
+        self.same(self.folder / "out.pt2", model, x)
+
+    def test_weight_norm_has_a_type(self):
+        model = nn.utils.weight_norm(nn.Conv1d(4, 8, 3), dim=2).eval()
+        path, _ = self.saved("norm", model, (torch.randn(2, 4, 10),), "trace")
+        self.assertRegex(self.done("text", path).stdout, r"_weight_norm.* : f32\[8,4,3\]")
+
+    def test_a_scripted_model_that_asks_for_ranks(self):
+        model, x = torch.jit.script(Careful().eval()), torch.randn(4, 8)
+        path, given = self.saved("careful", Careful(), (x,), "script")
+        model = torch.jit.load(path)
+        torch.save(model(x), self.folder / "expected.pt")
+        self.done("run", path, "--inputs", given, "--expect", self.folder / "expected.pt")  # the warning is no operator
+        self.done("convert", path, "-o", self.folder / "out.pt")
+        self.same(self.folder / "out.pt", model, x)
+        self.done("convert", path, "--inputs", given, "-o", self.folder / "out.pt2")
+        self.same(self.folder / "out.pt2", model, x)
+
+
+main()
