@@ -55,7 +55,16 @@ class DebertaV2(FromTokens, transformers.DebertaV2Model): ...
 class Gpt2(FromTokens, transformers.GPT2Model): ...
 class T5Encoder(FromTokens, transformers.T5EncoderModel): ...
 class Llama(FromTokens, transformers.LlamaModel): ...
+class Qwen2(FromTokens, transformers.Qwen2Model): ...
 class Vit(FromPixels, transformers.ViTModel): ...
+class Beit(FromPixels, transformers.BeitModel): ...
+
+
+class Clip(transformers.CLIPModel):
+    """Both towers: how well each picture fits each text."""
+
+    def forward(self, input_ids, pixel_values, attention_mask):
+        return super().forward(input_ids=input_ids, pixel_values=pixel_values, attention_mask=attention_mask, return_dict=False)[0]
 
 
 from transformers.models.whisper.modeling_whisper import WhisperEncoder as _WhisperEncoder  # not at the top level
@@ -67,12 +76,20 @@ class WhisperEncoder(FromSound, _WhisperEncoder): ...
 TOKENS = 100
 SMALL = dict(vocab_size=TOKENS, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
 
+PICTURES = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=64, patch_size=16)
+
 
 def tokens():
     ids = torch.randint(5, TOKENS, (2, 12))
     mask = torch.ones_like(ids)
     mask[1, 8:] = 0  # padding, so that the mask matters
     return ids, mask
+
+
+def text_and_image():
+    ids, mask = tokens()
+    ids[:, -5:] = TOKENS - 1  # the end of the text
+    return ids, torch.randn(2, 3, 64, 64), mask
 
 
 def hugging_face(model, config, inputs=tokens, attention="eager"):
@@ -125,9 +142,14 @@ MODELS = {
         T5Encoder, transformers.T5Config(vocab_size=TOKENS, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4))),
     "llama": ("Llama, 2 layers, grouped queries", lambda: hugging_face(
         Llama, transformers.LlamaConfig(**SMALL, num_key_value_heads=2, max_position_embeddings=64))),
-    "vit": ("Vision transformer, 2 layers", lambda: hugging_face(
-        Vit, transformers.ViTConfig(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
-                                    image_size=64, patch_size=16), image)),
+    "qwen2": ("Qwen2, 2 layers, projections with biases", lambda: hugging_face(
+        Qwen2, transformers.Qwen2Config(**SMALL, num_key_value_heads=2, max_position_embeddings=64))),
+    "vit": ("Vision transformer, 2 layers", lambda: hugging_face(Vit, transformers.ViTConfig(**PICTURES), image)),
+    "beit": ("BEiT, 2 layers, relative positions and layer scale", lambda: hugging_face(
+        Beit, transformers.BeitConfig(**PICTURES, use_relative_position_bias=True), image)),
+    "clip": ("CLIP, 2 layers for text and 2 for pictures", lambda: hugging_face(
+        Clip, transformers.CLIPConfig(text_config=dict(**SMALL, max_position_embeddings=77), vision_config=PICTURES, projection_dim=32),
+        text_and_image)),
     "whisper": ("Whisper's encoder, 2 layers", lambda: hugging_face(
         WhisperEncoder, transformers.WhisperConfig(d_model=64, encoder_layers=2, encoder_attention_heads=4,
                                                    encoder_ffn_dim=128, num_mel_bins=20, max_source_positions=50),

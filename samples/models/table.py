@@ -17,7 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FORMATS = {"torchscript": "{}.pt", "pt2": "{}.pt2", "decomposed": "decomposed/{}.pt2", "fx": "{}.fx"}
-FAMILIES = {"decoders": ("gpt2", "llama", "t5", "gpt2_sdpa", "llama_sdpa"), "conv": ("resnet", "mobilenet", "efficientnet", "conv_bn_relu")}
+FAMILIES = {"decoders": ("gpt2", "llama", "t5", "qwen2", "gpt2_sdpa", "llama_sdpa"), "conv": ("resnet", "mobilenet", "efficientnet", "conv_bn_relu")}
 
 class Failed(Exception):
     pass
