@@ -155,9 +155,12 @@ std::optional<Graph> withOpenSizes(Graph g, const std::vector<Sizes>& sizes) {
   for (NodeId id : order) {
     if (!g.node(id).blocks.empty()) return std::nullopt;
     for (ValueId v : g.node(id).outputs) {
-      Type t = g.value(v).type;
-      t.tensorInfo.shape.reset();
-      g.setType(v, std::move(t));
+      const Type had = g.value(v).type;
+      if (!had.isTensor()) continue;
+      Type open = Type::tensor();
+      open.tensorInfo.dtype = had.tensorInfo.dtype;
+      open.tensorInfo.device = had.tensorInfo.device;
+      g.setType(v, open);
     }
   }
   std::vector<Type> types;

@@ -28,6 +28,7 @@ bool makesRowMajor(const Operator& op) {
                                     "contiguous"sv,
                                     "native_layer_norm"sv,
                                     "add_layer_norm"sv,
+                                    "linear_add_layer_norm"sv,
                                     "embedding_layer_norm"sv};
   return oneOf(op.baseName(), names);
 }
