@@ -57,7 +57,6 @@ class T5Encoder(FromTokens, transformers.T5EncoderModel): ...
 class Llama(FromTokens, transformers.LlamaModel): ...
 class Qwen2(FromTokens, transformers.Qwen2Model): ...
 class Vit(FromPixels, transformers.ViTModel): ...
-class Beit(FromPixels, transformers.BeitModel): ...
 
 
 class Clip(transformers.CLIPModel):
@@ -145,8 +144,6 @@ MODELS = {
     "qwen2": ("Qwen2, 2 layers, projections with biases", lambda: hugging_face(
         Qwen2, transformers.Qwen2Config(**SMALL, num_key_value_heads=2, max_position_embeddings=64))),
     "vit": ("Vision transformer, 2 layers", lambda: hugging_face(Vit, transformers.ViTConfig(**PICTURES), image)),
-    "beit": ("BEiT, 2 layers, relative positions and layer scale", lambda: hugging_face(
-        Beit, transformers.BeitConfig(**PICTURES, use_relative_position_bias=True), image)),
     "clip": ("CLIP, 2 layers for text and 2 for pictures", lambda: hugging_face(
         Clip, transformers.CLIPConfig(text_config=dict(**SMALL, max_position_embeddings=77), vision_config=PICTURES, projection_dim=32),
         text_and_image)),
