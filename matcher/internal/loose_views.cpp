@@ -61,19 +61,21 @@ bool LooseViews::isRowMajor(ValueId v) const {
 void LooseViews::below(ValueId before, ValueId result) {
   const bool rowMajor = isRowMajor(result);
   if (rowMajor && isRowMajor(before)) return;  // then everything below lies as it did
-  std::vector<std::pair<ValueId, bool>> work{{result, rowMajor}};
-  for (size_t i = 0; i < work.size(); ++i) {
-    const auto [value, dense] = work[i];
-    if (!seen_.insert(value).second) continue;
-    const std::vector<NodeId> users = graph_.value(value).users;
-    for (NodeId user : users) {
+  work_.assign(1, {result, rowMajor});
+  for (size_t i = 0; i < work_.size(); ++i) {
+    const auto [value, dense] = work_[i];
+    if (value.index >= seen_.size()) seen_.resize(graph_.valueBound(), false);
+    if (seen_[value.index]) continue;
+    seen_[value.index] = true;
+    for (size_t k = 0; k < graph_.value(value).users.size(); ++k) {  // which operator a user has changes none of them
+      const NodeId user = graph_.value(value).users[k];
       const Node& n = graph_.node(user);
       if (hidesLayout(*n.op)) continue;
       const bool view = n.op->name == "aten.view.default" && n.args[0] == Argument(value);
       if (view && !dense && !isWrittenThrough(n.outputs[0]))
         if (const OperatorRef reshape = operators_.find("aten.reshape.default")) graph_.setOperator(user, reshape);
       for (ValueId out : n.outputs)
-        if (carriesTensors(graph_.value(out).type)) work.emplace_back(out, view && dense);
+        if (carriesTensors(graph_.value(out).type)) work_.emplace_back(out, view && dense);
     }
   }
 }

@@ -7,7 +7,8 @@
 //   views.below(before, result);   // after each rewrite; nodes are walked once, however many rewrites there are
 #pragma once
 
-#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "core/ir/graph.h"
 #include "core/ir/operator.h"
@@ -29,7 +30,8 @@ class LooseViews {
 
   Graph& graph_;
   const OperatorSet& operators_;
-  std::unordered_set<ValueId> seen_;
+  std::vector<bool> seen_;  // by ValueId
+  std::vector<std::pair<ValueId, bool>> work_;
 };
 
 }  // namespace graft
