@@ -146,16 +146,17 @@ class QkvProjectionKeyWithoutBias(Rule):
         q = F.linear(x, wq, bq)
         k = F.linear(x, wk)
         v = F.linear(x, wv, bv)
-        return split_heads(q, head_dim), split_heads(k, head_dim), split_heads(v, head_dim)
+        return split_heads(k, head_dim), split_heads(q, head_dim), split_heads(v, head_dim)  # the search begins with what is rare
 
     def replacement(x, wq: Weight, bq: Weight, wk: Weight, wv: Weight, bv: Weight, head_dim: int):
-        return kernels.qkv_projection(
+        q, k, v = kernels.qkv_projection(
             x,
             torch.cat([wq, wk, wv]),
             torch.cat([bq, torch.zeros_like(bv), bv]),
             heads=wq.shape[0] // head_dim,
             kv_heads=wk.shape[0] // head_dim,
         )
+        return k, q, v
 
     def where(x, wq, wk, wv):
         return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
