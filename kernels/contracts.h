@@ -116,6 +116,13 @@ inline void checkLinear(const char* op, const at::Tensor& x, const at::Tensor& w
   checkVector(op, bias, "bias", weight.sym_size(0));
 }
 
+// The shape of x weight^T, whose inputs have passed checkLinear.
+inline std::vector<c10::SymInt> linearShape(const at::Tensor& x, const at::Tensor& weight) {
+  std::vector<c10::SymInt> shape = x.sym_sizes().vec();
+  shape.back() = weight.sym_size(0);
+  return shape;
+}
+
 inline void checkQkv(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, int64_t heads,
                      int64_t kvHeads) {
   checkLinear("qkv_projection", x, weight, bias);
@@ -148,8 +155,7 @@ inline void checkLinearNorm(const at::Tensor& x, const at::Tensor& weight, const
   checkLike(op, x, "x", residual, "residual");
   checkLike(op, x, "x", normWeight, "norm_weight");
   checkLike(op, x, "x", normBias, "norm_bias");
-  std::vector<c10::SymInt> shape = x.sym_sizes().vec();
-  shape.back() = weight.sym_size(0);
+  const std::vector<c10::SymInt> shape = linearShape(x, weight);
   checkBroadcast(op, residual, "residual", shape, "the output");
   checkVector(op, normWeight, "norm_weight", shape.back());
   checkVector(op, normBias, "norm_bias", shape.back());

@@ -33,18 +33,12 @@ Activation activationOf(std::string_view name) {
   return name == "silu" ? Activation::Silu : Activation::None;
 }
 
-std::vector<c10::SymInt> outputShape(const at::Tensor& x, const at::Tensor& weight) {
-  std::vector<c10::SymInt> shape = x.sym_sizes().vec();
-  shape.back() = weight.sym_size(0);
-  return shape;
-}
-
 void check(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, std::string_view activation,
            const OptionalTensor& residual) {
   checkLinear(info.name, x, weight, bias);
   checkActivation(activation);
   checkLike(info.name, x, "x", residual, "residual");
-  if (given(residual)) checkBroadcast(info.name, residual, "residual", outputShape(x, weight), "the output");
+  if (given(residual)) checkBroadcast(info.name, residual, "residual", linearShape(x, weight), "the output");
 }
 
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
@@ -84,7 +78,7 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, std::string_view activation,
                 const OptionalTensor& residual) {
   check(x, weight, bias, activation, residual);
-  return at::empty_symint(outputShape(x, weight), x.options());
+  return at::empty_symint(linearShape(x, weight), x.options());
 }
 
 }  // namespace

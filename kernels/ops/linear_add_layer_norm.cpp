@@ -23,12 +23,6 @@ constexpr OperatorInfo info{
     "residual has the output's shape or broadcasts to it. The output is contiguous.",
     "as linear and add_layer_norm"};
 
-std::vector<c10::SymInt> outputShape(const at::Tensor& x, const at::Tensor& weight) {
-  std::vector<c10::SymInt> shape = x.sym_sizes().vec();
-  shape.back() = weight.sym_size(0);
-  return shape;
-}
-
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                      const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                      double eps) {
@@ -55,7 +49,7 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const at::Tensor& residual,
                 const OptionalTensor& normWeight, const OptionalTensor& normBias, double) {
   checkLinearNorm(x, weight, bias, residual, normWeight, normBias);
-  return at::empty_symint(outputShape(x, weight), x.options());
+  return at::empty_symint(linearShape(x, weight), x.options());
 }
 
 }  // namespace

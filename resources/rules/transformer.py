@@ -46,6 +46,11 @@ def padding_mask(m, batch, queries, keys):
     return true & cast(q >= 0) & cast(torch.ops.aten.index.Tensor(m, [b, k]))
 
 
+def one_row(m, batch, queries, keys):
+    """The same as a view of m."""
+    return m[:batch, :keys].unsqueeze(1).unsqueeze(2).expand(batch, 1, queries, keys)
+
+
 class PaddingMask(Rule):
     """A mask that says the same to every query is one row, spread over the queries without being written out."""
 
@@ -53,7 +58,7 @@ class PaddingMask(Rule):
         return padding_mask(m, batch, queries, keys).expand(size)
 
     def replacement(m: Tensor, batch: int, queries: int, keys: int):
-        return m[:batch, :keys].unsqueeze(1).unsqueeze(2).expand(batch, 1, queries, keys)
+        return one_row(m, batch, queries, keys)
 
     def where(m, size):
         return m.dim() == 2 and m.dtype == torch.bool and len(size) == 4
@@ -66,7 +71,7 @@ class PaddingMaskBroadcast(Rule):
         return padding_mask(m, batch, queries, keys)
 
     def replacement(m: Tensor, batch: int, queries: int, keys: int):
-        return m[:batch, :keys].unsqueeze(1).unsqueeze(2).expand(batch, 1, queries, keys)
+        return one_row(m, batch, queries, keys)
 
     def where(m):
         return m.dim() == 2 and m.dtype == torch.bool
