@@ -48,10 +48,11 @@ std::string pythonParameters(std::string_view spelled) {
   return out;
 }
 
-std::string schemaParameters(const c10::FunctionSchema& schema) {
+/// `ours`: what is given by keyword alone is worth telling, an activation, a scale.
+std::string schemaParameters(const c10::FunctionSchema& schema, bool ours) {
   std::string out;
   for (const c10::Argument& a : schema.arguments()) {
-    if (a.default_value() && a.kwarg_only()) continue;  // device, layout, generator and the like
+    if (a.default_value() && a.kwarg_only() && !ours) continue;  // device, layout, generator and the like
     out += (out.empty() ? "" : ", ") + (a.name() == "self" ? std::string("input") : a.name());
   }
   return out;
@@ -79,7 +80,7 @@ std::vector<std::string> callableNames() {
     const auto handle = c10::Dispatcher::singleton().findSchema(op);
     if (!handle) continue;
     const std::string name = (isOurs ? "kernels." : "torch.") + base;
-    const std::string own = schemaParameters(handle->schema());
+    const std::string own = schemaParameters(handle->schema(), isOurs);
     if (std::find(plainFunctions.begin(), plainFunctions.end(), base) != plainFunctions.end() &&
         op.overload_name.empty())
       parameters.emplace("F." + base, own);

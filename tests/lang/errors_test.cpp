@@ -94,6 +94,8 @@ TEST_CASE("broken Python is reported at the place that is wrong") {
              StartsWith("r.py:2:1: an indented block is missing after line 1"));
   CHECK_THAT(errorOf("def pattern(x):\n        return x.relu()\n      y = 3\n"),
              StartsWith("r.py:3:7: this indentation matches none"));
+  CHECK_THAT(errorOf("def pattern(x):\n    y = x\n      return y\n"),
+             StartsWith("r.py:3:7: this line is indented further than the one above"));
 }
 
 TEST_CASE("patterns and replacements must make sense together") {
