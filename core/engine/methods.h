@@ -1,5 +1,5 @@
-// The engine's methods on an open session: what session.cpp (documents, rules), session_apply.cpp
-// (rewriting), session_run.cpp (numbers) and session_node.cpp (one node) share.
+// The engine's methods on an open session: what session.cpp (documents, rules), session_apply.cpp (rewriting),
+// session_steps.cpp (going back and forth), session_run.cpp (numbers) and session_node.cpp (one node) share.
 // Each returns its result or throws RpcError.
 #pragma once
 
@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 
 #include "core/engine/session.h"
 #include "core/ir/graph.h"
@@ -17,15 +18,27 @@
 
 namespace graft {
 
-/// An open model: snapshots 0 (as imported) to n, each with what led to it. `position` is the one that is shown.
+/// An open model: snapshots 0 (as imported) to n, each with what led to it. `position` is the one that is shown; of one
+/// that a recipe made, `inside` says how many of the recipe's steps are, where not all.
 struct Session::Document {
+  /// The graph behind a recipe's step, of those that changed something and are not the last to do so.
+  struct Part {
+    size_t steps;    ///< of the recipe, done
+    size_t records;  ///< of the snapshot, made by then
+    Graph graph;
+  };
   struct Snapshot {
     Graph graph;
     std::string label;
     std::vector<Record> records;
+    std::vector<Part> parts = {};
+    size_t steps = 0;    ///< of the recipe; 0: it was none
+    size_t changed = 0;  ///< of these, up to the last one that changed something
+    size_t kept = 0;     ///< of these, as many as there are graphs of, but for the last: large ones are not kept
   };
   std::vector<Snapshot> snapshots;
   size_t position = 0;
+  std::optional<size_t> inside = {};
   int revision = 0;
   std::string path;  ///< the file it was read from
   Format format = Format::TorchScript;
@@ -34,7 +47,11 @@ struct Session::Document {
   /// What it was opened with, where that was given: rewrites are proven on these.
   std::optional<TensorSet> inputs;
 
-  const Graph& graph() const { return snapshots[position].graph; }
+  const Graph& graph() const;
+  /// What rewrote snapshot `step`, as far as it is shown.
+  std::span<const Record> recordsOf(size_t step) const;
+  /// From here on what is shown is all there is.
+  void forgetTheRest();
   const Graph& original() const { return snapshots[0].graph; }
 };
 
@@ -66,11 +83,12 @@ struct Session::Methods {
   nlohmann::json check() const;
   nlohmann::json match() const;
   nlohmann::json explain() const;
-  nlohmann::json undoTo() const;
-  nlohmann::json history() const;
   nlohmann::json diff() const;
   nlohmann::json words() const;
   nlohmann::json exportModel() const;
+  // session_steps.cpp
+  nlohmann::json undoTo() const;
+  nlohmann::json history() const;
   // session_apply.cpp
   nlohmann::json apply() const;
   // session_run.cpp

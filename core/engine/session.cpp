@@ -242,25 +242,6 @@ json Session::Methods::explain() const {
   return {{"revision", d.revision}, {"matches", found.matches.size()}, {"nearMisses", std::move(misses)}};
 }
 
-json Session::Methods::undoTo() const {
-  Document& d = s.document(params);
-  const size_t step = params.at("step").get<size_t>();
-  if (step >= d.snapshots.size()) throw RpcError{-32602, fmt::format("there are {} steps", d.snapshots.size())};
-  json graph = graphField(d.snapshots[step].graph);  // may be stopped
-  d.position = step;
-  ++d.revision;
-  return shown(d, std::move(graph));
-}
-
-json Session::Methods::history() const {
-  const Document& d = s.document(params);
-  json steps = json::array();
-  for (const auto& snapshot : d.snapshots)
-    steps.push_back(
-        {{"label", snapshot.label}, {"nodes", snapshot.graph.nodeCount()}, {"records", recordsJson(snapshot.records)}});
-  return {{"steps", std::move(steps)}, {"position", d.position}, {"revision", d.revision}};
-}
-
 /// The canonical texts of the reference and the current graph, as a unified difference.
 json Session::Methods::diff() const {
   const Document& d = s.document(params);

@@ -1,4 +1,5 @@
 // The engine's method that rewrites: a rule, some of its matches or a recipe, each rewrite proven before it is final.
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "core/engine/methods.h"
@@ -18,9 +19,13 @@ struct Session::Methods::Applied {
   std::vector<RolledBack> rolledBack;
   std::vector<RewriteProof> proofs;  ///< of rules' rewrites one by one, of passes as a whole
   json steps = json::array();
+  Document::Snapshot recipe;  ///< what is kept of one besides its result
 };
 
 namespace {
+
+/// Graphs inside a recipe are kept while they hold no more nodes together than this.
+constexpr size_t keptNodes = 200'000;
 
 using Verdict = RewriteProof::Verdict;
 
@@ -47,7 +52,31 @@ Session::Methods::Applied Session::Methods::applyRecipe(Graph& g, const RuleFile
   out.label = text("recipe");
   const Recipe* recipe = file.findRecipe(out.label);
   if (!recipe) throw RpcError{1, fmt::format("there is no recipe {}", out.label)};
-  const RecipeRun run = take(runRecipe(g, file, *recipe, s.semantics_, {}, options));
+  Recipe cut = *recipe;
+  if (params.contains("upTo")) {
+    const size_t upTo = params["upTo"].is_number_unsigned() ? params["upTo"].get<size_t>() : 0;
+    if (upTo < 1 || upTo > cut.steps.size())
+      throw RpcError{-32602,
+                     fmt::format("the recipe {} has {} steps: upTo is none of them", cut.name, cut.steps.size())};
+    if (upTo < cut.steps.size()) cut.expect.clear();  // said of all steps
+    cut.steps.resize(upTo);
+  }
+  Document::Snapshot& kept = out.recipe;
+  size_t records = 0, nodes = 0;
+  bool isFull = false;
+  const auto keep = [&](const StepRun& step, const Graph& now) {
+    ++kept.steps;
+    records += step.records.size();
+    if (!step.records.empty()) {
+      kept.changed = kept.steps;
+      nodes += now.nodeCount();
+      isFull = isFull || nodes > keptNodes;
+      if (!isFull) kept.parts.push_back({kept.steps, records, now});
+    }
+    if (!isFull) kept.kept = kept.steps;
+  };
+  const RecipeRun run = take(runRecipe(g, file, cut, s.semantics_, keep, options));
+  if (!kept.parts.empty() && kept.parts.back().steps == kept.changed) kept.parts.pop_back();  // it is the result
   out.steps = recipeJson(run);
   for (const StepRun& step : run.steps) {
     out.records.insert(out.records.end(), step.records.begin(), step.records.end());
@@ -106,7 +135,8 @@ Session::Methods::Applied Session::Methods::applyOneRule(Graph& g, const RuleFil
 }
 
 /// "prove" (true unless it is a preview): each rewrite runs beside what it replaces, on the request's inputs, or those
-/// that the model was opened with, or random ones of its inputs' types. What fails is taken back.
+/// that the model was opened with, or random ones of its inputs' types. What fails is taken back. "upTo" runs a
+/// recipe's first steps alone.
 json Session::Methods::apply() const {
   Document& d = s.document(params);
   const RuleFile& file = rules();
@@ -125,7 +155,10 @@ json Session::Methods::apply() const {
       obstacle = "there are no inputs to try it on: " + inputs.error().message;
   }
   const RewriteOptions options{check.get(), false};
+  const auto start = std::chrono::steady_clock::now();
   Applied a = has("recipe") ? applyRecipe(g, file, options) : applyOneRule(g, file, options);
+  const double milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   json proof = proofSummary(a.proofs, a.rolledBack.size(), obstacle);
   if (check && !d.inputs && !params.contains("inputs") && proof["unproven"] > 0)
     proof["why"] = "on made-up inputs, " + proof.value("why", std::string()) + "; example inputs may help";
@@ -133,10 +166,14 @@ json Session::Methods::apply() const {
   json out = {{"graph", graphField(g)},    {"records", recordsJson(a.records)},
               {"refused", a.refused},      {"rolledBack", rolledBackJson(a.rolledBack)},
               {"proof", std::move(proof)}, {"steps", std::move(a.steps)},
-              {"nodesBefore", before},     {"nodesAfter", g.nodeCount()}};
+              {"nodesBefore", before},     {"nodesAfter", g.nodeCount()},
+              {"ms", milliseconds}};
   if (!preview) {
-    d.snapshots.resize(d.position + 1);
-    d.snapshots.push_back({std::move(g), a.label, std::move(a.records)});
+    d.forgetTheRest();
+    Document::Snapshot& made = d.snapshots.emplace_back(std::move(a.recipe));
+    made.graph = std::move(g);
+    made.label = a.label;
+    made.records = std::move(a.records);
     ++d.position;
     ++d.revision;
   }

@@ -78,12 +78,13 @@ struct Correspondence {
   std::set<std::string> added;
 };
 
-template <class Snapshots>
-Correspondence correspondence(const Snapshots& snapshots, size_t position) {
+template <class Document>
+Correspondence correspondence(const Document& document) {
   Correspondence out;
   std::map<std::string, std::string> now;  // an original's value → what stands for it after the steps so far
-  for (size_t i = 1; i <= position; ++i)
-    for (const Record& r : snapshots[i].records) {
+  const auto& snapshots = document.snapshots;
+  for (size_t i = 1; i <= document.position; ++i)
+    for (const Record& r : document.recordsOf(i)) {
       for (const std::string& name : r.removedNames) out.added.erase(name);
       out.added.insert(r.addedNames.begin(), r.addedNames.end());
       for (const auto& [before, after] : r.outputs) {
@@ -146,7 +147,7 @@ json Session::Methods::run() const {
   json layers = json::array();
   if (params.value("layers", true)) {
     job.report("comparing inside", 0, 0);
-    const Correspondence known = isOther ? Correspondence{} : correspondence(d.snapshots, d.position);
+    const Correspondence known = isOther ? Correspondence{} : correspondence(d);
     const std::set<std::pair<std::string, std::string>> replaced(known.renamed.begin(), known.renamed.end());
     for (const LayerDifference& l : take(compareLayers(before, d.graph(), inputs, known.renamed, job))) {
       const std::string node = nodeOf(d.graph(), l.rewritten);

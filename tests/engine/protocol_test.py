@@ -197,7 +197,7 @@ class Transcripts(unittest.TestCase):
         self.engine.send("rules/words")
         words = self.engine.reply()["result"]["words"]
         self.assertEqual(words, sorted(words))
-        for word in ("F.gelu(input, approximate='none')", "torch.softmax(", "kernels.attention(", "F.linear(input, weight, bias)"):
+        for word in ("F.gelu(input, approximate='none')", "torch.softmax(", "kernels.attention(", "kernels.linear(x, weight, bias, activation", "F.linear(input, weight, bias)"):
             self.assertTrue(any(w.startswith(word) for w in words), word)
         self.assertFalse([w for w in words if "backward" in w or w.startswith("torch._")])
 
@@ -300,6 +300,55 @@ class Transcripts(unittest.TestCase):
         self.assertEqual([l for l in run["layers"] if not l["passed"]], [])
         # What stayed is compared, and the one value that stands for what the rewrites replaced.
         self.assertEqual(sorted(l["original"] for l in run["layers"]), ["linear", "linear_1", "linear_2", "matmul_1", "softmax", "transpose"])
+
+    def test_a_recipe_is_gone_into(self):
+        self.engine.send("model/open", {"path": self.names["model"], "inputs": self.names["inputs"]})
+        document = self.engine.reply()["result"]["document"]
+        recipe = SAME_NAMES.replace("import Rule", "import Recipe, Rule") + (
+            "\n\nclass Both(Recipe):\n    steps = [remove_dropout, ScaledQueries, remove_dropout, ScaledKeys, remove_dropout]\n    expect = {ScaledKeys: 1}\n")
+        rules = {"document": document, "text": recipe, "file": "both.py", "recipe": "Both"}
+
+        def ask(method, params):
+            self.engine.send(method, {"document": document, **params})
+            reply = self.engine.reply()
+            return reply.get("result", reply.get("error"))
+
+        def divided(graph):
+            by = {n["outputs"][0]["name"]: n for n in graph["nodes"]}
+            return next(by[a["v"]]["op"] for n in graph["nodes"] if n["op"] == "aten.div.Tensor" for a in n["args"][:1])
+
+        whole = ask("rules/apply", rules)
+        self.assertEqual([(s["name"], s["rewrites"]) for s in whole["steps"]],
+                         [("remove_dropout", 0), ("ScaledQueries", 1), ("remove_dropout", 0), ("ScaledKeys", 1), ("remove_dropout", 0)])
+        self.assertGreater(whole["ms"], 0)
+        original = ask("model/undoTo", {"step": 0})
+        # q / s, then k / s; before the first rule it is the model as opened, behind the second the recipe's end.
+        self.assertEqual(divided(original["graph"]), "aten.matmul.default")
+        self.assertEqual(divided(whole["graph"]), "aten.transpose.int")
+        for inside, op in ((1, "aten.matmul.default"), (2, "aten.linear.default"), (3, "aten.linear.default"), (4, "aten.transpose.int"), (5, "aten.transpose.int")):
+            at = ask("model/undoTo", {"step": 1, "inside": inside})
+            self.assertEqual((divided(at["graph"]), at["position"]), (op, 1), inside)
+            self.assertEqual(divided(ask("model/graph", {})["graph"]), op, inside)
+        # Runs and exports are of what is shown.
+        ask("model/undoTo", {"step": 1, "inside": 3, "graph": "none"})
+        run = ask("model/run", {"inputs": self.names["inputs"], "seconds": 0.05})
+        self.assertTrue(run["passed"], run["why"])
+        for wrong in (0, 6, "all"):
+            self.assertIn("is a recipe of 5 steps", ask("model/undoTo", {"step": 1, "inside": wrong})["message"])
+        self.assertIn("is a recipe of 0 steps", ask("model/undoTo", {"step": 0, "inside": 1})["message"])
+        self.assertEqual(divided(ask("model/graph", {})["graph"]), "aten.linear.default")  # nothing has changed
+
+        # What is applied there stands behind what is shown; the recipe's rest is no more.
+        ask("rules/apply", {**rules, "recipe": None, "rule": "ScaledKeys", "graph": "none"})
+        steps = ask("model/history", {})["steps"]
+        self.assertEqual([len(s["records"]) for s in steps], [0, 1, 1])
+        self.assertEqual(divided(ask("model/undoTo", {"step": 1})["graph"]), "aten.linear.default")
+        self.assertIn("is a recipe of 3 steps", ask("model/undoTo", {"step": 1, "inside": 4})["message"])
+        # A new engine is told how far the recipe went; what it expects is said of the whole.
+        again = ask("rules/apply", {**rules, "upTo": 3})
+        self.assertEqual(len(again["steps"]), 3)
+        for wrong in (0, 6, "all"):
+            self.assertIn("upTo is none of them", ask("rules/apply", {**rules, "upTo": wrong})["message"])
 
     def test_the_original_is_timed_as_pytorch_runs_it(self):
         self.engine.send("model/open", {"path": self.names["model"], "inputs": self.names["inputs"]})
