@@ -2,6 +2,7 @@
 
 #include <QPaintEvent>
 #include <QPainter>
+#include <QResizeEvent>
 #include <cmath>
 #include <utility>
 
@@ -134,6 +135,14 @@ void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
   boxes_ = resolve(*scene_, decorations_);
   const int anchor = anchorKey.isEmpty() ? -1 : scene_->boxOf(anchorKey);
   if (anchor >= 0) origin_ = scene_->rect(anchor).topLeft() - anchorAt / scale_;
+  if (const auto under = std::exchange(under_, {}); under && anchor >= 0) {
+    constexpr double edge = 8;  // not on the border itself
+    const QRectF r(toWidget(scene_->rect(anchor).topLeft()), scene_->rect(anchor).size() * scale_);
+    const double dx = std::min(edge, r.width() / 2), dy = std::min(edge, r.height() / 2);
+    const QPointF nearest(std::clamp(under->x(), r.left() + dx, r.right() - dx),
+                          std::clamp(under->y(), r.top() + dy, r.bottom() - dy));
+    origin_ -= (*under - nearest) / scale_;
+  }
   setSelection(selection_);
   setLit(litNodes_);
   if (!fitted_ || autoFit_) fit();
@@ -297,13 +306,14 @@ void Canvas::reveal(const QString& key) {
 void Canvas::bringIntoView(const QString& key) {
   const int box = scene_->boxOf(key);
   if (box < 0) return;
-  if (scale_ < 0.74) scale_ = 0.85;  // so that it can be read
+  const bool grows = scale_ < 0.74;
+  if (grows) scale_ = 0.85;  // so that it can be read
   const QRectF r = scene_->rect(box), view = visibleSceneRect();
-  if (!view.contains(r) || r.height() > view.height())
+  if (grows || !view.contains(r) || r.height() > view.height())
     panTo(r.height() > view.height() ? QPointF(r.center().x(), r.top() + view.height() / 3) : r.center());
 }
 
-void Canvas::toggle(int index) {
+void Canvas::toggle(int index, std::optional<QPointF> under) {
   if (!scene_ || index < 0) return;
   const Box& box = scene_->view.boxes[static_cast<size_t>(index)];
   const bool isControl = box.kind == BoxKind::Control && box.nodeCount > 1;
@@ -317,11 +327,18 @@ void Canvas::toggle(int index) {
     options_.opened.insert(path);
   }
   const QString key = selectionKey(*graph_, box);
+  under_ = under;
   rebuild(key, toWidget(scene_->rect(index).topLeft()));
 }
 
+/// What is closed stays in view: where its head is, or in the middle.
 void Canvas::toggleSelected() {
-  if (scene_ && !selection_.isEmpty()) toggle(scene_->boxOf(selection_.first()));
+  if (!scene_ || selection_.isEmpty()) return;
+  const int box = scene_->boxOf(selection_.first());
+  if (box < 0) return;
+  const QPointF head = toWidget(scene_->rect(box).topLeft());
+  const bool isSeen = rect().contains(head.toPoint());
+  toggle(box, isSeen ? std::nullopt : std::optional<QPointF>(rect().center()));
 }
 
 void Canvas::travel(int direction) {
@@ -442,8 +459,11 @@ void Canvas::paintEvent(QPaintEvent*) {
   }
 }
 
-void Canvas::resizeEvent(QResizeEvent*) {
+void Canvas::resizeEvent(QResizeEvent* e) {
   cacheValid_ = false;
+  // A panel that comes or goes beside it leaves what one looks at in the middle.
+  if (viewTouched_ && !autoFit_ && e->oldSize().isValid())
+    origin_.rx() -= (e->size().width() - e->oldSize().width()) / 2.0 / scale_;
   if (autoFit_ || !fitted_ || !viewTouched_) {
     fitted_ = autoFit_ ? fitted_ : false;
     fit();

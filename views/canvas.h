@@ -10,6 +10,7 @@
 #include <QElapsedTimer>
 #include <QPixmap>
 #include <QWidget>
+#include <optional>
 
 #include "views/canvas_scene.h"
 
@@ -64,7 +65,8 @@ class Canvas : public QWidget {
   bool openTo(const QString& key);
   /// Opens what hides it, selects it and brings it into view.
   void reveal(const QString& key);
-  void toggle(int box);
+  /// Where `under` is given, in the widget, the box stays under it: a container shrinks to there.
+  void toggle(int box, std::optional<QPointF> under = {});
   void setDepth(int depth);
   void setView(QPointF origin, double scale);
   void travel(int direction);  ///< -1: to an input, 1: to a user, 2: next in order, -2: previous
@@ -132,7 +134,8 @@ class Canvas : public QWidget {
   CancelToken layoutToken_;
   int layoutGeneration_ = 0;
   bool layingOut_ = false;
-  QString revealing_;  ///< to be brought into view once it has a place
+  std::optional<QPointF> under_;  ///< what is anchored next comes to lie there
+  QString revealing_;             ///< to be brought into view once it has a place
 };
 
 }  // namespace graft

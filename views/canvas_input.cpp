@@ -82,7 +82,7 @@ void Canvas::mouseDoubleClickEvent(QMouseEvent* e) {
     rebuild(selectionKey(*graph_, b), toWidget(scene_->rect(box).topLeft()));
     return;
   }
-  toggle(box);
+  toggle(box, e->position());
 }
 
 void Canvas::keyPressEvent(QKeyEvent* e) {

@@ -14,72 +14,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/ir/graph.h"
+#include "views/document_info.h"
 #include "views/engine_client.h"
 
 namespace graft {
-
-/// "1 match", "12 matches".
-inline QString counted(qint64 n, const QString& one, const QString& many) {
-  return QString::number(n) + QLatin1Char(' ') + (n == 1 ? one : many);
-}
-
-using GraphRef = std::shared_ptr<const Graph>;
-
-struct MatchInfo {
-  QString scope;
-  QStringList nodes;
-  QHash<QString, QString> map;  ///< pattern node → node
-  bool ticked = true;           ///< to be rewritten by "apply ticked"
-};
-
-struct TextRange {
-  int line = 0, column = 0, endColumn = 0;  ///< from 1
-};
-
-struct RuleInfo {
-  QString name, description;
-  int line = 0;
-  bool finds = false;  ///< has no replacement
-  GraphRef pattern;
-  QHash<QString, TextRange> lines;  ///< pattern node → where it is written
-  QStringList patternOrder;         ///< pattern nodes in order: their number is their colour
-  std::vector<MatchInfo> matches;
-  bool matched = false;  ///< `matches` belong to the text as it is
-};
-
-struct RecipeInfo {
-  QString name, description;
-  QStringList steps;
-};
-
-struct RuleError {
-  QString message;
-  int line = 0, column = 0, endColumn = 0;
-  bool any() const { return !message.isEmpty(); }
-};
-
-struct NearMissInfo {
-  int matched = 0, total = 0, line = 0;
-  QString at, patternNode, reason, message, suggestion, suggestedOld, suggestedNew, scope;
-  QHash<QString, QString> map;
-};
-
-struct RecordInfo {
-  QString rule, scope;
-  QStringList removed, added;
-};
-
-/// A snapshot and what led to it; step 0 is the model as opened.
-struct StepInfo {
-  QString label;
-  GraphRef graph;
-  std::vector<RecordInfo> records;
-  QStringList refused;
-  QStringList rolledBack;  ///< rewrites that computed something else and were taken back: where, on which inputs
-  QString proof;           ///< "all proven", "3 not proven: …"; empty where nothing was rewritten
-  QJsonObject request;     ///< what to ask a new engine for
-};
 
 class Document : public QObject {
   Q_OBJECT
@@ -95,13 +33,17 @@ class Document : public QObject {
   QString format() const { return format_; }
   /// Of what `original()` was read from.
   QString originalFormat() const { return other_ ? otherFormat_ : format_; }
-  GraphRef graph() const { return steps_.empty() ? nullptr : steps_[static_cast<size_t>(position_)].graph; }
+  GraphRef graph() const {
+    return steps_.empty() ? nullptr : inside_ < 0 ? steps_[static_cast<size_t>(position_)].graph : insideGraph_;
+  }
   /// What the current graph is compared with: the model as opened, or another file's.
   GraphRef original() const { return other_ ? other_ : steps_.empty() ? nullptr : steps_.front().graph; }
   /// The file that is compared with; empty while it is the model itself.
   QString otherPath() const { return otherPath_; }
   const std::vector<StepInfo>& steps() const { return steps_; }
   int position() const { return position_; }
+  /// Of the recipe at `position()`, how many of its steps are shown; -1: all.
+  int inside() const { return inside_; }
   QUndoStack* undoStack() { return &undo_; }
   QString rulesText() const { return text_; }
   QString rulesFile() const { return file_; }
@@ -150,7 +92,11 @@ class Document : public QObject {
   GraphRef previewGraph() const { return preview_; }
   const std::vector<RecordInfo>& previewRecords() const { return previewRecords_; }
   void explain(const QString& rule, const QString& at = {});
-  void showStep(int step);
+  /// `inside`: of a recipe's steps, only so many.
+  void showStep(int step, int inside = -1);
+  void undo() { undo_.undo(); }
+  void redo();
+  bool canRedo() const { return inside_ >= 0 || undo_.canRedo(); }
   void exportTo(const QString& path);
   void run(const QJsonObject& settings);
   void stopRun();
@@ -197,6 +143,8 @@ class Document : public QObject {
   QJsonObject withDocument(QJsonObject request) const;
   QJsonObject withRules(QJsonObject request) const;
   void syncEngine();
+  void showInside(int step, int inside);
+  void cutInside();
   void readRules(const QJsonObject& result);
 
   EngineClient& engine_;
@@ -208,9 +156,12 @@ class Document : public QObject {
   int opening_ = 0;
   std::vector<StepInfo> steps_;
   int position_ = 0, generation_ = 0;
+  int inside_ = -1, engineInside_ = -1;
+  GraphRef insideGraph_;
+  bool jumping_ = false;
   QUndoStack undo_;
   QList<QJsonObject> restoring_;  ///< steps of an earlier window that are still to be applied
-  int restorePosition_ = -1;
+  int restorePosition_ = -1, restoreInside_ = -1;
   int lostReplays_ = 0;  ///< engines in a row that died while they were given the document
   int diedOfRules_ = 0;  ///< engines in a row that died while they read or matched the rules
   bool replaying_ = false, checking_ = false;
@@ -233,7 +184,6 @@ class Document : public QObject {
   QStringList selection_;
 };
 
-std::vector<RecordInfo> readRecords(const QJsonArray&);
 /// Nodes of one name and module on both sides that differ, and nodes that one side lacks, as records that rewrote them.
 std::vector<RecordInfo> recordsBetween(const Graph& before, const Graph& after);
 

@@ -1,11 +1,11 @@
 // The document's rules: checked and matched as one types.
+#include <QSet>
+
 #include "views/document.h"
-#include "views/graph_decode.h"
+#include "views/document_replies.h"
 
 namespace graft {
 namespace {
-
-QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
 
 QHash<QString, QString> stringMap(const QJsonValue& v) {
   QHash<QString, QString> out;
@@ -130,10 +130,10 @@ void Document::readRules(const QJsonObject& result) {
 void Document::matchRules(int revision) {
   if (!document_ || error_.any() || rules_.empty() || checkedRevision_ != textRevision_) return;
   checking_ = true;
-  const int position = position_;
-  engine_.call(QStringLiteral("rules/match"), withRules({}), [this, revision, position](const EngineReply& reply) {
+  const int position = position_, inside = inside_;
+  engine_.call(QStringLiteral("rules/match"), withRules({}), [=, this](const EngineReply& reply) {
     if (reply.errorCode != EngineReply::lostCode) checking_ = false, diedOfRules_ = 0;
-    if (revision != textRevision_ || position != position_) return;  // late
+    if (revision != textRevision_ || position != position_ || inside != inside_) return;  // late
     if (!reply.ok()) {
       if (reply.errorCode != EngineReply::lostCode) Q_EMIT failed(tr("The rules were not matched"), reply.error);
       return;
@@ -144,12 +144,16 @@ void Document::matchRules(int revision) {
       for (RuleInfo& r : rules_) {
         if (r.name != at(o, "name").toString()) continue;
         r.matched = true;
+        QSet<QStringList> unticked;  // what was unticked stays so where it still matches
+        for (const MatchInfo& m : r.matches)
+          if (!m.ticked) unticked.insert(m.nodes);
         r.matches.clear();
         for (const QJsonValue m : at(o, "matches").toArray()) {
           const QJsonObject match = m.toObject();
           QStringList nodes;
           for (const QJsonValue n : at(match, "nodes").toArray()) nodes << n.toString();
-          r.matches.push_back({at(match, "scope").toString(), nodes, stringMap(at(match, "map")), true});
+          r.matches.push_back(
+              {at(match, "scope").toString(), nodes, stringMap(at(match, "map")), !unticked.contains(nodes)});
         }
       }
     }
@@ -168,9 +172,9 @@ void Document::explain(const QString& name, const QString& node) {
   if (!document_ || name.isEmpty() || error_.any()) return;
   QJsonObject request = withRules({{QStringLiteral("rule"), name}});
   if (!node.isEmpty()) request.insert(QStringLiteral("at"), node);
-  const int revision = textRevision_, position = position_;
-  engine_.call(QStringLiteral("rules/explain"), request, [this, name, revision, position](const EngineReply& reply) {
-    if (revision != textRevision_ || position != position_ || !reply.ok()) return;
+  const int revision = textRevision_, position = position_, inside = inside_;
+  engine_.call(QStringLiteral("rules/explain"), request, [=, this](const EngineReply& reply) {
+    if (revision != textRevision_ || position != position_ || inside != inside_ || !reply.ok()) return;
     misses_.clear();
     missesOf_ = name;
     for (const QJsonValue v : at(reply.result, "nearMisses").toArray()) {

@@ -1,10 +1,13 @@
 #include "views/explorer.h"
 
 #include <QHeaderView>
+#include <QPainter>
 #include <QRegularExpression>
+#include <QStyledItemDelegate>
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "views/canvas_scene.h"
 #include "views/graph_decode.h"
 #include "views/layout/node_text.h"
 #include "views/theme.h"
@@ -12,11 +15,25 @@
 namespace graft {
 namespace {
 
-constexpr int callRole = Qt::UserRole, filledRole = Qt::UserRole + 1;
+constexpr int callRole = Qt::UserRole, filledRole = Qt::UserRole + 1, typeRole = Qt::UserRole + 2;
 
-}  // namespace
-
-namespace {
+/// A module's name, then its type, dimmed; the name has the room first.
+class ModuleDelegate : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  void paint(QPainter* p, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    QStyledItemDelegate::paint(p, option, index);
+    const QString type = index.data(typeRole).toString();
+    QStyleOptionViewItem o = option;
+    initStyleOption(&o, index);
+    constexpr int gap = 10;
+    QRect room = o.widget->style()->subElementRect(QStyle::SE_ItemViewItemText, &o, o.widget);
+    room.setLeft(room.left() + o.fontMetrics.horizontalAdvance(o.text) + gap);
+    if (type.isEmpty() || room.width() < 4 * gap) return;
+    p->setPen(toQt(themePalette().dim));
+    p->drawText(room, Qt::AlignLeft | Qt::AlignVCenter, o.fontMetrics.elidedText(type, Qt::ElideRight, room.width()));
+  }
+};
 
 /// What is looked for, as it was typed: words that all occur, "12x32" as "12×32", or an expression between slashes.
 class Wanted {
@@ -84,10 +101,11 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   search_ = new QLineEdit(this);
   search_->setPlaceholderText(tr("Find: name, operator, shape, /regex/"));
   search_->setClearButtonEnabled(true);
-  search_->addAction(icon(QStringLiteral("find")), QLineEdit::LeadingPosition);
+  find_ = search_->addAction(icon(QStringLiteral("find")), QLineEdit::LeadingPosition);
   tree_ = new QTreeWidget(this);
   tree_->setHeaderLabels({tr("Module"), tr("Nodes")});
   tree_->setUniformRowHeights(true);
+  tree_->setItemDelegateForColumn(0, new ModuleDelegate(tree_));
   tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
   tree_->header()->setStretchLastSection(false);
@@ -119,6 +137,12 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   });
 }
 
+void Explorer::refreshTheme() {
+  find_->setIcon(icon(QStringLiteral("find")));
+  const QColor dim = toQt(themePalette().dim);
+  for (QTreeWidgetItemIterator it(tree_); *it; ++it) (*it)->setForeground(1, dim);
+}
+
 void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
   graph_ = std::move(graph);
   quiet_ = true;
@@ -141,15 +165,15 @@ void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
 }
 
 void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
-  const QColor dim = palette().color(QPalette::PlaceholderText);
+  const QColor dim = toQt(themePalette().dim);
   for (const ModuleCallId id : children_[of ? of.index + 1 : 0]) {
     const ModuleCall& m = graph_->moduleCall(id);
     std::string_view outer = of ? std::string_view(graph_->moduleCall(of).path) : std::string_view();
     std::string_view own = m.path;
     if (!outer.empty() && own.starts_with(outer) && own.size() > outer.size()) own.remove_prefix(outer.size() + 1);
-    auto* item = new QTreeWidgetItem(
-        parent, {toQt(own) + QStringLiteral("   ") + toQt(m.shortType()), QString::number(counts_[id.index])});
+    auto* item = new QTreeWidgetItem(parent, {toQt(own), QString::number(counts_[id.index])});
     item->setData(0, callRole, id.index);
+    item->setData(0, typeRole, toQt(m.shortType()));
     item->setToolTip(0, toQt(m.path) + QLatin1Char('\n') + toQt(m.type));
     item->setForeground(1, dim);
     item->setTextAlignment(1, Qt::AlignRight | Qt::AlignVCenter);

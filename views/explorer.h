@@ -27,6 +27,7 @@ class Explorer : public QWidget {
   explicit Explorer(QWidget* parent = nullptr);
   void setGraph(std::shared_ptr<const Graph> graph);
   void setSelection(const QStringList& keys);
+  void refreshTheme();
   QLineEdit* search() { return search_; }
   QTreeWidget* tree() { return tree_; }
   QListWidget* results() { return results_; }
@@ -41,6 +42,7 @@ class Explorer : public QWidget {
   std::vector<std::vector<ModuleCallId>> children_;  ///< by module call + 1
   std::vector<size_t> counts_;                       ///< nodes in each module's subtree
   QLineEdit* search_;
+  QAction* find_;
   QStackedWidget* stack_;
   QTreeWidget* tree_;
   QListWidget* results_;

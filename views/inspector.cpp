@@ -26,7 +26,8 @@ QString dim(const QString& html) {
 }
 QString row(const QString& a, const QString& b) {
   return QStringLiteral(
-             "<tr><td style=\"padding:2px 12px 2px 0;color:%1\">%2</td><td style=\"padding:2px 0\">%3</td></tr>")
+             "<tr><td style=\"padding:2px 12px 2px 0;white-space:nowrap;color:%1\">%2</td><td style=\"padding:2px "
+             "0\">%3</td></tr>")
       .arg(css(themePalette().dim), a, b);
 }
 QString heading(const QString& text) {
@@ -132,10 +133,13 @@ Inspector::Inspector(Document& document, QWidget* parent) : QWidget(parent), doc
 
 void Inspector::askWeight(const QString& name) {
   askedWeight_ = name;
-  document_.askWeight(name, [this, self = QPointer<Inspector>(this), name](const EngineReply& reply) {
+  const GraphRef graph = document_.graph();
+  const ValueId value = graph ? graph->findValue(name.toStdString()) : ValueId();
+  const QString path = value && !graph->value(value).path.empty() ? toQt(graph->value(value).path) : name;
+  document_.askWeight(name, [this, self = QPointer<Inspector>(this), name, path](const EngineReply& reply) {
     if (!self || askedWeight_ != name) return;
     if (reply.ok())
-      histogram_->setStatistics(name, reply.result);
+      histogram_->setStatistics(path, reply.result);
     else
       histogram_->clear();
   });

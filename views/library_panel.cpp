@@ -105,6 +105,7 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   text_->setTextFormat(Qt::RichText);
   text_->setContentsMargins(8, 6, 8, 6);
   text_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
+  text_->hide();  // until it says something
   picture_ = new Canvas;
   picture_->setAutoFit(true, smallestPreview);
   picture_->setPlaceholder(tr("Point at a rule to see its pattern."));
@@ -286,6 +287,7 @@ void LibraryPanel::showPreview(QTreeWidgetItem* item) {
       QStringLiteral("<b>%1</b><br>%2")
           .arg(rule.toHtmlEscaped(),
                item->data(0, aboutRole).toString().toHtmlEscaped().replace(QLatin1Char('\n'), QStringLiteral("<br>"))));
+  text_->show();
   const QJsonObject pattern = item->data(0, patternRole).toJsonObject();
   picture_->setGraph(nullptr);
   picture_->setPlaceholder(pattern.isEmpty() ? tr("A recipe runs its rules in order.") : QString());

@@ -21,14 +21,15 @@
 #include "views/diff_view.h"
 #include "views/explorer.h"
 #include "views/graph_decode.h"
+#include "views/history_panel.h"
 #include "views/inspector.h"
 #include "views/library_panel.h"
-#include "views/lists.h"
 #include "views/matches_panel.h"
 #include "views/rule_editor.h"
 #include "views/run_panel.h"
 #include "views/theme.h"
 #include "views/welcome.h"
+#include "views/why_not_panel.h"
 
 namespace graft {
 
@@ -62,6 +63,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
 
   // What went wrong stands above the canvas until it is read; it stops nobody.
   failure_ = new QWidget;
+  failure_->setObjectName(QStringLiteral("failure"));
   failureText_ = new QLabel(failure_);
   failureText_->setWordWrap(true);
   failureText_->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -243,6 +245,12 @@ void MainWindow::connectDocument() {
     refreshBreadcrumb();
   });
   connect(document_, &Document::failed, this, &MainWindow::showFailure);
+  // What went wrong before has been overcome.
+  connect(document_, &Document::stepsChanged, failure_, &QWidget::hide);
+  connect(document_, &Document::exported, failure_, &QWidget::hide);
+  connect(document_, &Document::previewChanged, failure_, [this] {
+    if (document_->isPreviewing()) failure_->hide();
+  });
   connect(document_, &Document::message, this, [this](const QString& text) { statusBar()->showMessage(text, 6000); });
   connect(document_, &Document::exported, this,
           [this](const QString& path) { statusBar()->showMessage(tr("Written: %1").arg(path), 8000); });
@@ -444,12 +452,17 @@ void MainWindow::refreshJob() {
   jobLabel_->setText(jobWhat_.isEmpty() ? words.value(method, method) : jobWhat_);
 }
 
-void MainWindow::showFailure(const QString& what, const QString& why) {
-  lastFailure_ = what + QLatin1Char('\n') + why;
+void MainWindow::refreshFailure() {
   const Palette& p = themePalette();
   failure_->setAutoFillBackground(true);
-  failure_->setStyleSheet(
-      QStringLiteral("QWidget{background:%1}").arg(css(mix(p.background, p.change(Change::Removed), 0.16))));
+  failure_->setStyleSheet(QStringLiteral("QWidget{background:%1}QPushButton{border:1px solid %2}")
+                              .arg(css(mix(p.background, p.change(Change::Removed), 0.16)),
+                                   css(mix(p.background, p.change(Change::Removed), 0.5))));
+}
+
+void MainWindow::showFailure(const QString& what, const QString& why) {
+  lastFailure_ = what + QLatin1Char('\n') + why;
+  refreshFailure();
   const QString detail =
       why == what || what.contains(why) ? QString() : QStringLiteral(": ") + why.section(QLatin1Char('\n'), 0, 2);
   failureText_->setText(what + detail + (detail.endsWith(QLatin1Char('.')) ? QString() : QStringLiteral(".")));

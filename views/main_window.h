@@ -30,6 +30,7 @@ class LibraryPanel;
 class MatchesPanel;
 class RuleEditor;
 class RunPanel;
+class Tour;
 class WelcomePage;
 class WhyNotPanel;
 
@@ -73,6 +74,8 @@ class MainWindow : public QMainWindow {
   RunPanel* runPanel() { return runPanel_; }
   DiffView* diffView() { return diff_; }
   CommandPalette* palette() { return palette_; }
+  /// Null until it is asked for.
+  Tour* tour() { return tour_; }
   QString statusText() const;
   /// The first action of that object name; null where there is none.
   QAction* action(const QString& name) const { return findChild<QAction*>(name); }
@@ -94,6 +97,7 @@ class MainWindow : public QMainWindow {
   void refreshBreadcrumb();
   void refreshStatus();
   void refreshJob();
+  void refreshFailure();
   void showFailure(const QString& what, const QString& why);
   void lightPattern(const QString& patternNode);
   // main_window_compare.cpp
@@ -145,6 +149,7 @@ class MainWindow : public QMainWindow {
   Inspector* inspector_;
   RunPanel* runPanel_;
   CommandPalette* palette_;
+  Tour* tour_ = nullptr;
   QTabWidget* ruleTabs_;
   QLabel *breadcrumb_, *engineLabel_, *countLabel_, *jobLabel_;
   QWidget* failure_;

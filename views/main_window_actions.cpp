@@ -22,6 +22,7 @@
 #include "views/diff_view.h"
 #include "views/explorer.h"
 #include "views/graph_decode.h"
+#include "views/history_panel.h"
 #include "views/inspector.h"
 #include "views/library_panel.h"
 #include "views/main_window.h"
@@ -30,9 +31,16 @@
 #include "views/rule_from_selection.h"
 #include "views/run_panel.h"
 #include "views/theme.h"
+#include "views/tour.h"
 
 namespace graft {
 namespace {
+
+/// "Take back Attention  Ctrl+Alt+Z".
+QString tipOf(const QAction& a) {
+  return a.text().remove(QLatin1Char('&')).remove(QStringLiteral("…")) + QStringLiteral("  ") +
+         a.shortcut().toString(QKeySequence::NativeText);
+}
 
 /// The text of a rule file that more rules can be put behind.
 QString withImports(const QString& text) {
@@ -53,9 +61,7 @@ QAction* MainWindow::add(QMenu* menu, const QString& name, const QString& text, 
     a->setIcon(icon(iconName));
     a->setProperty("iconName", iconName);
   }
-  if (!keys.isEmpty())
-    a->setToolTip(QString(text).remove(QLatin1Char('&')).remove(QStringLiteral("…")) + QStringLiteral("  ") +
-                  keys.toString(QKeySequence::NativeText));
+  if (!keys.isEmpty()) a->setToolTip(tipOf(*a));
   connect(a, &QAction::triggered, this, [run = std::move(run)] { run(); });
   menu->addAction(a);
   addAction(a);
@@ -91,30 +97,33 @@ void MainWindow::makeActions() {
   add(file, s("quit"), tr("&Quit"), QKeySequence::Quit, [this] { close(); });
 
   QMenu* edit = menuBar()->addMenu(tr("&Edit"));
-  QAction* undo = document_->undoStack()->createUndoAction(this, tr("Take back"));
-  undo->setObjectName(s("undo"));
-  undo->setShortcut(tr("Ctrl+Alt+Z"));
-  undo->setIcon(icon(s("undo")));
-  undo->setProperty("iconName", s("undo"));
-  QAction* redo = document_->undoStack()->createRedoAction(this, tr("Do again"));
-  redo->setObjectName(s("redo"));
-  redo->setShortcut(tr("Ctrl+Alt+Shift+Z"));
-  redo->setIcon(icon(s("redo")));
-  redo->setProperty("iconName", s("redo"));
-  edit->addActions({undo, redo});
-  addActions({undo, redo});
+  QAction* undo = add(
+      edit, s("undo"), tr("Take back"), tr("Ctrl+Alt+Z"), [this] { document_->undo(); }, s("undo"));
+  QAction* redo = add(
+      edit, s("redo"), tr("Do again"), tr("Ctrl+Alt+Shift+Z"), [this] { document_->redo(); }, s("redo"));
+  const auto refreshSteps = [this, undo, redo] {
+    QUndoStack* stack = document_->undoStack();
+    undo->setEnabled(stack->canUndo());
+    redo->setEnabled(document_->canRedo());
+    undo->setText(stack->canUndo() ? tr("Take back %1").arg(stack->undoText()) : tr("Take back"));
+    redo->setText(stack->canRedo() ? tr("Do %1 again").arg(stack->redoText()) : tr("Do again"));
+    for (QAction* a : {undo, redo}) a->setToolTip(tipOf(*a));
+  };
+  connect(document_, &Document::stepsChanged, this, refreshSteps);
+  connect(document_->undoStack(), &QUndoStack::indexChanged, this, refreshSteps);  // after a step was pushed
+  refreshSteps();
   // Ctrl+Z takes back a step of the model, in the editor a step of the text.
   add(edit, s("undoAny"), tr("&Undo"), QKeySequence::Undo, [this] {
     if (QWidget* w = QApplication::focusWidget(); w && editor_->isAncestorOf(w))
       QMetaObject::invokeMethod(w, "undo");
     else
-      document_->undoStack()->undo();
+      document_->undo();
   });
   add(edit, s("redoAny"), tr("&Redo"), tr("Ctrl+Shift+Z"), [this] {
     if (QWidget* w = QApplication::focusWidget(); w && editor_->isAncestorOf(w))
       QMetaObject::invokeMethod(w, "redo");
     else
-      document_->undoStack()->redo();
+      document_->redo();
   });
   edit->addSeparator();
   add(
@@ -204,6 +213,12 @@ void MainWindow::makeActions() {
     add(depth, QStringLiteral("depth%1").arg(d), d == 0 ? tr("All collapsed") : tr("Depth %1").arg(d),
         QStringLiteral("Alt+%1").arg(d), [this, d] { canvas_->setDepth(d); });
   add(depth, s("depthAll"), tr("All open"), tr("Alt+9"), [this] { canvas_->setDepth(-1); });
+  QMenu* colour = view->addMenu(tr("Colours of &nodes"));
+  for (const auto& [name, text, overlay] : {std::tuple{"colourKind", tr("Colour by kind and matches"), Overlay::Kind},
+                                            std::tuple{"colourTime", tr("Colour by time"), Overlay::Time},
+                                            std::tuple{"colourError", tr("Colour by error"), Overlay::Error},
+                                            std::tuple{"colourWeights", tr("Colour by weight size"), Overlay::Weights}})
+    add(colour, s(name), text, {}, [this, overlay = overlay] { setOverlay(overlay); });
   view->addSeparator();
   for (QDockWidget* d : docks_) {
     d->toggleViewAction()->setText(tr("Panel: %1").arg(d->windowTitle()));
@@ -242,6 +257,19 @@ void MainWindow::makeActions() {
             .arg(engine_->command().join(QLatin1Char(' ')).toHtmlEscaped()));
   });
 
+  // What is about a model waits for one.
+  const QStringList aboutModels = {s("chooseInputs"),   s("exportModel"),   s("exportDrawing"), s("exportReport"),
+                                   s("find"),           s("fromSelection"), s("apply"),         s("preview"),
+                                   s("nextMatch"),      s("previousMatch"), s("whyNot"),        s("explainHere"),
+                                   s("compare"),        s("textDiff"),      s("compareWith"),   s("nextChange"),
+                                   s("previousChange"), s("fit"),           s("zoomIn"),        s("zoomOut"),
+                                   s("zoomSelection"),  s("run"),           s("depthAll"),      s("depth0"),
+                                   s("colourKind"),     s("colourTime"),    s("colourError"),   s("colourWeights"),
+                                   s("depth1"),         s("depth2"),        s("depth3"),        s("depth4")};
+  for (const QString& name : aboutModels) action(name)->setEnabled(false);
+  connect(document_, &Document::opened, this, [this, aboutModels] {
+    for (const QString& name : aboutModels) action(name)->setEnabled(true);
+  });
   QList<QKeySequence> keys;
   for (QAction* a : actions()) keys << a->shortcuts();
   editor_->leaveKeys(keys);
@@ -264,9 +292,11 @@ void MainWindow::makeActions() {
   spacer->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   bar->addWidget(spacer);
   overlayBox_ = new QComboBox;
-  overlayBox_->addItems(
-      {tr("Colour: kind and matches"), tr("Colour: time"), tr("Colour: error"), tr("Colour: weight size")});
-  overlayBox_->setToolTip(tr("What the colours of nodes say"));
+  overlayBox_->addItems({tr("Colour: kind"), tr("Colour: time"), tr("Colour: error"), tr("Colour: weights")});
+  overlayBox_->setToolTip(tr("What the colours of nodes say: their kind and the matches, or what was measured"));
+  overlayBox_->setFocusPolicy(Qt::ClickFocus);  // the keys are the canvas' or the editor's from the first
+  overlayBox_->setEnabled(false);
+  connect(document_, &Document::opened, overlayBox_, [this] { overlayBox_->setEnabled(true); });
   connect(overlayBox_, &QComboBox::activated, this, [this](int i) { setOverlay(static_cast<Overlay>(i)); });
   bar->addWidget(overlayBox_);
   bar->addSeparator();
@@ -326,7 +356,7 @@ void MainWindow::arrange(Arrangement arrangement) {
       resizeDocks({d[QStringLiteral("explorer")], d[QStringLiteral("inspector")]}, {270, 320}, Qt::Horizontal);
     if (arrangement == Arrangement::Rewrite) {
       resizeDocks({d[QStringLiteral("rules")], d[QStringLiteral("pattern")]}, {480, 320}, Qt::Horizontal);
-      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {520, 220}, Qt::Vertical);
+      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {460, 280}, Qt::Vertical);
     }
     if (arrangement == Arrangement::Measure) resizeDocks({d[QStringLiteral("run")]}, {330}, Qt::Vertical);
   }
@@ -352,6 +382,10 @@ void MainWindow::setTheme(Theme theme) {
   applyTheme(theme);
   for (Canvas* c : {canvas_, before_, patternCanvas_}) c->setTheme(theme);
   inspector_->refreshTheme();
+  history_->refreshTheme();
+  explorer_->refreshTheme();
+  refreshFailure();
+  if (tour_) tour_->refreshTheme();
   library_->setTheme();
   editor_->refreshTheme();
   diff_->refreshTheme();
@@ -412,27 +446,19 @@ void MainWindow::addFromLibrary(const QString& file, const QString& rule) {
 }
 
 void MainWindow::showTour() {
-  auto* box = new QMessageBox(this);
-  box->setAttribute(Qt::WA_DeleteOnClose);
-  box->setWindowModality(Qt::NonModal);
-  box->setWindowTitle(tr("Ten-minute tour"));
-  box->setText(tr(
-      "<style>li { margin-bottom: 6px }</style><h3>From a model to a faster one</h3><ol>"
-      "<li><b>Open</b> a model (Ctrl+O). Modules are boxes: double-click opens one, the wheel zooms, dragging "
-      "pans.</li>"
-      "<li><b>Look</b>: click a node; its inputs and outputs light up, the inspector tells what it does, and shows the "
-      "Python it comes from when you click <i>source</i>. <code>/</code> finds, <code>i</code> and <code>o</code> "
-      "travel.</li>"
-      "<li><b>Write a rule</b> (Ctrl+2), or take one from the library (Ctrl+L). Matches light up as you type; F3 "
-      "visits them.</li>"
-      "<li><b>Why not?</b> (Ctrl+Y) says where the rule almost matches, and what to change.</li>"
-      "<li><b>Preview</b>, then <b>apply</b> (Ctrl+Return). Every step stands in the history; Ctrl+Z takes back "
-      "one.</li>"
-      "<li><b>Measure</b> (F5): both models on the same inputs, against PyTorch's own run or Graft's; times and "
-      "differences, on the nodes with <i>Colour: time</i>.</li>"
-      "<li><b>Export</b> the faster model (Ctrl+E), the drawing, the report.</li></ol>"
-      "<p>Everything is in the command palette: Ctrl+Shift+P.</p>"));
-  box->show();
+  if (!tour_) {
+    tour_ = new Tour(*document_, this);
+    connect(tour_, &Tour::asked, this, [this](const QString& name) {
+      activateWindow();
+      if (QAction* a = action(name)) a->trigger();
+    });
+  }
+  if (!tour_->isVisible()) {  // at the right edge, below the tool bar: most of the drawing stays in view
+    tour_->resize(tour_->width(), std::min(tour_->height(), height() - 120));
+    tour_->move(mapToGlobal(QPoint(width() - tour_->width() - 16, 72)));
+  }
+  tour_->show();
+  tour_->raise();
 }
 
 }  // namespace graft

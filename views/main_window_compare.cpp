@@ -63,7 +63,7 @@ void MainWindow::refreshDecorations() {
   } else if (overlay_ == Overlay::Weights && document_->graph()) {
     addWeights(after);
   } else if (const RuleInfo* rule = document_->rule(document_->currentRule()); rule && !comparing_ && !preview) {
-    after.stale = !rule->matched || document_->ruleError().any();
+    after.stale = document_->ruleError().any();
     int number = 0;
     for (const MatchInfo& m : rule->matches) {
       for (auto it = m.map.begin(); it != m.map.end(); ++it) {

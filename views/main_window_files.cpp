@@ -113,19 +113,22 @@ void MainWindow::exportDrawing() {
                                               QFileInfo(document_->path()).completeBaseName() + QStringLiteral(".svg"),
                                               tr("Drawings (*.svg *.png *.pdf *.dot)"));
   if (path.isEmpty()) return;
+  if (QFileInfo(path).suffix().isEmpty()) path += QStringLiteral(".svg");
+  const QString ending = QFileInfo(path).suffix().toLower();
+  if (!QStringList{QStringLiteral("svg"), QStringLiteral("png"), QStringLiteral("pdf"), QStringLiteral("dot")}.contains(
+          ending))
+    return showFailure(tr("%1 was not written").arg(path),
+                       tr("drawings are .svg, .png, .pdf or .dot, as the name ends"));
   DrawOptions options;
   options.theme = currentTheme();
   options.title = scene->graph->name;
   std::vector<Change> changes;
   if (canvas_->boxDecorations().anyChange) changes = canvas_->boxDecorations().change;
   const QByteArray svg = QByteArray::fromStdString(svgOf(scene->view, scene->layout, options, changes));
-  const QString ending = QFileInfo(path).suffix();
   QString why;
   bool ok = true;
   if (ending == QLatin1String("dot")) {
-    options.depth = scene->options.depth;
-    const Result<std::string> dot = drawDot(*scene->graph, options);
-    ok = dot.ok() && writeWhole(path, QByteArray::fromStdString(*dot), why);
+    ok = writeWhole(path, QByteArray::fromStdString(dotOf(scene->view, scene->graph->name, options)), why);
   } else if (ending == QLatin1String("png") || ending == QLatin1String("pdf")) {
     // Qt takes one family, not a list.
     QByteArray plain = svg;
@@ -142,6 +145,7 @@ void MainWindow::exportDrawing() {
     } else {
       const double scale = std::min(2.0, 28000 / std::max(size.width(), size.height()));
       QImage image((size * scale).toSize(), QImage::Format_ARGB32_Premultiplied);
+      image.fill(Qt::transparent);
       QPainter painter(&image);
       renderer.render(&painter);
       painter.end();
@@ -184,12 +188,19 @@ void MainWindow::exportReport() {
     html += QStringLiteral("<h2>%1</h2><pre>%2</pre>")
                 .arg(RunPanel::headline(document_->lastRun()).toHtmlEscaped(), runPanel_->report().toHtmlEscaped());
   html += tr("<h2>Steps</h2><table><tr><th>Step</th><th>Rewrites</th><th>Nodes</th></tr>");
+  const auto row = [&](const QString& name, size_t rewrites, const QString& nodes) {
+    html += QStringLiteral("<tr><td>%1</td><td>%2</td><td>%3</td></tr>").arg(name).arg(rewrites).arg(nodes);
+  };
   for (int i = 0; i <= document_->position(); ++i) {
     const StepInfo& s = document_->steps()[static_cast<size_t>(i)];
-    html += QStringLiteral("<tr><td>%1</td><td>%2</td><td>%3</td></tr>")
-                .arg(s.label.toHtmlEscaped())
-                .arg(s.records.size())
-                .arg(s.graph->nodeCount());
+    const bool isCut = i == document_->position() && document_->inside() >= 0;
+    const size_t parts = isCut ? static_cast<size_t>(document_->inside()) : s.parts.size();
+    size_t rewrites = isCut ? 0 : s.records.size();
+    for (size_t k = 0; isCut && k < parts; ++k) rewrites += s.parts[k].records.size();
+    row(s.label.toHtmlEscaped(), rewrites, QString::number((isCut ? document_->graph() : s.graph)->nodeCount()));
+    for (size_t k = 0; k < parts; ++k)
+      if (!s.parts[k].records.empty())
+        row(QStringLiteral("&emsp;") + s.parts[k].name.toHtmlEscaped(), s.parts[k].records.size(), {});
   }
   html += QStringLiteral("</table>");
   if (svg) html += tr("<h2>Before and after</h2>") + QString::fromStdString(*svg);

@@ -82,6 +82,11 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
 }
 
 void MatchesPanel::refresh() {
+  const RuleInfo* now = document_.rule(document_.currentRule());
+  // The answer is on its way: what is shown stays until it is here, and nothing flickers.
+  if (now && now->name == shown_ && !now->matched && document_.isOpen() && !document_.ruleError().any()) return;
+  const int before = now && now->name == shown_ ? current_ : -1;
+  shown_ = now ? now->name : QString();
   filling_ = true;
   rules_->clear();
   for (const RuleInfo& r : document_.rules()) {
@@ -110,7 +115,8 @@ void MatchesPanel::refresh() {
         item->setForeground(0, palette().color(QPalette::Disabled, QPalette::Text));
       count += m.ticked;
     }
-  current_ = -1;
+  current_ = before < list_->topLevelItemCount() ? before : -1;
+  if (current_ >= 0) list_->setCurrentItem(list_->topLevelItem(current_));
   filling_ = false;
   tellWhyEmpty(rule);
   apply_->setIcon(icon(QStringLiteral("apply")));
@@ -160,7 +166,11 @@ void MatchesPanel::next(int step) {
 
 void MatchesPanel::applyTicked() {
   const QList<int> some = ticked();
-  if (some.isEmpty()) return;
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  if (some.isEmpty() || !rule) return;
+  // Ticks are of the matches that are shown: those of the text as it is may be others.
+  if (!document_.ruleError().any() && (!document_.rulesAreRead() || !rule->matched))
+    return Q_EMIT document_.message(tr("The rule is still being matched; nothing was applied"));
   document_.apply(document_.currentRule(), some.size() == list_->topLevelItemCount() ? QList<int>() : some);
 }
 

@@ -45,6 +45,7 @@ class MatchesPanel : public QWidget {
   QPushButton *preview_, *apply_;
   QToolButton* recipes_;
   int current_ = -1;
+  QString shown_;  ///< the rule whose matches are listed
   bool filling_ = false;
 };
 

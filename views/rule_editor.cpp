@@ -1,11 +1,16 @@
 #include "views/rule_editor.h"
 
+#include <QKeyEvent>
 #include <QMouseEvent>
+#include <QRegularExpression>
+#include <QScrollBar>
+#include <QSet>
 #include <QVBoxLayout>
 
 #include "views/canvas_scene.h"
 #include "views/python_style.h"
 #include "views/qscintilla.h"
+#include "views/rule_words.h"
 #include "views/theme.h"
 
 namespace graft {
@@ -55,12 +60,14 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
   editor_->setAutoCompletionCaseSensitivity(true);
   lexer_ = new QsciLexerPython(editor_);
   setWords({});
-  editor_->setCallTipsStyle(QsciScintilla::CallTipsNoContext);
+  editor_->setCallTipsStyle(QsciScintilla::CallTipsNone);
+  tip_ = new CallTip(this);
   editor_->setLexer(lexer_);
   editor_->indicatorDefine(QsciScintilla::SquiggleIndicator, errorIndicator);
   editor_->indicatorDefine(QsciScintilla::StraightBoxIndicator, litIndicator);
   for (int i = 0; i < colors; ++i) editor_->indicatorDefine(QsciScintilla::StraightBoxIndicator, firstColor + i);
   editor_->viewport()->installEventFilter(this);
+  editor_->installEventFilter(this);
   editor_->viewport()->setMouseTracking(true);
 
   auto* column = new QVBoxLayout(this);
@@ -77,9 +84,12 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
       Q_EMIT libraryAsked();
   });
   connect(editor_, &QsciScintilla::textChanged, this, [this] {
+    if (editor_->length() == 0) editor_->setScrollWidth(1);  // the longest line is gone
     if (!quiet_) document_.setRules(text(), file_);
   });
   connect(editor_, &QsciScintilla::cursorPositionChanged, this, &RuleEditor::followCursor);
+  connect(editor_, &QsciScintilla::cursorPositionChanged, this, &RuleEditor::tellCall);
+  connect(editor_->verticalScrollBar(), &QScrollBar::valueChanged, tip_, &QWidget::hide);
   connect(&document_, &Document::rulesChanged, this, [this] { mark(), tell(); });
   connect(&document_, &Document::currentRuleChanged, this, [this] { mark(), tell(); });
   for (auto signal : {&Document::matchesChanged, &Document::nearMissesChanged, &Document::opened})
@@ -102,25 +112,40 @@ void RuleEditor::leaveKeys(const QList<QKeySequence>& keys) {
 }
 
 void RuleEditor::setWords(const QStringList& words) {
-  delete apis_;
-  apis_ = new QsciAPIs(lexer_);
-  for (const QString& word : words) apis_->add(word);
-  for (const char* word : {"any_of(",        "optional(", "call_module(",   "call_function(",  "Rule",
-                           "Recipe",         "Weight",    "Tensor",         "pattern",         "replacement",
-                           "where",          "scope",     "exact",          "changes_numbers", "steps",
-                           "expect",         "normalize", "remove_dropout", "fold_constants",  "eliminate_common",
-                           "eliminate_dead", "fuse"})
-    apis_->add(QString::fromLatin1(word));
-  apis_->prepare();
+  delete words_;
+  words_ = new RuleWords(lexer_, words);
+}
+
+/// Whose parameters are being typed.
+void RuleEditor::tellCall() {
+  if (!editor_->hasFocus() || quiet_) return tip_->hide();
+  const auto position = static_cast<int>(editor_->SendScintilla(QsciScintilla::SCI_GETCURRENTPOS));
+  constexpr int far = 2000;
+  const int from = std::max(0, position - far);
+  const OpenCall call = openCall(editor_->text(from, position));
+  const auto x =
+      static_cast<int>(editor_->SendScintilla(QsciScintilla::SCI_POINTXFROMPOSITION, 0L, static_cast<long>(position)));
+  const auto y =
+      static_cast<int>(editor_->SendScintilla(QsciScintilla::SCI_POINTYFROMPOSITION, 0L, static_cast<long>(position)));
+  tip_->showFor(call, words_->parametersOf(call.callee), editor_->viewport()->mapToGlobal(QPoint(x, y)),
+                editor_->textHeight(0));
+}
+
+/// What the list would put here stands here already.
+bool RuleEditor::completesNothing() const {
+  char chosen[512] = {};
+  editor_->SendScintilla(QsciScintilla::SCI_AUTOCGETCURRENTTEXT, 0UL, static_cast<void*>(chosen));
+  int line = 0, column = 0;
+  editor_->getCursorPosition(&line, &column);
+  static const QRegularExpression word(QStringLiteral("\\w*$"));
+  return QString::fromUtf8(chosen) == word.match(editor_->text(line).left(column)).captured();
 }
 
 void RuleEditor::refreshTheme() {
   stylePython(*editor_, *lexer_);
   const Palette& p = themePalette();
   const QColor text = toQt(p.text);
-  editor_->setCallTipsForegroundColor(text);
-  editor_->setCallTipsBackgroundColor(toQt(mix(p.background, p.text, 0.06)));
-  editor_->setCallTipsHighlightColor(toQt(p.accent));
+  tip_->refreshTheme();
   editor_->setMatchedBraceBackgroundColor(toQt(mix(p.background, p.accent, 0.25)));
   editor_->setMatchedBraceForegroundColor(text);
   editor_->setIndicatorForegroundColor(toQt(p.change(Change::Removed)), errorIndicator);
@@ -140,6 +165,7 @@ QString RuleEditor::text() const { return editor_->text(); }
 
 void RuleEditor::setText(const QString& text, bool modified) {
   quiet_ = true;
+  editor_->setScrollWidth(1);
   editor_->setText(text);
   editor_->setModified(false);
   modified_ = modified;
@@ -205,9 +231,12 @@ void RuleEditor::mark() {
   }
   const RuleInfo* rule = document_.rule(document_.currentRule());
   if (!rule || error.any()) return;
+  // A helper's text may stand for many nodes: it wears the first one's colour, not all of them mixed.
+  QSet<QPair<int, int>> marked;
   for (int i = 0; i < rule->patternOrder.size(); ++i) {
     const TextRange range = rule->lines.value(rule->patternOrder[i]);
-    if (range.line < 1 || range.endColumn <= range.column) continue;
+    if (range.line < 1 || range.endColumn <= range.column || marked.contains({range.line, range.column})) continue;
+    marked.insert({range.line, range.column});
     editor_->fillIndicatorRange(range.line - 1, range.column - 1, range.line - 1, range.endColumn - 1,
                                 firstColor + i % colors);
   }
@@ -239,6 +268,17 @@ QString RuleEditor::patternAt(int line, int column) const {
 }
 
 bool RuleEditor::eventFilter(QObject* object, QEvent* e) {
+  if (object == editor_ && e->type() == QEvent::KeyPress) {
+    const int key = static_cast<QKeyEvent*>(e)->key();
+    // A new line is a new line: the list takes Return only where that changes the text.
+    if ((key == Qt::Key_Return || key == Qt::Key_Enter) && editor_->isListActive() && completesNothing())
+      editor_->cancelList();
+    if (key == Qt::Key_Escape && !editor_->isListActive() && tip_->isVisible()) {
+      tip_->dismiss();
+      return true;
+    }
+  }
+  if (object == editor_ && (e->type() == QEvent::FocusOut || e->type() == QEvent::Hide)) tip_->hide();
   if (e->type() == QEvent::MouseMove || e->type() == QEvent::Leave) {
     QString node;
     if (e->type() == QEvent::MouseMove) {
@@ -297,7 +337,12 @@ void RuleEditor::tell() {
     } else {
       text = tr("%1: no match in %2 nodes").arg(rule->name).arg(nodes);
     }
+  } else if (rule) {
+    // The answer takes a moment: what was said of this rule stays until it is here.
+    if (told_ == rule->name) return;
+    text = tr("%1: matching…").arg(rule->name);
   }
+  told_ = rule && rule->matched && !document_.ruleError().any() ? rule->name : QString();
   sentence_->setTextFormat(format);
   sentence_->setText(text);
   sentence_->setStyleSheet(QStringLiteral("color:%1").arg(css(color)));

@@ -9,9 +9,13 @@
 
 #include "views/document.h"
 
-class QsciAPIs;
 class QsciScintilla;
 class QsciLexerPython;
+
+namespace graft {
+class CallTip;
+class RuleWords;
+}  // namespace graft
 
 namespace graft {
 
@@ -40,6 +44,7 @@ class RuleEditor : public QWidget {
   /// What completion offers besides the words of the text: "F.gelu(input, approximate)".
   void setWords(const QStringList& words);
   bool isCompleting() const;
+  CallTip* callTip() { return tip_; }
   /// The window's shortcuts: the text does nothing of its own on them, but for undo and redo.
   void leaveKeys(const QList<QKeySequence>& keys);
   void refreshTheme();
@@ -56,14 +61,18 @@ class RuleEditor : public QWidget {
   void mark();
   void tell();
   void followCursor();
+  void tellCall();
+  bool completesNothing() const;
   QString patternAt(int line, int column) const;
 
   Document& document_;
   QsciScintilla* editor_;
   QsciLexerPython* lexer_;
-  QsciAPIs* apis_ = nullptr;
+  RuleWords* words_ = nullptr;
+  CallTip* tip_;
   QLabel* sentence_;
   QString file_, hovered_, lit_;
+  QString told_;  ///< the rule whose matches the sentence tells
   bool quiet_ = false, modified_ = false;
 };
 

@@ -242,7 +242,7 @@ class Engine:
                 time.sleep(0.1)
             kind = "torch.export" if params["path"].endswith(".pt2") else "torchscript"
             graph = encoder(2 if "other" in params["path"] else 4)
-            self.documents[len(self.documents) + 1] = {"snapshots": [graph], "position": 0, "revision": 0}
+            self.documents[len(self.documents) + 1] = {"snapshots": [graph], "position": 0, "revision": 0, "inside": {}, "shown": graph}
             return {"document": len(self.documents), "format": kind, "nodes": len(graph["nodes"]), "revision": 0, "graph": self.graph_field(graph, params, ident)}
         if method == "rules/check":
             return self.check(params["text"])
@@ -254,7 +254,7 @@ class Engine:
         if method == "rules/words":
             return {"words": ["F.gelu(input, approximate)", "kernels.attention(q, k, v, mask)", "torch.matmul(input, other)"]}
         d = self.document(params)
-        graph = d["snapshots"][d["position"]]
+        graph = d["shown"]
         if method in ("node/describe", "node/source"):
             node = next((n for n in graph["nodes"] if n["name"] == params["node"]), None)
             if node is None:
@@ -290,8 +290,8 @@ class Engine:
             return {"revision": d["revision"], "matches": 0, "nearMisses": misses}
         if method == "rules/apply":
             before, records, back = len(graph["nodes"]), [], []
-            new = graph
-            for r in [self.rule(params)] if "rule" in params else rules_of(params["text"]):
+            new, steps, inside = graph, [], []
+            for r in [self.rule(params)] if "rule" in params else rules_of(params["text"])[:params.get("upTo")]:
                 only = params.get("only")
                 if params.get("prove") and r["name"].startswith("Wrong"):  # its first rewrite computes something else
                     first = (only or [0])[0]
@@ -301,18 +301,25 @@ class Engine:
                         "verdict": "failed", "inputSets": 3, "why": f"on random values, `{node}` differs", "inputShapes": ["x f32[2,4]"]}})
                 new, some = self.apply(new, r, only)
                 records += some
+                if "recipe" in params:
+                    steps.append({"name": r["name"], "rule": True, "rewrites": len(some), "ms": 1.5, "refused": [], "rolledBack": [], "records": some})
+                    inside.append(new)
             proof = {"proven": len(records) if params.get("prove") else 0, "measured": 0, "unproven": 0 if params.get("prove") else len(records), "rolledBack": len(back)}
             if not params.get("prove"):
                 proof["why"] = "nobody asked"
             if not params.get("preview"):
-                d["snapshots"] = d["snapshots"][:d["position"] + 1] + [new]
+                d["snapshots"] = d["snapshots"][:d["position"]] + [graph, new]
                 d["position"] += 1
+                d["inside"][d["position"]] = inside
+                d["shown"] = new
                 d["revision"] += 1
-            return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": back, "proof": proof, "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
+            return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": back, "proof": proof, "steps": steps, "ms": 12.25,
+                    "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
         if method == "model/undoTo":
             d["position"] = params["step"]
+            d["shown"] = d["inside"][params["step"]][params["inside"] - 1] if "inside" in params else d["snapshots"][params["step"]]
             d["revision"] += 1
-            return {"graph": self.graph_field(d["snapshots"][d["position"]], params, ident), "revision": d["revision"], "position": d["position"]}
+            return {"graph": self.graph_field(d["shown"], params, ident), "revision": d["revision"], "position": d["position"]}
         if method == "model/export":
             try:
                 with open(params["path"], "w") as f:

@@ -9,18 +9,22 @@
 #include <QMenu>
 #include <QMenuBar>
 #include <QMimeData>
+#include <QRegularExpression>
 #include <QScreen>
 #include <QSignalSpy>
 #include <QTableWidget>
 #include <QTimer>
+#include <QToolBar>
+#include <csignal>
 
 #include "tests/views/window_fixture.h"
 #include "views/command_palette.h"
 #include "views/graph_decode.h"
+#include "views/history_panel.h"
 #include "views/library_panel.h"
-#include "views/lists.h"
 #include "views/qscintilla.h"
 #include "views/run_panel.h"
+#include "views/tour.h"
 #include "views/welcome.h"
 
 using namespace graft;
@@ -95,6 +99,18 @@ class MannersTest : public test::WindowFixture {
     const QImage picture(folder_.filePath(QStringLiteral("drawing.png")));
     QVERIFY(picture.width() > 200 && picture.height() > 200);
     QVERIFY(contents(folder_.filePath(QStringLiteral("drawing.svg"))).contains("FakeEncoder"));
+    // What is opened by hand is in all of them.
+    QVERIFY(!contents(folder_.filePath(QStringLiteral("drawing.dot"))).contains("softmax"));
+    window_->canvas()->reveal(QStringLiteral("softmax_1"));
+    for (const char* ending : {"svg", "dot"}) {
+      const QString path = folder_.filePath(QStringLiteral("opened.") + QString::fromLatin1(ending));
+      triggerWithFile("exportDrawing", path);
+      QVERIFY2(contents(path).contains("softmax_1"), ending);
+    }
+    triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("drawing.bmp")));
+    QVERIFY(!QFile::exists(folder_.filePath(QStringLiteral("drawing.bmp"))));
+    triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("plain")));
+    QVERIFY(contents(folder_.filePath(QStringLiteral("plain.svg"))).startsWith("<svg"));
   }
 
   void theReportHoldsTheRunTheStepsTheDrawingAndTheRules() {
@@ -156,6 +172,55 @@ class MannersTest : public test::WindowFixture {
     }
   }
 
+  void whatIsAboutAModelWaitsForOne() {
+    start();
+    for (const char* name : {"apply", "run", "exportModel", "exportDrawing", "whyNot", "find", "compare"})
+      QVERIFY2(!window_->action(QString::fromLatin1(name))->isEnabled(), name);
+    for (const char* name : {"open", "openRules", "library", "tour", "palette"})
+      QVERIFY2(window_->action(QString::fromLatin1(name))->isEnabled(), name);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    for (const char* name : {"apply", "run", "exportModel", "exportDrawing", "whyNot", "find", "compare"})
+      QVERIFY2(window_->action(QString::fromLatin1(name))->isEnabled(), name);
+  }
+
+  void theTourTicksWhatHasBeenDoneAndItsLinksDoIt() {
+    start();
+    window_->action(QStringLiteral("tour"))->trigger();
+    Tour* tour = window_->tour();
+    QVERIFY(tour && tour->isVisible() && !tour->isModal());
+    QVERIFY(tour->done().isEmpty());
+    window_->openModel(model_);
+    QTRY_COMPARE(tour->done(), (QSet<int>{1}));
+    document().setSelection({QStringLiteral("@encoder")});
+    QCOMPARE(tour->done(), (QSet<int>{1}));
+    document().setSelection({QStringLiteral("softmax")});
+    QCOMPARE(tour->done(), (QSet<int>{1, 2}));
+    // Each link is an action of the window.
+    static const QRegularExpression link(QStringLiteral("href=\"(\\w+)\""));
+    int links = 0;
+    for (auto it = link.globalMatch(tour->text()->toHtml()); it.hasNext(); ++links) {
+      const QString name = it.next().captured(1);
+      QVERIFY2(window_->action(name), qPrintable(name));
+    }
+    QVERIFY(links >= 11);
+    Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("rewrite")));
+    QVERIFY(window_->editor()->isVisible());
+    type(QString::fromLatin1(rulesText));
+    QVERIFY(tour->done().contains(3) && !tour->done().contains(4));
+    Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("whyNot")));
+    QTRY_VERIFY(tour->done().contains(4));
+    Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("apply")));
+    QTRY_VERIFY(tour->done().contains(5));
+    Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("run")));
+    QTRY_VERIFY_WITH_TIMEOUT(tour->done().contains(6), 10000);
+    QVERIFY(!exported().isEmpty());
+    QTRY_COMPARE(tour->done().size(), 7);
+    window_->setTheme(Theme::Dark);
+    QVERIFY(tour->text()->toHtml().contains(css(themePalette().accent)));
+    window_->setTheme(Theme::Light);
+  }
+
   void historyHidesWhatChangedNothingAndGoesAnywhere() {
     open();
     type(QString::fromLatin1(rulesText));
@@ -166,20 +231,111 @@ class MannersTest : public test::WindowFixture {
     document().apply(QStringLiteral("Attention"));  // nothing is left to rewrite
     QTRY_COMPARE(document().position(), 3);
     auto* history = window_->findChild<HistoryPanel*>();
-    auto* list = history->findChild<QListWidget*>();
-    QTRY_COMPARE(list->count(), 4);
+    QTreeWidget* list = history->tree();
+    QTRY_COMPARE(list->topLevelItemCount(), 4);
     document().showStep(0);
     QCOMPARE(document().graph()->nodeCount(), size_t{52});
-    history->findChild<QCheckBox*>()->setChecked(true);
-    QCOMPARE(list->count(), 3);
-    QTRY_COMPARE(list->currentRow(), 0);
-    list->setCurrentRow(2);
+    QTRY_COMPARE(list->topLevelItemCount(), 3);  // hidden from the first
+    history->hide()->setChecked(false);
+    QCOMPARE(list->topLevelItemCount(), 4);
+    history->hide()->setChecked(true);
+    QCOMPARE(list->topLevelItemCount(), 3);
+    QTRY_COMPARE(list->currentItem(), list->topLevelItem(0));
+    list->setCurrentItem(list->topLevelItem(2));
     QTRY_COMPARE(document().position(), 2);
     QCOMPARE(document().graph()->nodeCount(), size_t{36});
     while (document().undoStack()->canUndo()) document().undoStack()->undo();
     QCOMPARE(document().position(), 0);
     while (document().undoStack()->canRedo()) document().undoStack()->redo();
     QCOMPARE(document().position(), 3);
+  }
+
+  void aRecipesRulesStandBelowItAndEachCanBeGoneTo() {
+    open();
+    const QString gelu = QStringLiteral(
+        "\n\nclass Never(Rule):\n    # match: conv\n    def pattern(x):\n        return conv(x)\n\n"
+        "    def replacement(x):\n        return x\n\n\nclass Gelu(Rule):\n    # match: gelu\n"
+        "    def pattern(x):\n        return gelu(x)\n\n    def replacement(x):\n        return x\n\n\n"
+        "class Norm(Rule):\n    # match: layer_norm\n    def pattern(x):\n        return layer_norm(x)\n\n"
+        "    def replacement(x):\n        return x\n");
+    type(QString::fromLatin1(rulesText) + gelu);
+    document().applyRecipe(QStringLiteral("All"));
+    QTRY_COMPARE(document().position(), 1);
+    auto* history = window_->findChild<HistoryPanel*>();
+    QTreeWidget* tree = history->tree();
+    QTRY_COMPARE(tree->topLevelItemCount(), 2);
+    QTreeWidgetItem* recipe = tree->topLevelItem(1);
+    QVERIFY(recipe->isExpanded());
+    QCOMPARE(recipe->text(0), QStringLiteral("All · 52 → 36"));
+    QCOMPARE(recipe->text(1), QStringLiteral("12 of 12"));
+    QCOMPARE(recipe->childCount(), 3);  // Never changed nothing
+    history->hide()->setChecked(false);
+    QCOMPARE(tree->topLevelItem(1)->childCount(), 4);
+    history->hide()->setChecked(true);
+    const auto child = [&](int i) { return tree->topLevelItem(1)->child(i); };
+    QCOMPARE(child(1)->text(0), QStringLiteral("Gelu"));
+    QCOMPARE(child(1)->text(1), QStringLiteral("4 of 4"));
+    QCOMPARE(child(1)->text(2), QStringLiteral("1.5 ms"));
+
+    // Behind its first rule: the fused attention stands there, GELUs are as they were; Ctrl+Z takes the recipe back.
+    tree->setCurrentItem(child(0));
+    QTRY_COMPARE(document().inside(), 1);
+    QCOMPARE(document().position(), 1);
+    QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
+    QCOMPARE(document().recordsToHere().size(), size_t{4});
+    QCOMPARE(exported(), QByteArray("exported 36 nodes"));
+    QTRY_COMPARE(tree->currentItem(), child(0));
+    QTRY_COMPARE(document().rule(QStringLiteral("Gelu"))->matches.size(), size_t{4});
+    QVERIFY(document().canRedo() && window_->action(QStringLiteral("redo"))->isEnabled());
+    document().redo();
+    QCOMPARE(document().inside(), -1);
+    QVERIFY(!document().graph()->findNode("gelu"));
+    QTRY_COMPARE(tree->currentItem(), tree->topLevelItem(1));
+    tree->setCurrentItem(child(1));
+    QTRY_COMPARE(document().inside(), 3);  // Never was the second step
+    document().undo();
+    QCOMPARE(document().position(), 0);
+    QCOMPARE(document().graph()->nodeCount(), size_t{52});
+
+    // From the model as opened into the recipe, and on with a rule of one's own: the recipe's rest is gone.
+    QTRY_COMPARE(tree->currentItem(), tree->topLevelItem(0));
+    tree->setCurrentItem(child(0));
+    QTRY_COMPARE(document().inside(), 1);
+    QTRY_COMPARE(document().rule(QStringLiteral("Norm"))->matches.size(), size_t{4});
+    document().apply(QStringLiteral("Norm"), {0});
+    QTRY_COMPARE(document().position(), 2);
+    QTRY_COMPARE(tree->topLevelItemCount(), 3);
+    QCOMPARE(tree->topLevelItem(1)->childCount(), 1);
+    QCOMPARE(document().recordsToHere().size(), size_t{5});
+    document().undo();
+    QCOMPARE(document().inside(), -1);
+    QVERIFY(document().graph()->findNode("gelu"));
+    QVERIFY(document().canRedo());
+    // A new engine is brought there, too.
+    tree->setCurrentItem(tree->topLevelItem(0));
+    document().redo();
+    QSignalSpy again(&document(), &Document::message);
+    kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
+    QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
+    QCOMPARE(exported(), QByteArray("exported 36 nodes"));
+  }
+
+  void aWindowThatWasKilledInsideARecipeStandsThereAgain() {
+    open();
+    type(QString::fromLatin1(rulesText) +
+         QStringLiteral("\n\nclass Gelu(Rule):\n    # match: gelu\n    def pattern(x):\n        return gelu(x)\n\n"
+                        "    def replacement(x):\n        return x\n"));
+    document().applyRecipe(QStringLiteral("All"));
+    QTRY_COMPARE(document().position(), 1);
+    document().showStep(1, 1);
+    QTRY_COMPARE(document().inside(), 1);
+    const QJsonObject state = window_->sessionState();
+    window_.reset();
+    start();
+    document().restore(state);
+    QTRY_COMPARE_WITH_TIMEOUT(document().inside(), 1, 10000);
+    QCOMPARE(document().position(), 1);
+    QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
   }
 
   void repeatedBlocksAreOneUntilTheyAreAskedFor() {
@@ -207,6 +363,31 @@ class MannersTest : public test::WindowFixture {
     QVERIFY(!isOpen("@encoder.layer.1"));
     const QPointF now = canvas->toWidget(canvas->scene()->rect(box("@encoder.layer.2")).topLeft());
     QVERIFY((now - corner).manhattanLength() < 1.5);
+  }
+
+  void whatIsClosedStaysUnderThePointer() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(-1);
+    const auto box = [&] { return canvas->scene()->boxOf(QStringLiteral("@encoder")); };
+    const auto at = [&] {
+      const QRectF r = canvas->scene()->rect(box());
+      return QRectF(canvas->toWidget(r.topLeft()), r.size() * canvas->scale());
+    };
+    // Far below the container's head, on its rim.
+    canvas->setView(canvas->scene()->rect(box()).bottomLeft() - QPointF(30, 500), 1);
+    const QPoint pointer = canvas->toWidget(canvas->scene()->rect(box()).bottomLeft() + QPointF(4, -60)).toPoint();
+    QVERIFY(at().top() < -200);
+    QTest::mouseDClick(canvas, Qt::LeftButton, Qt::NoModifier, pointer);
+    QVERIFY(!canvas->scene()->view.boxes[static_cast<size_t>(box())].open);
+    QVERIFY(at().contains(pointer));
+    // Space does so without a pointer: the box is in view.
+    canvas->reveal(QStringLiteral("layer_norm_3"));
+    QVERIFY(at().top() < 0);
+    canvas->setSelection({QStringLiteral("@encoder")});
+    QTest::keyClick(canvas, Qt::Key_Space);
+    QVERIFY(!canvas->scene()->view.boxes[static_cast<size_t>(box())].open);
+    QVERIFY(QRectF(canvas->rect()).intersects(at()));
   }
 
   void whatIsLookedForComesOutOfTheRepeat() {
@@ -301,6 +482,21 @@ class MannersTest : public test::WindowFixture {
     QVERIFY(canvas.scale() >= 0.7);
     QVERIFY(canvas.rect().contains(
         canvas.toWidget(canvas.scene()->rect(canvas.scene()->view.roots.front()).center()).toPoint()));
+  }
+
+  void theToolBarFitsASmallWindow() {
+    open();
+    window_->resize(1024, 700);
+    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+      window_->arrange(arrangement);
+      QTest::qWait(50);
+      QCOMPARE(window_->size(), QSize(1024, 700));
+      auto* bar = window_->findChild<QToolBar*>(QStringLiteral("mainBar"));
+      for (const char* name : {"open", "measure", "compare", "apply", "run", "exportModel"}) {
+        QWidget* button = bar->widgetForAction(window_->action(QString::fromLatin1(name)));
+        QVERIFY2(button->isVisible() && bar->rect().contains(button->geometry()), name);
+      }
+    }
   }
 
   void aScreenTooSmallIsFilled() {

@@ -15,12 +15,12 @@
 #include "views/diff_view.h"
 #include "views/inspector.h"
 #include "views/library_panel.h"
-#include "views/lists.h"
 #include "views/main_window.h"
 #include "views/matches_panel.h"
 #include "views/rule_editor.h"
 #include "views/run_panel.h"
 #include "views/theme.h"
+#include "views/why_not_panel.h"
 
 using namespace graft;
 

@@ -2,6 +2,8 @@
 #include <QAbstractItemModelTester>
 #include <QApplication>
 #include <QClipboard>
+#include <QDockWidget>
+#include <QRegularExpression>
 #include <QSignalSpy>
 #include <QTextBrowser>
 #include <QTreeWidget>
@@ -14,13 +16,15 @@
 #include "views/command_palette.h"
 #include "views/diff_view.h"
 #include "views/explorer.h"
+#include "views/history_panel.h"
 #include "views/inspector.h"
 #include "views/library_panel.h"
-#include "views/lists.h"
 #include "views/matches_panel.h"
 #include "views/rule_from_selection.h"
+#include "views/rule_words.h"
 #include "views/run_panel.h"
 #include "views/source_view.h"
+#include "views/why_not_panel.h"
 
 using namespace graft;
 using test::rulesText;
@@ -155,6 +159,38 @@ class WindowTest : public test::WindowFixture {
     QVERIFY(window_->editor()->sentence().startsWith(QStringLiteral("Line 9: expected an expression")));
   }
 
+  void nothingFlickersWhileTheAnswerIsOnItsWay() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    auto* list = window_->matches()->findChild<QTreeWidget*>();
+    list->topLevelItem(2)->setCheckState(0, Qt::Unchecked);
+    window_->matches()->next();
+    const QString before = window_->editor()->sentence();
+    const auto color = [&] { return list->topLevelItem(0)->foreground(0).color(); };
+    const QColor black = color();
+    int between = 0;
+    const auto seen = connect(&document(), &Document::rulesChanged, this, [&] {
+      ++between;  // read, not matched
+      QVERIFY(!rule().matched);
+      QCOMPARE(window_->editor()->sentence(), before);
+      QCOMPARE(list->topLevelItemCount(), 4);
+      QCOMPARE(color(), black);
+      QSignalSpy told(&document(), &Document::message);
+      window_->matches()->applyTicked();  // the matches of this text are not known yet
+      QCOMPARE(told.size(), 1);
+    });
+    window_->editor()->setText(QString::fromLatin1(rulesText) + QStringLiteral("\n# a remark\n"));
+    QTRY_COMPARE(between, 1);
+    QTRY_VERIFY(rule().matched);
+    disconnect(seen);
+    // What was unticked still is, and F3 goes on from where one was.
+    QCOMPARE(list->topLevelItem(2)->checkState(0), Qt::Unchecked);
+    QCOMPARE(window_->matches()->current(), 0);
+    window_->matches()->applyTicked();
+    QTRY_COMPARE(document().position(), 1);
+    QCOMPARE(document().recordsToHere().size(), size_t{3});
+  }
+
   void whyNotNamesTheCauseAndItsEditHeals() {
     open();
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
@@ -175,7 +211,11 @@ class WindowTest : public test::WindowFixture {
     QCOMPARE(document().graph()->nodeCount(), size_t{36});
     QCOMPARE(document().recordsToHere().size(), size_t{4});
     QTRY_VERIFY(rule().matches.empty());
-    document().undoStack()->undo();
+    QAction *undo = window_->action(QStringLiteral("undo")), *redo = window_->action(QStringLiteral("redo"));
+    QVERIFY(undo->isEnabled() && !redo->isEnabled());
+    QCOMPARE(undo->text(), QStringLiteral("Take back Attention"));
+    undo->trigger();
+    QVERIFY(!undo->isEnabled() && redo->isEnabled());
     QCOMPARE(document().graph()->nodeCount(), size_t{52});
     QTRY_COMPARE(rule().matches.size(), size_t{4});
     document().undoStack()->redo();
@@ -200,10 +240,11 @@ class WindowTest : public test::WindowFixture {
     QVERIFY(told.last().first().toString().contains(QLatin1String("1 taken back: `")));
     QVERIFY(told.last().first().toString().contains(QLatin1String("on random values")));
     QVERIFY(told.last().first().toString().endsWith(QLatin1String("all proven")));
-    auto* list = window_->findChild<HistoryPanel*>()->findChild<QListWidget*>();
-    QTRY_COMPARE(list->count(), 2);
-    QVERIFY(list->item(1)->text().contains(QLatin1String("1 taken back")));
-    QVERIFY(list->item(1)->toolTip().contains(QLatin1String("inputs: x f32[2,4]")));
+    QTreeWidget* list = window_->findChild<HistoryPanel*>()->tree();
+    QTRY_COMPARE(list->topLevelItemCount(), 2);
+    QVERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("1 taken back")));
+    QCOMPARE(list->topLevelItem(1)->text(1), QStringLiteral("3 of 4"));
+    QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("inputs: x f32[2,4]")));
     document().undoStack()->undo();
     // Without proof it stays, and the history says so.
     window_->action(QStringLiteral("prove"))->setChecked(false);
@@ -211,8 +252,8 @@ class WindowTest : public test::WindowFixture {
     window_->matches()->applyTicked();
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{4});
-    QTRY_VERIFY(list->item(1)->text().contains(QLatin1String("not proven")));
-    QVERIFY(list->item(1)->toolTip().contains(QLatin1String("nobody asked")));
+    QTRY_VERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("not proven")));
+    QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("nobody asked")));
     window_->action(QStringLiteral("prove"))->setChecked(true);
   }
 
@@ -230,8 +271,17 @@ class WindowTest : public test::WindowFixture {
   void aPreviewChangesNothing() {
     open();
     type(QString::fromLatin1(rulesText));
+    Q_EMIT document().failed(QStringLiteral("There is no preview"), QStringLiteral("it only finds"));
+    auto* failure = window_->findChild<QWidget*>(QStringLiteral("failure"));
+    QVERIFY(failure && failure->isVisible());
+    const auto lightness = [&] { return failure->grab().toImage().pixelColor(2, 2).lightness(); };
+    const int light = lightness();
+    window_->setTheme(Theme::Dark);
+    QVERIFY(lightness() < 100 && light > 200);  // its words are light in the dark
+    window_->setTheme(Theme::Light);
     window_->matches()->togglePreview();
     QTRY_VERIFY(document().isPreviewing());
+    QVERIFY(!failure->isVisible());  // it says nothing that is still so
     QVERIFY(window_->beforeCanvas()->isVisible());
     QVERIFY(window_->canvas()->boxDecorations().anyChange);
     QCOMPARE(document().position(), 0);
@@ -246,8 +296,12 @@ class WindowTest : public test::WindowFixture {
     document().apply(QStringLiteral("Attention"));
     QTRY_COMPARE(document().position(), 1);
     window_->setCompare(true);
+    QTest::qWait(50);
+    window_->canvas()->setView(window_->canvas()->origin(), 0.3);
     window_->canvas()->reveal(QStringLiteral("fused_0"));
     QCOMPARE(window_->beforeCanvas()->selection(), QStringList{QStringLiteral("matmul_1")});
+    QVERIFY(window_->canvas()->scale() > 0.7);  // so that it can be read: the other follows
+    QCOMPARE(window_->beforeCanvas()->scale(), window_->canvas()->scale());
     const auto& changes = window_->beforeCanvas()->boxDecorations();
     const SceneRef scene = window_->beforeCanvas()->scene();
     QCOMPARE(changes.change[static_cast<size_t>(scene->boxOf(QStringLiteral("softmax")))], Change::Removed);
@@ -329,6 +383,59 @@ class WindowTest : public test::WindowFixture {
     QCOMPARE(window_->editor()->text(), QStringLiteral("x = kernels.attention"));
   }
 
+  void aNewLineIsANewLineWhereTheListWouldChangeNothing() {
+    start();
+    window_->arrange(Arrangement::Rewrite);
+    auto* area = reinterpret_cast<QAbstractScrollArea*>(window_->editor()->scintilla());
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
+    QTest::qWait(200);
+    area->setFocus();
+    QTest::keyClicks(area, QStringLiteral("import torch"));
+    QTest::keyClick(area, Qt::Key_Return);
+    QTest::keyClicks(area, QStringLiteral("# torch"));
+    QCOMPARE(window_->editor()->text(), QStringLiteral("import torch\n# torch"));
+    QTest::keyClick(area, Qt::Key_Return);
+    QTest::keyClicks(area, QStringLiteral("kernels.att"));
+    QTRY_VERIFY(window_->editor()->isCompleting());
+    QTest::keyClick(area, Qt::Key_Return);  // this one is taken
+    QVERIFY(window_->editor()->text().endsWith(QStringLiteral("\nkernels.attention")));
+  }
+
+  void aCallTellsItsParameters() {
+    for (const auto& [text, callee, argument, keyword] :
+         {std::tuple{"y = F.gelu(", "F.gelu", 0, ""},
+          {"y = torch.matmul(F.softmax(a, dim=-1), ", "torch.matmul", 1, ""},
+          {"f(a, [1, 2], (b + ", "f", 2, ""},
+          {"f(g(1, 2), approximate=", "f", 1, "approximate"},
+          {"f(\"a, (\", k.transpose(-1, ", "k.transpose", 1, ""},
+          {"class A(Rule):\n    def pattern(x, ", "", 0, ""},
+          {"f(a)", "", 0, ""},
+          {"F.softmax(\n    x,\n    dim", "F.softmax", 1, ""}}) {
+      const OpenCall call = openCall(QString::fromLatin1(text));
+      QCOMPARE(call.callee, QString::fromLatin1(callee));
+      QVERIFY2(call.argument == argument || call.callee.isEmpty(), text);
+      QCOMPARE(call.keyword, QString::fromLatin1(keyword));
+    }
+    start();
+    window_->arrange(Arrangement::Rewrite);
+    window_->activateWindow();
+    auto* area = reinterpret_cast<QAbstractScrollArea*>(window_->editor()->scintilla());
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
+    QTest::qWait(200);
+    area->setFocus();
+    QTest::keyClicks(area, QStringLiteral("x = F.gelu(y, "));
+    QLabel* tip = window_->editor()->callTip();
+    QTRY_VERIFY(tip->isVisible());
+    static const QRegularExpression bold(QStringLiteral("<b[^>]*>([^<]*)</b>"));
+    QCOMPARE(bold.match(tip->text()).captured(1), QStringLiteral("approximate"));
+    QTest::keyClick(area, Qt::Key_Escape);
+    QVERIFY(!tip->isVisible());
+    QTest::keyClicks(area, QStringLiteral("z) + torch.matmul("));
+    QTRY_VERIFY(tip->isVisible());
+    QTest::keyClicks(area, QStringLiteral("a, b)"));
+    QTRY_VERIFY(!tip->isVisible());
+  }
+
   void theTextOfBothIsComparedLineByLine() {
     open();
     type(QString::fromLatin1(rulesText));
@@ -374,6 +481,22 @@ class WindowTest : public test::WindowFixture {
     window_->action(QStringLiteral("compare"))->trigger();
     QVERIFY(document().otherPath().isEmpty());
     QCOMPARE(document().original()->nodeCount(), size_t{52});
+  }
+
+  void aPanelThatGoesLeavesTheMiddleInTheMiddle() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(-1);
+    canvas->zoomToKeys({QStringLiteral("softmax")});
+    const auto middle = [&] {
+      return canvas->toWidget(canvas->scene()->rect(canvas->scene()->boxOf(QStringLiteral("softmax"))).center()).x() -
+             canvas->width() / 2.0;
+    };
+    QVERIFY(std::abs(middle()) < 2);
+    const int width = canvas->width();
+    for (QDockWidget* dock : window_->findChildren<QDockWidget*>()) dock->hide();
+    QTRY_VERIFY(canvas->width() > width + 200);
+    QVERIFY(std::abs(middle()) < 3);
   }
 
   void thePaletteFindsByPartsOfWords() {

@@ -47,5 +47,7 @@ Status drawToFile(const Graph&, const std::string& path, const DrawOptions& = {}
 
 /// The SVG of a graph already laid out. `changes` by box, or empty.
 std::string svgOf(const VisibleGraph&, const Layout&, const DrawOptions&, const std::vector<Change>& changes = {});
+/// The DOT of what is shown of a graph, by that name.
+std::string dotOf(const VisibleGraph&, const std::string& name, const DrawOptions&);
 
 }  // namespace graft

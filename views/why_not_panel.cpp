@@ -1,4 +1,4 @@
-#include "views/lists.h"
+#include "views/why_not_panel.h"
 
 #include <QHBoxLayout>
 #include <QRegularExpression>
@@ -40,8 +40,10 @@ void WhyNotPanel::refresh() {
   }
   const bool mine = document_.nearMissesOf() == rule->name;
   if (!mine)
-    head_->setText(
-        tr("%1 matches %2 times. Explain shows where it almost does, too.").arg(rule->name).arg(rule->matches.size()));
+    head_->setText(rule->matches.empty() ? tr("Explain shows where %1 almost matches.").arg(rule->name)
+                                         : tr("%1 matches in %2. Explain shows where it almost does, too.")
+                                               .arg(rule->name, counted(static_cast<qint64>(rule->matches.size()),
+                                                                        tr("place"), tr("places"))));
   else if (document_.nearMisses().empty())
     head_->setText(tr("%1 comes near nowhere.").arg(rule->name));
   else
@@ -96,49 +98,6 @@ QWidget* WhyNotPanel::row(const NearMissInfo& miss) {
   column->addWidget(label);
   column->addLayout(buttons);
   return widget;
-}
-
-HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
-  list_ = new QListWidget(this);
-  hide_ = new QCheckBox(tr("Hide steps that changed nothing"), this);
-  auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(8, 8, 8, 8);
-  column->addWidget(list_, 1);
-  column->addWidget(hide_);
-  connect(hide_, &QCheckBox::toggled, this, &HistoryPanel::refresh);
-  connect(list_, &QListWidget::currentItemChanged, this, [this](QListWidgetItem* item) {
-    if (!filling_ && item) document_.showStep(item->data(Qt::UserRole).toInt());
-  });
-  connect(&document_, &Document::stepsChanged, this, &HistoryPanel::refresh, Qt::QueuedConnection);
-}
-
-void HistoryPanel::refresh() {
-  filling_ = true;
-  list_->clear();
-  const auto& steps = document_.steps();
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const StepInfo& s = steps[i];
-    if (i > 0 && s.records.empty() && hide_->isChecked() && static_cast<int>(i) != document_.position()) continue;
-    QString text =
-        i == 0 ? tr("Opened · %1 nodes").arg(s.graph->nodeCount())
-               : tr("%1 · %2 · %3 → %4")
-                     .arg(s.label, counted(static_cast<qint64>(s.records.size()), tr("rewrite"), tr("rewrites")))
-                     .arg(steps[i - 1].graph->nodeCount())
-                     .arg(s.graph->nodeCount());
-    if (!s.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(s.rolledBack.size());
-    if (s.proof.contains(tr("not proven"))) text += tr(" · not proven");
-    auto* item = new QListWidgetItem(text, list_);
-    item->setData(Qt::UserRole, static_cast<int>(i));
-    if (static_cast<int>(i) > document_.position())
-      item->setForeground(palette().color(QPalette::Disabled, QPalette::Text));
-    QStringList told;
-    for (const QString& r : s.rolledBack) told << tr("Taken back: %1").arg(r);
-    for (const QString& r : s.refused) told << tr("Refused: %1").arg(r);
-    if (!s.proof.isEmpty()) told << s.proof.left(1).toUpper() + s.proof.mid(1);
-    item->setToolTip(told.join(QLatin1Char('\n')));
-    if (static_cast<int>(i) == document_.position()) list_->setCurrentItem(item);
-  }
-  filling_ = false;
 }
 
 }  // namespace graft

@@ -1,7 +1,6 @@
-// Two small lists: why a rule did not match, and what has been applied.
+// WhyNotPanel: why a rule did not match, as a list of sentences.
 #pragma once
 
-#include <QCheckBox>
 #include <QLabel>
 #include <QListWidget>
 #include <QPushButton>
@@ -30,21 +29,6 @@ class WhyNotPanel : public QWidget {
   QLabel* head_;
   QListWidget* list_;
   QPushButton* ask_;
-};
-
-/// The steps from the model as opened to now; a click goes there.
-class HistoryPanel : public QWidget {
-  Q_OBJECT
-
- public:
-  explicit HistoryPanel(Document& document, QWidget* parent = nullptr);
-
- private:
-  void refresh();
-  Document& document_;
-  QListWidget* list_;
-  QCheckBox* hide_;
-  bool filling_ = false;
 };
 
 }  // namespace graft
