@@ -76,31 +76,32 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
     if (options.check && !std::all_of(found.matches.begin(), found.matches.end(), tried))
       rewriter.prepare(found.matches);
     run.records.reserve(run.records.size() + found.matches.size());
-    for (Match& match : found.matches) {
+    for (Match& next : found.matches) {
+      Match match = std::move(next);  // its memory is there for the next record
       if (oncePerPlace &&
           std::any_of(match.nodes.begin(), match.nodes.end(), [&](NodeId n) { return own.contains(n); }))
         continue;
       if (refusedAt.contains(match.anchor)) continue;
       const NodeId anchor = match.anchor;
-      auto record = rewriter.apply(rule, std::move(match));
-      if (!record) {
+      Record& record = run.records.emplace_back();
+      if (const Status s = rewriter.apply(rule, match, record); !s) {
+        run.records.pop_back();
         refusedAt.insert(anchor);
-        if (record.error().kind == ErrorKind::Verification) {
+        if (s.error().kind == ErrorKind::Verification) {
           if (options.strict)
             return Error{ErrorKind::Verification, "the rule " + rule.name + " " + toString(rewriter.rolledBack()), {}};
           run.rolledBack.push_back(rewriter.rolledBack());
           continue;
         }
         run.refused.push_back((anchor ? "at `" + (graph.isAlive(anchor) ? graph.node(anchor).name : "?") + "`: " : "") +
-                              record.error().message);
+                              s.error().message);
         continue;
       }
-      own.insert(record->added.begin(), record->added.end());
+      if (oncePerPlace) own.insert(record.added.begin(), record.added.end());
       // Worth another look: new nodes that the pattern wants, or values that lost a user and may now be inside a match.
       again = again || rewriter.loosened() ||
-              (!oncePerPlace && std::any_of(record->added.begin(), record->added.end(),
+              (!oncePerPlace && std::any_of(record.added.begin(), record.added.end(),
                                             [&](NodeId n) { return wanted.contain(*graph.node(n).op); }));
-      run.records.push_back(std::move(*record));
     }
     if (run.records.size() > limit || graph.nodeCount() > limit) {
       return badInput("the rule " + rule.name +

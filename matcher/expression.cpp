@@ -310,6 +310,12 @@ Error expressionError(const Expression& e, std::string message) {
   return out;
 }
 
+const Argument* Environment::find(std::string_view name) const {
+  for (const auto& [known, meant] : names)
+    if (known == name) return meant;
+  return nullptr;
+}
+
 Result<Argument> evaluate(const Expression& e, const Environment& env) {
   std::vector<Argument> operands;
   const auto all = [&]() -> Status {
@@ -324,16 +330,17 @@ Result<Argument> evaluate(const Expression& e, const Environment& env) {
     case Kind::Literal:
       return e.literal;
     case Kind::Name: {
-      if (auto it = env.names.find(e.name); it != env.names.end()) {
-        if (it->second.isValue() && env.graph) {  // sizes are numbers here, whatever computes them in the graph
-          const Type::Kind k = env.graph->value(it->second.valueId()).type.kind;
+      if (const Argument* meant = env.find(e.name)) {
+        if (meant->isValue() && env.graph) {  // sizes are numbers here, whatever computes them in the graph
+          const Type::Kind k = env.graph->value(meant->valueId()).type.kind;
           if (k == Type::Kind::Int || k == Type::Kind::Number)
-            if (auto p = integerMeaning(*env.graph, it->second)) return p->argument();
+            if (auto p = integerMeaning(*env.graph, *meant)) return p->argument();
         }
-        return it->second;
+        return *meant;
       }
       std::vector<std::string> known;
-      for (const auto& [name, unused] : env.names) known.push_back(name);
+      for (const auto& [name, unused] : env.names) known.emplace_back(name);
+      std::sort(known.begin(), known.end());
       for (const auto& [name, unused] : env.modules) known.push_back(name);
       auto nearest = nearestName(e.name, known);
       return expressionError(

@@ -7,6 +7,8 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -37,14 +39,19 @@ struct Expression {
   SourceLocation source;
 };
 
-/// What names mean at one match.
+/// What names mean at one match. It refers to the names and to what they mean, and copies neither: a condition is asked
+/// at every match, and most ask for two names.
 struct Environment {
   const Graph* graph = nullptr;
-  std::map<std::string, Argument, std::less<>> names;  ///< constants as literals, values as Argument(ValueId)
+  /// Each name once; constants as literals, values as Argument(ValueId).
+  std::vector<std::pair<std::string_view, const Argument*>> names;
   std::map<std::string, ModuleCallId, std::less<>> modules;
   /// Sizes of values other than weights stay symbols ("size(x,0)") even where the types know them: types that were
   /// recorded with example inputs must not be baked into a graph that takes others.
   bool opaqueSizes = false;
+
+  /// What the name means; null where it means nothing.
+  const Argument* find(std::string_view name) const;
 };
 
 /// Dimensions that are not static come out as SymbolicInt; comparing them with anything but themselves is an error that

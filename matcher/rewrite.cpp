@@ -36,18 +36,32 @@ std::string shapeComplaint(const Type& before, const Type& after, bool dtypeMayC
 
 }  // namespace
 
+struct Rewriter::Scratch {
+  std::vector<ValueId> inputs;                       // what the replacement reads
+  std::vector<std::pair<ValueId, ValueId>> outputs;  // results before and after
+  std::vector<NodeId> late;                          // users of old results that stand before the new ones
+  std::vector<ValueId> below;                        // what findLate() follows
+  std::vector<NodeId> gone;                          // nodes to take out
+};
+
 Rewriter::Rewriter(Graph& graph, const Semantics& semantics, RewriteCheck* check)
     : graph_(graph),
       semantics_(semantics),
       check_(check),
-      views_(std::make_unique<LooseViews>(graph, semantics.operators())) {}
+      views_(std::make_unique<LooseViews>(graph, semantics.operators())),
+      scratch_(std::make_unique<Scratch>()) {}
 Rewriter::~Rewriter() = default;
 
 // What earlier rewrites replaced is looked up.
 void Rewriter::bringUpToDate(Argument& a) const {
   a.forEachValueMutable([&](ValueId& v) {
-    for (auto it = forwarded_.find(v); it != forwarded_.end(); it = forwarded_.find(v)) v = it->second;
+    while (v.index < forwarded_.size() && forwarded_[v.index]) v = forwarded_[v.index];
   });
+}
+
+void Rewriter::forward(ValueId from, ValueId to) {
+  if (from.index >= forwarded_.size()) forwarded_.resize(graph_.valueBound());
+  forwarded_[from.index] = to;
 }
 
 void Rewriter::prepare(const std::vector<Match>& matches) const {
@@ -58,6 +72,12 @@ void Rewriter::prepare(const std::vector<Match>& matches) const {
 }
 
 Result<Record> Rewriter::apply(const Rule& rule, Match match) {
+  Result<Record> record = Record{};
+  if (Status s = apply(rule, match, *record); !s) record = s.error();
+  return record;
+}
+
+Status Rewriter::apply(const Rule& rule, Match& match, Record& record) {
   if (!rule.replacement) return badInput("the rule " + rule.name + " only finds: it has no replacement");
   if (!forwarded_.empty())
     for (Argument& a : match.bindings) bringUpToDate(a);
@@ -80,7 +100,8 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
     const NodeId producer = within(graph_, graph_.value(v).producer, block);
     if (producer && !contains(match.nodes, producer) && !graph_.isBefore(producer, at)) at = graph_.node(producer).next;
   };
-  std::vector<ValueId> inputs;
+  std::vector<ValueId>& inputs = scratch_->inputs;
+  inputs.clear();
   for (size_t i = 0; i < rule.pattern.inputs().size(); ++i)
     if (sides_->isRead[i])
       match.bindings[rule.pattern.inputs()[i].index].forEachValue([&](ValueId v) { inputs.push_back(v); });
@@ -96,7 +117,7 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
   }
 
   Instantiation made(graph_, semantics_, *sides_, match, block, at);
-  const auto refuse = [&](Error e) -> Result<Record> {
+  const auto refuse = [&](Error e) -> Status {
     made.undo();
     return e;
   };
@@ -107,7 +128,8 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
     return refuse(badInput("the pattern of " + rule.name + " returns " + std::to_string(before.size()) +
                            " values, its replacement " + std::to_string(returns->size())));
   }
-  std::vector<std::pair<ValueId, ValueId>> outputs;
+  std::vector<std::pair<ValueId, ValueId>>& outputs = scratch_->outputs;
+  outputs.clear();
   for (size_t i = 0; i < before.size(); ++i) {
     if (!before[i].isValue()) continue;
     const Argument& old = match.bindings[before[i].valueId().index];
@@ -132,8 +154,7 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
   }
 
   // Users of the old results that stand before the new ones must come after them.
-  std::vector<NodeId> late;
-  if (Status s = findLate(outputs, match, made.added, late); !s) return refuse(s.error());
+  if (Status s = findLate(match, made.added); !s) return refuse(s.error());
 
   RewriteProof proof;
   if (check_) {
@@ -150,7 +171,6 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
 
   // From here on nothing fails.
   made.placeModules();
-  Record record;
   record.rule = rule.name;
   record.scope = match.scope;
   record.changesNumbers = rule.changesNumbers;
@@ -163,7 +183,7 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
     if (std::none_of(record.inputs.begin(), record.inputs.end(), [&](const auto& p) { return p.first == name; }))
       record.inputs.emplace_back(name, name);
   }
-  for (NodeId n : late) {
+  for (NodeId n : scratch_->late) {
     if (at)
       graph_.moveBefore(n, at);
     else
@@ -174,22 +194,22 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
   for (const auto& [old, now] : outputs)
     for (NodeId n : graph_.value(old).users)
       if (contains(made.added, n)) readers.emplace_back(n, graph_.node(n).args);
+  record.outputs.reserve(outputs.size());
   for (const auto& [old, now] : outputs) {
     record.outputs.emplace_back(graph_.value(old).name, graph_.value(now).name);
     graph_.replaceAllUses(old, now);
-    forwarded_[old] = now;
+    forward(old, now);
   }
   for (auto& [n, args] : readers) graph_.setArguments(n, std::move(args));
   for (const auto& [old, now] : outputs) views_->below(old, now);
-  for (NodeId n : made.added) {
-    record.added.push_back(n);
-    record.addedNames.push_back(graph_.node(n).name);
-  }
+  record.addedNames.reserve(made.added.size());
+  for (NodeId n : made.added) record.addedNames.push_back(graph_.node(n).name);
+  record.added = std::move(made.added);
   for (ValueId w : made.addedWeights) record.newWeights.push_back(graph_.value(w).path);
-  std::vector<NodeId> gone;
+  scratch_->gone.clear();
   for (NodeId n : match.nodes)
-    if (!contains(made.kept, n)) gone.push_back(n);
-  takeOut(gone, record);
+    if (!contains(made.kept, n)) scratch_->gone.push_back(n);
+  takeOut(record);
   const std::vector<NodeId>& added = record.added;
   std::erase_if(operands_, [&](ValueId v) {
     const std::vector<NodeId>& users = graph_.value(v).users;  // only results of nodes can come to lie inside a match
@@ -197,16 +217,18 @@ Result<Record> Rewriter::apply(const Rule& rule, Match match) {
            std::any_of(users.begin(), users.end(), [&](NodeId u) { return contains(added, u); });
   });
   loosened_ = !operands_.empty();
-  return record;
+  return done();
 }
 
-Status Rewriter::findLate(const std::vector<std::pair<ValueId, ValueId>>& outputs, const Match& match,
-                          const std::vector<NodeId>& added, std::vector<NodeId>& late) const {
+Status Rewriter::findLate(const Match& match, const std::vector<NodeId>& added) {
+  std::vector<NodeId>& late = scratch_->late;
+  late.clear();
   const BlockId block = graph_.node(match.nodes.front()).parent;
-  for (const auto& [old, now] : outputs) {
+  for (const auto& [old, now] : scratch_->outputs) {
     const NodeId maker = within(graph_, graph_.value(now).producer, block);
     if (!maker) continue;
-    std::vector<ValueId> work{old};
+    std::vector<ValueId>& work = scratch_->below;
+    work.assign(1, old);
     for (size_t i = 0; i < work.size(); ++i) {
       for (NodeId user : graph_.value(work[i]).users) {
         const NodeId u = within(graph_, user, block);
@@ -233,27 +255,28 @@ Status Rewriter::findLate(const std::vector<std::pair<ValueId, ValueId>>& output
 }
 
 // Erases the nodes, whoever still looks at them without effect (dead nodes, guards), and what only they needed.
-void Rewriter::takeOut(const std::vector<NodeId>& nodes, Record& record) {
-  std::vector<NodeId> work = nodes;
-  record.removed.reserve(nodes.size());
-  record.removedNames.reserve(nodes.size());
+void Rewriter::takeOut(Record& record) {
+  std::vector<NodeId>& work = scratch_->gone;
+  record.removed.reserve(work.size());
+  record.removedNames.reserve(work.size());
   for (size_t i = 0; i < work.size(); ++i)
     for (ValueId v : graph_.node(work[i]).outputs)
       for (NodeId u : graph_.value(v).users)
         if (!contains(work, u)) work.push_back(u);
   std::vector<ValueId>& operands = operands_;
   operands.clear();
-  size_t left = work.size();
-  while (!work.empty()) {
-    std::vector<NodeId> rest;
-    for (auto it = work.rbegin(); it != work.rend(); ++it) {
-      const Node& n = graph_.node(*it);
+  for (bool goesOn = true; goesOn && !work.empty();) {
+    goesOn = false;
+    size_t rest = work.size();  // from here on stand those that are still used
+    for (size_t i = work.size(); i-- > 0;) {
+      const Node& n = graph_.node(work[i]);
       const bool unused =
           std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return graph_.isUnused(v); });
       if (!unused) {
-        rest.insert(rest.begin(), *it);
+        work[--rest] = work[i];
         continue;
       }
+      goesOn = true;
       const auto note = [&](ValueId v) { operands.push_back(v); };
       for (const Argument& a : n.args) a.forEachValue(note);
       for (const auto& [key, a] : n.kwargs) a.forEachValue(note);
@@ -261,9 +284,7 @@ void Rewriter::takeOut(const std::vector<NodeId>& nodes, Record& record) {
       record.removedNames.push_back(n.name);
       graph_.erase(n.id);
     }
-    work = std::move(rest);
-    if (work.size() == left) break;
-    left = work.size();
+    work.erase(work.begin(), work.begin() + static_cast<std::ptrdiff_t>(rest));
   }
   // Operands that only the match used, if nothing but their value mattered.
   for (size_t i = 0; i < operands.size(); ++i) {

@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -60,6 +59,8 @@ class Rewriter {
   /// graph is as it was. All matches of one search may be applied one after the other: what earlier ones replaced is
   /// looked up.
   Result<Record> apply(const Rule& rule, Match match);
+  /// The same into an empty record, of which nothing is of use on an error. The match is brought up to date.
+  Status apply(const Rule& rule, Match& match, Record& record);
   /// Of the latest apply() that ended with Verification.
   const RolledBack& rolledBack() const { return rolledBack_; }
 
@@ -67,20 +68,22 @@ class Rewriter {
   bool loosened() const { return loosened_; }
 
  private:
+  struct Scratch;
   void bringUpToDate(Argument& a) const;
-  Status findLate(const std::vector<std::pair<ValueId, ValueId>>& outputs, const Match& match,
-                  const std::vector<NodeId>& added, std::vector<NodeId>& late) const;
-  void takeOut(const std::vector<NodeId>& nodes, Record& record);
+  void forward(ValueId from, ValueId to);
+  Status findLate(const Match& match, const std::vector<NodeId>& added);
+  void takeOut(Record& record);
 
   Graph& graph_;
   const Semantics& semantics_;
   RewriteCheck* check_ = nullptr;
   RolledBack rolledBack_;
   bool loosened_ = false;
-  std::unique_ptr<RuleSides> sides_;                // of the rule applied last
-  std::vector<ValueId> operands_;                   // of the nodes that the latest rewrite took out
-  std::unordered_map<ValueId, ValueId> forwarded_;  // results that earlier rewrites replaced
-  std::unique_ptr<LooseViews> views_;               // below what was replaced
+  std::unique_ptr<RuleSides> sides_;   // of the rule applied last
+  std::vector<ValueId> operands_;      // of the nodes that the latest rewrite took out
+  std::vector<ValueId> forwarded_;     // by value: what took the place of results that earlier rewrites replaced
+  std::unique_ptr<LooseViews> views_;  // below what was replaced
+  std::unique_ptr<Scratch> scratch_;   // lists of one rewrite, kept for their memory
 };
 
 /// Matches until nothing new matches (a rule whose replacement contains its own pattern is applied once per place).

@@ -418,6 +418,7 @@ bool Attempt::checkDeferred(const Task& t) {
                    "the pattern calculates it in a way that cannot be compared");
   }
   const auto same = [&](const Argument& a, const Argument& b) {
+    if (const auto* i = a.as<int64_t>(), *j = b.as<int64_t>(); i && j) return *i == *j;
     const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
     if (x && y) return *x == *y;
     return literalEquals(a, b, t.context);
@@ -437,11 +438,13 @@ bool Attempt::checkDeferred(const Task& t) {
   return true;
 }
 
-Environment Attempt::environment() const {
-  Environment env;
+const Environment& Attempt::environment() const {
+  Environment& env = environment_;
   env.graph = &graph_;
+  env.names.clear();
+  env.modules.clear();
   for (uint32_t v = 0; v < bound_.size(); ++v)
-    if (bound_[v]) env.names.emplace(pattern_.value(ValueId(v)).name, *bound_[v]);
+    if (bound_[v]) env.names.emplace_back(pattern_.value(ValueId(v)).name, bound_[v]);
   for (uint32_t p = 0; p < moduleAt_.size(); ++p)
     if (moduleAt_[p]) env.modules.emplace(pattern_.node(NodeId(p)).name, moduleAt_[p]);
   return env;

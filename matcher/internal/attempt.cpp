@@ -141,8 +141,10 @@ std::vector<ValueId> Attempt::placesFor(ValueId root) const {
     from = ValueId(v);
     fewest = here;
   }
-  return nearest(from ? plan_.climb(from, bound_[from.index]->valueId(), root, explaining_)
-                      : plan_.valuesOf(*plan_.producer(root), outputOf(root)));
+  if (!from) return nearest(plan_.valuesOf(*plan_.producer(root), outputOf(root)));
+  std::vector<ValueId> places;
+  plan_.climb(from, bound_[from.index]->valueId(), root, explaining_, places);
+  return nearest(std::move(places));
 }
 
 size_t Attempt::outputOf(ValueId v) const {
@@ -197,8 +199,11 @@ bool Attempt::cover(NodeId g) {
   return true;
 }
 const Argument* Attempt::make(Argument a) {
-  made_.push_back(std::move(a));
-  return &made_.back();
+  if (madeCount_ == made_.size())
+    made_.push_back(std::move(a));
+  else
+    made_[madeCount_] = std::move(a);
+  return &made_[madeCount_++];
 }
 
 void Attempt::undo(const Mark& m) {
@@ -226,14 +231,18 @@ void Attempt::undo(const Mark& m) {
     }
   }
   tasks_.resize(m.tasks);
-  while (made_.size() > m.made) made_.pop_back();
+  madeCount_ = m.made;
 }
 
 Match Attempt::match() const {
   Match out;
-  out.bindings.resize(bound_.size());
-  for (size_t v = 0; v < bound_.size(); ++v)
-    if (bound_[v]) out.bindings[v] = *bound_[v];
+  out.bindings.reserve(bound_.size());
+  for (const Argument* bound : bound_) {
+    if (bound)
+      out.bindings.push_back(*bound);
+    else
+      out.bindings.emplace_back();
+  }
   out.nodeOf = nodeAt_;
   out.moduleOf = moduleAt_;
   out.nodes = coveredNodes_;

@@ -123,14 +123,15 @@ class Attempt {
   bool checkMemory();
   ValueId handedOn(ValueId returned) const;
   bool checkHandedOn(ValueId returned, uint32_t first);
-  Environment environment() const;
+  /// What is bound by now; valid until the next call.
+  const Environment& environment() const;
   void coverReaders(ValueId v);
 
   void bind(ValueId pattern, const Argument* arg);
   void map(NodeId pattern, NodeId graph);
   bool cover(NodeId graph);
   const Argument* make(Argument a);
-  Mark mark() const { return {trail_.size(), tasks_.size(), made_.size()}; }
+  Mark mark() const { return {trail_.size(), tasks_.size(), madeCount_}; }
   void undo(const Mark& m);
 
   /// Notes a mismatch. True: it is forgiven, go on as if it fitted. `describe` fills a Miss; only called when
@@ -171,6 +172,8 @@ class Attempt {
   std::vector<Task> tasks_, deferred_;
   std::vector<Undo> trail_;
   std::deque<Argument> made_;  // arguments that no graph holds: reciprocals, floats of ints, values
+  size_t madeCount_ = 0;       // so many of them are in use; the others wait for the next attempt
+  mutable Environment environment_;
   std::vector<Miss> misses_;
   std::optional<Draft> best_;
   NodeId reversed_;  // explaining: the graph node whose lists are read from their end

@@ -2,7 +2,6 @@
 // the same, or a whole module call.
 #include <algorithm>
 
-#include "core/ir/normal_form.h"
 #include "matcher/internal/attempt.h"
 
 namespace graft {
@@ -62,8 +61,8 @@ bool Attempt::matchNode(size_t i) {
   ValueId v = t.graph->valueId();
   NodeId g = graph_.value(v).producer;
   // Look through operators that only hand their argument on.
-  while (g && !plan_.accepts(p, g) && isIdentity(graph_.node(g).op->name) && graph_.node(g).args[0].isValue() &&
-         !taken_[g.index] && cover(g)) {
+  while (g && !plan_.accepts(p, g) && index_.handsOn(g) && graph_.node(g).args[0].isValue() && !taken_[g.index] &&
+         cover(g)) {
     v = graph_.node(g).args[0].valueId();
     g = graph_.value(v).producer;
   }
@@ -148,7 +147,7 @@ bool Attempt::plausible(const Argument& p, const Argument& g) const {
     if (q->kind != Kind::Operator) return true;
     if (!g.isValue()) return false;
     const NodeId n = graph_.value(g.valueId()).producer;
-    return n && (plan_.accepts(*q, n) || isIdentity(graph_.node(n).op->name));
+    return n && (plan_.accepts(*q, n) || index_.handsOn(n));
   }
   const int parameter = plan_.parameterOf[v.index];
   if (parameter < 0) return true;

@@ -198,6 +198,8 @@ bool sameModuleType(const ModuleCall& m, const Expression& type) {
 }  // namespace
 
 std::optional<Argument> sizeIn(const Environment& env, ValueId v, int64_t dim) {
+  if (!env.opaqueSizes || env.graph->isWeight(v))
+    if (const auto size = knownSize(*env.graph, v, dim)) return Argument(*size);
   const auto size = sizeMeaning(*env.graph, v, dim);
   if (!size) return std::nullopt;
   if (!env.opaqueSizes || env.graph->isWeight(v)) return size->argument();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include "core/ir/normal_form.h"
 
@@ -86,7 +87,7 @@ bool isGuard(const Operator& op) {
   return base == "_assert_tensor_metadata" || base == "_assert_scalar" || base.starts_with("sym_constrain_range");
 }
 
-GraphIndex::GraphIndex(const Graph& g) : graph(g), order(g.order()) {
+GraphIndex::GraphIndex(const Graph& g) : graph(g) {
   number();
   findRegions();
   findMemory();
@@ -99,7 +100,10 @@ GraphIndex::GraphIndex(const Graph& g) : graph(g), order(g.order()) {
 GraphIndex::Facts GraphIndex::factsOf(const Operator& op) {
   const auto [at, fresh] =
       operatorNumbers_.try_emplace(std::string(canonicalOperator(op.name)), static_cast<uint32_t>(names_.size()));
-  if (fresh) names_.push_back(at->first);
+  if (fresh) {
+    names_.push_back(at->first);
+    handsOn_.push_back(isIdentity(op.name));
+  }
   Facts f;
   f.number = at->second;
   f.random = op.random;
@@ -107,28 +111,47 @@ GraphIndex::Facts GraphIndex::factsOf(const Operator& op) {
   f.statistics = !f.writes && op.findParameter("running_mean").has_value();
   f.acts = !isGuard(op) && !isStructural(op) && (op.sideEffects || f.writes);
   f.region = regionRole(op) != RegionRole::None;
+  f.mayMatter = f.random || f.writes || f.statistics || f.acts || f.region;
   return f;
 }
 
+// Each node once and each value once, as they lie in memory: of a large graph it is waiting for that which takes time.
 void GraphIndex::number() {
   position.assign(graph.nodeBound(), none);
   opOf.assign(graph.nodeBound(), none);
+  order.reserve(graph.nodeCount());
   std::unordered_map<const Operator*, Facts> known;
-  for (uint32_t i = 0; i < order.size(); ++i) {
-    const Node& n = graph.node(order[i]);
-    auto it = known.find(n.op.get());
-    if (it == known.end()) it = known.emplace(n.op.get(), factsOf(*n.op)).first;
-    const Facts& f = it->second;
-    position[n.id.index] = i;
+  std::array<std::pair<const Operator*, const Facts*>, 64> seen{};  // a graph calls few operators: most are here
+  const auto add = [&](const Node& n) {
+    const Operator* op = n.op.get();
+    auto& [seenOp, facts] = seen[reinterpret_cast<uintptr_t>(op) / alignof(std::max_align_t) % seen.size()];
+    if (seenOp != op) {
+      auto it = known.find(op);
+      if (it == known.end()) it = known.emplace(op, factsOf(*op)).first;
+      seenOp = op;
+      facts = &it->second;
+    }
+    const Facts& f = *facts;
+    position[n.id.index] = static_cast<uint32_t>(order.size());
+    order.push_back(n.id);
     opOf[n.id.index] = f.number;
+    if (n.outputs.empty()) unused_.push_back(n.id);
+    if (!f.mayMatter) return;
     const bool draws = f.random && drawsRandomly(n);
     if (draws) randoms.push_back(n.id);
     const bool keeps = f.statistics && keptStatistics(n)[0];
     if (f.writes || keeps) writers.push_back(n.id);
     if (f.acts || keeps || (draws && !isGuard(*n.op) && !isStructural(*n.op))) acting_.push_back(n.id);
     hasRegions_ = hasRegions_ || f.region;
-    if (std::all_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return graph.isUnused(v); }))
-      unused_.push_back(n.id);
+  };
+  if (graph.blockBound() == 1) {
+    for (NodeId id = graph.block(graph.root()).first; id; id = graph.node(id).next) add(graph.node(id));
+  } else {
+    for (NodeId id : graph.order()) add(graph.node(id));
+  }
+  for (uint32_t v = 0; v < graph.valueBound(); ++v) {
+    if (!graph.isUnused(ValueId(v))) continue;
+    if (const NodeId producer = graph.value(ValueId(v)).producer) unused_.push_back(producer);
   }
   byOperator_.resize(names_.size());
 }

@@ -30,6 +30,8 @@ class GraphIndex {
   uint32_t findOperator(std::string_view name) const;
   /// Effective nodes of that operator, in order.
   const std::vector<NodeId>& nodesOf(uint32_t op) const;
+  /// Only hands its argument on (alias, detach), which a pattern looks through.
+  bool handsOn(NodeId n) const { return handsOn_[opOf[n.index]] != 0; }
   /// Canonical operator names by number.
   const std::vector<std::string>& operatorNames() const { return names_; }
 
@@ -63,6 +65,7 @@ class GraphIndex {
     bool statistics = false;  ///< may write to statistics that it is given
     bool acts = false;        ///< matters even where nobody uses its result
     bool region = false;      ///< begins, ends or changes an autocast or grad-mode region
+    bool mayMatter = false;   ///< any of these
   };
   Facts factsOf(const Operator&);
   void number();
@@ -75,10 +78,11 @@ class GraphIndex {
   void unite(ValueId a, ValueId b);
 
   std::vector<std::string> names_;
+  std::vector<uint8_t> handsOn_;  // by operator
   std::vector<std::vector<NodeId>> byOperator_;
   std::unordered_map<std::string, uint32_t> operatorNumbers_;
   std::vector<NodeId> acting_;  // nodes that matter in themselves
-  std::vector<NodeId> unused_;  // nodes whose outputs nobody uses
+  std::vector<NodeId> unused_;  // nodes with an output that nobody uses, or with none; taken out ones too
   bool hasRegions_ = false;
   std::vector<uint32_t> region_;  // by node; empty where all are in one
   mutable std::vector<uint32_t> memory_;

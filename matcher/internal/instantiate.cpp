@@ -98,7 +98,7 @@ Environment Instantiation::environment() const {
   e.graph = &graph_;
   for (uint32_t v = 0; v < match_.bindings.size(); ++v)
     if (!match_.bindings[v].isNone() || rule_.pattern.isInput(ValueId(v)))
-      e.names.emplace(rule_.pattern.value(ValueId(v)).name, match_.bindings[v]);
+      e.names.emplace_back(rule_.pattern.value(ValueId(v)).name, &match_.bindings[v]);
   for (uint32_t p = 0; p < match_.moduleOf.size(); ++p)
     if (match_.moduleOf[p]) e.modules.emplace(rule_.pattern.node(NodeId(p)).name, match_.moduleOf[p]);
   return e;

@@ -15,44 +15,45 @@ bool oneOf(std::string_view name, const std::array<std::string_view, N>& names) 
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Results lie one row after the other, whatever the operands do.
-bool makesRowMajor(const Operator& op) {
-  static constexpr std::array names{"linear"sv,
-                                    "matmul"sv,
-                                    "mm"sv,
-                                    "bmm"sv,
-                                    "addmm"sv,
-                                    "baddbmm"sv,
-                                    "layer_norm"sv,
-                                    "embedding"sv,
-                                    "contiguous"sv,
-                                    "native_layer_norm"sv,
-                                    "add_layer_norm"sv,
-                                    "linear_add_layer_norm"sv,
-                                    "embedding_layer_norm"sv};
-  return oneOf(op.baseName(), names);
-}
-
-/// The layout of its results does not depend on that of its operands.
-bool hidesLayout(const Operator& op) { return op.name.starts_with("graft.") || makesRowMajor(op); }
+constexpr std::array rowMajorNames{"linear"sv,
+                                   "matmul"sv,
+                                   "mm"sv,
+                                   "bmm"sv,
+                                   "addmm"sv,
+                                   "baddbmm"sv,
+                                   "layer_norm"sv,
+                                   "embedding"sv,
+                                   "contiguous"sv,
+                                   "native_layer_norm"sv,
+                                   "add_layer_norm"sv,
+                                   "linear_add_layer_norm"sv,
+                                   "embedding_layer_norm"sv};
+constexpr std::array keepingNames{"view"sv, "reshape"sv, "gelu"sv,    "relu"sv,
+                                  "silu"sv, "tanh"sv,    "sigmoid"sv, "dropout"sv};
 
 bool carriesTensors(const Type& t) { return t.isTensor() || t.kind == Type::Kind::List || t.kind == Type::Kind::Any; }
 
-/// The layout of the first operand is that of the result.
-bool keepsLayout(const Operator& op) {
-  static constexpr std::array names{"view"sv, "reshape"sv, "gelu"sv,    "relu"sv,
-                                    "silu"sv, "tanh"sv,    "sigmoid"sv, "dropout"sv};
-  return oneOf(op.baseName(), names);
-}
-
 }  // namespace
 
+const LooseViews::Facts& LooseViews::factsOf(const OperatorRef& op) {
+  for (const Facts& known : facts_)
+    if (known.op == op) return known;
+  Facts f;
+  f.op = op;
+  f.makesRowMajor = oneOf(op->baseName(), rowMajorNames);
+  f.hidesLayout = f.makesRowMajor || op->name.starts_with("graft.");
+  f.keepsLayout = oneOf(op->baseName(), keepingNames);
+  f.isView = op->name == "aten.view.default";
+  return facts_.emplace_back(std::move(f));
+}
+
 // One row after the other, for all that the operators say.
-bool LooseViews::isRowMajor(ValueId v) const {
+bool LooseViews::isRowMajor(ValueId v) {
   for (NodeId maker = graph_.value(v).producer; maker; maker = graph_.value(v).producer) {
     const Node& n = graph_.node(maker);
-    if (makesRowMajor(*n.op)) return true;
-    if (!keepsLayout(*n.op) || n.args.empty() || !n.args[0].isValue()) return false;
+    const Facts& facts = factsOf(n.op);
+    if (facts.makesRowMajor) return true;
+    if (!facts.keepsLayout || n.args.empty() || !n.args[0].isValue()) return false;
     v = n.args[0].valueId();
   }
   return false;
@@ -70,18 +71,22 @@ void LooseViews::below(ValueId before, ValueId result) {
     for (size_t k = 0; k < graph_.value(value).users.size(); ++k) {  // which operator a user has changes none of them
       const NodeId user = graph_.value(value).users[k];
       const Node& n = graph_.node(user);
-      if (hidesLayout(*n.op)) continue;
-      const bool view = n.op->name == "aten.view.default" && n.args[0] == Argument(value);
-      if (view && !dense && !isWrittenThrough(n.outputs[0]))
-        if (const OperatorRef reshape = operators_.find("aten.reshape.default")) graph_.setOperator(user, reshape);
+      const Facts& facts = factsOf(n.op);
+      if (facts.hidesLayout) continue;
+      const bool view = facts.isView && n.args[0].isValue() && n.args[0].valueId() == value;
+      if (view && !dense && !isWrittenThrough(n.outputs[0])) {
+        if (!reshape_) reshape_ = operators_.find("aten.reshape.default");
+        if (*reshape_) graph_.setOperator(user, *reshape_);
+      }
       for (ValueId out : n.outputs)
         if (carriesTensors(graph_.value(out).type)) work_.emplace_back(out, view && dense);
     }
   }
 }
 
-bool LooseViews::isWrittenThrough(ValueId view) const {
-  std::vector<ValueId> work{view};
+bool LooseViews::isWrittenThrough(ValueId view) {
+  std::vector<ValueId>& work = aliases_;
+  work.assign(1, view);
   for (size_t i = 0; i < work.size(); ++i)
     for (NodeId user : graph_.value(work[i]).users) {
       const Node& n = graph_.node(user);

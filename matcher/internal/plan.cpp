@@ -218,26 +218,23 @@ const std::vector<uint8_t>& Plan::ancestorsOf(ValueId root) const {
   return out;
 }
 
-std::vector<ValueId> Plan::climb(ValueId from, ValueId start, ValueId root, bool loose) const {
-  struct State {
-    ValueId pattern, graph;
-    bool excused;
-  };
+void Plan::climb(ValueId from, ValueId start, ValueId root, bool loose, std::vector<ValueId>& out) const {
   const std::vector<uint8_t>& leads = ancestorsOf(root);
-  if (!leads[from.index]) return {};
+  if (!leads[from.index]) return;
   const Graph& g = index.graph;
-  std::vector<State> states{{from, start, false}};
+  std::vector<Climber>& states = climbers_;
+  states.assign(1, {from, start, false});
   const auto add = [&](ValueId p, ValueId v, bool excused) {
     if (!leads[p.index] || states.size() > 4096) return;
-    for (const State& s : states)
+    for (const Climber& s : states)
       if (s.pattern == p && s.graph == v && s.excused <= excused) return;
     states.push_back({p, v, excused});
   };
-  std::vector<ValueId> out;
+  const auto before = static_cast<std::ptrdiff_t>(out.size());
   for (size_t i = 0; i < states.size(); ++i) {
-    const State s = states[i];
+    const Climber s = states[i];
     if (s.pattern == root) {
-      if (std::find(out.begin(), out.end(), s.graph) == out.end()) out.push_back(s.graph);
+      if (std::find(out.begin() + before, out.end(), s.graph) == out.end()) out.push_back(s.graph);
       continue;
     }
     for (NodeId pu : pattern.value(s.pattern).users) {
@@ -251,7 +248,7 @@ std::vector<ValueId> Plan::climb(ValueId from, ValueId start, ValueId root, bool
       for (NodeId u : g.value(s.graph).users) {
         if (!index.effective[u.index]) continue;
         const Node& n = g.node(u);
-        if (isIdentity(n.op->name) && n.outputs.size() == 1) add(s.pattern, n.outputs[0], s.excused);
+        if (index.handsOn(u) && n.outputs.size() == 1) add(s.pattern, n.outputs[0], s.excused);
         if (p.kind == PlanNode::Kind::CallModule) {
           for (ModuleCallId m = n.module; m; m = g.moduleCall(m).parent) {
             if (!accepts(p, g.moduleCall(m))) continue;
@@ -267,7 +264,6 @@ std::vector<ValueId> Plan::climb(ValueId from, ValueId start, ValueId root, bool
       }
     }
   }
-  return out;
 }
 
 std::vector<ValueId> Plan::valuesOf(const PlanNode& p, size_t output) const {
@@ -323,9 +319,9 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
           out.push_back(v);
           continue;
         }
-        const std::vector<ValueId> tops = climb(own[o], v, root, loose);
-        out.insert(out.end(), tops.begin(), tops.end());
-        if (loose && tops.empty()) out.push_back(v);  // what is above it is not there
+        const size_t before = out.size();
+        climb(own[o], v, root, loose, out);
+        if (loose && out.size() == before) out.push_back(v);  // what is above it is not there
       }
       break;
     }

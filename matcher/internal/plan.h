@@ -64,8 +64,8 @@ class Plan {
   /// By the pattern's ValueId: whether the value takes part in computing `root`.
   const std::vector<uint8_t>& ancestorsOf(ValueId root) const;
   /// Graph values that may be `root` when the pattern's `from` is the graph's `start`: every way up through users that
-  /// fit by operator. `loose` lets one node on the way be any operator.
-  std::vector<ValueId> climb(ValueId from, ValueId start, ValueId root, bool loose) const;
+  /// fit by operator, each once, added to `out`. `loose` lets one node on the way be any operator.
+  void climb(ValueId from, ValueId start, ValueId root, bool loose, std::vector<ValueId>& out) const;
   /// Every graph value that the pattern node's output of that number may be, by operator alone.
   std::vector<ValueId> valuesOf(const PlanNode& p, size_t output) const;
   /// Graph values where the first root may be, in topological order. `loose` finds more, for explanations.
@@ -78,6 +78,11 @@ class Plan {
  private:
   void compile(NodeId id);
   void findRequired();
+  struct Climber {
+    ValueId pattern, graph;
+    bool excused;
+  };
+  mutable std::vector<Climber> climbers_;                // of climb(), kept for its memory
   mutable std::vector<uint8_t> absent_;                  // by pattern node, filled when asked
   mutable std::vector<std::vector<uint8_t>> ancestors_;  // by root value, filled when asked
   mutable std::vector<signed char> functionMemo_;        // by pattern node * operators: CallFunction answers

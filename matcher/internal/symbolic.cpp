@@ -215,6 +215,15 @@ Argument Polynomial::argument() const {
   return Argument(SymbolicInt{text()});
 }
 
+std::optional<int64_t> knownSize(const Graph& g, ValueId tensor, int64_t dim) {
+  const auto& shape = g.value(tensor).type.tensorInfo.shape;
+  if (!shape) return std::nullopt;
+  const auto rank = static_cast<int64_t>(shape->size());
+  if (dim < 0) dim += rank;
+  if (dim < 0 || dim >= rank || !(*shape)[static_cast<size_t>(dim)].isStatic()) return std::nullopt;
+  return (*shape)[static_cast<size_t>(dim)].size;
+}
+
 std::optional<Polynomial> sizeMeaning(const Graph& g, ValueId tensor, int64_t dim) {
   const Value& v = g.value(tensor);
   if (!v.type.isTensor() && v.type.kind != Type::Kind::Any) return std::nullopt;

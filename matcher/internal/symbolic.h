@@ -49,6 +49,8 @@ class Polynomial {
 /// The integer an argument stands for: a literal, a symbolic int, or a value computed from sizes by integer arithmetic.
 /// Sizes that no type knows become atoms, so that equal computations compare equal. Nothing where it is no integer.
 std::optional<Polynomial> integerMeaning(const Graph&, const Argument&);
+/// The size of that dimension where the value's type says a number; dim may be negative.
+std::optional<int64_t> knownSize(const Graph&, ValueId tensor, int64_t dim);
 /// The size of that dimension as a polynomial; dim may be negative where the rank is known. Nothing where it is out of
 /// range.
 std::optional<Polynomial> sizeMeaning(const Graph&, ValueId tensor, int64_t dim);
