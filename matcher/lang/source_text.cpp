@@ -66,8 +66,6 @@ class Scanner {
     const size_t depth = at_ - begin;
     if (lastChar_ == ':' && depth <= indents_.back())
       t_.fail(at_, fmt::format("an indented block is missing after line {}", lastLine_));
-    if (depth > indents_.back() && lastChar_ != ':' && lastChar_ != '\0')
-      t_.fail(at_, "this line is indented further than the one above, which begins no block");
     if (depth > indents_.back()) {
       indents_.push_back(depth);
       if (indents_.size() > maxIndents) t_.fail(at_, fmt::format("more than {} levels of indentation", maxIndents));

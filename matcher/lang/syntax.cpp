@@ -404,6 +404,11 @@ Error parserError(const SourceText& text, const std::string& what) {
     column = static_cast<int>(mark - markLine) + 1;
     offset = startOf(line) + static_cast<size_t>(column - 1);
   }
+  // Where the statement ends, the next line goes on with more indentation.
+  if (message.find("expected newline") != std::string::npos && message.find("'indent'") != std::string::npos)
+    if (const size_t next = text.masked().find_first_not_of(" \t\r\f\n", offset); next != std::string::npos)
+      return badInputAt(text.position(static_cast<uint32_t>(next)),
+                        "this line is indented further than the one above, which begins no block");
   return badInputAt(text.position(static_cast<uint32_t>(std::min(offset, text.masked().size() - 1))),
                     readable(message));
 }
