@@ -129,12 +129,14 @@ void Canvas::leaveEvent(QEvent*) {
 
 QString Canvas::tipOf(int index) const {
   const Box& box = scene_->view.boxes[static_cast<size_t>(index)];
-  QString tip = QStringLiteral("<b>%1</b> %2").arg(toQt(box.title).toHtmlEscaped(), toQt(box.name).toHtmlEscaped());
+  QString tip = QStringLiteral("<b>%1</b>").arg(toQt(box.title).toHtmlEscaped());
+  if (box.name != box.title) tip += QLatin1Char(' ') + toQt(box.name).toHtmlEscaped();
   if (box.module) tip += QStringLiteral("<br>%1").arg(toQt(graph_->moduleCall(box.module).path).toHtmlEscaped());
   if (!box.detail.empty()) tip += QStringLiteral("<br>%1").arg(toQt(box.detail).toHtmlEscaped());
   if (box.node) {
     for (ValueId v : graph_->node(box.node).outputs)
-      tip += QStringLiteral("<br>→ %1").arg(toQt(typeLabel(graph_->value(v).type)).toHtmlEscaped());
+      if (const QString type = toQt(typeLabel(graph_->value(v).type)); !type.isEmpty())  // a pattern's have none
+        tip += QStringLiteral("<br>→ %1").arg(type.toHtmlEscaped());
   }
   const double heat = boxes_.heat[static_cast<size_t>(index)];
   if (boxes_.anyHeat && !std::isnan(heat))

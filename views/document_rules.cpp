@@ -75,9 +75,9 @@ void Document::checkRules() {
                    return;
                  }
                  readRules(reply.result);
+                 if (!error_.any()) checkedRevision_ = revision;
                  Q_EMIT rulesChanged();
                  if (!error_.any()) {
-                   checkedRevision_ = revision;
                    matchRules(revision);
                  } else {
                    Q_EMIT matchesChanged();  // the last good ones are shown greyed

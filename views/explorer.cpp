@@ -121,7 +121,9 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   column->addWidget(stack_, 1);
   connect(search_, &QLineEdit::textChanged, this, &Explorer::find);
   connect(search_, &QLineEdit::returnPressed, this, [this] {
-    if (results_->count() > 0) results_->setCurrentRow((results_->currentRow() + 1) % results_->count());
+    int found = results_->count();
+    while (found > 0 && !(results_->item(found - 1)->flags() & Qt::ItemIsEnabled)) --found;  // remarks, not results
+    if (found > 0) results_->setCurrentRow((results_->currentRow() + 1) % found);
   });
   connect(results_, &QListWidget::currentItemChanged, this, [this](QListWidgetItem* item) {
     if (item && !quiet_) Q_EMIT chosen(item->data(Qt::UserRole).toString());

@@ -216,6 +216,16 @@ void Inspector::refresh() {
     if (v)
       html = QStringLiteral("<h3>%1 %2</h3><p>%3</p>")
                  .arg(esc(graph->value(v).name), dim(tr("input")), esc(toString(graph->value(v).type)));
+  } else if (keys.first().startsWith(QLatin1Char('>'))) {
+    std::vector<ValueId> values;
+    for (const Argument& a : graph->returns()) a.forEachValue([&](ValueId v) { values.push_back(v); });
+    if (const size_t number = keys.first().mid(1).toUInt(); number < values.size()) {
+      const Value& value = graph->value(values[number]);
+      const QString from =
+          value.producer ? toQt(graph->node(value.producer).name) : QLatin1Char('<') + toQt(value.name);
+      html = tr("<h3>Output %1</h3>").arg(number) +
+             QStringLiteral("<p>%1 %2</p>").arg(link(from, toQt(value.name)), esc(toString(value.type)));
+    }
   } else if (const NodeId n = graph->findNode(keys.first().toStdString())) {
     html = describeNode(*graph, graph->node(n));
     askOperator(keys.first());

@@ -90,7 +90,7 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
   connect(editor_, &QsciScintilla::cursorPositionChanged, this, &RuleEditor::followCursor);
   connect(editor_, &QsciScintilla::cursorPositionChanged, this, &RuleEditor::tellCall);
   connect(editor_->verticalScrollBar(), &QScrollBar::valueChanged, tip_, &QWidget::hide);
-  connect(&document_, &Document::rulesChanged, this, [this] { mark(), tell(); });
+  connect(&document_, &Document::rulesChanged, this, [this] { followCursor(), mark(), tell(); });
   connect(&document_, &Document::currentRuleChanged, this, [this] { mark(), tell(); });
   for (auto signal : {&Document::matchesChanged, &Document::nearMissesChanged, &Document::opened})
     connect(&document_, signal, this, &RuleEditor::tell);
@@ -208,6 +208,7 @@ bool RuleEditor::replaceOnLine(int line, const QString& from, const QString& to)
 
 /// The rule whose text the caret is in.
 void RuleEditor::followCursor() {
+  if (!document_.rulesAreRead()) return;  // their lines are of another text; once they are read, it comes here again
   int line = 0, column = 0;
   editor_->getCursorPosition(&line, &column);
   QString name;

@@ -127,6 +127,13 @@ class WindowTest : public test::WindowFixture {
     QCOMPARE(findInGraph(g, QStringLiteral("/^gelu(_\\d)?$/")).size(), size_t{4});
     window_->explorer()->search()->setText(QStringLiteral("/((/"));
     QVERIFY(window_->explorer()->results()->item(0)->text().contains(QLatin1String("no expression")));
+    const QStringList selected = document().selection();
+    QTest::keyClick(window_->explorer()->search(), Qt::Key_Return);  // a remark is no result
+    QCOMPARE(document().selection(), selected);
+    window_->canvas()->setSelection({QStringLiteral(">0")});
+    document().setSelection({QStringLiteral(">0")});
+    QVERIFY(window_->inspector()->plain().contains(QStringLiteral("Output 0")));
+    QVERIFY(window_->inspector()->plain().contains(QStringLiteral("layer_norm_3")));
     window_->explorer()->search()->setText(QStringLiteral("softmax"));
     QCOMPARE(window_->explorer()->results()->count(), 4);
     QTest::keyClick(window_->explorer()->search(), Qt::Key_Return);
@@ -326,6 +333,7 @@ class WindowTest : public test::WindowFixture {
     const QString text = patternFromNodes(g, nodes, {QStringLiteral("softmax.dim")});
     QVERIFY2(text.contains(QStringLiteral("softmax_dim: Number")), qPrintable(text));
     QVERIFY2(text.contains(QStringLiteral("aten.softmax(add, softmax_dim)")), qPrintable(text));
+    type(QString::fromLatin1(rulesText));
     document().setSelection(nodes);
     window_->action(QStringLiteral("fromSelection"))->trigger();
     auto* dialog = static_cast<RuleFromSelection*>(window_->findChild<QDialog*>(QStringLiteral("ruleFromSelection")));
@@ -336,6 +344,9 @@ class WindowTest : public test::WindowFixture {
     QTest::keyClick(dialog, Qt::Key_Return);
     QVERIFY(window_->editor()->text().endsWith(text));
     QVERIFY(window_->editor()->isModified());
+    QTRY_COMPARE(document().rules().size(), size_t{2});
+    QTest::qWait(300);  // what the caret's move brings about
+    QCOMPARE(document().currentRule(), QStringLiteral("NewRule"));
   }
 
   void theLibraryShowsPatternsAndGivesRules() {
