@@ -76,6 +76,28 @@ std::string operatorLibrary() {
   return (std::filesystem::exists(installed, ignored) ? installed : beside / "lib" / "libgraft_ops.so").string();
 }
 
+/// A file, and the dtype that its weights and inputs are still to be brought to ("" none).
+struct ModelFile {
+  std::string path, dtype;
+};
+
+/// The original as PyTorch can run it in the dtype asked for: its own file, unless that names dtypes inside.
+ModelFile originalFile(const PeerRequest& request, const RunOptions& options, const std::string& folder) {
+  if (!options.dtype) return {request.model, ""};
+  const std::string name(dtypeName(*options.dtype));
+  auto cast = inDType(*request.original, *options.dtype);
+  if (!cast || !cast->rewroteArguments) return {request.model, name};
+  const std::string path = folder + "/original" + std::filesystem::path(request.model).extension().string();
+  // What cannot be written is left to PyTorch, which will say what it thinks of it.
+  return exportModel(cast->graph, path) ? ModelFile{path, name} : ModelFile{request.model, name};
+}
+
+Status writeExported(const Graph& rewritten, const RunOptions& options, const std::string& path) {
+  if (!options.dtype) return exportTorchScript(rewritten, path);
+  auto cast = inDType(rewritten, *options.dtype);
+  return cast ? exportTorchScript(cast->graph, path) : Status(cast.error());
+}
+
 struct Peer {
   PeerTiming timing;
   std::optional<Child> child;
@@ -147,7 +169,8 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
   if (!onCpu) return onCpu.error();
   if (Status s = saveTensors(*onCpu, inputsFile); !s) return s.error();
   if (std::find(request.ways.begin(), request.ways.end(), exportedWay) != request.ways.end())
-    if (Status s = exportTorchScript(rewritten, exported); !s) return s.error();
+    if (Status s = writeExported(rewritten, options, exported); !s) return s.error();
+  const ModelFile original = originalFile(request, options, folder.path);
 
   auto program = Program::build(rewritten, options);
   if (!program) return program.error();
@@ -164,9 +187,8 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
     const bool ours = p.timing.way == exportedWay;
     // All load and compile at once; they are timed in turns later.
     const Status started =
-        p.start({*python, "-c", peersScript, p.timing.way, ours ? exported : request.model, inputsFile, options.device,
-                 options.dtype ? std::string(dtypeName(*options.dtype)) : "", std::to_string(options.threads),
-                 ours ? operatorLibrary() : ""});
+        p.start({*python, "-c", peersScript, p.timing.way, ours ? exported : original.path, inputsFile, options.device,
+                 original.dtype, std::to_string(options.threads), ours ? operatorLibrary() : ""});
     if (!started) return started.error();
   }
   for (Peer& p : peers) {

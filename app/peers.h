@@ -17,6 +17,7 @@ namespace graft::cli {
 struct PeerRequest {
   std::vector<std::string> ways;  ///< of peerWays()
   std::string model;              ///< the original's file
+  const Graph* original;          ///< what was read from it
   std::string python;             ///< the program; "" tries $GRAFT_PYTHON, the build's own and python3
 };
 struct PeerTiming {

@@ -5,7 +5,8 @@ option(GRAFT_FUZZERS "Build the libFuzzer targets in tests/fuzz (needs clang)" O
 option(GRAFT_WARNINGS_AS_ERRORS "Treat warnings as errors" OFF)
 set(GRAFT_CUDA AUTO CACHE STRING "Build the CUDA operators: AUTO (when nvcc is found), ON or OFF")
 set(GRAFT_GUI AUTO CACHE STRING "Build graft-gui: AUTO (when Qt 6 and QScintilla are found), ON or OFF")
-set(GRAFT_CUDA_ARCHITECTURES "90a" CACHE STRING "CUDA architectures to build machine code for, e.g. 80;90a")
+# Hopper's own kernels as machine code; for every other GPU since Ampere the driver compiles the portable ones.
+set(GRAFT_CUDA_ARCHITECTURES "80-virtual;90a-real" CACHE STRING "CUDA architectures, e.g. 80;90a for machine code of both")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)

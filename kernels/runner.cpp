@@ -31,6 +31,7 @@
 #include "kernels/capture/captures.h"
 #include "kernels/capture/nests.h"
 #include "kernels/operator.h"
+#include "kernels/weight_places.h"
 
 namespace graft::ops {
 namespace {
@@ -67,33 +68,6 @@ bool isWatched() {
          at::autocast::is_autocast_enabled(at::kCUDA);
 }
 
-/// A tensor that is nothing but its numbers.
-bool isPlain(const at::Tensor& t) {
-  using c10::DispatchKey;
-  static const c10::DispatchKeySet special({DispatchKey::Python, DispatchKey::FuncTorchBatched,
-                                            DispatchKey::FuncTorchGradWrapper, DispatchKey::Functionalize,
-                                            DispatchKey::Conjugate, DispatchKey::Negative, DispatchKey::ZeroTensor});
-  return t.is_cuda() && !t.key_set().has_any(special);
-}
-
-/// Where all weights of a module lie and what they are, as one number each. False: one of them is not on `device`, or
-/// wants a gradient.
-bool weightPlaces(const c10::ivalue::Object& module, int device, bool gradients, std::vector<int64_t>& places) {
-  for (const c10::IValue& v : module.slots()) {
-    if (v.isTensor() && v.toTensor().defined()) {
-      const at::Tensor& t = v.toTensor();
-      if (!isPlain(t) || t.get_device() != device || (gradients && t.requires_grad())) return false;
-      places.push_back(reinterpret_cast<int64_t>(t.const_data_ptr()));
-      places.push_back(static_cast<int64_t>(t.scalar_type()) * 1000003 + t.numel());
-    } else if (v.isObject() && v.toObjectRef().type()->is_module()) {
-      if (!weightPlaces(v.toObjectRef(), device, gradients, places)) return false;
-    } else if (v.isBool()) {
-      places.push_back(v.toBool());  // "training"
-    }
-  }
-  return true;
-}
-
 class Runner : public torch::CustomClassHolder {
  public:
   Runner(bool constantWeights, int64_t limit)
@@ -107,7 +81,7 @@ class Runner : public torch::CustomClassHolder {
     const bool gradients = at::GradMode::is_enabled();
     const bool plain = everyTensor(inputs, [&](const at::Tensor& t) {
       any = true;
-      return isPlain(t) && !(gradients && t.requires_grad());
+      return isPlainCuda(t) && !(gradients && t.requires_grad());
     });
     if (!any || !plain) {
       // Models that were moved to the CPU need no memory on the GPU.
@@ -121,10 +95,9 @@ class Runner : public torch::CustomClassHolder {
   c10::IValue run(const c10::IValue& self, const c10::IValue& inputs) {
     if (!self.isObject() || !inputs.isTuple()) TORCH_CHECK(false, "graft.Runner.run takes a module and a tuple");
     const auto& values = inputs.toTupleRef().elements();
-    const auto method = torch::jit::Module(self.toObject()).get_method("forward");
     const auto plain = [&](const std::vector<c10::IValue>& in) {
       const Inside here;
-      return method(in);
+      return torch::jit::Module(self.toObject()).get_method("forward")(in);
     };
     const std::vector<c10::IValue> given(values.begin(), values.end());
     if (!graft_ops_cuda_graphs()) return plain(given);
@@ -138,7 +111,7 @@ class Runner : public torch::CustomClassHolder {
         const torch::jit::GraphOptimizerEnabledGuard asItIs(false);
         return std::vector<c10::IValue>{plain(in)};
       };
-      return captures->run(given, body)[0];
+      return captures->run(given, *key, body)[0];
     } catch (const CaptureError& e) {
       refuse(device, *key, e.what());
     } catch (const std::exception&) {
@@ -182,7 +155,7 @@ class Runner : public torch::CustomClassHolder {
  private:
   struct Device {
     std::shared_ptr<Captures> captures;
-    std::vector<int64_t> weights;  ///< what the captures were made with
+    WeightPlaces weights;  ///< what the captures were made with
   };
   struct Sighting {
     int times = 0;
@@ -224,16 +197,17 @@ class Runner : public torch::CustomClassHolder {
 
   /// The captures that shall run inputs of that key; null where the operators shall.
   std::shared_ptr<Captures> ready(const c10::ivalue::Object& module, int device, const CaptureKey& key) {
-    std::vector<int64_t> weights;
-    const bool fit = weightPlaces(module, device, at::GradMode::is_enabled(), weights);
+    const bool gradients = at::GradMode::is_enabled();
     const std::scoped_lock lock(mutex_);
-    if (!fit) return nullptr;
-    Device& d = devices_[device];
-    if (!d.captures || d.weights != weights) {
-      if (d.captures) seen_.clear();
-      d.captures = std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, limit_, constantWeights_);
-      d.weights = std::move(weights);
+    auto known = devices_.find(device);
+    if (known == devices_.end() || !known->second.weights.holdFor(module, gradients)) {
+      auto weights = WeightPlaces::of(module, device, gradients);
+      if (!weights) return nullptr;
+      if (known != devices_.end()) seen_.clear();
+      auto fresh = std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, limit_, constantWeights_);
+      known = devices_.insert_or_assign(device, Device{std::move(fresh), std::move(*weights)}).first;
     }
+    const Device& d = known->second;
     if (d.captures->has(key)) return d.captures;
     if (seen_.size() > kMostShapesSeen) seen_.clear();
     Sighting& s = seen_[{device, key}];

@@ -135,7 +135,7 @@ Status bench(const Options& o) {
                          {"against", timing->original},
                          {"timing", timingJson(timing->times)}});
     if (ways.empty()) return done();
-    auto peers = timeAgainstPeers(rewritten, *inputs, options, {ways, path, o.python}, o.seconds, job);
+    auto peers = timeAgainstPeers(rewritten, *inputs, options, {ways, path, &m->graph, o.python}, o.seconds, job);
     if (!peers) return peers.error();
     console.print(peersTable(*peers));
     documents.back()["peers"] = peersJson(*peers);

@@ -51,13 +51,16 @@ class Program {
   /// Same, showing the value of every node as it is computed (for types, statistics, per-node differences).
   Result<TensorSet> observe(const TensorSet& inputs, const std::function<void(ValueId, const TensorSet&)>& see) const;
   /// Same, calling `before` ahead of each node, those in blocks too.
-  Result<TensorSet> runMarked(const TensorSet& inputs, const std::function<void(NodeId)>& before) const;
+  Result<TensorSet> runMarked(const TensorSet& inputs, const std::function<void(NodeId)>& before,
+                              const Job& = {}) const;
   /// Runs, and adds the values asked for (null: all), inputs too, to `kept` as they are when computed: no more than
   /// `mostBytes` of tensors, and nothing for what was not computed. They are copied where `copy` says so, for graphs
   /// that write to memory.
   Result<TensorSet> collect(const TensorSet& inputs, const std::unordered_set<ValueId>* wanted, size_t mostBytes,
                             bool copy, std::unordered_map<ValueId, TensorSet>& kept, const Job& = {}) const;
   const RunOptions& options() const;
+  /// How many nodes it has that do something, those in blocks counted once.
+  size_t operators() const;
   /// Whether it may run as a CUDA graph.
   const CaptureFacts& capture() const;
 

@@ -34,4 +34,13 @@ Status exportTorchExport(const Graph&, const std::string& path, const ExportOpti
 Status exportModel(const Graph&, const std::string& path, const ExportOptions& = {});
 bool usesGraftOperators(const Graph&);
 
+/// A graph as RunOptions::dtype runs it, written out: floating weights and inputs in that dtype, and what the
+/// operators' arguments say of dtypes and of numbers too large for it. For those who can only run files, which often
+/// name the dtype they were traced in. Types of values in between are left as they were.
+struct GraphInDType {
+  Graph graph;
+  bool rewroteArguments = false;  ///< false: casting the module's weights and inputs comes to the same
+};
+Result<GraphInDType> inDType(const Graph&, DType);
+
 }  // namespace graft

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 
 #include <array>
@@ -126,16 +127,16 @@ void Captures::shrink(size_t most) {
   }
 }
 
-Captures::Capture& Captures::find(const Values& inputs, const Body& body) {
-  CaptureKey key = captureKey(inputs, device_);
+Captures::Capture& Captures::find(const Values& inputs, const CaptureKey& key, const Body& body) {
   if (const auto it = places_.find(key); it != places_.end()) {
     captures_.splice(captures_.begin(), captures_, it->second);
     return captures_.front();
   }
   const PlainMode mode;
   Capture made;
-  made.key = std::move(key);
+  made.key = key;
   made.inputs = copyOf(inputs);
+  collect(made.inputs, made.tensors);
   struct Call {
     const Body& body;
     Capture& capture;
@@ -187,31 +188,79 @@ Captures::Capture& Captures::find(const Values& inputs, const Body& body) {
 
 namespace {
 
-void copyInto(const std::vector<c10::IValue>& to, const std::vector<c10::IValue>& from) {
-  std::vector<at::Tensor> own, given;
-  collect(to, own);
-  collect(from, given);
-  if (own.empty()) return;
-  const PlainMode mode;
-  at::_foreach_copy_(own, given, /*non_blocking=*/true);
+/// Copies between tensors whose numbers lie alike, gathered for one kernel.
+struct Copies {
+  std::vector<void*> to;
+  std::vector<const void*> from;
+  std::vector<size_t> bytes;
+
+  void add(const at::Tensor& target, const at::Tensor& source) {
+    to.push_back(target.mutable_data_ptr());
+    from.push_back(source.const_data_ptr());
+    bytes.push_back(source.nbytes());
+  }
+};
+
+/// A tensor on a GPU that is its bytes: without gaps, and nothing to be done to them when they are read.
+bool isBytes(const at::Tensor& t) {
+  return t.is_cuda() && t.layout() == at::kStrided && t.is_non_overlapping_and_dense() && !t.is_conj() && !t.is_neg();
 }
 
 }  // namespace
 
-Captures::Values Captures::run(const Values& inputs, const Body& body) {
+void Captures::copyIn(const Capture& c, const Values& from) {
+  std::vector<at::Tensor> given;
+  given.reserve(c.tensors.size());
+  collect(from, given);
+  Copies copies;
+  std::vector<at::Tensor> otherTo, otherFrom;
+  for (size_t i = 0; i < given.size(); ++i) {
+    // Dtypes and sizes are the key's.
+    if (isBytes(given[i]) && given[i].strides() == c.tensors[i].strides())
+      copies.add(c.tensors[i], given[i]);
+    else
+      otherTo.push_back(c.tensors[i]), otherFrom.push_back(given[i]);
+  }
+  check("", [&](char* e, size_t n) {
+    return cuda_.copy(copies.to.size(), copies.to.data(), copies.from.data(), copies.bytes.data(), e, n);
+  });
+  if (otherTo.empty()) return;
+  const PlainMode mode;
+  at::_foreach_copy_(otherTo, otherFrom, /*non_blocking=*/true);
+}
+
+Captures::Values Captures::copyOut(const Values& outputs) {
+  Copies copies;
+  Values out;
+  out.reserve(outputs.size());
+  for (const c10::IValue& v : outputs) {
+    out.push_back(mapTensors(v, [&](const at::Tensor& t) {
+      if (!isBytes(t)) return t.clone();
+      at::Tensor own = at::empty_like(t);
+      copies.add(own, t);
+      return own;
+    }));
+  }
+  check("", [&](char* e, size_t n) {
+    return cuda_.copy(copies.to.size(), copies.to.data(), copies.from.data(), copies.bytes.data(), e, n);
+  });
+  return out;
+}
+
+Captures::Values Captures::run(const Values& inputs, const CaptureKey& key, const Body& body) {
   const std::scoped_lock lock(mutex_);
-  Capture& c = find(inputs, body);
+  Capture& c = find(inputs, key, body);
   check("", [&](char* e, size_t n) { return cuda_.enter(pool_, e, n); });
-  copyInto(c.inputs, inputs);
+  copyIn(c, inputs);
   check("replay failed: ", [&](char* e, size_t n) { return cuda_.replay(c.graph, e, n); });
-  Values out = copyOf(c.outputs);
+  Values out = copyOut(c.outputs);
   check("", [&](char* e, size_t n) { return cuda_.leave(pool_, e, n); });
   return out;
 }
 
 Captures::Replay Captures::time(const Values& inputs, const Body& body, bool flushed) {
   const std::scoped_lock lock(mutex_);
-  Capture& c = find(inputs, body);
+  Capture& c = find(inputs, captureKey(inputs, device_), body);
   check("", [&](char* e, size_t n) { return cuda_.enter(pool_, e, n); });
   Replay r;
   check("replay failed: ", [&](char* e, size_t n) {

@@ -9,6 +9,7 @@
 // its own.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
@@ -47,8 +48,10 @@ class Captures {
   Captures(const Captures&) = delete;
   Captures& operator=(const Captures&) = delete;
 
-  /// The outputs are the caller's own. What the body throws outside of the capture is thrown on.
-  Values run(const Values& inputs, const Body&);
+  /// The outputs are the caller's own. What the body throws outside of the capture is thrown on. `key` is captureKey of
+  /// the inputs.
+  Values run(const Values& inputs, const CaptureKey& key, const Body&);
+  Values run(const Values& inputs, const Body& body) { return run(inputs, captureKey(inputs, device_), body); }
   struct Replay {
     double milliseconds = 0;  ///< on the GPU, by events around the whole graph
     size_t kernels = 0;
@@ -64,10 +67,13 @@ class Captures {
  private:
   struct Capture {
     CaptureKey key;
-    Values inputs, outputs;  ///< the graph's own memory
+    Values inputs, outputs;           ///< the graph's own memory
+    std::vector<at::Tensor> tensors;  ///< of the inputs
     void* graph = nullptr;
   };
-  Capture& find(const Values& inputs, const Body&);
+  Capture& find(const Values& inputs, const CaptureKey& key, const Body&);
+  void copyIn(const Capture&, const Values& from);
+  Values copyOut(const Values& outputs);
   void free(Capture&);
   void shrink(size_t);
   template <class F>

@@ -26,6 +26,9 @@ struct GraftCudaGraphs {
   bool (*leave)(void* pool, char* error, size_t size);
   /// On the current stream, without waiting.
   bool (*replay)(void* graph, char* error, size_t size);
+  /// Copies `count` blocks of memory of the current device in one go, on the current stream, without waiting. Blocks do
+  /// not overlap.
+  bool (*copy)(size_t count, void* const* to, const void* const* from, const size_t* bytes, char* error, size_t size);
   /// Replays once and waits: milliseconds on the GPU, from events around it; negative where it failed. `flush`: writes
   /// over the L2 cache first (outside of the time).
   float (*replayTimed)(void* graph, bool flush, char* error, size_t size);
@@ -47,7 +50,7 @@ struct GraftCudaGraphs {
   /// Whether the calling thread's operators may stop to try out algorithms; returns what it was.
   bool (*setAutotune)(bool on);
 };
-constexpr int graftCudaGraphsVersion = 2;
+constexpr int graftCudaGraphsVersion = 3;
 
 /// Of libgraft_ops.so. Null where there is no CUDA to run on; graft_ops_cuda_status() says why.
 __attribute__((visibility("default"))) const GraftCudaGraphs* graft_ops_cuda_graphs();

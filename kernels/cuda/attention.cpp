@@ -40,7 +40,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   a.mask = maskArg(mask, {batch, heads, queries, keys}, kept);
   a.scale = static_cast<float>(scale ? *scale : 1.0 / std::sqrt(static_cast<double>(q.size(3))));
   a.causal = causal;
-  a.pdl = options().pdl;
+  a.pdl = usesPdl();
   const auto fill = [&] {
     a.q = qr.const_data_ptr(), a.k = kr.const_data_ptr(), a.v = vr.const_data_ptr(), a.out = out.mutable_data_ptr();
     for (int d = 0; d < 3; ++d) {

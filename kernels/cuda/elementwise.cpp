@@ -23,7 +23,7 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
     a.xs[d] = x.stride(d), a.os[d] = out.stride(d);
     a.cs[d] = cos.size(d) == 1 ? 0 : cos.stride(d), a.ss[d] = sin.size(d) == 1 ? 0 : sin.stride(d);
   }
-  a.pdl = options().pdl;
+  a.pdl = usesPdl();
   report("rotary_embedding", launchRotary(a, c10::cuda::getCurrentCUDAStream()));
   return out;
 }
@@ -54,7 +54,7 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   a.up = u.tensor.const_data_ptr(), a.ldu = u.stride;
   a.out = out.mutable_data_ptr();
   a.rows = g.rows, a.n = g.columns;
-  a.pdl = options().pdl;
+  a.pdl = usesPdl();
   report("swiglu", launchSwiglu(a, c10::cuda::getCurrentCUDAStream()));
   return out;
 }
@@ -117,7 +117,7 @@ at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const 
     for (int64_t d = 2; d < out.dim(); ++d) a.channelStride *= out.size(d);
   }
   a.relu = relu;
-  a.pdl = options().pdl;
+  a.pdl = usesPdl();
   report("conv_bias_add_relu", launchConvEpilogue(a, c10::cuda::getCurrentCUDAStream()));
   return out;
 }

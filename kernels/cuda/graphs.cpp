@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/launchers.h"
 #include "kernels/cuda/support.h"
 
 namespace {
@@ -255,6 +256,23 @@ bool replay(void* graph, char* error, size_t size) {
   });
 }
 
+bool copy(size_t count, void* const* to, const void* const* from, const size_t* bytes, char* error, size_t size) {
+  return guarded(error, size, [&] {
+    const cudaStream_t stream = currentStream();
+    graft::cuda::CopyArgs a;
+    for (size_t i = 0; i < count; ++i) {
+      if (bytes[i] == 0) continue;
+      a.to[a.count] = to[i];
+      a.from[a.count] = from[i];
+      a.bytes[a.count++] = static_cast<int64_t>(bytes[i]);
+      if (a.count < graft::cuda::kMaxCopies && i + 1 < count) continue;
+      C10_CUDA_CHECK(graft::cuda::launchCopies(a, stream));
+      a.count = 0;
+    }
+    C10_CUDA_CHECK(graft::cuda::launchCopies(a, stream));
+  });
+}
+
 /// Writes over twice the L2 cache, so that nothing of the last run is left in it.
 void flushL2(cudaStream_t stream) {
   static void* buffer = nullptr;
@@ -394,6 +412,7 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 enter,
                                 leave,
                                 replay,
+                                copy,
                                 replayTimed,
                                 kernelCount,
                                 freeGraph,

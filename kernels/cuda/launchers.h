@@ -28,6 +28,16 @@ struct GemmArgs {
   bool pdl = true;
 };
 
+// copy.cu: blocks of memory that do not overlap, one kernel for all
+constexpr int kMaxCopies = 16;
+struct CopyArgs {
+  void* to[kMaxCopies] = {};
+  const void* from[kMaxCopies] = {};
+  int64_t bytes[kMaxCopies] = {};
+  int count = 0;
+};
+cudaError_t launchCopies(const CopyArgs& a, cudaStream_t stream);
+
 // gemm_tile.cu: one output tile per block, split-K over a cluster. Its variants, by number:
 struct TileVariant {
   int bm, bn, clusterM, clusterN, split, stages, deep;  // deep: 64-wide slices of K to a stage

@@ -52,7 +52,7 @@ Prepared prepare(const char* op, const at::Tensor& x, const at::Tensor& weight, 
   TORCH_CHECK(a.m <= INT32_MAX && a.n <= INT32_MAX && a.k <= INT32_MAX, "graft::", op, ": ", a.m, "x", a.n, "x", a.k,
               " is too large");
   a.activation = activation;
-  a.pdl = options().pdl;
+  a.pdl = usesPdl();
   a.constantWeights = options().constantWeights;
   return p;
 }
@@ -98,7 +98,7 @@ at::Tensor linearAddLayerNorm(const at::Tensor& x, const at::Tensor& weight, con
   norm.out = out.mutable_data_ptr();
   norm.rows = p.args.m, norm.n = p.args.n;
   norm.eps = static_cast<float>(eps);
-  norm.pdl = options().pdl;
+  norm.pdl = usesPdl();
   norm.constantWeights = norm.pdl && options().constantWeights;
   runGemmNorm(p.args, norm, c10::cuda::getCurrentCUDAStream());
   return out;

@@ -28,7 +28,7 @@ void norm(const char* op, const at::Tensor& x, const OptionalTensor& residual, c
   a.rows = rows.rows, a.n = rows.columns;
   a.eps = static_cast<float>(eps);
   a.rms = rms;
-  a.pdl = options().pdl;
+  a.pdl = usesPdl();
   a.constantWeights = a.pdl && options().constantWeights;
   const cudaError_t status = launchNorm(a, c10::cuda::getCurrentCUDAStream());
   TORCH_CHECK(status != cudaErrorNotSupported, "graft::", op, ": ", a.rows,
@@ -95,7 +95,7 @@ at::Tensor embeddingLayerNorm(at::TensorList ids, at::TensorList tables, const O
   a.out = out.mutable_data_ptr();
   a.n = tables[0].size(1);
   a.eps = static_cast<float>(eps);
-  a.pdl = options().pdl;
+  a.pdl = usesPdl();
   const cudaError_t status = launchEmbeddingNorm(a, c10::cuda::getCurrentCUDAStream());
   TORCH_CHECK(status != cudaErrorNotSupported, "graft::", op, ": ", a.outer * a.inner,
               " positions are too many for CUDA");
@@ -133,7 +133,7 @@ at::Tensor maskedSoftmax(const at::Tensor& x, const OptionalTensor& mask, double
   a.out = out.mutable_data_ptr();
   for (int d = 0; d < 4; ++d) a.size[d] = rows.size(d), a.xs[d] = rows.stride(d);
   a.scale = static_cast<float>(scale);
-  a.pdl = options().pdl;
+  a.pdl = usesPdl();
   const cudaError_t status = launchSoftmax(a, c10::cuda::getCurrentCUDAStream());
   TORCH_CHECK(status != cudaErrorNotSupported, "graft::masked_softmax: x ", x.sizes(), " has too many rows for CUDA");
   report("masked_softmax", status);

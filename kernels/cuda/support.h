@@ -41,6 +41,9 @@ inline Dtype dtypeOf(const char* op, const at::Tensor& t) {
 // Whether the kernels for Hopper run: on compute capability 9.0, if machine code for it (sm_90a) was built.
 bool hopper();
 
+// Whether kernels are launched before the one ahead of them has ended (PDL). Only code for Hopper knows to wait for it.
+inline bool usesPdl() { return options().pdl && hopper(); }
+
 inline void report(const char* op, cudaError_t status) {
   TORCH_CHECK(status == cudaSuccess, "graft::", op, ": ", cudaGetErrorName(status), ": ", cudaGetErrorString(status));
 }

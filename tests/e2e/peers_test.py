@@ -19,8 +19,8 @@ class Peers(TestCase):
         torch.save((x,), self.inputs)
         self.common = ["--rules", RULES, "--recipe", "Encoder", "--inputs", self.inputs, "--seconds", "0.2"]
 
-    def peers(self, model, ways):
-        doc = self.json("bench", model, *self.common, "--against", ways)["peers"]
+    def peers(self, model, ways, *more):
+        doc = self.json("bench", model, *self.common, "--against", ways, *more)["peers"]
         self.assertGreater(doc["rewritten"]["median_ms"], 0)
         return {p["way"]: p for p in doc["peers"]}
 
@@ -49,6 +49,8 @@ class Peers(TestCase):
         doc = self.json("bench", self.model, *self.common, "--dtype", "bfloat16")
         self.assertEqual(doc["against"], "original (operator by operator)")  # TorchScript would multiply BFloat16 with Float
         self.assertGreater(doc["timing"]["rewritten"]["median_ms"], 0)
+        peers = self.peers(self.model, "eager,jit,exported", "--dtype", "bfloat16")
+        self.assertEqual([p.get("error") for p in peers.values()], [None] * 3)
 
     def test_refusals(self):
         self.fails(2, "bench", self.model, *self.common, "--against", "eager,nothing", says=["nothing", "compile"])

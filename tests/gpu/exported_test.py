@@ -133,6 +133,20 @@ class OnGpu(unittest.TestCase):
         self.model(*inputs(seed=2, device="cuda"))
         torch.testing.assert_close(first, kept, rtol=0, atol=0)
 
+    def test_inputs_lie_anywhere(self):
+        """At odd addresses, with gaps, broadcast: each is another key, and all are right the first, second and third time."""
+        def moved(t):
+            return torch.cat([t.flatten()[:1], t.flatten()])[1:].view(t.shape)
+
+        def apart(t):
+            return torch.stack([t, t], -1)[..., 0]
+
+        for place in (lambda t: t, moved, apart, lambda t: t[:1].expand(t.shape)):
+            for seed in range(3):
+                x = tuple(place(t) for t in inputs(seed=seed, device="cuda"))
+                torch.testing.assert_close(self.model(*x), self.plain(*x), rtol=1e-4, atol=1e-4)
+        self.captured(3)
+
     def test_few_captures_are_kept(self):
         self.model.graft_runner.set_limit(2)
         for _ in range(10):

@@ -1,6 +1,7 @@
 #include "core/torch/executor.h"
 
 #include "core/text/text.h"
+#include "core/torch/export.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 
@@ -227,6 +228,28 @@ TEST_CASE("a program in another dtype follows with its casts and its mask number
   const auto d =
       compareTensors(*convert(out, "cpu", DType::Float16), runGraph(g, *convert(ones, "cpu", DType::Float16), half));
   REQUIRE(d[0].passed);
+}
+
+TEST_CASE("a graph written out in another dtype is what a program in that dtype runs") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[4]
+    %m = aten.mul.Tensor(%x, -3.4028234663852886e+38)
+    %o = aten.ones.default([4])
+    %s = aten.softmax.int(%m, -1, torch.float32)
+    %a = aten.add.Tensor(%s, %o)
+    return %a
+  })");
+  RunOptions half;
+  half.dtype = DType::Float16;
+  const auto written = inDType(g, DType::Float16);
+  REQUIRE_RESULT(written);
+  CHECK(written->rewroteArguments);
+  const TensorSet ones = *convert(inputsFor(g, {"f32[4]:ones"}), "cpu", DType::Float16);
+  const auto d = compareTensors(runGraph(written->graph, ones), runGraph(g, ones, half));
+  CHECK(d[0].type == "f16[4]");
+  CHECK(d[0].maxAbs == 0);
+  const Graph plain = graphOf("graph g {\n input %x : f32[2]\n %a = aten.neg.default(%x)\n return %a\n}");
+  CHECK_FALSE(inDType(plain, DType::Float16)->rewroteArguments);
 }
 
 TEST_CASE("profiling times every node, observing shows every value") {

@@ -126,7 +126,6 @@ Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, 
     std::string why = made ? "" : made.error().message;
     if (made) {
       auto runner = std::make_shared<CudaRunner>(std::move(*made));
-      job.report("tuning and capturing", 0, 1);
       if (auto first = runner->time(inputs, false, job)) {
         out.how = fmt::format("captured, {} kernels", first->kernels);
         out.run = [runner, &inputs]() -> Result<double> {
@@ -181,7 +180,6 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
       why = r->error().message;
       return std::nullopt;
     }
-    job.report("tuning and capturing", r == &ra ? 0 : 1, 2);
     if (auto t = (*r)->time(inputs, false, job); !t) {
       if (t.error().kind == ErrorKind::Cancelled) return t.error();
       why = t.error().message;

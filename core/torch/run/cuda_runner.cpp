@@ -60,11 +60,21 @@ struct CudaRunner::Impl {
       : program(&p), cuda(&c), device(d), captures(c, d, limit, p.capture().constantWeights) {}
 
   Captures::Body body(const TensorSet& like, const Job& job) const {
-    return [this, &like, &job](const Captures::Values& in) {
-      auto out = program->run(named(in, like), job);
+    return [this, &like, &job, runs = 0](const Captures::Values& in) mutable {
+      auto out = runs == 0 ? firstRun(named(in, like), job) : program->run(named(in, like), job);
+      // The second run is as the first, but that nothing is left to try; then each is another capture.
+      if (++runs > 2) job.report(fmt::format("choosing in the whole model, capture {}", runs - 2), 0, 0);
       if (!out) throw Failed(out.error());
       return valuesOf(*out);
     };
+  }
+
+  /// Operators stop here to try out their ways.
+  Result<TensorSet> firstRun(const TensorSet& inputs, const Job& job) const {
+    const size_t total = std::max<size_t>(program->operators(), 1);
+    size_t begun = 0;
+    const auto report = [&](NodeId) { job.report("trying each operator's ways", std::min(begun++, total - 1), total); };
+    return program->runMarked(inputs, report, job);
   }
 
   static TensorSet named(const Captures::Values& values, const TensorSet& like) {
@@ -77,12 +87,13 @@ struct CudaRunner::Impl {
 namespace {
 
 template <class F>
-auto caught(const F& f) -> decltype(f()) {
+auto caught(const Job& job, const F& f) -> decltype(f()) {
   try {
     return f();
   } catch (const Failed& e) {
     return e.error;
   } catch (const CaptureError& e) {
+    if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
     return badInput(fmt::format("the model cannot be captured in a CUDA graph: {}", e.what()));
   } catch (const std::exception& e) {
     return internalError(shortMessage(e));
@@ -104,26 +115,26 @@ Result<CudaRunner> CudaRunner::make(const Program& program, size_t captures) {
   if (!cuda) return cuda.error();
   if (const std::string& why = program.capture().obstacle; !why.empty())
     return badInput(fmt::format("the model cannot be captured in a CUDA graph: {}", why));
-  return caught([&]() -> Result<CudaRunner> {
+  return caught({}, [&]() -> Result<CudaRunner> {
     return CudaRunner(std::make_unique<Impl>(program, **cuda, device->index(), captures));
   });
 }
 
 Result<TensorSet> CudaRunner::run(const TensorSet& inputs, const Job& job) {
-  return caught([&]() -> Result<TensorSet> {
+  return caught(job, [&]() -> Result<TensorSet> {
     return tensorSet(impl_->captures.run(valuesOf(inputs), impl_->body(inputs, job)));
   });
 }
 
 Result<CudaRunner::Replay> CudaRunner::time(const TensorSet& inputs, bool flushed, const Job& job) {
-  return caught([&]() -> Result<Replay> {
+  return caught(job, [&]() -> Result<Replay> {
     const auto r = impl_->captures.time(valuesOf(inputs), impl_->body(inputs, job), flushed);
     return Replay{r.milliseconds, r.kernels};
   });
 }
 
 Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int repetitions, const Job& job) {
-  return caught([&]() -> Result<Profile> {
+  return caught(job, [&]() -> Result<Profile> {
     const GraftCudaGraphs& cuda = *impl_->cuda;
     const Marks marks(cuda);
     std::array<char, 1024> error{};

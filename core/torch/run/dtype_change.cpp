@@ -1,11 +1,17 @@
 #include "core/torch/run/dtype_change.h"
 
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/logical_and.h>
 #include <c10/util/BFloat16.h>
 
 #include <cmath>
 #include <limits>
 #include <map>
 #include <unordered_set>
+
+#include "core/torch/values/values.h"
 
 namespace graft {
 
@@ -54,10 +60,22 @@ double DTypeChange::number(double x) const {
   return x > most ? most : x < -most ? -most : x;
 }
 
-bool makesFloats(std::string_view op) {
+bool makesFloats(const Node& n) {
   static const std::unordered_set<std::string_view> names{"aten.zeros", "aten.ones",     "aten.empty",    "aten.rand",
                                                           "aten.randn", "aten.linspace", "aten.logspace", "aten.eye"};
-  return names.contains(op);
+  const std::string_view op = n.op->packetName();
+  return names.contains(op) || (op == "aten.full" && n.args.size() > 1 && n.args[1].as<double>());
+}
+
+at::Tensor weightInDType(const Value& v, const at::Tensor& data, DType to) {
+  const at::ScalarType dtype = torchDType(to);
+  if (!c10::isFloatingType(data.scalar_type()) || data.scalar_type() == dtype) return data;
+  at::Tensor cast = data.to(dtype);
+  if ((v.isBuffer || v.isConstant) && dtypeSize(to) < static_cast<size_t>(data.element_size())) {
+    const double most = largest(to);
+    if (data.isfinite().logical_and(cast.isinf()).any().item<bool>()) cast = data.clamp(-most, most).to(dtype);
+  }
+  return cast;
 }
 
 bool takesNumbersFromCpu(std::string_view op) {

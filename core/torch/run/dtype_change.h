@@ -6,6 +6,8 @@
 //   change.number(-3.4e38);       // -65504
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <optional>
 #include <string_view>
 
@@ -27,8 +29,13 @@ struct DTypeChange {
   double number(double) const;
 };
 
-/// Makes floating-point tensors from sizes alone: "aten.zeros". Without overload.
-bool makesFloats(std::string_view op);
+/// Makes floating-point tensors from sizes alone, "aten.zeros(2, 3)": in whatever dtype is PyTorch's default where its
+/// argument `dtype` is None.
+bool makesFloats(const Node&);
+
+/// The data of weight `v`, in `to` where it is floating. Masks are kept in buffers and constants: there, what is finite
+/// stays finite (see DTypeChange::number). Throws what LibTorch throws.
+at::Tensor weightInDType(const Value& v, const at::Tensor& data, DType to);
 
 /// Elementwise operators of two tensors, which take a number on the CPU beside tensors on a GPU as it is. Others would
 /// copy it there in every run, which cannot be captured in a CUDA graph.

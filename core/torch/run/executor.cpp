@@ -466,6 +466,7 @@ Result<Program> Program::build(const Graph& graph, const RunOptions& options) {
 }
 
 const RunOptions& Program::options() const { return impl_->options; }
+size_t Program::operators() const { return impl_->plan.details.size(); }
 const CaptureFacts& Program::capture() const { return impl_->plan.capture; }
 
 Result<TensorSet> Program::run(const TensorSet& inputs, const Job& job) const {
@@ -495,8 +496,9 @@ Result<TensorSet> Program::observe(const TensorSet& inputs,
   return runWith(*impl_, inputs, {}, SeeHooks<decltype(show)>{&show});
 }
 
-Result<TensorSet> Program::runMarked(const TensorSet& inputs, const std::function<void(NodeId)>& before) const {
-  return runWith(*impl_, inputs, {}, MarkHooks{&before});
+Result<TensorSet> Program::runMarked(const TensorSet& inputs, const std::function<void(NodeId)>& before,
+                                     const Job& job) const {
+  return runWith(*impl_, inputs, job, MarkHooks{&before});
 }
 
 Result<TensorSet> Program::collect(const TensorSet& inputs, const std::unordered_set<ValueId>* wanted, size_t mostBytes,

@@ -114,16 +114,7 @@ class Planner {
       return badInput(fmt::format("the weight '{}' has no data: the file it came from holds its shape only",
                                   v.path.empty() ? v.name : v.path));
     try {
-      if (options_.dtype && c10::isFloatingType(t.scalar_type()) && t.scalar_type() != torchDType(*options_.dtype)) {
-        at::Tensor cast = t.to(torchDType(*options_.dtype));
-        // Masks are kept in buffers; see DTypeChange::number.
-        if ((v.isBuffer || v.isConstant) && dtypeSize(*options_.dtype) < static_cast<size_t>(t.element_size())) {
-          const double most = largest(*options_.dtype);
-          cast = t.isfinite().logical_and(cast.isinf()).any().item<bool>() ? t.clamp(-most, most).to(cast.scalar_type())
-                                                                           : cast;
-        }
-        t = std::move(cast);
-      }
+      if (options_.dtype) t = weightInDType(v, t, *options_.dtype);
       if (t.device() != device_) t = t.to(device_);
       // Weights are shared between graphs: a program that writes to one (running statistics, a cache) has its own.
       if (isWritten(id)) t = t.clone();
@@ -497,8 +488,7 @@ class Planner {
       const std::string& parameter = schema.arguments()[k].name();
       if (!args[k].isNone()) continue;
       if (parameter == "device" && !device_.is_cpu()) args[k] = Argument(DeviceName{device_.str()});
-      if (parameter == "dtype" && options_.dtype && change_.from == DType::Float32 &&
-          (makesFloats(n.op->packetName()) || (n.op->packetName() == "aten.full" && args[1].as<double>())))
+      if (parameter == "dtype" && options_.dtype && change_.from == DType::Float32 && makesFloats(n))
         args[k] = Argument(*options_.dtype);
     }
   }
