@@ -192,6 +192,7 @@ void rewriteFilling(Graph& g, NodeId id) {
 
 void rewriteSpellings(Graph& g, const OperatorSet& operators) {
   for (NodeId id : g.order()) {
+    if (!g.node(id).op->hasSchema) continue;  // nothing is known of its arguments
     const std::string& op = g.node(id).op->name;
     if (op == "aten.rsub.Tensor" || op == "aten.rsub.Scalar") {
       // rsub(x, y, alpha) = y - alpha * x
