@@ -63,10 +63,9 @@ Result<GraphInDType> inDType(const Graph& original, DType to) {
     std::vector<Argument> args = n.args;
     bool changed = false;
     for (Argument& a : args) changed |= adapt(a, change);
-    if (const auto d = n.op->findParameter("dtype");
-        d && *d < args.size() && args[*d].isNone() && change.from == DType::Float32 && makesFloats(n)) {
-      args[*d] = Argument(to);
-      changed = true;
+    if (const auto d = n.op->findParameter("dtype"); d && change.from == DType::Float32 && makesFloats(n)) {
+      while (args.size() <= *d) args.push_back(n.op->parameters[args.size()].defaultValue.value_or(Argument::none()));
+      if (args[*d].isNone()) args[*d] = Argument(to), changed = true;
     }
     if (!changed) continue;
     g.setArguments(id, std::move(args));
