@@ -3,6 +3,7 @@
 #include <QFontDatabase>
 #include <QFontMetricsF>
 #include <QGuiApplication>
+#include <algorithm>
 #include <cmath>
 
 #include "views/graph_decode.h"
@@ -29,10 +30,12 @@ class Painter {
     if (readable(M::titleSize))
       for (size_t i = 0; i < boxes.size(); ++i)
         if (boxes[i].open && visible(i)) containerTitle(i);
+    const bool farAway = !readable(M::titleSize);
     if (readable(M::labelSize) && look_.scale > 0.75) labels();
     p_.setRenderHint(QPainter::Antialiasing, smooth);
     for (size_t i = 0; i < boxes.size(); ++i)
       if (!boxes[i].open && visible(i)) box(i);
+    if (farAway) landmarks();
   }
 
  private:
@@ -88,6 +91,38 @@ class Painter {
     if (box.repeat > 1)
       badge(QStringLiteral("×%1").arg(box.repeat), r.right() - 8, r.y() + 5.5, pal_.hue(BoxKind::Module));
     heatBadge(i, r);
+  }
+
+  /// From far away the names of modules stay as large as they can be read, outer ones first, where there is room.
+  void landmarks() {
+    constexpr double pixels = 10, wide = 56, high = 40, gap = 4;
+    const QFont font = drawingFont(pixels, QFont::DemiBold);
+    const QFontMetricsF width(font);
+    std::vector<QRectF> taken;
+    const auto& boxes = scene_.view.boxes;
+    p_.save();
+    const QTransform place = p_.transform();
+    p_.resetTransform();  // in pixels: the same at every zoom
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      if (!boxes[i].open || !visible(i)) continue;
+      const QRectF r = place.mapRect(toQt(scene_.layout.boxes[i]));
+      if (r.width() < wide || r.height() < high) continue;
+      QString text = toQt(boxes[i].title);
+      if (boxes[i].repeat > 1) text += QStringLiteral(" ×%1").arg(boxes[i].repeat);
+      text = width.elidedText(text, Qt::ElideRight, r.width() - 2 * gap);
+      const QRectF at(r.left() + gap, r.top() + 1, width.horizontalAdvance(text) + 4, width.height());
+      if (std::any_of(taken.begin(), taken.end(), [&](const QRectF& t) { return t.intersects(at); })) continue;
+      taken.push_back(at);
+      QColor back = toQt(pal_.container(scene_.depth[i]));
+      back.setAlpha(225);
+      p_.setPen(Qt::NoPen);
+      p_.setBrush(back);
+      p_.drawRoundedRect(at, 3, 3);
+      p_.setFont(font);
+      p_.setPen(toQt(pal_.text));
+      p_.drawText(at, Qt::AlignCenter, text);
+    }
+    p_.restore();
   }
 
   void heatBadge(size_t i, const QRectF& r) {

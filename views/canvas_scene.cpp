@@ -128,6 +128,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
   out.most = d.heatMost;
   out.changesInside.assign(n, 0);
   out.heat.assign(n, std::numeric_limits<double>::quiet_NaN());
+  out.anyChange = d.fades;
   if (d.pattern.isEmpty() && d.changes.isEmpty() && d.heat.isEmpty()) return out;
   std::vector<QSet<int>> matchesIn(n);
   std::vector<char> shown(n, 0);

@@ -59,6 +59,7 @@ struct Decorations {
   QHash<QString, int> pattern;     ///< the colour of the pattern node it matches
   QHash<QString, int> match;       ///< the number of the match it belongs to
   QHash<QString, Change> changes;  ///< with any, the rest fades
+  bool fades = false;              ///< it does so without, too: what it is compared with has changes
   QHash<QString, double> heat;     ///< microseconds or errors
   bool heatAdds = true;            ///< rolled up by sum (time) or maximum (error)
   double heatMost = 0;             ///< the scale's end where the drawing holds no more

@@ -51,7 +51,11 @@ QJsonObject Document::state() const {
   for (size_t i = 1; i < steps_.size(); ++i) {
     QJsonObject request = steps_[i].request;
     request.remove(QStringLiteral("document"));
-    steps.append(QJsonObject{{QStringLiteral("label"), steps_[i].label}, {QStringLiteral("request"), request}});
+    // What was proven once need not be again; where rewrites were taken back, the proof takes them back again.
+    if (steps_[i].rolledBack.isEmpty()) request.insert(QStringLiteral("prove"), false);
+    steps.append(QJsonObject{{QStringLiteral("label"), steps_[i].label},
+                             {QStringLiteral("request"), request},
+                             {QStringLiteral("proof"), steps_[i].proof}});
   }
   // Steps that are still being applied again are as good as applied.
   for (const QJsonObject& step : restoring_) steps.append(step);
@@ -182,6 +186,9 @@ void Document::addStep(const QString& label, const QJsonObject& request, const Q
                     strings(at(result, "refused")), readRolledBack(at(result, "rolledBack").toArray()),
                     proofText(at(result, "proof").toObject()), request, at(result, "ms").toDouble(),
                     readParts(at(result, "steps").toArray())});
+  const bool isAgain = !restoring_.isEmpty() && request == withDocument(at(restoring_.front(), "request").toObject());
+  if (const QJsonValue known = isAgain ? at(restoring_.front(), "proof") : QJsonValue(); known.isString())
+    steps_.back().proof = known.toString();
   const int step = static_cast<int>(steps_.size()) - 1;
   enginePosition_ = step;
   engineInside_ = -1;
@@ -196,7 +203,7 @@ void Document::addStep(const QString& label, const QJsonObject& request, const Q
       (s.refused.isEmpty() ? QString() : tr(", %1 refused: %2").arg(s.refused.size()).arg(s.refused.first())) +
       (s.proof.isEmpty() ? QString() : QStringLiteral(", ") + s.proof));
   matchRules(textRevision_);
-  if (!restoring_.isEmpty() && request == withDocument(at(restoring_.front(), "request").toObject())) {
+  if (isAgain) {
     restoring_.removeFirst();
     restoreNext();
   }

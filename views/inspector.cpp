@@ -24,6 +24,8 @@ QString link(const QString& key, const QString& text) {
 QString dim(const QString& html) {
   return QStringLiteral("<span style=\"color:%1\">%2</span>").arg(css(themePalette().dim), html);
 }
+/// Lines break behind dots, not within words.
+QString typeHtml(std::string_view type) { return esc(type).replace(QLatin1Char('.'), QStringLiteral(".&#8203;")); }
 QString row(const QString& a, const QString& b) {
   return QStringLiteral(
              "<tr><td style=\"padding:2px 12px 2px 0;white-space:nowrap;color:%1\">%2</td><td style=\"padding:2px "
@@ -261,8 +263,7 @@ QString Inspector::describeNode(const Graph& g, const Node& node) {
   std::string path(g.scopeOf(node.id));
   if (!path.empty()) {
     html += row(tr("module"), link(QLatin1Char('@') + toQt(path), toQt(path)));
-    // Lines break behind dots, not within words.
-    html += row(tr("type"), esc(g.moduleCall(node.module).type).replace(QLatin1Char('.'), QStringLiteral(".&#8203;")));
+    html += row(tr("type"), typeHtml(g.moduleCall(node.module).type));
   }
   if (const SourceLocation* s = g.sourceOf(node))
     html += row(tr("source"), link(QLatin1String(sourceLink),
@@ -302,7 +303,7 @@ QString Inspector::describeNode(const Graph& g, const Node& node) {
 
 QString Inspector::describeModule(const Graph& g, const ModuleCall& m) const {
   QString html =
-      QStringLiteral("<h3 style=\"margin-bottom:2px\">%1</h3><div>%2</div>").arg(esc(m.path), dim(esc(m.type)));
+      QStringLiteral("<h3 style=\"margin-bottom:2px\">%1</h3><div>%2</div>").arg(esc(m.path), dim(typeHtml(m.type)));
   if (!m.constructor.empty()) {
     html += heading(tr("Constructor")) + QStringLiteral("<table cellspacing=\"0\">");
     for (const auto& [name, a] : m.constructor) html += row(esc(name), esc(argumentText(a, g)));

@@ -47,8 +47,9 @@ void MainWindow::refreshDecorations() {
       for (const QString& name : r.removed) before.changes.insert(name, Change::Removed);
       for (const QString& name : r.added) after.changes.insert(name, Change::Added);
     }
-    if (overlay_ == Overlay::Kind && before.changes.isEmpty() && after.changes.isEmpty()) after.changes.clear();
+    before.fades = after.fades = !(before.changes.isEmpty() && after.changes.isEmpty());
   }
+  if (overlay_ == Overlay::Time || overlay_ == Overlay::Error) before.fades = after.fades = false;
   if (overlay_ == Overlay::Time) {
     const QJsonObject times = document_->lastRun().value(QLatin1String("nodeTimes")).toObject();
     for (const auto& [side, d] : {std::pair{"original", &before}, std::pair{"rewritten", &after}}) {

@@ -55,6 +55,10 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
   editor_->setScrollWidth(1);
   editor_->setScrollWidthTracking(true);
   editor_->setCaretLineVisible(true);
+  constexpr long edge = 12;  // lines that fit are not scrolled while one types at their end
+  editor_->SendScintilla(QsciScintillaBase::SCI_SETXCARETPOLICY,
+                         static_cast<unsigned long>(QsciScintillaBase::CARET_SLOP | QsciScintillaBase::CARET_EVEN),
+                         edge);
   editor_->setAutoCompletionSource(QsciScintilla::AcsAll);
   editor_->setAutoCompletionThreshold(3);
   editor_->setAutoCompletionCaseSensitivity(true);

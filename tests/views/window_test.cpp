@@ -469,6 +469,8 @@ class WindowTest : public test::WindowFixture {
     QTRY_COMPARE(document().otherPath(), other);
     QVERIFY(window_->beforeCanvas()->isVisible());
     QCOMPARE(window_->beforeCanvas()->scene()->graph->nodeCount(), size_t{26});
+    // All of it is in the other: it fades beside what was added there.
+    QVERIFY(window_->canvas()->boxDecorations().anyChange && window_->beforeCanvas()->boxDecorations().anyChange);
     const Canvas* now = window_->canvas();
     auto change = [&](const QString& node) {
       return now->boxDecorations().change[static_cast<size_t>(now->scene()->boxOf(node))];
@@ -508,6 +510,21 @@ class WindowTest : public test::WindowFixture {
     for (QDockWidget* dock : window_->findChildren<QDockWidget*>()) dock->hide();
     QTRY_VERIFY(canvas->width() > width + 200);
     QVERIFY(std::abs(middle()) < 3);
+  }
+
+  void modulesAreNamedFromFarAway() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(-1);
+    constexpr double scale = 0.3;  // operators are blocks without words
+    const QRectF r = canvas->scene()->rect(canvas->scene()->boxOf(QStringLiteral("@encoder")));
+    canvas->setView(r.topLeft() - QPointF(20, 20) / scale, scale);
+    canvas->setSelection({});
+    const QImage image = canvas->grab().toImage();
+    int dark = 0;
+    for (int x = 24; x < 80; ++x)
+      for (int y = 21; y < 33; ++y) dark += image.pixelColor(x, y).lightness() < 100;
+    QVERIFY2(dark > 40, qPrintable(QString::number(dark)));  // "encoder"
   }
 
   void thePaletteFindsByPartsOfWords() {
