@@ -20,7 +20,7 @@ bool Attempt::checkParts() {
     const ValueId v = bound_[list.index]->valueId();
     const auto parts = knownParts(graph_, v);
     if (!parts || static_cast<size_t>(*parts) == wanted) continue;
-    if (!fail(Reason::Arity, pattern_.value(list).producer, graph_.value(v).producer, [&](Miss& miss) {
+    if (!fail(Reason::Arity, pattern_.value(list).producer, graph_.value(v).producer, [&, wanted = wanted](Miss& miss) {
           miss.detail = "`" + graph_.value(v).name + "` is a list of " + std::to_string(*parts) +
                         ", the rule takes it apart into " + std::to_string(wanted);
           miss.mapped = true;

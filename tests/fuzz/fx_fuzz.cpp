@@ -1,12 +1,13 @@
-// The JSON that resources/python/graft_fx writes, beside one record of weights.
+// The JSON that resources/python/graft_fx writes, beside the first weights that it may name.
 #include <cstdint>
 
 #include "tests/fuzz/import_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const std::string bytes(64, '\0');
-  graft::fuzz::importRecords(
-      {{"graft_fx.json", {reinterpret_cast<const char*>(data), size}}, {"weights/0", bytes}, {"weights/1", bytes}},
-      [](const auto& source, const auto& s) { return graft::importFx(source, s, {}); });
+  static const std::string bytes(1024, '\0');
+  std::vector<std::pair<std::string, std::string_view>> files{
+      {"graft_fx.json", {reinterpret_cast<const char*>(data), size}}};
+  for (int i = 0; i < 12; ++i) files.emplace_back("weights/" + std::to_string(i), bytes);
+  graft::fuzz::importRecords(files, [](const auto& source, const auto& s) { return graft::importFx(source, s, {}); });
   return 0;
 }
