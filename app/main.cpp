@@ -34,6 +34,7 @@ int unknownCommand(const CLI::App& app, const std::string& name) {
 int main(int argc, char** argv) {
   CLI::App app{"See inside a PyTorch model and make it faster: import, match, rewrite, prove, export."};
   app.set_version_flag("--version", graft::versionText());
+  app.set_help_all_flag("--help-all", "Print this help and every command's, and exit");
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 internal error, 2 wrong usage, 3 bad input, 4 unexpected number of matches,\n"

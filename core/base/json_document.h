@@ -1,7 +1,9 @@
 // JsonDocument: a large JSON text, read in place. Parsing checks the whole text and notes where each value begins, four
 // bytes a value (eight for an array or object); strings and numbers are decoded when they are asked for. A text of 70
 // MB takes a tenth of a second and 40 MB, where a tree of nodes takes a second and 600 MB. For reading alone: small
-// documents, and those that are written, are nlohmann::json's.
+// documents, and those that are written, are nlohmann::json's. For files of others, whose values are asked for by name,
+// in any order and more than once, and whose mistakes are worth naming: what is read once from front to back, as it
+// comes, is core/json/json_reader.h's.
 //
 //   auto doc = JsonDocument::parse(bytes);          // borrows the bytes: they must outlive the document
 //   if (!doc) return doc.error();                   // "no valid JSON at byte 17: a string does not end"

@@ -2,6 +2,11 @@
 // what it expects; where something else stands, it gets nothing, and where the text is no JSON, `failed` says why and
 // every further question is answered with nothing. Never throws; the text must outlive the reader.
 //
+// For what a program of ours wrote and another takes over whole: the engine's graphs, which the window decodes in one
+// pass while the next part is on its way. It keeps nothing of the text, so nothing can be asked for twice. Files of
+// others are core/base/json_document.h's: their values are asked for by name, and what is wrong with them is said by
+// path.
+//
 //   JsonReader r(text);
 //   r.object([&](std::string_view key) {
 //     if (key == "name") name = r.string();

@@ -26,10 +26,14 @@ SWAP = HEAD + """class Swap(Rule):
 
 class Usage(TestCase):
     def test_help_is_a_success(self):
-        general = self.done("--help").stdout
-        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "apply", "convert", "compare"):
-            self.assertIn(command, general)
-            self.done(command, "--help")
+        general, everything = self.done("--help").stdout, self.done("--help-all").stdout
+        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "apply", "convert", "compare",
+                        "bench", "profile", "kernels", "engine"):
+            self.assertRegex(general, rf"(?m)^  {command} +\S")
+            self.assertRegex(everything, rf"(?m)^{command}\b.*\n.*\S")
+        alone = self.done("match", "--help").stdout
+        self.assertIn("--rules", alone)
+        self.assertNotIn("--rules", general)
         self.assertIn("graft", self.done("--version").stdout.lower())
 
     def test_unknown_command(self):
