@@ -17,6 +17,7 @@
 #include "core/torch/run/last_uses.h"
 #include "core/torch/run/plan_builtin.h"
 #include "core/torch/values/device.h"
+#include "core/torch/values/model_device.h"
 #include "core/torch/values/weight.h"
 
 namespace graft {
@@ -25,7 +26,7 @@ namespace {
 class Planner {
  public:
   Planner(const Graph& g, const RunOptions& options, c10::Device device)
-      : g_(g), options_(options), device_(device), uses_(g) {
+      : g_(g), options_(options), device_(device), model_(modelDevice(g)), uses_(g) {
     change_.to = options.dtype;
     if (options.dtype) change_.from = modelDType(g);
   }
@@ -130,7 +131,7 @@ class Planner {
   Argument adjusted(const Argument& a) const {
     if (const auto* d = a.as<DType>()) return Argument(change_.of(*d));
     if (const auto* x = a.as<double>()) return Argument(change_.number(*x));
-    if (a.as<DeviceName>()) return Argument(DeviceName{device_.str()});
+    if (const auto* d = a.as<DeviceName>()) return Argument(placed(*d, model_, device_.str()));
     if (const auto* items = a.items()) {
       std::vector<Argument> out;
       for (const Argument& i : *items) out.push_back(adjusted(i));
@@ -496,6 +497,7 @@ class Planner {
   const Graph& g_;
   const RunOptions& options_;
   c10::Device device_;
+  std::string model_;  ///< the device that means the model's place
   DTypeChange change_;
   ProgramPlan plan_;
   std::unordered_map<std::string, Resolved> resolved_;

@@ -35,4 +35,10 @@ std::string modelDevice(const Graph& g) {
   return held.empty() ? *named.begin() : std::string();
 }
 
+bool meansModel(const DeviceName& d, const std::string& model) { return !model.empty() && d.name == model; }
+
+DeviceName placed(const DeviceName& d, const std::string& model, const std::string& device) {
+  return d.name == "cpu" && !meansModel(d, model) ? d : DeviceName{device};
+}
+
 }  // namespace graft
