@@ -1,14 +1,19 @@
 """What models of families beyond the samples ask of Graft: each a few lines that broke something once."""
 
 import math
+import re
+import sys
 import warnings
-from typing import Optional
+from typing import Dict, Optional
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from support import OPERATORS, SOURCE, TestCase, main
+
+sys.path.insert(0, str(SOURCE / "resources/python"))
+import graft_fx
 
 RULES = SOURCE / "resources/rules"
 DYNAMIC = torch.export.Dim.AUTO
@@ -23,6 +28,15 @@ class CrossAttention(nn.Module):
 
     def forward(self, x, y):
         return self.attention(x, y, y, need_weights=False)[0]
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x, need_weights=False)[0]
 
 
 class Blocks(nn.Module):
@@ -95,15 +109,55 @@ class Careful(nn.Module):
         return self.norm(self.linear(x))
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru = nn.LSTM(8, 16, 2, batch_first=True, bidirectional=True), nn.GRU(32, 8, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(self.lstm(x)[0])[0]
+
+
+class Heads(nn.Module):
+    """Scripted, as torchvision's segmentation models: a dictionary of results, one of them optional; a norm that asks for shapes."""
+
+    def __init__(self):
+        super().__init__()
+        self.backbone, self.norm = nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def feature(self, x: torch.Tensor, wanted: bool) -> Optional[torch.Tensor]:
+        return self.backbone(x) if wanted else None
+
+    def forward(self, x: torch.Tensor):
+        out: Dict[str, torch.Tensor] = {}
+        feature = self.feature(x, x.size(0) > 1)
+        if feature is not None:
+            out["map"] = self.norm(feature)
+            rows = out["map"].flatten(2).transpose(1, 2)
+            out["rows"] = self.attention(rows, rows, rows, need_weights=False)[0]
+        return out
+
+
+class HalfRows(nn.Module):
+    """Each row twice by a division that rounds down, as experts' tokens are found again."""
+
+    def forward(self, x):
+        order = torch.sort(torch.cat([x[:, 0], x[:, 0]])).indices
+        return x[order // 2] * 2
+
+
 class Families(TestCase):
     def saved(self, name, model, inputs, form):
         torch.manual_seed(0)
-        path = self.folder / (name + (".pt2" if form == "export" else ".pt"))
+        path = self.folder / (name + {"export": ".pt2", "capture": ".fx", "dynamic": ".fx"}.get(form, ".pt"))
         model = model.eval()
         if form == "trace":
             torch.jit.trace(model, inputs, check_trace=False).save(path)
         elif form == "script":
             torch.jit.script(model).save(path)
+        elif path.suffix == ".fx":
+            graft_fx.capture(model, inputs, path, dynamic=form == "dynamic" or None)
         else:
             sizes = tuple({i: DYNAMIC for i in range(x.dim())} for x in inputs)
             torch.export.save(torch.export.export(model, inputs, dynamic_shapes=sizes), path)
@@ -180,6 +234,88 @@ class Families(TestCase):
         self.same(self.folder / "out.pt", model, x)
         self.done("convert", path, "--inputs", given, "-o", self.folder / "out.pt2")
         self.same(self.folder / "out.pt2", model, x)
+
+    def runs_alike(self, path, given, model, *inputs, formats=("pt", "pt2")):
+        """Graft's executor computes what the model does, and PyTorch what Graft writes of it."""
+        with torch.no_grad():
+            torch.save(model(*inputs), self.folder / "expected.pt")
+        self.done("run", path, "--inputs", given, "--expect", self.folder / "expected.pt")
+        for ending in formats:
+            out = self.folder / f"out.{ending}"
+            self.done("convert", path, "-o", out, *(("--inputs", given) if ending == "pt2" else ()))
+            self.same(out, model, *inputs)
+
+    def test_recurrent_layers_in_every_form(self):
+        model, x = Recurrent().eval(), torch.randn(2, 5, 8)
+        for form in ("trace", "script", "export", "capture"):
+            with self.subTest(form=form):
+                path, given = self.saved("recurrent", model, (x,), form)
+                # Scripted, they ask for devices and compare shapes with tuples, which no program of torch.export does.
+                self.runs_alike(path, given, model, x, formats=("pt",) if form == "script" else ("pt", "pt2"))
+                if form != "script":
+                    self.assertRegex(self.done("text", path).stdout, r"aten\.lstm\.input\(.* : f32\[\w+,\w+,32\]")
+
+    def test_transformer_encoder_with_and_without_its_fast_path(self):
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+        x = torch.randn(2, 5, 16)
+        for name, model, operator, times in (("encoder", encoder, "_transformer_encoder_layer_fwd", 2),
+                                             ("attention", Attention().eval(), "_native_multi_head_attention", 1)):
+            for form in ("trace", "export", "capture") if model is encoder else ("trace",):
+                with self.subTest(model=name, form=form), torch.no_grad():
+                    path, given = self.saved(name, model, (x,), form)
+                    text = self.done("text", path).stdout
+                    # Without gradients PyTorch traces a layer as one operator; what else captures has what it consists of.
+                    self.assertEqual(text.count(operator + ".default"), times if form == "trace" else 0)
+                    self.assertNotIn(" : tensor", text)
+                    self.runs_alike(path, given, model, x)
+
+    def test_a_dynamic_capture_takes_the_model_s_inputs_and_sizes_alone(self):
+        model, x = CrossAttention().eval(), torch.randn(2, 7, 32)
+        for name, module, inputs in (("attention", model, (x, torch.randn(2, 9, 32))),
+                                     ("encoder", nn.TransformerEncoderLayer(32, 4, 64, batch_first=True), (x,))):
+            path, _ = self.saved(name, module, inputs, "dynamic")
+            text = self.done("text", path).stdout
+            given = re.findall(r"(?m)^  input %\w+ : (\S+)", text)
+            self.assertEqual([t for t in given if t != "int" and not t.startswith("f32[s")], [], text)
+            self.assertEqual(sum(t != "int" for t in given), len(inputs))
+
+    def test_arithmetic_of_sizes_with_floats(self):
+        def scaled(x):
+            n = x.shape[1]
+            return x[:, : int(n * 0.5)] * math.sqrt(n) + n * 4 // 3 - abs(2 - n)
+
+        class Sizes(nn.Module):
+            def forward(self, x):
+                return scaled(x)
+
+        x = torch.randn(2, 7)
+        path, _ = self.saved("sizes", Sizes(), (x,), "dynamic")
+        names = re.findall(r"(?m)^  input %(\w+) : ", self.done("text", path).stdout)
+        for rows, columns in ((2, 7), (3, 11)):
+            x = torch.randn(rows, columns)
+            self.assertEqual(len(names), 3)  # the tensor, and its sizes in the order of its dimensions
+            torch.save((x, rows, columns), self.folder / "in.pt")
+            torch.save(scaled(x), self.folder / "expected.pt")
+            self.done("run", path, "--inputs", self.folder / "in.pt", "--expect", self.folder / "expected.pt")
+        self.done("convert", path, "-o", self.folder / "out.pt")
+        torch.testing.assert_close(torch.jit.load(self.folder / "out.pt")(x, rows, columns), scaled(x))
+        self.fails(3, "convert", path, "-o", self.folder / "out.pt2", says=("float", "torch.export"))
+
+    def test_scripted_optionals_and_shapes(self):
+        model, x = Heads().eval(), torch.randn(2, 3, 8, 8)
+        path, given = self.saved("heads", model, (x,), "script")
+        self.done("run", path, "--inputs", given)
+        self.done("convert", path, "-o", self.folder / "out.pt")
+        self.same(self.folder / "out.pt", model, x)
+
+    def test_a_division_that_rounds_down_has_a_type(self):
+        model, x = HalfRows().eval(), torch.randn(4, 3)
+        path, given = self.saved("half", model, (x,), "trace")
+        text = self.done("text", path).stdout
+        self.assertRegex(text, r"floor_divide.* : i64\[")
+        self.assertNotIn(" : tensor", text)
+        self.runs_alike(path, given, model, x)
 
 
 main()

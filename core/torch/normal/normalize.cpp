@@ -451,6 +451,9 @@ Status normalizeImported(Graph& g, const OperatorSet& operators, Functionalised*
   rewriteSpellings(g, operators);
   Functionaliser(g, operators, functionalised).run();
   removeRedundantCasts(g);
+  // A number that was brought to the dtype that it has already.
+  foldScalarConstants(g);
+  rewriteSpellings(g, operators);
   removeWholeSlices(g);
   removeIdleMasks(g);
   askSizesEarly(g);

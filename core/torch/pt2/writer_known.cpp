@@ -36,11 +36,57 @@ std::optional<Argument> onBools(std::string_view op, bool a, bool b) {
   return std::nullopt;
 }
 
+/// Where Python's index `i` stands in a list of that size, for `l[i]` and for a slice's bound.
+int64_t place(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
+
+/// What is asked of a list of whole numbers, which a shape is.
+std::optional<Argument> onList(std::string_view op, const std::vector<Argument>& list,
+                               const std::vector<Argument>& more) {
+  const auto size = static_cast<int64_t>(list.size());
+  const auto numbers = [](const std::vector<Argument>& items) {
+    return std::all_of(items.begin(), items.end(), [](const Argument& a) { return a.as<int64_t>(); });
+  };
+  if (!numbers(list)) return std::nullopt;
+  if (op == "aten.len.t" && more.empty()) return Argument(size);
+  if (more.empty()) return std::nullopt;
+  const auto* number = more[0].as<int64_t>();
+  if (op == "aten.__contains__.int_list" && number)
+    return Argument(std::find(list.begin(), list.end(), more[0]) != list.end());
+  if ((op == "aten.__getitem__.t" || op == "prim.getitem") && number) {
+    const int64_t at = place(*number, size);
+    if (at >= 0 && at < size) return list[static_cast<size_t>(at)];
+  }
+  if (op == "aten.add.t" && more[0].items() && numbers(*more[0].items())) {
+    std::vector<Argument> joined = list;
+    joined.insert(joined.end(), more[0].items()->begin(), more[0].items()->end());
+    return Argument::list(std::move(joined));
+  }
+  if (op == "aten.slice.t" && more.size() == 3 && more[2] == Argument(int64_t{1})) {
+    const auto bound = [&](const Argument& a, int64_t otherwise) {
+      const auto* i = a.as<int64_t>();
+      return std::clamp<int64_t>(i ? place(*i, size) : otherwise, 0, size);
+    };
+    if (more[0].isValue() || more[1].isValue()) return std::nullopt;
+    const int64_t from = bound(more[0], 0), to = std::max(from, bound(more[1], size));
+    return Argument::list({list.begin() + from, list.begin() + to});
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Argument> ExportWriter::knownOfTensor(const Node& n, const TensorInfo& t) const {
   if (n.op->name == "aten.dim.default" && t.shape) return Argument(static_cast<int64_t>(t.shape->size()));
+  if (n.op->name == "prim.dtype.default" && t.dtype) return Argument(*t.dtype);
   if (n.op->name == "aten.is_floating_point.default" && t.dtype) return Argument(isFloatingPoint(*t.dtype));
+  if (n.op->name == "aten.size.default" && t.shape) {
+    std::vector<Argument> sizes;
+    for (const Dim& d : *t.shape) {
+      if (!d.isStatic()) return std::nullopt;
+      sizes.emplace_back(d.size);
+    }
+    return Argument::list(std::move(sizes));
+  }
   if (n.op->name == "aten.size.int" && t.shape) {
     const auto* dim = known(n.args[1]).as<int64_t>();
     const auto rank = static_cast<int64_t>(t.shape->size());
@@ -65,9 +111,16 @@ bool ExportWriter::settle(const Node& n) {
       found = Argument(op == "aten.__isnot__.default");
   } else if (n.args.size() == 1 && a.as<bool>() && op == "aten.__not__.default") {
     found = Argument(!*a.as<bool>());
+  } else if (a.items()) {
+    std::vector<Argument> more;
+    for (size_t i = 1; i < n.args.size(); ++i) more.push_back(known(n.args[i]));
+    found = onList(op, *a.items(), more);
   } else if (n.args.size() == 2) {
     const Argument& b = known(n.args[1]);
     if (a.as<int64_t>() && b.as<int64_t>()) found = onInts(op, *a.as<int64_t>(), *b.as<int64_t>());
+    // TorchScript compares dtypes as the numbers that stand for them.
+    if (a.as<DType>() && b.as<DType>() && (op == "aten.eq.int" || op == "aten.ne.int"))
+      found = Argument((a == b) == (op == "aten.eq.int"));
     if (a.as<bool>() && b.as<bool>()) found = onBools(op, *a.as<bool>(), *b.as<bool>());
     if (a.isNone() && b.isNone() && (op == "aten.__is__.default" || op == "aten.__isnot__.default"))
       found = Argument(op == "aten.__is__.default");

@@ -156,7 +156,11 @@ void ExportWriter::node(const Node& n) {
   for (const auto& [key, a] : n.kwargs) inputs.push_back({{"name", key}, {"arg", argument(a, nullptr)}, {"kind", 2}});
   for (ValueId v : n.outputs) {
     const Type& t = g_.value(v).type;
-    if (t.isTensor()) {
+    // An attention's weights where nobody wants them: no tensor comes, and a run finds no dtype.
+    const bool nothing = t.kind == Type::Kind::None || (t.isTensor() && !t.tensorInfo.dtype);
+    if (nothing && n.outputs.size() > 1 && g_.isUnused(v)) {
+      outputs.push_back({{"as_none", true}});
+    } else if (t.isTensor()) {
       body_.tensors[name(v)] = meta(t);
       outputs.push_back({{"as_tensor", {{"name", name(v)}}}});
     } else if (t.kind == Type::Kind::Int) {

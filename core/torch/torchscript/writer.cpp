@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "core/torch/run/plan.h"
+#include "core/torch/values/model_device.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
@@ -103,13 +104,19 @@ TorchScriptWriter::JitValue* TorchScriptWriter::constant(const c10::IValue& v) {
   throw Refusal(fmt::format("TorchScript has no constant {}", describe(v)));
 }
 
+/// What an optional holds, where the graph knows that it holds something; any other value is itself.
+TorchScriptWriter::JitValue* TorchScriptWriter::unwrapped(JitValue* v) {
+  if (v->type()->kind() != c10::TypeKind::OptionalType) return v;
+  return call("aten::_unwrap_optional", {v}, v->type()->expectRef<c10::OptionalType>().getElementType());
+}
+
 /// What TorchScript's own compiler inserts where a tensor meets a number.
 TorchScriptWriter::JitValue* TorchScriptWriter::converted(JitValue* v, const Type& have, const c10::TypePtr& wanted) {
   if (!wanted || wanted->hasFreeVariables()) return v;
   if (v->type()->kind() == c10::TypeKind::OptionalType && wanted->kind() != c10::TypeKind::OptionalType &&
       wanted->kind() != c10::TypeKind::AnyType) {
-    const c10::TypePtr inner = v->type()->expectRef<c10::OptionalType>().getElementType();
-    return converted(call("aten::_unwrap_optional", {v}, inner), graftType(*inner), wanted);
+    JitValue* inner = unwrapped(v);
+    return converted(inner, graftType(*inner->type()), wanted);
   }
   if (fitsAlready(have, *wanted)) return v;
   c10::TypePtr to = wanted;
@@ -181,7 +188,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, cons
   bool hasValues = false;
   a.forEachValue([&](ValueId) { hasValues = true; });
   if (hasValues) return nested(a, wanted);
-  if (const auto* d = a.as<DeviceName>(); d && d->name == device_) return moduleDevice();
+  if (const auto* d = a.as<DeviceName>(); d && meansModel(*d, device_)) return moduleDevice();
   auto literal = toIValue(a, wanted.get());
   if (!literal) throw Refusal(literal.error().message);
   return constant(*literal);
@@ -213,7 +220,7 @@ bool TorchScriptWriter::writeStructural(const Node& n, const CallSegments& cut) 
     return true;
   }
   if (is("prim.getitem") || is("prim.TupleIndex")) {
-    JitValue* from = argument(n.args[0], nullptr);
+    JitValue* from = unwrapped(argument(n.args[0], nullptr));
     JitValue* index = argument(n.args[1], nullptr);
     jit::Node* made;
     if (from->type()->kind() == c10::TypeKind::TupleType) {
@@ -229,7 +236,7 @@ bool TorchScriptWriter::writeStructural(const Node& n, const CallSegments& cut) 
     return true;
   }
   if (is("prim.ListUnpack") || is("prim.TupleUnpack")) {
-    JitValue* from = argument(n.args[0], nullptr);
+    JitValue* from = unwrapped(argument(n.args[0], nullptr));
     jit::Node* made =
         append(from->type()->kind() == c10::TypeKind::TupleType ? at_.graph->createTupleUnpack(from)
                                                                 : at_.graph->createListUnpack(from, n.outputs.size()));
@@ -286,7 +293,13 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
     writeItems(cut.items(b), cut);
     for (size_t i = 0; i < g_.block(b).returns.size(); ++i) {
       c10::TypePtr wanted = loop && i == 0 ? c10::TypePtr(c10::BoolType::get()) : nullptr;
-      at_.block->registerOutput(argument(g_.block(b).returns[i], wanted));
+      JitValue* result = argument(g_.block(b).returns[i], wanted);
+      // Code that gives None on both sides says of what, or who unwraps it cannot be compiled.
+      if (!loop && result->type()->kind() == c10::TypeKind::NoneType) {
+        const c10::TypePtr type = torchType(g_.value(n.outputs[i]).type);
+        if (type->kind() == c10::TypeKind::OptionalType) result = call("prim::unchecked_cast", {result}, type);
+      }
+      at_.block->registerOutput(result);
     }
     at_.block = outer;
   }
@@ -368,6 +381,15 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
     const c10::TypePtr wanted = i < schema.arguments().size() ? schema.arguments()[i].type() : nullptr;
     inputs.push_back(number ? numberAsTensor(n.args[i], n) : argument(n.args[i], wanted));
   }
+  // What joins a container is of its elements' type.
+  const c10::TypePtr container = inputs.empty() ? nullptr : inputs[0]->type();
+  const c10::TypePtr element = !container                                     ? nullptr
+                               : container->kind() == c10::TypeKind::ListType ? container->containedType(0)
+                               : container->kind() == c10::TypeKind::DictType ? container->containedType(1)
+                                                                              : nullptr;
+  for (size_t i = 1; element && element->kind() != c10::TypeKind::OptionalType && i < inputs.size(); ++i)
+    if (i < schema.arguments().size() && schema.arguments()[i].type()->kind() == c10::TypeKind::VarType)
+      inputs[i] = unwrapped(inputs[i]);
   for (size_t i = n.args.size(); i < schema.arguments().size(); ++i) {
     const auto& d = schema.arguments()[i].default_value();
     if (!d) throw Refusal(fmt::format("no value for the parameter '{}'", schema.arguments()[i].name()));

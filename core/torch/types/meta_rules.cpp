@@ -84,6 +84,33 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
       return MetaRule::Refused;
     }
   }
+  // Rounds down, which LibTorch has no meta kernel for; its dtype is that of the operands, as for a product.
+  if (op == "floor_divide" && a.size() == 2) {
+    try {
+      const bool tensor = a[1].isTensor();
+      const auto dtype = tensor ? at::result_type(x, a[1].toTensor()) : at::result_type(x, a[1].toScalar());
+      const auto sizes = tensor ? at::infer_size(x.sizes(), a[1].toTensor().sizes()) : x.sizes().vec();
+      results = {IValue(at::empty(sizes, x.options().dtype(dtype)))};
+      return MetaRule::Done;
+    } catch (const std::exception&) {
+      why = "the shapes do not broadcast";
+      return MetaRule::Refused;
+    }
+  }
+  // What nn.TransformerEncoder and nn.MultiheadAttention become where no gradient is wanted.
+  if (op == "_transformer_encoder_layer_fwd") {
+    results = {IValue(like(x, x.sizes().vec()))};
+    return MetaRule::Done;
+  }
+  if (op == "_native_multi_head_attention" && a.size() >= 12 && x.dim() == 3 && a[1].isTensor()) {
+    at::Tensor weights;  // none where nobody wants them
+    const int64_t keys = a[1].toTensor().size(1);
+    if (a[10].toBool())
+      weights =
+          a[11].toBool() ? like(x, {x.size(0), x.size(1), keys}) : like(x, {x.size(0), a[4].toInt(), x.size(1), keys});
+    results = {IValue(like(x, x.sizes().vec())), IValue(weights)};
+    return MetaRule::Done;
+  }
   if (op == "abs" && x.is_complex()) return MetaRule::None;
   for (std::string_view same : {"relu", "abs", "hardswish", "hardsigmoid", "hardtanh", "relu6", "roll"})
     if (op == same) {

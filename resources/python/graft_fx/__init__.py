@@ -13,6 +13,8 @@ opcodes, targets, arguments, module types and constructor values) and the ATen o
 weights/N are the tensors' bytes. No class of yours is pickled, so reading the file runs none of your code.
 """
 
+import contextlib
+
 import torch
 import torch.fx
 import torch.utils._pytree as pytree
@@ -58,7 +60,7 @@ def capture(model, inputs, path, joint=False, dynamic=None):
 
     The graphs are called forward, forward.1, ...: `graft info model.fx --method forward.1`. `joint=True` takes gradients as well
     and writes, for each, AOTAutograd's joint graph and the two it is parted into: joint, forward and backward. `dynamic` is that
-    of torch.compile. The model's buffers and gradients and the random numbers' state are left as they were.
+    of torch.compile; floats that the model holds stay numbers. The model's buffers and gradients and the random numbers' state are left as they were.
     """
     args, kwargs = split_inputs(inputs)
     writer, graphs, captures, problems = FileWriter(), [], [], []
@@ -93,7 +95,12 @@ def capture(model, inputs, path, joint=False, dynamic=None):
             captures[-1]["guards"] = list(dict.fromkeys(guard_text(g) for g in found))
 
     torch._dynamo.reset()
-    with torch.set_grad_enabled(joint), untouched(model):
+    # A float that the model holds (a dropout's rate, math.pi) is a number of the graph, as it is in torch.export: with dynamic sizes
+    # torch.compile would make it one more input, which nobody gives.
+    # LSTM and GRU are one operator each, which it would leave to Python.
+    known = torch._dynamo.config
+    settings = known.patch({name: True for name in ("specialize_float", "allow_rnn") if hasattr(known, name)})
+    with torch.set_grad_enabled(joint), untouched(model), settings, separate_layers():
         compiled = torch._dynamo.optimize(compiler, guard_export_fn=guards, dynamic=dynamic)(model)
         outputs = compiled(*args, **kwargs)
         if joint:
@@ -110,6 +117,18 @@ def capture(model, inputs, path, joint=False, dynamic=None):
         raise RuntimeError("torch.compile captured no graph of this model")
     graphs = [made | {"guards": notes["guards"] or [], "break": notes["break"], "name": name} for made, notes, name in graphs]
     writer.write(path, type(model).__name__, graphs)
+
+
+@contextlib.contextmanager
+def separate_layers():
+    """nn.TransformerEncoder and nn.MultiheadAttention as the operators that they consist of, as torch.export has them: without
+    gradients they are one operator a layer, which torch.compile cannot capture."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def backend(rules, recipe=None, *, graft=None, library=None, verify=True, strict=False):
