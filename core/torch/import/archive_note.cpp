@@ -32,12 +32,6 @@ std::string moduleText(const ModuleCall& call, const Graph& g) {
   return call.constructor.empty() ? out : out + ")";
 }
 
-// Types that say more than what kind of value it is.
-bool isDetailed(const Type& t) {
-  if (t.isTensor()) return t.tensorInfo.dtype || t.tensorInfo.shape;
-  return std::any_of(t.elements.begin(), t.elements.end(), isDetailed);
-}
-
 Type withoutDetails(Type t) {
   t.tensorInfo = {};
   for (Type& e : t.elements) e = withoutDetails(std::move(e));

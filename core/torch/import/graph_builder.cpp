@@ -205,15 +205,69 @@ std::optional<SourceLocation> usersFrame(std::string_view trace) {
   return innermost;
 }
 
-std::string numberOperator(std::string_view function, bool floats) {
-  static const std::unordered_map<std::string_view, std::string_view> table{
-      {"add", "aten.add"},     {"sub", "aten.sub"},       {"mul", "aten.mul"},     {"floordiv", "aten.floordiv"},
-      {"truediv", "aten.div"}, {"mod", "aten.remainder"}, {"neg", "aten.neg"},     {"pow", "aten.pow"},
-      {"eq", "aten.eq"},       {"ne", "aten.ne"},         {"lt", "aten.lt"},       {"le", "aten.le"},
-      {"gt", "aten.gt"},       {"ge", "aten.ge"},         {"sym_max", "prim.max"}, {"sym_min", "prim.min"},
-      {"max", "prim.max"},     {"min", "prim.min"}};
+std::string numberOperator(std::string_view function, const std::vector<Argument>& args, const Graph& g) {
+  bool floats = false, bools = !args.empty();
+  for (const Argument& a : args) {
+    const Type::Kind kind = a.isValue() ? g.value(a.valueId()).type.kind : Type::Kind::Any;
+    floats |= a.as<double>() || kind == Type::Kind::Float;
+    bools &= a.as<bool>() || kind == Type::Kind::Bool;
+  }
+  // What follows the name: of whole numbers, of floats, of bools; nullptr where there is none.
+  struct Overloads {
+    const char *name, *ints, *floats, *bools;
+  };
+  static const std::unordered_map<std::string_view, Overloads> table = [] {
+    std::unordered_map<std::string_view, Overloads> out{{"pow", {"aten.pow", ".int", ".float", nullptr}},
+                                                        {"sym_float", {"aten.Float", ".int", ".Scalar", ".bool"}},
+                                                        {"trunc", {"aten.Int", ".Scalar", ".float", ".bool"}},
+                                                        {"sym_int", {"aten.Int", ".Scalar", ".float", ".bool"}},
+                                                        {"sym_sum", {"aten.sum", ".int", nullptr, nullptr}},
+                                                        {"sym_not", {"aten.__not__", nullptr, nullptr, ""}},
+                                                        {"not_", {"aten.__not__", nullptr, nullptr, ""}},
+                                                        {"lshift", {"aten.__lshift__", ".int", nullptr, nullptr}},
+                                                        {"rshift", {"aten.__rshift__", ".int", nullptr, nullptr}}};
+    static constexpr std::pair<const char*, const char*> alike[] = {{"add", "aten.add"},
+                                                                    {"sub", "aten.sub"},
+                                                                    {"mul", "aten.mul"},
+                                                                    {"truediv", "aten.div"},
+                                                                    {"floordiv", "aten.floordiv"},
+                                                                    {"mod", "aten.remainder"},
+                                                                    {"neg", "aten.neg"},
+                                                                    {"eq", "aten.eq"},
+                                                                    {"ne", "aten.ne"},
+                                                                    {"lt", "aten.lt"},
+                                                                    {"le", "aten.le"},
+                                                                    {"gt", "aten.gt"},
+                                                                    {"ge", "aten.ge"},
+                                                                    {"abs", "prim.abs"},
+                                                                    {"sym_max", "prim.max"},
+                                                                    {"sym_min", "prim.min"},
+                                                                    {"max", "prim.max"},
+                                                                    {"min", "prim.min"},
+                                                                    {"floor", "aten.floor"},
+                                                                    {"ceil", "aten.ceil"},
+                                                                    {"sqrt", "aten.sqrt"},
+                                                                    {"_sym_sqrt", "aten.sqrt"},
+                                                                    {"_sym_sin", "aten.sin"},
+                                                                    {"_sym_cos", "aten.cos"},
+                                                                    {"_sym_tan", "aten.tan"},
+                                                                    {"_sym_sinh", "aten.sinh"},
+                                                                    {"_sym_cosh", "aten.cosh"},
+                                                                    {"_sym_tanh", "aten.tanh"},
+                                                                    {"_sym_asin", "aten.asin"},
+                                                                    {"_sym_acos", "aten.acos"},
+                                                                    {"_sym_atan", "aten.atan"}};
+    for (const auto& [python, ours] : alike) out.emplace(python, Overloads{ours, ".int", ".float", nullptr});
+    for (const auto& [python, ours] :
+         {std::pair("and_", "aten.__and__"), std::pair("or_", "aten.__or__"), std::pair("xor", "aten.__xor__")})
+      out.emplace(python, Overloads{ours, ".int", nullptr, ".bool"});
+    return out;
+  }();
   const auto it = table.find(function);
-  return it == table.end() ? std::string() : std::string(it->second) + (floats ? ".float" : ".int");
+  if (it == table.end()) return {};
+  const Overloads& known = it->second;
+  const char* overload = bools && known.bools ? known.bools : floats ? known.floats : known.ints;
+  return overload ? std::string(known.name) + (*overload ? overload : ".default") : std::string();
 }
 
 }  // namespace graft

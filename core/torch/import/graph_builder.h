@@ -60,7 +60,9 @@ bool isPyTorchsOwn(std::string_view file);
 /// are PyTorch's, the innermost.
 std::optional<SourceLocation> usersFrame(std::string_view stackTrace);
 
-/// Operators of Python on numbers: "_operator.add" of ints is "aten.add.int"; empty where there is none.
-std::string numberOperator(std::string_view function, bool floats);
+/// Python's functions of numbers, as torch.export and FX compute with sizes: "add" of whole numbers is "aten.add.int",
+/// of which one is a float "aten.add.float"; "and_" of bools is "aten.__and__.bool". Empty where there is none. The
+/// graph says what kind of number its values are.
+std::string numberOperator(std::string_view function, const std::vector<Argument>& args, const Graph&);
 
 }  // namespace graft

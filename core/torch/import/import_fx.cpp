@@ -293,11 +293,8 @@ class FxImporter {
         return bind(n, Argument((*items)[static_cast<size_t>(*i)]));
       call.op = "prim.getitem";
     } else if (target.starts_with("operator.") || target.starts_with("builtins.") || target.starts_with("math.") ||
-               target.starts_with("torch.sym_")) {
-      bool floats = false;
-      for (const Argument& a : call.args)
-        floats |= a.as<double>() || (a.isValue() && g_.value(a.valueId()).type.kind == Type::Kind::Float);
-      const std::string known = numberOperator(std::string_view(target).substr(target.find('.') + 1), floats);
+               target.starts_with("torch.sym_") || target.starts_with("torch._sym_")) {
+      const std::string known = numberOperator(std::string_view(target).substr(target.find('.') + 1), call.args, g_);
       if (!known.empty()) call.op = known;
     }
     const NodeId made = build_.add(g_.root(), call);

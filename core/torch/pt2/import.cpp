@@ -35,7 +35,6 @@ class ExportImporter {
       : note_(readNote(source.zip)),
         source_(source),
         tensors_(source.file),
-        model_(model),
         build_(model.graph, operators),
         g_(model.graph) {}
 
@@ -289,12 +288,9 @@ class ExportImporter {
   void pythonCall(Call& call) {
     for (auto& [key, a] : call.kwargs) call.args.push_back(std::move(a));
     call.kwargs.clear();
-    bool floats = false;
-    for (const Argument& a : call.args)
-      floats |= a.as<double>() || (a.isValue() && g_.value(a.valueId()).type.kind == Type::Kind::Float);
     const size_t dot = call.op.rfind('.');
     const std::string known =
-        numberOperator(std::string_view(call.op).substr(dot == std::string::npos ? 0 : dot + 1), floats);
+        numberOperator(std::string_view(call.op).substr(dot == std::string::npos ? 0 : dot + 1), call.args, g_);
     if (!known.empty()) call.op = known;
   }
 
@@ -527,7 +523,6 @@ class ExportImporter {
   std::vector<std::pair<ValueId, std::string>> names_;
   const Source& source_;
   MappedTensors tensors_;
-  Model& model_;
   GraphBuilder build_;
   Graph& g_;
   std::vector<std::unique_ptr<JsonDocument>> documents_;  // values point to them
