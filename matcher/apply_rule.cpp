@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "core/ir/normal_form.h"
+#include "matcher/internal/reshapes.h"
 #include "matcher/rewrite.h"
 
 namespace graft {
@@ -9,6 +10,7 @@ namespace {
 
 // Whether the replacement holds every operator that the pattern needs, so that it may match what it made for ever.
 bool mayContainPattern(const Rule& rule) {
+  const bool anyReshape = findsAllReshapes(rule);
   std::vector<std::string_view> has;
   for (NodeId n : rule.replacement->order()) has.push_back(canonicalOperator(rule.replacement->node(n).op->name));
   for (NodeId n : rule.pattern.order()) {
@@ -17,7 +19,9 @@ bool mayContainPattern(const Rule& rule) {
       if (op.starts_with("pattern.call_")) return true;  // what it matches is known only at the match
       continue;
     }
-    const auto it = std::find(has.begin(), has.end(), op);
+    const auto it = std::find_if(has.begin(), has.end(), [&](std::string_view h) {
+      return h == op || (anyReshape && isReshape(h) && isReshape(op));
+    });
     if (it == has.end()) return false;
     has.erase(it);
   }
@@ -27,7 +31,7 @@ bool mayContainPattern(const Rule& rule) {
 // Which operators the pattern may match: a rewrite that makes none of these makes no new place for it.
 class PatternOperators {
  public:
-  explicit PatternOperators(const Rule& rule) : exact_(rule.exact) {
+  explicit PatternOperators(const Rule& rule) : exact_(rule.exact), anyReshape_(findsAllReshapes(rule)) {
     for (NodeId n : rule.pattern.order()) {
       names_.push_back(canonicalOperator(rule.pattern.node(n).op->name));
       any_ = any_ || rule.pattern.node(n).op->name.starts_with("pattern.call_");
@@ -36,6 +40,7 @@ class PatternOperators {
   bool contain(const Operator& op) const {
     const std::string_view name = canonicalOperator(op.name);
     if (any_ || has(name)) return true;
+    if (anyReshape_ && isReshape(name) && std::any_of(names_.begin(), names_.end(), isReshape)) return true;
     if (exact_) return false;
     return (name == "aten.mul.Tensor" && has("aten.div.Tensor")) ||
            (name == "aten.div.Tensor" && has("aten.mul.Tensor"));
@@ -44,7 +49,7 @@ class PatternOperators {
  private:
   bool has(std::string_view name) const { return std::find(names_.begin(), names_.end(), name) != names_.end(); }
   std::vector<std::string_view> names_;  // of the rule's operators or of the table of canonical ones
-  bool any_ = false, exact_ = false;
+  bool any_ = false, exact_ = false, anyReshape_ = false;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "matcher/internal/attempt.h"
 #include "matcher/internal/expression_calls.h"
 #include "matcher/internal/rank.h"
+#include "matcher/internal/reshapes.h"
 #include "matcher/internal/symbolic.h"
 
 namespace graft {
@@ -51,6 +52,14 @@ const Parameter* parameterAt(const Node& n, int i) {
                                                                     : nullptr;
 }
 
+// What explanations call the argument; a reshape compared with another kind of reshape is compared by shape.
+std::string nameOfParameter(const Graph& g, NodeId node, int i) {
+  if (!node) return "";
+  const Node& n = g.node(node);
+  if (const Parameter* p = parameterAt(n, i)) return p->name;
+  return i < 0 && isReshape(n.op->name) ? "shape" : "";
+}
+
 const Type& plainType(const Type& t) {
   return t.kind == Type::Kind::Optional || t.kind == Type::Kind::List ? plainType(t.element()) : t;
 }
@@ -70,7 +79,7 @@ std::optional<int64_t> rankFor(const Graph& g, const Node& n) {
 
 bool takesTargetShape(const Node& n) {
   const std::string_view base = n.op->baseName();
-  return base == "view" || base == "reshape" || base == "_unsafe_view" || base == "unflatten";
+  return base == "view" || base == "reshape" || base == "_unsafe_view" || base == "unflatten" || base == "flatten";
 }
 
 bool isMinusOne(const Argument& a) { return a.as<int64_t>() && *a.as<int64_t>() == -1; }
@@ -87,6 +96,16 @@ bool Attempt::unifyArguments(const Node& pn, const Node& gn, bool swapped) {
   };
   if (pn.args.size() > gn.args.size() || (!named && !gn.op->hasSchema && pn.args.size() != gn.args.size()))
     return countDiffers();
+  // By name, what else the operator takes may be any literal, but no value that the rule does not know of, unless it
+  // gives none.
+  if (named && !pn.args.empty())
+    for (size_t k = pn.args.size(); k < gn.args.size(); ++k) {
+      const auto isNamed = [&](const auto& kw) {
+        const auto at = gn.op->findParameter(kw.first);
+        return at && *at == k;
+      };
+      if (gn.args[k].isValue() && std::none_of(pn.kwargs.begin(), pn.kwargs.end(), isNamed)) return countDiffers();
+    }
   const uint64_t irrelevant = plan_.irrelevant(plan_.nodes[pn.id.index], *gn.op);
   // Literals first: they fail without a search.
   for (const bool literals : {true, false}) {
@@ -142,9 +161,7 @@ bool Attempt::unifyLists(const Argument& p, const Argument& g, const Context& c)
   const auto& gs = *g.items();
   if (ps.size() != gs.size()) {
     return fail(Reason::Arity, c.patternNode, c.graphNode, [&](Miss& m) {
-      if (c.graphNode)
-        if (const Parameter* parameter = parameterAt(graph_.node(c.graphNode), c.parameter))
-          m.parameter = parameter->name;
+      m.parameter = nameOfParameter(graph_, c.graphNode, c.parameter);
       m.expected = std::to_string(ps.size());
       m.actual = std::to_string(gs.size()) + (gs.size() == 1 ? " element" : " elements");
     });
@@ -217,10 +234,7 @@ bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c
   const Kind kind = at < 0 ? Kind::Value : plan_.rule.parameters[static_cast<size_t>(at)].kind;
   const bool orNone = at >= 0 && plan_.rule.parameters[static_cast<size_t>(at)].orNone;
   const Argument* value = orNone && g.isNone() ? &g : accepted(kind, g);
-  const auto parameterName = [&](Miss& m) {
-    if (!c.graphNode) return;
-    if (const Parameter* p = parameterAt(graph_.node(c.graphNode), c.parameter)) m.parameter = p->name;
-  };
+  const auto parameterName = [&](Miss& m) { m.parameter = nameOfParameter(graph_, c.graphNode, c.parameter); };
   if (!value) {
     return fail(kind == Kind::Weight ? Reason::Weight : Reason::ConstantKind, c.patternNode, c.graphNode, [&](Miss& m) {
       parameterName(m);
@@ -285,6 +299,10 @@ bool Attempt::literalEquals(const Argument& p, const Argument& g, const Context&
     if (p.as<int64_t>() && g.as<int64_t>()) {
       const int64_t a = *p.as<int64_t>(), b = *g.as<int64_t>();
       if (a == b) return true;
+      if (gn && gn->op->packetName() == "prim.getitem" && gn->args[0].isValue() && (a < 0) != (b < 0)) {
+        const auto parts = knownParts(graph_, gn->args[0].valueId());  // list[-1]
+        return parts && (a < 0 ? a + *parts : a) == (b < 0 ? b + *parts : b);
+      }
       if (!parameter || !isDimensionParameter(gn->op->name, parameter->name) || (a < 0) == (b < 0)) return false;
       const auto rank = rankFor(graph_, *gn);
       return rank && (a < 0 ? a + *rank : a) == (b < 0 ? b + *rank : b);
@@ -321,6 +339,7 @@ bool Attempt::compareLiteral(const Argument& p, const Argument& g, const Context
                    " cannot be compared";
       }
     }
+    if (m.parameter.empty()) m.parameter = nameOfParameter(graph_, c.graphNode, c.parameter);
     m.expected = argumentText(p);
     m.actual = c.reciprocal && g.number() ? argumentText(g) + " (it multiplies by the inverse)" : describe(g);
   });
@@ -388,9 +407,7 @@ bool Attempt::checkDeferred(const Task& t) {
   const auto wrong = [&](std::string expected, std::string detail = {}) {
     return fail(Reason::Literal, t.context.patternNode ? t.context.patternNode : p.id, t.context.graphNode,
                 [&](Miss& m) {
-                  if (t.context.graphNode)
-                    if (const Parameter* parameter = parameterAt(graph_.node(t.context.graphNode), t.context.parameter))
-                      m.parameter = parameter->name;
+                  m.parameter = nameOfParameter(graph_, t.context.graphNode, t.context.parameter);
                   m.expected = std::move(expected);
                   m.actual = describe(*t.graph);
                   if (auto meaning = integerMeaning(graph_, *t.graph)) m.actual = meaning->text();

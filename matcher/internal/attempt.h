@@ -60,7 +60,7 @@ class Attempt {
  private:
   struct Context {  // whose argument is being compared
     NodeId patternNode, graphNode;
-    int parameter = -1;       // index into the graph node's arguments
+    int parameter = -1;       // index into the graph node's arguments; -1: its shape, or none
     bool reciprocal = false;  // compared after inversion: equal up to rounding
   };
   struct Task {
@@ -96,6 +96,10 @@ class Attempt {
   bool tryForm(const Node& pn, const Node& gn, int form, size_t task);
   int formsOf(const PlanNode& p, const Node& pn, const Node& gn) const;
   bool plausible(const Argument& p, const Argument& g) const;
+
+  // attempt_reshape.cpp
+  bool tryReshape(const Node& pn, const Node& gn, size_t task);
+  bool checkCopies(uint32_t first);
 
   // arguments.cpp
   bool unify(const Argument& p, const Argument& g, const Context& c);

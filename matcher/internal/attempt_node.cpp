@@ -10,7 +10,7 @@ namespace {
 using Kind = PlanNode::Kind;
 
 // Ways to lay a pattern node's operands on a graph node's.
-enum Form : int { Direct = 1, Swapped = 2, Reciprocal = 4, ReciprocalSwapped = 8 };
+enum Form : int { Direct = 1, Swapped = 2, Reciprocal = 4, ReciprocalSwapped = 8, Reshaped = 16 };
 
 bool listsValues(const Argument& a) {
   const auto* items = a.items();
@@ -105,7 +105,7 @@ bool Attempt::matchNode(size_t i) {
   if (pn.outputs[static_cast<size_t>(outputAt(pn, t.pattern))] == t.pattern && *bound_[t.pattern.index] != *t.graph)
     bound_[t.pattern.index] = t.graph;  // the value behind identities is what the users of the match see
   const int forms = formsOf(p, pn, gn);
-  for (int form = Direct; form <= ReciprocalSwapped; form *= 2) {
+  for (int form = Direct; form <= Reshaped; form *= 2) {
     if (!(forms & form)) continue;
     const Mark m = mark();
     if (tryForm(pn, gn, form, i)) return true;
@@ -159,6 +159,7 @@ bool Attempt::plausible(const Argument& p, const Argument& g) const {
 
 int Attempt::formsOf(const PlanNode& p, const Node& pn, const Node& gn) const {
   if (p.kind != Kind::Operator || pn.args.size() < 2 || gn.args.size() < 2) return Direct;
+  if (p.reshapes && index_.opOf[gn.id.index] != p.op) return Reshaped;
   if (index_.opOf[gn.id.index] != p.op) {  // mul for div, or div for mul: one operand must be a number
     int forms = 0;
     if (isNumber(gn.args[1])) forms |= Reciprocal;
@@ -177,6 +178,7 @@ int Attempt::formsOf(const PlanNode& p, const Node& pn, const Node& gn) const {
 }
 
 bool Attempt::tryForm(const Node& pn, const Node& gn, int form, size_t i) {
+  if (form == Reshaped) return tryReshape(pn, gn, i);
   if (form == Direct || form == Swapped) return unifyArguments(pn, gn, form == Swapped) && solve(i + 1);
   const bool division = plan_.nodes[pn.id.index].isDivision;
   // Where the pattern's number stands, and where the graph's.

@@ -267,6 +267,7 @@ bool Attempt::checkMemory() {
     for (const auto& [key, a] : n.kwargs) a.forEachValue(touch);
     for (ValueId v : n.outputs) touch(v);
   }
+  if (!checkCopies(first)) return false;
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   const auto touches = [&](uint32_t memory) { return std::binary_search(touched.begin(), touched.end(), memory); };

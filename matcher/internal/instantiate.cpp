@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matcher/internal/expression_calls.h"
+#include "matcher/internal/reshapes.h"
 #include "matcher/internal/symbolic.h"
 
 namespace graft {
@@ -75,6 +76,10 @@ RuleSides::RuleSides(const Rule& r) : rule(&r), order(r.replacement->order()), r
     const ValueId at = named || i >= wanted.size() ? named : wanted[i];
     isRead.push_back(!at || !replacement.isUnused(at) || !r.replacementExpressions.empty());
   }
+  const auto writes = [&](NodeId n) { return replacement.node(n).op->writes(); };
+  if (std::none_of(order.begin(), order.end(), writes))
+    for (NodeId p : r.pattern.order())
+      if (const std::string& op = r.pattern.node(p).op->name; isReshape(op) && alwaysViews(op)) views.push_back(p);
 }
 
 Instantiation::Instantiation(Graph& graph, const Semantics& semantics, const RuleSides& sides, const Match& match,
@@ -91,6 +96,10 @@ Instantiation::Instantiation(Graph& graph, const Semantics& semantics, const Rul
   module_ = graph_.node(match.nodes.front()).module;
   for (NodeId n : match.nodes) module_ = graph_.commonModule(module_, graph_.node(n).module);
   if (match.anchor) source_ = graph_.node(match.anchor).source;
+  copies_ = std::any_of(sides.views.begin(), sides.views.end(), [&](NodeId p) {
+    const NodeId g = match.nodeOf[p.index];
+    return g && !alwaysViews(graph_.node(g).op->name);
+  });
 }
 
 Environment Instantiation::environment() const {
@@ -360,6 +369,8 @@ Status Instantiation::makeNode(const Node& n) {
     if (const OperatorRef known = findOperator(semantics_.operators(), op->name);
         known && known->parameters.size() == args.size())
       op = known;
+  if (copies_ && op->name == "aten.view.default")
+    if (const OperatorRef reshape = semantics_.operators().find("aten.reshape.default")) op = reshape;
   const NodeId made = at_ ? graph_.insertBefore(at_, op, std::move(args)) : graph_.append(block_, op, std::move(args));
   added.push_back(made);
   if (!n.kwargs.empty()) {

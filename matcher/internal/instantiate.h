@@ -22,6 +22,7 @@ struct RuleSides {
   std::vector<uint8_t> isRead;        ///< by the pattern's inputs: the replacement may read it
   std::vector<NodeId> order;          ///< of the replacement's nodes
   std::vector<Argument> returned;     ///< the leaves of what the pattern returns
+  std::vector<NodeId> views;          ///< of the pattern; none where the replacement writes to memory
 };
 
 class Instantiation {
@@ -66,6 +67,7 @@ class Instantiation {
   NodeId at_;
   ModuleCallId module_;
   uint32_t source_ = UINT32_MAX;
+  bool copies_ = false;  // a view of the pattern stands for a reshape of the graph: so do those of the replacement
   std::optional<Environment> environment_;     // of calculations, made for the first
   std::vector<std::optional<Argument>> made_;  // by the replacement's ValueId
   std::map<std::pair<ValueId, int64_t>, Argument> sizes_;

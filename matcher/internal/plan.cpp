@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/ir/normal_form.h"
+#include "matcher/internal/reshapes.h"
 
 namespace graft {
 namespace {
@@ -53,7 +54,14 @@ Plan::Plan(const Rule& r, const GraphIndex& i) : rule(r), pattern(r.pattern), in
       if (!used || !rule.replacement->isUnused(used) || !rule.replacementExpressions.empty()) read.push_back(p);
     }
   }
-  for (NodeId id : pattern.order()) compile(id);
+  const std::vector<NodeId> order = pattern.order();
+  findsAllReshapes =
+      std::any_of(order.begin(), order.end(), [&](NodeId n) { return isReshape(pattern.node(n).op->name); }) &&
+      graft::findsAllReshapes(rule);
+  if (findsAllReshapes)
+    for (std::string_view name : reshapeOperators())
+      if (const uint32_t op = index.findOperator(name); op != GraphIndex::none) reshapes.push_back(op);
+  for (NodeId id : order) compile(id);
   for (const Argument& a : pattern.returns())
     a.forEachValue([&](ValueId v) {
       if (!returned[v.index] && producer(v)) roots.push_back(v);
@@ -108,6 +116,7 @@ void Plan::compile(NodeId id) {
     p.op = index.findOperator(canonical);
     p.commutative = isCommutative(canonical);
     p.isDivision = canonical == "aten.div.Tensor";
+    p.reshapes = findsAllReshapes && isReshape(canonical);
     if (!rule.exact && (p.isDivision || canonical == "aten.mul.Tensor"))
       p.reciprocal = index.findOperator(p.isDivision ? "aten.mul.Tensor" : "aten.div.Tensor");
   }
@@ -167,7 +176,11 @@ const PlanNode* Plan::producer(ValueId v) const {
 
 bool Plan::accepts(const PlanNode& p, NodeId g) const {
   const uint32_t op = index.opOf[g.index];
-  if (p.kind == PlanNode::Kind::Operator) return op != GraphIndex::none && (op == p.op || op == p.reciprocal);
+  if (p.kind == PlanNode::Kind::Operator) {
+    if (op == GraphIndex::none) return false;
+    return op == p.op || op == p.reciprocal ||
+           (p.reshapes && std::find(reshapes.begin(), reshapes.end(), op) != reshapes.end());
+  }
   if (p.kind != PlanNode::Kind::CallFunction || !p.name) return false;
   signed char& memo = functionMemo_[p.id.index * index.operatorNames().size() + op];
   if (memo < 0) {
@@ -275,9 +288,9 @@ std::vector<ValueId> Plan::valuesOf(const PlanNode& p, size_t output) const {
   };
   switch (p.kind) {
     case PlanNode::Kind::Operator:
-      for (NodeId id : index.nodesOf(p.op)) addNode(id);
-      if (p.reciprocal != p.op)
-        for (NodeId id : index.nodesOf(p.reciprocal)) addNode(id);
+      forEachOperator(p, [&](uint32_t op) {
+        for (NodeId id : index.nodesOf(op)) addNode(id);
+      });
       break;
     case PlanNode::Kind::CallFunction:
       for (NodeId id : index.order)
@@ -341,7 +354,8 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
     size_t fewest = SIZE_MAX;
     for (const PlanNode& p : nodes) {
       if (!p.required || p.kind != PlanNode::Kind::Operator) continue;
-      const size_t count = index.nodesOf(p.op).size() + (p.reciprocal != p.op ? index.nodesOf(p.reciprocal).size() : 0);
+      size_t count = 0;
+      forEachOperator(p, [&](uint32_t op) { count += index.nodesOf(op).size(); });
       if (count == 0) return {};  // required, whichever root it serves
       if (count > fewest || (count == fewest && p.id != rootNode)) continue;
       const auto& own = pattern.node(p.id).outputs;

@@ -27,6 +27,7 @@ struct PlanNode {
   uint32_t reciprocal = GraphIndex::none;  ///< mul for div and div for mul, where x / 8 may be x * 0.125
   bool isDivision = false;
   bool commutative = false;
+  bool reshapes = false;            ///< any reshape may stand for it
   bool required = false;            ///< part of every match, not of an alternative
   std::shared_ptr<RE2> name, path;  ///< CallModule, CallFunction
   std::string type;                 ///< CallModule
@@ -49,7 +50,9 @@ class Plan {
   std::vector<ValueId> read;      ///< the pattern's inputs that the replacement may read; none without one
   std::shared_ptr<RE2> scope;     ///< null: anywhere
   size_t requiredCount = 0;
-  std::string problem;  ///< not empty: the rule cannot be searched for, and why
+  bool findsAllReshapes = false;   ///< a view of the pattern is a reshape of the graph
+  std::vector<uint32_t> reshapes;  ///< operators of the index that are reshapes, if so
+  std::string problem;             ///< not empty: the rule cannot be searched for, and why
 
   /// Whether the graph's node may stand for the pattern's, by operator alone.
   bool accepts(const PlanNode& p, NodeId graphNode) const;
@@ -59,6 +62,16 @@ class Plan {
   bool accepts(const PlanNode& p, const ModuleCall& call) const;
   /// f of any_of(f(x), x): where it is absent, what it is applied to stands for it. Asked when explaining.
   bool mayBeAbsent(NodeId patternNode) const;
+  /// f(op) for the operators of the index that may stand for an Operator node.
+  template <class F>
+  void forEachOperator(const PlanNode& p, F&& f) const {
+    if (p.reshapes) {
+      for (uint32_t op : reshapes) f(op);
+    } else {
+      f(p.op);
+      if (p.reciprocal != p.op) f(p.reciprocal);
+    }
+  }
   /// The pattern node that computes the value; null for parameters.
   const PlanNode* producer(ValueId v) const;
   /// By the pattern's ValueId: whether the value takes part in computing `root`.
