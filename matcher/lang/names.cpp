@@ -216,4 +216,25 @@ const ModuleFunction* findModuleFunction(std::string_view type) {
 bool isTorchModule(std::string_view shortName) { return contains(modules, shortName); }
 std::span<const std::string_view> torchModules() { return modules; }
 
+std::string lastPart(std::string_view dotted) { return std::string(dotted.substr(dotted.rfind('.') + 1)); }
+
+std::vector<SpelledParameter> spelledParameters(std::string_view text) {
+  std::vector<SpelledParameter> out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    SpelledParameter p;
+    const size_t arrow = word.find('>');
+    if (arrow != std::string_view::npos) p.schema = word.substr(arrow + 1);
+    word = word.substr(0, arrow);
+    const size_t equals = word.find('=');
+    p.python = word.substr(0, equals);
+    if (equals != std::string_view::npos) p.fallback = word.substr(equals + 1);
+    if (p.schema.empty()) p.schema = p.python;
+    out.push_back(p);
+  }
+  return out;
+}
+
 }  // namespace graft::lang

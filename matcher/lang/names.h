@@ -2,6 +2,7 @@
 // most other functions and methods are called as their operator is, and need no entry.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,13 @@ struct Spelling {
       parameters;  ///< Python's, "name=default>schema name"; ">-" is dropped; empty: as the schema has them
 };
 
+/// One parameter of a Spelling or ModuleFunction: "training=True>train".
+struct SpelledParameter {
+  std::string_view python, schema;
+  std::optional<std::string_view> fallback;
+};
+std::vector<SpelledParameter> spelledParameters(std::string_view text);
+
 std::span<const Spelling> allSpellings();
 /// The entry for a function ("torch.softmax") or method (".float"), or null.
 const Spelling* findSpelling(std::string_view python);
@@ -23,6 +31,9 @@ const Spelling* findSpelling(std::string_view python);
 /// Packets an undeclared name may mean, in order of preference: "torch.relu" → "aten.relu"; nothing where it is not
 /// torch's.
 std::string packetOf(std::string_view python);
+
+/// "Linear" of "torch.nn.Linear".
+std::string lastPart(std::string_view dotted);
 
 /// Host functions and methods: computed at the match, not found in the graph. `arity` is -1 where it varies.
 bool isHostFunction(std::string_view name);

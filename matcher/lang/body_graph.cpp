@@ -1,0 +1,202 @@
+// What a body leaves in its graph: parameters, nodes, calculations that wait for the match, and results.
+#include <fmt/format.h>
+
+#include "matcher/lang/body.h"
+
+namespace graft::lang {
+namespace {
+
+constexpr size_t maxNodes = 5000;  // helper functions are pasted in: two that call each other twice grow fast
+
+using ParameterKind = PatternParameter::Kind;
+
+Type typeOf(ParameterKind kind) {
+  switch (kind) {
+    case ParameterKind::Tensor:
+    case ParameterKind::Weight:
+      return Type::tensor();
+    case ParameterKind::Float:
+      return Type(Type::Kind::Float);
+    case ParameterKind::Int:
+      return Type(Type::Kind::Int);
+    case ParameterKind::Bool:
+      return Type(Type::Kind::Bool);
+    case ParameterKind::String:
+      return Type(Type::Kind::String);
+    case ParameterKind::IntList:
+      return Type::list(Type(Type::Kind::Int));
+    default:
+      return Type::any();
+  }
+}
+
+const OperatorRef& patternOperator(const char* kind) {
+  static const std::map<std::string_view, OperatorRef> table = [] {
+    std::map<std::string_view, OperatorRef> t;
+    for (const char* k :
+         {"pattern.any_of", "pattern.call_module", "pattern.call_function", "pattern.expr", "prim.getitem"})
+      t.emplace(k, unknownOperator(k));
+    return t;
+  }();
+  return table.at(kind);
+}
+
+}  // namespace
+
+ValueId Body::addParameter(const std::string& name, ParameterKind kind) {
+  const ValueId id = graph.addInput(name, typeOf(kind));
+  named_.insert(id);
+  names_[name] = Term{GraphValue{id, kind, false}, {}};
+  return id;
+}
+
+void Body::guardSize(Span span) {
+  if (graph.nodeCount() > maxNodes || ++calls_ > 4 * maxNodes)
+    fail(span, fmt::format("the rule grows beyond {} operations here: its helper functions multiply", maxNodes));
+}
+
+Expression Body::host(const Term& term) {
+  if (auto e = tryHost(term, true)) return *e;
+  fail(term.span,
+       "this cannot be calculated at a match: only shapes, dtypes, devices, constants and numbers of users can");
+}
+
+std::optional<Expression> Body::tryHost(const Term& t, bool tensors) {
+  if (const auto* e = t.as<Expression>()) return *e;
+  Expression e;
+  if (t.span.end > 0) e.source = text_->location(t.span);
+  if (const Argument* a = t.literal()) {
+    e.literal = *a;
+    return e;
+  }
+  if (const auto* v = t.as<GraphValue>()) {
+    if (!v->isConstant() && !tensors) return std::nullopt;
+    e.kind = Expression::Kind::Name;
+    e.name = graph.value(v->id).name;
+    return e;
+  }
+  if (const auto* s = t.as<Sequence>()) {
+    e.kind = s->isTuple ? Expression::Kind::Tuple : Expression::Kind::List;
+    for (const Term& i : s->items) {
+      auto item = tryHost(i, tensors);
+      if (!item) return std::nullopt;
+      e.operands.push_back(std::move(*item));
+    }
+    return e;
+  }
+  if (const auto* p = t.as<Path>(); p && side_ == Side::Where) {
+    e.literal = Argument(Named{p->name});
+    return e;
+  }
+  return std::nullopt;
+}
+
+Argument Body::expressionNode(const Expression& e, Span span) {
+  guardSize(span);
+  const Argument index(static_cast<int64_t>(expressions.size()));
+  expressions.push_back(e);
+  return Argument(patternNode("pattern.expr", {}, {{"index", index}}, span).as<GraphValue>()->id);
+}
+
+Term Body::patternNode(const char* kind, std::vector<Argument> args,
+                       std::vector<std::pair<std::string, Argument>> kwargs, Span span, std::string_view name) {
+  const std::string wish(name.empty() ? std::string_view(kind).substr(std::string_view(kind).find('.') + 1) : name);
+  const NodeId n = graph.append(graph.root(), patternOperator(kind), std::move(args), wish);
+  graph.setKeywordArguments(n, std::move(kwargs));
+  if (graph.node(n).outputs.empty()) graph.addOutput(n, wish, Type::any());
+  graph.setSource(n, graph.addSource(text_->location(span)));
+  return Term{GraphValue{graph.output(n), std::nullopt, false}, span};
+}
+
+Argument Body::argument(const Term& t, const Type& type, const Operator* op) {
+  if (t.as<Wildcard>()) {
+    if (side_ == Side::Replacement)
+      fail(t.span, "`_` says that anything matches: a replacement needs the value itself");
+    return Argument(Named{"_"});
+  }
+  const Type& base = type.kind == Type::Kind::Optional ? type.element() : type;
+  if (const Argument* a = t.literal()) {
+    Argument out = literalAs(*a, type);
+    if (base.kind == Type::Kind::List && !a->items() && op) {
+      // conv2d(stride=2) means [2, 2]
+      const std::string_view name = op->baseName();
+      const int copies = name.ends_with("2d") ? 2 : name.ends_with("3d") ? 3 : 1;
+      std::vector<Argument> items(static_cast<size_t>(copies),
+                                  out.items() && !out.items()->empty() ? out.items()->front() : *a);
+      if (out.items() && out.items()->size() == 1) return Argument::list(std::move(items));
+    }
+    return out;
+  }
+  if (const auto* v = t.as<GraphValue>()) {
+    if (base.kind == Type::Kind::List && v->parameter == ParameterKind::Int) return Argument::list({Argument(v->id)});
+    return Argument(v->id);
+  }
+  if (const auto* e = t.as<Expression>()) return expressionNode(*e, t.span);
+  if (const auto* s = t.as<Sequence>()) {
+    std::vector<Argument> items;
+    const Type element = base.kind == Type::Kind::List ? base.element() : Type::any();
+    for (const Term& i : s->items) items.push_back(argument(i, element, op));
+    return Argument::list(std::move(items));
+  }
+  fail(t.span, "this is no value that an operator can take");
+}
+
+Term Body::operation(const std::string& packet, const std::string& spelled, std::vector<Term> terms, Span span) {
+  return emit(bindCall(Call{packet, spelled, std::move(terms), {}, span}, file_->operators, *text_), span);
+}
+
+Term Body::emit(const BoundCall& bound, Span span) {
+  guardSize(span);
+  if (side_ == Side::Where) fail(span, "`where` looks at shapes, dtypes and constants; it cannot compute with tensors");
+  std::vector<Argument> args;
+  for (size_t i = 0; i < bound.arguments.size(); ++i) {
+    const Parameter& p = bound.op->parameters[i];
+    args.push_back(bound.arguments[i] ? argument(*bound.arguments[i], p.type, bound.op.get()) : *p.defaultValue);
+  }
+  const NodeId n = graph.append(graph.root(), bound.op, std::move(args));
+  graph.setSource(n, graph.addSource(text_->location(span)));
+  const Node& node = graph.node(n);
+  if (node.outputs.size() == 1) {
+    const bool list = bound.op->returns[0].type.kind == Type::Kind::List;
+    return Term{GraphValue{node.outputs[0], std::nullopt, list}, span};
+  }
+  Sequence s;
+  s.isTuple = true;
+  s.items.resize(node.outputs.size());
+  for (size_t i = 0; i < s.items.size(); ++i) {
+    s.items[i].data = GraphValue{node.outputs[i], std::nullopt, false};
+    s.items[i].span = span;
+  }
+  return Term{std::move(s), span};
+}
+
+void Body::returns(const Term& result, Span at) {
+  std::vector<Argument> out;
+  const auto add = [&](const Term& t) {
+    if (const auto* v = t.as<GraphValue>(); v && !v->isConstant()) {
+      out.emplace_back(v->id);
+    } else if (side_ == Side::Replacement && (t.literal() || t.as<Expression>())) {
+      out.push_back(argument(t, Type::any(), nullptr));
+    } else {
+      fail(t.span.end ? t.span : at,
+           side_ == Side::Pattern ? "a pattern returns values of the graph" : "a replacement returns values");
+    }
+  };
+  if (const auto* s = result.as<Sequence>()) {
+    for (const Term& t : s->items) add(t);
+  } else {
+    add(result);
+  }
+  if (out.empty()) fail(at, "nothing is returned");
+  graph.setReturns(graph.root(), std::move(out));
+  // What is computed and never used is no part of the pattern.
+  const std::vector<NodeId> order = graph.order();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const Node& n = graph.node(*it);
+    bool used = n.op->writes() || n.op->sideEffects;
+    for (ValueId v : n.outputs) used |= !graph.isUnused(v);
+    if (!used) graph.erase(*it);
+  }
+}
+
+}  // namespace graft::lang
