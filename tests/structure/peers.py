@@ -5,7 +5,7 @@
     peers.py --self-check  plants wrong rows and sees that each is found
 
 A row that says `same` or `better` names cases: "`file`: case" of tests/matcher/cases, or "`tests/rules/X.cases`: rule NAME"; one
-that is `better` or `not applicable` says why. Each test of a suite stands in it once, and the counts are right.
+that is `better` or `not applicable` says why. A case that was written for another suite shows nothing of this one. Each test of a suite stands in it once, and the counts are right.
 """
 
 import pathlib
@@ -14,6 +14,14 @@ import sys
 
 ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| (.*) \|$")
 VERDICTS = ("same", "better", "not applicable")
+# Whose cases a suite's rows may name, besides those that are about no peer: files that begin so.
+OWN = {
+    "PyTorch": ("peers_fx", "peers_jit", "peers_inductor"),
+    "Slapo": ("peers_slapo",),
+    "onnxscript": ("peers_onnx",),
+    "XLA": ("peers_xla",),
+    "TVM": ("peers_tvm",),
+}
 
 
 def shown_by(root):
@@ -54,6 +62,8 @@ def complaints(text, known):
                 file, _, case = reference.strip("`").partition("`: ")
                 if (file, case.strip()) not in known:
                     found.append(f"{suite}: `{test}` names a case that is not there: {file}: {case}")
+                if file.startswith("peers_") and not file.startswith(OWN.get(suite.split(":")[0], "peers_")):
+                    found.append(f"{suite}: `{test}` names a case of another suite: {file}: {case}")
     total = re.search(r"Of (\d+) tests (\d+) are the same here, (\d+) better, (\d+) not applicable", text)
     if not total or [int(n) for n in total.groups()] != [sum(counts.values()), *counts.values()]:
         found.append(f"the sums are {sum(counts.values())}, {counts}")
@@ -76,6 +86,9 @@ def self_check():
         ("Of 2 tests 1", "Of 2 tests 2"),
     ]:
         assert complaints(good.replace(old, new, 1), known), f"not found: {new}"
+    foreign = good.replace("## Suite", "## TVM: tests").replace("`file`: two", "`peers_xla`: two")
+    assert any("another suite" in c for c in complaints(foreign, known | {("peers_xla", "two")}))
+    assert not complaints(foreign.replace("peers_xla", "peers_tvm"), known | {("peers_tvm", "two")})
 
 
 def main():
