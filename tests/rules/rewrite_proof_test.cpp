@@ -176,7 +176,7 @@ TEST_CASE("of a traced model, sizes are tried that the model itself accepts") {
   REQUIRE(right.records.size() == 1);
   CHECK(right.records[0].proof.verdict == Verdict::Proven);
   CHECK(right.records[0].proof.why.empty());
-  CHECK(right.records[0].proof.inputSets == ofOneSize + 5);  // 1, 3 and 0 rows; 7 columns; one of each
+  CHECK(right.records[0].proof.inputSets == ofOneSize + 6);  // 1, 3 and 0 rows; 7 and 9 columns; one of each
 
   const RuleRun few = onTracedRows(free, "torch.relu(x[:2])");
   REQUIRE(few.rolledBack.size() == 1);

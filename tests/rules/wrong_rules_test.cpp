@@ -84,6 +84,12 @@ const std::vector<Group>& groups() {
        "x.reshape(2, 4, 2, 2).transpose(1, 2)",
        {"x.reshape(2, 2, 4, 2)", "x.reshape(2, 4, 2, 2).transpose(1, 3).transpose(2, 3)"}},
       {"x: i64[3,8]", "x // 3", {"torch.div(x, 3, rounding_mode=\"trunc\")", "(x + 1) // 3"}},
+      // Right for the integers that are given, and for no others.
+      {"x: i64[3,8]:randint(-1,2)", "x // 3", {"x >> 1", "torch.clamp(x, -1, 0)"}},
+      {"x: i64[3,8]:randint(0,4)", "torch.remainder(x, 5)", {"x", "x * 1"}},
+      {"x: i64[3,8]:randint(0,6)", "torch.clamp(x, max=5)", {"x", "torch.remainder(x, 6)"}},
+      {"x: i64[3,8]:randint(1,3)", "x * x", {"3 * x - 2", "x * 2 - (x == 1) * 1"}},
+      {"x: i64[3,8]:randint(0,3); y: f32[3,8]", "y * (x > 1)", {"y * (x == 2)", "y * (x // 2)"}},
       {"x: f32[3,8]; y: f32[3,8]",
        "torch.where(x > y, x, y)",
        {"torch.where(x > y, y, x)", "torch.minimum(x, y)", "torch.where(x > 0, x, y)"}},
@@ -122,6 +128,92 @@ Caught caught(const Group& g, const std::string& wrong) {
 }
 
 }  // namespace
+
+namespace {
+
+/// A model that takes an integer, or whose sizes are symbols, and a rule that is right for the given one alone.
+struct OneInteger {
+  const char* what;
+  const char* graph;
+  int64_t given;  ///< each symbol and each integer
+  const char* pattern;
+  std::vector<const char*> wrong, right;
+};
+
+const std::vector<OneInteger>& integers() {
+  static const std::vector<OneInteger> all{
+      {"a factor",
+       "input %x : f32[3,8]@cpu\ninput %n : int\n%t = aten.tanh.default(%x) : f32[3,8]@cpu\n"
+       "%m = aten.mul.Tensor(%t, %n) : f32[3,8]@cpu\nreturn %m",
+       2,
+       "def pattern(x, n):\n    return torch.tanh(x) * n\ndef replacement(x, n):\n    return ",
+       {"torch.tanh(x) + torch.tanh(x)", "torch.tanh(x) * 2", "torch.tanh(x) * n * n / 2"},
+       {"n * torch.tanh(x)", "-(torch.tanh(-x) * n)"}},
+      {"how many",
+       "input %x : f32[6,4]@cpu\ninput %n : int\n%s = aten.narrow.default(%x, 0, 0, %n) : f32[n,4]@cpu\n"
+       "%r = aten.relu.default(%s) : f32[n,4]@cpu\nreturn %r",
+       4,
+       "def pattern(x, n: int):\n    return torch.relu(x.narrow(0, 0, n))\ndef replacement(x, n: int):\n    return ",
+       {"torch.relu(x[:4])", "torch.relu(x[: x.shape[0] - 2])", "torch.relu(x[: x.shape[1]])"},
+       {"torch.relu(x[:n])", "torch.relu(x).narrow(0, 0, n)"}},
+      {"a size that is twice another",
+       "input %x : f32[s0,8]@cpu\n%c = aten.cat.default([%x, %x]) : f32[2*s0,8]@cpu\n"
+       "%r = aten.relu.default(%c) : f32[2*s0,8]@cpu\nreturn %r",
+       4,
+       "def pattern(x):\n    return torch.relu(x)\ndef replacement(x):\n    return ",
+       {"torch.relu(x[:8])", "torch.relu(x.view(8, 8))", "torch.relu(x.expand(8, 8))"},
+       {"torch.clamp(x, min=0)", "torch.relu(x[: x.shape[0]])"}},
+      {"a size that only shrinks",
+       "input %x : f32[s0,8]@cpu\n%r = aten.relu.default(%x) : f32[s0,8]@cpu\nreturn %r",
+       12,
+       "def pattern(x):\n    return torch.relu(x)\ndef replacement(x):\n    return ",
+       {"torch.relu(x[:12])", "torch.relu(x)[-12:]"},
+       {"torch.clamp(x, min=0)"}},
+  };
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a rule that is right for the given integer alone is taken back") {
+  for (const OneInteger& c : integers()) {
+    const Graph model = take(parseText("graph g {\n" + std::string(c.graph) + "\n}\n", test::semantics().operators()));
+    const TensorSet inputs = take(makeInputs(model, {}, 3, c.given));
+    for (const bool isWrong : {true, false})
+      for (const char* body : isWrong ? c.wrong : c.right) {
+        INFO(c.what << ": " << body);
+        const RuleFile rules =
+            take(parseRuleText(std::string(c.pattern) + body + "\n", "wrong.py", test::semantics().operators()));
+        Graph after = model;
+        const auto check = makeRewriteCheck(inputs);
+        const RuleRun run = take(applyRule(after, rules.rules[0], test::semantics(), {check.get(), false}));
+        for (const std::string& why : run.refused) UNSCOPED_INFO("refused: " << why);
+        for (const RolledBack& r : run.rolledBack) UNSCOPED_INFO("taken back: " << toString(r));
+        CHECK(run.rolledBack.size() == (isWrong ? 1 : 0));
+        CHECK(run.records.size() == (isWrong ? 0 : 1));
+        // The model as a whole shows it too.
+        Graph unproven = model;
+        const RuleRun all = take(applyRule(unproven, rules.rules[0], test::semantics()));
+        REQUIRE(all.records.size() == 1);
+        CHECK(take(proveRewrite(model, unproven, inputs)).passed != isWrong);
+      }
+  }
+}
+
+TEST_CASE("sizes are tried within the ranges that the model declares") {
+  const std::string body = "input %x : f32[s0,8]@cpu\n%r = aten.relu.default(%x) : f32[s0,8]@cpu\nreturn %r\n}\n";
+  const RuleFile rules = take(
+      parseRuleText("def pattern(x):\n    return torch.relu(x)\ndef replacement(x):\n    return torch.relu(x[:4])\n",
+                    "few.py", test::semantics().operators()));
+  for (const bool narrow : {true, false}) {
+    Graph model = take(parseText("graph g {\n" + body, test::semantics().operators()));
+    if (narrow) model.setSymbol({"s0", 2, 4});
+    const auto check = makeRewriteCheck(take(makeInputs(model, {}, 3, 4)));
+    const RuleRun run = take(applyRule(model, rules.rules[0], test::semantics(), {check.get(), false}));
+    INFO((narrow ? "2 to 4" : "any"));
+    CHECK(run.records.size() == (narrow ? 1 : 0));
+  }
+}
 
 TEST_CASE("the proof catches rules that are wrong on purpose") {
   size_t tried = 0, found = 0, alone = 0;

@@ -22,8 +22,11 @@ Result<Proof> proveRewrite(const Graph& original, const Graph& rewritten, const 
   const auto begin = std::chrono::steady_clock::now();
   std::vector<InputSet> sets = furtherInputs(inputs);
   sets.insert(sets.begin(), InputSet{"the given inputs", [&inputs] { return inputs; }});
-  auto sized = otherSizes(inputs, sizesOfInputs(original, inputs));
-  sets.insert(sets.begin() + 2, std::make_move_iterator(sized.begin()), std::make_move_iterator(sized.end()));
+  std::vector<InputSet> others = otherSizes(inputs, sizesOfInputs(original, inputs), original.symbols());
+  for (InputSet& set : otherNumbersFor(inputs, plainIntegers(original, rewritten, inputs)))
+    others.push_back(std::move(set));
+  for (InputSet& set : otherIntegerInputs(inputs)) others.push_back(std::move(set));
+  sets.insert(sets.begin() + 2, std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
   Proof proof;
   for (size_t i = 0; i < sets.size(); ++i) {
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;

@@ -277,7 +277,7 @@ SizeNames sizesOfValues(const Graph& g, const std::vector<ValueId>& values) {
   return out;
 }
 
-std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names) {
+std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names, std::span<const Symbol> symbols) {
   const auto& values = valuesOf(given);
   std::vector<std::pair<std::string, int64_t>> sizes;  // by name, in order of first use
   bool consistent = names.size() == values.size();
@@ -294,21 +294,32 @@ std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names)
   }
   if (!consistent || sizes.empty()) return {};
   const auto odd = [](int64_t n) { return n < 3 ? 3 : n == 3 ? 5 : n % 2 == 1 ? n - 2 : n - 1; };
+  const auto larger = [](int64_t n) { return n % 2 == 1 ? n + 2 : n + 1; };
+  const auto allowed = [&](const std::pair<std::string, int64_t>& s) {
+    const auto at = std::find_if(symbols.begin(), symbols.end(), [&](const Symbol& k) { return k.name == s.first; });
+    return at == symbols.end() || (s.second >= at->min.value_or(s.second) && s.second <= at->max.value_or(s.second));
+  };
   std::vector<InputSet> out;
   const auto add = [&](std::vector<std::pair<std::string, int64_t>> changed) {
     std::string what;
-    std::erase_if(changed, [&](const auto& c) { return std::find(sizes.begin(), sizes.end(), c) != sizes.end(); });
+    std::erase_if(
+        changed, [&](const auto& c) { return !allowed(c) || std::find(sizes.begin(), sizes.end(), c) != sizes.end(); });
     for (const auto& [name, size] : changed) what += fmt::format("{}{} = {}", what.empty() ? "" : ", ", name, size);
-    if (changed.empty()) return;
+    const auto same = [&](const InputSet& s) { return s.what == "other sizes, " + what; };
+    if (changed.empty() || std::any_of(out.begin(), out.end(), same)) return;
     out.push_back({"other sizes, " + what, [&given, names, changed] { return resized(given, names, changed); }});
   };
-  for (const int64_t batch : {int64_t{1}, odd(sizes[0].second), int64_t{0}}) add({{sizes[0].first, batch}});
+  const int64_t now = sizes[0].second;
+  for (const int64_t batch : {int64_t{1}, odd(now), larger(now), int64_t{0}}) add({{sizes[0].first, batch}});
   if (sizes.size() < 2) return out;
-  auto others = sizes, ones = sizes;
+  auto others = sizes, more = sizes, ones = sizes;
   for (auto& [name, size] : others) size = odd(size);
+  for (auto& [name, size] : more) size = larger(size);
   for (auto& [name, size] : ones) size = 1;
   others.erase(others.begin());
+  more.erase(more.begin());
   add(std::move(others));
+  add(std::move(more));
   add(std::move(ones));
   return out;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,17 @@ SizeNames sizesOfInputs(const Graph&, const TensorSet& given);
 SizeNames sizesByValue(const TensorSet& given);
 /// Of the values that flow into a part of the graph; nothing where some size is not one symbol.
 SizeNames sizesOfValues(const Graph&, const std::vector<ValueId>& values);
-/// The given values with other sizes: 1, odd ones and 0 for the first that may differ (the batch), odd ones for the
-/// others, 1 for all. The elements are the given ones, repeated or left out. What refuses such sizes says nothing.
-std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names);
+/// The given values with other sizes: 1, odd ones, a larger one and 0 for the first that may differ (the batch), odd
+/// and larger ones for the others, 1 for all, as far as the ranges of `symbols` allow. The elements are the given ones,
+/// repeated or left out. What refuses such sizes says nothing.
+std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names, std::span<const Symbol> symbols = {});
+
+/// By input: tensors of integers with which both graphs only calculate, so that any would do: no table is looked up by
+/// them. Masks of zeros and ones are none, nor are tensors of fewer than 8 elements.
+std::vector<bool> plainIntegers(const Graph& a, const Graph& b, const TensorSet& given);
+/// The given values with other numbers in those tensors: of the same signs, with 0 and without, and larger ones.
+std::vector<InputSet> otherNumbersFor(const TensorSet& given, const std::vector<bool>& which);
+/// Of a model that takes integers: each as 0, 1, an odd number and a larger one.
+std::vector<InputSet> otherIntegerInputs(const TensorSet& given);
 
 }  // namespace graft

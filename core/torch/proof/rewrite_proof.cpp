@@ -57,14 +57,9 @@ class TorchRewriteCheck : public RewriteCheck {
       : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)) {
     options_.device = deviceOf(inputs_);
     options_.fixedShapes = false;
-    if (!sizesAreOpen) return;
-    for (const InputSet& set : otherSizes(inputs_, sizesByValue(inputs_))) {
-      try {
-        others_.push_back({set.what, set.make(), {}, false});
-      } catch (const std::exception&) {
-        continue;
-      }
-    }
+    sizesAreDeclared_ = !sizesAreOpen;
+    addOthers(otherIntegerInputs(inputs_), false);
+    if (sizesAreOpen) addOthers(otherSizes(inputs_, sizesByValue(inputs_)), false);
   }
 
   void prepare(const Graph& graph, const std::vector<std::vector<NodeId>>& places) override {
@@ -85,6 +80,7 @@ class TorchRewriteCheck : public RewriteCheck {
         for (const auto& [key, a] : graph.node(n).kwargs) a.forEachValue(use);
       }
     }
+    addDeclaredSizes(graph, missing);
     captureOthers(graph, missing);
     if (missing.empty()) return;
     // The first run keeps all values that fit: later searches ask for the same ones, or for what took their place.
@@ -104,7 +100,7 @@ class TorchRewriteCheck : public RewriteCheck {
     for (const auto& [old, now] : c.outputs)
       if (const auto it = captured_.find(old); it != captured_.end() && proof.verdict != Verdict::Failed) {
         captured_.insert_or_assign(now, it->second);
-        for (OtherSize& other : others_)
+        for (Other& other : others_)
           if (const auto its = other.captured.find(old); its != other.captured.end())
             other.captured.insert_or_assign(now, its->second);
       }
@@ -133,13 +129,37 @@ class TorchRewriteCheck : public RewriteCheck {
   }
 
  private:
-  /// The given inputs with other sizes, and what the model makes of them.
-  struct OtherSize {
+  /// The given inputs with other sizes or integers, and what the model makes of them.
+  struct Other {
     std::string what;
     TensorSet inputs;
-    std::unordered_map<ValueId, TensorSet> captured;
+    bool declared = false;  ///< the model's file says that they may come: a replacement that refuses them fails
+    std::unordered_map<ValueId, TensorSet> captured = {};
     bool refused = false;  ///< the model does not run on them: they say nothing
   };
+
+  void addOthers(const std::vector<InputSet>& sets, bool declared) {
+    for (const InputSet& set : sets) {
+      try {
+        others_.push_back({set.what, set.make(), declared});
+      } catch (const std::exception&) {
+        continue;
+      }
+    }
+  }
+
+  /// Values whose sizes are declared are given other ones where they flow into a match. Where such a size is calculated
+  /// (2*s0), or is a number of its own, only the model knows which others go together.
+  void addDeclaredSizes(const Graph& graph, const std::unordered_set<ValueId>& missing) {
+    if (!sizesAreDeclared_ || declaredAdded_) return;
+    const auto isCalculated = [&](ValueId v) {
+      const Type& type = graph.value(v).type;
+      return (type.isTensor() || type.kind == Type::Kind::Int) && sizesOfValues(graph, {v}).empty();
+    };
+    if (std::none_of(missing.begin(), missing.end(), isCalculated)) return;
+    declaredAdded_ = true;
+    addOthers(otherSizes(inputs_, sizesOfInputs(graph, inputs_), graph.symbols()), true);
+  }
 
   /// A file that was traced says nothing of sizes: some are fixed in it as numbers, others are free. The model itself
   /// knows, so it is run: what it refuses cannot come to any match, what it accepts can.
@@ -148,7 +168,7 @@ class TorchRewriteCheck : public RewriteCheck {
     const auto begin = std::chrono::steady_clock::now();
     const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
     auto program = Program::build(graph, options_);
-    for (OtherSize& other : others_) {
+    for (Other& other : others_) {
       if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
       at::manual_seed(proofSeed);
       const bool first = other.captured.empty();
@@ -246,14 +266,16 @@ class TorchRewriteCheck : public RewriteCheck {
     if (Status s = build(sides, after->graph); !s) return unproven(s.error().message);
     const TensorSet own = tensorSet(std::move(values));
     if (!tryInputs(sides, own, ownValues, true, proof)) return proof;
-    proveFurther(sides, own, sizesOfValues(g, after->inputs), structure, proof, [&] {
-      std::vector<std::pair<std::string, TensorSet>> sets;
-      for (const OtherSize& other : others_) {
+    const auto sized = otherSizes(own, sizesOfValues(g, after->inputs), g.symbols());
+    const std::vector<bool> numbers = plainIntegers(sides.graph, after->graph, own);
+    proveFurther(sides, own, sized, numbers, structure, proof, [&] {
+      std::vector<std::pair<const Other*, TensorSet>> sets;
+      for (const Other& other : others_) {
         std::vector<c10::IValue> flowIn;
         for (ValueId v : after->inputs)
           if (const auto it = other.captured.find(v); !other.refused && it != other.captured.end())
             flowIn.push_back(valuesOf(it->second).at(0));
-        if (flowIn.size() == after->inputs.size()) sets.emplace_back(other.what, tensorSet(std::move(flowIn)));
+        if (flowIn.size() == after->inputs.size()) sets.emplace_back(&other, tensorSet(std::move(flowIn)));
       }
       return sets;
     });
@@ -261,9 +283,9 @@ class TorchRewriteCheck : public RewriteCheck {
   }
 
   /// Random and edge values, once for each structure.
-  void proveFurther(Sides& sides, const TensorSet& own, const SizeNames& names, const std::string& structure,
-                    RewriteProof& proof,
-                    const std::function<std::vector<std::pair<std::string, TensorSet>>()>& valuesOfOtherSizes) {
+  void proveFurther(Sides& sides, const TensorSet& own, const std::vector<InputSet>& sized,
+                    const std::vector<bool>& numbers, const std::string& structure, RewriteProof& proof,
+                    const std::function<std::vector<std::pair<const Other*, TensorSet>>()>& valuesOfOthers) {
     if (const auto known = further_.find(structure); known != further_.end()) {
       const size_t sets = proof.inputSets;
       proof = known->second;
@@ -274,8 +296,8 @@ class TorchRewriteCheck : public RewriteCheck {
     found.verdict = Verdict::Proven;
     const auto begin = std::chrono::steady_clock::now();
     std::vector<InputSet> sets = furtherPartInputs(own);
-    auto sized = otherSizes(own, names);
-    sets.insert(sets.begin() + 1, std::make_move_iterator(sized.begin()), std::make_move_iterator(sized.end()));
+    sets.insert(sets.begin() + 1, sized.begin(), sized.end());
+    for (InputSet& set : otherNumbersFor(own, numbers)) sets.push_back(std::move(set));
     for (const InputSet& set : sets) {
       const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
       if (seconds_ + used.count() > enoughSeconds) {
@@ -298,16 +320,16 @@ class TorchRewriteCheck : public RewriteCheck {
     }
     // A replacement may stand for the traced sizes alone, and then refuses others; it may not compute something else.
     if (found.verdict == Verdict::Proven)
-      for (const auto& [what, values] : valuesOfOtherSizes()) {
-        RewriteProof sized;
-        if (tryInputs(sides, values, what, true, sized)) {
-          found.inputSets += sized.inputSets;
-        } else if (sized.verdict == Verdict::Failed && !sized.output.empty()) {
-          sized.inputSets += found.inputSets;
-          found = std::move(sized);
+      for (const auto& [other, values] : valuesOfOthers()) {
+        RewriteProof tried;
+        if (tryInputs(sides, values, other->what, true, tried)) {
+          found.inputSets += tried.inputSets;
+        } else if (tried.verdict == Verdict::Failed && (other->declared || !tried.output.empty())) {
+          tried.inputSets += found.inputSets;
+          found = std::move(tried);
           break;
         } else if (found.why.empty()) {
-          found.why = sized.why;
+          found.why = tried.why;
         }
       }
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
@@ -395,9 +417,10 @@ class TorchRewriteCheck : public RewriteCheck {
   std::string rule_;          // that is being checked
   RunOptions options_;
   std::unordered_map<ValueId, TensorSet> captured_;  // by value of the graph, which keeps its ids from step to step
-  std::vector<OtherSize> others_;                    // where the model's file leaves sizes open
-  std::string problem_;                              // why nothing was captured
-  TensorSet outputs_;                                // of the graph as it is, where outputsValid_
+  std::vector<Other> others_;                        // of which the model itself must say what flows in
+  bool sizesAreDeclared_ = false, declaredAdded_ = false;
+  std::string problem_;  // why nothing was captured
+  TensorSet outputs_;    // of the graph as it is, where outputsValid_
   bool outputsValid_ = false;
   std::unordered_map<std::string, RewriteProof> further_;
   double seconds_ = 0;
