@@ -22,7 +22,7 @@ void settleSizes(Graph&, bool numbersHold);
 void removeIdleMasks(Graph&);
 
 /// Puts together what ExportedProgram.run_decompositions takes apart: linear layers, products of batches, norms,
-/// attention. For graphs that write nothing in place.
+/// attention. In graphs that write in place only the operators' names.
 void recompose(Graph&, const OperatorSet&);
 
 /// x[:] is x.

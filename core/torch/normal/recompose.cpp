@@ -1,6 +1,7 @@
 // What torch.export's second dialect (ExportedProgram.run_decompositions) has taken apart is put together again: a
 // linear layer is a view, a transposed weight, addmm and a view back there; a product of batches is two views, bmm and
-// a view. Such programs write nothing in place, so copies are their originals.
+// a view. Such programs mostly write nothing in place, so copies are their originals; in one that writes (the
+// statistics of a batch norm in training) operators get their plain names back, and nothing else is touched.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,9 +17,12 @@ using Shape = std::vector<Dim>;
 
 class Recomposer {
  public:
-  Recomposer(Graph& g, const OperatorSet& operators) : g_(g), operators_(operators) {}
+  Recomposer(Graph& g, const OperatorSet& operators) : g_(g), operators_(operators) {
+    for (NodeId n : g.order()) writes_ = writes_ || g.node(n).op->writes();
+  }
 
   void run() {
+    if (writes_) return each([&](NodeId n) { renamed(n); });
     // Each step brings the next one's pattern about.
     each([&](NodeId n) { notePart(n); });
     each([&](NodeId n) { removeCopy(n); });
@@ -179,7 +183,8 @@ class Recomposer {
                           : rank == 5 ? "aten.conv3d.default"
                                       : "";
       if (*plain) replace(id, plain, {a[0], a[1], a[2], a[3], a[4], a[5], a[8]});
-    } else if (op == "aten._to_copy.default" && !a[1].isNone() && a[2].isNone() && a[3].isNone() && a[6].isNone()) {
+    } else if (op == "aten._to_copy.default" && !writes_ && !a[1].isNone() && a[2].isNone() && a[3].isNone() &&
+               a[6].isNone()) {
       replace(id, "aten.to.dtype", {a[0], a[1], Argument(false), Argument(false), none});
     } else if (op == "aten.arange.start_step" && isInt(a[0], 0) && isInt(a[2], 1)) {
       replace(id, "aten.arange.default", {a[1], a[3], a[4], a[5], a[6]});
@@ -451,6 +456,7 @@ class Recomposer {
 
   Graph& g_;
   const OperatorSet& operators_;
+  bool writes_ = false;
   std::unordered_set<uint32_t> partsOfMatmul_;  // views, by node
 };
 

@@ -555,9 +555,7 @@ Result<Model> importTorchExport(const Source& source, const Semantics& semantics
   try {
     ExportImporter importer(source, semantics.operators(), m);
     importer.run(hasModel ? "models/model.json" : programs.front());
-    const std::vector<NodeId> order = m.graph.order();
-    const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId n) { return m.graph.node(n).op->writes(); });
-    if (importer.isDecomposed() && !writes) recompose(m.graph, semantics.operators());
+    if (importer.isDecomposed()) recompose(m.graph, semantics.operators());
     if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
     importer.finish();
   } catch (const Refusal& r) {
