@@ -1,6 +1,6 @@
-"""Rules for decoders: GPT-2, Llama and their relatives, T5's encoder.
+"""Rules for decoders: GPT-2, Llama and their relatives; T5's encoder and encoders with rotary positions.
 
-Recipes `Gpt2`, `Llama` and `T5`. Half precision is allowed for: the casts to float32 and back that these models write around
+Recipes `Gpt2`, `Llama`, `T5` and `RotaryEncoder`. Half precision is allowed for: the casts to float32 and back that these models write around
 their norms and softmax are part of the patterns.
 """
 
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
 from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
 from transformer import AddLayerNorm, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, NewGelu
+from transformer import QkvProjection as QkvProjectionWithBias  # Qwen2's and Phi's
 from transformer import ScaledDotProductAttention, SwiGlu
 
 
@@ -44,6 +45,11 @@ def heads_of(x, head_dim):
     return x.view(x.shape[0], _, _, head_dim).transpose(1, 2)
 
 
+def same(x):
+    """The shape that x has, asked for once more."""
+    return optional(torch.Tensor.view, x, x.shape)
+
+
 class Conv1D(Rule):
     """GPT-2's linear layer, which keeps its weight the other way round, becomes a linear layer."""
 
@@ -68,6 +74,19 @@ class MatmulLinear(Rule):
 
     def where(x, w):
         return x.dim() >= 2 and w.dim() == 2
+
+
+class MatmulLinearWithBias(Rule):
+    """The same with the bias that is added to it."""
+
+    def pattern(x, w: Weight, b: Weight):
+        return torch.matmul(x, w) + b
+
+    def replacement(x, w: Weight, b: Weight):
+        return F.linear(x, w.t().contiguous(), b)
+
+    def where(x, w, b):
+        return x.dim() >= 2 and w.dim() == 2 and b.dim() == 1 and b.shape[0] == w.shape[1]
 
 
 class ReluLinear(Rule):
@@ -114,6 +133,88 @@ class QkvSplit(Rule):
         return x.dim() == 3 and w.shape[0] == 3 * width
 
 
+class QkvChunk(Rule):
+    """MPT's and CodeGen's: the same cut into three equal parts, with a bias or without."""
+
+    def pattern(x, w: Weight, b: Weight | None, head_dim: int):
+        q, k, v = F.linear(x, w, b).chunk(3, dim=2)
+        return heads_of(q, head_dim), heads_of(k, head_dim), heads_of(v, head_dim)
+
+    def replacement(x, w: Weight, b: Weight | None, head_dim: int):
+        return kernels.qkv_projection(x, w, b, heads=w.shape[0] // (3 * head_dim), kv_heads=w.shape[0] // (3 * head_dim))
+
+    def where(x, w, head_dim):
+        return x.dim() == 3 and w.shape[0] % (3 * head_dim) == 0
+
+
+class QkvSlices(Rule):
+    """Phi-3's: cut at two places, so that keys and values may have fewer heads."""
+
+    def pattern(x, w: Weight, b: Weight | None, queries: int, keys: int, head_dim: int):
+        y = F.linear(x, w, b)
+        return (
+            heads_of(y[..., :queries], head_dim),
+            heads_of(y[..., queries:keys], head_dim),
+            heads_of(y[..., keys:], head_dim),
+        )
+
+    def replacement(x, w: Weight, b: Weight | None, queries: int, keys: int, head_dim: int):
+        return kernels.qkv_projection(x, w, b, heads=queries // head_dim, kv_heads=(keys - queries) // head_dim)
+
+    def where(x, w, queries, keys):
+        return x.dim() == 3 and w.shape[0] - keys == keys - queries
+
+
+class QkvUnbind(Rule):
+    """ModernBERT's: seen as three times so many heads, and unbound."""
+
+    def pattern(x, w: Weight, b: Weight | None, head_dim: int):
+        q, k, v = F.linear(x, w, b).view(x.shape[0], x.shape[1], 3, _, head_dim).unbind(2)
+        return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+    def replacement(x, w: Weight, b: Weight | None, head_dim: int):
+        return kernels.qkv_projection(x, w, b, heads=w.shape[0] // (3 * head_dim), kv_heads=w.shape[0] // (3 * head_dim))
+
+    def where(x):
+        return x.dim() == 3
+
+
+def by_heads(x, w, b, head_dim):
+    """One projection whose weight holds query, key and value of each head in turn: put into the order that attention reads."""
+    heads = w.shape[0] // (3 * head_dim)
+    rows = w.view(heads, 3, head_dim, w.shape[1]).transpose(0, 1).reshape(w.shape[0], w.shape[1])
+    return kernels.qkv_projection(x, rows, b.view(heads, 3, head_dim).transpose(0, 1).reshape(w.shape[0]), heads=heads, kv_heads=heads)
+
+
+class QkvByHeads(Rule):
+    """GPT-NeoX's and Pythia's: each head has its query, key and value side by side."""
+
+    def pattern(x, w: Weight, b: Weight, width: int):
+        q, k, v = F.linear(x, w, b).view(x.shape[0], x.shape[1], _, width).transpose(1, 2).chunk(3, dim=-1)
+        return q, k, v
+
+    def replacement(x, w: Weight, b: Weight, width: int):
+        return by_heads(x, w, b, width // 3)
+
+    def where(x, width):
+        return x.dim() == 3 and width % 3 == 0
+
+
+class QkvSelected(Rule):
+    """Falcon's and BLOOM's: the same, taken apart by selecting."""
+
+    def pattern(x, w: Weight, b: Weight, head_dim: int):
+        y = F.linear(x, w, b).view(x.shape[0], x.shape[1], _, 3, head_dim)
+        q, k, v = y.select(3, 0).transpose(1, 2), y.select(3, 1).transpose(1, 2), y.select(3, 2).transpose(1, 2)
+        return same(q), same(k), same(v)
+
+    def replacement(x, w: Weight, b: Weight, head_dim: int):
+        return by_heads(x, w, b, head_dim)
+
+    def where(x):
+        return x.dim() == 3
+
+
 class QkvProjection(Rule):
     """Three projections without bias become one product; keys and values may have fewer heads."""
 
@@ -123,29 +224,6 @@ class QkvProjection(Rule):
     def replacement(x, wq: Weight, wk: Weight, wv: Weight, head_dim: int):
         return kernels.qkv_projection(
             x, torch.cat([wq, wk, wv]), heads=wq.shape[0] // head_dim, kv_heads=wk.shape[0] // head_dim
-        )
-
-    def where(x, wq, wk, wv):
-        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
-
-
-class QkvProjectionWithBias(Rule):
-    """The same with biases, as Qwen2 and Phi have it."""
-
-    def pattern(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, head_dim: int):
-        return (
-            heads_of(F.linear(x, wq, bq), head_dim),
-            heads_of(F.linear(x, wk, bk), head_dim),
-            heads_of(F.linear(x, wv, bv), head_dim),
-        )
-
-    def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, head_dim: int):
-        return kernels.qkv_projection(
-            x,
-            torch.cat([wq, wk, wv]),
-            torch.cat([bq, bk, bv]),
-            heads=wq.shape[0] // head_dim,
-            kv_heads=wk.shape[0] // head_dim,
         )
 
     def where(x, wq, wk, wv):
@@ -239,6 +317,35 @@ class Attention(Rule):
         return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
 
 
+class AlibiAttention(Rule):
+    """Falcon's attention: alibi is added before the scores are scaled, a mask after it."""
+
+    def pattern(q, k, v, bias, mask, scale: float):
+        scores = (same(torch.matmul(q, k.transpose(-1, -2))) + bias) * scale
+        return torch.matmul(same(probabilities(scores + mask)), v)
+
+    def replacement(q, k, v, bias, mask, scale: float):
+        return kernels.attention(q, k, v, bias * scale + mask, scale=scale)
+
+    def where(q, k, v):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+
+
+class BiasedFilledAttention(Rule):
+    """MPT's attention: alibi is added to the scaled scores, and a mask fills hidden places with the lowest number there is, which
+    swallows any score when it is added."""
+
+    def pattern(q, k, v, bias, hidden, scale: float, fill: float):
+        scores = (torch.matmul(q, k.transpose(-1, -2)) * scale + bias).masked_fill(hidden, fill)
+        return torch.matmul(probabilities(cast(scores)), v)
+
+    def replacement(q, k, v, bias, hidden, scale: float, fill: float):
+        return kernels.attention(q, k, v, torch.where(hidden, fill, bias), scale=scale)
+
+    def where(q, k, v, fill):
+        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4 and fill < -1e30
+
+
 class BiasedAttention(Rule):
     """T5's attention: no scale, and a bias by relative position added before the mask."""
 
@@ -302,13 +409,20 @@ class Gpt2(Recipe):
         remove_dropout,
         fold_constants,
         Conv1D,
+        MatmulLinearWithBias,
         MatmulLinear,
         QkvSplit,
+        QkvChunk,
+        QkvByHeads,
+        QkvSelected,
         ScaledDotProductAttention,
         CausalAttention,
         FilledAttention,
         WhereAttention,
+        AlibiAttention,
+        BiasedFilledAttention,
         Attention,
+        Rotary,
         NewGelu,
         GeluLinear,
         GeluLinearWithoutBias,
@@ -330,6 +444,7 @@ class Llama(Recipe):
         fold_constants,
         QkvProjection,
         QkvProjectionWithBias,
+        QkvSlices,
         RepeatedScaledDotProductAttention,
         ScaledDotProductAttention,
         GroupedQueryAttention,
@@ -362,6 +477,29 @@ class T5(Recipe):
         ReluLinear,
         NewGelu,
         GeluTanhLinearWithoutBias,
+        LinearWithoutBias,
+        eliminate_dead,
+    ]
+
+
+class RotaryEncoder(Recipe):
+    """ModernBERT and encoders built like it."""
+
+    steps = [
+        normalize,
+        remove_dropout,
+        fold_constants,
+        QkvUnbind,
+        QkvProjection,
+        QkvProjectionWithBias,
+        ScaledDotProductAttention,
+        Attention,
+        Rotary,
+        GeluLinear,
+        GeluLinearWithoutBias,
+        AddLayerNorm,
+        LinearAdd,
+        Linear,
         LinearWithoutBias,
         eliminate_dead,
     ]

@@ -319,6 +319,51 @@ class WindowAttention(Rule):
         return q.dim() == 4 and mask.dim() == 3
 
 
+class GridAttention(Rule):
+    """SAM's attention over a picture: heads folded into the batch, a bias by height and by width laid out as a grid."""
+
+    def pattern(q, k, v, bias, scale: float):
+        scores = torch.matmul(q * scale, k.transpose(-1, -2))
+        return torch.matmul(probabilities(scores + bias.reshape_as(scores)), v)
+
+    def replacement(q, k, v, bias, scale: float):
+        return kernels.attention(q, k, v, bias.reshape(q.shape[0], q.shape[1], k.shape[1]), scale=scale)
+
+    def where(q, k, v):
+        return q.dim() == 3 and k.dim() == 3 and v.dim() == 3
+
+
+class CosineAttention(Rule):
+    """Swin v2's attention: scores of unit vectors, scaled by a number for each head, and a bias by position."""
+
+    def pattern(q, k, v, scale, bias):
+        scores = torch.matmul(q, k.transpose(-1, -2)) * scale + bias
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, scale, bias):
+        return kernels.attention(q * scale, k, v, bias, scale=1.0)
+
+    def where(q, scale):
+        return q.dim() == 4 and scale.dim() == 3 and scale.shape[1] == 1 and scale.shape[2] == 1
+
+
+class CosineWindowAttention(Rule):
+    """The same in shifted windows with a mask for each, which transformers adds twice."""
+
+    def pattern(q, k, v, scale, bias, mask):
+        scores = torch.matmul(q, k.transpose(-1, -2)) * scale + bias
+        scores = scores.view(_, mask.shape[0], q.shape[1], _, _) + mask.unsqueeze(1).unsqueeze(0)
+        scores = (scores + mask.unsqueeze(1).unsqueeze(0)).view(-1, q.shape[1], _, _)
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, scale, bias, mask):
+        both = (bias + 2 * mask.unsqueeze(1)).repeat(q.shape[0] // mask.shape[0], 1, 1, 1)
+        return kernels.attention(q * scale, k, v, both, scale=1.0)
+
+    def where(q, scale, mask):
+        return q.dim() == 4 and mask.dim() == 3 and scale.dim() == 3 and scale.shape[1] == 1 and scale.shape[2] == 1
+
+
 class LayerScale(Rule):
     """ConvNeXt's factor for each channel goes into the weights of the linear layer before it."""
 
@@ -516,6 +561,7 @@ class Encoder(Recipe):
         PaddingMask,
         PaddingMaskBroadcast,
         SelectBeforeExpand,
+        CosineWindowAttention,  # before masks and their new dimensions become one constant
         fold_constants,
         LayerScale,
         LayerScaleLinear,
@@ -532,6 +578,8 @@ class Encoder(Recipe):
         FilledAttention,
         DisentangledAttention,
         WindowAttention,
+        GridAttention,
+        CosineAttention,
         NewGelu,
         QuickGelu,
         GeluLinear,

@@ -1,4 +1,5 @@
-"""What models of families beyond the samples ask of Graft: each a few lines that broke something once."""
+"""What models of families beyond the samples ask of Graft: each a few lines that broke something once; and how often the shipped
+rules rewrite small models of transformers, by the table of families in docs/rules-shipped.md."""
 
 import math
 import re
@@ -13,7 +14,12 @@ from torch.nn import functional as F
 from support import OPERATORS, SOURCE, TestCase, main
 
 sys.path.insert(0, str(SOURCE / "resources/python"))
+sys.path.insert(0, str(SOURCE / "samples/models"))
+import build as samples  # small models of transformers, offline
 import graft_fx
+
+import transformers
+from transformers.models.sam.modeling_sam import SamVisionEncoder
 
 RULES = SOURCE / "resources/rules"
 DYNAMIC = torch.export.Dim.AUTO
@@ -147,6 +153,50 @@ class HalfRows(nn.Module):
         return x[order // 2] * 2
 
 
+def hugging_face(model, kind, config, inputs):
+    built = type(model.__name__, (kind, model), {})
+    return lambda: samples.hugging_face(built, config(), inputs)
+
+
+def picture():
+    return (torch.randn(1, 3, 64, 64),)
+
+
+WORDS, PIXELS = samples.FromTokens, samples.FromPixels
+SMALL = {k: v for k, v in samples.SMALL.items() if k != "intermediate_size"}
+FAMILIES = {
+    "Falcon with alibi": hugging_face(transformers.FalconModel, WORDS, lambda: transformers.FalconConfig(
+        **SMALL, ffn_hidden_size=128, alibi=True, multi_query=False, bias=True, parallel_attn=False), samples.tokens),
+    "Falcon with one key for all heads": hugging_face(transformers.FalconModel, WORDS, lambda: transformers.FalconConfig(
+        **SMALL, ffn_hidden_size=128), samples.tokens),
+    "MPT": hugging_face(transformers.MptModel, WORDS, lambda: transformers.MptConfig(
+        d_model=64, n_heads=4, n_layers=2, expansion_ratio=2, max_seq_len=64, vocab_size=samples.TOKENS), samples.tokens),
+    "GPT-NeoX": hugging_face(transformers.GPTNeoXModel, WORDS, lambda: transformers.GPTNeoXConfig(
+        **samples.SMALL, max_position_embeddings=64), samples.tokens),
+    "Phi-3": hugging_face(transformers.Phi3Model, WORDS, lambda: transformers.Phi3Config(
+        **samples.SMALL, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0), samples.tokens),
+    "ModernBERT": hugging_face(transformers.ModernBertModel, WORDS, lambda: transformers.ModernBertConfig(
+        **samples.SMALL, max_position_embeddings=64, pad_token_id=0, local_attention=8, global_attn_every_n_layers=2), samples.tokens),
+    "SAM's image encoder": hugging_face(SamVisionEncoder, PIXELS, lambda: transformers.SamVisionConfig(
+        hidden_size=64, num_hidden_layers=2, num_attention_heads=4, image_size=64, patch_size=8, window_size=4, mlp_dim=128,
+        global_attn_indexes=[1], output_channels=16, num_pos_feats=16), picture),
+    "Swin v2": hugging_face(transformers.Swinv2Model, PIXELS, lambda: transformers.Swinv2Config(
+        image_size=64, patch_size=4, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4), picture),
+}
+
+
+def table():
+    """family: (file, recipe, {rule: count}), of docs/rules-shipped.md."""
+    text = (SOURCE / "docs/rules-shipped.md").read_text().split("| family | L |")[1].split("\n\n")[0]
+    found = {}
+    for line in text.splitlines()[2:]:
+        family, layers, recipe, rewrites = (cell.strip() for cell in line.strip("|").split("|"))
+        file, recipe = recipe.replace("`", "").split()
+        count = lambda n: eval(re.sub(r"(\d)L", r"\1*L", n).replace("/", "//"), {"L": int(layers)})  # "2L-1"
+        found[family] = file, recipe, {r.split()[0]: count(r.split()[1]) for r in rewrites.split(", ")}
+    return found
+
+
 class Families(TestCase):
     def saved(self, name, model, inputs, form):
         torch.manual_seed(0)
@@ -173,6 +223,23 @@ class Families(TestCase):
     def applied(self, path, given, file, recipe, out):
         return self.json("apply", path, "--rules", RULES / file, "--recipe", recipe, "--inputs", given, "--no-timing",
                          "-o", self.folder / out)
+
+    def test_the_rules_find_what_the_table_of_families_says(self):
+        warnings.simplefilter("ignore")
+        self.assertEqual(set(table()), set(FAMILIES))
+        for family, (file, recipe, expected) in table().items():
+            torch.manual_seed(0)
+            model, inputs = FAMILIES[family]()
+            given = self.folder / "inputs.pt"
+            torch.save(inputs, given)
+            with torch.no_grad():
+                torch.jit.trace(model, inputs, check_trace=False).save(self.folder / "family.pt")
+                torch.export.save(torch.export.export(model, inputs), self.folder / "family.pt2")
+            for form in ("pt", "pt2"):
+                with self.subTest(family=family, form=form):
+                    report = self.applied(self.folder / f"family.{form}", given, file, recipe, f"fast.{form}")
+                    self.assertEqual({r["name"]: r["matches"] for r in report["rules"] if r["matches"]}, expected)
+                    self.assertTrue(report["verify"]["passed"], report["verify"])
 
     def test_a_view_of_what_a_kernel_lays_out_otherwise(self):
         model, inputs = CrossAttention().eval(), (torch.randn(2, 7, 32), torch.randn(2, 9, 32))
