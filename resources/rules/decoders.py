@@ -10,7 +10,7 @@ from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
 from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
 from transformer import AddLayerNorm, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, NewGelu
 from transformer import QkvProjection as QkvProjectionWithBias  # Qwen2's and Phi's
-from transformer import ScaledDotProductAttention, SwiGlu
+from transformer import ScaledDotProductAttention, SwiGlu, one_product
 
 
 def cast(x):
@@ -222,9 +222,7 @@ class QkvProjection(Rule):
         return heads_of(F.linear(x, wq), head_dim), heads_of(F.linear(x, wk), head_dim), heads_of(F.linear(x, wv), head_dim)
 
     def replacement(x, wq: Weight, wk: Weight, wv: Weight, head_dim: int):
-        return kernels.qkv_projection(
-            x, torch.cat([wq, wk, wv]), heads=wq.shape[0] // head_dim, kv_heads=wk.shape[0] // head_dim
-        )
+        return one_product(x, torch.cat([wq, wk, wv]), None, wq, wk, head_dim)
 
     def where(x, wq, wk, wv):
         return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]

@@ -90,6 +90,11 @@ class SelectBeforeExpand(Rule):
         return value.dim() == 0
 
 
+def one_product(x, weight, bias, wq, wk, head_dim):
+    """Queries, keys and values by one product; keys and values may have fewer heads."""
+    return kernels.qkv_projection(x, weight, bias, heads=wq.shape[0] // head_dim, kv_heads=wk.shape[0] // head_dim)
+
+
 class QkvProjection(Rule):
     """Three projections of one input, each split into heads, become one product with the weights side by side."""
 
@@ -104,13 +109,7 @@ class QkvProjection(Rule):
         )
 
     def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, head_dim: int):
-        return kernels.qkv_projection(
-            x,
-            torch.cat([wq, wk, wv]),
-            torch.cat([bq, bk, bv]),
-            heads=wq.shape[0] // head_dim,
-            kv_heads=wk.shape[0] // head_dim,
-        )
+        return one_product(x, torch.cat([wq, wk, wv]), torch.cat([bq, bk, bv]), wq, wk, head_dim)
 
     def where(x, wq, wk, wv):
         return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
@@ -132,13 +131,7 @@ class QkvProjectionScaled(Rule):
         return split_heads(q, head_dim), split_heads(k, head_dim), split_heads(v, head_dim)
 
     def replacement(x, wq: Weight, bq: Weight, wk: Weight, wv: Weight, bv: Weight, scale: float, head_dim: int):
-        return kernels.qkv_projection(
-            x,
-            torch.cat([wq * scale, wk, wv]),
-            torch.cat([bq * scale, torch.zeros_like(bv), bv]),
-            heads=wq.shape[0] // head_dim,
-            kv_heads=wk.shape[0] // head_dim,
-        )
+        return one_product(x, torch.cat([wq * scale, wk, wv]), torch.cat([bq * scale, torch.zeros_like(bv), bv]), wq, wk, head_dim)
 
     def where(x, wq, wk, wv):
         return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
@@ -154,13 +147,7 @@ class QkvProjectionKeyWithoutBias(Rule):
         return split_heads(k, head_dim), split_heads(q, head_dim), split_heads(v, head_dim)  # the search begins with what is rare
 
     def replacement(x, wq: Weight, bq: Weight, wk: Weight, wv: Weight, bv: Weight, head_dim: int):
-        q, k, v = kernels.qkv_projection(
-            x,
-            torch.cat([wq, wk, wv]),
-            torch.cat([bq, torch.zeros_like(bv), bv]),
-            heads=wq.shape[0] // head_dim,
-            kv_heads=wk.shape[0] // head_dim,
-        )
+        q, k, v = one_product(x, torch.cat([wq, wk, wv]), torch.cat([bq, torch.zeros_like(bv), bv]), wq, wk, head_dim)
         return k, q, v
 
     def where(x, wq, wk, wv):
@@ -177,13 +164,7 @@ class QkvProjectionScaledWithBias(Rule):
         return split_heads(q, head_dim), split_heads(k, head_dim), split_heads(v, head_dim)
 
     def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, scale: float, head_dim: int):
-        return kernels.qkv_projection(
-            x,
-            torch.cat([wq * scale, wk, wv]),
-            torch.cat([bq * scale, bk, bv]),
-            heads=wq.shape[0] // head_dim,
-            kv_heads=wk.shape[0] // head_dim,
-        )
+        return one_product(x, torch.cat([wq * scale, wk, wv]), torch.cat([bq * scale, bk, bv]), wq, wk, head_dim)
 
     def where(x, wq, wk, wv):
         return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
