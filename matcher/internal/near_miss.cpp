@@ -196,9 +196,10 @@ NearMiss toNearMiss(const Plan& plan, const Draft& d) {
   out.matchedPattern = d.patternNodes;
   out.matchedNodes = d.graphNodes;
   const SourceLocation* source = m.patternNode ? plan.pattern.sourceOf(plan.pattern.node(m.patternNode)) : nullptr;
-  out.line = source                                         ? source->line
-             : m.reason == Reason::Where && plan.rule.where ? plan.rule.where->source.line
-                                                            : plan.rule.line;
+  if (source && source->file != plan.rule.file) source = nullptr;  // a function of another file
+  const SourceLocation* where = m.reason == Reason::Where && plan.rule.where ? &plan.rule.where->source : nullptr;
+  if (where && where->file != plan.rule.file) where = nullptr;
+  out.line = source ? source->line : where ? where->line : plan.rule.line;
   if (out.line == 0) out.line = plan.rule.line;
   suggest(plan, m, source, out);
   if (const NodeId at = m.at ? m.at : d.anchor; at) out.scope = g.scopeOf(at);

@@ -221,7 +221,9 @@ RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type) {
                   type.span,
                   sideOf(file, type, {"pattern"}),
                   sideOf(file, type, {"replacement", "replace"}),
-                  type.findFunction("where")};
+                  sideOf(file, type, {"where"})};
+  if (rule.where.module)
+    text.fail(type.span.begin, fmt::format("`where` of the rule `{}` is a function, not a module", type.name));
   if (!rule.pattern)
     text.fail(type.span.begin, fmt::format("the rule `{}` has no pattern: write `def pattern(...)`", type.name));
   return rule;
@@ -243,20 +245,22 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
     rule.replacementExpressions = std::move(replacement.expressions);
   }
   if (syntax.where) {
-    Body where(file, Side::Where);
+    const FunctionSyntax& condition = *syntax.where.function;
+    Body where(*syntax.where.file, Side::Where);
     where.graph = pattern.graph;
-    for (const ParameterSyntax* p : parametersOf(*syntax.where)) {
+    for (const ParameterSyntax* p : parametersOf(condition)) {
       auto it = pattern.names().find(p->name);
       if (it == pattern.names().end()) {
         std::vector<std::string> names;
         for (const auto& [name, term] : pattern.names()) names.push_back(name);
         const auto near = nearestName(p->name, names);
-        file.text.fail(p->span.begin, fmt::format("the pattern names no `{}`{}", p->name,
-                                                  near ? fmt::format("; did you mean `{}`?", *near) : ""));
+        syntax.where.file->text.fail(p->span.begin,
+                                     fmt::format("the pattern of `{}` names no `{}`{}", syntax.name, p->name,
+                                                 near ? fmt::format("; did you mean `{}`?", *near) : ""));
       }
       where.define(p->name, it->second);
     }
-    rule.where = where.host(where.run(*syntax.where));
+    rule.where = where.host(where.run(condition));
   }
   pattern.graph.name = rule.name;
   rule.pattern = std::move(pattern.graph);
@@ -268,11 +272,12 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
 void applySettings(const FileContext& file, const ClassSyntax& type, Rule& rule) {
   for (const auto& [name, value] : type.assignments) {
     const bool flag = name == "exact" || name == "changes_numbers";
-    if (name == "pattern" || name == "replacement" || name == "replace") continue;
+    if (name == "pattern" || name == "replacement" || name == "replace" || name == "where") continue;
     if (!flag && name != "scope")
-      file.text.fail(value.focus.begin,
-                     fmt::format("a rule has no setting `{}`{}", name,
-                                 suggestion(name, {"scope", "exact", "changes_numbers", "pattern", "replacement"})));
+      file.text.fail(
+          value.focus.begin,
+          fmt::format("a rule has no setting `{}`{}", name,
+                      suggestion(name, {"scope", "exact", "changes_numbers", "pattern", "replacement", "where"})));
     if (flag) {
       const bool* b = value.literal.as<bool>();
       if (!b) file.text.fail(value.span.begin, fmt::format("`{}` is True or False", name));

@@ -20,7 +20,7 @@ struct RuleSyntax {
   std::string name, doc;
   Span span;
   SideSyntax pattern, replacement;
-  const FunctionSyntax* where = nullptr;
+  SideSyntax where;  ///< a function
 };
 
 /// The parts of a class that derives from Rule. Throws Failure.

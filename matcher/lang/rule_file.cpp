@@ -34,7 +34,7 @@ std::optional<RuleSyntax> bareRule(const FileContext& context) {
   rule.pattern = side({"pattern", "Pattern"});
   if (!rule.pattern) return std::nullopt;
   rule.replacement = side({"replacement", "replace", "Replacement"});
-  rule.where = file.findFunction("where");
+  if (const FunctionSyntax* f = file.findFunction("where")) rule.where = {f, nullptr, &context};
   rule.name = std::filesystem::path(context.text.file()).stem().string();
   rule.doc = file.doc;
   rule.span = rule.pattern.span();

@@ -10,7 +10,7 @@ from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
 from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
 from transformer import AddLayerNorm, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, NewGelu
 from transformer import QkvProjection as QkvProjectionWithBias  # Qwen2's and Phi's
-from transformer import ScaledDotProductAttention, SwiGlu, one_product
+from transformer import ScaledDotProductAttention, SwiGlu, four_dimensional, of_one_width, one_product
 
 
 def cast(x):
@@ -224,8 +224,7 @@ class QkvProjection(Rule):
     def replacement(x, wq: Weight, wk: Weight, wv: Weight, head_dim: int):
         return one_product(x, torch.cat([wq, wk, wv]), None, wq, wk, head_dim)
 
-    def where(x, wq, wk, wv):
-        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+    where = of_one_width
 
 
 class RepeatedScaledDotProductAttention(Rule):
@@ -255,8 +254,7 @@ class CausalAttention(Rule):
     def replacement(q, k, v, scale: float):
         return kernels.attention(q, k, v, scale=scale, causal=True)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class FilledAttention(Rule):
@@ -269,8 +267,7 @@ class FilledAttention(Rule):
     def replacement(q, k, v, shown, scale: float):
         return kernels.attention(q, k, v, shown != 0, scale=scale)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class WhereAttention(Rule):
@@ -311,8 +308,7 @@ class Attention(Rule):
     def replacement(q, k, v, mask, scale: float):
         return kernels.attention(q, k, v, mask, scale=scale)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class AlibiAttention(Rule):
@@ -325,8 +321,7 @@ class AlibiAttention(Rule):
     def replacement(q, k, v, bias, mask, scale: float):
         return kernels.attention(q, k, v, bias * scale + mask, scale=scale)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class BiasedFilledAttention(Rule):
@@ -354,8 +349,7 @@ class BiasedAttention(Rule):
     def replacement(q, k, v, bias, mask):
         return kernels.attention(q, k, v, bias + mask, scale=1.0)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class Rotary(Rule):

@@ -90,6 +90,10 @@ class SelectBeforeExpand(Rule):
         return value.dim() == 0
 
 
+def of_one_width(x, wq, wk, wv):
+    return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+
+
 def one_product(x, weight, bias, wq, wk, head_dim):
     """Queries, keys and values by one product; keys and values may have fewer heads."""
     return kernels.qkv_projection(x, weight, bias, heads=wq.shape[0] // head_dim, kv_heads=wk.shape[0] // head_dim)
@@ -111,8 +115,7 @@ class QkvProjection(Rule):
     def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, head_dim: int):
         return one_product(x, torch.cat([wq, wk, wv]), torch.cat([bq, bk, bv]), wq, wk, head_dim)
 
-    def where(x, wq, wk, wv):
-        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+    where = of_one_width
 
 
 def split_heads(x, head_dim):
@@ -133,8 +136,7 @@ class QkvProjectionScaled(Rule):
     def replacement(x, wq: Weight, bq: Weight, wk: Weight, wv: Weight, bv: Weight, scale: float, head_dim: int):
         return one_product(x, torch.cat([wq * scale, wk, wv]), torch.cat([bq * scale, torch.zeros_like(bv), bv]), wq, wk, head_dim)
 
-    def where(x, wq, wk, wv):
-        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+    where = of_one_width
 
 
 class QkvProjectionKeyWithoutBias(Rule):
@@ -150,8 +152,7 @@ class QkvProjectionKeyWithoutBias(Rule):
         q, k, v = one_product(x, torch.cat([wq, wk, wv]), torch.cat([bq, torch.zeros_like(bv), bv]), wq, wk, head_dim)
         return k, q, v
 
-    def where(x, wq, wk, wv):
-        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+    where = of_one_width
 
 
 class QkvProjectionScaledWithBias(Rule):
@@ -166,8 +167,11 @@ class QkvProjectionScaledWithBias(Rule):
     def replacement(x, wq: Weight, bq: Weight, wk: Weight, bk: Weight, wv: Weight, bv: Weight, scale: float, head_dim: int):
         return one_product(x, torch.cat([wq * scale, wk, wv]), torch.cat([bq * scale, bk, bv]), wq, wk, head_dim)
 
-    def where(x, wq, wk, wv):
-        return x.dim() == 3 and wk.shape == wv.shape and wq.shape[1] == wk.shape[1]
+    where = of_one_width
+
+
+def four_dimensional(q, k, v):
+    return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
 
 
 class ScaledDotProductAttention(Rule):
@@ -179,8 +183,7 @@ class ScaledDotProductAttention(Rule):
     def replacement(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
         return kernels.attention(q, k, v, mask, scale=scale, causal=causal)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class Attention(Rule):
@@ -193,8 +196,7 @@ class Attention(Rule):
     def replacement(q, k, v, mask, scale: float):
         return kernels.attention(q, k, v, mask, scale=1 / scale)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class PositionAttention(Rule):
@@ -207,8 +209,7 @@ class PositionAttention(Rule):
     def replacement(q, k, v, bias, mask, scale: float):
         return kernels.attention(q, k, v, bias + mask, scale=1 / scale)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class AttentionWithoutMask(Rule):
@@ -221,8 +222,7 @@ class AttentionWithoutMask(Rule):
     def replacement(q, k, v, scale: float):
         return kernels.attention(q, k, v, scale=1 / scale)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class AttentionScaledBefore(Rule):
@@ -235,8 +235,7 @@ class AttentionScaledBefore(Rule):
     def replacement(q, k, v, mask):
         return kernels.attention(q, k, v, mask, scale=1.0)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class AttentionScaledBeforeWithoutMask(Rule):
@@ -249,8 +248,7 @@ class AttentionScaledBeforeWithoutMask(Rule):
     def replacement(q, k, v):
         return kernels.attention(q, k, v, scale=1.0)
 
-    def where(q, k, v):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
+    where = four_dimensional
 
 
 class FilledAttention(Rule):

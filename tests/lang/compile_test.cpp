@@ -185,6 +185,33 @@ def replacement(k, q, scale: float):
   CHECK(nodes(*p.replacement) == "%neg = aten.neg.default(%b)\n%add = aten.add.Tensor(%neg, %a, alpha=1)\n");
 }
 
+TEST_CASE("rules share a condition as they share a pattern") {
+  const Rule rule = ruleOf(R"(
+def flat(x):
+    return x.dim() == 2
+
+class First(Rule):
+    def pattern(x):
+        return torch.relu(x)
+
+    where = flat
+)");
+  REQUIRE(rule.where);
+  CHECK(toString(*rule.where) == "x.dim() == 2");
+  const auto wrong = [](const std::string& where) {
+    const auto file = parseRuleText(
+        "def flat(y):\n    return y.dim() == 2\nclass M(nn.Module):\n    pass\n\nclass First(Rule):\n"
+        "    def pattern(x):\n        return torch.relu(x)\n\n    where = " +
+            where + "\n",
+        "rules.py", test::operators());
+    REQUIRE_FALSE(file);
+    return file.error().message;
+  };
+  CHECK(wrong("flat") == "the pattern of `First` names no `y`; did you mean `x`?");
+  CHECK(wrong("flatt") == "`flatt` is no function or class of this file; did you mean `flat`?");
+  CHECK(wrong("M") == "`where` of the rule `First` is a function, not a module");
+}
+
 TEST_CASE("every node of a pattern knows where it stands") {
   const Rule r = ruleOf("def pattern(x):\n    y = torch.softmax(x / 8.0, dim=-1)\n    return y.contiguous()\n");
   std::vector<std::pair<std::string, SourceLocation>> at;

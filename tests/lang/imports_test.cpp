@@ -2,7 +2,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/text/text.h"
 #include "matcher/lang/rule_file.h"
+#include "matcher/search.h"
 #include "operators.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -267,4 +269,34 @@ TEST_CASE("no import leads out of the two folders, and Python's own modules need
   // Unsaved text has no neighbours.
   CHECK_FALSE(
       parseRuleText("from acts import Relu\nclass A(Recipe):\n    steps = [Relu]\n", "r.py", test::operators()));
+}
+
+TEST_CASE("a near miss names lines of the rule's own file alone") {
+  const Folder f;
+  f.write("base.py", reluRules);
+  const std::string path = f.write("mine.py", R"(import torch
+from base import twice
+from graft import Rule
+
+
+class Mine(Rule):
+    pattern = twice
+)");
+  const auto file = loadRuleFile(path, test::operators());
+  INFO((file ? "" : file.error().format()));
+  REQUIRE(file);
+  const Rule& rule = file->rules[0];
+  CHECK(rule.line == 6);
+  const auto graph = parseText(
+      "graph g {\n input %x : f32[2]\n %a = aten.tanh.default(%x) : f32[2]\n %b = aten.relu.default(%a) : f32[2]\n "
+      "return %b\n}\n",
+      test::operators());
+  REQUIRE(graph);
+  SearchOptions options;
+  options.explain = true;
+  const SearchResult found = Matcher(*graph).findAll(rule, options);
+  REQUIRE_FALSE(found.nearMisses.empty());
+  CHECK(found.nearMisses[0].reason == Reason::Operator);
+  CHECK(found.nearMisses[0].line == 6);  // not that of `twice`, which stands in another file
+  CHECK(found.nearMisses[0].suggestedOld.empty());
 }
