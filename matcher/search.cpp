@@ -76,6 +76,7 @@ SearchResult Matcher::findAll(const Rule& rule, const SearchOptions& options) co
     rankNearMisses(result.nearMisses, options.nearMisses);
     result.steps += explaining.used;
   }
+  result.looked = plan.looked;
   if (options.at)
     std::erase_if(result.matches,
                   [&](const Match& m) { return m.anchor != options.at && !touches(m.nodes, options.at); });

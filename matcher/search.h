@@ -80,6 +80,7 @@ struct SearchResult {
   std::vector<Match> matches;        ///< disjoint, in topological order of their anchors
   std::vector<NearMiss> nearMisses;  ///< furthest first; only with explain
   uint64_t steps = 0;
+  uint64_t looked = 0;          ///< values and users that were passed to find places to begin at, which cost no step
   bool budgetExceeded = false;  ///< some places were not searched to the end: "no match" is not proven
   std::string problem;          ///< not empty: the rule cannot be searched for (a bad expression), and why
 };

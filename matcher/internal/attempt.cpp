@@ -2,8 +2,16 @@
 #include "matcher/internal/attempt.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace graft {
+namespace {
+
+// A value with more users than these is one that many layers read: what is above it is kept. Above others it is found
+// anew each time, which takes less than keeping it.
+constexpr size_t fewUsers = 16;
+
+}  // namespace
 
 Attempt::Attempt(const Plan& plan, const std::vector<uint8_t>& taken, Budget& budget)
     : plan_(plan),
@@ -21,7 +29,7 @@ bool Attempt::run(ValueId start) {
   undo({0, 0, 0});
   start_ = start;
   budget_.anchorUsed = 0;
-  const ValueId root = plan_.roots.front();
+  const ValueId root = alone_ ? alone_ : plan_.roots.front();
   tasks_.push_back({root, make(Argument(start)), {}});
   return solve(0);
 }
@@ -77,6 +85,7 @@ bool Attempt::mayBegin(ValueId pattern, NodeId g) const {
 }
 
 bool Attempt::finish(size_t i) {
+  if (alone_) return true;
   for (ValueId root : plan_.roots)
     if (!bound_[root.index]) return matchRoot(i, root);
   const Mark before = mark();
@@ -98,11 +107,20 @@ bool Attempt::finish(size_t i) {
 
 // A returned value that the first one does not reach: look among the users of what is bound already.
 bool Attempt::matchRoot(size_t i, ValueId root) {
-  for (ValueId place : placesFor(root)) {
-    const Mark m = mark();
-    tasks_.push_back({root, make(Argument(place)), {}});
-    if (solve(i)) return true;
-    undo(m);
+  const ValueId from = nearestBound(root);
+  if (const Places* many = manyPlaces(root, from)) {
+    PlaceWalk walk(*many, lastMatched(), taken_);
+    bool found = false;
+    for (ValueId place; !found && (place = walk.next());) {
+      if (covered_[graph_.value(place).producer.index]) continue;
+      found = matchRootAt(i, root, place);
+      if (budget_.exceeded) break;
+    }
+    plan_.looked += walk.looked();
+    return found;
+  }
+  for (ValueId place : placesFor(root, from)) {
+    if (matchRootAt(i, root, place)) return true;
     if (budget_.exceeded) return false;
   }
   if (explaining_ && misses_.empty()) {
@@ -129,7 +147,15 @@ bool Attempt::matchRoot(size_t i, ValueId root) {
   return false;
 }
 
-std::vector<ValueId> Attempt::placesFor(ValueId root) const {
+bool Attempt::matchRootAt(size_t i, ValueId root, ValueId place) {
+  const Mark m = mark();
+  tasks_.push_back({root, make(Argument(place)), {}});
+  if (solve(i)) return true;
+  undo(m);
+  return false;
+}
+
+ValueId Attempt::nearestBound(ValueId root) const {
   // Up from something bound that takes part in it: the value with the fewest users, results of matched nodes before
   // parameters, whose users may be anywhere.
   ValueId from;
@@ -141,10 +167,39 @@ std::vector<ValueId> Attempt::placesFor(ValueId root) const {
     from = ValueId(v);
     fewest = here;
   }
+  return from;
+}
+
+std::vector<ValueId> Attempt::placesFor(ValueId root, ValueId from) const {
   if (!from) return nearest(plan_.valuesOf(*plan_.producer(root), outputOf(root)));
   std::vector<ValueId> places;
   plan_.climb(from, bound_[from.index]->valueId(), root, explaining_, places);
   return nearest(std::move(places));
+}
+
+const Places* Attempt::manyPlaces(ValueId root, ValueId from) {
+  if (explaining_ || !from) return nullptr;
+  const ValueId start = bound_[from.index]->valueId();
+  if (graph_.value(start).users.size() <= fewUsers) return nullptr;
+  const std::tuple key(root, from, start);
+  const auto known = places_.find(key);
+  if (known != places_.end()) return &known->second;
+  std::vector<ValueId> above;
+  plan_.climb(from, start, root, false, above);
+  std::erase_if(above, [&](ValueId v) { return !graph_.value(v).producer || !standsAlone(root, v); });
+  return &places_.try_emplace(key, index_, std::move(above)).first->second;
+}
+
+bool Attempt::standsAlone(ValueId root, ValueId place) {
+  if (taken_[graph_.value(place).producer.index]) return false;
+  if (!apart_) apart_ = std::make_unique<Attempt>(plan_, taken_, budget_);
+  apart_->alone_ = root;
+  const uint64_t spent = budget_.anchorUsed;  // this counts for the search as a whole, not for one anchor
+  const bool before = std::exchange(budget_.exceeded, false);
+  const bool fits = apart_->run(place) || budget_.exceeded;
+  budget_.anchorUsed = spent;
+  budget_.exceeded = budget_.exceeded || before;
+  return fits;
 }
 
 size_t Attempt::outputOf(ValueId v) const {
@@ -152,12 +207,17 @@ size_t Attempt::outputOf(ValueId v) const {
   return static_cast<size_t>(std::find(outputs.begin(), outputs.end(), v) - outputs.begin());
 }
 
-std::vector<ValueId> Attempt::nearest(std::vector<ValueId> out) const {
-  // Near the match first: in the same module, then after it, then by distance. So q, k and v of one layer come together
-  // and in order.
+NodeId Attempt::lastMatched() const {
   NodeId last = coveredNodes_.empty() ? NodeId() : coveredNodes_.front();
   for (ValueId r : plan_.roots)
     if (bound_[r.index] && bound_[r.index]->isValue()) last = graph_.value(bound_[r.index]->valueId()).producer;
+  return last;
+}
+
+std::vector<ValueId> Attempt::nearest(std::vector<ValueId> out) const {
+  // Near the match first: in the same module, then after it, then by distance. So q, k and v of one layer come together
+  // and in order.
+  const NodeId last = lastMatched();
   const auto key = [&](ValueId v) {
     const NodeId n = graph_.value(v).producer;
     if (!n || !last) return std::tuple(0, true, 0u);
@@ -173,6 +233,7 @@ std::vector<ValueId> Attempt::nearest(std::vector<ValueId> out) const {
     const NodeId n = graph_.value(v).producer;
     if (n && !taken_[n.index] && !covered_[n.index]) sorted.emplace_back(key(v), v);
   }
+  plan_.looked += sorted.size();
   std::sort(sorted.begin(), sorted.end());
   out.clear();
   for (const auto& [k, v] : sorted) out.push_back(v);

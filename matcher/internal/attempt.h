@@ -5,9 +5,13 @@
 #pragma once
 
 #include <deque>
+#include <map>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "matcher/internal/places.h"
 #include "matcher/internal/plan.h"
 #include "matcher/search.h"
 
@@ -84,7 +88,16 @@ class Attempt {
   bool mayBegin(ValueId pattern, NodeId graph) const;
   bool finish(size_t task);
   bool matchRoot(size_t task, ValueId root);
-  std::vector<ValueId> placesFor(ValueId root) const;
+  bool matchRootAt(size_t task, ValueId root, ValueId place);
+  /// Something bound to climb up from to the root; none where nothing bound takes part in it.
+  ValueId nearestBound(ValueId root) const;
+  std::vector<ValueId> placesFor(ValueId root, ValueId from) const;
+  /// All places above `from`, kept, where those are many; null where they are few.
+  const Places* manyPlaces(ValueId root, ValueId from);
+  /// Whether what computes `root` fits there when nothing else is bound. Where it does not, it never does.
+  bool standsAlone(ValueId root, ValueId place);
+  /// The node that the next place should be near to.
+  NodeId lastMatched() const;
   /// Those that no match covers, the nearest to the nodes covered so far first.
   std::vector<ValueId> nearest(std::vector<ValueId> places) const;
   /// Which output of its pattern node the value is.
@@ -182,6 +195,9 @@ class Attempt {
   std::optional<Draft> best_;
   NodeId reversed_;  // explaining: the graph node whose lists are read from their end
   ValueId start_;
+  ValueId alone_;                   // the only root to match, where one is asked about by itself
+  std::unique_ptr<Attempt> apart_;  // that asks so
+  std::map<std::tuple<ValueId, ValueId, ValueId>, Places> places_;  // by root, bound value and what it is bound to
 };
 
 }  // namespace graft

@@ -259,6 +259,7 @@ void Plan::climb(ValueId from, ValueId start, ValueId root, bool loose, std::vec
         continue;
       }
       for (NodeId u : g.value(s.graph).users) {
+        ++looked;
         if (!index.effective[u.index]) continue;
         const Node& n = g.node(u);
         if (index.handsOn(u) && n.outputs.size() == 1) add(s.pattern, n.outputs[0], s.excused);
@@ -368,6 +369,7 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
     else
       from(*best);
   }
+  looked += out.size();
   const auto place = [&](ValueId v) { return g.value(v).producer ? index.position[g.value(v).producer.index] : 0u; };
   std::sort(out.begin(), out.end(),
             [&](ValueId a, ValueId b) { return std::pair(place(a), a) < std::pair(place(b), b); });

@@ -52,6 +52,7 @@ class Plan {
   size_t requiredCount = 0;
   bool findsAllReshapes = false;   ///< a view of the pattern is a reshape of the graph
   std::vector<uint32_t> reshapes;  ///< operators of the index that are reshapes, if so
+  mutable uint64_t looked = 0;     ///< see SearchResult::looked
   std::string problem;             ///< not empty: the rule cannot be searched for, and why
 
   /// Whether the graph's node may stand for the pattern's, by operator alone.

@@ -104,11 +104,19 @@ void matchOne(benchmark::State& state, const Graph& g, const Rule& rule) {
 
 void matchShipped(benchmark::State& state, const Graph& g, const RuleFile& file) {
   size_t matches = 0;
+  uint64_t steps = 0, looked = 0;
   for (auto _ : state) {
     const Matcher m(g);
-    matches = 0;
-    for (const Rule& r : file.rules) matches += m.findAll(r).matches.size();
+    matches = steps = looked = 0;
+    for (const Rule& r : file.rules) {
+      const SearchResult found = m.findAll(r);
+      matches += found.matches.size();
+      steps += found.steps;
+      looked += found.looked;
+    }
   }
+  state.counters["steps per node"] = static_cast<double>(steps) / static_cast<double>(g.nodeCount());
+  state.counters["looked at per node"] = static_cast<double>(looked) / static_cast<double>(g.nodeCount());
   state.counters["matches"] = static_cast<double>(matches);
   state.counters["rules"] = static_cast<double>(file.rules.size());
 }
