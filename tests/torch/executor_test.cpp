@@ -189,6 +189,18 @@ TEST_CASE("a failing operator is named with its source line and what it got") {
   REQUIRE_THAT(message, ContainsSubstring("it got (f32[2,3], f32[4,5])"));
 }
 
+TEST_CASE("an operator of one tensor that fails says what it got, and one that is called again gives a new tensor") {
+  const Graph g = graphOf("graph g {\n input %x : f32[3]\n %t = aten.trace.default(%x)\n return %t\n}");
+  const std::string message = failure(g, inputsFor(g));
+  REQUIRE_THAT(message, ContainsSubstring("t (aten.trace.default) failed:"));
+  REQUIRE_THAT(message, ContainsSubstring("it got (f32[3])"));
+  requireSame(
+      "graph g {\n input %x : f32[4]\n %a = aten.neg.default(%x)\n %b = aten.neg.default(%a)\n %c = "
+      "aten.exp.default(%b)\n return %x, %a, %b, %c\n}",
+      "graph g {\n input %x : f32[4]\n %a = aten.mul.Tensor(%x, -1.0)\n %b = aten.add.Tensor(%x, 0.0)\n %c = "
+      "aten.exp.default(%x)\n return %x, %a, %b, %c\n}");
+}
+
 TEST_CASE("operators that this machine does not have are all named") {
   const Graph g = graphOf(
       "graph g {\n input %x : f32[2]\n %a = my.one.default(%x) : tensor\n %b = my.two.default(%a) : tensor\n return "

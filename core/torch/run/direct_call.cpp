@@ -31,6 +31,19 @@ bool mayHoldTensors(const c10::Type& t) {
   }
 }
 
+bool isPlainTensor(const c10::Argument& a) { return a.type()->kind() == c10::TypeKind::TensorType && !a.alias_info(); }
+
+/// relu, exp, neg …; nothing where the operator was made for another C++ type.
+void resolveUnary(Instruction& i) {
+  const c10::FunctionSchema& schema = i.handle->schema();
+  if (schema.arguments().size() != 1 || schema.returns().size() != 1 || schema.is_varret()) return;
+  if (!isPlainTensor(schema.arguments()[0]) || !isPlainTensor(schema.returns()[0])) return;
+  try {
+    i.unary.emplace(i.handle->typed<at::Tensor(const at::Tensor&)>());
+  } catch (const std::exception&) {
+  }
+}
+
 }  // namespace
 
 void resolveKernel(ProgramPlan& plan, Instruction& i) {
@@ -51,6 +64,7 @@ void resolveKernel(ProgramPlan& plan, Instruction& i) {
   i.kernel = &plan.kernels.emplace_back(op.getComputedKernelForDispatchKey(DispatchKey::CPU));
   i.tensors = tensors;
   i.keepsViews = op.hasKernelForDispatchKey(DispatchKey::ADInplaceOrView);
+  resolveUnary(i);
 }
 
 PlainCalls::PlainCalls(bool onCpu) {

@@ -130,7 +130,7 @@ class Run {
       if constexpr (Hooks::active) hooks_.before(plan_.details[i.detail].node);
       for (uint32_t k = i.operands + found; k < i.operandEnd; ++k) push(plan_.operands[k]);
       if (plain_.holds(i, stack_)) [[likely]]
-        i.kernel->callBoxed(*i.handle, plain_.keys(), &stack_);
+        callKernel(i);
       else if (i.kind == Instruction::Kind::Dispatch)
         i.handle->callBoxed(&stack_);
       else if (!executeOther(i))
@@ -151,6 +151,15 @@ class Run {
       if constexpr (Hooks::active) hooks_.after();
     }
     return true;
+  }
+
+  void callKernel(const Instruction& i) {
+    if (!i.unary) {
+      i.kernel->callBoxed(*i.handle, plain_.keys(), &stack_);
+      return;
+    }
+    c10::IValue& top = stack_.back();
+    top = i.unary->redispatch(plain_.keys(), top.toTensor());
   }
 
   bool executeOther(const Instruction& i) {

@@ -9,6 +9,7 @@
 // Private to core/torch: includes LibTorch.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
@@ -67,6 +68,8 @@ struct Instruction {
   std::optional<c10::OperatorHandle> handle;
   /// What the dispatcher calls on the program's device for ordinary tensors; null where only it can tell.
   const c10::SafeKernelFunction* kernel = nullptr;
+  /// Where `kernel`, and the operator makes one new tensor of one: it is called without a stack.
+  std::optional<c10::TypedOperatorHandle<at::Tensor(const at::Tensor&)>> unary;
 };
 constexpr uint32_t noSlot = UINT32_MAX;
 
