@@ -20,8 +20,10 @@ std::vector<DeviceInfo> devices();
 /// Bytes that a run takes. Intermediate tensors count by storage: views of one tensor are counted once. What kernels
 /// take for themselves while they run is not seen.
 struct MemoryUse {
-  size_t weights = 0;        ///< of weights that nodes use, in the program's dtype
-  size_t intermediates = 0;  ///< the most alive at once, outputs included, inputs and weights not
+  size_t weights = 0;  ///< of weights that nodes use, in the program's dtype
+  /// The most alive at once, outputs included, inputs and weights not: while a node runs, what it reads and what it
+  /// makes.
+  size_t intermediates = 0;
 };
 Result<MemoryUse> memoryUse(const Graph&, const Program&, const TensorSet& inputs);
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <unordered_map>
@@ -49,27 +50,56 @@ void forEachTensor(const c10::IValue& v, const std::function<void(const at::Tens
 
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
+/// Bytes of memory, by address: of a kernel's outputs each may have a storage of its own over parts of one block.
+using Span = std::pair<uintptr_t, uintptr_t>;
+
+size_t bytesOf(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end());
+  size_t sum = 0;
+  uintptr_t counted = 0;
+  for (const auto& [begin, end] : spans) {
+    if (end <= counted) continue;
+    sum += end - std::max(begin, counted);
+    counted = end;
+  }
+  return sum;
+}
+
+Span spanOf(const c10::StorageImpl& s) {
+  const auto begin = reinterpret_cast<uintptr_t>(s.data());
+  return {begin, begin + s.nbytes()};
+}
+
 /// Storages that a run makes, without keeping any alive.
 class StorageWatch {
  public:
-  void see(const c10::IValue& value) {
+  /// While a node runs, what it reads is alive beside what it makes; when its values are shown, what nobody else reads
+  /// has gone already. So what was alive after the node before counts, and what this one has made.
+  void see(NodeId by, ValueId id, const c10::IValue& value) {
+    if (by != node_ || shown_.contains(id)) {  // the next node, or a loop's next round
+      node_ = by;
+      shown_.clear();
+      during_ = alive_;
+    }
+    shown_.insert(id);
     forEachTensor(value, [&](const at::Tensor& t) {
       c10::StorageImpl* impl = t.storage().unsafeGetStorageImpl();
       if (ignored.contains(impl)) return;
       const auto known = live_.find(impl);
       if (known != live_.end() && !known->second.expired()) return;
       live_.insert_or_assign(impl, t.storage().getWeakStorageImpl());
+      during_.push_back(spanOf(*impl));
     });
-    size_t now = 0;
+    most = std::max(most, bytesOf(during_));
+    alive_.clear();
     for (auto it = live_.begin(); it != live_.end();) {
       if (const auto strong = it->second.lock()) {
-        now += strong->nbytes();
+        alive_.push_back(spanOf(*strong));
         ++it;
       } else {
         it = live_.erase(it);
       }
     }
-    most = std::max(most, now);
   }
   std::vector<c10::StorageImpl*> alive() const {
     std::vector<c10::StorageImpl*> out;
@@ -83,6 +113,9 @@ class StorageWatch {
 
  private:
   std::unordered_map<c10::StorageImpl*, WeakStorage> live_;
+  NodeId node_;                        ///< whose values are being shown
+  std::unordered_set<ValueId> shown_;  ///< of them
+  std::vector<Span> during_, alive_;   ///< what is alive while it runs; now
 };
 
 }  // namespace
@@ -112,15 +145,15 @@ Result<MemoryUse> memoryUse(const Graph& g, const Program& program, const Tensor
   for (const c10::IValue& v : valuesOf(inputs))
     forEachTensor(v, [&](const at::Tensor& t) { first.ignored.insert(t.storage().unsafeGetStorageImpl()); });
   {
-    auto run = program.observe(inputs, [&](ValueId, const TensorSet& v) {
-      for (const c10::IValue& i : valuesOf(v)) first.see(i);
+    auto run = program.observe(inputs, [&](ValueId id, const TensorSet& v) {
+      for (const c10::IValue& i : valuesOf(v)) first.see(g.value(id).producer, id, i);
     });
     if (!run) return run.error();
   }
   second.ignored = first.ignored;
   for (c10::StorageImpl* kept : first.alive()) second.ignored.insert(kept);
-  auto run = program.observe(inputs, [&](ValueId, const TensorSet& v) {
-    for (const c10::IValue& i : valuesOf(v)) second.see(i);
+  auto run = program.observe(inputs, [&](ValueId id, const TensorSet& v) {
+    for (const c10::IValue& i : valuesOf(v)) second.see(g.value(id).producer, id, i);
   });
   if (!run) return run.error();
   use.intermediates = second.most;
