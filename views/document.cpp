@@ -35,6 +35,9 @@ Document::Document(EngineClient& engine, QObject* parent) : QObject(parent), eng
     enginePosition_ = -1;
     checkedRevision_ = -1;
   });
+  connect(&engine_, &EngineClient::gaveUp, this, [this](const QString& why) {
+    if (opening_ == forNextEngine) refuseOpening(why);
+  });
   connect(&engine_, &EngineClient::progress, this, [this](int id, const QString& what, qint64 done, qint64 total) {
     if (id == runId_ || id == opening_) Q_EMIT runProgress(what, done, total);
   });
@@ -58,30 +61,50 @@ QJsonObject openRequest(const QString& path, const QString& inputs) {
 
 void Document::open(const QString& path, const QString& inputs) {
   cancelOpening();
-  const int generation = ++generation_;
+  ++generation_;
+  lostOpenings_ = 0;
+  unrestored_ = {};
+  if (std::exchange(replaying_, false)) document_ = 0;  // it has only a part of the steps
   // What is not here may be on the engine's machine: it gets the path as it was written.
-  const QString absolute = QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
-  const auto refused = [this, absolute](const QString& why) {
-    opening_ = 0;
-    restoring_.clear();
-    Q_EMIT openingChanged();
-    if (!why.isEmpty()) Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(absolute).fileName()), why);
-  };
-  opening_ = engine_.call(QStringLiteral("model/open"), inParts(openRequest(absolute, inputs)),
-                          [=, this](const EngineReply& reply) {
-                            if (generation != generation_) return;
-                            if (!reply.ok()) return refused(reply.cancelled() ? QString() : reply.error);
-                            const QJsonObject result = reply.result;
-                            decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
-                              if (generation != generation_) return;
-                              if (!decoded.graph) return refused(decoded.why);
-                              path_ = absolute;
-                              inputs_ = inputs;
-                              opening_ = 0;
-                              begin(result, decoded.graph);
-                            });
-                          });
+  openingPath_ = QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
+  openingInputs_ = inputs;
+  sendOpen();
+}
+
+void Document::sendOpen() {
+  const int generation = generation_;
+  opening_ = engine_.call(
+      QStringLiteral("model/open"), inParts(openRequest(openingPath_, openingInputs_)),
+      [=, this](const EngineReply& reply) {
+        if (generation != generation_) return;
+        if (reply.errorCode == EngineReply::lostCode && engine_.isComing()) {
+          // Not the file's fault, perhaps: the next engine gets it, but not any number of them.
+          constexpr int enough = 3;
+          if (++lostOpenings_ < enough) return void(opening_ = forNextEngine);
+          return refuseOpening(tr("the engine has died %1 times over it: %2").arg(enough).arg(reply.error));
+        }
+        if (!reply.ok()) return refuseOpening(reply.cancelled() ? QString() : reply.error);
+        const QJsonObject result = reply.result;
+        decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
+          if (generation != generation_) return;
+          if (!decoded.graph) return refuseOpening(decoded.why);
+          path_ = openingPath_;
+          inputs_ = openingInputs_;
+          opening_ = 0;
+          begin(result, decoded.graph);
+        });
+      });
   Q_EMIT openingChanged();
+}
+
+/// `why`: empty where it was stopped on purpose.
+void Document::refuseOpening(const QString& why) {
+  opening_ = 0;
+  restoring_.clear();
+  Q_EMIT openingChanged();
+  if (!why.isEmpty()) Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(openingPath_).fileName()), why);
+  // An engine that came meanwhile has nothing of what is open.
+  if (!document_ && !replaying_ && engine_.isUp()) enginePlay();
 }
 
 /// What was open makes way for the graph that the engine has just read.
@@ -95,6 +118,7 @@ void Document::begin(const QJsonObject& opened, GraphRef graph) {
   format_ = at(opened, "format").toString();
   document_ = at(opened, "document").toInt();
   enginePosition_ = 0;
+  unrestored_ = {};
   undo_.clear();
   // Freed once the panels have let go of it, too.
   constexpr int soon = 2000;
@@ -105,7 +129,7 @@ void Document::begin(const QJsonObject& opened, GraphRef graph) {
   position_ = 0;
   inside_ = engineInside_ = -1;
   insideGraph_ = nullptr;
-  run_ = {};
+  forgetRun();
   selection_.clear();
   misses_.clear();
   endPreview();
@@ -127,11 +151,15 @@ void Document::cancelOpening() {
   ++generation_;
   engine_.cancel(id);
   Q_EMIT openingChanged();
+  if (!document_ && !replaying_ && engine_.isUp()) enginePlay();
 }
 
 /// A new engine: give it the model and all steps again.
 void Document::enginePlay() {
+  if (opening_ == forNextEngine) return sendOpen();
+  if (opening_) return;  // it may make way for what is being opened
   if (steps_.empty()) {
+    Q_EMIT engineReplaced();
     checkRules();
     return;
   }
@@ -147,8 +175,9 @@ void Document::enginePlay() {
                [this, generation](const EngineReply& reply) {
                  if (generation != generation_) return;
                  if (!reply.ok()) {
-                   if (reply.errorCode != EngineReply::lostCode)
-                     Q_EMIT failed(tr("The new engine could not open the model again"), reply.error);
+                   if (reply.errorCode == EngineReply::lostCode) return;
+                   replaying_ = false;
+                   Q_EMIT failed(tr("The new engine could not open the model again"), reply.error);
                    return;
                  }
                  document_ = at(reply.result, "document").toInt();
@@ -158,17 +187,22 @@ void Document::enginePlay() {
                });
 }
 
+/// The new engine has all that the window shows.
+void Document::finishReplay() {
+  replaying_ = false;
+  lostReplays_ = 0;
+  syncEngine();
+  Q_EMIT engineReplaced();
+  Q_EMIT message(tr("A new engine is at work; the model and %1 are as before")
+                     .arg(counted(static_cast<qint64>(steps_.size()) - 1, tr("step"), tr("steps"))));
+  checkRules();
+  if (!restoring_.isEmpty()) restoreNext();
+}
+
 void Document::replayFrom(size_t step, int generation) {
   if (step >= steps_.size()) {
-    replaying_ = false;
-    lostReplays_ = 0;
-    if (other_) readOther(otherPath_, true);
-    syncEngine();
-    Q_EMIT message(tr("A new engine is at work; the model and %1 are as before")
-                       .arg(counted(static_cast<qint64>(steps_.size()) - 1, tr("step"), tr("steps"))));
-    checkRules();
-    if (!restoring_.isEmpty()) restoreNext();
-    return;
+    if (other_) return readOther(otherPath_, true);
+    return finishReplay();
   }
   QJsonObject request = steps_[step].request;
   request.insert(QStringLiteral("document"), document_);
@@ -178,8 +212,10 @@ void Document::replayFrom(size_t step, int generation) {
                [this, step, generation](const EngineReply& reply) {
                  if (generation != generation_) return;
                  if (!reply.ok()) {
-                   if (reply.errorCode != EngineReply::lostCode)
-                     Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
+                   if (reply.errorCode == EngineReply::lostCode) return;
+                   replaying_ = false;
+                   document_ = 0;  // what it has is not what is shown
+                   Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
                    return;
                  }
                  enginePosition_ = static_cast<int>(step);
@@ -192,6 +228,12 @@ void Document::setSelection(const QStringList& nodes) {
   if (nodes == selection_) return;
   selection_ = nodes;
   Q_EMIT selectionChanged();
+}
+
+QString Document::whyNotReady() const {
+  const bool comes = replaying_ || (engine_.isComing() && !engine_.isUp());
+  return comes ? tr("The engine is starting: try again in a moment")
+               : tr("The engine does not have this model as it is shown: open it again");
 }
 
 QJsonObject Document::withDocument(QJsonObject request) const {
@@ -207,7 +249,7 @@ QJsonObject Document::withRules(QJsonObject request) const {
 }
 
 void Document::exportTo(const QString& path) {
-  if (!document_) return Q_EMIT failed(tr("Nothing was exported"), tr("The engine is starting: try again in a moment"));
+  if (!engineHasAll()) return Q_EMIT failed(tr("Nothing was exported"), whyNotReady());
   engine_.call(QStringLiteral("model/export"),
                {{QStringLiteral("document"), document_}, {QStringLiteral("path"), path}},
                [this, path](const EngineReply& reply) {
@@ -219,23 +261,40 @@ void Document::exportTo(const QString& path) {
 }
 
 void Document::run(const QJsonObject& settings) {
-  if (!document_ || runId_) return;
+  if (runId_) return;
+  if (!engineHasAll()) {
+    runWorked_ = false;
+    runError_ = whyNotReady();
+    Q_EMIT runChanged();
+    return;
+  }
   QJsonObject request = withDocument(settings);
   QJsonObject asked;
   for (const QString& key : {QStringLiteral("inputs"), QStringLiteral("seed")})
     if (settings.contains(key)) asked.insert(key, settings.value(key));
   if (otherDocument_) request.insert(QStringLiteral("other"), otherDocument_);
-  runId_ = engine_.call(QStringLiteral("model/run"), request, [this, asked](const EngineReply& reply) {
+  // The engine runs what it has once its queue is done: a rewrite that is under way is in it.
+  const bool isAhead = applying_ > 0;
+  const GraphRef asked0 = original(), asked1 = graph();
+  runId_ = engine_.call(QStringLiteral("model/run"), request, [=, this](const EngineReply& reply) {
     runId_ = 0;
     runWorked_ = reply.ok();
+    runError_ = reply.cancelled() ? QString() : reply.error;
     if (reply.ok()) runInputs_ = asked;
     if (reply.ok())
-      run_ = reply.result;
+      run_ = reply.result, ranGraphs_[0] = asked0, ranGraphs_[1] = isAhead ? graph() : asked1;
     else if (!reply.cancelled())
       Q_EMIT failed(tr("The run did not finish"), reply.error);
     Q_EMIT runChanged();
   });
   Q_EMIT runChanged();
+}
+
+void Document::forgetRun() {
+  run_ = {};
+  runWorked_ = true;  // there is none that failed
+  runError_.clear();
+  ranGraphs_[0] = ranGraphs_[1] = nullptr;
 }
 
 void Document::stopRun() {
@@ -248,7 +307,7 @@ void Document::compareWith(const QString& path) {
     other_ = nullptr;
     otherDocument_ = 0;
     otherPath_.clear();
-    run_ = {};
+    forgetRun();
     Q_EMIT otherChanged();
     Q_EMIT runChanged();
     return;
@@ -264,6 +323,7 @@ void Document::readOther(const QString& path, bool again) {
                [=, this](const EngineReply& reply) {
                  if (generation != generation_) return;
                  if (!reply.ok()) {
+                   if (again && reply.errorCode != EngineReply::lostCode) finishReplay();  // as far as it goes
                    if (!reply.cancelled())
                      Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(path).fileName()), reply.error);
                    return;
@@ -271,7 +331,7 @@ void Document::readOther(const QString& path, bool again) {
                  const int document = at(reply.result, "document").toInt();
                  if (again) {
                    otherDocument_ = document;
-                   return;
+                   return finishReplay();
                  }
                  const QString format = at(reply.result, "format").toString();
                  decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
@@ -284,7 +344,7 @@ void Document::readOther(const QString& path, bool again) {
                    otherDocument_ = document;
                    otherPath_ = path;
                    otherFormat_ = format;
-                   run_ = {};
+                   forgetRun();
                    Q_EMIT otherChanged();
                    Q_EMIT runChanged();
                  });

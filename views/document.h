@@ -28,6 +28,8 @@ class Document : public QObject {
   // State
   bool isOpen() const { return !steps_.empty(); }
   bool isOpening() const { return opening_ != 0; }
+  /// The file's name without its folder.
+  QString openingName() const { return openingPath_.section(QLatin1Char('/'), -1); }
   QString path() const { return path_; }
   QString inputs() const { return inputs_; }
   QString format() const { return format_; }
@@ -61,6 +63,12 @@ class Document : public QObject {
   bool isRunning() const { return runId_ != 0; }
   /// False where the last run failed or was stopped: `lastRun` is of an earlier one.
   bool lastRunWorked() const { return runWorked_; }
+  /// Why the last run did not work; empty where it was stopped.
+  QString lastRunError() const { return runError_; }
+  /// What `lastRun` ran: the original (0) and the rewritten model (1).
+  GraphRef ranGraph(int side) const { return ranGraphs_[side]; }
+  /// False where the model or what it is compared with has become another since `lastRun`.
+  bool lastRunIsCurrent() const { return ranGraphs_[0] == original() && ranGraphs_[1] == graph(); }
   QStringList selection() const { return selection_; }
   /// Everything removed, added and changed from the original to the current graph.
   std::vector<RecordInfo> recordsToHere() const;
@@ -127,12 +135,16 @@ class Document : public QObject {
   void exported(const QString& path);
   void failed(const QString& what, const QString& why);  ///< `what` went wrong, everything is as it was
   void message(const QString& text);
+  void engineReplaced();  ///< a new engine has everything that the one before had
 
  private:
   friend class StepCommand;
+  void sendOpen();
+  void refuseOpening(const QString& why);
   void begin(const QJsonObject& opened, GraphRef graph);
   void enginePlay();
   void replayFrom(size_t step, int generation);
+  void finishReplay();
   void checkRules();
   void matchRules(int revision);
   void addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph);
@@ -140,6 +152,10 @@ class Document : public QObject {
   void sendApply(const QString& label, QJsonObject request);
   void restoreNext();
   void readOther(const QString& path, bool again);
+  void forgetRun();
+  /// False while a new engine is given the model, its steps and what it is compared with.
+  bool engineHasAll() const { return document_ && !replaying_ && (!other_ || otherDocument_); }
+  QString whyNotReady() const;
   QJsonObject withDocument(QJsonObject request) const;
   QJsonObject withRules(QJsonObject request) const;
   void syncEngine();
@@ -153,7 +169,10 @@ class Document : public QObject {
   int otherDocument_ = 0;
   int document_ = 0;         ///< the engine's number for it; 0: the engine does not have it
   int enginePosition_ = -1;  ///< of the engine's snapshots
-  int opening_ = 0;
+  static constexpr int forNextEngine = -1;
+  int opening_ = 0;  ///< the call that opens a model, or `forNextEngine`; 0: none
+  QString openingPath_, openingInputs_;
+  int lostOpenings_ = 0;  ///< engines in a row that died while they opened it
   std::vector<StepInfo> steps_;
   int position_ = 0, generation_ = 0;
   int inside_ = -1, engineInside_ = -1;
@@ -161,6 +180,7 @@ class Document : public QObject {
   bool jumping_ = false;
   QUndoStack undo_;
   QList<QJsonObject> restoring_;  ///< steps of an earlier window that are still to be applied
+  QJsonObject unrestored_;        ///< an earlier window's state, until its model is open: it is not lost meanwhile
   int restorePosition_ = -1, restoreInside_ = -1;
   int lostReplays_ = 0;  ///< engines in a row that died while they were given the document
   int diedOfRules_ = 0;  ///< engines in a row that died while they read or matched the rules
@@ -178,8 +198,10 @@ class Document : public QObject {
   GraphRef preview_;
   std::vector<RecordInfo> previewRecords_;
   QJsonObject run_;
-  int runId_ = 0;
-  bool runWorked_ = false, proving_ = true;
+  int runId_ = 0, applying_ = 0;  ///< the call that runs; how many rewrites are under way
+  QString runError_;
+  GraphRef ranGraphs_[2];
+  bool runWorked_ = true, proving_ = true;
   QJsonObject runInputs_;  ///< "inputs" and "seed" of the last run: rewrites are proven on these, too
   QStringList selection_;
 };

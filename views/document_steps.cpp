@@ -59,6 +59,7 @@ QJsonObject Document::state() const {
   }
   // Steps that are still being applied again are as good as applied.
   for (const QJsonObject& step : restoring_) steps.append(step);
+  if (!isOpen() && !unrestored_.isEmpty()) return unrestored_;
   return {{QStringLiteral("model"), path_},
           {QStringLiteral("inputs"), inputs_},
           {QStringLiteral("steps"), steps},
@@ -74,6 +75,9 @@ void Document::restore(const QJsonObject& state) {
   for (const QJsonValue step : at(state, "steps").toArray()) restoring_ << step.toObject();
   restorePosition_ = at(state, "position").toInt(-1);
   restoreInside_ = at(state, "inside").toInt(-1);
+  unrestored_ = {};
+  for (const char* key : {"model", "inputs", "steps", "position", "inside"})
+    unrestored_.insert(QLatin1String(key), at(state, key));
 }
 
 void Document::restoreNext() {
@@ -129,8 +133,7 @@ void Document::redo() {
 /// Graphs inside a recipe are the engine's: they are asked for when they are to be shown.
 void Document::showInside(int step, int inside) {
   if (step == position_ && inside == inside_) return;
-  if (!document_)
-    return Q_EMIT failed(tr("The recipe's step is not shown"), tr("The engine is starting: try again in a moment"));
+  if (!engineHasAll()) return Q_EMIT failed(tr("The recipe's step is not shown"), whyNotReady());
   const int generation = generation_, position = position_, insideBefore = inside_;
   const auto stay = [this](const QString& why) {
     enginePosition_ = -1;
@@ -218,13 +221,15 @@ void Document::requestApply(const QString& label, QJsonObject request) {
 }
 
 void Document::sendApply(const QString& label, QJsonObject request) {
-  if (!document_) {
-    Q_EMIT failed(tr("Nothing was applied"), tr("The engine is starting: try again in a moment"));
+  if (!engineHasAll()) {
+    Q_EMIT failed(tr("Nothing was applied"), whyNotReady());
     return;
   }
   request = withDocument(std::move(request));
   const int generation = generation_, position = position_, inside = inside_;
+  ++applying_;
   engine_.call(QStringLiteral("rules/apply"), inParts(request), [=, this](const EngineReply& reply) {
+    if (generation != generation_ || !reply.ok()) --applying_;
     if (generation != generation_) return;
     if (!reply.ok()) {
       if (reply.errorCode != EngineReply::lostCode) restoring_.clear();
@@ -233,6 +238,7 @@ void Document::sendApply(const QString& label, QJsonObject request) {
     }
     const QJsonObject result = reply.result;
     decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
+      --applying_;
       if (generation != generation_) return;
       if (!decoded.graph) return Q_EMIT failed(tr("%1 was not applied").arg(label), decoded.why);
       if (position != position_ || inside != inside_) {  // undone meanwhile: the engine follows
@@ -264,7 +270,10 @@ void Document::apply(const QString& rule, const QList<int>& only) { requestApply
 void Document::applyRecipe(const QString& recipe) { requestApply(recipe, {{QStringLiteral("recipe"), recipe}}); }
 
 void Document::preview(const QString& rule, const QList<int>& only) {
-  if (!document_) return;
+  if (!engineHasAll()) {
+    Q_EMIT failed(tr("There is no preview"), whyNotReady());
+    return;
+  }
   QJsonObject request = withRules(ruleRequest(rule, only));
   request.insert(QStringLiteral("preview"), true);
   const int generation = generation_, position = position_, inside = inside_;

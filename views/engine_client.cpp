@@ -2,6 +2,7 @@
 
 #include <QJsonDocument>
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "views/aside.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr size_t parsedInPlace = 256 << 10;
 constexpr int mostFailures = 5;
+constexpr int spokenVersion = 1;  ///< of the protocol
 
 }  // namespace
 
@@ -54,13 +56,24 @@ void EngineClient::launch() {
   connect(process, &QProcess::finished, this, [this, process](int code, QProcess::ExitStatus status) {
     errors_ += process->readAllStandardError();
     const QString last = QString::fromUtf8(errors_).trimmed().section(QLatin1Char('\n'), -1);
-    QString why =
-        status == QProcess::CrashExit ? tr("The engine crashed") : tr("The engine ended with code %1").arg(code);
+    // Of one that crashed the code is the signal.
+    const QString why = status != QProcess::CrashExit ? tr("The engine ended with code %1").arg(code)
+                        : code == SIGKILL ? tr("The engine was killed, perhaps because its machine ran out of memory")
+                        : code == SIGABRT ? tr("The engine aborted")
+                                          : tr("The engine crashed");
     lose(last.isEmpty() ? why : why + QStringLiteral(": ") + last);
   });
   process->start(command_.value(0), command_.mid(1));
   call(QStringLiteral("initialize"), {}, [this](const EngineReply& reply) {
     if (!reply.ok()) return;
+    if (const int version = reply.result.value(QLatin1String("version")).toInt(); version != spokenVersion) {
+      failures_ = mostFailures - 1;  // another start would bring the same
+      return lose(
+          tr("The engine speaks version %1 of the protocol, this window version %2: the same Graft is needed on "
+             "both sides")
+              .arg(version)
+              .arg(spokenVersion));
+    }
     hello_ = reply.result;
     failures_ = 0;
     up_ = true;
@@ -82,17 +95,14 @@ void EngineClient::lose(const QString& why) {
   }
   up_ = false;
   ++generation_;  // what is still being parsed is of no use any more
-  ++failures_;
+  if (++failures_ < mostFailures) restart_.start(50 << failures_);
   const auto pending = std::exchange(pending_, {});
   for (auto it = pending.begin(); it != pending.end(); ++it) {
     if (it->done) it->done({{}, nullptr, EngineReply::lostCode, why});
     Q_EMIT finished(it.key());
   }
   Q_EMIT down(why);
-  if (failures_ >= mostFailures)
-    Q_EMIT gaveUp(why);
-  else
-    restart_.start(50 << failures_);
+  if (!isComing()) Q_EMIT gaveUp(why);
 }
 
 int EngineClient::call(const QString& method, const QJsonObject& params, Callback done) {
@@ -126,6 +136,10 @@ int EngineClient::oldestPending() const {
 
 void EngineClient::cancel(int id) {
   if (!pending_.contains(id) || !process_) return;
+  if (!up_) {  // it has not even said hello: there is nobody to ask, and another one would do the same
+    failures_ = mostFailures - 1;
+    return lose(tr("The engine did not answer"));
+  }
   send({{QStringLiteral("method"), QStringLiteral("$/cancel")},
         {QStringLiteral("params"), QJsonObject{{QStringLiteral("id"), id}}}});
   const int generation = generation_;
@@ -179,7 +193,7 @@ void EngineClient::handle(const QJsonObject& message) {
     return;
   }
   const QJsonValue id = message.value(QLatin1String("id"));
-  if (!id.isDouble()) return;
+  if (!id.isDouble() || !method.isEmpty()) return;  // a request: ours, come back from something that is no engine
   const QJsonValue error = message.value(QLatin1String("error"));
   if (error.isObject()) {
     const QJsonObject e = error.toObject();

@@ -46,16 +46,23 @@ class EngineClient : public QObject {
 
   void start();
   bool isUp() const { return up_; }
+  /// Up, or being started: it has not been given up.
+  bool isComing() const { return process_ || restart_.isActive(); }
   const QJsonObject& hello() const { return hello_; }
   QStringList command() const { return command_; }
   /// The process' id; 0 while there is none.
   qint64 processId() const { return process_ ? process_->processId() : 0; }
   /// Calls back once, always: with the result, an error, or lostCode when the engine went away.
   int call(const QString& method, const QJsonObject& params, Callback done);
-  /// Asks the engine to stop that; where it does not answer soon it is killed and started again.
+  /// Asks the engine to stop that; where it does not answer soon it is killed and started again. One that has not come
+  /// up yet is given up at once.
   void cancel(int id);
   /// How long `cancel` waits for an answer; three seconds by default.
   void setPatience(int milliseconds) { patience_ = milliseconds; }
+  /// How long a new engine may take to say hello before it is remarkable; ten seconds by default. It is waited for all
+  /// the same: a line to another machine may be slow.
+  void setStartPatience(int milliseconds) { startPatience_ = milliseconds; }
+  int startPatience() const { return startPatience_; }
   bool isPending(int id) const { return pending_.contains(id); }
   /// The method of a pending call.
   QString methodOf(int id) const { return pending_.value(id).method; }
@@ -98,7 +105,7 @@ class EngineClient : public QObject {
   QElapsedTimer sinceLaunch_;
   qint64 received_ = 0;
   int nextId_ = 1, failures_ = 0, generation_ = 0;
-  int patience_ = 3000;
+  int patience_ = 3000, startPatience_ = 10000;
   bool up_ = false, closing_ = false;
 };
 

@@ -15,11 +15,13 @@
 #include <QStatusBar>
 #include <QTabWidget>
 #include <QToolButton>
+#include <utility>
 
 #include "views/canvas.h"
 #include "views/command_palette.h"
 #include "views/diff_view.h"
 #include "views/explorer.h"
+#include "views/file_drop.h"
 #include "views/graph_decode.h"
 #include "views/history_panel.h"
 #include "views/inspector.h"
@@ -65,6 +67,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   failure_ = new QWidget;
   failure_->setObjectName(QStringLiteral("failure"));
   failureText_ = new QLabel(failure_);
+  failureText_->setObjectName(QStringLiteral("failureText"));
   failureText_->setWordWrap(true);
   failureText_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   auto* copy = new QPushButton(tr("Copy details"), failure_);
@@ -161,6 +164,10 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   makeActions();
   connectDocument();
   connectCanvases();
+  // Files can be dropped anywhere, on what takes text as well. The line of inputs takes them for itself.
+  for (QWidget* w : findChildren<QWidget*>())
+    if (w->acceptDrops() && !runPanel_->isAncestorOf(w))
+      new FileDrop(w, [this](const QString& path) { openModel(path); });
   autosave_ = new QTimer(this);
   autosave_->setInterval(2000);
   connect(autosave_, &QTimer::timeout, this, &MainWindow::autosave);
@@ -256,6 +263,7 @@ void MainWindow::connectDocument() {
           [this](const QString& path) { statusBar()->showMessage(tr("Written: %1").arg(path), 8000); });
   connect(engine_, &EngineClient::up, this, [this] {
     engineRetry_->hide();
+    if (std::exchange(saidSlow_, false)) failure_->hide();
     if (!hasWords_)
       engine_->call(QStringLiteral("rules/words"), {}, [this](const EngineReply& reply) {
         QStringList words;
@@ -269,9 +277,19 @@ void MainWindow::connectDocument() {
   connect(engine_, &EngineClient::down, this, [this](const QString& why) {
     refreshStatus();
     showFailure(tr("%1. A new engine is being started; your model, rules and steps are untouched").arg(why), why);
+    saidDown_ = lastFailure_;
+  });
+  connect(document_, &Document::engineReplaced, this, [this] {
+    // What was said of the one before is told to its end, unless something else has gone wrong since.
+    if (!saidDown_.isEmpty() && saidDown_ == lastFailure_ && failure_->isVisibleTo(this))
+      showFailure(tr("%1. A new engine is at work; your model, rules and steps are as before")
+                      .arg(saidDown_.section(QLatin1Char('\n'), 1)),
+                  saidDown_.section(QLatin1Char('\n'), 1));
+    saidDown_.clear();
   });
   connect(engine_, &EngineClient::gaveUp, this, [this](const QString& why) {
     engineRetry_->show();
+    saidSlow_ = false;
     refreshStatus();
     showFailure(tr("The engine does not start (%1). Models cannot be read or run until it does")
                     .arg(engine_->command().join(QLatin1Char(' '))),
@@ -435,12 +453,27 @@ void MainWindow::refreshStatus() {
 
 /// What the engine has been at for longer than a moment, with its progress and a way to stop it.
 void MainWindow::refreshJob() {
-  constexpr qint64 aMoment = 400;
+  constexpr qint64 aMoment = 400, toStart = 3000;
   const int id = engine_->oldestPending();
-  const bool busy = id != 0 && engine_->isUp() && engine_->waitedFor(id) > aMoment;
+  const qint64 waited = id != 0 ? engine_->waitedFor(id) : 0;
+  const bool isSlow = !engine_->isUp() && waited > engine_->startPatience();
+  const bool busy = isSlow || waited > (engine_->isUp() ? aMoment : toStart);
+  if (isSlow && !saidSlow_) {
+    saidSlow_ = true;
+    showFailure(tr("The engine has not answered for %1 seconds and is still waited for; Cancel, below, gives it up")
+                    .arg(waited / 1000),
+                engine_->command().join(QLatin1Char(' ')));
+  }
   for (QWidget* w : std::initializer_list<QWidget*>{jobLabel_, jobBar_, jobStop_}) w->setVisible(busy);
   if (!busy || !jobStop_->isEnabled()) return;
-  static const QHash<QString, QString> words = {{QStringLiteral("model/open"), tr("reading the model")},
+  static const QHash<QString, QString> words = {{QStringLiteral("initialize"), tr("starting the engine")},
+                                                {QStringLiteral("model/open"), tr("reading the model")},
+                                                {QStringLiteral("model/close"), tr("closing a model")},
+                                                {QStringLiteral("model/undoTo"), tr("going to a step")},
+                                                {QStringLiteral("rules/check"), tr("reading the rules")},
+                                                {QStringLiteral("rules/words"), tr("listing what rules can call")},
+                                                {QStringLiteral("node/describe"), tr("describing a node")},
+                                                {QStringLiteral("node/source"), tr("reading the source")},
                                                 {QStringLiteral("model/run"), tr("running")},
                                                 {QStringLiteral("model/export"), tr("writing the model")},
                                                 {QStringLiteral("model/diff"), tr("comparing texts")},
@@ -449,7 +482,10 @@ void MainWindow::refreshJob() {
                                                 {QStringLiteral("rules/explain"), tr("explaining")},
                                                 {QStringLiteral("node/weight"), tr("reading a weight")}};
   const QString method = engine_->methodOf(id);
-  jobLabel_->setText(jobWhat_.isEmpty() ? words.value(method, method) : jobWhat_);
+  const bool isOpening = method == QLatin1String("model/open") && document_->isOpening();
+  jobLabel_->setText(isOpening            ? tr("reading %1").arg(document_->openingName())
+                     : jobWhat_.isEmpty() ? words.value(method, method)
+                                          : jobWhat_);
 }
 
 void MainWindow::refreshFailure() {

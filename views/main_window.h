@@ -118,6 +118,11 @@ class MainWindow : public QMainWindow {
   void ruleFromSelection();
   void addFromLibrary(const QString& file, const QString& rule);
   void showTour();
+  // main_window_report.cpp
+  void exportReport();
+  QString reportOfRun() const;
+  QString reportOfSteps() const;
+  QString reportOfDrawing() const;
   // main_window_files.cpp
   void chooseModel();
   void chooseInputs();
@@ -125,7 +130,6 @@ class MainWindow : public QMainWindow {
   void saveRules(bool as);
   void exportModel();
   void exportDrawing();
-  void exportReport();
   bool mayDiscardRules();
   void remember(const QString& path);
   void refreshRecent();
@@ -165,7 +169,8 @@ class MainWindow : public QMainWindow {
   Overlay overlay_ = Overlay::Kind;
   bool comparing_ = false, following_ = false;
   QString lastFailure_;
-  bool saidNotSaved_ = false, hasWords_ = false;
+  QString saidDown_;  ///< of an engine that went away, until the next one has the document
+  bool saidNotSaved_ = false, saidSlow_ = false, hasWords_ = false;
   int changeAt_ = -1;
 };
 

@@ -375,6 +375,9 @@ void MainWindow::setOverlay(Overlay overlay) {
   overlayBox_->setCurrentIndex(static_cast<int>(overlay));
   if ((overlay == Overlay::Time || overlay == Overlay::Error) && document_->lastRun().isEmpty() && document_->isOpen())
     showFailure(tr("There is nothing measured yet"), tr("Run the model once (F5), then nodes are coloured by it"));
+  else if (overlay == Overlay::Error && !document_->lastRun().isEmpty() &&
+           document_->lastRun().value(QLatin1String("layers")).toArray().isEmpty())
+    showFailure(tr("The last run did not look inside"), tr("Tick “Inside” beside Run, and run again (F5)"));
   refreshDecorations();
 }
 

@@ -1,7 +1,6 @@
 // The window's files: models, rules, drawings, reports, the session.
 #include <QCloseEvent>
 #include <QCoreApplication>
-#include <QDateTime>
 #include <QDir>
 #include <QFileDialog>
 #include <QFileInfo>
@@ -160,59 +159,6 @@ void MainWindow::exportDrawing() {
     showFailure(tr("%1 was not written").arg(path), why);
 }
 
-/// One HTML file with the headline, the tables, both drawings.
-void MainWindow::exportReport() {
-  if (!document_->isOpen()) return;
-  const QString path = QFileDialog::getSaveFileName(
-      this, tr("Export report"), QFileInfo(document_->path()).completeBaseName() + QStringLiteral("_report.html"),
-      tr("HTML (*.html)"));
-  if (path.isEmpty()) return;
-  GraphDifference difference;
-  for (const RecordInfo& r : document_->recordsToHere()) {
-    for (const QString& n : r.removed) difference.removed.insert(n.toStdString());
-    for (const QString& n : r.added) difference.added.insert(n.toStdString());
-  }
-  DrawOptions options;
-  options.depth = canvas_->viewOptions().depth;
-  options.before = document_->original().get();
-  options.difference = &difference;
-  const Result<std::string> svg = drawSvg(*document_->graph(), options);
-  QString html = QStringLiteral(
-                     "<!doctype html><meta charset=\"utf-8\"><title>%1</title><style>body{font:15px/1.5 "
-                     "Inter,sans-serif;max-width:1100px;margin:32px auto;padding:0 16px;color:#1b1f24}"
-                     "table{border-collapse:collapse}td,th{padding:4px 12px;border-bottom:1px solid "
-                     "#e4e7ec;text-align:left}svg{max-width:100%;height:auto}</style><h1>%1</h1>")
-                     .arg(QFileInfo(document_->path()).fileName().toHtmlEscaped());
-  html += QStringLiteral("<p>%1</p>").arg(QDateTime::currentDateTime().toString(Qt::ISODate));
-  if (!document_->lastRun().isEmpty())
-    html += QStringLiteral("<h2>%1</h2><pre>%2</pre>")
-                .arg(RunPanel::headline(document_->lastRun()).toHtmlEscaped(), runPanel_->report().toHtmlEscaped());
-  html += tr("<h2>Steps</h2><table><tr><th>Step</th><th>Rewrites</th><th>Nodes</th></tr>");
-  const auto row = [&](const QString& name, size_t rewrites, const QString& nodes) {
-    html += QStringLiteral("<tr><td>%1</td><td>%2</td><td>%3</td></tr>").arg(name).arg(rewrites).arg(nodes);
-  };
-  for (int i = 0; i <= document_->position(); ++i) {
-    const StepInfo& s = document_->steps()[static_cast<size_t>(i)];
-    const bool isCut = i == document_->position() && document_->inside() >= 0;
-    const size_t parts = isCut ? static_cast<size_t>(document_->inside()) : s.parts.size();
-    size_t rewrites = isCut ? 0 : s.records.size();
-    for (size_t k = 0; isCut && k < parts; ++k) rewrites += s.parts[k].records.size();
-    row(s.label.toHtmlEscaped(), rewrites, QString::number((isCut ? document_->graph() : s.graph)->nodeCount()));
-    for (size_t k = 0; k < parts; ++k)
-      if (!s.parts[k].records.empty())
-        row(QStringLiteral("&emsp;") + s.parts[k].name.toHtmlEscaped(), s.parts[k].records.size(), {});
-  }
-  html += QStringLiteral("</table>");
-  if (svg) html += tr("<h2>Before and after</h2>") + QString::fromStdString(*svg);
-  if (!editor_->text().trimmed().isEmpty())
-    html += tr("<h2>Rules</h2><pre>%1</pre>").arg(editor_->text().toHtmlEscaped());
-  QString why;
-  if (writeWhole(path, html.toUtf8(), why))
-    statusBar()->showMessage(tr("Written: %1").arg(path), 6000);
-  else
-    showFailure(tr("%1 was not written").arg(path), why);
-}
-
 void MainWindow::remember(const QString& path) {
   QSettings settings;
   QStringList recent = settings.value(QStringLiteral("recent")).toStringList();
@@ -258,6 +204,7 @@ QJsonObject MainWindow::sessionState() const {
   state.insert(QStringLiteral("rulesFile"), editor_->file());
   state.insert(QStringLiteral("rulesModified"), editor_->isModified());
   state.insert(QStringLiteral("arrangement"), static_cast<int>(arrangement_));
+  state.insert(QStringLiteral("runInputs"), runPanel_->inputsText());
   return state;
 }
 
@@ -294,10 +241,17 @@ void MainWindow::restoreSession(bool files) {
     else
       editor_->setText(text("rules"), isModified);
     document_->restore(state);
-    if (found.wasKilled && (isModified || !state.value(QLatin1String("steps")).toArray().isEmpty()))
-      QTimer::singleShot(0, this, [this] {  // once the bar is shown: it would write over its labels before
-        statusBar()->showMessage(tr("The last window was not closed: its rules and steps have been recovered"), 20000);
-      });
+    runPanel_->setInputs(text("runInputs"));
+    const qsizetype steps = state.value(QLatin1String("steps")).toArray().size();
+    if (found.wasKilled && (isModified || steps > 0)) {
+      const QString what =
+          steps == 0 ? tr("The last window was not closed: its rules are here again")
+                     : tr("The last window was not closed: its rules are here again, its model is being opened and %1 "
+                          "done again")
+                           .arg(counted(steps, tr("step"), tr("steps")));
+      // Once the bar is shown: it would write over its labels before.
+      QTimer::singleShot(0, this, [this, what] { statusBar()->showMessage(what, 20000); });
+    }
   }
   arrange(static_cast<Arrangement>(std::clamp(state.value(QLatin1String("arrangement")).toInt(), 0, 2)));
 }

@@ -1,6 +1,7 @@
 #include "views/plots.h"
 
 #include <QApplication>
+#include <QBuffer>
 #include <QClipboard>
 #include <QContextMenuEvent>
 #include <QFileDialog>
@@ -65,6 +66,23 @@ bool Plot::save(const QString& path) {
   draw(p);
   p.end();
   return image.save(path);
+}
+
+QByteArray Plot::svg(QSize wanted) {
+  const PaletteScope light(Theme::Light);
+  const QSize before = size();
+  resize(wanted);  // plots are drawn to their widget's size
+  QBuffer bytes;
+  QSvgGenerator svg;
+  svg.setOutputDevice(&bytes);
+  svg.setSize(size());
+  svg.setViewBox(rect());
+  svg.setTitle(name_);
+  QPainter p(&svg);
+  draw(p);
+  p.end();
+  resize(before);
+  return bytes.data();
 }
 
 void Plot::contextMenuEvent(QContextMenuEvent* e) {
@@ -184,6 +202,7 @@ void UlpPlot::draw(QPainter& p) {
   const auto n = static_cast<double>(std::max<qsizetype>(6, counts_.size()));
   const double w = std::min(44.0, area.width() / n);
   p.setFont(drawingFont(10, QFont::Normal));
+  const int every = w < p.fontMetrics().horizontalAdvance(QStringLiteral("512M")) + 4 ? 2 : 1;  // labels keep apart
   for (qsizetype i = 0; i < counts_.size(); ++i) {
     const double count = counts_[i].toDouble();
     // The root of the share: a thousandth is still seen.
@@ -197,8 +216,9 @@ void UlpPlot::draw(QPainter& p) {
     const qint64 low = i == 0 ? 0 : qint64{1} << (i - 1);
     const QString off = low < 1024      ? QString::number(low)
                         : low < 1 << 20 ? QStringLiteral("%1k").arg(low >> 10)
-                                        : QStringLiteral("%1M").arg(low >> 20);
-    p.drawText(QRectF(bar.x() - 8, area.bottom() + 3, w + 14, 14), Qt::AlignCenter, off);
+                        : low < 1 << 30 ? QStringLiteral("%1M").arg(low >> 20)
+                                        : QStringLiteral("%1G").arg(low >> 30);
+    if (i % every == 0) p.drawText(QRectF(bar.center().x() - 20, area.bottom() + 3, 40, 14), Qt::AlignCenter, off);
     if (count > 0 && w > 26)
       p.drawText(QRectF(bar.x() - 10, bar.y() - 15, w + 18, 14), Qt::AlignCenter,
                  count / all >= 0.01 ? QStringLiteral("%1 %").arg(100 * count / all, 0, 'f', 0) : toQtCount(count));

@@ -20,6 +20,8 @@ class Plot : public QWidget {
   explicit Plot(const QString& name, QWidget* parent = nullptr);
   /// By the ending: .svg or .png. False where it could not be written.
   bool save(const QString& path);
+  /// The picture in that size and in light colours, whatever the window's are.
+  QByteArray svg(QSize size);
 
  protected:
   virtual void draw(QPainter& painter) = 0;

@@ -8,28 +8,18 @@
 #include <QKeyEvent>
 #include <QMenu>
 #include <QStandardItemModel>
+#include <QTabBar>
+#include <QTimer>
 #include <QVBoxLayout>
 #include <algorithm>
 
 #include "views/canvas_scene.h"
+#include "views/file_drop.h"
 #include "views/run_figures.h"
 #include "views/theme.h"
 
 namespace graft {
 namespace {
-
-QString tableText(const QTableWidget& table) {
-  QStringList lines;
-  QStringList head;
-  for (int c = 0; c < table.columnCount(); ++c) head << table.horizontalHeaderItem(c)->data(Qt::UserRole).toString();
-  lines << head.join(QLatin1Char('\t'));
-  for (int r = 0; r < table.rowCount(); ++r) {
-    QStringList cells;
-    for (int c = 0; c < table.columnCount(); ++c) cells << (table.item(r, c) ? table.item(r, c)->text() : QString());
-    lines << cells.join(QLatin1Char('\t'));
-  }
-  return lines.join(QLatin1Char('\n')) + QLatin1Char('\n');
-}
 
 /// Ctrl+C takes the whole table: what is copied is complete, with its headings.
 class CopyKey : public QObject {
@@ -37,18 +27,22 @@ class CopyKey : public QObject {
   using QObject::QObject;
   bool eventFilter(QObject* object, QEvent* e) override {
     if (e->type() != QEvent::KeyPress || !static_cast<QKeyEvent*>(e)->matches(QKeySequence::Copy)) return false;
-    QApplication::clipboard()->setText(tableText(*static_cast<QTableWidget*>(object)));
+    QApplication::clipboard()->setText(RunPanel::tableText(*static_cast<QTableWidget*>(object)));
     return true;
   }
 };
 
 }  // namespace
 
-QTableWidget* RunPanel::makeTable(const QStringList& headers) {
+QTableWidget* RunPanel::makeTable(const QList<std::pair<QString, QString>>& headers) {
   auto* t = new QTableWidget(this);
   t->setColumnCount(static_cast<int>(headers.size()));
-  t->setHorizontalHeaderLabels(headers);
-  for (int c = 0; c < headers.size(); ++c) t->horizontalHeaderItem(c)->setData(Qt::UserRole, headers[c]);
+  for (int c = 0; c < t->columnCount(); ++c) {
+    auto* head = new QTableWidgetItem(headers[c].first);
+    head->setData(Qt::UserRole, headers[c].first);
+    head->setToolTip(headers[c].second);
+    t->setHorizontalHeaderItem(c, head);
+  }
   QObject::connect(t->horizontalHeader(), &QHeaderView::sortIndicatorChanged, t, [t](int column, Qt::SortOrder order) {
     for (int c = 0; t->isSortingEnabled() && c < t->columnCount(); ++c)
       t->horizontalHeaderItem(c)->setText(t->horizontalHeaderItem(c)->data(Qt::UserRole).toString() +
@@ -83,8 +77,10 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
          "    f32[8,128]:randn   i64[8,128]:randint(0,1000)   f32[4]:zeros\n"
          "Names stand for sizes that are given behind; several sizes are swept:\n"
          "    i64[B,128] f32[B,128] B=1,8,32"));
+  new FileDrop(inputs_, [this](const QString& path) { setInputs(path); });
   inputsMenu_ = new QToolButton(this);
   inputsMenu_->setText(tr("Inputs"));
+  inputsMenu_->setToolTip(tr("A file of tensors, the model's example inputs, or random ones"));
   inputsMenu_->setPopupMode(QToolButton::InstantPopup);
   auto* menu = new QMenu(inputsMenu_);
   menu->addAction(tr("From a file…"), this, [this] {
@@ -103,7 +99,7 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   inputsMenu_->setMenu(menu);
   device_ = new QComboBox(this);
   device_->addItem(QStringLiteral("cpu"), QStringLiteral("cpu"));
-  device_->setToolTip(tr("Device"));
+  device_->setToolTip(tr("The device that both models run on"));
   dtype_ = new QComboBox(this);
   dtype_->addItem(tr("as is"), QString());
   for (const char* d : {"float32", "float16", "bfloat16"})
@@ -129,12 +125,20 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
          "Keeps all of them in memory three times while it does."));
   run_ = new QPushButton(icon(QStringLiteral("play")), tr("Run"), this);
   run_->setDefault(true);
+  run_->setMinimumWidth(run_->fontMetrics().horizontalAdvance(tr("Stop")) + 60);  // as wide with either word
+  run_->setToolTip(tr("Runs the model as opened and as it is now on the same inputs, in turns (F5)"));
   progress_ = new QProgressBar(this);
   progress_->setMaximumHeight(4);
   progress_->setTextVisible(false);
+  QSizePolicy keepsItsPlace = progress_->sizePolicy();
+  keepsItsPlace.setRetainSizeWhenHidden(true);  // nothing moves when it comes and goes
+  progress_->setSizePolicy(keepsItsPlace);
   headline_ = new QLabel(this);
   headline_->setWordWrap(true);
   headline_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  note_ = new QLabel(this);
+  note_->setWordWrap(true);
+  note_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   hint_ = new QLabel(this);
   hint_->setWordWrap(true);
   protocol_ = new QLabel(this);
@@ -166,11 +170,16 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
       const QString node = tables_[tab]->item(row, 0)->data(Qt::UserRole).toString();
       if (!node.isEmpty()) Q_EMIT nodeChosen(node);
     });
+  connect(tabs_, &QTabWidget::currentChanged, this, [this](int tab) {
+    if (tab == Inside) QTimer::singleShot(0, this, &RunPanel::showFirstDifference);  // once it has its size
+  });
   connect(timeline_, &TimelinePlot::chosen, this, &RunPanel::nodeChosen);
   connect(&document_, &Document::runProgress, this, [this](const QString& what, qint64 done, qint64 total) {
     progress_->setRange(0, static_cast<int>(total));
     progress_->setValue(static_cast<int>(done));
     progress_->setToolTip(what);
+    doing_ = what;
+    refreshNote();
   });
   connect(&document_, &Document::runChanged, this, &RunPanel::took);
   connect(&document_, &Document::otherChanged, this, &RunPanel::offerBaselines);
@@ -192,14 +201,41 @@ void RunPanel::layOut() {
   headline_->setFont(big);
   tabs_ = new QTabWidget(this);
   tabs_->setDocumentMode(true);
-  tables_[Outputs] = makeTable({tr("Output"), tr("Type"), tr("max abs"), tr("max rel"), tr("RMSE"), tr("RMSE ratio"),
-                                tr("cosine"), tr("Verdict")});
-  tables_[Inside] = makeTable(
-      {tr("Node"), tr("In the original"), tr("Type"), tr("max abs"), tr("RMSE"), tr("RMSE ratio"), tr("Verdict")});
-  tables_[Operators] =
-      makeTable({tr("Operator"), tr("original"), tr("rewritten"), tr("µs original"), tr("µs rewritten"), tr("Change")});
+  const QString maxAbs = tr("The largest difference of an element from the original's"),
+                maxRel = tr("The largest difference of an element, as a part of the original's value"),
+                rmse = tr("The root of the mean square difference"),
+                rmseRatio =
+                    tr("The rewritten model's RMSE against the original in fp64, as a multiple of the\n"
+                       "original's own: at 1 it is as exact as the original"),
+                verdict = tr("Whether it is within what rounding explains, and why not");
+  tables_[Outputs] = makeTable({{tr("Output"), tr("The output's name or number")},
+                                {tr("Type"), tr("dtype and shape")},
+                                {tr("max abs"), maxAbs},
+                                {tr("max rel"), maxRel},
+                                {tr("RMSE"), rmse},
+                                {tr("RMSE ratio"), rmseRatio},
+                                {tr("cosine"), tr("1: both point the same way")},
+                                {tr("Verdict"), verdict}});
+  tables_[Inside] = makeTable({{tr("Node"), tr("In the rewritten model; a click goes there")},
+                               {tr("In the original"), tr("The node that computes the same there")},
+                               {tr("Type"), tr("dtype and shape")},
+                               {tr("max abs"), maxAbs},
+                               {tr("RMSE"), rmse},
+                               {tr("RMSE ratio"), rmseRatio},
+                               {tr("Verdict"), verdict}});
+  tables_[Operators] = makeTable({{tr("Operator"), tr("A click goes to the node of it that takes longest")},
+                                  {tr("calls, original"), tr("How often one run of the original calls it")},
+                                  {tr("calls, rewritten"), tr("How often one run of the rewritten model calls it")},
+                                  {tr("µs, original"), tr("Time in all its nodes, run by Graft's executor")},
+                                  {tr("µs, rewritten"), tr("Time in all its nodes, run by Graft's executor")},
+                                  {tr("Change"), tr("Time in the rewritten model less that in the original")}});
   tables_[Operators]->setSortingEnabled(true);
-  tables_[Sweep] = makeTable({tr("Sizes"), tr("original"), tr("rewritten"), tr("Ratio"), tr("max abs"), tr("Verdict")});
+  tables_[Sweep] = makeTable({{tr("Sizes"), tr("The sizes that were asked for")},
+                              {tr("original"), tr("Median latency")},
+                              {tr("rewritten"), tr("Median latency")},
+                              {tr("Ratio"), tr("How many times faster the rewritten model is")},
+                              {tr("max abs"), maxAbs},
+                              {tr("Verdict"), verdict}});
   for (const Tab tab : {Operators, Sweep}) {  // columns of numbers, their headings above the digits
     QHeaderView* head = tables_[tab]->horizontalHeader();
     head->setStretchLastSection(false);
@@ -251,8 +287,17 @@ void RunPanel::layOut() {
   column->addLayout(controls);
   column->addWidget(progress_);
   column->addLayout(title);
+  column->addWidget(note_);
   column->addWidget(hint_);
   column->addLayout(body, 1);
+  // Tab goes as the eye does.
+  QWidget* last = inputs_;
+  for (QWidget* w : std::initializer_list<QWidget*>{inputsMenu_, against_, device_, dtype_, seconds_, inside_, run_,
+                                                    pin_, copy_, tabs_->tabBar(), tables_[Outputs], tables_[Inside],
+                                                    tables_[Operators], tables_[Sweep]}) {
+    setTabOrder(last, w);
+    last = w;
+  }
 }
 
 void RunPanel::setInputs(const QString& text) { inputs_->setText(homeAsTilde(text)); }
@@ -307,6 +352,8 @@ void RunPanel::start() {
   if (!dtype_->currentData().toString().isEmpty())
     settings_.insert(QStringLiteral("dtype"), dtype_->currentData().toString());
   sweep_.clear();
+  doing_.clear();
+  sizes_ = static_cast<qsizetype>(inputs.sets.size());
   fillSweep();
   if (!inputs.file.isEmpty()) {
     settings_.insert(QStringLiteral("inputs"), inputs.file);
@@ -318,14 +365,14 @@ void RunPanel::start() {
   next();
 }
 
-/// The next set of a sweep. Inside, only the first is looked at.
+/// The next set of a sweep. Inside, only the last is looked at: it is the one whose figures are shown.
 void RunPanel::next() {
   const RunInputs::Set set = waiting_.front();
   waiting_.erase(waiting_.begin());
   runningLabel_ = set.label;
   QJsonObject settings = settings_;
   if (!set.specs.isEmpty()) settings.insert(QStringLiteral("inputs"), QJsonArray::fromStringList(set.specs));
-  if (!sweep_.empty()) settings.insert(QStringLiteral("layers"), false);
+  if (!waiting_.empty()) settings.insert(QStringLiteral("layers"), false);
   document_.run(settings);
 }
 
@@ -336,10 +383,9 @@ void RunPanel::took() {
       sweep_.push_back({label, document_.lastRun()});
       fillSweep();
       tabs_->setCurrentIndex(Sweep);
-    } else {
-      waiting_.clear();
     }
   }
+  if (!document_.isRunning() && !document_.lastRunWorked()) waiting_.clear();
   if (!document_.isRunning() && !waiting_.empty()) return next();
   refresh();
 }
@@ -347,54 +393,6 @@ void RunPanel::took() {
 void RunPanel::pin() {
   baseline_ = document_.lastRun();
   refresh();
-}
-
-QString RunPanel::headline(const QJsonObject& run) {
-  const double a = median(run, "original"), b = median(run, "rewritten");
-  const double ratio = a / b;
-  const QString before = ms(a) + (baselineName(run).isEmpty() ? QString() : tr(" with ") + baselineName(run));
-  QString speed =
-      ratio >= 1.02 ? tr("%1 instead of %2: %3 times faster").arg(ms(b), before).arg(ratio, 0, 'f', ratio < 10 ? 2 : 1)
-      : ratio <= 0.98 ? tr("%1 instead of %2: %3 times slower").arg(ms(b), before).arg(1 / ratio, 0, 'f', 2)
-                      : tr("%1 and %2: equally fast").arg(ms(b), before);
-  double worst = 0, cosine = 1;
-  QString failed;
-  for (const QJsonValue v : at(run, "outputs").toArray()) {
-    const QJsonObject o = v.toObject();
-    worst = std::max(worst, number(at(o, "maxAbs")));
-    cosine = std::min(cosine, number(at(o, "cosine")));
-    if (!at(o, "passed").toBool() && failed.isEmpty())
-      failed = tr("output %1 differs: %2").arg(at(o, "name").toString(), at(o, "why").toString());
-  }
-  if (!failed.isEmpty()) return speed + tr(", but ") + failed;
-  if (at(run, "passed").isBool() && !at(run, "passed").toBool())
-    return speed + tr(", but ") + at(run, "why").toString();
-  return speed + tr(", outputs agree (max %1, cosine %2)").arg(worst, 0, 'g', 2).arg(cosine, 0, 'f', 6);
-}
-
-QString RunPanel::memoryLine(const QJsonObject& run) {
-  const QJsonObject a = inside(inside(run, "memory"), "original"), b = inside(inside(run, "memory"), "rewritten");
-  if (a.isEmpty() || b.isEmpty()) return {};
-  const auto pair = [](double before, double now) {
-    return bytes(before) == bytes(now) ? bytes(now) : tr("%1 instead of %2").arg(bytes(now), bytes(before));
-  };
-  const auto calls = [&](const char* side) {
-    double all = 0, ours = 0;
-    const QJsonObject list = inside(inside(run, "calls"), side);
-    for (auto it = list.begin(); it != list.end(); ++it) {
-      all += it->toDouble();
-      if (it.key().startsWith(QLatin1String("graft."))) ours += it->toDouble();
-    }
-    return std::pair(all, ours);
-  };
-  const auto [before, none] = calls("original");
-  const auto [now, ours] = calls("rewritten");
-  QString operators =
-      before == now ? tr("%1 operators").arg(now) : tr("%1 operators instead of %2").arg(now).arg(before);
-  if (ours > 0) operators += tr(", %1 of them graft kernels").arg(ours);
-  return tr("%1. Intermediates at most %2; weights %3.")
-      .arg(operators, pair(number(at(a, "intermediates")), number(at(b, "intermediates"))),
-           pair(number(at(a, "weights")), number(at(b, "weights"))));
 }
 
 void RunPanel::refresh() {
@@ -407,23 +405,29 @@ void RunPanel::refresh() {
   if (running) progress_->setRange(0, 0);
   const bool any = !run.isEmpty();
   for (QWidget* w : std::initializer_list<QWidget*>{pin_, copy_, plot_, tabs_, delta_, protocol_}) w->setVisible(any);
-  hint_->setVisible(!any);
+  hint_->setVisible(!any && !running);
   const Palette& p = themePalette();
   const QString dim = QStringLiteral("color:%1").arg(css(p.dim));
+  const QString wrong = QStringLiteral("color:%1").arg(css(p.change(Change::Removed)));
+  const auto runError = [this] { return document_.lastRunError(); };
   hint_->setStyleSheet(dim);
+  refreshNote();
   if (!any) {
-    headline_->setText(running ? tr("Measuring…") : tr("Nothing has been measured yet"));
-    headline_->setStyleSheet(dim);
+    headline_->setText(running                     ? tr("Measuring…")
+                       : document_.lastRunWorked() ? tr("Nothing has been measured yet")
+                       : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
+                                                   : tr("The run did not finish: %1").arg(runError()));
+    headline_->setStyleSheet(running || document_.lastRunWorked() || runError().isEmpty() ? dim : wrong);
     hint_->setText(
         tr("Run (F5) gives the model as opened and the one that is shown the same inputs, in turns: latencies "
            "and their spread, every output's differences, the first node inside where numbers part, time and "
-           "memory. Several sizes at once: i64[B,128] B=1,8,32."));
+           "memory. Several sizes at once: i64[B,128]\u00a0B=1,8,32."));
     return;
   }
-  headline_->setText(headline(run));
-  bool passed = !at(run, "passed").isBool() || at(run, "passed").toBool();
-  for (const QJsonValue v : at(run, "outputs").toArray()) passed = passed && at(v.toObject(), "passed").toBool();
-  headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(passed ? p.text : p.change(Change::Removed))));
+  bool passed = agrees(run);
+  for (const SweepRun& s : sweep_) passed = passed && agrees(s.second);
+  headline_->setText(sweep_.size() > 1 ? sweepHeadline(sweep_) : headline(run));
+  headline_->setStyleSheet(passed ? QStringLiteral("color:%1").arg(css(p.text)) : wrong);
   QStringList inputs;
   for (const QJsonValue v : at(run, "inputs").toArray()) inputs << v.toString();
   protocol_->setText(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
@@ -431,6 +435,9 @@ void RunPanel::refresh() {
                      (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
   protocol_->setStyleSheet(dim);
   const bool isPinned = !baseline_.isEmpty() && baseline_ != run;
+  const bool isBaseline = !baseline_.isEmpty() && !isPinned;
+  pin_->setText(isBaseline ? tr("Pinned ✓") : tr("Pin as baseline"));
+  pin_->setEnabled(!isBaseline);
   delta_->setVisible(isPinned);
   delta_->setText(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
                                  .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
@@ -444,22 +451,15 @@ void RunPanel::refresh() {
   fillTimeline(run);
 }
 
-QString RunPanel::report() const {
-  const QJsonObject& run = document_.lastRun();
-  QString text = headline(run) + QLatin1Char('\n') + memoryLine(run) + QLatin1Char('\n') +
-                 at(run, "protocol").toString() + QLatin1Char('\n');
-  for (const char* side : {"original", "rewritten"}) {
-    const QJsonObject s = inside(run, side);
-    text += tr("%1: median %2 ms, p10 %3 ms, p90 %4 ms\n")
-                .arg(QLatin1String(side))
-                .arg(number(at(s, "median")))
-                .arg(number(at(s, "p10")))
-                .arg(number(at(s, "p90")));
-  }
-  if (!delta_->text().isEmpty()) text += delta_->text() + QLatin1Char('\n');
-  text += QLatin1Char('\n') + tableText(*tables_[Outputs]);
-  if (!sweep_.empty()) text += QLatin1Char('\n') + tableText(*tables_[Sweep]);
-  return text;
+QList<std::pair<QString, QByteArray>> RunPanel::pictures() {
+  QList<std::pair<QString, QByteArray>> out;
+  if (document_.lastRun().isEmpty()) return out;
+  constexpr int wide = 1000;
+  out.append({tr("Latency"), plot_->svg({wide, 150})});
+  if (!sweep_.isEmpty()) out.append({tr("Latency over sizes"), sweepPlot_->svg({wide, 220})});
+  out.append({tr("Where the time goes"), timeline_->svg({wide, 170})});
+  out.append({tr("Differences"), ulp_->svg({wide, 170})});
+  return out;
 }
 
 }  // namespace graft

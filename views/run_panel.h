@@ -29,13 +29,27 @@ class RunPanel : public QWidget {
 
   explicit RunPanel(Document& document, QWidget* parent = nullptr);
   static QString headline(const QJsonObject& run);
+  /// What came of all sizes of a sweep: a size that fails is told before any speed.
+  static QString sweepHeadline(const QList<std::pair<QString, QJsonObject>>& runs);
+  /// Every check of the run has passed.
+  static bool agrees(const QJsonObject& run);
   /// "memory 90.2 MB instead of 102 MB; …": what both take, in words.
   static QString memoryLine(const QJsonObject& run);
   QString headlineText() const { return headline_->text(); }
+  /// Operators, memory, device, repetitions and inputs of the run that is shown.
+  QString protocolText() const { return protocol_->text(); }
+  /// With its headings, cells between tabs.
+  static QString tableText(const QTableWidget& table);
+  /// Where inside the numbers part first, without links.
+  QString insideText() const;
+  /// What the figures shown are not: stopped, failed, of an earlier step; "" where they are of the last run.
+  QString noteText() const { return note_->isVisibleTo(this) ? note_->text() : QString(); }
   /// What changed against the pinned run; "" where none is pinned.
   QString deltaText() const { return delta_->text(); }
   /// The whole result as text, for the clipboard.
   QString report() const;
+  /// What a report shows: each plot's title and its picture as SVG on white.
+  QList<std::pair<QString, QByteArray>> pictures();
   void setInputs(const QString& text);
   QString inputsText() const { return inputs_->text(); }
   void setSeconds(double s) { seconds_->setValue(s); }
@@ -59,18 +73,18 @@ class RunPanel : public QWidget {
   void nodeChosen(const QString& node);
 
  private:
-  struct SweepRun {
-    QString label;
-    QJsonObject run;
-  };
-  QTableWidget* makeTable(const QStringList& headers);
+  using SweepRun = std::pair<QString, QJsonObject>;  ///< label, run
+  /// Headings and what each column says.
+  QTableWidget* makeTable(const QList<std::pair<QString, QString>>& headers);
   void layOut();
   void next();
   void took();
   void refresh();
+  void refreshNote();
   void offerBaselines();
   void fillOutputs(const QJsonObject& run);
   void fillInside(const QJsonObject& run);
+  void showFirstDifference();
   void fillOperators(const QJsonObject& run);
   void fillTimeline(const QJsonObject& run);
   void fillSweep();
@@ -85,7 +99,7 @@ class RunPanel : public QWidget {
   QCheckBox* inside_;
   QPushButton *run_, *pin_, *copy_;
   QProgressBar* progress_;
-  QLabel *headline_, *protocol_, *delta_, *insideHead_, *hint_;
+  QLabel *headline_, *protocol_, *delta_, *insideHead_, *hint_, *note_;
   LatencyPlot* plot_;
   UlpPlot* ulp_;
   SweepPlot* sweepPlot_;
@@ -94,8 +108,9 @@ class RunPanel : public QWidget {
   QTableWidget* tables_[5] = {};
   QJsonObject baseline_;
   std::vector<RunInputs::Set> waiting_;
-  QString runningLabel_;
-  std::vector<SweepRun> sweep_;
+  QString runningLabel_, doing_;  ///< the size that runs, and what the engine says that it does
+  qsizetype sizes_ = 0;           ///< of the sweep that runs or ran
+  QList<SweepRun> sweep_;
   QJsonObject settings_;
 };
 

@@ -66,6 +66,7 @@ void RunPanel::fillInside(const QJsonObject& run) {
   QTableWidget* t = tables_[Inside];
   const QJsonArray layers = at(run, "layers").toArray();
   t->setRowCount(static_cast<int>(layers.size()));
+  t->setCurrentCell(-1, -1);
   int first = -1, failed = 0;
   for (int i = 0; i < t->rowCount(); ++i) {
     const QJsonObject o = layers[i].toObject();
@@ -91,8 +92,15 @@ void RunPanel::fillInside(const QJsonObject& run) {
                              .arg(node.toHtmlEscaped(), at(layers[first].toObject(), "why").toString().toHtmlEscaped())
                              .arg(failed)
                              .arg(layers.size()));
-    t->scrollToItem(t->item(first, 0));
+    t->setCurrentCell(first, 0);
+    showFirstDifference();
   }
+}
+
+/// A table that is not shown cannot be scrolled: done again when its tab is.
+void RunPanel::showFirstDifference() {
+  QTableWidget* t = tables_[Inside];
+  if (t->currentRow() >= 0) t->scrollToItem(t->item(t->currentRow(), 0), QAbstractItemView::PositionAtCenter);
 }
 
 void RunPanel::fillOperators(const QJsonObject& run) {
@@ -106,7 +114,7 @@ void RunPanel::fillOperators(const QJsonObject& run) {
     const char* name = side == 0 ? "original" : "rewritten";
     const QJsonObject calls = inside(inside(run, "calls"), name), times = inside(inside(run, "nodeTimes"), name);
     for (auto it = calls.begin(); it != calls.end(); ++it) sums[it.key()].calls[side] += it->toDouble();
-    const GraphRef g = side == 0 ? document_.original() : document_.graph();
+    const GraphRef g = document_.ranGraph(side);
     if (!g) continue;
     for (const NodeId id : g->order()) {
       const QString node = toQt(g->node(id).name);
@@ -160,7 +168,7 @@ void RunPanel::fillTimeline(const QJsonObject& run) {
     }
     return out;
   };
-  timeline_->setSpans(spans(document_.original(), "original"), spans(document_.graph(), "rewritten"));
+  timeline_->setSpans(spans(document_.ranGraph(0), "original"), spans(document_.ranGraph(1), "rewritten"));
 }
 
 void RunPanel::fillSweep() {
@@ -169,18 +177,17 @@ void RunPanel::fillSweep() {
   t->setRowCount(static_cast<int>(sweep_.size()));
   std::vector<SweepPlot::Point> points;
   for (int i = 0; i < t->rowCount(); ++i) {
-    const SweepRun& s = sweep_[static_cast<size_t>(i)];
-    const double a = median(s.run, "original"), b = median(s.run, "rewritten");
+    const auto& [label, run] = sweep_[i];
+    const double a = median(run, "original"), b = median(run, "rewritten");
     double worst = 0;
-    for (const QJsonValue v : at(s.run, "outputs").toArray())
-      worst = std::max(worst, number(at(v.toObject(), "maxAbs")));
-    points.push_back({s.label, a, b});
-    t->setItem(i, 0, new QTableWidgetItem(s.label));
+    for (const QJsonValue v : at(run, "outputs").toArray()) worst = std::max(worst, number(at(v.toObject(), "maxAbs")));
+    points.push_back({label, a, b});
+    t->setItem(i, 0, new QTableWidgetItem(label));
     t->setItem(i, 1, new NumberItem(a, ms(a)));
     t->setItem(i, 2, new NumberItem(b, ms(b)));
     t->setItem(i, 3, new NumberItem(a / b, QStringLiteral("%1×").arg(a / b, 0, 'f', 2)));
     t->setItem(i, 4, new NumberItem(worst, small(worst)));
-    setVerdict(t, i, 5, !at(s.run, "passed").isBool() || at(s.run, "passed").toBool(), at(s.run, "why").toString());
+    setVerdict(t, i, 5, !at(run, "passed").isBool() || at(run, "passed").toBool(), at(run, "why").toString());
   }
   sweepPlot_->setPoints(std::move(points));
 }

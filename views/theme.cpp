@@ -30,6 +30,8 @@ Theme systemTheme() {
 
 Theme currentTheme() { return current.dark ? Theme::Dark : Theme::Light; }
 const Palette& themePalette() { return current; }
+PaletteScope::PaletteScope(Theme theme) : before_(current) { current = palette(theme); }
+PaletteScope::~PaletteScope() { current = before_; }
 QString css(Color c) { return QString::fromStdString(c.hex()); }
 
 QFont monospace() {

@@ -22,4 +22,16 @@ QFont monospace();
 QString css(Color);
 const Palette& themePalette();
 
+/// While it lives, what is drawn with themePalette() is drawn in that theme: pictures for paper.
+class PaletteScope {
+ public:
+  explicit PaletteScope(Theme theme);
+  ~PaletteScope();
+  PaletteScope(const PaletteScope&) = delete;
+  PaletteScope& operator=(const PaletteScope&) = delete;
+
+ private:
+  Palette before_;
+};
+
 }  // namespace graft

@@ -23,6 +23,7 @@
 #include "views/history_panel.h"
 #include "views/library_panel.h"
 #include "views/qscintilla.h"
+#include "views/run_inputs.h"
 #include "views/run_panel.h"
 #include "views/tour.h"
 #include "views/welcome.h"
@@ -123,8 +124,11 @@ class MannersTest : public test::WindowFixture {
     const QString path = folder_.filePath(QStringLiteral("report.html"));
     triggerWithFile("exportReport", path);
     const QByteArray html = contents(path);
-    for (const char* part : {"model.pt", "times faster", "<td>Attention</td><td>4</td>", "<svg", "def pattern"})
+    for (const char* part : {"model.pt", "times faster", "<td>Attention</td><td>4</td>", "Latency</h3>", "interleaved",
+                             "aten.softmax.int", "<td>all proven</td>", "Before and after", "def pattern"})
       QVERIFY2(html.contains(part), part);
+    QCOMPARE(html.count("<svg"), 4);  // latency, timeline, differences, the drawing
+    QVERIFY(!html.contains("<?xml"));
   }
 
   void whatIsDroppedOpens() {
@@ -142,6 +146,19 @@ class MannersTest : public test::WindowFixture {
     text.setUrls({QUrl::fromLocalFile(rules)});
     drop(window_->canvas(), text);
     QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+    // On what takes text, too: the text stays, the file is opened.
+    const QString other = folder_.filePath(QStringLiteral("dropped.pt"));
+    QVERIFY(QFile::copy(model_, other));
+    QMimeData second;
+    second.setUrls({QUrl::fromLocalFile(other)});
+    window_->arrange(Arrangement::Rewrite);
+    drop(window_->editor()->scintilla()->viewport(), second);
+    QTRY_COMPARE_WITH_TIMEOUT(document().path(), other, 10000);
+    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+    // On the line of inputs it is the inputs.
+    drop(window_->runPanel()->findChild<QLineEdit*>(), data);
+    QCOMPARE(parseRunInputs(window_->runPanel()->inputsText()).file, model_);
+    QCOMPARE(document().path(), other);
   }
 
   void whatWasOpenedIsRemembered() {

@@ -13,41 +13,19 @@
 #include <QTest>
 #include <csignal>
 
+#include "tests/views/pulse.h"
 #include "tests/views/window_fixture.h"
 #include "views/run_panel.h"
 #include "views/session_file.h"
 
 using namespace graft;
 using test::fakeEngine;
+using test::Heartbeat;
+using test::openFiles;
+using test::residentBytes;
 using test::rulesText;
 
 namespace {
-
-qint64 residentBytes() {
-  QFile file(QStringLiteral("/proc/self/statm"));
-  return file.open(QIODevice::ReadOnly) ? file.readAll().split(' ').value(1).toLongLong() * 4096 : 0;
-}
-
-qsizetype openFiles() {
-  return QDir(QStringLiteral("/proc/self/fd")).entryList(QDir::NoDotAndDotDot | QDir::AllEntries).size();
-}
-
-/// How long the window did not answer at worst: a clock that ticks in its event loop.
-class Heartbeat : public QObject {
- public:
-  Heartbeat() {
-    timer_.setTimerType(Qt::PreciseTimer);
-    timer_.setInterval(5);
-    connect(&timer_, &QTimer::timeout, this, [this] { worst = std::max(worst, clock_.restart()); });
-    clock_.start();
-    timer_.start();
-  }
-  qint64 worst = 0;
-
- private:
-  QTimer timer_;
-  QElapsedTimer clock_;
-};
 
 class RobustnessTest : public test::WindowFixture {
   Q_OBJECT
@@ -121,6 +99,48 @@ class RobustnessTest : public test::WindowFixture {
     QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
   }
 
+  void anEngineThatDiesWhileItOpensIsFollowedByOneThatOpens() {
+    openWithRules();
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    const QString mark = folder_.filePath(QStringLiteral("opening")), other = folder_.filePath(QStringLiteral("b.pt"));
+    QVERIFY(QFile::exists(other) || QFile::copy(model_, other));
+    qputenv("FAKE_ENGINE_MARK", mark.toLocal8Bit());
+    qputenv("FAKE_ENGINE_CRASH", "model/open");  // once
+    kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
+    window_->openModel(other);
+    QTRY_COMPARE_WITH_TIMEOUT(document().path(), other, 10000);
+    QCOMPARE(document().steps().size(), size_t{1});
+    // One that no engine survives is given up, and what was open is as before.
+    qunsetenv("FAKE_ENGINE_MARK");
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
+    QSignalSpy failed(&document(), &Document::failed);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), 20000);
+    QVERIFY2(failed[0][1].toString().contains(QStringLiteral("died 3 times over it")),
+             qPrintable(failed[0][1].toString()));
+    QCOMPARE(document().path(), other);
+    QCOMPARE(document().position(), 1);
+  }
+
+  void whatCouldNotBeRestoredIsNotForgotten() {
+    const QJsonObject state{
+        {QStringLiteral("model"), model_},
+        {QStringLiteral("inputs"), QString()},
+        {QStringLiteral("steps"), QJsonArray{QJsonObject{{QStringLiteral("label"), QStringLiteral("A")}}}},
+        {QStringLiteral("position"), 1}};
+    MainWindow window({QStringLiteral("/nonexistent/graft")});
+    window.show();
+    QSignalSpy gaveUp(&window.engine(), &EngineClient::gaveUp);
+    window.document().restore(state);
+    QTRY_VERIFY_WITH_TIMEOUT(!gaveUp.isEmpty(), 10000);
+    QVERIFY(!window.document().isOpening() && !window.document().isOpen());
+    QCOMPARE(window.document().state(), state);
+  }
+
   void crashNonsenseAndHangAreSurvived_data() {
     QTest::addColumn<QByteArray>("kind");
     for (const char* kind : {"CRASH", "NONSENSE", "HANG"}) QTest::newRow(kind) << QByteArray(kind);
@@ -141,6 +161,9 @@ class RobustnessTest : public test::WindowFixture {
     QTRY_VERIFY_WITH_TIMEOUT(!down.isEmpty(), 6000);
     QVERIFY(!document().isRunning());
     QTRY_VERIFY_WITH_TIMEOUT(!message.isEmpty(), 5000);
+    // What was said of the one before is told to its end.
+    auto* said = window_->findChild<QLabel*>(QStringLiteral("failureText"));
+    QTRY_VERIFY2(said->text().contains(QStringLiteral("A new engine is at work")), qPrintable(said->text()));
     window_->runPanel()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
   }
@@ -229,6 +252,7 @@ class RobustnessTest : public test::WindowFixture {
     window_->restoreSession(false);
     QVERIFY(window_->editor()->text().endsWith(QStringLiteral("# typed at the end")));
     QVERIFY(window_->editor()->isModified());
+    QCOMPARE(window_->runPanel()->inputsText(), QStringLiteral("f32[1,16,64] f32[1,1,1,16]"));
     QTRY_COMPARE_WITH_TIMEOUT(document().steps().size(), size_t{3}, 10000);
     QTRY_COMPARE(document().position(), 1);  // the other one was taken back, and can be done again
     QCOMPARE(document().graph()->nodeCount(), size_t{48});
@@ -283,6 +307,7 @@ int victim(const QString& model) {
   d.apply(QStringLiteral("Attention"), {1});
   if (!QTest::qWaitFor([&] { return d.position() == 2; }, 10000)) return 1;
   d.undoStack()->undo();
+  window.runPanel()->setInputs(QStringLiteral("f32[1,16,64] f32[1,1,1,16]"));
   std::puts("edited");
   std::fflush(stdout);
   return QApplication::exec();

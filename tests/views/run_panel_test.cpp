@@ -1,8 +1,12 @@
 // The run panel driven as a person would, against the scripted engine: inputs, devices, baselines, what a run tells.
+#include <QAbstractButton>
+#include <QAbstractSpinBox>
 #include <QApplication>
 #include <QClipboard>
 #include <QComboBox>
 #include <QFileInfo>
+#include <QHeaderView>
+#include <QPushButton>
 #include <QSignalSpy>
 #include <QTableWidget>
 
@@ -102,6 +106,9 @@ class RunPanelTest : public test::WindowFixture {
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     panel->pin();
     QVERIFY(panel->deltaText().isEmpty());
+    const auto buttons = panel->findChildren<QPushButton*>();
+    QVERIFY(
+        std::any_of(buttons.begin(), buttons.end(), [](QPushButton* b) { return b->text().startsWith(u"Pinned"); }));
     QSignalSpy ran(&document(), &Document::runChanged);
     panel->start();
     QTRY_COMPARE_WITH_TIMEOUT(ran.size(), 2, 10000);
@@ -122,6 +129,97 @@ class RunPanelTest : public test::WindowFixture {
     panel->start();
     QVERIFY(!document().isRunning());
     QVERIFY2(panel->headlineText().contains(QStringLiteral("how large is B?")), qPrintable(panel->headlineText()));
+  }
+
+  void aFailedCheckIsSaidBeforeAnySpeed() {
+    qputenv("FAKE_ENGINE_DIFFERS", "2");
+    open();
+    RunPanel* panel = window_->runPanel();
+    panel->setInputs(QStringLiteral("f32[B,16,64] f32[B,1,1,16] B=1,2,4"));
+    panel->start();
+    QTRY_COMPARE_WITH_TIMEOUT(panel->table(RunPanel::Sweep)->rowCount(), 3, 20000);
+    // The last size agrees; the one that does not is told all the same.
+    QVERIFY2(panel->headlineText().startsWith(QStringLiteral("1 of 3 sizes fail, B=2: output 0 differs: max abs 0.5")),
+             qPrintable(panel->headlineText()));
+    QVERIFY(RunPanel::agrees(document().lastRun()));
+    QCOMPARE(panel->noteText(), QStringLiteral("Below: B=4."));
+    QVERIFY(panel->table(RunPanel::Inside)->rowCount() > 0);  // of the size whose figures are shown
+    panel->setInputs(QStringLiteral("f32[2,16,64] f32[2,1,1,16]"));
+    panel->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
+    QVERIFY2(panel->headlineText().startsWith(
+                 QStringLiteral("A check failed: output 0 differs: max abs 0.5; the numbers part first at ")),
+             qPrintable(panel->headlineText()));
+    qunsetenv("FAKE_ENGINE_DIFFERS");
+  }
+
+  void figuresThatAreNotOfThisModelOrRunSaySo() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->arrange(Arrangement::Measure);
+    RunPanel* panel = window_->runPanel();
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    panel->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    QCOMPARE(panel->noteText(), QString());
+    document().undoStack()->undo();
+    QVERIFY2(panel->noteText().contains(QStringLiteral("has been changed since")), qPrintable(panel->noteText()));
+    QCOMPARE(panel->timeline()->spans(1).size(), size_t{36});  // still of what ran
+    document().undoStack()->redo();
+    QCOMPARE(panel->noteText(), QString());
+    // A run that was asked for while a rewrite was under way is of the rewritten model.
+    document().apply(QStringLiteral("Attention"));
+    panel->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning() && document().position() == 2, 10000);
+    QCOMPARE(panel->noteText(), QString());
+    panel->start();
+    QVERIFY2(panel->noteText().contains(QStringLiteral("Measuring")), qPrintable(panel->noteText()));
+    document().stopRun();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 5000);
+    QCOMPARE(panel->noteText(), QStringLiteral("Stopped. Below: the run before."));
+    QVERIFY(panel->headlineText().contains(QStringLiteral("times faster")));
+  }
+
+  void everyControlSaysWhatItDoesAndTabGoesAsTheEyeDoes() {
+    open();
+    window_->arrange(Arrangement::Measure);
+    RunPanel* panel = window_->runPanel();
+    panel->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty() && !document().isRunning(), 10000);
+    int controls = 0;
+    for (QWidget* w : panel->findChildren<QWidget*>()) {
+      const bool isControl = qobject_cast<QAbstractButton*>(w) || qobject_cast<QComboBox*>(w) ||
+                             qobject_cast<QAbstractSpinBox*>(w) || qobject_cast<QTableWidget*>(w) ||
+                             (qobject_cast<QLineEdit*>(w) && !qobject_cast<QAbstractSpinBox*>(w->parentWidget()));
+      if (!isControl || w->inherits("QTableCornerButton") || !w->isVisibleTo(panel) || w->parent()->inherits("QTabBar"))
+        continue;
+      ++controls;
+      QVERIFY2(!w->toolTip().isEmpty(), w->metaObject()->className());
+      if (auto* table = qobject_cast<QTableWidget*>(w))
+        for (int c = 0; c < table->columnCount(); ++c) QVERIFY(!table->horizontalHeaderItem(c)->toolTip().isEmpty());
+    }
+    QVERIFY(controls >= 10);
+    // From the line of inputs on, each next one is further right or further down.
+    auto* w = panel->findChild<QLineEdit*>();
+    QPoint last = w->mapTo(panel, w->rect().center());
+    QSet<QString> passed;
+    for (QWidget* next = w->nextInFocusChain(); next != w; next = next->nextInFocusChain()) {
+      if (!panel->isAncestorOf(next) || !next->isVisible() || !(next->focusPolicy() & Qt::TabFocus) ||
+          qobject_cast<QAbstractSpinBox*>(next->parentWidget()))
+        continue;
+      const QPoint at = next->mapTo(panel, next->rect().center());
+      QVERIFY2(at.x() > last.x() || at.y() > last.y() + 12,
+               qPrintable(QStringLiteral("%1 at %2,%3 after %4,%5")
+                              .arg(QString::fromLatin1(next->metaObject()->className()))
+                              .arg(at.x())
+                              .arg(at.y())
+                              .arg(last.x())
+                              .arg(last.y())));
+      last = at;
+      passed << QString::fromLatin1(next->metaObject()->className());
+    }
+    QVERIFY(passed.contains(QStringLiteral("QComboBox")) && passed.contains(QStringLiteral("QTableWidget")));
   }
 
   void linesOfInputsAreRead() {

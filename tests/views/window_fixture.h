@@ -50,7 +50,7 @@ class WindowFixture : public QObject {
     QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/sessions"))
         .removeRecursively();
     for (const char* name : {"FAKE_ENGINE_CRASH", "FAKE_ENGINE_HANG", "FAKE_ENGINE_NONSENSE", "FAKE_ENGINE_MARK",
-                             "FAKE_ENGINE_SLOW", "FAKE_ENGINE_STEP", "FAKE_ENGINE_PART"})
+                             "FAKE_ENGINE_SLOW", "FAKE_ENGINE_STEP", "FAKE_ENGINE_PART", "FAKE_ENGINE_DIFFERS"})
       qunsetenv(name);
   }
   void start(const QStringList& engine = fakeEngine()) {

@@ -1,0 +1,37 @@
+// FileDrop: a widget that takes text takes files that are dropped on it as files, not as the text of their addresses.
+//
+//   new FileDrop(lineEdit, [this](const QString& path) { openModel(path); });
+#pragma once
+
+#include <QDropEvent>
+#include <QMimeData>
+#include <QUrl>
+#include <QWidget>
+#include <functional>
+
+namespace graft {
+
+class FileDrop : public QObject {
+ public:
+  /// Belongs to `on`.
+  FileDrop(QWidget* on, std::function<void(const QString& path)> take) : QObject(on), take_(std::move(take)) {
+    on->installEventFilter(this);
+  }
+
+ protected:
+  bool eventFilter(QObject*, QEvent* e) override {
+    if (e->type() != QEvent::DragEnter && e->type() != QEvent::DragMove && e->type() != QEvent::Drop) return false;
+    auto* drop = static_cast<QDropEvent*>(e);
+    if (!drop->mimeData()->hasUrls()) return false;
+    drop->acceptProposedAction();
+    if (e->type() == QEvent::Drop)
+      for (const QUrl& url : drop->mimeData()->urls())
+        if (url.isLocalFile()) take_(url.toLocalFile());
+    return true;
+  }
+
+ private:
+  std::function<void(const QString&)> take_;
+};
+
+}  // namespace graft
