@@ -14,6 +14,7 @@
 #include "app/cli.h"
 #include "core/torch/cuda_runner.h"
 #include "core/torch/export.h"
+#include "core/torch/model.h"
 
 namespace graft::cli {
 namespace {
@@ -81,15 +82,24 @@ struct ModelFile {
   std::string path, dtype;
 };
 
-/// The original as PyTorch can run it in the dtype asked for: its own file, unless that names dtypes inside.
-ModelFile originalFile(const PeerRequest& request, const RunOptions& options, const std::string& folder) {
+/// The original as PyTorch can run it in the dtype asked for: its own file, unless that names dtypes inside. What
+/// torch.compile gets is a torch.export archive then: PyTorch's converter does not take every TorchScript.
+ModelFile originalFile(const PeerRequest& request, const RunOptions& options, bool compiled,
+                       const std::string& folder) {
   if (!options.dtype) return {request.model, ""};
   const std::string name(dtypeName(*options.dtype));
   auto cast = inDType(*request.original, *options.dtype);
   if (!cast || !cast->rewroteArguments) return {request.model, name};
-  const std::string path = folder + "/original" + std::filesystem::path(request.model).extension().string();
-  // What cannot be written is left to PyTorch, which will say what it thinks of it.
-  return exportModel(cast->graph, path) ? ModelFile{path, name} : ModelFile{request.model, name};
+  std::vector<Type> types;
+  for (ValueId v : cast->graph.inputs()) types.push_back(cast->graph.value(v).type);
+  const bool known = static_cast<bool>(inferAllTypes(cast->graph, types));
+  std::vector<std::string> endings{std::filesystem::path(request.model).extension().string()};
+  if (compiled && known) endings.insert(endings.begin(), ".pt2");
+  for (const std::string& ending : endings) {
+    const std::string path = folder + "/original" + ending;
+    if (std::filesystem::exists(path) || exportModel(cast->graph, path)) return {path, name};
+  }
+  return {request.model, name};  // PyTorch will say what it thinks of it
 }
 
 Status writeExported(const Graph& rewritten, const RunOptions& options, const std::string& path) {
@@ -170,7 +180,6 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
   if (Status s = saveTensors(*onCpu, inputsFile); !s) return s.error();
   if (std::find(request.ways.begin(), request.ways.end(), exportedWay) != request.ways.end())
     if (Status s = writeExported(rewritten, options, exported); !s) return s.error();
-  const ModelFile original = originalFile(request, options, folder.path);
 
   auto program = Program::build(rewritten, options);
   if (!program) return program.error();
@@ -185,6 +194,7 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
     Peer& p = peers[i];
     p.timing.way = request.ways[i];
     const bool ours = p.timing.way == exportedWay;
+    const ModelFile original = originalFile(request, options, p.timing.way.starts_with("compile"), folder.path);
     // All load and compile at once; they are timed in turns later.
     const Status started =
         p.start({*python, "-c", peersScript, p.timing.way, ours ? exported : original.path, inputsFile, options.device,

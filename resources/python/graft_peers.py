@@ -26,6 +26,7 @@ WAYS = {
 def load(way, path, inputs, device, dtype):
     """The model as something to call, and in words what it is."""
     import torch
+    from torch.export.passes import move_to_device_pass
 
     def as_asked(module):
         return module.to(device=device, dtype=dtype) if dtype else module.to(device)
@@ -35,7 +36,7 @@ def load(way, path, inputs, device, dtype):
     except RuntimeError as error:
         script, why = None, error
         try:
-            program = torch.export.load(path)
+            program = move_to_device_pass(torch.export.load(path), device)
         except Exception:
             raise ValueError(f"PyTorch reads TorchScript and torch.export files, not this one: {str(why).splitlines()[0]}") from None
     if script is not None:

@@ -49,8 +49,8 @@ class Peers(TestCase):
         doc = self.json("bench", self.model, *self.common, "--dtype", "bfloat16")
         self.assertEqual(doc["against"], "original (operator by operator)")  # TorchScript would multiply BFloat16 with Float
         self.assertGreater(doc["timing"]["rewritten"]["median_ms"], 0)
-        peers = self.peers(self.model, "eager,jit,exported", "--dtype", "bfloat16")
-        self.assertEqual([p.get("error") for p in peers.values()], [None] * 3)
+        peers = self.peers(self.model, "eager,jit,compile,exported", "--dtype", "bfloat16")
+        self.assertEqual([p.get("error") for p in peers.values()], [None] * 4)
 
     def test_refusals(self):
         self.fails(2, "bench", self.model, *self.common, "--against", "eager,nothing", says=["nothing", "compile"])
