@@ -82,25 +82,45 @@ struct ModelFile {
   std::string path, dtype;
 };
 
-/// The original as PyTorch can run it in the dtype asked for: its own file, unless that names dtypes inside. What
-/// torch.compile gets is a torch.export archive then: PyTorch's converter does not take every TorchScript.
-ModelFile originalFile(const PeerRequest& request, const RunOptions& options, bool compiled,
-                       const std::string& folder) {
-  if (!options.dtype) return {request.model, ""};
-  const std::string name(dtypeName(*options.dtype));
-  auto cast = inDType(*request.original, *options.dtype);
-  if (!cast || !cast->rewroteArguments) return {request.model, name};
-  std::vector<Type> types;
-  for (ValueId v : cast->graph.inputs()) types.push_back(cast->graph.value(v).type);
-  const bool known = static_cast<bool>(inferAllTypes(cast->graph, types));
-  std::vector<std::string> endings{std::filesystem::path(request.model).extension().string()};
-  if (compiled && known) endings.insert(endings.begin(), ".pt2");
-  for (const std::string& ending : endings) {
-    const std::string path = folder + "/original" + ending;
-    if (std::filesystem::exists(path) || exportModel(cast->graph, path)) return {path, name};
+/// The original as PyTorch can run it in the dtype asked for: its own file, unless that names dtypes inside. It is cast
+/// once, and written where a way needs it.
+class Original {
+ public:
+  Original(const PeerRequest& request, const RunOptions& options, std::string folder)
+      : own_{request.model, options.dtype ? std::string(dtypeName(*options.dtype)) : ""}, folder_(std::move(folder)) {
+    if (!options.dtype) return;
+    auto cast = inDType(*request.original, *options.dtype);
+    if (cast && cast->rewroteArguments) cast_ = std::move(cast->graph);
   }
-  return {request.model, name};  // PyTorch will say what it thinks of it
-}
+
+  const std::string& dtype() const { return own_.dtype; }
+  /// What torch.compile gets is a torch.export archive: PyTorch's converter does not take every TorchScript.
+  ModelFile file(bool compiled) {
+    if (!cast_) return own_;
+    std::vector<std::string> endings{std::filesystem::path(own_.path).extension().string()};
+    if (compiled && hasTypes()) endings.insert(endings.begin(), ".pt2");
+    for (const std::string& ending : endings) {
+      const std::string path = folder_ + "/original" + ending;
+      if (std::filesystem::exists(path) || exportModel(*cast_, path)) return {path, own_.dtype};
+    }
+    return own_;  // PyTorch will say what it thinks of it
+  }
+
+ private:
+  bool hasTypes() {
+    if (!typed_) {
+      std::vector<Type> types;
+      for (ValueId v : cast_->inputs()) types.push_back(cast_->value(v).type);
+      typed_ = static_cast<bool>(inferAllTypes(*cast_, types));
+    }
+    return *typed_;
+  }
+
+  ModelFile own_;
+  std::string folder_;
+  std::optional<Graph> cast_;
+  std::optional<bool> typed_;
+};
 
 Status writeExported(const Graph& rewritten, const RunOptions& options, const std::string& path) {
   if (!options.dtype) return exportTorchScript(rewritten, path);
@@ -189,16 +209,17 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
   out.how = own->how;
   out.readySeconds = own->readySeconds;
 
+  Original original(request, options, folder.path);
   std::vector<Peer> peers(request.ways.size());
   for (size_t i = 0; i < peers.size(); ++i) {
     Peer& p = peers[i];
     p.timing.way = request.ways[i];
     const bool ours = p.timing.way == exportedWay;
-    const ModelFile original = originalFile(request, options, p.timing.way.starts_with("compile"), folder.path);
+    const ModelFile file =
+        ours ? ModelFile{exported, original.dtype()} : original.file(p.timing.way.starts_with("compile"));
     // All load and compile at once; they are timed in turns later.
-    const Status started =
-        p.start({*python, "-c", peersScript, p.timing.way, ours ? exported : original.path, inputsFile, options.device,
-                 original.dtype, std::to_string(options.threads), ours ? operatorLibrary() : ""});
+    const Status started = p.start({*python, "-c", peersScript, p.timing.way, file.path, inputsFile, options.device,
+                                    file.dtype, std::to_string(options.threads), ours ? operatorLibrary() : ""});
     if (!started) return started.error();
   }
   for (Peer& p : peers) {
