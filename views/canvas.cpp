@@ -328,6 +328,7 @@ void Canvas::toggle(int index, std::optional<QPointF> under) {
   }
   const QString key = selectionKey(*graph_, box);
   under_ = under;
+  viewTouched_ = true;  // a panel that comes later does not fit the view anew
   rebuild(key, toWidget(scene_->rect(index).topLeft()));
 }
 
@@ -462,8 +463,10 @@ void Canvas::paintEvent(QPaintEvent*) {
 void Canvas::resizeEvent(QResizeEvent* e) {
   cacheValid_ = false;
   // A panel that comes or goes beside it leaves what one looks at in the middle.
-  if (viewTouched_ && !autoFit_ && e->oldSize().isValid())
-    origin_.rx() -= (e->size().width() - e->oldSize().width()) / 2.0 / scale_;
+  if (viewTouched_ && !autoFit_ && e->oldSize().isValid()) {
+    const QSize grown = e->size() - e->oldSize();
+    origin_ -= QPointF(grown.width(), grown.height()) / 2 / scale_;
+  }
   if (autoFit_ || !fitted_ || !viewTouched_) {
     fitted_ = autoFit_ ? fitted_ : false;
     fit();

@@ -1,6 +1,7 @@
 #include "views/explorer.h"
 
 #include <QHeaderView>
+#include <QKeyEvent>
 #include <QPainter>
 #include <QRegularExpression>
 #include <QStyledItemDelegate>
@@ -75,7 +76,7 @@ std::vector<std::pair<QString, QString>> findInGraph(const Graph& graph, const Q
   for (ValueId v : graph.inputs()) {
     const QString name = toQt(graph.value(v).name), type = toQt(typeLabel(graph.value(v).type));
     if (wanted.fits({name, QStringLiteral("input"), type}))
-      out.emplace_back(QLatin1Char('<') + name, name + QStringLiteral("   input"));
+      out.emplace_back(QLatin1Char('<') + name, name + QStringLiteral("   input   ") + type);
   }
   for (const ModuleCall& m : graph.moduleCalls()) {
     if (full()) return out;
@@ -85,12 +86,20 @@ std::vector<std::pair<QString, QString>> findInGraph(const Graph& graph, const Q
   for (const NodeId id : graph.order()) {
     if (full()) return out;
     const Node& node = graph.node(id);
-    QStringList fields{toQt(node.name), toQt(node.op->name), toQt(graph.scopeOf(id))};
-    for (ValueId v : node.outputs)
-      fields << toQt(typeLabel(graph.value(v).type)) << toQt(toString(graph.value(v).type));
-    if (wanted.fits(fields))
-      out.emplace_back(toQt(node.name), toQt(node.name) + QStringLiteral("   ") + toQt(node.op->packetName()) +
-                                            QStringLiteral("   ") + toQt(graph.scopeOf(id)));
+    const QStringList names{toQt(node.name), toQt(node.op->name), toQt(graph.scopeOf(id))};
+    QStringList fields = names, types;
+    for (ValueId v : node.outputs) {
+      types << toQt(typeLabel(graph.value(v).type));
+      fields << types.last() << toQt(toString(graph.value(v).type));
+    }
+    if (!wanted.fits(fields)) continue;
+    // Found by its type, the line tells that.
+    types.removeAll(QString());
+    const bool byType = !types.isEmpty() && !wanted.fits(names);
+    out.emplace_back(
+        names[0],
+        QStringList{names[0], toQt(node.op->packetName()), byType ? types.join(QStringLiteral(", ")) : names[2]}.join(
+            QStringLiteral("   ")));
   }
   return out;
 }
@@ -119,12 +128,10 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   column->setContentsMargins(8, 8, 8, 8);
   column->addWidget(search_);
   column->addWidget(stack_, 1);
+  search_->setToolTip(tr("Return and ↓ go to the next that is found, ↑ to the one before, Esc ends"));
+  search_->installEventFilter(this);
   connect(search_, &QLineEdit::textChanged, this, &Explorer::find);
-  connect(search_, &QLineEdit::returnPressed, this, [this] {
-    int found = results_->count();
-    while (found > 0 && !(results_->item(found - 1)->flags() & Qt::ItemIsEnabled)) --found;  // remarks, not results
-    if (found > 0) results_->setCurrentRow((results_->currentRow() + 1) % found);
-  });
+  connect(search_, &QLineEdit::returnPressed, this, [this] { step(1); });
   connect(results_, &QListWidget::currentItemChanged, this, [this](QListWidgetItem* item) {
     if (item && !quiet_) Q_EMIT chosen(item->data(Qt::UserRole).toString());
   });
@@ -134,9 +141,28 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
     fill(item, ModuleCallId(item->data(0, callRole).toUInt()));
   });
   connect(tree_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
-    if (item && !quiet_ && graph_)
-      Q_EMIT chosen(QLatin1Char('@') + toQt(graph_->moduleCall(ModuleCallId(item->data(0, callRole).toUInt())).path));
+    if (item && !quiet_ && graph_) Q_EMIT chosen(QLatin1Char('@') + pathOf(item));
   });
+}
+
+bool Explorer::eventFilter(QObject* object, QEvent* e) {
+  if (e->type() == QEvent::KeyPress && !search_->text().isEmpty()) {
+    const int key = static_cast<QKeyEvent*>(e)->key();
+    if (key == Qt::Key_Down || key == Qt::Key_Up) return step(key == Qt::Key_Down ? 1 : -1), true;
+  }
+  if (e->type() == QEvent::KeyPress && static_cast<QKeyEvent*>(e)->key() == Qt::Key_Escape) {
+    search_->clear();
+    Q_EMIT left();
+    return true;
+  }
+  return QWidget::eventFilter(object, e);
+}
+
+void Explorer::step(int by) {
+  int found = results_->count();
+  while (found > 0 && !(results_->item(found - 1)->flags() & Qt::ItemIsEnabled)) --found;  // remarks, not results
+  const int row = results_->currentRow();
+  if (found > 0) results_->setCurrentRow(row < 0 && by < 0 ? found - 1 : (row + by + found) % found);
 }
 
 void Explorer::refreshTheme() {
@@ -146,6 +172,11 @@ void Explorer::refreshTheme() {
 }
 
 void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
+  if (graph == graph_) return;
+  // What was open stays open: a rewrite changes little of the tree.
+  QStringList open;
+  for (QTreeWidgetItemIterator it(tree_); *it && graph_; ++it)
+    if ((*it)->isExpanded()) open << pathOf(*it);
   graph_ = std::move(graph);
   quiet_ = true;
   tree_->clear();
@@ -161,9 +192,15 @@ void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
     fill(tree_->invisibleRootItem(), {});
     if (tree_->topLevelItemCount() <= 6)
       for (int i = 0; i < tree_->topLevelItemCount(); ++i) tree_->topLevelItem(i)->setExpanded(true);
+    for (QTreeWidgetItemIterator it(tree_); *it && !open.isEmpty(); ++it)
+      if (open.removeAll(pathOf(*it)) > 0) (*it)->setExpanded(true);  // outer ones come first
   }
   quiet_ = false;
   find();
+}
+
+QString Explorer::pathOf(const QTreeWidgetItem* item) const {
+  return toQt(graph_->moduleCall(ModuleCallId(item->data(0, callRole).toUInt())).path);
 }
 
 void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {

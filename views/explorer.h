@@ -13,8 +13,8 @@
 namespace graft {
 
 /// Nodes, modules and inputs that hold `text` in name, operator, module path or type (or match /text/), as selection
-/// keys with a line for each; at most `most`. Sizes may be written 12x32; /text/ fits one of name, operator, module or
-/// type, or all of them in a line.
+/// keys with a line for each, which tells the type where that is why; at most `most`. Sizes may be written 12x32;
+/// /text/ fits one of name, operator, module or type, or all of them in a line.
 constexpr int mostFound = 500;
 std::vector<std::pair<QString, QString>> findInGraph(const Graph&, const QString& text, int most = mostFound);
 /// Why `text` is no expression; empty where it is one, or is none between slashes.
@@ -34,8 +34,14 @@ class Explorer : public QWidget {
 
  Q_SIGNALS:
   void chosen(const QString& key);
+  void left();  ///< by Esc in the search, which is empty then
+
+ protected:
+  bool eventFilter(QObject*, QEvent*) override;
 
  private:
+  void step(int by);
+  QString pathOf(const QTreeWidgetItem* item) const;
   void fill(QTreeWidgetItem* parent, ModuleCallId of);
   void find();
   std::shared_ptr<const Graph> graph_;

@@ -36,6 +36,14 @@ QString heading(const QString& text) {
   return QStringLiteral("<p style=\"margin:14px 0 4px 0\"><b>%1</b></p>").arg(text);
 }
 
+/// As its makers write it.
+QString formatHtml(const QString& format) {
+  static const QHash<QString, QString> names = {{QStringLiteral("torchscript"), QStringLiteral("TorchScript")},
+                                                {QStringLiteral("fx"), QStringLiteral("torch.fx")},
+                                                {QStringLiteral("text"), Inspector::tr("Graft's text")}};
+  return names.value(format, format).toHtmlEscaped();
+}
+
 constexpr const char* sourceLink = "?source";
 
 double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(); }
@@ -72,7 +80,8 @@ void HistogramView::paintEvent(QPaintEvent*) {
   p.setBrush(toQt(mix(themePalette().background, themePalette().accent, 0.7)));
   const double w = area.width() / std::max<qsizetype>(1, counts.size());
   for (qsizetype i = 0; i < counts.size(); ++i) {
-    const double h = area.height() * counts[i].toDouble() / most;
+    constexpr double seen = 1.5;  // few are not none
+    const double h = counts[i].toDouble() > 0 ? std::max(seen, area.height() * counts[i].toDouble() / most) : 0;
     p.drawRect(QRectF(area.left() + i * w + 0.5, area.bottom() - h, std::max(1.0, w - 1), h));
   }
   p.setPen(colors.color(QPalette::Mid));
@@ -81,19 +90,22 @@ void HistogramView::paintEvent(QPaintEvent*) {
   p.setPen(colors.color(QPalette::PlaceholderText));
   const QRectF line(12, area.bottom() + 3, width() - 24, 16);
   auto text = [&](const char* key) { return QString::number(number(weight_.value(QLatin1String(key))), 'g', 4); };
-  p.drawText(line, Qt::AlignLeft, edges.isEmpty() ? text("min") : QString::number(number(edges.first()), 'g', 3));
-  p.drawText(line, Qt::AlignRight, edges.isEmpty() ? text("max") : QString::number(number(edges.last()), 'g', 3));
+  p.drawText(line, Qt::AlignLeft, tr("min %1").arg(text("min")));
+  p.drawText(line, Qt::AlignRight, tr("max %1").arg(text("max")));
   p.setPen(colors.color(QPalette::Text));
   const auto below = [&](int row, const QString& s) {
     const QRectF at = line.translated(0, 19 * row);
     p.drawText(at, Qt::AlignLeft, p.fontMetrics().elidedText(s, Qt::ElideRight, static_cast<int>(at.width())));
   };
-  QString extent = tr("mean %1   std %2   min %3   max %4").arg(text("mean"), text("std"), text("min"), text("max"));
-  below(1, extent);
-  QStringList first;
-  for (const QJsonValue v : weight_.value(QLatin1String("first")).toArray())
-    first << QString::number(number(v), 'g', 3);
-  below(2, tr("first  %1 …").arg(first.join(QStringLiteral("  "))));
+  below(1, tr("mean %1   std %2").arg(text("mean"), text("std")));
+  // As many whole numbers as there is room for.
+  QString first = tr("first");
+  for (const QJsonValue v : weight_.value(QLatin1String("first")).toArray()) {
+    const QString longer = first + QStringLiteral("   ") + QString::number(number(v), 'g', 3);
+    if (p.fontMetrics().horizontalAdvance(longer + QStringLiteral(" …")) > line.width()) break;
+    first = longer;
+  }
+  below(2, first + QStringLiteral(" …"));
   const double zeros = number(weight_.value(QLatin1String("zeros"))),
                broken = number(weight_.value(QLatin1String("nonFinite")));
   QStringList odd;
@@ -335,7 +347,7 @@ QString Inspector::describeModel(const Graph& g) const {
     elements += n;
   }
   QString html = QStringLiteral("<h3 style=\"margin-bottom:2px\">%1</h3><div>%2</div>")
-                     .arg(g.name.empty() ? tr("The model") : esc(g.name), dim(document_.format().toHtmlEscaped()));
+                     .arg(g.name.empty() ? tr("The model") : esc(g.name), dim(formatHtml(document_.format())));
   html += QStringLiteral("<table cellspacing=\"0\" style=\"margin-top:8px\">");
   html +=
       row(tr("nodes"), QString::number(g.nodeCount())) + row(tr("modules"), QString::number(g.moduleCalls().size()));

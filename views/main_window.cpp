@@ -17,6 +17,7 @@
 #include <QToolButton>
 #include <utility>
 
+#include "views/breadcrumb.h"
 #include "views/canvas.h"
 #include "views/command_palette.h"
 #include "views/diff_view.h"
@@ -80,9 +81,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   connect(copy, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(lastFailure_); });
   connect(dismiss, &QPushButton::clicked, failure_, &QWidget::hide);
   failure_->hide();
-  breadcrumb_ = new QLabel;
-  breadcrumb_->setContentsMargins(12, 5, 12, 5);
-  breadcrumb_->setTextFormat(Qt::RichText);
+  breadcrumb_ = new Breadcrumb;
   auto* centre = new QWidget;
   auto* column = new QVBoxLayout(centre);
   column->setContentsMargins(0, 0, 0, 0);
@@ -196,6 +195,7 @@ void MainWindow::connectDocument() {
   connect(document_, &Document::openingChanged, this, &MainWindow::refreshStatus);
   connect(document_, &Document::opened, this, [this] {
     failure_->hide();
+    explorer_->search()->clear();  // it was about another model
     canvas_->setGraph(nullptr);
     before_->setGraph(nullptr);
     setTextDiff(false);
@@ -346,6 +346,7 @@ void MainWindow::connectCanvases() {
                   tr("Line %1 no longer holds %2").arg(miss.line).arg(miss.suggestedOld));
   });
   connect(explorer_, &Explorer::chosen, canvas_, &Canvas::reveal);
+  connect(explorer_, &Explorer::left, canvas_, qOverload<>(&QWidget::setFocus));
   connect(library_, &LibraryPanel::openAsked, this, [this](const QString& file, int line) {
     openRules(file);
     if (line > 0) editor_->showLine(line);
@@ -358,11 +359,10 @@ void MainWindow::connectCanvases() {
   connect(welcome_, &WelcomePage::rulesAsked, this, &MainWindow::chooseRules);
   connect(welcome_, &WelcomePage::tourAsked, this, &MainWindow::showTour);
   connect(welcome_, &WelcomePage::fileChosen, this, [this](const QString& path) { openModel(path); });
-  connect(breadcrumb_, &QLabel::linkActivated, this, [this](const QString& path) {
-    if (path.isEmpty())
-      canvas_->fit();
-    else
-      canvas_->reveal(QLatin1Char('@') + path);
+  connect(breadcrumb_, &Breadcrumb::chosen, this, [this](const QString& path) {
+    if (!path.isEmpty()) return canvas_->reveal(QLatin1Char('@') + path);
+    document_->setSelection({});  // the inspector tells of the model
+    canvas_->fit();
   });
 }
 
@@ -398,34 +398,7 @@ void MainWindow::lightPattern(const QString& node) {
 void MainWindow::refreshBreadcrumb() {
   const GraphRef g = document_->graph();
   breadcrumb_->setVisible(g != nullptr);
-  if (!g) return;
-  const QString accent = css(themePalette().accent), dim = css(themePalette().dim);
-  QString html = QStringLiteral("<a style=\"color:%1;text-decoration:none\" href=\"\">%2</a>")
-                     .arg(accent, g->name.empty() ? tr("model") : toQt(g->name));
-  const QString key = document_->selection().value(0);
-  ModuleCallId call;
-  QString last;
-  if (key.startsWith(QLatin1Char('@'))) {
-    const std::string path = key.mid(1).toStdString();
-    for (const ModuleCall& m : g->moduleCalls())
-      if (m.path == path) call = m.id;
-  } else if (const NodeId n = g->findNode(key.toStdString())) {
-    call = g->node(n).module;
-    last = toQt(g->node(n).name);
-  }
-  const QString separator = QStringLiteral(" <span style=\"color:%1\">▸</span> ").arg(dim);
-  QString chain;
-  for (; call; call = g->moduleCall(call).parent) {
-    const ModuleCall& m = g->moduleCall(call);
-    QString own = toQt(m.path);
-    if (m.parent && own.startsWith(toQt(g->moduleCall(m.parent).path) + QLatin1Char('.')))
-      own = own.mid(static_cast<qsizetype>(g->moduleCall(m.parent).path.size()) + 1);
-    chain.prepend(separator + QStringLiteral("<a style=\"color:%1;text-decoration:none\" href=\"%2\">%3</a>")
-                                  .arg(accent, toQt(m.path).toHtmlEscaped(), own.toHtmlEscaped()));
-  }
-  html += chain;
-  if (!last.isEmpty()) html += separator + last.toHtmlEscaped();
-  breadcrumb_->setText(html);
+  if (g) breadcrumb_->show(*g, document_->selection().value(0));
 }
 
 QString MainWindow::statusText() const { return engineLabel_->text() + QStringLiteral(" · ") + countLabel_->text(); }

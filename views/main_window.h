@@ -20,6 +20,7 @@ class QToolButton;
 namespace graft {
 
 struct Decorations;
+class Breadcrumb;
 class Canvas;
 class CommandPalette;
 class DiffView;
@@ -155,7 +156,8 @@ class MainWindow : public QMainWindow {
   CommandPalette* palette_;
   Tour* tour_ = nullptr;
   QTabWidget* ruleTabs_;
-  QLabel *breadcrumb_, *engineLabel_, *countLabel_, *jobLabel_;
+  Breadcrumb* breadcrumb_;
+  QLabel *engineLabel_, *countLabel_, *jobLabel_;
   QWidget* failure_;
   QLabel* failureText_;
   QProgressBar* jobBar_;

@@ -77,10 +77,12 @@ void MainWindow::makeActions() {
   recentMenu_ = file->addMenu(tr("Open &recent"));
   add(file, s("openRules"), tr("Open r&ules…"), tr("Ctrl+Shift+O"), [this] { chooseRules(); });
   add(file, s("library"), tr("Rule &library"), tr("Ctrl+L"), [this] {
-    if (arrangement_ == Arrangement::Measure) arrange(Arrangement::Rewrite);
+    // Beside the rules, where there is room for it.
+    const bool comes = arrangement_ != Arrangement::Rewrite && document_->isOpen();
+    if (comes) arrange(Arrangement::Rewrite);
     const auto named = [this](const char* name) { return findChild<QDockWidget*>(QString::fromLatin1(name)); };
     QDockWidget* library = named("library");
-    library->setVisible(!library->isVisible());
+    library->setVisible(comes || !library->isVisible());
     library->raise();
     // Room for the tree and the preview below it.
     resizeDocks({library}, {320}, Qt::Horizontal);

@@ -33,6 +33,7 @@ void MainWindow::refreshCanvases() {
   if (appears) canvases_->setSizes({canvases_->width() / 2, canvases_->width() / 2});
   if (both) QTimer::singleShot(0, this, [this] { followView(canvas_, before_); });
   explorer_->setGraph(document_->graph());
+  explorer_->setSelection(document_->selection());
   changeAt_ = -1;
   refreshBreadcrumb();
   refreshDecorations();

@@ -10,7 +10,7 @@ namespace graft {
 Overview::Overview(Canvas* canvas) : QWidget(canvas), canvas_(canvas) {
   resize(132, 150);
   setCursor(Qt::PointingHandCursor);
-  setToolTip(tr("Overview: click to go there"));
+  setToolTip(tr("Overview: click to go there, drag to look around"));
 }
 
 double Overview::factor() const {
@@ -53,10 +53,7 @@ void Overview::paintEvent(QPaintEvent*) {
   QPainter p(this);
   p.drawPixmap(0, 0, picture_);
   p.setRenderHint(QPainter::Antialiasing);
-  const QRectF v = canvas_->visibleSceneRect() & scene->bounds();
-  const double f = factor();
-  QRectF r(v.x() * f + offset().x(), v.y() * f + offset().y(), std::max(5.0, v.width() * f),
-           std::max(5.0, v.height() * f));
+  const QRectF r = seen();
   QColor accent = colors.color(QPalette::Highlight);
   p.setPen(QPen(accent, 1.5));
   accent.setAlpha(28);
@@ -64,8 +61,25 @@ void Overview::paintEvent(QPaintEvent*) {
   p.drawRoundedRect(r, 2, 2);
 }
 
-void Overview::go(QPointF at) { canvas_->panTo((at - offset()) / factor()); }
-void Overview::mousePressEvent(QMouseEvent* e) { go(e->position()); }
-void Overview::mouseMoveEvent(QMouseEvent* e) { go(e->position()); }
+QRectF Overview::seen() const {
+  const QRectF v = canvas_->visibleSceneRect() & canvas_->scene()->bounds();
+  const double f = factor();
+  return {v.x() * f + offset().x(), v.y() * f + offset().y(), std::max(5.0, v.width() * f),
+          std::max(5.0, v.height() * f)};
+}
+
+void Overview::go(QPointF at) { canvas_->panTo((at - held_ - offset()) / factor()); }
+
+/// What is in view is taken where it is held; a click beside it goes there.
+void Overview::mousePressEvent(QMouseEvent* e) {
+  if (!canvas_->scene()) return;
+  const QPointF middle = canvas_->visibleSceneRect().center() * factor() + offset();
+  held_ = seen().contains(e->position()) ? e->position() - middle : QPointF();
+  go(e->position());
+}
+
+void Overview::mouseMoveEvent(QMouseEvent* e) {
+  if (canvas_->scene() && e->buttons() != Qt::NoButton) go(e->position());
+}
 
 }  // namespace graft

@@ -1,4 +1,5 @@
-// The small map in the canvas's corner: the whole drawing and what of it is in view. Click or drag to go there.
+// The small map in the canvas's corner: the whole drawing and what of it is in view. A click goes
+// there, dragging moves what is in view.
 #pragma once
 
 #include <QPixmap>
@@ -21,9 +22,11 @@ class Overview : public QWidget {
  private:
   double factor() const;
   QPointF offset() const;
+  QRectF seen() const;  ///< what is in view, in the map
   void go(QPointF at);
   Canvas* canvas_;
   QPixmap picture_;
+  QPointF held_;  ///< from the middle of what is in view to where the pointer took it
 };
 
 }  // namespace graft

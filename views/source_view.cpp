@@ -28,6 +28,7 @@ SourceView::SourceView(QWidget* parent) : QWidget(parent) {
   head_ = new QLabel(this);
   head_->setContentsMargins(12, 4, 4, 4);
   head_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  head_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);  // a long name makes no panel wider
   auto* close = new QToolButton(this);
   close->setText(QStringLiteral("×"));
   close->setAutoRaise(true);
@@ -70,9 +71,11 @@ void SourceView::setSource(const QJsonObject& source) {
   QStringList lines;
   for (const QJsonValue l : source.value(QLatin1String("lines")).toArray()) lines << l.toString();
   head_->setText(QStringLiteral("%1:%2").arg(shortSourceName(file)).arg(line_));
-  head_->setToolTip(source.value(QLatin1String("from")).toString() == QLatin1String("file")
-                        ? tr("%1, as it lies on the engine's machine").arg(file)
-                        : tr("%1: only this line is in the model").arg(file));
+  head_->setToolTip((source.value(QLatin1String("from")).toString() == QLatin1String("file")
+                         ? tr("%1:%2, as it lies on the engine's machine")
+                         : tr("%1:%2: only this line is in the model"))
+                        .arg(file)
+                        .arg(line_));
   view_->setText(lines.join(QLatin1Char('\n')));
   const QsciStyle style(0, QString(), toQt(mix(themePalette().background, themePalette().text, 0.45)),
                         toQt(themePalette().background), monospace());
