@@ -82,6 +82,9 @@ class MainWindow : public QMainWindow {
   QAction* action(const QString& name) const { return findChild<QAction*>(name); }
   void showRuleTab(int index);
 
+ Q_SIGNALS:
+  void written(const QString& path);  ///< a drawing or a report
+
  protected:
   void changeEvent(QEvent*) override;
   void closeEvent(QCloseEvent*) override;
@@ -131,6 +134,10 @@ class MainWindow : public QMainWindow {
   void saveRules(bool as);
   void exportModel();
   void exportDrawing();
+  /// A name to write to, beside the model where its folder is here.
+  QString besideModel(const QString& ending) const;
+  /// Empty `why`: it was.
+  void tellWritten(const QString& path, const QString& why);
   bool mayDiscardRules();
   void remember(const QString& path);
   void refreshRecent();

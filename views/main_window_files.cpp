@@ -8,17 +8,15 @@
 #include <QMenu>
 #include <QMessageBox>
 #include <QMimeData>
-#include <QPainter>
-#include <QPdfWriter>
 #include <QScreen>
 #include <QSettings>
 #include <QStatusBar>
-#include <QSvgRenderer>
 #include <QTimer>
 
 #include "views/canvas.h"
 #include "views/drawing/drawing.h"
 #include "views/main_window.h"
+#include "views/picture/picture.h"
 #include "views/rule_editor.h"
 #include "views/run_inputs.h"
 #include "views/run_panel.h"
@@ -81,6 +79,7 @@ void MainWindow::saveRules(bool as) {
     path = QFileDialog::getSaveFileName(this, tr("Save rules"), path.isEmpty() ? QStringLiteral("rules.py") : path,
                                         tr("Rule files (*.py)"));
   if (path.isEmpty()) return;
+  if (QFileInfo(path).suffix().isEmpty()) path += QStringLiteral(".py");
   QString why;
   if (!writeWhole(path, editor_->text().toUtf8(), why)) return showFailure(tr("%1 was not written").arg(path), why);
   editor_->setFile(path);
@@ -105,11 +104,16 @@ void MainWindow::exportModel() {
   document_->exportTo(path);
 }
 
+QString MainWindow::besideModel(const QString& ending) const {
+  const QFileInfo model(document_->path());
+  const QString name = model.completeBaseName() + ending;
+  return model.dir().exists() ? model.dir().filePath(name) : name;  // it may lie on the engine's machine
+}
+
 void MainWindow::exportDrawing() {
   const SceneRef scene = canvas_->scene();
   if (!scene) return;
-  QString path = QFileDialog::getSaveFileName(this, tr("Export drawing"),
-                                              QFileInfo(document_->path()).completeBaseName() + QStringLiteral(".svg"),
+  QString path = QFileDialog::getSaveFileName(this, tr("Export drawing"), besideModel(QStringLiteral(".svg")),
                                               tr("Drawings (*.svg *.png *.pdf *.dot)"));
   if (path.isEmpty()) return;
   if (QFileInfo(path).suffix().isEmpty()) path += QStringLiteral(".svg");
@@ -125,38 +129,22 @@ void MainWindow::exportDrawing() {
   if (canvas_->boxDecorations().anyChange) changes = canvas_->boxDecorations().change;
   const QByteArray svg = QByteArray::fromStdString(svgOf(scene->view, scene->layout, options, changes));
   QString why;
-  bool ok = true;
   if (ending == QLatin1String("dot")) {
-    ok = writeWhole(path, QByteArray::fromStdString(dotOf(scene->view, scene->graph->name, options)), why);
-  } else if (ending == QLatin1String("png") || ending == QLatin1String("pdf")) {
-    // Qt takes one family, not a list.
-    QByteArray plain = svg;
-    plain.replace("Inter, 'Helvetica Neue', Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif", "Inter");
-    QSvgRenderer renderer(plain);
-    const QSizeF size = renderer.defaultSize();
-    if (ending == QLatin1String("pdf")) {
-      QPdfWriter pdf(path);
-      pdf.setPageMargins(QMarginsF());
-      pdf.setPageSize(QPageSize(size * 0.75, QPageSize::Point));
-      QPainter painter(&pdf);
-      renderer.render(&painter);
-      ok = painter.end();
-    } else {
-      const double scale = std::min(2.0, 28000 / std::max(size.width(), size.height()));
-      QImage image((size * scale).toSize(), QImage::Format_ARGB32_Premultiplied);
-      image.fill(Qt::transparent);
-      QPainter painter(&image);
-      renderer.render(&painter);
-      painter.end();
-      ok = image.save(path);
-    }
+    writeWhole(path, QByteArray::fromStdString(dotOf(scene->view, scene->graph->name, options)), why);
+  } else if (ending != QLatin1String("svg")) {
+    constexpr double pixelsPerUnit = 2;
+    const QByteArray picture = pictureOf(svg, ending, pixelsPerUnit, why);
+    if (why.isEmpty()) writeWhole(path, picture, why);
   } else {
-    ok = writeWhole(path, svg, why);
+    writeWhole(path, svg, why);
   }
-  if (ok)
-    statusBar()->showMessage(tr("Written: %1").arg(path), 6000);
-  else
-    showFailure(tr("%1 was not written").arg(path), why);
+  tellWritten(path, why);
+}
+
+void MainWindow::tellWritten(const QString& path, const QString& why) {
+  if (!why.isEmpty()) return showFailure(tr("%1 was not written").arg(path), why);
+  statusBar()->showMessage(tr("Written: %1").arg(path), 6000);
+  Q_EMIT written(path);
 }
 
 void MainWindow::remember(const QString& path) {

@@ -3,7 +3,6 @@
 #include <QDateTime>
 #include <QFileDialog>
 #include <QFileInfo>
-#include <QStatusBar>
 #include <QTableWidget>
 
 #include "views/canvas.h"
@@ -130,10 +129,10 @@ QString MainWindow::reportOfDrawing() const {
 
 void MainWindow::exportReport() {
   if (!document_->isOpen()) return;
-  const QString path = QFileDialog::getSaveFileName(
-      this, tr("Export report"), QFileInfo(document_->path()).completeBaseName() + QStringLiteral("_report.html"),
-      tr("HTML (*.html)"));
+  QString path = QFileDialog::getSaveFileName(this, tr("Export report"), besideModel(QStringLiteral("_report.html")),
+                                              tr("HTML (*.html)"));
   if (path.isEmpty()) return;
+  if (QFileInfo(path).suffix().isEmpty()) path += QStringLiteral(".html");
   const QString name = QFileInfo(document_->path()).fileName();
   const QString date = QLocale::c().toString(QDateTime::currentDateTime(), QStringLiteral("d MMMM yyyy, HH:mm"));
   QString html = QString::fromLatin1(head).arg(name.toHtmlEscaped());
@@ -145,10 +144,8 @@ void MainWindow::exportReport() {
   if (!editor_->text().trimmed().isEmpty())
     html += tr("<h2>Rules</h2>\n<pre>%1</pre>\n").arg(editor_->text().toHtmlEscaped());
   QString why;
-  if (writeWhole(path, html.toUtf8(), why))
-    statusBar()->showMessage(tr("Written: %1").arg(path), 6000);
-  else
-    showFailure(tr("%1 was not written").arg(path), why);
+  writeWhole(path, html.toUtf8(), why);
+  tellWritten(path, why);
 }
 
 }  // namespace graft

@@ -5,6 +5,7 @@
 #include <QClipboard>
 #include <QContextMenuEvent>
 #include <QFileDialog>
+#include <QFileInfo>
 #include <QHelpEvent>
 #include <QMenu>
 #include <QPainter>
@@ -89,8 +90,9 @@ void Plot::contextMenuEvent(QContextMenuEvent* e) {
   QMenu menu;
   menu.addAction(tr("Copy picture"), this, [this] { QApplication::clipboard()->setPixmap(grab()); });
   menu.addAction(tr("Save picture…"), this, [this] {
-    const QString path = QFileDialog::getSaveFileName(this, tr("Save picture"), name_ + QStringLiteral(".svg"),
-                                                      tr("Pictures (*.svg *.png)"));
+    QString path = QFileDialog::getSaveFileName(this, tr("Save picture"), name_ + QStringLiteral(".svg"),
+                                                tr("Pictures (*.svg *.png)"));
+    if (!path.isEmpty() && QFileInfo(path).suffix().isEmpty()) path += QStringLiteral(".svg");
     if (!path.isEmpty() && !save(path))
       QToolTip::showText(QCursor::pos(), tr("%1 could not be written").arg(path), this);
   });

@@ -22,6 +22,7 @@
 #include "views/graph_decode.h"
 #include "views/history_panel.h"
 #include "views/library_panel.h"
+#include "views/picture/picture.h"
 #include "views/qscintilla.h"
 #include "views/run_inputs.h"
 #include "views/run_panel.h"
@@ -112,6 +113,33 @@ class MannersTest : public test::WindowFixture {
     QVERIFY(!QFile::exists(folder_.filePath(QStringLiteral("drawing.bmp"))));
     triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("plain")));
     QVERIFY(contents(folder_.filePath(QStringLiteral("plain.svg"))).startsWith("<svg"));
+    triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("nowhere/drawing.png")));
+    const QString said = window_->findChild<QLabel*>(QStringLiteral("failureText"))->text();
+    QVERIFY2(said.contains(QStringLiteral("No such file")), qPrintable(said));
+  }
+
+  void textInAPdfIsText() {
+    const QByteArray words =
+        "<text x=\"10\" y=\"20\" font-size=\"13\" font-weight=\"600\" fill=\"#1b1f24\">linear &amp; gelu</text>\n";
+    const QByteArray svg =
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"200\" height=\"100\" viewBox=\"0 0 200 100\" "
+        "font-family=\"'DejaVu Sans', sans-serif\"><g transform=\"translate(8.0,4.0)\">" +
+        words + "</g></svg>\n";
+    QString why;
+    const QByteArray pdf = pictureOf(svg, QStringLiteral("pdf"), 1, why);
+    QVERIFY2(why.isEmpty(), qPrintable(why));
+    QVERIFY(pdf.contains("/FontFile"));
+    static const QRegularExpression page(QStringLiteral("/MediaBox \\[0 0 150(\\.0+)? 75(\\.0+)?\\]"));
+    QVERIFY(page.match(QString::fromLatin1(pdf)).hasMatch());
+    QVERIFY(!pictureOf(QByteArray(svg).replace(words, ""), QStringLiteral("pdf"), 1, why).contains("/FontFile"));
+    // Where it stands in the PNG, too; a picture that is too large is smaller.
+    const QImage image = QImage::fromData(pictureOf(svg, QStringLiteral("png"), 2, why));
+    QCOMPARE(image.size(), QSize(400, 200));
+    const QByteArray huge =
+        QByteArray(svg).replace("width=\"200\"", "width=\"200000\"").replace("0 0 200 100", "0 0 200000 100");
+    const QImage less = QImage::fromData(pictureOf(huge, QStringLiteral("png"), 2, why));
+    QVERIFY(less.width() > 20000 && less.width() <= 28000);
+    QVERIFY(pictureOf("<p>no</p>", QStringLiteral("png"), 1, why).isEmpty() && !why.isEmpty());
   }
 
   void theReportHoldsTheRunTheStepsTheDrawingAndTheRules() {
