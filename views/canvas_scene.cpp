@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "views/graph_decode.h"
+#include "views/run_figures.h"
 
 namespace graft {
 
@@ -178,6 +179,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
 QString heatText(double v, const QString& unit) {
   if (unit == QStringLiteral("µs"))
     return v >= 1000 ? QStringLiteral("%1 ms").arg(v / 1000, 0, 'f', 2) : QStringLiteral("%1 µs").arg(v, 0, 'f', 1);
+  if (unit == QStringLiteral("B")) return bytes(v);
   return QString::number(v, 'g', 3) + (unit.isEmpty() ? QString() : QLatin1Char(' ') + unit);
 }
 

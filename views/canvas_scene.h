@@ -60,7 +60,7 @@ struct Decorations {
   QHash<QString, int> match;       ///< the number of the match it belongs to
   QHash<QString, Change> changes;  ///< with any, the rest fades
   bool fades = false;              ///< it does so without, too: what it is compared with has changes
-  QHash<QString, double> heat;     ///< microseconds or errors
+  QHash<QString, double> heat;     ///< microseconds, bytes or errors
   bool heatAdds = true;            ///< rolled up by sum (time) or maximum (error)
   double heatMost = 0;             ///< the scale's end where the drawing holds no more
   QString heatTitle, heatUnit;
@@ -80,7 +80,7 @@ struct BoxDecorations {
 };
 BoxDecorations resolve(const Scene&, const Decorations&);
 
-/// "12.3 µs", "1.2 ms", "3.1e-06".
+/// "12.3 µs", "1.2 ms", "46.9 MB", "3.1e-06".
 QString heatText(double value, const QString& unit);
 
 }  // namespace graft

@@ -109,7 +109,7 @@ class MainWindow : public QMainWindow {
   void refreshDecorations();
   void chooseOther();
   void addErrors(Decorations& after) const;
-  void addWeights(Decorations& after) const;
+  static void addWeights(Decorations& d, const Graph& g);
   void followView(Canvas* from, Canvas* to);
   void followOptions(Canvas* from, Canvas* to);
   QString counterpart(const QString& key, bool toAfter) const;
@@ -122,6 +122,7 @@ class MainWindow : public QMainWindow {
   void ruleFromSelection();
   void addFromLibrary(const QString& file, const QString& rule);
   void showTour();
+  QPoint placeBeside(QSize size) const;
   // main_window_report.cpp
   void exportReport();
   QString reportOfRun() const;

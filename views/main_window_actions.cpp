@@ -14,6 +14,7 @@
 #include <QSplitter>
 #include <QStackedWidget>
 #include <QTabWidget>
+#include <QTimer>
 #include <QToolBar>
 #include <QToolButton>
 
@@ -370,6 +371,7 @@ void MainWindow::arrange(Arrangement arrangement) {
   action(QString::fromLatin1(names[static_cast<int>(arrangement)]))->setChecked(true);
   if (arrangement == Arrangement::Explore) canvas_->setFocus();
   if ((arrangement == Arrangement::Measure) != comparing_) setCompare(arrangement == Arrangement::Measure);
+  if (tour_) QTimer::singleShot(0, tour_, &Tour::settle);  // once the panels have their places
 }
 
 void MainWindow::setOverlay(Overlay overlay) {
@@ -450,6 +452,17 @@ void MainWindow::addFromLibrary(const QString& file, const QString& rule) {
   document_->setCurrentRule(rule);
 }
 
+/// Beside the window where the screen has room; else over the drawing, off its corners: a legend, a title and the
+/// overview stand in these.
+QPoint MainWindow::placeBeside(QSize size) const {
+  constexpr int gap = 8, frame = 32, corner = 64;
+  const QRect room = screen()->availableGeometry(), own = frameGeometry();
+  if (own.right() + gap + size.width() <= room.right()) return {own.right() + gap, own.top() + corner};
+  if (own.left() - gap - size.width() >= room.left()) return {own.left() - gap - size.width(), own.top() + corner};
+  const QPoint bottom = pages_->mapToGlobal(QPoint(2 * gap, pages_->height() - corner - frame - size.height()));
+  return {bottom.x(), std::max(bottom.y(), mapToGlobal(QPoint(0, corner)).y())};
+}
+
 void MainWindow::showTour() {
   if (!tour_) {
     tour_ = new Tour(*document_, this);
@@ -457,10 +470,8 @@ void MainWindow::showTour() {
       activateWindow();
       if (QAction* a = action(name)) a->trigger();
     });
-  }
-  if (!tour_->isVisible()) {  // at the right edge, below the tool bar: most of the drawing stays in view
-    tour_->resize(tour_->width(), std::min(tour_->height(), height() - 120));
-    tour_->move(mapToGlobal(QPoint(width() - tour_->width() - 16, 72)));
+    connect(this, &MainWindow::written, tour_, &Tour::noteWritten);
+    tour_->setPlace([this](QSize size) { return placeBeside(size); });
   }
   tour_->show();
   tour_->raise();

@@ -50,7 +50,7 @@ void MainWindow::refreshDecorations() {
     }
     before.fades = after.fades = !(before.changes.isEmpty() && after.changes.isEmpty());
   }
-  if (overlay_ == Overlay::Time || overlay_ == Overlay::Error) before.fades = after.fades = false;
+  if (overlay_ != Overlay::Kind) before.fades = after.fades = false;
   if (overlay_ == Overlay::Time) {
     const QJsonObject times = document_->lastRun().value(QLatin1String("nodeTimes")).toObject();
     for (const auto& [side, d] : {std::pair{"original", &before}, std::pair{"rewritten", &after}}) {
@@ -63,7 +63,11 @@ void MainWindow::refreshDecorations() {
   } else if (overlay_ == Overlay::Error) {
     addErrors(after);
   } else if (overlay_ == Overlay::Weights && document_->graph()) {
-    addWeights(after);
+    // One colour says one thing: what changed is not told at the same time.
+    for (const auto& [canvas, d] : {std::pair{canvas_, &after}, std::pair{before_, &before}}) {
+      d->changes.clear();
+      if (canvas->scene()) addWeights(*d, *canvas->scene()->graph);
+    }
   } else if (const RuleInfo* rule = document_->rule(document_->currentRule()); rule && !comparing_ && !preview) {
     after.stale = document_->ruleError().any();
     int number = 0;
@@ -100,8 +104,8 @@ void MainWindow::addErrors(Decorations& after) const {
   after.heatTitle = tr("RMSE against the original");
 }
 
-void MainWindow::addWeights(Decorations& after) const {
-  const Graph& g = *document_->graph();
+/// What each node's weights take, modules the sum of theirs.
+void MainWindow::addWeights(Decorations& d, const Graph& g) {
   for (const NodeId id : g.order()) {
     double bytes = 0;
     for (const Argument& a : g.node(id).args)
@@ -112,10 +116,10 @@ void MainWindow::addWeights(Decorations& after) const {
         for (const Dim& d : *t.tensorInfo.shape) n *= static_cast<double>(std::max<int64_t>(1, d.size));
         bytes += n;
       });
-    if (bytes > 0) after.heat.insert(toQt(g.node(id).name), bytes / 1024);
+    if (bytes > 0) d.heat.insert(toQt(g.node(id).name), bytes);
   }
-  after.heatTitle = tr("weights");
-  after.heatUnit = tr("KiB");
+  d.heatTitle = tr("weights");
+  d.heatUnit = QStringLiteral("B");
 }
 
 /// The name that stands for `key` in the other snapshot, by the rewriter's records.

@@ -39,7 +39,8 @@ QList<Step> steps() {
       {tr("Preview and apply"),
        doing("preview", tr("Preview")) + tr(" draws the result beside the model, ") + doing("apply", tr("Apply")) +
            tr(" makes it (<code>Ctrl+Return</code>). Each rewrite is run beside what it replaces before it stays. The "
-              "history lists every step; <code>Ctrl+Z</code> takes back one.")},
+              "history lists every step; <code>Ctrl+Z</code> takes back one, <code>Ctrl+Alt+Z</code> while you are in "
+              "the editor, too.")},
       {tr("Measure"), doing("run", tr("Run both")) +
                           tr(" (<code>F5</code>): the model as opened and as it is now, on the same inputs. "
                              "One line says what came of it; <i>Colour: time</i> shows it on the nodes.")},
@@ -56,21 +57,46 @@ Tour::Tour(Document& document, QWidget* parent) : QDialog(parent, Qt::Tool), doc
   setObjectName(QStringLiteral("tour"));
   text_ = new QTextBrowser(this);
   text_->setOpenLinks(false);
+  text_->setFrameShape(QFrame::NoFrame);
+  text_->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);  // the window is as high as its text
   text_->document()->setDocumentMargin(16);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
   column->addWidget(text_);
-  resize(360, 600);
-  connect(text_, &QTextBrowser::anchorClicked, this, [this](const QUrl& url) { Q_EMIT asked(url.toString()); });
+  resize(360, 380);
+  connect(text_, &QTextBrowser::anchorClicked, this, [this](const QUrl& url) {
+    bool isStep = false;
+    const int step = url.fragment().toInt(&isStep);
+    if (isStep)
+      goTo(step);
+    else
+      Q_EMIT asked(url.toString());
+  });
   for (auto signal : {&Document::opened, &Document::selectionChanged, &Document::matchesChanged,
                       &Document::nearMissesChanged, &Document::stepsChanged, &Document::runChanged})
     connect(&document_, signal, this, &Tour::note);
-  connect(&document_, &Document::exported, this, [this] {
-    done_.insert(7);
-    refresh();
-  });
+  connect(&document_, &Document::exported, this, &Tour::noteWritten);
   refresh();
   note();
+}
+
+int Tour::count() { return static_cast<int>(steps().size()); }
+
+int Tour::current() const {
+  if (chosen_ > 0) return chosen_;
+  for (int i = 1; i <= count(); ++i)
+    if (!done_.contains(i)) return i;
+  return count();
+}
+
+void Tour::goTo(int step) {
+  chosen_ = step;
+  refresh();
+}
+
+void Tour::noteWritten() {
+  done_.insert(count());
+  refresh();
 }
 
 void Tour::note() {
@@ -84,26 +110,53 @@ void Tour::note() {
   if (!document_.nearMissesOf().isEmpty()) done_.insert(4);
   if (document_.position() > 0) done_.insert(5);
   if (!document_.lastRun().isEmpty()) done_.insert(6);
-  if (done_ != before) refresh();
+  if (done_ == before) return;
+  if (done_.contains(chosen_) && !before.contains(chosen_)) chosen_ = 0;
+  refresh();
 }
 
 void Tour::refresh() {
-  const QString dim = css(themePalette().dim), good = css(themePalette().change(Change::Added));
-  QString html = QStringLiteral("<h3 style=\"margin:0 0 12px 0\">%1</h3><table cellspacing=\"0\">")
+  const QString dim = css(themePalette().dim), good = css(themePalette().change(Change::Added)),
+                plain = css(themePalette().text);
+  QString html = QStringLiteral("<p style=\"margin:0;font-size:large\"><b>%1</b></p><table cellspacing=\"0\">")
                      .arg(tr("From a model to a faster one"));
   const QList<Step> all = steps();
   for (int i = 0; i < all.size(); ++i) {
-    const bool isDone = done_.contains(i + 1);
+    const bool isDone = done_.contains(i + 1), isHere = current() == i + 1;
+    const QString title = isHere ? QStringLiteral("<b>%1</b><br>%2").arg(all[i].title, all[i].text)
+                                 : QStringLiteral("<a href=\"#%1\" style=\"color:%2;text-decoration:none\">%3</a>")
+                                       .arg(i + 1)
+                                       .arg(isDone ? dim : plain, all[i].title);
     html += QStringLiteral(
-                "<tr><td width=\"22\" style=\"color:%1;padding-bottom:12px\">%2</td><td style=\"padding-bottom:12px\">"
-                "<b>%3</b><br>%4</td></tr>")
-                .arg(isDone ? good : dim, isDone ? QStringLiteral("<b>✓</b>") : QString::number(i + 1), all[i].title,
-                     all[i].text);
+                "<tr><td width=\"22\" style=\"color:%1;padding-bottom:%2px\">%3</td>"
+                "<td style=\"padding-bottom:%2px\">%4</td></tr>")
+                .arg(isDone ? good : dim)
+                .arg(isHere ? 10 : 6)
+                .arg(isDone ? QStringLiteral("<b>✓</b>") : QString::number(i + 1), title)
+                .arg(i == 0 ? 10 : 0);  // Qt leaves out the margin between a paragraph and a table
   }
-  html += QStringLiteral("</table><p style=\"color:%1;margin:4px 0 0 0\">%2</p>")
+  html += QStringLiteral("</table><p style=\"color:%1;margin:6px 0 0 0\">%2</p>")
               .arg(dim, tr("Everything is in the ") + doing("palette", tr("command palette")) +
                             tr(", <code>Ctrl+Shift+P</code>."));
   text_->setHtml(html);
+  text_->document()->setTextWidth(width());
+  resize(width(), static_cast<int>(text_->document()->size().height()) + 4);
+  settle();
+}
+
+void Tour::settle() {
+  if (!place_ || isMoved_) return;
+  asked_ = place_(size());
+  sinceAsked_.start();
+  move(asked_);
+}
+
+/// What the window manager makes of a place that was asked for is no wish of the user's.
+void Tour::moveEvent(QMoveEvent* e) {
+  QDialog::moveEvent(e);
+  constexpr int settled = 600, near = 48;
+  if (sinceAsked_.isValid() && sinceAsked_.elapsed() > settled && (pos() - asked_).manhattanLength() > near)
+    isMoved_ = true;
 }
 
 }  // namespace graft

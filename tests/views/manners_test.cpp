@@ -2,6 +2,7 @@
 // writes its pictures and reports, and can be read in both themes.
 #include <QCheckBox>
 #include <QClipboard>
+#include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QDropEvent>
 #include <QFileDialog>
@@ -37,44 +38,6 @@ namespace {
 class MannersTest : public test::WindowFixture {
   Q_OBJECT
 
-  /// Triggers the action and gives the dialog that it opens that file.
-  void triggerWithFile(const char* action, const QString& path) {
-    QTimer poll;
-    connect(&poll, &QTimer::timeout, this, [&] {
-      auto* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
-      if (!dialog) return;
-      poll.stop();
-      auto* name = dialog->findChild<QLineEdit*>(QStringLiteral("fileNameEdit"));
-      name->setText(path);
-      QTest::keyClick(name, Qt::Key_Return);
-    });
-    poll.start(20);
-    window_->action(QString::fromLatin1(action))->trigger();
-  }
-
-  static void drop(QWidget* on, const QMimeData& data) {
-    QDragEnterEvent enter(QPoint(30, 30), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
-    QApplication::sendEvent(on, &enter);
-    QVERIFY(enter.isAccepted());
-    QDropEvent drop(QPointF(30, 30), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
-    QApplication::sendEvent(on, &drop);
-  }
-
-  QByteArray contents(const QString& path) {
-    QFile file(path);
-    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
-  }
-
-  /// All that can be chosen in the menus, submenus too.
-  static void leaves(const QList<QAction*>& actions, QList<QAction*>& out) {
-    for (QAction* a : actions) {
-      if (a->menu())
-        leaves(a->menu()->actions(), out);
-      else if (!a->isSeparator())
-        out << a;
-    }
-  }
-
   static QPoint middle(Canvas& canvas, const QString& key) {
     const int box = canvas.scene()->boxOf(key);
     return canvas.toWidget(canvas.scene()->rect(box).center()).toPoint();
@@ -87,119 +50,6 @@ class MannersTest : public test::WindowFixture {
   }
   void init() { forget(); }
   void cleanup() { window_.reset(); }
-
-  void drawingsAreWrittenInFourFormats() {
-    open();
-    for (const auto& [ending, begins] :
-         {std::pair{"svg", "<svg"}, {"png", "\x89PNG"}, {"pdf", "%PDF"}, {"dot", "digraph"}}) {
-      const QString path = folder_.filePath(QStringLiteral("drawing.") + QString::fromLatin1(ending));
-      triggerWithFile("exportDrawing", path);
-      const QByteArray written = contents(path);
-      QVERIFY2(written.startsWith(begins), ending);
-      QVERIFY2(written.size() > 500, ending);
-    }
-    const QImage picture(folder_.filePath(QStringLiteral("drawing.png")));
-    QVERIFY(picture.width() > 200 && picture.height() > 200);
-    QVERIFY(contents(folder_.filePath(QStringLiteral("drawing.svg"))).contains("FakeEncoder"));
-    // What is opened by hand is in all of them.
-    QVERIFY(!contents(folder_.filePath(QStringLiteral("drawing.dot"))).contains("softmax"));
-    window_->canvas()->reveal(QStringLiteral("softmax_1"));
-    for (const char* ending : {"svg", "dot"}) {
-      const QString path = folder_.filePath(QStringLiteral("opened.") + QString::fromLatin1(ending));
-      triggerWithFile("exportDrawing", path);
-      QVERIFY2(contents(path).contains("softmax_1"), ending);
-    }
-    triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("drawing.bmp")));
-    QVERIFY(!QFile::exists(folder_.filePath(QStringLiteral("drawing.bmp"))));
-    triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("plain")));
-    QVERIFY(contents(folder_.filePath(QStringLiteral("plain.svg"))).startsWith("<svg"));
-    triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("nowhere/drawing.png")));
-    const QString said = window_->findChild<QLabel*>(QStringLiteral("failureText"))->text();
-    QVERIFY2(said.contains(QStringLiteral("No such file")), qPrintable(said));
-  }
-
-  void textInAPdfIsText() {
-    const QByteArray words =
-        "<text x=\"10\" y=\"20\" font-size=\"13\" font-weight=\"600\" fill=\"#1b1f24\">linear &amp; gelu</text>\n";
-    const QByteArray svg =
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"200\" height=\"100\" viewBox=\"0 0 200 100\" "
-        "font-family=\"'DejaVu Sans', sans-serif\"><g transform=\"translate(8.0,4.0)\">" +
-        words + "</g></svg>\n";
-    QString why;
-    const QByteArray pdf = pictureOf(svg, QStringLiteral("pdf"), 1, why);
-    QVERIFY2(why.isEmpty(), qPrintable(why));
-    QVERIFY(pdf.contains("/FontFile"));
-    static const QRegularExpression page(QStringLiteral("/MediaBox \\[0 0 150(\\.0+)? 75(\\.0+)?\\]"));
-    QVERIFY(page.match(QString::fromLatin1(pdf)).hasMatch());
-    QVERIFY(!pictureOf(QByteArray(svg).replace(words, ""), QStringLiteral("pdf"), 1, why).contains("/FontFile"));
-    // Where it stands in the PNG, too; a picture that is too large is smaller.
-    const QImage image = QImage::fromData(pictureOf(svg, QStringLiteral("png"), 2, why));
-    QCOMPARE(image.size(), QSize(400, 200));
-    const QByteArray huge =
-        QByteArray(svg).replace("width=\"200\"", "width=\"200000\"").replace("0 0 200 100", "0 0 200000 100");
-    const QImage less = QImage::fromData(pictureOf(huge, QStringLiteral("png"), 2, why));
-    QVERIFY(less.width() > 20000 && less.width() <= 28000);
-    QVERIFY(pictureOf("<p>no</p>", QStringLiteral("png"), 1, why).isEmpty() && !why.isEmpty());
-  }
-
-  void theReportHoldsTheRunTheStepsTheDrawingAndTheRules() {
-    open();
-    type(QString::fromLatin1(rulesText));
-    document().apply(QStringLiteral("Attention"));
-    QTRY_COMPARE(document().position(), 1);
-    window_->runPanel()->start();
-    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
-    const QString path = folder_.filePath(QStringLiteral("report.html"));
-    triggerWithFile("exportReport", path);
-    const QByteArray html = contents(path);
-    for (const char* part : {"model.pt", "times faster", "<td>Attention</td><td>4</td>", "Latency</h3>", "interleaved",
-                             "aten.softmax.int", "<td>all proven</td>", "Before and after", "def pattern"})
-      QVERIFY2(html.contains(part), part);
-    QCOMPARE(html.count("<svg"), 4);  // latency, timeline, differences, the drawing
-    QVERIFY(!html.contains("<?xml"));
-  }
-
-  void whatIsDroppedOpens() {
-    start();
-    QMimeData data;
-    data.setUrls({QUrl::fromLocalFile(model_)});
-    drop(window_->findChild<WelcomePage*>(), data);
-    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
-    const QString rules = folder_.filePath(QStringLiteral("dropped.py"));
-    QFile file(rules);
-    QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write(rulesText);
-    file.close();
-    QMimeData text;
-    text.setUrls({QUrl::fromLocalFile(rules)});
-    drop(window_->canvas(), text);
-    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
-    // On what takes text, too: the text stays, the file is opened.
-    const QString other = folder_.filePath(QStringLiteral("dropped.pt"));
-    QVERIFY(QFile::copy(model_, other));
-    QMimeData second;
-    second.setUrls({QUrl::fromLocalFile(other)});
-    window_->arrange(Arrangement::Rewrite);
-    drop(window_->editor()->scintilla()->viewport(), second);
-    QTRY_COMPARE_WITH_TIMEOUT(document().path(), other, 10000);
-    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
-    // On the line of inputs it is the inputs.
-    drop(window_->runPanel()->findChild<QLineEdit*>(), data);
-    QCOMPARE(parseRunInputs(window_->runPanel()->inputsText()).file, model_);
-    QCOMPARE(document().path(), other);
-  }
-
-  void whatWasOpenedIsRemembered() {
-    open();
-    const QStringList recent = QSettings().value(QStringLiteral("recent")).toStringList();
-    QCOMPARE(recent.value(0), model_);
-    window_.reset();
-    start();
-    QList<QAction*> all;
-    leaves(window_->menuBar()->actions(), all);
-    QVERIFY(
-        std::any_of(all.begin(), all.end(), [](QAction* a) { return a->text().endsWith(QLatin1String("model.pt")); }));
-  }
 
   void thePaletteListsEveryActionOfTheMenusWithItsShortcut() {
     open();
@@ -243,27 +93,81 @@ class MannersTest : public test::WindowFixture {
     QCOMPARE(tour->done(), (QSet<int>{1, 2}));
     // Each link is an action of the window.
     static const QRegularExpression link(QStringLiteral("href=\"(\\w+)\""));
-    int links = 0;
-    for (auto it = link.globalMatch(tour->text()->toHtml()); it.hasNext(); ++links) {
-      const QString name = it.next().captured(1);
-      QVERIFY2(window_->action(name), qPrintable(name));
+    QSet<QString> links;
+    QCOMPARE(tour->current(), 3);  // the first that has not been done
+    for (int step = 1; step <= Tour::count(); ++step) {
+      Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("#%1").arg(step)));
+      QCOMPARE(tour->current(), step);
+      for (auto it = link.globalMatch(tour->text()->toHtml()); it.hasNext();) {
+        const QString name = it.next().captured(1);
+        QVERIFY2(window_->action(name), qPrintable(name));
+        links << name;
+      }
+      // The window is as high as what stands in it.
+      QVERIFY(std::abs(tour->text()->document()->size().height() - tour->height()) < 24);
+      QVERIFY(tour->height() < 420);
     }
-    QVERIFY(links >= 11);
+    QVERIFY(links.size() >= 11);
+    tour->goTo(3);
     Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("rewrite")));
     QVERIFY(window_->editor()->isVisible());
     type(QString::fromLatin1(rulesText));
     QVERIFY(tour->done().contains(3) && !tour->done().contains(4));
+    QCOMPARE(tour->current(), 4);  // done, it gives way to the next
     Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("whyNot")));
     QTRY_VERIFY(tour->done().contains(4));
     Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("apply")));
     QTRY_VERIFY(tour->done().contains(5));
     Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("run")));
     QTRY_VERIFY_WITH_TIMEOUT(tour->done().contains(6), 10000);
-    QVERIFY(!exported().isEmpty());
-    QTRY_COMPARE(tour->done().size(), 7);
+    triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("toured.svg")));
+    QTRY_COMPARE(tour->done().size(), Tour::count());
     window_->setTheme(Theme::Dark);
     QVERIFY(tour->text()->toHtml().contains(css(themePalette().accent)));
     window_->setTheme(Theme::Light);
+  }
+
+  void theTourStandsInNobodysWay() {
+    open();
+    window_->resize(1300, 760);  // the screen of these tests has 800 × 800: there is no room beside
+    window_->action(QStringLiteral("tour"))->trigger();
+    const QRect own = window_->tour()->frameGeometry();
+    for (const char* name : {"inspector", "explorer"}) {
+      QWidget* panel = window_->findChild<QDockWidget*>(QString::fromLatin1(name));
+      QVERIFY2(!QRect(panel->mapToGlobal(QPoint()), panel->size()).intersects(own), name);
+    }
+    window_->arrange(Arrangement::Rewrite);  // it follows the drawing
+    QTest::qWait(100);
+    const QRect there = window_->tour()->frameGeometry();
+    for (const char* name : {"rules", "history"}) {
+      QWidget* panel = window_->findChild<QDockWidget*>(QString::fromLatin1(name));
+      QVERIFY2(!QRect(panel->mapToGlobal(QPoint()), panel->size()).intersects(there), name);
+    }
+    QTest::qWait(700);
+    window_->tour()->move(5, 5);  // by its user: it stays
+    QTest::qWait(50);
+    window_->arrange(Arrangement::Explore);
+    QTest::qWait(100);
+    QCOMPARE(window_->tour()->pos(), QPoint(5, 5));
+  }
+
+  void sizesOfWeightsAreToldOnBothSides() {
+    open();
+    window_->canvas()->setDepth(-1);
+    window_->setOverlay(Overlay::Weights);
+    const BoxDecorations& now = window_->canvas()->boxDecorations();
+    QVERIFY(now.anyHeat);
+    QCOMPARE(now.most, 4 * 4.0 * (64 * 64 + 64));  // one block stands for four
+    QCOMPARE(heatText(now.most, QStringLiteral("B")), QStringLiteral("66.6 kB"));
+    type(QString::fromLatin1(rulesText));
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    window_->setCompare(true);
+    // What changed would be a second meaning of the same colours.
+    for (Canvas* canvas : {window_->canvas(), window_->beforeCanvas()})
+      QVERIFY(canvas->boxDecorations().anyHeat && !canvas->boxDecorations().anyChange);
+    window_->setOverlay(Overlay::Kind);
+    QVERIFY(window_->canvas()->boxDecorations().anyChange);
   }
 
   void historyHidesWhatChangedNothingAndGoesAnywhere() {

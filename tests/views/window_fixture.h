@@ -1,12 +1,18 @@
 // WindowFixture: a window on the scripted engine with a model that it opens, as tests drive it. Derive, add slots.
 #pragma once
 
+#include <QAction>
+#include <QApplication>
 #include <QDir>
 #include <QFile>
+#include <QFileDialog>
+#include <QLineEdit>
+#include <QMenu>
 #include <QSettings>
 #include <QStandardPaths>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTimer>
 #include <memory>
 
 #include "views/canvas.h"
@@ -69,14 +75,40 @@ class WindowFixture : public QObject {
     QTRY_VERIFY(!document().rules().empty() && document().rules().front().matched);
   }
   const RuleInfo& rule() { return document().rules().front(); }
+  /// Triggers the action and gives the dialog, which is Qt's own, that file.
+  void triggerWithFile(const char* action, const QString& path) {
+    QTimer poll;
+    connect(&poll, &QTimer::timeout, this, [&] {
+      auto* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
+      if (!dialog) return;
+      poll.stop();
+      auto* name = dialog->findChild<QLineEdit*>(QStringLiteral("fileNameEdit"));
+      name->setText(path);
+      QTest::keyClick(name, Qt::Key_Return);
+    });
+    poll.start(20);
+    window_->action(QString::fromLatin1(action))->trigger();
+  }
+  QByteArray contents(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+  }
+  /// All that can be chosen in the menus, submenus too.
+  static void leaves(const QList<QAction*>& actions, QList<QAction*>& out) {
+    for (QAction* a : actions) {
+      if (a->menu())
+        leaves(a->menu()->actions(), out);
+      else if (!a->isSeparator())
+        out << a;
+    }
+  }
   /// What the engine writes for the model as it is shown.
   QByteArray exported() {
     const QString out = folder_.filePath(QStringLiteral("exported.pt"));
     QFile::remove(out);
     document().exportTo(out);
     if (!QTest::qWaitFor([&] { return QFileInfo(out).size() > 0; }, 10000)) return {};
-    QFile file(out);
-    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+    return contents(out);
   }
 };
 
