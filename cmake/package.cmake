@@ -20,6 +20,10 @@ foreach(library graft_ops_cuda graft_cuda_runner)  # where there is CUDA, and th
 endforeach()
 install(DIRECTORY resources/rules resources/python DESTINATION share/graft COMPONENT graft
         PATTERN "__pycache__" EXCLUDE)
+# Small models with random weights for the welcome page, where ./dev models has exported them.
+foreach(model bert gpt2 llama vit convnext conv_bn_relu feed_forward control_flow)
+  install(FILES ${CMAKE_BINARY_DIR}/samples/models/${model}.pt DESTINATION share/graft/samples COMPONENT graft OPTIONAL)
+endforeach()
 install(FILES README.md DESTINATION share/doc/graft COMPONENT graft)
 install(DIRECTORY docs/ DESTINATION share/doc/graft/docs COMPONENT graft FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
 install(FILES LICENSE DESTINATION share/doc/graft RENAME copyright COMPONENT graft)

@@ -31,6 +31,16 @@ int fuzzyScore(const QString& wanted, const QString& text) {
   return score * 100 - static_cast<int>(text.size());
 }
 
+namespace {
+
+/// What an action is called where no menu says what it belongs to.
+QString wordsOf(const QAction& action) {
+  const QString own = action.data().toString();
+  return own.isEmpty() ? action.text().remove(QLatin1Char('&')) : own;
+}
+
+}  // namespace
+
 CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
   setFrameShape(QFrame::StyledPanel);
   setAutoFillBackground(true);
@@ -70,7 +80,7 @@ void CommandPalette::open(const QList<QAction*>& actions) {
 void CommandPalette::fill() {
   std::vector<std::pair<int, QAction*>> fitting;
   for (QAction* action : actions_) {
-    const int score = fuzzyScore(line_->text(), action->text().remove(QLatin1Char('&')));
+    const int score = fuzzyScore(line_->text(), wordsOf(*action));
     if (score != 0 && !action->isSeparator()) fitting.emplace_back(-score, action);
   }
   if (!line_->text().isEmpty())
@@ -79,11 +89,11 @@ void CommandPalette::fill() {
   for (auto& [score, action] : fitting) {
     auto* item = new QListWidgetItem(list_);
     item->setData(Qt::UserRole, QVariant::fromValue<QObject*>(action));
-    item->setData(Qt::AccessibleTextRole, action->text());
+    item->setData(Qt::AccessibleTextRole, wordsOf(*action));
     auto* row = new QWidget;
     auto* across = new QHBoxLayout(row);
     across->setContentsMargins(6, 0, 6, 0);
-    auto* name = new QLabel(action->text().remove(QLatin1Char('&')));
+    auto* name = new QLabel(wordsOf(*action));
     auto* keys = new QLabel(action->shortcut().toString(QKeySequence::NativeText));
     name->setEnabled(action->isEnabled());
     keys->setEnabled(false);

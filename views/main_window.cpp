@@ -198,6 +198,7 @@ void MainWindow::connectDocument() {
     explorer_->search()->clear();  // it was about another model
     canvas_->setGraph(nullptr);
     before_->setGraph(nullptr);
+    resumeOptions();
     setTextDiff(false);
     arrange(arrangement_);                                          // the panels that had nothing to show come
     if (arrangement_ == Arrangement::Explore) canvas_->setFocus();  // "/", "i" and "o" work at once
@@ -313,6 +314,7 @@ void MainWindow::connectCanvases() {
       patternCanvas_->setLit(node.isEmpty() ? QStringList() : QStringList{node});
     });
   }
+  connect(canvas_, &Canvas::sceneChanged, this, &MainWindow::resumeView);
   connect(canvas_, &Canvas::selectionEdited, document_, &Document::setSelection);
   connect(before_, &Canvas::selectionEdited, this, [this](const QStringList& keys) {
     QStringList others;

@@ -142,6 +142,10 @@ class MainWindow : public QMainWindow {
   bool mayDiscardRules();
   void remember(const QString& path);
   void refreshRecent();
+  // main_window_session.cpp
+  QJsonObject viewState() const;
+  void resumeOptions();
+  void resumeView();
   void fitScreen();
   void autosave();
 
@@ -153,6 +157,7 @@ class MainWindow : public QMainWindow {
   WelcomePage* welcome_;
   DiffView* diff_;
   SessionFile session_;
+  QJsonObject resumed_;  ///< what one looked at in the session before, until it is drawn
   RuleEditor* editor_;
   MatchesPanel* matches_;
   WhyNotPanel* whyNot_;

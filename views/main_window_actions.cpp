@@ -329,7 +329,7 @@ void MainWindow::openPalette() {
   QList<QAction*> all;
   for (QAction* a : actions())
     if (!a->text().isEmpty() && a->objectName() != QLatin1String("palette")) all << a;
-  palette_->open(all);
+  palette_->open(all + recentMenu_->actions());
 }
 
 void MainWindow::showRuleTab(int index) {

@@ -1,17 +1,15 @@
-// The window's files: models, rules, drawings, reports, the session.
-#include <QCloseEvent>
+// The window's files: models, rules, drawings.
 #include <QCoreApplication>
 #include <QDir>
+#include <QDropEvent>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QLabel>
 #include <QMenu>
 #include <QMessageBox>
 #include <QMimeData>
-#include <QScreen>
 #include <QSettings>
 #include <QStatusBar>
-#include <QTimer>
 
 #include "views/canvas.h"
 #include "views/drawing/drawing.h"
@@ -174,7 +172,10 @@ void MainWindow::refreshRecent() {
   QStringList recent = QSettings().value(QStringLiteral("recent")).toStringList();
   recent.removeIf([](const QString& path) { return !QFileInfo::exists(path); });
   recentMenu_->clear();
-  for (const QString& path : recent) recentMenu_->addAction(homeAsTilde(path), this, [this, path] { openModel(path); });
+  for (const QString& path : recent) {
+    QAction* a = recentMenu_->addAction(homeAsTilde(path), this, [this, path] { openModel(path); });
+    a->setData(tr("Open %1").arg(a->text()));  // in the palette, which has no menu around it
+  }
   recentMenu_->setEnabled(!recent.isEmpty());
   QStringList samples;
   for (const char* folder : {"/../samples", "/../samples/models", "/../share/graft/samples"})
@@ -183,76 +184,6 @@ void MainWindow::refreshRecent() {
              .entryInfoList({QStringLiteral("*.pt"), QStringLiteral("*.pt2")}, QDir::Files, QDir::Name))
       if (isSample(f) && !recent.contains(f.absoluteFilePath())) samples << f.absoluteFilePath();
   welcome_->setFiles(recent, samples);
-}
-
-QJsonObject MainWindow::sessionState() const {
-  QJsonObject state = document_->state();
-  state.insert(QStringLiteral("other"), document_->otherPath());
-  state.insert(QStringLiteral("rules"), editor_->text());
-  state.insert(QStringLiteral("rulesFile"), editor_->file());
-  state.insert(QStringLiteral("rulesModified"), editor_->isModified());
-  state.insert(QStringLiteral("arrangement"), static_cast<int>(arrangement_));
-  state.insert(QStringLiteral("runInputs"), runPanel_->inputsText());
-  return state;
-}
-
-void MainWindow::autosave() {
-  // What is being opened or read is still in the file from before.
-  if (document_->isOpening() || (!document_->isOpen() && editor_->text().isEmpty())) return;
-  QString why;
-  const bool ok = session_.save(sessionState(), why);
-  if (!ok && !saidNotSaved_) showFailure(tr("Your work is not saved aside and would be lost in a crash"), why);
-  saidNotSaved_ = !ok;
-}
-
-/// A first window that would hang over the edge of a small screen fills it instead.
-void MainWindow::fitScreen() {
-  constexpr int titleBar = 40;
-  const QSize room = screen()->availableSize() - QSize(0, titleBar);
-  if (room.width() >= width() && room.height() >= height()) return;
-  resize(size().boundedTo(room));
-  setWindowState(windowState() | Qt::WindowMaximized);
-}
-
-void MainWindow::restoreSession(bool files) {
-  if (!restoreGeometry(QSettings().value(QStringLiteral("geometry")).toByteArray())) fitScreen();
-  const SessionFile::Found found = session_.takeUp();
-  const QJsonObject& state = found.state;
-  const auto text = [&](const char* key) { return state.value(QLatin1String(key)).toString(); };
-  const bool isModified = state.value(QLatin1String("rulesModified")).toBool();
-  if (found.wasKilled || files) {
-    const QString file = text("rulesFile");
-    editor_->setFile(file);
-    // Rules that were saved are read again: they may have been edited elsewhere.
-    if (!isModified && QFileInfo::exists(file))
-      openRules(file);
-    else
-      editor_->setText(text("rules"), isModified);
-    document_->restore(state);
-    runPanel_->setInputs(text("runInputs"));
-    const qsizetype steps = state.value(QLatin1String("steps")).toArray().size();
-    if (found.wasKilled && (isModified || steps > 0)) {
-      const QString what =
-          steps == 0 ? tr("The last window was not closed: its rules are here again")
-                     : tr("The last window was not closed: its rules are here again, its model is being opened and %1 "
-                          "done again")
-                           .arg(counted(steps, tr("step"), tr("steps")));
-      // Once the bar is shown: it would write over its labels before.
-      QTimer::singleShot(0, this, [this, what] { statusBar()->showMessage(what, 20000); });
-    }
-  }
-  arrange(static_cast<Arrangement>(std::clamp(state.value(QLatin1String("arrangement")).toInt(), 0, 2)));
-}
-
-void MainWindow::closeEvent(QCloseEvent* e) {
-  if (!mayDiscardRules()) return e->ignore();
-  autosave_->stop();
-  session_.close(sessionState());
-  QSettings settings;
-  settings.setValue(QStringLiteral("geometry"), saveGeometry());
-  if (document_->isOpen())
-    settings.setValue(QStringLiteral("arrangement%1").arg(static_cast<int>(arrangement_)), saveState(2));
-  e->accept();
 }
 
 /// A mistake in an imported file may have been mended elsewhere meanwhile.

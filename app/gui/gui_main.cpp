@@ -5,6 +5,7 @@
 #include <QFileInfo>
 #include <QProcess>
 #include <QSettings>
+#include <cstdio>
 
 #include "views/allocator.h"
 #include "views/main_window.h"
@@ -46,6 +47,17 @@ int main(int argc, char** argv) {
     const QString beside = QCoreApplication::applicationDirPath() + QStringLiteral("/graft");
     command = {QFileInfo::exists(beside) ? beside : QStringLiteral("graft"), QStringLiteral("engine")};
   }
+  const QStringList files = parser.positionalArguments();
+  const auto refuse = [](const QString& why) { return std::fprintf(stderr, "graft-gui: %s\n", qPrintable(why)), 2; };
+  if (files.size() > 1)
+    return refuse(
+        QCoreApplication::translate("main", "one MODEL at a time; View > Compare with another file shows two"));
+  if (parser.isSet(inputs) && files.isEmpty())
+    return refuse(QCoreApplication::translate("main", "--inputs are those of a MODEL, and none is named"));
+  const QStringList themes{QStringLiteral("light"), QStringLiteral("dark"), QStringLiteral("system")};
+  if (parser.isSet(theme) && !themes.contains(parser.value(theme)))
+    return refuse(
+        QCoreApplication::translate("main", "--theme is light, dark or system, not \"%1\"").arg(parser.value(theme)));
   const QString wanted =
       parser.isSet(theme) ? parser.value(theme) : QSettings().value(QStringLiteral("theme")).toString();
   graft::applyTheme(wanted == QLatin1String("dark")    ? graft::Theme::Dark
@@ -53,7 +65,6 @@ int main(int argc, char** argv) {
                                                        : graft::systemTheme());
 
   graft::MainWindow window(command);
-  const QStringList files = parser.positionalArguments();
   window.restoreSession(files.isEmpty() && !parser.isSet(rules));
   window.show();
   if (parser.isSet(rules)) window.openRules(parser.value(rules));

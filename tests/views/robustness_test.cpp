@@ -256,9 +256,35 @@ class RobustnessTest : public test::WindowFixture {
     QTRY_COMPARE_WITH_TIMEOUT(document().steps().size(), size_t{3}, 10000);
     QTRY_COMPARE(document().position(), 1);  // the other one was taken back, and can be done again
     QCOMPARE(document().graph()->nodeCount(), size_t{48});
+    // One stands where one stood.
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax_3")});
+    const Canvas* canvas = window_->canvas();
+    QCOMPARE(canvas->scale(), 1.1);
+    const int box = canvas->scene()->boxOf(QStringLiteral("softmax_3"));
+    QCOMPARE(canvas->scene()->view.boxes[static_cast<size_t>(box)].key, std::string("softmax_3"));  // it is opened to
+    QVERIFY(canvas->visibleSceneRect().contains(canvas->scene()->rect(box)));
     document().undoStack()->redo();
     QCOMPARE(document().graph()->nodeCount(), size_t{44});
     QCOMPARE(exported(), QByteArray("exported 44 nodes"));
+  }
+
+  void theNextWindowStandsWhereTheLastOneClosed() {
+    const QString other = folder_.filePath(QStringLiteral("other.pt"));
+    QFile::copy(model_, other);
+    open();
+    window_->canvas()->reveal(QStringLiteral("softmax_2"));
+    window_->compareWith(other);
+    QTRY_COMPARE(document().otherPath(), other);
+    window_->close();
+    start();
+    window_->restoreSession(true);
+    QTRY_COMPARE_WITH_TIMEOUT(document().otherPath(), other, 10000);
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax_2")});
+    QVERIFY(window_->beforeCanvas()->isVisible());
+    // Another model begins anew.
+    window_->openModel(other);
+    QTRY_COMPARE(document().path(), other);
+    QVERIFY(document().selection().isEmpty() && document().otherPath().isEmpty());
   }
 
   void aWindowThatClosedLeavesNothingToRecover() {
@@ -308,6 +334,8 @@ int victim(const QString& model) {
   if (!QTest::qWaitFor([&] { return d.position() == 2; }, 10000)) return 1;
   d.undoStack()->undo();
   window.runPanel()->setInputs(QStringLiteral("f32[1,16,64] f32[1,1,1,16]"));
+  window.canvas()->reveal(QStringLiteral("softmax_3"));
+  window.canvas()->zoomToKeys({QStringLiteral("softmax_3")}, 1.1, 1.1);
   std::puts("edited");
   std::fflush(stdout);
   return QApplication::exec();
