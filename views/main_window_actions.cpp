@@ -361,7 +361,7 @@ void MainWindow::arrange(Arrangement arrangement) {
       resizeDocks({d[QStringLiteral("rules")], d[QStringLiteral("pattern")]}, {480, 320}, Qt::Horizontal);
       resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {460, 280}, Qt::Vertical);
     }
-    if (arrangement == Arrangement::Measure) resizeDocks({d[QStringLiteral("run")]}, {330}, Qt::Vertical);
+    if (arrangement == Arrangement::Measure) resizeDocks({d[QStringLiteral("run")]}, {380}, Qt::Vertical);
   }
   // The welcome page stands alone: panels about a model would be empty.
   if (!document_->isOpen())

@@ -13,6 +13,7 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   rules_ = new QComboBox(this);
   rules_->setToolTip(tr("The rule whose matches are shown"));
   rules_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  rules_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);  // long names widen nothing
   recipes_ = new QToolButton(this);
   recipes_->setText(tr("Recipe"));
   recipes_->setPopupMode(QToolButton::InstantPopup);
@@ -31,6 +32,7 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   hint_->setTextFormat(Qt::RichText);
   hint_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   hint_->setContentsMargins(4, 8, 4, 8);
+  hint_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   connect(hint_, &QLabel::linkActivated, this, &MatchesPanel::whyNotAsked);
   preview_ = new QPushButton(tr("Preview"), this);
   preview_->setCheckable(true);

@@ -100,14 +100,13 @@ void Plot::contextMenuEvent(QContextMenuEvent* e) {
 }
 
 LatencyPlot::LatencyPlot(QWidget* parent) : Plot(QStringLiteral("latency"), parent) {
-  setMinimumHeight(132);
+  setMinimumHeight(140);  // of three rows, so that pinning a run moves nothing
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
 }
 
 void LatencyPlot::setRun(const QJsonObject& run, const QJsonObject& baseline) {
   run_ = run;
   baseline_ = baseline;
-  setMinimumHeight(baseline_.isEmpty() ? 132 : 176);
   update();
 }
 
@@ -184,7 +183,7 @@ void LatencyPlot::draw(QPainter& p) {
   }
 }
 
-UlpPlot::UlpPlot(QWidget* parent) : Plot(QStringLiteral("ulp"), parent) { setMinimumHeight(110); }
+UlpPlot::UlpPlot(QWidget* parent) : Plot(QStringLiteral("ulp"), parent) { setMinimumHeight(88); }
 
 void UlpPlot::setCounts(const QString& title, const QJsonArray& counts) {
   title_ = title;

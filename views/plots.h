@@ -37,7 +37,7 @@ class LatencyPlot : public Plot {
  public:
   explicit LatencyPlot(QWidget* parent = nullptr);
   void setRun(const QJsonObject& run, const QJsonObject& baseline);
-  QSize sizeHint() const override { return {420, 132}; }
+  QSize sizeHint() const override { return {420, 140}; }
 
  protected:
   void draw(QPainter&) override;

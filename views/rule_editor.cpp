@@ -36,11 +36,9 @@ constexpr int errorIndicator = 20, litIndicator = 21, firstColor = 8, colors = 7
 }  // namespace
 
 RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
-  sentence_ = new QLabel(this);
-  sentence_->setWordWrap(true);
+  constexpr int lines = 2;
+  sentence_ = new SteadyLabel(lines, this);  // the text below it never jumps
   sentence_->setContentsMargins(12, 8, 12, 8);
-  sentence_->setMinimumHeight(sentence_->fontMetrics().height() * 2 + 18);  // it never jumps
-  sentence_->setAlignment(Qt::AlignVCenter | Qt::AlignLeft);
   editor_ = new QsciScintilla(this);
   editor_->setUtf8(true);
   editor_->setFrameShape(QFrame::NoFrame);
@@ -304,7 +302,7 @@ bool RuleEditor::eventFilter(QObject* object, QEvent* e) {
   return QWidget::eventFilter(object, e);
 }
 
-QString RuleEditor::sentence() const { return sentence_->text(); }
+QString RuleEditor::sentence() const { return sentence_->said(); }
 
 void RuleEditor::tell() {
   const Palette& p = themePalette();
@@ -313,8 +311,8 @@ void RuleEditor::tell() {
   Color color = p.dim;
   Qt::TextFormat format = Qt::PlainText;
   if (this->text().trimmed().isEmpty()) {
-    text = tr("Write a rule: what it matches shows as you type. <a style=\"color:%1\" href=\"start\">Begin with an "
-              "example</a>, or take one from the <a style=\"color:%1\" href=\"library\">library</a>.")
+    text = tr("Write a rule, <a style=\"color:%1\" href=\"start\">begin with an example</a>, or take one from the "
+              "<a style=\"color:%1\" href=\"library\">library</a>: what it matches shows as you type.")
                .arg(css(p.accent));
     format = Qt::RichText;
   } else if (document_.ruleError().any()) {
@@ -337,8 +335,8 @@ void RuleEditor::tell() {
       color = p.text;
     } else if (!document_.nearMisses().empty() && document_.nearMissesOf() == rule->name) {
       const NearMissInfo& n = document_.nearMisses().front();
-      text = tr("%1: no match; nearest%2 — %3")
-                 .arg(rule->name, n.scope.isEmpty() ? QString() : tr(" in %1").arg(n.scope), n.message);
+      text = tr("%1: no match — %2 (nearest%3)")
+                 .arg(rule->name, n.message, n.scope.isEmpty() ? QString() : tr(", in %1").arg(n.scope));
     } else {
       text = tr("%1: no match in %2 nodes").arg(rule->name).arg(nodes);
     }
@@ -348,8 +346,7 @@ void RuleEditor::tell() {
     text = tr("%1: matching…").arg(rule->name);
   }
   told_ = rule && rule->matched && !document_.ruleError().any() ? rule->name : QString();
-  sentence_->setTextFormat(format);
-  sentence_->setText(text);
+  sentence_->say(text, format);
   sentence_->setStyleSheet(QStringLiteral("color:%1").arg(css(color)));
 }
 

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <QKeySequence>
-#include <QLabel>
 #include <QTimer>
 #include <QWidget>
 
 #include "views/document.h"
+#include "views/steady_label.h"
 
 class QsciScintilla;
 class QsciLexerPython;
@@ -70,7 +70,7 @@ class RuleEditor : public QWidget {
   QsciLexerPython* lexer_;
   RuleWords* words_ = nullptr;
   CallTip* tip_;
-  QLabel* sentence_;
+  SteadyLabel* sentence_;
   QString file_, hovered_, lit_;
   QString told_;  ///< the rule whose matches the sentence tells
   bool quiet_ = false, modified_ = false;

@@ -133,20 +133,15 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   QSizePolicy keepsItsPlace = progress_->sizePolicy();
   keepsItsPlace.setRetainSizeWhenHidden(true);  // nothing moves when it comes and goes
   progress_->setSizePolicy(keepsItsPlace);
-  headline_ = new QLabel(this);
-  headline_->setWordWrap(true);
-  headline_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  note_ = new QLabel(this);
-  note_->setWordWrap(true);
-  note_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  headline_ = new SteadyLabel(2, this);
+  note_ = new SteadyLabel(1, this);
+  protocol_ = new SteadyLabel(0, this);
+  delta_ = new SteadyLabel(1, this);
+  for (QLabel* l : {headline_, note_, protocol_, delta_}) l->setTextInteractionFlags(Qt::TextSelectableByMouse);
   hint_ = new QLabel(this);
   hint_->setWordWrap(true);
-  protocol_ = new QLabel(this);
-  delta_ = new QLabel(this);
-  for (QLabel* l : {protocol_, delta_}) {
-    l->setWordWrap(true);
-    l->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  }
+  hint_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
+  hint_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   plot_ = new LatencyPlot(this);
   pin_ = new QPushButton(tr("Pin as baseline"), this);
   pin_->setToolTip(tr("Keep this run in the plot and say how later ones differ from it"));
@@ -269,27 +264,37 @@ void RunPanel::layOut() {
   controls->addWidget(inputs_, 1);
   for (QWidget* w : std::initializer_list<QWidget*>{inputsMenu_, against_, device_, dtype_, seconds_, inside_, run_})
     controls->addWidget(w);
+  // Nothing here takes more room when there is something to say: the drawing above does not jump.
+  auto* words = new QWidget;
+  auto* lines = new QVBoxLayout(words);
+  lines->setContentsMargins(0, 0, 0, 0);
+  lines->setSpacing(0);
+  lines->addWidget(headline_);
+  lines->addWidget(note_);
+  words->setFixedHeight(headline_->sizeHint().height());
   auto* title = new QHBoxLayout;
-  title->addWidget(headline_, 1);
+  title->addWidget(words, 1);
   title->addWidget(pin_);
   title->addWidget(copy_);
   auto* left = new QVBoxLayout;
   left->addWidget(plot_);
   left->addWidget(delta_);
-  left->addWidget(protocol_);
-  left->addStretch();
-  auto* body = new QHBoxLayout;
+  left->addWidget(protocol_, 1);
+  auto* figures = new QWidget;
+  auto* body = new QHBoxLayout(figures);
+  body->setContentsMargins(0, 0, 0, 0);
   body->setSpacing(16);
   body->addLayout(left, 4);
   body->addWidget(tabs_, 6);
+  pages_ = new QStackedWidget;
+  pages_->addWidget(hint_);
+  pages_->addWidget(figures);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(12, 8, 12, 8);
   column->addLayout(controls);
   column->addWidget(progress_);
   column->addLayout(title);
-  column->addWidget(note_);
-  column->addWidget(hint_);
-  column->addLayout(body, 1);
+  column->addWidget(pages_, 1);
   // Tab goes as the eye does.
   QWidget* last = inputs_;
   for (QWidget* w : std::initializer_list<QWidget*>{inputsMenu_, against_, device_, dtype_, seconds_, inside_, run_,
@@ -336,7 +341,7 @@ bool RunPanel::setDevice(const QString& device, const QString& dtype) {
 }
 
 QString RunPanel::say(const QString& error) {
-  headline_->setText(tr("Not run: %1").arg(error));
+  headline_->say(tr("Not run: %1").arg(error));
   headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().change(Change::Removed))));
   return error;
 }
@@ -404,8 +409,8 @@ void RunPanel::refresh() {
   progress_->setVisible(running);
   if (running) progress_->setRange(0, 0);
   const bool any = !run.isEmpty();
-  for (QWidget* w : std::initializer_list<QWidget*>{pin_, copy_, plot_, tabs_, delta_, protocol_}) w->setVisible(any);
-  hint_->setVisible(!any && !running);
+  for (QWidget* w : {pin_, copy_}) w->setVisible(any);
+  pages_->setCurrentIndex(any ? 1 : 0);
   const Palette& p = themePalette();
   const QString dim = QStringLiteral("color:%1").arg(css(p.dim));
   const QString wrong = QStringLiteral("color:%1").arg(css(p.change(Change::Removed)));
@@ -413,7 +418,7 @@ void RunPanel::refresh() {
   hint_->setStyleSheet(dim);
   refreshNote();
   if (!any) {
-    headline_->setText(running                     ? tr("Measuring…")
+    headline_->say(running                     ? tr("Measuring…")
                        : document_.lastRunWorked() ? tr("Nothing has been measured yet")
                        : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
                                                    : tr("The run did not finish: %1").arg(runError()));
@@ -426,11 +431,11 @@ void RunPanel::refresh() {
   }
   bool passed = agrees(run);
   for (const SweepRun& s : sweep_) passed = passed && agrees(s.second);
-  headline_->setText(sweep_.size() > 1 ? sweepHeadline(sweep_) : headline(run));
+  headline_->say(sweep_.size() > 1 ? sweepHeadline(sweep_) : headline(run));
   headline_->setStyleSheet(passed ? QStringLiteral("color:%1").arg(css(p.text)) : wrong);
   QStringList inputs;
   for (const QJsonValue v : at(run, "inputs").toArray()) inputs << v.toString();
-  protocol_->setText(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
+  protocol_->say(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
                      (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
                      (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
   protocol_->setStyleSheet(dim);
@@ -439,7 +444,7 @@ void RunPanel::refresh() {
   pin_->setText(isBaseline ? tr("Pinned ✓") : tr("Pin as baseline"));
   pin_->setEnabled(!isBaseline);
   delta_->setVisible(isPinned);
-  delta_->setText(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
+  delta_->say(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
                                  .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
                                       ms(median(baseline_, "rewritten")), ms(median(run, "rewritten")),
                                       signedPercent(median(run, "original"), median(baseline_, "original")))

@@ -10,6 +10,7 @@
 #include <QLineEdit>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QStackedWidget>
 #include <QTabWidget>
 #include <QTableWidget>
 #include <QToolButton>
@@ -18,6 +19,7 @@
 #include "views/document.h"
 #include "views/plots.h"
 #include "views/run_inputs.h"
+#include "views/steady_label.h"
 
 namespace graft {
 
@@ -35,17 +37,17 @@ class RunPanel : public QWidget {
   static bool agrees(const QJsonObject& run);
   /// "memory 90.2 MB instead of 102 MB; …": what both take, in words.
   static QString memoryLine(const QJsonObject& run);
-  QString headlineText() const { return headline_->text(); }
+  QString headlineText() const { return headline_->said(); }
   /// Operators, memory, device, repetitions and inputs of the run that is shown.
-  QString protocolText() const { return protocol_->text(); }
+  QString protocolText() const { return protocol_->said(); }
   /// With its headings, cells between tabs.
   static QString tableText(const QTableWidget& table);
   /// Where inside the numbers part first, without links.
   QString insideText() const;
   /// What the figures shown are not: stopped, failed, of an earlier step; "" where they are of the last run.
-  QString noteText() const { return note_->isVisibleTo(this) ? note_->text() : QString(); }
+  QString noteText() const { return note_->isVisibleTo(this) ? note_->said() : QString(); }
   /// What changed against the pinned run; "" where none is pinned.
-  QString deltaText() const { return delta_->text(); }
+  QString deltaText() const { return delta_->said(); }
   /// The whole result as text, for the clipboard.
   QString report() const;
   /// What a report shows: each plot's title and its picture as SVG on white.
@@ -99,7 +101,9 @@ class RunPanel : public QWidget {
   QCheckBox* inside_;
   QPushButton *run_, *pin_, *copy_;
   QProgressBar* progress_;
-  QLabel *headline_, *protocol_, *delta_, *insideHead_, *hint_, *note_;
+  SteadyLabel *headline_, *protocol_, *delta_, *note_;
+  QLabel *insideHead_, *hint_;
+  QStackedWidget* pages_;  ///< before anything has been measured, and the figures
   LatencyPlot* plot_;
   UlpPlot* ulp_;
   SweepPlot* sweepPlot_;

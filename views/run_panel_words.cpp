@@ -124,8 +124,10 @@ void RunPanel::refreshNote() {
     text = before;
   }
   if (any && (running || !document_.lastRunWorked())) text += QLatin1Char(' ') + before;
-  note_->setText(text);
-  note_->setVisible(!text.isEmpty() && (any || running));
+  note_->say(text);
+  const bool isShown = !text.isEmpty() && (any || running);
+  note_->setVisible(isShown);
+  headline_->setLines(isShown ? 1 : 2);  // both have two lines together
   const Palette& p = themePalette();
   note_->setStyleSheet(QStringLiteral("color:%1").arg(css(isBad ? p.change(Change::Removed) : p.dim)));
 }
@@ -149,7 +151,7 @@ QString RunPanel::report() const {
                 .arg(number(at(s, "p10")))
                 .arg(number(at(s, "p90")));
   }
-  if (!delta_->text().isEmpty()) text += delta_->text() + QLatin1Char('\n');
+  if (!delta_->said().isEmpty()) text += delta_->said() + QLatin1Char('\n');
   text += QLatin1Char('\n') + tableText(*tables_[Outputs]);
   if (!sweep_.isEmpty()) text += QLatin1Char('\n') + tableText(*tables_[Sweep]);
   return text;

@@ -12,6 +12,7 @@ namespace graft {
 WhyNotPanel::WhyNotPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   head_ = new QLabel(this);
   head_->setWordWrap(true);
+  head_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);  // long names widen nothing
   ask_ = new QPushButton(tr("Explain"), this);
   ask_->setToolTip(tr("Rank the places where the current rule almost matches"));
   list_ = new QListWidget(this);

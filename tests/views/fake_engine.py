@@ -168,7 +168,7 @@ class Engine:
         for number, line in enumerate(text.split("\n"), 1):
             if "syntax error" in line:
                 return {"ok": False, "rules": [], "recipes": [],
-                        "error": {"message": "expected an expression", "line": number, "column": line.find("syntax error") + 1,
+                        "error": {"message": "expected an expression" + ", and nothing else will do" * (12 if "long syntax" in line else 0), "line": number, "column": line.find("syntax error") + 1,
                                   "endColumn": line.find("syntax error") + 13}}
         return {"ok": True, "rules": rules_of(text), "recipes": [{"name": "All", "description": "", "steps": [r["name"] for r in rules_of(text)]}]}
 

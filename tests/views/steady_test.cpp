@@ -1,0 +1,174 @@
+// What stays where it is while everything else changes: the text below the editor's sentence, the drawing beside panels
+// that fill, the two drawings of a comparison, panels that come back.
+#include <QDockWidget>
+#include <QSplitter>
+
+#include "tests/views/window_fixture.h"
+#include "views/qscintilla.h"
+#include "views/run_panel.h"
+#include "views/steady_label.h"
+#include "views/why_not_panel.h"
+
+using namespace graft;
+using test::rulesText;
+
+namespace {
+
+class SteadyTest : public test::WindowFixture {
+  Q_OBJECT
+
+  /// Where the widget stands in the window.
+  QRect place(const QWidget* w) const { return {w->mapTo(window_.get(), QPoint()), w->size()}; }
+  /// What asks for another layout has it.
+  static void settle() { QTest::qWait(30); }
+
+ private Q_SLOTS:
+  void initTestCase() { prepare(); }
+  void init() { forget(); }
+  void cleanup() { window_.reset(); }
+
+  void aLabelHasItsLinesWhateverItSays() {
+    SteadyLabel label(2);
+    label.setContentsMargins(12, 8, 12, 8);
+    label.resize(300, label.sizeHint().height());
+    label.show();
+    const QSize hint = label.sizeHint();
+    label.say(QStringLiteral("short"));
+    QVERIFY(!label.isElided() && label.toolTip().isEmpty());
+    QCOMPARE(label.text(), QStringLiteral("short"));
+    const QString longText = QStringLiteral("a sentence that is told <at length> ").repeated(8).trimmed();
+    label.say(longText);
+    QVERIFY(label.isElided());
+    QCOMPARE(label.text().count(QLatin1Char('\n')), 1);
+    QVERIFY(label.text().endsWith(QChar(0x2026)));
+    QVERIFY(label.toolTip().contains(longText.toHtmlEscaped()));
+    QCOMPARE(label.said(), longText);
+    QCOMPARE(label.sizeHint(), hint);
+    QVERIFY(label.fontMetrics().boundingRect(label.contentsRect(), 0, label.text()).width() <=
+            label.contentsRect().width());
+    label.resize(4000, label.height());
+    QVERIFY(!label.isElided() && label.toolTip().isEmpty());
+    QCOMPARE(label.text(), longText);
+    label.say(QStringLiteral("word").repeated(4000));  // nowhere to break
+    QVERIFY(label.isElided());
+    QCOMPARE(label.sizeHint(), hint);
+  }
+
+  void theTextBelowTheSentenceNeverMoves() {
+    start();
+    window_->arrange(Arrangement::Rewrite);
+    auto* rules = window_->findChild<QDockWidget*>(QStringLiteral("rules"));
+    auto* sentence = window_->editor()->findChild<SteadyLabel*>();
+    for (const int width : {480, 300}) {
+      window_->resizeDocks({rules}, {width}, Qt::Horizontal);
+      settle();
+      const QRect text = place(window_->editor()->scintilla());
+      const auto tells = [&](const QString& rulesOf, const QString& part) {
+        window_->editor()->setText(rulesOf);
+        QTRY_VERIFY2(window_->editor()->sentence().contains(part), qPrintable(window_->editor()->sentence()));
+        settle();
+        QCOMPARE(place(window_->editor()->scintilla()), text);
+        QCOMPARE(sentence->toolTip().isEmpty(), !sentence->isElided());
+      };
+      const QString good = QString::fromLatin1(rulesText), name = QStringLiteral("Attention");
+      QString longName = good;
+      longName.replace(name, name.repeated(12));
+      tells({}, QStringLiteral("Write a rule"));
+      tells(QStringLiteral("# nothing yet\n"), QStringLiteral("no rule"));
+      tells(good + QStringLiteral("syntax error"), QStringLiteral("expected an expression"));
+      tells(good + QStringLiteral("long syntax error"), QStringLiteral("expected an expression"));
+      QVERIFY(sentence->isElided());
+      if (!document().isOpen()) {
+        tells(good, QStringLiteral("Open a model"));
+        window_->openModel(model_);
+        QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+        window_->arrange(Arrangement::Rewrite);
+        window_->resizeDocks({rules}, {width}, Qt::Horizontal);
+        settle();
+      }
+      tells(good, QStringLiteral("4 matches"));
+      tells(longName, QStringLiteral("4 matches"));
+      tells(QString(longName).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")),
+            QStringLiteral("dim is -1, the rule wants 1"));
+      QVERIFY(sentence->isElided());
+    }
+  }
+
+  void theDrawingKeepsItsPlaceWhileAPanelFills() {
+    qputenv("FAKE_ENGINE_STEP", "0.05");  // so long that the status bar shows it
+    qputenv("FAKE_ENGINE_DIFFERS", "3");
+    open();
+    type(QString::fromLatin1(rulesText));
+    for (const QSize size : {QSize(1440, 900), QSize(1024, 700)}) {
+      window_->resize(size);
+      window_->arrange(Arrangement::Measure);
+      settle();
+      const QRect before = place(window_->canvas());
+      QVERIFY(before.height() >= 150);
+      RunPanel* panel = window_->runPanel();
+      const auto ran = [&](const QString& inputs) {
+        panel->setInputs(inputs);
+        panel->start();
+        QTRY_VERIFY(window_->findChild<QWidget*>(QStringLiteral("jobStop"))->isVisible());
+        settle();
+        QCOMPARE(place(window_->canvas()), before);
+        QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
+        settle();
+        QCOMPARE(place(window_->canvas()), before);
+      };
+      ran({});
+      for (const auto tab : {RunPanel::Inside, RunPanel::Operators, RunPanel::Timeline, RunPanel::Outputs}) {
+        panel->showTab(tab);
+        settle();
+        QCOMPARE(place(window_->canvas()), before);
+      }
+      if (size.width() == 1440) panel->pin();  // what comes later is told against it
+      ran(QStringLiteral("f32[B,16,64]:randn B=1,3"));
+      QVERIFY(panel->headlineText().contains(QLatin1String("fail")) && !panel->deltaText().isEmpty());
+      panel->setInputs(QStringLiteral("f32[B,2]:randn"));
+      panel->start();
+      QVERIFY(panel->headlineText().startsWith(QLatin1String("Not run")));
+      settle();
+      QCOMPARE(place(window_->canvas()), before);
+      document().apply(rule().name);
+      QTRY_COMPARE(document().position(), 1);
+      QVERIFY(!panel->noteText().isEmpty());
+      settle();
+      QCOMPARE(place(window_->canvas()), before);
+      document().undo();
+      QTRY_VERIFY(rule().matched);
+      panel->setInputs({});
+    }
+  }
+
+  void theDrawingKeepsItsPlaceWhileARuleIsWritten() {
+    open();
+    window_->arrange(Arrangement::Rewrite);
+    settle();
+    const QRect before = place(window_->canvas());
+    const QRect text = place(window_->editor()->scintilla());
+    const auto stays = [&] {
+      settle();
+      QCOMPARE(place(window_->canvas()), before);
+      QCOMPARE(place(window_->editor()->scintilla()), text);
+    };
+    type(QString::fromLatin1(rulesText));
+    stays();
+    window_->showRuleTab(1);
+    stays();
+    type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
+    QTRY_VERIFY(!document().nearMisses().empty());
+    stays();
+    window_->showRuleTab(0);
+    stays();
+    type(QString::fromLatin1(rulesText));
+    document().applyRecipe(QStringLiteral("All"));
+    QTRY_COMPARE(document().position(), 1);
+    stays();
+  }
+};
+
+}  // namespace
+
+QTEST_MAIN(SteadyTest)
+#include "steady_test.moc"
