@@ -120,8 +120,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   dock(QStringLiteral("pattern"), tr("Pattern"), patternCanvas_, Qt::RightDockWidgetArea);
   dock(QStringLiteral("history"), tr("History"), history_, Qt::RightDockWidgetArea);
   // Behind each other: the library draws patterns of its own.
-  tabifyDockWidget(findChild<QDockWidget*>(QStringLiteral("pattern")),
-                   findChild<QDockWidget*>(QStringLiteral("library")));
+  tabifyDockWidget(dockNamed("pattern"), dockNamed("library"));
   dock(QStringLiteral("run"), tr("Run"), runPanel_, Qt::BottomDockWidgetArea);
   palette_ = new CommandPalette(this);
 
@@ -189,6 +188,10 @@ QDockWidget* MainWindow::dock(const QString& name, const QString& title, QWidget
   addDockWidget(area, d);
   docks_ << d;
   return d;
+}
+
+QDockWidget* MainWindow::dockNamed(const char* name) const {
+  return findChild<QDockWidget*>(QString::fromLatin1(name));
 }
 
 void MainWindow::connectDocument() {

@@ -94,6 +94,7 @@ class MainWindow : public QMainWindow {
  private:
   // main_window.cpp
   QDockWidget* dock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area);
+  QDockWidget* dockNamed(const char* name) const;
   void connectDocument();
   void connectCanvases();
   void refreshTitle();
@@ -118,6 +119,7 @@ class MainWindow : public QMainWindow {
   void makeActions();
   QAction* add(QMenu* menu, const QString& name, const QString& text, const QKeySequence& keys,
                std::function<void()> run, const QString& iconName = {});
+  void makeRoomForLibrary(bool isShown);
   void openPalette();
   void ruleFromSelection();
   void addFromLibrary(const QString& file, const QString& rule);
@@ -182,7 +184,8 @@ class MainWindow : public QMainWindow {
   QString jobWhat_;
   Arrangement arrangement_ = Arrangement::Explore;
   Overlay overlay_ = Overlay::Kind;
-  bool comparing_ = false, following_ = false;
+  bool comparing_ = false, following_ = false, arranging_ = false;
+  int historyHeight_ = 280;  ///< without the library above it
   QString lastFailure_;
   QString saidDown_;  ///< of an engine that went away, until the next one has the document
   bool saidNotSaved_ = false, saidSlow_ = false, hasWords_ = false;

@@ -13,6 +13,7 @@
 #include <QSettings>
 #include <QSplitter>
 #include <QStackedWidget>
+#include <QStatusBar>
 #include <QTabWidget>
 #include <QTimer>
 #include <QToolBar>
@@ -81,14 +82,11 @@ void MainWindow::makeActions() {
     // Beside the rules, where there is room for it.
     const bool comes = arrangement_ != Arrangement::Rewrite && document_->isOpen();
     if (comes) arrange(Arrangement::Rewrite);
-    const auto named = [this](const char* name) { return findChild<QDockWidget*>(QString::fromLatin1(name)); };
-    QDockWidget* library = named("library");
+    QDockWidget* library = dockNamed("library");
     library->setVisible(comes || !library->isVisible());
     library->raise();
-    // Room for the tree and the preview below it.
-    resizeDocks({library}, {320}, Qt::Horizontal);
-    resizeDocks({library, named("history")}, {height() * 7 / 10, 140}, Qt::Vertical);
   });
+  connect(dockNamed("library")->toggleViewAction(), &QAction::toggled, this, &MainWindow::makeRoomForLibrary);
   add(file, s("saveRules"), tr("&Save rules"), QKeySequence::Save, [this] { saveRules(false); });
   add(file, s("saveRulesAs"), tr("Save rules &as…"), QKeySequence::SaveAs, [this] { saveRules(true); });
   file->addSeparator();
@@ -325,6 +323,18 @@ void MainWindow::makeActions() {
   });
 }
 
+/// The library's tree and the preview below it want height: the history lends it, and has it back afterwards.
+void MainWindow::makeRoomForLibrary(bool isShown) {
+  if (arranging_) return;
+  QDockWidget *above = dockNamed(isShown ? "library" : "pattern"), *history = dockNamed("history");
+  constexpr int wide = 320, lent = 140;
+  if (isShown && history->isVisible()) historyHeight_ = history->height();
+  if (isShown) resizeDocks({above}, {wide}, Qt::Horizontal);
+  const int height = isShown ? std::min(lent, historyHeight_) : historyHeight_;
+  const int all = statusBar()->y() - centralWidget()->y() - 1;
+  resizeDocks({above, history}, {all - height, height}, Qt::Vertical);
+}
+
 void MainWindow::openPalette() {
   QList<QAction*> all;
   for (QAction* a : actions())
@@ -339,6 +349,7 @@ void MainWindow::showRuleTab(int index) {
 
 void MainWindow::arrange(Arrangement arrangement) {
   QSettings settings;
+  arranging_ = true;
   const auto key = [](Arrangement a) { return QStringLiteral("arrangement%1").arg(static_cast<int>(a)); };
   if (isVisible() && arrangement != arrangement_ && document_->isOpen())
     settings.setValue(key(arrangement_), saveState(2));
@@ -359,7 +370,7 @@ void MainWindow::arrange(Arrangement arrangement) {
       resizeDocks({d[QStringLiteral("explorer")], d[QStringLiteral("inspector")]}, {270, 320}, Qt::Horizontal);
     if (arrangement == Arrangement::Rewrite) {
       resizeDocks({d[QStringLiteral("rules")], d[QStringLiteral("pattern")]}, {480, 320}, Qt::Horizontal);
-      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {460, 280}, Qt::Vertical);
+      resizeDocks({d[QStringLiteral("pattern")], d[QStringLiteral("history")]}, {460, historyHeight_}, Qt::Vertical);
     }
     if (arrangement == Arrangement::Measure) resizeDocks({d[QStringLiteral("run")]}, {380}, Qt::Vertical);
   }
@@ -367,6 +378,7 @@ void MainWindow::arrange(Arrangement arrangement) {
   if (!document_->isOpen())
     for (QDockWidget* one : docks_)
       if (one->objectName() != QLatin1String("rules")) one->hide();
+  arranging_ = false;
   const char* names[] = {"explore", "rewrite", "measure"};
   action(QString::fromLatin1(names[static_cast<int>(arrangement)]))->setChecked(true);
   if (arrangement == Arrangement::Explore) canvas_->setFocus();

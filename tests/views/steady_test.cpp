@@ -166,6 +166,42 @@ class SteadyTest : public test::WindowFixture {
     QTRY_COMPARE(document().position(), 1);
     stays();
   }
+
+  void theHistoryHasItsHeightBackWhenTheLibraryIsClosed() {
+    open();
+    window_->arrange(Arrangement::Rewrite);
+    settle();
+    auto* library = window_->findChild<QDockWidget*>(QStringLiteral("library"));
+    auto* history = window_->findChild<QDockWidget*>(QStringLiteral("history"));
+    for (const int height : {history->height(), 340}) {
+      window_->resizeDocks({history}, {height}, Qt::Vertical);
+      settle();
+      const QRect before = place(history), drawing = place(window_->canvas());
+      for (const bool byItsCross : {false, true}) {
+        window_->action(QStringLiteral("library"))->trigger();
+        settle();
+        QVERIFY(library->isVisible() && history->height() < 160 && library->height() > 500);
+        if (byItsCross)
+          library->close();
+        else
+          window_->action(QStringLiteral("library"))->trigger();
+        settle();
+        QVERIFY(!library->isVisible());
+        QCOMPARE(place(history), before);
+        QCOMPARE(place(window_->canvas()), drawing);
+      }
+    }
+    // Left open in one arrangement, closed after another: as high as before, too.
+    const int before = history->height();
+    window_->action(QStringLiteral("library"))->trigger();
+    window_->arrange(Arrangement::Explore);
+    window_->arrange(Arrangement::Rewrite);
+    settle();
+    QVERIFY(library->isVisible());
+    window_->action(QStringLiteral("library"))->trigger();
+    settle();
+    QCOMPARE(history->height(), before);
+  }
 };
 
 }  // namespace
