@@ -472,6 +472,7 @@ void Canvas::resizeEvent(QResizeEvent* e) {
     fit();
   }
   placeOverview();
+  if (scene_) Q_EMIT viewChanged();
 }
 
 }  // namespace graft

@@ -178,7 +178,8 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   engine_->start();
 }
 
-MainWindow::~MainWindow() = default;
+// Docks are hidden once more after this, when there is nothing left to arrange.
+MainWindow::~MainWindow() { dockNamed("library")->toggleViewAction()->disconnect(this); }
 
 QDockWidget* MainWindow::dock(const QString& name, const QString& title, QWidget* content, Qt::DockWidgetArea area) {
   auto* d = new QDockWidget(title, this);

@@ -325,7 +325,7 @@ void MainWindow::makeActions() {
 
 /// The library's tree and the preview below it want height: the history lends it, and has it back afterwards.
 void MainWindow::makeRoomForLibrary(bool isShown) {
-  if (arranging_) return;
+  if (arranging_ || !isVisible()) return;
   QDockWidget *above = dockNamed(isShown ? "library" : "pattern"), *history = dockNamed("history");
   constexpr int wide = 320, lent = 140;
   if (isShown && history->isVisible()) historyHeight_ = history->height();

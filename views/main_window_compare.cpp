@@ -140,9 +140,9 @@ QString MainWindow::counterpart(const QString& key, bool toAfter) const {
 
 /// Both canvases keep the same thing at the same height.
 void MainWindow::followView(Canvas* from, Canvas* to) {
+  // Where nobody is at work in the other one, it only fitted itself: the main one leads.
+  if (from == before_ && !before_->underMouse() && !before_->hasFocus()) std::swap(from, to);
   if (following_ || !to->isVisible() || !from->scene() || !to->scene()) return;
-  if (from == before_ && !before_->underMouse() && !before_->hasFocus())
-    return;  // it only fitted itself: the main one leads
   following_ = true;
   const QPointF middle = from->rect().center();
   const SceneRef a = from->scene(), b = to->scene();

@@ -419,9 +419,9 @@ void RunPanel::refresh() {
   refreshNote();
   if (!any) {
     headline_->say(running                     ? tr("Measuring…")
-                       : document_.lastRunWorked() ? tr("Nothing has been measured yet")
-                       : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
-                                                   : tr("The run did not finish: %1").arg(runError()));
+                   : document_.lastRunWorked() ? tr("Nothing has been measured yet")
+                   : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
+                                               : tr("The run did not finish: %1").arg(runError()));
     headline_->setStyleSheet(running || document_.lastRunWorked() || runError().isEmpty() ? dim : wrong);
     hint_->setText(
         tr("Run (F5) gives the model as opened and the one that is shown the same inputs, in turns: latencies "
@@ -436,8 +436,8 @@ void RunPanel::refresh() {
   QStringList inputs;
   for (const QJsonValue v : at(run, "inputs").toArray()) inputs << v.toString();
   protocol_->say(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
-                     (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
-                     (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
+                 (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
+                 (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
   protocol_->setStyleSheet(dim);
   const bool isPinned = !baseline_.isEmpty() && baseline_ != run;
   const bool isBaseline = !baseline_.isEmpty() && !isPinned;
@@ -445,10 +445,10 @@ void RunPanel::refresh() {
   pin_->setEnabled(!isBaseline);
   delta_->setVisible(isPinned);
   delta_->say(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
-                                 .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
-                                      ms(median(baseline_, "rewritten")), ms(median(run, "rewritten")),
-                                      signedPercent(median(run, "original"), median(baseline_, "original")))
-                           : QString());
+                             .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
+                                  ms(median(baseline_, "rewritten")), ms(median(run, "rewritten")),
+                                  signedPercent(median(run, "original"), median(baseline_, "original")))
+                       : QString());
   plot_->setRun(run, isPinned ? baseline_ : QJsonObject());
   fillOutputs(run);
   fillInside(run);

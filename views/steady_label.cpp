@@ -69,7 +69,10 @@ void SteadyLabel::lay() {
     setText(shown);
   }
   // As rich text the tip is wrapped, as plain text it would be one line across the screen.
-  setToolTip(elided_ ? QStringLiteral("<qt>%1</qt>").arg(said_.toHtmlEscaped().replace(QLatin1Char('\n'), QLatin1String("<br>"))) : QString());
+  setToolTip(
+      elided_
+          ? QStringLiteral("<qt>%1</qt>").arg(said_.toHtmlEscaped().replace(QLatin1Char('\n'), QLatin1String("<br>")))
+          : QString());
   setAccessibleName(textFormat() == Qt::RichText ? QString() : said_);
 }
 

@@ -22,6 +22,25 @@ class SteadyTest : public test::WindowFixture {
   /// What asks for another layout has it.
   static void settle() { QTest::qWait(30); }
 
+  /// How far apart in height the two drawings have what is in the middle of the main one, in pixels; -1: nothing that
+  /// is there stands in the other.
+  double apart() {
+    const Canvas *now = window_->canvas(), *before = window_->beforeCanvas();
+    const SceneRef a = now->scene(), b = before->scene();
+    double nearest = 1e9, out = -1;
+    for (const Box& box : a->view.boxes) {
+      const QString key = selectionKey(*a->graph, box);
+      const int here = a->boxOf(key), there = b->boxOf(key);
+      if (box.open || there < 0 || document().graph()->findNode(key.toStdString()).index == 0) continue;
+      const QPointF at = now->toWidget(a->rect(here).center());
+      const double y = at.y(), far = std::abs(y - now->height() / 2.0) * 3 + std::abs(at.x() - now->width() / 2.0);
+      if (far >= nearest) continue;
+      nearest = far;
+      out = std::abs(before->toWidget(b->rect(there).center()).y() - y);
+    }
+    return out;
+  }
+
  private Q_SLOTS:
   void initTestCase() { prepare(); }
   void init() { forget(); }
@@ -201,6 +220,62 @@ class SteadyTest : public test::WindowFixture {
     window_->action(QStringLiteral("library"))->trigger();
     settle();
     QCOMPARE(history->height(), before);
+  }
+
+  void bothDrawingsStayLevel() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->canvas()->setDepth(-1);
+    window_->setCompare(true);
+    const auto level = [&](const char* when) {
+      settle();
+      QVERIFY(window_->beforeCanvas()->isVisible());
+      QCOMPARE(window_->beforeCanvas()->height(), window_->canvas()->height());
+      QCOMPARE(window_->beforeCanvas()->scale(), window_->canvas()->scale());
+      QVERIFY2(apart() >= 0 && apart() < 1.5,
+               qPrintable(QStringLiteral("%1: %2").arg(QLatin1String(when)).arg(apart())));
+    };
+    level("opened");
+    window_->resize(1100, 760);
+    level("before anything was touched, smaller");
+    window_->resize(1440, 900);
+    level("and larger");
+    document().apply(rule().name);
+    QTRY_COMPARE(document().position(), 1);
+    level("applied");
+    window_->canvas()->reveal(QStringLiteral("linear_9"));
+    level("travelled");
+    window_->resize(1200, 700);
+    level("smaller");
+    window_->resize(1440, 900);
+    level("larger");
+    auto* splitter = qobject_cast<QSplitter*>(window_->canvas()->parentWidget());
+    QVERIFY(splitter);
+    splitter->setSizes({300, 700});
+    level("the line between them moved");
+    window_->arrange(Arrangement::Measure);
+    level("measure");
+    window_->resizeDocks({window_->findChild<QDockWidget*>(QStringLiteral("run"))}, {500}, Qt::Vertical);
+    level("a higher panel");
+    document().undo();
+    level("taken back");
+    document().redo();
+    level("done again");
+    window_->canvas()->setDepth(2);
+    level("closed to a depth");
+    window_->canvas()->setDepth(-1);
+    level("all open");
+    window_->canvas()->zoomBy(0.5, QPointF(40, 40));
+    level("smaller scale");
+    window_->setCompare(false);
+    window_->canvas()->zoomBy(1.7, QPointF(400, 40));
+    window_->setCompare(true);
+    level("compared again");
+    window_->beforeCanvas()->setFocus();  // whoever has the focus leads
+    window_->beforeCanvas()->panTo(window_->beforeCanvas()->scene()->bounds().center());
+    level("led by the other");
+    window_->resize(1000, 800);
+    level("resized, led by the other");
   }
 };
 
