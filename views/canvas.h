@@ -47,6 +47,7 @@ class Canvas : public QWidget {
   void adoptViewOptions(const ViewOptions& options);
   QStringList selection() const { return selection_; }
   QStringList litNodes() const { return litNodes_; }
+  const Decorations& decorations() const { return decorations_; }
   const BoxDecorations& boxDecorations() const { return boxes_; }
   double scale() const { return scale_; }
   QPointF origin() const { return origin_; }

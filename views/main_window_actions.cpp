@@ -254,8 +254,8 @@ void MainWindow::makeActions() {
   add(help, s("about"), tr("&About Graft"), {}, [this] {
     QMessageBox::about(
         this, tr("About Graft"),
-        tr("<h3>Graft</h3><p>See inside a PyTorch model and make it faster.</p><p>The engine: <code>%1</code></p>")
-            .arg(engine_->command().join(QLatin1Char(' ')).toHtmlEscaped()));
+        tr("<h3>Graft %1</h3><p>See inside a PyTorch model and make it faster.</p><p>The engine: <code>%2</code></p>")
+            .arg(QCoreApplication::applicationVersion(), engine_->command().join(QLatin1Char(' ')).toHtmlEscaped()));
   });
 
   // What is about a model waits for one.
@@ -438,7 +438,7 @@ void MainWindow::ruleFromSelection() {
   auto* dialog = new RuleFromSelection(
       g, names,
       [this](const QString& text) {
-        arrange(Arrangement::Rewrite);
+        if (arrangement_ != Arrangement::Rewrite) arrange(Arrangement::Rewrite);
         const QString before = withImports(editor_->text()) + QStringLiteral("\n\n\n");
         editor_->setText(before + text, true);
         editor_->showLine(static_cast<int>(before.count(QLatin1Char('\n'))) + 1);
@@ -454,7 +454,7 @@ void MainWindow::addFromLibrary(const QString& file, const QString& rule) {
   if (text.isEmpty()) return showFailure(tr("The rule was not added"), tr("%1 no longer holds %2").arg(file, rule));
   if (document_->rule(rule))
     return showFailure(tr("The rule was not added"), tr("the rules hold one named %1 already").arg(rule));
-  arrange(Arrangement::Rewrite);
+  if (arrangement_ != Arrangement::Rewrite) arrange(Arrangement::Rewrite);  // else the library stays, for more of them
   const QString own = editor_->text().trimmed();
   QStringList missing = LibraryPanel::importsOf(file);
   missing.removeIf([&](const QString& line) { return own.split(QLatin1Char('\n')).contains(line); });

@@ -5,6 +5,7 @@
 #include <QLabel>
 #include <QSplitter>
 #include <QStackedWidget>
+#include <QStatusBar>
 
 #include "views/canvas.h"
 #include "views/diff_view.h"
@@ -181,7 +182,7 @@ void MainWindow::nextChange(int step) {
   QStringList names;
   for (const RecordInfo& r : document_->recordsToHere()) names << (r.added.isEmpty() ? QString() : r.added.first());
   names.removeAll(QString());
-  if (names.isEmpty()) return;
+  if (names.isEmpty()) return statusBar()->showMessage(tr("Nothing has been changed"), 4000);
   changeAt_ = changeAt_ < 0 ? (step > 0 ? 0 : static_cast<int>(names.size()) - 1)
                             : static_cast<int>((changeAt_ + step + names.size()) % names.size());
   canvas_->reveal(names[changeAt_]);

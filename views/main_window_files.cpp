@@ -10,6 +10,8 @@
 #include <QMimeData>
 #include <QSettings>
 #include <QStatusBar>
+#include <algorithm>
+#include <cmath>
 
 #include "views/canvas.h"
 #include "views/drawing/drawing.h"
@@ -108,6 +110,26 @@ QString MainWindow::besideModel(const QString& ending) const {
   return model.dir().exists() ? model.dir().filePath(name) : name;  // it may lie on the engine's machine
 }
 
+namespace {
+
+/// The colours that the canvas has beside those of kinds.
+Tints tintsOf(const Canvas& canvas) {
+  const BoxDecorations& boxes = canvas.boxDecorations();
+  const Decorations& d = canvas.decorations();
+  Tints tints;
+  if (!d.stale) tints.pattern = boxes.pattern;
+  if (!boxes.anyHeat || boxes.most <= 0) return tints;
+  tints.title = d.heatTitle.toStdString();
+  tints.most = heatText(boxes.most, d.heatUnit).toStdString();
+  for (const double heat : boxes.heat) {
+    tints.heat.push_back(std::min(heat / boxes.most, 1.0));  // NaN stays NaN
+    tints.figures.push_back(std::isnan(heat) ? std::string() : heatText(heat, d.heatUnit).toStdString());
+  }
+  return tints;
+}
+
+}  // namespace
+
 void MainWindow::exportDrawing() {
   const SceneRef scene = canvas_->scene();
   if (!scene) return;
@@ -125,7 +147,8 @@ void MainWindow::exportDrawing() {
   options.title = scene->graph->name;
   std::vector<Change> changes;
   if (canvas_->boxDecorations().anyChange) changes = canvas_->boxDecorations().change;
-  const QByteArray svg = QByteArray::fromStdString(svgOf(scene->view, scene->layout, options, changes));
+  const QByteArray svg =
+      QByteArray::fromStdString(svgOf(scene->view, scene->layout, options, changes, tintsOf(*canvas_)));
   QString why;
   if (ending == QLatin1String("dot")) {
     writeWhole(path, QByteArray::fromStdString(dotOf(scene->view, scene->graph->name, options)), why);

@@ -71,9 +71,7 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   connect(list_, &QTreeWidget::itemChanged, this, [this](QTreeWidgetItem* item) {
     if (filling_) return;
     document_.setTicked(document_.currentRule(), list_->indexOfTopLevelItem(item), item->checkState(0) == Qt::Checked);
-    const auto count = ticked().size();
-    apply_->setText(count == list_->topLevelItemCount() ? tr("Apply all %1").arg(count) : tr("Apply %1").arg(count));
-    apply_->setEnabled(count > 0);
+    refreshApply();
   });
   connect(preview_, &QPushButton::clicked, this, &MatchesPanel::togglePreview);
   connect(apply_, &QPushButton::clicked, this, &MatchesPanel::applyTicked);
@@ -106,7 +104,6 @@ void MatchesPanel::refresh() {
   recipes_->setEnabled(!document_.recipes().empty() && document_.isOpen());
   list_->clear();
   const RuleInfo* rule = document_.rule(document_.currentRule());
-  int count = 0;
   if (rule)
     for (const MatchInfo& m : rule->matches) {
       auto* item = new QTreeWidgetItem(
@@ -115,18 +112,23 @@ void MatchesPanel::refresh() {
       item->setToolTip(0, m.nodes.join(QStringLiteral(", ")));
       if (!rule->matched || document_.ruleError().any())
         item->setForeground(0, palette().color(QPalette::Disabled, QPalette::Text));
-      count += m.ticked;
     }
   current_ = before < list_->topLevelItemCount() ? before : -1;
   if (current_ >= 0) list_->setCurrentItem(list_->topLevelItem(current_));
   filling_ = false;
   tellWhyEmpty(rule);
   apply_->setIcon(icon(QStringLiteral("apply")));
+  refreshApply();
+}
+
+void MatchesPanel::refreshApply() {
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  const auto count = ticked().size(), all = static_cast<qsizetype>(list_->topLevelItemCount());
   const bool can = rule && rule->matched && !rule->finds && count > 0 && !document_.ruleError().any();
-  apply_->setText(rule && rule->finds                   ? tr("Only finds")
-                  : list_->topLevelItemCount() == 0     ? tr("Apply")
-                  : count == list_->topLevelItemCount() ? tr("Apply all %1").arg(count)
-                                                        : tr("Apply %1").arg(count));
+  apply_->setText(rule && rule->finds ? tr("Only finds")
+                  : all <= 1          ? tr("Apply")
+                  : count == all      ? tr("Apply all %1").arg(count)
+                                      : tr("Apply %1").arg(count));
   apply_->setEnabled(can);
   preview_->setEnabled(can || document_.isPreviewing());
   preview_->setChecked(document_.isPreviewing());
@@ -154,9 +156,16 @@ QList<int> MatchesPanel::ticked() const {
   return out;
 }
 
+QString MatchesPanel::whyNone(bool ofTicked) const {
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  if (!rule) return tr("There is no rule yet: write one, or take one from the library");
+  if (list_->topLevelItemCount() == 0) return tr("%1 matches nowhere in this model").arg(rule->name);
+  return ofTicked && ticked().isEmpty() ? tr("No match is ticked") : QString();
+}
+
 void MatchesPanel::next(int step) {
   const int count = list_->topLevelItemCount();
-  if (count == 0) return;
+  if (count == 0) return Q_EMIT document_.message(whyNone(false));
   const int to = current_ < 0 ? (step > 0 ? 0 : count - 1) : (current_ + step + count) % count;
   list_->setCurrentItem(list_->topLevelItem(to));
   if (current_ != to) {  // it was current already, as after a refresh
@@ -169,7 +178,7 @@ void MatchesPanel::next(int step) {
 void MatchesPanel::applyTicked() {
   const QList<int> some = ticked();
   const RuleInfo* rule = document_.rule(document_.currentRule());
-  if (some.isEmpty() || !rule) return;
+  if (some.isEmpty() || !rule) return Q_EMIT document_.message(whyNone(true));
   // Ticks are of the matches that are shown: those of the text as it is may be others.
   if (!document_.ruleError().any() && (!document_.rulesAreRead() || !rule->matched))
     return Q_EMIT document_.message(tr("The rule is still being matched; nothing was applied"));
@@ -181,10 +190,13 @@ void MatchesPanel::applyAll() {
 }
 
 void MatchesPanel::togglePreview() {
-  if (document_.isPreviewing())
-    document_.endPreview();
-  else
-    document_.preview(document_.currentRule(), ticked());
+  if (document_.isPreviewing()) return document_.endPreview();
+  const QList<int> some = ticked();
+  if (some.isEmpty()) {  // without a list it would be of all
+    preview_->setChecked(false);
+    return Q_EMIT document_.message(whyNone(true));
+  }
+  document_.preview(document_.currentRule(), some);
 }
 
 }  // namespace graft

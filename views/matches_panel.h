@@ -35,8 +35,11 @@ class MatchesPanel : public QWidget {
 
  private:
   void refresh();
+  void refreshApply();
   void tellWhyEmpty(const RuleInfo* rule);
   QList<int> ticked() const;
+  /// Why there is no match to go to, or none to apply; empty where there is.
+  QString whyNone(bool ofTicked) const;
 
   Document& document_;
   QComboBox* rules_;

@@ -6,6 +6,7 @@
 #include <QMenuBar>
 #include <QMimeData>
 #include <QRegularExpression>
+#include <cmath>
 
 #include "tests/views/window_fixture.h"
 #include "views/picture/picture.h"
@@ -66,6 +67,33 @@ class FilesTest : public test::WindowFixture {
     triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("nowhere/drawing.png")));
     const QString said = window_->findChild<QLabel*>(QStringLiteral("failureText"))->text();
     QVERIFY2(said.contains(QStringLiteral("No such file")), qPrintable(said));
+  }
+
+  void coloursOfADrawingAreThoseOnTheScreen() {
+    open();
+    window_->canvas()->setDepth(-1);
+    const auto drawn = [&](const char* name) {
+      const QString path = folder_.filePath(QString::fromLatin1(name));
+      triggerWithFile("exportDrawing", path);
+      return contents(path);
+    };
+    const QByteArray first = QByteArray::fromStdString(themePalette().pattern(0).hex());
+    const QByteArray plain = drawn("plain_colours.svg");
+    QVERIFY(!plain.contains(" µs"));
+    type(QString::fromLatin1(rulesText));
+    QVERIFY(drawn("matches.svg").count(first) > plain.count(first));
+    window_->runPanel()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    window_->setOverlay(Overlay::Time);
+    const QByteArray hot = drawn("heat.svg");
+    QVERIFY(hot.contains("time in each node"));
+    const BoxDecorations& boxes = window_->canvas()->boxDecorations();
+    int told = 0;
+    for (const double heat : boxes.heat) told += !std::isnan(heat);
+    QVERIFY(told > 3);
+    // One figure for each, and the legend's.
+    QCOMPARE(hot.count(" µs</text>") + hot.count(" ms</text>"), told + 1);
+    QVERIFY(hot.contains(QByteArray::fromStdString(themePalette().heat(1).hex())));  // the hottest
   }
 
   void textInAPdfIsText() {

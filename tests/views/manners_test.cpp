@@ -13,9 +13,11 @@
 #include <QRegularExpression>
 #include <QScreen>
 #include <QSignalSpy>
+#include <QStatusBar>
 #include <QTableWidget>
 #include <QTimer>
 #include <QToolBar>
+#include <QTreeWidget>
 #include <csignal>
 
 #include "tests/views/window_fixture.h"
@@ -23,6 +25,7 @@
 #include "views/graph_decode.h"
 #include "views/history_panel.h"
 #include "views/library_panel.h"
+#include "views/matches_panel.h"
 #include "views/picture/picture.h"
 #include "views/qscintilla.h"
 #include "views/run_inputs.h"
@@ -64,6 +67,61 @@ class MannersTest : public test::WindowFixture {
     for (QAction* a : all) {
       if (a->objectName() != QLatin1String("palette")) QVERIFY2(listed.contains(a), qPrintable(a->text()));
     }
+  }
+
+  /// Each is chosen as in the palette, before a model is open, with one, and with a rule that matches; what it asks is
+  /// cancelled. None ends the window, hangs it, or stays silent about having nothing to do.
+  void everyEntryOfThePaletteCanBeChosen() {
+    start();
+    QTimer cancel;
+    connect(&cancel, &QTimer::timeout, this, [] {
+      if (auto* dialog = qobject_cast<QDialog*>(QApplication::activeModalWidget())) dialog->reject();
+    });
+    cancel.start(5);
+    const auto chooseAll = [&] {
+      int chosen = 0;
+      for (QAction* a : window_->actions()) {
+        if (!a->isEnabled() || a->objectName() == QLatin1String("quit")) continue;
+        a->trigger();
+        QCoreApplication::processEvents();
+        ++chosen;
+      }
+      for (QWidget* w : QApplication::topLevelWidgets())
+        if (auto* dialog = qobject_cast<QDialog*>(w)) dialog->close();
+      return chosen;
+    };
+    QVERIFY(chooseAll() > 15);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    QVERIFY(chooseAll() > 45);
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
+    type(QString::fromLatin1(rulesText));
+    chooseAll();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
+    QTRY_VERIFY(document().position() > 0);  // it was applied
+    QVERIFY(window_->engine().isUp() && document().isOpen());
+    window_->setTheme(Theme::Light);
+  }
+
+  void whatHasNothingToDoSaysSo() {
+    open();
+    const auto says = [&](const char* action, const char* words) {
+      window_->statusBar()->clearMessage();
+      window_->action(QString::fromLatin1(action))->trigger();
+      const QString said = window_->statusBar()->currentMessage();
+      QVERIFY2(said.contains(QString::fromLatin1(words)), qPrintable(QString::fromLatin1(action) + said));
+    };
+    for (const char* action : {"apply", "preview", "nextMatch"}) says(action, "no rule yet");
+    says("nextChange", "Nothing has been changed");
+    type(QString::fromLatin1(rulesText));
+    auto* list = window_->matches()->findChild<QTreeWidget*>();
+    for (int i = 0; i < list->topLevelItemCount(); ++i) list->topLevelItem(i)->setCheckState(0, Qt::Unchecked);
+    for (const char* action : {"apply", "preview"}) says(action, "No match is ticked");
+    QVERIFY(!document().isPreviewing());
+    type(QString::fromLatin1(rulesText).replace(QLatin1String("matmul, div, add, softmax, matmul"),
+                                                QLatin1String("relu")));
+    QTRY_VERIFY(rule().matched && rule().matches.empty());
+    says("nextMatch", "Attention matches nowhere");
   }
 
   void whatIsAboutAModelWaitsForOne() {

@@ -6,6 +6,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
@@ -21,6 +22,15 @@ struct GraphDifference {
   std::set<std::string, std::less<>> changed;  ///< in both, with another operator, other arguments or types
 };
 GraphDifference differenceByNames(const Graph& before, const Graph& after);
+
+/// What the colours of boxes say instead of their kind, by box: a share of what was measured, or the pattern node that
+/// matched.
+struct Tints {
+  std::vector<double> heat;          ///< 0 … 1; NaN: none. Empty: nothing was measured
+  std::vector<std::string> figures;  ///< beside each box with heat, containers too: "12.3 µs"
+  std::vector<int> pattern;          ///< the number of the pattern node; -1: none. Empty: nothing matched
+  std::string title, most;           ///< of the legend: "time in each node", "1.84 ms"
+};
 
 struct DrawOptions {
   int depth = 1;             ///< modules nested this deep are collapsed; -1: none
@@ -46,7 +56,8 @@ Result<std::string> drawDot(const Graph&, const DrawOptions& = {});
 Status drawToFile(const Graph&, const std::string& path, const DrawOptions& = {});
 
 /// The SVG of a graph already laid out. `changes` by box, or empty.
-std::string svgOf(const VisibleGraph&, const Layout&, const DrawOptions&, const std::vector<Change>& changes = {});
+std::string svgOf(const VisibleGraph&, const Layout&, const DrawOptions&, const std::vector<Change>& changes = {},
+                  const Tints& tints = {});
 /// The DOT of what is shown of a graph, by that name.
 std::string dotOf(const VisibleGraph&, const std::string& name, const DrawOptions&);
 

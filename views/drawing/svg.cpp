@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 
 #include "views/drawing/drawing.h"
@@ -33,7 +34,8 @@ std::string escape(std::string_view text) {
 
 class Writer {
  public:
-  Writer(const DrawOptions& options) : options_(options), p_(palette(options.theme)) {}
+  Writer(const DrawOptions& options, const Tints& tints)
+      : options_(options), tints_(tints), p_(palette(options.theme)) {}
 
   const Palette& colors() const { return p_; }
 
@@ -54,8 +56,13 @@ class Writer {
       if (graph.boxes[i].open) containerTitle(graph, static_cast<int>(i), layout.boxes[i]);
     for (const EdgeLabel& label : layout.labels)
       text(graph.edges[label.edge].label, label.at.x, label.at.y, M::labelSize, p_.dim, 400);
-    for (size_t i = 0; i < graph.boxes.size(); ++i)
-      if (!graph.boxes[i].open) box(graph.boxes[i], layout.boxes[i], isDiff ? changes[i] : Change::None, isDiff);
+    for (size_t i = 0; i < graph.boxes.size(); ++i) {
+      if (graph.boxes[i].open) continue;
+      box(i, graph.boxes[i], layout.boxes[i], isDiff ? changes[i] : Change::None, isDiff);
+      const int parent = graph.boxes[i].parent;
+      figures(i, layout.boxes[i].right(), layout.boxes[i].y - 5,
+              parent < 0 ? p_.background : p_.container(graph.depthOf(parent)));
+    }
     body_ += "</g>\n";
   }
 
@@ -78,6 +85,21 @@ class Writer {
     item(mix(p_.surface, p_.change(Change::Added), 0.15), p_.change(Change::Added), "+ added", "");
     item(mix(p_.surface, p_.change(Change::Changed), 0.15), p_.change(Change::Changed), "~ changed", "");
   }
+
+  /// From 0 to the most that was measured.
+  void heatLegend(double x, double y) {
+    constexpr int steps = 28;
+    text(tints_.title, x, y, 10, p_.dim, 400);
+    x += textWidth(tints_.title, 10) * 1.05 + 12;
+    text("0", x, y, 10, p_.dim, 400);
+    x += 10;
+    for (int k = 0; k < steps; ++k, x += 5)
+      fmt::format_to(out(), "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"5.3\" height=\"9\" fill=\"{}\"/>\n", x, y - 8.5,
+                     p_.heat(std::sqrt((k + 0.5) / steps)).hex());
+    text(tints_.most, x + 5, y, 10, p_.dim, 400);
+  }
+  double heatLegendWidth() const { return textWidth(tints_.title + tints_.most, 10) * 1.05 + 190; }
+  bool hasHeat() const { return !tints_.heat.empty(); }
 
   double legendWidth(const std::array<bool, boxKindCount>& used, bool diff) const {
     double w = 0;
@@ -166,14 +188,36 @@ class Writer {
     rounded(r.x + 9, r.y + 4, used + textWidth(type, 11) * 1.05, 18, 4, behind, behind);
     text(title, r.x + 12, r.y + 17.5, 12.5, p_.text, 600);
     if (!type.empty()) text(type, r.x + 12 + used, r.y + 17.5, 11, p_.dim, 400);
+    figures(static_cast<size_t>(i), r.right() - (box.repeat > 1 ? 54 : 10), r.y + 16.5, behind);
     if (box.repeat > 1) badge(box.repeat, r.right() - 8, r.y + 5.5);
   }
 
-  void box(const Box& box, const Rect& r, Change change, bool isDiff) {
+  /// What was measured, up to `right`, on the colour of what it stands in.
+  void figures(size_t i, double right, double baseline, Color behind) {
+    if (i >= tints_.heat.size() || std::isnan(tints_.heat[i])) return;
+    const double w = textWidth(tints_.figures[i], 10) * 1.05;
+    rounded(right - w - 3, baseline - 10, w + 6, 13, 3, behind, behind);
+    text(tints_.figures[i], right, baseline, 10, p_.dim, 500, " text-anchor=\"end\"");
+  }
+
+  void box(size_t i, const Box& box, const Rect& r, Change change, bool isDiff) {
     bool isIo = box.kind == BoxKind::Input || box.kind == BoxKind::Output;
     Color fill = p_.fill(box.kind), border = p_.border(box.kind);
     double width = isIo ? 1.8 : 1.2;
     std::string extra;
+    title_ = p_.text, dim_ = p_.dim;
+    if (!tints_.heat.empty()) {
+      fill = std::isnan(tints_.heat[i]) ? p_.surface : p_.heat(std::sqrt(tints_.heat[i]));
+      border = mix(fill, p_.text, 0.3);
+      const Color dark{20, 22, 26}, light{250, 250, 252};
+      title_ = contrast(fill, dark) > contrast(fill, light) ? dark : light;
+      dim_ = mix(title_, fill, 0.2);
+    }
+    if (i < tints_.pattern.size() && tints_.pattern[i] >= 0) {
+      border = p_.pattern(static_cast<size_t>(tints_.pattern[i]));
+      fill = mix(p_.surface, border, p_.dark ? 0.34 : 0.24);
+      width = 2.4;
+    }
     bool faded = isDiff && change == Change::None && !isIo;
     if (change != Change::None) {
       border = p_.change(change);
@@ -199,8 +243,8 @@ class Writer {
         box.name == box.title || room - used < 28 ? "" : elide(box.name, M::nameSize, room - used - 8, true);
     double total = used + (name.empty() ? 0 : 8 + textWidth(name, M::nameSize) * 1.04);
     double x = isIo ? r.centerX() - total / 2 : r.x + M::padding;
-    text(title, x, y, M::titleSize, p_.text, 500, "", opacity);
-    if (!name.empty()) text(name, x + used + 8, y, M::nameSize, p_.dim, 400, "", opacity);
+    text(title, x, y, M::titleSize, title_, 500, "", opacity);
+    if (!name.empty()) text(name, x + used + 8, y, M::nameSize, dim_, 400, "", opacity);
     if (box.kind == BoxKind::Module) expander(r.right() - M::padding - 8 - (box.repeat > 1 ? 36 : 0), y - 8);
     if (box.repeat > 1) badge(box.repeat, r.right() - 6, r.y + 6);
     if (two) secondLine(box, r, isIo, opacity);
@@ -212,10 +256,10 @@ class Writer {
     if (!box.detail.empty()) {
       std::string s = elide(box.detail, M::detailSize, right - x);
       if (centred) {
-        text(s, r.centerX(), y, M::detailSize, p_.dim, 400, " text-anchor=\"middle\"", opacity);
+        text(s, r.centerX(), y, M::detailSize, dim_, 400, " text-anchor=\"middle\"", opacity);
         return;
       }
-      text(s, x, y, M::detailSize, p_.dim, 400, "", opacity);
+      text(s, x, y, M::detailSize, dim_, 400, "", opacity);
       x += textWidth(s, M::detailSize) * 1.04 + M::chipGap;
     }
     for (size_t i = 0; i < box.chips.size(); ++i) {
@@ -226,15 +270,17 @@ class Writer {
       fmt::format_to(
           out(),
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"14\" rx=\"7\" fill=\"{}\" fill-opacity=\"{}\"/>\n",
-          x, y - 10.6, w, mix(p_.surface, p_.hue(box.kind), p_.dark ? 0.42 : 0.24).hex(), opacity);
-      text(s, x + M::chipPadding, y - 0.3, M::chipSize, p_.text, 400, "", opacity * 0.9);
+          x, y - 10.6, w,
+          (tints_.heat.empty() ? mix(p_.surface, p_.hue(box.kind), p_.dark ? 0.42 : 0.24) : title_).hex(),
+          tints_.heat.empty() ? opacity : 0.2);
+      text(s, x + M::chipPadding, y - 0.3, M::chipSize, title_, 400, "", opacity * 0.9);
       x += w + M::chipGap;
     }
   }
 
   void expander(double x, double y) {
     fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}h8m-4 -4v8\" stroke=\"{}\" stroke-width=\"1.4\" fill=\"none\"/>\n",
-                   x, y + 4, p_.dim.hex());
+                   x, y + 4, dim_.hex());
   }
 
   void glyph(Change change, const Rect& r) {
@@ -245,7 +291,9 @@ class Writer {
   }
 
   const DrawOptions& options_;
+  const Tints& tints_;
   Palette p_;
+  Color title_, dim_;  ///< of the text in the box that is written
   std::string body_;
 };
 
@@ -294,8 +342,8 @@ void addKinds(const VisibleGraph& view, std::array<bool, boxKindCount>& used) {
 }
 
 std::string compose(const DrawOptions& options, const std::vector<std::pair<std::string, const Part*>>& parts,
-                    const std::vector<std::vector<Change>>& changes) {
-  Writer writer(options);
+                    const std::vector<std::vector<Change>>& changes, const Tints& tints = {}) {
+  Writer writer(options, tints);
   double x = 10, height = 0, top = 10;
   bool titled = std::any_of(parts.begin(), parts.end(), [](auto& p) { return !p.first.empty(); });
   if (titled) top += 26;
@@ -311,7 +359,11 @@ std::string compose(const DrawOptions& options, const std::vector<std::pair<std:
   double width = x - 20;
   double bottom = top + height + 10;
   bool diff = parts.size() > 1;
-  if (options.legend) {
+  if (options.legend && writer.hasHeat()) {
+    writer.heatLegend(10 + Metrics::margin, bottom + 10);
+    bottom += 26;
+    width = std::max(width, writer.heatLegendWidth() + 30);
+  } else if (options.legend) {
     writer.legend(used, 10 + Metrics::margin, bottom + 10, diff);
     bottom += 26;
     width = std::max(width, writer.legendWidth(used, diff) + 30);
@@ -322,9 +374,9 @@ std::string compose(const DrawOptions& options, const std::vector<std::pair<std:
 }  // namespace
 
 std::string svgOf(const VisibleGraph& view, const Layout& layout, const DrawOptions& options,
-                  const std::vector<Change>& changes) {
+                  const std::vector<Change>& changes, const Tints& tints) {
   Part part{view, layout};
-  return compose(options, {{options.title, &part}}, {changes});
+  return compose(options, {{options.title, &part}}, {changes}, tints);
 }
 
 Result<std::string> drawSvg(const Graph& graph, const DrawOptions& options) {
