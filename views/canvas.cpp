@@ -40,6 +40,8 @@ void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
   graph_ = std::move(graph);
   if (!graph_) {
     freeAside(std::exchange(scene_, nullptr));
+    selection_.clear();  // names of another model's
+    litNodes_.clear();
     fitted_ = false;
     viewTouched_ = false;
     overview_->hide();

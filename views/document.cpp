@@ -193,8 +193,11 @@ void Document::finishReplay() {
   lostReplays_ = 0;
   syncEngine();
   Q_EMIT engineReplaced();
-  Q_EMIT message(tr("A new engine is at work; the model and %1 are as before")
-                     .arg(counted(static_cast<qint64>(steps_.size()) - 1, tr("step"), tr("steps"))));
+  const auto steps = static_cast<qint64>(steps_.size()) - 1;
+  Q_EMIT message(
+      steps == 0
+          ? tr("A new engine is at work; the model is as before")
+          : tr("A new engine is at work; the model and %1 are as before").arg(counted(steps, tr("step"), tr("steps"))));
   checkRules();
   if (!restoring_.isEmpty()) restoreNext();
 }

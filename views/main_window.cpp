@@ -232,8 +232,10 @@ void MainWindow::connectDocument() {
   connect(document_, &Document::runChanged, this, [this] {
     refreshStatus();
     if (!document_->lastRun().isEmpty() && !document_->isRunning() &&
-        (overlay_ == Overlay::Time || overlay_ == Overlay::Error))
+        (overlay_ == Overlay::Time || overlay_ == Overlay::Error)) {
       refreshDecorations();
+      if (document_->lastRunWorked()) failure_->hide();  // that nothing was measured
+    }
   });
   connect(engine_, &EngineClient::progress, this, [this](int id, const QString& what, qint64 done, qint64 total) {
     if (id != engine_->oldestPending()) return;
@@ -247,15 +249,7 @@ void MainWindow::connectDocument() {
     jobStop_->setEnabled(true);
     refreshJob();
   });
-  connect(document_, &Document::selectionChanged, this, [this] {
-    const QStringList keys = document_->selection();
-    canvas_->setSelection(keys);
-    QStringList others;
-    for (const QString& key : keys) others << counterpart(key, false);
-    before_->setSelection(others);
-    explorer_->setSelection(keys);
-    refreshBreadcrumb();
-  });
+  connect(document_, &Document::selectionChanged, this, &MainWindow::refreshSelection);
   connect(document_, &Document::failed, this, &MainWindow::showFailure);
   // What went wrong before has been overcome.
   connect(document_, &Document::stepsChanged, failure_, &QWidget::hide);

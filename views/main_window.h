@@ -107,6 +107,7 @@ class MainWindow : public QMainWindow {
   void lightPattern(const QString& patternNode);
   // main_window_compare.cpp
   void refreshCanvases();
+  void refreshSelection();
   void refreshDecorations();
   void chooseOther();
   void addErrors(Decorations& after) const;

@@ -34,11 +34,20 @@ void MainWindow::refreshCanvases() {
   if (appears) canvases_->setSizes({canvases_->width() / 2, canvases_->width() / 2});
   if (both) QTimer::singleShot(0, this, [this] { followView(canvas_, before_); });
   explorer_->setGraph(document_->graph());
-  explorer_->setSelection(document_->selection());
   changeAt_ = -1;
-  refreshBreadcrumb();
+  refreshSelection();
   refreshDecorations();
   refreshStatus();
+}
+
+void MainWindow::refreshSelection() {
+  const QStringList keys = document_->selection();
+  canvas_->setSelection(keys);
+  QStringList others;
+  for (const QString& key : keys) others << counterpart(key, false);
+  before_->setSelection(others);
+  explorer_->setSelection(keys);
+  refreshBreadcrumb();
 }
 
 void MainWindow::refreshDecorations() {

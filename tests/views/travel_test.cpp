@@ -8,6 +8,7 @@
 #include "views/explorer.h"
 #include "views/inspector.h"
 #include "views/overview.h"
+#include "views/run_panel.h"
 
 using namespace graft;
 using test::rulesText;
@@ -114,6 +115,32 @@ class TravelTest : public test::WindowFixture {
     window_->resize(window_->width(), window_->height() - 200);
     QTRY_VERIFY(canvas->height() < size.height() - 100);
     QVERIFY((canvas->toScene(canvas->rect().center()) - middle).manhattanLength() < 4);
+  }
+
+  void anotherModelBeginsWithNothingSelected() {
+    const QString other = folder_.filePath(QStringLiteral("another.pt"));
+    QFile::copy(model_, other);
+    open();
+    window_->canvas()->reveal(QStringLiteral("softmax_2"));
+    window_->openModel(other);
+    QTRY_COMPARE(document().path(), other);
+    QVERIFY(document().selection().isEmpty());
+    QVERIFY(window_->canvas()->selection().isEmpty());
+    // Beside it, what is selected is selected from the first.
+    window_->canvas()->reveal(QStringLiteral("softmax_1"));
+    window_->setCompare(true);
+    QCOMPARE(window_->beforeCanvas()->selection(), QStringList{QStringLiteral("softmax_1")});
+  }
+
+  void thatNothingWasMeasuredIsOverWithTheRun() {
+    open();
+    auto* bar = window_->findChild<QWidget*>(QStringLiteral("failure"));
+    window_->setOverlay(Overlay::Time);
+    QVERIFY(bar->isVisible());
+    window_->runPanel()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty() && !document().isRunning(), 10000);
+    QVERIFY(!bar->isVisible());
+    QVERIFY(window_->canvas()->boxDecorations().anyHeat);
   }
 
   void whatIsFoundIsTravelledFromTheLine() {
