@@ -17,6 +17,36 @@ constexpr int spokenVersion = 1;  ///< of the protocol
 
 }  // namespace
 
+std::optional<QStringList> commandWords(const QString& line) {
+  QStringList words;
+  QString word;
+  bool isWord = false;
+  QChar quote;
+  for (qsizetype i = 0; i < line.size(); ++i) {
+    const QChar c = line[i];
+    const bool escapes = c == QLatin1Char('\\') && quote != QLatin1Char('\'') && i + 1 < line.size() &&
+                         (quote.isNull() || line[i + 1] == QLatin1Char('"') || line[i + 1] == QLatin1Char('\\'));
+    if (escapes) {
+      word += line[++i];
+      isWord = true;
+    } else if (quote.isNull() && (c == QLatin1Char('"') || c == QLatin1Char('\''))) {
+      quote = c;
+      isWord = true;  // an empty one, too
+    } else if (!quote.isNull() && c == quote) {
+      quote = QChar();
+    } else if (quote.isNull() && c.isSpace()) {
+      if (isWord) words << std::exchange(word, QString());
+      isWord = false;
+    } else {
+      word += c;
+      isWord = true;
+    }
+  }
+  if (!quote.isNull()) return std::nullopt;
+  if (isWord) words << word;
+  return words;
+}
+
 EngineClient::EngineClient(QStringList command, QObject* parent) : QObject(parent), command_(std::move(command)) {
   restart_.setSingleShot(true);
   connect(&restart_, &QTimer::timeout, this, &EngineClient::launch);

@@ -18,12 +18,17 @@
 #include <QTimer>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "core/base/framing.h"
 
 namespace graft {
 
 class GraphStream;
+
+/// The words of a command line as a shell splits them: between quotes of both kinds, behind backslashes. Nothing where
+/// a quote is not closed.
+std::optional<QStringList> commandWords(const QString& line);
 
 struct EngineReply {
   QJsonObject result;

@@ -3,7 +3,6 @@
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QFileInfo>
-#include <QProcess>
 #include <QSettings>
 #include <cstdio>
 
@@ -42,13 +41,15 @@ int main(int argc, char** argv) {
   parser.addOptions({rules, inputs, engine, theme});
   parser.process(app);
 
-  QStringList command = QProcess::splitCommand(parser.value(engine));
+  const auto refuse = [](const QString& why) { return std::fprintf(stderr, "graft-gui: %s\n", qPrintable(why)), 2; };
+  const std::optional<QStringList> words = graft::commandWords(parser.value(engine));
+  if (!words) return refuse(QCoreApplication::translate("main", "--engine: a quote is not closed"));
+  QStringList command = *words;
   if (command.isEmpty()) {
     const QString beside = QCoreApplication::applicationDirPath() + QStringLiteral("/graft");
     command = {QFileInfo::exists(beside) ? beside : QStringLiteral("graft"), QStringLiteral("engine")};
   }
   const QStringList files = parser.positionalArguments();
-  const auto refuse = [](const QString& why) { return std::fprintf(stderr, "graft-gui: %s\n", qPrintable(why)), 2; };
   if (files.size() > 1)
     return refuse(
         QCoreApplication::translate("main", "one MODEL at a time; View > Compare with another file shows two"));

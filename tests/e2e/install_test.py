@@ -40,7 +40,7 @@ class Installed(TestCase):
     @unittest.skipUnless(GUI, "the window was not built")
     def test_wrong_words_are_said_and_open_no_window(self):
         for words, says in ((["--theme", "blue"], "light, dark or system"), (["a.pt", "b.pt"], "one MODEL"),
-                            (["--inputs", "x.pt"], "MODEL"), (["--no-such"], "no-such")):
+                            (["--inputs", "x.pt"], "MODEL"), (["--engine", "sh 'x"], "quote"), (["--no-such"], "no-such")):
             run = self.run_program("graft-gui", *words)
             self.assertNotEqual(run.returncode, 0)
             self.assertIn(says, run.stderr)

@@ -217,6 +217,20 @@ class RobustnessTest : public test::WindowFixture {
     QVERIFY(!document().isOpen() && !document().isOpening());
   }
 
+  void anEnginesCommandIsSplitAsAShellDoes() {
+    const auto words = [](const char* line) {
+      return commandWords(QString::fromUtf8(line)).value_or(QStringList{"?"});
+    };
+    QCOMPARE(words("ssh gpu-box graft engine"), (QStringList{"ssh", "gpu-box", "graft", "engine"}));
+    QCOMPARE(words("ssh box 'cd \"my graft\" && ./graft engine'"),
+             (QStringList{"ssh", "box", "cd \"my graft\" && ./graft engine"}));
+    QCOMPARE(words(" \"/opt/my graft/graft\"  engine "), (QStringList{"/opt/my graft/graft", "engine"}));
+    QCOMPARE(words("/opt/my\\ graft \"a \\\"b\\\" \\n\" '' x'y'z"),
+             (QStringList{"/opt/my graft", "a \"b\" \\n", "", "xyz"}));
+    QCOMPARE(words(""), QStringList());
+    QVERIFY(!commandWords(QStringLiteral("sh -c 'graft engine")));
+  }
+
   void overSshItIsTheSame() {
     // What ssh does: the host is dropped, the rest goes to a shell there, in another folder.
     const QString ssh = folder_.filePath(QStringLiteral("ssh"));
