@@ -122,6 +122,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   // Behind each other: the library draws patterns of its own.
   tabifyDockWidget(dockNamed("pattern"), dockNamed("library"));
   dock(QStringLiteral("run"), tr("Run"), runPanel_, Qt::BottomDockWidgetArea);
+  firstPanels_ = saveState(2);
   palette_ = new CommandPalette(this);
 
   engineLabel_ = new QLabel(tr("engine: starting"));

@@ -122,6 +122,7 @@ class MainWindow : public QMainWindow {
                std::function<void()> run, const QString& iconName = {});
   void makeRoomForLibrary(bool isShown);
   void openPalette();
+  void resetPanels();
   void ruleFromSelection();
   void addFromLibrary(const QString& file, const QString& rule);
   void showTour();
@@ -181,6 +182,7 @@ class MainWindow : public QMainWindow {
   QComboBox* overlayBox_;
   QMenu* recentMenu_;
   QList<QDockWidget*> docks_;
+  QByteArray firstPanels_;  ///< where they are before anybody has moved one
   QTimer *autosave_, *jobTimer_;
   QString jobWhat_;
   Arrangement arrangement_ = Arrangement::Explore;

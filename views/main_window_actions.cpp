@@ -226,6 +226,7 @@ void MainWindow::makeActions() {
     view->addAction(d->toggleViewAction());
     addAction(d->toggleViewAction());  // the palette lists the window's
   }
+  add(view, s("resetPanels"), tr("Panels as at the &beginning"), {}, [this] { resetPanels(); });
   view->addSeparator();
   add(
       view, s("theme"), tr("&Light or dark"), tr("Ctrl+Shift+L"),
@@ -345,6 +346,15 @@ void MainWindow::openPalette() {
 void MainWindow::showRuleTab(int index) {
   if (arrangement_ != Arrangement::Rewrite) arrange(Arrangement::Rewrite);
   ruleTabs_->setCurrentIndex(index);
+}
+
+/// Of all three arrangements; what is in them stays.
+void MainWindow::resetPanels() {
+  QSettings settings;
+  for (const Arrangement a : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure})
+    settings.remove(QStringLiteral("arrangement%1").arg(static_cast<int>(a)));
+  restoreState(firstPanels_, 2);
+  arrange(arrangement_);
 }
 
 void MainWindow::arrange(Arrangement arrangement) {

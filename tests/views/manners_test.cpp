@@ -227,6 +227,24 @@ class MannersTest : public test::WindowFixture {
     QVERIFY(window_->canvas()->boxDecorations().anyChange);
   }
 
+  void panelsThatWereMovedGoBack() {
+    open();
+    const auto panel = [&](const char* name) { return window_->findChild<QDockWidget*>(QString::fromLatin1(name)); };
+    const int width = panel("inspector")->width();
+    panel("inspector")->setFloating(true);
+    panel("explorer")->hide();
+    window_->addDockWidget(Qt::RightDockWidgetArea, panel("rules"));
+    panel("rules")->show();
+    window_->arrange(Arrangement::Rewrite);  // remembers that
+    window_->arrange(Arrangement::Explore);
+    QVERIFY(panel("inspector")->isFloating() && !panel("explorer")->isVisible());
+    window_->action(QStringLiteral("resetPanels"))->trigger();
+    QVERIFY(!panel("inspector")->isFloating() && panel("inspector")->isVisible() && panel("explorer")->isVisible());
+    QVERIFY(!panel("rules")->isVisible());
+    QCOMPARE(window_->dockWidgetArea(panel("rules")), Qt::LeftDockWidgetArea);
+    QTRY_VERIFY(std::abs(panel("inspector")->width() - width) < 12);
+  }
+
   void historyHidesWhatChangedNothingAndGoesAnywhere() {
     open();
     type(QString::fromLatin1(rulesText));
