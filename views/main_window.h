@@ -110,7 +110,7 @@ class MainWindow : public QMainWindow {
   void refreshSelection();
   void refreshDecorations();
   void chooseOther();
-  void addErrors(Decorations& after) const;
+  void addErrors(Decorations& after, Decorations& before) const;
   static void addWeights(Decorations& d, const Graph& g);
   void followView(Canvas* from, Canvas* to);
   void followOptions(Canvas* from, Canvas* to);

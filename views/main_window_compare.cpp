@@ -71,7 +71,7 @@ void MainWindow::refreshDecorations() {
       d->heatUnit = QStringLiteral("µs");
     }
   } else if (overlay_ == Overlay::Error) {
-    addErrors(after);
+    addErrors(after, before);
   } else if (overlay_ == Overlay::Weights && document_->graph()) {
     // One colour says one thing: what changed is not told at the same time.
     for (const auto& [canvas, d] : {std::pair{canvas_, &after}, std::pair{before_, &before}}) {
@@ -101,17 +101,21 @@ void MainWindow::refreshDecorations() {
   before_->setDecorations(before);
 }
 
-/// How far each value inside is from the original's: the RMSE against it, of modules the largest in them.
-void MainWindow::addErrors(Decorations& after) const {
+/// How far each value inside is from the original's: the RMSE against it, of modules the largest in them. On both sides
+/// alike: one looks for the place where one reads.
+void MainWindow::addErrors(Decorations& after, Decorations& before) const {
   for (const QJsonValue v : document_->lastRun().value(QLatin1String("layers")).toArray()) {
     const QJsonObject layer = v.toObject();
-    const QJsonValue rmse = layer.value(QLatin1String("rmse"));
-    after.heat.insert(layer.value(QLatin1String("rewritten")).toString(),
-                      rmse.isString() ? rmse.toString().toDouble() : rmse.toDouble());
+    const QJsonValue value = layer.value(QLatin1String("rmse"));
+    const double rmse = value.isString() ? value.toString().toDouble() : value.toDouble();
+    after.heat.insert(layer.value(QLatin1String("rewritten")).toString(), rmse);
+    before.heat.insert(layer.value(QLatin1String("original")).toString(), rmse);
   }
-  after.changes.clear();
-  after.heatAdds = false;
-  after.heatTitle = tr("RMSE against the original");
+  for (Decorations* d : {&after, &before}) {
+    d->changes.clear();
+    d->heatAdds = false;
+    d->heatTitle = tr("RMSE against the original");
+  }
 }
 
 /// What each node's weights take, modules the sum of theirs.

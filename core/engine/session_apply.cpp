@@ -144,7 +144,7 @@ json Session::Methods::apply() const {
   Graph g = d.graph();
   const size_t before = g.nodeCount();
   std::unique_ptr<RewriteCheck> check;
-  std::string obstacle = prove ? "" : "nobody asked";
+  std::string obstacle = prove ? "" : "proving is switched off";
   if (prove) {
     auto inputs = d.inputs && !params.contains("inputs") ? Result<TensorSet>(*d.inputs) : givenInputs(d);
     if (inputs)

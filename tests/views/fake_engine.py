@@ -307,7 +307,7 @@ class Engine:
                     inside.append(new)
             proof = {"proven": len(records) if params.get("prove") else 0, "measured": 0, "unproven": 0 if params.get("prove") else len(records), "rolledBack": len(back)}
             if not params.get("prove"):
-                proof["why"] = "nobody asked"
+                proof["why"] = "proving is switched off"
             if not params.get("preview"):
                 d["snapshots"] = d["snapshots"][:d["position"]] + [graph, new]
                 d["position"] += 1

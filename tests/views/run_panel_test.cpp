@@ -45,6 +45,12 @@ class RunPanelTest : public test::WindowFixture {
     const Canvas* canvas = window_->canvas();
     const int encoder = canvas->scene()->boxOf(QStringLiteral("@encoder"));
     QCOMPARE(canvas->boxDecorations().heat[static_cast<size_t>(encoder)], 3e-3);
+    // Beside it the original has the same colours.
+    window_->setCompare(true);
+    const BoxDecorations& before = window_->beforeCanvas()->boxDecorations();
+    QCOMPARE(before.heat[static_cast<size_t>(window_->beforeCanvas()->scene()->boxOf(QStringLiteral("@encoder")))],
+             3e-3);
+    QVERIFY(!before.anyChange);
   }
 
   void whatIsMeasuredAgainstIsChosenAndSaid() {

@@ -260,7 +260,7 @@ class WindowTest : public test::WindowFixture {
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{4});
     QTRY_VERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("not proven")));
-    QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("nobody asked")));
+    QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("proving is switched off")));
     window_->action(QStringLiteral("prove"))->setChecked(true);
   }
 
