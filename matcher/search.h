@@ -52,6 +52,13 @@ enum class Reason {
 };
 std::string_view reasonName(Reason);
 
+/// `before`, which stands at these bytes of the rule file, is to become `after`.
+struct TextEdit {
+  size_t begin = 0, end = 0;
+  int line = 0;  ///< from 1
+  std::string before, after;
+};
+
 struct NearMiss {
   size_t matched = 0, total = 0;  ///< pattern nodes
   bool complete = false;          ///< everything else fits: this one thing is all that is wrong
@@ -59,12 +66,13 @@ struct NearMiss {
   NodeId patternNode;             ///< the pattern node it should have been
   NodeId anchor;
   Reason reason = Reason::Operator;
-  std::string parameter;                   ///< of the operator, where one argument differs
-  std::string expected, actual;            ///< in the words of the rule and of the graph
-  std::string message;                     ///< one sentence: "dim is 1, the rule wants -1"
-  std::string suggestion;                  ///< an edit of the rule in words; empty where there is none
-  std::string suggestedOld, suggestedNew;  ///< text of the rule's line to replace; empty where there is none
-  int line = 0;                            ///< of the rule file
+  std::string parameter;         ///< of the operator, where one argument differs
+  std::string expected, actual;  ///< in the words of the rule and of the graph
+  std::string message;           ///< one sentence: "dim is 1, the rule wants -1"
+  bool tooMany = false;          ///< `at` is an operator that the pattern has none for
+  std::string suggestion;        ///< an edit of the rule in words; empty where there is none
+  std::vector<TextEdit> edits;   ///< that make it match here; found by Healer (matcher/lang/heal.h)
+  int line = 0;                  ///< of the rule file
   std::string scope;
   std::vector<NodeId> matchedPattern, matchedNodes;  ///< how far it came, pairwise
 };

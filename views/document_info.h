@@ -51,9 +51,16 @@ struct RuleError {
   bool any() const { return !message.isEmpty(); }
 };
 
+/// `before`, at these bytes of the rules' text in UTF-8, is to become `after`.
+struct RuleEdit {
+  int begin = 0, end = 0, line = 0;
+  QString before, after;
+};
+
 struct NearMissInfo {
   int matched = 0, total = 0, line = 0;
-  QString at, patternNode, reason, message, suggestion, suggestedOld, suggestedNew, scope;
+  QString at, patternNode, reason, message, suggestion, scope;
+  QList<RuleEdit> edits;  ///< after which the rule matches there; empty where none is known
   QHash<QString, QString> map;
 };
 

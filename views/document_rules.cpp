@@ -188,8 +188,11 @@ void Document::explain(const QString& name, const QString& node) {
       n.reason = at(o, "reason").toString();
       n.message = at(o, "message").toString();
       n.suggestion = at(o, "suggestion").toString();
-      n.suggestedOld = at(o, "suggestedOld").toString();
-      n.suggestedNew = at(o, "suggestedNew").toString();
+      for (const QJsonValue e : at(o, "edits").toArray()) {
+        const QJsonObject edit = e.toObject();
+        n.edits.append({at(edit, "begin").toInt(), at(edit, "end").toInt(), at(edit, "line").toInt(),
+                        at(edit, "before").toString(), at(edit, "after").toString()});
+      }
       n.scope = at(o, "scope").toString();
       n.map = stringMap(at(o, "map"));
       misses_.push_back(std::move(n));

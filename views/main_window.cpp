@@ -342,9 +342,8 @@ void MainWindow::connectCanvases() {
     editor_->setLit(miss.patternNode);
   });
   connect(whyNot_, &WhyNotPanel::suggested, this, [this](const NearMissInfo& miss) {
-    if (!editor_->replaceOnLine(miss.line, miss.suggestedOld, miss.suggestedNew))
-      showFailure(tr("The rule was not changed"),
-                  tr("Line %1 no longer holds %2").arg(miss.line).arg(miss.suggestedOld));
+    if (!editor_->change(miss.edits))
+      showFailure(tr("The rule was not changed"), tr("The text has been changed since; Explain looks at it anew"));
   });
   connect(explorer_, &Explorer::chosen, canvas_, &Canvas::reveal);
   connect(explorer_, &Explorer::left, canvas_, qOverload<>(&QWidget::setFocus));

@@ -199,12 +199,19 @@ void RuleEditor::startRule() {
   editor_->setFocus();
 }
 
-bool RuleEditor::replaceOnLine(int line, const QString& from, const QString& to) {
-  if (line < 1 || line > editor_->lines() || from.isEmpty()) return false;
-  const qsizetype column = editor_->text(line - 1).indexOf(from);
-  if (column < 0) return false;
-  editor_->setSelection(line - 1, static_cast<int>(column), line - 1, static_cast<int>(column + from.size()));
-  editor_->replaceSelectedText(to);
+bool RuleEditor::change(const QList<RuleEdit>& edits) {
+  const QByteArray all = text().toUtf8();
+  for (const RuleEdit& e : edits)
+    if (all.mid(e.begin, e.end - e.begin) != e.before.toUtf8()) return false;
+  editor_->beginUndoAction();                              // one step back takes all of them
+  for (auto e = edits.rbegin(); e != edits.rend(); ++e) {  // what is behind keeps its place
+    const QByteArray after = e->after.toUtf8();
+    editor_->SendScintilla(QsciScintilla::SCI_SETTARGETRANGE, static_cast<unsigned long>(e->begin),
+                           static_cast<long>(e->end));
+    editor_->SendScintilla(QsciScintilla::SCI_REPLACETARGET, static_cast<uintptr_t>(after.size()), after.constData());
+  }
+  editor_->endUndoAction();
+  if (!edits.isEmpty()) showLine(edits.front().line);
   return true;
 }
 

@@ -39,8 +39,8 @@ class RuleEditor : public QWidget {
   void showLine(int line);
   /// A first rule with its imports, as something to change.
   void startRule();
-  /// Replaces `from` on that line by `to`, as one undoable edit. False where the line does not hold it.
-  bool replaceOnLine(int line, const QString& from, const QString& to);
+  /// Makes the edits, which one step back takes all together. False, and nothing changed, where the text is another.
+  bool change(const QList<RuleEdit>& edits);
   /// What completion offers besides the words of the text: "F.gelu(input, approximate)".
   void setWords(const QStringList& words);
   bool isCompleting() const;

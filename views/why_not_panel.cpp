@@ -86,9 +86,15 @@ QWidget* WhyNotPanel::row(const NearMissInfo& miss) {
   connect(there, &QPushButton::clicked, this, [this, miss] { Q_EMIT goThere(miss); });
   auto* buttons = new QHBoxLayout;
   buttons->addWidget(there);
-  if (!miss.suggestedOld.isEmpty()) {
+  if (!miss.edits.isEmpty()) {
     auto* change = new QPushButton(tr("Change the rule so"), widget);
-    change->setToolTip(tr("Line %1: %2 becomes %3").arg(miss.line).arg(miss.suggestedOld, miss.suggestedNew));
+    change->setObjectName(QStringLiteral("change"));
+    QStringList told;
+    for (const RuleEdit& e : miss.edits)
+      told << (e.before.isEmpty() ? tr("Line %1: %2 is put in").arg(e.line).arg(e.after)
+                                  : tr("Line %1: %2 becomes %3").arg(e.line).arg(e.before, e.after));
+    told << tr("Then it matches here; Ctrl+Z in the editor takes it back");
+    change->setToolTip(told.join(QLatin1Char('\n')));
     connect(change, &QPushButton::clicked, this, [this, miss] { Q_EMIT suggested(miss); });
     buttons->addWidget(change);
   }

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,9 +11,11 @@
 
 #include "app/cli.h"
 #include "app/models.h"
+#include "core/base/words.h"
 #include "core/ir/normal_form.h"
 #include "core/json/graph_json.h"
 #include "core/torch/executor.h"
+#include "matcher/lang/heal.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/report/rules_json.h"
 #include "matcher/search.h"
@@ -77,7 +81,7 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
     rows.push_back({rule.name, found.budgetExceeded ? "budget exceeded" : std::to_string(found.matches.size()), where});
   }
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  console.print(fmt::format("{}: {} nodes, matched in {:.2f} ms\n", console.bold(path), g.nodeCount(), ms));
+  console.print(fmt::format("{}: {}, matched in {:.2f} ms\n", console.bold(path), counted(g.nodeCount(), "node"), ms));
   console.print(table(rows));
   documents.push_back(
       {{"model", path}, {"format", formatName(m->format)}, {"nodes", g.nodeCount()}, {"ms", ms}, {"rules", rules}});
@@ -86,11 +90,10 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
     if (!wanted) return wanted.error();
     const auto& [rule, count] = *wanted;
     if (counts[rule] != count)
-      return Error{
-          ErrorKind::Expectation,
-          fmt::format("{}: {} matched {} times, expected {}. `graft explain {} --rules {} --rule {}` says why.", path,
-                      rule, counts[rule], count, path, o.rules, rule),
-          {}};
+      return Error{ErrorKind::Expectation,
+                   fmt::format("{}: {} matched {}, expected {}. `graft explain {} --rules {} --rule {}` says why.",
+                               path, rule, counted(counts[rule], "time"), count, path, o.rules, rule),
+                   {}};
   }
   if (!exceeded.empty())
     console.warn(fmt::format("{}: the search ran out of steps; its count is a lower bound", exceeded));
@@ -147,17 +150,25 @@ Status explain(const Options& o) {
       return badInput(fmt::format("--at {}: {} has no node of that name; `graft text {}` lists them", o.at, o.models[0],
                                   o.models[0]));
   }
-  const SearchResult found = Matcher(g).findAll(*rule, search);
-  console.print(fmt::format("{} matches {} times in {} nodes.", rule->name, found.matches.size(), g.nodeCount()));
+  SearchResult found = Matcher(g).findAll(*rule, search);
+  console.print(fmt::format("{} matches {} in {}.", rule->name, counted(found.matches.size(), "time"),
+                            counted(g.nodeCount(), "node")));
   if (found.budgetExceeded) console.warn("The search ran out of steps: there may be more.");
   json misses = json::array();
-  for (const NearMiss& n : found.nearMisses) {
+  std::ifstream in(o.rules, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  Healer healer(text, o.rules, semantics().operators(), g);
+  for (NearMiss& n : found.nearMisses) {
+    n.edits = healer.edits(*rule, n);
     misses.push_back(nearMissJson(g, *rule, n));
     const std::string where = n.scope.empty() ? "the model" : n.scope;
     console.print(fmt::format("\n{} of {} nodes at {} in {}\n  {}", n.matched, n.total,
                               g.isAlive(n.at) ? g.node(n.at).name : "?", where, n.message));
     if (n.line > 0) console.print(fmt::format("  the rule's line: {}:{}", rule->file, n.line));
     if (!n.suggestion.empty()) console.print("  try: " + n.suggestion);
+    for (const TextEdit& e : n.edits)
+      console.print(e.before.empty() ? fmt::format("  edit: in line {} put in `{}`", e.line, e.after)
+                                     : fmt::format("  edit: in line {} `{}` becomes `{}`", e.line, e.before, e.after));
   }
   if (found.nearMisses.empty() && found.matches.empty()) console.print(nothingNear(g, *rule));
   console.document({{"model", o.models[0]},

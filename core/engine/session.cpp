@@ -14,6 +14,7 @@
 #include "core/torch/export.h"
 #include "core/torch/memory.h"
 #include "core/torch/model.h"
+#include "matcher/lang/heal.h"
 #include "matcher/lang/names.h"
 #include "matcher/report/rules_json.h"
 #include "matcher/search.h"
@@ -236,9 +237,13 @@ json Session::Methods::explain() const {
   options.explain = true;
   if (has("at")) options.at = d.graph().findNode(text("at"));
   const Rule& r = rule(file);
-  const SearchResult found = Matcher(d.graph()).findAll(r, options);
+  SearchResult found = Matcher(d.graph()).findAll(r, options);
+  Healer healer(text("text"), params.value("file", std::string("rules.py")), s.semantics_.operators(), d.graph());
   json misses = json::array();
-  for (const NearMiss& n : found.nearMisses) misses.push_back(nearMissJson(d.graph(), r, n));
+  for (NearMiss& n : found.nearMisses) {
+    n.edits = healer.edits(r, n);
+    misses.push_back(nearMissJson(d.graph(), r, n));
+  }
   return {{"revision", d.revision}, {"matches", found.matches.size()}, {"nearMisses", std::move(misses)}};
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/words.h"
 #include "core/ir/normal_form.h"
 #include "matcher/internal/attempt.h"
 #include "matcher/internal/expression_calls.h"
@@ -90,8 +91,8 @@ bool Attempt::unifyArguments(const Node& pn, const Node& gn, bool swapped) {
   const bool named = plan_.nodes[pn.id.index].kind == PlanNode::Kind::CallFunction;
   const auto countDiffers = [&] {
     return fail(Reason::Arity, pn.id, gn.id, [&](Miss& m) {
-      m.expected = std::to_string(pn.args.size()) + " arguments";
-      m.actual = std::to_string(gn.args.size()) + " arguments";
+      m.expected = std::to_string(pn.args.size());
+      m.actual = counted(gn.args.size(), "argument");
     });
   };
   if (pn.args.size() > gn.args.size() || (!named && !gn.op->hasSchema && pn.args.size() != gn.args.size()))
@@ -163,7 +164,7 @@ bool Attempt::unifyLists(const Argument& p, const Argument& g, const Context& c)
     return fail(Reason::Arity, c.patternNode, c.graphNode, [&](Miss& m) {
       m.parameter = nameOfParameter(graph_, c.graphNode, c.parameter);
       m.expected = std::to_string(ps.size());
-      m.actual = std::to_string(gs.size()) + (gs.size() == 1 ? " element" : " elements");
+      m.actual = counted(gs.size(), "element");
     });
   }
   const bool shape = c.graphNode && takesTargetShape(graph_.node(c.graphNode));

@@ -1,6 +1,7 @@
 // Attempt, part five: explaining. The same search with one mismatch forgiven; which one, and how far it then came.
 #include <algorithm>
 
+#include "core/base/words.h"
 #include "matcher/internal/attempt.h"
 #include "matcher/internal/expression_calls.h"
 #include "matcher/internal/near_miss.h"
@@ -79,8 +80,8 @@ bool Attempt::matchOtherwise(size_t i, NodeId g) {
       inner && !taken_[g.index] && !covered_[g.index] && t.context.patternNode) {
     if (fail(Reason::Operator, pid, g, [&](Miss& miss) {
           describeOperator(miss);
-          miss.detail = "there is a " + std::string(gn.op->packetName()) + " before the " + wanted +
-                        " that the rule does not know of";
+          miss.detail = "the graph has " + withArticle(gn.op->packetName()) + " behind " +
+                        (wanted.starts_with("an ") ? wanted : "the " + wanted) + ", the rule does not";
           miss.parameter = "+";  // marks an operator too many
         })) {
       cover(g);

@@ -2,6 +2,7 @@
 // the same, or a whole module call.
 #include <algorithm>
 
+#include "core/base/words.h"
 #include "matcher/internal/attempt.h"
 
 namespace graft {
@@ -238,8 +239,8 @@ bool Attempt::matchModule(size_t i) {
       bind(pn.outputs[o], make(Argument(outputs[o])));
     const std::vector<ValueId> inputs = plan_.inputsOf(call);
     if (inputs.size() != pn.args.size() && !fail(Reason::Arity, pid, g, [&](Miss& miss) {
-          miss.expected = std::to_string(pn.args.size()) + " inputs";
-          miss.actual = std::to_string(inputs.size()) + " inputs of `" + graph_.moduleCall(call).path + "`";
+          miss.expected = std::to_string(pn.args.size());
+          miss.actual = counted(inputs.size(), "input") + " in the call of `" + graph_.moduleCall(call).path + "`";
           miss.mapped = true;
         }))
       return false;

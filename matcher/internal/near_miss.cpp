@@ -1,12 +1,13 @@
 #include "matcher/internal/near_miss.h"
 
 #include <algorithm>
-#include <cctype>
 
 namespace graft {
 namespace {
 
+/// "dropout" of "aten.dropout"; words for an operator that is looked for by name.
 std::string shortName(const std::string& op) {
+  if (op.starts_with("an operator ")) return "the operator";
   const size_t dot = op.rfind('.');
   return dot == std::string::npos ? op : op.substr(dot + 1);
 }
@@ -50,34 +51,12 @@ std::string sentence(const Draft& d) {
   }
 }
 
-// "dim=-1" in the rule's line, when it is there once.
-bool findText(const std::string& line, const std::string& text) {
-  const size_t at = line.find(text);
-  return at != std::string::npos && line.find(text, at + 1) == std::string::npos;
-}
-
-// Whether `text` stands alone in the line: 2 is no part of 1.25 or x2.
-bool isWord(const std::string& line, const std::string& text) {
-  const size_t at = line.find(text);
-  if (text.empty() || at == std::string::npos) return false;
-  const auto joins = [&](size_t i) {
-    return i < line.size() && (std::isalnum(static_cast<unsigned char>(line[i])) || line[i] == '_' || line[i] == '.');
-  };
-  return !(at > 0 && joins(at - 1)) && !joins(at + text.size());
-}
-
 // Whether describe() gave something that can be written in a rule: a number, a string, a list of these, None.
 bool isLiteral(const std::string& described) {
   return !described.starts_with("the ") && !described.starts_with("a ") && !described.starts_with("`");
 }
 
-void suggest(const Plan& plan, const Miss& m, const SourceLocation* source, NearMiss& out) {
-  const std::string line = source ? source->code : "";
-  const auto replace = [&](const std::string& from, const std::string& to) {
-    if (!findText(line, from)) return;
-    out.suggestedOld = from;
-    out.suggestedNew = to;
-  };
+void suggest(const Plan& plan, const Miss& m, NearMiss& out) {
   switch (m.reason) {
     case Reason::Literal:
       if (m.parameter.empty() || !m.patternNode) return;
@@ -88,20 +67,14 @@ void suggest(const Plan& plan, const Miss& m, const SourceLocation* source, Near
       } else {  // a value of the graph where the rule has a literal
         out.suggestion = "make it a parameter of the pattern, or write `_` to accept any " + m.parameter;
       }
-      replace(m.parameter + "=" + m.expected, m.parameter + "=_");
-      if (out.suggestedOld.empty()) replace(m.parameter + " = " + m.expected, m.parameter + "=_");
-      if (out.suggestedOld.empty() && isLiteral(m.actual) && isWord(line, m.expected))
-        replace(m.expected, m.actual.substr(0, m.actual.find(" (it multiplies")));
       return;
     case Reason::Operator:
       if (m.parameter == "+") {
         out.suggestion = "if " + shortName(m.actual) + " may be absent or present, write optional(" +
                          shortName(m.actual) + ", …) around it";
       } else {
-        out.suggestion =
-            "if either is meant, write any_of(…) with both " + shortName(m.expected) + " and " + shortName(m.actual);
-        if (findText(line, shortName(m.expected) + "("))
-          replace(shortName(m.expected) + "(", shortName(m.actual) + "(");
+        out.suggestion = "if " + shortName(m.actual) + " is meant, write it instead of " + shortName(m.expected) +
+                         "; if either is, any_of(…) with both";
       }
       return;
     case Reason::Missing:
@@ -189,7 +162,8 @@ NearMiss toNearMiss(const Plan& plan, const Draft& d) {
   out.patternNode = m.patternNode;
   out.anchor = d.anchor;
   out.reason = m.reason;
-  out.parameter = m.parameter == "+" ? "" : m.parameter;
+  out.tooMany = m.parameter == "+";
+  out.parameter = out.tooMany ? "" : m.parameter;
   out.expected = m.expected;
   out.actual = m.actual;
   out.message = sentence(d);
@@ -201,7 +175,7 @@ NearMiss toNearMiss(const Plan& plan, const Draft& d) {
   if (where && where->file != plan.rule.file) where = nullptr;
   out.line = source ? source->line : where ? where->line : plan.rule.line;
   if (out.line == 0) out.line = plan.rule.line;
-  suggest(plan, m, source, out);
+  suggest(plan, m, out);
   if (const NodeId at = m.at ? m.at : d.anchor; at) out.scope = g.scopeOf(at);
   return out;
 }

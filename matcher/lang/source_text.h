@@ -42,6 +42,7 @@ class SourceText {
   static SourceText scan(std::string_view content, std::string_view file);
 
   const std::string& file() const { return file_; }
+  const std::string& original() const { return original_; }
   /// The text for the parser; as long as the file.
   const std::string& masked() const { return masked_; }
   /// Names that import lines bring in, with what they stand for: "F" is "torch.nn.functional".

@@ -33,6 +33,9 @@ json nearMissJson(const Graph& g, const Rule& rule, const NearMiss& n) {
   json map = json::object();
   for (size_t i = 0; i < n.matchedPattern.size() && i < n.matchedNodes.size(); ++i)
     map[rule.pattern.node(n.matchedPattern[i]).name] = g.node(n.matchedNodes[i]).name;
+  json edits = json::array();
+  for (const TextEdit& e : n.edits)
+    edits.push_back({{"begin", e.begin}, {"end", e.end}, {"line", e.line}, {"before", e.before}, {"after", e.after}});
   return {{"matched", n.matched},
           {"total", n.total},
           {"at", n.at ? json(g.node(n.at).name) : json(nullptr)},
@@ -43,8 +46,7 @@ json nearMissJson(const Graph& g, const Rule& rule, const NearMiss& n) {
           {"actual", n.actual},
           {"message", n.message},
           {"suggestion", n.suggestion},
-          {"suggestedOld", n.suggestedOld},
-          {"suggestedNew", n.suggestedNew},
+          {"edits", std::move(edits)},
           {"line", n.line},
           {"scope", n.scope},
           {"map", std::move(map)}};

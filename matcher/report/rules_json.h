@@ -11,6 +11,7 @@ namespace graft {
 
 /// [{"scope", "nodes": [names in graph order], "map": {pattern node: graph node}}]
 nlohmann::json matchesJson(const Graph&, const Rule&, std::span<const Match>);
+/// "edits": [{"begin", "end": bytes of the rule file, "line", "before", "after"}], what makes the rule match there
 nlohmann::json nearMissJson(const Graph&, const Rule&, const NearMiss&);
 /// {"verdict": proven, measured, unproven or failed, "inputSets", "why"}; failed and measured also "inputs",
 /// "inputShapes", "output", "element", "expected", "actual", "maxAbs"

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "core/text/text.h"
+#include "matcher/lang/heal.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/search.h"
 #include "operators.h"
@@ -274,14 +275,15 @@ TEST_CASE("no import leads out of the two folders, and Python's own modules need
 TEST_CASE("a near miss names lines of the rule's own file alone") {
   const Folder f;
   f.write("base.py", reluRules);
-  const std::string path = f.write("mine.py", R"(import torch
+  const std::string text = R"(import torch
 from base import twice
 from graft import Rule
 
 
 class Mine(Rule):
     pattern = twice
-)");
+)";
+  const std::string path = f.write("mine.py", text);
   const auto file = loadRuleFile(path, test::operators());
   INFO((file ? "" : file.error().format()));
   REQUIRE(file);
@@ -298,5 +300,5 @@ class Mine(Rule):
   REQUIRE_FALSE(found.nearMisses.empty());
   CHECK(found.nearMisses[0].reason == Reason::Operator);
   CHECK(found.nearMisses[0].line == 6);  // not that of `twice`, which stands in another file
-  CHECK(found.nearMisses[0].suggestedOld.empty());
+  CHECK(Healer(text, path, test::operators(), *graph).edits(rule, found.nearMisses[0]).empty());
 }

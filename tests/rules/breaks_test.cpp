@@ -8,6 +8,7 @@
 
 #include "case_model.h"
 #include "core/ir/verify.h"
+#include "matcher/lang/heal.h"
 #include "matcher/lang/rule_file.h"
 #include "mutations.h"
 #include "tests/support/catch.h"
@@ -146,23 +147,23 @@ TEST_CASE("the first near miss names what was broken, for every shipped rule") {
   compareTable(tableOf(tallies));
 }
 
-TEST_CASE("a number that differs is offered as an edit where it stands alone in its line") {
-  const auto ruleOf = [](const std::string& expression) {
-    const RuleFile file = take(parseRuleText(
-        "import torch\nfrom graft import Rule\n\n\nclass R(Rule):\n    def pattern(x, y):\n        return " +
-            expression + "\n",
-        "rules.py", test::semantics().operators()));
-    return *file.findRule("R");
+TEST_CASE("a number that differs is offered as an edit, whatever looks like it beside it") {
+  const auto textOf = [](const std::string& expression) {
+    return "import torch\nfrom graft import Rule\n\n\nclass R(Rule):\n    def pattern(x, y):\n        return " +
+           expression + "\n";
+  };
+  const auto ruleOf = [&](const std::string& expression) {
+    return *take(parseRuleText(textOf(expression), "rules.py", test::semantics().operators())).findRule("R");
   };
   const Graph model = ruleOf("torch.relu(x * 0.125 + y)").pattern;
-  const auto first = [&](const std::string& expression) {
-    const auto misses = missesOf(ruleOf(expression), model);
+  for (const std::string wrong : {"0.5", "5"}) {
+    const std::string expression = "torch.relu(x * " + wrong + " + y)  # not 0.5, 5 or 35", text = textOf(expression);
+    const Rule rule = ruleOf(expression);
+    const auto misses = missesOf(rule, model);
     REQUIRE(misses);
     REQUIRE_FALSE(misses->empty());
-    return misses->front();
-  };
-  const NearMiss alone = first("torch.relu(x * 0.5 + y)");
-  CHECK(alone.suggestedOld == "0.5");
-  CHECK(alone.suggestedNew == "0.125");
-  CHECK(first("torch.relu(x * 5 + y.view(35))").suggestedOld.empty());  // the 5 of 35 might be meant
+    const auto edits = Healer(text, "rules.py", test::semantics().operators(), model).edits(rule, misses->front());
+    REQUIRE(edits.size() == 1);
+    CHECK(withEdits(text, edits) == textOf("torch.relu(x * 0.125 + y)  # not 0.5, 5 or 35"));
+  }
 }

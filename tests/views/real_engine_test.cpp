@@ -12,7 +12,9 @@
 
 #include "tests/views/pulse.h"
 #include "tests/views/window_fixture.h"
+#include "views/qscintilla.h"
 #include "views/run_panel.h"
+#include "views/why_not_panel.h"
 
 using namespace graft;
 using test::Heartbeat;
@@ -97,6 +99,29 @@ class RealEngineTest : public test::WindowFixture {
   }
   void init() { forget(); }
   void cleanup() { window_.reset(); }
+
+  void theEditOfANearMissHealsTheRule() {
+    openModel(real());
+    window_->arrange(Arrangement::Rewrite);
+    // The product is followed by another activation in the model.
+    const QString wrong = QStringLiteral(
+        "import torch\nfrom graft import Rule\n\n\nclass Between(Rule):\n    def pattern(x, w):\n"
+        "        return torch.relu(torch.matmul(x, w))\n");
+    window_->editor()->setText(QStringLiteral("# über the rule\n") + wrong);
+    QTRY_VERIFY_WITH_TIMEOUT(!document().nearMisses().empty(), 20000);
+    const QString message = document().nearMisses().front().message;
+    QVERIFY2(message.startsWith(QStringLiteral("the operator is aten.tanh, the rule wants aten.relu")),
+             qPrintable(message));
+    window_->showRuleTab(1);
+    auto* change = window_->whyNot()->findChild<QPushButton*>(QStringLiteral("change"));
+    QVERIFY(change);
+    QTest::mouseClick(change, Qt::LeftButton);
+    QVERIFY2(window_->editor()->text().contains(QStringLiteral("torch.tanh(torch.matmul(x, w))")),
+             qPrintable(window_->editor()->text()));
+    QTRY_COMPARE_WITH_TIMEOUT(document().rules().front().matches.size(), size_t{layers}, 20000);
+    window_->editor()->scintilla()->undo();
+    QCOMPARE(window_->editor()->text(), QStringLiteral("# über the rule\n") + wrong);
+  }
 
   void whateverBefallsItTheNextRunIsRight() {
     openModel(real());

@@ -206,8 +206,21 @@ class WindowTest : public test::WindowFixture {
     QCOMPARE(window_->whyNot()->rows(), 1);
     Q_EMIT window_->whyNot()->goThere(document().nearMisses().front());
     QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
-    Q_EMIT window_->whyNot()->suggested(document().nearMisses().front());
+    const QString wrong = window_->editor()->text();
+    const NearMissInfo miss = document().nearMisses().front();
+    auto* change = window_->whyNot()->findChild<QPushButton*>(QStringLiteral("change"));
+    QVERIFY(change && change->toolTip().contains(QStringLiteral("1 becomes -1")));
+    QTest::mouseClick(change, Qt::LeftButton);
     QTRY_COMPARE(rule().matches.size(), size_t{4});
+    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+    // One step back takes it away, and the same edit fits no other text.
+    window_->editor()->scintilla()->undo();
+    QCOMPARE(window_->editor()->text(), wrong);
+    window_->editor()->setText(QString(wrong).replace(QStringLiteral("dim=1"), QStringLiteral("dim=2")));
+    const QString other = window_->editor()->text();
+    Q_EMIT window_->whyNot()->suggested(miss);
+    QCOMPARE(window_->editor()->text(), other);
+    QVERIFY(window_->findChild<QWidget*>(QStringLiteral("failure"))->isVisible());
   }
 
   void appliesUndoesRedoesExports() {
