@@ -3,6 +3,7 @@
 #include <QPaintEvent>
 #include <QPainter>
 #include <QResizeEvent>
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -342,25 +343,6 @@ void Canvas::toggleSelected() {
   const QPointF head = toWidget(scene_->rect(box).topLeft());
   const bool isSeen = rect().contains(head.toPoint());
   toggle(box, isSeen ? std::nullopt : std::optional<QPointF>(rect().center()));
-}
-
-void Canvas::travel(int direction) {
-  if (!scene_ || scene_->view.boxes.empty()) return;
-  int box = selection_.isEmpty() ? -1 : scene_->boxOf(selection_.first());
-  int to = -1;
-  if (box < 0) {
-    to = scene_->view.roots.empty() ? 0 : scene_->view.roots.front();
-  } else if (direction == -1 || direction == 1) {
-    const auto& list =
-        direction < 0 ? scene_->inEdges[static_cast<size_t>(box)] : scene_->outEdges[static_cast<size_t>(box)];
-    if (list.empty()) return;
-    const VisibleEdge& edge = scene_->view.edges[static_cast<size_t>(list.front())];
-    to = direction < 0 ? edge.from : edge.to;
-  } else {
-    const int count = static_cast<int>(scene_->view.boxes.size());
-    to = (box + (direction > 0 ? 1 : count - 1)) % count;
-  }
-  reveal(selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(to)]));
 }
 
 void Canvas::invalidate() {

@@ -6,7 +6,10 @@
 #include <QMimeData>
 #include <QStyleHints>
 #include <QToolTip>
+#include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "views/canvas.h"
 #include "views/graph_decode.h"
@@ -88,9 +91,9 @@ void Canvas::mouseDoubleClickEvent(QMouseEvent* e) {
 void Canvas::keyPressEvent(QKeyEvent* e) {
   switch (e->key()) {
     case Qt::Key_I:
-      return travel(-1);
+      return e->modifiers() & Qt::ShiftModifier ? travelBeside(-1) : travel(-1);
     case Qt::Key_O:
-      return travel(1);
+      return e->modifiers() & Qt::ShiftModifier ? travelBeside(1) : travel(1);
     case Qt::Key_N:
       return travel(e->modifiers() & Qt::ShiftModifier ? -2 : 2);
     case Qt::Key_Space:
@@ -119,6 +122,46 @@ void Canvas::keyPressEvent(QKeyEvent* e) {
     default:
       QWidget::keyPressEvent(e);
   }
+}
+
+void Canvas::travel(int direction) {
+  if (!scene_ || scene_->view.boxes.empty()) return;
+  const int box = selection_.isEmpty() ? -1 : scene_->boxOf(selection_.first());
+  if (box >= 0 && std::abs(direction) == 1) return travelTo(selection_.first(), direction, 0);
+  int to = 0;
+  if (box < 0) {
+    to = scene_->view.roots.empty() ? 0 : scene_->view.roots.front();
+  } else {
+    const int count = static_cast<int>(scene_->view.boxes.size());
+    to = (box + (direction > 0 ? 1 : count - 1)) % count;
+  }
+  reveal(selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(to)]));
+}
+
+void Canvas::travelTo(QString from, int direction, qsizetype number) {
+  const int box = scene_->boxOf(from);
+  if (box < 0) return;
+  // Several values may flow along one way.
+  std::vector<int> ends;
+  for (const int e :
+       direction < 0 ? scene_->inEdges[static_cast<size_t>(box)] : scene_->outEdges[static_cast<size_t>(box)]) {
+    const VisibleEdge& edge = scene_->view.edges[static_cast<size_t>(e)];
+    const int end = direction < 0 ? edge.from : edge.to;
+    if (std::find(ends.begin(), ends.end(), end) == ends.end()) ends.push_back(end);
+  }
+  if (ends.empty()) return;
+  number %= static_cast<qsizetype>(ends.size());
+  const QString to = selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(ends[static_cast<size_t>(number)])]);
+  reveal(to);
+  travelled_ = {std::move(from), to, direction, number};
+}
+
+void Canvas::travelBeside(int direction) {
+  if (!scene_ || selection_.isEmpty()) return travel(direction);
+  if (travelled_.direction == direction && travelled_.to == selection_.first())
+    travelTo(travelled_.from, direction, travelled_.number + 1);
+  else
+    travelTo(selection_.first(), direction, 1);
 }
 
 void Canvas::leaveEvent(QEvent*) {

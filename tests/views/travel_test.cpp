@@ -117,6 +117,34 @@ class TravelTest : public test::WindowFixture {
     QVERIFY((canvas->toScene(canvas->rect().center()) - middle).manhattanLength() < 4);
   }
 
+  void everyInputAndUserIsReachedByKey() {
+    open();
+    Canvas* canvas = window_->canvas();
+    const auto press = [&](int key, Qt::KeyboardModifiers with = {}) {
+      QTest::keyClick(canvas, static_cast<Qt::Key>(key), with);
+      return document().selection().value(0);
+    };
+    canvas->reveal(QStringLiteral("matmul"));
+    QSet<QString> inputs{press(Qt::Key_I)};
+    const QString first = document().selection().value(0);
+    inputs << press(Qt::Key_I, Qt::ShiftModifier);
+    QCOMPARE(inputs, (QSet<QString>{QStringLiteral("linear"), QStringLiteral("transpose")}));
+    QCOMPARE(press(Qt::Key_I, Qt::ShiftModifier), first);  // around
+    QCOMPARE(press(Qt::Key_O), QStringLiteral("matmul"));
+    QCOMPARE(press(Qt::Key_I), first);
+    // Users, too; by a click in between one begins anew, with the second.
+    canvas->reveal(QStringLiteral("<x"));
+    QSet<QString> users{press(Qt::Key_O)};
+    for (int i = 0; i < 3; ++i) users << press(Qt::Key_O, Qt::ShiftModifier);
+    QCOMPARE(users.size(), 4);  // query, key, value, and the sum behind the attention
+    canvas->reveal(QStringLiteral("matmul"));
+    QVERIFY(press(Qt::Key_I, Qt::ShiftModifier) != first);
+    // A node without others: nothing happens.
+    canvas->reveal(QStringLiteral("gelu"));
+    const QString before = press(Qt::Key_I);
+    QCOMPARE(press(Qt::Key_I, Qt::ShiftModifier), before);
+  }
+
   void anotherModelBeginsWithNothingSelected() {
     const QString other = folder_.filePath(QStringLiteral("another.pt"));
     QFile::copy(model_, other);
