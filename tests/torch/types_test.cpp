@@ -62,3 +62,72 @@ TEST_CASE("more kinds of calls than are remembered are inferred all the same") {
             std::vector<std::string>{"f32[" + n + ",3]"});
     }
 }
+
+namespace {
+
+/// The types of all nodes' first outputs, inferred in one go.
+std::vector<std::string> allTypes(std::string_view text) {
+  const auto semantics = makeTorchSemantics();
+  auto g = parseText(text, semantics->operators());
+  REQUIRE_RESULT(g);
+  std::vector<Type> inputs;
+  for (ValueId v : g->inputs()) inputs.push_back(g->value(v).type);
+  REQUIRE_RESULT(inferAllTypes(*g, inputs));
+  std::vector<std::string> out;
+  for (NodeId n : g->order()) out.push_back(toString(g->value(g->node(n).outputs[0]).type));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("equal calls in a graph have equal types; calls that differ in strides, dtypes or in one run are not equal") {
+  // %7 and %8 view [4,4] as [16]: the transposed one cannot be, and says so by having no type.
+  CHECK(allTypes(R"(graph g {
+    input %x : f32[4,4]
+    input %h : f16[4,4]
+    input %s : f32[s0,4]
+    input %t : f32[s1,4]
+    %1 = aten.relu.default(%x) : tensor
+    %2 = aten.relu.default(%1) : tensor
+    %3 = aten.relu.default(%h) : tensor
+    %4 = aten.relu.default(%s) : tensor
+    %5 = aten.relu.default(%t) : tensor
+    %6 = aten.t.default(%x) : tensor
+    %7 = aten.flatten.using_ints(%2, 0, 1) : tensor
+    %8 = aten.cat.default([%s, %t], 0) : tensor
+    %9 = aten.cat.default([%t, %s], 0) : tensor
+    %10 = aten.cat.default([%s, %s], 0) : tensor
+    %11 = aten.sum.dim_IntList(%x, [0], False) : tensor
+    %12 = aten.sum.dim_IntList(%x, [0], True) : tensor
+    %13 = aten.sum.dim_IntList(%1, [0], False) : tensor
+    return %13
+  })") == std::vector<std::string>{"f32[4,4]", "f32[4,4]", "f16[4,4]", "f32[s0,4]", "f32[s1,4]", "f32[4,4]", "f32[16]",
+                                   "f32[s0 + s1,4]", "f32[s0 + s1,4]", "f32[2*s0,4]", "f32[4]", "f32[1,4]", "f32[4]"});
+  // A view that memory's order forbids is refused, though the same call of another tensor of that shape was not.
+  const auto semantics = makeTorchSemantics();
+  auto g = parseText(R"(graph g {
+    input %x : f32[4,4]
+    %1 = aten.view.default(%x, [16]) : tensor
+    %2 = aten.t.default(%x) : tensor
+    %3 = aten.view.default(%2, [16]) : tensor
+    return %3
+  })",
+                     semantics->operators());
+  REQUIRE_RESULT(g);
+  const Status refused = inferAllTypes(*g, {});
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("view size is not compatible") != std::string::npos);
+}
+
+TEST_CASE("what changes a shape in place changes it for one of two equal calls") {
+  CHECK(allTypes(R"(graph g {
+    input %x : f32[4]
+    %1 = aten.relu.default(%x) : tensor
+    %2 = aten.relu.default(%x) : tensor
+    %3 = aten.unsqueeze_.default(%1, 0) : tensor
+    %4 = aten.neg.default(%2) : tensor
+    %5 = aten.neg.default(%1) : tensor
+    %6 = aten.relu.default(%x) : tensor
+    return %6
+  })")[3] == "f32[4]");
+}

@@ -216,6 +216,7 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
   MetaInference meta(typed);
   if (small) meta.useSmallSizes();
   meta.nameUnknownSizes();
+  meta.rememberCalls();
   out.types.reserve(order.size());
   for (NodeId id : order) {
     auto types = meta.run(id);
@@ -295,6 +296,7 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
 void inferMissingTypes(Graph& g) {
   MetaInference meta(g);
   meta.nameUnknownSizes();
+  meta.rememberCalls();
   for (NodeId id : g.order()) {
     const auto types = meta.run(id);
     if (!types) continue;

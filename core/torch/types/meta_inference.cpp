@@ -276,9 +276,33 @@ std::string MetaInference::deviceOf(const Node& n) const {
   return found;
 }
 
+void MetaInference::rememberCalls() {
+  const std::vector<NodeId> order = g_.order();
+  remembers_ = std::none_of(order.begin(), order.end(), [&](NodeId id) { return g_.node(id).op->writes(); });
+}
+
+bool MetaInference::gatherArguments(const Node& n) {
+  arguments_.clear();
+  bool known = remembers_;
+  for (const Argument& a : n.args)
+    a.forEachValue([&](ValueId v) {
+      for (size_t r = 0; known && r < runs; ++r) known = lookup(v, r, 0) != nullptr;
+      if (known) arguments_.push_back(&values_.at(v));
+    });
+  return known;
+}
+
 Result<std::vector<Type>> MetaInference::run(NodeId id) {
   const Node& n = g_.node(id);
   std::string why;
+  const std::string device = deviceOf(n);
+  const bool gathered = gatherArguments(n);
+  if (const MetaMemo::Call* c = gathered ? memo_.find(n, arguments_, device) : nullptr) {
+    for (size_t i = 0; i < n.outputs.size(); ++i) values_[n.outputs[i]] = c->results[i];
+    refused_ = false;
+    known_ = true;
+    return c->types;
+  }
   std::array<std::vector<c10::IValue>, runs> results;
   Outcome outcome = Outcome::Known;
   for (size_t r = 0; r < runs && outcome == Outcome::Known; ++r) {
@@ -298,8 +322,12 @@ Result<std::vector<Type>> MetaInference::run(NodeId id) {
       for (size_t r = 0; r < runs; ++r) all[r] = std::move(results[r][i]);
     }
     if (names_.hasSymbols()) declareWindows(n);
-    const std::string device = deviceOf(n);
     for (ValueId v : n.outputs) types.push_back(typeOf(values_.at(v), device));
+    if (gathered) {
+      std::vector<Runs> made;
+      for (ValueId v : n.outputs) made.push_back(values_.at(v));
+      memo_.remember(n, arguments_, device, std::move(made), types);
+    }
     return types;
   }
   // Numbers that stand for symbols may break what every real size keeps; only concrete shapes are refused.
@@ -324,6 +352,7 @@ Status inferAllTypes(Graph& g, const std::vector<Type>& inputTypes) {
     refused = false;
     MetaInference meta(g);
     if (small) meta.useSmallSizes();
+    meta.rememberCalls();
     for (NodeId id : g.order()) {
       auto types = meta.run(id);
       if (!types) return types.error();

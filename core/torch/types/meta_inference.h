@@ -18,6 +18,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/torch/types/meta_memo.h"
 #include "core/torch/types/size_names.h"
 
 namespace graft {
@@ -29,6 +30,8 @@ class MetaInference {
   /// Sizes that are no expression of the symbols get names of their own. For whoever asks for all nodes of the graph in
   /// order: another MetaInference would give the same names to other sizes.
   void nameUnknownSizes();
+  /// Equal calls run once, unless the graph writes in place. For whoever asks for all nodes, as above.
+  void rememberCalls();
   /// Symbols stand for small numbers (SizeNames::useSmall). Before anything is run.
   void useSmallSizes() { names_.useSmall(); }
   /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error
@@ -41,9 +44,12 @@ class MetaInference {
 
  private:
   static constexpr size_t runs = SizeNames::runs;
-  using Runs = std::array<std::optional<c10::IValue>, runs>;
+  using Runs = MetaMemo::Runs;
   enum class Outcome { Known, Unknown, Refused };
 
+  /// What the values in the node's arguments are, into `arguments_`; false where some are not known, or calls are not
+  /// remembered.
+  bool gatherArguments(const Node&);
   const c10::IValue* lookup(ValueId, size_t run, int depth);
   Outcome runOnce(const Node&, size_t run, int depth, std::vector<c10::IValue>& results, std::string& why);
   std::optional<c10::IValue> make(const Type&, size_t run);
@@ -56,6 +62,9 @@ class MetaInference {
   const Graph& g_;
   SizeNames names_;
   std::unordered_map<ValueId, Runs> values_;
+  MetaMemo memo_;
+  bool remembers_ = false;
+  std::vector<const Runs*> arguments_;                    // of the node that runs
   std::array<std::unordered_set<ValueId>, runs> absent_;  // asked for in that run, and not to be known
   bool refused_ = false, known_ = false;
 };

@@ -5,23 +5,22 @@ namespace {
 
 constexpr size_t kEntries = 16;  // for each operator: more kinds of calls than a model's layer has
 
-/// Equal, whichever values of the graph they hold.
-bool alike(const Argument& a, const Argument& b) {
+}  // namespace
+
+bool equalBesideValues(const Argument& a, const Argument& b) {
   if (a.isValue() || b.isValue()) return a.isValue() && b.isValue();
   const auto *x = a.items(), *y = b.items();
   if (!x || !y) return a == b;
   if (a.data.index() != b.data.index() || x->size() != y->size()) return false;
   for (size_t i = 0; i < x->size(); ++i)
-    if (!alike((*x)[i], (*y)[i])) return false;
+    if (!equalBesideValues((*x)[i], (*y)[i])) return false;
   return true;
 }
-
-}  // namespace
 
 bool TypeCache::matches(const Entry& e, const Graph& g, const Node& n) {
   if (e.args.size() != n.args.size() || e.outputs.size() != n.outputs.size()) return false;
   for (size_t i = 0; i < n.args.size(); ++i)
-    if (!alike(e.args[i], n.args[i])) return false;
+    if (!equalBesideValues(e.args[i], n.args[i])) return false;
   size_t at = 0;
   bool same = true;
   for (const Argument& a : n.args)

@@ -19,6 +19,9 @@
 
 namespace graft {
 
+/// Equal, whichever values of the graph they hold.
+bool equalBesideValues(const Argument&, const Argument&);
+
 class TypeCache {
  public:
   std::optional<std::vector<Type>> find(const Graph&, const Node&);
