@@ -3,6 +3,7 @@ option(GRAFT_TESTS "Build the tests" ON)
 option(GRAFT_BENCHMARKS "Build the benchmarks in tests/bench" OFF)
 option(GRAFT_FUZZERS "Build the libFuzzer targets in tests/fuzz (needs clang)" OFF)
 option(GRAFT_WARNINGS_AS_ERRORS "Treat warnings as errors" OFF)
+option(GRAFT_UNITY "Compile sources of a folder together: a whole build in half the time, a changed file in ten times" OFF)
 set(GRAFT_CUDA AUTO CACHE STRING "Build the CUDA operators: AUTO (when nvcc is found), ON or OFF")
 set(GRAFT_GUI AUTO CACHE STRING "Build graft-gui: AUTO (when Qt 6 and QScintilla are found), ON or OFF")
 # Hopper's own kernels as machine code; for every other GPU since Ampere the driver compiles the portable ones.
@@ -33,6 +34,14 @@ find_program(GRAFT_MOLD mold)
 if(GRAFT_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
+
+# graft_unity(TARGET): where GRAFT_UNITY is on, a dozen of the target's sources are compiled as one. Names in their anonymous
+# namespaces must differ. Sources with options of their own stay alone.
+function(graft_unity target)
+  if(GRAFT_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
+endfunction()
 
 add_library(graft_flags INTERFACE)
 target_include_directories(graft_flags INTERFACE ${CMAKE_SOURCE_DIR})

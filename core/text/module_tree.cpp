@@ -45,9 +45,9 @@ bool hasWeight(const Graph& g, const Node& n) {
   return false;
 }
 
-class Printer {
+class TreePrinter {
  public:
-  explicit Printer(const Graph& g) : g_(g) {
+  explicit TreePrinter(const Graph& g) : g_(g) {
     for (NodeId id : g.order()) {
       const Node& n = g.node(id);
       // Every module around the node, the innermost last; each stands where its first node does.
@@ -106,7 +106,7 @@ std::string moduleText(const Graph& g, const ModuleCall& m) {
 }
 
 std::string moduleTree(const Graph& g) {
-  return (g.name.empty() ? "Model" : g.name) + "(\n" + Printer(g).print({}, 1) + ")\n";
+  return (g.name.empty() ? "Model" : g.name) + "(\n" + TreePrinter(g).print({}, 1) + ")\n";
 }
 
 }  // namespace graft

@@ -13,29 +13,29 @@
 namespace graft {
 namespace {
 
-using Kind = PatternParameter::Kind;
+using ParameterKind = PatternParameter::Kind;
 
 bool isPlainNumber(const Argument& a) { return a.as<int64_t>() || a.as<double>(); }
 
-std::string_view kindWords(Kind k) {
+std::string_view kindWords(ParameterKind k) {
   switch (k) {
-    case Kind::Value:
+    case ParameterKind::Value:
       return "a value";
-    case Kind::Tensor:
+    case ParameterKind::Tensor:
       return "a tensor";
-    case Kind::Weight:
+    case ParameterKind::Weight:
       return "a weight";
-    case Kind::Float:
+    case ParameterKind::Float:
       return "a number";
-    case Kind::Int:
+    case ParameterKind::Int:
       return "an integer";
-    case Kind::Bool:
+    case ParameterKind::Bool:
       return "True or False";
-    case Kind::String:
+    case ParameterKind::String:
       return "a string";
-    case Kind::IntList:
+    case ParameterKind::IntList:
       return "a list of integers";
-    case Kind::Constant:
+    case ParameterKind::Constant:
       return "a constant";
   }
   return "";
@@ -195,35 +195,35 @@ const Argument* Attempt::accepted(PatternParameter::Kind kind, const Argument& g
     return any;
   };
   switch (kind) {
-    case Kind::Value:
+    case ParameterKind::Value:
       return holdsValue(g) ? &g : nullptr;
-    case Kind::Tensor: {
+    case ParameterKind::Tensor: {
       if (!g.isValue()) return nullptr;
       const Type::Kind k = graph_.value(g.valueId()).type.kind;
       const bool tensor = k == Type::Kind::Tensor || k == Type::Kind::Any || k == Type::Kind::Optional;
       return tensor ? &g : nullptr;
     }
-    case Kind::Weight:
+    case ParameterKind::Weight:
       return g.isValue() && index_.isWeightLike(g.valueId()) ? &g : nullptr;
-    case Kind::Float:
+    case ParameterKind::Float:
       if (g.as<double>()) return &g;
       return g.as<int64_t>() ? make(Argument(*g.number())) : nullptr;
-    case Kind::Int:
+    case ParameterKind::Int:
       if (g.as<int64_t>() || g.as<SymbolicInt>()) return &g;
       // The value itself, even where its number is known: with other inputs it may be another.
       return g.isValue() && integerMeaning(graph_, g) ? &g : nullptr;
-    case Kind::Bool:
+    case ParameterKind::Bool:
       return g.as<bool>() ? &g : nullptr;
-    case Kind::String:
+    case ParameterKind::String:
       return g.as<std::string>() ? &g : nullptr;
-    case Kind::IntList: {
+    case ParameterKind::IntList: {
       if (g.as<int64_t>()) return make(Argument::list({g}));
       if (!g.items()) return nullptr;
       for (const Argument& i : *g.items())
         if (!integerMeaning(graph_, i)) return nullptr;
       return &g;
     }
-    case Kind::Constant:
+    case ParameterKind::Constant:
       return holdsValue(g) ? nullptr : &g;
   }
   return nullptr;
@@ -232,17 +232,18 @@ const Argument* Attempt::accepted(PatternParameter::Kind kind, const Argument& g
 bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c) {
   const std::string& name = pattern_.value(pattern).name;
   const int at = plan_.parameterOf[pattern.index];
-  const Kind kind = at < 0 ? Kind::Value : plan_.rule.parameters[static_cast<size_t>(at)].kind;
+  const ParameterKind kind = at < 0 ? ParameterKind::Value : plan_.rule.parameters[static_cast<size_t>(at)].kind;
   const bool orNone = at >= 0 && plan_.rule.parameters[static_cast<size_t>(at)].orNone;
   const Argument* value = orNone && g.isNone() ? &g : accepted(kind, g);
   const auto parameterName = [&](Miss& m) { m.parameter = nameOfParameter(graph_, c.graphNode, c.parameter); };
   if (!value) {
-    return fail(kind == Kind::Weight ? Reason::Weight : Reason::ConstantKind, c.patternNode, c.graphNode, [&](Miss& m) {
-      parameterName(m);
-      m.expected = std::string(kindWords(kind)) + (orNone ? " or None" : "") + " for `" + name + "`";
-      m.actual = describe(g);
-      m.detail = "";
-    });
+    return fail(kind == ParameterKind::Weight ? Reason::Weight : Reason::ConstantKind, c.patternNode, c.graphNode,
+                [&](Miss& m) {
+                  parameterName(m);
+                  m.expected = std::string(kindWords(kind)) + (orNone ? " or None" : "") + " for `" + name + "`";
+                  m.actual = describe(g);
+                  m.detail = "";
+                });
   }
   if (const Argument* before = bound_[pattern.index]) {
     if (before->isValue() || value->isValue() ? sameValue(*before, *value, kind) : literalEquals(*before, *value, c))
@@ -258,9 +259,9 @@ bool Attempt::bindParameter(ValueId pattern, const Argument& g, const Context& c
   return true;
 }
 
-bool Attempt::sameValue(const Argument& a, const Argument& b, Kind kind) const {
+bool Attempt::sameValue(const Argument& a, const Argument& b, ParameterKind kind) const {
   if (a == b) return true;
-  if (kind != Kind::Int) return false;
+  if (kind != ParameterKind::Int) return false;
   const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
   return x && y && *x == *y;
 }

@@ -8,7 +8,7 @@
 namespace graft {
 namespace {
 
-using Kind = PlanNode::Kind;
+using NodeKind = PlanNode::Kind;
 
 // Ways to lay a pattern node's operands on a graph node's.
 enum Form : int { Direct = 1, Swapped = 2, Reciprocal = 4, ReciprocalSwapped = 8, Reshaped = 16 };
@@ -112,7 +112,7 @@ bool Attempt::matchNode(size_t i) {
     if (tryForm(pn, gn, form, i)) return true;
     undo(m);
   }
-  if (explaining_ && forms == Direct && p.kind == Kind::Operator && pn.args.size() >= 2 && pn.args[0].isValue() &&
+  if (explaining_ && forms == Direct && p.kind == NodeKind::Operator && pn.args.size() >= 2 && pn.args[0].isValue() &&
       pn.args[1].isValue()) {
     const Mark m = mark();
     if (fail(Reason::Operand, pid, g, [&](Miss& miss) {
@@ -123,7 +123,7 @@ bool Attempt::matchNode(size_t i) {
       tryForm(pn, gn, Swapped, i);
     undo(m);
   }
-  if (explaining_ && p.kind == Kind::Operator && takesListsOfValues(pn, gn)) {
+  if (explaining_ && p.kind == NodeKind::Operator && takesListsOfValues(pn, gn)) {
     const Mark m = mark();
     if (fail(Reason::Operand, pid, g, [&](Miss& miss) {
           miss.detail =
@@ -145,7 +145,7 @@ bool Attempt::plausible(const Argument& p, const Argument& g) const {
   if (!p.isValue()) return !isNumber(p) || isNumber(g);
   const ValueId v = p.valueId();
   if (const PlanNode* q = plan_.producer(v)) {
-    if (q->kind != Kind::Operator) return true;
+    if (q->kind != NodeKind::Operator) return true;
     if (!g.isValue()) return false;
     const NodeId n = graph_.value(g.valueId()).producer;
     return n && (plan_.accepts(*q, n) || index_.handsOn(n));
@@ -159,7 +159,7 @@ bool Attempt::plausible(const Argument& p, const Argument& g) const {
 }
 
 int Attempt::formsOf(const PlanNode& p, const Node& pn, const Node& gn) const {
-  if (p.kind != Kind::Operator || pn.args.size() < 2 || gn.args.size() < 2) return Direct;
+  if (p.kind != NodeKind::Operator || pn.args.size() < 2 || gn.args.size() < 2) return Direct;
   if (p.reshapes && index_.opOf[gn.id.index] != p.op) return Reshaped;
   if (index_.opOf[gn.id.index] != p.op) {  // mul for div, or div for mul: one operand must be a number
     int forms = 0;

@@ -11,7 +11,7 @@ namespace {
 
 using ParameterKind = PatternParameter::Kind;
 
-std::string lastPart(std::string_view dotted) { return std::string(dotted.substr(dotted.rfind('.') + 1)); }
+std::string unqualified(std::string_view dotted) { return std::string(dotted.substr(dotted.rfind('.') + 1)); }
 
 std::string suggestion(std::string_view word, std::initializer_list<const char*> candidates) {
   std::vector<std::string> list(candidates.begin(), candidates.end());
@@ -20,9 +20,9 @@ std::string suggestion(std::string_view word, std::initializer_list<const char*>
 }
 
 ParameterKind kindOf(const SourceText& text, const Syntax& type) {
-  std::string name = lastPart(dottedName(type));
+  std::string name = unqualified(dottedName(type));
   if (type.kind == Syntax::Kind::Constant && type.literal.as<std::string>())
-    name = lastPart(*type.literal.as<std::string>());
+    name = unqualified(*type.literal.as<std::string>());
   if (type.kind == Syntax::Kind::Binary && type.name == "|") {  // Tensor | None
     const Syntax& none = type.items.back();
     if (none.kind != Syntax::Kind::Constant || !none.literal.isNone())
@@ -30,8 +30,8 @@ ParameterKind kindOf(const SourceText& text, const Syntax& type) {
     return kindOf(text, type.items[0]);
   }
   if (type.kind == Syntax::Kind::Subscript) {
-    name = lastPart(dottedName(type.items[0]));
-    const std::string inner = type.items.size() > 1 ? lastPart(dottedName(type.items[1])) : "";
+    name = unqualified(dottedName(type.items[0]));
+    const std::string inner = type.items.size() > 1 ? unqualified(dottedName(type.items[1])) : "";
     if (name == "Optional" && type.items.size() == 2) return kindOf(text, type.items[1]);
     if ((name == "list" || name == "List" || name == "tuple" || name == "Tuple") && inner == "int")
       return ParameterKind::IntList;
@@ -53,7 +53,7 @@ ParameterKind kindOf(const SourceText& text, const Syntax& type) {
 /// `Tensor | None` or `Optional[Tensor]`: None will do as well.
 bool allowsNone(const Syntax& type) {
   return (type.kind == Syntax::Kind::Binary && type.name == "|") ||
-         (type.kind == Syntax::Kind::Subscript && lastPart(dottedName(type.items[0])) == "Optional");
+         (type.kind == Syntax::Kind::Subscript && unqualified(dottedName(type.items[0])) == "Optional");
 }
 
 /// A side's function with what is to be defined before it runs.
@@ -324,7 +324,7 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
       for (const Syntax& s : listOf(file, value, "steps").items) {
         Step step;
         const Syntax& callee = s.kind == Syntax::Kind::Call ? s.items[0] : s;
-        step.name = lastPart(dottedName(callee));
+        step.name = unqualified(dottedName(callee));
         step.line = text.lineOf(s.span.begin);
         check(step.name, callee.span, "rule of this file and no step");
         for (size_t i = 1; s.kind == Syntax::Kind::Call && i < s.items.size(); ++i)

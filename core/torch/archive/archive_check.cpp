@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstring>
 #include <unordered_map>
 #include <vector>
 
 #include "core/torch/archive/byte_reader.h"
 #include "core/torch/archive/debug_records.h"
+#include "core/torch/archive/python_names.h"
 
 namespace graft {
 namespace {
@@ -278,8 +278,6 @@ class PickleWalk {
   std::vector<std::vector<Item>> tuples_;
   std::unordered_map<uint32_t, Item> memo_;
 };
-
-bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // One pass over TorchScript's Python: how deep an expression tree can get. Brackets nest; between two commas of one
 // bracket every operator, dot and keyword may add a level. What stands between two words (ends of lines, comments,

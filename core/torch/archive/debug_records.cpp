@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view tableFormat = "FORMAT_WITH_STRING_TABLE";
 
-struct Value {
+struct DebugItem {
   enum class Kind : uint8_t { None, Mark, Int, Text, Items, Function } kind = Kind::None;
   int64_t number = 0;
   std::string_view text{};
@@ -26,7 +26,7 @@ class Unpickler {
  public:
   explicit Unpickler(std::string_view bytes) : bytes_(bytes) {}
 
-  std::optional<Value> run() {
+  std::optional<DebugItem> run() {
     while (good_ && !bytes_.atEnd()) {
       const char op = bytes_.number<char>();
       if (op == '.') return stack_.size() == 1 ? std::optional(stack_[0]) : std::nullopt;
@@ -35,34 +35,34 @@ class Unpickler {
     }
     return std::nullopt;
   }
-  const std::vector<Value>& items(const Value& v) const { return lists_[v.items]; }
+  const std::vector<DebugItem>& items(const DebugItem& v) const { return lists_[v.items]; }
 
  private:
-  void integer(int64_t n) { stack_.push_back({Value::Kind::Int, n}); }
-  Value pop() {
+  void integer(int64_t n) { stack_.push_back({DebugItem::Kind::Int, n}); }
+  DebugItem pop() {
     if (stack_.empty()) {
       good_ = false;
       return {};
     }
-    const Value v = stack_.back();
+    const DebugItem v = stack_.back();
     stack_.pop_back();
     return v;
   }
-  std::vector<Value> fromMark() {
+  std::vector<DebugItem> fromMark() {
     size_t from = stack_.size();
-    while (from > 0 && stack_[from - 1].kind != Value::Kind::Mark) --from;
+    while (from > 0 && stack_[from - 1].kind != DebugItem::Kind::Mark) --from;
     good_ = good_ && from > 0;
     if (!good_) return {};
-    std::vector<Value> out(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
+    std::vector<DebugItem> out(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
     stack_.resize(from - 1);
     return out;
   }
-  void push(std::vector<Value> items) {
-    stack_.push_back({Value::Kind::Items, 0, {}, static_cast<uint32_t>(lists_.size())});
+  void push(std::vector<DebugItem> items) {
+    stack_.push_back({DebugItem::Kind::Items, 0, {}, static_cast<uint32_t>(lists_.size())});
     lists_.push_back(std::move(items));
   }
   void tuple(size_t n) {
-    std::vector<Value> items(n);
+    std::vector<DebugItem> items(n);
     for (size_t i = n; i-- > 0;) items[i] = pop();
     push(std::move(items));
   }
@@ -79,17 +79,17 @@ class Unpickler {
     const std::string_view module = bytes_.line(), name = bytes_.line();
     good_ = good_ && module == "torch.jit._pickle" && name == "build_intlist";
     if (!good_) return;
-    stack_.push_back({Value::Kind::Function});
+    stack_.push_back({DebugItem::Kind::Function});
   }
   // build_intlist((list,)) is the list.
   void reduce() {
-    const Value arguments = pop(), function = pop();
-    good_ = good_ && function.kind == Value::Kind::Function && arguments.kind == Value::Kind::Items &&
-            lists_[arguments.items].size() == 1 && lists_[arguments.items][0].kind == Value::Kind::Items;
+    const DebugItem arguments = pop(), function = pop();
+    good_ = good_ && function.kind == DebugItem::Kind::Function && arguments.kind == DebugItem::Kind::Items &&
+            lists_[arguments.items].size() == 1 && lists_[arguments.items][0].kind == DebugItem::Kind::Items;
     if (good_) stack_.push_back(lists_[arguments.items][0]);
   }
-  void append(std::vector<Value> items) {
-    good_ = good_ && !stack_.empty() && stack_.back().kind == Value::Kind::Items;
+  void append(std::vector<DebugItem> items) {
+    good_ = good_ && !stack_.empty() && stack_.back().kind == DebugItem::Kind::Items;
     if (!good_) return;
     auto& list = lists_[stack_.back().items];
     list.insert(list.end(), items.begin(), items.end());
@@ -101,7 +101,7 @@ class Unpickler {
         bytes_.number<uint8_t>();
         break;  // PROTO
       case '(':
-        stack_.push_back({Value::Kind::Mark});
+        stack_.push_back({DebugItem::Kind::Mark});
         break;
       case 'N':
         stack_.push_back({});
@@ -125,7 +125,7 @@ class Unpickler {
         break;
       }
       case 'X':
-        stack_.push_back({Value::Kind::Text, 0, bytes_.take(bytes_.number<uint32_t>())});
+        stack_.push_back({DebugItem::Kind::Text, 0, bytes_.take(bytes_.number<uint32_t>())});
         break;
       case ']':
       case ')':
@@ -170,9 +170,9 @@ class Unpickler {
 
   ByteReader bytes_;
   bool good_ = true;
-  std::vector<Value> stack_;
-  std::vector<std::vector<Value>> lists_;
-  std::unordered_map<uint32_t, Value> memo_;
+  std::vector<DebugItem> stack_;
+  std::vector<std::vector<DebugItem>> lists_;
+  std::unordered_map<uint32_t, DebugItem> memo_;
 };
 
 class Record {
@@ -183,17 +183,17 @@ class Record {
     const auto top = read_.run();
     const auto* parts = top ? items(*top) : nullptr;
     if (!parts || parts->empty()) return false;
-    const std::vector<Value>* ranges = parts;
-    if ((*parts)[0].kind == Value::Kind::Text) {
+    const std::vector<DebugItem>* ranges = parts;
+    if ((*parts)[0].kind == DebugItem::Kind::Text) {
       if (parts->size() != 3 || (*parts)[0].text != tableFormat) return false;
       table_ = items((*parts)[1]);
       ranges = items((*parts)[2]);
       if (!table_ || !ranges || ranges->empty()) return false;
-      for (const Value& v : *table_)
-        if (v.kind != Value::Kind::Text) return false;
+      for (const DebugItem& v : *table_)
+        if (v.kind != DebugItem::Kind::Text) return false;
     }
     int64_t last = -1;
-    for (const Value& v : *ranges) {
+    for (const DebugItem& v : *ranges) {
       const auto* entry = items(v);
       if (!entry || entry->size() != 3 || !isInt((*entry)[0]) || !isInt((*entry)[2])) return false;
       const int64_t offset = (*entry)[0].number;
@@ -204,13 +204,13 @@ class Record {
   }
 
  private:
-  const std::vector<Value>* items(const Value& v) const {
-    return v.kind == Value::Kind::Items ? &read_.items(v) : nullptr;
+  const std::vector<DebugItem>* items(const DebugItem& v) const {
+    return v.kind == DebugItem::Kind::Items ? &read_.items(v) : nullptr;
   }
-  static bool isInt(const Value& v) { return v.kind == Value::Kind::Int; }
+  static bool isInt(const DebugItem& v) { return v.kind == DebugItem::Kind::Int; }
 
   // (source, start, end)
-  bool range(const Value& v) {
+  bool range(const DebugItem& v) {
     const auto* parts = items(v);
     if (!parts || parts->size() != 3 || !isInt((*parts)[1]) || !isInt((*parts)[2])) return false;
     const int64_t start = (*parts)[1].number, end = (*parts)[2].number;
@@ -220,32 +220,32 @@ class Record {
   }
 
   // (pieces, file, first line); many ranges share one.
-  std::optional<int64_t> sourceLength(const Value& v) {
+  std::optional<int64_t> sourceLength(const DebugItem& v) {
     const auto* parts = items(v);
     if (!parts || parts->size() != 3 || !isInt((*parts)[2])) return std::nullopt;
     const auto [known, isNew] = lengths_.try_emplace(v.items, -1);
     if (!isNew) return known->second < 0 ? std::nullopt : std::optional(known->second);
-    const Value &text = (*parts)[0], &file = (*parts)[1];
+    const DebugItem &text = (*parts)[0], &file = (*parts)[1];
     if (!table_) {
-      const bool named = file.kind == Value::Kind::Text || file.kind == Value::Kind::None;
-      if (text.kind != Value::Kind::Text || !named) return std::nullopt;
+      const bool named = file.kind == DebugItem::Kind::Text || file.kind == DebugItem::Kind::None;
+      if (text.kind != DebugItem::Kind::Text || !named) return std::nullopt;
       return known->second = static_cast<int64_t>(text.text.size());
     }
     const auto* pieces = items(text);
     if (!pieces || !inTable(file)) return std::nullopt;
     int64_t length = 0;
-    for (const Value& piece : *pieces) {
+    for (const DebugItem& piece : *pieces) {
       if (!inTable(piece)) return std::nullopt;
       length += static_cast<int64_t>((*table_)[static_cast<size_t>(piece.number)].text.size());
     }
     return known->second = length;
   }
-  bool inTable(const Value& v) const {
+  bool inTable(const DebugItem& v) const {
     return isInt(v) && v.number >= 0 && static_cast<size_t>(v.number) < table_->size();
   }
 
   Unpickler read_;
-  const std::vector<Value>* table_ = nullptr;
+  const std::vector<DebugItem>* table_ = nullptr;
   std::unordered_map<uint32_t, int64_t> lengths_;
 };
 

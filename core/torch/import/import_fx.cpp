@@ -15,7 +15,7 @@
 namespace graft {
 namespace {
 
-struct Refusal {
+struct FxRefusal {
   std::string why;
 };
 
@@ -174,7 +174,7 @@ class FxImporter {
   // The inverse of encode in graft_fx/graphs.py. `known` turns false where it names a node that `names` does not have.
   static Argument decode(JsonValue a, const std::unordered_map<std::string, Argument>& names, bool& known,
                          int depth = 0) {
-    if (depth > 60) throw Refusal{"an argument is nested too deep"};
+    if (depth > 60) throw FxRefusal{"an argument is nested too deep"};
     const auto each = [&](JsonValue items) {
       std::vector<Argument> out;
       for (JsonValue i : items) out.push_back(decode(i, names, known, depth + 1));
@@ -184,7 +184,7 @@ class FxImporter {
     if (a.isBoolean() || a.isNumber()) return pt2Number(a);
     if (a.isText()) return Argument(a.text());
     if (a.isArray()) return Argument::list(each(a));
-    if (!a.isObject() || a.size() != 1) throw Refusal{"an argument does not say what it is"};
+    if (!a.isObject() || a.size() != 1) throw FxRefusal{"an argument does not say what it is"};
     const auto [kind, v] = *a.members().begin();
     if (kind == "node") {
       const auto it = names.find(v.text());
@@ -201,7 +201,7 @@ class FxImporter {
     }
     if (kind == "slice") {
       auto bounds = each(v);
-      if (bounds.size() != 3) throw Refusal{"a slice has not three bounds"};
+      if (bounds.size() != 3) throw FxRefusal{"a slice has not three bounds"};
       return Argument::slice(bounds[0], bounds[1], bounds[2]);
     }
     if (kind == "float") {
@@ -212,20 +212,20 @@ class FxImporter {
     if (kind == "ellipsis") return Argument(Ellipsis{});
     if (kind == "dtype") {
       const auto d = parseDType(v.text());
-      if (!d) throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.text())};
+      if (!d) throw FxRefusal{fmt::format("it names dtype {}, which Graft does not know", v.text())};
       return Argument(*d);
     }
     if (kind == "device") return Argument(DeviceName{v.text()});
     if (kind == "named") return Argument(Named{v.text()});
     if (kind == "symbol") return Argument(SymbolicInt{pt2Spelling(v.text())});
     if (kind == "text") return Argument(v.text());
-    throw Refusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
+    throw FxRefusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
   }
 
   Argument argument(JsonValue a) {
     bool known = true;
     Argument out = decode(a, values_, known);
-    if (!known) throw Refusal{"it uses a value before it is made"};
+    if (!known) throw FxRefusal{"it uses a value before it is made"};
     return out;
   }
 
@@ -233,9 +233,10 @@ class FxImporter {
     const JsonValue data = n.at("data");
     const std::string record = data.at("record").text();
     const ZipRecord* found = source_.zip.find(record);
-    if (!found || found->unpacked) throw Refusal{fmt::format("the data of a weight ({}) is missing", record)};
+    if (!found || found->unpacked) throw FxRefusal{fmt::format("the data of a weight ({}) is missing", record)};
     const auto dtype = parseDType(data.at("dtype").text());
-    if (!dtype) throw Refusal{fmt::format("a weight has dtype {}, which Graft does not know", data.at("dtype").text())};
+    if (!dtype)
+      throw FxRefusal{fmt::format("a weight has dtype {}, which Graft does not know", data.at("dtype").text())};
     const bool constant = !n.at("path").isText();
     const auto path = constant ? std::string("constant") : n.at("path").text();
     const std::string key = record;
@@ -246,7 +247,7 @@ class FxImporter {
     TensorLayout layout{torchDType(*dtype), {}, {}, 0};
     for (JsonValue size : data.at("shape")) layout.sizes.push_back(size.integer());
     auto tensor = tensors_.tensor(found->offset, found->size, layout, path);
-    if (!tensor) throw Refusal{tensor.error().message};
+    if (!tensor) throw FxRefusal{tensor.error().message};
     const ValueId v = g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor),
                                    n.at("buffer").boolean());
     g_.mutableWeight(v).isConstant = constant;
@@ -263,7 +264,7 @@ class FxImporter {
       if (const auto* items = out.items(); items && items->size() == 1) out = Argument((*items)[0]);
       return g_.setReturns(g_.root(), {std::move(out)});
     }
-    if (!isCall(n)) throw Refusal{fmt::format("node {} is a {}, which lowering should have removed", name, op)};
+    if (!isCall(n)) throw FxRefusal{fmt::format("node {} is a {}, which lowering should have removed", name, op)};
     const std::string target = n.at("target").text();
     for (std::string_view guard : {"aten._assert_tensor_metadata", "aten._assert_scalar", "aten.sym_constrain_range"})
       if (target.starts_with(guard)) return;
@@ -389,7 +390,7 @@ Result<Model> importFx(const Source& source, const Semantics& semantics, const I
     Functionalised functionalised = importer.single();
     if (Status s = normalizeImported(m.graph, semantics.operators(), &functionalised); !s) return s.error();
     importer.origins(chosen, functionalised);
-  } catch (const Refusal& r) {
+  } catch (const FxRefusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} is not a valid FX file: {}", source.path, shortMessage(e)));

@@ -69,9 +69,9 @@ void addKnown(const Graph& g, const Node& n, Type& t) {
 }
 
 /// What the sizes of the inputs are taken for: a symbol for each dimension, fewer of them as operators ask for it.
-class Sizes {
+class InputSizes {
  public:
-  explicit Sizes(const std::vector<Type>& examples) : examples_(&examples) {
+  explicit InputSizes(const std::vector<Type>& examples) : examples_(&examples) {
     for (const Type& t : examples)
       if (t.isTensor() && t.tensorInfo.shape)
         for (const Dim& d : *t.tensorInfo.shape) dims_.push_back({d.size, fmt::format("s{}", dims_.size())});
@@ -244,20 +244,20 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
 
 /// What the inputs' sizes may be taken for, and the types of all values then.
 struct Found {
-  Sizes sizes;
+  InputSizes sizes;
   Pass pass;
 };
 
 Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& examples, bool small) {
   constexpr int mostTrials = 24;
-  Sizes sizes(examples);
+  InputSizes sizes(examples);
   Pass best = runPass(g, order, sizes.types(), false, small);
   for (int trial = 0; best.refused && trial < mostTrials;) {
     const std::set<std::string> symbols = best.symbols;
     if (symbols.empty()) break;
     bool better = false;
     const auto attempt = [&](const std::set<std::string>& which, bool merges) {
-      Sizes other = sizes;
+      InputSizes other = sizes;
       if (merges && !other.merge(which)) return;
       if (!merges) other.fix(which);
       ++trial;
@@ -270,7 +270,7 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
     attempt(symbols, true);
     for (auto s = symbols.begin(); s != symbols.end() && !better; ++s) attempt({*s}, false);
     if (better) continue;
-    const Sizes before = sizes;
+    const InputSizes before = sizes;
     attempt(symbols, false);
     if (!better) break;
     // All of them at once was too many, maybe: what need not be a number stays a symbol.
@@ -278,7 +278,7 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
     for (const std::string& s : symbols) {
       std::set<std::string> fewer = fixed;
       fewer.erase(s);
-      Sizes other = before;
+      InputSizes other = before;
       other.fix(fewer);
       ++trial;
       Pass pass = runPass(g, order, other.types(), false, small);
@@ -320,7 +320,7 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
       small = true;
     }
   }
-  Sizes& sizes = found.sizes;
+  InputSizes& sizes = found.sizes;
   Pass& best = found.pass;
   if (best.refused) best = runPass(g, order, sizes.types(), true, small);
   sizes.declare(g);

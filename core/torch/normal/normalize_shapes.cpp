@@ -34,9 +34,9 @@ struct Size {
   ValueId number;
 };
 
-class Sizes {
+class SizeOrigins {
  public:
-  explicit Sizes(const Graph& g) : g_(g) {}
+  explicit SizeOrigins(const Graph& g) : g_(g) {}
 
   std::optional<int64_t> rank(ValueId v, int depth = 0) const {
     const Value& value = g_.value(v);
@@ -129,7 +129,7 @@ std::optional<int64_t> reordered(const Node& n, int64_t dim, int64_t rank) {
 }
 
 // Asks the reordered value instead, which stays where a rule takes the calculation before it away.
-bool askLater(Graph& g, NodeId id, int64_t dim, const Sizes& sizes) {
+bool askLater(Graph& g, NodeId id, int64_t dim, const SizeOrigins& sizes) {
   const Node& n = g.node(id);
   const ValueId asked = n.args[0].valueId();
   const NodeId after = reordering(g, asked);
@@ -230,7 +230,7 @@ bool changesShapesInPlace(const Graph& g) {
 
 void askSizesEarly(Graph& g) {
   if (changesShapesInPlace(g)) return;
-  const Sizes sizes(g);
+  const SizeOrigins sizes(g);
   for (NodeId id : g.order()) {
     if (!g.isAlive(id) || g.node(id).op->name != "aten.size.int") continue;
     const Node& n = g.node(id);

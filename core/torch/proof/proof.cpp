@@ -11,7 +11,7 @@
 namespace graft {
 namespace {
 
-constexpr double enoughSeconds =
+constexpr double enoughForInputs =
     20;  // sets beyond the given one and one more stop here: fp64 runs of large models are slow
 
 }  // namespace
@@ -30,7 +30,7 @@ Result<Proof> proveRewrite(const Graph& original, const Graph& rewritten, const 
   Proof proof;
   for (size_t i = 0; i < sets.size(); ++i) {
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
-    if (i > 1 && used.count() > enoughSeconds) break;
+    if (i > 1 && used.count() > enoughForInputs) break;
     job.report("verifying", i, sets.size());
     TensorSet set;
     try {

@@ -114,7 +114,7 @@ bool isName(const std::string& symbol) {
 }
 
 /// The given values with those sizes changed: elements repeated or left out, so that they stay within their ranges.
-TensorSet resized(const TensorSet& given, const SizeNames& names,
+TensorSet resized(const TensorSet& given, const DimNames& names,
                   const std::vector<std::pair<std::string, int64_t>>& changed) {
   std::vector<c10::IValue> out = valuesOf(given);
   const auto sizeOf = [&](const std::string& name) -> const int64_t* {
@@ -219,9 +219,9 @@ std::vector<InputSet> furtherPartInputs(const TensorSet& given) {
   return out;
 }
 
-SizeNames sizesOfInputs(const Graph& g, const TensorSet& given) {
+DimNames sizesOfInputs(const Graph& g, const TensorSet& given) {
   const auto& values = valuesOf(given);
-  SizeNames out(values.size());
+  DimNames out(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     ValueId input = i < g.inputs().size() ? g.inputs()[i] : ValueId();
     if (given.impl && given.impl->names.size() == values.size())
@@ -241,8 +241,8 @@ SizeNames sizesOfInputs(const Graph& g, const TensorSet& given) {
   return out;
 }
 
-SizeNames sizesByValue(const TensorSet& given) {
-  SizeNames out;
+DimNames sizesByValue(const TensorSet& given) {
+  DimNames out;
   for (const c10::IValue& v : valuesOf(given)) {
     std::vector<std::string>& names = out.emplace_back();
     if (!v.isTensor()) continue;
@@ -251,8 +251,8 @@ SizeNames sizesByValue(const TensorSet& given) {
   return out;
 }
 
-SizeNames sizesOfValues(const Graph& g, const std::vector<ValueId>& values) {
-  SizeNames out;
+DimNames sizesOfValues(const Graph& g, const std::vector<ValueId>& values) {
+  DimNames out;
   for (ValueId v : values) {
     std::vector<std::string>& names = out.emplace_back();
     const Value& value = g.value(v);
@@ -277,7 +277,7 @@ SizeNames sizesOfValues(const Graph& g, const std::vector<ValueId>& values) {
   return out;
 }
 
-std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names, std::span<const Symbol> symbols) {
+std::vector<InputSet> otherSizes(const TensorSet& given, const DimNames& names, std::span<const Symbol> symbols) {
   const auto& values = valuesOf(given);
   std::vector<std::pair<std::string, int64_t>> sizes;  // by name, in order of first use
   bool consistent = names.size() == values.size();

@@ -29,17 +29,17 @@ std::vector<InputSet> furtherPartInputs(const TensorSet& given);
 
 /// For each of the given values what its sizes are called that may differ from call to call: of a tensor one name for
 /// each dimension, empty where that is always the same; of an int, which is such a size itself, its name alone.
-using SizeNames = std::vector<std::vector<std::string>>;
+using DimNames = std::vector<std::vector<std::string>>;
 /// Of a model's inputs. Sizes of which nothing is known are alike where the given ones are.
-SizeNames sizesOfInputs(const Graph&, const TensorSet& given);
+DimNames sizesOfInputs(const Graph&, const TensorSet& given);
 /// Of inputs of which nothing is known: sizes that are equal here are taken to be one.
-SizeNames sizesByValue(const TensorSet& given);
+DimNames sizesByValue(const TensorSet& given);
 /// Of the values that flow into a part of the graph; nothing where some size is not one symbol.
-SizeNames sizesOfValues(const Graph&, const std::vector<ValueId>& values);
+DimNames sizesOfValues(const Graph&, const std::vector<ValueId>& values);
 /// The given values with other sizes: 1, odd ones, a larger one and 0 for the first that may differ (the batch), odd
 /// and larger ones for the others, 1 for all, as far as the ranges of `symbols` allow. The elements are the given ones,
 /// repeated or left out. What refuses such sizes says nothing.
-std::vector<InputSet> otherSizes(const TensorSet& given, const SizeNames& names, std::span<const Symbol> symbols = {});
+std::vector<InputSet> otherSizes(const TensorSet& given, const DimNames& names, std::span<const Symbol> symbols = {});
 
 /// By input: tensors of integers with which both graphs only calculate, so that any would do: no table is looked up by
 /// them. Masks of zeros and ones are none, nor are tensors of fewer than 8 elements.

@@ -14,7 +14,6 @@
 namespace graft {
 
 using nlohmann::json;
-using Refusal = Pt2Refusal;
 
 namespace {
 
@@ -120,7 +119,7 @@ void ExportWriter::stacks() {
     std::string key = m.path;
     std::replace(key.begin(), key.end(), '.', '_');
     if ((m.path + m.type).find_first_of(",;@") != std::string::npos)
-      throw Refusal(fmt::format("the module {} of type {} has no name in torch.export", m.path, m.type));
+      throw Pt2Refusal(fmt::format("the module {} of type {} has no name in torch.export", m.path, m.type));
     stacks_.push_back(fmt::format("{};L__self__{}{},{}{},{}", outer, key, number, m.path, number, m.type));
   }
   // The order of calls, and those that own nothing, follow from no node.
@@ -128,12 +127,12 @@ void ExportWriter::stacks() {
 }
 
 json ExportWriter::result(const Argument& a, int depth) {
-  if (depth > 50) throw Refusal("its result is nested too deep");
+  if (depth > 50) throw Pt2Refusal("its result is nested too deep");
   if (const auto* dict = a.as<Argument::Dict>()) {
     json keys = json::array(), children = json::array();
     for (const auto& [key, value] : dict->items) {
       const auto* text = key.as<std::string>();
-      if (!text) throw Refusal("its result is a dictionary whose keys are no strings");
+      if (!text) throw Pt2Refusal("its result is a dictionary whose keys are no strings");
       keys.push_back(*text);
       children.push_back(result(value, depth + 1));
     }
@@ -200,7 +199,7 @@ Status exportTorchExport(const Graph& graph, const std::string& path, const Expo
     }
     out.close();
     if (!out) return badInput(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
-  } catch (const Refusal& r) {
+  } catch (const Pt2Refusal& r) {
     return badInput(fmt::format("the model cannot be written for torch.export: {}", r.what()));
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} cannot be written: {}", path, shortMessage(e)));

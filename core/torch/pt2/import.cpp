@@ -18,13 +18,13 @@
 namespace graft {
 namespace {
 
-struct Refusal {
+struct ProgramRefusal {
   std::string why;
 };
 
 // The only member of one of the schema's unions: what it is, and its value.
 JsonValue::Members::Member only(JsonValue u) {
-  if (!u.isObject() || u.size() != 1) throw Refusal{"a value in it does not say what it is"};
+  if (!u.isObject() || u.size() != 1) throw ProgramRefusal{"a value in it does not say what it is"};
   return *u.members().begin();
 }
 
@@ -43,7 +43,7 @@ class ExportImporter {
     const JsonValue program = parsed(*found);
     const int64_t major = program.at("schema_version").at("major").integer();
     if (major != 8)
-      throw Refusal{fmt::format(
+      throw ProgramRefusal{fmt::format(
           "it has version {} of torch.export's format; Graft reads version 8: load it with the PyTorch that "
           "wrote it and save it with torch 2.11",
           major)};
@@ -93,23 +93,23 @@ class ExportImporter {
     if (!found) return;
     for (const auto& [name, entry] : parsed(*found).at("config").members()) {
       if (entry.at("use_pickle").boolean())
-        throw Refusal{
+        throw ProgramRefusal{
             fmt::format("its weight {} is pickled, which cannot be read without running it; save plain tensors", name)};
       const std::string path = entry.at("path_name").text();
       const ZipRecord* bytes = source_.zip.find(folder + path);
-      if (!bytes) throw Refusal{fmt::format("the data of its weight {} ({}) is missing", name, path)};
-      if (bytes->unpacked) throw Refusal{fmt::format("its weight {} is packed; save the model again", name)};
+      if (!bytes) throw ProgramRefusal{fmt::format("the data of its weight {} ({}) is missing", name, path)};
+      if (bytes->unpacked) throw ProgramRefusal{fmt::format("its weight {} is packed; save the model again", name)};
       records_.emplace(name, Record{bytes, entry.at("tensor_meta")});
     }
   }
 
   ValueId weight(const std::string& path, bool buffer, bool constant) {
     const auto it = records_.find(path);
-    if (it == records_.end()) throw Refusal{fmt::format("the data of its weight {} is missing", path)};
+    if (it == records_.end()) throw ProgramRefusal{fmt::format("the data of its weight {} is missing", path)};
     const JsonValue meta = it->second.meta;
     TensorLayout layout;
     const auto dtype = pt2DType(meta.at("dtype").integer());
-    if (!dtype) throw Refusal{fmt::format("its weight {} has a dtype that Graft does not know", path)};
+    if (!dtype) throw ProgramRefusal{fmt::format("its weight {} has a dtype that Graft does not know", path)};
     layout.dtype = torchDType(*dtype);
     for (JsonValue n : meta.at("sizes")) layout.sizes.push_back(n.at("as_int").integer());
     for (JsonValue n : meta.at("strides")) layout.strides.push_back(n.at("as_int").integer());
@@ -119,7 +119,7 @@ class ExportImporter {
     if (const auto known = shared_.find(key); known != shared_.end() && it->second.bytes->size > 0)
       return known->second;
     auto tensor = tensors_.tensor(it->second.bytes->offset, it->second.bytes->size, layout, path);
-    if (!tensor) throw Refusal{tensor.error().message};
+    if (!tensor) throw ProgramRefusal{tensor.error().message};
     const ValueId v =
         g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
     g_.mutableWeight(v).isConstant = constant;
@@ -144,7 +144,7 @@ class ExportImporter {
       } else if (kind == "constant_input") {
         values_[what.at("name").text()] = constant(what.at("value"));
       } else {
-        throw Refusal{fmt::format("it has an input of kind {}, which Graft does not know", kind)};
+        throw ProgramRefusal{fmt::format("it has an input of kind {}, which Graft does not know", kind)};
       }
     }
   }
@@ -179,7 +179,7 @@ class ExportImporter {
     // A weight joins the graph where it is used first: that order does not depend on how a file lists them.
     if (const auto w = it == values_.end() ? waiting_.find(key) : waiting_.end(); w != waiting_.end())
       return values_[key] = Argument(weight(w->second.path, w->second.buffer, w->second.constant));
-    if (it == values_.end()) throw Refusal{fmt::format("it uses {} before it is made", key)};
+    if (it == values_.end()) throw ProgramRefusal{fmt::format("it uses {} before it is made", key)};
     return it->second;
   }
 
@@ -197,7 +197,7 @@ class ExportImporter {
 
   // Every member of the schema's union Argument.
   Argument argument(JsonValue a, int depth = 0) {
-    if (depth > 50) throw Refusal{"an argument is nested too deep"};
+    if (depth > 50) throw ProgramRefusal{"an argument is nested too deep"};
     const auto [kind, v] = only(a);
     const auto number = [](JsonValue i) { return pt2Number(i); };
     const auto tensor = [&](JsonValue i) { return named(i.at("name")); };
@@ -226,7 +226,7 @@ class ExportImporter {
     if (kind == "as_complex") return Argument(std::complex<double>(v.at("real").number(), v.at("imag").number()));
     if (kind == "as_scalar_type") {
       if (const auto d = pt2DType(v.integer())) return Argument(*d);
-      throw Refusal{fmt::format("it names dtype {}, which Graft does not know", v.integer())};
+      throw ProgramRefusal{fmt::format("it names dtype {}, which Graft does not know", v.integer())};
     }
     if (kind == "as_layout") return pt2Layout(v.integer());
     if (kind == "as_memory_format") return pt2MemoryFormat(v.integer());
@@ -242,11 +242,11 @@ class ExportImporter {
     }
     if (kind == "as_graph") return Argument(v.at("name").text());
     if (kind == "as_custom_obj") return Argument(v.at("name").text());
-    throw Refusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
+    throw ProgramRefusal{fmt::format("it has an argument of kind {}, which Graft does not know", kind)};
   }
 
   void nodes(JsonValue graph, BlockId block) {
-    if (++depth_ > 100) throw Refusal{"its control flow is nested more than 100 deep"};
+    if (++depth_ > 100) throw ProgramRefusal{"its control flow is nested more than 100 deep"};
     const JsonValue outer = std::exchange(types_, graph);
     for (JsonValue n : graph.at("nodes")) node(n, block);
     types_ = outer;
@@ -341,7 +341,8 @@ class ExportImporter {
                                                     : Type::Kind::Bool));
         values_[what.at("as_name").text()] = Argument(v);
       } else {
-        throw Refusal{fmt::format("node {} has an output of kind {}, which Graft does not know", call.name, kind)};
+        throw ProgramRefusal{
+            fmt::format("node {} has an output of kind {}, which Graft does not know", call.name, kind)};
       }
     }
   }
@@ -353,7 +354,8 @@ class ExportImporter {
 
   std::vector<Argument> subgraph(JsonValue graph, const std::vector<Argument>& operands, BlockId block) {
     const std::vector<JsonValue> in = graph.at("inputs").elements();
-    if (in.size() != operands.size()) throw Refusal{"a graph in it is called with the wrong number of arguments"};
+    if (in.size() != operands.size())
+      throw ProgramRefusal{"a graph in it is called with the wrong number of arguments"};
     auto outer = values_;  // a graph's names are its own
     for (size_t i = 0; i < in.size(); ++i) {
       const auto [kind, what] = only(in[i]);
@@ -397,7 +399,7 @@ class ExportImporter {
       else if (kind == "as_tensors")
         for (JsonValue item : what) add(item);
       else
-        throw Refusal{fmt::format("a branch gives an output of kind {}, which Graft does not know", kind)};
+        throw ProgramRefusal{fmt::format("a branch gives an output of kind {}, which Graft does not know", kind)};
     }
   }
 
@@ -416,7 +418,7 @@ class ExportImporter {
     const auto asks = [&](std::vector<Argument> state, BlockId where) {
       state.insert(state.end(), more.begin(), more.end());
       const std::vector<Argument> out = subgraph(conditionGraph, state, where);
-      if (out.size() != 1) throw Refusal{"a loop's condition gives more than one value"};
+      if (out.size() != 1) throw ProgramRefusal{"a loop's condition gives more than one value"};
       Call truth{"aten.Bool.Tensor", {out[0]}, {}, "", call.module, call.source};
       const NodeId made = build_.add(where, truth);
       return g_.node(made).outputs.empty() ? out[0] : Argument(g_.node(made).outputs[0]);
@@ -436,7 +438,7 @@ class ExportImporter {
     std::vector<Argument> given = state;
     given.insert(given.end(), more.begin(), more.end());
     std::vector<Argument> returns = subgraph(bodyGraph, given, inner);
-    if (returns.size() != carried.size()) throw Refusal{"a loop does not give what it carries"};
+    if (returns.size() != carried.size()) throw ProgramRefusal{"a loop does not give what it carries"};
     again_ = true;  // the same nodes once more: one of them has the name
     returns.insert(returns.begin(), asks(returns, inner));
     again_ = false;
@@ -454,9 +456,9 @@ class ExportImporter {
       else if (kind == "as_tensors")
         for (JsonValue item : what) add(item);
       else
-        throw Refusal{fmt::format("a loop gives an output of kind {}, which Graft does not know", kind)};
+        throw ProgramRefusal{fmt::format("a loop gives an output of kind {}, which Graft does not know", kind)};
     }
-    if (results != carried.size()) throw Refusal{"a loop gives another number of results than it carries"};
+    if (results != carried.size()) throw ProgramRefusal{"a loop gives another number of results than it carries"};
   }
 
   // wrap_with_set_grad_enabled(enabled, graph, operands...): gradients are not Graft's matter, the graph's nodes are.
@@ -469,7 +471,7 @@ class ExportImporter {
     for (JsonValue o : n.at("outputs")) {
       const auto [kind, what] = only(o);
       const auto take = [&](JsonValue item) {
-        if (at >= results.size()) throw Refusal{"a graph in it gives too few results"};
+        if (at >= results.size()) throw ProgramRefusal{"a graph in it gives too few results"};
         values_[item.at("name").text()] = results[at++];
       };
       if (kind == "as_tensor")
@@ -483,7 +485,7 @@ class ExportImporter {
     std::vector<Argument> leaves;
     const std::vector<JsonValue> specs = module.at("signature").at("output_specs").elements();
     const std::vector<JsonValue> results = graph.at("outputs").elements();
-    if (specs.size() != results.size()) throw Refusal{"its signature does not fit its outputs"};
+    if (specs.size() != results.size()) throw ProgramRefusal{"its signature does not fit its outputs"};
     for (size_t i = 0; i < specs.size(); ++i) {
       const auto [kind, what] = only(specs[i]);
       const Argument value = argument(results[i]);
@@ -495,7 +497,7 @@ class ExportImporter {
         const Argument target = named(what.at("user_input_name"));
         if (target.isValue()) write(target.valueId(), value);
       } else {
-        throw Refusal{fmt::format("it has an output of kind {}, which Graft does not know", kind)};
+        throw ProgramRefusal{fmt::format("it has an output of kind {}, which Graft does not know", kind)};
       }
     }
     g_.setReturns(g_.root(), {pt2Structure(outSpec(module), leaves)});
@@ -558,7 +560,7 @@ Result<Model> importTorchExport(const Source& source, const Semantics& semantics
     if (importer.isDecomposed()) recompose(m.graph, semantics.operators());
     if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
     importer.finish();
-  } catch (const Refusal& r) {
+  } catch (const ProgramRefusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} is not a valid torch.export program: {}", source.path, shortMessage(e)));

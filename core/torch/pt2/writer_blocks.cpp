@@ -10,7 +10,6 @@
 namespace graft {
 
 using nlohmann::json;
-using Refusal = Pt2Refusal;
 
 namespace {
 
@@ -76,8 +75,9 @@ json ExportWriter::tensorNames(const std::vector<ValueId>& values, const char* w
   json out = json::array();
   for (ValueId v : values) {
     if (!g_.value(v).type.isTensor())
-      throw Refusal(fmt::format("it uses %{}, which is {}; {} hands on tensors alone. Write TorchScript (.pt) instead",
-                                g_.value(v).name, toString(g_.value(v).type), who));
+      throw Pt2Refusal(
+          fmt::format("it uses %{}, which is {}; {} hands on tensors alone. Write TorchScript (.pt) instead",
+                      g_.value(v).name, toString(g_.value(v).type), who));
     out.push_back({{"name", name(v)}});
   }
   return out;
@@ -110,7 +110,7 @@ void ExportWriter::conditional(const Node& n) {
     return;
   }
   if (!predicate.isValue() || !g_.value(predicate.valueId()).type.isTensor())
-    throw Refusal("its condition is no tensor, which torch.cond needs; write TorchScript (.pt) instead");
+    throw Pt2Refusal("its condition is no tensor, which torch.cond needs; write TorchScript (.pt) instead");
   const std::vector<ValueId> operands = captured(n);
   json inputs = json::array({argument(predicate, nullptr)});
   const json given = tensorNames(operands, "torch.cond");
@@ -131,7 +131,7 @@ void ExportWriter::graphInputs(const std::vector<ValueId>& values) {
 
 void ExportWriter::refuseWrites(BlockId block, const char* who) const {
   for (NodeId id : g_.order(block))
-    if (g_.node(id).op->writes()) throw Refusal(fmt::format("it writes in place, which {} does not allow", who));
+    if (g_.node(id).op->writes()) throw Pt2Refusal(fmt::format("it writes in place, which {} does not allow", who));
 }
 
 json ExportWriter::branch(BlockId block, const std::vector<ValueId>& operands) {
@@ -141,7 +141,7 @@ json ExportWriter::branch(BlockId block, const std::vector<ValueId>& operands) {
   nodes(block);
   for (const Argument& a : g_.block(block).returns) {
     if (!a.isValue() || !g_.value(a.valueId()).type.isTensor())
-      throw Refusal("a branch gives what is no tensor, which torch.cond does not allow");
+      throw Pt2Refusal("a branch gives what is no tensor, which torch.cond does not allow");
     body_.outputs.push_back(argument(a, nullptr));
   }
   Body made = std::exchange(body_, std::move(outer));
@@ -164,8 +164,8 @@ void ExportWriter::unrolled(const Node& n, int64_t turns) {
   const Block& block = g_.block(n.blocks[0]);
   const size_t nodesInTurn = std::max<size_t>(nodesWithin(g_, block.id), 1);
   if (turns > 0 && static_cast<uint64_t>(turns) > mostUnrolled / nodesInTurn)
-    throw Refusal(fmt::format("its {} turns of {} nodes are too many to write out; write TorchScript (.pt) instead",
-                              turns, nodesInTurn));
+    throw Pt2Refusal(fmt::format("its {} turns of {} nodes are too many to write out; write TorchScript (.pt) instead",
+                                 turns, nodesInTurn));
   std::vector<Bound> state;
   for (size_t i = 2; i < n.args.size(); ++i) state.push_back(boundTo(n.args[i]));
   for (int64_t turn = 0; turn < turns; ++turn) {
@@ -193,7 +193,7 @@ ExportWriter::Bound ExportWriter::boundTo(const Argument& given) {
   const Argument& a = known(given);
   Bound out;
   if (!a.isValue()) {
-    a.forEachValue([&](ValueId) { throw Refusal("it carries a list; write TorchScript (.pt) instead"); });
+    a.forEachValue([&](ValueId) { throw Pt2Refusal("it carries a list; write TorchScript (.pt) instead"); });
     out.literal = a;
     return out;
   }
@@ -295,23 +295,23 @@ void ExportWriter::whileLoop(const Node& n) {
   const auto condition = conditions_.find(n.id.index);
   if (known(n.args[0]).as<int64_t>() == nullptr ||
       *known(n.args[0]).as<int64_t>() != std::numeric_limits<int64_t>::max())
-    throw Refusal(
+    throw Pt2Refusal(
         fmt::format("it counts its turns, and how many they are is not known beforehand, which {} cannot "
                     "say; write TorchScript (.pt) instead",
                     who));
   if (condition == conditions_.end())
-    throw Refusal(
+    throw Pt2Refusal(
         fmt::format("its condition is not one computation on the tensors that it carries, which {} needs; write "
                     "TorchScript (.pt) instead",
                     who));
   if (!g_.isUnused(block.parameters[0]))
-    throw Refusal(
+    throw Pt2Refusal(
         fmt::format("it uses the number of its turn, which {} has not; write TorchScript (.pt) instead", who));
   refuseWrites(block.id, who);
   std::vector<ValueId> carried;
   for (size_t i = 2; i < n.args.size(); ++i) {
     if (!known(n.args[i]).isValue() || !block.returns[i - 1].isValue())
-      throw Refusal(fmt::format("it carries a number, and {} tensors alone; write TorchScript (.pt) instead", who));
+      throw Pt2Refusal(fmt::format("it carries a number, and {} tensors alone; write TorchScript (.pt) instead", who));
     carried.push_back(n.args[i].valueId());
   }
   std::vector<ValueId> more = captured(n);

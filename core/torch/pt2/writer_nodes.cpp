@@ -9,7 +9,6 @@
 namespace graft {
 
 using nlohmann::json;
-using Refusal = Pt2Refusal;
 
 namespace {
 
@@ -52,7 +51,7 @@ std::string target(const Graph& g, const Node& n) {
   if (const auto it = python.find(n.op->name); it != python.end()) return it->second;
   if (isForeign(*n.op)) {
     if (!n.args.empty())
-      throw Refusal(
+      throw Pt2Refusal(
           "this machine does not have the operator, and torch.export wants the names of its arguments, which only "
           "files of "
           "torch.export hold; load the library that defines it, or write TorchScript (.pt) instead");
@@ -60,7 +59,7 @@ std::string target(const Graph& g, const Node& n) {
   }
   if (n.op->name == "prim.NumToTensor.Scalar") return "torch.ops.aten.scalar_tensor.default";
   if (!n.op->hasSchema || n.op->name.starts_with("prim."))
-    throw Refusal("torch.export has no such operator; write TorchScript (.pt) instead");
+    throw Pt2Refusal("torch.export has no such operator; write TorchScript (.pt) instead");
   return "torch.ops." + withNumbers(g, n);
 }
 
@@ -80,7 +79,7 @@ std::string ExportWriter::expression(const Argument& given) const {
   if (const auto* i = a.as<int64_t>()) return std::to_string(*i);
   if (a.isValue())
     if (const auto it = expressions_.find(a.valueId().index); it != expressions_.end()) return "(" + it->second + ")";
-  throw Refusal("it computes with a size that is not known beforehand");
+  throw Pt2Refusal("it computes with a size that is not known beforehand");
 }
 
 void ExportWriter::sizeValue(const Node& n) {
@@ -92,7 +91,7 @@ void ExportWriter::sizeValue(const Node& n) {
     const int64_t rank = shape ? static_cast<int64_t>(shape->size()) : 0;
     const int64_t at = dim && *dim < 0 ? *dim + rank : dim ? *dim : -1;
     if (at < 0 || at >= rank || !(*shape)[static_cast<size_t>(at)].isKnown())
-      throw Refusal("it asks for a size that is not known beforehand: give the model's inputs (--inputs)");
+      throw Pt2Refusal("it asks for a size that is not known beforehand: give the model's inputs (--inputs)");
     const Dim& d = (*shape)[static_cast<size_t>(at)];
     e = d.isStatic() ? std::to_string(d.size) : d.symbol;
   } else if (n.op->name == "aten.neg.int") {
@@ -103,7 +102,7 @@ void ExportWriter::sizeValue(const Node& n) {
         {"aten.floordiv.int", "{}//{}"}, {"aten.remainder.int", "Mod({}, {})"}, {"prim.max.int", "Max({}, {})"},
         {"prim.min.int", "Min({}, {})"}};
     const auto form = forms.find(n.op->name);
-    if (form == forms.end()) throw Refusal("it computes a size in a way that torch.export cannot say");
+    if (form == forms.end()) throw Pt2Refusal("it computes a size in a way that torch.export cannot say");
     e = fmt::format(fmt::runtime(form->second), expression(n.args[0]), expression(n.args[1]));
   }
   body_.ints[name(v)] = symbolic(e);
@@ -122,13 +121,13 @@ void ExportWriter::nodes(BlockId block) {
       else if (n.op->name == "prim.Loop")
         loop(n);
       else if (!n.blocks.empty())
-        throw Refusal("torch.export has no such control flow; write TorchScript (.pt) instead");
+        throw Pt2Refusal("torch.export has no such control flow; write TorchScript (.pt) instead");
       else if (!isOnlyCondition(n) && !asked_.contains(id.index) && !settle(n))
         node(n);
-    } catch (const Refusal& r) {
+    } catch (const Pt2Refusal& r) {
       // The innermost node has named itself already.
       if (std::string_view(r.what()).starts_with("node ")) throw;
-      throw Refusal(fmt::format("node {} ({}): {}", n.name, n.op->name, r.what()));
+      throw Pt2Refusal(fmt::format("node {} ({}): {}", n.name, n.op->name, r.what()));
     }
   }
 }
@@ -139,7 +138,7 @@ void ExportWriter::node(const Node& n) {
     const ValueId list = n.args[0].isValue() ? n.args[0].valueId() : ValueId();
     if (!index || !list || !elements_.contains(list.index) || *index < 0 ||
         static_cast<size_t>(*index) >= elements_.at(list.index).size())
-      throw Refusal("it takes an element of a list in a way that torch.export cannot say");
+      throw Pt2Refusal("it takes an element of a list in a way that torch.export cannot say");
     names_[n.outputs[0].index] = elements_.at(list.index)[static_cast<size_t>(*index)];
     return;
   }
@@ -169,7 +168,7 @@ void ExportWriter::node(const Node& n) {
     } else if (t.kind == Type::Kind::List && t.element().isTensor()) {
       outputs.push_back(listOutput(v));
     } else {
-      throw Refusal(fmt::format("its result is {}, which torch.export cannot hold", toString(t)));
+      throw Pt2Refusal(fmt::format("its result is {}, which torch.export cannot hold", toString(t)));
     }
   }
   made["inputs"] = std::move(inputs);
@@ -182,7 +181,7 @@ void ExportWriter::node(const Node& n) {
 // A number of TorchScript's as a tensor: what torch.export calls scalar_tensor, of the dtype that it has there.
 json ExportWriter::numberAsTensor(const Node& n) {
   const auto dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
-  if (!dtype) throw Refusal("the dtype of its result is not known: give the model's inputs (--inputs)");
+  if (!dtype) throw Pt2Refusal("the dtype of its result is not known: give the model's inputs (--inputs)");
   return json::array({{{"name", "s"}, {"arg", argument(n.args[0], nullptr)}, {"kind", 1}},
                       {{"name", "dtype"}, {"arg", argument(Argument(*dtype), nullptr)}, {"kind", 2}}});
 }
@@ -194,7 +193,7 @@ json ExportWriter::listOutput(ValueId list) {
   for (NodeId user : g_.value(list).users) {
     const Node& u = g_.node(user);
     const auto* i = u.op->name == "prim.getitem" ? u.args[1].as<int64_t>() : nullptr;
-    if (!i || *i < 0) throw Refusal("the list that it makes is used as a whole, which torch.export cannot say");
+    if (!i || *i < 0) throw Pt2Refusal("the list that it makes is used as a whole, which torch.export cannot say");
     count = std::max(count, *i + 1);
     if (!taken.emplace(*i, u.outputs[0]).second) continue;
   }

@@ -13,7 +13,6 @@
 namespace graft {
 
 using nlohmann::json;
-using Refusal = Pt2Refusal;
 
 // Names
 // ---------------------------------------------------------------------------------------------------------------------
@@ -40,7 +39,7 @@ const std::string& ExportWriter::name(ValueId v) {
 
 std::pair<std::string, int64_t> ExportWriter::sympy(const std::string& expression) {
   auto out = pt2Sympy(expression, g_, symbols_);
-  if (!out) throw Refusal(fmt::format("the size '{}' cannot be written", expression));
+  if (!out) throw Pt2Refusal(fmt::format("the size '{}' cannot be written", expression));
   return *out;
 }
 
@@ -51,7 +50,7 @@ json ExportWriter::symbolic(const std::string& expression) {
 
 json ExportWriter::size(const Dim& d) {
   if (d.isStatic()) return {{"as_int", d.size}};
-  if (!d.isKnown()) throw Refusal("a size is not known: give the model's inputs (--inputs)");
+  if (!d.isKnown()) throw Pt2Refusal("a size is not known: give the model's inputs (--inputs)");
   return symbolic(d.symbol);
 }
 
@@ -64,9 +63,9 @@ static json device(const std::string& text) {
 json ExportWriter::meta(const Type& t, bool gradient) {
   const TensorInfo& info = t.tensorInfo;
   if (!t.isTensor() || !info.dtype || !info.shape)
-    throw Refusal("the type of its result is not known: give the model's inputs (--inputs)");
+    throw Pt2Refusal("the type of its result is not known: give the model's inputs (--inputs)");
   const auto dtype = pt2Code(*info.dtype);
-  if (!dtype) throw Refusal(fmt::format("torch.export has no dtype {}", dtypeName(*info.dtype)));
+  if (!dtype) throw Pt2Refusal(fmt::format("torch.export has no dtype {}", dtypeName(*info.dtype)));
   json sizes = json::array(), strides = json::array();
   for (const Dim& d : *info.shape) sizes.push_back(size(d));
   // Strides of a dense tensor, from the last dimension on.
@@ -95,7 +94,7 @@ json ExportWriter::meta(const Type& t, bool gradient) {
 void ExportWriter::weight(ValueId id) {
   const Value& v = g_.value(id);
   at::Tensor t = weightTensor(v);
-  if (!t.defined()) throw Refusal(fmt::format("the weight '{}' has no data", v.path));
+  if (!t.defined()) throw Pt2Refusal(fmt::format("the weight '{}' has no data", v.path));
   t = t.detach().contiguous();
   const bool gradient = !v.isBuffer && c10::isFloatingType(t.scalar_type());
   const std::string arg = fresh((v.isConstant ? "c_" : gradient ? "p_" : "b_") + v.path);
@@ -132,7 +131,7 @@ void ExportWriter::input(ValueId v) {
     return;
   } else if (!t.isTensor()) {
     const bool nests = t.kind == Type::Kind::List || t.kind == Type::Kind::Tuple || t.kind == Type::Kind::Dict;
-    throw Refusal(
+    throw Pt2Refusal(
         fmt::format("its input {} is {}; torch.export takes tensors and whole numbers{}write TorchScript (.pt) "
                     "instead",
                     g_.value(v).name, toString(t),
@@ -140,8 +139,8 @@ void ExportWriter::input(ValueId v) {
   } else {
     try {
       body_.tensors[name(v)] = meta(t);
-    } catch (const Refusal& r) {
-      throw Refusal(fmt::format("input {}: {}", g_.value(v).name, r.what()));
+    } catch (const Pt2Refusal& r) {
+      throw Pt2Refusal(fmt::format("input {}: {}", g_.value(v).name, r.what()));
     }
     arg = {{"as_tensor", {{"name", name(v)}}}};
   }
@@ -164,7 +163,7 @@ json ExportWriter::reference(ValueId v) {
   if (t.kind == Type::Kind::Int) return {{"as_sym_int", {{"as_name", name(v)}}}};
   if (t.kind == Type::Kind::Bool) return {{"as_sym_bool", {{"as_name", name(v)}}}};
   if (t.kind == Type::Kind::Float) return {{"as_sym_float", {{"as_name", name(v)}}}};
-  throw Refusal(fmt::format("%{} is {}, which is no argument in torch.export", g_.value(v).name, toString(t)));
+  throw Pt2Refusal(fmt::format("%{} is {}, which is no argument in torch.export", g_.value(v).name, toString(t)));
 }
 
 const Argument& ExportWriter::known(const Argument& a) const {
@@ -216,7 +215,7 @@ json ExportWriter::list(const std::vector<Argument>& given, const Type* wanted) 
     for (const Argument& a : items) out.push_back(*a.as<std::string>());
     return {{"as_strings", out}};
   }
-  throw Refusal("it has a list that torch.export cannot hold");
+  throw Pt2Refusal("it has a list that torch.export cannot hold");
 }
 
 json ExportWriter::argument(const Argument& given, const Type* wanted) {
@@ -230,7 +229,7 @@ json ExportWriter::argument(const Argument& given, const Type* wanted) {
   if (const auto* c = a.as<std::complex<double>>()) return {{"as_complex", {{"real", c->real()}, {"imag", c->imag()}}}};
   if (const auto* d = a.as<DType>()) {
     const auto code = pt2Code(*d);
-    if (!code) throw Refusal(fmt::format("torch.export has no dtype {}", dtypeName(*d)));
+    if (!code) throw Pt2Refusal(fmt::format("torch.export has no dtype {}", dtypeName(*d)));
     return {{"as_scalar_type", *code}};
   }
   if (const auto* d = a.as<DeviceName>()) return {{"as_device", device(d->name)}};
@@ -242,7 +241,7 @@ json ExportWriter::argument(const Argument& given, const Type* wanted) {
   }
   while (wanted && wanted->kind == Type::Kind::Optional) wanted = &wanted->element();
   if (const auto* items = a.items()) return list(*items, wanted);
-  throw Refusal("it has an argument that torch.export cannot hold");
+  throw Pt2Refusal("it has an argument that torch.export cannot hold");
 }
 
 }  // namespace graft

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "core/torch/archive/archive_check.h"
+#include "core/torch/archive/python_names.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -51,8 +52,6 @@ class MemoryReader : public caffe2::serialize::ReadAdapterInterface {
 };
 
 const std::string keywordMark = "graft keywords: ";
-
-bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 std::string_view wordAt(std::string_view text, size_t at) {
   size_t end = at;

@@ -6,13 +6,14 @@
 #include <cctype>
 #include <unordered_set>
 
+#include "core/torch/archive/python_names.h"
+
 namespace graft {
 namespace {
 
 constexpr std::string_view indent = "    ";  // of a method's statements
 
 bool isWordStart(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool isWordChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 bool isDigit(char c) { return c >= '0' && c <= '9'; }
 bool isKeyword(std::string_view word) {
   constexpr std::string_view words[] = {"and",   "or",   "not",    "if",     "else", "is",     "in",    "for",

@@ -25,8 +25,8 @@ struct Libraries : jit::SugaredValue {
   int64_t version;
 };
 
-struct Names : jit::Resolver {
-  explicit Names(size_t version) : version(static_cast<int64_t>(version)) {}
+struct OperatorNames : jit::Resolver {
+  explicit OperatorNames(size_t version) : version(static_cast<int64_t>(version)) {}
   std::shared_ptr<jit::SugaredValue> resolveValue(const std::string& name, jit::GraphFunction&,
                                                   const jit::SourceRange&) override {
     if (name == "torch") return std::make_shared<jit::BuiltinModule>("aten", version);
@@ -143,7 +143,7 @@ bool StraightKinds::addKind(const std::string& expression, const StraightCode::S
   kind.tokens = std::move(tokens);
   jit::CompilationUnit unit;
   const auto made = unit.define(std::nullopt, {}, {}, {jit::Def(jit::Parser(kind.source).parseFunction(false))},
-                                {std::make_shared<Names>(version_)}, nullptr, false, version_);
+                                {std::make_shared<OperatorNames>(version_)}, nullptr, false, version_);
   kind.graph = jit::toGraphFunction(*made.at(0)).graph();
   if (!isPure(*kind.graph->block()) || kind.graph->outputs().size() != 1) return false;
   std::vector<c10::TypePtr> types;

@@ -17,7 +17,7 @@
 namespace graft {
 namespace {
 
-constexpr int maxDepth = 64;
+constexpr int deepestLookup = 64;
 
 bool cannotKnow(const std::exception& e) {
   if (dynamic_cast<const c10::NotImplementedError*>(&e)) return true;
@@ -69,7 +69,7 @@ const c10::IValue* MetaInference::lookup(ValueId v, size_t run, int depth) {
   const Value& value = g_.value(v);
   std::optional<c10::IValue> found = make(value.type, run);
   // A size or what was computed from sizes: ask who made it.
-  if (!found && !value.type.isTensor() && value.kind == Value::Kind::Output && depth < maxDepth) {
+  if (!found && !value.type.isTensor() && value.kind == Value::Kind::Output && depth < deepestLookup) {
     std::vector<c10::IValue> results;
     std::string why;
     if (runOnce(g_.node(value.producer), run, depth + 1, results, why) == Outcome::Known) {

@@ -11,14 +11,14 @@ namespace {
 
 constexpr size_t mostCalls = 16;  // of each operator: more kinds than a model's layer has
 
-bool isPlainTensor(const std::optional<c10::IValue>& v) {
+bool isStridedMeta(const std::optional<c10::IValue>& v) {
   return v && v->isTensor() && v->toTensor().defined() && v->toTensor().is_meta() &&
          v->toTensor().layout() == c10::kStrided;
 }
 
-bool arePlainTensors(const MetaMemo::Runs& runs) { return std::all_of(runs.begin(), runs.end(), isPlainTensor); }
+bool areStridedMeta(const MetaMemo::Runs& runs) { return std::all_of(runs.begin(), runs.end(), isStridedMeta); }
 
-// Whatever an operator can ask of a meta tensor. Both are plain.
+// Whatever an operator can ask of a meta tensor. Both are strided meta tensors.
 bool isAlike(const at::Tensor& a, const at::Tensor& b) {
   const c10::TensorImpl *x = a.unsafeGetTensorImpl(), *y = b.unsafeGetTensorImpl();
   return x == y || (x->dtype() == y->dtype() && x->sizes() == y->sizes() && x->strides() == y->strides() &&
@@ -44,7 +44,7 @@ const MetaMemo::Call* MetaMemo::find(const Node& n, std::span<const Runs* const>
     for (size_t i = 0; same && i < values.size(); ++i)
       for (size_t r = 0; same && r < values[i]->size(); ++r) {
         const std::optional<c10::IValue>& v = (*values[i])[r];
-        same = isPlainTensor(v) && isAlike(v->toTensor(), c.values[i][r]->toTensor());
+        same = isStridedMeta(v) && isAlike(v->toTensor(), c.values[i][r]->toTensor());
       }
     if (same) return &c;
   }
@@ -53,8 +53,8 @@ const MetaMemo::Call* MetaMemo::find(const Node& n, std::span<const Runs* const>
 
 void MetaMemo::remember(const Node& n, std::span<const Runs* const> values, const std::string& device,
                         std::vector<Runs> results, const std::vector<Type>& types) {
-  const bool plain = std::all_of(values.begin(), values.end(), [](const Runs* v) { return arePlainTensors(*v); }) &&
-                     std::all_of(results.begin(), results.end(), arePlainTensors) &&
+  const bool plain = std::all_of(values.begin(), values.end(), [](const Runs* v) { return areStridedMeta(*v); }) &&
+                     std::all_of(results.begin(), results.end(), areStridedMeta) &&
                      std::all_of(types.begin(), types.end(), isSized);
   if (!plain) return;
   Call c{n.args, {}, device, std::move(results), types};

@@ -12,7 +12,7 @@
 namespace graft {
 namespace {
 
-std::string number(double x) {
+std::string pythonFloat(double x) {
   if (std::isnan(x)) return "float('nan')";
   if (std::isinf(x)) return x > 0 ? "float('inf')" : "float('-inf')";
   std::string out = fmt::format("{}", x);  // the shortest that reads back as the same
@@ -39,7 +39,7 @@ std::optional<std::string> tensorLiteral(const Value& weight) {
   std::string items;
   if (given.is_floating_point()) {
     const at::Tensor t = given.to(c10::ScalarType::Double).contiguous();
-    items = nested(t, 0, at, [&](int64_t i) { return number(t.const_data_ptr<double>()[i]); });
+    items = nested(t, 0, at, [&](int64_t i) { return pythonFloat(t.const_data_ptr<double>()[i]); });
   } else if (given.scalar_type() == c10::ScalarType::Bool) {
     const at::Tensor t = given.contiguous();
     items = nested(t, 0, at, [&](int64_t i) { return t.const_data_ptr<bool>()[i] ? "True" : "False"; });
