@@ -34,6 +34,14 @@ void requireSame(std::string_view a, std::string_view b, std::vector<std::string
   }
 }
 
+/// All places masked, by float32's largest number, and a cast that is spelled out.
+constexpr std::string_view maskedScores = R"(graph g {
+    input %x : f32[4]
+    %m = aten.mul.Tensor(%x, -3.4028234663852886e+38)
+    %s = aten.softmax.int(%m, -1, torch.float32)
+    return %s
+  })";
+
 std::string failure(const Graph& g, const TensorSet& inputs) {
   auto program = Program::build(g);
   if (!program) return program.error().message;
@@ -223,12 +231,7 @@ TEST_CASE("types seen in a run are written into the graph") {
 }
 
 TEST_CASE("a program in another dtype follows with its casts and its mask numbers") {
-  const Graph g = graphOf(R"(graph g {
-    input %x : f32[4]
-    %m = aten.mul.Tensor(%x, -3.4028234663852886e+38)
-    %s = aten.softmax.int(%m, -1, torch.float32)
-    return %s
-  })");
+  const Graph g = graphOf(maskedScores);
   RunOptions half, wide;
   half.dtype = DType::Float16;
   wide.dtype = DType::Float64;
@@ -243,12 +246,7 @@ TEST_CASE("a program in another dtype follows with its casts and its mask number
 }
 
 TEST_CASE("a graph written out in another dtype is what a program in that dtype runs") {
-  const Graph g = graphOf(R"(graph g {
-    input %x : f32[4]
-    %m = aten.mul.Tensor(%x, -3.4028234663852886e+38)
-    %s = aten.softmax.int(%m, -1, torch.float32)
-    return %s
-  })");
+  const Graph g = graphOf(maskedScores);
   RunOptions half;
   half.dtype = DType::Float16;
   const auto written = inDType(g, DType::Float16);

@@ -60,6 +60,16 @@ double DTypeChange::number(double x) const {
   return x > most ? most : x < -most ? -most : x;
 }
 
+Argument DTypeChange::argument(const Argument& a) const {
+  if (const auto* d = a.as<DType>()) return Argument(of(*d));
+  if (const auto* x = a.as<double>()) return Argument(number(*x));
+  const auto* items = a.items();
+  if (!items) return a;
+  std::vector<Argument> out;
+  for (const Argument& i : *items) out.push_back(argument(i));
+  return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+}
+
 bool makesFloats(const Node& n) {
   static const std::unordered_set<std::string_view> names{"aten.zeros", "aten.ones",     "aten.empty",    "aten.rand",
                                                           "aten.randn", "aten.linspace", "aten.logspace", "aten.eye"};

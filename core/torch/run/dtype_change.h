@@ -27,6 +27,8 @@ struct DTypeChange {
   DType of(DType) const;
   /// -3.4e38 marks masked places in float32; in half precision the largest finite number does, infinity would give NaN.
   double number(double) const;
+  /// The argument with both in it, in lists and tuples too.
+  Argument argument(const Argument&) const;
 };
 
 /// Makes floating-point tensors from sizes alone, "aten.zeros(2, 3)": in whatever dtype is PyTorch's default where its

@@ -10,23 +10,6 @@
 namespace graft {
 namespace {
 
-/// True where something changed.
-bool adapt(Argument& a, const DTypeChange& change) {
-  if (const auto* d = a.as<DType>()) {
-    const Argument now(change.of(*d));
-    return !(a == now) && (a = now, true);
-  }
-  if (const auto* x = a.as<double>()) {
-    const double now = change.number(*x);
-    return now != *x && now == now && (a = Argument(now), true);
-  }
-  auto* list = std::get_if<Argument::List>(&a.data);
-  bool changed = false;
-  if (list)
-    for (Argument& i : list->items) changed |= adapt(i, change);
-  return changed;
-}
-
 Status castWeights(Graph& g, DType to) {
   for (ValueId w : g.weights()) {
     const at::Tensor data = weightTensor(g.value(w));
@@ -62,7 +45,12 @@ Result<GraphInDType> inDType(const Graph& original, DType to) {
     const Node& n = g.node(id);
     std::vector<Argument> args = n.args;
     bool changed = false;
-    for (Argument& a : args) changed |= adapt(a, change);
+    for (Argument& a : args) {
+      Argument now = change.argument(a);
+      if (now == a) continue;
+      a = std::move(now);
+      changed = true;
+    }
     if (const auto d = n.op->findParameter("dtype"); d && change.from == DType::Float32 && makesFloats(n)) {
       while (args.size() <= *d) args.push_back(n.op->parameters[args.size()].defaultValue.value_or(Argument::none()));
       if (args[*d].isNone()) args[*d] = Argument(to), changed = true;

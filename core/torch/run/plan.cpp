@@ -129,15 +129,8 @@ class Planner {
   }
 
   Argument adjusted(const Argument& a) const {
-    if (const auto* d = a.as<DType>()) return Argument(change_.of(*d));
-    if (const auto* x = a.as<double>()) return Argument(change_.number(*x));
     if (const auto* d = a.as<DeviceName>()) return Argument(placed(*d, model_, device_.str()));
-    if (const auto* items = a.items()) {
-      std::vector<Argument> out;
-      for (const Argument& i : *items) out.push_back(adjusted(i));
-      return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
-    }
-    return a;
+    return change_.argument(a);
   }
 
   Result<Operand> operandFor(const Argument& a, const c10::TypePtr& wanted) {
