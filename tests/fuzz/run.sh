@@ -16,5 +16,6 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=0:detect_container_overflow=0}
 # ASan of older clangs wants the address space where older kernels put it.
 fixed=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed=(setarch "$(uname -m)" -R); fi
-exec "${fixed[@]}" "$program" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2000 -print_final_stats=1 -verbosity=0 \
+# Behind the tests that run beside it.
+exec nice -n 10 "${fixed[@]}" "$program" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2000 -print_final_stats=1 -verbosity=0 \
   -artifact_prefix="$folder/crashes/$name/" "$folder/corpus/$name" "$seeds"
