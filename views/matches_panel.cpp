@@ -159,7 +159,9 @@ QList<int> MatchesPanel::ticked() const {
 QString MatchesPanel::whyNone(bool ofTicked) const {
   const RuleInfo* rule = document_.rule(document_.currentRule());
   if (!rule) return tr("There is no rule yet: write one, or take one from the library");
-  if (list_->topLevelItemCount() == 0) return tr("%1 matches nowhere in this model").arg(rule->name);
+  if (list_->topLevelItemCount() == 0)
+    return rule->matched && document_.rulesAreRead() ? tr("%1 matches nowhere in this model").arg(rule->name)
+                                                     : tr("%1 is still being matched").arg(rule->name);
   return ofTicked && ticked().isEmpty() ? tr("No match is ticked") : QString();
 }
 

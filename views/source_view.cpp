@@ -70,7 +70,7 @@ void SourceView::setSource(const QJsonObject& source) {
   line_ = source.value(QLatin1String("line")).toInt();
   QStringList lines;
   for (const QJsonValue l : source.value(QLatin1String("lines")).toArray()) lines << l.toString();
-  head_->setText(QStringLiteral("%1:%2").arg(shortSourceName(file)).arg(line_));
+  setHeading(QStringLiteral("%1:%2").arg(shortSourceName(file)).arg(line_));
   head_->setToolTip((source.value(QLatin1String("from")).toString() == QLatin1String("file")
                          ? tr("%1:%2, as it lies on the engine's machine")
                          : tr("%1:%2: only this line is in the model"))
@@ -86,9 +86,21 @@ void SourceView::setSource(const QJsonObject& source) {
   view_->setFirstVisibleLine(std::max(0, line_ - first_ - 4));
 }
 
+void SourceView::setHeading(const QString& text) {
+  heading_ = text;
+  const int room = head_->width() > 0 ? head_->contentsRect().width() : 0;
+  head_->setText(room > 0 ? head_->fontMetrics().elidedText(text, Qt::ElideLeft, room) : text);
+}
+
+void SourceView::resizeEvent(QResizeEvent* e) {
+  QWidget::resizeEvent(e);
+  layout()->activate();  // the heading has its new width
+  setHeading(heading_);
+}
+
 void SourceView::setNone(const QString& why) {
   line_ = 0;
-  head_->setText(tr("No source"));
+  setHeading(tr("No source"));
   head_->setToolTip(QString());
   view_->setText(QStringLiteral("# ") + why);
   view_->clearMarginText();

@@ -22,14 +22,21 @@ class SourceView : public QWidget {
   void setNone(const QString& why);
   void refreshTheme();
   QString text() const;
+  /// The file's name and line, as far as there is room: their end.
+  QString heading() const { return head_->text(); }
   /// From 1, in the file; 0 where none is shown.
   int markedLine() const { return line_; }
 
  Q_SIGNALS:
   void closed();
 
+ protected:
+  void resizeEvent(QResizeEvent*) override;
+
  private:
+  void setHeading(const QString& text);
   QLabel* head_;
+  QString heading_;
   QsciScintilla* view_;
   QsciLexerPython* lexer_;
   int line_ = 0, first_ = 1;

@@ -97,6 +97,7 @@ void applyTheme(Theme theme) {
           "QHeaderView::up-arrow,QHeaderView::down-arrow{width:0px;height:0px;image:none}"
           "QToolButton::menu-indicator{subcontrol-origin:padding;subcontrol-position:right center;width:9px}"
           "QToolButton[popupMode=\"2\"]{padding-right:16px}"
+          "QAbstractScrollArea::corner{background:%5;border:0}"
           "QScrollBar{background:transparent;border:0}QScrollBar:vertical{width:11px}QScrollBar:horizontal{height:11px}"
           "QScrollBar::handle{background:%10;border-radius:3px;margin:2px}QScrollBar::handle:hover{background:%4}"
           "QScrollBar::handle:vertical{min-height:28px}QScrollBar::handle:horizontal{min-width:28px}"

@@ -153,7 +153,10 @@ class Photographer {
     window_.setTheme(Theme::Dark);
     window_.arrange(Arrangement::Rewrite);
     document_.showStep(0);
-    until("matches in the dark", [&] { return !document_.rules().empty() && document_.rules().front().matched; });
+    until("matches in the dark", [&] {
+      const RuleInfo* rule = document_.rule(document_.currentRule());
+      return rule && rule->matched && !rule->matches.empty();
+    });
     window_.matches()->next();
     shoot("rewrite_dark");
     window_.action(QStringLiteral("palette"))->trigger();

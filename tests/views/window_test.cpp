@@ -96,6 +96,16 @@ class WindowTest : public test::WindowFixture {
     QVERIFY(inspector->source()->isVisible());
     QTRY_COMPARE(inspector->source()->markedLine(), 11);
     QVERIFY(inspector->source()->text().contains(QStringLiteral("softmax_1 = softmax(...)")));
+    // Of a long name its end is shown, and no panel grows.
+    QVERIFY(inspector->source()->heading().endsWith(QStringLiteral("model.py:11")));
+    const int width = inspector->width();
+    const QString longName = QString(200, QLatin1Char('d')) + QStringLiteral("/model.py");
+    inspector->source()->setSource(
+        {{QStringLiteral("file"), longName}, {QStringLiteral("line"), 12}, {QStringLiteral("first"), 12}});
+    QTest::qWait(20);
+    QCOMPARE(inspector->width(), width);
+    QVERIFY(inspector->source()->heading().endsWith(QStringLiteral("model.py:12")));
+    QVERIFY(inspector->source()->heading().startsWith(QStringLiteral("…")));
     window_->canvas()->reveal(QStringLiteral("gelu"));  // it follows
     QTRY_COMPARE(inspector->source()->markedLine(), 10);
     window_->canvas()->reveal(QStringLiteral("@encoder"));
