@@ -259,7 +259,7 @@ void Document::exportTo(const QString& path) {
                  if (reply.ok())
                    Q_EMIT exported(path);
                  else
-                   Q_EMIT failed(tr("%1 was not written").arg(path), reply.error);
+                   Q_EMIT failed(tr("The model was not written"), reply.error);
                });
 }
 

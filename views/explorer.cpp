@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "views/canvas_scene.h"
+#include "views/empty_hint.h"
 #include "views/graph_decode.h"
 #include "views/layout/node_text.h"
 #include "views/theme.h"
@@ -114,6 +115,7 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   tree_ = new QTreeWidget(this);
   tree_->setHeaderLabels({tr("Module"), tr("Nodes")});
   tree_->setUniformRowHeights(true);
+  new EmptyHint(tree_, tr("The model has no modules."));
   tree_->setItemDelegateForColumn(0, new ModuleDelegate(tree_));
   tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);

@@ -16,6 +16,7 @@
 #include <QVBoxLayout>
 
 #include "views/canvas.h"
+#include "views/empty_hint.h"
 #include "views/graph_decode.h"
 #include "views/theme.h"
 
@@ -100,6 +101,7 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   tree_->setHeaderHidden(true);
   tree_->setMouseTracking(true);
   tree_->setUniformRowHeights(true);
+  new EmptyHint(tree_, tr("No rules are installed here. Folder… shows the rule files of a folder of yours."));
   text_ = new QLabel(this);
   text_->setWordWrap(true);
   text_->setTextFormat(Qt::RichText);

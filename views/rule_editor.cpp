@@ -236,7 +236,12 @@ void RuleEditor::mark() {
   if (error.any() && error.line > 0 && error.line <= editor_->lines()) {
     const int line = error.line - 1, from = std::max(0, error.column - 1);
     const int length = static_cast<int>(editor_->text(line).trimmed().isEmpty() ? 1 : editor_->text(line).size());
-    const int to = std::clamp(error.endColumn - 1, from + 1, std::max(from + 1, length));
+    // Without an end: the name that begins there, with its dots.
+    static const QRegularExpression name(QStringLiteral("[\\w.]*"));
+    const int end = error.endColumn > error.column + 1
+                        ? error.endColumn - 1
+                        : from + static_cast<int>(name.match(editor_->text(line).mid(from)).capturedLength());
+    const int to = std::clamp(end, from + 1, std::max(from + 1, length));
     editor_->fillIndicatorRange(line, from, line, std::max(to, from + 3), errorIndicator);
   }
   const RuleInfo* rule = document_.rule(document_.currentRule());

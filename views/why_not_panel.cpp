@@ -26,15 +26,21 @@ WhyNotPanel::WhyNotPanel(Document& document, QWidget* parent) : QWidget(parent),
   column->addLayout(top);
   column->addWidget(list_, 1);
   connect(ask_, &QPushButton::clicked, this, [this] { document_.explain(document_.currentRule()); });
-  for (auto signal : {&Document::nearMissesChanged, &Document::matchesChanged, &Document::currentRuleChanged})
+  for (auto signal :
+       {&Document::nearMissesChanged, &Document::matchesChanged, &Document::currentRuleChanged, &Document::opened})
     connect(&document_, signal, this, &WhyNotPanel::refresh);
   refresh();
 }
 
 void WhyNotPanel::refresh() {
-  list_->clear();
   const RuleInfo* rule = document_.rule(document_.currentRule());
-  ask_->setEnabled(rule && document_.isOpen());
+  const bool isWrong = document_.ruleError().any();
+  ask_->setEnabled(rule && document_.isOpen() && !isWrong);
+  list_->setEnabled(!isWrong);
+  if (rule && isWrong)  // what was told of the last good text stays, greyed
+    return head_->setText(
+        tr("The rules have a mistake; once it is mended, what %1 matches and misses is told again.").arg(rule->name));
+  list_->clear();
   if (!rule) {
     head_->setText(tr("Where a rule almost matches is listed here, furthest first."));
     return;

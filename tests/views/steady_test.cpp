@@ -1,9 +1,12 @@
 // What stays where it is while everything else changes: the text below the editor's sentence, the drawing beside panels
 // that fill, the two drawings of a comparison, panels that come back.
 #include <QDockWidget>
+#include <QListWidget>
+#include <QPushButton>
 #include <QSplitter>
 
 #include "tests/views/window_fixture.h"
+#include "views/empty_hint.h"
 #include "views/qscintilla.h"
 #include "views/run_panel.h"
 #include "views/steady_label.h"
@@ -220,6 +223,38 @@ class SteadyTest : public test::WindowFixture {
     window_->action(QStringLiteral("library"))->trigger();
     settle();
     QCOMPARE(history->height(), before);
+  }
+
+  void listsWithoutRowsSayWhatIsMissing() {
+    QListWidget list;
+    list.resize(200, 100);
+    auto* hint = new EmptyHint(&list, QStringLiteral("Nothing yet."));
+    list.show();
+    QVERIFY(hint->isVisible());
+    QCOMPARE(hint->size(), list.viewport()->size());
+    list.addItem(QStringLiteral("a row"));
+    QVERIFY(!hint->isVisible());
+    list.clear();
+    QVERIFY(hint->isVisible());
+    list.resize(300, 140);
+    QCOMPARE(hint->size(), list.viewport()->size());
+  }
+
+  void whyNotWaitsWhileTheTextIsWrong() {
+    open();
+    type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
+    QTRY_VERIFY(!document().nearMisses().empty());
+    window_->showRuleTab(1);
+    auto* list = window_->whyNot()->findChild<QListWidget*>();
+    auto* change = window_->whyNot()->findChild<QPushButton*>(QStringLiteral("change"));
+    QVERIFY(list->isEnabled() && change->isEnabled());
+    const QString text = window_->editor()->text();
+    window_->editor()->setText(text + QStringLiteral("syntax error"));
+    QTRY_VERIFY(document().ruleError().any());
+    QCOMPARE(window_->whyNot()->rows(), 1);  // it stays, greyed
+    QVERIFY(!change->isEnabled());
+    window_->editor()->setText(text);
+    QTRY_VERIFY(list->isEnabled() && window_->whyNot()->rows() == 1);
   }
 
   void bothDrawingsStayLevel() {
