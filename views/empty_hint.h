@@ -7,6 +7,8 @@
 #include <QEvent>
 #include <QLabel>
 
+#include "views/theme.h"
+
 namespace graft {
 
 class EmptyHint : public QLabel {
@@ -15,7 +17,6 @@ class EmptyHint : public QLabel {
     setWordWrap(true);
     setAlignment(Qt::AlignTop | Qt::AlignLeft);
     setContentsMargins(12, 10, 12, 10);
-    setForegroundRole(QPalette::PlaceholderText);
     setAttribute(Qt::WA_TransparentForMouseEvents);
     view->viewport()->installEventFilter(this);
     const QAbstractItemModel* rows = view->model();
@@ -31,8 +32,17 @@ class EmptyHint : public QLabel {
     return false;
   }
 
+  void changeEvent(QEvent* e) override {
+    QLabel::changeEvent(e);
+    if (e->type() == QEvent::PaletteChange) refresh();
+  }
+
  private:
-  void refresh() { setVisible(view_->model()->rowCount() == 0); }
+  void refresh() {
+    setVisible(view_->model()->rowCount() == 0);
+    const QString dim = QStringLiteral("color:%1").arg(css(themePalette().dim));
+    if (styleSheet() != dim) setStyleSheet(dim);
+  }
   QAbstractItemView* view_;
 };
 

@@ -353,7 +353,7 @@ QString Inspector::describeModel(const Graph& g) const {
       row(tr("nodes"), QString::number(g.nodeCount())) + row(tr("modules"), QString::number(g.moduleCalls().size()));
   html += row(tr("weights"), tr("%1 tensors, %2 numbers").arg(g.weights().size()).arg(toQt(shortCount(elements))));
   html += QStringLiteral("</table>") + heading(tr("Inputs")) + QStringLiteral("<table cellspacing=\"0\">");
-  if (g.inputs().empty()) html += row(dim(tr("none: it computes the same at each run")), QString());
+  if (g.inputs().empty()) html += row(dim(tr("none")), QString());
   for (ValueId v : g.inputs())
     html += row(link(QLatin1Char('<') + toQt(g.value(v).name), toQt(g.value(v).name)), esc(typeLabel(g.value(v).type)));
   html += QStringLiteral("</table>");
