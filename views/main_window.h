@@ -120,13 +120,14 @@ class MainWindow : public QMainWindow {
   void makeActions();
   QAction* add(QMenu* menu, const QString& name, const QString& text, const QKeySequence& keys,
                std::function<void()> run, const QString& iconName = {});
-  void makeRoomForLibrary(bool isShown);
   void openPalette();
-  void resetPanels();
   void ruleFromSelection();
   void addFromLibrary(const QString& file, const QString& rule);
   void showTour();
   QPoint placeBeside(QSize size) const;
+  // main_window_arrange.cpp
+  void resetPanels();
+  void makeRoomForLibrary(bool isShown);
   // main_window_report.cpp
   void exportReport();
   QString reportOfRun() const;
