@@ -417,8 +417,9 @@ void Canvas::paintEvent(QPaintEvent*) {
     const QFont font = drawingFont(12, QFont::DemiBold);
     const QRectF r(12, 10, QFontMetricsF(font).horizontalAdvance(title_) + 20, 22);
     p.setPen(Qt::NoPen);
-    QColor back = toQt(mix(palette_.background, palette_.text, 0.08));
-    p.setBrush(back);
+    p.setBrush(toQt(palette_.background));  // an edge, so that what is behind it does not run into its words
+    p.drawRoundedRect(r.adjusted(-5, -5, 5, 5), 16, 16);
+    p.setBrush(toQt(mix(palette_.background, palette_.text, 0.08)));
     p.drawRoundedRect(r, 11, 11);
     p.setFont(font);
     p.setPen(toQt(palette_.text));
