@@ -75,10 +75,10 @@ class Grid(nn.Module):
 class Positions(nn.Module):
     """A table of 77 positions, as CLIP's; scores divided in place; a window's edge as a number beside a tensor."""
 
-    def __init__(self):
+    def __init__(self, most=77):
         super().__init__()
-        self.words, self.places = nn.Embedding(50, 32), nn.Embedding(77, 32)
-        self.register_buffer("ids", torch.arange(77).unsqueeze(0))
+        self.words, self.places = nn.Embedding(50, 32), nn.Embedding(most, 32)
+        self.register_buffer("ids", torch.arange(most).unsqueeze(0))
         self.q, self.k, self.v = nn.Linear(32, 32), nn.Linear(32, 32), nn.Linear(32, 32)
 
     def forward(self, ids):
@@ -89,6 +89,19 @@ class Positions(nn.Module):
         scores /= math.sqrt(8)
         late = (torch.arange(length) >= length - 2).float() * -4.0
         return (torch.softmax(scores + late, dim=-1) @ v).transpose(1, 2).reshape(x.shape)
+
+
+@torch.jit.script
+class Pictures:
+    """As torchvision's detection models keep theirs."""
+
+    def __init__(self, batch: torch.Tensor):
+        self.batch = batch
+
+
+class Detector(nn.Module):
+    def forward(self, x):
+        return Pictures(x).batch + 1
 
 
 class Careful(nn.Module):
@@ -269,6 +282,15 @@ class Families(TestCase):
         for shape in ((2, 12), (3, 9), (1, 40)):
             self.same(self.folder / "fast.pt2", model, torch.randint(0, 50, shape))
 
+    def test_a_short_table_of_positions_fixes_no_length(self):
+        for most in (40, 16):
+            model = Positions(most).eval()
+            path, _ = self.saved("short", model, (torch.randint(0, 50, (2, 12)),), "trace")
+            self.assertIn("input %ids : i64[s0,s1]", self.done("text", path).stdout)
+            self.done("convert", path, "-o", self.folder / "out.pt2")
+            for shape in ((2, 12), (3, 9), (4, 16)):
+                self.same(self.folder / "out.pt2", model, torch.randint(0, 50, shape))
+
     def test_the_code_of_numbers_beside_tensors_runs(self):
         model, ids = Positions().eval(), torch.randint(0, 50, (2, 12))
         path, _ = self.saved("positions", model, (ids,), "trace")
@@ -290,6 +312,10 @@ class Families(TestCase):
         model = nn.utils.weight_norm(nn.Conv1d(4, 8, 3), dim=2).eval()
         path, _ = self.saved("norm", model, (torch.randn(2, 4, 10),), "trace")
         self.assertRegex(self.done("text", path).stdout, r"_weight_norm.* : f32\[8,4,3\]")
+
+    def test_objects_that_a_model_makes_are_named(self):
+        path, _ = self.saved("detector", Detector(), (torch.randn(2),), "script")
+        self.fails(3, "info", path, says=["Pictures", "detection", "model.backbone"])
 
     def test_a_scripted_model_that_asks_for_ranks(self):
         model, x = torch.jit.script(Careful().eval()), torch.randn(4, 8)

@@ -63,6 +63,31 @@ TEST_CASE("what rounds down has an expression only where the operator declares i
   CHECK(s.of([](int64_t, int64_t n) { return n / 2; }).empty());
 }
 
+TEST_CASE("small numbers stand for symbols where asked, and no symbol's numbers are an expression of another's") {
+  const auto [scale, most, symbols] = GENERATE(table<SizeNames::Scale, int64_t, size_t>(
+      {{SizeNames::Scale::Large, 6209, 24}, {SizeNames::Scale::Below77, 77, 8}, {SizeNames::Scale::Below14, 14, 4}}));
+  for (size_t i = 0; i < symbols; ++i) {
+    SizeNames names;
+    names.use(scale);
+    std::vector<SizeNames::Sizes> all;
+    for (size_t s = 0; s < symbols; ++s) {
+      SizeNames::Sizes sizes;
+      for (size_t r = 0; r < SizeNames::runs; ++r) {
+        sizes[r] = *names.standIn("s" + std::to_string(s), r);
+        CHECK((sizes[r] > 1 && sizes[r] < most));
+      }
+      all.push_back(sizes);
+    }
+    CHECK_FALSE(names.standIn("more", 0));
+    for (size_t s = 0; s < symbols; ++s) {
+      SizeNames one;
+      one.use(scale);
+      for (size_t before = 0; before <= i; ++before) (void)one.standIn("s" + std::to_string(before), 0);
+      if (s > i) CHECK_FALSE(one.dim(all[s]).isKnown());
+    }
+  }
+}
+
 TEST_CASE("unknown sizes get names, equal ones the same") {
   Symbols s;
   s.names.nameUnknown({"d0"});

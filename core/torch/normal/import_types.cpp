@@ -13,6 +13,8 @@
 namespace graft {
 namespace {
 
+using Scale = SizeNames::Scale;
+
 // `have` with what `found` knows where it says nothing.
 Type completed(Type have, const Type& found) {
   if (have.kind == Type::Kind::Any) return found.kind == Type::Kind::None ? have : found;
@@ -209,12 +211,13 @@ class Influence {
   std::unordered_map<uint32_t, std::set<std::string>> of_;
 };
 
-Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& inputs, bool goOn, bool small) {
+Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& inputs, bool goOn,
+             Scale scale) {
   Pass out;
   Graph typed = g;
   for (size_t i = 0; i < inputs.size(); ++i) typed.setType(g.inputs()[i], inputs[i]);
   MetaInference meta(typed);
-  if (small) meta.useSmallSizes();
+  meta.use(scale);
   meta.nameUnknownSizes();
   meta.rememberCalls();
   out.types.reserve(order.size());
@@ -248,10 +251,10 @@ struct Found {
   Pass pass;
 };
 
-Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& examples, bool small) {
+Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& examples, Scale scale) {
   constexpr int mostTrials = 24;
   InputSizes sizes(examples);
-  Pass best = runPass(g, order, sizes.types(), false, small);
+  Pass best = runPass(g, order, sizes.types(), false, scale);
   for (int trial = 0; best.refused && trial < mostTrials;) {
     const std::set<std::string> symbols = best.symbols;
     if (symbols.empty()) break;
@@ -261,7 +264,7 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
       if (merges && !other.merge(which)) return;
       if (!merges) other.fix(which);
       ++trial;
-      Pass pass = runPass(g, order, other.types(), false, small);
+      Pass pass = runPass(g, order, other.types(), false, scale);
       if (pass.refused && pass.done <= best.done) return;
       sizes = std::move(other);
       best = std::move(pass);
@@ -281,7 +284,7 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
       InputSizes other = before;
       other.fix(fewer);
       ++trial;
-      Pass pass = runPass(g, order, other.types(), false, small);
+      Pass pass = runPass(g, order, other.types(), false, scale);
       if (pass.refused && pass.done < best.done) continue;
       fixed = std::move(fewer);
       sizes = std::move(other);
@@ -311,18 +314,18 @@ void inferMissingTypes(Graph& g) {
 
 void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
   const std::vector<NodeId> order = g.order();
-  bool small = false;
-  Found found = openSizes(g, order, examples, small);
-  if (found.sizes.lengthFixed()) {
-    Found other = openSizes(g, order, examples, true);
-    if (!other.sizes.lengthFixed() && !other.pass.refused) {
-      found = std::move(other);
-      small = true;
-    }
+  Scale scale = Scale::Large;
+  Found found = openSizes(g, order, examples, scale);
+  for (Scale smaller : {Scale::Below77, Scale::Below14}) {
+    if (!found.sizes.lengthFixed()) break;
+    Found other = openSizes(g, order, examples, smaller);
+    if (other.sizes.lengthFixed() || other.pass.refused) continue;
+    found = std::move(other);
+    scale = smaller;
   }
   InputSizes& sizes = found.sizes;
   Pass& best = found.pass;
-  if (best.refused) best = runPass(g, order, sizes.types(), true, small);
+  if (best.refused) best = runPass(g, order, sizes.types(), true, scale);
   sizes.declare(g);
   const std::vector<Type> inputs = sizes.types();
   for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);
@@ -335,7 +338,7 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
   if (!changesShapesInPlace(g)) settleSizes(g, !sizes.anyFixed());
   if (complete) return;
   const std::vector<NodeId> settled = g.order();
-  const Pass once = runPass(g, settled, examples, true, small);
+  const Pass once = runPass(g, settled, examples, true, scale);
   for (size_t n = 0; n < settled.size(); ++n)
     for (size_t i = 0; i < once.types[n].size(); ++i) {
       const ValueId v = g.node(settled[n]).outputs[i];

@@ -52,6 +52,17 @@ std::optional<SourceLocation> usersTracedLine(std::string_view stack) {
   return std::nullopt;
 }
 
+/// Why a method of that value cannot be followed.
+std::string whyNoCall(const jit::Value& self, const std::string& method) {
+  const auto type = self.type()->cast<c10::ClassType>();
+  if (self.node()->kind() != jit::prim::CreateObject || !type || !type->name())
+    return fmt::format("it calls {} of an object that is chosen while running", method);
+  return fmt::format(
+      "it makes objects of its own class {} while it runs (as torchvision's detection models do), and Graft follows "
+      "modules alone: save the part of the model that takes and returns tensors, e.g. model.backbone",
+      demangle(type->name()->qualifiedName()));
+}
+
 SourceLocation locationOf(const jit::SourceRange& range) {
   // What was loaded points into the archive's code; that again remembers which line of the user's Python it came from.
   SourceLocation out;
@@ -182,8 +193,7 @@ ModuleCallId TorchScriptConverter::enter(const Bound& self, const std::string& m
 void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   const Bound self = bound(n->input(0), env);
   const std::string& name = n->s(jit::attr::name);
-  if (self.kind != Bound::Kind::Object)
-    throw Refusal{fmt::format("it calls {} of an object that is chosen while running", name)};
+  if (self.kind != Bound::Kind::Object) throw Refusal{whyNoCall(*n->input(0), name)};
   // Where a model asks whether a CUDA graph stands in for it (kernels/runner.cpp), what it computes is the other
   // branch.
   if (const auto& of = self.object->type()->name();

@@ -347,11 +347,11 @@ Status inferAllTypes(Graph& g, const std::vector<Type>& inputTypes) {
   for (size_t i = 0; i < inputTypes.size(); ++i) g.setType(g.inputs()[i], inputTypes[i]);
   // What large sizes do not fit (a table of positions), small ones may.
   bool refused = true;
-  for (bool small : {false, true}) {
+  for (SizeNames::Scale scale : {SizeNames::Scale::Large, SizeNames::Scale::Below77, SizeNames::Scale::Below14}) {
     if (!refused) break;
     refused = false;
     MetaInference meta(g);
-    if (small) meta.useSmallSizes();
+    meta.use(scale);
     meta.rememberCalls();
     for (NodeId id : g.order()) {
       auto types = meta.run(id);

@@ -32,8 +32,8 @@ class MetaInference {
   void nameUnknownSizes();
   /// Equal calls run once, unless the graph writes in place. For whoever asks for all nodes, as above.
   void rememberCalls();
-  /// Symbols stand for small numbers (SizeNames::useSmall). Before anything is run.
-  void useSmallSizes() { names_.useSmall(); }
+  /// Which numbers stand for symbols. Before anything is run.
+  void use(SizeNames::Scale s) { names_.use(s); }
   /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error
   /// says why the operator refuses its arguments. What was found is remembered for the nodes that follow.
   Result<std::vector<Type>> run(NodeId);

@@ -19,6 +19,9 @@ constexpr std::array<std::array<int64_t, 24>, SizeNames::runs> stands{
 // The same below 77, the shortest table of positions that is used much.
 constexpr std::array<std::array<int64_t, 8>, SizeNames::runs> smallStands{
     {{11, 13, 17, 19, 23, 29, 31, 37}, {41, 43, 47, 53, 59, 61, 67, 71}, {16, 24, 40, 56, 48, 32, 64, 72}}};
+// Below 14. No symbol's numbers are a multiple of another's, or a multiple and an offset.
+constexpr std::array<std::array<int64_t, 4>, SizeNames::runs> smallestStands{
+    {{3, 5, 7, 4}, {11, 13, 8, 9}, {6, 4, 12, 10}}};
 constexpr size_t mostFactors = 48;
 constexpr int64_t largestOffset = 4096, largestSlope = 64;
 
@@ -45,10 +48,17 @@ std::string scaled(int64_t k, const std::string& e) { return k == 1 ? e : fmt::f
 }  // namespace
 
 std::optional<int64_t> SizeNames::standIn(std::string_view symbol, size_t run) {
-  const auto stand = [&](size_t r, size_t at) { return small_ ? smallStands[r][at] : stands[r][at]; };
+  const auto stand = [&](size_t r, size_t at) {
+    return scale_ == Scale::Large     ? stands[r][at]
+           : scale_ == Scale::Below77 ? smallStands[r][at]
+                                      : smallestStands[r][at];
+  };
+  const size_t most = scale_ == Scale::Large     ? stands[0].size()
+                      : scale_ == Scale::Below77 ? smallStands[0].size()
+                                                 : smallestStands[0].size();
   auto it = std::find(symbols_.begin(), symbols_.end(), symbol);
   if (it == symbols_.end()) {
-    if (symbols_.size() == (small_ ? smallStands[0].size() : stands[0].size())) return std::nullopt;
+    if (symbols_.size() == most) return std::nullopt;
     it = symbols_.insert(symbols_.end(), std::string(symbol));
     const auto at = static_cast<size_t>(it - symbols_.begin());
     enter({stand(0, at), stand(1, at), stand(2, at)}, *it);

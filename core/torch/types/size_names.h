@@ -27,9 +27,11 @@ class SizeNames {
   static constexpr size_t runs = 3;
   using Sizes = std::array<int64_t, runs>;  ///< one size, in each run
 
-  /// Numbers below 77 stand for the symbols, and for fewer of them: models with a table of so many positions (CLIP's
-  /// text encoder) cut what is longer off, and then fit nothing. Before the first symbol.
-  void useSmall() { small_ = true; }
+  /// Which numbers stand for the symbols: those below 77 and below 14 for fewer of them. Models with a table of so many
+  /// positions (CLIP's text encoder has 77) cut what is longer off, and then fit nothing.
+  enum class Scale : uint8_t { Large, Below77, Below14 };
+  /// Before the first symbol.
+  void use(Scale s) { scale_ = s; }
   /// What the symbol is in that run; nothing where there are more symbols than numbers.
   std::optional<int64_t> standIn(std::string_view symbol, size_t run);
   bool hasSymbols() const { return !symbols_.empty(); }
@@ -56,7 +58,8 @@ class SizeNames {
   std::vector<std::string> symbols_;
   std::map<Sizes, Named> known_;
   std::vector<const std::pair<const Sizes, Named>*> order_;  // of known_, oldest first
-  bool nameUnknown_ = false, small_ = false;
+  bool nameUnknown_ = false;
+  Scale scale_ = Scale::Large;
   std::set<std::string> taken_;
   size_t next_ = 0;
 };
