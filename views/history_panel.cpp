@@ -78,9 +78,9 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
   const auto i = static_cast<size_t>(step);
   const std::vector<StepInfo>& steps = document_.steps();
   const StepInfo& s = steps[i];
-  QString text = step == 0
-                     ? tr("Opened · %1 nodes").arg(s.graph->nodeCount())
-                     : tr("%1 · %2 → %3").arg(s.label).arg(steps[i - 1].graph->nodeCount()).arg(s.graph->nodeCount());
+  QString text =
+      step == 0 ? tr("Opened · %1").arg(counted(static_cast<qint64>(s.graph->nodeCount()), tr("node"), tr("nodes")))
+                : tr("%1 · %2 → %3").arg(s.label).arg(steps[i - 1].graph->nodeCount()).arg(s.graph->nodeCount());
   if (!s.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(s.rolledBack.size());
   if (s.proof.contains(tr("not proven"))) text += tr(" · not proven");
   auto* item = new QTreeWidgetItem(tree_, {text});

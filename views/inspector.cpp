@@ -351,7 +351,9 @@ QString Inspector::describeModel(const Graph& g) const {
   html += QStringLiteral("<table cellspacing=\"0\" style=\"margin-top:8px\">");
   html +=
       row(tr("nodes"), QString::number(g.nodeCount())) + row(tr("modules"), QString::number(g.moduleCalls().size()));
-  html += row(tr("weights"), tr("%1 tensors, %2 numbers").arg(g.weights().size()).arg(toQt(shortCount(elements))));
+  html += row(tr("weights"), tr("%1, %2 numbers")
+                                 .arg(counted(static_cast<qint64>(g.weights().size()), tr("tensor"), tr("tensors")),
+                                      toQt(shortCount(elements))));
   html += QStringLiteral("</table>") + heading(tr("Inputs")) + QStringLiteral("<table cellspacing=\"0\">");
   if (g.inputs().empty()) html += row(dim(tr("none")), QString());
   for (ValueId v : g.inputs())

@@ -412,11 +412,11 @@ void MainWindow::refreshStatus() {
                                                    : tr("engine: not running"));
   QStringList parts;
   if (const GraphRef g = document_->graph()) {
-    parts << tr("%1 nodes").arg(g->nodeCount());
+    parts << counted(static_cast<qint64>(g->nodeCount()), tr("node"), tr("nodes"));
     if (canvas_->isPartial())
       parts << tr("the first %1 boxes, the others are being laid out").arg(canvas_->scene()->view.boxes.size());
     else if (canvas_->scene())
-      parts << tr("%1 boxes").arg(canvas_->scene()->view.boxes.size());
+      parts << counted(static_cast<qint64>(canvas_->scene()->view.boxes.size()), tr("box"), tr("boxes"));
     if (const RuleInfo* r = document_->rule(document_->currentRule()); r && r->matched)
       parts << counted(static_cast<qint64>(r->matches.size()), tr("match"), tr("matches"));
   }

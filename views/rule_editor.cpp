@@ -338,9 +338,9 @@ void RuleEditor::tell() {
                .arg(counted(static_cast<qint64>(document_.rules().size()), tr("rule"), tr("rules")));
   } else if (rule && rule->matched) {
     const auto count = static_cast<int>(rule->matches.size());
-    const size_t nodes = document_.graph()->nodeCount();
+    const QString nodes = counted(static_cast<qint64>(document_.graph()->nodeCount()), tr("node"), tr("nodes"));
     if (count > 0) {
-      text = tr("%1: %2 in %3 nodes (%4 ms)")
+      text = tr("%1: %2 in %3 (%4 ms)")
                  .arg(rule->name, count == 1 ? tr("1 match") : tr("%1 matches").arg(count))
                  .arg(nodes)
                  .arg(document_.matchMilliseconds(), 0, 'f', 1);
@@ -350,7 +350,7 @@ void RuleEditor::tell() {
       text = tr("%1: no match — %2 (nearest%3)")
                  .arg(rule->name, n.message, n.scope.isEmpty() ? QString() : tr(", in %1").arg(n.scope));
     } else {
-      text = tr("%1: no match in %2 nodes").arg(rule->name).arg(nodes);
+      text = tr("%1: no match in %2").arg(rule->name, nodes);
     }
   } else if (rule) {
     // The answer takes a moment: what was said of this rule stays until it is here.
