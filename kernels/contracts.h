@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace graft::ops {
@@ -147,10 +148,9 @@ inline void checkNorm(const char* op, const at::Tensor& x, const OptionalTensor&
   checkVector(op, inputBias, "input_bias", x.sym_size(-1));
 }
 
-inline void checkLinearNorm(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+inline void checkLinearNorm(const char* op, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                             const OptionalTensor& residual, const OptionalTensor& normWeight,
                             const OptionalTensor& normBias) {
-  const char* op = "linear_add_layer_norm";
   checkLinear(op, x, weight, bias);
   checkLike(op, x, "x", residual, "residual");
   checkLike(op, x, "x", normWeight, "norm_weight");
@@ -159,6 +159,41 @@ inline void checkLinearNorm(const at::Tensor& x, const at::Tensor& weight, const
   checkBroadcast(op, residual, "residual", shape, "the output");
   checkVector(op, normWeight, "norm_weight", shape.back());
   checkVector(op, normBias, "norm_bias", shape.back());
+}
+
+// The norm of `sum` and the product after it, where the inputs before have passed their checks.
+inline void checkNormLinear(const char* op, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& nextWeight,
+                            const OptionalTensor& nextBias) {
+  checkLike(op, x, "x", nextWeight, "next_weight");
+  checkLike(op, x, "x", nextBias, "next_bias");
+  TORCH_CHECK(nextWeight.dim() == 2 && nextWeight.sym_size(1) == weight.sym_size(0), "graft::", op, ": next_weight ",
+              nextWeight.sym_sizes(), " does not fit the output of weight ", weight.sym_sizes());
+  checkVector(op, nextBias, "next_bias", nextWeight.sym_size(0));
+}
+
+inline void checkAttentionNormLinear(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                     const OptionalTensor& mask, const at::Tensor& weight, const OptionalTensor& bias,
+                                     const OptionalTensor& residual, const OptionalTensor& normWeight,
+                                     const OptionalTensor& normBias, const at::Tensor& nextWeight,
+                                     const OptionalTensor& nextBias) {
+  const char* op = "attention_norm_linear";
+  checkAttention(q, k, v, mask);
+  checkLike(op, q, "q", weight, "weight");
+  checkLike(op, q, "q", bias, "bias");
+  checkLike(op, q, "q", residual, "residual");
+  checkLike(op, q, "q", normWeight, "norm_weight");
+  checkLike(op, q, "q", normBias, "norm_bias");
+  TORCH_CHECK(q.dim() == 4, "graft::", op, ": q ", q.sym_sizes(), " should be [batch, heads, length, head size]");
+  TORCH_CHECK(weight.dim() == 2 && weight.sym_size(1) == q.sym_size(1) * v.sym_size(3), "graft::", op, ": weight ",
+              weight.sym_sizes(), " does not fit the heads of q ", q.sym_sizes(), " and the head size of v ",
+              v.sym_sizes());
+  const c10::SymInt shape[] = {q.sym_size(0), q.sym_size(2), weight.sym_size(0)};
+  checkBroadcast(op, residual, "residual", shape, "the output");
+  for (const auto& [tensor, what] : {std::pair<const OptionalTensor&, const char*>{bias, "bias"},
+                                     {normWeight, "norm_weight"},
+                                     {normBias, "norm_bias"}})
+    checkVector(op, tensor, what, weight.sym_size(0));
+  checkNormLinear(op, q, weight, nextWeight, nextBias);
 }
 
 inline void checkSoftmax(const at::Tensor& x, const OptionalTensor& mask, int64_t dim) {

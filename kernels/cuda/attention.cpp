@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cuda/attention_call.h"
 #include "kernels/cuda/support.h"
 
 namespace graft::cuda {
@@ -15,6 +16,24 @@ int asInt(int64_t size) {
   return static_cast<int>(size);
 }
 
+}  // namespace
+
+AttentionCall::AttentionCall(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                             const OptionalTensor& mask4, std::optional<double> scale, bool causal) {
+  const auto rows = [](const at::Tensor& t) { return t.stride(3) == 1 || t.size(3) == 1 ? t : t.contiguous(); };
+  q = rows(query), k = rows(key), v = rows(value);
+  AttentionArgs& a = args;
+  a.dtype = dtypeOf("attention", q);
+  a.batch = asInt(q.size(0)), a.heads = asInt(q.size(1)), a.kvHeads = asInt(k.size(1));
+  a.queries = asInt(q.size(2)), a.keys = asInt(k.size(2)), a.dim = asInt(q.size(3)), a.dimV = asInt(v.size(3));
+  a.mask = maskArg(mask4, {q.size(0), q.size(1), q.size(2), k.size(2)}, mask);
+  a.scale = static_cast<float>(scale ? *scale : 1.0 / std::sqrt(static_cast<double>(q.size(3))));
+  a.causal = causal;
+  a.pdl = usesPdl();
+  a.q = q.const_data_ptr(), a.k = k.const_data_ptr(), a.v = v.const_data_ptr();
+  for (int d = 0; d < 3; ++d) a.qs[d] = q.stride(d), a.ks[d] = k.stride(d), a.vs[d] = v.stride(d);
+}
+
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& mask,
                      std::optional<double> scale, bool causal) {
   ops::checkAttention(q, k, v, mask);
@@ -23,31 +42,18 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
     return attention(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), wide, scale, causal).squeeze(1);
   }
   const c10::cuda::CUDAGuard guard(q.device());
-  AttentionArgs a;
-  a.dtype = dtypeOf("attention", q);
-  const int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), keys = k.size(2);
+  dtypeOf("attention", q);
   // The memory is [batch, position, head, dim]: the projection that follows reads it as rows.
-  const at::Tensor out = at::empty({batch, queries, heads, v.size(3)}, q.options()).transpose(1, 2);
+  const at::Tensor out = at::empty({q.size(0), q.size(2), q.size(1), v.size(3)}, q.options()).transpose(1, 2);
   if (out.numel() == 0) return out;
-  if (keys == 0) {
+  if (k.size(2) == 0) {
     out.zero_();
     return out;
   }
-  const auto rows = [](const at::Tensor& t) { return t.stride(3) == 1 || t.size(3) == 1 ? t : t.contiguous(); };
-  at::Tensor qr = rows(q), kr = rows(k), vr = rows(v), kept;
-  a.batch = asInt(batch), a.heads = asInt(heads), a.kvHeads = asInt(k.size(1));
-  a.queries = asInt(queries), a.keys = asInt(keys), a.dim = asInt(q.size(3)), a.dimV = asInt(v.size(3));
-  a.mask = maskArg(mask, {batch, heads, queries, keys}, kept);
-  a.scale = static_cast<float>(scale ? *scale : 1.0 / std::sqrt(static_cast<double>(q.size(3))));
-  a.causal = causal;
-  a.pdl = usesPdl();
-  const auto fill = [&] {
-    a.q = qr.const_data_ptr(), a.k = kr.const_data_ptr(), a.v = vr.const_data_ptr(), a.out = out.mutable_data_ptr();
-    for (int d = 0; d < 3; ++d) {
-      a.qs[d] = qr.stride(d), a.ks[d] = kr.stride(d), a.vs[d] = vr.stride(d), a.os[d] = out.stride(d);
-    }
-  };
-  fill();
+  AttentionCall call(q, k, v, mask, scale, causal);
+  AttentionArgs& a = call.args;
+  a.out = out.mutable_data_ptr();
+  for (int d = 0; d < 3; ++d) a.os[d] = out.stride(d);
   const auto stream = c10::cuda::getCurrentCUDAStream();
   cudaError_t status = cudaErrorNotSupported;
   const int variant = a.dtype == Dtype::kFloat || !hopper() ? -1 : attentionHopperChoice(a);
@@ -56,15 +62,13 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   if (status == cudaErrorNotSupported) {
     TORCH_CHECK(a.dim <= 256 && a.dimV <= 256, "graft::attention: head sizes ", a.dim, " and ", a.dimV,
                 " are not supported on CUDA; up to 256 are");
-    TORCH_CHECK(batch <= 65535 && heads <= 65535, "graft::attention: batch ", batch, " or heads ", heads,
+    TORCH_CHECK(a.batch <= 65535 && a.heads <= 65535, "graft::attention: batch ", a.batch, " or heads ", a.heads,
                 " above 65535");
     status = launchAttentionPlain(a, stream);
   }
   report("attention", status);
   return out;
 }
-
-}  // namespace
 
 TORCH_LIBRARY_IMPL(graft, CUDA, m) { m.impl("attention", TORCH_FN(attention)); }
 

@@ -11,11 +11,11 @@
 // merge is that of split-KV decoding.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/mask.cuh"
+#include "kernels/cuda/mma.cuh"
 
 namespace graft::cuda {
 namespace {
 
-constexpr float kLog2e = 1.4426950408889634f;
 enum MaskMode { kNoMask, kKeyMask, kFullMask };
 
 __device__ __forceinline__ uint32_t shared32(const void* p) {
@@ -38,26 +38,6 @@ __device__ __forceinline__ void loadMatrix4T(uint32_t (&r)[4], uint32_t from) {
                : "r"(from)
                : "memory");
 }
-template <class T>
-__device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
-template <>
-__device__ __forceinline__ void mma<__half>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-template <>
-__device__ __forceinline__ void mma<__nv_bfloat16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-      "%3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-// A mask value in the base-2 domain. The lowest finite values must stay finite: a row of them is not a masked-out row.
-__device__ __forceinline__ float maskLog2(float x) { return x == -INFINITY ? x : fmaxf(x * kLog2e, -3e38f); }
 
 template <int D, int MT, int WM, int WK, int BN>
 struct Shape {

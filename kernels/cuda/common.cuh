@@ -172,6 +172,30 @@ inline cudaError_t allowShared(Kernel* kernel, int bytes, std::atomic<uint64_t>&
   return status;
 }
 
+// Launches with or without the PDL attribute, in clusters of so many blocks along x.
+template <class... KernelArgs, class... Args>
+inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, unsigned cluster,
+                                 cudaStream_t stream, bool pdl, Args&&... args) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.stream = stream;
+  cudaLaunchAttribute attributes[2];
+  unsigned count = 0;
+  if (cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = cluster;
+    attributes[count].val.clusterDim.y = 1;
+    attributes[count++].val.clusterDim.z = 1;
+  }
+  if (pdl) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  config.attrs = attributes;
+  config.numAttrs = count;
+  return cudaLaunchKernelEx(&config, kernel, KernelArgs(args)...);
+}
 // Launches with or without the PDL attribute; dynamic shared memory above 48 KB must have been allowed before.
 template <class... KernelArgs, class... Args>
 inline cudaError_t launch(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, size_t smem, cudaStream_t stream,

@@ -21,11 +21,20 @@
 namespace graft::cuda {
 namespace {
 
-enum class Kind { kTile, kPersistent, kLt, kLtBias };
+enum class Kind { kTile, kPersistent, kRows, kLt, kLtBias, kNormFirst };
 struct Way {
   Kind kind = Kind::kLt;
-  int number = 0;      // tile variant, rows of a cluster, or place in cuBLASLt's list
-  bool apart = false;  // with a norm after it: the norm, not the product, adds bias and residual
+  int number = 0;  // tile or rows variant, rows of a cluster, or place in cuBLASLt's list
+  // With a norm after it: the norm, not the product, adds bias and residual. With one before it, kRows makes both and
+  // kNormFirst is a norm and then the product's own best way.
+  bool apart = false;
+};
+
+// A product, and the norm of its output's rows after it or of its x's rows before it, or neither.
+struct Problem {
+  const GemmArgs& a;
+  const NormArgs* after = nullptr;
+  const NormArgs* before = nullptr;
 };
 
 constexpr const char* kApart = "-apart";
@@ -40,6 +49,12 @@ std::string nameOf(Way w) {
     }
     case Kind::kPersistent:
       return fmt::format("persistent-{}x1{}", w.number, end);
+    case Kind::kRows: {
+      const RowsVariant v = rowsVariant(w.number);
+      return fmt::format("rows-{}x{}-{}-split{}{}", v.warps, v.chunks, v.columns * 16, v.split, end);
+    }
+    case Kind::kNormFirst:
+      return "norm-first";
     case Kind::kLt:
       return fmt::format("cublaslt-{}{}", w.number, end);
     case Kind::kLtBias:
@@ -57,6 +72,7 @@ std::vector<Way> allWays() {
   std::vector<Way> ways;
   for (int i = 0; i < tileVariantCount(); ++i) ways.push_back({Kind::kTile, i});
   for (int rows : {1, 2}) ways.push_back({Kind::kPersistent, rows});
+  for (int i = 0; i < rowsVariantCount(); ++i) ways.push_back({Kind::kRows, i});
   for (int i = 0; i < kLtMost; ++i) ways.push_back({Kind::kLt, i});
   for (int i = 0; i < kLtMost; ++i) ways.push_back({Kind::kLtBias, i});
   return ways;
@@ -65,7 +81,9 @@ std::vector<Way> allWays() {
 bool wayNamed(std::string name, Way& way) {
   const bool apart = name.ends_with(kApart);
   if (apart) name.erase(name.rfind(kApart));
-  for (Way w : allWays()) {
+  std::vector<Way> known = allWays();
+  known.push_back({Kind::kNormFirst, 0});
+  for (Way w : known) {
     if (nameOf(w) == name) {
       way = w;
       way.apart = apart;
@@ -96,6 +114,11 @@ bool tryWay(const GemmArgs& a, Way w, cudaStream_t stream) {
     case Kind::kPersistent:
       if (hopper()) status = launchGemmPersistent(a, w.number, stream);
       break;
+    case Kind::kRows:
+      if (hopper()) status = launchGemmRows(a, nullptr, w.number, stream);
+      break;
+    case Kind::kNormFirst:
+      break;
     case Kind::kLt:
     case Kind::kLtBias: {
       const bool bias = w.kind == Kind::kLtBias;
@@ -116,16 +139,31 @@ bool tryWay(const GemmArgs& a, Way w, cudaStream_t stream) {
   return true;
 }
 
-// A product and the norm of its rows, if there is one: x of the norm is the product's output. The way says which of the
-// two adds the product's bias and residual.
-bool tryWay(const GemmArgs& a, const NormArgs* norm, Way w, cudaStream_t stream) {
-  if (!norm) return tryWay(a, w, stream);
-  GemmArgs product = a;
-  NormArgs after = *norm;
-  after.x = a.out;
+void run(const Problem& problem, cudaStream_t stream);
+
+// With a norm after it: x of the norm is the product's output; the way says which of the two adds the product's bias
+// and residual. With one before it, the product's x is the norm's output.
+bool tryWay(const Problem& problem, Way w, cudaStream_t stream) {
+  if (problem.before) {
+    if (w.kind == Kind::kRows) {
+      const cudaError_t status =
+          hopper() ? launchGemmRows(problem.a, problem.before, w.number, stream) : cudaErrorNotSupported;
+      if (status == cudaErrorNotSupported) return false;
+      report("linear_norm_linear", status);
+      return true;
+    }
+    if (w.kind != Kind::kNormFirst) return false;
+    report("linear_norm_linear", launchNorm(*problem.before, stream));
+    run({problem.a}, stream);
+    return true;
+  }
+  if (!problem.after) return tryWay(problem.a, w, stream);
+  GemmArgs product = problem.a;
+  NormArgs after = *problem.after;
+  after.x = product.out;
   if (w.apart) {
     after.inputBias = std::exchange(product.bias, nullptr);
-    after.residual = std::exchange(product.residual, nullptr), after.ldr = a.ldr;
+    after.residual = std::exchange(product.residual, nullptr), after.ldr = problem.a.ldr;
   }
   if (!tryWay(product, w, stream)) return false;
   report("linear_add_layer_norm", launchNorm(after, stream));
@@ -136,6 +174,7 @@ bool tryWay(const GemmArgs& a, const NormArgs* norm, Way w, cudaStream_t stream)
 // a great many.
 bool promising(const GemmArgs& a, Way w) {
   if (w.kind == Kind::kPersistent) return double(a.m) * a.n / (128 * 192) >= 48;
+  if (w.kind == Kind::kRows) return a.m <= 32;
   if (w.kind == Kind::kTile && a.m > 2048) return tileVariant(w.number).bm > 64 && tileVariant(w.number).split == 1;
   return true;
 }
@@ -147,7 +186,9 @@ bool promising(const GemmArgs& a, Way w) {
 // A workspace under our own captures is the block that the first, uncaptured call has just given back: the caching
 // allocator does not know of these captures. That is safe because all runs on one stream and is awaited before the
 // memory is used otherwise.
-Way tune(const GemmArgs& a, const NormArgs* norm, std::string& log) {
+Way tune(const Problem& problem, std::string& log) {
+  const GemmArgs& a = problem.a;
+  const NormArgs* norm = problem.after;
   const auto stream = tuningStream();
   // The inputs may still be in the making on the caller's stream.
   C10_CUDA_CHECK(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()));
@@ -166,6 +207,7 @@ Way tune(const GemmArgs& a, const NormArgs* norm, std::string& log) {
   C10_CUDA_CHECK(cudaStreamSynchronize(stream));
 
   std::vector<Way> ways = allWays();
+  if (problem.before) ways.push_back({Kind::kNormFirst, 0});
   if (norm) {
     for (Way w : allWays()) {
       if (w.kind != Kind::kLtBias) ways.push_back({w.kind, w.number, true});
@@ -176,8 +218,8 @@ Way tune(const GemmArgs& a, const NormArgs* norm, std::string& log) {
     if (!promising(a, w)) return -1.0;
     const auto call = [&](int i) {
       mine.w = weights[i];
-      if (norm) return tryWay(mine, &between, w, stream);
-      if (!tryWay(mine, w, stream)) return false;
+      if (norm) return tryWay({mine, &between}, w, stream);
+      if (!tryWay({mine, nullptr, problem.before}, w, stream)) return false;
       report("linear", launchNorm(between, stream));
       return true;
     };
@@ -194,6 +236,11 @@ Way guess(const GemmArgs& a) {
   const bool ours = hopper() && a.dtype != Dtype::kFloat;
   if (!ours) return {a.bias ? Kind::kLtBias : Kind::kLt, 0};
   const double tiles = double(a.m) * a.n / (128 * 192);
+  for (int i = 0; a.m <= 32 && i < rowsVariantCount(); ++i) {
+    const RowsVariant v = rowsVariant(i);
+    const int64_t reach = int64_t{v.warps} * v.chunks * 32 * v.split;
+    if (a.k <= reach && a.k * 4 > reach * 3) return {Kind::kRows, i};
+  }
   const bool persistent = !a.residual || a.activation == Activation::kNone;
   if (tiles > 200 && persistent) return {Kind::kPersistent, 2};
   Way best{Kind::kTile, 0};
@@ -217,7 +264,7 @@ struct Choice {
   bool inPlace = false;     // decided inside a captured model
 };
 struct Choices {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  // a norm and the product after it are tried out together: that one is chosen meanwhile
   std::unordered_map<std::string, Choice> byProblem;  // a problem: the GPU's number and the key
 };
 Choices& choices() {
@@ -250,44 +297,50 @@ std::optional<Choice> stored(const std::string& key) {
   return c;
 }
 
-Way choose(const GemmArgs& a, const NormArgs* norm, bool mayTune) {
-  const std::string key = keyOf(a) + (norm ? "-norm" : "");
+Way choose(const Problem& p, bool mayTune) {
+  const std::string key = keyOf(p.a) + (p.after ? "-norm" : p.before ? "-normed" : "");
   const std::string problem = fmt::format("{}:{}", c10::cuda::current_device(), key);
   if (noted && std::find(noted->begin(), noted->end(), problem) == noted->end()) noted->push_back(problem);
   Choices& all = choices();
   const std::lock_guard lock(all.mutex);
   if (const auto it = all.byProblem.find(problem); it != all.byProblem.end()) return it->second.way;
   if (const auto found = stored(key)) return (all.byProblem[problem] = *found).way;
-  if (!mayTune || !options().autotune || capturing()) return guess(a);
+  if (!mayTune || !options().autotune || capturing()) return p.before ? Way{Kind::kNormFirst, 0} : guess(p.a);
   std::string timings;
-  const Way fastest = tune(a, norm, timings);
+  const Way fastest = tune(p, timings);
   gemmCache().store(key, nameOf(fastest) + timings);
   return (all.byProblem[problem] = stored(key).value_or(Choice{fastest, {}, false})).way;
 }
 
-void run(const GemmArgs& a, const NormArgs* norm, cudaStream_t stream) {
+void run(const Problem& problem, cudaStream_t stream) {
+  const GemmArgs& a = problem.a;
   if (a.k == 0) {
     const size_t size = static_cast<size_t>(bytesOf(a.dtype));
     C10_CUDA_CHECK(cudaMemset2DAsync(a.out, a.ldo * size, 0, a.n * size, a.m, stream));
     report("linear", launchEpilogue(a, a.out, a.ldo, stream));
-    if (norm) report("linear_add_layer_norm", launchNorm(*norm, stream));
+    if (problem.after) report("linear_add_layer_norm", launchNorm(*problem.after, stream));
     return;
   }
-  if (tryWay(a, norm, choose(a, norm, true), stream)) return;
+  if (tryWay(problem, choose(problem, true), stream)) return;
   // A guess that does not apply (an odd width, an unaligned pointer): cuBLASLt takes what we do not.
-  if (a.bias && tryWay(a, norm, {Kind::kLtBias, 0}, stream)) return;
-  TORCH_CHECK(tryWay(a, norm, {Kind::kLt, 0}, stream), "graft::linear: neither a kernel of ours nor cuBLASLt takes ",
+  if (problem.before && tryWay(problem, {Kind::kNormFirst, 0}, stream)) return;
+  if (a.bias && tryWay(problem, {Kind::kLtBias, 0}, stream)) return;
+  TORCH_CHECK(tryWay(problem, {Kind::kLt, 0}, stream), "graft::linear: neither a kernel of ours nor cuBLASLt takes ",
               a.m, "x", a.n, "x", a.k, " with row strides ", a.ldx, ", ", a.ldw, ", ", a.ldo);
 }
 
 }  // namespace
 
-void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream) { run(a, nullptr, stream); }
+void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream) { run({a}, stream); }
 
 void runGemmNorm(const GemmArgs& a, const NormArgs& norm, c10::cuda::CUDAStream stream) {
   NormArgs after = norm;
   after.x = a.out, after.ldx = a.ldo;
-  run(a, &after, stream);
+  run({a, &after}, stream);
+}
+
+void runNormGemm(const NormArgs& norm, const GemmArgs& a, c10::cuda::CUDAStream stream) {
+  run({a, nullptr, &norm}, stream);
 }
 
 NotedProblems::NotedProblems(std::vector<std::string>* problems) : before_(std::exchange(noted, problems)) {}
@@ -318,7 +371,7 @@ void chooseWay(const std::string& problem, const std::string& name, bool forGood
   gemmCache().store(key, name + kInPlaceMark + line);
 }
 
-std::string describeGemm(const GemmArgs& a) { return nameOf(choose(a, nullptr, false)); }
+std::string describeGemm(const GemmArgs& a) { return nameOf(choose({a}, false)); }
 
 std::string gemmWays() {
   std::string names;

@@ -1,6 +1,6 @@
 #pragma once
-// One GEMM, the best of several ways: our tile kernels, our persistent kernel, cuBLASLt with or without its bias
-// epilogue.
+// One GEMM, the best of several ways: our tile kernels, our persistent kernel, our kernel for few rows, cuBLASLt with
+// or without its bias epilogue.
 //
 // The first call for a problem outside of a stream capture times all ways that apply and keeps the winner (which the
 // first capture of a model may change), in memory and on disk (one file per GPU and library version under
@@ -23,6 +23,9 @@ void runGemm(const GemmArgs& a, c10::cuda::CUDAStream stream);
 // The product, then the norm of its rows (norm.n = a.n; its x is a.out, no residual of its own). Whether the product
 // adds bias and residual or the norm does is part of the choice: a.out, rounded, holds the one or the other.
 void runGemmNorm(const GemmArgs& a, const NormArgs& norm, c10::cuda::CUDAStream stream);
+
+// The norm of rows, then a product of them (a.x = norm.out). For a few rows in one kernel, if that is faster.
+void runNormGemm(const NormArgs& norm, const GemmArgs& a, c10::cuda::CUDAStream stream);
 
 // Once more inside a captured model (graphs.cpp), whose neighbours decide what is fastest there. As long as a
 // NotedProblems lives, the thread's problems are noted, each once. rivalsOf: the ways that came close, the present one

@@ -51,6 +51,17 @@ cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream);
 // only without an activation.
 cudaError_t launchGemmPersistent(const GemmArgs& a, int rows, cudaStream_t stream);
 
+struct NormArgs;
+// gemm_rows.cu: at most 32 rows, half types, weights through registers. With `norm`, x is norm's output and made on the
+// way: its x, weight and bias are read and its out written, without residual or input bias. Its variants, by number:
+struct RowsVariant {
+  int warps, chunks, columns,
+      split;  // of a block; 32s of K to a warp; 16s of columns to a cluster; blocks of a cluster, which share K
+};
+int rowsVariantCount();
+RowsVariant rowsVariant(int i);
+cudaError_t launchGemmRows(const GemmArgs& a, const NormArgs* norm, int variant, cudaStream_t stream);
+
 // pointwise.cu: out = residual + act(in + bias), in place allowed; rows x n, row strides ldi, ldr, ldo
 cudaError_t launchEpilogue(const GemmArgs& a, const void* in, int64_t ldi, cudaStream_t stream);
 
@@ -113,6 +124,10 @@ cudaError_t launchAttention(const AttentionArgs& a,
 int attentionHopperVariants();
 int attentionHopperChoice(const AttentionArgs& a);
 cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStream_t stream);
+// attention_rows.cu: attention of up to 16 queries and 32 keys each, and the product that follows, whose x is the
+// attention's output (p.x and p.m are not looked at; the rows are batch * queries). At most 16 heads of 32, 64, 96 or
+// 128, half types.
+cudaError_t launchAttentionRows(const AttentionArgs& a, const GemmArgs& p, cudaStream_t stream);
 cudaError_t launchAttentionPlain(const AttentionArgs& a, cudaStream_t stream);  // any dtype and stride, dims <= 256
 
 // Rows of a [d0, d1, d2, n] tensor with a contiguous last dimension

@@ -4,6 +4,10 @@
 
 namespace graft::cuda {
 
+constexpr float kLog2e = 1.4426950408889634f;
+// A mask value in the base-2 domain. The lowest finite values must stay finite: a row of them is not a masked-out row.
+__device__ __forceinline__ float maskLog2(float x) { return x == -INFINITY ? x : fmaxf(x * kLog2e, -3e38f); }
+
 // What is added to the score at element `at` of the mask.
 __device__ __forceinline__ float loadMask(const MaskArg& mask, int64_t at) {
   switch (mask.kind) {

@@ -26,7 +26,7 @@ constexpr OperatorInfo info{
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                      const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                      double eps) {
-  checkLinearNorm(x, weight, bias, residual, normWeight, normBias);
+  checkLinearNorm(info.name, x, weight, bias, residual, normWeight, normBias);
   const at::ScalarType compute = computeType(x);
   const auto widened = [&](const OptionalTensor& tensor) {
     return given(tensor) ? OptionalTensor(tensor->to(compute)) : OptionalTensor();
@@ -41,14 +41,14 @@ at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const Option
 at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const at::Tensor& residual,
                const OptionalTensor& normWeight, const OptionalTensor& normBias, double eps) {
   if (!hasLoops(x)) return composite(x, weight, bias, residual, normWeight, normBias, eps);
-  checkLinearNorm(x, weight, bias, residual, normWeight, normBias);
+  checkLinearNorm(info.name, x, weight, bias, residual, normWeight, normBias);
   const at::Tensor product = linearForward(x, weight, bias, Activation::None, {});
   return layerNormForward(product, residual, normWeight, normBias, eps, {});
 }
 
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const at::Tensor& residual,
                 const OptionalTensor& normWeight, const OptionalTensor& normBias, double) {
-  checkLinearNorm(x, weight, bias, residual, normWeight, normBias);
+  checkLinearNorm(info.name, x, weight, bias, residual, normWeight, normBias);
   return at::empty_symint(linearShape(x, weight), x.options());
 }
 

@@ -27,6 +27,8 @@ constexpr std::array rowMajorNames{"linear"sv,
                                    "native_layer_norm"sv,
                                    "add_layer_norm"sv,
                                    "linear_add_layer_norm"sv,
+                                   "linear_norm_linear"sv,
+                                   "attention_norm_linear"sv,
                                    "embedding_layer_norm"sv};
 constexpr std::array keepingNames{"view"sv, "reshape"sv, "gelu"sv,    "relu"sv,
                                   "silu"sv, "tanh"sv,    "sigmoid"sv, "dropout"sv};

@@ -27,7 +27,9 @@ constexpr std::array graftOperators{"attention",
                                     "swiglu",
                                     "embedding_layer_norm",
                                     "conv_bias_add_relu",
-                                    "linear_add_layer_norm"};
+                                    "linear_add_layer_norm",
+                                    "linear_norm_linear",
+                                    "attention_norm_linear"};
 
 // Functions of torch.nn.functional that are called as their operators are.
 constexpr std::array<std::string_view, 12> plainFunctions{

@@ -78,13 +78,16 @@ class GraftBert:
         ops, m = self.ops, self.model
         x = ops.embedding_layer_norm([ids, places, types], [m.words.weight, m.places.weight, m.types.weight], m.norm.weight,
                                      m.norm.bias, m.norm.eps)
-        for l, w, b in self.layers:
-            q, k, v = ops.qkv_projection(x, w, b, heads=l.heads, kv_heads=l.heads)
-            a = ops.attention(q, k, v, mask).transpose(1, 2).flatten(2)
-            x = ops.linear_add_layer_norm(a, l.output.weight, l.output.bias, x, l.norm1.weight, l.norm1.bias, l.norm1.eps)
-            h = ops.linear(x, l.up.weight, l.up.bias, activation="gelu")
-            x = ops.linear_add_layer_norm(h, l.down.weight, l.down.bias, x, l.norm2.weight, l.norm2.bias, l.norm2.eps)
-        return x
+        l, w, b = self.layers[0]
+        q, k, v = ops.qkv_projection(x, w, b, heads=l.heads, kv_heads=l.heads)
+        for i, (l, w, b) in enumerate(self.layers):
+            x, h = ops.attention_norm_linear(q, k, v, mask, l.output.weight, l.output.bias, x, l.norm1.weight, l.norm1.bias, l.up.weight,
+                                             l.up.bias, l.norm1.eps, activation="gelu")
+            if i + 1 == len(self.layers):
+                return ops.linear_add_layer_norm(h, l.down.weight, l.down.bias, x, l.norm2.weight, l.norm2.bias, l.norm2.eps)
+            _, w, b = self.layers[i + 1]
+            x, product = ops.linear_norm_linear(h, l.down.weight, l.down.bias, x, l.norm2.weight, l.norm2.bias, w, b, l.norm2.eps)
+            q, k, v = product.view(*x.shape[:2], 3 * l.heads, -1).transpose(1, 2).chunk(3, 1)
 
 
 class Graphs:

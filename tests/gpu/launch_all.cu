@@ -77,6 +77,39 @@ int main() {
     }
     expect("epilogue", launchEpilogue(a, x, s[1], nullptr));
   }
+  const int few[][3] = {{1, 64, 768}, {16, 200, 768}, {31, 72, 384}, {9, 40, 3072}, {32, 24, 1024}, {5, 16, 2048}};
+  for (const auto& s : few) {
+    GemmArgs a;
+    a.x = x, a.w = w, a.bias = v, a.residual = x, a.out = y;
+    a.m = s[0], a.n = s[1], a.k = s[2], a.ldx = a.ldw = s[2], a.ldr = a.ldo = s[1];
+    a.activation = Activation::kGelu;
+    NormArgs norm;
+    norm.x = x, norm.weight = v, norm.bias = v, norm.out = static_cast<__half*>(y) + (1 << 20);
+    norm.rows = s[0], norm.n = norm.ldx = s[2], norm.eps = 1e-5f;
+    for (int i = 0; i < rowsVariantCount(); ++i) {
+      for (const bool ahead : {true, false}) {
+        a.constantWeights = ahead;
+        expect("rows", launchGemmRows(a, nullptr, i, nullptr));
+        expect("norm and rows", launchGemmRows(a, &norm, i, nullptr));
+      }
+    }
+  }
+  for (int heads : {4, 8, 12, 16}) {
+    for (int keys : {5, 16, 31}) {
+      for (const bool masked : {false, true}) {
+        AttentionArgs a;
+        a.batch = 2, a.heads = a.kvHeads = heads, a.queries = 11, a.keys = keys, a.dim = a.dimV = keys == 5 ? 32 : 64;
+        a.q = x, a.k = w, a.v = w, a.scale = 0.1f, a.causal = masked;
+        const int64_t row = int64_t{heads} * a.dim;
+        for (auto* strides : {a.qs, a.ks, a.vs}) strides[0] = 40 * row, strides[1] = a.dim, strides[2] = row;
+        if (masked) a.mask.data = v, a.mask.kind = MaskKind::kHalf, a.mask.stride[3] = 1;
+        GemmArgs p;
+        p.w = w, p.bias = v, p.residual = x, p.out = y, p.m = 22, p.n = 200, p.k = p.ldw = row, p.ldr = p.ldo = 200;
+        p.constantWeights = keys != 31;
+        expect("attention and product", launchAttentionRows(a, p, nullptr));
+      }
+    }
+  }
   for (int n : {768, 100, 33, 4096, 1024}) {
     NormArgs a;
     a.x = x, a.residual = w, a.inputBias = v, a.weight = v, a.bias = v, a.out = y;

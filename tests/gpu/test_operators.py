@@ -110,7 +110,7 @@ def test_linear_ways(dtype):
         return
     ops = torch.ops.graft
     ways = [w for w in ops.cuda_linear_ways().split() if not w.startswith("cublaslt") or w.endswith(("-0", "-1"))]
-    for m, k, n in [(16, 768, 768), (128, 768, 2304), (200, 1032, 200), (1, 520, 8), (300, 3072, 768), (1000, 768, 3072), (2500, 768, 768)]:
+    for m, k, n in [(16, 768, 768), (32, 768, 200), (7, 3072, 768), (16, 1024, 24), (30, 2048, 96), (128, 768, 2304), (200, 1032, 200), (1, 520, 8), (300, 3072, 768), (1000, 768, 3072), (2500, 768, 768)]:
         x, w = rand(m, k, dtype=dtype), rand(n, k, dtype=dtype, scale=1 / math.sqrt(k))
         b, r = rand(n, dtype=dtype), rand(m, n, dtype=dtype)
         for way in ways:
@@ -256,6 +256,69 @@ def test_linear_norm(dtype):
                   atol=between, scale=1)
 
 
+def norm_linear64(z, nw, nb, w, b, act):
+    """normed and out in fp64, and the size of a rounding to a half type that is summed up on the way to out."""
+    normed = F.layer_norm(z, z.shape[-1:], None if nw is None else nw.double(), None if nb is None else nb.double(), 1e-5)
+    noise = math.sqrt(w.shape[1]) * float(w.double().square().mean().sqrt()) * max(1.0, float(normed.square().mean().sqrt())) if z.numel() else 0.0
+    return normed, linear64(normed, w, b, act, None), noise
+
+
+def test_norm_linear(dtype):
+    """From a few rows, which one kernel takes, to many; every sum is rounded before its norm, which magnifies small ones."""
+    ops, eps = torch.ops.graft, torch.finfo(dtype).eps
+    for rows, k, n, n2 in [(1, 768, 768, 3072), (16, 3072, 768, 2304), (16, 768, 768, 3072), (5, 520, 384, 1536), (17, 768, 768, 2304), (32, 1024, 1024, 4096),
+                           (9, 64, 72, 40), (3, 768, 768, 10), (16, 2048, 512, 512), (33, 768, 768, 768), (300, 768, 768, 64), (0, 64, 64, 64), (7, 9, 15, 11)]:
+        for full, act, mean in ((True, "gelu", 1.0), (False, "none", 0.0), (True, "none", 20.0)):
+            x, w, r = rand(rows, k, dtype=dtype), rand(n, k, dtype=dtype, scale=1 / math.sqrt(k)), (rand(rows, n, dtype=dtype) * 3 + mean)
+            b, nw, nb = (rand(n, dtype=dtype) if full else None for _ in range(3))
+            w2, b2 = rand(n2, n, dtype=dtype, scale=1 / math.sqrt(n)), rand(n2, dtype=dtype) if full else None
+            z = linear64(x, w, b, "none", r)
+            normed, out, noise = norm_linear64(z, nw, nb, w2, b2, act)
+            poison()
+            ours = ops.linear_norm_linear(x, w, b, r, nw, nb, w2, b2, activation=act)
+            between = 8 * eps * max(1.0, float(normed.abs().max()), mean) if rows else 0.0
+            name = f"linear norm linear {rows}x{k}x{n}x{n2} {act} mean={mean} {dtype}"
+            check(name + " normed", ours[0], normed, dtype, atol=between, scale=1)
+            check(name, ours[1], out, dtype, atol=8 * eps * noise * max(1.0, mean / 3) + 1e-5, scale=1)
+            again = ops.linear_norm_linear(x, w, b, r, nw, nb, w2, b2, activation=act)
+            if not (torch.equal(again[0], ours[0]) and torch.equal(again[1], ours[1])):
+                failures.append(f"{name}: differs from run to run")
+    # A row of equal numbers has no deviation: its norm is the bias, however small eps is.
+    x, w, r = rand(4, 768, dtype=dtype) * 0, rand(768, 768, dtype=dtype), torch.full((4, 768), 3.0, dtype=dtype, device="cuda")
+    nb, w2 = rand(768, dtype=dtype), rand(64, 768, dtype=dtype, scale=0.03)
+    ours = ops.linear_norm_linear(x, w, None, r, None, nb, w2, None, 1e-12)
+    check(f"linear norm linear, equal numbers {dtype}", ours[1], nb.double().expand(4, 768) @ w2.double().T, dtype, atol=0.03, scale=1)
+
+
+def test_attention_norm_linear(dtype):
+    ops, eps = torch.ops.graft, torch.finfo(dtype).eps
+    for b, h, hk, s, t, d in [(1, 12, 12, 16, 16, 64), (1, 12, 12, 1, 1, 64), (3, 4, 4, 7, 7, 32), (2, 8, 2, 1, 32, 64), (1, 16, 16, 9, 20, 64), (2, 12, 4, 16, 31, 32),
+                              (1, 12, 12, 17, 17, 64), (2, 6, 6, 5, 5, 64), (1, 4, 4, 16, 16, 96), (2, 4, 4, 40, 40, 64)]:
+        for kind in ("none", "key", "rows", "dead", "key bool", "causal"):
+            qkv = rand(b, max(s, t), h + 2 * hk, d, dtype=dtype)
+            q, k, v = qkv[:, :s, :h].transpose(1, 2), qkv[:, :t, h : h + hk].transpose(1, 2), qkv[:, :t, h + hk :].transpose(1, 2)
+            mask = None
+            if kind in ("key", "key bool"):
+                mask = torch.rand(b, 1, 1, t, device="cuda") < 0.7
+                mask[..., 0] = True
+            elif kind in ("rows", "dead"):
+                mask = rand(b, 1, s, t, dtype=dtype)
+            if kind == "key":
+                mask = torch.where(mask, 0.0, -math.inf).to(dtype).expand(b, 1, s, t)
+            if kind == "dead":
+                mask[:, :, 0] = -math.inf
+            n, n2 = 768, 3072
+            w, bias, r = rand(n, h * d, dtype=dtype, scale=1 / math.sqrt(h * d)), rand(n, dtype=dtype), rand(b, s, n, dtype=dtype)
+            nw, nb, w2, b2 = rand(n, dtype=dtype), rand(n, dtype=dtype), rand(n2, n, dtype=dtype, scale=1 / math.sqrt(n)), rand(n2, dtype=dtype)
+            a = attention64(q, k, v, mask, 1 / math.sqrt(d), kind == "causal").transpose(1, 2).flatten(2)
+            normed, out, noise = norm_linear64(linear64(a, w, bias, "none", r), nw, nb, w2, b2, "gelu")
+            poison()
+            ours = ops.attention_norm_linear(q, k, v, mask, w, bias, r, nw, nb, w2, b2, causal=kind == "causal", activation="gelu")
+            name = f"attention norm linear {b}x{h}/{hk}x{s}x{t}x{d} {kind} {dtype}"
+            check(name + " normed", ours[0], normed, dtype, atol=12 * eps * float(normed.abs().max()), scale=1)
+            check(name, ours[1], out, dtype, atol=12 * eps * noise + 1e-5, scale=1)
+
+
 def test_softmax(dtype):
     ops = torch.ops.graft
     for shape in [(2, 3, 5, 7), (4, 128), (1, 2, 3, 3000), (3, 1), (2, 2, 2, 2, 9), (0, 4)]:
@@ -336,7 +399,8 @@ def main():
     torch.set_grad_enabled(False)
     torch.manual_seed(torch.seed())
     print("seed", torch.initial_seed())
-    for test in (test_linear_ways, test_linear, test_attention, test_qkv, test_norms, test_linear_norm, test_softmax, test_elementwise, test_refusals):
+    for test in (test_linear_ways, test_linear, test_attention, test_qkv, test_norms, test_linear_norm, test_norm_linear,
+                 test_attention_norm_linear, test_softmax, test_elementwise, test_refusals):
         if only and only not in test.__name__:
             continue
         for dtype in (torch.float16, torch.bfloat16, torch.float32):

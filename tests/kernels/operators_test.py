@@ -273,6 +273,29 @@ class Norms(OperatorCase):
         with self.assertRaisesRegex(RuntimeError, "residual .* does not broadcast to the output"):
             graft.linear_add_layer_norm(random(2, 6), random(8, 6), None, random(3, 8), None, None)
 
+    def test_blocks_are_the_operators_that_they_stand_for(self):
+        for dtype in DTYPES:
+            x, w, w2 = random(2, 3, 32, dtype=dtype), random(48, 32, dtype=dtype, scale=0.3), random(20, 48, dtype=dtype, scale=0.3)
+            vec = lambda n=48: random(n, dtype=dtype)
+            residual = random(2, 3, 48, dtype=dtype)
+            for b, nw, nb, b2, act in ((vec(), vec(), vec(), vec(20), "gelu"), (None, None, None, None, "none")):
+                with self.subTest(dtype=dtype, activation=act):
+                    normed = graft.linear_add_layer_norm(x, w, b, residual, nw, nb, 1e-6)
+                    out = graft.linear(normed, w2, b2, activation=act)
+                    ours = graft.linear_norm_linear(x, w, b, residual, nw, nb, w2, b2, 1e-6, activation=act)
+                    self.assertTrue(torch.equal(ours[0], normed) and torch.equal(ours[1], out))
+                    q, k, v = random(2, 4, 3, 8, dtype=dtype), random(2, 2, 5, 8, dtype=dtype), random(2, 2, 5, 8, dtype=dtype)
+                    mask = random(2, 1, 1, 5, dtype=dtype)
+                    a = graft.attention(q, k, v, mask, scale=0.3).transpose(1, 2).reshape(2, 3, 32)
+                    expected = graft.linear_norm_linear(a, w, b, residual, nw, nb, w2, b2, 1e-6, activation=act)
+                    ours = graft.attention_norm_linear(q, k, v, mask, w, b, residual, nw, nb, w2, b2, 1e-6, scale=0.3, activation=act)
+                    self.assertTrue(torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1]))
+        with self.assertRaisesRegex(RuntimeError, r"next_weight \[9, 7\] does not fit the output of weight \[8, 6\]"):
+            graft.linear_norm_linear(random(2, 6), random(8, 6), None, random(2, 8), None, None, random(9, 7), None)
+        with self.assertRaisesRegex(RuntimeError, "does not fit the heads of q"):
+            q = random(1, 2, 3, 4)
+            graft.attention_norm_linear(q, q, q, None, random(8, 7), None, random(1, 3, 8), None, None, random(9, 8), None)
+
     def test_rms_norm(self):
         for dtype, shape in itertools.product(DTYPES, ((2, 3, 384), (5, 1), (7, 17), (0, 4, 8), (3000, 20), (16,))):
             with self.subTest(dtype=dtype, shape=shape):
@@ -494,6 +517,10 @@ def samples(requires_grad=False):
         "qkv_projection": ((t(2, 5, 8), t(32, 8), t(32)), dict(heads=4, kv_heads=2)),
         "add_layer_norm": ((t(2, 5, 8), t(2, 5, 8), t(8), t(8), 1e-5), dict(input_bias=t(8))),
         "linear_add_layer_norm": ((t(2, 5, 8), t(6, 8), t(6), t(2, 5, 6), t(6), t(6)), {}),
+        "linear_norm_linear": ((t(2, 5, 8), t(6, 8), t(6), t(2, 5, 6), t(6), t(6), t(10, 6), t(10)), dict(activation="gelu")),
+        "attention_norm_linear": (
+            (t(2, 4, 5, 8), t(2, 2, 7, 8), t(2, 2, 7, 8), t(2, 1, 5, 7), t(6, 32), t(6), t(2, 5, 6), t(6), t(6), t(10, 6), t(10)),
+            dict(causal=True, activation="gelu")),
         "add_rms_norm": ((t(2, 5, 8), t(2, 5, 8), t(8)), {}),
         "masked_softmax": ((t(2, 5, 8), t(5, 8)), dict(scale=0.5)),
         "rotary_embedding": ((t(2, 4, 5, 8), t(2, 2, 5, 8), t(5, 8), t(5, 8)), {}),

@@ -22,6 +22,14 @@ class TorchOperators : public OperatorSet {
              "graft::linear_add_layer_norm(Tensor x, Tensor weight, Tensor? bias, Tensor residual, Tensor? "
              "norm_weight, "
              "Tensor? norm_bias, float eps=1e-05) -> Tensor",
+             "graft::linear_norm_linear(Tensor x, Tensor weight, Tensor? bias, Tensor residual, Tensor? norm_weight, "
+             "Tensor? norm_bias, Tensor next_weight, Tensor? next_bias, float eps=1e-05, *, str activation=\"none\") "
+             "-> "
+             "(Tensor normed, Tensor out)",
+             "graft::attention_norm_linear(Tensor q, Tensor k, Tensor v, Tensor? mask, Tensor weight, Tensor? bias, "
+             "Tensor residual, Tensor? norm_weight, Tensor? norm_bias, Tensor next_weight, Tensor? next_bias, float "
+             "eps=1e-05, *, float? scale=None, bool causal=False, str activation=\"none\") -> (Tensor normed, Tensor "
+             "out)",
              "graft::add_rms_norm(Tensor x, Tensor? residual, Tensor? weight, float eps=1e-06) -> (Tensor normed, "
              "Tensor sum)",
              "graft::masked_softmax(Tensor x, Tensor? mask=None, *, float scale=1.0, int dim=-1) -> Tensor",

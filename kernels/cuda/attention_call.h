@@ -1,0 +1,25 @@
+#pragma once
+// From tensors to the arguments of attention.
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "kernels/cuda/support.h"
+
+namespace graft::cuda {
+
+// q, k and v with four dimensions that have passed checkAttention; keeps alive what the launch reads. args.out is not
+// set.
+struct AttentionCall {
+  at::Tensor q, k, v, mask;
+  AttentionArgs args;
+
+  AttentionCall(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& mask,
+                std::optional<double> scale, bool causal);
+};
+
+// graft::attention on CUDA.
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& mask,
+                     std::optional<double> scale, bool causal);
+
+}  // namespace graft::cuda

@@ -1,0 +1,209 @@
+#pragma once
+// Products of a few rows, out[m,n] with m <= 32: what gemm_rows.cu and attention_rows.cu share.
+//
+// With so few rows a product is the reading of its weights, and what a model waits for is latency. So the weights go
+// from memory straight into the registers that the matrix instruction reads them from, before the wait for the kernel
+// ahead: no shared memory, no pipeline. A cluster of blocks owns some columns of the output; its blocks, and the warps
+// of each, share K, so that each reads but a part of x, and each block finishes some of the columns. The matrix
+// instruction's rows are the weight's, its columns the tokens: D[16 columns, 8 tokens] += W[16, 16] x^T[16, 8]
+// (mma.sync.m16n8k16).
+//
+// Each instruction is executed but once, so fetching the instructions is much of what such a kernel does. What comes
+// after the wait is therefore done once while the weights are on their way, with zeros for numbers and nothing read,
+// sent or written.
+//
+// The order in which K is summed is free as long as both operands agree on it. Lane t of a quad takes eight consecutive
+// elements of each 32, sixteen bytes, for two instructions: words 0 and 1 are the first one's K = 2t, 2t+1 and 2t+8,
+// 2t+9, words 2 and 3 the second one's.
+#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/mma.cuh"
+
+namespace graft::cuda {
+
+constexpr int kRowsColumns = 16;  // of one matrix instruction
+
+struct RowsParams {
+  const void *x, *w, *bias, *residual;
+  void* out;
+  int m, n, k;
+  int64_t ldx, ldw, ldr, ldo;
+  Activation activation;
+  bool constantWeights;  // and PDL: weights are fetched before the wait
+};
+
+// Of weights, which are read once: past the L1.
+__device__ __forceinline__ uint4 loadStreamed(const void* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+
+template <class T>
+__device__ __forceinline__ uint32_t mul2(uint32_t a, uint32_t b);
+template <>
+__device__ __forceinline__ uint32_t mul2<__half>(uint32_t a, uint32_t b) {
+  const __half2 y = __hmul2(*reinterpret_cast<__half2*>(&a), *reinterpret_cast<__half2*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&y);
+}
+template <>
+__device__ __forceinline__ uint32_t mul2<__nv_bfloat16>(uint32_t a, uint32_t b) {
+  const __nv_bfloat162 y = __hmul2(*reinterpret_cast<__nv_bfloat162*>(&a), *reinterpret_cast<__nv_bfloat162*>(&b));
+  return *reinterpret_cast<const uint32_t*>(&y);
+}
+
+// Rows n0 + lane / 4 (and eight below) of the weights, C times 32 of K from k0 on, as this lane multiplies them.
+template <class T, int C>
+struct RowsWeights {
+  uint4 v[C][2];
+
+  __device__ __forceinline__ void load(const RowsParams& p, int n0, int k0, int lane) {
+    const T* w = static_cast<const T*>(p.w);
+#pragma unroll
+    for (int c = 0; c < C; ++c) {
+      const int k = k0 + c * 32 + lane % 4 * 8;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int n = n0 + lane / 4 + half * 8;
+        v[c][half] = n < p.n && k < p.k ? loadStreamed(w + n * p.ldw + k) : make_uint4(0, 0, 0, 0);
+      }
+    }
+  }
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int c = 0; c < C; ++c) v[c][0] = v[c][1] = make_uint4(0, 0, 0, 0);
+  }
+  // d += w x^T for eight tokens, whose 32 of K at chunk c are `x` in this lane; two sums, so that they do not wait for
+  // one another.
+  __device__ __forceinline__ void multiply(int c, const uint4& x, float (&even)[4], float (&odd)[4]) const {
+    const uint32_t first[4] = {v[c][0].x, v[c][1].x, v[c][0].y, v[c][1].y};
+    const uint32_t second[4] = {v[c][0].z, v[c][1].z, v[c][0].w, v[c][1].w};
+    mma<T>(even, first, x.x, x.y);
+    mma<T>(odd, second, x.z, x.w);
+  }
+};
+
+// Two neighbouring values of a bias, as they lie.
+template <class T>
+__device__ __forceinline__ uint32_t rowsBias(const RowsParams& p, int n) {
+  uint32_t v = 0;
+  if (p.bias && n < p.n) asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(static_cast<const T*>(p.bias) + n));
+  return v;
+}
+
+// Bias, activation and residual of two columns, written where `there`.
+template <class T>
+__device__ __forceinline__ void finish(const RowsParams& p, bool there, int row, int n, float2 sum, uint32_t bias,
+                                       uint32_t residual) {
+  const float2 shift = unpack2<T>(bias);
+  float y[2] = {sum.x + shift.x, sum.y + shift.y};
+  activate<T, 2>(y, p.activation);
+  if (p.residual) {
+    const float2 more = unpack2<T>(residual);
+    y[0] += more.x, y[1] += more.y;
+  }
+  if (there) *reinterpret_cast<uint32_t*>(static_cast<T*>(p.out) + row * p.ldo + n) = pack2<T>(y[0], y[1]);
+}
+
+// How the sums of a block of Warps warps, for Tokens tokens and Tiles times 16 columns, become the output of a cluster
+// of Split blocks: added up in the block, two neighbouring columns to a thread, sent to the block that finishes these
+// columns, added up there in a fixed order. `Norm`: two sums of each token come along after the columns, which every
+// block gets, and two of each column.
+template <int Warps, int Tokens, int Tiles, int Split, bool Norm>
+struct RowsExchange {
+  static constexpr int kColumns = Tiles * kRowsColumns, kOwn = kColumns / Split;  // columns of the cluster, of a block
+  static constexpr int kPitch = kColumns + 4;  // floats from token to token: writes are free of bank conflicts
+  static constexpr int kPairs = Tokens * kOwn / 2, kThreads = Warps * 32, kTimes = (kPairs + kThreads - 1) / kThreads;
+  static constexpr int kBytes = (kPairs + (Norm ? Tokens + kOwn : 0)) * 8;  // what a block gets from each of the others
+  static_assert(kColumns % (2 * Split) == 0);
+
+  float part[Warps][Tokens][kPitch];
+  float2 sums[Split][kPairs];
+  float2 moments[Norm ? Split : 1][Norm ? Tokens : 1];  // sum of x, sum of x^2
+  float2 slopes[Norm ? Split : 1][Norm ? kOwn : 1];     // u and v of a column
+  uint64_t there;
+
+  // At the start, by all.
+  __device__ __forceinline__ void open() {
+#ifdef GRAFT_HOPPER
+    if constexpr (Split > 1) {
+      if (threadIdx.x == 0) {
+        barrierInit(&there, 1);
+        barrierInitFence();
+        barrierExpect(&there, (Split - 1) * kBytes);
+      }
+      clusterArriveRelaxed();
+    }
+#endif
+  }
+  // Before the first send: all blocks are open.
+  __device__ __forceinline__ void ready() {
+#ifdef GRAFT_HOPPER
+    if constexpr (Split > 1) clusterWait();
+#endif
+  }
+  // A warp's sums of eight tokens and sixteen columns.
+  __device__ __forceinline__ void put(int warp, int tokens, int tile, int lane, const float (&even)[4],
+                                      const float (&odd)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      part[warp][tokens * 8 + lane % 4 * 2 + (i & 1)][tile * kRowsColumns + lane / 4 + (i >> 1) * 8] = even[i] + odd[i];
+  }
+  __device__ __forceinline__ float2 total(int token, int column) const {
+    float2 sum = make_float2(0.f, 0.f);
+#pragma unroll
+    for (int from = 0; from < Warps; ++from) {
+      const float2 f = *reinterpret_cast<const float2*>(&part[from][token][column]);
+      sum.x += f.x, sum.y += f.y;
+    }
+    return sum;
+  }
+  // To `place`, which is this block's of `rank` of the cluster, or the same in another block.
+  __device__ __forceinline__ void send(float2* place, int rank, int owner, float2 value) {
+#ifdef GRAFT_HOPPER
+    if (owner != rank) {
+      storeAsync(remoteAddress(sharedAddress(place), owner), value.x, value.y,
+                 remoteAddress(sharedAddress(&there), owner));
+      return;
+    }
+#endif
+    *place = value;
+  }
+  // After all warps have put their sums and met; to themselves only, unless `real`.
+  __device__ __forceinline__ void sendSums(int rank, bool real) {
+#pragma unroll
+    for (int i = threadIdx.x; i < kPairs * Split; i += kThreads) {
+      const int owner = i / kPairs, pair = i % kPairs;
+      const float2 sum = total(tokenOf(pair), owner * kOwn + columnOf(pair));
+      if (real || owner == rank) send(&sums[rank][pair], rank, owner, sum);
+    }
+    if constexpr (Norm) {
+      for (int i = threadIdx.x; i < Tokens * Split; i += kThreads) {
+        const int owner = i / Tokens, token = i % Tokens;
+        const float2 sum = total(token, kColumns);
+        if (real || owner == rank) send(&moments[rank][token], rank, owner, sum);
+      }
+    }
+  }
+  __device__ __forceinline__ void receive(bool real) {
+    __syncthreads();
+#ifdef GRAFT_HOPPER
+    if constexpr (Split > 1) {
+      if (real) barrierWait(&there, 0);
+    }
+#endif
+  }
+  static __device__ __forceinline__ int tokenOf(int pair) { return pair / (kOwn / 2); }
+  static __device__ __forceinline__ int columnOf(int pair) { return pair % (kOwn / 2) * 2; }
+  template <int N>
+  static __device__ __forceinline__ float2 add(const float2 (&from)[Split][N], int at) {
+    float2 sum = from[0][at];
+#pragma unroll
+    for (int i = 1; i < Split; ++i) sum.x += from[i][at].x, sum.y += from[i][at].y;
+    return sum;
+  }
+};
+
+}  // namespace graft::cuda
