@@ -529,8 +529,9 @@ class LinearWithoutBias(Rule):
         return w.dim() == 2 and w.is_floating_point()
 
 
-def heads_together(heads):
-    """[batch, heads, length, head size] to [batch, length, features]."""
+def heads_together(heads, q, v):
+    """[batch, heads, length, head size], perhaps said once more, to [batch, length, features]."""
+    heads = optional(torch.Tensor.reshape, heads, [q.shape[0], _, q.shape[2], v.shape[3]])
     side_by_side = optional(torch.Tensor.contiguous, heads.transpose(1, 2))
     return optional(torch.Tensor.contiguous, side_by_side.reshape(_, _, _))
 
@@ -538,17 +539,18 @@ def heads_together(heads):
 class AttentionNormLinear(Rule):
     """From attention to the first product of the feed-forward layer: for a few tokens two kernels instead of four."""
 
-    def pattern(q, k, v, mask: Tensor | None, scale: float | None, causal: bool, w: Weight, b: Weight, residual: Tensor,
-                weight: Weight, bias: Weight, eps: float, next_w: Weight, next_b: Weight, how: str):  # fmt: skip
-        x = heads_together(kernels.attention(q, k, v, mask, scale=scale, causal=causal))
+    def pattern(q, k, v, mask: Tensor | None, scale: float | None, causal: bool, w: Weight, b: Tensor | None, residual: Tensor,
+                weight: Tensor | None, bias: Tensor | None, eps: float, next_w: Weight, next_b: Tensor | None, how: str):  # fmt: skip
+        x = heads_together(kernels.attention(q, k, v, mask, scale=scale, causal=causal), q, v)
         y = kernels.linear_add_layer_norm(x, w, b, residual, weight, bias, eps)
-        return y, kernels.linear(y, next_w, next_b, activation=how)
+        return kernels.linear(y, next_w, next_b, activation=how), y
 
-    def replacement(q, k, v, mask: Tensor | None, scale: float | None, causal: bool, w: Weight, b: Weight, residual: Tensor,
-                    weight: Weight, bias: Weight, eps: float, next_w: Weight, next_b: Weight, how: str):  # fmt: skip
-        return kernels.attention_norm_linear(
+    def replacement(q, k, v, mask: Tensor | None, scale: float | None, causal: bool, w: Weight, b: Tensor | None, residual: Tensor,
+                    weight: Tensor | None, bias: Tensor | None, eps: float, next_w: Weight, next_b: Tensor | None, how: str):  # fmt: skip
+        y, product = kernels.attention_norm_linear(
             q, k, v, mask, w, b, residual, weight, bias, next_w, next_b, eps, scale=scale, causal=causal, activation=how
         )
+        return product, y
 
     def where(q, v, w, residual):
         return q.dim() == 4 and residual.dim() == 3 and residual.shape[0] == q.shape[0] and residual.shape[1] == q.shape[2] and w.shape[1] == q.shape[1] * v.shape[3]
@@ -557,26 +559,27 @@ class AttentionNormLinear(Rule):
 class LinearNormLinear(Rule):
     """From the end of a block into the product that follows it: for a few rows the norm becomes part of the product."""
 
-    def pattern(x, w: Weight, b: Weight, residual: Tensor, weight: Weight, bias: Weight, eps: float, next_w: Weight, next_b: Weight, how: str):
+    def pattern(x, w: Weight, b: Tensor | None, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, next_w: Weight, next_b: Tensor | None, how: str):
         y = kernels.linear_add_layer_norm(x, w, b, residual, weight, bias, eps)
-        return y, kernels.linear(y, next_w, next_b, activation=how)
+        return kernels.linear(y, next_w, next_b, activation=how), y
 
-    def replacement(x, w: Weight, b: Weight, residual: Tensor, weight: Weight, bias: Weight, eps: float, next_w: Weight, next_b: Weight, how: str):
-        return kernels.linear_norm_linear(x, w, b, residual, weight, bias, next_w, next_b, eps, activation=how)
+    def replacement(x, w: Weight, b: Tensor | None, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, next_w: Weight, next_b: Tensor | None, how: str):
+        y, product = kernels.linear_norm_linear(x, w, b, residual, weight, bias, next_w, next_b, eps, activation=how)
+        return product, y
 
 
 class LinearNormQkv(Rule):
     """The same where queries, keys and values are projected next; they are views of one product."""
 
-    def pattern(x, w: Weight, b: Weight, residual: Tensor, weight: Weight, bias: Weight, eps: float, next_w: Weight, next_b: Weight, heads: int, kv_heads: int):
+    def pattern(x, w: Weight, b: Tensor | None, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, next_w: Weight, next_b: Tensor | None, heads: int, kv_heads: int):
         y = kernels.linear_add_layer_norm(x, w, b, residual, weight, bias, eps)
         q, k, v = kernels.qkv_projection(y, next_w, next_b, heads=heads, kv_heads=kv_heads)
-        return y, q, k, v
+        return q, k, v, y
 
-    def replacement(x, w: Weight, b: Weight, residual: Tensor, weight: Weight, bias: Weight, eps: float, next_w: Weight, next_b: Weight, heads: int, kv_heads: int):
+    def replacement(x, w: Weight, b: Tensor | None, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, next_w: Weight, next_b: Tensor | None, heads: int, kv_heads: int):
         y, product = kernels.linear_norm_linear(x, w, b, residual, weight, bias, next_w, next_b, eps)
-        all_heads = product.view(y.shape[0], y.shape[1], heads + 2 * kv_heads, -1).transpose(1, 2)
-        return y, all_heads[:, :heads], all_heads[:, heads : heads + kv_heads], all_heads[:, heads + kv_heads :]
+        all_heads = product.view(x.shape[0], x.shape[1], heads + 2 * kv_heads, -1).transpose(1, 2)
+        return all_heads[:, :heads], all_heads[:, heads : heads + kv_heads], all_heads[:, heads + kv_heads :], y
 
 
 class Encoder(Recipe):
