@@ -9,49 +9,50 @@
 namespace graft::lang {
 namespace {
 
-using Kind = Type::Kind;
+using TypeKind = Type::Kind;
 using ParameterKind = PatternParameter::Kind;
 
-bool isNumber(Kind k) {
-  return k == Kind::Int || k == Kind::Float || k == Kind::Number || k == Kind::Bool || k == Kind::Complex;
+bool isNumber(TypeKind k) {
+  return k == TypeKind::Int || k == TypeKind::Float || k == TypeKind::Number || k == TypeKind::Bool ||
+         k == TypeKind::Complex;
 }
 
 bool literalFits(const Argument& a, const Type& type, bool strict) {
   switch (type.kind) {
-    case Kind::Any:
+    case TypeKind::Any:
       return true;
-    case Kind::Optional:
+    case TypeKind::Optional:
       return a.isNone() || literalFits(a, type.element(), strict);
-    case Kind::None:
+    case TypeKind::None:
       return a.isNone();
-    case Kind::Tensor:
+    case TypeKind::Tensor:
       return !strict && a.number().has_value();
-    case Kind::Bool:
+    case TypeKind::Bool:
       return a.as<bool>();
-    case Kind::Int:
+    case TypeKind::Int:
       return a.as<int64_t>() || a.as<SymbolicInt>();
-    case Kind::Float:
+    case TypeKind::Float:
       return a.as<double>() || a.as<int64_t>();
-    case Kind::Complex:
+    case TypeKind::Complex:
       return a.as<std::complex<double>>() || a.as<double>();
-    case Kind::Number:
+    case TypeKind::Number:
       return a.number().has_value() || a.as<std::complex<double>>();
-    case Kind::String:
+    case TypeKind::String:
       return a.as<std::string>();
-    case Kind::DType:
+    case TypeKind::DType:
       return a.as<DType>();
-    case Kind::Device:
+    case TypeKind::Device:
       return a.as<DeviceName>() || a.as<std::string>();
-    case Kind::Layout:
-    case Kind::MemoryFormat:
+    case TypeKind::Layout:
+    case TypeKind::MemoryFormat:
       return a.as<Named>();
-    case Kind::List:
+    case TypeKind::List:
       if (const auto* items = a.items()) {
         for (const Argument& i : *items)
           if (!literalFits(i, type.element(), strict)) return false;
         return true;
       }
-      return (type.element().kind == Kind::Int || type.element().kind == Kind::Float) &&
+      return (type.element().kind == TypeKind::Int || type.element().kind == TypeKind::Float) &&
              literalFits(a, type.element(), true);
     default:
       return false;
@@ -59,30 +60,31 @@ bool literalFits(const Argument& a, const Type& type, bool strict) {
 }
 
 bool valueFits(const GraphValue& v, const Type& type, bool strict) {
-  if (type.kind == Kind::Any) return true;
-  if (type.kind == Kind::Optional) return valueFits(v, type.element(), strict);
-  if (v.isList) return type.kind == Kind::List;
+  if (type.kind == TypeKind::Any) return true;
+  if (type.kind == TypeKind::Optional) return valueFits(v, type.element(), strict);
+  if (v.isList) return type.kind == TypeKind::List;
   const ParameterKind p = v.parameter.value_or(ParameterKind::Tensor);
   switch (p) {
     case ParameterKind::Value:
-      return strict ? type.kind == Kind::Tensor : true;
+      return strict ? type.kind == TypeKind::Tensor : true;
     case ParameterKind::Tensor:
     case ParameterKind::Weight:
-      return type.kind == Kind::Tensor;
+      return type.kind == TypeKind::Tensor;
     case ParameterKind::Float:
-      return type.kind == Kind::Float || type.kind == Kind::Number || (!strict && type.kind == Kind::Tensor);
+      return type.kind == TypeKind::Float || type.kind == TypeKind::Number ||
+             (!strict && type.kind == TypeKind::Tensor);
     case ParameterKind::Int:
-      return type.kind == Kind::Int || type.kind == Kind::Float || type.kind == Kind::Number ||
-             (!strict && type.kind == Kind::Tensor) ||
-             (!strict && type.kind == Kind::List && type.element().kind == Kind::Int);
+      return type.kind == TypeKind::Int || type.kind == TypeKind::Float || type.kind == TypeKind::Number ||
+             (!strict && type.kind == TypeKind::Tensor) ||
+             (!strict && type.kind == TypeKind::List && type.element().kind == TypeKind::Int);
     case ParameterKind::Bool:
-      return type.kind == Kind::Bool;
+      return type.kind == TypeKind::Bool;
     case ParameterKind::String:
-      return type.kind == Kind::String;
+      return type.kind == TypeKind::String;
     case ParameterKind::IntList:
-      return type.kind == Kind::List && type.element().kind == Kind::Int;
+      return type.kind == TypeKind::List && type.element().kind == TypeKind::Int;
     case ParameterKind::Constant:
-      return !strict || type.kind != Kind::Tensor;
+      return !strict || type.kind != TypeKind::Tensor;
   }
   return false;
 }
@@ -92,14 +94,15 @@ bool fits(const Term& t, const Type& type, bool strict) {
   if (const Argument* a = t.literal()) return literalFits(*a, type, strict);
   if (const auto* v = t.as<GraphValue>()) return valueFits(*v, type, strict);
   if (t.as<Expression>()) {
-    const Type& base = type.kind == Kind::Optional ? type.element() : type;
-    return base.kind == Kind::Any || isNumber(base.kind) || base.kind == Kind::DType || base.kind == Kind::Device ||
-           (base.kind == Kind::List && base.element().kind == Kind::Int) || (!strict && base.kind == Kind::Tensor);
+    const Type& base = type.kind == TypeKind::Optional ? type.element() : type;
+    return base.kind == TypeKind::Any || isNumber(base.kind) || base.kind == TypeKind::DType ||
+           base.kind == TypeKind::Device || (base.kind == TypeKind::List && base.element().kind == TypeKind::Int) ||
+           (!strict && base.kind == TypeKind::Tensor);
   }
   if (const auto* s = t.as<Sequence>()) {
-    if (type.kind == Kind::Optional) return fits(t, type.element(), strict);
-    if (type.kind == Kind::Any) return true;
-    if (type.kind != Kind::List) return false;
+    if (type.kind == TypeKind::Optional) return fits(t, type.element(), strict);
+    if (type.kind == TypeKind::Any) return true;
+    if (type.kind != TypeKind::List) return false;
     for (const Term& i : s->items)
       if (!fits(i, type.element(), strict)) return false;
     return true;
@@ -127,25 +130,25 @@ std::string describe(const Term& t) {
 
 std::string readableType(const Type& type) {
   switch (type.kind) {
-    case Kind::Optional:
+    case TypeKind::Optional:
       return readableType(type.element()) + " or None";
-    case Kind::Tensor:
+    case TypeKind::Tensor:
       return "a tensor";
-    case Kind::Number:
+    case TypeKind::Number:
       return "a number";
-    case Kind::Int:
+    case TypeKind::Int:
       return "an int";
-    case Kind::Float:
+    case TypeKind::Float:
       return "a float";
-    case Kind::Bool:
+    case TypeKind::Bool:
       return "a bool";
-    case Kind::String:
+    case TypeKind::String:
       return "a string";
-    case Kind::DType:
+    case TypeKind::DType:
       return "a dtype";
-    case Kind::List:
+    case TypeKind::List:
       return "a list of " +
-             std::string(type.element().kind == Kind::Tensor ? "tensors" : toString(type.element()) + "s");
+             std::string(type.element().kind == TypeKind::Tensor ? "tensors" : toString(type.element()) + "s");
     default:
       return toString(type);
   }
@@ -153,16 +156,17 @@ std::string readableType(const Type& type) {
 
 /// Whether everything from `first` on can be the items of one list: x.view(2, -1), torch.einsum("ij,jk", a, b).
 bool gathers(const Call& call, size_t first, const Type& list) {
-  if (list.kind != Kind::List || call.positional.size() <= first) return false;
-  const Kind element = list.element().kind == Kind::Optional ? list.element().element().kind : list.element().kind;
-  if (element != Kind::Int && element != Kind::Tensor) return false;
-  if (element == Kind::Tensor && call.positional.size() == first + 1 &&
+  if (list.kind != TypeKind::List || call.positional.size() <= first) return false;
+  const TypeKind element =
+      list.element().kind == TypeKind::Optional ? list.element().element().kind : list.element().kind;
+  if (element != TypeKind::Int && element != TypeKind::Tensor) return false;
+  if (element == TypeKind::Tensor && call.positional.size() == first + 1 &&
       call.positional[first].as<GraphValue>() == nullptr)
     return false;
   for (size_t i = first; i < call.positional.size(); ++i)
     if (call.positional[i].as<Sequence>() || !fits(call.positional[i], list.element(), false)) return false;
   // One number alone is left as it is: it may stand for several (stride=2), or for the list itself (x.view(shape)).
-  if (call.positional.size() == first + 1 && element == Kind::Int) return false;
+  if (call.positional.size() == first + 1 && element == TypeKind::Int) return false;
   return true;
 }
 
@@ -201,7 +205,7 @@ Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict, const 
     const Parameter& p = op->parameters[next];
     const bool last = next + 1 >= op->parameters.size() || op->parameters[next + 1].keywordOnly;
     if (gathers(call, i, p.type) &&
-        (call.positional.size() > i + 1 ? last || p.type.element().kind == Kind::Int : true)) {
+        (call.positional.size() > i + 1 ? last || p.type.element().kind == TypeKind::Int : true)) {
       Sequence s;
       s.items.assign(call.positional.begin() + static_cast<ptrdiff_t>(i), call.positional.end());
       // f(x, 2, 0) of f(Tensor, int[1] dim, bool keepdim): only gather what is really a list.
@@ -252,7 +256,7 @@ bool usable(const Operator& op) {
   for (const Parameter& p : op.parameters)
     if (p.keywordOnly && p.written) return false;
   for (const Parameter& p : op.parameters)  // named dimensions: nobody means these by a string
-    if (p.type == Type(Kind::String) && p.name == "dim") return false;
+    if (p.type == Type(TypeKind::String) && p.name == "dim") return false;
   return op.name.find("names") == std::string::npos && !op.name.ends_with("Dimname") && !op.name.ends_with("_t");
 }
 
@@ -260,15 +264,15 @@ bool usable(const Operator& op) {
 
 Argument literalAs(const Argument& a, const Type& type) {
   switch (type.kind) {
-    case Kind::Optional:
+    case TypeKind::Optional:
       return a.isNone() ? a : literalAs(a, type.element());
-    case Kind::Float:
+    case TypeKind::Float:
       if (const auto* i = a.as<int64_t>()) return Argument(static_cast<double>(*i));
       return a;
-    case Kind::Device:
+    case TypeKind::Device:
       if (const auto* s = a.as<std::string>()) return Argument(DeviceName{*s});
       return a;
-    case Kind::List: {
+    case TypeKind::List: {
       std::vector<Argument> items;
       if (const auto* given = a.items()) {
         for (const Argument& i : *given) items.push_back(literalAs(i, type.element()));
