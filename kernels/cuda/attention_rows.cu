@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(Warps * 32) attentionRows(const AttentionArgs 
       const int pair = threadIdx.x + i * kThreads;
       if (pair >= Exchange::kPairs) break;
       finish<T>(p, real && tokenOf(i) < a.queries && columnOf(i) < p.n, firstRow + tokenOf(i), columnOf(i),
-                Exchange::add(exchange.sums, pair), bias[i], residual[i]);
+                exchange.sumOf(pair, rank, real), bias[i], residual[i]);
     }
     __syncthreads();
   }

@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(Warps * 32) gemmRows(const RowsParams p, const
     for (int i = 0; i < kTimes; ++i) {
       const int pair = threadIdx.x + i * kThreads, token = tokenOf(i);
       if (pair >= Exchange::kPairs) break;
-      float2 sum = Exchange::add(exchange.sums, pair);
+      float2 sum = exchange.sumOf(pair, rank, real);
       if constexpr (Norm) {
         const float2 s = moments(token);
         const float2 left = Exchange::add(exchange.slopes, Exchange::columnOf(pair)),

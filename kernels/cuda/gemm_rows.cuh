@@ -197,12 +197,17 @@ struct RowsExchange {
   }
   static __device__ __forceinline__ int tokenOf(int pair) { return pair / (kOwn / 2); }
   static __device__ __forceinline__ int columnOf(int pair) { return pair % (kOwn / 2) * 2; }
+  // What all blocks sent to one place, in their order.
   template <int N>
   static __device__ __forceinline__ float2 add(const float2 (&from)[Split][N], int at) {
     float2 sum = from[0][at];
 #pragma unroll
     for (int i = 1; i < Split; ++i) sum.x += from[i][at].x, sum.y += from[i][at].y;
     return sum;
+  }
+  // The sums of a pair; unless `real` this block's alone, the others' may be under way.
+  __device__ __forceinline__ float2 sumOf(int pair, int rank, bool real) const {
+    return real ? add(sums, pair) : sums[rank][pair];
   }
 };
 
