@@ -3,6 +3,7 @@
 // for each state instead of sleeping; says which one did not come, and ends with 1.
 #include <QApplication>
 #include <QCommandLineParser>
+#include <QDir>
 #include <QElapsedTimer>
 #include <QSettings>
 #include <QStandardPaths>
@@ -261,6 +262,8 @@ int main(int argc, char** argv) {
                       parser.value(dtype),
                       parser.value(recipe),
                       parser.value(seconds).toDouble()};
+  if (!QDir().mkpath(wanted.folder))
+    return std::fprintf(stderr, "screenshots: cannot make the folder %s\n", qPrintable(wanted.folder)), 1;
   // Nothing of this machine's folders stands in a picture: HOME is where the models are.
   QSettings().setValue(QStringLiteral("recent"), QStringList{QFileInfo(wanted.model).absoluteFilePath()});
   applyTheme(Theme::Light);
