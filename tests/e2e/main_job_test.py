@@ -26,7 +26,8 @@ class Apply(TestCase):
     def test_every_rule_matches_where_it_should(self):
         report = self.apply_once()
         counts = {rule["name"]: rule["matches"] for rule in report["rules"]}
-        wanted = {"QkvProjection": 6, "Attention": 6, "GeluLinear": 6, "LinearAddLayerNorm": 12, "EmbeddingLayerNorm": 1, "PaddingMask": 1, "SelectBeforeExpand": 1}
+        wanted = {"QkvProjection": 6, "Attention": 6, "GeluLinear": 6, "LinearAddLayerNorm": 12, "EmbeddingLayerNorm": 1, "PaddingMask": 1, "SelectBeforeExpand": 1,
+                  "AttentionNormLinear": 6, "LinearNormQkv": 5}
         self.assertEqual({name: count for name, count in counts.items() if count}, wanted)
         for rule in report["rules"]:
             self.assertEqual(rule["matches"], len(rule["at"]), rule["name"])
