@@ -18,7 +18,6 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace graft::ops {
@@ -148,20 +147,26 @@ inline void checkNorm(const char* op, const at::Tensor& x, const OptionalTensor&
   checkVector(op, inputBias, "input_bias", x.sym_size(-1));
 }
 
-inline void checkLinearNorm(const char* op, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                            const OptionalTensor& residual, const OptionalTensor& normWeight,
-                            const OptionalTensor& normBias) {
-  checkLinear(op, x, weight, bias);
-  checkLike(op, x, "x", residual, "residual");
-  checkLike(op, x, "x", normWeight, "norm_weight");
-  checkLike(op, x, "x", normBias, "norm_bias");
-  const std::vector<c10::SymInt> shape = linearShape(x, weight);
+// A residual added to what has `shape`, and the norm of the sum over its last dimension.
+inline void checkAddedNorm(const char* op, const at::Tensor& like, const char* likeName, c10::SymIntArrayRef shape,
+                           const OptionalTensor& residual, const OptionalTensor& normWeight,
+                           const OptionalTensor& normBias) {
+  checkLike(op, like, likeName, residual, "residual");
+  checkLike(op, like, likeName, normWeight, "norm_weight");
+  checkLike(op, like, likeName, normBias, "norm_bias");
   checkBroadcast(op, residual, "residual", shape, "the output");
   checkVector(op, normWeight, "norm_weight", shape.back());
   checkVector(op, normBias, "norm_bias", shape.back());
 }
 
-// The norm of `sum` and the product after it, where the inputs before have passed their checks.
+inline void checkLinearNorm(const char* op, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                            const OptionalTensor& residual, const OptionalTensor& normWeight,
+                            const OptionalTensor& normBias) {
+  checkLinear(op, x, weight, bias);
+  checkAddedNorm(op, x, "x", linearShape(x, weight), residual, normWeight, normBias);
+}
+
+// The product that follows a norm of x weight^T, whose inputs have passed their checks.
 inline void checkNormLinear(const char* op, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& nextWeight,
                             const OptionalTensor& nextBias) {
   checkLike(op, x, "x", nextWeight, "next_weight");
@@ -180,19 +185,13 @@ inline void checkAttentionNormLinear(const at::Tensor& q, const at::Tensor& k, c
   checkAttention(q, k, v, mask);
   checkLike(op, q, "q", weight, "weight");
   checkLike(op, q, "q", bias, "bias");
-  checkLike(op, q, "q", residual, "residual");
-  checkLike(op, q, "q", normWeight, "norm_weight");
-  checkLike(op, q, "q", normBias, "norm_bias");
   TORCH_CHECK(q.dim() == 4, "graft::", op, ": q ", q.sym_sizes(), " should be [batch, heads, length, head size]");
   TORCH_CHECK(weight.dim() == 2 && weight.sym_size(1) == q.sym_size(1) * v.sym_size(3), "graft::", op, ": weight ",
               weight.sym_sizes(), " does not fit the heads of q ", q.sym_sizes(), " and the head size of v ",
               v.sym_sizes());
+  checkVector(op, bias, "bias", weight.sym_size(0));
   const c10::SymInt shape[] = {q.sym_size(0), q.sym_size(2), weight.sym_size(0)};
-  checkBroadcast(op, residual, "residual", shape, "the output");
-  for (const auto& [tensor, what] : {std::pair<const OptionalTensor&, const char*>{bias, "bias"},
-                                     {normWeight, "norm_weight"},
-                                     {normBias, "norm_bias"}})
-    checkVector(op, tensor, what, weight.sym_size(0));
+  checkAddedNorm(op, q, "q", shape, residual, normWeight, normBias);
   checkNormLinear(op, q, weight, nextWeight, nextBias);
 }
 

@@ -11,10 +11,6 @@
 namespace graft::cuda {
 namespace {
 
-__device__ __forceinline__ uint32_t wordOf(const uint4& v, int i) {
-  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
-}
-
 // Warps: heads of a block; C: 32s of a head; Keys: groups of 16 keys; Columns: 16s of columns to a cluster; Split:
 // blocks of a cluster. Masked: a mask of type T is added.
 template <class T, int Warps, int C, int Keys, int Columns, int Split, bool Masked>
@@ -231,13 +227,11 @@ cudaError_t run(const AttentionArgs& a, const RowsParams& p, cudaStream_t stream
   return cudaErrorNotSupported;
 }
 
-bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
-
 }  // namespace
 
 cudaError_t launchAttentionRows(const AttentionArgs& a, const GemmArgs& p, cudaStream_t stream) {
   const MaskKind own = a.dtype == Dtype::kHalf ? MaskKind::kHalf : MaskKind::kBfloat16;
-  if (a.dtype == Dtype::kFloat || a.queries < 1 || a.queries > 16 || a.keys < 1 || a.keys > 32 || a.dim != a.dimV ||
+  if (!rowsTake(p) || a.queries < 1 || a.queries > 16 || a.keys < 1 || a.keys > 32 || a.dim != a.dimV ||
       a.batch > 65535 || p.k != int64_t{a.heads} * a.dim || (a.mask.kind != MaskKind::kNone && a.mask.kind != own))
     return cudaErrorNotSupported;
   constexpr int64_t kFar = INT32_MAX / 32;
@@ -245,23 +239,8 @@ cudaError_t launchAttentionRows(const AttentionArgs& a, const GemmArgs& p, cudaS
     if (a.qs[d] % 8 || a.ks[d] % 8 || a.vs[d] % 8) return cudaErrorNotSupported;
   }
   if (a.qs[2] > kFar || a.ks[2] > kFar || a.vs[2] > kFar || a.mask.stride[3] > kFar) return cudaErrorNotSupported;
-  if (!aligned(a.q, 16) || !aligned(a.k, 16) || !aligned(a.v, 16) || !aligned(p.w, 16) || !aligned(p.out, 4) ||
-      p.n % 2 || p.ldw % 8 || p.ldo % 2 || (p.residual && (p.ldr % 2 || !aligned(p.residual, 4))))
-    return cudaErrorNotSupported;
-  const RowsParams rows{nullptr,
-                        p.w,
-                        p.bias,
-                        p.residual,
-                        p.out,
-                        a.batch * a.queries,
-                        static_cast<int>(p.n),
-                        static_cast<int>(p.k),
-                        0,
-                        p.ldw,
-                        p.ldr,
-                        p.ldo,
-                        p.activation,
-                        p.constantWeights && p.pdl};
+  if (!aligned(a.q, 16) || !aligned(a.k, 16) || !aligned(a.v, 16)) return cudaErrorNotSupported;
+  const RowsParams rows = rowsParams(p, nullptr, 0);
   return a.dtype == Dtype::kHalf ? run<__half>(a, rows, stream) : run<__nv_bfloat16>(a, rows, stream);
 }
 

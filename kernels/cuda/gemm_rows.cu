@@ -26,10 +26,6 @@ struct NormParams {
   bool rms;
 };
 
-__device__ __forceinline__ uint32_t wordOf(const uint4& v, int i) {
-  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
-}
-
 // A norm's weight and bias at this lane's K.
 template <class T, int C>
 struct NormWeights {
@@ -226,8 +222,6 @@ __global__ void __launch_bounds__(Warps * 32) gemmRows(const RowsParams p, const
   }
 }
 
-bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
-
 // What fits into the registers and 48 KB; the rest is left out.
 template <int Warps, int C, int Columns, int Split, int Tiles, bool Norm>
 constexpr bool fits() {
@@ -286,30 +280,14 @@ RowsVariant rowsVariant(int i) { return kVariants[i]; }
 cudaError_t launchGemmRows(const GemmArgs& a, const NormArgs* norm, int variant, cudaStream_t stream) {
   const RowsVariant v = kVariants[variant];
   const int64_t reach = int64_t{v.warps} * v.chunks * 32 * v.split;
-  if (a.dtype == Dtype::kFloat || a.m > 32 || a.n % 2 || a.k % 8 || a.k > reach || a.k * 2 <= reach || a.ldw % 8 ||
-      a.ldo % 2)
-    return cudaErrorNotSupported;
+  if (!rowsTake(a) || a.m > 32 || a.k % 8 || a.k > reach || a.k * 2 <= reach) return cudaErrorNotSupported;
   const void* x = norm ? norm->x : a.x;
   const int64_t ldx = norm ? norm->ldx : a.ldx;
-  if (ldx % 8 || !aligned(x, 16) || !aligned(a.w, 16) || !aligned(a.out, 4)) return cudaErrorNotSupported;
-  if (a.residual && (a.ldr % 2 || !aligned(a.residual, 4))) return cudaErrorNotSupported;
+  if (ldx % 8 || !aligned(x, 16)) return cudaErrorNotSupported;
   if (norm && (norm->residual || norm->inputBias || norm->sum || !aligned(norm->weight, 16) ||
                !aligned(norm->bias, 16) || !aligned(norm->out, 16)))
     return cudaErrorNotSupported;
-  const RowsParams p{x,
-                     a.w,
-                     a.bias,
-                     a.residual,
-                     a.out,
-                     static_cast<int>(a.m),
-                     static_cast<int>(a.n),
-                     static_cast<int>(a.k),
-                     ldx,
-                     a.ldw,
-                     a.ldr,
-                     a.ldo,
-                     a.activation,
-                     a.constantWeights && a.pdl};
+  const RowsParams p = rowsParams(a, x, ldx);
   NormParams n{};
   if (norm) n = {norm->weight, norm->bias, norm->out, norm->eps, norm->rms};
   int i = 0;

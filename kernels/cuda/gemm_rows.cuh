@@ -32,6 +32,35 @@ struct RowsParams {
   bool constantWeights;  // and PDL: weights are fetched before the wait
 };
 
+inline bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
+
+// Whether these kernels take a product, whatever its x.
+inline bool rowsTake(const GemmArgs& a) {
+  return a.dtype != Dtype::kFloat && a.n % 2 == 0 && a.ldw % 8 == 0 && a.ldo % 2 == 0 && aligned(a.w, 16) &&
+         aligned(a.out, 4) && (!a.residual || (a.ldr % 2 == 0 && aligned(a.residual, 4)));
+}
+
+inline RowsParams rowsParams(const GemmArgs& a, const void* x, int64_t ldx) {
+  return {x,
+          a.w,
+          a.bias,
+          a.residual,
+          a.out,
+          static_cast<int>(a.m),
+          static_cast<int>(a.n),
+          static_cast<int>(a.k),
+          ldx,
+          a.ldw,
+          a.ldr,
+          a.ldo,
+          a.activation,
+          a.constantWeights && a.pdl};
+}
+
+__device__ __forceinline__ uint32_t wordOf(const uint4& v, int i) {
+  return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+}
+
 // Of weights, which are read once: past the L1.
 __device__ __forceinline__ uint4 loadStreamed(const void* p) {
   uint4 v;

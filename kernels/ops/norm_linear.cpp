@@ -1,6 +1,5 @@
 // graft::linear_norm_linear and graft::attention_norm_linear
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 
 #include <string_view>
 #include <tuple>
@@ -39,9 +38,16 @@ constexpr OperatorInfo attentionInfo{
 
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
-template <class Signature, class... Args>
-auto callOperator(const char* name, Args&&... args) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>().call(std::forward<Args>(args)...);
+using Attention = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const OptionalTensor&,
+                             std::optional<double>, bool);
+using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, std::string_view,
+                          const OptionalTensor&);
+using LinearAddLayerNorm = at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, const at::Tensor&,
+                                      const OptionalTensor&, const OptionalTensor&, double);
+
+template <class Signature>
+auto operatorNamed(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
 // The operators that it stands for, which know gradients and every device.
@@ -51,14 +57,10 @@ Pair linearComposite(const at::Tensor& x, const at::Tensor& weight, const Option
                      std::string_view activation) {
   checkLinearNorm(linearInfo.name, x, weight, bias, residual, normWeight, normBias);
   checkNormLinear(linearInfo.name, x, weight, nextWeight, nextBias);
-  const at::Tensor normed =
-      callOperator<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, const at::Tensor&,
-                              const OptionalTensor&, const OptionalTensor&, double)>(
-          "graft::linear_add_layer_norm", x, weight, bias, residual, normWeight, normBias, eps);
-  const at::Tensor out = callOperator<at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&,
-                                                 std::string_view, const OptionalTensor&)>(
-      "graft::linear", normed, nextWeight, nextBias, activation, OptionalTensor());
-  return {normed, out};
+  static const auto linearAddLayerNorm = operatorNamed<LinearAddLayerNorm>("graft::linear_add_layer_norm");
+  static const auto linear = operatorNamed<Linear>("graft::linear");
+  const at::Tensor normed = linearAddLayerNorm.call(x, weight, bias, residual, normWeight, normBias, eps);
+  return {normed, linear.call(normed, nextWeight, nextBias, activation, {})};
 }
 
 Pair attentionComposite(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& mask,
@@ -67,9 +69,8 @@ Pair attentionComposite(const at::Tensor& q, const at::Tensor& k, const at::Tens
                         const OptionalTensor& nextBias, double eps, std::optional<double> scale, bool causal,
                         std::string_view activation) {
   checkAttentionNormLinear(q, k, v, mask, weight, bias, residual, normWeight, normBias, nextWeight, nextBias);
-  const at::Tensor heads =
-      callOperator<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const OptionalTensor&,
-                              std::optional<double>, bool)>("graft::attention", q, k, v, mask, scale, causal);
+  static const auto attention = operatorNamed<Attention>("graft::attention");
+  const at::Tensor heads = attention.call(q, k, v, mask, scale, causal);
   const at::Tensor x = heads.transpose(1, 2).reshape_symint({q.sym_size(0), q.sym_size(2), weight.sym_size(1)});
   return linearComposite(x, weight, bias, residual, normWeight, normBias, nextWeight, nextBias, eps, activation);
 }
