@@ -137,9 +137,13 @@ class Runner : public torch::CustomClassHolder {
   std::string status() {
     const std::scoped_lock lock(mutex_);
     std::string out;
-    for (auto& [index, d] : devices_)
+    for (auto& [index, d] : devices_) {
       out += "cuda:" + std::to_string(index) + ": " + std::to_string(d.captures->size()) + " of at most " +
-             std::to_string(limit_) + " shapes captured\n";
+             std::to_string(limit_) + " shapes captured";
+      if (const size_t streams = d.captures->mostStreams(); streams > 1)
+        out += ", on up to " + std::to_string(streams) + " streams";
+      out += "\n";
+    }
     if (out.empty()) out = "nothing captured\n";
     if (!switchedOn()) out += "switched off by GRAFT_CAPTURE=0\n";
     if (!graft_ops_cuda_graphs()) out += std::string("no CUDA: ") + graft_ops_cuda_status() + "\n";

@@ -34,7 +34,7 @@ class CudaRunner {
   Result<TensorSet> run(const TensorSet& inputs, const Job& = {});
   struct Replay {
     double milliseconds = 0;  ///< on the GPU, by events around the whole graph
-    size_t kernels = 0;
+    size_t kernels = 0, streams = 1;
   };
   /// Replays once and waits. `flushed`: with nothing in the L2 cache.
   Result<Replay> time(const TensorSet& inputs, bool flushed = false, const Job& = {});

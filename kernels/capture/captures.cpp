@@ -268,6 +268,7 @@ Captures::Replay Captures::time(const Values& inputs, const Body& body, bool flu
     return r.milliseconds >= 0;
   });
   r.kernels = cuda_.kernelCount(c.graph);
+  r.streams = cuda_.streamCount(c.graph);
   check("", [&](char* e, size_t n) { return cuda_.leave(pool_, e, n); });
   return r;
 }
@@ -280,6 +281,13 @@ bool Captures::has(const CaptureKey& key) {
 size_t Captures::size() {
   const std::scoped_lock lock(mutex_);
   return captures_.size();
+}
+
+size_t Captures::mostStreams() {
+  const std::scoped_lock lock(mutex_);
+  size_t most = 1;
+  for (const Capture& c : captures_) most = std::max(most, cuda_.streamCount(c.graph));
+  return most;
 }
 
 void Captures::setLimit(size_t limit) {

@@ -54,13 +54,14 @@ class Captures {
   Values run(const Values& inputs, const Body& body) { return run(inputs, captureKey(inputs, device_), body); }
   struct Replay {
     double milliseconds = 0;  ///< on the GPU, by events around the whole graph
-    size_t kernels = 0;
+    size_t kernels = 0, streams = 1;
   };
   /// Replays once and waits, on the numbers that were captured or copied in last.
   Replay time(const Values& inputs, const Body&, bool flushed);
 
   bool has(const CaptureKey&);
   size_t size();
+  size_t mostStreams();  ///< of any capture; 1 where there is none
   void setLimit(size_t);
   void clear();
 

@@ -17,7 +17,8 @@ struct GraftCudaGraphs {
   void (*freePool)(void* pool);
   /// Runs body(argument) twice as it is, so that kernels are loaded and tuned, then captures it: several times where
   /// ways to multiply are close to one another, to find the fastest in place (unless autotuning is off), and at last
-  /// for good. body returns 0 where it failed. What it allocates while captured lives in the pool as long as the graph
+  /// for good; on several streams where it has parts that do not need each other, and that is faster (unless it sets
+  /// marks). body returns 0 where it failed. What it allocates while captured lives in the pool as long as the graph
   /// does.
   void* (*capture)(void* pool, int (*body)(void*), void* argument, char* error, size_t size);
   /// Around each use of the pool's graphs and of the memory they read and write: what the current stream does between
@@ -33,6 +34,8 @@ struct GraftCudaGraphs {
   /// over the L2 cache first (outside of the time).
   float (*replayTimed)(void* graph, bool flush, char* error, size_t size);
   size_t (*kernelCount)(void* graph);
+  /// On how many streams it was captured.
+  size_t (*streamCount)(void* graph);
   /// Waits for what still runs.
   void (*freeGraph)(void* graph);
   /// Whether somebody captures the current stream.
@@ -50,7 +53,7 @@ struct GraftCudaGraphs {
   /// Whether the calling thread's operators may stop to try out algorithms; returns what it was.
   bool (*setAutotune)(bool on);
 };
-constexpr int graftCudaGraphsVersion = 3;
+constexpr int graftCudaGraphsVersion = 4;
 
 /// Of libgraft_ops.so. Null where there is no CUDA to run on; graft_ops_cuda_status() says why.
 __attribute__((visibility("default"))) const GraftCudaGraphs* graft_ops_cuda_graphs();

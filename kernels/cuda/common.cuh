@@ -172,7 +172,7 @@ inline cudaError_t allowShared(Kernel* kernel, int bytes, std::atomic<uint64_t>&
   return status;
 }
 
-// Launches with or without the PDL attribute, in clusters of so many blocks along x.
+// Launches with the PDL attribute where `pdl` and launchesAhead() say so, in clusters of so many blocks along x.
 template <class... KernelArgs, class... Args>
 inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, unsigned cluster,
                                  cudaStream_t stream, bool pdl, Args&&... args) {
@@ -188,7 +188,7 @@ inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 
     attributes[count].val.clusterDim.y = 1;
     attributes[count++].val.clusterDim.z = 1;
   }
-  if (pdl) {
+  if (launchesAhead(pdl)) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }
@@ -196,7 +196,8 @@ inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 
   config.numAttrs = count;
   return cudaLaunchKernelEx(&config, kernel, KernelArgs(args)...);
 }
-// Launches with or without the PDL attribute; dynamic shared memory above 48 KB must have been allowed before.
+// Launches with the PDL attribute where `pdl` and launchesAhead() say so; dynamic shared memory above 48 KB must have
+// been allowed before.
 template <class... KernelArgs, class... Args>
 inline cudaError_t launch(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, size_t smem, cudaStream_t stream,
                           bool pdl, Args&&... args) {
@@ -209,7 +210,7 @@ inline cudaError_t launch(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, 
   attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute[0].val.programmaticStreamSerializationAllowed = 1;
   config.attrs = attribute;
-  config.numAttrs = pdl ? 1 : 0;
+  config.numAttrs = launchesAhead(pdl) ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, KernelArgs(args)...);
 }
 

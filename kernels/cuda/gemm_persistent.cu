@@ -286,7 +286,7 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
            a.constantWeights && a.pdl};
   const int groups = (p.tilesM + CM - 1) / CM * ((p.tilesN + CN - 1) / CN);
   config.gridDim = dim3(static_cast<unsigned>((groups < resident ? groups : resident) * CM * CN));
-  config.numAttrs = a.pdl ? 2 : 1;
+  config.numAttrs = launchesAhead(a.pdl) ? 2 : 1;
   return cudaLaunchKernelEx(&config, kernel, mapX, mapW, mapOut, mapResidual, p);
 }
 

@@ -400,7 +400,7 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
     attributes[count].val.clusterDim.y = 1;
     attributes[count++].val.clusterDim.z = 1;
   }
-  if (a.pdl) {
+  if (launchesAhead(a.pdl)) {
     attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[count++].val.programmaticStreamSerializationAllowed = 1;
   }

@@ -21,6 +21,7 @@
 
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launchers.h"
+#include "kernels/cuda/streams.h"
 #include "kernels/cuda/support.h"
 
 namespace {
@@ -65,7 +66,7 @@ struct Pool {
 struct Captured {
   at::cuda::CUDAGraph graph{/*keep_graph=*/true};
   Pool* pool = nullptr;
-  size_t kernels = 0;
+  size_t kernels = 0, streams = 1;
   cudaEvent_t start = nullptr, stop = nullptr;
 
   ~Captured() {
@@ -107,15 +108,30 @@ void releaseScratch() {
   }
 }
 
-std::unique_ptr<Captured> captureOnce(Pool& pool, c10::MempoolId_t memory, int (*body)(void*), void* argument) {
+/// What is to be run: body(argument).
+struct Body {
+  int (*function)(void*);
+  void* argument;
+
+  bool operator()() const {
+    try {
+      return function(argument) != 0;
+    } catch (...) {
+      return false;
+    }
+  }
+};
+
+/// `run` runs the body, perhaps watched; false where what it did is no good.
+template <class F>
+std::unique_ptr<Captured> captureOnce(Pool& pool, c10::MempoolId_t memory, const F& run) {
   auto captured = std::make_unique<Captured>();
   captured->pool = &pool;
   captured->graph.capture_begin(memory, cudaStreamCaptureModeThreadLocal);
-  int ran = 0;
+  bool ran = false;
   try {
-    ran = body(argument);
-  } catch (...) {
-    ran = 0;
+    ran = run();
+  } catch (const std::exception&) {
   }
   if (!ran) {
     try {
@@ -170,10 +186,10 @@ struct Contest {
 /// whose blocks start in the room that it leaves. One problem at a time, the whole model captured with each way; again
 /// from the first problem while a round has changed something and no second is over, for what was best beside one
 /// neighbour need not be beside another. What has been learnt is kept when something fails or the process is ended.
-void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, int (*body)(void*), void* argument) {
+void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, const Body& body) {
   constexpr int kRounds = 3;
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  const auto attempt = [&] { return captureOnce(pool, at::cuda::graph_pool_handle(), body, argument); };
+  const auto attempt = [&] { return captureOnce(pool, at::cuda::graph_pool_handle(), body); };
   std::vector<Contest> contests;
   for (const std::string& each : problems) {
     std::vector<std::string> ways = graft::cuda::rivalsOf(each);
@@ -208,8 +224,77 @@ void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, int (*b
   C10_CUDA_CHECK(cudaStreamSynchronize(pool.stream.stream()));
 }
 
-void* capture(void* place, int (*body)(void*), void* argument, char* error, size_t size) {
+/// Whether the calling thread's capture has marks in it.
+thread_local bool marked = false;
+
+/// Captured on the streams of a plan; throws where that does not come to what was observed.
+std::unique_ptr<Captured> captureSpread(Pool& pool, c10::MempoolId_t memory, const Body& body,
+                                        const graft::ObservedRun& observed, const graft::StreamPlan& plan) {
+  graft::cuda::SpreadRun spread(observed, plan, pool.stream);
+  auto captured = captureOnce(pool, memory, [&] {
+    spread.begin();
+    const bool ran = body();
+    return spread.finish() && ran;
+  });
+  captured->streams = plan.streams;
+  return captured;
+}
+
+/// Whether the captured run would take less time on the streams of the plan. Run once as it is before that: what
+/// libraries keep for each stream shall not lie in the graph's memory.
+bool isFasterSpread(Captured& captured, Pool& pool, const Body& body, const graft::ObservedRun& observed,
+                    const graft::StreamPlan& plan) {
+  bool faster = false;
   try {
+    {
+      graft::cuda::SpreadRun spread(observed, plan, pool.stream);
+      spread.begin();
+      const bool ran = body();
+      faster = spread.finish() && ran;
+    }
+    C10_CUDA_CHECK(cudaStreamSynchronize(pool.stream.stream()));
+    if (faster) faster = isFaster(captured, *captureSpread(pool, at::cuda::graph_pool_handle(), body, observed, plan));
+  } catch (const std::exception&) {
+    (void)cudaGetLastError();
+    faster = false;
+  }
+  C10_CUDA_CHECK(cudaStreamSynchronize(pool.stream.stream()));
+  return faster;
+}
+
+/// Captured for good: on one stream, or on several where the model has parts that do not need each other, and that is
+/// faster. The body's last run is the one that was captured: its outputs are the graph's.
+std::unique_ptr<Captured> captureBest(Pool& pool, const Body& body) {
+  const uint32_t most = graft::cuda::mostStreams();
+  if (most < 2) return captureOnce(pool, pool.memory, body);
+  graft::Observer observer(c10::kCUDA, [&] { return graft::cuda::capturedNodes(pool.stream.stream()); });
+  marked = false;
+  auto captured = captureOnce(pool, pool.memory, [&] {
+    observer.start();
+    const bool ran = body();
+    observer.stop();
+    return ran;
+  });
+  const auto plan = marked ? std::nullopt : graft::planStreams(observer.run().steps, {.streams = most});
+  if (!plan) return captured;
+  // The memory pool must not be without a graph meanwhile: the first one is kept until the other stands.
+  std::unique_ptr<Captured> best;
+  if (isFasterSpread(*captured, pool, body, observer.run(), *plan)) {
+    try {
+      best = captureSpread(pool, pool.memory, body, observer.run(), *plan);
+    } catch (const std::exception&) {
+      (void)cudaGetLastError();
+    }
+  }
+  if (!best) best = captureOnce(pool, pool.memory, body);
+  captured.reset();
+  releaseScratch();
+  return best;
+}
+
+void* capture(void* place, int (*function)(void*), void* argument, char* error, size_t size) {
+  try {
+    const Body body{function, argument};
     auto* pool = static_cast<Pool*>(place);
     const c10::cuda::CUDAGuard onDevice(pool->device);
     // Inputs and weights may still be on their way on the caller's stream, and other graphs in this memory.
@@ -219,12 +304,12 @@ void* capture(void* place, int (*body)(void*), void* argument, char* error, size
     std::vector<std::string> problems;
     for (int i = 0; i < 2; ++i) {
       const graft::cuda::NotedProblems noting(i == 0 ? nullptr : &problems);
-      if (!body(argument)) throw std::runtime_error("the model does not run");
+      if (!body()) throw std::runtime_error("the model does not run");
     }
     C10_CUDA_CHECK(cudaStreamSynchronize(pool->stream.stream()));
-    if (graft::cuda::options().autotune) chooseInPlace(problems, *pool, body, argument);
+    if (graft::cuda::options().autotune) chooseInPlace(problems, *pool, body);
     releaseScratch();
-    return captureOnce(*pool, pool->memory, body, argument).release();
+    return captureBest(*pool, body).release();
   } catch (const std::exception& e) {
     tell(e, error, size);
     return nullptr;
@@ -298,6 +383,7 @@ float replayTimed(void* graph, bool flush, char* error, size_t size) {
 }
 
 size_t kernelCount(void* graph) { return static_cast<Captured*>(graph)->kernels; }
+size_t streamCount(void* graph) { return static_cast<Captured*>(graph)->streams; }
 
 void freeGraph(void* graph) {
   auto* captured = static_cast<Captured*>(graph);
@@ -357,6 +443,7 @@ bool setMark(void* place, char* error, size_t size) {
     cudaGraph_t graph = nullptr;
     C10_CUDA_CHECK(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
     if (status == cudaStreamCaptureStatusNone) return;
+    marked = true;
     std::string names;
     for (cudaGraphNode_t node : nodesOf(graph)) {
       if (!marks->seen.insert(node).second || !isKernel(node)) continue;
@@ -415,6 +502,7 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 copy,
                                 replayTimed,
                                 kernelCount,
+                                streamCount,
                                 freeGraph,
                                 capturing,
                                 makeMarks,

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace graft::cuda {
 
@@ -12,6 +13,12 @@ enum class Dtype : int { kFloat, kHalf, kBfloat16 };
 enum class Activation : int { kNone, kRelu, kGelu, kGeluTanh, kSilu };
 
 inline int bytesOf(Dtype t) { return t == Dtype::kFloat ? 4 : 2; }
+
+// Set where the next kernel of the calling thread comes after work of several streams. It is launched when all of that
+// is over: then its end implies theirs, as the end of a kernel that waits for the one before it does (common.cuh).
+inline thread_local bool afterJoin = false;
+// Whether a kernel that can begin before its predecessor's end (PDL) shall. To be asked once for each launch.
+inline bool launchesAhead(bool pdl) { return !std::exchange(afterJoin, false) && pdl; }
 
 // out[m,n] = residual[m,n] + act(sum_k x[m,k] w[n,k] + bias[n])
 struct GemmArgs {

@@ -96,7 +96,7 @@ class Graphs:
     def __init__(self, library):
         class Table(ctypes.Structure):
             _fields_ = [("version", ctypes.c_int)] + [(n, ctypes.c_void_p) for n in (
-                "makePool", "freePool", "capture", "enter", "leave", "replay")]
+                "makePool", "freePool", "capture", "enter", "leave", "replay", "copy", "replayTimed", "kernelCount", "streamCount")]
 
         cuda = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(library)), "libgraft_ops_cuda.so"))
         cuda.graft_cuda_graphs.restype = ctypes.POINTER(Table)
@@ -105,6 +105,8 @@ class Graphs:
         self.body = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
         self.begin = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, self.body, ctypes.c_void_p, *text)(table.capture)
         self.again = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, *text)(table.replay)
+        self.counts = [ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(f) for f in (table.kernelCount, table.streamCount)]
+        self.kernels = self.streams = 0  # of the last capture
         self.pool = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(table.makePool)(torch.cuda.current_device())
 
     def capture(self, f):
@@ -117,6 +119,7 @@ class Graphs:
         graph = self.begin(self.pool, self.body(body), None, error, len(error))
         if not graph:
             raise RuntimeError(error.value.decode())
+        self.kernels, self.streams = (count(graph) for count in self.counts)
 
         def replay():
             if not self.again(graph, error, len(error)):

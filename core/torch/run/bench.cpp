@@ -117,6 +117,14 @@ Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, dou
   return out;
 }
 
+namespace {
+
+std::string launched(const CudaRunner::Replay& r) {
+  return fmt::format("{} kernels{}", r.kernels, r.streams > 1 ? fmt::format(" on {} streams", r.streams) : "");
+}
+
+}  // namespace
+
 Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, const Job& job) {
   const RunOptions& o = program.options();
   const auto begin = Clock::now();
@@ -127,7 +135,7 @@ Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, 
     if (made) {
       auto runner = std::make_shared<CudaRunner>(std::move(*made));
       if (auto first = runner->time(inputs, false, job)) {
-        out.how = fmt::format("captured, {} kernels", first->kernels);
+        out.how = "captured, " + launched(*first);
         out.run = [runner, &inputs]() -> Result<double> {
           auto t = runner->time(inputs);
           return t ? Result<double>(t->milliseconds) : t.error();
@@ -198,11 +206,11 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
   auto flushed = timePairedBy(watch(*ra, true), watch(*rb, true), seconds * 0.3, job);
   if (!flushed) return flushed;
   warm->protocol = fmt::format(
-      "{}, {} alternating pairs of captured CUDA graphs ({} and {} kernels), GPU time by events, waiting between; with "
+      "{}, {} alternating pairs of captured CUDA graphs ({} and {}), GPU time by events, waiting between; with "
       "a flushed L2 "
       "cache {:.3f} and {:.3f} ms{}",
-      a.options().device, warm->repetitions, ra->time(inputs)->kernels, rb->time(inputs)->kernels, flushed->a.medianMs,
-      flushed->b.medianMs, state.empty() ? "" : "; " + state);
+      a.options().device, warm->repetitions, launched(*ra->time(inputs)), launched(*rb->time(inputs)),
+      flushed->a.medianMs, flushed->b.medianMs, state.empty() ? "" : "; " + state);
   return warm;
 }
 

@@ -129,7 +129,7 @@ Result<TensorSet> CudaRunner::run(const TensorSet& inputs, const Job& job) {
 Result<CudaRunner::Replay> CudaRunner::time(const TensorSet& inputs, bool flushed, const Job& job) {
   return caught(job, [&]() -> Result<Replay> {
     const auto r = impl_->captures.time(valuesOf(inputs), impl_->body(inputs, job), flushed);
-    return Replay{r.milliseconds, r.kernels};
+    return Replay{r.milliseconds, r.kernels, r.streams};
   });
 }
 

@@ -1,0 +1,151 @@
+#include "kernels/cuda/streams.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "kernels/cuda/launchers.h"
+
+namespace graft::cuda {
+namespace {
+
+std::mutex& sideMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// Streams of our own, for nobody else may use one that is being captured. They stay: the allocator and cuBLAS keep
+/// memory by stream.
+std::vector<cudaStream_t> sideStreams(c10::DeviceIndex device, size_t count) {
+  static std::map<c10::DeviceIndex, std::vector<cudaStream_t>> all;
+  std::vector<cudaStream_t>& streams = all[device];
+  while (streams.size() < count) {
+    cudaStream_t stream = nullptr;
+    C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    streams.push_back(stream);
+  }
+  return {streams.begin(), streams.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+}  // namespace
+
+uint32_t mostStreams() {
+  constexpr long kUsual = 4, kMost = 8;
+  const char* value = std::getenv("GRAFT_STREAMS");
+  char* end = nullptr;
+  const long given = value ? std::strtol(value, &end, 10) : 0;
+  return static_cast<uint32_t>(value && end != value ? std::clamp(given, 1L, kMost) : kUsual);
+}
+
+size_t capturedNodes(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaGraph_t graph = nullptr;
+  size_t count = 0;
+  if (cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr) != cudaSuccess ||
+      (status == cudaStreamCaptureStatusActive && cudaGraphGetNodes(graph, nullptr, &count) != cudaSuccess))
+    (void)cudaGetLastError();
+  return count;
+}
+
+SpreadRun::Event::Event() { C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)); }
+SpreadRun::Event::~Event() { cudaEventDestroy(event); }
+
+SpreadRun::SpreadRun(const ObservedRun& observed, const StreamPlan& plan, c10::cuda::CUDAStream stream)
+    : Observer(c10::kCUDA, [s = stream.stream()] { return capturedNodes(s); }),
+      alone_(sideMutex()),
+      observed_(observed),
+      plan_(plan),
+      main_(stream),
+      ended_(plan.places.size()) {
+  streams_.push_back(std::make_unique<Stream>(stream));
+  streams_[0]->forked = true;
+  for (cudaStream_t side : sideStreams(stream.device_index(), plan.streams - 1))
+    streams_.push_back(std::make_unique<Stream>(c10::cuda::getStreamFromExternal(side, stream.device_index())));
+  for (size_t i = 0; i < plan.places.size(); ++i)
+    if (plan.places[i].awaited) ended_[i] = std::make_unique<Event>();
+}
+
+SpreadRun::~SpreadRun() { stop(); }
+
+void SpreadRun::begin() {
+  C10_CUDA_CHECK(cudaEventRecord(begun_.event, main_.stream()));
+  start();
+}
+
+bool SpreadRun::finish() {
+  stop();
+  if (run().steps.size() != observed_.steps.size()) fail();
+  c10::cuda::setCurrentCUDAStream(main_);
+  afterJoin = false;
+  for (size_t s = 1; s < streams_.size(); ++s) {
+    Stream& side = *streams_[s];
+    if (!side.forked) continue;
+    if (cudaEventRecord(side.last.event, side.stream.stream()) != cudaSuccess ||
+        cudaStreamWaitEvent(main_.stream(), side.last.event, 0) != cudaSuccess)
+      fail();
+  }
+  if (failed_) (void)cudaGetLastError();
+  return !failed_;
+}
+
+void SpreadRun::fail() {
+  failed_ = true;
+  afterJoin = false;
+  c10::cuda::setCurrentCUDAStream(main_);
+}
+
+/// Whether operator i, which is about to run, is the one that the plan was made for.
+bool SpreadRun::expects(size_t i) const {
+  if (i >= observed_.steps.size() || run().names[i] != observed_.names[i]) return false;
+  const RunStep &now = run().steps[i], &then = observed_.steps[i];
+  return now.reads == then.reads && now.writes.size() <= then.writes.size() &&
+         std::equal(now.writes.begin(), now.writes.end(), then.writes.begin());
+}
+
+void SpreadRun::begins(size_t i) {
+  if (failed_) return;
+  if (!expects(i)) return fail();
+  if (observed_.steps[i].idle()) return;
+  try {
+    enter(i);
+  } catch (const std::exception&) {
+    fail();
+  }
+}
+
+void SpreadRun::enter(size_t i) {
+  const StreamPlan::Place& place = plan_.places[i];
+  Stream& stream = *streams_[place.stream];
+  const auto wait = [&](const Event& event) {
+    C10_CUDA_CHECK(cudaStreamWaitEvent(stream.stream.stream(), event.event, 0));
+    stream.joins = true;
+  };
+  if (!std::exchange(stream.forked, true)) wait(begun_);
+  for (uint32_t w : place.waits) wait(*ended_[w]);
+  // Only what the run made may be given back before it is over.
+  for (const Input& input : inputs())
+    if (input.maker) c10::cuda::CUDACachingAllocator::recordStream(input.storage->data_ptr(), stream.stream);
+  c10::cuda::setCurrentCUDAStream(stream.stream);
+  afterJoin = stream.joins;
+}
+
+void SpreadRun::ends(size_t i) {
+  if (failed_) return;
+  const RunStep &now = run().steps[i], &then = observed_.steps[i];
+  if (now.writes != then.writes) return fail();
+  if (then.idle()) {
+    if (now.kernels > 0) fail();
+    return;
+  }
+  Stream& stream = *streams_[plan_.places[i].stream];
+  stream.joins = std::exchange(afterJoin, false);
+  if (ended_[i] && cudaEventRecord(ended_[i]->event, stream.stream.stream()) != cudaSuccess) return fail();
+  c10::cuda::setCurrentCUDAStream(main_);
+}
+
+}  // namespace graft::cuda
