@@ -45,6 +45,7 @@ Observer::~Observer() { stop(); }
 
 void Observer::start() {
   current = this;
+  kernelsThen_ = kernels_();
   handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&Observer::onBegin, &Observer::onEnd)
                                            .needsInputs(true)
                                            .needsOutputs(true)
@@ -56,6 +57,13 @@ void Observer::stop() {
   at::removeCallback(*handle_);
   handle_.reset();
   current = nullptr;
+  noteOutside();
+}
+
+void Observer::noteOutside() {
+  const size_t now = kernels_();
+  if (now > kernelsThen_) run_.outside += now - kernelsThen_;  // a capture that has failed has none
+  kernelsThen_ = now;
 }
 
 std::unique_ptr<at::ObserverContext> Observer::onBegin(const at::RecordFunction& fn) {
@@ -79,7 +87,7 @@ void Observer::begin(const at::RecordFunction& fn) {
     step.everything = true;
   else
     noteInputs(fn, op->schema(), step);
-  kernelsBefore_ = kernels_();
+  noteOutside();
   begins(run_.steps.size() - 1);
 }
 
@@ -124,7 +132,8 @@ void Observer::noteInput(const c10::IValue& v, bool written, RunStep& step) {
 void Observer::end(const at::RecordFunction& fn) {
   const size_t i = run_.steps.size() - 1;
   RunStep& step = run_.steps[i];
-  step.kernels = static_cast<uint32_t>(kernels_() - kernelsBefore_);
+  const size_t before = std::exchange(kernelsThen_, kernels_());
+  step.kernels = static_cast<uint32_t>(kernelsThen_ - before);
   noteOutputs(fn, step);
   // What lies elsewhere has not been looked at; it matters where the device's kernels write to it.
   if (elsewhere_ && step.kernels > 0) step.everything = true;

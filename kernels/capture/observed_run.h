@@ -28,6 +28,7 @@ namespace graft {
 struct ObservedRun {
   std::vector<std::string> names;  ///< of the operators, with their overloads
   std::vector<RunStep> steps;      ///< one for each
+  size_t outside = 0;              ///< kernels that were launched between operators: what they touch is not known
 };
 
 class Observer {
@@ -67,6 +68,7 @@ class Observer {
   static void onEnd(const at::RecordFunction&, at::ObserverContext*);
   void begin(const at::RecordFunction&);
   void end(const at::RecordFunction&);
+  void noteOutside();
   void noteInputs(const at::RecordFunction&, const c10::FunctionSchema&, RunStep&);
   void noteInput(const c10::IValue&, bool written, RunStep&);
   void noteOutputs(const at::RecordFunction&, RunStep&);
@@ -76,11 +78,12 @@ class Observer {
   std::optional<at::CallbackHandle> handle_;
   ObservedRun run_;
   std::unordered_map<const c10::StorageImpl*, Memory> memory_;
-  uint32_t known_ = 0;  ///< memory that has a number
+  uint32_t known_ = 0;      ///< memory that has a number
+  size_t kernelsThen_ = 0;  ///< when an operator began or ended last
   // Of the operator that runs now:
   int depth_ = 0;
   std::vector<Input> inputs_;
-  size_t returns_ = 0, kernelsBefore_ = 0;
+  size_t returns_ = 0;
   bool elsewhere_ = false;  ///< writes or makes memory of another device
 };
 

@@ -7,51 +7,34 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cuda.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/graph_support.h"
 #include "kernels/cuda/launchers.h"
+#include "kernels/cuda/marks.h"
 #include "kernels/cuda/streams.h"
 #include "kernels/cuda/support.h"
 
+namespace graft::cuda {
 namespace {
-
-void tell(const std::exception& e, char* error, size_t size) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&e);
-  std::snprintf(error, size, "%s", torch ? torch->what_without_backtrace() : e.what());
-}
-
-template <class F>
-bool guarded(char* error, size_t size, const F& f) {
-  try {
-    f();
-    return true;
-  } catch (const std::exception& e) {
-    tell(e, error, size);
-    return false;
-  }
-}
-
-cudaStream_t currentStream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
 struct Pool {
   c10::DeviceIndex device;
   c10::MempoolId_t memory = at::cuda::graph_pool_handle();
   c10::cuda::CUDAStream stream;  ///< blocks of memory are reused on one stream only, so all captures share it
-  cudaEvent_t last = nullptr;    ///< the end of the last use
+  SideStreams sides;
+  cudaEvent_t last = nullptr;  ///< the end of the last use
   cudaStream_t lastStream = nullptr;
 
-  explicit Pool(c10::DeviceIndex d) : device(d), stream(c10::cuda::getStreamFromPool(false, d)) {
+  explicit Pool(c10::DeviceIndex d) : device(d), stream(c10::cuda::getStreamFromPool(false, d)), sides(d) {
     C10_CUDA_CHECK(cudaEventCreateWithFlags(&last, cudaEventDisableTiming));
   }
   ~Pool() {
@@ -74,20 +57,6 @@ struct Captured {
     if (stop) cudaEventDestroy(stop);
   }
 };
-
-std::vector<cudaGraphNode_t> nodesOf(cudaGraph_t graph) {
-  size_t n = 0;
-  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &n));
-  std::vector<cudaGraphNode_t> nodes(n);
-  if (n > 0) C10_CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &n));
-  return nodes;
-}
-
-bool isKernel(cudaGraphNode_t node) {
-  cudaGraphNodeType type;
-  C10_CUDA_CHECK(cudaGraphNodeGetType(node, &type));
-  return type == cudaGraphNodeTypeKernel;
-}
 
 void* makePool(int device) {
   const c10::cuda::CUDAGuard onDevice(static_cast<c10::DeviceIndex>(device));
@@ -192,7 +161,7 @@ void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, const B
   const auto attempt = [&] { return captureOnce(pool, at::cuda::graph_pool_handle(), body); };
   std::vector<Contest> contests;
   for (const std::string& each : problems) {
-    std::vector<std::string> ways = graft::cuda::rivalsOf(each);
+    std::vector<std::string> ways = rivalsOf(each);
     if (!ways.empty()) contests.push_back({each, ways, ways[0]});
   }
   if (contests.empty()) return;
@@ -208,29 +177,26 @@ void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, const B
         const std::string before = c.chosen;
         for (const std::string& way : c.ways) {
           if (way == c.chosen || way == before) continue;
-          graft::cuda::chooseWay(c.problem, way, false);
+          chooseWay(c.problem, way, false);
           std::unique_ptr<Captured> other = attempt();
           if (isFaster(*best, *other)) best = std::move(other), c.chosen = way;
         }
-        graft::cuda::chooseWay(c.problem, c.chosen, true);
+        chooseWay(c.problem, c.chosen, true);
         changed |= c.chosen != before;
         open = nullptr;
       }
     }
   } catch (const std::exception&) {
-    if (open) graft::cuda::chooseWay(open->problem, open->chosen, false);
+    if (open) chooseWay(open->problem, open->chosen, false);
     (void)cudaGetLastError();
   }
   C10_CUDA_CHECK(cudaStreamSynchronize(pool.stream.stream()));
 }
 
-/// Whether the calling thread's capture has marks in it.
-thread_local bool marked = false;
-
 /// Captured on the streams of a plan; throws where that does not come to what was observed.
 std::unique_ptr<Captured> captureSpread(Pool& pool, c10::MempoolId_t memory, const Body& body,
-                                        const graft::ObservedRun& observed, const graft::StreamPlan& plan) {
-  graft::cuda::SpreadRun spread(observed, plan, pool.stream);
+                                        const ObservedRun& observed, const StreamPlan& plan) {
+  SpreadRun spread(observed, plan, pool.stream, pool.sides);
   auto captured = captureOnce(pool, memory, [&] {
     spread.begin();
     const bool ran = body();
@@ -242,12 +208,12 @@ std::unique_ptr<Captured> captureSpread(Pool& pool, c10::MempoolId_t memory, con
 
 /// Whether the captured run would take less time on the streams of the plan. Run once as it is before that: what
 /// libraries keep for each stream shall not lie in the graph's memory.
-bool isFasterSpread(Captured& captured, Pool& pool, const Body& body, const graft::ObservedRun& observed,
-                    const graft::StreamPlan& plan) {
+bool isFasterSpread(Captured& captured, Pool& pool, const Body& body, const ObservedRun& observed,
+                    const StreamPlan& plan) {
   bool faster = false;
   try {
     {
-      graft::cuda::SpreadRun spread(observed, plan, pool.stream);
+      SpreadRun spread(observed, plan, pool.stream, pool.sides);
       spread.begin();
       const bool ran = body();
       faster = spread.finish() && ran;
@@ -265,9 +231,9 @@ bool isFasterSpread(Captured& captured, Pool& pool, const Body& body, const graf
 /// Captured for good: on one stream, or on several where the model has parts that do not need each other, and that is
 /// faster. The body's last run is the one that was captured: its outputs are the graph's.
 std::unique_ptr<Captured> captureBest(Pool& pool, const Body& body) {
-  const uint32_t most = graft::cuda::mostStreams();
+  const uint32_t most = mostStreams();
   if (most < 2) return captureOnce(pool, pool.memory, body);
-  graft::Observer observer(c10::kCUDA, [&] { return graft::cuda::capturedNodes(pool.stream.stream()); });
+  Observer observer(c10::kCUDA, [&] { return capturedNodes(pool.stream.stream()); });
   marked = false;
   auto captured = captureOnce(pool, pool.memory, [&] {
     observer.start();
@@ -275,7 +241,9 @@ std::unique_ptr<Captured> captureBest(Pool& pool, const Body& body) {
     observer.stop();
     return ran;
   });
-  const auto plan = marked ? std::nullopt : graft::planStreams(observer.run().steps, {.streams = most});
+  // A kernel that no operator launched (TorchScript's fuser does so) has no place in a plan.
+  const bool known = !marked && observer.run().outside == 0;
+  const auto plan = known ? planStreams(observer.run().steps, {.streams = most}) : std::nullopt;
   if (!plan) return captured;
   // The memory pool must not be without a graph meanwhile: the first one is kept until the other stands.
   std::unique_ptr<Captured> best;
@@ -303,11 +271,11 @@ void* capture(void* place, int (*function)(void*), void* argument, char* error, 
     const c10::cuda::CUDAStreamGuard onStream(pool->stream);
     std::vector<std::string> problems;
     for (int i = 0; i < 2; ++i) {
-      const graft::cuda::NotedProblems noting(i == 0 ? nullptr : &problems);
+      const NotedProblems noting(i == 0 ? nullptr : &problems);
       if (!body()) throw std::runtime_error("the model does not run");
     }
     C10_CUDA_CHECK(cudaStreamSynchronize(pool->stream.stream()));
-    if (graft::cuda::options().autotune) chooseInPlace(problems, *pool, body);
+    if (options().autotune) chooseInPlace(problems, *pool, body);
     releaseScratch();
     return captureBest(*pool, body).release();
   } catch (const std::exception& e) {
@@ -344,17 +312,17 @@ bool replay(void* graph, char* error, size_t size) {
 bool copy(size_t count, void* const* to, const void* const* from, const size_t* bytes, char* error, size_t size) {
   return guarded(error, size, [&] {
     const cudaStream_t stream = currentStream();
-    graft::cuda::CopyArgs a;
+    CopyArgs a;
     for (size_t i = 0; i < count; ++i) {
       if (bytes[i] == 0) continue;
       a.to[a.count] = to[i];
       a.from[a.count] = from[i];
       a.bytes[a.count++] = static_cast<int64_t>(bytes[i]);
-      if (a.count < graft::cuda::kMaxCopies && i + 1 < count) continue;
-      C10_CUDA_CHECK(graft::cuda::launchCopies(a, stream));
+      if (a.count < kMaxCopies && i + 1 < count) continue;
+      C10_CUDA_CHECK(launchCopies(a, stream));
       a.count = 0;
     }
-    C10_CUDA_CHECK(graft::cuda::launchCopies(a, stream));
+    C10_CUDA_CHECK(launchCopies(a, stream));
   });
 }
 
@@ -392,93 +360,10 @@ void freeGraph(void* graph) {
   delete captured;
 }
 
-bool capturing() {
+bool isCapturing() {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(currentStream(), &status) != cudaSuccess) (void)cudaGetLastError();
   return status != cudaStreamCaptureStatusNone;
-}
-
-/// What the driver calls a kernel; empty where it does not say. Through the runtime, so that nothing links libcuda.
-std::string kernelName(cudaGraphNode_t node) {
-  const auto entry = [](const char* name, unsigned version) {
-    void* f = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    if (cudaGetDriverEntryPointByVersion(name, &f, version, cudaEnableDefault, &found) != cudaSuccess) {
-      (void)cudaGetLastError();
-      return static_cast<void*>(nullptr);
-    }
-    return found == cudaDriverEntryPointSuccess ? f : nullptr;
-  };
-  static auto* parameters =
-      reinterpret_cast<CUresult (*)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)>(entry("cuGraphKernelNodeGetParams", 12000));
-  static auto* functionName = reinterpret_cast<CUresult (*)(const char**, CUfunction)>(entry("cuFuncGetName", 12030));
-  static auto* kernelNameOf = reinterpret_cast<CUresult (*)(const char**, CUkernel)>(entry("cuKernelGetName", 12030));
-  CUDA_KERNEL_NODE_PARAMS p{};
-  const char* name = nullptr;
-  if (!parameters || parameters(reinterpret_cast<CUgraphNode>(node), &p) != CUDA_SUCCESS) return {};
-  if (p.func && functionName && functionName(&name, p.func) == CUDA_SUCCESS) return name;
-  if (p.kern && kernelNameOf && kernelNameOf(&name, p.kern) == CUDA_SUCCESS) return name;
-  return {};
-}
-
-struct Marks {
-  std::vector<cudaEvent_t> events;
-  std::vector<size_t> places;        ///< the event of each mark; marks with no kernel between them share one
-  std::vector<std::string> kernels;  ///< between a mark and the next
-  std::set<cudaGraphNode_t> seen;
-
-  ~Marks() {
-    for (cudaEvent_t e : events) cudaEventDestroy(e);
-  }
-};
-
-void* makeMarks() { return new Marks; }
-void freeMarks(void* marks) { delete static_cast<Marks*>(marks); }
-
-bool setMark(void* place, char* error, size_t size) {
-  return guarded(error, size, [&] {
-    auto* marks = static_cast<Marks*>(place);
-    const cudaStream_t stream = currentStream();
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    cudaGraph_t graph = nullptr;
-    C10_CUDA_CHECK(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
-    if (status == cudaStreamCaptureStatusNone) return;
-    marked = true;
-    std::string names;
-    for (cudaGraphNode_t node : nodesOf(graph)) {
-      if (!marks->seen.insert(node).second || !isKernel(node)) continue;
-      const std::string name = kernelName(node);
-      names += (name.empty() ? "kernel" : name) + "\n";
-    }
-    const bool nothing = names.empty() && !marks->events.empty();
-    if (!marks->places.empty()) marks->kernels.push_back(std::move(names));
-    marks->places.push_back(nothing ? marks->events.size() - 1 : marks->events.size());
-    if (nothing) return;
-    cudaEvent_t event = nullptr;
-    C10_CUDA_CHECK(cudaEventCreate(&event));
-    marks->events.push_back(event);
-    // External: the event may be read outside of the graph, after each replay.
-    C10_CUDA_CHECK(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal));
-  });
-}
-
-bool markTimes(void* place, double* microseconds, size_t count, char* error, size_t size) {
-  return guarded(error, size, [&] {
-    auto* marks = static_cast<Marks*>(place);
-    if (marks->places.size() != count + 1) throw std::runtime_error("the captured run and its marks do not agree");
-    C10_CUDA_CHECK(cudaEventSynchronize(marks->events.back()));
-    for (size_t i = 0; i < count; ++i) {
-      const size_t from = marks->places[i], to = marks->places[i + 1];
-      float ms = 0;
-      if (from != to) C10_CUDA_CHECK(cudaEventElapsedTime(&ms, marks->events[from], marks->events[to]));
-      microseconds[i] = ms * 1e3;
-    }
-  });
-}
-
-const char* markedKernels(void* marks, size_t i) {
-  const auto& kernels = static_cast<Marks*>(marks)->kernels;
-  return i < kernels.size() ? kernels[i].c_str() : "";
 }
 
 size_t peakMemory(int device) {
@@ -490,7 +375,7 @@ size_t peakMemory(int device) {
       stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
 }
 
-bool setAutotune(bool on) { return std::exchange(graft::cuda::options().autotune, on); }
+bool setAutotune(bool on) { return std::exchange(options().autotune, on); }
 
 constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 makePool,
@@ -504,7 +389,7 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 kernelCount,
                                 streamCount,
                                 freeGraph,
-                                capturing,
+                                isCapturing,
                                 makeMarks,
                                 freeMarks,
                                 setMark,
@@ -514,5 +399,8 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 setAutotune};
 
 }  // namespace
+}  // namespace graft::cuda
 
-extern "C" __attribute__((visibility("default"))) const GraftCudaGraphs* graft_cuda_graphs() { return &table; }
+extern "C" __attribute__((visibility("default"))) const GraftCudaGraphs* graft_cuda_graphs() {
+  return &graft::cuda::table;
+}

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "kernels/cuda/launchers.h"
@@ -14,22 +15,15 @@
 namespace graft::cuda {
 namespace {
 
-std::mutex& sideMutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
-/// Streams of our own, for nobody else may use one that is being captured. They stay: the allocator and cuBLAS keep
-/// memory by stream.
-std::vector<cudaStream_t> sideStreams(c10::DeviceIndex device, size_t count) {
-  static std::map<c10::DeviceIndex, std::vector<cudaStream_t>> all;
-  std::vector<cudaStream_t>& streams = all[device];
-  while (streams.size() < count) {
-    cudaStream_t stream = nullptr;
-    C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    streams.push_back(stream);
-  }
-  return {streams.begin(), streams.begin() + static_cast<std::ptrdiff_t>(count)};
+/// Streams that have no holder. They are never destroyed: the allocator and cuBLAS keep memory by stream, which the
+/// next holder finds there.
+struct Unheld {
+  std::mutex mutex;
+  std::map<c10::DeviceIndex, std::vector<cudaStream_t>> streams;
+};
+Unheld& unheld() {
+  static auto* all = new Unheld;  // holders may live until the process ends
+  return *all;
 }
 
 }  // namespace
@@ -52,20 +46,42 @@ size_t capturedNodes(cudaStream_t stream) {
   return count;
 }
 
+SideStreams::~SideStreams() {
+  const std::scoped_lock lock(unheld().mutex);
+  auto& free = unheld().streams[device_];
+  free.insert(free.end(), streams_.begin(), streams_.end());
+}
+
+c10::cuda::CUDAStream SideStreams::get(size_t i) {
+  while (streams_.size() <= i) {
+    cudaStream_t stream = nullptr;
+    {
+      const std::scoped_lock lock(unheld().mutex);
+      auto& free = unheld().streams[device_];
+      if (!free.empty()) {
+        stream = free.back();
+        free.pop_back();
+      }
+    }
+    if (!stream) C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    streams_.push_back(stream);
+  }
+  return c10::cuda::getStreamFromExternal(streams_[i], device_);
+}
+
 SpreadRun::Event::Event() { C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)); }
 SpreadRun::Event::~Event() { cudaEventDestroy(event); }
 
-SpreadRun::SpreadRun(const ObservedRun& observed, const StreamPlan& plan, c10::cuda::CUDAStream stream)
+SpreadRun::SpreadRun(const ObservedRun& observed, const StreamPlan& plan, c10::cuda::CUDAStream stream,
+                     SideStreams& sides)
     : Observer(c10::kCUDA, [s = stream.stream()] { return capturedNodes(s); }),
-      alone_(sideMutex()),
       observed_(observed),
       plan_(plan),
       main_(stream),
       ended_(plan.places.size()) {
   streams_.push_back(std::make_unique<Stream>(stream));
   streams_[0]->forked = true;
-  for (cudaStream_t side : sideStreams(stream.device_index(), plan.streams - 1))
-    streams_.push_back(std::make_unique<Stream>(c10::cuda::getStreamFromExternal(side, stream.device_index())));
+  for (size_t i = 1; i < plan.streams; ++i) streams_.push_back(std::make_unique<Stream>(sides.get(i - 1)));
   for (size_t i = 0; i < plan.places.size(); ++i)
     if (plan.places[i].awaited) ended_[i] = std::make_unique<Event>();
 }
@@ -79,7 +95,7 @@ void SpreadRun::begin() {
 
 bool SpreadRun::finish() {
   stop();
-  if (run().steps.size() != observed_.steps.size()) fail();
+  if (run().steps.size() != observed_.steps.size() || run().outside > 0) fail();
   c10::cuda::setCurrentCUDAStream(main_);
   afterJoin = false;
   for (size_t s = 1; s < streams_.size(); ++s) {

@@ -1,20 +1,21 @@
 #pragma once
 // A run's operators on several streams, as a plan says (kernels/capture/stream_plan.h).
 //
-//   SpreadRun spread(observed, plan, stream);   // `observed`: the same run before, on one stream
+//   SideStreams sides(device);
+//   SpreadRun spread(observed, plan, stream, sides);   // `observed`: the same run before, on one stream
 //   spread.begin();
 //   model(x);
-//   if (!spread.finish()) ...                   // it went otherwise: what it computed or captured is no good
+//   if (!spread.finish()) ...                          // it went otherwise: what it computed or captured is no good
 //
 // The stream that a run is captured on is stream 0 of the plan; the others are forked from it when they are first
 // needed and joined to it at the end. A kernel that comes after kernels of several streams is launched when they are
 // over (afterJoin in launchers.h). Memory is the caching allocator's: what an operator makes belongs to its
 // stream, and is not given to another until it has been told by recordStream who else used it.
+#include <c10/core/Device.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "kernels/capture/observed_run.h"
@@ -28,11 +29,29 @@ uint32_t mostStreams();
 /// How many nodes the capture on that stream has so far; 0 where there is none.
 size_t capturedNodes(cudaStream_t stream);
 
-/// On one thread, and one at a time in the process: others wait while it exists.
+/// Streams of one GPU that their holder has alone, be it on any thread: nobody else may use one that is being captured,
+/// and graphs that run at the same time must not share what cuBLAS keeps for each stream.
+class SideStreams {
+ public:
+  explicit SideStreams(c10::DeviceIndex device) : device_(device) {}
+  /// For the next holder. What was captured on them must be over.
+  ~SideStreams();
+  SideStreams(const SideStreams&) = delete;
+  SideStreams& operator=(const SideStreams&) = delete;
+
+  /// Stream i, from 0 on; its device is the current one. Throws c10::Error.
+  c10::cuda::CUDAStream get(size_t i);
+
+ private:
+  const c10::DeviceIndex device_;
+  std::vector<cudaStream_t> streams_;
+};
+
+/// On one thread. Nothing else uses the stream and `sides` meanwhile.
 class SpreadRun : public Observer {
  public:
-  /// `observed` and `plan` outlive it. The stream's device is the current one.
-  SpreadRun(const ObservedRun& observed, const StreamPlan& plan, c10::cuda::CUDAStream stream);
+  /// `observed` and `plan` outlive it. The stream's device is the current one, and that of `sides`.
+  SpreadRun(const ObservedRun& observed, const StreamPlan& plan, c10::cuda::CUDAStream stream, SideStreams& sides);
   ~SpreadRun() override;
 
   /// The run's stream is current, and being captured or not.
@@ -63,7 +82,6 @@ class SpreadRun : public Observer {
   void enter(size_t i);
   void fail();
 
-  const std::unique_lock<std::mutex> alone_;
   const ObservedRun& observed_;
   const StreamPlan& plan_;
   const c10::cuda::CUDAStream main_;

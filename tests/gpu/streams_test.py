@@ -3,6 +3,7 @@ and exits 77.
 
     python tests/gpu/streams_test.py build
 """
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -10,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import warnings
 
@@ -218,6 +220,32 @@ class Captures(unittest.TestCase):
         print(f"  random branches: {sum(s > 1 for s in used)} of {len(used)} on several streams: {used}")
         self.assertGreater(sum(s > 1 for s in used), len(used) // 4)
 
+    def test_kernels_that_no_operator_launches(self):
+        """TorchScript's fuser compiles and launches its own, which nobody can place: one stream, and right."""
+        n = 64
+        weight = torch.randn(n, n, device="cuda") / n**0.5
+        x, y = (torch.randn(n, n, device="cuda") for _ in range(2))
+
+        @torch.jit.script
+        def towers(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor):
+            for _ in range(16):
+                x = torch.tanh((x @ weight) * 1.5 + 0.1) * 0.9
+                y = torch.sigmoid((y @ weight) * 1.2 - 0.1) * 1.1
+            return x + y
+
+        def refill(seed):
+            g = torch.Generator(device="cuda").manual_seed(seed)
+            x.normal_(generator=g), y.normal_(generator=g)
+
+        for _ in range(4):
+            towers(x, y, weight)
+        fused = "TensorExprGroup" in str(torch.jit.last_executed_optimized_graph())
+        replay, out, streams, kernels = capture(lambda: towers(x, y, weight))
+        self.same(replay, out, lambda: towers(x, y, weight), refill, 1e-3, 1e-3)
+        print(f"  TorchScript's own kernels: {'some' if fused else 'none'}, {kernels} in all on {streams} streams")
+        if fused:
+            self.assertEqual(streams, 1)
+
     def test_memory(self):
         """What was tried out is given back."""
         model = Towers(6, 512, 384, explicit=False).cuda().half().eval()
@@ -279,6 +307,33 @@ class Exported(unittest.TestCase):
         self.assertIn("streams", several.graft_runner.status())
         self.assertNotIn("streams", one.graft_runner.status())
         self.assertLess(b, a)
+
+    def test_two_threads(self):
+        """Two copies, captured and then replayed at the same time: neither gets into the other's streams."""
+        plain = torch.jit.load(str(self.folder / "towers.pt"), map_location="cuda")
+        given = [tokens(2, 64, torch.float16, seed=seed) for seed in range(40)]
+        wanted = [plain(*(t.float() if t.is_floating_point() else t for t in x)) for x in given]
+        models = [torch.jit.load(str(self.folder / "fast.pt"), map_location="cuda").half() for _ in range(2)]
+        together = threading.Barrier(len(models))
+
+        def work(model):
+            torch.set_grad_enabled(False)
+            got = []
+            with torch.cuda.stream(torch.cuda.Stream()):
+                together.wait()
+                for x in given * 3:
+                    got.append(model(*x))
+                torch.cuda.current_stream().synchronize()
+            return got
+
+        torch.cuda.synchronize()
+        with Streams(4), concurrent.futures.ThreadPoolExecutor(len(models)) as threads:
+            results = list(threads.map(work, models))
+        for model, got in zip(models, results):
+            print("  of two threads:", model.graft_runner.status().strip().replace("\n", "; "))
+            self.assertIn("streams", model.graft_runner.status())
+            for g, w in zip(got, wanted * 3):
+                torch.testing.assert_close(g.float(), w, rtol=2e-2, atol=2e-2)
 
     def test_bench_and_profile(self):
         common = (self.folder / "towers.pt", "--inputs", self.folder / "in.pt", "--device", "cuda", "--dtype", "float16")

@@ -130,4 +130,21 @@ TEST_CASE("kernels are those launched meanwhile") {
   observer.stop();
   REQUIRE(observer.run().steps.size() == 2);
   CHECK(observer.run().steps[0].kernels == 3);
+  CHECK(observer.run().outside == 0);
+}
+
+TEST_CASE("kernels that no operator launches are counted apart") {
+  size_t kernels = 2;
+  const at::Tensor x = at::randn({4});
+  const ObservedRun run = observe(
+      [&] {
+        kernels += 1;
+        at::neg(x);
+        kernels += 3;
+        at::neg(x);
+        kernels += 5;
+      },
+      &kernels);
+  CHECK(run.steps[0].kernels == 0);
+  CHECK(run.outside == 9);
 }
