@@ -53,7 +53,7 @@ struct TileParams {
 };
 
 template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool Straight>
-__global__ void __launch_bounds__(BM * 2 + 32)
+__global__ void __launch_bounds__(BM * 2 + 64)
     gemmTile(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW,
              const __grid_constant__ CUtensorMap mapResidual, const __grid_constant__ CUtensorMap mapOut,
              const TileParams p) {
@@ -62,7 +62,6 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   constexpr int kCluster = Shape::kCluster, kColumns = Shape::kColumns, kBox = Shape::kBox;
   extern __shared__ __align__(1024) uint8_t smem[];
   __shared__ __align__(8) uint64_t full[Stages], empty[Stages], gathered, residualThere;
-  __shared__ __align__(16) float biasTile[kColumns];
   constexpr int kThreads = BM * 2;  // of the consumers
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   // Rank in the cluster: row of tiles fastest, then column, then the range of K.
@@ -94,7 +93,9 @@ __global__ void __launch_bounds__(BM * 2 + 32)
   }
   pdlTrigger();
 
-  if (warp == BM / 16) {
+  if (warp >= BM / 16) {
+    // Two warps, so that x does not wait until the weights are on their way: a block that starts late has no time for
+    // it.
     const uint32_t by = electLane(), ring = sharedAddress(smem);
     const uint32_t fulls = sharedAddress(full), empties = sharedAddress(empty);
     auto loadW = [&](int s, int slice) {
@@ -129,7 +130,8 @@ __global__ void __launch_bounds__(BM * 2 + 32)
       }
     };
     const int count = last - first, early = min(count, Stages);
-    if (p.constantWeights) {
+    if (warp == BM / 16) {
+      if (!p.constantWeights) pdlWait();
 #pragma unroll 1
       for (int i = 0; i < early; ++i) {
         barrierExpectBy(by, fulls + i * 8, Shape::kStageBytes);
@@ -137,47 +139,43 @@ __global__ void __launch_bounds__(BM * 2 + 32)
       }
       // The rest of them at least into the L2, while the kernel before still runs; blocks with the same weights take
       // turns, because what they ask of the L2, not what they multiply, is the limit of most products.
+      if (p.constantWeights) {
 #pragma unroll 1
-      for (int i = early + cluster / p.clustersN; i < count; i += p.clustersM) {
+        for (int i = early + cluster / p.clustersN; i < count; i += p.clustersM) {
 #pragma unroll
-        for (int d = 0; d < Deep; ++d)
-          tmaPrefetchBy(by, &mapW, ((first + i) * Deep + d) * kBk, n0 + (CM > 1 ? im * (BN / CM) : 0));
+          for (int d = 0; d < Deep; ++d)
+            tmaPrefetchBy(by, &mapW, ((first + i) * Deep + d) * kBk, n0 + (CM > 1 ? im * (BN / CM) : 0));
+        }
+      }
+    } else {
+      pdlWait();
+#pragma unroll 1
+      for (int i = 0; i < early; ++i) loadX(i, first + i);
+      if (Shape::kTileFits && p.residual) {
+        const uint32_t bar = sharedAddress(&residualThere);
+        barrierExpectBy(by, bar, Shape::kTileBytes);
+#pragma unroll 1
+        for (int box = 0; box < kColumns / kBox; ++box)
+          tmaLoadBy(by, ring + Shape::kTile + box * BM * kBox * 2, &mapResidual, bar, mine + box * kBox, m0);
       }
     }
-    pdlWait();
-#pragma unroll 1
-    for (int i = 0; i < early; ++i) {
-      if (!p.constantWeights) {
-        barrierExpectBy(by, fulls + i * 8, Shape::kStageBytes);
-        loadW(i, first + i);
-      }
-      loadX(i, first + i);
-    }
-    if (Shape::kTileFits && p.residual) {
-      const uint32_t bar = sharedAddress(&residualThere);
-      barrierExpectBy(by, bar, Shape::kTileBytes);
-#pragma unroll 1
-      for (int box = 0; box < kColumns / kBox; ++box)
-        tmaLoadBy(by, ring + Shape::kTile + box * BM * kBox * 2, &mapResidual, bar, mine + box * kBox, m0);
-    }
-    // Rolled up, as all loops here: code that is not in the instruction caches costs more than branches do.
+    // Rolled up, as all loops here: code that is not in the instruction caches costs more than branches do. A stage's
+    // barrier may hear of bytes of x before it is told how many to expect: only that call ends its phase.
     int s = 0;
     uint32_t parity = 0;
 #pragma unroll 1
     for (int i = Stages; i < count; ++i) {
       barrierWaitAt(empties + s * 8, parity);
-      barrierExpectBy(by, fulls + s * 8, Shape::kStageBytes);
-      loadW(s, first + i);
-      loadX(s, first + i);
+      if (warp == BM / 16) {
+        barrierExpectBy(by, fulls + s * 8, Shape::kStageBytes);
+        loadW(s, first + i);
+      } else {
+        loadX(s, first + i);
+      }
       if (++s == Stages) s = 0, parity ^= 1;
     }
   } else {
     const int group = warp / 4;
-    if (!p.constantWeights) pdlWait();
-    for (int c = threadIdx.x; c < kColumns; c += kThreads) {
-      const int n = mine + c;
-      biasTile[c] = p.bias && n < p.n ? toFloat(static_cast<const T*>(p.bias)[n]) : 0.f;
-    }
     // Whose empty barriers hear of a freed stage: those of all that write into it.
     uint32_t listener = 0;
     if (lane < CN) {
@@ -193,6 +191,14 @@ __global__ void __launch_bounds__(BM * 2 + 32)
         if (lane == 0) barrierArrive(&empty[s]);
       }
     };
+    // As the accumulator lies; there before x is.
+    if (!p.constantWeights) pdlWait();
+    uint32_t bias[kColumns / 8];
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const int n = mine + j * 8 + lane % 4 * 2;
+      bias[j] = p.bias && n < p.n ? *reinterpret_cast<const uint32_t*>(static_cast<const T*>(p.bias) + n) : 0u;
+    }
     float d[BN / 2];
 #pragma unroll
     for (int i = 0; i < BN / 2; ++i) d[i] = 0.f;
@@ -259,43 +265,51 @@ __global__ void __launch_bounds__(BM * 2 + 32)
         }
       }
     }
-    // The bias is there, and the other warpgroup too has read all of the ring.
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const float2 f = unpack2<T>(bias[j]);
+      v[4 * j] += f.x, v[4 * j + 1] += f.y, v[4 * j + 2] += f.x, v[4 * j + 3] += f.y;
+    }
+    // The other warpgroup too has read all of the ring.
     asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
     if (Shape::kTileFits && p.residual) barrierWait(&residualThere, 0);
     const bool straight = p.activation == Activation::kNone || Straight;
     if (straight && (Shape::kTileFits || !p.residual)) {
       uint8_t* tile = smem + (p.residual ? Shape::kTile : 0);
       const BoxPlace<BM, kBox> place(sharedAddress(tile), warp, lane);
-      constexpr int kAtOnce = kBox == 8 ? 1 : 2;  // groups of eight columns
+      constexpr int kAtOnce = kBox == 8 ? 1 : 2, kSteps = kColumns / 8 / kAtOnce;  // groups of eight columns
+      // Whether there is a residual is decided once: between branches the compiler cannot have values overtake others.
+      if (Straight) {
 #pragma unroll
-      for (int step = 0; step < kColumns / 8 / kAtOnce; ++step) {
-        uint32_t packed[4] = {};
-        if (p.residual) {
+        for (int i = 0; i < kColumns / 2; i += 2) geluPair(v[i], v[i + 1]);
+      }
+      if (p.residual) {
+        uint32_t more[kSteps][4];
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
           if constexpr (kAtOnce == 2) {
-            loadMatrix4(place(step), packed);
+            loadMatrix4(place(step), more[step]);
           } else {
-            loadMatrix2(place(step), packed);
+            loadMatrix2(place(step), more[step]);
           }
         }
 #pragma unroll
-        for (int b = 0; b < kAtOnce; ++b) {
-          const int j = step * kAtOnce + b;
-          const float2 f = *reinterpret_cast<const float2*>(&biasTile[j * 8 + lane % 4 * 2]);
+        for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            float2 y = make_float2(v[4 * j + 2 * half] + f.x, v[4 * j + 2 * half + 1] + f.y);
-            if (Straight && p.activation == Activation::kGelu) geluPair(y.x, y.y);
-            if (p.residual) {
-              const float2 more = unpack2<T>(packed[2 * b + half]);
-              y.x += more.x, y.y += more.y;
-            }
-            packed[2 * b + half] = pack2<T>(y.x, y.y);
+          for (int i = 0; i < 2 * kAtOnce; ++i) {
+            const float2 f = unpack2<T>(more[step][i]);
+            v[4 * kAtOnce * step + 2 * i] += f.x, v[4 * kAtOnce * step + 2 * i + 1] += f.y;
           }
         }
+      }
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        const float* from = v + 4 * kAtOnce * step;
         if constexpr (kAtOnce == 2) {
-          storeMatrix4(place(step), packed[0], packed[1], packed[2], packed[3]);
+          storeMatrix4(place(step), pack2<T>(from[0], from[1]), pack2<T>(from[2], from[3]), pack2<T>(from[4], from[5]),
+                       pack2<T>(from[6], from[7]));
         } else {
-          storeMatrix2(place(step), packed[0], packed[1]);
+          storeMatrix2(place(step), pack2<T>(from[0], from[1]), pack2<T>(from[2], from[3]));
         }
       }
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -316,27 +330,36 @@ __global__ void __launch_bounds__(BM * 2 + 32)
         *reinterpret_cast<float2*>(to + 8 * Shape::kSumStride) = make_float2(v[4 * j + 2], v[4 * j + 3]);
       }
       asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-      // Eight columns to a thread.
-      constexpr int kChunks = kColumns / 8;
+      // Twice eight columns to a thread: one chain of operations alone would leave most of the time unused.
+      constexpr int kChunks = kColumns / 8, kAtOnce = 2;
 #pragma unroll 1
-      for (int c = threadIdx.x; c < valid * kChunks; c += kThreads) {
-        const int r = c / kChunks, column = c % kChunks * 8;
-        if (mine + column >= p.n) continue;
-        const float4* from = reinterpret_cast<const float4*>(sums + r * Shape::kSumStride + column);
-        const float4 lo = from[0], hi = from[1];
-        float y[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
+      for (int c0 = threadIdx.x; c0 < valid * kChunks; c0 += kThreads * kAtOnce) {
+        float y[8 * kAtOnce];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) y[i] += biasTile[column + i];
-        activate<T, 8>(y, p.activation);
-        if (p.residual) {
-          const auto more = *reinterpret_cast<const Vec<T, 8>*>(
-              Shape::kTileFits ? smem + Shape::kTile + boxOffset<BM, kBox>(r, column / 8)
-                               : reinterpret_cast<const uint8_t*>(static_cast<const T*>(p.residual) +
-                                                                  int64_t{m0 + r} * p.ldr + mine + column));
+        for (int u = 0; u < kAtOnce; ++u) {
+          const int c = min(c0 + u * kThreads, BM * kChunks - 1), r = c / kChunks, column = c % kChunks * 8;
+          const float4* from = reinterpret_cast<const float4*>(sums + r * Shape::kSumStride + column);
+          const float4 lo = from[0], hi = from[1];
+          const float part[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
 #pragma unroll
-          for (int i = 0; i < 8; ++i) y[i] += toFloat(more.v[i]);
+          for (int i = 0; i < 8; ++i) y[8 * u + i] = part[i];
         }
-        storeVec<T, 8>(static_cast<T*>(p.out) + int64_t{m0 + r} * p.ldo + mine + column, y);
+        activate<T, 8 * kAtOnce>(y, p.activation);
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) {
+          const int c = c0 + u * kThreads, r = c / kChunks, column = c % kChunks * 8;
+          if (c >= valid * kChunks || mine + column >= p.n) continue;
+          float(&part)[8] = reinterpret_cast<float(&)[8]>(y[8 * u]);
+          if (p.residual) {
+            const auto more = *reinterpret_cast<const Vec<T, 8>*>(
+                Shape::kTileFits ? smem + Shape::kTile + boxOffset<BM, kBox>(r, column / 8)
+                                 : reinterpret_cast<const uint8_t*>(static_cast<const T*>(p.residual) +
+                                                                    int64_t{m0 + r} * p.ldr + mine + column));
+#pragma unroll
+            for (int i = 0; i < 8; ++i) part[i] += toFloat(more.v[i]);
+          }
+          storeVec<T, 8>(static_cast<T*>(p.out) + int64_t{m0 + r} * p.ldo + mine + column, part);
+        }
       }
     }
   }
@@ -389,7 +412,7 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
                a.constantWeights && a.pdl};
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(BM * 2 + 32);
+  config.blockDim = dim3(BM * 2 + 64);
   config.dynamicSmemBytes = Shape::kTile + (fetch ? Shape::kTileBytes : 0);
   config.stream = stream;
   cudaLaunchAttribute attributes[2];
@@ -480,6 +503,7 @@ cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream) 
   if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8))
     return cudaErrorNotSupported;
   if ((reinterpret_cast<uintptr_t>(a.out) | reinterpret_cast<uintptr_t>(a.residual)) % 16) return cudaErrorNotSupported;
+  if (reinterpret_cast<uintptr_t>(a.bias) % 4) return cudaErrorNotSupported;
   int i = 0;
 #define GRAFT_V(bm, bn, cm, cn, split, stages, deep, straight)                                                     \
   if (variant == i++) {                                                                                            \
