@@ -64,7 +64,8 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
   extern __shared__ __align__(1024) uint8_t smem[];
   __shared__ __align__(8) uint64_t fullQ[QBuffers], emptyQ[QBuffers], fullK[Stages], emptyK[Stages], fullV[Stages],
       emptyV[Stages];
-  uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile, *ringMask = ringV + Stages * Sh::kTile;
+  uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile;
+  [[maybe_unused]] uint8_t* ringMask = ringV + Stages * Sh::kTile;
   // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 
@@ -84,52 +85,56 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
   if (warp >= Groups * 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (warp > Groups * 4) return;
-    if (lane == 0) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
+    const uint32_t by = electLane(), memory = sharedAddress(smem);
+    const uint32_t tilesK = memory + Sh::kRing, tilesV = tilesK + Stages * Sh::kTile,
+                   masks = tilesV + Stages * Sh::kTile;
+    const uint32_t fullQs = sharedAddress(fullQ), emptyQs = sharedAddress(emptyQ), fullKs = sharedAddress(fullK);
+    const uint32_t emptyKs = sharedAddress(emptyK), fullVs = sharedAddress(fullV), emptyVs = sharedAddress(emptyV);
+    if (by) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
     pdlWait();
-    int i = 0, round = 0;
-    for (int item = blockIdx.x; item < p.items; item += gridDim.x, ++round) {
+    int s = 0, qb = 0;
+    // Of the phase that hands a place back: the one before the first is over from the start.
+    uint32_t parity = 1, parityQ = 1;
+#pragma unroll 1
+    for (int item = blockIdx.x; item < p.items; item += gridDim.x) {
       const int q0 = item % p.queryTiles * Sh::kRows, pair = item / p.queryTiles;
       const int head = pair % p.heads, batch = pair / p.heads, kvHead = head / p.kvShare;
-      const int qb = round % QBuffers, tiles = tilesOf(q0);
-      if (round >= QBuffers) barrierWait(&emptyQ[qb], (round / QBuffers - 1) & 1);
-      if (lane == 0) {
-        barrierExpect(&fullQ[qb], Sh::kQBytes);
+      const int tiles = tilesOf(q0);
+      barrierWaitAt(emptyQs + qb * 8, parityQ);
+      barrierExpectBy(by, fullQs + qb * 8, Sh::kQBytes);
 #pragma unroll
-        for (int g = 0; g < Groups / Split; ++g) {
+      for (int g = 0; g < Groups / Split; ++g) {
 #pragma unroll
-          for (int panel = 0; panel < Panels; ++panel) {
-            tmaLoadHead(smem + qb * Sh::kQBytes + g * Sh::kQGroup + panel * 64 * 128, &mapQ, &fullQ[qb], panel * 64,
-                        q0 + g * 64, head, batch);
-          }
+        for (int panel = 0; panel < Panels; ++panel) {
+          tmaLoadHeadBy(by, memory + qb * Sh::kQBytes + g * Sh::kQGroup + panel * 64 * 128, &mapQ, fullQs + qb * 8,
+                        panel * 64, q0 + g * 64, head, batch);
         }
       }
-      for (int tile = 0; tile < tiles; ++tile, ++i) {
-        const int s = i % Stages;
-        if (i >= Stages) barrierWait(&emptyK[s], (i / Stages - 1) & 1);
-        if (lane == 0) {
-          barrierExpect(&fullK[s], Sh::kTile + Sh::kMask);
-          if constexpr (M == Masks::kRows) {
+      if (++qb == QBuffers) qb = 0, parityQ ^= 1;
+#pragma unroll 1
+      for (int tile = 0; tile < tiles; ++tile) {
+        barrierWaitAt(emptyKs + s * 8, parity);
+        barrierExpectBy(by, fullKs + s * 8, Sh::kTile + Sh::kMask);
+        if constexpr (M == Masks::kRows) {
 #pragma unroll
-            for (int g = 0; g < Groups / Split; ++g) {
-              tmaLoadHead(ringMask + s * Sh::kMask + g * Sh::kMaskGroup, &mapMask, &fullK[s], tile * BN, q0 + g * 64,
-                          p.mask.stride[1] ? head : 0, p.mask.stride[0] ? batch : 0);
-            }
-          }
-#pragma unroll
-          for (int panel = 0; panel < Panels; ++panel) {
-            tmaLoadHead(ringK + s * Sh::kTile + panel * BN * 128, &mapK, &fullK[s], panel * 64, tile * BN, kvHead,
-                        batch);
+          for (int g = 0; g < Groups / Split; ++g) {
+            tmaLoadHeadBy(by, masks + s * Sh::kMask + g * Sh::kMaskGroup, &mapMask, fullKs + s * 8, tile * BN,
+                          q0 + g * 64, p.mask.stride[1] ? head : 0, p.mask.stride[0] ? batch : 0);
           }
         }
-        if (i >= Stages) barrierWait(&emptyV[s], (i / Stages - 1) & 1);
-        if (lane == 0) {
-          barrierExpect(&fullV[s], Sh::kTile);
 #pragma unroll
-          for (int panel = 0; panel < Panels; ++panel) {
-            tmaLoadHead(ringV + s * Sh::kTile + panel * BN * 128, &mapV, &fullV[s], panel * 64, tile * BN, kvHead,
-                        batch);
-          }
+        for (int panel = 0; panel < Panels; ++panel) {
+          tmaLoadHeadBy(by, tilesK + s * Sh::kTile + panel * BN * 128, &mapK, fullKs + s * 8, panel * 64, tile * BN,
+                        kvHead, batch);
         }
+        barrierWaitAt(emptyVs + s * 8, parity);
+        barrierExpectBy(by, fullVs + s * 8, Sh::kTile);
+#pragma unroll
+        for (int panel = 0; panel < Panels; ++panel) {
+          tmaLoadHeadBy(by, tilesV + s * Sh::kTile + panel * BN * 128, &mapV, fullVs + s * 8, panel * 64, tile * BN,
+                        kvHead, batch);
+        }
+        if (++s == Stages) s = 0, parity ^= 1;
       }
     }
   } else {
@@ -350,22 +355,23 @@ cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
   return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, mapQ, mapK, mapV, mapMask, p);
 }
 
-template <int Panels, int Groups, int Split, int Stages, int QBuffers, int Blocks, Masks M>
+template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, Masks M>
 cudaError_t byType(const AttentionArgs& a, cudaStream_t stream) {
   return a.dtype == Dtype::kHalf
-             ? run<__half, Panels, Groups, Split, 64, Stages, QBuffers, Blocks, M>(a, stream)
-             : run<__nv_bfloat16, Panels, Groups, Split, 64, Stages, QBuffers, Blocks, M>(a, stream);
+             ? run<__half, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, M>(a, stream)
+             : run<__nv_bfloat16, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, M>(a, stream);
 }
 
 bool maskedByRow(const AttentionArgs& a) { return a.mask.kind != MaskKind::kNone && a.mask.stride[2] != 0; }
 
-// Tiles of a mask take room in shared memory: fewer stages and blocks where there is one by query and key.
-template <int Panels, int Groups, int Split, int Stages, int QBuffers, int Blocks, int RowStages, int RowBlocks>
+// Tiles of a mask take room in shared memory: fewer stages and blocks, and 64 keys to a tile, where there is one by
+// query and key.
+template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, int RowStages, int RowBlocks>
 cudaError_t byMask(const AttentionArgs& a, cudaStream_t stream) {
   if (a.mask.kind == MaskKind::kNone)
-    return byType<Panels, Groups, Split, Stages, QBuffers, Blocks, Masks::kNone>(a, stream);
-  if (!maskedByRow(a)) return byType<Panels, Groups, Split, Stages, QBuffers, Blocks, Masks::kKeys>(a, stream);
-  return byType<Panels, Groups, Split, RowStages, QBuffers, RowBlocks, Masks::kRows>(a, stream);
+    return byType<Panels, Groups, Split, BN, Stages, QBuffers, Blocks, Masks::kNone>(a, stream);
+  if (!maskedByRow(a)) return byType<Panels, Groups, Split, BN, Stages, QBuffers, Blocks, Masks::kKeys>(a, stream);
+  return byType<Panels, Groups, Split, 64, RowStages, QBuffers, RowBlocks, Masks::kRows>(a, stream);
 }
 
 // Blocks of 64 queries, several to a processor (128 queries and one block above head size 64); of 256 queries, which
@@ -404,14 +410,16 @@ cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStrea
     return cudaErrorNotSupported;
   if (!(a.scale > 0.f && a.scale < 1e30f)) return cudaErrorNotSupported;
   if (a.batch == 0 || a.heads == 0 || a.queries == 0 || a.keys == 0) return cudaErrorNotSupported;
-  if (a.dim > 64) return variant == kNarrow ? byMask<2, 2, 1, 3, 2, 1, 3, 1>(a, stream) : cudaErrorNotSupported;
+  if (a.dim > 64) return variant == kNarrow ? byMask<2, 2, 1, 64, 3, 2, 1, 3, 1>(a, stream) : cudaErrorNotSupported;
   switch (variant) {
     case kNarrow:
-      return byMask<1, 1, 1, 3, 2, 3, 3, 2>(a, stream);
+      return byMask<1, 1, 1, 64, 3, 2, 3, 3, 2>(a, stream);
     case kWide:
-      return byMask<1, 4, 1, 5, 2, 1, 3, 1>(a, stream);
+      return byMask<1, 4, 1, 64, 5, 2, 1, 3, 1>(a, stream);
     case kShared:
-      return byMask<1, 2, 2, 4, 1, 1, 4, 1>(a, stream);
+      // Wider tiles where a warpgroup has several of them: fewer rounds of waiting for scores.
+      return a.keys > 128 ? byMask<1, 2, 2, 128, 4, 1, 1, 4, 1>(a, stream)
+                          : byMask<1, 2, 2, 64, 4, 1, 1, 4, 1>(a, stream);
   }
   return cudaErrorInvalidValue;
 }

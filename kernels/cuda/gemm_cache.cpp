@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Changes when our kernels change so much that old choices mislead.
-constexpr int kKernelVersion = 7;
+constexpr int kKernelVersion = 8;
 
 fs::path folder() {
   if (const char* given = std::getenv("GRAFT_CACHE_DIR"); given && *given) return given;

@@ -1,15 +1,15 @@
 // out = residual + act(x w^T + bias) for few rows: one output tile per block, K split over blocks of a cluster.
 //
 // Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
-// A producer warp fills a ring of 64-wide K slices by TMA, one or two warpgroups multiply (wgmma m64nBNk16), each on 64
-// rows. A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a row of tiles need the same
-// slice of x, those of a column the same slice of w: each loads its share and multicasts it. Whether that pays, and
-// what tile and split do, is for the tuner to find out. Each block of a range of K finishes BN / Split columns, after
-// the others have sent it their partial sums (st.async, counted by a barrier there), which it adds in fp32 in rank
-// order, so results repeat bit for bit. Results leave as the accumulator lies, through stmatrix and TMA; with an
-// activation through shared memory in a loop, because unrolled over an accumulator it would be more code than
-// instruction caches hold. Under PDL the weights' first slices are requested before the wait for the previous kernel:
-// at few rows the weights are nearly all the bytes there are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor,
+// Two producer warps, one for x and one for w, fill a ring of 64-wide K slices by TMA, one or two warpgroups multiply
+// (wgmma m64nBNk16), each on 64 rows. A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a
+// row of tiles need the same slice of x, those of a column the same slice of w: each loads its share and multicasts it.
+// Whether that pays, and what tile and split do, is for the tuner to find out. Each block of a range of K finishes BN /
+// Split columns, after the others have sent it their partial sums (st.async, counted by a barrier there), which it adds
+// in fp32 in rank order, so results repeat bit for bit. Results leave as the accumulator lies, through stmatrix and
+// TMA; with an activation through shared memory in a loop, because unrolled over an accumulator it would be more code
+// than instruction caches hold. Under PDL the weights' first slices are requested before the wait for the previous
+// kernel: at few rows the weights are nearly all the bytes there are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor,
 // griddepcontrol); the split is classic split-K.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper.cuh"
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
         if (lane == 0) barrierArrive(&empty[s]);
       }
     };
-    // As the accumulator lies; there before x is.
+    // The bias, as the accumulator lies; it is there before x is.
     if (!p.constantWeights) pdlWait();
     uint32_t bias[kColumns / 8];
 #pragma unroll
@@ -278,11 +278,11 @@ __global__ void __launch_bounds__(BM * 2 + 64)
       uint8_t* tile = smem + (p.residual ? Shape::kTile : 0);
       const BoxPlace<BM, kBox> place(sharedAddress(tile), warp, lane);
       constexpr int kAtOnce = kBox == 8 ? 1 : 2, kSteps = kColumns / 8 / kAtOnce;  // groups of eight columns
-      // Whether there is a residual is decided once: between branches the compiler cannot have values overtake others.
       if (Straight) {
 #pragma unroll
         for (int i = 0; i < kColumns / 2; i += 2) geluPair(v[i], v[i + 1]);
       }
+      // Decided once for all of them: between branches the compiler cannot have values overtake others.
       if (p.residual) {
         uint32_t more[kSteps][4];
 #pragma unroll
@@ -437,6 +437,7 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
 #define GRAFT_TILE_VARIANTS(V)      \
   V(64, 32, 1, 1, 1, 6, 2, false)   \
   V(64, 32, 1, 1, 2, 6, 2, false)   \
+  V(64, 32, 1, 1, 2, 8, 1, false)   \
   V(64, 32, 1, 1, 4, 6, 1, false)   \
   V(64, 48, 1, 1, 6, 5, 1, false)   \
   V(64, 64, 1, 1, 1, 12, 1, false)  \
@@ -486,6 +487,9 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   V(128, 192, 2, 1, 1, 5, 1, true)  \
   V(128, 192, 2, 1, 2, 3, 1, false) \
   V(64, 64, 2, 1, 1, 6, 2, true)    \
+  V(64, 64, 1, 1, 1, 6, 1, true)    \
+  V(64, 96, 2, 1, 1, 5, 1, true)    \
+  V(128, 96, 4, 2, 1, 7, 1, true)   \
   V(128, 96, 2, 1, 1, 4, 1, true)   \
   V(128, 96, 2, 1, 1, 7, 1, true)
 

@@ -60,13 +60,15 @@ GRAFT_ROWS_128(__nv_bfloat16, "bf16")
 #undef GRAFT_ROWS_128
 #undef GRAFT_ACC8
 
-// A box of a 4-D tensor map [batch, head, position, column] into shared memory; completion is counted at `bar`.
-__device__ __forceinline__ void tmaLoadHead(void* shared, const CUtensorMap* map, uint64_t* bar, int column,
-                                            int position, int head, int batch) {
+// A box of a 4-D tensor map [batch, head, position, column] into shared memory; completion is counted at `bar`. By the
+// whole warp, done by one lane of it (hopper.cuh says why).
+__device__ __forceinline__ void tmaLoadHeadBy(uint32_t lane, uint32_t shared, const CUtensorMap* map, uint32_t bar,
+                                              int column, int position, int head, int batch) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
-      "[%2];" ::"r"(sharedAddress(shared)),
-      "l"(map), "r"(sharedAddress(bar)), "r"(column), "r"(position), "r"(head), "r"(batch)
+      "{ .reg .pred p; setp.ne.b32 p, %7, 0;\n"
+      "@p cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2]; }" ::"r"(shared),
+      "l"(map), "r"(bar), "r"(column), "r"(position), "r"(head), "r"(batch), "r"(lane)
       : "memory");
 }
 
