@@ -180,6 +180,12 @@ Captures::Capture& Captures::find(const Values& inputs, const CaptureKey& key, c
     }
     throw CaptureError(why);
   }
+  try {
+    addCopies(made);
+  } catch (...) {
+    cuda_.freeGraph(made.graph);
+    throw;
+  }
   captures_.push_front(std::move(made));
   places_[captures_.front().key] = captures_.begin();
   shrink(limit_);
@@ -188,19 +194,6 @@ Captures::Capture& Captures::find(const Values& inputs, const CaptureKey& key, c
 
 namespace {
 
-/// Copies between tensors whose numbers lie alike, gathered for one kernel.
-struct Copies {
-  std::vector<void*> to;
-  std::vector<const void*> from;
-  std::vector<size_t> bytes;
-
-  void add(const at::Tensor& target, const at::Tensor& source) {
-    to.push_back(target.mutable_data_ptr());
-    from.push_back(source.const_data_ptr());
-    bytes.push_back(source.nbytes());
-  }
-};
-
 /// A tensor on a GPU that is its bytes: without gaps, and nothing to be done to them when they are read.
 bool isBytes(const at::Tensor& t) {
   return t.is_cuda() && t.layout() == at::kStrided && t.is_non_overlapping_and_dense() && !t.is_conj() && !t.is_neg();
@@ -208,42 +201,55 @@ bool isBytes(const at::Tensor& t) {
 
 }  // namespace
 
-void Captures::copyIn(const Capture& c, const Values& from) {
-  std::vector<at::Tensor> given;
-  given.reserve(c.tensors.size());
-  collect(from, given);
-  Copies copies;
-  std::vector<at::Tensor> otherTo, otherFrom;
-  for (size_t i = 0; i < given.size(); ++i) {
-    // Dtypes and sizes are the key's.
-    if (isBytes(given[i]) && given[i].strides() == c.tensors[i].strides())
-      copies.add(c.tensors[i], given[i]);
-    else
-      otherTo.push_back(c.tensors[i]), otherFrom.push_back(given[i]);
-  }
+/// Inputs and outputs that are bytes are copied by the graph itself; the others before and after it.
+void Captures::addCopies(Capture& c) {
+  std::vector<at::Tensor> results;
+  collect(c.outputs, results);
+  std::vector<void*> into, outOf;
+  std::vector<size_t> inputBytes, outputBytes;
+  const auto sort = [](const std::vector<at::Tensor>& tensors, std::vector<bool>& which, std::vector<void*>& places,
+                       std::vector<size_t>& bytes) {
+    for (const at::Tensor& t : tensors) {
+      which.push_back(isBytes(t));
+      if (!which.back()) continue;
+      places.push_back(const_cast<void*>(t.const_data_ptr()));
+      bytes.push_back(t.nbytes());
+    }
+  };
+  sort(c.tensors, c.comes, into, inputBytes);
+  sort(results, c.goes, outOf, outputBytes);
   check("", [&](char* e, size_t n) {
-    return cuda_.copy(copies.to.size(), copies.to.data(), copies.from.data(), copies.bytes.data(), e, n);
+    return cuda_.addCopies(c.graph, into.size(), into.data(), inputBytes.data(), outOf.size(), outOf.data(),
+                           outputBytes.data(), e, n);
   });
+}
+
+/// Notes where the inputs lie that the graph copies, and copies the others. Dtypes, sizes and strides are the key's.
+void Captures::bring(Capture& c, const Values& inputs) {
+  c.from.clear();
+  std::vector<at::Tensor> otherTo, otherFrom;
+  size_t i = 0;
+  for (const c10::IValue& v : inputs) {
+    everyTensor(v, [&](const at::Tensor& t) {
+      const at::Tensor& own = c.tensors[i];
+      const bool comes = c.comes[i++], alike = comes && isBytes(t) && t.strides() == own.strides();
+      if (comes) c.from.push_back((alike ? t : own).const_data_ptr());
+      if (!alike) otherTo.push_back(own), otherFrom.push_back(t);
+      return true;
+    });
+  }
   if (otherTo.empty()) return;
   const PlainMode mode;
   at::_foreach_copy_(otherTo, otherFrom, /*non_blocking=*/true);
 }
 
-Captures::Values Captures::copyOut(const Values& outputs) {
-  Copies copies;
+/// The caller's outputs: `own` where the graph has copied, else clones.
+Captures::Values Captures::takeOut(const Capture& c, std::vector<at::Tensor> own) {
   Values out;
-  out.reserve(outputs.size());
-  for (const c10::IValue& v : outputs) {
-    out.push_back(mapTensors(v, [&](const at::Tensor& t) {
-      if (!isBytes(t)) return t.clone();
-      at::Tensor own = at::empty_like(t);
-      copies.add(own, t);
-      return own;
-    }));
-  }
-  check("", [&](char* e, size_t n) {
-    return cuda_.copy(copies.to.size(), copies.to.data(), copies.from.data(), copies.bytes.data(), e, n);
-  });
+  out.reserve(c.outputs.size());
+  size_t i = 0, next = 0;
+  for (const c10::IValue& v : c.outputs)
+    out.push_back(mapTensors(v, [&](const at::Tensor& t) { return c.goes[i++] ? std::move(own[next++]) : t.clone(); }));
   return out;
 }
 
@@ -251,9 +257,18 @@ Captures::Values Captures::run(const Values& inputs, const CaptureKey& key, cons
   const std::scoped_lock lock(mutex_);
   Capture& c = find(inputs, key, body);
   check("", [&](char* e, size_t n) { return cuda_.enter(pool_, e, n); });
-  copyIn(c, inputs);
-  check("replay failed: ", [&](char* e, size_t n) { return cuda_.replay(c.graph, e, n); });
-  Values out = copyOut(c.outputs);
+  bring(c, inputs);
+  std::vector<at::Tensor> own;
+  c.to.clear();
+  size_t i = 0;
+  for (const c10::IValue& v : c.outputs) {
+    everyTensor(v, [&](const at::Tensor& t) {
+      if (c.goes[i++]) c.to.push_back(own.emplace_back(at::empty_like(t)).mutable_data_ptr());
+      return true;
+    });
+  }
+  check("replay failed: ", [&](char* e, size_t n) { return cuda_.replay(c.graph, c.from.data(), c.to.data(), e, n); });
+  Values out = takeOut(c, std::move(own));
   check("", [&](char* e, size_t n) { return cuda_.leave(pool_, e, n); });
   return out;
 }

@@ -70,11 +70,15 @@ class Captures {
     CaptureKey key;
     Values inputs, outputs;           ///< the graph's own memory
     std::vector<at::Tensor> tensors;  ///< of the inputs
+    std::vector<bool> comes, goes;    ///< the inputs and outputs that are copied within the graph
+    std::vector<const void*> from;    ///< of one call: where they come from
+    std::vector<void*> to;            ///< and go
     void* graph = nullptr;
   };
   Capture& find(const Values& inputs, const CaptureKey& key, const Body&);
-  void copyIn(const Capture&, const Values& from);
-  Values copyOut(const Values& outputs);
+  void addCopies(Capture&);
+  void bring(Capture&, const Values& inputs);
+  Values takeOut(const Capture&, std::vector<at::Tensor> own);
   void free(Capture&);
   void shrink(size_t);
   template <class F>

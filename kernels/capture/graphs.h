@@ -25,13 +25,15 @@ struct GraftCudaGraphs {
   /// the two comes after all earlier uses, on whichever streams those were.
   bool (*enter)(void* pool, char* error, size_t size);
   bool (*leave)(void* pool, char* error, size_t size);
-  /// On the current stream, without waiting.
-  bool (*replay)(void* graph, char* error, size_t size);
-  /// Copies `count` blocks of memory of the current device in one go, on the current stream, without waiting. Blocks do
-  /// not overlap.
-  bool (*copy)(size_t count, void* const* to, const void* const* from, const size_t* bytes, char* error, size_t size);
-  /// Replays once and waits: milliseconds on the GPU, from events around it; negative where it failed. `flush`: writes
-  /// over the L2 cache first (outside of the time).
+  /// Once after capture: copies into blocks of memory that the graph reads and out of blocks that it has written become
+  /// part of it, its first and its last kernels. kernelCount does not count them.
+  bool (*addCopies)(void* graph, size_t inputs, void* const* into, const size_t* inputBytes, size_t outputs,
+                    void* const* outOf, const size_t* outputBytes, char* error, size_t size);
+  /// On the current stream, without waiting. `from`, `to`: a place on this GPU for each block of addCopies, an input's
+  /// may be the block itself; null for both where nothing is to be copied.
+  bool (*replay)(void* graph, const void* const* from, void* const* to, char* error, size_t size);
+  /// Replays once without copies and waits: milliseconds on the GPU, from events around it; negative where it failed.
+  /// `flush`: writes over the L2 cache first (outside of the time).
   float (*replayTimed)(void* graph, bool flush, char* error, size_t size);
   size_t (*kernelCount)(void* graph);
   /// On how many streams it was captured.
@@ -53,7 +55,7 @@ struct GraftCudaGraphs {
   /// Whether the calling thread's operators may stop to try out algorithms; returns what it was.
   bool (*setAutotune)(bool on);
 };
-constexpr int graftCudaGraphsVersion = 4;
+constexpr int graftCudaGraphsVersion = 5;
 
 /// Of libgraft_ops.so. Null where there is no CUDA to run on; graft_ops_cuda_status() says why.
 __attribute__((visibility("default"))) const GraftCudaGraphs* graft_ops_cuda_graphs();

@@ -11,14 +11,15 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/graph_copies.h"
 #include "kernels/cuda/graph_support.h"
-#include "kernels/cuda/launchers.h"
 #include "kernels/cuda/marks.h"
 #include "kernels/cuda/streams.h"
 #include "kernels/cuda/support.h"
@@ -50,6 +51,7 @@ struct Captured {
   at::cuda::CUDAGraph graph{/*keep_graph=*/true};
   Pool* pool = nullptr;
   size_t kernels = 0, streams = 1;
+  std::optional<GraphCopies> copies;
   cudaEvent_t start = nullptr, stop = nullptr;
 
   ~Captured() {
@@ -301,28 +303,23 @@ bool leave(void* place, char* error, size_t size) {
   });
 }
 
-bool replay(void* graph, char* error, size_t size) {
+bool addCopies(void* graph, size_t inputs, void* const* into, const size_t* inputBytes, size_t outputs,
+               void* const* outOf, const size_t* outputBytes, char* error, size_t size) {
   return guarded(error, size, [&] {
     auto* captured = static_cast<Captured*>(graph);
     const c10::cuda::CUDAGuard onDevice(captured->pool->device);
-    captured->graph.replay();
+    captured->copies.emplace(captured->graph.raw_cuda_graph(), GraphBlocks{inputs, into, inputBytes},
+                             GraphBlocks{outputs, outOf, outputBytes});
+    captured->graph.instantiate();
   });
 }
 
-bool copy(size_t count, void* const* to, const void* const* from, const size_t* bytes, char* error, size_t size) {
+bool replay(void* graph, const void* const* from, void* const* to, char* error, size_t size) {
   return guarded(error, size, [&] {
-    const cudaStream_t stream = currentStream();
-    CopyArgs a;
-    for (size_t i = 0; i < count; ++i) {
-      if (bytes[i] == 0) continue;
-      a.to[a.count] = to[i];
-      a.from[a.count] = from[i];
-      a.bytes[a.count++] = static_cast<int64_t>(bytes[i]);
-      if (a.count < kMaxCopies && i + 1 < count) continue;
-      C10_CUDA_CHECK(launchCopies(a, stream));
-      a.count = 0;
-    }
-    C10_CUDA_CHECK(launchCopies(a, stream));
+    auto* captured = static_cast<Captured*>(graph);
+    const c10::cuda::CUDAGuard onDevice(captured->pool->device);
+    if (captured->copies) captured->copies->aim(captured->graph.raw_cuda_graph_exec(), from, to);
+    captured->graph.replay();
   });
 }
 
@@ -345,6 +342,7 @@ float replayTimed(void* graph, bool flush, char* error, size_t size) {
     cudaStream_t stream = currentStream();
     if (flush) flushL2(stream);
     C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+    if (captured->copies) captured->copies->aim(captured->graph.raw_cuda_graph_exec(), nullptr, nullptr);
     milliseconds = replayOnce(*captured);
   });
   return ran ? milliseconds : -1;
@@ -383,8 +381,8 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 capture,
                                 enter,
                                 leave,
+                                addCopies,
                                 replay,
-                                copy,
                                 replayTimed,
                                 kernelCount,
                                 streamCount,

@@ -35,7 +35,7 @@ struct GemmArgs {
   bool pdl = true;
 };
 
-// copy.cu: blocks of memory that do not overlap, one kernel for all
+// copy.cu: blocks of memory that do not overlap, or are the same, one kernel for all
 constexpr int kMaxCopies = 16;
 struct CopyArgs {
   void* to[kMaxCopies] = {};
@@ -43,7 +43,8 @@ struct CopyArgs {
   int64_t bytes[kMaxCopies] = {};
   int count = 0;
 };
-cudaError_t launchCopies(const CopyArgs& a, cudaStream_t stream);
+// As a node of a graph, but for its argument, which is `a`.
+cudaKernelNodeParams copyNode(const CopyArgs& a);
 
 // gemm_tile.cu: one output tile per block, split-K over a cluster. Its variants, by number:
 struct TileVariant {

@@ -96,7 +96,7 @@ class Graphs:
     def __init__(self, library):
         class Table(ctypes.Structure):
             _fields_ = [("version", ctypes.c_int)] + [(n, ctypes.c_void_p) for n in (
-                "makePool", "freePool", "capture", "enter", "leave", "replay", "copy", "replayTimed", "kernelCount", "streamCount")]
+                "makePool", "freePool", "capture", "enter", "leave", "addCopies", "replay", "replayTimed", "kernelCount", "streamCount")]
 
         cuda = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(library)), "libgraft_ops_cuda.so"))
         cuda.graft_cuda_graphs.restype = ctypes.POINTER(Table)
@@ -104,7 +104,7 @@ class Graphs:
         text = (ctypes.c_char_p, ctypes.c_size_t)
         self.body = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
         self.begin = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, self.body, ctypes.c_void_p, *text)(table.capture)
-        self.again = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, *text)(table.replay)
+        self.again = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *text)(table.replay)
         self.counts = [ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_void_p)(f) for f in (table.kernelCount, table.streamCount)]
         self.kernels = self.streams = 0  # of the last capture
         self.pool = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(table.makePool)(torch.cuda.current_device())
@@ -122,7 +122,7 @@ class Graphs:
         self.kernels, self.streams = (count(graph) for count in self.counts)
 
         def replay():
-            if not self.again(graph, error, len(error)):
+            if not self.again(graph, None, None, error, len(error)):
                 raise RuntimeError(error.value.decode())
 
         return replay, out[0]
