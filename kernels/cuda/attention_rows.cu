@@ -197,7 +197,7 @@ cudaError_t run(const AttentionArgs& a, const RowsParams& p, cudaStream_t stream
   const dim3 grid(static_cast<unsigned>((p.n + kColumns - 1) / kColumns * Split), static_cast<unsigned>(a.batch));
   const auto kernel = a.mask.kind == MaskKind::kNone ? attentionRows<T, Warps, C, Keys, Columns, Split, false>
                                                      : attentionRows<T, Warps, C, Keys, Columns, Split, true>;
-  return launchCluster(kernel, grid, Warps * 32, Split, stream, a.pdl, a, p);
+  return launchCluster(kernel, grid, Warps * 32, Split, 0, stream, a.pdl, a, p);
 }
 
 template <class T, int C, int Keys>

@@ -172,13 +172,17 @@ inline cudaError_t allowShared(Kernel* kernel, int bytes, std::atomic<uint64_t>&
   return status;
 }
 
-// Launches with the PDL attribute where `pdl` and launchesAhead() say so, in clusters of so many blocks along x.
+inline bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
+
+// Launches with the PDL attribute where `pdl` and launchesAhead() say so, in clusters of so many blocks along x;
+// dynamic shared memory above 48 KB must have been allowed before.
 template <class... KernelArgs, class... Args>
-inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, unsigned cluster,
+inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, unsigned cluster, size_t smem,
                                  cudaStream_t stream, bool pdl, Args&&... args) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
+  config.dynamicSmemBytes = smem;
   config.stream = stream;
   cudaLaunchAttribute attributes[2];
   unsigned count = 0;
@@ -196,22 +200,10 @@ inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 
   config.numAttrs = count;
   return cudaLaunchKernelEx(&config, kernel, KernelArgs(args)...);
 }
-// Launches with the PDL attribute where `pdl` and launchesAhead() say so; dynamic shared memory above 48 KB must have
-// been allowed before.
 template <class... KernelArgs, class... Args>
 inline cudaError_t launch(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, size_t smem, cudaStream_t stream,
                           bool pdl, Args&&... args) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = smem;
-  config.stream = stream;
-  cudaLaunchAttribute attribute[1];
-  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute[0].val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = attribute;
-  config.numAttrs = launchesAhead(pdl) ? 1 : 0;
-  return cudaLaunchKernelEx(&config, kernel, KernelArgs(args)...);
+  return launchCluster(kernel, grid, block, 1, smem, stream, pdl, args...);
 }
 
 }  // namespace graft::cuda

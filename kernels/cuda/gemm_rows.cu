@@ -234,7 +234,7 @@ template <class T, int Warps, int C, int Columns, int Split, int Tiles, bool Nor
 cudaError_t run(const RowsParams& p, const NormParams& norm, bool pdl, cudaStream_t stream) {
   if constexpr (fits<Warps, C, Columns, Split, Tiles, Norm>()) {
     const unsigned clusters = static_cast<unsigned>((p.n + Columns * kRowsColumns - 1) / (Columns * kRowsColumns));
-    return launchCluster(gemmRows<T, Warps, C, Columns, Split, Tiles, Norm>, clusters * Split, Warps * 32, Split,
+    return launchCluster(gemmRows<T, Warps, C, Columns, Split, Tiles, Norm>, clusters * Split, Warps * 32, Split, 0,
                          stream, pdl, p, norm);
   }
   return cudaErrorNotSupported;

@@ -32,8 +32,6 @@ struct RowsParams {
   bool constantWeights;  // and PDL: weights are fetched before the wait
 };
 
-inline bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
-
 // Whether these kernels take a product, whatever its x.
 inline bool rowsTake(const GemmArgs& a) {
   return a.dtype != Dtype::kFloat && a.n % 2 == 0 && a.ldw % 8 == 0 && a.ldo % 2 == 0 && aligned(a.w, 16) &&

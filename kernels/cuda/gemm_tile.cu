@@ -410,26 +410,9 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
                a.ldo,
                a.activation,
                a.constantWeights && a.pdl};
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(BM * 2 + 64);
-  config.dynamicSmemBytes = Shape::kTile + (fetch ? Shape::kTileBytes : 0);
-  config.stream = stream;
-  cudaLaunchAttribute attributes[2];
-  int count = 0;
-  if (Shape::kCluster > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count].val.clusterDim.x = Shape::kCluster;
-    attributes[count].val.clusterDim.y = 1;
-    attributes[count++].val.clusterDim.z = 1;
-  }
-  if (launchesAhead(a.pdl)) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  config.attrs = attributes;
-  config.numAttrs = count;
-  return cudaLaunchKernelEx(&config, kernel, mapX, mapW, mapResidual, mapOut, p);
+  return launchCluster(kernel, static_cast<unsigned>(blocks), BM * 2 + 64, Shape::kCluster,
+                       Shape::kTile + (fetch ? Shape::kTileBytes : 0), stream, a.pdl, mapX, mapW, mapResidual, mapOut,
+                       p);
 }
 
 // What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages, slices to a stage,
@@ -506,8 +489,7 @@ TileVariant tileVariant(int i) { return kVariants[i]; }
 cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream) {
   if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8))
     return cudaErrorNotSupported;
-  if ((reinterpret_cast<uintptr_t>(a.out) | reinterpret_cast<uintptr_t>(a.residual)) % 16) return cudaErrorNotSupported;
-  if (reinterpret_cast<uintptr_t>(a.bias) % 4) return cudaErrorNotSupported;
+  if (!aligned(a.out, 16) || !aligned(a.residual, 16) || !aligned(a.bias, 4)) return cudaErrorNotSupported;
   int i = 0;
 #define GRAFT_V(bm, bn, cm, cn, split, stages, deep, straight)                                                     \
   if (variant == i++) {                                                                                            \

@@ -166,8 +166,6 @@ __global__ void __launch_bounds__(256) normAny(const NormArgs a) {
   }
 }
 
-bool aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-
 template <class T, int Warps, int Vecs, int V>
 cudaError_t launchRows(const NormArgs& a, unsigned rows, cudaStream_t stream) {
   const unsigned blocks = Warps == 1 ? (rows + 3) / 4 : rows, threads = Warps == 1 ? 128 : Warps * 32;
@@ -181,9 +179,9 @@ cudaError_t runNorm(const NormArgs& a, cudaStream_t stream) {
   constexpr int V = 16 / sizeof(T);
   if (a.rows == 0 || a.n == 0) return cudaSuccess;
   if (a.rows > INT32_MAX) return cudaErrorNotSupported;
-  const bool vectors = a.n % V == 0 && a.ldx % V == 0 && (!a.residual || a.ldr % V == 0) && aligned16(a.x) &&
-                       aligned16(a.residual) && aligned16(a.inputBias) && aligned16(a.weight) && aligned16(a.bias) &&
-                       aligned16(a.out) && aligned16(a.sum);
+  const bool vectors = a.n % V == 0 && a.ldx % V == 0 && (!a.residual || a.ldr % V == 0) && aligned(a.x, 16) &&
+                       aligned(a.residual, 16) && aligned(a.inputBias, 16) && aligned(a.weight, 16) &&
+                       aligned(a.bias, 16) && aligned(a.out, 16) && aligned(a.sum, 16);
   const unsigned rows = static_cast<unsigned>(a.rows);
   const int64_t chunks = vectors ? a.n / V : INT64_MAX;
   // A few rows: more threads to a row. Many: a warp each keeps the block free of barriers.
@@ -331,8 +329,8 @@ template <class T>
 cudaError_t runEmbedding(const EmbeddingArgs& a, cudaStream_t stream) {
   constexpr int V = 16 / sizeof(T);
   const unsigned grid = static_cast<unsigned>(a.outer * a.inner);
-  bool vectors = a.n % V == 0 && aligned16(a.out) && aligned16(a.weight) && aligned16(a.bias);
-  for (int t = 0; t < a.tables; ++t) vectors = vectors && aligned16(a.table[t]);
+  bool vectors = a.n % V == 0 && aligned(a.out, 16) && aligned(a.weight, 16) && aligned(a.bias, 16);
+  for (int t = 0; t < a.tables; ++t) vectors = vectors && aligned(a.table[t], 16);
   if (vectors && a.n <= 96 * V) return launch(embeddingRow<T, 3, V>, grid, 96, 0, stream, a.pdl, a);
   if (vectors && a.n <= 128 * V) return launch(embeddingRow<T, 4, V>, grid, 128, 0, stream, a.pdl, a);
   if (vectors && a.n <= 256 * V) return launch(embeddingRow<T, 8, V>, grid, 256, 0, stream, a.pdl, a);

@@ -7,8 +7,6 @@
 namespace graft::cuda {
 namespace {
 
-bool aligned16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-
 template <class T, int V>
 __global__ void __launch_bounds__(256) epilogue(const GemmArgs a, const T* in, int64_t ldi) {
   pdlTrigger();
@@ -39,8 +37,8 @@ cudaError_t runEpilogue(const GemmArgs& a, const void* in, int64_t ldi, cudaStre
   constexpr int V = 16 / sizeof(T);
   if (a.m == 0 || a.n == 0) return cudaSuccess;
   const T* from = static_cast<const T*>(in);
-  if (a.n % V == 0 && ldi % V == 0 && a.ldo % V == 0 && (!a.residual || a.ldr % V == 0) && aligned16(in) &&
-      aligned16(a.out) && aligned16(a.bias) && aligned16(a.residual)) {
+  if (a.n % V == 0 && ldi % V == 0 && a.ldo % V == 0 && (!a.residual || a.ldr % V == 0) && aligned(in, 16) &&
+      aligned(a.out, 16) && aligned(a.bias, 16) && aligned(a.residual, 16)) {
     return launch(epilogue<T, V>, blocksFor(a.m * a.n / V), 256, 0, stream, a.pdl, a, from, ldi);
   }
   return launch(epilogue<T, 1>, blocksFor(a.m * a.n), 256, 0, stream, a.pdl, a, from, ldi);
@@ -66,7 +64,8 @@ template <class T>
 cudaError_t runSwiglu(const SwigluArgs& a, cudaStream_t stream) {
   constexpr int V = 16 / sizeof(T);
   if (a.rows == 0 || a.n == 0) return cudaSuccess;
-  if (a.n % V == 0 && a.ldg % V == 0 && a.ldu % V == 0 && aligned16(a.gate) && aligned16(a.up) && aligned16(a.out)) {
+  if (a.n % V == 0 && a.ldg % V == 0 && a.ldu % V == 0 && aligned(a.gate, 16) && aligned(a.up, 16) &&
+      aligned(a.out, 16)) {
     return launch(swiglu<T, V>, blocksFor(a.rows * a.n / V), 256, 0, stream, a.pdl, a);
   }
   return launch(swiglu<T, 1>, blocksFor(a.rows * a.n), 256, 0, stream, a.pdl, a);
@@ -173,7 +172,7 @@ template <class T>
 cudaError_t runConvEpilogue(const ConvEpilogueArgs& a, cudaStream_t stream) {
   constexpr int V = 16 / sizeof(T);
   if (a.count == 0) return cudaSuccess;
-  if (a.count % V == 0 && aligned16(a.y) && aligned16(a.other)) {
+  if (a.count % V == 0 && aligned(a.y, 16) && aligned(a.other, 16)) {
     return launch(convEpilogue<T, V>, blocksFor(a.count / V), 256, 0, stream, a.pdl, a);
   }
   return launch(convEpilogue<T, 1>, blocksFor(a.count), 256, 0, stream, a.pdl, a);

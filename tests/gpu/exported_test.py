@@ -11,6 +11,7 @@ import tempfile
 import threading
 import unittest
 import warnings
+from typing import List
 
 import torch
 
@@ -146,6 +147,28 @@ class OnGpu(unittest.TestCase):
                 x = tuple(place(t) for t in inputs(seed=seed, device="cuda"))
                 torch.testing.assert_close(self.model(*x), self.plain(*x), rtol=1e-4, atol=1e-4)
         self.captured(3)
+
+    def test_many_tensors_come_and_go(self):
+        """More than one kernel copies; some of none, some with gaps, some that the model hands back."""
+        class Many(torch.nn.Module):
+            def forward(self, xs: List[torch.Tensor]):
+                return [x * 2 for x in xs], xs[0], xs[1].t(), xs[2][:, ::2], xs[3].expand(2, 3, 5), xs[1][1:]
+
+        model, runner = torch.jit.script(Many()), torch.classes.graft.Runner(False, 4)
+        kept = []
+        for seed in range(5):
+            torch.manual_seed(seed)
+            xs = [torch.randn(3, 5 if i != 7 else 0, device="cuda") for i in range(40)]
+            xs[4] = torch.randn(5, 3, device="cuda").t()
+            xs[5] = torch.randn(3, 10, device="cuda")[:, ::2]
+            outputs, wanted = runner.run(model, (xs,)), model(xs)
+            kept.append((outputs, wanted))
+            if seed == 2:  # nowhere that the graph could still look at
+                del xs, outputs
+                torch.cuda.empty_cache()
+        self.assertIn("1 of at most 4 shapes captured", runner.status())
+        for outputs, wanted in kept:
+            torch.testing.assert_close(outputs, wanted, rtol=0, atol=0)
 
     def test_few_captures_are_kept(self):
         self.model.graft_runner.set_limit(2)
