@@ -420,7 +420,6 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
 #define GRAFT_TILE_VARIANTS(V)      \
   V(64, 32, 1, 1, 1, 6, 2, false)   \
   V(64, 32, 1, 1, 2, 6, 2, false)   \
-  V(64, 32, 1, 1, 2, 8, 1, false)   \
   V(64, 32, 1, 1, 4, 6, 1, false)   \
   V(64, 48, 1, 1, 6, 5, 1, false)   \
   V(64, 64, 1, 1, 1, 12, 1, false)  \
@@ -447,6 +446,7 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   V(64, 128, 1, 1, 1, 8, 1, false)  \
   V(64, 128, 4, 1, 1, 8, 1, false)  \
   V(64, 128, 1, 1, 2, 7, 1, false)  \
+  V(64, 144, 2, 1, 1, 7, 1, false)  \
   V(128, 64, 1, 1, 1, 8, 1, false)  \
   V(128, 64, 1, 1, 1, 4, 1, false)  \
   V(128, 64, 2, 2, 1, 8, 1, false)  \
@@ -470,9 +470,6 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   V(128, 192, 2, 1, 1, 5, 1, true)  \
   V(128, 192, 2, 1, 2, 3, 1, false) \
   V(64, 64, 2, 1, 1, 6, 2, true)    \
-  V(64, 64, 1, 1, 1, 6, 1, true)    \
-  V(64, 96, 2, 1, 1, 5, 1, true)    \
-  V(128, 96, 4, 2, 1, 7, 1, true)   \
   V(128, 96, 2, 1, 1, 4, 1, true)   \
   V(128, 96, 2, 1, 1, 7, 1, true)
 
