@@ -207,8 +207,10 @@ class Photographer {
   void showFused() {
     QString fused;
     for (const RecordInfo& r : document_.recordsToHere())
-      if (!r.added.isEmpty() && (fused.isEmpty() || (r.rule.contains(QLatin1String("Attention")) &&
-                                                     !fused.contains(QLatin1String("attention")))))
+      // What a later rule took into a larger operator is no longer there.
+      if (!r.added.isEmpty() && document_.graph()->findNode(r.added.last().toStdString()) &&
+          (fused.isEmpty() ||
+           (r.rule.contains(QLatin1String("Attention")) && !fused.contains(QLatin1String("attention")))))
         fused = r.added.last();
     if (fused.isEmpty()) return;
     Canvas* canvas = window_.canvas();
