@@ -270,6 +270,8 @@ void* capture(void* place, int (*function)(void*), void* argument, char* error, 
     // Inputs and weights may still be on their way on the caller's stream, and other graphs in this memory.
     C10_CUDA_CHECK(cudaStreamSynchronize(currentStream()));
     C10_CUDA_CHECK(cudaEventSynchronize(pool->last));
+    // What the runs before have left on other streams would be held beside what these take.
+    releaseScratch();
     const c10::cuda::CUDAStreamGuard onStream(pool->stream);
     std::vector<std::string> problems;
     for (int i = 0; i < 2; ++i) {
