@@ -69,6 +69,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
   // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 
+  stamp(threadIdx.x == 0, Stage::kEntry);
   if (threadIdx.x == 0) {
     for (int i = 0; i < QBuffers; ++i) barrierInit(&fullQ[i], 1), barrierInit(&emptyQ[i], Groups * 4);
     for (int i = 0; i < Stages; ++i) {
@@ -91,7 +92,9 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
     const uint32_t fullQs = sharedAddress(fullQ), emptyQs = sharedAddress(emptyQ), fullKs = sharedAddress(fullK);
     const uint32_t emptyKs = sharedAddress(emptyK), fullVs = sharedAddress(fullV), emptyVs = sharedAddress(emptyV);
     if (by) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
+    stamp(by, Stage::kBeforeWait);
     pdlWait();
+    stamp(by, Stage::kAfterWait);
     int s = 0, qb = 0;
     // Of the phase that hands a place back: the one before the first is over from the start.
     uint32_t parity = 1, parityQ = 1;
@@ -198,6 +201,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
       };
 
       barrierWait(&fullQ[qb], (round / QBuffers) & 1);
+      stamp(threadIdx.x == 0, Stage::kFirstData);
       int tile = part;
       if (tile < mine) {
         score(tile);
@@ -239,6 +243,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
         barrierWait(&fullV[i % Stages], (i / Stages) & 1);
         release(&emptyV[i % Stages]);
       }
+      stamp(threadIdx.x == 0, Stage::kMultiplied);
       base += tiles;
 
       if constexpr (Split > 1) {
@@ -279,6 +284,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
         }
       }
 
+      stamp(threadIdx.x == 0, Stage::kGathered);
       T* out = static_cast<T*>(p.out) + pair / p.heads * p.os[0] + pair % p.heads * p.os[1];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -300,6 +306,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
         }
       }
     }
+    leaveStamps(threadIdx.x == 0, StampedKernel::kAttention, Split * 1000 + BN);
   }
 #endif
 }

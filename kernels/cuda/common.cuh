@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/launchers.h"
+#include "kernels/cuda/stamps.cuh"
 
 namespace graft::cuda {
 
@@ -179,6 +180,7 @@ inline bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_
 template <class... KernelArgs, class... Args>
 inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, unsigned cluster, size_t smem,
                                  cudaStream_t stream, bool pdl, Args&&... args) {
+  prepareStamps();
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;

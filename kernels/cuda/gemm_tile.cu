@@ -63,6 +63,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
   extern __shared__ __align__(1024) uint8_t smem[];
   __shared__ __align__(8) uint64_t full[Stages], empty[Stages], gathered, residualThere;
   constexpr int kThreads = BM * 2;  // of the consumers
+  stamp(threadIdx.x == 0, Stage::kEntry);
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   // Rank in the cluster: row of tiles fastest, then column, then the range of K.
   const int rank = kCluster > 1 ? static_cast<int>(clusterRank()) : 0;
@@ -148,7 +149,9 @@ __global__ void __launch_bounds__(BM * 2 + 64)
         }
       }
     } else {
+      stamp(by, Stage::kBeforeWait);
       pdlWait();
+      stamp(by, Stage::kAfterWait);
 #pragma unroll 1
       for (int i = 0; i < early; ++i) loadX(i, first + i);
       if (Shape::kTileFits && p.residual) {
@@ -210,6 +213,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
 #pragma unroll 1
     for (int i = 0; first + i < last; ++i) {
       barrierWaitAt(fulls + s * 8, parity);
+      stamp(threadIdx.x == 0 && i == 0, Stage::kFirstData);
       const uint64_t a = a0 + s * (Shape::kStageBytes / 16), b = b0 + s * (Shape::kStageBytes / 16);
       wgmmaFence();
 #pragma unroll
@@ -225,6 +229,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
       if (++s == Stages) s = 0, parity ^= 1;
     }
     wgmmaWait<0>();
+    stamp(threadIdx.x == 0, Stage::kMultiplied);
     if (p.constantWeights) pdlWait();
 
     // This block's columns, with the other ranges' partial sums: threads of the same number hold the same places.
@@ -270,6 +275,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
       const float2 f = unpack2<T>(bias[j]);
       v[4 * j] += f.x, v[4 * j + 1] += f.y, v[4 * j + 2] += f.x, v[4 * j + 3] += f.y;
     }
+    stamp(threadIdx.x == 0, Stage::kGathered);
     // The other warpgroup too has read all of the ring.
     asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
     if (Shape::kTileFits && p.residual) barrierWait(&residualThere, 0);
@@ -312,6 +318,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
           storeMatrix2(place(step), pack2<T>(from[0], from[1]), pack2<T>(from[2], from[3]));
         }
       }
+      stamp(threadIdx.x == 0, Stage::kLeaving);
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       __syncwarp();
       if (lane == 0 && warp * 16 < valid) {
@@ -330,6 +337,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
         *reinterpret_cast<float2*>(to + 8 * Shape::kSumStride) = make_float2(v[4 * j + 2], v[4 * j + 3]);
       }
       asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+      stamp(threadIdx.x == 0, Stage::kLeaving);
       // Twice eight columns to a thread: one chain of operations alone would leave most of the time unused.
       constexpr int kChunks = kColumns / 8, kAtOnce = 2;
 #pragma unroll 1
@@ -363,6 +371,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
       }
     }
   }
+  leaveStamps(threadIdx.x == 0, StampedKernel::kTile, Split * 1000000 + BM * 1000 + BN);
   if constexpr (CM * CN > 1) {
     // Nobody leaves while its barriers are being told of freed stages.
     __syncwarp();

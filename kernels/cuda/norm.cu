@@ -74,11 +74,14 @@ __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(cons
     }
   };
   const float inverse = 1.f / static_cast<float>(a.n);
+  stamp(threadIdx.x == 0, Stage::kEntry);
   if (!a.constantWeights) pdlWait();
   load(a.weight, weight);
   load(a.bias, bias);
   load(a.inputBias, inputBias);
+  stamp(threadIdx.x == 0, Stage::kBeforeWait);
   if (a.constantWeights) pdlWait();
+  stamp(threadIdx.x == 0, Stage::kAfterWait);
   if (row >= a.rows) return;
   load(static_cast<const T*>(a.x) + row * a.ldx, x);
   load(a.residual ? static_cast<const T*>(a.residual) + row * a.ldr : nullptr, r);
@@ -132,6 +135,7 @@ __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(cons
     }
     storeVec<T, V>(static_cast<T*>(a.out) + row * a.n + column, y);
   }
+  leaveStamps(threadIdx.x == 0, StampedKernel::kNorm);
 }
 
 // Any n and alignment: a block per row, the row read again for each pass.
