@@ -6,8 +6,11 @@
 
 #include <cstddef>
 
+#include "kernels/cuda/stamps.cuh"
+
 namespace {
-constexpr size_t kBytes = size_t{160} * 8192 * 10 * sizeof(long long);  // as stamps.cuh has it
+constexpr size_t kBytes = size_t{graft::cuda::kStampedProcessors} * graft::cuda::kStampsPerProcessor *
+                          graft::cuda::kStampFields * sizeof(long long);
 }
 
 extern "C" {

@@ -18,11 +18,12 @@ enum class StampedKernel { kTile = 1, kNorm, kAttention };
 
 #ifdef GRAFT_STAMPS
 
-constexpr int kStampsPerProcessor = 8192;  // records; read by stamps.cpp and tests/gpu/stamps.py
+constexpr int kStampsPerProcessor = 8192;  // records; tests/gpu/stamps.py has these numbers too
 constexpr int kStampFields = 10;           // the stages' clock64, %globaltimer in ns, kernel and detail
 constexpr int kStampedProcessors = 160;
 static_assert(static_cast<int>(Stage::kCount) + 2 == kStampFields);
 
+#ifdef __CUDACC__
 // Each source has its own, hence static and not inline.
 static __device__ long long* stampRecords = nullptr;
 extern "C" void* graft_cuda_stamps();
@@ -55,6 +56,7 @@ __device__ __forceinline__ void leaveStamps(bool here, StampedKernel kernel, int
   to[kStampFields - 2] = now;
   to[kStampFields - 1] = static_cast<long long>(kernel) << 32 | detail;
 }
+#endif  // __CUDACC__
 
 #else
 
