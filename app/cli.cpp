@@ -3,24 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "app/interrupt.h"
+
 namespace graft::cli {
 namespace {
-
-CancelToken& interrupt() {
-  static CancelToken token;
-  return token;
-}
-
-// The first Ctrl-C asks the work to stop and clean up; the second ends the program as Ctrl-C does elsewhere.
-void onInterrupt(int) {
-  if (interrupt().cancelled()) _exit(130);
-  interrupt().cancel();
-}
 
 // Width on screen of UTF-8 text: code points, which serves for what we print.
 size_t width(const std::string& s) {
@@ -35,9 +24,7 @@ Console::Console(const Common& common) : common_(common) {
   const bool noColour = std::getenv("NO_COLOR") && *std::getenv("NO_COLOR");
   colour_ = isatty(STDOUT_FILENO) && !noColour && !common.json;
   progress_ = isatty(STDERR_FILENO) && !common.quiet;
-  interrupt();
-  std::signal(SIGINT, onInterrupt);
-  std::signal(SIGTERM, onInterrupt);
+  cancel_ = onInterrupt();
 }
 
 void Console::print(const std::string& text) const {
@@ -61,7 +48,7 @@ void Console::document(const nlohmann::json& doc) const {
 
 Job Console::job() const {
   Job job;
-  job.cancel = interrupt();
+  job.cancel = cancel_;
   if (progress_)
     job.onProgress = [](std::string_view what, size_t done, size_t total) {
       if (total > 0)

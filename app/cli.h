@@ -55,6 +55,7 @@ class Console {
  private:
   const Common& common_;
   bool colour_, progress_;
+  CancelToken cancel_;
 };
 
 /// Columns padded to the widest cell, two spaces apart; the first row is underlined as a heading.
