@@ -146,6 +146,7 @@ Captures::Capture& Captures::find(const Values& inputs, const CaptureKey& key, c
   const auto run = [](void* p) -> int {
     auto* c = static_cast<Call*>(p);
     ++c->runs;
+    c->capture.outputs.clear();  // those of the run before need not lie beside this one's
     try {
       c->capture.outputs = c->body(c->capture.inputs);
       return 1;

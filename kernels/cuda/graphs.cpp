@@ -11,9 +11,12 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -77,6 +80,28 @@ void releaseScratch() {
   } catch (const std::exception&) {
     // Somebody else is capturing: it is given back another time.
   }
+}
+
+/// Libraries keep a workspace for each thread and stream (32 MiB for cuBLAS on Hopper). The runs before a capture were
+/// on the caller's stream, from now on it is another one. Only the default stream's is given back: no graph can have
+/// been captured there that would still use it, and only this thread's, whose kernels are all through.
+void releaseWorkspace() {
+  if (c10::cuda::getCurrentCUDAStream() != c10::cuda::getDefaultCUDAStream()) return;
+  const auto release = [](at::cuda::WorkspaceMapWithMutex& workspaces, void* handle) {
+    const std::scoped_lock lock(workspaces.mutex);
+    workspaces.map.erase({handle, nullptr});
+  };
+  // Asking for a handle makes the workspace where there is none.
+  const auto any = [](at::cuda::WorkspaceMapWithMutex& workspaces) {
+    const std::shared_lock lock(workspaces.mutex);
+    return std::any_of(workspaces.map.begin(), workspaces.map.end(),
+                       [](const auto& each) { return std::get<1>(each.first) == nullptr; });
+  };
+  auto& blas = at::cuda::cublas_handle_stream_to_workspace();
+  auto& blasLt = at::cuda::cublaslt_handle_stream_to_workspace();
+  if (!any(blas) && !any(blasLt)) return;
+  release(blasLt, at::cuda::getCurrentCUDABlasLtHandle());
+  release(blas, at::cuda::getCurrentCUDABlasHandle());
 }
 
 /// What is to be run: body(argument).
@@ -160,13 +185,15 @@ struct Contest {
 void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, const Body& body) {
   constexpr int kRounds = 3;
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  const auto attempt = [&] { return captureOnce(pool, at::cuda::graph_pool_handle(), body); };
+  // One memory for all: they are replayed one after another, and what they leave in it nobody reads.
+  const auto attempt = [&, memory = at::cuda::graph_pool_handle()] { return captureOnce(pool, memory, body); };
   std::vector<Contest> contests;
   for (const std::string& each : problems) {
     std::vector<std::string> ways = rivalsOf(each);
     if (!ways.empty()) contests.push_back({each, ways, ways[0]});
   }
   if (contests.empty()) return;
+  releaseScratch();
   const Contest* open = nullptr;
   try {
     std::unique_ptr<Captured> best = attempt();
@@ -271,6 +298,7 @@ void* capture(void* place, int (*function)(void*), void* argument, char* error, 
     C10_CUDA_CHECK(cudaStreamSynchronize(currentStream()));
     C10_CUDA_CHECK(cudaEventSynchronize(pool->last));
     // What the runs before have left on other streams would be held beside what these take.
+    releaseWorkspace();
     releaseScratch();
     const c10::cuda::CUDAStreamGuard onStream(pool->stream);
     std::vector<std::string> problems;
@@ -281,7 +309,10 @@ void* capture(void* place, int (*function)(void*), void* argument, char* error, 
     C10_CUDA_CHECK(cudaStreamSynchronize(pool->stream.stream()));
     if (options().autotune) chooseInPlace(problems, *pool, body);
     releaseScratch();
-    return captureBest(*pool, body).release();
+    auto captured = captureBest(*pool, body);
+    // The outputs of the last run before, which have been there until now.
+    releaseScratch();
+    return captured.release();
   } catch (const std::exception& e) {
     tell(e, error, size);
     return nullptr;
