@@ -1,10 +1,13 @@
 #include "kernels/cuda/cublaslt.h"
 
 #include <ATen/Context.h>
-#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/util/Exception.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
 
 namespace graft::cuda {
 namespace {
@@ -58,7 +61,20 @@ struct Problem {
   }
 };
 
-cublasLtHandle_t handle() { return at::cuda::getCurrentCUDABlasLtHandle(); }
+/// Our own for each GPU: PyTorch's comes with a workspace of 32 MiB for each thread and stream that asks.
+cublasLtHandle_t handle() {
+  static std::mutex mutex;
+  static std::map<int, cublasLtHandle_t> handles;  // never destroyed: by then the driver may be gone
+  int device = 0;
+  C10_CUDA_CHECK(cudaGetDevice(&device));
+  const std::scoped_lock lock(mutex);
+  cublasLtHandle_t& h = handles[device];
+  if (!h) {
+    const c10::cuda::CUDAStreamCaptureModeGuard mayAllocate(cudaStreamCaptureModeRelaxed);
+    check(cublasLtCreate(&h));
+  }
+  return h;
+}
 
 uint32_t alignment(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);

@@ -2,6 +2,7 @@
 #include "kernels/capture/graphs.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -123,6 +124,12 @@ template <class F>
 std::unique_ptr<Captured> captureOnce(Pool& pool, c10::MempoolId_t memory, const F& run) {
   auto captured = std::make_unique<Captured>();
   captured->pool = &pool;
+  {
+    // The few bytes that PyTorch's random numbers take for graphs lie among the caller's, not alone in 2 MiB.
+    const c10::cuda::CUDAStreamGuard onDefault(c10::cuda::getDefaultCUDAStream(pool.device));
+    at::get_generator_or_default<at::CUDAGeneratorImpl>(std::nullopt, at::cuda::detail::getDefaultCUDAGenerator())
+        ->register_graph(&captured->graph);
+  }
   captured->graph.capture_begin(memory, cudaStreamCaptureModeThreadLocal);
   bool ran = false;
   try {
