@@ -5,11 +5,12 @@
 // or one by query and key in the type of q (broadcast over batch and heads or not), causal, H a multiple of Hkv,
 // scale > 0. A row that is masked out entirely gives zeros.
 //
-// A block is a producer warp and `Groups` warpgroups. The producer keeps rings of K and V tiles (BN keys) full by TMA,
-// across the block's work items: blocks are persistent. A warpgroup owns 64 queries: S = Q K^T from shared memory, the
-// online softmax in registers, and O += P V with P straight from the registers. The next tile's scores are in the
-// tensor cores while this one's softmax runs, and other warpgroups and blocks fill what gaps remain. With Split > 1
-// warpgroups share the same queries and take turns over the keys; their partial softmaxes are merged at the end.
+// A block is a producer warp, three that read a mask by key, and `Groups` warpgroups. The producer keeps rings of K and
+// V tiles (BN keys) full by TMA, across the block's work items: blocks are persistent. A warpgroup owns 64 queries: S =
+// Q K^T from shared memory, the online softmax in registers, and O += P V with P straight from the registers. The tile
+// before is multiplied with V while this one's softmax runs, and other warpgroups and blocks fill what gaps remain.
+// With Split > 1 warpgroups share the same queries and take turns over the keys; their partial softmaxes are merged at
+// the end.
 //
 // Sources: Dao, FlashAttention-2 (2023), algorithm 1; Shah et al., FlashAttention-3 (2024), section 3.2 (scores of the
 // next tile before the products of this one); the reference maximum that moves only when it must is FlashAttention-4's.
@@ -22,8 +23,9 @@ namespace {
 
 constexpr float kLog2e = 1.4426950408889634f;
 
-// By key: a few values to a lane, read from memory. By query and key: tiles that come with K's, by TMA.
+// By key: read by warps of their own ahead of time. By query and key: tiles that come with K's, by TMA.
 enum class Masks { kNone, kKeys, kRows };
+constexpr int kMaskWarps = 3;  // what the producer leaves of its warpgroup
 
 template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, Masks M>
 struct Shape {
@@ -31,6 +33,7 @@ struct Shape {
   // What the compiler is told of threads, which sets the registers. For few queries more than there are: the kernel
   // that follows needs room beside this one to fetch its weights ahead.
   static constexpr int kBound = Split > 1 ? kThreads + 128 : kThreads;
+  static constexpr int kProducerRegisters = M == Masks::kKeys ? 32 : 24;
   static constexpr int kQGroup = Panels * 64 * 128;  // bytes of 64 queries; a panel is 64 columns
   static constexpr int kQBytes = Groups / Split * kQGroup;
   static constexpr int kTile = Panels * BN * 128;                         // bytes of one K or V tile
@@ -38,8 +41,10 @@ struct Shape {
   static constexpr int kMask = Groups / Split * kMaskGroup;
   static constexpr int kRing = QBuffers * kQBytes, kSmem = kRing + Stages * (2 * kTile + kMask);
   static constexpr int kMergeFloats = Panels * 32 + 4;  // of one thread
+  // Warpgroups beside each other take turns at asking the tensor cores, so that one has them while others soften.
+  static constexpr bool kTurns = Groups > 1 && Split == 1;
   // A part that skips tiles must find only its own in a stage: it could not tell a phase from the one after the next.
-  static_assert(Stages % Split == 0);
+  static_assert(Stages % Split == 0 && Stages >= kMaskWarps);
   static_assert(Split == 1 || (Split - 1) * (Groups / Split) * kMergeFloats * 128 * 4 <= 2 * Stages * kTile);
 };
 
@@ -48,12 +53,31 @@ struct Params {
   int64_t os[3];
   MaskArg mask;
   int heads, kvShare, queries, keys, dim, queryTiles, items;
-  float scale;  // of the scores, times log2 e
+  int stepTile, stepHead, stepBatch;  // from a block's item to its next
+  float scale;                        // of the scores, times log2 e
   float maskScale;
   bool causal;
 };
 
-// Items are (batch, head, tile of queries), the tiles of one head next to each other: they share K and V in the L2.
+// A block's items, one after another: (batch, head, tile of queries), the tiles of one head next to each other, for
+// they share K and V in the L2. Divisions only for the first: while the block waits for the kernel before.
+struct Item {
+  int number, tile, head, batch;
+
+  __device__ __forceinline__ explicit Item(const Params& p) : number(blockIdx.x) {
+    const int pair = number / p.queryTiles;
+    tile = number - pair * p.queryTiles;
+    batch = pair / p.heads;
+    head = pair - batch * p.heads;
+  }
+  __device__ __forceinline__ void next(const Params& p) {
+    number += gridDim.x;
+    tile += p.stepTile, head += p.stepHead, batch += p.stepBatch;
+    if (tile >= p.queryTiles) tile -= p.queryTiles, ++head;
+    if (head >= p.heads) head -= p.heads, ++batch;
+  }
+};
+
 template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, Masks M>
 __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuffers, M>::kBound, Blocks)
     attendHopper(const __grid_constant__ CUtensorMap mapQ, const __grid_constant__ CUtensorMap mapK,
@@ -66,6 +90,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
       emptyV[Stages];
   uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile;
   [[maybe_unused]] uint8_t* ringMask = ringV + Stages * Sh::kTile;
+  __shared__ KeyMask<BN> keyMasks[M == Masks::kKeys ? Stages : 1];
   // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 
@@ -73,7 +98,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
   if (threadIdx.x == 0) {
     for (int i = 0; i < QBuffers; ++i) barrierInit(&fullQ[i], 1), barrierInit(&emptyQ[i], Groups * 4);
     for (int i = 0; i < Stages; ++i) {
-      barrierInit(&fullK[i], 1), barrierInit(&fullV[i], 1);
+      barrierInit(&fullK[i], M == Masks::kKeys ? 2 : 1), barrierInit(&fullV[i], 1);
       barrierInit(&emptyK[i], Groups / Split * 4), barrierInit(&emptyV[i], Groups / Split * 4);
     }
     barrierInitFence();
@@ -84,7 +109,35 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
   const auto tilesOf = [&](int q0) { return ((p.causal ? min(p.keys, q0 + Sh::kRows) : p.keys) + BN - 1) / BN; };
 
   if (warp >= Groups * 4) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Sh::kProducerRegisters));
+    if (M == Masks::kKeys && warp > Groups * 4) {
+      // One tile in three each: a tile's values take longer to come than its scores.
+      Item item(p);
+      int s = warp - Groups * 4 - 1, tile = s;
+      uint32_t parity = 1;
+      const auto settle = [&] {
+        for (int tiles; item.number < p.items && tile >= (tiles = tilesOf(item.tile * Sh::kRows)); item.next(p))
+          tile -= tiles;
+      };
+      settle();
+      // The first pass reads nothing: it fetches the instructions, for which nobody has to be waited.
+      bool dry = true;
+#pragma unroll 1
+      while (item.number < p.items) {
+        const int64_t from = item.batch * p.mask.stride[0] + item.head * p.mask.stride[1];
+        if (!dry) barrierWait(&emptyK[s], parity);
+        keyMasks[s].fill(p.mask, from, tile * BN, dry ? 0 : p.keys, p.maskScale, lane);
+        if (dry) {
+          pdlWait();
+          dry = false;
+          continue;
+        }
+        if (lane == 0) barrierArrive(&fullK[s]);
+        if ((s += kMaskWarps) >= Stages) s -= Stages, parity ^= 1;
+        tile += kMaskWarps;
+        settle();
+      }
+    }
     if (warp > Groups * 4) return;
     const uint32_t by = electLane(), memory = sharedAddress(smem);
     const uint32_t tilesK = memory + Sh::kRing, tilesV = tilesK + Stages * Sh::kTile,
@@ -92,6 +145,9 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
     const uint32_t fullQs = sharedAddress(fullQ), emptyQs = sharedAddress(emptyQ), fullKs = sharedAddress(fullK);
     const uint32_t emptyKs = sharedAddress(emptyK), fullVs = sharedAddress(fullV), emptyVs = sharedAddress(emptyV);
     if (by) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
+    Item item(p);
+    int kvHead = item.head / p.kvShare;
+    asm volatile("" ::"r"(item.tile), "r"(item.head), "r"(item.batch), "r"(kvHead));  // before, not after
     stamp(by, Stage::kBeforeWait);
     pdlWait();
     stamp(by, Stage::kAfterWait);
@@ -99,9 +155,8 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
     // Of the phase that hands a place back: the one before the first is over from the start.
     uint32_t parity = 1, parityQ = 1;
 #pragma unroll 1
-    for (int item = blockIdx.x; item < p.items; item += gridDim.x) {
-      const int q0 = item % p.queryTiles * Sh::kRows, pair = item / p.queryTiles;
-      const int head = pair % p.heads, batch = pair / p.heads, kvHead = head / p.kvShare;
+    for (; item.number < p.items; item.next(p), kvHead = p.kvShare == 1 ? item.head : item.head / p.kvShare) {
+      const int q0 = item.tile * Sh::kRows, head = item.head, batch = item.batch;
       const int tiles = tilesOf(q0);
       barrierWaitAt(emptyQs + qb * 8, parityQ);
       barrierExpectBy(by, fullQs + qb * 8, Sh::kQBytes);
@@ -143,93 +198,121 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
   } else {
     // The block's registers at launch, less what the producer's warps keep.
     constexpr int kAtLaunch = 65536 / (Blocks * Sh::kBound) / 8 * 8;
-    constexpr int kRegisters = (kAtLaunch * (Groups + 1) - 24) / Groups / 8 * 8;
+    constexpr int kRegisters = (kAtLaunch * (Groups + 1) - Sh::kProducerRegisters) / Groups / 8 * 8;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters < 240 ? kRegisters : 240));
+    Item item(p);
+    asm volatile("" ::"r"(item.tile), "r"(item.head), "r"(item.batch));
     pdlWait();
     const int group = warp / 4 / Split, part = warp / 4 % Split;
     const float slack = 8.f / p.scale;
+    const uint32_t firstK = lowOfTile(sharedAddress(ringK)), firstV = lowOfRows(sharedAddress(ringV), BN * 128);
     auto release = [&](uint64_t* bar) {
       if (lane == 0) barrierArrive(bar);
     };
+    // Whoever comes after the last is the first. Under the diagonal warpgroups have different numbers of tiles.
+    const bool turns = Sh::kTurns && !p.causal;
+    const int turn = warp / 4, after = turn + 1 == Groups ? 0 : turn + 1;
+    const auto awaitTurn = [&] {
+      if (turns) asm volatile("bar.sync %0, 256;" ::"r"(2 + turn) : "memory");
+    };
+    const auto passTurn = [&] {
+      if (turns) asm volatile("bar.arrive %0, 256;" ::"r"(2 + after) : "memory");
+    };
+    if (after == 0) passTurn();
     int base = 0, round = 0;
-    for (int item = blockIdx.x; item < p.items; item += gridDim.x, ++round) {
-      const int q0 = item % p.queryTiles * Sh::kRows, pair = item / p.queryTiles;
+    for (; item.number < p.items; item.next(p), ++round) {
+      const int q0 = item.tile * Sh::kRows;
       const int qb = round % QBuffers, tiles = tilesOf(q0);
       const int firstRow = q0 + group * 64, row = firstRow + warp % 4 * 16 + lane / 4;
       const int end0 = p.causal ? min(p.keys, row + 1) : p.keys, end1 = p.causal ? min(p.keys, row + 9) : p.keys;
       // Under the diagonal the upper rows have fewer tiles.
       const int mine = p.causal ? min(tiles, (firstRow + 63) / BN + 1) : tiles;
       const int clear = p.causal ? min(p.keys, firstRow + 1) : p.keys;  // keys below it are seen by all rows
-      const uint32_t q = sharedAddress(smem + qb * Sh::kQBytes + group * Sh::kQGroup);
+      const uint32_t q = lowOfTile(sharedAddress(smem) + qb * Sh::kQBytes + group * Sh::kQGroup);
 
       float s[BN / 2], o[Panels * 32];
       uint32_t w[BN / 4];
       Running r;
-      MaskTile<BN> mask;  // by key
       bool moved = false;
-      const int64_t maskBase = pair / p.heads * p.mask.stride[0] + pair % p.heads * p.mask.stride[1];
-      if (M == Masks::kKeys && part < mine) mask.load(p.mask, maskBase, part * BN, p.keys, lane);
-      auto score = [&](int tile) {
-        const int i = base + tile;
-        barrierWait(&fullK[i % Stages], (i / Stages) & 1);
+      // Of a tile: its stage, and the parity of the phase that fills it.
+      struct Place {
+        int stage;
+        uint32_t parity;
+      };
+      const auto placeOf = [&](int tile) {
+        return Place{(base + tile) % Stages, static_cast<uint32_t>((base + tile) / Stages) & 1};
+      };
+      const auto nextOf = [](Place at) {
+        at.stage += Split;
+        return at.stage >= Stages ? Place{at.stage - Stages, at.parity ^ 1} : at;
+      };
+      auto score = [&](Place at) {
+        barrierWait(&fullK[at.stage], at.parity);
         wgmmaFence();
-        scores<T, Panels, BN>(s, q, sharedAddress(ringK + i % Stages * Sh::kTile));
+        scores<T, Panels, BN>(s, q, firstK + at.stage * (Sh::kTile >> 4));
         wgmmaCommit();
       };
-      auto soften = [&](int tile) {
-        const int i = base + tile;
+      auto soften = [&](int tile, Place at) {
         if constexpr (M == Masks::kRows) {
-          addMaskTile<T>(s, sharedAddress(ringMask + i % Stages * Sh::kMask + group * Sh::kMaskGroup), p.maskScale,
+          addMaskTile<T>(s, sharedAddress(ringMask + at.stage * Sh::kMask + group * Sh::kMaskGroup), p.maskScale,
                          warp % 4, lane);
           __syncwarp();
         }
-        release(&emptyK[i % Stages]);
         if constexpr (M == Masks::kKeys) {
-          mask.add(s, p.mask.kind, p.maskScale, lane);
-          const int next = tile + Split;
-          if (next < mine) mask.load(p.mask, maskBase, next * BN, p.keys, lane);
+          keyMasks[at.stage].add(s, lane);
+          __syncwarp();
         }
+        release(&emptyK[at.stage]);
         if (tile * BN + BN > clear) hideBeyond<BN>(s, tile * BN, lane, end0, end1);
         moved = weigh<BN>(s, r, p.scale, slack);
+        // Never so. The compiler waits for the tensor cores before the exponentials if it may, and not across a branch.
+        if (__any_sync(~0u, r.sum[0] < 0.f || r.sum[1] < 0.f)) asm volatile("nanosleep.u32 0;");
       };
-      auto multiply = [&](int tile, bool add) {
-        const int i = base + tile;
-        barrierWait(&fullV[i % Stages], (i / Stages) & 1);
+      auto multiply = [&](Place at, bool add) {
+        barrierWait(&fullV[at.stage], at.parity);
         wgmmaFence();
-        products<T, Panels, BN>(o, w, sharedAddress(ringV + i % Stages * Sh::kTile), add);
+        products<T, Panels, BN>(o, w, firstV + at.stage * (Sh::kTile >> 4), add);
         wgmmaCommit();
       };
 
       barrierWait(&fullQ[qb], (round / QBuffers) & 1);
       stamp(threadIdx.x == 0, Stage::kFirstData);
+      const auto rescale = [&] {
+#pragma unroll
+        for (int j = 0; j < Panels * 8; ++j) {
+          o[4 * j] *= r.shrink[0], o[4 * j + 1] *= r.shrink[0];
+          o[4 * j + 2] *= r.shrink[1], o[4 * j + 3] *= r.shrink[1];
+        }
+      };
       int tile = part;
       if (tile < mine) {
-        score(tile);
+        Place at = placeOf(tile);
+        awaitTurn();
+        score(at);
+        passTurn();
         wgmmaWait<0>();
-        soften(tile);
+        soften(tile, at);
         pack<T, BN>(s, w);
         bool add = false;
         for (int next = tile + Split; next < mine; tile = next, next += Split) {
-          score(next);
-          multiply(tile, add);
+          const Place then = nextOf(at);
+          awaitTurn();
+          score(then);
+          multiply(at, add);
+          passTurn();
           add = true;
           wgmmaWait<1>();
-          soften(next);
+          soften(next, then);
           wgmmaWait<0>();
-          release(&emptyV[(base + tile) % Stages]);
-          if (moved) {
-#pragma unroll
-            for (int j = 0; j < Panels * 8; ++j) {
-              o[4 * j] *= r.shrink[0], o[4 * j + 1] *= r.shrink[0];
-              o[4 * j + 2] *= r.shrink[1], o[4 * j + 3] *= r.shrink[1];
-            }
-          }
+          release(&emptyV[at.stage]);
+          at = then;
+          if (moved) rescale();
           pack<T, BN>(s, w);
         }
         release(&emptyQ[qb]);
-        multiply(tile, add);
+        multiply(at, add);
         wgmmaWait<0>();
-        release(&emptyV[(base + tile) % Stages]);
+        release(&emptyV[at.stage]);
         tile += Split;
       } else {
         release(&emptyQ[qb]);
@@ -285,7 +368,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
       }
 
       stamp(threadIdx.x == 0, Stage::kGathered);
-      T* out = static_cast<T*>(p.out) + pair / p.heads * p.os[0] + pair % p.heads * p.os[1];
+      T* out = static_cast<T*>(p.out) + item.batch * p.os[0] + item.head * p.os[1];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float sum = r.sum[i];
@@ -345,6 +428,8 @@ cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
   const int queryTiles = (a.queries + Sh::kRows - 1) / Sh::kRows;
   const int64_t items = int64_t{queryTiles} * a.heads * a.batch;
   if (items > INT32_MAX - 65536) return cudaErrorNotSupported;
+  const int grid = static_cast<int>(Split > 1 || items < resident ? items : resident);
+  const int pairStep = grid / queryTiles;
   Params p{a.out,
            {a.os[0], a.os[1], a.os[2]},
            a.mask,
@@ -355,11 +440,14 @@ cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
            a.dim,
            queryTiles,
            static_cast<int>(items),
+           grid % queryTiles,
+           pairStep % a.heads,
+           pairStep / a.heads,
            a.scale * kLog2e,
            1.f / a.scale,
            a.causal};
-  const unsigned grid = static_cast<unsigned>(Split > 1 || items < resident ? items : resident);
-  return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, mapQ, mapK, mapV, mapMask, p);
+  return launch(kernel, static_cast<unsigned>(grid), Sh::kThreads, Sh::kSmem, stream, a.pdl, mapQ, mapK, mapV, mapMask,
+                p);
 }
 
 template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, Masks M>
@@ -403,8 +491,8 @@ int attentionHopperChoice(const AttentionArgs& a) {
   if (tiles <= processors) return a.dim > 32 || a.keys > 256 ? kShared : -1;
   // Waves of blocks times what a wave takes: three blocks of 64 queries to a processor, or one of 256.
   const auto waves = [&](int64_t items, int64_t atOnce) { return (items + atOnce - 1) / atOnce; };
-  const int64_t narrow = maskedByRow(a) ? 90 * waves(tiles, processors * 2) : 116 * waves(tiles, processors * 3),
-                wide = 125 * waves((a.queries + 255) / 256 * pairs, processors);
+  const int64_t narrow = maskedByRow(a) ? 90 * waves(tiles, processors * 2) : 106 * waves(tiles, processors * 3),
+                wide = 112 * waves((a.queries + 255) / 256 * pairs, processors);
   return wide < narrow ? kWide : kNarrow;
 }
 

@@ -12,11 +12,14 @@
 namespace graft::cuda {
 
 #ifdef GRAFT_HOPPER
-// Descriptor of a tile [rows along K][64 columns] with 128-byte swizzle: 16 rows are one step of K, +128 (in the
-// descriptor's units) the next. `panel` is the distance in bytes to the next 64 columns.
-__device__ __forceinline__ uint64_t rowsDescriptor(uint32_t address, uint32_t panel) {
-  return static_cast<uint64_t>((address & 0x3FFFF) >> 4) | (static_cast<uint64_t>(panel >> 4) << 16) |
-         (uint64_t{64} << 32) | (uint64_t{1} << 62);
+// Descriptors in halves; the high one is the same for both kinds of tiles: 64 (of 16 bytes) from eight rows to the
+// next, 128-byte swizzle. Low: of a tile [64 or BN rows][64 columns of K], as tileDescriptor has it, and of a tile
+// [rows along K][64 columns], where 16 rows are one step of K, +128 the next, and `panel` bytes the distance to the
+// next 64 columns.
+__device__ __forceinline__ uint64_t descriptorOf(uint32_t low) { return (uint64_t{64 | 1u << 30} << 32) | low; }
+__device__ __forceinline__ uint32_t lowOfTile(uint32_t address) { return (address >> 4) + (1u << 16); }
+__device__ __forceinline__ uint32_t lowOfRows(uint32_t address, uint32_t panel) {
+  return (address >> 4) + (panel >> 4 << 16);
 }
 
 template <class T, int N>
@@ -72,37 +75,41 @@ __device__ __forceinline__ void tmaLoadHeadBy(uint32_t lane, uint32_t shared, co
       : "memory");
 }
 
-// One tile's mask, BN / 32 values to a lane: lane i holds keys 2i and 2i + 1 of each 64. Scores stay unscaled, so the
-// mask comes divided by the scale.
+// A mask by key of one tile, as it is added to the scores, in shared memory. Scores stay unscaled, so the mask is
+// divided by the scale.
 template <int BN>
-struct MaskTile {
-  uint32_t bits[BN / 32];
+struct __align__(8) KeyMask {
+  float values[BN];
+  uint32_t any;  ///< whether the tile has anything to add: most tiles of a padding mask have not
 
-  __device__ __forceinline__ void load(const MaskArg& mask, int64_t base, int firstKey, int keys, int lane) {
+  /// By a whole warp.
+  __device__ __forceinline__ void fill(const MaskArg& mask, int64_t base, int firstKey, int keys, float scale,
+                                       int lane) {
+    uint32_t bits[BN / 32];
 #pragma unroll
     for (int c = 0; c < BN / 32; ++c) {
-      const int key = firstKey + c / 2 * 64 + lane * 2 + c % 2;
+      const int key = firstKey + c * 32 + lane;
       bits[c] = key < keys ? loadMaskBits(mask, base + key * mask.stride[3]) : mask.kind == MaskKind::kBool ? 1u : 0u;
     }
-  }
-  // Most tiles of a padding mask hide nothing, and cost a vote.
-  __device__ __forceinline__ void add(float (&s)[BN / 2], MaskKind kind, float scale, int lane) const {
-    bool any = false;
-#pragma unroll
-    for (int c = 0; c < BN / 32; ++c) any = any || (bits[c] != 0) != (kind == MaskKind::kBool);
-    if (!__any_sync(~0u, any)) return;
-    float m[BN / 32];
+    bool some = false;
 #pragma unroll
     for (int c = 0; c < BN / 32; ++c) {
-      m[c] = maskOfBits(kind, bits[c]);
+      const float m = maskOfBits(mask.kind, bits[c]);
+      some = some || m != 0.f;
       // The lowest finite values must stay finite: a row of them is not a masked-out row.
-      m[c] = fabsf(m[c]) == INFINITY ? m[c] : fminf(fmaxf(m[c] * scale, -3e38f), 3e38f);
+      values[c * 32 + lane] = fabsf(m) == INFINITY ? m : fminf(fmaxf(m * scale, -3e38f), 3e38f);
     }
+    some = __any_sync(~0u, some);
+    if (lane == 0) any = some;
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ void add(float(&s)[BN / 2], int lane) const {
+    if (!any) return;
 #pragma unroll
     for (int j = 0; j < BN / 8; ++j) {
-      const int from = j % 8 * 4 + lane % 4;
-      const float a = __shfl_sync(~0u, m[j / 8 * 2], from), b = __shfl_sync(~0u, m[j / 8 * 2 + 1], from);
-      s[4 * j] += a, s[4 * j + 1] += b, s[4 * j + 2] += a, s[4 * j + 3] += b;
+      const float2 m = *reinterpret_cast<const float2*>(values + j * 8 + lane % 4 * 2);
+      s[4 * j] += m.x, s[4 * j + 1] += m.y, s[4 * j + 2] += m.x, s[4 * j + 3] += m.y;
     }
   }
 };
@@ -198,20 +205,25 @@ __device__ __forceinline__ void pack(const float (&s)[BN / 2], uint32_t (&p)[BN 
   for (int i = 0; i < BN / 4; ++i) p[i] = pack2<T>(s[2 * i], s[2 * i + 1]);
 }
 
+// Q K^T and P V. `q` and `k` are the low halves of descriptors (lowOfTile), `v` of lowOfRows: steps along K are added
+// to them, which as 64-bit sums would be twice the instructions.
 template <class T, int Panels, int BN>
 __device__ __forceinline__ void scores(float (&s)[BN / 2], uint32_t q, uint32_t k) {
 #pragma unroll
   for (int panel = 0; panel < Panels; ++panel) {
-    const uint64_t a = tileDescriptor(q + panel * 64 * 128), b = tileDescriptor(k + panel * BN * 128);
 #pragma unroll
-    for (int kk = 0; kk < 4; ++kk) Wgmma<T, BN>::run(s, a + kk * 2, b + kk * 2, panel > 0 || kk > 0);
+    for (int kk = 0; kk < 4; ++kk) {
+      const uint32_t step = kk * 2;
+      Wgmma<T, BN>::run(s, descriptorOf(q + panel * (64 * 128 >> 4) + step),
+                        descriptorOf(k + panel * (BN * 128 >> 4) + step), panel > 0 || kk > 0);
+    }
   }
 }
 template <class T, int Panels, int BN>
 __device__ __forceinline__ void products(float (&o)[Panels * 32], const uint32_t (&p)[BN / 4], uint32_t v, bool add) {
-  const uint64_t b = rowsDescriptor(v, BN * 128);
 #pragma unroll
-  for (int kb = 0; kb < BN / 16; ++kb) WgmmaRows<T, Panels * 64>::run(o, p + kb * 4, b + kb * 128, add || kb > 0);
+  for (int kb = 0; kb < BN / 16; ++kb)
+    WgmmaRows<T, Panels * 64>::run(o, p + kb * 4, descriptorOf(v + kb * 128), add || kb > 0);
 }
 #endif  // GRAFT_HOPPER
 
