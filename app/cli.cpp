@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/interrupt.h"
+#include "core/torch/export.h"
 
 namespace graft::cli {
 namespace {
@@ -124,6 +125,24 @@ Result<std::optional<DType>> checkDevice(const Common& common) {
   if (d != "cpu" && d != "cuda" && !d.starts_with("cuda:"))
     return Error{ErrorKind::Usage, fmt::format("--device {}: use cpu, cuda or cuda:N", d), {}};
   return dtype;
+}
+
+Result<Model> openModel(const std::string& path, const Common& common, const ImportOptions& options, const Job& job) {
+  auto dtype = checkDevice(common);
+  if (!dtype) return dtype.error();
+  auto model = importModel(path, semantics(), options, job);
+  if (!model || !*dtype) return model;
+  auto cast = inDType(model->graph, **dtype);
+  if (!cast) return cast.error();
+  Graph& g = model->graph = std::move(cast->graph);
+  std::vector<Type> inputs;
+  for (ValueId v : g.inputs()) inputs.push_back(g.value(v).type);
+  if (inferAllTypes(g, inputs)) return model;
+  // What the file says of values in between is of the dtype it had.
+  for (NodeId id : g.order())
+    for (ValueId v : g.node(id).outputs)
+      if (g.value(v).type.isTensor()) g.setType(v, Type::tensor());
+  return model;
 }
 
 Result<TensorSet> commandInputs(const Graph& g, const Common& common) {

@@ -67,6 +67,9 @@ int exitCode(ErrorKind);
 /// LibTorch's semantics with Graft's operators loaded, made once.
 const Semantics& semantics();
 
+/// The model in a file, brought to --dtype where that is given: weights, inputs, and what its operators say of dtypes.
+Result<Model> openModel(const std::string& path, const Common&, const ImportOptions& = {}, const Job& = {});
+
 /// The command's inputs: --inputs, or --input specifications, or the model's own input types; on --device, in --dtype.
 Result<TensorSet> commandInputs(const Graph&, const Common&);
 /// Checks --device and --dtype: NoDevice where CUDA is asked for and not there.

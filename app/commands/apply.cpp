@@ -197,7 +197,7 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   const std::string out = outputPath(o, path);
   // A place that cannot be written is said before the work, not after it.
   if (auto probe = AtomicFile::beside(out); !probe) return probe.error();
-  auto model = importModel(path, semantics(), {}, job);
+  auto model = openModel(path, o, {}, job);
   if (!model) return model.error();
   Graph& original = model->graph;
   std::vector<Sizes> sizes;

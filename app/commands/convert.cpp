@@ -23,7 +23,7 @@ Status convert(const Options& o) {
     return Error{
         ErrorKind::Usage, fmt::format("-o {}: end it in .pt for TorchScript or .pt2 for torch.export", o.output), {}};
   const Job job = console.job();
-  auto model = importModel(o.model, semantics(), {o.method}, job);
+  auto model = openModel(o.model, o, {o.method}, job);
   if (!model) return model.error();
   ExportOptions how;
   if (!o.inputs.empty() || !o.specs.empty()) {

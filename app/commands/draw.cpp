@@ -18,7 +18,7 @@ struct Options : Common {
 };
 
 Result<Graph> readGraph(const std::string& path, const Options& o, const Job& job) {
-  auto m = importModel(path, semantics(), {}, job);
+  auto m = openModel(path, o, {}, job);
   if (!m) return m.error();
   // Shapes on the edges come from a run where the file has none.
   if (!o.inputs.empty() || !o.specs.empty()) {

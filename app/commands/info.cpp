@@ -113,7 +113,7 @@ Status info(const Options& o) {
 
 Status show(const Options& o, const std::function<Result<std::string>(const Graph&, const CallNames&)>& form) {
   const Console console(o);
-  auto m = importModel(o.model, semantics(), {o.method}, console.job());
+  auto m = openModel(o.model, o, {o.method}, console.job());
   if (!m) return m.error();
   if (!o.inputs.empty() || !o.specs.empty()) {
     auto inputs = commandInputs(m->graph, o);

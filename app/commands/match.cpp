@@ -55,7 +55,7 @@ Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text,
 
 Status matchOne(const Options& o, const std::string& path, const RuleFile& file, const Console& console,
                 json& documents) {
-  auto m = importModel(path, semantics(), {}, console.job());
+  auto m = openModel(path, o, {}, console.job());
   if (!m) return m.error();
   if (Status s = addTypes(*m, o); !s) return s;
   const Graph& g = m->graph;
@@ -137,7 +137,7 @@ Status explain(const Options& o) {
         ErrorKind::Usage, fmt::format("{} holds {} rules: name one with --rule", o.rules, file->rules.size()), {}};
   const Rule* rule = o.rule.empty() && !file->rules.empty() ? &file->rules[0] : file->findRule(o.rule);
   if (!rule) return noSuchRule(*file, o.rule);
-  auto m = importModel(o.models[0], semantics(), {}, console.job());
+  auto m = openModel(o.models[0], o, {}, console.job());
   if (!m) return m.error();
   if (Status s = addTypes(*m, o); !s) return s;
   const Graph& g = m->graph;

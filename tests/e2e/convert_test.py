@@ -4,9 +4,10 @@ import json
 
 import torch
 
-from support import SAMPLES, TestCase, main
+from support import OPERATORS, RULES, SAMPLES, TestCase, main
 
 MODELS = SAMPLES / "models"
+torch.ops.load_library(str(OPERATORS))
 
 
 class Convert(TestCase):
@@ -47,6 +48,23 @@ class Convert(TestCase):
         out = self.folder / "out.pt2"
         self.done("convert", MODELS / "bert.pt", "--inputs", MODELS / "bert_inputs.pt", "-o", out)
         self.assertFalse(any("s0" in json.dumps(i) for i in self.json("info", out)["inputs"]))
+
+    def test_dtype_is_what_the_file_is_in(self):
+        for source, rules in (("bert.pt", "transformer"), ("resnet.pt2", "conv")):
+            name = source.split(".")[0]
+            inputs, expected = self.values(name, "inputs"), self.values(name, "expected")[0]
+            half = [v.bfloat16() if v.is_floating_point() else v for v in inputs]
+            converted, applied = self.folder / f"{name}.pt", self.folder / f"{name}_fast.pt"
+            self.done("convert", MODELS / source, "--dtype", "bfloat16", "-o", converted)
+            self.done("apply", MODELS / source, "--rules", RULES.parent / f"{rules}.py", "--inputs", MODELS / f"{name}_inputs.pt",
+                      "--dtype", "bfloat16", "--no-timing", "-o", applied)
+            for out in (converted, applied):
+                module = torch.jit.load(out)
+                self.assertEqual({p.dtype for p in module.parameters()}, {torch.bfloat16}, out)
+                with torch.no_grad():
+                    got = module(*half)
+                self.assertEqual(got.dtype, torch.bfloat16)
+                torch.testing.assert_close(got.float(), expected, rtol=0.05, atol=0.05)
 
 
 main()
