@@ -82,22 +82,38 @@ struct __align__(8) KeyMask {
   float values[BN];
   uint32_t any;  ///< whether the tile has anything to add: most tiles of a padding mask have not
 
-  /// By a whole warp.
-  __device__ __forceinline__ void fill(const MaskArg& mask, int64_t base, int firstKey, int keys, float scale,
+  /// By a whole warp. `from`: where the mask of key 0 is.
+  __device__ __forceinline__ void fill(const MaskArg& mask, int64_t from, int firstKey, int keys, float scale,
                                        int lane) {
-    uint32_t bits[BN / 32];
-#pragma unroll
-    for (int c = 0; c < BN / 32; ++c) {
-      const int key = firstKey + c * 32 + lane;
-      bits[c] = key < keys ? loadMaskBits(mask, base + key * mask.stride[3]) : mask.kind == MaskKind::kBool ? 1u : 0u;
+    // Few instructions for each kind: they are executed once or twice in a kernel, so each has to be fetched.
+    switch (mask.kind) {
+      case MaskKind::kHalf:
+        return fillWith<__half>(mask, from, firstKey, keys, scale, lane, [](__half x) { return __half2float(x); });
+      case MaskKind::kBfloat16:
+        return fillWith<__nv_bfloat16>(mask, from, firstKey, keys, scale, lane,
+                                       [](__nv_bfloat16 x) { return __bfloat162float(x); });
+      case MaskKind::kFloat:
+        return fillWith<float>(mask, from, firstKey, keys, scale, lane, [](float x) { return x; });
+      default:
+        return fillWith<uint8_t>(mask, from, firstKey, keys, scale, lane,
+                                 [](uint8_t x) { return x ? 0.f : -INFINITY; });
     }
+  }
+
+  template <class T, class Value>
+  __device__ __forceinline__ void fillWith(const MaskArg& mask, int64_t from, int firstKey, int keys, float scale,
+                                           int lane, const Value& value) {
+    const T* at = static_cast<const T*>(mask.data) + from + (firstKey + lane) * mask.stride[3];
+    const int64_t step = 32 * mask.stride[3];
+    float m[BN / 32];
+#pragma unroll
+    for (int c = 0; c < BN / 32; ++c, at += step) m[c] = firstKey + c * 32 + lane < keys ? value(*at) : 0.f;
     bool some = false;
 #pragma unroll
     for (int c = 0; c < BN / 32; ++c) {
-      const float m = maskOfBits(mask.kind, bits[c]);
-      some = some || m != 0.f;
+      some = some || m[c] != 0.f;
       // The lowest finite values must stay finite: a row of them is not a masked-out row.
-      values[c * 32 + lane] = fabsf(m) == INFINITY ? m : fminf(fmaxf(m * scale, -3e38f), 3e38f);
+      values[c * 32 + lane] = fabsf(m[c]) == INFINITY ? m[c] : fminf(fmaxf(m[c] * scale, -3e38f), 3e38f);
     }
     some = __any_sync(~0u, some);
     if (lane == 0) any = some;
