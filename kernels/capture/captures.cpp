@@ -139,16 +139,18 @@ Captures::Capture& Captures::find(const Values& inputs, const CaptureKey& key, c
   collect(made.inputs, made.tensors);
   struct Call {
     const Body& body;
+    const GraftCudaGraphs& cuda;
     Capture& capture;
     std::exception_ptr thrown;
     int runs = 0;
-  } call{body, made, nullptr};
+  } call{body, cuda_, made, nullptr};
   const auto run = [](void* p) -> int {
     auto* c = static_cast<Call*>(p);
     ++c->runs;
     c->capture.outputs.clear();  // those of the run before need not lie beside this one's
     try {
-      c->capture.outputs = c->body(c->capture.inputs);
+      auto outputs = c->body(c->capture.inputs);
+      if (c->cuda.capturing()) c->capture.outputs = std::move(outputs);
       return 1;
     } catch (...) {
       c->thrown = std::current_exception();

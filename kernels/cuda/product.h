@@ -65,14 +65,17 @@ inline Product productOf(const char* op, const at::Tensor& x, const at::Tensor& 
   return p;
 }
 
-// LayerNorm of the rows of a contiguous tensor of a half type or fp32: `out` is new, of its shape.
+// LayerNorm of the rows of a contiguous tensor of a half type or fp32. `out` is that tensor itself, or a new one of its
+// shape where a kernel reads rows in several blocks. In place, rows are written where they have just been read, and
+// memory that nobody will read again is not written back from the L2.
 struct RowNorm {
   OptionalTensor weight, bias;
   at::Tensor out;
   NormArgs args;
 
-  RowNorm(const at::Tensor& x, const OptionalTensor& normWeight, const OptionalTensor& normBias, double eps)
-      : weight(dense(normWeight)), bias(dense(normBias)), out(at::empty(x.sizes(), x.options())) {
+  RowNorm(const at::Tensor& x, const OptionalTensor& normWeight, const OptionalTensor& normBias, double eps,
+          bool inPlace)
+      : weight(dense(normWeight)), bias(dense(normBias)), out(inPlace ? x : at::empty(x.sizes(), x.options())) {
     args.dtype = dtypeOf("layer_norm", x);
     args.x = x.const_data_ptr(), args.ldx = args.n = x.size(-1);
     args.weight = pointer(weight), args.bias = pointer(bias);
