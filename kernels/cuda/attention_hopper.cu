@@ -23,74 +23,19 @@ namespace {
 
 constexpr float kLog2e = 1.4426950408889634f;
 
-// By key: read by warps of their own ahead of time. By query and key: tiles that come with K's, by TMA.
-enum class Masks { kNone, kKeys, kRows };
-constexpr int kMaskWarps = 3;  // what the producer leaves of its warpgroup
-
-template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, Masks M>
-struct Shape {
-  static constexpr int kRows = 64 * Groups / Split, kThreads = Groups * 128 + 128;
-  // What the compiler is told of threads, which sets the registers. For few queries more than there are: the kernel
-  // that follows needs room beside this one to fetch its weights ahead.
-  static constexpr int kBound = Split > 1 ? kThreads + 128 : kThreads;
-  static constexpr int kProducerRegisters = M == Masks::kKeys ? 32 : 24;
-  static constexpr int kQGroup = Panels * 64 * 128;  // bytes of 64 queries; a panel is 64 columns
-  static constexpr int kQBytes = Groups / Split * kQGroup;
-  static constexpr int kTile = Panels * BN * 128;                         // bytes of one K or V tile
-  static constexpr int kMaskGroup = M == Masks::kRows ? 64 * BN * 2 : 0;  // bytes of 64 queries' mask of a tile
-  static constexpr int kMask = Groups / Split * kMaskGroup;
-  static constexpr int kRing = QBuffers * kQBytes, kSmem = kRing + Stages * (2 * kTile + kMask);
-  static constexpr int kMergeFloats = Panels * 32 + 4;  // of one thread
-  // Warpgroups beside each other take turns at asking the tensor cores, so that one has them while others soften.
-  static constexpr bool kTurns = Groups > 1 && Split == 1;
-  // A part that skips tiles must find only its own in a stage: it could not tell a phase from the one after the next.
-  static_assert(Stages % Split == 0 && Stages >= kMaskWarps);
-  static_assert(Split == 1 || (Split - 1) * (Groups / Split) * kMergeFloats * 128 * 4 <= 2 * Stages * kTile);
-};
-
-struct Params {
-  void* out;
-  int64_t os[3];
-  MaskArg mask;
-  int heads, kvShare, queries, keys, dim, queryTiles, items;
-  int stepTile, stepHead, stepBatch;  // from a block's item to its next
-  float scale;                        // of the scores, times log2 e
-  float maskScale;
-  bool causal;
-};
-
-// A block's items, one after another: (batch, head, tile of queries), the tiles of one head next to each other, for
-// they share K and V in the L2. Divisions only for the first: while the block waits for the kernel before.
-struct Item {
-  int number, tile, head, batch;
-
-  __device__ __forceinline__ explicit Item(const Params& p) : number(blockIdx.x) {
-    const int pair = number / p.queryTiles;
-    tile = number - pair * p.queryTiles;
-    batch = pair / p.heads;
-    head = pair - batch * p.heads;
-  }
-  __device__ __forceinline__ void next(const Params& p) {
-    number += gridDim.x;
-    tile += p.stepTile, head += p.stepHead, batch += p.stepBatch;
-    if (tile >= p.queryTiles) tile -= p.queryTiles, ++head;
-    if (head >= p.heads) head -= p.heads, ++batch;
-  }
-};
-
 template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, Masks M>
-__global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuffers, M>::kBound, Blocks)
+__global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stages, QBuffers, M>::kBound, Blocks)
     attendHopper(const __grid_constant__ CUtensorMap mapQ, const __grid_constant__ CUtensorMap mapK,
                  const __grid_constant__ CUtensorMap mapV, const __grid_constant__ CUtensorMap mapMask,
-                 const Params p) {
+                 const AttentionParams p) {
 #ifdef GRAFT_HOPPER
-  using Sh = Shape<Panels, Groups, Split, BN, Stages, QBuffers, M>;
+  using Sh = AttentionShape<Panels, Groups, Split, BN, Stages, QBuffers, M>;
   extern __shared__ __align__(1024) uint8_t smem[];
   __shared__ __align__(8) uint64_t fullQ[QBuffers], emptyQ[QBuffers], fullK[Stages], emptyK[Stages], fullV[Stages],
       emptyV[Stages];
   uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile;
   [[maybe_unused]] uint8_t* ringMask = ringV + Stages * Sh::kTile;
-  __shared__ KeyMask<BN> keyMasks[M == Masks::kKeys ? Stages : 1];
+  __shared__ KeyMask<BN> keyMasks[M == Masks::kKeys ? Stages : 1];  // where there is one
   // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 
@@ -110,33 +55,10 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
 
   if (warp >= Groups * 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Sh::kProducerRegisters));
-    if (M == Masks::kKeys && warp > Groups * 4) {
-      // One tile in three each: a tile's values take longer to come than its scores.
-      Item item(p);
-      int s = warp - Groups * 4 - 1, tile = s;
-      uint32_t parity = 1;
-      const auto settle = [&] {
-        for (int tiles; item.number < p.items && tile >= (tiles = tilesOf(item.tile * Sh::kRows)); item.next(p))
-          tile -= tiles;
-      };
-      settle();
-      // The first pass reads nothing: it fetches the instructions, for which nobody has to be waited.
-      bool dry = true;
-#pragma unroll 1
-      while (item.number < p.items) {
-        const int64_t from = item.batch * p.mask.stride[0] + item.head * p.mask.stride[1];
-        if (!dry) barrierWait(&emptyK[s], parity);
-        keyMasks[s].fill(p.mask, from, tile * BN, dry ? 0 : p.keys, p.maskScale, lane);
-        if (dry) {
-          pdlWait();
-          dry = false;
-          continue;
-        }
-        if (lane == 0) barrierArrive(&fullK[s]);
-        if ((s += kMaskWarps) >= Stages) s -= Stages, parity ^= 1;
-        tile += kMaskWarps;
-        settle();
-      }
+    if constexpr (M == Masks::kKeys) {
+      const auto tilesOfItem = [&](const AttentionItem& item) { return tilesOf(item.tile * Sh::kRows); };
+      if (warp > Groups * 4)
+        readKeyMasks<Stages, BN>(keyMasks, fullK, emptyK, warp - Groups * 4 - 1, lane, p, tilesOfItem);
     }
     if (warp > Groups * 4) return;
     const uint32_t by = electLane(), memory = sharedAddress(smem);
@@ -145,7 +67,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
     const uint32_t fullQs = sharedAddress(fullQ), emptyQs = sharedAddress(emptyQ), fullKs = sharedAddress(fullK);
     const uint32_t emptyKs = sharedAddress(emptyK), fullVs = sharedAddress(fullV), emptyVs = sharedAddress(emptyV);
     if (by) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
-    Item item(p);
+    AttentionItem item(p);
     int kvHead = item.head / p.kvShare;
     asm volatile("" ::"r"(item.tile), "r"(item.head), "r"(item.batch), "r"(kvHead));  // before, not after
     stamp(by, Stage::kBeforeWait);
@@ -200,7 +122,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
     constexpr int kAtLaunch = 65536 / (Blocks * Sh::kBound) / 8 * 8;
     constexpr int kRegisters = (kAtLaunch * (Groups + 1) - Sh::kProducerRegisters) / Groups / 8 * 8;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters < 240 ? kRegisters : 240));
-    Item item(p);
+    AttentionItem item(p);
     asm volatile("" ::"r"(item.tile), "r"(item.head), "r"(item.batch));
     pdlWait();
     const int group = warp / 4 / Split, part = warp / 4 % Split;
@@ -396,7 +318,7 @@ __global__ void __launch_bounds__(Shape<Panels, Groups, Split, BN, Stages, QBuff
 
 template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, Masks M>
 cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
-  using Sh = Shape<Panels, Groups, Split, BN, Stages, QBuffers, M>;
+  using Sh = AttentionShape<Panels, Groups, Split, BN, Stages, QBuffers, M>;
   CUtensorMap mapQ, mapK, mapV, mapMask;
   if (!makeHeadMap(mapQ, a.q, a.dtype, a.batch, a.heads, a.queries, a.dim, a.qs, 64) ||
       !makeHeadMap(mapK, a.k, a.dtype, a.batch, a.kvHeads, a.keys, a.dim, a.ks, BN) ||
@@ -430,22 +352,22 @@ cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
   if (items > INT32_MAX - 65536) return cudaErrorNotSupported;
   const int grid = static_cast<int>(Split > 1 || items < resident ? items : resident);
   const int pairStep = grid / queryTiles;
-  Params p{a.out,
-           {a.os[0], a.os[1], a.os[2]},
-           a.mask,
-           a.heads,
-           a.heads / a.kvHeads,
-           a.queries,
-           a.keys,
-           a.dim,
-           queryTiles,
-           static_cast<int>(items),
-           grid % queryTiles,
-           pairStep % a.heads,
-           pairStep / a.heads,
-           a.scale * kLog2e,
-           1.f / a.scale,
-           a.causal};
+  AttentionParams p{a.out,
+                    {a.os[0], a.os[1], a.os[2]},
+                    a.mask,
+                    a.heads,
+                    a.heads / a.kvHeads,
+                    a.queries,
+                    a.keys,
+                    a.dim,
+                    queryTiles,
+                    static_cast<int>(items),
+                    grid % queryTiles,
+                    pairStep % a.heads,
+                    pairStep / a.heads,
+                    a.scale * kLog2e,
+                    1.f / a.scale,
+                    a.causal};
   return launch(kernel, static_cast<unsigned>(grid), Sh::kThreads, Sh::kSmem, stream, a.pdl, mapQ, mapK, mapV, mapMask,
                 p);
 }

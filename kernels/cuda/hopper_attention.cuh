@@ -1,6 +1,7 @@
 #pragma once
-// What attention needs of Hopper beyond hopper.cuh: wgmma with A in registers and B stored with its rows along K (V as
-// it lies in memory), TMA boxes of a 4-D tensor, and one tile's steps: mask, online softmax, both products.
+// What attention needs of Hopper beyond hopper.cuh: a block's shape and its items, wgmma with A in registers and B
+// stored with its rows along K (V as it lies in memory), TMA boxes of a 4-D tensor, and one tile's steps: mask, online
+// softmax, both products.
 //
 // A in registers, thread t of the warpgroup, 16 columns of K: a[0] row t/32*16 + t%32/4, columns t%4*2 + {0,1}; a[1]
 // the same eight rows below; a[2], a[3] the same eight columns to the right. It is the accumulator's layout, so a
@@ -10,6 +11,61 @@
 #include "kernels/cuda/mask.cuh"
 
 namespace graft::cuda {
+
+// By key: read by warps of their own ahead of time. By query and key: tiles that come with K's, by TMA.
+enum class Masks { kNone, kKeys, kRows };
+constexpr int kMaskWarps = 3;  // what the producer leaves of its warpgroup
+
+template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, Masks M>
+struct AttentionShape {
+  static constexpr int kRows = 64 * Groups / Split, kThreads = Groups * 128 + 128;
+  // What the compiler is told of threads, which sets the registers. For few queries more than there are: the kernel
+  // that follows needs room beside this one to fetch its weights ahead.
+  static constexpr int kBound = Split > 1 ? kThreads + 128 : kThreads;
+  static constexpr int kProducerRegisters = M == Masks::kKeys ? 32 : 24;
+  static constexpr int kQGroup = Panels * 64 * 128;  // bytes of 64 queries; a panel is 64 columns
+  static constexpr int kQBytes = Groups / Split * kQGroup;
+  static constexpr int kTile = Panels * BN * 128;                         // bytes of one K or V tile
+  static constexpr int kMaskGroup = M == Masks::kRows ? 64 * BN * 2 : 0;  // bytes of 64 queries' mask of a tile
+  static constexpr int kMask = Groups / Split * kMaskGroup;
+  static constexpr int kRing = QBuffers * kQBytes, kSmem = kRing + Stages * (2 * kTile + kMask);
+  static constexpr int kMergeFloats = Panels * 32 + 4;  // of one thread
+  // Warpgroups beside each other take turns at asking the tensor cores, so that one has them while others soften.
+  static constexpr bool kTurns = Groups > 1 && Split == 1;
+  // A part that skips tiles must find only its own in a stage: it could not tell a phase from the one after the next.
+  static_assert(Stages % Split == 0 && Stages >= kMaskWarps);
+  static_assert(Split == 1 || (Split - 1) * (Groups / Split) * kMergeFloats * 128 * 4 <= 2 * Stages * kTile);
+};
+
+struct AttentionParams {
+  void* out;
+  int64_t os[3];
+  MaskArg mask;
+  int heads, kvShare, queries, keys, dim, queryTiles, items;
+  int stepTile, stepHead, stepBatch;  // from a block's item to its next
+  float scale;                        // of the scores, times log2 e
+  float maskScale;
+  bool causal;
+};
+
+// A block's items, one after another: (batch, head, tile of queries), the tiles of one head next to each other, for
+// they share K and V in the L2. Divisions only for the first: while the block waits for the kernel before.
+struct AttentionItem {
+  int number, tile, head, batch;
+
+  __device__ __forceinline__ explicit AttentionItem(const AttentionParams& p) : number(blockIdx.x) {
+    const int pair = number / p.queryTiles;
+    tile = number - pair * p.queryTiles;
+    batch = pair / p.heads;
+    head = pair - batch * p.heads;
+  }
+  __device__ __forceinline__ void next(const AttentionParams& p) {
+    number += gridDim.x;
+    tile += p.stepTile, head += p.stepHead, batch += p.stepBatch;
+    if (tile >= p.queryTiles) tile -= p.queryTiles, ++head;
+    if (head >= p.heads) head -= p.heads, ++batch;
+  }
+};
 
 #ifdef GRAFT_HOPPER
 // Descriptors in halves; the high one is the same for both kinds of tiles: 64 (of 16 bytes) from eight rows to the
@@ -129,6 +185,38 @@ struct __align__(8) KeyMask {
     }
   }
 };
+
+// Fills the masks by key of all tiles of a block's items, stage after stage; by kMaskWarps warps, of which each takes
+// one tile in three: a tile's values take longer to come than its scores. `tilesOf` an item; counted at fullK.
+template <int Stages, int BN, class TilesOf>
+__device__ __forceinline__ void readKeyMasks(KeyMask<BN> (&masks)[Stages], uint64_t (&fullK)[Stages],
+                                             uint64_t (&emptyK)[Stages], int warp, int lane, const AttentionParams& p,
+                                             const TilesOf& tilesOf) {
+  AttentionItem item(p);
+  int s = warp, tile = warp;
+  uint32_t parity = 1;
+  const auto settle = [&] {
+    for (int tiles; item.number < p.items && tile >= (tiles = tilesOf(item)); item.next(p)) tile -= tiles;
+  };
+  settle();
+  // The first pass reads nothing: it fetches the instructions, for which nobody has to be waited.
+  bool dry = true;
+#pragma unroll 1
+  while (item.number < p.items) {
+    const int64_t from = item.batch * p.mask.stride[0] + item.head * p.mask.stride[1];
+    if (!dry) barrierWait(&emptyK[s], parity);
+    masks[s].fill(p.mask, from, tile * BN, dry ? 0 : p.keys, p.maskScale, lane);
+    if (dry) {
+      pdlWait();
+      dry = false;
+      continue;
+    }
+    if (lane == 0) barrierArrive(&fullK[s]);
+    if ((s += kMaskWarps) >= Stages) s -= Stages, parity ^= 1;
+    tile += kMaskWarps;
+    settle();
+  }
+}
 
 // The same for a tile by query and key in shared memory: 64 rows of 64 values of type T, 128-byte swizzled.
 template <class T>
