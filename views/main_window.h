@@ -145,6 +145,7 @@ class MainWindow : public QMainWindow {
   /// Empty `why`: it was.
   void tellWritten(const QString& path, const QString& why);
   bool mayDiscardRules();
+  void keepSteps(const QString& file);
   void remember(const QString& path);
   void refreshRecent();
   // main_window_session.cpp
@@ -162,7 +163,8 @@ class MainWindow : public QMainWindow {
   WelcomePage* welcome_;
   DiffView* diff_;
   SessionFile session_;
-  QJsonObject resumed_;  ///< what one looked at in the session before, until it is drawn
+  QJsonObject resumed_;               ///< what one looked at in the session before, until it is drawn
+  QHash<QString, QJsonObject> left_;  ///< models that made way for others, with their steps
   RuleEditor* editor_;
   MatchesPanel* matches_;
   WhyNotPanel* whyNot_;

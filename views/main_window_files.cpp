@@ -4,6 +4,7 @@
 #include <QDropEvent>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QJsonArray>
 #include <QLabel>
 #include <QMenu>
 #include <QMessageBox>
@@ -14,6 +15,7 @@
 #include <cmath>
 
 #include "views/canvas.h"
+#include "views/document_info.h"
 #include "views/drawing/drawing.h"
 #include "views/main_window.h"
 #include "views/picture/picture.h"
@@ -24,6 +26,16 @@
 #include "views/welcome.h"
 
 namespace graft {
+namespace {
+
+qsizetype stepsOf(const QJsonObject& state) { return state.value(QLatin1String("steps")).toArray().size(); }
+
+QString countedSteps(const QJsonObject& state) {
+  return counted(stepsOf(state), MainWindow::tr("step"), MainWindow::tr("steps"));
+}
+
+}  // namespace
+
 void MainWindow::openModel(const QString& path, const QString& inputs) {
   if (path.endsWith(QLatin1String(".py")) && !QFileInfo(path).isDir()) return openRules(path);
   QSettings settings;
@@ -33,7 +45,28 @@ void MainWindow::openModel(const QString& path, const QString& inputs) {
   if (!QFileInfo::exists(known)) known.clear();
   if (!inputs.isEmpty()) settings.setValue(key, known);
   if (!known.isEmpty()) runPanel_->setInputs(known);
-  document_->open(path, known);
+  const QString file = QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
+  keepSteps(file);
+  // With other inputs a model keeps its steps; read again as it is, it begins anew.
+  QJsonObject left = document_->path() != file ? left_.take(file)
+                     : inputs.isEmpty()        ? QJsonObject()
+                                               : document_->state();
+  if (stepsOf(left) == 0) return document_->open(path, known);
+  left.insert(QStringLiteral("inputs"), known);
+  document_->restore(left);
+  statusBar()->showMessage(tr("%1 of before done again: Undo takes them back").arg(countedSteps(left)), 8000);
+}
+
+/// Another model makes way for that of a file, and its steps are not lost with it.
+void MainWindow::keepSteps(const QString& file) {
+  const QString path = document_->path();
+  if (!document_->isOpen() || path == file) return;
+  const QJsonObject state = document_->state();
+  left_.remove(path);
+  if (stepsOf(state) == 0) return;
+  left_.insert(path, state);
+  statusBar()->showMessage(
+      tr("%1 of %2 kept until it is opened again").arg(countedSteps(state), QFileInfo(path).fileName()), 8000);
 }
 
 void MainWindow::chooseInputs() {

@@ -9,6 +9,7 @@
 #include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
+#include <QStatusBar>
 #include <QTemporaryDir>
 #include <QTest>
 #include <csignal>
@@ -124,6 +125,26 @@ class RobustnessTest : public test::WindowFixture {
              qPrintable(failed[0][1].toString()));
     QCOMPARE(document().path(), other);
     QCOMPARE(document().position(), 1);
+  }
+
+  void aModelThatMadeWayForAnotherComesBackWithItsSteps() {
+    openWithRules();
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    const QString other = folder_.filePath(QStringLiteral("c.pt"));
+    QVERIFY(QFile::exists(other) || QFile::copy(model_, other));
+    window_->openModel(other);
+    QTRY_COMPARE_WITH_TIMEOUT(document().path(), other, 10000);
+    QCOMPARE(document().steps().size(), size_t{1});
+    QVERIFY(window_->statusBar()->currentMessage().contains(QStringLiteral("1 step")));
+    window_->openModel(model_);
+    QTRY_COMPARE_WITH_TIMEOUT(document().path(), model_, 10000);
+    QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 10000);
+    document().undo();
+    QTRY_COMPARE(document().position(), 0);
+    // Read again on purpose, it begins anew.
+    window_->openModel(model_);
+    QTRY_COMPARE_WITH_TIMEOUT(document().steps().size(), size_t{1}, 10000);
   }
 
   void whatCouldNotBeRestoredIsNotForgotten() {
