@@ -9,8 +9,9 @@
 namespace graft::cli {
 namespace {
 
+// Never destroyed, nor is the stack below: a signal may still come while the program ends.
 CancelToken& token() {
-  static CancelToken t;
+  static CancelToken& t = *new CancelToken;
   return t;
 }
 
@@ -23,7 +24,7 @@ void handle(int) {
 
 CancelToken onInterrupt() {
   // The frame alone takes 3 to 11 KiB, by which registers a processor has.
-  static std::vector<char> stack(static_cast<size_t>(std::max(4 * sysconf(_SC_MINSIGSTKSZ), 64L << 10)));
+  static auto& stack = *new std::vector<char>(static_cast<size_t>(std::max(4 * sysconf(_SC_MINSIGSTKSZ), 64L << 10)));
   stack_t own{};
   own.ss_sp = stack.data();
   own.ss_size = stack.size();
