@@ -65,8 +65,7 @@ void Document::open(const QString& path, const QString& inputs) {
   lostOpenings_ = 0;
   unrestored_ = {};
   if (std::exchange(replaying_, false)) document_ = 0;  // it has only a part of the steps
-  // What is not here may be on the engine's machine: it gets the path as it was written.
-  openingPath_ = QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
+  openingPath_ = placeOf(path);
   openingInputs_ = inputs;
   sendOpen();
 }
@@ -315,7 +314,7 @@ void Document::compareWith(const QString& path) {
     Q_EMIT runChanged();
     return;
   }
-  readOther(QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path, false);
+  readOther(placeOf(path), false);
 }
 
 /// `again`: a new engine gets what the window has already.

@@ -1,7 +1,9 @@
 // What a document holds, as plain values: rules and what they match, near misses, the steps applied.
 #pragma once
 
+#include <QFileInfo>
 #include <QHash>
+#include <QJsonArray>
 #include <QJsonObject>
 #include <QStringList>
 #include <memory>
@@ -15,6 +17,14 @@ namespace graft {
 inline QString counted(qint64 n, const QString& one, const QString& many) {
   return QString::number(n) + QLatin1Char(' ') + (n == 1 ? one : many);
 }
+
+/// Where a file is: absolute, but what is not here may be on the engine's machine, and stays as it was written.
+inline QString placeOf(const QString& path) {
+  return QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
+}
+
+/// How many steps a document's state has (Document::state).
+inline qsizetype stepsOf(const QJsonObject& state) { return state.value(QLatin1String("steps")).toArray().size(); }
 
 using GraphRef = std::shared_ptr<const Graph>;
 

@@ -4,7 +4,6 @@
 #include <QDropEvent>
 #include <QFileDialog>
 #include <QFileInfo>
-#include <QJsonArray>
 #include <QLabel>
 #include <QMenu>
 #include <QMessageBox>
@@ -28,8 +27,6 @@
 namespace graft {
 namespace {
 
-qsizetype stepsOf(const QJsonObject& state) { return state.value(QLatin1String("steps")).toArray().size(); }
-
 QString countedSteps(const QJsonObject& state) {
   return counted(stepsOf(state), MainWindow::tr("step"), MainWindow::tr("steps"));
 }
@@ -45,7 +42,7 @@ void MainWindow::openModel(const QString& path, const QString& inputs) {
   if (!QFileInfo::exists(known)) known.clear();
   if (!inputs.isEmpty()) settings.setValue(key, known);
   if (!known.isEmpty()) runPanel_->setInputs(known);
-  const QString file = QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
+  const QString file = placeOf(path);
   keepSteps(file);
   // With other inputs a model keeps its steps; read again as it is, it begins anew.
   QJsonObject left = document_->path() != file ? left_.take(file)

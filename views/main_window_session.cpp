@@ -122,7 +122,7 @@ void MainWindow::restoreSession(bool files) {
     resumed_ = state.value(QLatin1String("view")).toObject();
     document_->restore(state);
     runPanel_->setInputs(text("runInputs"));
-    const qsizetype steps = state.value(QLatin1String("steps")).toArray().size();
+    const qsizetype steps = stepsOf(state);
     if (found.wasKilled && (isModified || steps > 0)) {
       const QString what =
           steps == 0 ? tr("The last window was not closed: its rules are here again")

@@ -291,8 +291,6 @@ std::unique_ptr<Captured> captureBest(Pool& pool, const Body& body) {
     }
   }
   if (!best) best = captureOnce(pool, pool.memory, body);
-  captured.reset();
-  releaseScratch();
   return best;
 }
 
@@ -317,7 +315,7 @@ void* capture(void* place, int (*function)(void*), void* argument, char* error, 
     if (options().autotune) chooseInPlace(problems, *pool, body);
     releaseScratch();
     auto captured = captureBest(*pool, body);
-    // The outputs of the last run before, which have been there until now.
+    // Outputs of the tuner's last attempt, and of captures that were not the best, have been there until now.
     releaseScratch();
     return captured.release();
   } catch (const std::exception& e) {

@@ -35,12 +35,12 @@ def jobs(build, full):
         "exported": python + [HERE / "exported_test.py", build],
         "streams": python + [HERE / "streams_test.py", build],
     }
-    program = build / "bin" / "tests" / "gpu_launch_all"
-    if sanitizer() and program.exists():
+    checker, program = sanitizer(), build / "bin" / "tests" / "gpu_launch_all"
+    if checker and program.exists():
         # Its own limit is 100 messages, which known warnings alone would fill.
-        found |= {tool: [sanitizer(), "--print-limit", "100000", "--tool", tool, program] for tool in TOOLS}
+        found |= {tool: [checker, "--print-limit", "100000", "--tool", tool, program] for tool in TOOLS}
     else:
-        print(f"no compute-sanitizer: {program if sanitizer() else 'the program'} is missing")
+        print(f"no compute-sanitizer: {program if checker else 'the program'} is missing")
     return found
 
 
