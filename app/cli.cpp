@@ -112,11 +112,12 @@ const Semantics& semantics() {
   return *one;
 }
 
-Result<std::optional<DType>> checkDevice(const Common& common) {
-  std::optional<DType> dtype;
+Result<RunOptions> runOptions(const Common& common) {
+  RunOptions options;
+  options.device = common.device;
   if (!common.dtype.empty()) {
-    dtype = parseDType(common.dtype);
-    if (!dtype || !isFloatingPoint(*dtype))
+    options.dtype = parseDType(common.dtype);
+    if (!options.dtype || !isFloatingPoint(*options.dtype))
       return Error{ErrorKind::Usage,
                    fmt::format("--dtype {}: no floating-point dtype; try float16, bfloat16 or float32", common.dtype),
                    {}};
@@ -124,15 +125,15 @@ Result<std::optional<DType>> checkDevice(const Common& common) {
   const std::string& d = common.device;
   if (d != "cpu" && d != "cuda" && !d.starts_with("cuda:"))
     return Error{ErrorKind::Usage, fmt::format("--device {}: use cpu, cuda or cuda:N", d), {}};
-  return dtype;
+  return options;
 }
 
 Result<Model> openModel(const std::string& path, const Common& common, const ImportOptions& options, const Job& job) {
-  auto dtype = checkDevice(common);
-  if (!dtype) return dtype.error();
+  auto run = runOptions(common);
+  if (!run) return run.error();
   auto model = importModel(path, semantics(), options, job);
-  if (!model || !*dtype) return model;
-  auto cast = inDType(model->graph, **dtype);
+  if (!model || !run->dtype) return model;
+  auto cast = inDType(model->graph, *run->dtype);
   if (!cast) return cast.error();
   Graph& g = model->graph = std::move(cast->graph);
   std::vector<Type> inputs;
@@ -146,11 +147,19 @@ Result<Model> openModel(const std::string& path, const Common& common, const Imp
 }
 
 Result<TensorSet> commandInputs(const Graph& g, const Common& common) {
-  auto dtype = checkDevice(common);
-  if (!dtype) return dtype.error();
+  auto run = runOptions(common);
+  if (!run) return run.error();
   auto tensors = common.inputs.empty() ? makeInputs(g, common.specs, common.seed) : loadTensors(common.inputs);
   if (!tensors) return tensors.error();
-  return convert(*tensors, common.device, *dtype);
+  return convert(*tensors, run->device, run->dtype);
+}
+
+Result<TensorSet> typedInputs(Model& model, const Common& common, OpenSizes sizes) {
+  auto inputs = commandInputs(model.graph, common);
+  if (!inputs) return inputs;
+  const bool keepSymbols = sizes == OpenSizes::Stay && declaresSizes(model.format);
+  if (Status s = recordTypes(model.graph, *inputs, keepSymbols); !s) return s.error();
+  return inputs;
 }
 
 void addCommon(CLI::App& command, Common& common, bool takesInputs) {

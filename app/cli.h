@@ -15,6 +15,7 @@
 #include "core/base/progress.h"
 #include "core/base/result.h"
 #include "core/ir/semantics.h"
+#include "core/torch/executor.h"
 #include "core/torch/model.h"
 #include "core/torch/tensors.h"
 
@@ -29,7 +30,8 @@ struct Common {
   uint64_t seed = 0;
   std::string device = "cpu";
   std::string dtype;
-  int jobs = 0;
+  /// Whether the command line says what to run on; without, inputs are made up from the model's own input types.
+  bool givesInputs() const { return !inputs.empty() || !specs.empty(); }
 };
 
 class Console {
@@ -70,10 +72,18 @@ const Semantics& semantics();
 /// The model in a file, brought to --dtype where that is given: weights, inputs, and what its operators say of dtypes.
 Result<Model> openModel(const std::string& path, const Common&, const ImportOptions& = {}, const Job& = {});
 
+/// --device and --dtype as programs take them. Usage where they name no device and no floating-point dtype.
+Result<RunOptions> runOptions(const Common&);
+
 /// The command's inputs: --inputs, or --input specifications, or the model's own input types; on --device, in --dtype.
 Result<TensorSet> commandInputs(const Graph&, const Common&);
-/// Checks --device and --dtype: NoDevice where CUDA is asked for and not there.
-Result<std::optional<DType>> checkDevice(const Common&);
+
+/// What becomes of the sizes that a file declares to differ from call to call, once inputs are there.
+enum class OpenSizes { Stay, FixedByInputs };
+/// The command's inputs, after one run on them that wrote the types it saw into the model's graph: formats that carry
+/// no types leave conditions on dtypes and shapes open otherwise. Errors: those of commandInputs, and of the run, where
+/// the model does not take the inputs or this machine lacks an operator.
+Result<TensorSet> typedInputs(Model&, const Common&, OpenSizes = OpenSizes::Stay);
 
 /// Adds the shared options to a command.
 void addCommon(CLI::App& command, Common& common, bool takesInputs);

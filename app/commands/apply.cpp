@@ -204,7 +204,7 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
   if (!declaresSizes(model->format)) sizes = openSizes(original);
   auto inputs = commandInputs(original, o);
   if (!inputs) {
-    if (!o.noVerify || !o.inputs.empty() || !o.specs.empty()) return inputs.error();
+    if (!o.noVerify || o.givesInputs()) return inputs.error();
     console.note("no inputs: shapes stay unknown, conditions on them will not hold");
   } else if (Status s = recordTypes(original, *inputs, declaresSizes(model->format)); !s) {
     return s;
@@ -271,8 +271,9 @@ Status applyOne(const Options& o, const std::string& path, const RuleFile& file,
           {}};
     }
     if (verdict && !o.noTiming) {
-      auto timing =
-          timeAgainstOriginal(*model, rewritten, *inputs, {o.device, *checkDevice(o), o.jobs}, o.seconds, job);
+      auto options = runOptions(o);
+      if (!options) return options.error();
+      auto timing = timeAgainstOriginal(*model, rewritten, *inputs, *options, o.seconds, job);
       if (!timing) return timing.error();
       console.print(timingText(timing->times, timing->original, "rewritten"));
       doc["timing"] = timingJson(timing->times);

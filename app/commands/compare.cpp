@@ -55,15 +55,17 @@ void printLayers(const Console& console, const std::vector<LayerDifference>& lay
 Status compare(const Options& o) {
   const Console console(o);
   const Job job = console.job();
+  auto options = runOptions(o);
+  if (!options) return options.error();
   auto a = importModel(o.models[0], semantics(), {}, job);
   if (!a) return a.error();
   auto b = importModel(o.models[1], semantics(), {}, job);
   if (!b) return b.error();
   auto inputs = commandInputs(a->graph, o);
   if (!inputs) return inputs.error();
-  auto pa = Program::build(a->graph, {o.device, *checkDevice(o), o.jobs});
+  auto pa = Program::build(a->graph, *options);
   if (!pa) return pa.error();
-  auto pb = Program::build(b->graph, {o.device, *checkDevice(o), o.jobs});
+  auto pb = Program::build(b->graph, *options);
   if (!pb) return pb.error();
   auto outA = pa->run(*inputs, job);
   if (!outA) return outA.error();
@@ -71,7 +73,7 @@ Status compare(const Options& o) {
   if (!outB) return outB.error();
   // The judge computes in double precision, so that neither side's rounding is the measure of the other.
   std::optional<TensorSet> reference;
-  if (auto p64 = Program::build(a->graph, {"cpu", DType::Float64, o.jobs}))
+  if (auto p64 = Program::build(a->graph, {"cpu", DType::Float64}))
     if (auto in64 = convert(*inputs, "cpu", DType::Float64))
       if (auto out64 = p64->run(*in64, job)) reference = *out64;
   const auto differences = compareTensors(*outA, *outB, reference ? &*reference : nullptr);
@@ -100,6 +102,8 @@ Status compare(const Options& o) {
 
 Status bench(const Options& o) {
   const Console console(o);
+  auto options = runOptions(o);
+  if (!options) return options.error();
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
   auto recipe = chooseRecipe(*file, o.recipe);
@@ -118,15 +122,13 @@ Status bench(const Options& o) {
     // Rules see the dtypes of the file; --dtype is what both sides then run in.
     Common inFile = o;
     inFile.dtype.clear();
-    auto declared = commandInputs(m->graph, inFile);
+    auto declared = typedInputs(*m, inFile);
     if (!declared) return declared.error();
-    if (Status s = recordTypes(m->graph, *declared, declaresSizes(m->format)); !s) return s;
-    const RunOptions options{o.device, *checkDevice(o), o.jobs};
-    auto inputs = convert(*declared, o.device, options.dtype);
+    auto inputs = convert(*declared, options->device, options->dtype);
     if (!inputs) return inputs.error();
     Graph rewritten = m->graph;
     if (auto run = runRecipe(rewritten, *file, *recipe, semantics()); !run) return run.error();
-    auto timing = timeAgainstOriginal(*m, rewritten, *inputs, options, o.seconds, job);
+    auto timing = timeAgainstOriginal(*m, rewritten, *inputs, *options, o.seconds, job);
     if (!timing) return timing.error();
     console.print(fmt::format("{} {}", console.bold(path), fmt::join(inputs->describe(), " ")));
     console.print(timingText(timing->times, timing->original, "rewritten"));
@@ -135,7 +137,7 @@ Status bench(const Options& o) {
                          {"against", timing->original},
                          {"timing", timingJson(timing->times)}});
     if (ways.empty()) return done();
-    auto peers = timeAgainstPeers(rewritten, *inputs, options, {ways, path, &m->graph, o.python}, o.seconds, job);
+    auto peers = timeAgainstPeers(rewritten, *inputs, *options, {ways, path, &m->graph, o.python}, o.seconds, job);
     if (!peers) return peers.error();
     console.print(peersTable(*peers));
     documents.back()["peers"] = peersJson(*peers);

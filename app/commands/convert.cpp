@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
-#include "core/torch/executor.h"
 #include "core/torch/export.h"
 
 namespace graft::cli {
@@ -26,10 +25,9 @@ Status convert(const Options& o) {
   auto model = openModel(o.model, o, {o.method}, job);
   if (!model) return model.error();
   ExportOptions how;
-  if (!o.inputs.empty() || !o.specs.empty()) {
-    auto inputs = commandInputs(model->graph, o);
+  if (o.givesInputs()) {
+    auto inputs = typedInputs(*model, o, OpenSizes::FixedByInputs);
     if (!inputs) return inputs.error();
-    if (Status s = recordTypes(model->graph, *inputs); !s) return s;
     how.inputs = std::move(*inputs);
   }
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};

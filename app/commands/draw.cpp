@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
-#include "core/torch/executor.h"
 #include "views/drawing/drawing.h"
 
 namespace graft::cli {
@@ -21,11 +20,8 @@ Result<Graph> readGraph(const std::string& path, const Options& o, const Job& jo
   auto m = openModel(path, o, {}, job);
   if (!m) return m.error();
   // Shapes on the edges come from a run where the file has none.
-  if (!o.inputs.empty() || !o.specs.empty()) {
-    auto inputs = commandInputs(m->graph, o);
-    if (!inputs) return inputs.error();
-    if (Status s = recordTypes(m->graph, *inputs, declaresSizes(m->format)); !s) return s.error();
-  }
+  if (o.givesInputs())
+    if (auto inputs = typedInputs(*m, o); !inputs) return inputs.error();
   return std::move(m->graph);
 }
 

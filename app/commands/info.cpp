@@ -15,7 +15,6 @@
 #include "core/text/module_tree.h"
 #include "core/text/python_code.h"
 #include "core/text/text.h"
-#include "core/torch/executor.h"
 #include "core/torch/literal.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
@@ -115,11 +114,8 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
   const Console console(o);
   auto m = openModel(o.model, o, {o.method}, console.job());
   if (!m) return m.error();
-  if (!o.inputs.empty() || !o.specs.empty()) {
-    auto inputs = commandInputs(m->graph, o);
-    if (!inputs) return inputs.error();
-    if (Status s = recordTypes(m->graph, *inputs, declaresSizes(m->format)); !s) return s.error();
-  }
+  if (o.givesInputs())
+    if (auto inputs = typedInputs(*m, o); !inputs) return inputs.error();
   CallNames kept;
   if (!o.rules.empty()) {
     auto file = loadRuleFile(o.rules, semantics().operators());

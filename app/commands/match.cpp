@@ -14,7 +14,6 @@
 #include "core/base/words.h"
 #include "core/ir/normal_form.h"
 #include "core/json/graph_json.h"
-#include "core/torch/executor.h"
 #include "matcher/lang/heal.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/report/rules_json.h"
@@ -34,10 +33,9 @@ struct Options : Common {
 
 /// Conditions on shapes and dtypes need types; a format that carries none gets them from a run on the given inputs.
 Status addTypes(Model& m, const Options& o) {
-  if (o.inputs.empty() && o.specs.empty()) return done();
-  auto inputs = commandInputs(m.graph, o);
-  if (!inputs) return inputs.error();
-  return recordTypes(m.graph, *inputs, declaresSizes(m.format));
+  if (!o.givesInputs()) return done();
+  auto inputs = typedInputs(m, o);
+  return inputs ? done() : inputs.error();
 }
 
 /// "Attention=12" as rule and count.

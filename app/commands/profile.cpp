@@ -134,11 +134,13 @@ Result<Measured> measure(const Program& program, const TensorSet& inputs, const 
 Status profile(const Options& o) {
   const Console console(o);
   const Job job = console.job();
+  auto options = runOptions(o);
+  if (!options) return options.error();
   auto m = importModel(o.model, semantics(), {}, job);
   if (!m) return m.error();
   auto inputs = commandInputs(m->graph, o);
   if (!inputs) return inputs.error();
-  auto program = Program::build(m->graph, {o.device, *checkDevice(o), o.jobs});
+  auto program = Program::build(m->graph, *options);
   if (!program) return program.error();
   auto measured = measure(*program, *inputs, o, console, job);
   if (!measured) return measured.error();

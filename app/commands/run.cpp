@@ -32,11 +32,13 @@ Result<TensorSet> runOnGpu(const Program& program, const TensorSet& inputs, cons
 Status runModel(const Options& o) {
   const Console console(o);
   const Job job = console.job();
+  auto options = runOptions(o);
+  if (!options) return options.error();
   auto m = importModel(o.model, semantics(), {o.method}, job);
   if (!m) return m.error();
   auto inputs = commandInputs(m->graph, o);
   if (!inputs) return inputs.error();
-  auto program = Program::build(m->graph, {o.device, *checkDevice(o), o.jobs});
+  auto program = Program::build(m->graph, *options);
   if (!program) return program.error();
   bool captured = false;
   auto outputs = o.device == "cpu" ? program->run(*inputs, job) : runOnGpu(*program, *inputs, console, captured);

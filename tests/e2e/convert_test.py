@@ -49,6 +49,17 @@ class Convert(TestCase):
         self.done("convert", MODELS / "bert.pt", "--inputs", MODELS / "bert_inputs.pt", "-o", out)
         self.assertFalse(any("s0" in json.dumps(i) for i in self.json("info", out)["inputs"]))
 
+    def test_inputs_fix_sizes_that_the_file_leaves_open_where_it_is_written(self):
+        program, fixed = self.folder / "open.pt2", self.folder / "fixed.pt2"
+        self.done("convert", MODELS / "bert.pt", "-o", program)
+        given = ("--inputs", MODELS / "bert_inputs.pt")
+        self.done("convert", program, *given, "-o", fixed)
+        self.assertEqual(self.json("info", fixed)["symbols"], {})
+        inputs, expected = self.values("bert", "inputs"), self.values("bert", "expected")[0]
+        torch.testing.assert_close(torch.export.load(fixed).module()(*inputs), expected)
+        # Commands that only look keep what the file declares.
+        self.assertEqual(self.done("text", program, *given).stdout, self.done("text", program).stdout)
+
     def test_dtype_is_what_the_file_is_in(self):
         for source, rules in (("bert.pt", "transformer"), ("resnet.pt2", "conv")):
             name = source.split(".")[0]

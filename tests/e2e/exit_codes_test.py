@@ -52,6 +52,12 @@ class Usage(TestCase):
     def test_no_model(self):
         self.fails(2, "info")
 
+    def test_a_dtype_or_device_that_is_none(self):
+        for command in (("run", MINILM), ("profile", MINILM), ("text", MINILM), ("compare", MINILM, MINILM),
+                        ("bench", MINILM, "--rules", RULES), ("apply", MINILM, "--rules", RULES, "-o", self.folder / "out.pt")):
+            self.fails(2, *command, "--inputs", SENTENCES, "--dtype", "int8", says=("--dtype int8", "bfloat16"))
+            self.fails(2, *command, "--inputs", SENTENCES, "--device", "gpu", says=("--device gpu", "cuda"))
+
 
 class BadModel(TestCase):
     def refused(self, path, *says):
