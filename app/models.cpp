@@ -11,7 +11,20 @@
 namespace graft::cli {
 namespace {
 
-Result<std::vector<std::string>> expand(const std::vector<std::string>& paths) {
+Error unknown(const RuleFile& file, const char* what, const std::string& name, const std::vector<std::string>& names) {
+  std::string message = fmt::format("{} has no {} {}", file.path, what, name);
+  if (const auto near = nearestName(name, names))
+    message += fmt::format("; did you mean {}?", *near);
+  else if (!names.empty())
+    message += fmt::format("; it has {}", fmt::join(names, ", "));
+  else
+    message += fmt::format("; it has no {}", what);
+  return {ErrorKind::Usage, message, {}};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
   for (const std::string& p : paths) {
     std::error_code error;
@@ -31,20 +44,19 @@ Result<std::vector<std::string>> expand(const std::vector<std::string>& paths) {
   return out;
 }
 
-Error unknown(const RuleFile& file, const char* what, const std::string& name, const std::vector<std::string>& names) {
-  std::string message = fmt::format("{} has no {} {}", file.path, what, name);
-  if (const auto near = nearestName(name, names))
-    message += fmt::format("; did you mean {}?", *near);
-  else if (!names.empty())
-    message += fmt::format("; it has {}", fmt::join(names, ", "));
-  return {ErrorKind::Usage, message, {}};
+Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file) {
+  const size_t eq = text.find('=');
+  const std::string digits = eq == std::string::npos ? "" : text.substr(eq + 1);
+  if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos)
+    return Error{ErrorKind::Usage, fmt::format("--expect {}: write RULE=COUNT, like Attention=12", text), {}};
+  const std::string rule = text.substr(0, eq);
+  if (!file.findRule(rule)) return noSuchRule(file, rule);
+  return std::pair{rule, std::stoul(digits)};
 }
-
-}  // namespace
 
 Status forEachModel(const std::vector<std::string>& paths, const Console& console,
                     const std::function<Status(const std::string&)>& f) {
-  auto files = expand(paths);
+  auto files = modelFiles(paths);
   if (!files) return files.error();
   Status first = done();
   size_t failed = 0;

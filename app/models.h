@@ -3,12 +3,19 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/cli.h"
 #include "matcher/pattern.h"
 
 namespace graft::cli {
+
+/// The files named, and of each folder its *.pt, *.pt2 and *.fx by name.
+Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths);
+
+/// "Attention=12" as a rule of the file and a count.
+Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file);
 
 /// Calls f for each file, and for each *.pt, *.pt2 and *.fx in folders, by name. With one model its error is returned;
 /// with several each error is printed, the rest goes on, and the first error is returned with a count.

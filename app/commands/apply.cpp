@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -125,11 +126,31 @@ void tellProofs(const RecipeRun& run, const Console& console) {
                              back == 1 ? "one rewrite was" : fmt::format("{} rewrites were", back)));
 }
 
-/// Where the result goes: the given path, or a file of the model's name in the given folder when there are several.
-std::string outputPath(const Options& o, const std::string& model) {
+/// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
+/// written over another result or over a model that was given.
+Result<std::map<std::string, std::string>> outputPaths(const Options& o) {
+  const auto refuse = [&](const std::string& why) {
+    return Error{ErrorKind::Usage, fmt::format("-o {}: {}", o.output, why), {}};
+  };
+  auto models = modelFiles(o.models);
+  if (!models) return models.error();
   std::error_code e;
-  if (o.models.size() == 1 && !std::filesystem::is_directory(o.output, e)) return o.output;
-  return (std::filesystem::path(o.output) / (std::filesystem::path(model).stem().string() + ".pt")).string();
+  const bool folder = std::filesystem::is_directory(o.output, e);
+  if (models->size() > 1 && !folder)
+    return refuse(fmt::format("the results of {} models go into a folder; make one first", models->size()));
+  std::map<std::string, std::string> out, modelOf;
+  for (const std::string& m : *models) {
+    const auto file = std::filesystem::path(m).stem().string() + ".pt";
+    const std::string path = folder ? (std::filesystem::path(o.output) / file).string() : o.output;
+    for (const std::string& given : *models)
+      if (std::filesystem::equivalent(path, given, e)) return refuse(given + " itself would be overwritten");
+    const auto [other, first] = modelOf.emplace(path, m);
+    if (!first && other->second != m)
+      return refuse(fmt::format("{} and {} would both be written to {}; apply them into folders of their own",
+                                other->second, m, path));
+    out[m] = path;
+  }
+  return out;
 }
 
 using Sizes = std::optional<std::vector<Dim>>;
@@ -191,10 +212,9 @@ Status writeModel(const Graph& rewritten, const std::string& out, const ExportOp
   return exportModel(rewritten, out, options);
 }
 
-Status applyOne(const Options& o, const std::string& path, const RuleFile& file, const Recipe& recipe,
-                const Console& console, json& documents) {
+Status applyOne(const Options& o, const std::string& path, const std::string& out, const RuleFile& file,
+                const Recipe& recipe, const Console& console, json& documents) {
   const Job job = console.job();
-  const std::string out = outputPath(o, path);
   // A place that cannot be written is said before the work, not after it.
   if (auto probe = AtomicFile::beside(out); !probe) return probe.error();
   auto model = openModel(path, o, {}, job);
@@ -306,15 +326,18 @@ Status apply(const Options& o) {
   auto recipe = chooseRecipe(*file, o.recipe);
   if (!recipe) return recipe.error();
   for (const std::string& e : o.expect) {
-    const size_t eq = e.find('=');
-    if (eq == std::string::npos || !file->findRule(e.substr(0, eq)))
-      return Error{ErrorKind::Usage, fmt::format("--expect {}: write RULE=COUNT with a rule of {}", e, file->path), {}};
-    std::erase_if(recipe->expect, [&](const auto& x) { return x.first == e.substr(0, eq); });
-    recipe->expect.emplace_back(e.substr(0, eq), std::strtoul(e.c_str() + eq + 1, nullptr, 10));
+    auto wanted = parseExpectation(e, *file);
+    if (!wanted) return wanted.error();
+    std::erase_if(recipe->expect, [&](const auto& x) { return x.first == wanted->first; });
+    recipe->expect.push_back(std::move(*wanted));
   }
+  auto outputs = outputPaths(o);
+  if (!outputs) return outputs.error();
+  if (!o.report.empty())
+    if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
   json documents = json::array();
   const Status status = forEachModel(o.models, console, [&](const std::string& path) {
-    return applyOne(o, path, *file, *recipe, console, documents);
+    return applyOne(o, path, outputs->at(path), *file, *recipe, console, documents);
   });
   const json doc = documents.size() == 1 ? documents[0] : documents;
   if (!o.report.empty() && !documents.empty()) {

@@ -38,21 +38,10 @@ Status addTypes(Model& m, const Options& o) {
   return inputs ? done() : inputs.error();
 }
 
-/// "Attention=12" as rule and count.
-Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file) {
-  const size_t eq = text.find('=');
-  char* end = nullptr;
-  const unsigned long count = eq == std::string::npos ? 0 : std::strtoul(text.c_str() + eq + 1, &end, 10);
-  if (eq == std::string::npos || end == text.c_str() + eq + 1 || *end != '\0')
-    return Error{ErrorKind::Usage, fmt::format("--expect {}: write RULE=COUNT, like Attention=12", text), {}};
-  const std::string rule = text.substr(0, eq);
-  if (!file.findRule(rule))
-    return Error{ErrorKind::Usage, fmt::format("--expect {}: {} has no rule {}", text, file.path, rule), {}};
-  return std::pair{rule, count};
-}
+using Expectations = std::vector<std::pair<std::string, size_t>>;
 
-Status matchOne(const Options& o, const std::string& path, const RuleFile& file, const Console& console,
-                json& documents) {
+Status matchOne(const Options& o, const std::string& path, const RuleFile& file, const Expectations& expected,
+                const Console& console, json& documents) {
   auto m = openModel(path, o, {}, console.job());
   if (!m) return m.error();
   if (Status s = addTypes(*m, o); !s) return s;
@@ -83,10 +72,7 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
   console.print(table(rows));
   documents.push_back(
       {{"model", path}, {"format", formatName(m->format)}, {"nodes", g.nodeCount()}, {"ms", ms}, {"rules", rules}});
-  for (const std::string& e : o.expect) {
-    auto wanted = parseExpectation(e, file);
-    if (!wanted) return wanted.error();
-    const auto& [rule, count] = *wanted;
+  for (const auto& [rule, count] : expected) {
     if (counts[rule] != count)
       return Error{ErrorKind::Expectation,
                    fmt::format("{}: {} matched {}, expected {}. `graft explain {} --rules {} --rule {}` says why.",
@@ -103,9 +89,16 @@ Status match(const Options& o) {
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
   if (!o.rule.empty() && !file->findRule(o.rule)) return noSuchRule(*file, o.rule);
+  Expectations expected;
+  for (const std::string& e : o.expect) {
+    auto wanted = parseExpectation(e, *file);
+    if (!wanted) return wanted.error();
+    expected.push_back(std::move(*wanted));
+  }
   json documents = json::array();
-  const Status status = forEachModel(
-      o.models, console, [&](const std::string& path) { return matchOne(o, path, *file, console, documents); });
+  const Status status = forEachModel(o.models, console, [&](const std::string& path) {
+    return matchOne(o, path, *file, expected, console, documents);
+  });
   console.document(documents.size() == 1 ? documents[0] : documents);
   return status;
 }

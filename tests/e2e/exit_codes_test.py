@@ -12,7 +12,7 @@ import zipfile
 
 import torch
 
-from support import GRAFT, MINILM, RULES, SENTENCES, TestCase, main
+from support import GRAFT, MINILM, RULES, SENTENCES, TestCase, graft, main
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom graft import Recipe, Rule, kernels\n\n\n"
 SWAP = HEAD + """class Swap(Rule):
@@ -163,6 +163,8 @@ class BadOutput(TestCase):
     def test_folder_that_is_not_there(self):
         target = self.folder / "no" / "such" / "out.pt"
         self.fails(3, "apply", "--no-timing", MINILM, "--rules", RULES, "--inputs", SENTENCES, "-o", target, says="out.pt")
+        self.fails(3, "apply", "--no-timing", MINILM, "--rules", RULES, "--inputs", SENTENCES, "-o", self.folder / "out.pt",
+                   "--report", self.folder / "no" / "r.json", says="r.json")
         self.fails(3, "draw", MINILM, "-o", self.folder / "no" / "g.svg", says="g.svg")
         self.fails(3, "run", MINILM, "--inputs", SENTENCES, "-o", self.folder / "no" / "o.pt", says="o.pt")
 
@@ -179,7 +181,54 @@ class BadOutput(TestCase):
         self.assertIn("svg", run.stderr)
 
 
+class SeveralModels(TestCase):
+    """Results go beside each other, never over one another or over what was given."""
+
+    def setUp(self):
+        super().setUp()
+        self.models = self.folder / "models"
+        self.models.mkdir()
+        model, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval(), torch.randn(2, 4)
+        for name in ("a", "b"):
+            torch.jit.trace(model, x).save(str(self.models / f"{name}.pt"))
+        self.out = self.folder / "out"
+        self.common = ("--no-timing", "--rules", RULES, "--input", "f32[2,4]:randn")
+
+    def test_into_a_folder_under_their_own_names(self):
+        self.out.mkdir()
+        self.done("apply", self.models, *self.common, "-o", self.out)
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["a.pt", "b.pt"])
+
+    def test_one_that_fails_stops_no_other(self):
+        self.out.mkdir()
+        whole = (self.models / "a.pt").read_bytes()
+        (self.models / "a.pt").write_bytes(whole[: len(whole) // 2])
+        run = graft("apply", self.models, *self.common, "-o", self.out)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("1 of 2 models failed", run.stderr)
+        self.assertEqual([path.name for path in self.out.iterdir()], ["b.pt"])
+
+    def test_not_all_into_one_file(self):
+        self.fails(2, "apply", self.models, *self.common, "-o", self.out, says="2 models go into a folder")
+
+    def test_not_two_of_one_name(self):
+        (self.models / "a.pt2").write_bytes((self.models / "a.pt").read_bytes())
+        self.out.mkdir()
+        self.fails(2, "apply", self.models, *self.common, "-o", self.out, says=("a.pt", "a.pt2", "both"))
+
+    def test_not_over_the_models(self):
+        self.fails(2, "apply", self.models, *self.common, "-o", self.models, says="would be overwritten")
+        model = self.models / "a.pt"
+        self.fails(2, "apply", model, *self.common, "-o", model, says="would be overwritten")
+
+
 class Expectation(TestCase):
+    def test_a_count_that_is_none(self):
+        for command, more in (("match", ()), ("apply", ("--no-timing", "-o", self.folder / "out.pt"))):
+            for wrong in ("Attention", "Attention=", "Attention=x", "Attention=6x"):
+                self.fails(2, command, MINILM, "--rules", RULES, "--expect", wrong, *more, says="RULE=COUNT")
+            self.fails(2, command, MINILM, "--rules", RULES, "--expect", "Atention=6", *more, says="did you mean Attention?")
+
     def test_missed(self):
         rules = self.file("rules.py", SWAP.replace("    def pattern", "    changes_numbers = True\n\n    def pattern", 1) + """
 
