@@ -58,24 +58,4 @@ std::string firstFailure(const std::vector<Difference>& differences) {
   return "";
 }
 
-json timingJson(const PairedTiming& t) {
-  const auto side = [](const Timing& s) {
-    return json{{"median_ms", s.medianMs}, {"p10_ms", s.p10Ms}, {"p90_ms", s.p90Ms}, {"samples_ms", s.samplesMs}};
-  };
-  return {{"original", side(t.a)},
-          {"rewritten", side(t.b)},
-          {"ratio", t.ratio},
-          {"repetitions", t.repetitions},
-          {"protocol", t.protocol}};
-}
-
-std::string timingText(const PairedTiming& t, const std::string& original, const std::string& rewritten) {
-  const auto side = [](const Timing& s) {
-    return fmt::format("{:.3f} ms (p10 {:.3f}, p90 {:.3f})", s.medianMs, s.p10Ms, s.p90Ms);
-  };
-  const size_t w = std::max(original.size(), rewritten.size());
-  return fmt::format("{:<{}}  {}\n{:<{}}  {}\n{:.2f} times {}; {}\n", original, w, side(t.a), rewritten, w, side(t.b),
-                     t.ratio >= 1 ? t.ratio : 1 / t.ratio, t.ratio >= 1 ? "faster" : "SLOWER", t.protocol);
-}
-
 }  // namespace graft::cli

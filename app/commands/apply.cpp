@@ -11,6 +11,7 @@
 #include "app/differences.h"
 #include "app/models.h"
 #include "app/timing.h"
+#include "app/timing_text.h"
 #include "core/base/atomic_file.h"
 #include "core/torch/executor.h"
 #include "core/torch/export.h"

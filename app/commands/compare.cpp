@@ -11,6 +11,7 @@
 #include "app/models.h"
 #include "app/peers.h"
 #include "app/timing.h"
+#include "app/timing_text.h"
 #include "core/torch/executor.h"
 #include "core/torch/proof.h"
 #include "matcher/lang/rule_file.h"

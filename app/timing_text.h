@@ -1,0 +1,27 @@
+// Paired timings as text and JSON, the same in every command. What the runs cannot tell is not claimed: a busy machine
+// makes equal models look different.
+//
+//   auto t = timePaired(*original, fast, 3.0);
+//   console.print(timingText(*t, "original", "rewritten"));  // ends in "1.32 times faster; cpu, 2 threads, …"
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "core/torch/bench.h"
+
+namespace graft::cli {
+
+/// Where the median of the pairs' ratios lies in 19 of 20 such measurements; of a few pairs, their least and their
+/// most.
+struct RatioRange {
+  double low = 0, high = 0;
+};
+RatioRange ratioRange(const PairedTiming&);
+
+/// {"original": {"median_ms", "p10_ms", "p90_ms", "samples_ms"}, "rewritten": …, "ratio", "ratio_low", "ratio_high", …}
+nlohmann::json timingJson(const PairedTiming&);
+/// Both medians with their percentiles, then how many times faster the second is, if the runs tell that it is.
+std::string timingText(const PairedTiming&, const std::string& original, const std::string& rewritten);
+
+}  // namespace graft::cli

@@ -1,0 +1,45 @@
+#include "app/timing_text.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+using namespace graft;
+
+static PairedTiming timing(std::vector<double> a, std::vector<double> b, double ratio) {
+  PairedTiming t;
+  t.a.samplesMs = std::move(a);
+  t.b.samplesMs = std::move(b);
+  t.ratio = ratio;
+  t.protocol = "cpu";
+  return t;
+}
+
+static bool says(const PairedTiming& t, const std::string& what) {
+  return cli::timingText(t, "original", "rewritten").find(what) != std::string::npos;
+}
+
+TEST_CASE("A difference is claimed where the runs tell it") {
+  const PairedTiming faster = timing({2.0, 2.1, 1.9, 2.0, 2.2, 2.0}, {1, 1, 1, 1, 1, 1}, 2.0);
+  CHECK(says(faster, "2.00 times faster; cpu"));
+  CHECK(says(timing(faster.b.samplesMs, faster.a.samplesMs, 0.5), "2.00 times SLOWER; cpu"));
+  CHECK(cli::timingJson(faster)["ratio_low"] == 1.9);
+  CHECK(cli::timingJson(faster)["ratio_high"] == 2.2);
+}
+
+TEST_CASE("A busy machine makes equal models look different, and nothing is claimed of them") {
+  const PairedTiming noise = timing({10, 90, 30, 12, 80}, {11, 30, 10, 60, 26}, 3.0);
+  CHECK(says(noise, "no difference that these runs can tell (0.20 to 3.08 times as fast"));
+  CHECK_FALSE(says(noise, "faster"));
+}
+
+TEST_CASE("Of many pairs a few that are far off do not hide a small difference") {
+  std::vector<double> a, b;
+  for (int i = 0; i < 100; ++i) {
+    a.push_back(i % 10 == 0 ? 1.0 : 1.05);
+    b.push_back(i % 10 == 0 ? 3.0 : 1.0);
+  }
+  CHECK(says(timing(a, b, 1.05), "1.05 times faster"));
+}
