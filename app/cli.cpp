@@ -135,14 +135,7 @@ Result<Model> openModel(const std::string& path, const Common& common, const Imp
   if (!model || !run->dtype) return model;
   auto cast = inDType(model->graph, *run->dtype);
   if (!cast) return cast.error();
-  Graph& g = model->graph = std::move(cast->graph);
-  std::vector<Type> inputs;
-  for (ValueId v : g.inputs()) inputs.push_back(g.value(v).type);
-  if (inferAllTypes(g, inputs)) return model;
-  // What the file says of values in between is of the dtype it had.
-  for (NodeId id : g.order())
-    for (ValueId v : g.node(id).outputs)
-      if (g.value(v).type.isTensor()) g.setType(v, Type::tensor());
+  model->graph = std::move(cast->graph);
   return model;
 }
 

@@ -14,7 +14,6 @@
 #include "app/cli.h"
 #include "core/torch/cuda_runner.h"
 #include "core/torch/export.h"
-#include "core/torch/model.h"
 
 namespace graft::cli {
 namespace {
@@ -94,11 +93,12 @@ class Original {
   }
 
   const std::string& dtype() const { return own_.dtype; }
-  /// What torch.compile gets is a torch.export archive: PyTorch's converter does not take every TorchScript.
+  /// What torch.compile gets is a torch.export archive, where all types are known: PyTorch's converter does not take
+  /// every TorchScript.
   ModelFile file(bool compiled) {
     if (!cast_) return own_;
     std::vector<std::string> endings{std::filesystem::path(own_.path).extension().string()};
-    if (compiled && hasTypes()) endings.insert(endings.begin(), ".pt2");
+    if (compiled) endings.insert(endings.begin(), ".pt2");
     for (const std::string& ending : endings) {
       const std::string path = folder_ + "/original" + ending;
       if (std::filesystem::exists(path) || exportModel(*cast_, path)) return {path, own_.dtype};
@@ -107,19 +107,9 @@ class Original {
   }
 
  private:
-  bool hasTypes() {
-    if (!typed_) {
-      std::vector<Type> types;
-      for (ValueId v : cast_->inputs()) types.push_back(cast_->value(v).type);
-      typed_ = static_cast<bool>(inferAllTypes(*cast_, types));
-    }
-    return *typed_;
-  }
-
   ModelFile own_;
   std::string folder_;
   std::optional<Graph> cast_;
-  std::optional<bool> typed_;
 };
 
 Status writeExported(const Graph& rewritten, const RunOptions& options, const std::string& path) {

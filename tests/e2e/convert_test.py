@@ -77,5 +77,23 @@ class Convert(TestCase):
                 self.assertEqual(got.dtype, torch.bfloat16)
                 torch.testing.assert_close(got.float(), expected, rtol=0.05, atol=0.05)
 
+    def test_dtype_reaches_what_follows_a_branch(self):
+        class Branching(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(4, 4)
+
+            def forward(self, x):
+                y = self.linear(x)
+                return torch.cond(y.sum() > 0, lambda a: (a * 2).relu(), lambda a: (a - 1).tanh(), (y,)).neg()
+
+        source, out, x = self.folder / "branch.pt2", self.folder / "out.pt2", torch.randn(3, 4)
+        torch.export.save(torch.export.export(Branching().eval(), (x,)), source)
+        self.done("convert", source, "--dtype", "bfloat16", "-o", out)
+        program = torch.export.load(out)
+        said = {n.meta["val"].dtype for n in program.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor)}
+        self.assertEqual(said, {torch.bfloat16, torch.bool})
+        self.assertEqual(program.module()(x.bfloat16()).dtype, torch.bfloat16)
+
 
 main()

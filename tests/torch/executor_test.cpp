@@ -2,6 +2,7 @@
 
 #include "core/text/text.h"
 #include "core/torch/export.h"
+#include "core/torch/model.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 
@@ -260,6 +261,55 @@ TEST_CASE("a graph written out in another dtype is what a program in that dtype 
   CHECK(d[0].maxAbs == 0);
   const Graph plain = graphOf("graph g {\n input %x : f32[2]\n %a = aten.neg.default(%x)\n return %a\n}");
   CHECK_FALSE(inDType(plain, DType::Float16)->rewroteArguments);
+}
+
+TEST_CASE("what a graph says of values in between is of the dtype it is brought to") {
+  const auto written = inDType(graphOf(R"(graph g {
+    input %x : f32[4]
+    input %n : i64[4]
+    %a = aten.neg.default(%x) : f32[4]
+    %parts = aten.chunk.default(%a, 2) : list[f32[2]]
+    %wide = aten._to_copy.default(%a, dtype=torch.float64) : f64[4]
+    %quotient = aten.div.Tensor(%n, 2) : f32[4]
+    %same = aten.eq.Tensor(%a, %x) : b8[4]
+    %own = my.one.default(%a) : f32[4]
+    %behind = aten.neg.default(%own) : f32[4]
+    %loop = prim.Loop(5, True, %x) : f32[4] {
+      %i : int; %v : f32[4];
+      %w = aten.add.Tensor(%v, %a) : f32[4]
+      return True, %w
+    }
+    return %parts, %wide, %quotient, %same, %behind, %loop
+  })"),
+                               DType::Float16);
+  REQUIRE_RESULT(written);
+  const Graph& g = written->graph;
+  const auto type = [&](std::string_view name) { return toString(g.value(g.findValue(name)).type); };
+  for (std::string_view follows : {"x", "a", "own", "behind", "loop", "v", "w"}) {
+    INFO(follows);
+    CHECK(type(follows) == "f16[4]");
+  }
+  CHECK(type("parts") == "list[f16[2]]");
+  CHECK(type("wide") == "f64[4]");
+  CHECK(type("same") == "b8[4]");
+  // What is made of whole numbers is in PyTorch's default dtype, whatever the model computes in.
+  CHECK(type("quotient") == "f32[4]");
+}
+
+TEST_CASE("of a graph whose operators refuse the dtype it is brought to no types are known in between") {
+  const auto semantics = makeTorchSemantics();
+  const auto written = inDType(graphOf(R"(graph g {
+    input %x : f32[2,2]
+    %wide = aten._to_copy.default(%x, dtype=torch.float64) : f64[2,2]
+    %product = aten.addmm.default(%x, %wide, %x) : f32[2,2]
+    return %product
+  })",
+                                       semantics->operators()),
+                               DType::Float16);
+  REQUIRE_RESULT(written);
+  const Graph& g = written->graph;
+  CHECK(toString(g.value(g.findValue("x")).type) == "f16[2,2]");
+  CHECK(toString(g.value(g.findValue("product")).type) == "tensor");
 }
 
 TEST_CASE("profiling times every node, observing shows every value") {

@@ -1,8 +1,11 @@
 // A graph as RunOptions::dtype runs it, written out for those who can only run files.
 #include <exception>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "core/torch/export.h"
+#include "core/torch/model.h"
 #include "core/torch/run/dtype_change.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
@@ -26,6 +29,38 @@ Status castWeights(Graph& g, DType to) {
     }
   }
   return done();
+}
+
+/// Calls `f` for what the type says of tensors, of those in lists and tuples too.
+template <class F>
+void forEachTensor(Type& t, F&& f) {
+  if (t.isTensor()) f(t.tensorInfo);
+  for (Type& e : t.elements) forEachTensor(e, f);
+}
+
+template <class F>
+void changeTensorsInBetween(Graph& g, F&& f) {
+  for (size_t i = 0; i < g.valueBound(); ++i) {
+    const ValueId v(static_cast<uint32_t>(i));
+    if (!g.value(v).alive || g.isWeight(v) || g.isInput(v)) continue;
+    Type t = g.value(v).type;
+    forEachTensor(t, f);
+    g.setType(v, std::move(t));
+  }
+}
+
+/// What the graph says of the values in between is of the dtype it had.
+void retype(Graph& g, const DTypeChange& change) {
+  // Inference begins with what the graph says and leaves it where it knows nothing better: in blocks, behind operators
+  // that do not say what they return.
+  changeTensorsInBetween(g, [&](TensorInfo& t) {
+    if (t.dtype) t.dtype = change.of(*t.dtype);
+  });
+  std::vector<Type> inputs;
+  for (ValueId v : g.inputs()) inputs.push_back(g.value(v).type);
+  if (inferAllTypes(g, inputs)) return;
+  // An operator refuses the dtype: what the others say of theirs may come from it.
+  changeTensorsInBetween(g, [](TensorInfo& t) { t = {}; });
 }
 
 }  // namespace
@@ -59,6 +94,7 @@ Result<GraphInDType> inDType(const Graph& original, DType to) {
     g.setArguments(id, std::move(args));
     out.rewroteArguments = true;
   }
+  retype(g, change);
   return out;
 }
 
