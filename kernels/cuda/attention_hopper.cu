@@ -43,8 +43,9 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
   if (threadIdx.x == 0) {
     for (int i = 0; i < QBuffers; ++i) barrierInit(&fullQ[i], 1), barrierInit(&emptyQ[i], Groups * 4);
     for (int i = 0; i < Stages; ++i) {
-      barrierInit(&fullK[i], M == Masks::kKeys ? 2 : 1), barrierInit(&fullV[i], 1);
-      barrierInit(&emptyK[i], Groups / Split * 4), barrierInit(&emptyV[i], Groups / Split * 4);
+      barrierInit(&fullK[i], M == Masks::kKeys ? 1 + 32 : 1), barrierInit(&fullV[i], 1);
+      barrierInit(&emptyK[i], Groups / Split * (M == Masks::kKeys ? 128 : 4)),
+          barrierInit(&emptyV[i], Groups / Split * 4);
     }
     barrierInitFence();
   }
@@ -131,6 +132,9 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
     auto release = [&](uint64_t* bar) {
       if (lane == 0) barrierArrive(bar);
     };
+    const auto releaseK = [&](int stage) {
+      if (M == Masks::kKeys || lane == 0) barrierArrive(&emptyK[stage]);
+    };
     // Whoever comes after the last is the first. Under the diagonal warpgroups have different numbers of tiles.
     const bool turns = Sh::kTurns && !p.causal;
     const int turn = warp / 4, after = turn + 1 == Groups ? 0 : turn + 1;
@@ -180,11 +184,8 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
                          warp % 4, lane);
           __syncwarp();
         }
-        if constexpr (M == Masks::kKeys) {
-          keyMasks[at.stage].add(s, lane);
-          __syncwarp();
-        }
-        release(&emptyK[at.stage]);
+        if constexpr (M == Masks::kKeys) keyMasks[at.stage].add(s, lane);
+        releaseK(at.stage);
         if (tile * BN + BN > clear) hideBeyond<BN>(s, tile * BN, lane, end0, end1);
         moved = weigh<BN>(s, r, p.scale, slack);
         // Never so. The compiler waits for the tensor cores before the exponentials if it may, and not across a branch.
@@ -244,7 +245,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
       for (; tile < tiles; tile += Split) {  // those only the lower rows need
         const int i = base + tile;
         barrierWait(&fullK[i % Stages], (i / Stages) & 1);
-        release(&emptyK[i % Stages]);
+        releaseK(i % Stages);
         barrierWait(&fullV[i % Stages], (i / Stages) & 1);
         release(&emptyV[i % Stages]);
       }

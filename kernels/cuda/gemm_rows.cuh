@@ -159,7 +159,6 @@ struct RowsExchange {
       if (threadIdx.x == 0) {
         barrierInit(&there, 1);
         barrierInitFence();
-        barrierExpect(&there, (Split - 1) * kBytes);
       }
       clusterArriveRelaxed();
     }
@@ -200,6 +199,12 @@ struct RowsExchange {
   }
   // After all warps have put their sums and met; to themselves only, unless `real`.
   __device__ __forceinline__ void sendSums(int rank, bool real) {
+#ifdef GRAFT_HOPPER
+    // Others may have sent some of it already: bytes may come before they are expected.
+    if constexpr (Split > 1) {
+      if (real && threadIdx.x == 0) barrierExpect(&there, (Split - 1) * kBytes);
+    }
+#endif
 #pragma unroll
     for (int i = threadIdx.x; i < kPairs * Split; i += kThreads) {
       const int owner = i / kPairs, pair = i % kPairs;

@@ -173,7 +173,6 @@ struct __align__(8) KeyMask {
     }
     some = __any_sync(~0u, some);
     if (lane == 0) any = some;
-    __syncwarp();
   }
 
   __device__ __forceinline__ void add(float(&s)[BN / 2], int lane) const {
@@ -187,7 +186,9 @@ struct __align__(8) KeyMask {
 };
 
 // Fills the masks by key of all tiles of a block's items, stage after stage; by kMaskWarps warps, of which each takes
-// one tile in three: a tile's values take longer to come than its scores. `tilesOf` an item; counted at fullK.
+// one tile in three: a tile's values take longer to come than its scores. `tilesOf` an item. Each lane is counted at
+// fullK, and each lane that has added the mask at emptyK: a count by one lane for its warp is no slower or faster, and
+// what it orders is beyond racecheck.
 template <int Stages, int BN, class TilesOf>
 __device__ __forceinline__ void readKeyMasks(KeyMask<BN> (&masks)[Stages], uint64_t (&fullK)[Stages],
                                              uint64_t (&emptyK)[Stages], int warp, int lane, const AttentionParams& p,
@@ -211,7 +212,7 @@ __device__ __forceinline__ void readKeyMasks(KeyMask<BN> (&masks)[Stages], uint6
       dry = false;
       continue;
     }
-    if (lane == 0) barrierArrive(&fullK[s]);
+    barrierArrive(&fullK[s]);
     if ((s += kMaskWarps) >= Stages) s -= Stages, parity ^= 1;
     tile += kMaskWarps;
     settle();

@@ -118,8 +118,8 @@ int main() {
     a.rows = 1030;
     if (n <= 1024) expect("norm, many rows", launchNorm(a, nullptr));
   }
-  const int attentions[][4] = {{1, 16, 16, 64}, {1, 65, 130, 64}, {40, 130, 70, 64}, {8, 100, 200, 64},
-                               {1, 40, 50, 96}, {2, 9, 31, 24},   {2, 150, 300, 128}};
+  const int attentions[][4] = {{1, 16, 16, 64}, {1, 65, 130, 64}, {40, 130, 70, 64},  {8, 100, 200, 64},
+                               {1, 40, 50, 96}, {2, 9, 31, 24},   {2, 150, 300, 128}, {1, 300, 700, 64}};
   for (const auto& s : attentions) {
     for (int mask = 0; mask < 4; ++mask) {
       AttentionArgs a;
