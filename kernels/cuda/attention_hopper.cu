@@ -21,7 +21,145 @@
 namespace graft::cuda {
 namespace {
 
-constexpr float kLog2e = 1.4426950408889634f;
+#ifdef GRAFT_HOPPER
+// Tiles of keys for queries from q0 on.
+template <class Sh>
+__device__ __forceinline__ int tilesOf(const AttentionParams& p, int q0) {
+  return ((p.causal ? min(p.keys, q0 + Sh::kRows) : p.keys) + Sh::kKeys - 1) / Sh::kKeys;
+}
+
+// The producer warp: Q, K, V and masks by row of all items of the block, ahead of those who use them.
+template <class Sh>
+__device__ __forceinline__ void fetchTiles(uint8_t* smem, AttentionBarriers<Sh>& bars, const CUtensorMap& mapQ,
+                                           const CUtensorMap& mapK, const CUtensorMap& mapV, const CUtensorMap& mapMask,
+                                           const AttentionParams& p) {
+  const uint32_t by = electLane(), memory = sharedAddress(smem);
+  const uint32_t tilesK = memory + Sh::kRing, tilesV = tilesK + Sh::kStages * Sh::kTile,
+                 masks = tilesV + Sh::kStages * Sh::kTile;
+  const uint32_t fullQs = sharedAddress(bars.fullQ), emptyQs = sharedAddress(bars.emptyQ),
+                 fullKs = sharedAddress(bars.fullK);
+  const uint32_t emptyKs = sharedAddress(bars.emptyK), fullVs = sharedAddress(bars.fullV),
+                 emptyVs = sharedAddress(bars.emptyV);
+  if (by) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
+  AttentionItem item(p);
+  int kvHead = item.head / p.kvShare;
+  asm volatile("" ::"r"(item.tile), "r"(item.head), "r"(item.batch), "r"(kvHead));  // before, not after
+  stamp(by, Stage::kBeforeWait);
+  pdlWait();
+  stamp(by, Stage::kAfterWait);
+  int s = 0, qb = 0;
+  // Of the phase that hands a place back: the one before the first is over from the start.
+  uint32_t parity = 1, parityQ = 1;
+#pragma unroll 1
+  for (; item.number < p.items; item.next(p), kvHead = p.kvShare == 1 ? item.head : item.head / p.kvShare) {
+    const int q0 = item.tile * Sh::kRows, head = item.head, batch = item.batch;
+    const int tiles = tilesOf<Sh>(p, q0);
+    barrierWaitAt(emptyQs + qb * 8, parityQ);
+    barrierExpectBy(by, fullQs + qb * 8, Sh::kQBytes);
+#pragma unroll
+    for (int g = 0; g < Sh::kQueryGroups; ++g) {
+#pragma unroll
+      for (int panel = 0; panel < Sh::kPanels; ++panel) {
+        tmaLoadHeadBy(by, memory + qb * Sh::kQBytes + g * Sh::kQGroup + panel * 64 * 128, &mapQ, fullQs + qb * 8,
+                      panel * 64, q0 + g * 64, head, batch);
+      }
+    }
+    if (++qb == Sh::kQBuffers) qb = 0, parityQ ^= 1;
+#pragma unroll 1
+    for (int tile = 0; tile < tiles; ++tile) {
+      barrierWaitAt(emptyKs + s * 8, parity);
+      barrierExpectBy(by, fullKs + s * 8, Sh::kTile + Sh::kMask);
+      if constexpr (Sh::kMasks == Masks::kRows) {
+#pragma unroll
+        for (int g = 0; g < Sh::kQueryGroups; ++g) {
+          tmaLoadHeadBy(by, masks + s * Sh::kMask + g * Sh::kMaskGroup, &mapMask, fullKs + s * 8, tile * Sh::kKeys,
+                        q0 + g * 64, p.mask.stride[1] ? head : 0, p.mask.stride[0] ? batch : 0);
+        }
+      }
+#pragma unroll
+      for (int panel = 0; panel < Sh::kPanels; ++panel) {
+        tmaLoadHeadBy(by, tilesK + s * Sh::kTile + panel * Sh::kKeys * 128, &mapK, fullKs + s * 8, panel * 64,
+                      tile * Sh::kKeys, kvHead, batch);
+      }
+      barrierWaitAt(emptyVs + s * 8, parity);
+      barrierExpectBy(by, fullVs + s * 8, Sh::kTile);
+#pragma unroll
+      for (int panel = 0; panel < Sh::kPanels; ++panel) {
+        tmaLoadHeadBy(by, tilesV + s * Sh::kTile + panel * Sh::kKeys * 128, &mapV, fullVs + s * 8, panel * 64,
+                      tile * Sh::kKeys, kvHead, batch);
+      }
+      if (++s == Sh::kStages) s = 0, parity ^= 1;
+    }
+  }
+}
+
+// The partial softmaxes over parts of the keys become one, which part 0 has. The same thread of each part holds the
+// same elements; `memory`: one thread's after another. By all warpgroups.
+template <class Sh>
+__device__ __forceinline__ void mergeParts(float (&o)[Sh::kPanels * 32], Running& r, float* memory, int group, int part,
+                                           float scale) {
+  constexpr int Split = Sh::kSplit, kSums = Sh::kPanels * 32;
+  float* parts = memory + threadIdx.x % 128;
+  const auto at = [&](int from, int j) -> float& {
+    return parts[((group * (Split - 1) + from - 1) * Sh::kMergeFloats + j) * 128];
+  };
+  asm volatile("bar.sync 1, %0;" ::"n"(Sh::kConsumers) : "memory");
+  if (part > 0) {
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) at(part, j) = o[j];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) at(part, kSums + i) = r.top[i], at(part, kSums + 2 + i) = r.sum[i];
+  }
+  asm volatile("bar.sync 1, %0;" ::"n"(Sh::kConsumers) : "memory");
+  if (part > 0) return;
+  float factor[Split][2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float high = r.top[i];
+#pragma unroll
+    for (int from = 1; from < Split; ++from) high = fmaxf(high, at(from, kSums + i));
+    high = high == -INFINITY ? 0.f : high;
+    factor[0][i] = exp2Fast((r.top[i] - high) * scale);
+    r.sum[i] *= factor[0][i];
+#pragma unroll
+    for (int from = 1; from < Split; ++from) {
+      factor[from][i] = exp2Fast((at(from, kSums + i) - high) * scale);
+      r.sum[i] += factor[from][i] * at(from, kSums + 2 + i);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kSums; ++j) {
+    o[j] *= factor[0][j / 2 % 2];
+#pragma unroll
+    for (int from = 1; from < Split; ++from) o[j] += factor[from][j / 2 % 2] * at(from, j);
+  }
+}
+
+// Rows `row` and row + 8 of the item, divided by their sums; a row that nothing was seen of is zeros.
+template <class T, class Sh>
+__device__ __forceinline__ void writeRows(const float (&o)[Sh::kPanels * 32], const Running& r, T* out, int row,
+                                          int lane, const AttentionParams& p) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float sum = r.sum[i];
+    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    const float inverse = sum == 0.f ? 0.f : 1.f / sum;
+    const int m = row + i * 8;
+#pragma unroll
+    for (int j = 0; j < Sh::kPanels * 8; j += 4) {
+      uint32_t x[4];
+#pragma unroll
+      for (int b = 0; b < 4; ++b)
+        x[b] = pack2<T>(o[4 * (j + b) + 2 * i] * inverse, o[4 * (j + b) + 2 * i + 1] * inverse);
+      quadTranspose(x, lane);
+      const int column = (j + lane % 4) * 8;
+      if (m < p.queries && column < p.dim)
+        *reinterpret_cast<uint4*>(out + m * p.os[2] + column) = make_uint4(x[0], x[1], x[2], x[3]);
+    }
+  }
+}
+#endif  // GRAFT_HOPPER
 
 template <class T, int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, Masks M>
 __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stages, QBuffers, M>::kBound, Blocks)
@@ -31,8 +169,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
 #ifdef GRAFT_HOPPER
   using Sh = AttentionShape<Panels, Groups, Split, BN, Stages, QBuffers, M>;
   extern __shared__ __align__(1024) uint8_t smem[];
-  __shared__ __align__(8) uint64_t fullQ[QBuffers], emptyQ[QBuffers], fullK[Stages], emptyK[Stages], fullV[Stages],
-      emptyV[Stages];
+  __shared__ AttentionBarriers<Sh> bars;
   uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile;
   [[maybe_unused]] uint8_t* ringMask = ringV + Stages * Sh::kTile;
   __shared__ KeyMask<BN> keyMasks[M == Masks::kKeys ? Stages : 1];  // where there is one
@@ -41,83 +178,26 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
 
   stamp(threadIdx.x == 0, Stage::kEntry);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < QBuffers; ++i) barrierInit(&fullQ[i], 1), barrierInit(&emptyQ[i], Groups * 4);
+    for (int i = 0; i < QBuffers; ++i) barrierInit(&bars.fullQ[i], 1), barrierInit(&bars.emptyQ[i], Groups * 4);
     for (int i = 0; i < Stages; ++i) {
-      barrierInit(&fullK[i], M == Masks::kKeys ? 1 + 32 : 1), barrierInit(&fullV[i], 1);
-      barrierInit(&emptyK[i], Groups / Split * (M == Masks::kKeys ? 128 : 4)),
-          barrierInit(&emptyV[i], Groups / Split * 4);
+      barrierInit(&bars.fullK[i], M == Masks::kKeys ? 1 + 32 : 1), barrierInit(&bars.fullV[i], 1);
+      barrierInit(&bars.emptyK[i], Groups / Split * (M == Masks::kKeys ? 128 : 4)),
+          barrierInit(&bars.emptyV[i], Groups / Split * 4);
     }
     barrierInitFence();
   }
   __syncthreads();
   pdlTrigger();
 
-  const auto tilesOf = [&](int q0) { return ((p.causal ? min(p.keys, q0 + Sh::kRows) : p.keys) + BN - 1) / BN; };
-
   if (warp >= Groups * 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Sh::kProducerRegisters));
     if constexpr (M == Masks::kKeys) {
-      const auto tilesOfItem = [&](const AttentionItem& item) { return tilesOf(item.tile * Sh::kRows); };
+      const auto tilesOfItem = [&](const AttentionItem& item) { return tilesOf<Sh>(p, item.tile * Sh::kRows); };
       if (warp > Groups * 4)
-        readKeyMasks<Stages, BN>(keyMasks, fullK, emptyK, warp - Groups * 4 - 1, lane, p, tilesOfItem);
+        readKeyMasks<Stages, BN>(keyMasks, bars.fullK, bars.emptyK, warp - Groups * 4 - 1, lane, p, tilesOfItem);
     }
     if (warp > Groups * 4) return;
-    const uint32_t by = electLane(), memory = sharedAddress(smem);
-    const uint32_t tilesK = memory + Sh::kRing, tilesV = tilesK + Stages * Sh::kTile,
-                   masks = tilesV + Stages * Sh::kTile;
-    const uint32_t fullQs = sharedAddress(fullQ), emptyQs = sharedAddress(emptyQ), fullKs = sharedAddress(fullK);
-    const uint32_t emptyKs = sharedAddress(emptyK), fullVs = sharedAddress(fullV), emptyVs = sharedAddress(emptyV);
-    if (by) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
-    AttentionItem item(p);
-    int kvHead = item.head / p.kvShare;
-    asm volatile("" ::"r"(item.tile), "r"(item.head), "r"(item.batch), "r"(kvHead));  // before, not after
-    stamp(by, Stage::kBeforeWait);
-    pdlWait();
-    stamp(by, Stage::kAfterWait);
-    int s = 0, qb = 0;
-    // Of the phase that hands a place back: the one before the first is over from the start.
-    uint32_t parity = 1, parityQ = 1;
-#pragma unroll 1
-    for (; item.number < p.items; item.next(p), kvHead = p.kvShare == 1 ? item.head : item.head / p.kvShare) {
-      const int q0 = item.tile * Sh::kRows, head = item.head, batch = item.batch;
-      const int tiles = tilesOf(q0);
-      barrierWaitAt(emptyQs + qb * 8, parityQ);
-      barrierExpectBy(by, fullQs + qb * 8, Sh::kQBytes);
-#pragma unroll
-      for (int g = 0; g < Groups / Split; ++g) {
-#pragma unroll
-        for (int panel = 0; panel < Panels; ++panel) {
-          tmaLoadHeadBy(by, memory + qb * Sh::kQBytes + g * Sh::kQGroup + panel * 64 * 128, &mapQ, fullQs + qb * 8,
-                        panel * 64, q0 + g * 64, head, batch);
-        }
-      }
-      if (++qb == QBuffers) qb = 0, parityQ ^= 1;
-#pragma unroll 1
-      for (int tile = 0; tile < tiles; ++tile) {
-        barrierWaitAt(emptyKs + s * 8, parity);
-        barrierExpectBy(by, fullKs + s * 8, Sh::kTile + Sh::kMask);
-        if constexpr (M == Masks::kRows) {
-#pragma unroll
-          for (int g = 0; g < Groups / Split; ++g) {
-            tmaLoadHeadBy(by, masks + s * Sh::kMask + g * Sh::kMaskGroup, &mapMask, fullKs + s * 8, tile * BN,
-                          q0 + g * 64, p.mask.stride[1] ? head : 0, p.mask.stride[0] ? batch : 0);
-          }
-        }
-#pragma unroll
-        for (int panel = 0; panel < Panels; ++panel) {
-          tmaLoadHeadBy(by, tilesK + s * Sh::kTile + panel * BN * 128, &mapK, fullKs + s * 8, panel * 64, tile * BN,
-                        kvHead, batch);
-        }
-        barrierWaitAt(emptyVs + s * 8, parity);
-        barrierExpectBy(by, fullVs + s * 8, Sh::kTile);
-#pragma unroll
-        for (int panel = 0; panel < Panels; ++panel) {
-          tmaLoadHeadBy(by, tilesV + s * Sh::kTile + panel * BN * 128, &mapV, fullVs + s * 8, panel * 64, tile * BN,
-                        kvHead, batch);
-        }
-        if (++s == Stages) s = 0, parity ^= 1;
-      }
-    }
+    fetchTiles<Sh>(smem, bars, mapQ, mapK, mapV, mapMask, p);
   } else {
     // The block's registers at launch, less what the producer's warps keep.
     constexpr int kAtLaunch = 65536 / (Blocks * Sh::kBound) / 8 * 8;
@@ -133,7 +213,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
       if (lane == 0) barrierArrive(bar);
     };
     const auto releaseK = [&](int stage) {
-      if (M == Masks::kKeys || lane == 0) barrierArrive(&emptyK[stage]);
+      if (M == Masks::kKeys || lane == 0) barrierArrive(&bars.emptyK[stage]);
     };
     // Whoever comes after the last is the first. Under the diagonal warpgroups have different numbers of tiles.
     const bool turns = Sh::kTurns && !p.causal;
@@ -148,7 +228,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
     int base = 0, round = 0;
     for (; item.number < p.items; item.next(p), ++round) {
       const int q0 = item.tile * Sh::kRows;
-      const int qb = round % QBuffers, tiles = tilesOf(q0);
+      const int qb = round % QBuffers, tiles = tilesOf<Sh>(p, q0);
       const int firstRow = q0 + group * 64, row = firstRow + warp % 4 * 16 + lane / 4;
       const int end0 = p.causal ? min(p.keys, row + 1) : p.keys, end1 = p.causal ? min(p.keys, row + 9) : p.keys;
       // Under the diagonal the upper rows have fewer tiles.
@@ -173,7 +253,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
         return at.stage >= Stages ? Place{at.stage - Stages, at.parity ^ 1} : at;
       };
       auto score = [&](Place at) {
-        barrierWait(&fullK[at.stage], at.parity);
+        barrierWait(&bars.fullK[at.stage], at.parity);
         wgmmaFence();
         scores<T, Panels, BN>(s, q, firstK + at.stage * (Sh::kTile >> 4));
         wgmmaCommit();
@@ -192,13 +272,13 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
         if (__any_sync(~0u, r.sum[0] < 0.f || r.sum[1] < 0.f)) asm volatile("nanosleep.u32 0;");
       };
       auto multiply = [&](Place at, bool add) {
-        barrierWait(&fullV[at.stage], at.parity);
+        barrierWait(&bars.fullV[at.stage], at.parity);
         wgmmaFence();
         products<T, Panels, BN>(o, w, firstV + at.stage * (Sh::kTile >> 4), add);
         wgmmaCommit();
       };
 
-      barrierWait(&fullQ[qb], (round / QBuffers) & 1);
+      barrierWait(&bars.fullQ[qb], (round / QBuffers) & 1);
       stamp(threadIdx.x == 0, Stage::kFirstData);
       const auto rescale = [&] {
 #pragma unroll
@@ -227,90 +307,40 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
           wgmmaWait<1>();
           soften(next, then);
           wgmmaWait<0>();
-          release(&emptyV[at.stage]);
+          release(&bars.emptyV[at.stage]);
           at = then;
           if (moved) rescale();
           pack<T, BN>(s, w);
         }
-        release(&emptyQ[qb]);
+        release(&bars.emptyQ[qb]);
         multiply(at, add);
         wgmmaWait<0>();
-        release(&emptyV[at.stage]);
+        release(&bars.emptyV[at.stage]);
         tile += Split;
       } else {
-        release(&emptyQ[qb]);
+        release(&bars.emptyQ[qb]);
 #pragma unroll
         for (int j = 0; j < Panels * 32; ++j) o[j] = 0.f;
       }
       for (; tile < tiles; tile += Split) {  // those only the lower rows need
         const int i = base + tile;
-        barrierWait(&fullK[i % Stages], (i / Stages) & 1);
+        barrierWait(&bars.fullK[i % Stages], (i / Stages) & 1);
         releaseK(i % Stages);
-        barrierWait(&fullV[i % Stages], (i / Stages) & 1);
-        release(&emptyV[i % Stages]);
+        barrierWait(&bars.fullV[i % Stages], (i / Stages) & 1);
+        release(&bars.emptyV[i % Stages]);
       }
       stamp(threadIdx.x == 0, Stage::kMultiplied);
       base += tiles;
 
       if constexpr (Split > 1) {
-        // The rings are used up: with Split a block has one item. The same thread of each part holds the same elements.
-        float* parts = reinterpret_cast<float*>(ringK) + threadIdx.x % 128;
-        const auto at = [&](int from, int j) -> float& {
-          return parts[((group * (Split - 1) + from - 1) * Sh::kMergeFloats + j) * 128];
-        };
-        asm volatile("bar.sync 1, %0;" ::"n"(Groups * 128) : "memory");
-        if (part > 0) {
-#pragma unroll
-          for (int j = 0; j < Panels * 32; ++j) at(part, j) = o[j];
-#pragma unroll
-          for (int i = 0; i < 2; ++i) at(part, Panels * 32 + i) = r.top[i], at(part, Panels * 32 + 2 + i) = r.sum[i];
-        }
-        asm volatile("bar.sync 1, %0;" ::"n"(Groups * 128) : "memory");
+        // The rings are used up: with Split a block has one item.
+        mergeParts<Sh>(o, r, reinterpret_cast<float*>(ringK), group, part, p.scale);
         if (part > 0) continue;
-        float factor[Split][2];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float high = r.top[i];
-#pragma unroll
-          for (int from = 1; from < Split; ++from) high = fmaxf(high, at(from, Panels * 32 + i));
-          high = high == -INFINITY ? 0.f : high;
-          factor[0][i] = exp2Fast((r.top[i] - high) * p.scale);
-          r.sum[i] *= factor[0][i];
-#pragma unroll
-          for (int from = 1; from < Split; ++from) {
-            factor[from][i] = exp2Fast((at(from, Panels * 32 + i) - high) * p.scale);
-            r.sum[i] += factor[from][i] * at(from, Panels * 32 + 2 + i);
-          }
-        }
-#pragma unroll
-        for (int j = 0; j < Panels * 32; ++j) {
-          o[j] *= factor[0][j / 2 % 2];
-#pragma unroll
-          for (int from = 1; from < Split; ++from) o[j] += factor[from][j / 2 % 2] * at(from, j);
-        }
       }
 
       stamp(threadIdx.x == 0, Stage::kGathered);
       T* out = static_cast<T*>(p.out) + item.batch * p.os[0] + item.head * p.os[1];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float sum = r.sum[i];
-        sum += __shfl_xor_sync(~0u, sum, 1);
-        sum += __shfl_xor_sync(~0u, sum, 2);
-        const float inverse = sum == 0.f ? 0.f : 1.f / sum;
-        const int m = row + i * 8;
-#pragma unroll
-        for (int j = 0; j < Panels * 8; j += 4) {
-          uint32_t x[4];
-#pragma unroll
-          for (int b = 0; b < 4; ++b)
-            x[b] = pack2<T>(o[4 * (j + b) + 2 * i] * inverse, o[4 * (j + b) + 2 * i + 1] * inverse);
-          quadTranspose(x, lane);
-          const int column = (j + lane % 4) * 8;
-          if (m < p.queries && column < p.dim)
-            *reinterpret_cast<uint4*>(out + m * p.os[2] + column) = make_uint4(x[0], x[1], x[2], x[3]);
-        }
-      }
+      writeRows<T, Sh>(o, r, out, row, lane, p);
     }
     leaveStamps(threadIdx.x == 0, StampedKernel::kAttention, Split * 1000 + BN);
   }

@@ -173,8 +173,6 @@ inline cudaError_t allowShared(Kernel* kernel, int bytes, std::atomic<uint64_t>&
   return status;
 }
 
-inline bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
-
 // Launches with the PDL attribute where `pdl` and launchesAhead() say so, in clusters of so many blocks along x;
 // dynamic shared memory above 48 KB must have been allowed before.
 template <class... KernelArgs, class... Args>

@@ -396,12 +396,6 @@ void freeGraph(void* graph) {
   delete captured;
 }
 
-bool isCapturing() {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  if (cudaStreamIsCapturing(currentStream(), &status) != cudaSuccess) (void)cudaGetLastError();
-  return status != cudaStreamCaptureStatusNone;
-}
-
 size_t peakMemory(int device) {
   const auto index = static_cast<c10::DeviceIndex>(device);
   auto* allocator = c10::cuda::CUDACachingAllocator::get();
@@ -425,7 +419,7 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 kernelCount,
                                 streamCount,
                                 freeGraph,
-                                isCapturing,
+                                capturing,
                                 makeMarks,
                                 freeMarks,
                                 setMark,

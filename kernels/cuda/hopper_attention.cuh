@@ -18,6 +18,9 @@ constexpr int kMaskWarps = 3;  // what the producer leaves of its warpgroup
 
 template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, Masks M>
 struct AttentionShape {
+  static constexpr int kPanels = Panels, kSplit = Split, kKeys = BN, kStages = Stages, kQBuffers = QBuffers;
+  static constexpr int kQueryGroups = Groups / Split, kConsumers = Groups * 128;  // warpgroups side by side; threads
+  static constexpr Masks kMasks = M;
   static constexpr int kRows = 64 * Groups / Split, kThreads = Groups * 128 + 128;
   // What the compiler is told of threads, which sets the registers. For few queries more than there are: the kernel
   // that follows needs room beside this one to fetch its weights ahead.
@@ -35,6 +38,13 @@ struct AttentionShape {
   // A part that skips tiles must find only its own in a stage: it could not tell a phase from the one after the next.
   static_assert(Stages % Split == 0 && Stages >= kMaskWarps);
   static_assert(Split == 1 || (Split - 1) * (Groups / Split) * kMergeFloats * 128 * 4 <= 2 * Stages * kTile);
+};
+
+// Where something has come, and where its place is free again.
+template <class Sh>
+struct __align__(8) AttentionBarriers {
+  uint64_t fullQ[Sh::kQBuffers], emptyQ[Sh::kQBuffers];
+  uint64_t fullK[Sh::kStages], emptyK[Sh::kStages], fullV[Sh::kStages], emptyV[Sh::kStages];
 };
 
 struct AttentionParams {

@@ -13,6 +13,7 @@ enum class Dtype : int { kFloat, kHalf, kBfloat16 };
 enum class Activation : int { kNone, kRelu, kGelu, kGeluTanh, kSilu };
 
 inline int bytesOf(Dtype t) { return t == Dtype::kFloat ? 4 : 2; }
+inline bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
 
 // Set where the next kernel of the calling thread comes after work of several streams. It is launched when all of that
 // is over: then its end implies theirs, as the end of a kernel that waits for the one before it does (common.cuh).

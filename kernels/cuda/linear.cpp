@@ -41,7 +41,7 @@ at::Tensor linearAddLayerNorm(const at::Tensor& x, const at::Tensor& weight, con
   const c10::cuda::CUDAGuard guard(x.device());
   Product p = productOf(op, x, weight, bias, Activation::kNone, residual);
   if (p.out.numel() == 0) return p.out;
-  const RowNorm norm(p.out, normWeight, normBias, eps, true);
+  const RowNorm norm(p.out, normWeight, normBias, eps, RowNorm::Into::kItself);
   runGemmNorm(p.args, norm.args, c10::cuda::getCurrentCUDAStream());
   return norm.out;
 }

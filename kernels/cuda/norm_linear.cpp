@@ -24,7 +24,7 @@ bool few(const at::Tensor& x, int64_t rows) {
 // The norm of `sum`, contiguous, and the product after it.
 Pair normLinear(const at::Tensor& sum, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                 const at::Tensor& nextWeight, const OptionalTensor& nextBias, double eps, c10::string_view activation) {
-  const RowNorm norm(sum, normWeight, normBias, eps, false);
+  const RowNorm norm(sum, normWeight, normBias, eps, RowNorm::Into::kNew);
   const Product next = productOf("linear_norm_linear", norm.out, nextWeight, nextBias, activationOf(activation), {});
   if (next.out.numel() != 0) {
     runNormGemm(norm.args, next.args, c10::cuda::getCurrentCUDAStream());
@@ -47,7 +47,7 @@ Pair linearNormLinear(const at::Tensor& x, const at::Tensor& weight, const Optio
     if (first.out.numel() != 0) runGemm(first.args, stream);
     return normLinear(first.out, normWeight, normBias, nextWeight, nextBias, eps, activation);
   }
-  const RowNorm norm(first.out, normWeight, normBias, eps, true);
+  const RowNorm norm(first.out, normWeight, normBias, eps, RowNorm::Into::kItself);
   runGemmNorm(first.args, norm.args, stream);
   const Product next = productOf("linear_norm_linear", norm.out, nextWeight, nextBias, activationOf(activation), {});
   if (next.out.numel() != 0) runGemm(next.args, stream);

@@ -73,9 +73,12 @@ struct RowNorm {
   at::Tensor out;
   NormArgs args;
 
-  RowNorm(const at::Tensor& x, const OptionalTensor& normWeight, const OptionalTensor& normBias, double eps,
-          bool inPlace)
-      : weight(dense(normWeight)), bias(dense(normBias)), out(inPlace ? x : at::empty(x.sizes(), x.options())) {
+  enum class Into { kItself, kNew };
+
+  RowNorm(const at::Tensor& x, const OptionalTensor& normWeight, const OptionalTensor& normBias, double eps, Into into)
+      : weight(dense(normWeight)),
+        bias(dense(normBias)),
+        out(into == Into::kItself ? x : at::empty(x.sizes(), x.options())) {
     args.dtype = dtypeOf("layer_norm", x);
     args.x = x.const_data_ptr(), args.ldx = args.n = x.size(-1);
     args.weight = pointer(weight), args.bias = pointer(bias);

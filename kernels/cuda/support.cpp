@@ -85,6 +85,12 @@ MaskArg maskArg(const OptionalTensor& mask, at::IntArrayRef sizes, at::Tensor& k
   return m;
 }
 
+bool capturing() noexcept {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(c10::cuda::getCurrentCUDAStream(), &status) != cudaSuccess) (void)cudaGetLastError();
+  return status != cudaStreamCaptureStatusNone;
+}
+
 }  // namespace graft::cuda
 
 TORCH_LIBRARY_FRAGMENT(graft, m) {

@@ -42,6 +42,9 @@ inline Dtype dtypeOf(const char* op, const at::Tensor& t) {
 bool hopper();
 
 // Whether kernels are launched before the one ahead of them has ended (PDL). Only code for Hopper knows to wait for it.
+/// Whether a CUDA graph is being captured on the current stream.
+bool capturing() noexcept;
+
 inline bool usesPdl() { return options().pdl && hopper(); }
 
 inline void report(const char* op, cudaError_t status) {

@@ -3,7 +3,6 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +14,12 @@ namespace graft::cuda {
 Scratch::Scratch(size_t bytes)
     : data_(bytes ? c10::cuda::CUDACachingAllocator::get()->allocate(bytes) : c10::DataPtr()) {}
 
-bool capturing() { return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None; }
-
 std::string keyOf(const GemmArgs& a) {
-  const auto al = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
-  const bool aligned = al(a.x) && al(a.w) && al(a.out) && al(a.bias) && al(a.residual);
+  const void* pointers[] = {a.x, a.w, a.out, a.bias, a.residual};
+  const bool all = std::ranges::all_of(pointers, [](const void* p) { return aligned(p, 16); });
   return fmt::format("{}-m{}n{}k{}-ld{},{},{},{}-b{}r{}a{}-{}{}", static_cast<int>(a.dtype), a.m, a.n, a.k, a.ldx,
                      a.ldw, a.ldr, a.ldo, a.bias != nullptr, a.residual != nullptr, static_cast<int>(a.activation),
-                     aligned ? "aligned" : "unaligned", a.constantWeights && a.pdl ? "-ahead" : "");
+                     all ? "aligned" : "unaligned", a.constantWeights && a.pdl ? "-ahead" : "");
 }
 
 WeightCopies::WeightCopies(const GemmArgs& a, cudaStream_t stream) {

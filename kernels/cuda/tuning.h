@@ -22,8 +22,6 @@ class Scratch {
   c10::DataPtr data_;
 };
 
-bool capturing();
-
 // What makes two products the same problem for timing.
 std::string keyOf(const GemmArgs& a);
 
