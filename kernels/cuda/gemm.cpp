@@ -275,9 +275,13 @@ thread_local std::vector<std::string>* noted = nullptr;
 
 constexpr char kInPlaceMark = '*';  // at the end of a choice on disk
 
+GemmCache& cacheOf(int device) {
+  return gemmCache(at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name, cublasLtGetVersion());
+}
+
 // A line of the cache: the choice, then " way=1.23us" for each of the fastest.
-std::optional<Choice> stored(const std::string& key) {
-  const auto line = gemmCache().find(key);
+std::optional<Choice> stored(const std::string& key, int device) {
+  const auto line = cacheOf(device).find(key);
   if (!line) return std::nullopt;
   Choice c;
   std::istringstream words(*line);
@@ -299,17 +303,18 @@ std::optional<Choice> stored(const std::string& key) {
 
 Way choose(const Problem& p, bool mayTune) {
   const std::string key = keyOf(p.a) + (p.after ? "-norm" : p.before ? "-normed" : "");
-  const std::string problem = fmt::format("{}:{}", c10::cuda::current_device(), key);
+  const int device = c10::cuda::current_device();
+  const std::string problem = fmt::format("{}:{}", device, key);
   if (noted && std::find(noted->begin(), noted->end(), problem) == noted->end()) noted->push_back(problem);
   Choices& all = choices();
   const std::lock_guard lock(all.mutex);
   if (const auto it = all.byProblem.find(problem); it != all.byProblem.end()) return it->second.way;
-  if (const auto found = stored(key)) return (all.byProblem[problem] = *found).way;
+  if (const auto found = stored(key, device)) return (all.byProblem[problem] = *found).way;
   if (!mayTune || !options().autotune || capturing()) return p.before ? Way{Kind::kNormFirst, 0} : guess(p.a);
   std::string timings;
   const Way fastest = tune(p, timings);
-  gemmCache().store(key, nameOf(fastest) + timings);
-  return (all.byProblem[problem] = stored(key).value_or(Choice{fastest, {}, false})).way;
+  cacheOf(device).store(key, nameOf(fastest) + timings);
+  return (all.byProblem[problem] = stored(key, device).value_or(Choice{fastest, {}, false})).way;
 }
 
 void run(const Problem& problem, cudaStream_t stream) {
@@ -366,9 +371,10 @@ void chooseWay(const std::string& problem, const std::string& name, bool forGood
   if (it == all.byProblem.end() || !wayNamed(name, it->second.way) || !forGood) return;
   it->second.inPlace = true;
   const std::string key = problem.substr(problem.find(':') + 1);
-  std::string line = gemmCache().find(key).value_or("");
+  GemmCache& cache = cacheOf(std::atoi(problem.c_str()));
+  std::string line = cache.find(key).value_or("");
   line.erase(0, line.find(' '));
-  gemmCache().store(key, name + kInPlaceMark + line);
+  cache.store(key, name + kInPlaceMark + line);
 }
 
 std::string describeGemm(const GemmArgs& a) { return nameOf(choose({a}, false)); }
