@@ -58,9 +58,10 @@ Status compare(const Options& o) {
   const Job job = console.job();
   auto options = runOptions(o);
   if (!options) return options.error();
-  auto a = importModel(o.models[0], semantics(), {}, job);
+  // Both in --dtype from here on, so that outputs, layers and times are of the same two graphs.
+  auto a = openModel(o.models[0], o, {}, job);
   if (!a) return a.error();
-  auto b = importModel(o.models[1], semantics(), {}, job);
+  auto b = openModel(o.models[1], o, {}, job);
   if (!b) return b.error();
   auto inputs = commandInputs(a->graph, o);
   if (!inputs) return inputs.error();
