@@ -1,6 +1,7 @@
 #include "app/cli.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -144,6 +145,11 @@ Result<TensorSet> commandInputs(const Graph& g, const Common& common) {
   if (!run) return run.error();
   auto tensors = common.inputs.empty() ? makeInputs(g, common.specs, common.seed) : loadTensors(common.inputs);
   if (!tensors) return tensors.error();
+  if (common.inputs.empty() && common.specs.empty() && !common.quiet && !g.inputs().empty()) {
+    std::fflush(stdout);
+    fmt::print(stderr, "no inputs given: random ones of small sizes, {}; --inputs or --input give others\n",
+               fmt::join(tensors->describe(), " "));
+  }
   return convert(*tensors, run->device, run->dtype);
 }
 

@@ -75,7 +75,8 @@ Result<Model> openModel(const std::string& path, const Common&, const ImportOpti
 /// --device and --dtype as programs take them. Usage where they name no device and no floating-point dtype.
 Result<RunOptions> runOptions(const Common&);
 
-/// The command's inputs: --inputs, or --input specifications, or the model's own input types; on --device, in --dtype.
+/// The command's inputs: --inputs, or --input specifications, or random ones of the model's own input types, which is
+/// said; on --device, in --dtype.
 Result<TensorSet> commandInputs(const Graph&, const Common&);
 
 /// What becomes of the sizes that a file declares to differ from call to call, once inputs are there.

@@ -17,8 +17,6 @@ Error unknown(const RuleFile& file, const char* what, const std::string& name, c
     message += fmt::format("; did you mean {}?", *near);
   else if (!names.empty())
     message += fmt::format("; it has {}", fmt::join(names, ", "));
-  else
-    message += fmt::format("; it has no {}", what);
   return {ErrorKind::Usage, message, {}};
 }
 
@@ -82,7 +80,14 @@ Error noSuchRule(const RuleFile& file, const std::string& rule) {
 Error noSuchRecipe(const RuleFile& file, const std::string& recipe) {
   std::vector<std::string> names;
   for (const Recipe& r : file.recipes) names.push_back(r.name);
-  return unknown(file, "recipe", recipe, names);
+  Error e = unknown(file, "recipe", recipe, names);
+  if (names.empty()) e.message += "; without --recipe all its rules run, in their order";
+  return e;
+}
+
+std::string whyHint(const std::string& model, const std::string& rules, const std::string& rule) {
+  return fmt::format("`graft explain {} --rules {} --rule {}` says why {} matches nowhere", model, rules, rule,
+                     rule == "NAME" ? "a rule" : rule);
 }
 
 Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {

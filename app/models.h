@@ -26,6 +26,9 @@ Status forEachModel(const std::vector<std::string>& paths, const Console&,
 Error noSuchRule(const RuleFile&, const std::string& rule);
 Error noSuchRecipe(const RuleFile&, const std::string& recipe);
 
+/// "`graft explain model.pt --rules rules.py --rule NAME` says why a rule matches nowhere"
+std::string whyHint(const std::string& model, const std::string& rules, const std::string& rule = "NAME");
+
 /// The recipe asked for, or all rules of the file in its order.
 Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name);
 

@@ -1,4 +1,5 @@
 // graft apply: rewrites a model by a rule file, proves that it still computes the same, exports it.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,9 +68,7 @@ std::string provenText(const StepRun& s) {
   return out;
 }
 
-bool foundNothing(const StepRun& s) {
-  return s.isRule && s.records.empty() && s.refused.empty() && s.rolledBack.empty();
-}
+bool foundNothing(const StepRun& s) { return s.records.empty() && s.refused.empty() && s.rolledBack.empty(); }
 
 /// A row for each step; rules that found nothing are one line below it, of which the first few are named, unless all
 /// are wanted.
@@ -79,7 +78,7 @@ std::string stepsTable(const RecipeRun& run, bool all) {
   std::string idle;
   size_t idleRules = 0;
   for (const StepRun& s : run.steps) {
-    if (!all && foundNothing(s)) {
+    if (!all && s.isRule && foundNothing(s)) {
       if (++idleRules <= kNamed) idle += (idle.empty() ? "" : ", ") + s.name;
       continue;
     }
@@ -125,6 +124,16 @@ void tellProofs(const RecipeRun& run, const Console& console) {
   if (back > 0)
     console.warn(fmt::format("{} taken back, the rest stays; --strict makes that an error",
                              back == 1 ? "one rewrite was" : fmt::format("{} rewrites were", back)));
+}
+
+/// The operator library that this program uses, from the current folder where it lies below.
+std::string operatorLibrary() {
+  Dl_info info{};
+  const void* symbol = dlsym(RTLD_DEFAULT, "graft_ops_describe");
+  if (!symbol || dladdr(symbol, &info) == 0 || !info.dli_fname) return "libgraft_ops.so";
+  std::error_code e;
+  const auto near = std::filesystem::proximate(info.dli_fname, e).string();
+  return e || near.starts_with("..") ? info.dli_fname : near;
 }
 
 /// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
@@ -249,6 +258,9 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
   console.print(stepsTable(*run, o.verbose));
   tellProofs(*run, console);
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
+  if (std::all_of(run->steps.begin(), run->steps.end(), foundNothing))
+    console.warn("nothing was rewritten; " +
+                 whyHint(path, o.rules, file.rules.size() == 1 ? file.rules[0].name : "NAME"));
   json doc = {{"model", path},
               {"format", formatName(model->format)},
               {"nodes", original.nodeCount()},
@@ -278,13 +290,15 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
   } else {
     auto proof = proveRewrite(original, rewritten, *inputs, job);
     if (!proof) return proof.error();
-    console.print(fmt::format("differences on the given inputs (fp64 reference), and on {} further sets of inputs:",
-                              proof->inputSets - 1));
+    console.print(proof->passed
+                      ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
+                                    o.inputs.empty() && o.specs.empty() ? "random" : "given", proof->inputSets - 1)
+                      : fmt::format("differences where set {} of inputs failed (fp64 reference):", proof->inputSets));
     console.print(differencesTable(proof->outputs));
     doc["verify"] = {
         {"passed", proof->passed}, {"inputs", proof->inputSets}, {"outputs", differencesJson(proof->outputs)}};
     if (!proof->passed && changesNumbers) {
-      console.warn("the numbers differ, as a rule with changes_numbers = True says they may");
+      console.warn("the numbers differ, as a rule with changes_numbers = True says they may: " + proof->why);
     } else if (!proof->passed) {
       verdict = Error{
           ErrorKind::Verification,
@@ -315,6 +329,8 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
     console.print(
         fmt::format("written {}\non a GPU it runs {}", out,
                     obstacle.empty() ? "as CUDA graphs, one for each shape" : "operator by operator: " + obstacle));
+    if (usesGraftOperators(rewritten))
+      console.print(fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", operatorLibrary()));
   }
   documents.push_back(std::move(doc));
   return verdict;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +13,7 @@
 #include "app/peers.h"
 #include "app/timing.h"
 #include "app/timing_text.h"
+#include "core/base/words.h"
 #include "core/torch/executor.h"
 #include "core/torch/proof.h"
 #include "matcher/lang/rule_file.h"
@@ -53,6 +55,29 @@ void printLayers(const Console& console, const std::vector<LayerDifference>& lay
                     : fmt::format("the numbers part at {} ({} in B)", first->original, first->rewritten));
 }
 
+/// What the two compute on the inputs. The judge computes in double precision, so that neither side's rounding is the
+/// measure of the other. `names` tells whose a failure is.
+Result<std::vector<Difference>> differencesOf(const Graph& a, const Graph& b, const TensorSet& inputs,
+                                              const RunOptions& options, const std::array<std::string, 2>& names,
+                                              const Job& job) {
+  std::array<TensorSet, 2> out;
+  for (size_t i = 0; i < 2; ++i) {
+    auto program = Program::build(i == 0 ? a : b, options);
+    auto ran = program ? program->run(inputs, job) : Result<TensorSet>(program.error());
+    if (!ran) {
+      Error e = ran.error();
+      if (e.kind == ErrorKind::BadInput) e.message = names[i] + ": " + e.message;
+      return e;
+    }
+    out[i] = std::move(*ran);
+  }
+  std::optional<TensorSet> reference;
+  if (auto p64 = Program::build(a, {"cpu", DType::Float64}))
+    if (auto in64 = convert(inputs, "cpu", DType::Float64))
+      if (auto out64 = p64->run(*in64, job)) reference = *out64;
+  return compareTensors(out[0], out[1], reference ? &*reference : nullptr);
+}
+
 Status compare(const Options& o) {
   const Console console(o);
   const Job job = console.job();
@@ -65,20 +90,9 @@ Status compare(const Options& o) {
   if (!b) return b.error();
   auto inputs = commandInputs(a->graph, o);
   if (!inputs) return inputs.error();
-  auto pa = Program::build(a->graph, *options);
-  if (!pa) return pa.error();
-  auto pb = Program::build(b->graph, *options);
-  if (!pb) return pb.error();
-  auto outA = pa->run(*inputs, job);
-  if (!outA) return outA.error();
-  auto outB = pb->run(*inputs, job);
-  if (!outB) return outB.error();
-  // The judge computes in double precision, so that neither side's rounding is the measure of the other.
-  std::optional<TensorSet> reference;
-  if (auto p64 = Program::build(a->graph, {"cpu", DType::Float64}))
-    if (auto in64 = convert(*inputs, "cpu", DType::Float64))
-      if (auto out64 = p64->run(*in64, job)) reference = *out64;
-  const auto differences = compareTensors(*outA, *outB, reference ? &*reference : nullptr);
+  auto compared = differencesOf(a->graph, b->graph, *inputs, *options, {o.models[0], o.models[1]}, job);
+  if (!compared) return compared.error();
+  const std::vector<Difference>& differences = *compared;
   console.print(differencesTable(differences));
   json layerDocument;
   if (o.layers) {
@@ -87,6 +101,10 @@ Status compare(const Options& o) {
     printLayers(console, *layers);
     layerDocument = layersJson(*layers);
   }
+  auto pa = Program::build(a->graph, *options);
+  if (!pa) return pa.error();
+  auto pb = Program::build(b->graph, *options);
+  if (!pb) return pb.error();
   auto times = timePaired(*pa, *pb, *inputs, o.seconds, job);
   if (!times) return times.error();
   console.print(timingText(*times, o.models[0], o.models[1]));
@@ -129,21 +147,51 @@ Status bench(const Options& o) {
     auto inputs = convert(*declared, options->device, options->dtype);
     if (!inputs) return inputs.error();
     Graph rewritten = m->graph;
-    if (auto run = runRecipe(rewritten, *file, *recipe, semantics()); !run) return run.error();
+    auto run = runRecipe(rewritten, *file, *recipe, semantics());
+    if (!run) return run.error();
+    size_t rewrites = 0;
+    bool changesNumbers = false;
+    for (const StepRun& s : run->steps) {
+      rewrites += s.records.size();
+      for (const Record& r : s.records) changesNumbers = changesNumbers || r.changesNumbers;
+    }
+    // Rewrites are not proven one by one here, and a wrong model may well be a fast one: what it computes is compared.
+    auto differences = differencesOf(m->graph, rewritten, *inputs, *options, {path, path + ", rewritten"}, job);
+    if (!differences) return differences.error();
+    console.print(fmt::format("{} {}\n{}, nodes: {} before, {} after", console.bold(path),
+                              fmt::join(inputs->describe(), " "), counted(rewrites, "rewrite"), m->graph.nodeCount(),
+                              rewritten.nodeCount()));
+    if (rewrites == 0)
+      console.warn("nothing was rewritten: this times the model against itself; " +
+                   whyHint(path, o.rules, file->rules.size() == 1 ? file->rules[0].name : "NAME"));
+    console.print(differencesTable(*differences));
     auto timing = timeAgainstOriginal(*m, rewritten, *inputs, *options, o.seconds, job);
     if (!timing) return timing.error();
-    console.print(fmt::format("{} {}", console.bold(path), fmt::join(inputs->describe(), " ")));
     console.print(timingText(timing->times, timing->original, "rewritten"));
     documents.push_back({{"model", path},
                          {"inputs", inputs->describe()},
+                         {"rewrites", rewrites},
+                         {"nodes", {m->graph.nodeCount(), rewritten.nodeCount()}},
+                         {"outputs", differencesJson(*differences)},
                          {"against", timing->original},
                          {"timing", timingJson(timing->times)}});
-    if (ways.empty()) return done();
-    auto peers = timeAgainstPeers(rewritten, *inputs, *options, {ways, path, &m->graph, o.python}, o.seconds, job);
-    if (!peers) return peers.error();
-    console.print(peersTable(*peers));
-    documents.back()["peers"] = peersJson(*peers);
-    return done();
+    if (!ways.empty()) {
+      auto peers = timeAgainstPeers(rewritten, *inputs, *options, {ways, path, &m->graph, o.python}, o.seconds, job);
+      if (!peers) return peers.error();
+      console.print(peersTable(*peers));
+      documents.back()["peers"] = peersJson(*peers);
+    }
+    if (allPassed(*differences)) return done();
+    if (changesNumbers) {
+      console.warn("the numbers differ, as a rule with changes_numbers = True says they may");
+      return done();
+    }
+    return Error{
+        ErrorKind::Verification,
+        fmt::format("{}: the rewritten model computes something else: {}. `graft apply` finds the rewrites that "
+                    "do and takes them back.",
+                    path, firstFailure(*differences)),
+        {}};
   });
   console.document(documents.size() == 1 ? documents[0] : documents);
   return status;

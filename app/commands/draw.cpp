@@ -55,7 +55,9 @@ void addDraw(CLI::App& app, Run& run) {
   c->add_option("-o,--output", o->output, "The picture; its ending says the format: .svg .png .pdf .dot")
       ->required()
       ->type_name("FILE");
-  c->add_option("--depth", o->depth, "Modules nested this deep are drawn collapsed")->capture_default_str();
+  c->add_option("--depth", o->depth, "Modules nested this deep are drawn collapsed")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
   c->add_flag("--all", o->all, "Collapse nothing");
   c->add_option("--diff", o->other, "The rewritten model: draw both with what was removed, added and changed")
       ->type_name("OTHER");

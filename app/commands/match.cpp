@@ -38,6 +38,40 @@ Status addTypes(Model& m, const Options& o) {
   return inputs ? done() : inputs.error();
 }
 
+/// Where not even a near miss can be told: the operators that are there, each in a place where several things differ.
+std::string nothingNear(const Graph& g, const Rule& rule) {
+  std::set<std::string_view> wanted;
+  for (NodeId n : rule.pattern.order()) wanted.insert(canonicalOperator(rule.pattern.node(n).op->name));
+  std::map<std::string, size_t> there;
+  for (NodeId n : g.order())
+    if (wanted.contains(canonicalOperator(g.node(n).op->name))) ++there[std::string(g.node(n).op->packetName())];
+  if (there.empty()) return "No place comes near: none of the pattern's operators is in the graph.";
+  std::string names;
+  for (const auto& [name, count] : there) names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", name, count);
+  return fmt::format(
+      "No place comes near: of the pattern's operators the graph has {}, and wherever one stands, more "
+      "than one thing differs.",
+      names);
+}
+
+/// Why a rule matches nowhere: of a single one the nearest miss, of several where to ask.
+void tellUnmatched(const Options& o, const std::string& path, const Matcher& matcher, const Graph& g,
+                   const RuleFile& file, const std::vector<const Rule*>& unmatched, const Console& console) {
+  if (unmatched.empty()) return;
+  if (unmatched.size() > 1 || (o.rule.empty() && file.rules.size() > 1))
+    return console.note(whyHint(path, o.rules, unmatched.size() == 1 ? unmatched[0]->name : "NAME"));
+  const Rule& rule = *unmatched[0];
+  SearchOptions search;
+  search.explain = true;
+  search.nearMisses = 1;
+  const auto misses = matcher.findAll(rule, search).nearMisses;
+  if (misses.empty()) return console.note(fmt::format("{}: {}", rule.name, nothingNear(g, rule)));
+  const NearMiss& n = misses[0];
+  console.note(fmt::format("{}: {} of {} nodes at {} in {}: {}; `graft explain {} --rules {} --rule {}` says more",
+                           rule.name, n.matched, n.total, g.isAlive(n.at) ? g.node(n.at).name : "?",
+                           n.scope.empty() ? "the model" : n.scope, n.message, path, o.rules, rule.name));
+}
+
 using Expectations = std::vector<std::pair<std::string, size_t>>;
 
 Status matchOne(const Options& o, const std::string& path, const RuleFile& file, const Expectations& expected,
@@ -52,10 +86,14 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
   std::vector<std::vector<std::string>> rows{{"rule", "matches", "where"}};
   std::map<std::string, size_t> counts;
   std::string exceeded;
+  std::vector<const Rule*> unmatched;
   for (const Rule& rule : file.rules) {
     if (!o.rule.empty() && rule.name != o.rule) continue;
     const SearchResult found = matcher.findAll(rule);
-    if (found.budgetExceeded) exceeded = rule.name;
+    if (found.budgetExceeded)
+      exceeded = rule.name;
+    else if (found.matches.empty())
+      unmatched.push_back(&rule);
     counts[rule.name] = found.matches.size();
     rules.push_back({{"name", rule.name},
                      {"matches", found.matches.size()},
@@ -70,6 +108,7 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   console.print(fmt::format("{}: {}, matched in {:.2f} ms\n", console.bold(path), counted(g.nodeCount(), "node"), ms));
   console.print(table(rows));
+  tellUnmatched(o, path, matcher, g, file, unmatched, console);
   documents.push_back(
       {{"model", path}, {"format", formatName(m->format)}, {"nodes", g.nodeCount()}, {"ms", ms}, {"rules", rules}});
   for (const auto& [rule, count] : expected) {
@@ -103,29 +142,15 @@ Status match(const Options& o) {
   return status;
 }
 
-/// Where not even a near miss can be told: the operators that are there, each in a place where several things differ.
-std::string nothingNear(const Graph& g, const Rule& rule) {
-  std::set<std::string_view> wanted;
-  for (NodeId n : rule.pattern.order()) wanted.insert(canonicalOperator(rule.pattern.node(n).op->name));
-  std::map<std::string, size_t> there;
-  for (NodeId n : g.order())
-    if (wanted.contains(canonicalOperator(g.node(n).op->name))) ++there[std::string(g.node(n).op->packetName())];
-  if (there.empty()) return "No place comes near: none of the pattern's operators is in the graph.";
-  std::string names;
-  for (const auto& [name, count] : there) names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", name, count);
-  return fmt::format(
-      "No place comes near: of the pattern's operators the graph has {}, and wherever one stands, more "
-      "than one thing differs.",
-      names);
-}
-
 Status explain(const Options& o) {
   const Console console(o);
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
   if (o.rule.empty() && file->rules.size() > 1)
-    return Error{
-        ErrorKind::Usage, fmt::format("{} holds {} rules: name one with --rule", o.rules, file->rules.size()), {}};
+    return Error{ErrorKind::Usage,
+                 fmt::format("{} holds {} rules: name one with --rule, like --rule {}; `graft match` lists them",
+                             o.rules, file->rules.size(), file->rules[0].name),
+                 {}};
   const Rule* rule = o.rule.empty() && !file->rules.empty() ? &file->rules[0] : file->findRule(o.rule);
   if (!rule) return noSuchRule(*file, o.rule);
   auto m = openModel(o.models[0], o, {}, console.job());
@@ -142,8 +167,8 @@ Status explain(const Options& o) {
                                   o.models[0]));
   }
   SearchResult found = Matcher(g).findAll(*rule, search);
-  console.print(fmt::format("{} matches {} in {}.", rule->name, counted(found.matches.size(), "time"),
-                            counted(g.nodeCount(), "node")));
+  console.print(fmt::format("{} matches {} {}.", rule->name, counted(found.matches.size(), "time"),
+                            o.at.empty() ? "in " + counted(g.nodeCount(), "node") : "at " + o.at));
   if (found.budgetExceeded) console.warn("The search ran out of steps: there may be more.");
   json misses = json::array();
   std::ifstream in(o.rules, std::ios::binary);

@@ -5,6 +5,7 @@
 #include <QFileInfo>
 #include <QSettings>
 #include <cstdio>
+#include <cstring>
 
 #include "views/allocator.h"
 #include "views/main_window.h"
@@ -12,6 +13,10 @@
 
 int main(int argc, char** argv) {
   graft::tuneAllocator();
+  // What prints and ends needs no screen: over a plain ssh line it works too.
+  for (const char* asked : {"-h", "--help", "--help-all", "-v", "--version"})
+    for (int i = 1; i < argc; ++i)
+      if (std::strcmp(argv[i], asked) == 0) qputenv("QT_QPA_PLATFORM", "offscreen");
   QApplication app(argc, argv);
   QApplication::setApplicationName(QStringLiteral("graft-gui"));
   QApplication::setApplicationDisplayName(QStringLiteral("Graft"));

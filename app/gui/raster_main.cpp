@@ -7,7 +7,13 @@
 
 #include "views/picture/picture.h"
 
+/// Where no desktop is, Qt warns of folders that a picture does not need.
+static void tell(QtMsgType, const QMessageLogContext&, const QString& message) {
+  if (!message.startsWith(QStringLiteral("QStandardPaths:"))) std::fprintf(stderr, "%s\n", qPrintable(message));
+}
+
 int main(int argc, char** argv) {
+  qInstallMessageHandler(tell);
   if (qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM")) qputenv("QT_QPA_PLATFORM", "offscreen");
   QGuiApplication app(argc, argv);
   if (argc < 3) {

@@ -14,6 +14,9 @@ namespace graft {
 namespace {
 
 Error cannotWrite(const std::string& path, int error) {
+  const size_t slash = path.rfind('/');
+  if (error == ENOENT && slash != std::string::npos && slash > 0)
+    return badInput(fmt::format("{} cannot be written: there is no folder {}", path, path.substr(0, slash)));
   return badInput(fmt::format("{} cannot be written: {}", path, std::strerror(error)));
 }
 

@@ -4,6 +4,7 @@ Exit 1 (a defect of ours) has no test here: what leads there is a bug to mend, n
 """
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -12,7 +13,7 @@ import zipfile
 
 import torch
 
-from support import GRAFT, MINILM, RULES, SENTENCES, TestCase, graft, main
+from support import BUILD, GRAFT, MINILM, RULES, SENTENCES, TestCase, graft, main
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom graft import Recipe, Rule, kernels\n\n\n"
 SWAP = HEAD + """class Swap(Rule):
@@ -243,6 +244,13 @@ class All(Recipe):
 
 
 class Verification(TestCase):
+    def test_a_benchmark_of_a_wrong_rewrite_is_told_to_be_one(self):
+        rules = self.file("rules.py", SWAP)
+        common = ("bench", MINILM, "--rules", rules, "--inputs", SENTENCES, "--seconds", "0.1")
+        self.fails(5, *common, says=("computes something else", "graft apply"))
+        self.file("rules.py", SWAP.replace("    def pattern", "    changes_numbers = True\n\n    def pattern", 1))
+        self.assertIn("changes_numbers", self.done(*common).stderr)
+
     def test_a_wrong_rewrite_is_taken_back_and_the_rest_written(self):
         rules, out, report = self.file("rules.py", SWAP), self.folder / "new.pt", self.folder / "report.json"
         run = self.done("apply", "--no-timing", MINILM, "--rules", rules, "--inputs", SENTENCES, "-o", out, "--report", report)
@@ -271,6 +279,39 @@ class Verification(TestCase):
         expected = self.folder / "expected.pt"
         torch.save(torch.zeros(8, 20, 384), expected)
         self.fails(5, "run", MINILM, "--inputs", SENTENCES, "--expect", expected)
+
+
+class Told(TestCase):
+    """What a user would otherwise take for something else is said, on stderr."""
+
+    def test_a_rule_that_matches_nowhere_says_what_is_in_the_way(self):
+        rules = self.file("rules.py", SWAP.replace("F.gelu(x)", "torch.relu(F.gelu(x))"))
+        run = self.done("match", MINILM, "--rules", rules)
+        self.assertRegex(run.stderr, r"^Swap: 1 of 2 nodes at .*; `graft explain \S+ --rules \S+ --rule Swap` says more\n$")
+        self.assertEqual(self.done("match", MINILM, "--rules", rules, "--quiet").stderr, "")
+        more = ("--inputs", SENTENCES, "--no-timing", "-o", self.folder / "out.pt")
+        self.assertIn("nothing was rewritten", self.done("apply", MINILM, "--rules", rules, *more).stderr)
+        more = ("--inputs", SENTENCES, "--seconds", "0.1")
+        self.assertIn("nothing was rewritten", self.done("bench", MINILM, "--rules", rules, *more).stderr)
+
+    def test_inputs_that_were_not_given_are_random(self):
+        self.assertIn("random ones of small sizes, i64[2,2]", self.done("run", MINILM).stderr)
+        self.assertEqual(self.done("run", MINILM, "--quiet").stderr, "")
+        self.assertEqual(self.done("run", MINILM, "--inputs", SENTENCES).stderr, "")
+
+    def test_which_of_two_models_does_not_take_the_inputs(self):
+        other = self.folder / "other.pt"
+        torch.jit.trace(torch.nn.ReLU(), torch.randn(2)).save(str(other))
+        self.fails(3, "compare", MINILM, other, "--inputs", SENTENCES, says="other.pt: the model takes 1 input")
+
+    @unittest.skipUnless((BUILD / "bin/graft-gui").exists(), "the window was not built")
+    def test_the_window_explains_itself_without_a_screen(self):
+        bare = {name: value for name, value in os.environ.items()
+                if name not in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")}
+        for option in ("--help", "--version"):
+            run = subprocess.run([BUILD / "bin/graft-gui", option], capture_output=True, text=True, env=bare)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("graft-gui", run.stdout)
 
 
 class Device(TestCase):

@@ -1,6 +1,9 @@
 """The main job on the real MiniLM: look at it, make it faster, prove it, use the result in plain Python."""
 
 import json
+import os
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -70,6 +73,11 @@ class Apply(TestCase):
                 a, b = (model(ids, mask, torch.zeros_like(ids)) for model in (original, fast))
             torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4, msg=lambda m: f"{batch}x{length}: {m}")
 
+    def test_how_python_loads_it_is_said(self):
+        self.apply_once()
+        line = re.search(r'^in Python, before it is loaded: torch.ops.load_library\("(.+)"\)$', Apply.stdout, re.M)
+        self.assertTrue(pathlib.Path(line[1]).samefile(os.environ.get("GRAFT_OPS", OPERATORS)))
+
     def test_compare_sees_the_same(self):
         self.apply_once()
         report = self.json("compare", MINILM, self.fast, "--inputs", SENTENCES, "--seconds", "0.2")
@@ -83,6 +91,11 @@ class Look(TestCase):
         text = self.done("info", MINILM).stdout
         for word in ("input_ids", "attention_mask", "token_type_ids", "aten.linear"):
             self.assertIn(word, text)
+
+    def test_the_rule_of_the_readme_matches(self):
+        rule = re.search(r"```python\n(from graft import .+?)```", (SOURCE / "README.md").read_text(), re.S)[1]
+        matches = self.json("match", MINILM, "--rules", self.file("rules.py", rule))["rules"]
+        self.assertEqual([rule["matches"] for rule in matches], [6])
 
     def test_match_changes_nothing(self):
         before = MINILM.stat().st_mtime_ns
