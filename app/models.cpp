@@ -90,6 +90,14 @@ std::string whyHint(const std::string& model, const std::string& rules, const st
                      rule == "NAME" ? "a rule" : rule);
 }
 
+std::string changingSteps(const RecipeRun& run) {
+  std::vector<std::string> names;
+  for (const StepRun& s : run.steps)
+    if (std::any_of(s.records.begin(), s.records.end(), [](const Record& r) { return r.changesNumbers; }))
+      names.push_back(s.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
   if (!name.empty()) {
     const Recipe* r = file.findRecipe(name);

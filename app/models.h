@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/cli.h"
+#include "matcher/passes.h"
 #include "matcher/pattern.h"
 
 namespace graft::cli {
@@ -28,6 +29,9 @@ Error noSuchRecipe(const RuleFile&, const std::string& recipe);
 
 /// "`graft explain model.pt --rules rules.py --rule NAME` says why a rule matches nowhere"
 std::string whyHint(const std::string& model, const std::string& rules, const std::string& rule = "NAME");
+
+/// The steps that mean to compute something else, with commas between: rules that say so, `half`, `swap_module`.
+std::string changingSteps(const RecipeRun&);
 
 /// The recipe asked for, or all rules of the file in its order.
 Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name);

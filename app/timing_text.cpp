@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
 namespace graft::cli {
@@ -33,6 +35,11 @@ json timingJson(const PairedTiming& t) {
           {"ratio_high", range.high}, {"repetitions", t.repetitions}, {"protocol", t.protocol}};
 }
 
+std::string busyText(double load, unsigned cores) {
+  if (cores == 0 || load < 1.5 * cores) return "";
+  return fmt::format("the machine is busy with {:.1f} processes on {} core{}", load, cores, cores == 1 ? "" : "s");
+}
+
 std::string timingText(const PairedTiming& t, const std::string& original, const std::string& rewritten) {
   const auto side = [](const Timing& s) {
     return fmt::format("{:.3f} ms (p10 {:.3f}, p90 {:.3f})", s.medianMs, s.p10Ms, s.p90Ms);
@@ -46,8 +53,10 @@ std::string timingText(const PairedTiming& t, const std::string& original, const
         range.low, range.high);
   else
     speed = fmt::format("{:.2f} times {}", t.ratio >= 1 ? t.ratio : 1 / t.ratio, t.ratio >= 1 ? "faster" : "SLOWER");
-  return fmt::format("{:<{}}  {}\n{:<{}}  {}\n{}; {}\n", original, w, side(t.a), rewritten, w, side(t.b), speed,
-                     t.protocol);
+  double load = 0;
+  const std::string busy = getloadavg(&load, 1) == 1 ? busyText(load, std::thread::hardware_concurrency()) : "";
+  return fmt::format("{:<{}}  {}\n{:<{}}  {}\n{}; {}{}\n", original, w, side(t.a), rewritten, w, side(t.b), speed,
+                     t.protocol, busy.empty() ? "" : "; " + busy);
 }
 
 }  // namespace graft::cli

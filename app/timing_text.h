@@ -21,6 +21,10 @@ RatioRange ratioRange(const PairedTiming&);
 
 /// {"original": {"median_ms", "p10_ms", "p90_ms", "samples_ms"}, "rewritten": …, "ratio", "ratio_low", "ratio_high", …}
 nlohmann::json timingJson(const PairedTiming&);
+/// "the machine is busy with 4.3 processes on 2 cores", where that makes wall times say little; empty otherwise. Our
+/// own threads keep all cores busy, so that much is no news.
+std::string busyText(double load, unsigned cores);
+
 /// Both medians with their percentiles, then how many times faster the second is, if the runs tell that it is.
 std::string timingText(const PairedTiming&, const std::string& original, const std::string& rewritten);
 

@@ -43,3 +43,8 @@ TEST_CASE("Of many pairs a few that are far off do not hide a small difference")
   }
   CHECK(says(timing(a, b, 1.05), "1.05 times faster"));
 }
+
+TEST_CASE("A machine that is busy with other work is said to be; our own threads are no news") {
+  CHECK(cli::busyText(2.2, 2).empty());
+  CHECK(cli::busyText(5.25, 2) == "the machine is busy with 5.2 processes on 2 cores");
+}

@@ -249,7 +249,7 @@ class Verification(TestCase):
         common = ("bench", MINILM, "--rules", rules, "--inputs", SENTENCES, "--seconds", "0.1")
         self.fails(5, *common, says=("computes something else", "graft apply"))
         self.file("rules.py", SWAP.replace("    def pattern", "    changes_numbers = True\n\n    def pattern", 1))
-        self.assertIn("changes_numbers", self.done(*common).stderr)
+        self.assertIn("the numbers differ, as Swap may change them", self.done(*common).stderr)
 
     def test_a_wrong_rewrite_is_taken_back_and_the_rest_written(self):
         rules, out, report = self.file("rules.py", SWAP), self.folder / "new.pt", self.folder / "report.json"
@@ -274,6 +274,13 @@ class Verification(TestCase):
         rules = self.file("rules.py", SWAP.replace("    def pattern", "    changes_numbers = True\n\n    def pattern", 1))
         self.done("apply", "--no-timing", MINILM, "--rules", rules, "--inputs", SENTENCES, "-o", self.folder / "new.pt")
         self.assertTrue((self.folder / "new.pt").exists())
+
+    def test_steps_that_change_numbers_are_reported_too(self):
+        rules, out = self.file("rules.py", HEAD + "class Less(Recipe):\n    steps = [half()]\n"), self.folder / "new.pt"
+        common = ("apply", MINILM, "--no-timing", "--rules", rules, "--recipe", "Less", "--inputs", SENTENCES, "-o", out)
+        for how in ((), ("--whole-only",)):
+            self.assertIn("the numbers differ, as half may change them", self.done(*common, *how).stderr)
+            out.unlink()
 
     def test_expected_outputs_that_differ(self):
         expected = self.folder / "expected.pt"
