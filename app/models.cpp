@@ -1,5 +1,6 @@
 #include "app/models.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,6 +41,12 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
     out.insert(out.end(), found.begin(), found.end());
   }
   return out;
+}
+
+std::string operatorLibrary() {
+  Dl_info info{};
+  const void* symbol = dlsym(RTLD_DEFAULT, "graft_ops_describe");
+  return symbol && dladdr(symbol, &info) != 0 && info.dli_fname ? info.dli_fname : "libgraft_ops.so";
 }
 
 Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file) {

@@ -15,6 +15,9 @@ namespace graft::cli {
 /// The files named, and of each folder its *.pt, *.pt2 and *.fx by name.
 Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths);
 
+/// Where the operator library that this program has loaded lies.
+std::string operatorLibrary();
+
 /// "Attention=12" as a rule of the file and a count.
 Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file);
 

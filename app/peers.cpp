@@ -12,6 +12,7 @@
 
 #include "app/child.h"
 #include "app/cli.h"
+#include "app/models.h"
 #include "core/torch/cuda_runner.h"
 #include "core/torch/export.h"
 
@@ -44,37 +45,6 @@ struct TemporaryFolder {
     if (!path.empty()) std::filesystem::remove_all(path, ignored);
   }
 };
-
-/// The first Python that has torch.
-Result<std::string> findPython(const std::string& asked, const Job& job) {
-  std::vector<std::string> candidates;
-  const char* environment = std::getenv("GRAFT_PYTHON");
-  if (!asked.empty())
-    candidates = {asked};
-  else if (environment && *environment)
-    candidates = {environment};
-  else
-    candidates = {GRAFT_BUILD_PYTHON, "python3"};
-  std::string why;
-  for (const std::string& python : candidates) {
-    auto child = Child::start({python, "-c", "import importlib.util as u; print(u.find_spec('torch') is not None)"});
-    auto answer = child ? child->readLine(job, "looking for PyTorch") : child.error();
-    if (answer && *answer == "True") return python;
-    if (!answer && answer.error().kind == ErrorKind::Cancelled) return answer.error();
-    why += fmt::format("{}{}", why.empty() ? "" : "; ", answer ? python + " has no torch" : answer.error().message);
-  }
-  return Error{ErrorKind::BadInput,
-               fmt::format("--against needs a Python with PyTorch: {}. Name one by --python or GRAFT_PYTHON", why),
-               {}};
-}
-
-std::string operatorLibrary() {
-  if (const char* given = std::getenv("GRAFT_OPS"); given && *given) return given;
-  std::error_code ignored;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path().parent_path();
-  const auto installed = beside / "lib" / "graft" / "libgraft_ops.so";
-  return (std::filesystem::exists(installed, ignored) ? installed : beside / "lib" / "libgraft_ops.so").string();
-}
 
 /// A file, and the dtype that its weights and inputs are still to be brought to ("" none).
 struct ModelFile {
@@ -176,6 +146,28 @@ Result<std::vector<std::string>> parseWays(const std::string& list) {
     at = end + 1;
   }
   return out;
+}
+
+Result<std::string> findPython(const std::string& asked, const Job& job) {
+  std::vector<std::string> candidates;
+  const char* environment = std::getenv("GRAFT_PYTHON");
+  if (!asked.empty())
+    candidates = {asked};
+  else if (environment && *environment)
+    candidates = {environment};
+  else
+    candidates = {GRAFT_BUILD_PYTHON, "python3"};
+  std::string why;
+  for (const std::string& python : candidates) {
+    auto child = Child::start({python, "-c", "import importlib.util as u; print(u.find_spec('torch') is not None)"});
+    auto answer = child ? child->readLine(job, "looking for PyTorch") : child.error();
+    if (answer && *answer == "True") return python;
+    if (!answer && answer.error().kind == ErrorKind::Cancelled) return answer.error();
+    why += fmt::format("{}{}", why.empty() ? "" : "; ", answer ? python + " has no torch" : answer.error().message);
+  }
+  return Error{ErrorKind::BadInput,
+               fmt::format("--against needs a Python with PyTorch: {}. Name one by --python or GRAFT_PYTHON", why),
+               {}};
 }
 
 Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet& inputs, const RunOptions& options,

@@ -40,6 +40,10 @@ const std::vector<std::string>& peerWays();
 /// "eager,jit" as ways; the error lists them where one is none.
 Result<std::vector<std::string>> parseWays(const std::string& list);
 
+/// The Python to ask: the one named, else $GRAFT_PYTHON, the build's own or python3, whichever has torch. Worth a call
+/// before anything is timed.
+Result<std::string> findPython(const std::string& named, const Job&);
+
 /// A way that does not work is part of the result; an error is a Python that does not start or has no torch.
 Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet& inputs, const RunOptions&,
                                         const PeerRequest&, double seconds, const Job&);

@@ -1,5 +1,4 @@
 // graft apply: rewrites a model by a rule file, proves that it still computes the same, exports it.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -126,14 +125,11 @@ void tellProofs(const RecipeRun& run, const Console& console) {
                              back == 1 ? "one rewrite was" : fmt::format("{} rewrites were", back)));
 }
 
-/// The operator library that this program uses, from the current folder where it lies below.
-std::string operatorLibrary() {
-  Dl_info info{};
-  const void* symbol = dlsym(RTLD_DEFAULT, "graft_ops_describe");
-  if (!symbol || dladdr(symbol, &info) == 0 || !info.dli_fname) return "libgraft_ops.so";
+/// A path from the current folder, where it lies below.
+std::string fromHere(const std::string& path) {
   std::error_code e;
-  const auto near = std::filesystem::proximate(info.dli_fname, e).string();
-  return e || near.starts_with("..") ? info.dli_fname : near;
+  const auto near = std::filesystem::proximate(path, e).string();
+  return e || near.starts_with("..") ? path : near;
 }
 
 /// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
@@ -328,7 +324,8 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
         fmt::format("written {}\non a GPU it runs {}", out,
                     obstacle.empty() ? "as CUDA graphs, one for each shape" : "operator by operator: " + obstacle));
     if (usesGraftOperators(rewritten))
-      console.print(fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", operatorLibrary()));
+      console.print(
+          fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(operatorLibrary())));
   }
   documents.push_back(std::move(doc));
   return verdict;

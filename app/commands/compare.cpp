@@ -129,10 +129,14 @@ Status bench(const Options& o) {
   auto recipe = chooseRecipe(*file, o.recipe);
   if (!recipe) return recipe.error();
   std::vector<std::string> ways;
+  std::string python;
   if (!o.against.empty()) {
     auto parsed = parseWays(o.against);
     if (!parsed) return parsed.error();
     ways = std::move(*parsed);
+    auto found = findPython(o.python, console.job());
+    if (!found) return found.error();
+    python = std::move(*found);
   }
   json documents = json::array();
   const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
@@ -172,7 +176,7 @@ Status bench(const Options& o) {
                          {"against", timing->original},
                          {"timing", timingJson(timing->times)}});
     if (!ways.empty()) {
-      auto peers = timeAgainstPeers(rewritten, *inputs, *options, {ways, path, &m->graph, o.python}, o.seconds, job);
+      auto peers = timeAgainstPeers(rewritten, *inputs, *options, {ways, path, &m->graph, python}, o.seconds, job);
       if (!peers) return peers.error();
       console.print(peersTable(*peers));
       documents.back()["peers"] = peersJson(*peers);

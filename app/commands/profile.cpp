@@ -136,6 +136,8 @@ Status profile(const Options& o) {
   const Job job = console.job();
   auto options = runOptions(o);
   if (!options) return options.error();
+  if (!o.trace.empty())
+    if (auto probe = AtomicFile::beside(o.trace); !probe) return probe.error();
   auto m = importModel(o.model, semantics(), {}, job);
   if (!m) return m.error();
   auto inputs = commandInputs(m->graph, o);

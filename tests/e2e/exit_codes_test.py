@@ -166,6 +166,7 @@ class BadOutput(TestCase):
         self.fails(3, "apply", "--no-timing", MINILM, "--rules", RULES, "--inputs", SENTENCES, "-o", target, says="out.pt")
         self.fails(3, "apply", "--no-timing", MINILM, "--rules", RULES, "--inputs", SENTENCES, "-o", self.folder / "out.pt",
                    "--report", self.folder / "no" / "r.json", says="r.json")
+        self.fails(3, "profile", MINILM, "--inputs", SENTENCES, "--trace", self.folder / "no" / "t.json", says="t.json")
         self.fails(3, "draw", MINILM, "-o", self.folder / "no" / "g.svg", says="g.svg")
         self.fails(3, "run", MINILM, "--inputs", SENTENCES, "-o", self.folder / "no" / "o.pt", says="o.pt")
 

@@ -57,9 +57,9 @@ Status loadOperatorLibrary(const std::string& path) {
   const auto places = librarySearchPath();
   for (const auto& p : places)
     if (std::filesystem::exists(p)) return openLibrary(p.string());
-  return badInput(
-      fmt::format("libgraft_ops.so was not found beside this program ({}); build it, or set GRAFT_OPS to its path",
-                  places.empty() ? "" : places.front().string()));
+  return badInput(fmt::format(
+      "libgraft_ops.so is in no folder lib beside or above this program in {}; build it, or set GRAFT_OPS to its path",
+      places.empty() ? "" : places.front().parent_path().parent_path().string()));
 }
 
 }  // namespace graft
