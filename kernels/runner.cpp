@@ -10,6 +10,7 @@
 // gradients, autocast or a tracer want to see the operators, and the first time that a shape comes. From its second
 // time on, a shape is captured and replayed. What a capture depends on (weights' places, dtypes, device) is looked at
 // on each call, so that moving or replacing weights is safe; writing to them in place is seen by the graph anyway.
+// Captures never stand in the model's way: where memory runs out, they are given back and the model itself runs.
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -30,6 +31,7 @@
 
 #include "kernels/capture/captures.h"
 #include "kernels/capture/nests.h"
+#include "kernels/capture/sightings.h"
 #include "kernels/operator.h"
 #include "kernels/weight_places.h"
 
@@ -38,9 +40,6 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 constexpr size_t kDefaultLimit = 16;
-/// How often a shape must have come before it is captured: while there is room, and when another must go for it.
-constexpr int kSightings = 2, kSightingsWhenFull = 8;
-constexpr size_t kMostShapesSeen = 4096;
 
 /// Set while a runner runs its module itself: the module's forward must not ask it again.
 thread_local bool inside = false;
@@ -68,6 +67,15 @@ bool isWatched() {
          at::autocast::is_autocast_enabled(at::kCUDA);
 }
 
+/// Whether a tensor of the module or of what it is made of lies on a GPU.
+bool isOnGpu(const c10::ivalue::Object& module) {
+  for (const c10::IValue& v : module.slots()) {
+    if (v.isTensor() && v.toTensor().defined() && v.toTensor().is_cuda()) return true;
+    if (v.isObject() && v.toObjectRef().type()->is_module() && isOnGpu(v.toObjectRef())) return true;
+  }
+  return false;
+}
+
 class Runner : public torch::CustomClassHolder {
  public:
   Runner(bool constantWeights, int64_t limit)
@@ -84,8 +92,8 @@ class Runner : public torch::CustomClassHolder {
       return isPlainCuda(t) && !(gradients && t.requires_grad());
     });
     if (!any || !plain) {
-      // Models that were moved to the CPU need no memory on the GPU.
-      if (holding_.load(std::memory_order_relaxed)) clear();
+      // Models that were moved to the CPU need no memory on the GPU. All others may come with the inputs of before.
+      if (holding_.load(std::memory_order_relaxed) && hasLeftTheGpu(inputs)) clear();
       return false;
     }
     const GraftCudaGraphs* cuda = graft_ops_cuda_graphs();
@@ -103,8 +111,8 @@ class Runner : public torch::CustomClassHolder {
     if (!graft_ops_cuda_graphs()) return plain(given);
     const int device = deviceOf(given);
     const std::optional<CaptureKey> key = keyOf(given, device);
-    const std::shared_ptr<Captures> captures = key ? ready(self.toObjectRef(), device, *key) : nullptr;
-    if (!captures) return untuned(plain, given);
+    const std::shared_ptr<Captures> captures = key ? ready(self.toObject(), device, *key) : nullptr;
+    if (!captures) return untuned(plain, given, device);
     try {
       const auto body = [&](const std::vector<c10::IValue>& in) {
         // As the graph says it: TorchScript's own optimiser would measure first and compile kernels later.
@@ -112,18 +120,21 @@ class Runner : public torch::CustomClassHolder {
         return std::vector<c10::IValue>{plain(in)};
       };
       return captures->run(given, *key, body)[0];
-    } catch (const CaptureError& e) {
-      refuse(device, *key, e.what());
-    } catch (const std::exception&) {
-      // The model's own error, or memory that ran out: what it says outside of a capture is what the caller knows.
+    } catch (const std::exception& e) {
+      if (outOfMemory(e)) {
+        ranOut(device, *key);
+      } else if (dynamic_cast<const CaptureError*>(&e)) {
+        refuse(device, *key, e.what());
+      }
+      // Else the model's own error: what it says outside of a capture is what the caller knows.
     }
-    return untuned(plain, given);
+    return untuned(plain, given, device);
   }
 
   void clear() {
     const std::scoped_lock lock(mutex_);
     devices_.clear();
-    seen_.clear();
+    seen_.forget();
     holding_ = false;
   }
 
@@ -131,13 +142,15 @@ class Runner : public torch::CustomClassHolder {
     TORCH_CHECK(limit > 0, "graft.Runner: a limit of ", limit, " captures; it must be at least 1");
     const std::scoped_lock lock(mutex_);
     limit_ = static_cast<size_t>(limit);
-    for (auto& [index, d] : devices_) d.captures->setLimit(limit_);
+    for (auto& [index, d] : devices_)
+      if (d.captures) d.captures->setLimit(limit_);
   }
 
   std::string status() {
     const std::scoped_lock lock(mutex_);
     std::string out;
     for (auto& [index, d] : devices_) {
+      if (!d.captures) continue;
       out += "cuda:" + std::to_string(index) + ": " + std::to_string(d.captures->size()) + " of at most " +
              std::to_string(limit_) + " shapes captured";
       if (const size_t streams = d.captures->mostStreams(); streams > 1)
@@ -148,6 +161,8 @@ class Runner : public torch::CustomClassHolder {
     if (!switchedOn()) out += "switched off by GRAFT_CAPTURE=0\n";
     if (!graft_ops_cuda_graphs()) out += std::string("no CUDA: ") + graft_ops_cuda_status() + "\n";
     if (!refusal_.empty()) out += "not captured: " + refusal_ + "\n";
+    if (ranOut_ > 0)
+      out += "memory ran out, captures that were given back or not made: " + std::to_string(ranOut_) + "\n";
     return out;
   }
 
@@ -158,23 +173,46 @@ class Runner : public torch::CustomClassHolder {
 
  private:
   struct Device {
-    std::shared_ptr<Captures> captures;
-    WeightPlaces weights;  ///< what the captures were made with
-  };
-  struct Sighting {
-    int times = 0;
-    bool refused = false;
+    std::shared_ptr<Captures> captures;  ///< null until a shape is to be captured
+    WeightPlaces weights;                ///< what the captures were made with
+    c10::weak_intrusive_ptr<c10::ivalue::Object> module;
   };
 
-  /// A shape that has come once may never come again: not worth trying out algorithms for.
+  bool hasLeftTheGpu(const c10::IValue& inputs) {
+    if (!everyTensor(inputs, [](const at::Tensor& t) { return !t.is_cuda(); })) return false;
+    const std::scoped_lock lock(mutex_);
+    for (auto& [index, d] : devices_) {
+      const auto module = d.module.lock();
+      if (module && isOnGpu(*module)) return false;
+    }
+    return true;
+  }
+
+  /// A shape that has come once may never come again: not worth trying out algorithms for. Where captures of others
+  /// hold the memory that it needs, they go.
   template <class Run>
-  static c10::IValue untuned(const Run& run, const std::vector<c10::IValue>& inputs) {
+  c10::IValue untuned(const Run& run, const std::vector<c10::IValue>& inputs, int device) {
     struct Untuned {
       const GraftCudaGraphs& cuda = *graft_ops_cuda_graphs();
       const bool before = cuda.setAutotune(false);
       ~Untuned() { cuda.setAutotune(before); }
     } here;
+    try {
+      return run(inputs);
+    } catch (const std::exception& e) {
+      if (!outOfMemory(e) || !giveBack(device)) throw;
+    }
     return run(inputs);
+  }
+
+  /// Whether there was something. It is captured again when it has come often: the model may need the memory each time.
+  bool giveBack(int device) {
+    const std::scoped_lock lock(mutex_);
+    const auto known = devices_.find(device);
+    if (known == devices_.end() || !known->second.captures) return false;
+    const std::vector<CaptureKey> keys = known->second.captures->giveBack();
+    for (const CaptureKey& key : keys) noteRanOut(device, key);
+    return !keys.empty();
   }
 
   static int deviceOf(const std::vector<c10::IValue>& inputs) {
@@ -200,25 +238,40 @@ class Runner : public torch::CustomClassHolder {
   }
 
   /// The captures that shall run inputs of that key; null where the operators shall.
-  std::shared_ptr<Captures> ready(const c10::ivalue::Object& module, int device, const CaptureKey& key) {
+  std::shared_ptr<Captures> ready(const c10::intrusive_ptr<c10::ivalue::Object>& module, int device,
+                                  const CaptureKey& key) {
     const bool gradients = at::GradMode::is_enabled();
     const std::scoped_lock lock(mutex_);
     auto known = devices_.find(device);
-    if (known == devices_.end() || !known->second.weights.holdFor(module, gradients)) {
-      auto weights = WeightPlaces::of(module, device, gradients);
+    if (known == devices_.end() || !known->second.weights.holdFor(*module, gradients)) {
+      auto weights = WeightPlaces::of(*module, device, gradients);
       if (!weights) return nullptr;
-      if (known != devices_.end()) seen_.clear();
-      auto fresh = std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, limit_, constantWeights_);
-      known = devices_.insert_or_assign(device, Device{std::move(fresh), std::move(*weights)}).first;
+      if (known != devices_.end()) seen_.forget();
+      Device fresh{nullptr, std::move(*weights), c10::weak_intrusive_ptr<c10::ivalue::Object>(module)};
+      known = devices_.insert_or_assign(device, std::move(fresh)).first;
     }
-    const Device& d = known->second;
-    if (d.captures->has(key)) return d.captures;
-    if (seen_.size() > kMostShapesSeen) seen_.clear();
-    Sighting& s = seen_[{device, key}];
-    if (s.refused || ++s.times < (d.captures->size() < limit_ ? kSightings : kSightingsWhenFull)) return nullptr;
-    s.times = 0;
+    Device& d = known->second;
+    if (d.captures && d.captures->has(key)) return d.captures;
+    if (!seen_.come({device, key}, d.captures && d.captures->size() >= limit_)) return nullptr;
+    if (!d.captures)
+      d.captures = std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, limit_, constantWeights_);
     holding_ = true;
     return d.captures;
+  }
+
+  /// The captures are given back already.
+  void ranOut(int device, const CaptureKey& key) {
+    const std::scoped_lock lock(mutex_);
+    noteRanOut(device, key);
+  }
+
+  /// With the lock.
+  void noteRanOut(int device, const CaptureKey& key) {
+    if (ranOut_++ == 0)
+      TORCH_WARN(
+          "graft: memory ran out with this model's CUDA graphs, so they were given back: it runs operator by "
+          "operator until a shape has come often again (GRAFT_CAPTURE=0 stops trying)");
+    seen_.ranOut({device, key});
   }
 
   void refuse(int device, const CaptureKey& key, const std::string& why) {
@@ -227,15 +280,16 @@ class Runner : public torch::CustomClassHolder {
       TORCH_WARN("graft: this model runs operator by operator, not as a CUDA graph: ", why,
                  " (GRAFT_CAPTURE=0 stops trying)");
     refusal_ = why;
-    seen_[{device, key}].refused = true;
+    seen_.refuse({device, key});
   }
 
   const bool constantWeights_;
   std::mutex mutex_;
   size_t limit_;
   std::map<int, Device> devices_;
-  std::map<std::pair<int, CaptureKey>, Sighting> seen_;  ///< by device
+  Sightings seen_;
   std::string refusal_;
+  size_t ranOut_ = 0;  ///< captures that memory did not suffice for
   std::atomic<bool> holding_{false};
 };
 

@@ -6,10 +6,13 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
 
 #include <array>
 #include <cstring>
 #include <exception>
+#include <string_view>
+#include <utility>
 
 #include "kernels/capture/nests.h"
 
@@ -92,6 +95,12 @@ struct PlainMode {
 
 }  // namespace
 
+bool outOfMemory(const std::exception& e) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&e)) return true;
+  const std::string_view what = e.what();
+  return what.find("out of memory") != what.npos || what.find("_STATUS_ALLOC_FAILED") != what.npos;
+}
+
 CaptureKey captureKey(const std::vector<c10::IValue>& inputs, int device) {
   CaptureKey key;
   for (const c10::IValue& v : inputs) appendKey(v, device, key);
@@ -99,14 +108,9 @@ CaptureKey captureKey(const std::vector<c10::IValue>& inputs, int device) {
 }
 
 Captures::Captures(const GraftCudaGraphs& cuda, int device, size_t limit, bool constantWeights)
-    : cuda_(cuda), device_(device), limit_(std::max<size_t>(limit, 1)), constantWeights_(constantWeights) {
-  pool_ = cuda_.makePool(device);
-}
+    : cuda_(cuda), device_(device), limit_(std::max<size_t>(limit, 1)), constantWeights_(constantWeights) {}
 
-Captures::~Captures() {
-  clear();
-  cuda_.freePool(pool_);
-}
+Captures::~Captures() { clear(); }
 
 template <class F>
 void Captures::check(const char* what, const F& call) {
@@ -127,11 +131,53 @@ void Captures::shrink(size_t most) {
   }
 }
 
+void Captures::dropAll() {
+  shrink(0);
+  if (pool_) cuda_.freePool(std::exchange(pool_, nullptr));
+}
+
+/// A use of the captures. When it fails for want of memory, they go: what they hold may be what the model itself needs.
+template <class F>
+auto Captures::attempt(const F& f) -> decltype(f()) {
+  const std::scoped_lock lock(mutex_);
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    const bool full = outOfMemory(e);
+    if (full || captures_.empty()) dropAll();  // a pool without graphs takes no more
+    if (full) cuda_.emptyCache();
+    throw;
+  }
+}
+
+/// What the current stream does while this lives comes after all earlier uses of the pool, and before all later ones,
+/// also where some of it fails.
+class Captures::Use {
+ public:
+  Use(const GraftCudaGraphs& cuda, void* pool) : cuda_(cuda), pool_(pool) {
+    check("", [&](char* e, size_t n) { return cuda_.enter(pool_, e, n); });
+  }
+  ~Use() {
+    std::array<char, 1024> error{};
+    if (pool_) cuda_.leave(pool_, error.data(), error.size());
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  void end() {
+    check("", [&](char* e, size_t n) { return cuda_.leave(std::exchange(pool_, nullptr), e, n); });
+  }
+
+ private:
+  const GraftCudaGraphs& cuda_;
+  void* pool_;
+};
+
 Captures::Capture& Captures::find(const Values& inputs, const CaptureKey& key, const Body& body) {
   if (const auto it = places_.find(key); it != places_.end()) {
     captures_.splice(captures_.begin(), captures_, it->second);
     return captures_.front();
   }
+  if (!pool_) pool_ = cuda_.makePool(device_);
   const PlainMode mode;
   Capture made;
   made.key = key;
@@ -148,6 +194,7 @@ Captures::Capture& Captures::find(const Values& inputs, const CaptureKey& key, c
     auto* c = static_cast<Call*>(p);
     ++c->runs;
     c->capture.outputs.clear();  // those of the run before need not lie beside this one's
+    c->thrown = nullptr;         // that was a try, and another way may do
     try {
       auto outputs = c->body(c->capture.inputs);
       if (c->cuda.capturing()) c->capture.outputs = std::move(outputs);
@@ -257,38 +304,41 @@ Captures::Values Captures::takeOut(const Capture& c, std::vector<at::Tensor> own
 }
 
 Captures::Values Captures::run(const Values& inputs, const CaptureKey& key, const Body& body) {
-  const std::scoped_lock lock(mutex_);
-  Capture& c = find(inputs, key, body);
-  check("", [&](char* e, size_t n) { return cuda_.enter(pool_, e, n); });
-  bring(c, inputs);
-  std::vector<at::Tensor> own;
-  c.to.clear();
-  size_t i = 0;
-  for (const c10::IValue& v : c.outputs) {
-    everyTensor(v, [&](const at::Tensor& t) {
-      if (c.goes[i++]) c.to.push_back(own.emplace_back(at::empty_like(t)).mutable_data_ptr());
-      return true;
-    });
-  }
-  check("replay failed: ", [&](char* e, size_t n) { return cuda_.replay(c.graph, c.from.data(), c.to.data(), e, n); });
-  Values out = takeOut(c, std::move(own));
-  check("", [&](char* e, size_t n) { return cuda_.leave(pool_, e, n); });
-  return out;
+  return attempt([&] {
+    Capture& c = find(inputs, key, body);
+    Use use(cuda_, pool_);
+    bring(c, inputs);
+    std::vector<at::Tensor> own;
+    c.to.clear();
+    size_t i = 0;
+    for (const c10::IValue& v : c.outputs) {
+      everyTensor(v, [&](const at::Tensor& t) {
+        if (c.goes[i++]) c.to.push_back(own.emplace_back(at::empty_like(t)).mutable_data_ptr());
+        return true;
+      });
+    }
+    check("replay failed: ",
+          [&](char* e, size_t n) { return cuda_.replay(c.graph, c.from.data(), c.to.data(), e, n); });
+    Values out = takeOut(c, std::move(own));
+    use.end();
+    return out;
+  });
 }
 
 Captures::Replay Captures::time(const Values& inputs, const Body& body, bool flushed) {
-  const std::scoped_lock lock(mutex_);
-  Capture& c = find(inputs, captureKey(inputs, device_), body);
-  check("", [&](char* e, size_t n) { return cuda_.enter(pool_, e, n); });
-  Replay r;
-  check("replay failed: ", [&](char* e, size_t n) {
-    r.milliseconds = cuda_.replayTimed(c.graph, flushed, e, n);
-    return r.milliseconds >= 0;
+  return attempt([&] {
+    Capture& c = find(inputs, captureKey(inputs, device_), body);
+    Use use(cuda_, pool_);
+    Replay r;
+    check("replay failed: ", [&](char* e, size_t n) {
+      r.milliseconds = cuda_.replayTimed(c.graph, flushed, e, n);
+      return r.milliseconds >= 0;
+    });
+    r.kernels = cuda_.kernelCount(c.graph);
+    r.streams = cuda_.streamCount(c.graph);
+    use.end();
+    return r;
   });
-  r.kernels = cuda_.kernelCount(c.graph);
-  r.streams = cuda_.streamCount(c.graph);
-  check("", [&](char* e, size_t n) { return cuda_.leave(pool_, e, n); });
-  return r;
 }
 
 bool Captures::has(const CaptureKey& key) {
@@ -316,7 +366,16 @@ void Captures::setLimit(size_t limit) {
 
 void Captures::clear() {
   const std::scoped_lock lock(mutex_);
-  shrink(0);
+  dropAll();
+}
+
+std::vector<CaptureKey> Captures::giveBack() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<CaptureKey> keys;
+  for (const auto& [key, place] : places_) keys.push_back(key);
+  dropAll();
+  cuda_.emptyCache();
+  return keys;
 }
 
 }  // namespace graft

@@ -1,6 +1,7 @@
 // Captures: a model's runs on one GPU kept as CUDA graphs, one for each shape of its inputs. The first run of a shape
 // is captured, later ones copy the inputs in, replay and copy the outputs out. All share one pool of memory; the least
-// recently used goes when there are too many. Thread-safe: threads take turns, and streams wait for each other.
+// recently used goes when there are too many. Where the GPU's memory does not suffice, all are given back before the
+// error is thrown on. Thread-safe: threads take turns, and streams wait for each other.
 //
 //   Captures captures(*table, /*device=*/0, /*limit=*/16);
 //   auto outputs = captures.run(inputs, [&](const std::vector<c10::IValue>& in) { return model(in); });
@@ -13,6 +14,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <list>
 #include <map>
@@ -30,6 +32,10 @@ namespace graft {
 struct CaptureError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// Whether the GPU's memory did not suffice. What an exception says counts beside its type: TorchScript's interpreter
+/// makes a std::runtime_error of whatever an operator throws, and CUDA's libraries have errors of their own.
+bool outOfMemory(const std::exception&);
 
 /// What a captured run depends on besides the numbers in its tensors: their dtypes, sizes and strides, and all other
 /// values. Throws CaptureError where a tensor is not on CUDA device `device` or a value cannot be told from others.
@@ -49,7 +55,8 @@ class Captures {
   Captures& operator=(const Captures&) = delete;
 
   /// The outputs are the caller's own. What the body throws outside of the capture is thrown on. `key` is captureKey of
-  /// the inputs.
+  /// the inputs. Where outOfMemory is true of what is thrown, nothing is captured any more, and the allocator's cache
+  /// is empty: the model itself may have room now.
   Values run(const Values& inputs, const CaptureKey& key, const Body&);
   Values run(const Values& inputs, const Body& body) { return run(inputs, captureKey(inputs, device_), body); }
   struct Replay {
@@ -64,6 +71,8 @@ class Captures {
   size_t mostStreams();  ///< of any capture; 1 where there is none
   void setLimit(size_t);
   void clear();
+  /// As clear(), and empties the allocator's cache. What was captured.
+  std::vector<CaptureKey> giveBack();
 
  private:
   struct Capture {
@@ -75,20 +84,24 @@ class Captures {
     std::vector<void*> to;            ///< and go
     void* graph = nullptr;
   };
+  template <class F>
+  auto attempt(const F& f) -> decltype(f());
+  class Use;
   Capture& find(const Values& inputs, const CaptureKey& key, const Body&);
   void addCopies(Capture&);
   void bring(Capture&, const Values& inputs);
   Values takeOut(const Capture&, std::vector<at::Tensor> own);
   void free(Capture&);
   void shrink(size_t);
+  void dropAll();
   template <class F>
-  void check(const char* what, const F& call);
+  static void check(const char* what, const F& call);
 
   const GraftCudaGraphs& cuda_;
   int device_;
   size_t limit_;
   bool constantWeights_;
-  void* pool_ = nullptr;
+  void* pool_ = nullptr;  ///< while there are captures, and while one is made
   std::mutex mutex_;
   std::list<Capture> captures_;  ///< most recently used first
   std::map<CaptureKey, std::list<Capture>::iterator> places_;

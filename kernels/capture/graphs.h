@@ -11,9 +11,11 @@ extern "C" {
 
 struct GraftCudaGraphs {
   int version;  ///< of this table
-  /// Memory, a stream to capture on and the order of use, shared by graphs of one device that never run at once.
+  /// Memory, streams to capture on that nobody else has, and the order of use, shared by graphs of one device that
+  /// never run at once. Once all its graphs are freed, a pool takes no more: captures after that need another one.
+  /// Throws c10::Error.
   void* (*makePool)(int device);
-  /// Waits for what still runs.
+  /// Waits for what still runs. Its graphs are freed before.
   void (*freePool)(void* pool);
   /// Runs body(argument) twice as it is, so that kernels are loaded and tuned, then captures it: several times where
   /// ways to multiply are close to one another, to find the fastest in place (unless autotuning is off), and at last
@@ -54,8 +56,10 @@ struct GraftCudaGraphs {
   size_t (*peakMemory)(int device);
   /// Whether the calling thread's operators may stop to try out algorithms; returns what it was.
   bool (*setAutotune)(bool on);
+  /// Gives back the device memory that LibTorch's allocator keeps and nobody uses, where no capture hinders it.
+  void (*emptyCache)();
 };
-constexpr int graftCudaGraphsVersion = 5;
+constexpr int graftCudaGraphsVersion = 6;
 
 /// Of libgraft_ops.so. Null where there is no CUDA to run on; graft_ops_cuda_status() says why.
 __attribute__((visibility("default"))) const GraftCudaGraphs* graft_ops_cuda_graphs();

@@ -34,12 +34,12 @@ namespace {
 struct Pool {
   c10::DeviceIndex device;
   c10::MempoolId_t memory = at::cuda::graph_pool_handle();
-  c10::cuda::CUDAStream stream;  ///< blocks of memory are reused on one stream only, so all captures share it
-  SideStreams sides;
-  cudaEvent_t last = nullptr;  ///< the end of the last use
+  OwnStreams streams;
+  c10::cuda::CUDAStream stream;  ///< the first; all captures share it: memory is reused on one stream only
+  cudaEvent_t last = nullptr;    ///< the end of the last use
   cudaStream_t lastStream = nullptr;
 
-  explicit Pool(c10::DeviceIndex d) : device(d), stream(c10::cuda::getStreamFromPool(false, d)), sides(d) {
+  explicit Pool(c10::DeviceIndex d) : device(d), streams(d), stream(streams.get(0)) {
     C10_CUDA_CHECK(cudaEventCreateWithFlags(&last, cudaEventDisableTiming));
   }
   ~Pool() {
@@ -232,7 +232,7 @@ void chooseInPlace(const std::vector<std::string>& problems, Pool& pool, const B
 /// Captured on the streams of a plan; throws where that does not come to what was observed.
 std::unique_ptr<Captured> captureSpread(Pool& pool, c10::MempoolId_t memory, const Body& body,
                                         const ObservedRun& observed, const StreamPlan& plan) {
-  SpreadRun spread(observed, plan, pool.stream, pool.sides);
+  SpreadRun spread(observed, plan, pool.streams);
   auto captured = captureOnce(pool, memory, [&] {
     spread.begin();
     const bool ran = body();
@@ -249,7 +249,7 @@ bool isFasterSpread(Captured& captured, Pool& pool, const Body& body, const Obse
   bool faster = false;
   try {
     {
-      SpreadRun spread(observed, plan, pool.stream, pool.sides);
+      SpreadRun spread(observed, plan, pool.streams);
       spread.begin();
       const bool ran = body();
       faster = spread.finish() && ran;
@@ -405,6 +405,8 @@ size_t peakMemory(int device) {
       stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
 }
 
+void emptyCache() { releaseScratch(); }
+
 bool setAutotune(bool on) { return std::exchange(options().autotune, on); }
 
 constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
@@ -426,7 +428,8 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 markTimes,
                                 markedKernels,
                                 peakMemory,
-                                setAutotune};
+                                setAutotune,
+                                emptyCache};
 
 }  // namespace
 }  // namespace graft::cuda

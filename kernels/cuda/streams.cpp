@@ -46,13 +46,13 @@ size_t capturedNodes(cudaStream_t stream) {
   return count;
 }
 
-SideStreams::~SideStreams() {
+OwnStreams::~OwnStreams() {
   const std::scoped_lock lock(unheld().mutex);
   auto& free = unheld().streams[device_];
-  free.insert(free.end(), streams_.begin(), streams_.end());
+  free.insert(free.end(), streams_.rbegin(), streams_.rend());  // the next holder's stream 0 is this one's
 }
 
-c10::cuda::CUDAStream SideStreams::get(size_t i) {
+c10::cuda::CUDAStream OwnStreams::get(size_t i) {
   while (streams_.size() <= i) {
     cudaStream_t stream = nullptr;
     {
@@ -72,16 +72,14 @@ c10::cuda::CUDAStream SideStreams::get(size_t i) {
 SpreadRun::Event::Event() { C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming)); }
 SpreadRun::Event::~Event() { cudaEventDestroy(event); }
 
-SpreadRun::SpreadRun(const ObservedRun& observed, const StreamPlan& plan, c10::cuda::CUDAStream stream,
-                     SideStreams& sides)
-    : Observer(c10::kCUDA, [s = stream.stream()] { return capturedNodes(s); }),
+SpreadRun::SpreadRun(const ObservedRun& observed, const StreamPlan& plan, OwnStreams& streams)
+    : Observer(c10::kCUDA, [s = streams.get(0).stream()] { return capturedNodes(s); }),
       observed_(observed),
       plan_(plan),
-      main_(stream),
+      main_(streams.get(0)),
       ended_(plan.places.size()) {
-  streams_.push_back(std::make_unique<Stream>(stream));
+  for (size_t i = 0; i < plan.streams; ++i) streams_.push_back(std::make_unique<Stream>(streams.get(i)));
   streams_[0]->forked = true;
-  for (size_t i = 1; i < plan.streams; ++i) streams_.push_back(std::make_unique<Stream>(sides.get(i - 1)));
   for (size_t i = 0; i < plan.places.size(); ++i)
     if (plan.places[i].awaited) ended_[i] = std::make_unique<Event>();
 }

@@ -1,8 +1,9 @@
 #pragma once
 // A run's operators on several streams, as a plan says (kernels/capture/stream_plan.h).
 //
-//   SideStreams sides(device);
-//   SpreadRun spread(observed, plan, stream, sides);   // `observed`: the same run before, on one stream
+//   OwnStreams streams(device);
+//   const c10::cuda::CUDAStreamGuard onStream(streams.get(0));
+//   SpreadRun spread(observed, plan, streams);         // `observed`: the same run before, on stream 0
 //   spread.begin();
 //   model(x);
 //   if (!spread.finish()) ...                          // it went otherwise: what it computed or captured is no good
@@ -29,15 +30,16 @@ uint32_t mostStreams();
 /// How many nodes the capture on that stream has so far; 0 where there is none.
 size_t capturedNodes(cudaStream_t stream);
 
-/// Streams of one GPU that their holder has alone, be it on any thread: nobody else may use one that is being captured,
-/// and graphs that run at the same time must not share what cuBLAS keeps for each stream.
-class SideStreams {
+/// Streams of one GPU that their holder has alone, be it on any thread: what somebody else launches on a stream that is
+/// being captured would become part of the graph and not run, and graphs that run at the same time must not share what
+/// cuBLAS keeps for each stream. None of PyTorch's own is among them: of those it has 32, and gives each to everybody.
+class OwnStreams {
  public:
-  explicit SideStreams(c10::DeviceIndex device) : device_(device) {}
+  explicit OwnStreams(c10::DeviceIndex device) : device_(device) {}
   /// For the next holder. What was captured on them must be over.
-  ~SideStreams();
-  SideStreams(const SideStreams&) = delete;
-  SideStreams& operator=(const SideStreams&) = delete;
+  ~OwnStreams();
+  OwnStreams(const OwnStreams&) = delete;
+  OwnStreams& operator=(const OwnStreams&) = delete;
 
   /// Stream i, from 0 on; its device is the current one. Throws c10::Error.
   c10::cuda::CUDAStream get(size_t i);
@@ -47,16 +49,16 @@ class SideStreams {
   std::vector<cudaStream_t> streams_;
 };
 
-/// On one thread. Nothing else uses the stream and `sides` meanwhile.
+/// On one thread. Nothing else uses the streams meanwhile.
 class SpreadRun : public Observer {
  public:
-  /// `observed` and `plan` outlive it. The stream's device is the current one, and that of `sides`.
-  SpreadRun(const ObservedRun& observed, const StreamPlan& plan, c10::cuda::CUDAStream stream, SideStreams& sides);
+  /// `observed` and `plan` outlive it. Stream i of the plan is streams.get(i), their device the current one.
+  SpreadRun(const ObservedRun& observed, const StreamPlan& plan, OwnStreams& streams);
   ~SpreadRun() override;
 
-  /// The run's stream is current, and being captured or not.
+  /// Stream 0 is current, and being captured or not.
   void begin();
-  /// Everything is joined to the run's stream. False where the operators were not those observed.
+  /// Everything is joined to stream 0. False where the operators were not those observed.
   bool finish();
 
  protected:

@@ -9,6 +9,8 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/cuda/streams.h"
+
 namespace graft::cuda {
 
 Scratch::Scratch(size_t bytes)
@@ -35,12 +37,10 @@ WeightCopies::WeightCopies(const GemmArgs& a, cudaStream_t stream) {
 
 c10::cuda::CUDAStream tuningStream() {
   static std::mutex mutex;
-  static std::map<c10::DeviceIndex, c10::cuda::CUDAStream> streams;
+  static auto* streams = new std::map<c10::DeviceIndex, OwnStreams>;  // held as long as the process may try something
   const std::lock_guard lock(mutex);
   const c10::DeviceIndex device = c10::cuda::current_device();
-  const auto it = streams.find(device);
-  return it != streams.end() ? it->second
-                             : streams.emplace(device, c10::cuda::getStreamFromPool(false, device)).first->second;
+  return streams->try_emplace(device, device).first->second.get(0);
 }
 
 double timeCalls(const std::function<bool(int)>& call, c10::cuda::CUDAStream stream, double giveUp, int replays) {

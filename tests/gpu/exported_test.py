@@ -3,6 +3,7 @@ graphs and stays right whatever is done to it.
 
     python tests/gpu/exported_test.py build
 """
+import contextlib
 import copy
 import pathlib
 import subprocess
@@ -252,6 +253,25 @@ class OnGpu(unittest.TestCase):
         self.captured(0)
         self.check(times=3)
 
+    def test_captures_outlive_calls_that_cannot_use_them(self):
+        """Gradients, a tensor or all of them on the CPU by mistake: only a model that has left the GPU gives its captures back."""
+        self.check(times=3)
+        x = inputs(device="cuda")
+        for seed in range(3):
+            with torch.enable_grad():
+                mask = x[3].clone().requires_grad_()
+                self.model(*x[:3], mask).sum().backward()
+            self.assertTrue(torch.isfinite(mask.grad).all())
+            self.captured(1)
+            for bad in ((x[0].cpu(), *x[1:]), inputs()):
+                with self.assertRaises(RuntimeError):
+                    self.model(*bad)
+                self.captured(1)
+            self.check(seed=seed)
+        self.model.cpu()
+        self.model(*inputs())
+        self.captured(0)
+
     def test_wrong_inputs_fail_as_they_do_without_captures(self):
         self.check(times=3)
         x = inputs(device="cuda")
@@ -287,6 +307,93 @@ class OnGpu(unittest.TestCase):
         self.assertGreater(doc["kernels"], 5)
         self.assertEqual(sum(len(n.get("kernels", [])) for n in doc["nodes"]), doc["kernels"])
         self.assertGreater(doc["whole_us"], 0)
+
+
+@contextlib.contextmanager
+def room(mib):
+    """So much more memory than is held now, and an error where that does not do."""
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    most = torch.cuda.memory_reserved() + mib * 2**20
+    torch.cuda.set_per_process_memory_fraction(most / torch.cuda.mem_get_info()[1])
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@needs_gpu
+class WithoutMemory(unittest.TestCase):
+    """Captures need memory beside the model's. Where it runs out they go, and the model runs as if it had none."""
+
+    def setUp(self):
+        class Doubled(torch.nn.Module):
+            def forward(self, x: torch.Tensor):
+                return x * 2
+
+        self.model, self.runner = torch.jit.script(Doubled()), torch.classes.graft.Runner(False, 4)
+        self.x = self.floats(256)
+
+    def tearDown(self):
+        self.runner.clear()
+        del self.x
+        torch.cuda.empty_cache()
+
+    @staticmethod
+    def floats(mib):
+        return torch.randn(mib * 2**18, device="cuda")
+
+    def check(self, x, times=1):
+        for _ in range(times):
+            y = self.runner.run(self.model, (x,))
+            torch.testing.assert_close(y[::4099], x[::4099] * 2, rtol=0, atol=0)
+            del y
+
+    def captured(self, n):
+        self.assertIn(f"{n} of at most", self.runner.status())
+        self.assertNotIn("not captured", self.runner.status())
+
+    def test_for_a_capture(self):
+        """Nothing is refused for good, and not each call tries again."""
+        small = self.floats(1)
+        self.check(small, 3)
+        self.captured(1)
+        with warnings.catch_warnings(record=True), room(256 + 128):
+            self.check(self.x, 6)
+            self.captured(0)
+            self.assertIn("not made: 1\n", self.runner.status())
+        self.check(self.x, 40)
+        self.captured(1)
+        self.check(small, 3)
+        self.captured(2)
+
+    def test_for_outputs(self):
+        self.check(self.x, 3)
+        self.captured(1)
+        with warnings.catch_warnings(record=True), room(64):
+            self.check(self.x, 3)
+            self.captured(0)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            self.check(self.x, 20)
+        self.captured(1)
+
+    def test_for_the_model_itself(self):
+        """What another shape's captures hold is given back for it."""
+        self.check(self.x, 3)
+        other = self.floats(384)
+        self.captured(1)
+        with warnings.catch_warnings(record=True), room(64):
+            self.check(other)
+            self.captured(0)
+        self.check(self.x, 20)
+        self.captured(1)
+
+    def test_the_error_is_the_models_where_nothing_helps(self):
+        with room(64):
+            for _ in range(3):
+                with self.assertRaisesRegex(RuntimeError, "out of memory"):
+                    self.runner.run(self.model, (self.x,))
+        self.check(self.x)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ and exits 77.
     python tests/gpu/streams_test.py build
 """
 import concurrent.futures
+import ctypes
 import os
 import pathlib
 import random
@@ -245,6 +246,76 @@ class Captures(unittest.TestCase):
         print(f"  TorchScript's own kernels: {'some' if fused else 'none'}, {kernels} in all on {streams} streams")
         if fused:
             self.assertEqual(streams, 1)
+
+    def test_streams_are_its_own(self):
+        """None of the 32 that PyTorch gives to everybody, nor one that another holds; those of a pool that goes are the next one's."""
+        shared = {torch.cuda.Stream().cuda_stream for _ in range(64)}
+        x = torch.randn(64, 64, device="cuda")
+        words = ctypes.CDLL(str(LIBRARY.with_name("libgraft_ops_cuda.so"))).graft_cuda_graphs
+        words.restype = ctypes.POINTER(ctypes.c_void_p * 3)  # version, makePool, freePool
+        free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(words().contents[2])
+
+        def used(graphs):
+            seen = set()
+
+            def f():
+                seen.add(torch.cuda.current_stream().cuda_stream)
+                return x * 2
+
+            graphs.capture(f)
+            self.assertEqual(len(seen), 1)
+            return seen.pop()
+
+        pools = [Graphs(str(LIBRARY)) for _ in range(3)]
+        streams = [used(p) for p in pools]
+        self.assertEqual(len(set(streams)), 3)
+        self.assertFalse(shared & set(streams))
+        free(pools[1].pool)
+        self.assertEqual(used(Graphs(str(LIBRARY))), streams[1])
+
+    def test_other_threads_kernels_run(self):
+        """A thread works on all of PyTorch's streams while models are captured and ways to multiply tried out: none of its kernels
+        becomes part of a graph."""
+        streams = [torch.cuda.Stream() for _ in range(32)]
+        counts = [torch.zeros(1, dtype=torch.long, device="cuda") for _ in streams]
+        failures, rounds, over = [], 0, threading.Event()
+
+        def work():
+            nonlocal rounds
+            torch.set_grad_enabled(False)
+            try:
+                while not over.is_set():
+                    for stream, count in zip(streams, counts):
+                        with torch.cuda.stream(stream):
+                            count.add_(1)
+                    rounds += 1
+                    if rounds % 20 == 0:
+                        [s.synchronize() for s in streams]
+            except Exception as error:  # noqa: BLE001
+                failures.append(error)
+
+        torch.cuda.synchronize()
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            for i in range(6):
+                # A product that no cache of choices knows yet.
+                x = torch.randn(33 + i, 256, device="cuda", dtype=torch.half)
+                weight = torch.randn(8 * random.SystemRandom().randrange(40, 400), 256, device="cuda", dtype=torch.half) / 16
+
+                def f():
+                    return torch.ops.graft.linear(x, weight, None, activation="relu")
+
+                replay, out, _, _ = capture(f)
+                replay()
+                torch.testing.assert_close(out, torch.relu(x @ weight.t()), rtol=1e-2, atol=1e-2)
+        finally:
+            over.set()
+            thread.join()
+        torch.cuda.synchronize()
+        self.assertEqual(failures, [])
+        print(f"  {rounds} rounds of another thread")
+        self.assertEqual([c.item() for c in counts], [rounds] * len(counts))
 
     def test_memory(self):
         """What was tried out is given back."""
