@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,8 +14,8 @@
 #include "app/child.h"
 #include "app/cli.h"
 #include "app/models.h"
-#include "core/torch/cuda_runner.h"
 #include "core/torch/export.h"
+#include "core/torch/gpu_state.h"
 
 namespace graft::cli {
 namespace {
@@ -28,7 +29,9 @@ constexpr const char* peersScript =
 /// Runs of one turn; the first is not counted, for another process has had the caches.
 constexpr int runsOfATurn = 8;
 
-double middle(std::vector<double> v) {
+/// The median of a turn without its first run.
+double ofTurn(std::vector<double> v) {
+  v.erase(v.begin());
   std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
   return v[v.size() / 2];
 }
@@ -91,6 +94,7 @@ Status writeExported(const Graph& rewritten, const RunOptions& options, const st
 struct Peer {
   PeerTiming timing;
   std::optional<Child> child;
+  std::vector<double> hostMs;  ///< of each turn
 
   Result<json> answer(const Job& job, const std::string& waiting) {
     auto line = child->readLine(job, waiting);
@@ -120,9 +124,31 @@ struct Peer {
     if (Status s = child->write(std::to_string(runsOfATurn)); !s) return s.error();
     auto a = answer(job, "");
     if (!a) return a.error();
-    auto ms = (*a)["ms"].get<std::vector<double>>();
-    ms.erase(ms.begin());
-    return middle(std::move(ms));
+    hostMs.push_back(ofTurn((*a)["wall_ms"].get<std::vector<double>>()));
+    return ofTurn((*a)["ms"].get<std::vector<double>>());
+  }
+};
+
+/// The rewritten model's turns in this process.
+struct OwnTurns {
+  const ProgramWatch& watch;
+  const std::string& device;
+  std::vector<double> hostMs;
+  std::vector<GpuState> gpu;  ///< as it was in each round, right after its kernels
+
+  Result<double> turn() {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> ms, host;
+    for (int i = 0; i < runsOfATurn; ++i) {
+      const auto begin = Clock::now();
+      auto t = watch.run();
+      if (!t) return t.error();
+      host.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+      ms.push_back(*t);
+    }
+    if (auto state = gpuState(device)) gpu.push_back(std::move(*state));
+    hostMs.push_back(ofTurn(std::move(host)));
+    return ofTurn(std::move(ms));
   }
 };
 
@@ -212,15 +238,8 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
     p.child.reset();
   }
 
-  std::vector<Stopwatch> sides{[&]() -> Result<double> {
-    std::vector<double> ms;
-    for (int i = 0; i < runsOfATurn; ++i) {
-      auto t = own->run();
-      if (!t) return t.error();
-      if (i > 0) ms.push_back(*t);
-    }
-    return middle(std::move(ms));
-  }};
+  OwnTurns ownTurns{*own, options.device, {}, {}};
+  std::vector<Stopwatch> sides{[&] { return ownTurns.turn(); }};
   std::vector<Peer*> running;
   for (Peer& p : peers) {
     if (!p.child) continue;
@@ -230,60 +249,24 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
   auto timings = timeInTurns(sides, seconds, job);
   if (!timings) return timings.error();
   out.rewritten = std::move((*timings)[0]);
+  out.rewrittenHost = timingOf(std::move(ownTurns.hostMs));
+  out.byEvents = options.device != "cpu";
   for (size_t i = 0; i < running.size(); ++i) {
     PeerTiming& t = running[i]->timing;
     t.times = std::move((*timings)[i + 1]);
+    t.host = timingOf(std::move(running[i]->hostMs));
     t.ratio = medianRatio(t.times, out.rewritten);
     if (running[i]->child->write("memory"))
       if (auto a = running[i]->answer(job, "")) t.peakBytes = a->value("bytes", size_t{0});
   }
   for (Peer& p : peers) out.peers.push_back(std::move(p.timing));
-  const std::string state = gpuStateText(options.device);
-  out.protocol = fmt::format("{}, {} rounds in turn, {} runs each (the first not counted), {}{}", options.device,
-                             out.rewritten.samplesMs.size(), runsOfATurn,
-                             options.device == "cpu" ? "wall time" : "GPU time by events around the call",
-                             state.empty() ? "" : "; " + state);
-  return out;
-}
-
-std::string peersTable(const PeerComparison& c) {
-  const auto ms = [](double v) { return fmt::format("{:.3f}", v); };
-  std::vector<std::vector<std::string>> rows{
-      {"way", "ms", "p10", "p90", "rewritten is", "ready after", "GPU memory", ""}};
-  const bool memory = std::any_of(c.peers.begin(), c.peers.end(), [](const PeerTiming& p) { return p.peakBytes > 0; });
-  rows.push_back({"rewritten", ms(c.rewritten.medianMs), ms(c.rewritten.p10Ms), ms(c.rewritten.p90Ms), "-",
-                  fmt::format("{:.1f} s", c.readySeconds), "-", c.how});
-  for (const PeerTiming& p : c.peers) {
-    if (!p.error.empty()) {
-      rows.push_back({p.way, "-", "-", "-", "-", "-", "-", p.error});
-      continue;
-    }
-    rows.push_back({p.way, ms(p.times.medianMs), ms(p.times.p10Ms), ms(p.times.p90Ms),
-                    p.ratio >= 1 ? fmt::format("{:.2f}x faster", p.ratio) : fmt::format("{:.2f}x SLOWER", 1 / p.ratio),
-                    fmt::format("{:.1f} s", p.readySeconds), memory ? fmt::format("{} MiB", p.peakBytes >> 20) : "-",
-                    p.what});
-  }
-  return table(rows) + c.protocol + "\n";
-}
-
-json peersJson(const PeerComparison& c) {
-  const auto times = [](const Timing& t) {
-    return json{{"median_ms", t.medianMs}, {"p10_ms", t.p10Ms}, {"p90_ms", t.p90Ms}, {"samples_ms", t.samplesMs}};
-  };
-  json out{{"rewritten", times(c.rewritten)}, {"protocol", c.protocol}, {"peers", json::array()}};
-  out["rewritten"]["how"] = c.how;
-  out["rewritten"]["ready_s"] = c.readySeconds;
-  for (const PeerTiming& p : c.peers) {
-    json row = p.error.empty() ? times(p.times) : json{{"error", p.error}};
-    row["way"] = p.way;
-    if (p.error.empty()) {
-      row["what"] = p.what;
-      row["ratio"] = p.ratio;
-      row["ready_s"] = p.readySeconds;
-      row["peak_bytes"] = p.peakBytes;
-    }
-    out["peers"].push_back(std::move(row));
-  }
+  const std::string state = gpuStatesText(ownTurns.gpu);
+  out.protocol =
+      fmt::format("{}, {} rounds in turn, {} runs each (the first not counted), {}{}", options.device,
+                  out.rewritten.samplesMs.size(), runsOfATurn,
+                  out.byEvents ? "ms: GPU time by events around the call, host ms: by the clock until the GPU is done"
+                               : "wall time",
+                  state.empty() ? "" : "; in the rounds " + state);
   return out;
 }
 

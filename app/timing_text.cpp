@@ -13,11 +13,40 @@ namespace graft::cli {
 
 using nlohmann::json;
 
-RatioRange ratioRange(const PairedTiming& t) {
+namespace {
+
+/// Both sides with what the runs tell of them: of PairedTiming and FlushedTiming.
+template <class Pairs>
+json pairsJson(const Pairs& t) {
+  const RatioRange range = ratioRange(t.a, t.b);
+  return {{"original", sideJson(t.a)}, {"rewritten", sideJson(t.b)}, {"ratio", t.ratio},
+          {"ratio_low", range.low},    {"ratio_high", range.high},   {"repetitions", t.repetitions}};
+}
+
+template <class Pairs>
+std::string pairsText(const Pairs& t, const std::string& original, const std::string& rewritten) {
+  const auto side = [](const Timing& s) {
+    return fmt::format("{:.3f} ms (p10 {:.3f}, p90 {:.3f})", s.medianMs, s.p10Ms, s.p90Ms);
+  };
+  const size_t w = std::max(original.size(), rewritten.size());
+  const RatioRange range = ratioRange(t.a, t.b);
+  std::string speed;
+  if (range.low <= 1 && range.high >= 1)
+    speed = fmt::format(
+        "no difference that these runs can tell ({:.2f} to {:.2f} times as fast; a longer --seconds tells more)",
+        range.low, range.high);
+  else
+    speed = fmt::format("{:.2f} times {}", t.ratio >= 1 ? t.ratio : 1 / t.ratio, t.ratio >= 1 ? "faster" : "SLOWER");
+  return fmt::format("{:<{}}  {}\n{:<{}}  {}\n{}", original, w, side(t.a), rewritten, w, side(t.b), speed);
+}
+
+}  // namespace
+
+RatioRange ratioRange(const Timing& a, const Timing& b) {
   std::vector<double> ratios;
-  const size_t n = std::min(t.a.samplesMs.size(), t.b.samplesMs.size());
-  for (size_t i = 0; i < n; ++i) ratios.push_back(t.a.samplesMs[i] / t.b.samplesMs[i]);
-  if (ratios.empty()) return {t.ratio, t.ratio};
+  const size_t n = std::min(a.samplesMs.size(), b.samplesMs.size());
+  for (size_t i = 0; i < n; ++i) ratios.push_back(a.samplesMs[i] / b.samplesMs[i]);
+  if (ratios.empty()) return {};
   std::sort(ratios.begin(), ratios.end());
   // How many samples lie below the true median is binomial: this many may be left out on either side, whatever the
   // distribution of the samples.
@@ -26,13 +55,15 @@ RatioRange ratioRange(const PairedTiming& t) {
   return {ratios[out], ratios[n - 1 - out]};
 }
 
+json sideJson(const Timing& t) {
+  return {{"median_ms", t.medianMs}, {"p10_ms", t.p10Ms}, {"p90_ms", t.p90Ms}, {"samples_ms", t.samplesMs}};
+}
+
 json timingJson(const PairedTiming& t) {
-  const auto side = [](const Timing& s) {
-    return json{{"median_ms", s.medianMs}, {"p10_ms", s.p10Ms}, {"p90_ms", s.p90Ms}, {"samples_ms", s.samplesMs}};
-  };
-  const RatioRange range = ratioRange(t);
-  return {{"original", side(t.a)},    {"rewritten", side(t.b)},       {"ratio", t.ratio},      {"ratio_low", range.low},
-          {"ratio_high", range.high}, {"repetitions", t.repetitions}, {"protocol", t.protocol}};
+  json out = pairsJson(t);
+  out["protocol"] = t.protocol;
+  if (t.flushed) out["flushed"] = pairsJson(*t.flushed);
+  return out;
 }
 
 std::string busyText(double load, unsigned cores) {
@@ -41,22 +72,14 @@ std::string busyText(double load, unsigned cores) {
 }
 
 std::string timingText(const PairedTiming& t, const std::string& original, const std::string& rewritten) {
-  const auto side = [](const Timing& s) {
-    return fmt::format("{:.3f} ms (p10 {:.3f}, p90 {:.3f})", s.medianMs, s.p10Ms, s.p90Ms);
-  };
-  const size_t w = std::max(original.size(), rewritten.size());
-  const RatioRange range = ratioRange(t);
-  std::string speed;
-  if (range.low <= 1 && range.high >= 1)
-    speed = fmt::format(
-        "no difference that these runs can tell ({:.2f} to {:.2f} times as fast; a longer --seconds tells more)",
-        range.low, range.high);
-  else
-    speed = fmt::format("{:.2f} times {}", t.ratio >= 1 ? t.ratio : 1 / t.ratio, t.ratio >= 1 ? "faster" : "SLOWER");
   double load = 0;
   const std::string busy = getloadavg(&load, 1) == 1 ? busyText(load, std::thread::hardware_concurrency()) : "";
-  return fmt::format("{:<{}}  {}\n{:<{}}  {}\n{}; {}{}\n", original, w, side(t.a), rewritten, w, side(t.b), speed,
-                     t.protocol, busy.empty() ? "" : "; " + busy);
+  std::string out =
+      fmt::format("{}; {}{}\n", pairsText(t, original, rewritten), t.protocol, busy.empty() ? "" : "; " + busy);
+  if (t.flushed)
+    out += fmt::format("with a flushed L2 cache\n{}; {} alternating pairs\n",
+                       pairsText(*t.flushed, original, rewritten), t.flushed->repetitions);
+  return out;
 }
 
 }  // namespace graft::cli

@@ -17,15 +17,19 @@ namespace graft::cli {
 struct RatioRange {
   double low = 0, high = 0;
 };
-RatioRange ratioRange(const PairedTiming&);
+RatioRange ratioRange(const Timing& a, const Timing& b);
 
-/// {"original": {"median_ms", "p10_ms", "p90_ms", "samples_ms"}, "rewritten": …, "ratio", "ratio_low", "ratio_high", …}
+/// {"median_ms", "p10_ms", "p90_ms", "samples_ms"}
+nlohmann::json sideJson(const Timing&);
+/// {"original": sideJson, "rewritten": sideJson, "ratio", "ratio_low", "ratio_high", "repetitions", "protocol"}; where
+/// both are captured on a GPU also "flushed": the same without "protocol", with nothing in the L2 cache.
 nlohmann::json timingJson(const PairedTiming&);
 /// "the machine is busy with 4.3 processes on 2 cores", where that makes wall times say little; empty otherwise. Our
 /// own threads keep all cores busy, so that much is no news.
 std::string busyText(double load, unsigned cores);
 
-/// Both medians with their percentiles, then how many times faster the second is, if the runs tell that it is.
+/// Both medians with their percentiles, then how many times faster the second is, if the runs tell that it is; with a
+/// flushed L2 cache the same once more.
 std::string timingText(const PairedTiming&, const std::string& original, const std::string& rewritten);
 
 }  // namespace graft::cli

@@ -11,6 +11,7 @@
 #include "core/base/atomic_file.h"
 #include "core/torch/cuda_runner.h"
 #include "core/torch/executor.h"
+#include "core/torch/gpu_state.h"
 
 namespace graft::cli {
 namespace {

@@ -28,6 +28,13 @@ json sideJson(const Timing& t) {
       {"median", t.medianMs}, {"p10", t.p10Ms}, {"p90", t.p90Ms}, {"samples", std::move(samples)}, {"repetitions", n}};
 }
 
+/// How it was measured, and both medians with a flushed cache where there are such.
+std::string protocolOf(const PairedTiming& t) {
+  if (!t.flushed) return t.protocol;
+  return fmt::format("{}; with a flushed L2 cache {:.3f} and {:.3f} ms", t.protocol, t.flushed->a.medianMs,
+                     t.flushed->b.medianMs);
+}
+
 json differenceJson(const Difference& d) {
   const auto finite = [](double v) { return std::isfinite(v) ? json(v) : json(fmt::format("{}", v)); };
   return {{"name", d.name},
@@ -184,7 +191,7 @@ json Session::Methods::run() const {
           {"nodeTimes", {{"original", inA.microseconds}, {"rewritten", inB.microseconds}}},
           {"calls", {{"original", inA.calls}, {"rewritten", inB.calls}}},
           {"memory", {{"original", memoryJson(memoryA)}, {"rewritten", memoryJson(memoryB)}}},
-          {"protocol", times.protocol},
+          {"protocol", protocolOf(times)},
           {"device", device},
           {"dtype", dtype ? text("dtype") : std::string()},
           {"inputs", inputs.describe()},

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,21 @@ struct Timing {
   double medianMs = 0, p10Ms = 0, p90Ms = 0;
   std::vector<double> samplesMs;
 };
+/// Median and percentiles of at least one sample.
+Timing timingOf(std::vector<double> samplesMs);
+
+/// Pairs with nothing in the GPU's L2 cache before each run.
+struct FlushedTiming {
+  Timing a, b;
+  double ratio = 0;
+  int repetitions = 0;
+};
 struct PairedTiming {
   Timing a, b;
   double ratio = 0;  ///< median of a_i / b_i: above 1, b is faster
   int repetitions = 0;
-  std::string protocol;  ///< device, threads, repetitions, in words
+  std::string protocol;                  ///< device, threads, repetitions, in words
+  std::optional<FlushedTiming> flushed;  ///< the same once more, where both are captured on a GPU
 };
 /// One run to the end, on a GPU until it is idle again.
 using Runnable = std::function<Status()>;
@@ -52,8 +63,9 @@ double medianRatio(const Timing& a, const Timing& b);
 /// threads.
 Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& = {},
                                 const std::string& where = "");
-/// On a GPU captured graphs are replayed and timed there; the protocol says when one cannot be captured.
-/// Runs both on the same inputs, alternately, after warm-up, for about `seconds` (at least 5 pairs).
+/// On a GPU captured graphs are replayed and timed there, with a warm L2 cache for 7/10 of the time and a flushed one
+/// for the rest; the protocol says when one cannot be captured. Runs both on the same inputs, alternately, after
+/// warm-up, for about `seconds` (at least 5 pairs).
 Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
                                 const Job& = {});
 /// The file as PyTorch runs it (frozenTorchScript, on the program's device and dtype, by the clock) against the program

@@ -59,16 +59,6 @@ class CudaRunner {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What the GPU is doing, from NVML.
-struct GpuState {
-  std::string name;
-  unsigned smClockMHz = 0, memoryClockMHz = 0;
-  double powerWatts = 0;
-};
-/// Nothing where there is no NVIDIA driver.
-std::optional<GpuState> gpuState(int device);
-/// "NVIDIA H200, SM clock 1980 MHz, 312 W" of the device of that name; empty where there is no GPU.
-std::string gpuStateText(const std::string& device);
 /// The most bytes of GPU memory that were held since the last call; 0 where there is no GPU.
 size_t peakGpuMemory(const std::string& device);
 

@@ -17,6 +17,10 @@ static PairedTiming timing(std::vector<double> a, std::vector<double> b, double 
   return t;
 }
 
+static FlushedTiming flushed(const PairedTiming& t) {
+  return {t.a, t.b, t.ratio, static_cast<int>(t.a.samplesMs.size())};
+}
+
 static bool says(const PairedTiming& t, const std::string& what) {
   return cli::timingText(t, "original", "rewritten").find(what) != std::string::npos;
 }
@@ -47,4 +51,29 @@ TEST_CASE("Of many pairs a few that are far off do not hide a small difference")
 TEST_CASE("A machine that is busy with other work is said to be; our own threads are no news") {
   CHECK(cli::busyText(2.2, 2).empty());
   CHECK(cli::busyText(5.25, 2) == "the machine is busy with 5.2 processes on 2 cores");
+}
+
+TEST_CASE("What a flushed cache costs is told as what a warm one does") {
+  PairedTiming t = timing({2.0, 2.1, 1.9, 2.0, 2.2, 2.0}, {1, 1, 1, 1, 1, 1}, 2.0);
+  CHECK_FALSE(cli::timingJson(t).contains("flushed"));
+  CHECK_FALSE(says(t, "flushed"));
+  PairedTiming slow = timing({3.0, 3.0, 3.3, 3.0, 2.4}, {1, 1, 1, 1, 1}, 3.0);
+  slow.a.medianMs = 3;
+  slow.a.p10Ms = 2.64;
+  slow.a.p90Ms = 3.18;
+  t.flushed = flushed(slow);
+  CHECK(says(t, "2.00 times faster; cpu"));
+  CHECK(says(t, "\nwith a flushed L2 cache\noriginal   3.000 ms"));
+  CHECK(says(t, "original   3.000 ms (p10 2.640, p90 3.180)\n"));
+  CHECK(says(t, "3.00 times faster; 5 alternating pairs\n"));
+  const nlohmann::json j = cli::timingJson(t)["flushed"];
+  CHECK(j["original"]["median_ms"] == 3.0);
+  CHECK(j["original"]["p10_ms"] == 2.64);
+  CHECK(j["original"]["p90_ms"] == 3.18);
+  CHECK(j["original"]["samples_ms"].size() == 5);
+  CHECK(j["rewritten"]["samples_ms"] == std::vector<double>{1, 1, 1, 1, 1});
+  CHECK(j["ratio"] == 3.0);
+  CHECK(j["ratio_low"] == 2.4);
+  CHECK(j["ratio_high"] == 3.3);
+  CHECK(j["repetitions"] == 5);
 }

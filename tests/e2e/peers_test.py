@@ -22,7 +22,15 @@ class Peers(TestCase):
     def peers(self, model, ways, *more):
         doc = self.json("bench", model, *self.common, "--against", ways, *more)["peers"]
         self.assertGreater(doc["rewritten"]["median_ms"], 0)
+        self.assert_host_time(doc["rewritten"])
         return {p["way"]: p for p in doc["peers"]}
+
+    def assert_host_time(self, side):
+        """On the CPU what the clock says is the time."""
+        self.assertEqual(len(side["host"]["samples_ms"]), len(side["samples_ms"]))
+        self.assertGreater(side["host"]["p10_ms"], 0)
+        self.assertLessEqual(side["host"]["p10_ms"], side["host"]["p90_ms"])
+        self.assertLess(abs(side["host"]["median_ms"] / side["median_ms"] - 1), 0.5)
 
     def test_torchscript(self):
         peers = self.peers(self.model, "eager,jit,exported")
@@ -32,6 +40,7 @@ class Peers(TestCase):
             self.assertGreater(p["median_ms"], 0)
             self.assertGreaterEqual(len(p["samples_ms"]), 5)
             self.assertGreater(p["ready_s"], 0)
+            self.assert_host_time(p)
 
     def test_torch_export(self):
         self.assertGreater(self.peers(self.exported, "eager")["eager"]["median_ms"], 0)

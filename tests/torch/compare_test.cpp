@@ -175,6 +175,15 @@ TEST_CASE("pairs of programs are timed alternately") {
   CHECK(t->ratio > 1);
   CHECK(t->a.p10Ms <= t->a.medianMs);
   CHECK_THAT(t->protocol, ContainsSubstring("alternating pairs"));
+  CHECK_FALSE(t->flushed);  // that is a GPU's cache
+}
+
+TEST_CASE("a timing is told by median and percentiles, and keeps its samples in their order") {
+  const Timing t = timingOf({5, 1, 4, 2, 3});
+  CHECK(t.medianMs == 3);
+  CHECK(t.p10Ms == Approx(1.4));
+  CHECK(t.p90Ms == Approx(4.6));
+  CHECK(t.samplesMs == std::vector<double>{5, 1, 4, 2, 3});
 }
 
 TEST_CASE("a model with packed weights is timed by TorchScript as it runs elsewhere: packed") {

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "core/torch/cuda_runner.h"
+#include "core/torch/gpu_state.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
 
@@ -27,14 +28,6 @@ double percentile(const std::vector<double>& sorted, double p) {
   const auto low = static_cast<size_t>(at);
   const size_t high = std::min(low + 1, sorted.size() - 1);
   return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
-}
-
-void summarise(Timing& t) {
-  std::vector<double> sorted = t.samplesMs;
-  std::sort(sorted.begin(), sorted.end());
-  t.medianMs = percentile(sorted, 0.5);
-  t.p10Ms = percentile(sorted, 0.1);
-  t.p90Ms = percentile(sorted, 0.9);
 }
 
 Result<double> timeOnce(const Runnable& run) {
@@ -53,6 +46,12 @@ void castFloats(torch::jit::Module& module, at::ScalarType dtype) {
 }
 
 }  // namespace
+
+Timing timingOf(std::vector<double> samplesMs) {
+  std::vector<double> sorted = samplesMs;
+  std::sort(sorted.begin(), sorted.end());
+  return {percentile(sorted, 0.5), percentile(sorted, 0.1), percentile(sorted, 0.9), std::move(samplesMs)};
+}
 
 Runnable runnable(const Program& program, const TensorSet& inputs) {
   return [&program, &inputs]() -> Status {
@@ -113,7 +112,7 @@ Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, dou
     }
     job.report("timing", static_cast<size_t>(elapsed() * 1000), static_cast<size_t>(seconds * 1000));
   }
-  for (Timing& t : out) summarise(t);
+  for (Timing& t : out) t = timingOf(std::move(t.samplesMs));
   return out;
 }
 
@@ -205,12 +204,11 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
   const std::string state = gpuStateText(a.options().device);
   auto flushed = timePairedBy(watch(*ra, true), watch(*rb, true), seconds * 0.3, job);
   if (!flushed) return flushed;
-  warm->protocol = fmt::format(
-      "{}, {} alternating pairs of captured CUDA graphs ({} and {}), GPU time by events, waiting between; with "
-      "a flushed L2 "
-      "cache {:.3f} and {:.3f} ms{}",
-      a.options().device, warm->repetitions, launched(*ra->time(inputs)), launched(*rb->time(inputs)),
-      flushed->a.medianMs, flushed->b.medianMs, state.empty() ? "" : "; " + state);
+  warm->protocol =
+      fmt::format("{}, {} alternating pairs of captured CUDA graphs ({} and {}), GPU time by events, waiting between{}",
+                  a.options().device, warm->repetitions, launched(*ra->time(inputs)), launched(*rb->time(inputs)),
+                  state.empty() ? "" : "; " + state);
+  warm->flushed = {std::move(flushed->a), std::move(flushed->b), flushed->ratio, flushed->repetitions};
   return warm;
 }
 

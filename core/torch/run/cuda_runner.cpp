@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 
+#include "core/torch/gpu_state.h"
 #include "core/torch/model.h"
 #include "core/torch/run/capture_facts.h"
 #include "core/torch/values/device.h"
@@ -193,37 +194,14 @@ Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int rep
   });
 }
 
-std::optional<GpuState> gpuState(int device) {
-  // NVML's C interface, of which these signatures have been stable since its version 2.
-  using Handle = void*;
-  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return std::nullopt;
-  auto find = [](const char* name) { return dlsym(library, name); };
-  auto* init = reinterpret_cast<int (*)()>(find("nvmlInit_v2"));
-  auto* handleOf = reinterpret_cast<int (*)(unsigned, Handle*)>(find("nvmlDeviceGetHandleByIndex_v2"));
-  auto* nameOf = reinterpret_cast<int (*)(Handle, char*, unsigned)>(find("nvmlDeviceGetName"));
-  auto* clockOf = reinterpret_cast<int (*)(Handle, int, unsigned*)>(find("nvmlDeviceGetClockInfo"));
-  auto* powerOf = reinterpret_cast<int (*)(Handle, unsigned*)>(find("nvmlDeviceGetPowerUsage"));
-  Handle handle = nullptr;
-  if (!init || !handleOf || !nameOf || !clockOf || !powerOf || init() != 0 ||
-      handleOf(static_cast<unsigned>(device), &handle) != 0)
-    return std::nullopt;
-  constexpr int smClock = 1, memoryClock = 2;
-  GpuState state;
-  std::array<char, 96> name{};
-  if (nameOf(handle, name.data(), name.size()) == 0) state.name = name.data();
-  clockOf(handle, smClock, &state.smClockMHz);
-  clockOf(handle, memoryClock, &state.memoryClockMHz);
-  unsigned milliwatts = 0;
-  if (powerOf(handle, &milliwatts) == 0) state.powerWatts = milliwatts / 1000.0;
-  return state;
+std::optional<GpuState> gpuState(const std::string& name) {
+  const auto device = requireDevice(name);
+  return device && !device->is_cpu() ? gpuState(device->index()) : std::nullopt;
 }
 
 std::string gpuStateText(const std::string& name) {
-  const auto device = requireDevice(name);
-  if (!device || device->is_cpu()) return "";
-  const auto state = gpuState(device->index());
-  return state ? fmt::format("{}, SM clock {} MHz, {:.0f} W", state->name, state->smClockMHz, state->powerWatts) : "";
+  const auto state = gpuState(name);
+  return state ? gpuStatesText({*state}) : "";
 }
 
 size_t peakGpuMemory(const std::string& name) {

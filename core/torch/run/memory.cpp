@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/torch/cuda_runner.h"
+#include "core/torch/gpu_state.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -20,7 +20,7 @@ namespace {
 /// How many GPUs CUDA_VISIBLE_DEVICES leaves, and which; all where it is not set.
 std::vector<int> visibleGpus() {
   std::vector<int> all;
-  for (int i = 0; i < 64 && gpuState(i); ++i) all.push_back(i);
+  for (int i = 0; i < 64 && gpuOfMachine(i); ++i) all.push_back(i);
   const char* wanted = std::getenv("CUDA_VISIBLE_DEVICES");
   if (!wanted) return all;
   std::vector<int> out;
@@ -123,7 +123,7 @@ class StorageWatch {
 std::vector<DeviceInfo> devices() {
   std::vector<DeviceInfo> out{{"cpu", fmt::format("{} threads", at::get_num_threads())}};
   int index = 0;
-  for (const int gpu : visibleGpus()) out.push_back({fmt::format("cuda:{}", index++), gpuState(gpu)->name});
+  for (const int gpu : visibleGpus()) out.push_back({fmt::format("cuda:{}", index++), gpuOfMachine(gpu)->name});
   return out;
 }
 
