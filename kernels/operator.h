@@ -3,7 +3,7 @@
 // An operator lives in one file, kernels/ops/<name>.cpp: an OperatorInfo (schema and documentation), a check of its
 // inputs, a composite of ATen operators (differentiable, serves fp64 and everything unusual), the CPU version and the
 // Meta version. The CUDA versions (kernels/cuda) implement the same schemas and may reuse the checks in
-// kernels/contracts.h.
+// kernels/contracts.h; other devices run the composite.
 //
 //   inline constexpr OperatorInfo swigluInfo{"swiglu", "swiglu(Tensor gate, Tensor up) -> Tensor", "silu(gate) * up
 //   ...", "..."}; TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<swigluInfo, swigluComposite>(m, swigluCpu,
@@ -75,6 +75,8 @@ void defineOperator(torch::Library& library, Cpu* cpu, Meta* meta) {
   library.impl(info.name, torch::dispatch(c10::DispatchKey::CPU, cpu));
   library.impl(info.name, torch::dispatch(c10::DispatchKey::Meta, meta));
   library.impl(info.name, torch::dispatch(c10::DispatchKey::Autograd, &detail::WithGradient<info, composite>::call));
+  // For devices that nobody wrote a kernel for, and for what a kernel does not take (cuda/or_composite.h).
+  library.impl(info.name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, composite));
 }
 
 }  // namespace graft::ops

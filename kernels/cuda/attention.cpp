@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/cuda/attention_call.h"
+#include "kernels/cuda/or_composite.h"
 #include "kernels/cuda/support.h"
 
 namespace graft::cuda {
@@ -60,16 +61,14 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   if (variant >= 0) status = launchAttentionHopper(a, variant, stream);
   if (status == cudaErrorNotSupported && a.dtype != Dtype::kFloat) status = launchAttention(a, stream);
   if (status == cudaErrorNotSupported) {
-    TORCH_CHECK(a.dim <= 256 && a.dimV <= 256, "graft::attention: head sizes ", a.dim, " and ", a.dimV,
-                " are not supported on CUDA; up to 256 are");
-    TORCH_CHECK(a.batch <= 65535 && a.heads <= 65535, "graft::attention: batch ", a.batch, " or heads ", a.heads,
-                " above 65535");
+    if (a.dim > 256 || a.dimV > 256 || a.batch > 65535 || a.heads > 65535)
+      return OrComposite<"attention", attention>::composite(q, k, v, mask, scale, causal);
     status = launchAttentionPlain(a, stream);
   }
   report("attention", status);
   return out;
 }
 
-TORCH_LIBRARY_IMPL(graft, CUDA, m) { m.impl("attention", TORCH_FN(attention)); }
+TORCH_LIBRARY_IMPL(graft, CUDA, m) { m.impl("attention", &OrComposite<"attention", attention>::call); }
 
 }  // namespace graft::cuda

@@ -118,6 +118,9 @@ __device__ __forceinline__ void geluPair(float& a, float& b) {
   const float da = 1.f + geluExponential(a), db = 1.f + geluExponential(b);
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(da * db));
+  // What is left of it beyond -7 is below all that is kept, but a half type's lowest values are far away.
+  asm("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(-7.f));
+  asm("max.NaN.f32 %0, %0, %1;" : "+f"(b) : "f"(-7.f));
   a *= r * db;
   b *= r * da;
 }

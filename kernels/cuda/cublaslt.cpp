@@ -9,6 +9,8 @@
 #include <memory>
 #include <mutex>
 
+#include "kernels/cuda/support.h"
+
 namespace graft::cuda {
 namespace {
 
@@ -44,7 +46,7 @@ struct Problem {
     const cudaDataType_t type = a.dtype == Dtype::kFloat  ? CUDA_R_32F
                                 : a.dtype == Dtype::kHalf ? CUDA_R_16F
                                                           : CUDA_R_16BF;
-    const bool tf32 = a.dtype == Dtype::kFloat && at::globalContext().allowTF32CuBLAS();
+    const bool tf32 = a.dtype == Dtype::kFloat && usesTf32();
     cublasLtMatmulDesc_t d = nullptr;
     check(cublasLtMatmulDescCreate(&d, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F));
     operation.reset(d);

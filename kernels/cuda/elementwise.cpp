@@ -6,6 +6,9 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <mutex>
+
+#include "kernels/cuda/or_composite.h"
 #include "kernels/cuda/support.h"
 
 namespace graft::cuda {
@@ -59,17 +62,30 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return out;
 }
 
-// cuDNN tries its plans out and remembers the fastest, if we may stop for that.
+// cuDNN tries its plans out and remembers the fastest, if we may stop for that. The switch is the process's: of several
+// threads the first turns it on and the last back.
 class TryPlans {
  public:
-  TryPlans() : before_(at::globalContext().benchmarkCuDNN()) {
-    if (options().autotune && c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None)
-      at::globalContext().setBenchmarkCuDNN(true);
+  TryPlans() : tries_(options().autotune && !capturing()) {
+    if (!tries_) return;
+    const std::lock_guard lock(mutex);
+    if (users++ > 0) return;
+    before = at::globalContext().benchmarkCuDNN();
+    at::globalContext().setBenchmarkCuDNN(true);
   }
-  ~TryPlans() { at::globalContext().setBenchmarkCuDNN(before_); }
+  ~TryPlans() {
+    if (!tries_) return;
+    const std::lock_guard lock(mutex);
+    if (--users == 0) at::globalContext().setBenchmarkCuDNN(before);
+  }
+  TryPlans(const TryPlans&) = delete;
+  TryPlans& operator=(const TryPlans&) = delete;
 
  private:
-  bool before_;
+  static inline std::mutex mutex;
+  static inline int users = 0;
+  static inline bool before = false;
+  const bool tries_;
 };
 
 // In one kernel of cuDNN's, which it has for half types in channels-last.
@@ -125,9 +141,9 @@ at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(graft, CUDA, m) {
-  m.impl("rotary_embedding", TORCH_FN(rotaryEmbedding));
-  m.impl("swiglu", TORCH_FN(swiglu));
-  m.impl("conv_bias_add_relu", TORCH_FN(convBiasAddRelu));
+  m.impl("rotary_embedding", &OrComposite<"rotary_embedding", rotaryEmbedding>::call);
+  m.impl("swiglu", &OrComposite<"swiglu", swiglu>::call);
+  m.impl("conv_bias_add_relu", &OrComposite<"conv_bias_add_relu", convBiasAddRelu>::call);
 }
 
 }  // namespace graft::cuda

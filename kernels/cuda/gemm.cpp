@@ -97,8 +97,7 @@ bool wayNamed(std::string name, Way& way) {
 std::mutex ltMutex;
 const std::vector<LtAlgorithm>& ltList(const GemmArgs& a, bool bias) {
   static std::unordered_map<std::string, std::vector<LtAlgorithm>> lists;
-  const std::string key =
-      fmt::format("{}/{}/{}/{}", keyOf(a), bias, c10::cuda::current_device(), at::globalContext().allowTF32CuBLAS());
+  const std::string key = fmt::format("{}/{}/{}", keyOf(a), bias, c10::cuda::current_device());
   const std::lock_guard lock(ltMutex);
   auto [it, fresh] = lists.try_emplace(key);
   if (fresh) it->second = ltAlgorithms(a, bias, kLtMost);

@@ -431,6 +431,8 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   V(64, 32, 1, 1, 2, 6, 2, false)   \
   V(64, 32, 1, 1, 4, 6, 1, false)   \
   V(64, 48, 1, 1, 6, 5, 1, false)   \
+  V(64, 48, 1, 1, 1, 6, 2, false)   \
+  V(64, 48, 2, 1, 1, 6, 2, false)   \
   V(64, 64, 1, 1, 1, 12, 1, false)  \
   V(64, 64, 1, 1, 1, 6, 2, false)   \
   V(64, 64, 1, 1, 1, 6, 1, false)   \

@@ -178,8 +178,9 @@ struct __align__(8) KeyMask {
 #pragma unroll
     for (int c = 0; c < BN / 32; ++c) {
       some = some || m[c] != 0.f;
-      // The lowest finite values must stay finite: a row of them is not a masked-out row.
-      values[c * 32 + lane] = fabsf(m[c]) == INFINITY ? m[c] : fminf(fmaxf(m[c] * scale, -3e38f), 3e38f);
+      // Values of fp16 do not reach so far, and bools are none.
+      values[c * 32 + lane] =
+          std::is_same_v<T, __half> || std::is_same_v<T, uint8_t> ? m[c] * scale : maskUnscaled(m[c], scale);
     }
     some = __any_sync(~0u, some);
     if (lane == 0) any = some;
@@ -242,7 +243,7 @@ __device__ __forceinline__ void addMaskTile(float (&s)[32], uint32_t tile, float
     any |= m[c][0] | m[c][1] | m[c][2] | m[c][3];
   }
   if (!__any_sync(~0u, any != 0)) return;
-  const auto scaled = [&](float x) { return fabsf(x) == INFINITY ? x : fminf(fmaxf(x * scale, -3e38f), 3e38f); };
+  const auto scaled = [&](float x) { return std::is_same_v<T, __half> ? x * scale : maskUnscaled(x, scale); };
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
 #pragma unroll

@@ -3,6 +3,7 @@
 #include <torch/library.h>
 
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/or_composite.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/support.h"
 
@@ -63,9 +64,9 @@ std::optional<at::Tensor> linearBy(const at::Tensor& x, const at::Tensor& weight
 }  // namespace
 
 TORCH_LIBRARY_IMPL(graft, CUDA, m) {
-  m.impl("linear", TORCH_FN(linear));
-  m.impl("qkv_projection", TORCH_FN(qkvProjection));
-  m.impl("linear_add_layer_norm", TORCH_FN(linearAddLayerNorm));
+  m.impl("linear", &OrComposite<"linear", linear>::call);
+  m.impl("qkv_projection", &OrComposite<"qkv_projection", qkvProjection>::call);
+  m.impl("linear_add_layer_norm", &OrComposite<"linear_add_layer_norm", linearAddLayerNorm>::call);
 }
 
 // For tests and measurements: which way linear takes, all ways there are, and linear by one of them (None: does not

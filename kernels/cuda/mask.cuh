@@ -8,6 +8,16 @@ constexpr float kLog2e = 1.4426950408889634f;
 // A mask value in the base-2 domain. The lowest finite values must stay finite: a row of them is not a masked-out row.
 __device__ __forceinline__ float maskLog2(float x) { return x == -INFINITY ? x : fmaxf(x * kLog2e, -3e38f); }
 
+// Where scores are not scaled yet (their differences are, as in exp2((s - top) * scale)), a mask is divided by the
+// scale. Beyond 2^23, where fp32 itself leaves no more than steps of one, it becomes a power of two far enough away to
+// leave nothing of the score beside it: products with the scale are then exact, and rows hidden by -1e9 or the lowest
+// finite value are as even as in PyTorch instead of 2^(their rounding). Order, infinity and NaN stay.
+__device__ __forceinline__ float maskUnscaled(float m, float perScale) {
+  if (!(fabsf(m) >= 0x1p23f)) return m * perScale;
+  if (fabsf(m) == INFINITY) return m;
+  return __uint_as_float(__float_as_uint(fminf(fmaxf(m * 0x1p40f, -0x1p100f), 0x1p100f)) & 0xff800000u);
+}
+
 // What is added to the score at element `at` of the mask.
 __device__ __forceinline__ float loadMask(const MaskArg& mask, int64_t at) {
   switch (mask.kind) {

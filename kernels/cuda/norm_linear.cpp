@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/attention_call.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/or_composite.h"
 #include "kernels/cuda/product.h"
 #include "kernels/cuda/support.h"
 
@@ -80,8 +81,8 @@ Pair attentionNormLinear(const at::Tensor& q, const at::Tensor& k, const at::Ten
 }  // namespace
 
 TORCH_LIBRARY_IMPL(graft, CUDA, m) {
-  m.impl("linear_norm_linear", TORCH_FN(linearNormLinear));
-  m.impl("attention_norm_linear", TORCH_FN(attentionNormLinear));
+  m.impl("linear_norm_linear", &OrComposite<"linear_norm_linear", linearNormLinear>::call);
+  m.impl("attention_norm_linear", &OrComposite<"attention_norm_linear", attentionNormLinear>::call);
 }
 
 }  // namespace graft::cuda

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include "kernels/cuda/or_composite.h"
 #include "kernels/cuda/support.h"
 
 namespace graft::cuda {
@@ -143,10 +144,10 @@ at::Tensor maskedSoftmax(const at::Tensor& x, const OptionalTensor& mask, double
 }  // namespace
 
 TORCH_LIBRARY_IMPL(graft, CUDA, m) {
-  m.impl("add_layer_norm", TORCH_FN(addLayerNorm));
-  m.impl("add_rms_norm", TORCH_FN(addRmsNorm));
-  m.impl("embedding_layer_norm", TORCH_FN(embeddingLayerNorm));
-  m.impl("masked_softmax", TORCH_FN(maskedSoftmax));
+  m.impl("add_layer_norm", &OrComposite<"add_layer_norm", addLayerNorm>::call);
+  m.impl("add_rms_norm", &OrComposite<"add_rms_norm", addRmsNorm>::call);
+  m.impl("embedding_layer_norm", &OrComposite<"embedding_layer_norm", embeddingLayerNorm>::call);
+  m.impl("masked_softmax", &OrComposite<"masked_softmax", maskedSoftmax>::call);
 }
 
 }  // namespace graft::cuda

@@ -1,5 +1,6 @@
 #include "kernels/cuda/support.h"
 
+#include <ATen/Context.h>
 #include <torch/library.h>
 
 #include <cstdlib>
@@ -83,6 +84,11 @@ MaskArg maskArg(const OptionalTensor& mask, at::IntArrayRef sizes, at::Tensor& k
   for (int d = 0; d < 4; ++d) m.stride[d] = wide.size(d) == 1 ? 0 : wide.stride(d);
   m.data = kept.const_data_ptr();
   return m;
+}
+
+bool usesTf32() {
+  return at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) ==
+         at::Float32Precision::TF32;
 }
 
 bool capturing() noexcept {

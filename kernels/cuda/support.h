@@ -42,6 +42,10 @@ inline Dtype dtypeOf(const char* op, const at::Tensor& t) {
 bool hopper();
 
 // Whether kernels are launched before the one ahead of them has ended (PDL). Only code for Hopper knows to wait for it.
+/// Whether products of fp32 may be rounded to TF32. (allowTF32CuBLAS() throws once torch.backends' newer switch is
+/// used.)
+bool usesTf32();
+
 /// Whether a CUDA graph is being captured on the current stream.
 bool capturing() noexcept;
 

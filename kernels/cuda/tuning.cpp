@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "kernels/cuda/streams.h"
+#include "kernels/cuda/support.h"
 
 namespace graft::cuda {
 
@@ -19,9 +20,10 @@ Scratch::Scratch(size_t bytes)
 std::string keyOf(const GemmArgs& a) {
   const void* pointers[] = {a.x, a.w, a.out, a.bias, a.residual};
   const bool all = std::ranges::all_of(pointers, [](const void* p) { return aligned(p, 16); });
-  return fmt::format("{}-m{}n{}k{}-ld{},{},{},{}-b{}r{}a{}-{}{}", static_cast<int>(a.dtype), a.m, a.n, a.k, a.ldx,
+  return fmt::format("{}-m{}n{}k{}-ld{},{},{},{}-b{}r{}a{}-{}{}{}", static_cast<int>(a.dtype), a.m, a.n, a.k, a.ldx,
                      a.ldw, a.ldr, a.ldo, a.bias != nullptr, a.residual != nullptr, static_cast<int>(a.activation),
-                     all ? "aligned" : "unaligned", a.constantWeights && a.pdl ? "-ahead" : "");
+                     all ? "aligned" : "unaligned", a.constantWeights && a.pdl ? "-ahead" : "",
+                     a.dtype == Dtype::kFloat && usesTf32() ? "-tf32" : "");
 }
 
 WeightCopies::WeightCopies(const GemmArgs& a, cudaStream_t stream) {

@@ -28,7 +28,9 @@ constexpr OperatorInfo info{
     "1/sqrt(head size). A query that sees no key gives zeros. The output's memory is [batch, length, heads, head "
     "size], so "
     "that transpose(1, 2).reshape(...) is free.",
-    "head size contiguous in memory; other strides are free"};
+    "head size contiguous in memory; other strides are free. On CUDA fastest on Hopper for float16 and bfloat16, head "
+    "sizes that are multiples of 8 up to 128 and strides that are multiples of 8; float32 and other sizes up to 256 in "
+    "plainer kernels; larger ones, and float64, as the composite"};
 
 // 3-D inputs are one head each.
 at::Tensor withHeads(const at::Tensor& tensor) { return tensor.dim() == 3 ? tensor.unsqueeze(1) : tensor; }

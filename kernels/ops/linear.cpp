@@ -23,7 +23,9 @@ constexpr OperatorInfo info{
     "Accumulation, activation and addition happen in fp32 before the one rounding to the output's type. The residual "
     "has "
     "the output's shape or broadcasts to it. The output is contiguous.",
-    "on the CPU, weights packed for oneDNN on first use (not for inference tensors, which have no version to watch)"};
+    "on the CPU, weights packed for oneDNN on first use (not for inference tensors, which have no version to watch); "
+    "on "
+    "CUDA kernels of our own for float16 and bfloat16 where sizes and strides are multiples of 8, else cuBLASLt"};
 
 Activation activationOf(std::string_view name) {
   checkActivation(name);

@@ -49,6 +49,9 @@ int main() {
   void* w = halves(1 << 21);
   void* v = halves(1 << 14);
   void* y = halves(1 << 21);
+  void* bools = nullptr;
+  cudaMalloc(&bools, 1 << 14);
+  cudaMemset(bools, 1, 1 << 14);
 
   const int shapes[][3] = {{100, 200, 264}, {16, 64, 1032}, {300, 392, 520}};
   for (const auto& s : shapes) {
@@ -117,25 +120,70 @@ int main() {
     expect("norm", launchNorm(a, nullptr));
     a.rows = 1030;
     if (n <= 1024) expect("norm, many rows", launchNorm(a, nullptr));
+    for (const Dtype dtype : {Dtype::kBfloat16, Dtype::kFloat}) {
+      a.rows = 5, a.dtype = dtype;
+      expect("norm, other types", launchNorm(a, nullptr));
+    }
   }
+  std::vector<int64_t> ids{0, 3, 7, 1, 2, 4, 5, 6, 7, 0, 1, 2, 3, 4};
+  void* positions = nullptr;
+  cudaMalloc(&positions, ids.size() * 8);
+  cudaMemcpy(positions, ids.data(), ids.size() * 8, cudaMemcpyHostToDevice);
+  for (const Dtype dtype : {Dtype::kHalf, Dtype::kBfloat16, Dtype::kFloat}) {
+    for (int n : {768, 100, 33, 2500}) {
+      EmbeddingArgs a;
+      a.tables = 2, a.outer = 2, a.inner = 7, a.n = n, a.eps = 1e-5f, a.dtype = dtype;
+      for (int t = 0; t < 2; ++t) {
+        a.ids[t] = static_cast<const int64_t*>(positions), a.table[t] = t ? w : x, a.tableRows[t] = 8;
+        a.idStride[t][0] = t ? 0 : 7, a.idStride[t][1] = 1;
+      }
+      a.weight = a.bias = v, a.out = y;
+      expect("embedding norm", launchEmbeddingNorm(a, nullptr));
+    }
+    RotaryArgs r;
+    r.x = x, r.cos = w, r.sin = v, r.out = y, r.dtype = dtype;
+    const int64_t size[4] = {2, 3, 9, 64}, strides[4] = {3 * 9 * 64, 9 * 64, 64, 1};
+    for (int d = 0; d < 4; ++d)
+      r.size[d] = size[d], r.xs[d] = r.os[d] = strides[d], r.cs[d] = r.ss[d] = d > 1 ? strides[d] : 0;
+    for (const bool interleaved : {false, true}) {
+      r.interleaved = interleaved;
+      expect("rotary", launchRotary(r, nullptr));
+    }
+  }
+  CopyArgs copies;
+  for (const int64_t bytes : {int64_t{1}, int64_t{4096}, int64_t{100003}}) {
+    copies.to[copies.count] = static_cast<char*>(y) + copies.count * (1 << 18), copies.from[copies.count] = x;
+    copies.bytes[copies.count++] = bytes;
+  }
+  const cudaKernelNodeParams copy = copyNode(copies);
+  void* argument[] = {&copies};
+  expect("copies", cudaLaunchKernel(copy.func, copy.gridDim, copy.blockDim, argument, copy.sharedMemBytes, nullptr));
   const int attentions[][4] = {{1, 16, 16, 64}, {1, 65, 130, 64}, {40, 130, 70, 64},  {8, 100, 200, 64},
                                {1, 40, 50, 96}, {2, 9, 31, 24},   {2, 150, 300, 128}, {1, 300, 700, 64}};
-  for (const auto& s : attentions) {
-    for (int mask = 0; mask < 4; ++mask) {
-      AttentionArgs a;
-      a.batch = s[0], a.heads = a.kvHeads = 2, a.queries = s[1], a.keys = s[2], a.dim = a.dimV = s[3];
-      a.q = x, a.k = w, a.v = w, a.out = y, a.scale = 0.1f, a.causal = mask == 2;
-      const int64_t q[3] = {int64_t{2} * s[1] * s[3], s[3], int64_t{2} * s[3]},
-                    k[3] = {int64_t{2} * s[2] * s[3], s[3], int64_t{2} * s[3]};
-      for (int d = 0; d < 3; ++d) a.qs[d] = a.os[d] = q[d], a.ks[d] = a.vs[d] = k[d];
-      if (q[0] * s[0] > 1 << 20 || k[0] * s[0] > 1 << 20) continue;
-      if (mask) a.mask.data = v, a.mask.kind = MaskKind::kHalf, a.mask.stride[3] = 1, a.mask.stride[2] = mask - 1;
-      if (mask == 3) a.mask.data = x, a.mask.stride[2] = (s[2] + 7) / 8 * 8;
-      expect("attention", launchAttention(a, nullptr));
-      expect("attention, plain", launchAttentionPlain(a, nullptr));
-      for (int variant = 0; variant < attentionHopperVariants(); ++variant)
-        expect("attention, wgmma", launchAttentionHopper(a, variant, nullptr));
-    }
+  for (int number = 0; number < 3 * 6 * 8; ++number) {
+    const auto& s = attentions[number % 8];
+    const int mask = number / 8 % 6;
+    AttentionArgs a;
+    a.dtype = static_cast<Dtype>((number / 48 + 1) % 3);
+    if (a.dtype != Dtype::kHalf && s[1] > 100) continue;
+    a.batch = s[0], a.heads = 2, a.kvHeads = mask == 4 ? 1 : 2;
+    a.queries = s[1], a.keys = s[2], a.dim = a.dimV = s[3];
+    a.q = x, a.k = w, a.v = w, a.out = y, a.scale = 0.1f, a.causal = mask == 2;
+    const int64_t q[3] = {int64_t{2} * s[1] * s[3], s[3], int64_t{2} * s[3]},
+                  k[3] = {int64_t{2} * s[2] * s[3], s[3], int64_t{2} * s[3]};
+    for (int d = 0; d < 3; ++d) a.qs[d] = a.os[d] = q[d], a.ks[d] = a.vs[d] = k[d];
+    if (q[0] * s[0] > 1 << 20 || k[0] * s[0] > 1 << 20) continue;
+    // By key, by query and key twice, and by key as bool and fp32.
+    const MaskKind own[] = {MaskKind::kFloat, MaskKind::kHalf, MaskKind::kBfloat16};
+    if (mask) a.mask.data = v, a.mask.kind = own[static_cast<int>(a.dtype)], a.mask.stride[3] = 1;
+    if (mask == 2) a.mask.stride[2] = 1;
+    if (mask == 3) a.mask.data = x, a.mask.stride[2] = (s[2] + 7) / 8 * 8;
+    if (mask == 4) a.mask.data = bools, a.mask.kind = MaskKind::kBool;
+    if (mask == 5) a.mask.kind = MaskKind::kFloat;
+    expect("attention", launchAttention(a, nullptr));
+    expect("attention, plain", launchAttentionPlain(a, nullptr));
+    for (int variant = 0; variant < attentionHopperVariants(); ++variant)
+      expect("attention, wgmma", launchAttentionHopper(a, variant, nullptr));
   }
   SoftmaxArgs softmax;
   softmax.x = x, softmax.out = y, softmax.size[2] = 7, softmax.size[3] = 3000;

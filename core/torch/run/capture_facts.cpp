@@ -60,7 +60,7 @@ class Finder {
   void lookAtWeights(const Node& n) {
     for (size_t i = 0; i < n.args.size() && i < n.op->parameters.size(); ++i) {
       const std::string& name = n.op->parameters[i].name;
-      if (name != "weight" && name != "bias" && name != "input_bias" && name != "tables") continue;
+      if (!name.ends_with("weight") && !name.ends_with("bias") && name != "tables") continue;
       n.args[i].forEachValue([&](ValueId v) { facts_.constantWeights = facts_.constantWeights && g_.isWeight(v); });
     }
   }
