@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 // Changes when our kernels change so much that old choices mislead.
-constexpr int kKernelVersion = 8;
+constexpr int kKernelVersion = 9;
 
 fs::path folder() {
   if (const char* given = std::getenv("GRAFT_CACHE_DIR"); given && *given) return given;
