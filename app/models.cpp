@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "core/base/suggest.h"
+#include "matcher/lang/rule_file.h"
 
 namespace graft::cli {
 namespace {
@@ -19,6 +20,23 @@ Error unknown(const RuleFile& file, const char* what, const std::string& name, c
   else if (!names.empty())
     message += fmt::format("; it has {}", fmt::join(names, ", "));
   return {ErrorKind::Usage, message, {}};
+}
+
+Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
+  if (!name.empty()) {
+    if (const Recipe* r = file.findRecipe(name)) return *r;
+    std::vector<std::string> names;
+    for (const Recipe& r : file.recipes) names.push_back(r.name);
+    Error e = unknown(file, "recipe", name, names);
+    if (names.empty()) e.message += "; without --recipe all its rules run, in their order";
+    return e;
+  }
+  Recipe all;
+  all.name = "all rules";
+  for (const Rule& r : file.rules)
+    if (r.replacement) all.steps.push_back({r.name, {}, {}, r.line});
+  if (all.steps.empty()) return badInput(fmt::format("{} has no rule with a replacement", file.path));
+  return all;
 }
 
 }  // namespace
@@ -84,14 +102,6 @@ Error noSuchRule(const RuleFile& file, const std::string& rule) {
   return unknown(file, "rule", rule, names);
 }
 
-Error noSuchRecipe(const RuleFile& file, const std::string& recipe) {
-  std::vector<std::string> names;
-  for (const Recipe& r : file.recipes) names.push_back(r.name);
-  Error e = unknown(file, "recipe", recipe, names);
-  if (names.empty()) e.message += "; without --recipe all its rules run, in their order";
-  return e;
-}
-
 std::string whyHint(const std::string& model, const std::string& rules, const std::string& rule) {
   return fmt::format("`graft explain {} --rules {} --rule {}` says why {} matches nowhere", model, rules, rule,
                      rule == "NAME" ? "a rule" : rule);
@@ -105,18 +115,12 @@ std::string changingSteps(const RecipeRun& run) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
-  if (!name.empty()) {
-    const Recipe* r = file.findRecipe(name);
-    if (!r) return noSuchRecipe(file, name);
-    return *r;
-  }
-  Recipe all;
-  all.name = "all rules";
-  for (const Rule& r : file.rules)
-    if (r.replacement) all.steps.push_back({r.name, {}, {}, r.line});
-  if (all.steps.empty()) return badInput(fmt::format("{} has no rule with a replacement", file.path));
-  return all;
+Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name) {
+  auto file = loadRuleFile(path, semantics().operators());
+  if (!file) return file.error();
+  auto recipe = chooseRecipe(*file, name);
+  if (!recipe) return recipe.error();
+  return ChosenRecipe{std::move(*file), std::move(*recipe)};
 }
 
 }  // namespace graft::cli

@@ -1,4 +1,8 @@
-// Several models in one command: files and folders, where one failing model never stops the others.
+// What commands are given besides options: several models, as files and folders, where one failing model never stops
+// the others; and rules.
+//
+//   auto rules = loadRecipe("transformer.py", "Encoder");
+//   runRecipe(graph, rules->file, rules->recipe, semantics());
 #pragma once
 
 #include <functional>
@@ -28,7 +32,6 @@ Status forEachModel(const std::vector<std::string>& paths, const Console&,
 
 /// "rules.py has no rule Attn; did you mean Attention?"
 Error noSuchRule(const RuleFile&, const std::string& rule);
-Error noSuchRecipe(const RuleFile&, const std::string& recipe);
 
 /// "`graft explain model.pt --rules rules.py --rule NAME` says why a rule matches nowhere"
 std::string whyHint(const std::string& model, const std::string& rules, const std::string& rule = "NAME");
@@ -36,7 +39,13 @@ std::string whyHint(const std::string& model, const std::string& rules, const st
 /// The steps that mean to compute something else, with commas between: rules that say so, `half`, `swap_module`.
 std::string changingSteps(const RecipeRun&);
 
-/// The recipe asked for, or all rules of the file in its order.
-Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name);
+/// What to rewrite a model by.
+struct ChosenRecipe {
+  RuleFile file;
+  Recipe recipe;
+};
+/// The rule file, and its recipe of that name; of an empty name all rules that have a replacement, in the file's order.
+/// Errors: those of loadRuleFile; Usage where there is no such recipe; BadInput where no rule has a replacement.
+Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name);
 
 }  // namespace graft::cli

@@ -17,7 +17,6 @@
 #include "core/torch/export.h"
 #include "core/torch/proof.h"
 #include "core/torch/rewrite_proof.h"
-#include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 #include "matcher/report/rules_json.h"
 
@@ -218,8 +217,8 @@ Status writeModel(const Graph& rewritten, const std::string& out, const ExportOp
   return exportModel(rewritten, out, options);
 }
 
-Status applyOne(const Options& o, const std::string& path, const std::string& out, const RuleFile& file,
-                const Recipe& recipe, const Console& console, json& documents) {
+Status applyOne(const Options& o, const std::string& path, const std::string& out, const ChosenRecipe& rules,
+                const Console& console, json& documents) {
   const Job job = console.job();
   // A place that cannot be written is said before the work, not after it.
   if (auto probe = AtomicFile::beside(out); !probe) return probe.error();
@@ -240,7 +239,7 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
   std::unique_ptr<RewriteCheck> check;
   if (inputs && !o.noVerify && !o.wholeOnly)
     check = makeRewriteCheck(*inputs, job, o.failingInputs, !declaresSizes(model->format));
-  auto run = runRecipe(rewritten, file, recipe, semantics(), {}, {check.get(), o.strict});
+  auto run = runRecipe(rewritten, rules.file, rules.recipe, semantics(), {}, {check.get(), o.strict});
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
   if (!run) return run.error();
   for (const StepRun& s : run->steps)
@@ -250,30 +249,30 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
             ErrorKind::Verification, fmt::format("{}: a match was not rewritten: {} (--strict)", s.name, why), {}};
       console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
     }
-  console.print(fmt::format("{}: {} with {}\n", console.bold(path), recipe.name, file.path));
+  console.print(fmt::format("{}: {} with {}\n", console.bold(path), rules.recipe.name, rules.file.path));
   console.print(stepsTable(*run, o.verbose));
   tellProofs(*run, console);
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
   if (std::all_of(run->steps.begin(), run->steps.end(), foundNothing))
     console.warn("nothing was rewritten; " +
-                 whyHint(path, o.rules, file.rules.size() == 1 ? file.rules[0].name : "NAME"));
+                 whyHint(path, o.rules, rules.file.rules.size() == 1 ? rules.file.rules[0].name : "NAME"));
   json doc = {{"model", path},
               {"format", formatName(model->format)},
               {"nodes", original.nodeCount()},
               {"nodes_after", rewritten.nodeCount()},
-              {"recipe", recipe.name},
+              {"recipe", rules.recipe.name},
               {"steps", recipeJson(*run)}};
-  json rules = json::array();
+  json ofRules = json::array();
   for (const StepRun& s : run->steps) {
     if (!s.isRule) continue;
     json at = json::array();
     for (const Record& r : s.records) at.push_back({{"scope", r.scope}, {"nodes", r.removedNames}});
-    rules.push_back({{"name", s.name},
-                     {"matches", s.records.size()},
-                     {"at", std::move(at)},
-                     {"rolled_back", rolledBackJson(s.rolledBack)}});
+    ofRules.push_back({{"name", s.name},
+                       {"matches", s.records.size()},
+                       {"at", std::move(at)},
+                       {"rolled_back", rolledBackJson(s.rolledBack)}});
   }
-  doc["rules"] = std::move(rules);
+  doc["rules"] = std::move(ofRules);
 
   Status verdict = done();
   if (o.noVerify) {
@@ -333,15 +332,14 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
 
 Status apply(const Options& o) {
   const Console console(o);
-  auto file = loadRuleFile(o.rules, semantics().operators());
-  if (!file) return file.error();
-  auto recipe = chooseRecipe(*file, o.recipe);
-  if (!recipe) return recipe.error();
+  auto rules = loadRecipe(o.rules, o.recipe);
+  if (!rules) return rules.error();
+  auto& expected = rules->recipe.expect;
   for (const std::string& e : o.expect) {
-    auto wanted = parseExpectation(e, *file);
+    auto wanted = parseExpectation(e, rules->file);
     if (!wanted) return wanted.error();
-    std::erase_if(recipe->expect, [&](const auto& x) { return x.first == wanted->first; });
-    recipe->expect.push_back(std::move(*wanted));
+    std::erase_if(expected, [&](const auto& x) { return x.first == wanted->first; });
+    expected.push_back(std::move(*wanted));
   }
   auto outputs = outputPaths(o);
   if (!outputs) return outputs.error();
@@ -349,7 +347,7 @@ Status apply(const Options& o) {
     if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
   json documents = json::array();
   const Status status = forEachModel(o.models, console, [&](const std::string& path) {
-    return applyOne(o, path, outputs->at(path), *file, *recipe, console, documents);
+    return applyOne(o, path, outputs->at(path), *rules, console, documents);
   });
   const json doc = documents.size() == 1 ? documents[0] : documents;
   if (!o.report.empty() && !documents.empty()) {

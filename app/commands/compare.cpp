@@ -16,7 +16,6 @@
 #include "core/base/words.h"
 #include "core/torch/executor.h"
 #include "core/torch/proof.h"
-#include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 
 namespace graft::cli {
@@ -128,10 +127,8 @@ Status bench(const Options& o) {
   const Console console(o);
   auto options = runOptions(o);
   if (!options) return options.error();
-  auto file = loadRuleFile(o.rules, semantics().operators());
-  if (!file) return file.error();
-  auto recipe = chooseRecipe(*file, o.recipe);
-  if (!recipe) return recipe.error();
+  auto rules = loadRecipe(o.rules, o.recipe);
+  if (!rules) return rules.error();
   std::vector<std::string> ways;
   std::string python;
   if (!o.against.empty()) {
@@ -155,7 +152,7 @@ Status bench(const Options& o) {
     auto inputs = convert(*declared, options->device, options->dtype);
     if (!inputs) return inputs.error();
     Graph rewritten = m->graph;
-    auto run = runRecipe(rewritten, *file, *recipe, semantics());
+    auto run = runRecipe(rewritten, rules->file, rules->recipe, semantics());
     if (!run) return run.error();
     size_t rewrites = 0;
     for (const StepRun& s : run->steps) rewrites += s.records.size();
@@ -167,7 +164,7 @@ Status bench(const Options& o) {
                               rewritten.nodeCount()));
     if (rewrites == 0)
       console.warn("nothing was rewritten: this times the model against itself; " +
-                   whyHint(path, o.rules, file->rules.size() == 1 ? file->rules[0].name : "NAME"));
+                   whyHint(path, o.rules, rules->file.rules.size() == 1 ? rules->file.rules[0].name : "NAME"));
     console.print(differencesTable(*differences));
     auto timing = timeAgainstOriginal(*m, rewritten, *inputs, *options, o.seconds, job);
     if (!timing) return timing.error();

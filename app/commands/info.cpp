@@ -16,7 +16,6 @@
 #include "core/text/python_code.h"
 #include "core/text/text.h"
 #include "core/torch/literal.h"
-#include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 
 namespace graft::cli {
@@ -118,11 +117,9 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
     if (auto inputs = typedInputs(*m, o); !inputs) return inputs.error();
   CallNames kept;
   if (!o.rules.empty()) {
-    auto file = loadRuleFile(o.rules, semantics().operators());
-    if (!file) return file.error();
-    auto recipe = chooseRecipe(*file, o.recipe);
-    if (!recipe) return recipe.error();
-    auto run = runRecipe(m->graph, *file, *recipe, semantics());
+    auto rules = loadRecipe(o.rules, o.recipe);
+    if (!rules) return rules.error();
+    auto run = runRecipe(m->graph, rules->file, rules->recipe, semantics());
     if (!run) return run.error();
     for (const StepRun& s : run->steps)
       for (const Record& r : s.records)
