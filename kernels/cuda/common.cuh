@@ -145,7 +145,10 @@ __device__ __forceinline__ void activate(float (&v)[M], Activation a) {
     const float cubic = a == Activation::kGeluTanh ? 2.f * 0.79788456080286536f * 0.044715f : 0.f;
     const float linear = a == Activation::kGeluTanh ? 2.f * 0.79788456080286536f : 1.f;
 #pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = __fdividef(v[i], 1.f + __expf(-v[i] * (linear + cubic * v[i] * v[i])));
+    for (int i = 0; i < N; ++i) {
+      const float c = fminf(v[i], 1e18f);  // zero times infinity would be no number
+      v[i] = __fdividef(v[i], 1.f + __expf(-v[i] * (linear + cubic * c * c)));
+    }
   }
 }
 

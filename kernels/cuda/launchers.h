@@ -128,14 +128,14 @@ struct AttentionArgs {
 };
 cudaError_t launchAttention(const AttentionArgs& a,
                             cudaStream_t stream);  // half types, dim = dimV <= 128, 16-byte rows
-// attention_hopper.cu: half types, dim = dimV <= 128, masks by key only, scale > 0. Its variants, and the one for a
-// shape; -1 where launchAttention is faster.
+// attention_hopper.cu: half types, dim = dimV <= 128, masks by key, or by query and key in the type of q, scale > 0.
+// Its variants, and the one for a shape; -1 where launchAttention is faster.
 int attentionHopperVariants();
 int attentionHopperChoice(const AttentionArgs& a);
 cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStream_t stream);
 // attention_rows.cu: attention of up to 16 queries and 32 keys each, and the product that follows, whose x is the
-// attention's output (p.x and p.m are not looked at; the rows are batch * queries). At most 16 heads of 32, 64, 96 or
-// 128, half types.
+// attention's output (p.x and p.m are not looked at; the rows are batch * queries). At most 16 heads of 32 or 64,
+// half types.
 cudaError_t launchAttentionRows(const AttentionArgs& a, const GemmArgs& p, cudaStream_t stream);
 cudaError_t launchAttentionPlain(const AttentionArgs& a, cudaStream_t stream);  // any dtype and stride, dims <= 256
 

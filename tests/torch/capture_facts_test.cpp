@@ -33,7 +33,10 @@ std::string callOf(const Operator& op, const std::string& computed) {
     const std::string value = p.name == computed ? "%c" : "%w";
     const bool list = type.find("list") != std::string::npos || type.find("[]") != std::string::npos;
     const bool tensor = type.find("tensor") != std::string::npos || type.find("Tensor") != std::string::npos;
-    text += (first ? "" : ", ") + (tensor ? (list ? "[" + value + "]" : value) : list ? "[1, 1]" : "1");
+    text += (first ? "" : ", ") + (p.keywordOnly ? p.name + "=" : "") +
+            (tensor ? (list ? "[" + value + "]" : value)
+             : list ? "[1, 1]"
+                    : "1");
     first = false;
   }
   return text + ")\n return %out\n}";
