@@ -247,7 +247,7 @@ class OnGpu(unittest.TestCase):
         del other
         self.check(times=2)
 
-    def test_frees_its_memory(self):
+    def test_captures_can_be_cleared(self):
         self.check(times=3)
         self.model.graft_runner.clear()
         self.captured(0)
