@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "core/base/suggest.h"
+#include "core/base/words.h"
 #include "matcher/lang/rule_file.h"
 
 namespace graft::cli {
@@ -41,7 +42,7 @@ Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
 
 }  // namespace
 
-Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths) {
+Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, std::vector<std::string>* others) {
   std::vector<std::string> out;
   for (const std::string& p : paths) {
     std::error_code error;
@@ -51,8 +52,13 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
     }
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(p, error)) {
-      const std::string ending = entry.path().extension().string();
-      if (ending == ".pt" || ending == ".pt2" || ending == ".fx") found.push_back(entry.path().string());
+      const std::string ending = entry.path().extension().string(), file = entry.path().string();
+      if (ending != ".pt" && ending != ".pt2" && ending != ".fx") continue;
+      if (ending == ".pt" && isSavedObject(file)) {
+        if (others) others->push_back(entry.path().filename().string());
+      } else {
+        found.push_back(file);
+      }
     }
     if (error || found.empty()) return badInput(fmt::format("{}: no models (*.pt, *.pt2, *.fx) in this folder", p));
     std::sort(found.begin(), found.end());
@@ -79,8 +85,17 @@ Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text,
 
 Status forEachModel(const std::vector<std::string>& paths, const Console& console,
                     const std::function<Status(const std::string&)>& f) {
-  auto files = modelFiles(paths);
+  std::vector<std::string> others;
+  auto files = modelFiles(paths, &others);
   if (!files) return files.error();
+  if (!others.empty()) {
+    std::sort(others.begin(), others.end());
+    const size_t shown = std::min<size_t>(others.size(), 3);
+    console.warn(fmt::format("{} passed over, written by torch.save and so no model: {}{}",
+                             counted(others.size(), "file"),
+                             fmt::join(others.begin(), others.begin() + static_cast<ptrdiff_t>(shown), ", "),
+                             shown < others.size() ? ", …" : ""));
+  }
   Status first = done();
   size_t failed = 0;
   for (const std::string& file : *files) {

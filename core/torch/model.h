@@ -37,6 +37,10 @@ struct ImportOptions {
 /// The format is told by content, not by the file's name. Errors are BadInput with the cause and what to do.
 Result<Model> importModel(const std::string& path, const Semantics&, const ImportOptions& = {}, const Job& = {});
 
+/// Whether the file is what torch.save writes (tensors, weights, a pickled object), and so none of a model. False where
+/// it cannot be read.
+bool isSavedObject(const std::string& path);
+
 /// LibTorch's answers: operators from its registries, types by running on meta tensors, constants by running on
 /// weights.
 std::unique_ptr<Semantics> makeTorchSemantics();

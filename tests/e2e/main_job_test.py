@@ -56,6 +56,17 @@ class Apply(TestCase):
             self.assertGreater(output["cosine"], 0.99999)
             self.assertLess(output["max_abs"], 1e-4)
 
+    def test_inputs_beside_models_in_a_folder_are_passed_over(self):
+        folder = self.folder / "models"
+        folder.mkdir()
+        os.symlink(MINILM, folder / "minilm.pt")
+        for name in ("minilm_inputs.pt", "minilm_expected.pt"):
+            torch.save((torch.zeros(2),), folder / name)
+        run = self.done("match", folder, "--rules", RULES, "--rule", "GeluLinear")
+        self.assertIn("2 files passed over, written by torch.save and so no model: minilm_expected.pt, minilm_inputs.pt\n", run.stderr)
+        os.remove(folder / "minilm.pt")
+        self.fails(3, "match", folder, "--rules", RULES, says="no models")
+
     def test_plain_python_loads_it_and_the_embeddings_agree(self):
         self.apply_once()
         check = [sys.executable, SOURCE / "samples/minilm/check.py", MINILM, self.fast, SENTENCES, "--ops", OPERATORS]

@@ -37,6 +37,9 @@ Result<Model> importText(const Source& source, const Semantics& semantics) {
   return m;
 }
 
+/// Where it is no model of the formats that have records of this name too.
+bool holdsSavedObject(const ZipDirectory& zip) { return zip.find("data.pkl") && !zip.find("constants.pkl"); }
+
 Result<Model> importAny(Source& source, const Semantics& semantics, const ImportOptions& options) {
   if (isGraftText(source.file->bytes())) return importText(source, semantics);
   auto zip = ZipDirectory::read(source.file->bytes(), source.path);
@@ -53,7 +56,7 @@ Result<Model> importAny(Source& source, const Semantics& semantics, const Import
   if (source.zip.find("serialized_exported_program.json"))
     return badInput(fmt::format(
         "{} was written by torch.export of an older PyTorch; load it there and save it with torch 2.11", source.path));
-  if (source.zip.find("data.pkl"))
+  if (holdsSavedObject(source.zip))
     return badInput(
         fmt::format("{} holds a pickled object (torch.save), which cannot be read without running it; in Python, save "
                     "the model with torch.jit.trace(model, inputs).save(...) or torch.export.save(...)",
@@ -63,6 +66,13 @@ Result<Model> importAny(Source& source, const Semantics& semantics, const Import
 }
 
 }  // namespace
+
+bool isSavedObject(const std::string& path) {
+  auto file = MappedFile::open(path);
+  if (!file) return false;
+  auto zip = ZipDirectory::read((*file)->bytes(), path);
+  return zip && holdsSavedObject(*zip);
+}
 
 Result<Model> importModel(const std::string& path, const Semantics& semantics, const ImportOptions& options,
                           const Job& job) {
