@@ -198,8 +198,6 @@ Result<std::string> findPython(const std::string& asked, const Job& job) {
 
 Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet& inputs, const RunOptions& options,
                                         const PeerRequest& request, double seconds, const Job& job) {
-  auto python = findPython(request.python, job);
-  if (!python) return python.error();
   const TemporaryFolder folder;
   if (folder.path.empty()) return badInput("no temporary folder can be made; set TMPDIR");
   const std::string inputsFile = folder.path / "inputs.pt", exported = folder.path / "rewritten.pt";
@@ -226,8 +224,9 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
     const ModelFile file =
         ours ? ModelFile{exported, original.dtype()} : original.file(p.timing.way.starts_with("compile"));
     // All load and compile at once; they are timed in turns later.
-    const Status started = p.start({*python, "-c", peersScript, p.timing.way, file.path, inputsFile, options.device,
-                                    file.dtype, std::to_string(options.threads), ours ? operatorLibrary() : ""});
+    const Status started =
+        p.start({request.python, "-c", peersScript, p.timing.way, file.path, inputsFile, options.device, file.dtype,
+                 std::to_string(options.threads), ours ? operatorLibrary() : ""});
     if (!started) return started.error();
   }
   for (Peer& p : peers) {

@@ -19,7 +19,7 @@ struct PeerRequest {
   std::vector<std::string> ways;  ///< of peerWays()
   std::string model;              ///< the original's file
   const Graph* original;          ///< what was read from it
-  std::string python;             ///< the program; "" tries $GRAFT_PYTHON, the build's own and python3
+  std::string python;             ///< what findPython found
 };
 struct PeerTiming {
   std::string way, what;
@@ -47,7 +47,7 @@ Result<std::vector<std::string>> parseWays(const std::string& list);
 /// before anything is timed.
 Result<std::string> findPython(const std::string& named, const Job&);
 
-/// A way that does not work is part of the result; an error is a Python that does not start or has no torch.
+/// A way that does not work is part of the result.
 Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet& inputs, const RunOptions&,
                                         const PeerRequest&, double seconds, const Job&);
 /// A row for each way; on a GPU with the host's time beside the GPU's.

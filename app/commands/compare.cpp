@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -54,31 +53,41 @@ void printLayers(const Console& console, const std::vector<LayerDifference>& lay
                     : fmt::format("the numbers part at {} ({} in B)", first->original, first->rewritten));
 }
 
-/// What the two compute on the inputs. The judge computes in double precision, so that neither side's rounding is the
-/// measure of the other. `names` tells whose a failure is.
-Result<std::vector<Difference>> differencesOf(const Graph& a, const Graph& b, const TensorSet& inputs,
-                                              const RunOptions& options, const std::array<std::string, 2>& names,
-                                              const Job& job) {
-  std::array<TensorSet, 2> out;
-  for (size_t i = 0; i < 2; ++i) {
-    auto program = Program::build(i == 0 ? a : b, options);
-    auto ran = program ? program->run(inputs, job) : Result<TensorSet>(program.error());
-    if (!ran) {
-      Error e = ran.error();
-      if (e.kind == ErrorKind::BadInput) e.message = names[i] + ": " + e.message;
-      return e;
-    }
-    out[i] = std::move(*ran);
+struct NamedProgram {
+  std::string name;  ///< whose a failure is
+  Program program;
+  Result<TensorSet> run(const TensorSet& inputs, const Job& job) const {
+    auto out = program.run(inputs, job);
+    return out ? std::move(out) : failure(name, out.error());
   }
+  static Error failure(const std::string& name, Error e) {
+    if (e.kind == ErrorKind::BadInput) e.message = name + ": " + e.message;
+    return e;
+  }
+  static Result<NamedProgram> build(const std::string& name, const Graph& g, const RunOptions& options) {
+    auto program = Program::build(g, options);
+    if (!program) return failure(name, program.error());
+    return NamedProgram{name, std::move(*program)};
+  }
+};
+
+/// What the two compute on the inputs. The judge computes `original` in double precision, so that neither side's
+/// rounding is the measure of the other.
+Result<std::vector<Difference>> differencesOf(const Graph& original, const NamedProgram& a, const NamedProgram& b,
+                                              const TensorSet& inputs, const RunOptions& options, const Job& job) {
+  auto outA = a.run(inputs, job);
+  if (!outA) return outA.error();
+  auto outB = b.run(inputs, job);
+  if (!outB) return outB.error();
   std::optional<TensorSet> reference;
   // On the GPU where there is room for it: a large model takes minutes on a CPU.
   for (const std::string& device : {options.device, std::string("cpu")}) {
     if (reference) break;
-    if (auto p64 = Program::build(a, {device, DType::Float64}))
+    if (auto p64 = Program::build(original, {device, DType::Float64}))
       if (auto in64 = convert(inputs, device, DType::Float64))
         if (auto out64 = p64->run(*in64, job)) reference = *out64;
   }
-  return compareTensors(out[0], out[1], reference ? &*reference : nullptr);
+  return compareTensors(*outA, *outB, reference ? &*reference : nullptr);
 }
 
 Status compare(const Options& o) {
@@ -93,7 +102,11 @@ Status compare(const Options& o) {
   if (!b) return b.error();
   auto inputs = commandInputs(a->graph, o);
   if (!inputs) return inputs.error();
-  auto compared = differencesOf(a->graph, b->graph, *inputs, *options, {o.models[0], o.models[1]}, job);
+  auto pa = NamedProgram::build(o.models[0], a->graph, *options);
+  if (!pa) return pa.error();
+  auto pb = NamedProgram::build(o.models[1], b->graph, *options);
+  if (!pb) return pb.error();
+  auto compared = differencesOf(a->graph, *pa, *pb, *inputs, *options, job);
   if (!compared) return compared.error();
   const std::vector<Difference>& differences = *compared;
   console.print(differencesTable(differences));
@@ -104,11 +117,7 @@ Status compare(const Options& o) {
     printLayers(console, *layers);
     layerDocument = layersJson(*layers);
   }
-  auto pa = Program::build(a->graph, *options);
-  if (!pa) return pa.error();
-  auto pb = Program::build(b->graph, *options);
-  if (!pb) return pb.error();
-  auto times = timePaired(*pa, *pb, *inputs, o.seconds, job);
+  auto times = timePaired(pa->program, pb->program, *inputs, o.seconds, job);
   if (!times) return times.error();
   console.print(timingText(*times, o.models[0], o.models[1]));
   json document{{"a", o.models[0]},
@@ -157,7 +166,13 @@ Status bench(const Options& o) {
     size_t rewrites = 0;
     for (const StepRun& s : run->steps) rewrites += s.records.size();
     // Rewrites are not proven one by one here, and a wrong model may well be a fast one: what it computes is compared.
-    auto differences = differencesOf(m->graph, rewritten, *inputs, *options, {path, path + ", rewritten"}, job);
+    auto differences = [&]() -> Result<std::vector<Difference>> {  // whose programs leave the memory to those timed
+      auto a = NamedProgram::build(path, m->graph, *options);
+      if (!a) return a.error();
+      auto b = NamedProgram::build(path + ", rewritten", rewritten, *options);
+      if (!b) return b.error();
+      return differencesOf(m->graph, *a, *b, *inputs, *options, job);
+    }();
     if (!differences) return differences.error();
     console.print(fmt::format("{} {}\n{}, nodes: {} before, {} after", console.bold(path),
                               fmt::join(inputs->describe(), " "), counted(rewrites, "rewrite"), m->graph.nodeCount(),

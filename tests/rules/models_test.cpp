@@ -14,6 +14,7 @@
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes.h"
 #include "tests/support/catch.h"
+#include "tests/support/torch_semantics.h"
 
 using namespace graft;
 
@@ -30,20 +31,18 @@ using Counts = std::map<std::string, size_t>;
 /// How often each rule of the recipe rewrote something; rules that did nothing are left out.
 Counts counts(const std::string& model, const std::string& inputs, const std::string& rules,
               const std::string& recipe) {
-  static const bool loaded = static_cast<bool>(loadOperatorLibrary());
-  REQUIRE(loaded);
-  static const std::unique_ptr<Semantics> semantics = makeTorchSemantics();
+  const Semantics& semantics = test::torchSemantics();
   const std::string folder = GRAFT_BINARY_DIR "/samples/";
-  Graph graph = take(importModel(folder + model, *semantics)).graph;
+  Graph graph = take(importModel(folder + model, semantics)).graph;
   const TensorSet tensors = take(loadTensors(folder + inputs));
   const Status typed = recordTypes(graph, tensors);
   INFO((typed ? "" : typed.error().format()));
   REQUIRE(typed);
-  const RuleFile file = take(loadRuleFile(GRAFT_SOURCE_DIR "/resources/rules/" + rules, semantics->operators()));
+  const RuleFile file = take(loadRuleFile(GRAFT_SOURCE_DIR "/resources/rules/" + rules, semantics.operators()));
   const Recipe* found = file.findRecipe(recipe);
   REQUIRE(found);
   const auto proof = makeRewriteCheck(tensors);
-  const RecipeRun run = take(runRecipe(graph, file, *found, *semantics, {}, {proof.get(), false}));
+  const RecipeRun run = take(runRecipe(graph, file, *found, semantics, {}, {proof.get(), false}));
   CHECK(verify(graph));
   Counts out;
   for (const StepRun& s : run.steps) {

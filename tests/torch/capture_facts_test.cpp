@@ -6,20 +6,17 @@
 #include "core/torch/model.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
+#include "tests/support/torch_semantics.h"
 
 using namespace graft;
 using test::graphOf;
+using test::torchSemantics;
 
 namespace {
 
-const Semantics& semantics() {
-  static const bool loaded = static_cast<bool>(loadOperatorLibrary());
-  REQUIRE(loaded);
-  static const std::unique_ptr<Semantics> one = makeTorchSemantics();
-  return *one;
+bool promises(std::string_view text) {
+  return captureFacts(graphOf(text, torchSemantics().operators())).constantWeights;
 }
-
-bool promises(std::string_view text) { return captureFacts(graphOf(text, semantics().operators())).constantWeights; }
 
 /// A call with a value of the graph for each tensor, `computed` for the one of that name.
 std::string callOf(const Operator& op, const std::string& computed) {
@@ -51,7 +48,7 @@ TEST_CASE("weights are promised to be constant only where no node makes them, fo
   for (const char* name : {"linear", "qkv_projection", "add_layer_norm", "add_rms_norm", "linear_add_layer_norm",
                            "linear_norm_linear", "attention_norm_linear", "embedding_layer_norm", "conv_bias_add_relu",
                            "attention", "masked_softmax", "rotary_embedding", "swiglu"}) {
-    const OperatorRef op = semantics().operators().find("graft." + std::string(name) + ".default");
+    const OperatorRef op = torchSemantics().operators().find("graft." + std::string(name) + ".default");
     REQUIRE(op);
     for (const Parameter& p : op->parameters) {
       const std::string type = toString(p.type);

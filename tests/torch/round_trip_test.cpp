@@ -13,22 +13,17 @@
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/torch_semantics.h"
 
 using namespace graft;
+using test::torchSemantics;
 
 namespace {
 
 namespace fs = std::filesystem;
 
-const Semantics& semantics() {
-  static const bool loaded = static_cast<bool>(loadOperatorLibrary());
-  REQUIRE(loaded);
-  static const std::unique_ptr<Semantics> one = makeTorchSemantics();
-  return *one;
-}
-
 Graph imported(const std::string& path) {
-  auto m = importModel(path, semantics());
+  auto m = importModel(path, torchSemantics());
   REQUIRE_RESULT(m);
   return std::move(m->graph);
 }
@@ -137,7 +132,7 @@ TEST_CASE("torch.export.load reads what is written, and computes the same") {
     %values, %indices = aten.max.dim(%view, dim=1) : f32[s0,1], i64[s0,1]
     return %values, %indices
   })",
-                       semantics().operators());
+                       torchSemantics().operators());
   REQUIRE_RESULT(own);
   const auto inputs = makeInputs(*own, {"f32[5,4]:randn", "f32[3,4]:randn"}, 3);
   REQUIRE(inputs);
@@ -164,8 +159,8 @@ for path in sorted(folder.glob("*.pt2")):
 
 TEST_CASE("what torch.export cannot hold is said, and nothing is written") {
   const test::TempDir dir;
-  auto g =
-      parseText("graph g {\n input %x : tensor\n %y = aten.relu.default(%x)\n return %y\n}", semantics().operators());
+  auto g = parseText("graph g {\n input %x : tensor\n %y = aten.relu.default(%x)\n return %y\n}",
+                     torchSemantics().operators());
   REQUIRE(g);
   const Status s = exportModel(*g, (dir / "m.pt2").string());
   REQUIRE_FALSE(s);
@@ -189,7 +184,7 @@ TEST_CASE("calls that no longer stand together, or own nothing, are calls again"
     %again = aten.relu.default(%a_b) : f32[2,6] @m3 "model.py":3
     return %again
   })",
-                     semantics().operators());
+                     torchSemantics().operators());
   REQUIRE_RESULT(g);
   const Status written = exportModel(*g, (dir / "m.pt").string());
   REQUIRE_RESULT(written);
