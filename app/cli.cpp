@@ -145,7 +145,7 @@ Result<TensorSet> commandInputs(const Graph& g, const Common& common) {
   if (!run) return run.error();
   auto tensors = common.inputs.empty() ? makeInputs(g, common.specs, common.seed) : loadTensors(common.inputs);
   if (!tensors) return tensors.error();
-  if (common.inputs.empty() && common.specs.empty() && !common.quiet && !g.inputs().empty()) {
+  if (!common.givesInputs() && !common.quiet && !g.inputs().empty()) {
     std::fflush(stdout);
     fmt::print(stderr, "no inputs given: random ones of small sizes, {}; --inputs or --input give others\n",
                fmt::join(tensors->describe(), " "));

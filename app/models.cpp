@@ -42,8 +42,8 @@ Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
 
 }  // namespace
 
-Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, std::vector<std::string>* others) {
-  std::vector<std::string> out;
+Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, const Console& console) {
+  std::vector<std::string> out, others;
   for (const std::string& p : paths) {
     std::error_code error;
     if (!std::filesystem::is_directory(p, error)) {
@@ -55,7 +55,7 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
       const std::string ending = entry.path().extension().string(), file = entry.path().string();
       if (ending != ".pt" && ending != ".pt2" && ending != ".fx") continue;
       if (ending == ".pt" && isSavedObject(file)) {
-        if (others) others->push_back(entry.path().filename().string());
+        others.push_back(entry.path().filename().string());
       } else {
         found.push_back(file);
       }
@@ -63,6 +63,14 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
     if (error || found.empty()) return badInput(fmt::format("{}: no models (*.pt, *.pt2, *.fx) in this folder", p));
     std::sort(found.begin(), found.end());
     out.insert(out.end(), found.begin(), found.end());
+  }
+  if (!others.empty()) {
+    std::sort(others.begin(), others.end());
+    const size_t shown = std::min<size_t>(others.size(), 3);
+    console.warn(fmt::format("{} passed over, written by torch.save and so no model: {}{}",
+                             counted(others.size(), "file"),
+                             fmt::join(others.begin(), others.begin() + static_cast<ptrdiff_t>(shown), ", "),
+                             shown < others.size() ? ", …" : ""));
   }
   return out;
 }
@@ -85,17 +93,8 @@ Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text,
 
 Status forEachModel(const std::vector<std::string>& paths, const Console& console,
                     const std::function<Status(const std::string&)>& f) {
-  std::vector<std::string> others;
-  auto files = modelFiles(paths, &others);
+  auto files = modelFiles(paths, console);
   if (!files) return files.error();
-  if (!others.empty()) {
-    std::sort(others.begin(), others.end());
-    const size_t shown = std::min<size_t>(others.size(), 3);
-    console.warn(fmt::format("{} passed over, written by torch.save and so no model: {}{}",
-                             counted(others.size(), "file"),
-                             fmt::join(others.begin(), others.begin() + static_cast<ptrdiff_t>(shown), ", "),
-                             shown < others.size() ? ", …" : ""));
-  }
   Status first = done();
   size_t failed = 0;
   for (const std::string& file : *files) {

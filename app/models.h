@@ -17,9 +17,8 @@
 namespace graft::cli {
 
 /// The files named, and of each folder its *.pt, *.pt2 and *.fx by name, but for inputs and weights that torch.save
-/// wrote: those go to `others`.
-Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths,
-                                            std::vector<std::string>* others = nullptr);
+/// wrote, which is said.
+Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, const Console&);
 
 /// Where the operator library that this program has loaded lies.
 std::string operatorLibrary();

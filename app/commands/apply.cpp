@@ -133,21 +133,19 @@ std::string fromHere(const std::string& path) {
 
 /// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
 /// written over another result or over a model that was given.
-Result<std::map<std::string, std::string>> outputPaths(const Options& o) {
+Result<std::map<std::string, std::string>> outputPaths(const Options& o, const std::vector<std::string>& models) {
   const auto refuse = [&](const std::string& why) {
     return Error{ErrorKind::Usage, fmt::format("-o {}: {}", o.output, why), {}};
   };
-  auto models = modelFiles(o.models);
-  if (!models) return models.error();
   std::error_code e;
   const bool folder = std::filesystem::is_directory(o.output, e);
-  if (models->size() > 1 && !folder)
-    return refuse(fmt::format("the results of {} models go into a folder; make one first", models->size()));
+  if (models.size() > 1 && !folder)
+    return refuse(fmt::format("the results of {} models go into a folder; make one first", models.size()));
   std::map<std::string, std::string> out, modelOf;
-  for (const std::string& m : *models) {
+  for (const std::string& m : models) {
     const auto file = std::filesystem::path(m).stem().string() + ".pt";
     const std::string path = folder ? (std::filesystem::path(o.output) / file).string() : o.output;
-    for (const std::string& given : *models)
+    for (const std::string& given : models)
       if (std::filesystem::equivalent(path, given, e)) return refuse(given + " itself would be overwritten");
     const auto [other, first] = modelOf.emplace(path, m);
     if (!first && other->second != m)
@@ -283,7 +281,7 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
     if (!proof) return proof.error();
     console.print(proof->passed
                       ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
-                                    o.inputs.empty() && o.specs.empty() ? "random" : "given", proof->inputSets - 1)
+                                    o.givesInputs() ? "given" : "random", proof->inputSets - 1)
                       : fmt::format("differences where set {} of inputs failed (fp64 reference):", proof->inputSets));
     console.print(differencesTable(proof->outputs));
     doc["verify"] = {
@@ -341,12 +339,14 @@ Status apply(const Options& o) {
     std::erase_if(expected, [&](const auto& x) { return x.first == wanted->first; });
     expected.push_back(std::move(*wanted));
   }
-  auto outputs = outputPaths(o);
+  auto models = modelFiles(o.models, console);
+  if (!models) return models.error();
+  auto outputs = outputPaths(o, *models);
   if (!outputs) return outputs.error();
   if (!o.report.empty())
     if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
   json documents = json::array();
-  const Status status = forEachModel(o.models, console, [&](const std::string& path) {
+  const Status status = forEachModel(*models, console, [&](const std::string& path) {
     return applyOne(o, path, outputs->at(path), *rules, console, documents);
   });
   const json doc = documents.size() == 1 ? documents[0] : documents;
