@@ -9,7 +9,9 @@
 
 #include "core/base/suggest.h"
 #include "core/base/words.h"
+#include "core/torch/export.h"
 #include "matcher/lang/rule_file.h"
+#include "views/drawing/drawing.h"
 
 namespace graft::cli {
 namespace {
@@ -73,6 +75,14 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
                              shown < others.size() ? ", …" : ""));
   }
   return out;
+}
+
+Status checkModelOutput(const std::string& path) {
+  auto format = exportFormat(path);
+  if (format) return done();
+  Error e = format.error();
+  if (isPictureName(path)) e.message += "; pictures are made by `graft draw`";
+  return e;
 }
 
 std::string operatorLibrary() {

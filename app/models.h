@@ -20,6 +20,10 @@ namespace graft::cli {
 /// wrote, which is said.
 Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, const Console&);
 
+/// Whether a model can be written to a path of that ending (exportFormat). Usage where not; of a picture's name it says
+/// which command draws.
+Status checkModelOutput(const std::string& path);
+
 /// Where the operator library that this program has loaded lies.
 std::string operatorLibrary();
 

@@ -70,7 +70,7 @@ class Original {
   /// every TorchScript.
   ModelFile file(bool compiled) {
     if (!cast_) return own_;
-    std::vector<std::string> endings{std::filesystem::path(own_.path).extension().string()};
+    std::vector<std::string> endings{own_.path.ends_with(".pt2") ? ".pt2" : ".pt"};
     if (compiled) endings.insert(endings.begin(), ".pt2");
     for (const std::string& ending : endings) {
       const std::string path = folder_ + "/original" + ending;

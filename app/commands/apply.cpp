@@ -141,6 +141,8 @@ Result<std::map<std::string, std::string>> outputPaths(const Options& o, const s
   const bool folder = std::filesystem::is_directory(o.output, e);
   if (models.size() > 1 && !folder)
     return refuse(fmt::format("the results of {} models go into a folder; make one first", models.size()));
+  if (!folder)
+    if (Status s = checkModelOutput(o.output); !s) return s.error();
   std::map<std::string, std::string> out, modelOf;
   for (const std::string& m : models) {
     const auto file = std::filesystem::path(m).stem().string() + ".pt";

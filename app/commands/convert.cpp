@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
+#include "app/models.h"
 #include "core/torch/export.h"
 
 namespace graft::cli {
@@ -17,10 +18,7 @@ struct Options : Common {
 
 Status convert(const Options& o) {
   const Console console(o);
-  const bool exported = o.output.ends_with(".pt2");
-  if (!exported && !o.output.ends_with(".pt"))
-    return Error{
-        ErrorKind::Usage, fmt::format("-o {}: end it in .pt for TorchScript or .pt2 for torch.export", o.output), {}};
+  if (Status s = checkModelOutput(o.output); !s) return s;
   const Job job = console.job();
   auto model = openModel(o.model, o, {o.method}, job);
   if (!model) return model.error();

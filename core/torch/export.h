@@ -5,6 +5,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "core/torch/model.h"
 #include "core/torch/tensors.h"
 
 namespace graft {
@@ -30,7 +31,10 @@ Status exportTorchScript(const Graph&, const std::string& path, const ExportOpti
 /// loops of a known number of turns are written out. Other loops, and inputs that are neither tensors nor ints and are
 /// not given in the options, are refused.
 Status exportTorchExport(const Graph&, const std::string& path, const ExportOptions& = {});
-/// One or the other, by the path's ending: .pt2 is torch.export, everything else TorchScript.
+/// What a path's ending says is written there: TorchScript for .pt, TorchExport for .pt2. Usage, with a message that
+/// names both, for every other ending: a picture's or another tool's name would not say what the file holds.
+Result<Format> exportFormat(const std::string& path);
+/// One or the other, by exportFormat(path).
 Status exportModel(const Graph&, const std::string& path, const ExportOptions& = {});
 bool usesGraftOperators(const Graph&);
 

@@ -182,6 +182,15 @@ class BadOutput(TestCase):
         run = self.fails(2, "draw", MINILM, "-o", self.folder / "g.bmp", says="bmp")
         self.assertIn("svg", run.stderr)
 
+    def test_a_model_goes_into_a_model_s_file(self):
+        endings = (".pt for torchscript", ".pt2 for torch.export")
+        for command in (("apply", MINILM, "--rules", RULES), ("convert", MINILM)):
+            for name in ("g.svg", "g.png", "g.dot"):
+                self.fails(2, *command, "-o", self.folder / name, says=(name, *endings, "`graft draw`"))
+            for name in ("model.onnx", "model"):
+                run = self.fails(2, *command, "-o", self.folder / name, says=(name, *endings))
+                self.assertNotIn("graft draw", run.stderr)
+
 
 class SeveralModels(TestCase):
     """Results go beside each other, never over one another or over what was given."""

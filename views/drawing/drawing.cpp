@@ -165,16 +165,21 @@ std::string dotOf(const VisibleGraph& view, const std::string& name, const DrawO
   return s + "}\n";
 }
 
+bool isPictureName(const std::string& path) {
+  const std::string ending = fs::path(path).extension().string();
+  return ending == ".svg" || ending == ".png" || ending == ".pdf" || ending == ".dot" || ending == ".gv";
+}
+
 Status drawToFile(const Graph& graph, const std::string& path, const DrawOptions& options) {
-  std::string ending = fs::path(path).extension().string();
+  if (!isPictureName(path))
+    return Error{ErrorKind::Usage,
+                 fmt::format("cannot draw into \"{}\": use a name that ends in .svg, .png, .pdf or .dot", path),
+                 {}};
+  const std::string ending = fs::path(path).extension().string();
   if (ending == ".dot" || ending == ".gv") {
     Result<std::string> dot = drawDot(graph, options);
     return dot ? writeWhole(path, *dot) : Status(dot.error());
   }
-  if (ending != ".svg" && ending != ".png" && ending != ".pdf")
-    return Error{ErrorKind::Usage,
-                 fmt::format("cannot draw into \"{}\": use a name that ends in .svg, .png, .pdf or .dot", path),
-                 {}};
   Result<std::string> svg = drawSvg(graph, options);
   if (!svg) return svg.error();
   return ending == ".svg" ? writeWhole(path, *svg) : rasterise(*svg, path, options.scale);

@@ -50,6 +50,8 @@ struct DrawOptions {
 
 Result<std::string> drawSvg(const Graph&, const DrawOptions& = {});
 Result<std::string> drawDot(const Graph&, const DrawOptions& = {});
+/// Whether drawToFile knows the path's ending.
+bool isPictureName(const std::string& path);
 /// The format is the path's ending: .svg, .png, .pdf, .dot or .gv. PNG and PDF are the SVG, rasterised by
 /// `graft-raster`, which lies beside the running program (or on PATH) where the GUI was built. The file is complete or
 /// absent.

@@ -17,8 +17,20 @@ bool usesGraftOperators(const Graph& g) {
   return false;
 }
 
+Result<Format> exportFormat(const std::string& path) {
+  if (path.ends_with(".pt2")) return Format::TorchExport;
+  if (path.ends_with(".pt")) return Format::TorchScript;
+  return Error{
+      ErrorKind::Usage,
+      fmt::format("cannot write a model to \"{}\": end it in .pt for TorchScript or .pt2 for torch.export", path),
+      {}};
+}
+
 Status exportModel(const Graph& graph, const std::string& path, const ExportOptions& options) {
-  return path.ends_with(".pt2") ? exportTorchExport(graph, path, options) : exportTorchScript(graph, path, options);
+  auto format = exportFormat(path);
+  if (!format) return format.error();
+  return *format == Format::TorchExport ? exportTorchExport(graph, path, options)
+                                        : exportTorchScript(graph, path, options);
 }
 
 std::string captureObstacle(const Graph& g) {
