@@ -11,6 +11,8 @@ namespace graft::cli {
 
 std::string differencesTable(const std::vector<Difference>&);
 nlohmann::json differencesJson(const std::vector<Difference>&);
+/// What stands as "verify" in a document where nothing was compared: {"passed": null, "skipped": true}.
+nlohmann::json notVerifiedJson();
 bool allPassed(const std::vector<Difference>&);
 /// "output 0: …" of the first that did not pass; "" where all did.
 std::string firstFailure(const std::vector<Difference>&);

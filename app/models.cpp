@@ -131,6 +131,15 @@ std::string whyHint(const std::string& model, const std::string& rules, const st
                      rule == "NAME" ? "a rule" : rule);
 }
 
+std::string whyHint(const std::string& model, const ChosenRecipe& rules) {
+  const RuleFile& file = rules.file;
+  return whyHint(model, file.path, file.rules.size() == 1 ? file.rules[0].name : "NAME");
+}
+
+bool foundNothing(const StepRun& s) { return s.records.empty() && s.refused.empty() && s.rolledBack.empty(); }
+
+bool rewroteNothing(const RecipeRun& run) { return std::all_of(run.steps.begin(), run.steps.end(), foundNothing); }
+
 std::string changingSteps(const RecipeRun& run) {
   std::vector<std::string> names;
   for (const StepRun& s : run.steps)

@@ -41,6 +41,10 @@ Error noSuchRule(const RuleFile&, const std::string& rule);
 /// "`graft explain model.pt --rules rules.py --rule NAME` says why a rule matches nowhere"
 std::string whyHint(const std::string& model, const std::string& rules, const std::string& rule = "NAME");
 
+/// Whether a step found no place at all, and a whole recipe none: nothing was rewritten, refused or taken back.
+bool foundNothing(const StepRun&);
+bool rewroteNothing(const RecipeRun&);
+
 /// The steps that mean to compute something else, with commas between: rules that say so, `half`, `swap_module`.
 std::string changingSteps(const RecipeRun&);
 
@@ -52,5 +56,8 @@ struct ChosenRecipe {
 /// The rule file, and its recipe of that name; of an empty name all rules that have a replacement, in the file's order.
 /// Errors: those of loadRuleFile; Usage where there is no such recipe; BadInput where no rule has a replacement.
 Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name);
+
+/// The same of a recipe whose rules matched nothing: names the file's rule where it has but one.
+std::string whyHint(const std::string& model, const ChosenRecipe&);
 
 }  // namespace graft::cli

@@ -66,8 +66,6 @@ std::string provenText(const StepRun& s) {
   return out;
 }
 
-bool foundNothing(const StepRun& s) { return s.records.empty() && s.refused.empty() && s.rolledBack.empty(); }
-
 /// A row for each step; rules that found nothing are one line below it, of which the first few are named, unless all
 /// are wanted.
 std::string stepsTable(const RecipeRun& run, bool all) {
@@ -253,9 +251,7 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
   console.print(stepsTable(*run, o.verbose));
   tellProofs(*run, console);
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
-  if (std::all_of(run->steps.begin(), run->steps.end(), foundNothing))
-    console.warn("nothing was rewritten; " +
-                 whyHint(path, o.rules, rules.file.rules.size() == 1 ? rules.file.rules[0].name : "NAME"));
+  if (rewroteNothing(*run)) console.warn("nothing was rewritten; " + whyHint(path, rules));
   json doc = {{"model", path},
               {"format", formatName(model->format)},
               {"nodes", original.nodeCount()},
@@ -276,7 +272,7 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
 
   Status verdict = done();
   if (o.noVerify) {
-    doc["verify"] = {{"passed", nullptr}, {"skipped", true}};
+    doc["verify"] = notVerifiedJson();
     console.print("not verified (--no-verify)");
   } else {
     auto proof = proveRewrite(original, rewritten, *inputs, job);

@@ -178,8 +178,7 @@ Status bench(const Options& o) {
                               fmt::join(inputs->describe(), " "), counted(rewrites, "rewrite"), m->graph.nodeCount(),
                               rewritten.nodeCount()));
     if (rewrites == 0)
-      console.warn("nothing was rewritten: this times the model against itself; " +
-                   whyHint(path, o.rules, rules->file.rules.size() == 1 ? rules->file.rules[0].name : "NAME"));
+      console.warn("nothing was rewritten: this times the model against itself; " + whyHint(path, *rules));
     console.print(differencesTable(*differences));
     auto timing = timeAgainstOriginal(*m, rewritten, *inputs, *options, o.seconds, job);
     if (!timing) return timing.error();

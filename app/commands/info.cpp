@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
+#include "app/differences.h"
 #include "app/models.h"
 #include "core/ir/used_symbols.h"
 #include "core/json/graph_json.h"
@@ -116,7 +117,8 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
   if (o.givesInputs())
     if (auto inputs = typedInputs(*m, o); !inputs) return inputs.error();
   CallNames kept;
-  if (!o.rules.empty()) {
+  const bool rewritten = !o.rules.empty();
+  if (rewritten) {
     auto rules = loadRecipe(o.rules, o.recipe);
     if (!rules) return rules.error();
     auto run = runRecipe(m->graph, rules->file, rules->recipe, semantics());
@@ -124,11 +126,17 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
     for (const StepRun& s : run->steps)
       for (const Record& r : s.records)
         for (const auto& [path, name] : r.keptModules) kept.insert_or_assign(path, name);
+    if (rewroteNothing(*run))
+      console.warn("nothing was rewritten; " + whyHint(o.model, *rules));
+    else
+      console.note("not verified: nothing compared what the rules made with the model; `graft apply` does");
   } else if (!o.recipe.empty()) {
     return Error{ErrorKind::Usage, "--recipe names a recipe of a rule file: give it with --rules FILE", {}};
   }
   if (console.json()) {
-    console.document(toJson(m->graph));
+    json document = toJson(m->graph);
+    if (rewritten) document["verify"] = notVerifiedJson();
+    console.document(document);
     return done();
   }
   auto text = form(m->graph, kept);

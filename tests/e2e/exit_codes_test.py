@@ -311,6 +311,18 @@ class Told(TestCase):
         more = ("--inputs", SENTENCES, "--seconds", "0.1")
         self.assertIn("nothing was rewritten", self.done("bench", MINILM, "--rules", rules, *more).stderr)
 
+    def test_what_rules_made_is_not_verified_where_it_is_only_shown(self):
+        rules, away = self.file("rules.py", SWAP), self.file("away.py", SWAP.replace("F.gelu(x)", "torch.relu(F.gelu(x))"))
+        for command in ("report", "code", "text", "modules"):
+            run = self.done(command, MINILM, "--rules", rules)
+            self.assertEqual(run.stderr, "not verified: nothing compared what the rules made with the model; `graft apply` does\n")
+            self.assertNotIn("not verified", run.stdout)
+            self.assertEqual(self.done(command, MINILM, "--rules", rules, "--quiet").stderr, "")
+            self.assertEqual(self.done(command, MINILM).stderr, "")
+            self.assertEqual(self.json(command, MINILM, "--rules", rules)["verify"], {"passed": None, "skipped": True})
+            self.assertNotIn("verify", self.json(command, MINILM))
+            self.assertRegex(self.done(command, MINILM, "--rules", away).stderr, r"^nothing was rewritten; `graft explain .* --rule Swap` says")
+
     def test_inputs_that_were_not_given_are_random(self):
         self.assertIn("random ones of small sizes, i64[2,2]", self.done("run", MINILM).stderr)
         self.assertEqual(self.done("run", MINILM, "--quiet").stderr, "")
