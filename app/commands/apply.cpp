@@ -10,6 +10,7 @@
 #include "app/cli.h"
 #include "app/differences.h"
 #include "app/models.h"
+#include "app/proof_text.h"
 #include "app/timing.h"
 #include "app/timing_text.h"
 #include "core/base/atomic_file.h"
@@ -34,37 +35,6 @@ struct Options : Common {
 };
 
 using Verdict = RewriteProof::Verdict;
-
-/// The proofs of a step's rewrites, or of a pass as a whole, where some were asked for.
-std::vector<RewriteProof> proofsOf(const StepRun& s) {
-  std::vector<RewriteProof> out;
-  if (s.proof.verdict != Verdict::Unchecked) out.push_back(s.proof);
-  for (const Record& r : s.records)
-    if (r.proof.verdict != Verdict::Unchecked) out.push_back(r.proof);
-  return out;
-}
-
-/// "6 of 6", "6 of 7, 1 taken back", "measured, up to 0.17".
-std::string provenText(const StepRun& s) {
-  size_t proven = 0, measured = 0;
-  double most = 0;
-  const auto proofs = proofsOf(s);
-  for (const RewriteProof& p : proofs) {
-    proven += p.verdict == Verdict::Proven;
-    measured += p.verdict == Verdict::Measured;
-    if (p.verdict == Verdict::Measured) most = std::max(most, p.maxAbs);
-  }
-  if (!s.isRule && !s.rolledBack.empty()) return "taken back";
-  if (proofs.empty() && s.rolledBack.empty()) return "-";
-  std::string out;
-  if (!s.isRule)
-    out = proven ? "yes" : measured ? "" : "no";
-  else if (proven || !measured)
-    out = fmt::format("{} of {}", proven, proofs.size() + s.rolledBack.size());
-  if (measured) out += fmt::format("{}measured, off by up to {:.2g}", out.empty() ? "" : ", ", most);
-  if (!s.rolledBack.empty()) out += fmt::format(", {} taken back", s.rolledBack.size());
-  return out;
-}
 
 /// A row for each step; rules that found nothing are one line below it, of which the first few are named, unless all
 /// are wanted.
@@ -95,16 +65,11 @@ std::string stepsTable(const RecipeRun& run, bool all) {
 }
 
 /// What was taken back and what could not be proven: never silent.
-void tellProofs(const RecipeRun& run, const Console& console) {
+void tellProofs(const RecipeRun& run, bool each, const Console& console) {
   size_t back = 0;
   for (const StepRun& s : run.steps) {
-    for (const RolledBack& r : s.rolledBack) {
-      ++back;
-      std::string shapes;
-      for (const std::string& i : r.proof.inputShapes) shapes += (shapes.empty() ? "" : ", ") + i;
-      console.warn(
-          fmt::format("{}: taken back {}{}", s.name, toString(r), shapes.empty() ? "" : "; inputs: " + shapes));
-    }
+    back += s.rolledBack.size();
+    for (const std::string& line : takenBackLines(s, each)) console.warn(line);
     std::map<std::string, size_t> unproven, aside;
     for (const RewriteProof& p : proofsOf(s))
       if (p.verdict == Verdict::Unproven)
@@ -118,8 +83,9 @@ void tellProofs(const RecipeRun& run, const Console& console) {
                                s.isRule ? " on its own" : "", why));
   }
   if (back > 0)
-    console.warn(fmt::format("{} taken back, the rest stays; --strict makes that an error",
-                             back == 1 ? "one rewrite was" : fmt::format("{} rewrites were", back)));
+    console.warn(fmt::format("{} taken back, the rest stays; --strict makes that an error{}",
+                             back == 1 ? "one rewrite was" : fmt::format("{} rewrites were", back),
+                             back == 1 || each ? "" : ", --verbose and --report tell of each"));
 }
 
 /// A path from the current folder, where it lies below.
@@ -249,7 +215,7 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
     }
   console.print(fmt::format("{}: {} with {}\n", console.bold(path), rules.recipe.name, rules.file.path));
   console.print(stepsTable(*run, o.verbose));
-  tellProofs(*run, console);
+  tellProofs(*run, o.verbose, console);
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
   if (rewroteNothing(*run)) console.warn("nothing was rewritten; " + whyHint(path, rules));
   json doc = {{"model", path},
@@ -378,7 +344,8 @@ void addApply(CLI::App& app, Run& run) {
   c->add_flag("--whole-only", o->wholeOnly,
               "Compare the whole model only, not each rewrite on its own: a wrong one fails the model instead of being "
               "taken back");
-  c->add_flag("-v,--verbose", o->verbose, "A row for each rule, also for those that matched nothing");
+  c->add_flag("-v,--verbose", o->verbose,
+              "A row for each rule, also for those that matched nothing, and a line for each rewrite taken back");
   c->add_option("--failing-inputs", o->failingInputs,
                 "Write the inputs that broke a rewrite here, as RULE-OUTPUT.pt, for torch.load")
       ->type_name("FOLDER")

@@ -1,0 +1,90 @@
+#include "app/proof_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/words.h"
+
+namespace graft::cli {
+namespace {
+
+using Verdict = RewriteProof::Verdict;
+
+/// What rewrites that failed in the same way have in common. Figures differ from place to place.
+std::string reasonOf(const RewriteProof& p) {
+  if (p.output.empty()) return "what replaces them does not run on " + p.inputs;
+  if (p.element.empty()) return "they give values of another type on " + p.inputs;
+  return "they compute something else on " + p.inputs;
+}
+
+std::string placeOf(const RolledBack& r) { return "`" + r.node + "`" + (r.scope.empty() ? "" : " in " + r.scope); }
+
+std::string withInputs(const std::string& why, const RewriteProof& p) {
+  return why + (p.inputShapes.empty() ? "" : fmt::format("; inputs: {}", fmt::join(p.inputShapes, ", ")));
+}
+
+}  // namespace
+
+std::vector<RewriteProof> proofsOf(const StepRun& s) {
+  std::vector<RewriteProof> out;
+  if (s.proof.verdict != Verdict::Unchecked) out.push_back(s.proof);
+  for (const Record& r : s.records)
+    if (r.proof.verdict != Verdict::Unchecked) out.push_back(r.proof);
+  return out;
+}
+
+std::string provenText(const StepRun& s) {
+  size_t proven = 0, measured = 0;
+  double most = 0;
+  const auto proofs = proofsOf(s);
+  for (const RewriteProof& p : proofs) {
+    proven += p.verdict == Verdict::Proven;
+    measured += p.verdict == Verdict::Measured;
+    if (p.verdict == Verdict::Measured) most = std::max(most, p.maxAbs);
+  }
+  if (!s.isRule && !s.rolledBack.empty()) return "taken back";
+  if (proofs.empty() && s.rolledBack.empty()) return "-";
+  std::string out;
+  if (!s.isRule)
+    out = proven ? "yes" : measured ? "" : "no";
+  else if (proven || !measured)
+    out = fmt::format("{} of {}", proven, proofs.size() + s.rolledBack.size());
+  if (measured) out += fmt::format("{}measured, off by up to {:.2g}", out.empty() ? "" : ", ", most);
+  if (!s.rolledBack.empty()) out += fmt::format(", {} taken back", s.rolledBack.size());
+  return out;
+}
+
+std::vector<std::string> takenBackLines(const StepRun& s, bool each) {
+  std::vector<std::vector<const RolledBack*>> groups;  // in the order in which reasons first appear
+  std::map<std::string, size_t> groupOf;
+  for (const RolledBack& r : s.rolledBack) {
+    const auto [at, isNew] = groupOf.emplace(reasonOf(r.proof), groups.size());
+    if (isNew || each) groups.emplace_back();
+    (each ? groups.back() : groups[at->second]).push_back(&r);
+  }
+  std::vector<std::string> out;
+  for (const auto& group : groups) {
+    const RolledBack& first = *group[0];
+    if (group.size() == 1) {
+      out.push_back(fmt::format("{}: taken back {}", s.name, withInputs(toString(first), first.proof)));
+      continue;
+    }
+    constexpr size_t shown = 3;
+    std::vector<std::string> places;
+    double most = 0;
+    for (const RolledBack* r : group) {
+      if (places.size() < shown) places.push_back(placeOf(*r));
+      most = std::max(most, r->proof.maxAbs);
+    }
+    out.push_back(fmt::format("{}: {} taken back: {}{}; at {}{}; the first: {}", s.name,
+                              counted(group.size(), "rewrite"), reasonOf(first.proof),
+                              most > 0 ? fmt::format(", off by up to {:.2g}", most) : "", fmt::join(places, ", "),
+                              group.size() > shown ? ", …" : "", withInputs(first.proof.why, first.proof)));
+  }
+  return out;
+}
+
+}  // namespace graft::cli
