@@ -63,7 +63,7 @@ class Console {
 /// Columns padded to the widest cell, two spaces apart; the first row is underlined as a heading.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
-/// The exit code that commands.md gives the error's kind.
+/// The exit code of the error's kind, as `graft --help` lists them.
 int exitCode(ErrorKind);
 
 /// LibTorch's semantics with Graft's operators loaded, made once.

@@ -16,16 +16,24 @@ namespace {
 
 // JSON has no NaN: what is not finite is written as a string.
 json number(double d) { return std::isfinite(d) ? json(d) : json(fmt::format("{}", d)); }
+json number(const Difference& of, double d) { return of.measured ? number(d) : json(nullptr); }
+
+std::string verdict(const Difference& d) {
+  return d.passed ? "ok" : d.dtypeAlone ? "FAILED for its dtype: " + d.why : "FAILED: " + d.why;
+}
 
 }  // namespace
+
+std::string figure(const Difference& of, double d) { return of.measured ? fmt::format("{:.2e}", d) : "-"; }
+
+std::string ratioText(const Difference& d) { return d.rmseRatio ? fmt::format("{:.2f}", *d.rmseRatio) : "-"; }
 
 std::string differencesTable(const std::vector<Difference>& differences) {
   std::vector<std::vector<std::string>> rows{
       {"output", "type", "max abs", "max rel", "rmse", "rmse ratio", "cosine", ""}};
   for (const Difference& d : differences)
-    rows.push_back({d.name, d.type, fmt::format("{:.2e}", d.maxAbs), fmt::format("{:.2e}", d.maxRel),
-                    fmt::format("{:.2e}", d.rmse), d.rmseRatio ? fmt::format("{:.2f}", *d.rmseRatio) : "-",
-                    fmt::format("{:.7f}", d.cosine), d.passed ? "ok" : "FAILED: " + d.why});
+    rows.push_back({d.name, d.type, figure(d, d.maxAbs), figure(d, d.maxRel), figure(d, d.rmse), ratioText(d),
+                    d.measured ? fmt::format("{:.7f}", d.cosine) : "-", verdict(d)});
   return table(rows);
 }
 
@@ -34,13 +42,15 @@ json differencesJson(const std::vector<Difference>& differences) {
   for (const Difference& d : differences) {
     json row = {{"name", d.name},
                 {"type", d.type},
-                {"max_abs", number(d.maxAbs)},
-                {"max_rel", number(d.maxRel)},
-                {"rmse", number(d.rmse)},
-                {"cosine", number(d.cosine)},
+                {"max_abs", number(d, d.maxAbs)},
+                {"max_rel", number(d, d.maxRel)},
+                {"rmse", number(d, d.rmse)},
+                {"cosine", number(d, d.cosine)},
                 {"elements", d.elements},
                 {"ulp_histogram", d.ulpHistogram},
-                {"passed", d.passed}};
+                {"passed", d.passed},
+                {"dtype_alone", d.dtypeAlone}};
+    if (!d.actualType.empty()) row["actual_type"] = d.actualType;
     row["rmse_ratio"] = d.rmseRatio ? number(*d.rmseRatio) : json(nullptr);
     if (!d.why.empty()) row["why"] = d.why;
     out.push_back(std::move(row));

@@ -46,7 +46,8 @@ void RunPanel::fillOutputs(const QJsonObject& run) {
     int column = 2;
     for (const char* key : {"maxAbs", "maxRel", "rmse", "rmseRatio"})
       t->setItem(i, column++, new QTableWidgetItem(small(number(at(o, key)))));
-    t->setItem(i, 6, new QTableWidgetItem(QString::number(number(at(o, "cosine")), 'f', 6)));
+    const double cosine = number(at(o, "cosine"));
+    t->setItem(i, 6, new QTableWidgetItem(std::isnan(cosine) ? small(cosine) : QString::number(cosine, 'f', 6)));
     setVerdict(t, i, 7, at(o, "passed").toBool(), at(o, "why").toString());
   }
   if (t->currentRow() < 0 && t->rowCount() > 0) t->setCurrentCell(0, 0);

@@ -38,19 +38,37 @@ json layersJson(const std::vector<LayerDifference>& layers) {
 
 /// What corresponds inside the models, up to a little behind the first place where the numbers part.
 void printLayers(const Console& console, const std::vector<LayerDifference>& layers) {
-  const auto first = std::find_if(layers.begin(), layers.end(), [](const auto& l) { return !l.difference.passed; });
+  const auto first = std::find_if(layers.begin(), layers.end(),
+                                  [](const auto& l) { return !l.difference.passed && !l.difference.dtypeAlone; });
+  const bool dtypesDiffer =
+      std::any_of(layers.begin(), layers.end(), [](const auto& l) { return l.difference.dtypeAlone; });
   std::vector<std::vector<std::string>> rows{{"in A", "in B", "type", "max abs", "rmse", "rmse ratio", ""}};
   constexpr std::ptrdiff_t behind = 5;
   const auto end = first + std::min<std::ptrdiff_t>(behind, layers.end() - first);
-  for (auto l = layers.begin(); l != end; ++l)
-    rows.push_back({l->original, l->rewritten, l->difference.type, fmt::format("{:.2e}", l->difference.maxAbs),
-                    fmt::format("{:.2e}", l->difference.rmse),
-                    l->difference.rmseRatio ? fmt::format("{:.2f}", *l->difference.rmseRatio) : "-",
-                    l->difference.passed ? "ok" : l->difference.why});
+  for (auto l = layers.begin(); l != end; ++l) {
+    const Difference& d = l->difference;
+    rows.push_back({l->original, l->rewritten, d.type, figure(d, d.maxAbs), figure(d, d.rmse), ratioText(d),
+                    d.passed       ? "ok"
+                    : d.dtypeAlone ? "ok but for its dtype"
+                                   : d.why});
+  }
   console.print(table(rows));
   console.print(first == layers.end()
-                    ? fmt::format("{} values inside correspond, and all agree", layers.size())
+                    ? fmt::format("{} values inside correspond, and all agree{}", layers.size(),
+                                  dtypesDiffer ? " but for their dtypes" : "")
                     : fmt::format("the numbers part at {} ({} in B)", first->original, first->rewritten));
+}
+
+/// Whether an input of one model has another floating-point dtype than that of the other.
+bool inputsDifferInDType(const Graph& a, const Graph& b) {
+  const size_t n = std::min(a.inputs().size(), b.inputs().size());
+  for (size_t i = 0; i < n; ++i) {
+    const Type &x = a.value(a.inputs()[i]).type, &y = b.value(b.inputs()[i]).type;
+    if (!x.isTensor() || !y.isTensor()) continue;
+    const auto s = x.tensorInfo.dtype, t = y.tensorInfo.dtype;
+    if (s && t && s != t && isFloatingPoint(*s) && isFloatingPoint(*t)) return true;
+  }
+  return false;
 }
 
 struct NamedProgram {
@@ -107,7 +125,11 @@ Status compare(const Options& o) {
   auto pb = NamedProgram::build(o.models[1], b->graph, *options);
   if (!pb) return pb.error();
   auto compared = differencesOf(a->graph, *pa, *pb, *inputs, *options, job);
-  if (!compared) return compared.error();
+  if (!compared) {
+    Error e = compared.error();
+    if (!options->dtype && inputsDifferInDType(a->graph, b->graph)) e.message += "; --dtype brings both to one dtype";
+    return e;
+  }
   const std::vector<Difference>& differences = *compared;
   console.print(differencesTable(differences));
   json layerDocument;
@@ -127,8 +149,15 @@ Status compare(const Options& o) {
                 {"nodes", {a->graph.nodeCount(), b->graph.nodeCount()}}};
   if (o.layers) document["layers"] = std::move(layerDocument);
   console.document(document);
-  if (!allPassed(differences))
-    return Error{ErrorKind::Verification, "the models differ: " + firstFailure(differences), {}};
+  if (!allPassed(differences)) {
+    // Their own rounding is then no difference between the models.
+    const bool dtypesDiffer = std::any_of(differences.begin(), differences.end(),
+                                          [](const Difference& d) { return d.measured && !d.actualType.empty(); });
+    return Error{ErrorKind::Verification,
+                 "the models differ: " + firstFailure(differences) +
+                     (dtypesDiffer && !options->dtype ? "; --dtype brings both to one dtype" : ""),
+                 {}};
+  }
   return done();
 }
 

@@ -36,7 +36,10 @@ std::string protocolOf(const PairedTiming& t) {
 }
 
 json differenceJson(const Difference& d) {
-  const auto finite = [](double v) { return std::isfinite(v) ? json(v) : json(fmt::format("{}", v)); };
+  const auto finite = [&](double v) {
+    if (!d.measured) return json(nullptr);
+    return std::isfinite(v) ? json(v) : json(fmt::format("{}", v));
+  };
   return {{"name", d.name},
           {"type", d.type},
           {"maxAbs", finite(d.maxAbs)},

@@ -34,8 +34,11 @@ Result<TensorSet> convert(const TensorSet&, const std::string& device, std::opti
 
 /// How far `actual` is from `expected` for one tensor. RMSE and maxima are computed in fp64.
 struct Difference {
-  std::string name;  ///< "0", "1.logits"
-  std::string type;  ///< of expected
+  std::string name;        ///< "0", "1.logits"
+  std::string type;        ///< of expected
+  std::string actualType;  ///< where it is another
+  /// Whether the numbers could be compared; where shapes differ, the figures below say nothing.
+  bool measured = false;
   double maxAbs = 0, maxRel = 0, rmse = 0;
   std::optional<double> rmseRatio;  ///< RMSE(actual, fp64) / RMSE(expected, fp64), where a fp64 reference was given
   double cosine = 1;
@@ -44,14 +47,17 @@ struct Difference {
   size_t elements = 0;
   bool sameNonFinite = true;  ///< NaN and Inf in the same places
   bool passed = false;
+  bool dtypeAlone =
+      false;        ///< did not pass, but only for its dtype: the numbers are within the coarser dtype's tolerance
   std::string why;  ///< where it did not pass
   // The first element that is out of tolerance; empty where none is, or where shapes or dtypes differ.
   std::string element, expected, actual;  ///< "[0,3,1]", "0.25", "nan"
 };
 
-/// By the rule of gpu.md: RMSE(actual, ref) <= m RMSE(expected, ref) + tol/10 with m 2, or 3 in half precision, where a
-/// fp64 reference is given; torch.testing.assert_close's tolerances for the dtype otherwise. Shapes and dtypes must
-/// agree.
+/// RMSE(actual, ref) <= m RMSE(expected, ref) + tol/10 with m 2, or 3 in half precision, where a fp64 reference is
+/// given; torch.testing.assert_close's tolerances for the dtype otherwise. Shapes and dtypes must agree. Of two
+/// floating-point dtypes the numbers are compared nevertheless: by the tolerance of the coarser one, whose relative
+/// part (of the root mean square) is the least that `expected` is then taken to be off by.
 std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSet& actual,
                                        const TensorSet* reference = nullptr);
 

@@ -1,8 +1,10 @@
 """graft compare: two models beside each other, inside too, in the dtype asked for."""
 
+import json
+
 import torch
 
-from support import TestCase, main
+from support import TestCase, graft, main
 
 
 class Net(torch.nn.Module):
@@ -52,6 +54,46 @@ class Compare(TestCase):
                     self.assertTrue(doc["outputs"][0]["type"].startswith(wanted), doc["outputs"])
                     self.assertGreater(doc["timing"]["original"]["median_ms"], 0)
                     self.fails(5, "compare", a, b, *asked, says="the models differ")
+
+    def test_models_in_two_dtypes_say_so_and_how_far_the_numbers_are_apart(self):
+        a, b, inputs = self.models(torch.nn.Embedding(10, 32), torch.arange(4).reshape(1, 4))
+        half = self.folder / "half.pt"
+        self.done("convert", a, "--dtype", "float16", "-o", half)
+        given = ("--inputs", inputs, "--seconds", "0.05")
+        expected = torch.jit.load(a)(torch.load(inputs)[0])
+        apart = (expected - torch.jit.load(half)(torch.load(inputs)[0]).float()).abs().max().item()
+        run = self.fails(5, "compare", a, half, *given, "--layers",
+                         says=("got f16[1,4,32], expected f32[1,4,32]; as numbers they agree by f16's tolerance: RMSE to the fp64",
+                               "is allowed; --dtype brings both to one dtype"))
+        row = next(line for line in run.stdout.splitlines() if line.startswith("0  "))
+        self.assertIn("FAILED for its dtype: got f16[1,4,32]", row)
+        self.assertAlmostEqual(float(row.split()[2]), apart, delta=0.2 * apart)
+        self.assertIn("ok but for its dtype", run.stdout)
+        self.assertIn("and all agree but for their dtypes", run.stdout)
+        self.assertIn("as numbers they differ too by f16's tolerance",
+                      self.fails(5, "compare", b, half, *given, says="--dtype brings both to one dtype").stderr)
+        self.done("compare", a, half, *given, "--dtype", "float16")
+
+        output = json.loads(graft("compare", a, half, *given, "--json").stdout)["outputs"][0]
+        self.assertEqual((output["type"], output["actual_type"]), ("f32[1,4,32]", "f16[1,4,32]"))
+        self.assertTrue(output["dtype_alone"] and not output["passed"] and output["max_abs"] > 0, output)
+
+    def test_inputs_that_one_model_takes_in_another_dtype_are_told_of(self):
+        a, _, inputs = self.models(torch.nn.Identity(), torch.randn(4, 32))
+        half = self.folder / "half.pt"
+        self.done("convert", a, "--dtype", "float16", "-o", half)
+        self.fails(3, "compare", a, half, "--inputs", inputs, says=("wants f16", "got f32[4,32]; --dtype brings both to one dtype"))
+        self.done("compare", a, half, "--inputs", inputs, "--seconds", "0.05", "--dtype", "float16")
+
+    def test_where_shapes_differ_no_figure_is_made_up(self):
+        x, wider = torch.randn(4, 32), self.folder / "wider.pt"
+        a, _, inputs = self.models(torch.nn.Identity(), x)
+        torch.jit.trace(torch.nn.Linear(32, 33), x).save(str(wider))
+        given = ("--inputs", inputs, "--seconds", "0.05")
+        run = self.fails(5, "compare", a, wider, *given, says="got f32[4,33], expected f32[4,32]")
+        self.assertRegex(run.stdout, r"(?m)^0 +f32\[4,32\] +- +- +- +- +- +FAILED: got f32\[4,33\]")
+        output = json.loads(graft("compare", a, wider, *given, "--json").stdout)["outputs"][0]
+        self.assertEqual((output["max_abs"], output["cosine"]), (None, None))
 
     def test_inputs_made_up_are_in_the_dtype_asked_for(self):
         a, _, _ = self.models(torch.nn.Identity(), torch.randn(4, 32))

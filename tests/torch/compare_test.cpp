@@ -92,10 +92,33 @@ TEST_CASE("with a reference, what counts is who is nearer to it") {
 
 TEST_CASE("other shapes, dtypes and numbers of outputs do not pass") {
   CHECK_THAT(difference(make("f32[2]"), make("f32[3]")).why, ContainsSubstring("got f32[3], expected f32[2]"));
-  CHECK_THAT(difference(make("f32[2]"), make("f16[2]")).why, ContainsSubstring("got f16[2], expected f32[2]"));
+  CHECK_FALSE(difference(make("f32[2]"), make("f32[3]")).measured);
+  CHECK_THAT(difference(make("f32[2]"), make("i64[2]:zeros")).why, ContainsSubstring("got i64[2], expected f32[2]"));
   const auto missing = compareTensors(make("f32[2]"), TensorSet{});
   REQUIRE(missing.size() == 1);
   CHECK(missing[0].why == "it is missing");
+}
+
+TEST_CASE("of another floating-point dtype the numbers are compared by the coarser one's tolerance, and do not pass") {
+  const TensorSet wide = make("f32[64]:randn"), half = *convert(wide, "cpu", DType::Float16),
+                  exact = *convert(wide, "cpu", DType::Float64);
+  for (const TensorSet* reference : {static_cast<const TensorSet*>(nullptr), &exact})
+    for (const auto& [expected, actual] : {std::pair(&wide, &half), std::pair(&half, &wide)}) {
+      const Difference d = difference(*expected, *actual, reference);
+      INFO(d.why);
+      CHECK_FALSE(d.passed);
+      CHECK(d.dtypeAlone);
+      CHECK(d.measured);
+      CHECK(d.maxAbs > 1e-5);
+      CHECK(d.maxAbs < 1e-2);
+      CHECK(d.ulpHistogram.empty());
+      CHECK(d.actualType == actual->describe()[0]);
+      CHECK_THAT(d.why,
+                 StartsWith("got " + d.actualType + ", expected " + d.type + "; as numbers they agree by f16's"));
+    }
+  const Difference other = difference(wide, *convert(make("f32[64]:randn", 2), "cpu", DType::Float16), &exact);
+  CHECK_FALSE(other.dtypeAlone);
+  CHECK_THAT(other.why, ContainsSubstring("as numbers they differ too by f16's tolerance: RMSE to the fp64 reference"));
 }
 
 TEST_CASE("inputs are made from specifications, the same for a seed") {

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "core/torch/tensors.h"
 #include "core/torch/values/values.h"
@@ -43,6 +44,9 @@ std::vector<Leaf> flatten(const TensorSet& set) {
 /// torch.testing.assert_close's defaults, and Dynamo's absolute tolerance for RMSE.
 struct Tolerance {
   double relative = 0, absolute = 0, rmse = 0, factor = 2;
+  /// What the expected is taken to be off by at least, of its root mean square: where it is in a finer dtype than the
+  /// actual, its own error is no measure of what the coarser one can do.
+  double assumed = 0;
 };
 Tolerance toleranceFor(c10::ScalarType t) {
   switch (t) {
@@ -187,25 +191,22 @@ enum class Judge { Model, Elements };
 /// One element may be this much further off than RMSE may: the largest error of a few elements says little.
 constexpr double elementFactor = 4;
 
-void compareTwo(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, Judge judge,
-                Difference& d) {
-  d.elements = static_cast<size_t>(expected.numel());
-  if (expected.scalar_type() != actual.scalar_type() || expected.sizes() != actual.sizes()) {
-    d.why = fmt::format("got {}, expected {}", describe(actual), describe(expected));
-    return;
-  }
+/// What the numbers of two tensors of one shape say, in a sentence that holds whether they pass or not.
+std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference,
+                           const Tolerance& tol, Judge judge, Difference& d) {
   const at::Tensor e = plain(expected), a = plain(actual);
   const at::Tensor r = reference.defined() && reference.sizes() == expected.sizes() ? plain(reference) : at::Tensor();
-  const Tolerance tol = toleranceFor(expected.scalar_type());
   const Sums s = accumulate(e, a, r, tol, judge == Judge::Elements);
   const auto n = static_cast<double>(std::max<int64_t>(s.finite, 1));
+  d.measured = true;
   d.maxAbs = s.maxAbs;
   d.maxRel = s.maxRel;
   d.rmse = std::sqrt(s.squares / n);
   const double norms = std::sqrt(s.normE) * std::sqrt(s.normA);
   d.cosine = s.squares == 0 ? 1.0 : norms > 0 ? std::clamp(s.dot / norms, -1.0, 1.0) : 0.0;
   d.sameNonFinite = s.firstNonFinite < 0;
-  switch (e.scalar_type()) {
+  // Of two dtypes there is no common unit in the last place.
+  switch (e.scalar_type() == a.scalar_type() ? e.scalar_type() : c10::ScalarType::Undefined) {
     case c10::ScalarType::Half:
     case c10::ScalarType::BFloat16:
       countUlps<uint16_t>(e, a, d.ulpHistogram);
@@ -227,9 +228,8 @@ void compareTwo(const at::Tensor& expected, const at::Tensor& actual, const at::
   };
   if (!d.sameNonFinite) {
     showElement(s.firstNonFinite);
-    d.why = fmt::format("at {} it is {}, expected {}", placeOf(e, s.firstNonFinite), elementText(a, s.firstNonFinite),
-                        elementText(e, s.firstNonFinite));
-    return;
+    return fmt::format("at {} it is {}, expected {}", placeOf(e, s.firstNonFinite), elementText(a, s.firstNonFinite),
+                       elementText(e, s.firstNonFinite));
   }
   if (r.defined() && at::isFloatingType(e.scalar_type())) {
     const auto m = static_cast<double>(std::max<int64_t>(s.referenced, 1));
@@ -238,29 +238,51 @@ void compareTwo(const at::Tensor& expected, const at::Tensor& actual, const at::
       d.rmseRatio = rmseA / rmseE;
     else if (rmseA == 0)
       d.rmseRatio = 1;
-    d.passed = rmseA <= tol.factor * rmseE + tol.rmse / 10;
-    if (!d.passed) {
-      d.why = fmt::format("RMSE to the fp64 reference is {:.3g}, the original's is {:.3g}; at most {:.3g} is allowed",
-                          rmseA, rmseE, tol.factor * rmseE + tol.rmse / 10);
-      showElement(s.firstTooFar);
-      return;
-    }
-    if (judge == Judge::Model || s.tooFar == 0) return;
+    const double allowed = tol.factor * std::max(rmseE, tol.assumed * std::sqrt(s.normE / n)) + tol.rmse / 10;
+    d.passed = rmseA <= allowed;
+    const std::string figures =
+        fmt::format("RMSE to the fp64 reference is {:.3g}, the original's is {:.3g}; at most {:.3g} is allowed", rmseA,
+                    rmseE, allowed);
+    if (!d.passed) showElement(s.firstTooFar);
+    if (!d.passed || judge == Judge::Model || s.tooFar == 0) return figures;
     const int64_t beyond = firstBeyond(e, a, r, elementFactor * tol.factor * s.worstE, tol);
-    if (beyond < 0) return;
+    if (beyond < 0) return figures;
     d.passed = false;
     showElement(beyond);
-    d.why = fmt::format("at {} it is {}, expected {}; the original is off from fp64 by {:.3g} at most", d.element,
-                        d.actual, d.expected, s.worstE);
-    return;
+    return fmt::format("at {} it is {}, expected {}; the original is off from fp64 by {:.3g} at most", d.element,
+                       d.actual, d.expected, s.worstE);
   }
   d.passed = s.tooFar == 0;
-  if (!d.passed) showElement(s.firstTooFar);
-  if (!d.passed)
-    d.why = fmt::format(
-        "{} of {} elements are off by more than {:.2g} + {:.2g} of the expected; the worst at {}: {}, expected {}",
-        s.tooFar, e.numel(), tol.absolute, tol.relative, placeOf(e, s.worst), elementText(a, s.worst),
-        elementText(e, s.worst));
+  if (d.passed) return fmt::format("each is within {:.2g} + {:.2g} of the expected", tol.absolute, tol.relative);
+  showElement(s.firstTooFar);
+  return fmt::format(
+      "{} of {} elements are off by more than {:.2g} + {:.2g} of the expected; the worst at {}: {}, expected {}",
+      s.tooFar, e.numel(), tol.absolute, tol.relative, placeOf(e, s.worst), elementText(a, s.worst),
+      elementText(e, s.worst));
+}
+
+void compareTwo(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, Judge judge,
+                Difference& d) {
+  d.elements = static_cast<size_t>(expected.numel());
+  const c10::ScalarType e = expected.scalar_type(), a = actual.scalar_type();
+  if (e != a || expected.sizes() != actual.sizes()) d.actualType = describe(actual);
+  if (expected.sizes() != actual.sizes() || (e != a && !(at::isFloatingType(e) && at::isFloatingType(a)))) {
+    d.why = fmt::format("got {}, expected {}", d.actualType, d.type);
+    return;
+  }
+  if (e == a) {
+    std::string why = compareNumbers(expected, actual, reference, toleranceFor(e), judge, d);
+    if (!d.passed) d.why = std::move(why);
+    return;
+  }
+  const c10::ScalarType coarse = toleranceFor(a).rmse > toleranceFor(e).rmse ? a : e;
+  Tolerance tol = toleranceFor(coarse);
+  tol.assumed = tol.relative;
+  const std::string figures = compareNumbers(expected, actual, reference, tol, judge, d);
+  d.dtypeAlone = std::exchange(d.passed, false);
+  d.element = d.expected = d.actual = "";  // what differs is the type
+  d.why = fmt::format("got {}, expected {}; as numbers they {} by {}'s tolerance: {}", d.actualType, d.type,
+                      d.dtypeAlone ? "agree" : "differ too", dtypeShort(*graftDType(coarse)), figures);
 }
 
 Difference compareLeaf(const std::string& name, const c10::IValue& e, const c10::IValue& a, const c10::IValue* r,
@@ -277,8 +299,10 @@ Difference compareLeaf(const std::string& name, const c10::IValue& e, const c10:
     return d;
   }
   d.elements = 1;
-  d.passed = describe(e) == describe(a);
-  if (!d.passed) d.why = fmt::format("got {}, expected {}", describe(a), describe(e));
+  d.passed = d.measured = describe(e) == describe(a);
+  if (d.passed) return d;
+  d.actualType = describe(a);
+  d.why = fmt::format("got {}, expected {}", d.actualType, d.type);
   return d;
 }
 
