@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
-#include <vector>
+
+#include "core/base/ratio_range.h"
 
 namespace graft::cli {
 
@@ -18,7 +18,7 @@ namespace {
 /// Both sides with what the runs tell of them: of PairedTiming and FlushedTiming.
 template <class Pairs>
 json pairsJson(const Pairs& t) {
-  const RatioRange range = ratioRange(t.a, t.b);
+  const RatioRange range = ratioRange(t.a.samplesMs, t.b.samplesMs);
   return {{"original", sideJson(t.a)}, {"rewritten", sideJson(t.b)}, {"ratio", t.ratio},
           {"ratio_low", range.low},    {"ratio_high", range.high},   {"repetitions", t.repetitions}};
 }
@@ -29,9 +29,9 @@ std::string pairsText(const Pairs& t, const std::string& original, const std::st
     return fmt::format("{:.3f} ms (p10 {:.3f}, p90 {:.3f})", s.medianMs, s.p10Ms, s.p90Ms);
   };
   const size_t w = std::max(original.size(), rewritten.size());
-  const RatioRange range = ratioRange(t.a, t.b);
+  const RatioRange range = ratioRange(t.a.samplesMs, t.b.samplesMs);
   std::string speed;
-  if (range.low <= 1 && range.high >= 1)
+  if (!range.tellsDifference())
     speed = fmt::format(
         "no difference that these runs can tell ({:.2f} to {:.2f} times as fast; a longer --seconds tells more)",
         range.low, range.high);
@@ -41,19 +41,6 @@ std::string pairsText(const Pairs& t, const std::string& original, const std::st
 }
 
 }  // namespace
-
-RatioRange ratioRange(const Timing& a, const Timing& b) {
-  std::vector<double> ratios;
-  const size_t n = std::min(a.samplesMs.size(), b.samplesMs.size());
-  for (size_t i = 0; i < n; ++i) ratios.push_back(a.samplesMs[i] / b.samplesMs[i]);
-  if (ratios.empty()) return {};
-  std::sort(ratios.begin(), ratios.end());
-  // How many samples lie below the true median is binomial: this many may be left out on either side, whatever the
-  // distribution of the samples.
-  const double count = static_cast<double>(n);
-  const auto out = static_cast<size_t>(std::max(0.0, (count - 1.96 * std::sqrt(count)) / 2));
-  return {ratios[out], ratios[n - 1 - out]};
-}
 
 json sideJson(const Timing& t) {
   return {{"median_ms", t.medianMs}, {"p10_ms", t.p10Ms}, {"p90_ms", t.p90Ms}, {"samples_ms", t.samplesMs}};

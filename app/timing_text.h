@@ -12,13 +12,6 @@
 
 namespace graft::cli {
 
-/// Where the median of the pairs' ratios lies in 19 of 20 such measurements; of a few pairs, their least and their
-/// most.
-struct RatioRange {
-  double low = 0, high = 0;
-};
-RatioRange ratioRange(const Timing& a, const Timing& b);
-
 /// {"median_ms", "p10_ms", "p90_ms", "samples_ms"}
 nlohmann::json sideJson(const Timing&);
 /// {"original": sideJson, "rewritten": sideJson, "ratio", "ratio_low", "ratio_high", "repetitions", "protocol"}; where

@@ -6,6 +6,8 @@
 #include <QString>
 #include <cmath>
 
+#include "core/base/ratio_range.h"
+
 namespace graft {
 
 inline QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
@@ -33,5 +35,12 @@ inline QString baselineName(const QJsonObject& run) {
                                                                         : QString();
 }
 inline double median(const QJsonObject& run, const char* side) { return number(at(inside(run, side), "median")); }
+
+/// How many times as fast the rewritten model is, by the median of the pairs.
+inline double ratioOf(const QJsonObject& run) { return number(at(run, "ratio")); }
+/// Where that lies as far as the pairs can tell; made by the engine of all its samples.
+inline RatioRange ratioRangeOf(const QJsonObject& run) {
+  return {number(at(run, "ratioLow")), number(at(run, "ratioHigh"))};
+}
 
 }  // namespace graft

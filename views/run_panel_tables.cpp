@@ -186,7 +186,14 @@ void RunPanel::fillSweep() {
     t->setItem(i, 0, new QTableWidgetItem(label));
     t->setItem(i, 1, new NumberItem(a, ms(a)));
     t->setItem(i, 2, new NumberItem(b, ms(b)));
-    t->setItem(i, 3, new NumberItem(a / b, QStringLiteral("%1×").arg(a / b, 0, 'f', 2)));
+    const double ratio = ratioOf(run);
+    const RatioRange range = ratioRangeOf(run);
+    auto* cell = new NumberItem(
+        ratio, (range.tellsDifference() ? QStringLiteral("%1×") : QStringLiteral("≈ %1×")).arg(ratio, 0, 'f', 2));
+    cell->setToolTip(tr("%1 to %2 times as fast, as far as these runs can tell")
+                         .arg(range.low, 0, 'f', 2)
+                         .arg(range.high, 0, 'f', 2));
+    t->setItem(i, 3, cell);
     t->setItem(i, 4, new NumberItem(worst, small(worst)));
     setVerdict(t, i, 5, !at(run, "passed").isBool() || at(run, "passed").toBool(), at(run, "why").toString());
   }

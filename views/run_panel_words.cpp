@@ -45,13 +45,16 @@ bool RunPanel::agrees(const QJsonObject& run) {
 }
 
 QString RunPanel::headline(const QJsonObject& run) {
-  const double a = median(run, "original"), b = median(run, "rewritten");
-  const double ratio = a / b;
+  const double a = median(run, "original"), b = median(run, "rewritten"), ratio = ratioOf(run);
+  const RatioRange range = ratioRangeOf(run);
   const QString before = ms(a) + (baselineName(run).isEmpty() ? QString() : tr(" with ") + baselineName(run));
-  QString speed =
-      ratio >= 1.02 ? tr("%1 instead of %2: %3 times faster").arg(ms(b), before).arg(ratio, 0, 'f', ratio < 10 ? 2 : 1)
-      : ratio <= 0.98 ? tr("%1 instead of %2: %3 times slower").arg(ms(b), before).arg(1 / ratio, 0, 'f', 2)
-                      : tr("%1 and %2: equally fast").arg(ms(b), before);
+  const QString speed =
+      !range.tellsDifference() ? tr("%1 and %2: no difference that these runs can tell (%3 to %4 times as fast)")
+                                     .arg(ms(b), before)
+                                     .arg(range.low, 0, 'f', 2)
+                                     .arg(range.high, 0, 'f', 2)
+      : ratio >= 1 ? tr("%1 instead of %2: %3 times faster").arg(ms(b), before).arg(ratio, 0, 'f', ratio < 10 ? 2 : 1)
+                   : tr("%1 instead of %2: %3 times slower").arg(ms(b), before).arg(1 / ratio, 0, 'f', 2);
   if (!agrees(run)) return tr("A check failed: %1. %2").arg(whyNot(run), speed);
   double worst = 0, cosine = 1;
   for (const QJsonValue v : at(run, "outputs").toArray()) {
@@ -64,15 +67,17 @@ QString RunPanel::headline(const QJsonObject& run) {
 
 QString RunPanel::sweepHeadline(const QList<std::pair<QString, QJsonObject>>& runs) {
   double least = INFINITY, most = 0;
-  qsizetype failed = 0;
+  qsizetype failed = 0, untold = 0;
   QString first;
   for (const auto& [label, run] : runs) {
-    const double ratio = median(run, "original") / median(run, "rewritten");
+    const double ratio = ratioOf(run);
+    untold += !ratioRangeOf(run).tellsDifference();
     least = std::min(least, ratio);
     most = std::max(most, ratio);
     if (!agrees(run) && ++failed == 1) first = tr("%1: %2").arg(label, whyNot(run));
   }
-  const QString speed = tr("%1 to %2 times as fast").arg(least, 0, 'f', 2).arg(most, 0, 'f', 2);
+  QString speed = tr("%1 to %2 times as fast").arg(least, 0, 'f', 2).arg(most, 0, 'f', 2);
+  if (untold > 0) speed += tr(" (at %1 of %2 no difference that these runs can tell)").arg(untold).arg(runs.size());
   if (failed > 0) return tr("%1 of %2 sizes fail, %3 (%4)").arg(failed).arg(runs.size()).arg(first, speed);
   return tr("%1 over %2 sizes, all outputs agree").arg(speed).arg(runs.size());
 }

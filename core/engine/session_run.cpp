@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/ratio_range.h"
 #include "core/engine/methods.h"
 #include "core/torch/bench.h"
 #include "core/torch/executor.h"
@@ -173,6 +174,7 @@ json Session::Methods::run() const {
   const double seconds = params.value("seconds", 2.0);
   const PairedTiming times = take(baseline == "torchscript" ? timeAgainstFrozen(frozenFile(d), b, inputs, seconds, job)
                                                             : timePaired(a, b, inputs, seconds, job));
+  const RatioRange range = ratioRange(times.a.samplesMs, times.b.samplesMs);
   job.report("timing each node", 0, 0);
   const Executed inA = take(profileNodes(a, before, inputs, job)), inB = take(profileNodes(b, d.graph(), inputs, job));
   job.report("measuring memory", 0, 0);
@@ -185,6 +187,8 @@ json Session::Methods::run() const {
   return {{"original", sideJson(times.a)},
           {"rewritten", sideJson(times.b)},
           {"ratio", times.ratio},
+          {"ratioLow", range.low},
+          {"ratioHigh", range.high},
           {"baseline", baseline},
           {"outputs", std::move(outputs)},
           {"passed", proof.passed},

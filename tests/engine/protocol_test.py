@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RECORD = "--record" in sys.argv
-VOLATILE = {"words", "ms", "median", "p10", "p90", "samples", "repetitions", "ratio", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram"}
+VOLATILE = {"words", "ms", "median", "p10", "p90", "samples", "repetitions", "ratio", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram"}
 ANY = "<any>"
 SECONDS = 60
 

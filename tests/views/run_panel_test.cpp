@@ -53,6 +53,26 @@ class RunPanelTest : public test::WindowFixture {
     QVERIFY(!before.anyChange);
   }
 
+  void whatTheRunsCannotTellIsNotClaimed() {
+    const auto says = [&](const char* fast, const char* spread) {
+      window_.reset();
+      forget();
+      qputenv("FAKE_ENGINE_FAST", fast);
+      qputenv("FAKE_ENGINE_SPREAD", spread);
+      open();
+      window_->runPanel()->setAgainst(QStringLiteral("graft"));
+      window_->runPanel()->start();
+      if (!QTest::qWaitFor([&] { return !document().lastRun().isEmpty(); }, 10000)) return QString();
+      return window_->runPanel()->headlineText().section(QLatin1String(", outputs"), 0, 0);
+    };
+    // A busy machine: half as fast again in the median, and the pairs say nothing.
+    QCOMPARE(says("2.1", "0.4"),
+             QStringLiteral("2.1 ms and 3.14 ms: no difference that these runs can tell (0.90 to 2.09 times as fast)"));
+    // A quiet one: one in a hundred, and all pairs agree.
+    QCOMPARE(says("3.11", "0.001"), QStringLiteral("3.11 ms instead of 3.14 ms: 1.01 times faster"));
+    QCOMPARE(says("3.2", "0.001"), QStringLiteral("3.2 ms instead of 3.14 ms: 1.02 times slower"));
+  }
+
   void whatIsMeasuredAgainstIsChosenAndSaid() {
     open();
     RunPanel* panel = window_->runPanel();
