@@ -1,6 +1,5 @@
 #include "app/models.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -83,12 +82,6 @@ Status checkModelOutput(const std::string& path) {
   Error e = format.error();
   if (isPictureName(path)) e.message += "; pictures are made by `graft draw`";
   return e;
-}
-
-std::string operatorLibrary() {
-  Dl_info info{};
-  const void* symbol = dlsym(RTLD_DEFAULT, "graft_ops_describe");
-  return symbol && dladdr(symbol, &info) != 0 && info.dli_fname ? info.dli_fname : "libgraft_ops.so";
 }
 
 Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file) {

@@ -24,9 +24,6 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
 /// which command draws.
 Status checkModelOutput(const std::string& path);
 
-/// Where the operator library that this program has loaded lies.
-std::string operatorLibrary();
-
 /// "Attention=12" as a rule of the file and a count.
 Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file);
 

@@ -216,6 +216,7 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
   out.readySeconds = own->readySeconds;
 
   Original original(request, options, folder.path);
+  const auto library = findOperatorLibrary();  // where there is none, no rewritten model needs it
   std::vector<Peer> peers(request.ways.size());
   for (size_t i = 0; i < peers.size(); ++i) {
     Peer& p = peers[i];
@@ -226,7 +227,7 @@ Result<PeerComparison> timeAgainstPeers(const Graph& rewritten, const TensorSet&
     // All load and compile at once; they are timed in turns later.
     const Status started =
         p.start({request.python, "-c", peersScript, p.timing.way, file.path, inputsFile, options.device, file.dtype,
-                 std::to_string(options.threads), ours ? operatorLibrary() : ""});
+                 std::to_string(options.threads), ours && library ? *library : ""});
     if (!started) return started.error();
   }
   for (Peer& p : peers) {

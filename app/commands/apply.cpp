@@ -284,9 +284,8 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
     console.print(
         fmt::format("written {}\non a GPU it runs {}", out,
                     obstacle.empty() ? "as CUDA graphs, one for each shape" : "operator by operator: " + obstacle));
-    if (usesGraftOperators(rewritten))
-      console.print(
-          fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(operatorLibrary())));
+    if (const auto library = findOperatorLibrary(); library && usesGraftOperators(rewritten))
+      console.print(fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(*library)));
   }
   documents.push_back(std::move(doc));
   return verdict;

@@ -1,5 +1,4 @@
 // graft profile: time per operator and per module. graft kernels: what the operator library offers.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -191,10 +190,9 @@ Status profile(const Options& o) {
 Status kernels(const Common& o) {
   const Console console(o);
   if (Status s = loadOperatorLibrary(); !s) return s;
-  using Describe = const char* (*)();
-  const auto describe = reinterpret_cast<Describe>(dlsym(RTLD_DEFAULT, "graft_ops_describe"));
-  if (!describe) return internalError("the operator library does not describe itself");
-  const json doc = json::parse(describe(), nullptr, false);
+  const char* described = describeOperatorLibrary();
+  if (!described) return internalError("the operator library does not describe itself");
+  const json doc = json::parse(described, nullptr, false);
   if (doc.is_discarded()) return internalError("the operator library describes itself in broken JSON");
   console.document(doc);
   const json& list = doc.is_array() ? doc : doc.at("operators");

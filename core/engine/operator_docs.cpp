@@ -1,10 +1,11 @@
 #include "core/engine/operator_docs.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "core/torch/model.h"
 
 namespace graft {
 namespace {
@@ -33,10 +34,9 @@ Docs readSentences() {
 const Docs& kernelDocs() {
   static Docs docs;
   if (!docs.empty()) return docs;
-  using Describe = const char* (*)();
-  const auto describe = reinterpret_cast<Describe>(dlsym(RTLD_DEFAULT, "graft_ops_describe"));
-  if (!describe) return docs;
-  const nlohmann::json list = nlohmann::json::parse(describe(), nullptr, false);
+  const char* described = describeOperatorLibrary();
+  if (!described) return docs;
+  const nlohmann::json list = nlohmann::json::parse(described, nullptr, false);
   if (!list.is_array()) return docs;
   for (const nlohmann::json& op : list) {
     std::string text = op.value("doc", "");

@@ -50,8 +50,13 @@ std::unique_ptr<Semantics> makeTorchSemantics();
 /// refuses its arguments.
 Status inferAllTypes(Graph&, const std::vector<Type>& inputTypes);
 
-/// Loads a shared library of operators (libgraft_ops.so or a user's), by path; "" finds our own beside the program
-/// (../lib/libgraft_ops.so, or $GRAFT_OPS). Loading twice is harmless.
+/// Where our own operators' library lies: the one that is loaded, else $GRAFT_OPS, else libgraft_ops.so in a folder lib
+/// beside or above the program. BadInput where it is in none of these.
+Result<std::string> findOperatorLibrary();
+/// Loads a shared library of operators (libgraft_ops.so or a user's), by path; "" is our own, which is found as above.
+/// Loading twice is harmless.
 Status loadOperatorLibrary(const std::string& path = "");
+/// What our own library says of its operators, as JSON; null before it is loaded.
+const char* describeOperatorLibrary();
 
 }  // namespace graft

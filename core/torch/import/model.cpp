@@ -25,6 +25,10 @@ std::vector<std::filesystem::path> librarySearchPath() {
   return out;
 }
 
+/// The function by which the loaded library describes itself; null before it is loaded.
+using Describe = const char* (*)();
+Describe describeFunction() { return reinterpret_cast<Describe>(dlsym(RTLD_DEFAULT, "graft_ops_describe")); }
+
 Status openLibrary(const std::string& path) {
   // RTLD_GLOBAL: operator libraries register with the LibTorch that is already here.
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL)) return done();
@@ -48,18 +52,32 @@ std::string_view formatName(Format f) {
   return "";
 }
 
+const char* describeOperatorLibrary() {
+  const Describe describe = describeFunction();
+  return describe ? describe() : nullptr;
+}
+
+Result<std::string> findOperatorLibrary() {
+  Dl_info loaded{};
+  if (const Describe describe = describeFunction();
+      describe && dladdr(reinterpret_cast<const void*>(describe), &loaded) != 0 && loaded.dli_fname)
+    return std::string(loaded.dli_fname);
+  if (const char* named = std::getenv("GRAFT_OPS"); named && *named) return std::string(named);
+  const auto places = librarySearchPath();
+  for (const auto& p : places)
+    if (std::filesystem::exists(p)) return p.string();
+  return badInput(fmt::format(
+      "libgraft_ops.so is in no folder lib beside or above this program in {}; build it, or set GRAFT_OPS to its path",
+      places.empty() ? "" : places.front().parent_path().parent_path().string()));
+}
+
 Status loadOperatorLibrary(const std::string& path) {
   if (!path.empty()) {
     if (!std::filesystem::exists(path)) return badInput(fmt::format("there is no operator library {}", path));
     return openLibrary(std::filesystem::absolute(path).string());
   }
-  if (const char* named = std::getenv("GRAFT_OPS"); named && *named) return openLibrary(named);
-  const auto places = librarySearchPath();
-  for (const auto& p : places)
-    if (std::filesystem::exists(p)) return openLibrary(p.string());
-  return badInput(fmt::format(
-      "libgraft_ops.so is in no folder lib beside or above this program in {}; build it, or set GRAFT_OPS to its path",
-      places.empty() ? "" : places.front().parent_path().parent_path().string()));
+  const auto own = findOperatorLibrary();
+  return own ? openLibrary(*own) : Status(own.error());
 }
 
 }  // namespace graft
