@@ -28,7 +28,9 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 find_program(GRAFT_CCACHE ccache)
 if(GRAFT_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${GRAFT_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${GRAFT_CCACHE})
+  # By the contents of all files read, not by what the preprocessor makes of them: that is the view of one architecture, and a change to
+  # code for another that keeps the number of lines would find the object from before it. The namespace leaves such objects behind.
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1 CCACHE_NAMESPACE=graft-cuda ${GRAFT_CCACHE})
 endif()
 find_program(GRAFT_MOLD mold)
 if(GRAFT_MOLD)
