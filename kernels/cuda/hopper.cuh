@@ -200,7 +200,8 @@ __device__ __forceinline__ void storeMatrix4(uint32_t to, uint32_t a, uint32_t b
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
                "r"(d));
 }
-// The same the other way round. Whoever wrote them must have been waited for.
+// The same the other way round. Whoever wrote them must have been waited for. An arrival that gives the place back does
+// not wait for what was loaded: it must come after the use of it (tests/gpu/machine_code.py looks whether it does).
 __device__ __forceinline__ void loadMatrix4(uint32_t from, uint32_t (&r)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
