@@ -35,6 +35,9 @@ void fillNumbers(QTreeWidgetItem* item, qsizetype applied, qsizetype matches, do
   for (const int column : {Applied, Time}) item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
 }
 
+/// In front, where it is seen also when the end of a long line is not.
+void warn(QTreeWidgetItem* item) { item->setIcon(Name, icon(QStringLiteral("warning"))); }
+
 }  // namespace
 
 HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
@@ -82,8 +85,10 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
       step == 0 ? tr("Opened · %1").arg(counted(static_cast<qint64>(s.graph->nodeCount()), tr("node"), tr("nodes")))
                 : tr("%1 · %2 → %3").arg(s.label).arg(steps[i - 1].graph->nodeCount()).arg(s.graph->nodeCount());
   if (!s.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(s.rolledBack.size());
-  if (s.proof.contains(tr("not proven"))) text += tr(" · not proven");
+  const bool isUnproven = s.proof.contains(tr("not proven"));
+  if (isUnproven) text += tr(" · not proven");
   auto* item = new QTreeWidgetItem(tree_, {text});
+  if (isUnproven || !s.rolledBack.isEmpty()) warn(item);
   item->setData(Name, stepRole, step);
   item->setData(Name, insideRole, -1);
   if (step == 0) {
@@ -110,6 +115,7 @@ void HistoryPanel::addParts(QTreeWidgetItem* recipe, int step) {
     QString text = p.name;
     if (!p.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(p.rolledBack.size());
     auto* item = new QTreeWidgetItem(recipe, {text});
+    if (!p.rolledBack.isEmpty()) warn(item);
     item->setData(Name, stepRole, step);
     item->setData(Name, insideRole, inside);
     fillNumbers(item, static_cast<qsizetype>(p.records.size()), p.matches(), p.milliseconds);

@@ -144,6 +144,7 @@ class MatchesTest : public test::WindowFixture {
     QTreeWidget* list = window_->findChild<HistoryPanel*>()->tree();
     QTRY_COMPARE(list->topLevelItemCount(), 2);
     QVERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("1 taken back")));
+    QVERIFY(!list->topLevelItem(1)->icon(0).isNull());
     QCOMPARE(list->topLevelItem(1)->text(1), QStringLiteral("3 of 4"));
     QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("inputs: x f32[2,4]")));
     document().undoStack()->undo();
@@ -155,6 +156,7 @@ class MatchesTest : public test::WindowFixture {
     QCOMPARE(document().recordsToHere().size(), size_t{4});
     QTRY_VERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("not proven")));
     QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("proving is switched off")));
+    QVERIFY(!list->topLevelItem(1)->icon(0).isNull());  // a warning, also where the line is cut short
     window_->action(QStringLiteral("prove"))->setChecked(true);
   }
 
@@ -166,6 +168,9 @@ class MatchesTest : public test::WindowFixture {
     window_->matches()->applyTicked();
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{3});
+    QTreeWidget* steps = window_->findChild<HistoryPanel*>()->tree();
+    QTRY_COMPARE(steps->topLevelItemCount(), 2);
+    QVERIFY(steps->topLevelItem(1)->icon(0).isNull());  // nothing to warn of
     QTRY_COMPARE(rule().matches.size(), size_t{1});
   }
 
