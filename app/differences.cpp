@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "app/cli.h"
+#include "core/json/finite.h"
 
 namespace graft::cli {
 
@@ -14,9 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-// JSON has no NaN: what is not finite is written as a string.
-json number(double d) { return std::isfinite(d) ? json(d) : json(fmt::format("{}", d)); }
-json number(const Difference& of, double d) { return of.measured ? number(d) : json(nullptr); }
+json number(const Difference& of, double d) { return of.measured ? finiteJson(d) : json(nullptr); }
 
 std::string verdict(const Difference& d) {
   return d.passed ? "ok" : d.dtypeAlone ? "FAILED for its dtype: " + d.why : "FAILED: " + d.why;
@@ -51,7 +49,7 @@ json differencesJson(const std::vector<Difference>& differences) {
                 {"passed", d.passed},
                 {"dtype_alone", d.dtypeAlone}};
     if (!d.actualType.empty()) row["actual_type"] = d.actualType;
-    row["rmse_ratio"] = d.rmseRatio ? number(*d.rmseRatio) : json(nullptr);
+    row["rmse_ratio"] = d.rmseRatio ? finiteJson(*d.rmseRatio) : json(nullptr);
     if (!d.why.empty()) row["why"] = d.why;
     out.push_back(std::move(row));
   }

@@ -67,11 +67,8 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
   }
   if (!others.empty()) {
     std::sort(others.begin(), others.end());
-    const size_t shown = std::min<size_t>(others.size(), 3);
-    console.warn(fmt::format("{} passed over, written by torch.save and so no model: {}{}",
-                             counted(others.size(), "file"),
-                             fmt::join(others.begin(), others.begin() + static_cast<ptrdiff_t>(shown), ", "),
-                             shown < others.size() ? ", …" : ""));
+    console.warn(fmt::format("{} passed over, written by torch.save and so no model: {}",
+                             counted(others.size(), "file"), firstFew(others, 3)));
   }
   return out;
 }

@@ -20,8 +20,6 @@ std::string reasonOf(const RewriteProof& p) {
   return "they compute something else on " + p.inputs;
 }
 
-std::string placeOf(const RolledBack& r) { return "`" + r.node + "`" + (r.scope.empty() ? "" : " in " + r.scope); }
-
 std::string withInputs(const std::string& why, const RewriteProof& p) {
   return why + (p.inputShapes.empty() ? "" : fmt::format("; inputs: {}", fmt::join(p.inputShapes, ", ")));
 }
@@ -72,17 +70,15 @@ std::vector<std::string> takenBackLines(const StepRun& s, bool each) {
       out.push_back(fmt::format("{}: taken back {}", s.name, withInputs(toString(first), first.proof)));
       continue;
     }
-    constexpr size_t shown = 3;
     std::vector<std::string> places;
     double most = 0;
     for (const RolledBack* r : group) {
-      if (places.size() < shown) places.push_back(placeOf(*r));
+      places.push_back(placeOf(*r));
       most = std::max(most, r->proof.maxAbs);
     }
-    out.push_back(fmt::format("{}: {} taken back: {}{}; at {}{}; the first: {}", s.name,
-                              counted(group.size(), "rewrite"), reasonOf(first.proof),
-                              most > 0 ? fmt::format(", off by up to {:.2g}", most) : "", fmt::join(places, ", "),
-                              group.size() > shown ? ", …" : "", withInputs(first.proof.why, first.proof)));
+    out.push_back(fmt::format("{}: {} taken back: {}{}; at {}; the first: {}", s.name, counted(group.size(), "rewrite"),
+                              reasonOf(first.proof), most > 0 ? fmt::format(", off by up to {:.2g}", most) : "",
+                              firstFew(places, 3), withInputs(first.proof.why, first.proof)));
   }
   return out;
 }

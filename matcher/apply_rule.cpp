@@ -54,9 +54,10 @@ class PatternOperators {
 
 }  // namespace
 
+std::string placeOf(const RolledBack& r) { return "`" + r.node + "`" + (r.scope.empty() ? "" : " in " + r.scope); }
+
 std::string toString(const RolledBack& r) {
-  if (r.node.empty()) return r.proof.why;
-  return "at `" + r.node + "`" + (r.scope.empty() ? "" : " in " + r.scope) + ": " + r.proof.why;
+  return r.node.empty() ? r.proof.why : "at " + placeOf(r) + ": " + r.proof.why;
 }
 
 Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics, const RewriteOptions& options) {

@@ -94,6 +94,8 @@ struct RuleRun {
   bool budgetExceeded = false;
 };
 Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics, const RewriteOptions& = {});
+/// "`softmax_3` in encoder.layer.0"
+std::string placeOf(const RolledBack&);
 /// "at `softmax_3` in encoder.layer.0: on random values, …".
 std::string toString(const RolledBack&);
 

@@ -14,6 +14,7 @@
 #include "app/timing.h"
 #include "app/timing_text.h"
 #include "core/base/atomic_file.h"
+#include "core/base/words.h"
 #include "core/torch/executor.h"
 #include "core/torch/export.h"
 #include "core/torch/proof.h"
@@ -41,11 +42,10 @@ using Verdict = RewriteProof::Verdict;
 std::string stepsTable(const RecipeRun& run, bool all) {
   constexpr size_t kNamed = 4;
   std::vector<std::vector<std::string>> rows{{"step", "rewrites", "proven", "ms", "where"}};
-  std::string idle;
-  size_t idleRules = 0;
+  std::vector<std::string> idle;
   for (const StepRun& s : run.steps) {
     if (!all && s.isRule && foundNothing(s)) {
-      if (++idleRules <= kNamed) idle += (idle.empty() ? "" : ", ") + s.name;
+      idle.push_back(s.name);
       continue;
     }
     std::string where;
@@ -58,10 +58,9 @@ std::string stepsTable(const RecipeRun& run, bool all) {
     rows.push_back(
         {s.name, std::to_string(s.records.size()), provenText(s), fmt::format("{:.2f}", s.milliseconds), where});
   }
-  if (idleRules == 0) return table(rows);
-  return table(rows) + fmt::format("{} matched nothing: {}{}\n",
-                                   idleRules == 1 ? "1 rule" : fmt::format("{} rules", idleRules), idle,
-                                   idleRules > kNamed ? ", … (--verbose lists them)" : "");
+  if (idle.empty()) return table(rows);
+  return table(rows) + fmt::format("{} matched nothing: {}{}\n", counted(idle.size(), "rule"), firstFew(idle, kNamed),
+                                   idle.size() > kNamed ? " (--verbose lists them)" : "");
 }
 
 /// What was taken back and what could not be proven: never silent.

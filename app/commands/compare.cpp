@@ -99,7 +99,9 @@ Result<std::vector<Difference>> differencesOf(const Graph& original, const Named
   if (!outB) return outB.error();
   std::optional<TensorSet> reference;
   // On the GPU where there is room for it: a large model takes minutes on a CPU.
-  for (const std::string& device : {options.device, std::string("cpu")}) {
+  std::vector<std::string> devices{options.device};
+  if (options.device != "cpu") devices.push_back("cpu");
+  for (const std::string& device : devices) {
     if (reference) break;
     if (auto p64 = Program::build(original, {device, DType::Float64}))
       if (auto in64 = convert(inputs, device, DType::Float64))
@@ -124,10 +126,11 @@ Status compare(const Options& o) {
   if (!pa) return pa.error();
   auto pb = NamedProgram::build(o.models[1], b->graph, *options);
   if (!pb) return pb.error();
+  const std::string hint = options->dtype ? "" : "; --dtype brings both to one dtype";
   auto compared = differencesOf(a->graph, *pa, *pb, *inputs, *options, job);
   if (!compared) {
     Error e = compared.error();
-    if (!options->dtype && inputsDifferInDType(a->graph, b->graph)) e.message += "; --dtype brings both to one dtype";
+    if (inputsDifferInDType(a->graph, b->graph)) e.message += hint;
     return e;
   }
   const std::vector<Difference>& differences = *compared;
@@ -153,10 +156,8 @@ Status compare(const Options& o) {
     // Their own rounding is then no difference between the models.
     const bool dtypesDiffer = std::any_of(differences.begin(), differences.end(),
                                           [](const Difference& d) { return d.measured && !d.actualType.empty(); });
-    return Error{ErrorKind::Verification,
-                 "the models differ: " + firstFailure(differences) +
-                     (dtypesDiffer && !options->dtype ? "; --dtype brings both to one dtype" : ""),
-                 {}};
+    return Error{
+        ErrorKind::Verification, "the models differ: " + firstFailure(differences) + (dtypesDiffer ? hint : ""), {}};
   }
   return done();
 }

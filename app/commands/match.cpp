@@ -99,11 +99,10 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
                      {"matches", found.matches.size()},
                      {"budget_exceeded", found.budgetExceeded},
                      {"at", matchesJson(g, rule, found.matches)}});
-    std::string where;
-    for (size_t i = 0; i < found.matches.size() && i < 3; ++i)
-      where += (i ? ", " : "") + (found.matches[i].scope.empty() ? std::string("(model)") : found.matches[i].scope);
-    if (found.matches.size() > 3) where += ", …";
-    rows.push_back({rule.name, found.budgetExceeded ? "budget exceeded" : std::to_string(found.matches.size()), where});
+    std::vector<std::string> where;
+    for (const auto& m : found.matches) where.push_back(m.scope.empty() ? "(model)" : m.scope);
+    rows.push_back({rule.name, found.budgetExceeded ? "budget exceeded" : std::to_string(found.matches.size()),
+                    firstFew(where, 3)});
   }
   const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   console.print(fmt::format("{}: {}, matched in {:.2f} ms\n", console.bold(path), counted(g.nodeCount(), "node"), ms));

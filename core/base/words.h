@@ -1,8 +1,9 @@
-// English for messages: articles and plurals.
+// English for messages: articles, plurals, lists.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace graft {
 
@@ -15,6 +16,13 @@ inline std::string withArticle(std::string_view noun) {
 /// "1 element", "2 elements".
 inline std::string counted(size_t n, std::string_view noun) {
   return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+}
+
+/// "a, b, …": the first `few` of them, and whether there are more.
+inline std::string firstFew(const std::vector<std::string>& names, size_t few) {
+  std::string out;
+  for (size_t i = 0; i < names.size() && i < few; ++i) out += (i > 0 ? ", " : "") + names[i];
+  return names.size() > few ? out + ", …" : out;
 }
 
 }  // namespace graft

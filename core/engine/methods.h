@@ -72,8 +72,6 @@ struct Session::Methods {
   static RpcError failure(const Error& e) {
     return {e.kind == ErrorKind::Internal ? 2 : e.kind == ErrorKind::Cancelled ? -32800 : 1, e.format()};
   }
-  /// JSON has no NaN and no infinity: they go as text.
-  static nlohmann::json finite(double d);
 
   // session.cpp
   nlohmann::json initialize() const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -76,8 +75,6 @@ std::string Session::Methods::text(const char* key) const {
   if (!has(key)) throw RpcError{-32602, fmt::format("the parameter {} must be a string", key)};
   return params[key].get<std::string>();
 }
-
-json Session::Methods::finite(double d) { return std::isfinite(d) ? json(d) : json(fmt::format("{}", d)); }
 
 const Graph& Session::Methods::reference(const Document& d) const {
   return params.contains("other") ? s.documentOf(params, "other").graph() : d.original();

@@ -6,6 +6,7 @@
 
 #include "core/engine/methods.h"
 #include "core/engine/operator_docs.h"
+#include "core/json/finite.h"
 #include "core/torch/statistics.h"
 
 namespace graft {
@@ -75,15 +76,11 @@ json Session::Methods::weight() const {
   if (!v || !g.isWeight(v)) throw RpcError{1, fmt::format("there is no weight {}", text("name"))};
   const WeightStatistics w = take(weightStatistics(g, v));
   json first = json::array();
-  for (double x : w.first) first.push_back(finite(x));
-  return {{"type", toString(g.value(v).type)},
-          {"min", finite(w.min)},
-          {"max", finite(w.max)},
-          {"mean", finite(w.mean)},
-          {"std", finite(w.std)},
-          {"histogram", {{"edges", w.edges}, {"counts", w.counts}}},
-          {"first", std::move(first)},
-          {"zeros", w.zeros},
+  for (double x : w.first) first.push_back(finiteJson(x));
+  return {{"type", toString(g.value(v).type)}, {"min", finiteJson(w.min)},
+          {"max", finiteJson(w.max)},          {"mean", finiteJson(w.mean)},
+          {"std", finiteJson(w.std)},          {"histogram", {{"edges", w.edges}, {"counts", w.counts}}},
+          {"first", std::move(first)},         {"zeros", w.zeros},
           {"nonFinite", w.nonFinite}};
 }
 

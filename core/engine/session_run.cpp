@@ -1,12 +1,12 @@
 // The engine's methods that run models: timings, numerical differences outside and inside, memory, weights.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/base/ratio_range.h"
 #include "core/engine/methods.h"
+#include "core/json/finite.h"
 #include "core/torch/bench.h"
 #include "core/torch/executor.h"
 #include "core/torch/memory.h"
@@ -37,17 +37,14 @@ std::string protocolOf(const PairedTiming& t) {
 }
 
 json differenceJson(const Difference& d) {
-  const auto finite = [&](double v) {
-    if (!d.measured) return json(nullptr);
-    return std::isfinite(v) ? json(v) : json(fmt::format("{}", v));
-  };
+  const auto figure = [&](double v) { return d.measured ? finiteJson(v) : json(nullptr); };
   return {{"name", d.name},
           {"type", d.type},
-          {"maxAbs", finite(d.maxAbs)},
-          {"maxRel", finite(d.maxRel)},
-          {"rmse", finite(d.rmse)},
-          {"rmseRatio", d.rmseRatio ? finite(*d.rmseRatio) : json(nullptr)},
-          {"cosine", finite(d.cosine)},
+          {"maxAbs", figure(d.maxAbs)},
+          {"maxRel", figure(d.maxRel)},
+          {"rmse", figure(d.rmse)},
+          {"rmseRatio", d.rmseRatio ? figure(*d.rmseRatio) : json(nullptr)},
+          {"cosine", figure(d.cosine)},
           {"ulpHistogram", d.ulpHistogram},
           {"passed", d.passed},
           {"why", d.why}};
