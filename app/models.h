@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "app/cli.h"
-#include "matcher/passes.h"
-#include "matcher/pattern.h"
+#include "matcher/passes/passes.h"
+#include "matcher/rule/pattern.h"
 
 namespace graft::cli {
 

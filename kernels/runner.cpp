@@ -30,8 +30,8 @@
 #include <vector>
 
 #include "kernels/capture/captures.h"
-#include "kernels/capture/nests.h"
-#include "kernels/capture/sightings.h"
+#include "kernels/capture/pytree.h"
+#include "kernels/capture/warm_up.h"
 #include "kernels/operator.h"
 #include "kernels/weight_places.h"
 

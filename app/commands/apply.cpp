@@ -10,16 +10,16 @@
 #include "app/cli.h"
 #include "app/differences.h"
 #include "app/models.h"
-#include "app/proof_text.h"
 #include "app/timing.h"
 #include "app/timing_text.h"
+#include "app/verification_text.h"
 #include "core/base/atomic_file.h"
 #include "core/base/words.h"
 #include "core/torch/executor.h"
 #include "core/torch/export.h"
-#include "core/torch/proof.h"
-#include "core/torch/rewrite_proof.h"
-#include "matcher/passes.h"
+#include "core/torch/rewrite_verification.h"
+#include "core/torch/verification.h"
+#include "matcher/passes/passes.h"
 #include "matcher/report/rules_json.h"
 
 namespace graft::cli {
@@ -35,7 +35,7 @@ struct Options : Common {
   double seconds = 3;
 };
 
-using Verdict = RewriteProof::Verdict;
+using Verdict = RewriteVerification::Verdict;
 
 /// A row for each step; rules that found nothing are one line below it, of which the first few are named, unless all
 /// are wanted.
@@ -56,7 +56,7 @@ std::string stepsTable(const RecipeRun& run, bool all) {
     }
     if (s.records.size() > shown && shown > 0) where += ", …";
     rows.push_back(
-        {s.name, std::to_string(s.records.size()), provenText(s), fmt::format("{:.2f}", s.milliseconds), where});
+        {s.name, std::to_string(s.records.size()), verifiedText(s), fmt::format("{:.2f}", s.milliseconds), where});
   }
   if (idle.empty()) return table(rows);
   return table(rows) + fmt::format("{} matched nothing: {}{}\n", counted(idle.size(), "rule"), firstFew(idle, kNamed),
@@ -64,19 +64,19 @@ std::string stepsTable(const RecipeRun& run, bool all) {
 }
 
 /// What was taken back and what could not be proven: never silent.
-void tellProofs(const RecipeRun& run, bool each, const Console& console) {
+void tellVerifications(const RecipeRun& run, bool each, const Console& console) {
   size_t back = 0;
   for (const StepRun& s : run.steps) {
     back += s.rolledBack.size();
     for (const std::string& line : takenBackLines(s, each)) console.warn(line);
-    std::map<std::string, size_t> unproven, aside;
-    for (const RewriteProof& p : proofsOf(s))
-      if (p.verdict == Verdict::Unproven)
-        ++unproven[p.why];
-      else if (p.verdict == Verdict::Proven && !p.why.empty())
+    std::map<std::string, size_t> unverified, aside;
+    for (const RewriteVerification& p : verificationsOf(s))
+      if (p.verdict == Verdict::Unverified)
+        ++unverified[p.why];
+      else if (p.verdict == Verdict::Verified && !p.why.empty())
         ++aside[p.why];
     for (const auto& [why, count] : aside) console.note(fmt::format("{}: {} proven, but {}", s.name, count, why));
-    for (const auto& [why, count] : unproven)
+    for (const auto& [why, count] : unverified)
       console.warn(fmt::format("{}: {} not proven{}: {}", s.name,
                                s.isRule ? fmt::format("{} rewrite{}", count, count == 1 ? "" : "s") : "the step",
                                s.isRule ? " on its own" : "", why));
@@ -214,7 +214,7 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
     }
   console.print(fmt::format("{}: {} with {}\n", console.bold(path), rules.recipe.name, rules.file.path));
   console.print(stepsTable(*run, o.verbose));
-  tellProofs(*run, o.verbose, console);
+  tellVerifications(*run, o.verbose, console);
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
   if (rewroteNothing(*run)) console.warn("nothing was rewritten; " + whyHint(path, rules));
   json doc = {{"model", path},
@@ -240,24 +240,26 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
     doc["verify"] = notVerifiedJson();
     console.print("not verified (--no-verify)");
   } else {
-    auto proof = proveRewrite(original, rewritten, *inputs, job);
-    if (!proof) return proof.error();
-    console.print(proof->passed
-                      ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
-                                    o.givesInputs() ? "given" : "random", proof->inputSets - 1)
-                      : fmt::format("differences where set {} of inputs failed (fp64 reference):", proof->inputSets));
-    console.print(differencesTable(proof->outputs));
-    doc["verify"] = {
-        {"passed", proof->passed}, {"inputs", proof->inputSets}, {"outputs", differencesJson(proof->outputs)}};
+    auto verification = verifyRewrite(original, rewritten, *inputs, job);
+    if (!verification) return verification.error();
+    console.print(
+        verification->passed
+            ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
+                          o.givesInputs() ? "given" : "random", verification->inputSets - 1)
+            : fmt::format("differences where set {} of inputs failed (fp64 reference):", verification->inputSets));
+    console.print(differencesTable(verification->outputs));
+    doc["verify"] = {{"passed", verification->passed},
+                     {"inputs", verification->inputSets},
+                     {"outputs", differencesJson(verification->outputs)}};
     // Numbers may differ on purpose; a model that does not run on the inputs has none.
     const std::string changing = changingSteps(*run);
-    if (!proof->passed && !changing.empty() && !proof->outputs.empty()) {
-      console.warn(fmt::format("the numbers differ, as {} may change them: {}", changing, proof->why));
-    } else if (!proof->passed) {
-      verdict = Error{
-          ErrorKind::Verification,
-          fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.", path, proof->why),
-          {}};
+    if (!verification->passed && !changing.empty() && !verification->outputs.empty()) {
+      console.warn(fmt::format("the numbers differ, as {} may change them: {}", changing, verification->why));
+    } else if (!verification->passed) {
+      verdict = Error{ErrorKind::Verification,
+                      fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.", path,
+                                  verification->why),
+                      {}};
     }
     if (verdict && !o.noTiming) {
       auto options = runOptions(o);

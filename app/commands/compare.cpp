@@ -6,16 +6,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "app/baselines.h"
 #include "app/cli.h"
 #include "app/differences.h"
 #include "app/models.h"
-#include "app/peers.h"
 #include "app/timing.h"
 #include "app/timing_text.h"
 #include "core/base/words.h"
 #include "core/torch/executor.h"
-#include "core/torch/proof.h"
-#include "matcher/passes.h"
+#include "core/torch/verification.h"
+#include "matcher/passes/passes.h"
 
 namespace graft::cli {
 namespace {

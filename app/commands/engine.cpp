@@ -1,5 +1,5 @@
 // graft engine: the server that graft-gui talks to.
-#include "core/engine/server.h"
+#include "app/engine/server.h"
 
 #include <unistd.h>
 #if __has_include(<malloc.h>)

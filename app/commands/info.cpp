@@ -17,7 +17,7 @@
 #include "core/text/python_code.h"
 #include "core/text/text.h"
 #include "core/torch/literal.h"
-#include "matcher/passes.h"
+#include "matcher/passes/passes.h"
 
 namespace graft::cli {
 namespace {

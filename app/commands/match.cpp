@@ -14,10 +14,10 @@
 #include "core/base/words.h"
 #include "core/ir/normal_form.h"
 #include "core/json/graph_json.h"
-#include "matcher/lang/heal.h"
+#include "matcher/lang/fix_it.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/report/rules_json.h"
-#include "matcher/search.h"
+#include "matcher/search/search.h"
 
 namespace graft::cli {
 namespace {

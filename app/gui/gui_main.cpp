@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "views/allocator.h"
-#include "views/main_window.h"
-#include "views/theme.h"
+#include "views/widgets/theme.h"
+#include "views/window/allocator.h"
+#include "views/window/main_window.h"
 
 int main(int argc, char** argv) {
   graft::tuneAllocator();

@@ -23,7 +23,7 @@
 #include "core/ir/argument.h"
 #include "core/ir/id_table.h"
 #include "core/ir/operator.h"
-#include "core/ir/roomy_vector.h"
+#include "core/ir/slack_vector.h"
 #include "core/ir/type.h"
 
 namespace graft {
@@ -234,8 +234,8 @@ class Graph {
   std::string uniqueName(std::string_view wish);
   ValueId newValue(Value::Kind kind, std::string_view name, Type type);
 
-  RoomyVector<Node> nodes_;
-  RoomyVector<Value> values_;
+  SlackVector<Node> nodes_;
+  SlackVector<Value> values_;
   std::vector<Block> blocks_;
   std::vector<ModuleCall> modules_;
   std::vector<SourceLocation> sources_;

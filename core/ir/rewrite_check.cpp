@@ -2,16 +2,16 @@
 
 namespace graft {
 
-std::string_view verdictName(RewriteProof::Verdict v) {
-  using V = RewriteProof::Verdict;
+std::string_view verdictName(RewriteVerification::Verdict v) {
+  using V = RewriteVerification::Verdict;
   switch (v) {
     case V::Unchecked:
       return "unchecked";
-    case V::Proven:
+    case V::Verified:
       return "proven";
     case V::Measured:
       return "measured";
-    case V::Unproven:
+    case V::Unverified:
       return "unproven";
     case V::Failed:
       return "failed";

@@ -1,6 +1,6 @@
 // RewriteCheck: whether a rewrite computes what it replaces. The rewriter asks before it makes a rewrite final, a
-// tensor library answers by numbers (core/torch/rewrite_proof.h): like Semantics, a question that graphs alone cannot
-// answer. A rewrite that fails is taken back, with what is known about the failure.
+// tensor library answers by numbers (core/torch/rewrite_verification.h): like Semantics, a question that graphs alone
+// cannot answer. A rewrite that fails is taken back, with what is known about the failure.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 namespace graft {
 
 /// What is known about one rewrite, in words and numbers for a report.
-struct RewriteProof {
+struct RewriteVerification {
   enum class Verdict : uint8_t {
-    Unchecked,  ///< nobody asked
-    Proven,     ///< computes the same on every set of inputs that was tried
-    Measured,   ///< computes something else, as its rule says it means to: how far is said
-    Unproven,   ///< could not be tried, or not fully; `why` says why
-    Failed,     ///< computes something else: taken back
+    Unchecked,   ///< nobody asked
+    Verified,    ///< computes the same on every set of inputs that was tried
+    Measured,    ///< computes something else, as its rule says it means to: how far is said
+    Unverified,  ///< could not be tried, or not fully; `why` says why
+    Failed,      ///< computes something else: taken back
   };
   Verdict verdict = Verdict::Unchecked;
   size_t inputSets = 0;  ///< how many sets of inputs were tried on this rewrite or on one of the same structure
@@ -33,7 +33,7 @@ struct RewriteProof {
   std::string expected, actual;          ///< that element, or the types
   double maxAbs = 0;
 };
-std::string_view verdictName(RewriteProof::Verdict);
+std::string_view verdictName(RewriteVerification::Verdict);
 
 /// A rewrite that is not final yet: the graph holds both sides.
 struct RewriteCandidate {
@@ -50,9 +50,9 @@ class RewriteCheck {
   /// Called before the places of one search are rewritten one after the other: each place's nodes.
   virtual void prepare(const Graph& graph, const std::vector<std::vector<NodeId>>& places) = 0;
   /// What does not fail is made final by the caller.
-  virtual RewriteProof check(const RewriteCandidate& candidate) = 0;
+  virtual RewriteVerification check(const RewriteCandidate& candidate) = 0;
   /// For steps that change a graph as a whole (passes): both graphs, on the model's own inputs alone.
-  virtual RewriteProof checkWhole(const Graph& before, const Graph& after, bool changesNumbers) = 0;
+  virtual RewriteVerification checkWhole(const Graph& before, const Graph& after, bool changesNumbers) = 0;
 };
 
 }  // namespace graft

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/capture/nests.h"
+#include "kernels/capture/pytree.h"
 
 namespace graft {
 namespace {

@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/launchers.h"
-#include "kernels/cuda/stamps.cuh"
+#include "kernels/cuda/tuning/timestamps.cuh"
 
 namespace graft::cuda {
 

@@ -1,5 +1,5 @@
 // Body: a function of a rule becomes a graph. Torch calls become operators in normal form, arithmetic on shapes and
-// constants becomes expressions, module calls and alternatives become `pattern.*` nodes (see matcher/pattern.h).
+// constants becomes expressions, module calls and alternatives become `pattern.*` nodes (see matcher/rule/pattern.h).
 //
 //   Body body(file, operators, Side::Pattern);
 //   body.addParameter("x", PatternParameter::Kind::Value, span);

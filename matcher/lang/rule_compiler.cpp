@@ -4,7 +4,7 @@
 #include <re2/re2.h>
 
 #include "core/base/suggest.h"
-#include "matcher/passes.h"
+#include "matcher/passes/passes.h"
 
 namespace graft::lang {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "matcher/lang/body.h"
-#include "matcher/pattern.h"
+#include "matcher/rule/pattern.h"
 
 namespace graft::lang {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/base/result.h"
-#include "matcher/pattern.h"
+#include "matcher/rule/pattern.h"
 
 namespace graft {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/ir/graph.h"
-#include "matcher/expression.h"
 #include "matcher/lang/syntax.h"
-#include "matcher/pattern.h"
+#include "matcher/rule/expression.h"
+#include "matcher/rule/pattern.h"
 
 namespace graft::lang {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/base/suggest.h"
-#include "matcher/internal/graph_index.h"
 #include "matcher/passes/pass.h"
+#include "matcher/search/graph_index.h"
 
 namespace graft {
 namespace {

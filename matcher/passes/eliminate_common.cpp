@@ -2,8 +2,8 @@
 #include <unordered_map>
 
 #include "core/text/text.h"
-#include "matcher/internal/graph_index.h"
 #include "matcher/passes/pass.h"
+#include "matcher/search/graph_index.h"
 
 namespace graft {
 

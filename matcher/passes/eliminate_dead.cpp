@@ -1,6 +1,6 @@
 // eliminate_dead: nodes that no output and no effect of the model depends on, and weights that nobody uses.
-#include "matcher/internal/graph_index.h"
 #include "matcher/passes/pass.h"
+#include "matcher/search/graph_index.h"
 
 namespace graft {
 

@@ -3,8 +3,8 @@
 // become -inf (and 0 * -inf not NaN).
 #include <algorithm>
 
-#include "matcher/internal/graph_index.h"
 #include "matcher/passes/pass.h"
+#include "matcher/search/graph_index.h"
 
 namespace graft {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "core/ir/normal_form.h"
-#include "matcher/internal/graph_index.h"
-#include "matcher/internal/symbolic.h"
 #include "matcher/passes/pass.h"
+#include "matcher/rule/symbolic.h"
+#include "matcher/search/graph_index.h"
 
 namespace graft {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/ir/graph.h"
 #include "core/ir/semantics.h"
-#include "matcher/passes.h"
+#include "matcher/passes/passes.h"
 
 namespace graft {
 

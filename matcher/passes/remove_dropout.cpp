@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "matcher/internal/graph_index.h"
 #include "matcher/passes/pass.h"
+#include "matcher/search/graph_index.h"
 
 namespace graft {
 

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "core/base/suggest.h"
-#include "matcher/internal/graph_index.h"
 #include "matcher/passes/pass.h"
+#include "matcher/search/graph_index.h"
 
 namespace graft {
 namespace {

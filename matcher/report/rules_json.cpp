@@ -52,10 +52,10 @@ json nearMissJson(const Graph& g, const Rule& rule, const NearMiss& n) {
           {"map", std::move(map)}};
 }
 
-json proofJson(const RewriteProof& p) {
+json verificationJson(const RewriteVerification& p) {
   json out = {{"verdict", verdictName(p.verdict)}, {"inputSets", p.inputSets}};
   if (!p.why.empty()) out["why"] = p.why;
-  using V = RewriteProof::Verdict;
+  using V = RewriteVerification::Verdict;
   if (p.verdict != V::Failed && p.verdict != V::Measured) return out;
   out["inputs"] = p.inputs;
   out["inputShapes"] = p.inputShapes;
@@ -70,7 +70,8 @@ json proofJson(const RewriteProof& p) {
 json rolledBackJson(const std::vector<RolledBack>& list) {
   json out = json::array();
   for (const RolledBack& r : list)
-    out.push_back({{"node", r.node}, {"scope", r.scope}, {"nodes", r.nodes}, {"proof", proofJson(r.proof)}});
+    out.push_back(
+        {{"node", r.node}, {"scope", r.scope}, {"nodes", r.nodes}, {"proof", verificationJson(r.verification)}});
   return out;
 }
 
@@ -83,7 +84,8 @@ json recordJson(const Record& r) {
               {"outputs", pairs(r.outputs)},
               {"newWeights", r.newWeights},
               {"changesNumbers", r.changesNumbers}};
-  if (r.proof.verdict != RewriteProof::Verdict::Unchecked) out["proof"] = proofJson(r.proof);
+  if (r.verification.verdict != RewriteVerification::Verdict::Unchecked)
+    out["proof"] = verificationJson(r.verification);
   return out;
 }
 
@@ -99,7 +101,8 @@ json recipeJson(const RecipeRun& run) {
                    {"refused", s.refused},
                    {"rolledBack", rolledBackJson(s.rolledBack)},
                    {"records", std::move(records)}});
-    if (s.proof.verdict != RewriteProof::Verdict::Unchecked) out.back()["proof"] = proofJson(s.proof);
+    if (s.verification.verdict != RewriteVerification::Verdict::Unchecked)
+      out.back()["proof"] = verificationJson(s.verification);
   }
   return out;
 }

@@ -4,8 +4,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 
-#include "matcher/passes.h"
-#include "matcher/search.h"
+#include "matcher/passes/passes.h"
+#include "matcher/search/search.h"
 
 namespace graft {
 
@@ -15,7 +15,7 @@ nlohmann::json matchesJson(const Graph&, const Rule&, std::span<const Match>);
 nlohmann::json nearMissJson(const Graph&, const Rule&, const NearMiss&);
 /// {"verdict": proven, measured, unproven or failed, "inputSets", "why"}; failed and measured also "inputs",
 /// "inputShapes", "output", "element", "expected", "actual", "maxAbs"
-nlohmann::json proofJson(const RewriteProof&);
+nlohmann::json verificationJson(const RewriteVerification&);
 nlohmann::json recordJson(const Record&);
 /// [{"node", "scope", "nodes", "proof"}]; a pass that was taken back has no node
 nlohmann::json rolledBackJson(const std::vector<RolledBack>&);

@@ -8,7 +8,7 @@
 #include <torch/csrc/jit/passes/subgraph_rewrite.h>
 
 #include "core/text/text.h"
-#include "matcher/rewrite.h"
+#include "matcher/rewrite/rewrite.h"
 #include "tests/support/operators.h"
 
 namespace {

@@ -22,7 +22,7 @@
 #include "core/torch/executor.h"
 #include "core/torch/model.h"
 #include "matcher/lang/rule_file.h"
-#include "matcher/rewrite.h"
+#include "matcher/rewrite/rewrite.h"
 
 namespace {
 

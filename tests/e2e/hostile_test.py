@@ -1,5 +1,5 @@
 """Files that lie, from outside: exit code 3, one message that names the file, at most 5 s, at most twice the file's size and 200 MB of
-memory more than a good file takes, and nothing written. The files are those of tests/import/make_fixtures.py."""
+memory more than a good file takes, and nothing written. The files are those of tests/core/formats/make_fixtures.py."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import time
 
 from support import BUILD, GRAFT, TestCase, main
 
-FIXTURES = BUILD / "tests/import/fixtures"
+FIXTURES = BUILD / "tests/core/formats/fixtures"
 MARK = pathlib.Path("/tmp/graft_fixture_was_run")  # what the file with __setstate__ would write
 
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "tests/matcher/case_file.h"
+#include "tests/matcher/rewrite/case_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto file = graft::test::parseCaseFile({reinterpret_cast<const char*>(data), size}, "f.case");

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/formats/importers.h"
 #include "core/ir/verify.h"
 #include "core/text/text.h"
-#include "core/torch/import/importers.h"
-#include "tests/lang/operators.h"
+#include "tests/matcher/lang/operators.h"
 
 namespace graft::fuzz {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "matcher/lang/rule_file.h"
-#include "tests/lang/operators.h"
+#include "tests/matcher/lang/operators.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto file = graft::parseRuleText({reinterpret_cast<const char*>(data), size}, "f.py", graft::test::operators());

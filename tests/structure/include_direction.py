@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on an #include that points against the architecture.
+"""Fails on an #include that points against the architecture, and on a folder that has no place in it or too many files.
 
     include_direction.py ROOT          scans ROOT's sources
     include_direction.py --self-check  plants wrong includes and sees that each is found
@@ -10,6 +10,7 @@ samples) may include everything. Headers that share LibTorch's or JSON's types a
 below it (core/torch/values, matcher/lang/internal), which no other library may include.
 """
 
+import collections
 import pathlib
 import re
 import sys
@@ -20,9 +21,16 @@ TEXT_CORE = ("core/base", "core/ir", "core/text", "core/json")
 ALL_CORE = TEXT_CORE + ("core/torch",)
 
 
+MATCHER = ("matcher/rule", "matcher/search", "matcher/rewrite", "matcher/passes")
+VIEWS = ("views/layout", "views/drawing", "views/picture", "views/document", "views/widgets")
+
+
 def torch_part(*parts):
-    """What a folder below core/torch may include: the other parts it names, and all that is public."""
-    return ALL_CORE + tuple(f"core/torch/{part}" for part in parts)
+    """What a folder that shares LibTorch's types may include: the other folders it names, and all that is public."""
+    return ALL_CORE + parts
+
+
+FORMAT = torch_part("core/formats", "core/formats/archive", "core/torch/normal", "core/torch/types", "core/torch/values")
 
 
 @dataclass(frozen=True)
@@ -40,24 +48,36 @@ LAYERS = [
     Layer("core/text", ("core/base", "core/ir"), json=NOWHERE),
     Layer("core/json", ("core/base", "core/ir", "core/text")),
     Layer("core/torch", TEXT_CORE, json=NOWHERE),
-    Layer("core/torch/archive", ("core/base",), json=NOWHERE),
-    Layer("core/torch/values", torch_part("archive") + ("kernels/capture",), libtorch=EVERYWHERE),
-    Layer("core/torch/types", torch_part("values"), libtorch=EVERYWHERE),
-    Layer("core/torch/import", torch_part("archive", "values"), libtorch=EVERYWHERE, json=EVERYWHERE),
-    Layer("core/torch/normal", torch_part("import", "types", "values"), libtorch=EVERYWHERE),
-    Layer("core/torch/run", torch_part("values") + ("kernels/capture",), libtorch=EVERYWHERE),
-    Layer("core/torch/proof", torch_part("run", "values"), libtorch=EVERYWHERE),
-    Layer("core/torch/torchscript", torch_part("archive", "import", "normal", "run", "values"), libtorch=EVERYWHERE),
-    Layer("core/torch/pt2", torch_part("archive", "import", "normal", "values"), libtorch=EVERYWHERE, json=EVERYWHERE),
-    Layer("core/engine", ALL_CORE + ("matcher", "matcher/lang"), libtorch=SOURCES),
-    Layer("matcher", TEXT_CORE),
-    Layer("matcher/lang", ALL_CORE + ("matcher", "matcher/lang/internal"), libtorch=SOURCES),
-    Layer("matcher/lang/internal", ALL_CORE + ("matcher", "matcher/lang"), libtorch=EVERYWHERE),
+    Layer("core/torch/values", torch_part("core/formats/archive") + ("kernels/capture",), libtorch=EVERYWHERE),
+    Layer("core/torch/types", torch_part("core/torch/values"), libtorch=EVERYWHERE),
+    Layer("core/torch/normal", torch_part("core/formats", "core/torch/types", "core/torch/values"), libtorch=EVERYWHERE),
+    Layer("core/torch/run", torch_part("core/torch/values") + ("kernels/capture",), libtorch=EVERYWHERE),
+    Layer("core/torch/verify", torch_part("core/torch/run", "core/torch/values"), libtorch=EVERYWHERE),
+    Layer("core/formats", torch_part("core/formats/archive", "core/torch/types", "core/torch/values"), libtorch=EVERYWHERE),
+    Layer("core/formats/archive", ("core/base",)),
+    Layer("core/formats/fx", FORMAT, libtorch=EVERYWHERE, json=EVERYWHERE),
+    Layer("core/formats/torchscript", FORMAT + ("core/torch/run",), libtorch=EVERYWHERE),
+    Layer("core/formats/pt2", FORMAT, libtorch=EVERYWHERE, json=EVERYWHERE),
+    Layer("matcher/rule", TEXT_CORE),
+    Layer("matcher/search", TEXT_CORE + ("matcher/rule",)),
+    Layer("matcher/rewrite", TEXT_CORE + ("matcher/rule", "matcher/search")),
+    Layer("matcher/passes", TEXT_CORE + ("matcher/rule", "matcher/search", "matcher/rewrite")),
+    Layer("matcher/report", TEXT_CORE + MATCHER),
+    Layer("matcher/lang", ALL_CORE + MATCHER, libtorch=SOURCES),
+    Layer("app/engine", ALL_CORE + MATCHER + ("core/formats", "matcher/lang", "matcher/report"), libtorch=SOURCES, json=EVERYWHERE),
     Layer("kernels", ("core/base", "kernels/capture"), libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("kernels/capture", (), libtorch=EVERYWHERE, json=NOWHERE),
     Layer("views/layout", TEXT_CORE),
-    Layer("views", TEXT_CORE + ("views/layout",), qt=EVERYWHERE, json=EVERYWHERE),
+    Layer("views/drawing", TEXT_CORE + ("views/layout",)),
+    Layer("views/picture", (), qt=EVERYWHERE),
+    Layer("views/document", TEXT_CORE + ("views/layout", "views/drawing"), qt=EVERYWHERE, json=EVERYWHERE),
+    Layer("views/widgets", TEXT_CORE + ("views/layout", "views/drawing", "views/document"), qt=EVERYWHERE, json=EVERYWHERE),
+    Layer("views/canvas", TEXT_CORE + VIEWS, qt=EVERYWHERE, json=EVERYWHERE),
+    Layer("views/panels", TEXT_CORE + VIEWS + ("views/canvas",), qt=EVERYWHERE, json=EVERYWHERE),
+    Layer("views/window", TEXT_CORE + VIEWS + ("views/canvas", "views/panels"), qt=EVERYWHERE, json=EVERYWHERE),
 ]
+LAYERED_FOLDERS = ("core", "kernels", "matcher", "views")
+MOST_FILES = 25
 PROJECT_FOLDERS = ("app", "core", "kernels", "matcher", "samples", "tests", "views")
 LIBTORCH = ("torch/", "ATen/", "c10/", "caffe2/")
 HEADERS = (".h", ".hpp", ".cuh")
@@ -103,9 +123,20 @@ def complaints(path, text):
             yield f"{at}: includes {target}; write the path from the repository's root"
 
 
+def crowded(counts):
+    """Messages for folders of sources that no row covers, or that hold too many files; `counts` by folder."""
+    for folder, count in sorted(counts.items()):
+        if folder.split("/")[0] in LAYERED_FOLDERS and not layer_of(folder + "/"):
+            yield f"{folder}: no row of LAYERS covers this folder"
+        if count > MOST_FILES:
+            yield f"{folder}: {count} files; a folder holds at most {MOST_FILES}: split it by what its files are about"
+
+
 def scan(root):
     files = sorted(p for f in PROJECT_FOLDERS for p in (root / f).rglob("*") if p.suffix in SUFFIXES)
     wrong = [c for p in files for c in complaints(p.relative_to(root).as_posix(), p.read_text(errors="replace"))]
+    counts = collections.Counter(p.parent.relative_to(root).as_posix() for p in files)
+    wrong += crowded(counts)
     for complaint in wrong:
         print(complaint, file=sys.stderr)
     print(f"{len(files)} files, {len(wrong)} wrong includes")
@@ -121,25 +152,27 @@ def self_check():
         ("core/ir/a.cpp", "  #  include <torch/script.h>"),
         ("core/json/a.h", "#include <nlohmann/json.hpp>"),
         ("core/torch/a.h", "#include <c10/util/Optional.h>"),
-        ("core/torch/run/a.cpp", '#include "matcher/rule.h"'),
-        ("core/torch/archive/a.cpp", "#include <torch/script.h>"),
+        ("core/torch/run/a.cpp", '#include "matcher/rule/pattern.h"'),
+        ("core/formats/archive/a.cpp", "#include <torch/script.h>"),
+        ("core/formats/archive/a.cpp", '#include "core/formats/importers.h"'),
+        ("core/formats/pt2/a.cpp", '#include "core/formats/torchscript/writer.h"'),
         ("core/torch/values/a.cpp", '#include "core/torch/run/plan.h"'),
-        ("core/torch/run/a.cpp", '#include "core/torch/proof/proof_programs.h"'),
-        ("core/engine/a.h", "#include <torch/script.h>"),
-        ("core/engine/a.cpp", '#include "core/torch/values/values.h"'),
+        ("core/torch/run/a.cpp", '#include "core/torch/verify/program_set.h"'),
+        ("app/engine/a.h", "#include <torch/script.h>"),
+        ("app/engine/a.cpp", '#include "core/torch/values/values.h"'),
         ("core/text/a.cpp", '#include "matcher/rule.h"'),
-        ("matcher/a.cpp", '#include "matcher/lang/parse.h"'),
-        ("matcher/a.cpp", "#include <torch/script.h>"),
-        ("matcher/a.cpp", '#include "core/torch/import.h"'),
+        ("matcher/search/a.cpp", '#include "matcher/lang/parse.h"'),
+        ("matcher/search/a.cpp", "#include <torch/script.h>"),
+        ("matcher/rule/a.cpp", '#include "matcher/search/search.h"'),
         ("matcher/lang/a.h", "#include <torch/csrc/jit/frontend/parser.h>"),
         ("kernels/a.cu", '#include "core/ir/graph.h"'),
         ("kernels/cuda/a.cuh", '#include "matcher/rule.h"'),
-        ("views/a.cpp", '#include "core/torch/import.h"'),
-        ("views/a.cpp", '#include "matcher/lang/parse.h"'),
-        ("views/a.h", "#include <torch/script.h>"),
+        ("views/window/a.cpp", '#include "core/torch/import.h"'),
+        ("views/canvas/a.cpp", '#include "views/window/lang/parse.h"'),
+        ("views/panels/a.h", "#include <torch/script.h>"),
         ("views/layout/a.cpp", "#include <QWidget>"),
         ("core/ir/a.cpp", "#include <QString>"),
-        ("matcher/a.cpp", '#include "app/main.h"'),
+        ("matcher/passes/a.cpp", '#include "app/main.h"'),
         ("core/ir/a.cpp", '#include "../text/print.h"'),
     ]
     right = [
@@ -148,14 +181,17 @@ def self_check():
         ("core/torch/run/a.cpp", "#include <torch/script.h>"),
         ("core/torch/run/a.cpp", '#include "core/torch/values/values.h"'),
         ("core/torch/values/a.h", '#include <ATen/ATen.h>\n#include "core/torch/a.h"'),
-        ("core/engine/a.cpp", '#include "matcher/lang/parse.h"'),
+        ("app/engine/a.cpp", '#include "matcher/lang/parse.h"'),
         ("matcher/lang/a.cpp", "#include <torch/csrc/jit/frontend/parser.h>"),
         ("kernels/cuda/a.cu", '#include "kernels/schema.h"\n#include <ATen/ATen.h>'),
-        ("views/a.h", '#include <QWidget>\n#include "views/layout/layout.h"'),
+        ("views/window/a.h", '#include <QWidget>\n#include "views/layout/layout.h"'),
         ("app/main.cpp", "#include <torch/script.h>"),
     ]
     missed = [case for case in wrong if len(list(complaints(*case))) != 1]
     false_alarms = [case for case in right if list(complaints(*case))]
+    planted = {"matcher": 1, "core/ir": MOST_FILES + 1, "core/text": MOST_FILES}
+    if len(list(crowded(planted))) != 2:
+        missed.append(("matcher", "a source outside of its folders, or a crowded core/ir"))
     for path, text in missed:
         print(f"not found: {path}: {text}", file=sys.stderr)
     for path, text in false_alarms:

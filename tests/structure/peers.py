@@ -4,7 +4,7 @@
     peers.py ROOT          checks ROOT/docs/peers.md against ROOT/tests
     peers.py --self-check  plants wrong rows and sees that each is found
 
-A row that says `same` or `better` names cases: "`file`: case" of tests/matcher/cases, or "`tests/rules/X.cases`: rule NAME"; one
+A row that says `same` or `better` names cases: "`file`: case" of tests/matcher/cases, or "`tests/resources/rules/X.cases`: rule NAME"; one
 that is `better` or `not applicable` says why. A case that was written for another suite shows nothing of this one. Each test of a suite stands in it once, and the counts are right.
 """
 
@@ -29,7 +29,7 @@ def shown_by(root):
     known = set()
     for path in (root / "tests/matcher/cases").glob("*.case"):
         known |= {(path.stem, line[5:].strip()) for line in path.read_text().splitlines() if line.startswith("case ")}
-    for path in (root / "tests/rules").glob("*.cases"):
+    for path in (root / "tests/resources/rules").glob("*.cases"):
         name = str(path.relative_to(root))
         known |= {(name, line.strip()) for line in path.read_text().splitlines() if line.startswith("rule ")}
     return known

@@ -1,7 +1,7 @@
 #include <array>
 #include <string>
 
-#include "core/torch/import/importers.h"
+#include "core/formats/importers.h"
 
 namespace graft {
 namespace {

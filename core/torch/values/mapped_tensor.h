@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/torch/archive/zip_directory.h"
+#include "core/formats/archive/zip_directory.h"
 
 namespace graft {
 

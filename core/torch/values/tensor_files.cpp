@@ -3,8 +3,8 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include "core/base/atomic_file.h"
-#include "core/torch/archive/archive_check.h"
-#include "core/torch/archive/zip_directory.h"
+#include "core/formats/archive/archive_check.h"
+#include "core/formats/archive/zip_directory.h"
 #include "core/torch/tensors.h"
 #include "core/torch/values/values.h"
 

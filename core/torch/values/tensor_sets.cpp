@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/torch/values/values.h"
-#include "kernels/capture/nests.h"
+#include "kernels/capture/pytree.h"
 
 namespace graft {
 TensorSet mapTensors(const TensorSet& set, const std::function<at::Tensor(const at::Tensor&)>& f) {

@@ -13,7 +13,7 @@
 
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
-#include "kernels/capture/nests.h"
+#include "kernels/capture/pytree.h"
 
 namespace graft {
 namespace {

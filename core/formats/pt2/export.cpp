@@ -1,0 +1,210 @@
+#include <caffe2/serialize/inline_container.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "core/base/atomic_file.h"
+#include "core/formats/pt2/writer.h"
+#include "core/torch/export.h"
+#include "core/torch/values/values.h"
+
+namespace graft {
+
+using nlohmann::json;
+
+namespace {
+
+json spec(const json& type, const json& context, const json& children) {
+  return {{"type", type}, {"context", context}, {"children_spec", children}};
+}
+json leafSpec() { return spec(nullptr, nullptr, json::array()); }
+
+/// What torch.export has no input for is a constant of the program, as it is for torch.export.export.
+std::unordered_map<uint32_t, Argument> fixedInputs(const Graph& g, const ExportOptions& options) {
+  std::unordered_map<uint32_t, Argument> out;
+  const auto& given = valuesOf(options.inputs);
+  const std::vector<std::string> names = options.inputs.impl ? options.inputs.impl->names : std::vector<std::string>();
+  for (size_t place = 0; place < g.inputs().size(); ++place) {
+    const ValueId v = g.inputs()[place];
+    const size_t i = names.empty()
+                         ? place
+                         : static_cast<size_t>(std::find(names.begin(), names.end(), g.value(v).name) - names.begin());
+    const Type& t = g.value(v).type;
+    if (t.isTensor() || t.kind == Type::Kind::Int) continue;
+    if (t.kind == Type::Kind::None)
+      out.emplace(v.index, Argument());
+    else if (i < given.size() &&
+             (given[i].isNone() || given[i].isBool() || given[i].isDouble() || given[i].isInt() || given[i].isString()))
+      out.emplace(v.index, *toArgument(given[i]));
+  }
+  return out;
+}
+
+}  // namespace
+
+json ExportWriter::Body::whole() const {
+  return {{"inputs", inputs},
+          {"outputs", outputs},
+          {"nodes", nodes},
+          {"tensor_values", tensors},
+          {"sym_int_values", ints},
+          {"sym_bool_values", json::object()},
+          {"is_single_tensor_return", false},
+          {"custom_obj_values", json::object()},
+          {"sym_float_values", json::object()}};
+}
+
+void ExportWriter::run() {
+  stacks();
+  for (ValueId w : g_.weights())
+    if (!g_.isUnused(w)) weight(w);
+  for (ValueId v : g_.inputs()) input(v);
+  nodes(g_.root());
+  const json outSpec = returns();
+  json forwardNames = json::array(), leaves = json::array();
+  for (ValueId v : g_.inputs()) {
+    forwardNames.push_back(name(v));
+    leaves.push_back(leafSpec());
+  }
+  const json inSpec = json::array(
+      {1, spec("builtins.tuple", "null",
+               json::array({spec("builtins.tuple", "null", leaves), spec("builtins.dict", "[]", json::array())}))});
+  json calls = json::array();
+  calls.push_back({{"fqn", ""},
+                   {"signature",
+                    {{"inputs", json::array()},
+                     {"outputs", json::array()},
+                     {"in_spec", inSpec.dump()},
+                     {"out_spec", json::array({1, outSpec}).dump()},
+                     {"forward_arg_names", forwardNames}}}});
+  std::set<std::string> paths;
+  for (const ModuleCall& call : g_.moduleCalls())
+    if (!call.path.empty() && paths.insert(call.path).second)
+      calls.push_back({{"fqn", call.path}, {"signature", nullptr}});
+  json ranges = json::object();
+  for (const std::string& s : symbols_) ranges[s] = {{"min_val", 0}, {"max_val", nullptr}};
+  for (const std::string& s : inputSymbols_) ranges[s] = {{"min_val", nullptr}, {"max_val", nullptr}};
+  for (const Symbol& s : g_.symbols())  // some may stand in no size any more
+    if (symbols_.contains(s.name))
+      ranges[s.name] = {{"min_val", s.min ? json(*s.min) : json()}, {"max_val", s.max ? json(*s.max) : json()}};
+  program = {{"graph_module",
+              {{"graph", body_.whole()},
+               {"signature", {{"input_specs", inputSpecs_}, {"output_specs", outputSpecs_}}},
+               {"module_call_graph", calls},
+               {"metadata", json::object()},
+               {"treespec_namedtuple_fields", json::object()}}},
+             {"opset_version", {{"aten", 10}}},
+             {"range_constraints", ranges},
+             {"schema_version", {{"major", 8}, {"minor", 17}}},
+             {"verifiers", {"TRAINING"}},
+             {"torch_version", "2.11.0"},
+             {"guards_code", json::array()}};
+  facts();
+}
+
+// Each call's nn_module_stack, by call.
+void ExportWriter::stacks() {
+  std::unordered_map<std::string, int> calls;
+  std::vector<bool> hasNodes(g_.moduleCalls().size(), false);
+  for (NodeId n : g_.order())
+    if (const ModuleCallId m = g_.node(n).module) hasNodes[m.index] = true;
+  for (const ModuleCall& m : g_.moduleCalls()) {
+    const std::string outer =
+        m.parent ? stacks_[m.parent.index] : fmt::format("L__self__,,{}", g_.name.empty() ? "Model" : g_.name);
+    const int again = calls[m.path]++;
+    const std::string number = again ? fmt::format("@{}", again) : std::string();
+    std::string key = m.path;
+    std::replace(key.begin(), key.end(), '.', '_');
+    if ((m.path + m.type).find_first_of(",;@") != std::string::npos)
+      throw Pt2Refusal(fmt::format("the module {} of type {} has no name in torch.export", m.path, m.type));
+    stacks_.push_back(fmt::format("{};L__self__{}{},{}{},{}", outer, key, number, m.path, number, m.type));
+  }
+  // The order of calls, and those that own nothing, follow from no node.
+  note.calls = stacks_;
+}
+
+json ExportWriter::result(const Argument& a, int depth) {
+  if (depth > 50) throw Pt2Refusal("its result is nested too deep");
+  if (const auto* dict = a.as<Argument::Dict>()) {
+    json keys = json::array(), children = json::array();
+    for (const auto& [key, value] : dict->items) {
+      const auto* text = key.as<std::string>();
+      if (!text) throw Pt2Refusal("its result is a dictionary whose keys are no strings");
+      keys.push_back(*text);
+      children.push_back(result(value, depth + 1));
+    }
+    return spec("builtins.dict", keys.dump(), children);
+  }
+  if (const auto* items = a.items()) {
+    json children = json::array();
+    for (const Argument& i : *items) children.push_back(result(i, depth + 1));
+    return a.isList() ? spec("builtins.list", "null", children) : spec("builtins.tuple", "null", children);
+  }
+  body_.outputs.push_back(argument(a, nullptr));
+  outputSpecs_.push_back({{"user_output", {{"arg", body_.outputs.back()}}}});
+  return leafSpec();
+}
+
+json ExportWriter::returns() {
+  if (g_.returns().size() == 1) return result(g_.returns()[0], 0);
+  return result(Argument::tuple(std::vector<Argument>(g_.returns().begin(), g_.returns().end())), 0);
+}
+
+void ExportWriter::facts() {
+  std::map<std::string, std::string> types;
+  for (const ModuleCall& m : g_.moduleCalls()) types[m.path] = m.type;
+  noteFacts(g_, types, note);
+  note.symbols.clear();  // the program says ranges and
+  note.inputs.clear();   // the program says all types itself
+  note.types.clear();
+  note.model = g_.name;
+  for (NodeId n : g_.order())
+    for (size_t i = 1; i < g_.node(n).outputs.size(); ++i) {
+      const ValueId v = g_.node(n).outputs[i];
+      if (names_.contains(v.index)) note.names.emplace(name(v), g_.value(v).name);
+    }
+}
+
+Status exportTorchExport(const Graph& graph, const std::string& path, const ExportOptions& options) {
+  auto file = AtomicFile::beside(path);
+  if (!file) return file.error();
+  try {
+    ExportWriter program(graph, fixedInputs(graph, options));
+    program.run();
+    if (usesGraftOperators(graph))
+      program.note.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
+    std::ofstream out(file->temporaryPath(), std::ios::binary | std::ios::trunc);
+    {
+      caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, size_t n) {
+        out.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(n));
+        return out ? n : 0;
+      });
+      writer.setMinVersion(6);
+      const auto write = [&](const std::string& name, const std::string& text) {
+        writer.writeRecord(name, text.data(), text.size());
+      };
+      write("archive_format", "pt2");
+      write("archive_version", "0");
+      write("byteorder", "little");
+      for (const auto& [record, t] : program.data) writer.writeRecord(record, t.const_data_ptr(), t.nbytes());
+      write("data/weights/model_weights_config.json", json{{"config", program.weights}}.dump());
+      write("data/constants/model_constants_config.json", json{{"config", program.constants}}.dump());
+      write("models/model.json", program.program.dump(-1, ' ', false, json::error_handler_t::replace));
+      write("data/sample_inputs/model.pt", "");
+      write("extra/graft.json", metadataJson(program.note));
+      writer.writeEndOfFile();
+    }
+    out.close();
+    if (!out) return badInput(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
+  } catch (const Pt2Refusal& r) {
+    return badInput(fmt::format("the model cannot be written for torch.export: {}", r.what()));
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("{} cannot be written: {}", path, shortMessage(e)));
+  }
+  return file->commit();
+}
+
+}  // namespace graft

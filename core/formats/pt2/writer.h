@@ -1,0 +1,137 @@
+// ExportWriter: our graph as torch.export's program (torch/_export/serde/schema.py), in the dialect that training uses:
+// operators as they are, writes in place included. What the format cannot hold is refused by node and reason.
+//
+// export.cpp writes the program and the archive, writer_values.cpp inputs, types and arguments, writer_nodes.cpp nodes,
+// writer_known.cpp what needs no node, writer_blocks.cpp branches and loops.
+// Includes LibTorch: for core/torch alone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "core/formats/metadata.h"
+#include "core/ir/graph.h"
+
+namespace graft {
+
+struct Pt2Refusal : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class ExportWriter {
+ public:
+  /// `fixed`: what inputs that torch.export cannot take (truth values, floats, None, texts) are fixed at, by input; an
+  /// input that is not in it is refused.
+  explicit ExportWriter(const Graph& g, std::unordered_map<uint32_t, Argument> fixed = {})
+      : g_(g), literals_(std::move(fixed)) {}
+
+  /// Throws Pt2Refusal.
+  void run();
+
+  nlohmann::json program;
+  nlohmann::json weights = nlohmann::json::object(), constants = nlohmann::json::object();  // the two config files
+  std::vector<std::pair<std::string, at::Tensor>> data;                                     // record, contiguous tensor
+  ArchiveMetadata note;
+
+ private:
+  using json = nlohmann::json;
+
+  /// One graph of the file: the model's, or a branch's.
+  struct Body {
+    json inputs = json::array(), outputs = json::array(), nodes = json::array();
+    json tensors = json::object(), ints = json::object();
+    json whole() const;
+  };
+
+  // export.cpp
+  json result(const Argument&, int depth);
+  json returns();
+  void stacks();
+  void facts();
+
+  // writer_values.cpp
+  std::string fresh(std::string_view wish);
+  const std::string& name(ValueId);
+  std::pair<std::string, int64_t> sympy(const std::string& expression);
+  json symbolic(const std::string& expression);
+  json size(const Dim&);
+  json meta(const Type&, bool gradient = false);
+  void weight(ValueId);
+  void input(ValueId);
+  json reference(ValueId);
+  /// The literal that a value is known to be; otherwise what is given.
+  const Argument& known(const Argument&) const;
+  json list(const std::vector<Argument>&, const Type* wanted);
+  json argument(const Argument&, const Type* wanted);
+
+  // writer_nodes.cpp
+  void nodes(BlockId);
+  void node(const Node&);
+  json numberAsTensor(const Node&);
+  json metadata(const Node&);
+  std::string expression(const Argument&) const;
+  void sizeValue(const Node&);
+  json listOutput(ValueId list);
+
+  // writer_known.cpp
+  std::optional<Argument> knownOfTensor(const Node&, const TensorInfo&) const;
+  /// Whether the node need not be written: its result is known before it runs, and is a literal from then on.
+  bool settle(const Node&);
+
+  // writer_blocks.cpp
+  /// What stands for a value in the file: a name, an expression where it is a size, a list's elements; or a literal.
+  struct Bound {
+    std::optional<Argument> literal;
+    std::string name, expression;
+    std::vector<std::string> elements;
+  };
+  /// The nodes that compute a loop's condition, before the loop and in a turn, in the same order.
+  struct Condition {
+    std::vector<NodeId> before, after;
+    std::unordered_map<uint32_t, size_t> leaves;  ///< what it is computed from, by value: where the loop carries it
+  };
+  bool isOnlyCondition(const Node&) const;
+  std::vector<ValueId> captured(const Node&) const;
+  json tensorNames(const std::vector<ValueId>&, const char* who);
+  void higherOrder(const Node&, const char* target, json inputs);
+  void graphInputs(const std::vector<ValueId>&);
+  void refuseWrites(BlockId, const char* who) const;
+  void conditional(const Node&);
+  json branch(BlockId, const std::vector<ValueId>& operands);
+  void loop(const Node&);
+  void unrolled(const Node&, int64_t turns);
+  void forget(BlockId);
+  Bound boundTo(const Argument&);
+  void setBound(ValueId, Bound);
+  void bind(ValueId, const Argument&);
+  void findCondition(const Node& loop);
+  bool sameComputation(const Node& loop, const Argument& before, const Argument& after, int depth, Condition&) const;
+  void whileLoop(const Node&);
+  json conditionGraph(const Node&, const Condition&, const std::vector<ValueId>& parameters,
+                      const std::vector<ValueId>& more);
+  json turnGraph(const Block&, const std::vector<ValueId>& parameters, const std::vector<ValueId>& more);
+
+  const Graph& g_;
+  Body body_;
+  std::unordered_map<uint32_t, std::string> names_;
+  std::unordered_set<std::string> taken_;
+  std::set<std::string> symbols_, inputSymbols_;  // in sizes; those that inputs are
+  std::vector<std::string> stacks_;
+  std::unordered_map<uint32_t, std::string> expressions_;            // of sizes that nodes compute
+  std::unordered_map<uint32_t, std::vector<std::string>> elements_;  // of lists, by value
+  std::unordered_map<uint32_t, Argument> literals_;                  // values that are known to be literals
+  std::unordered_map<uint32_t, Condition> conditions_;               // by loop
+  std::unordered_set<uint32_t> asked_;                               // nodes that loops' conditions alone need
+  json inputSpecs_ = json::array(), outputSpecs_ = json::array();
+};
+
+}  // namespace graft

@@ -1,0 +1,132 @@
+// What is known of a program before it runs: ranks, dtypes, sizes that are numbers, None, and what follows from these.
+// Scripted models ask for it before they compute ("if x.dim() != 4: raise"); torch.export has no place for the
+// question, and needs none, because the answer is part of what a program is exported for.
+#include <algorithm>
+#include <optional>
+
+#include "core/formats/pt2/writer.h"
+
+namespace graft {
+namespace {
+
+/// Whole-number arithmetic as Python has it; nothing where it has no answer, or where this is another operator.
+std::optional<Argument> onInts(std::string_view op, int64_t a, int64_t b) {
+  const auto floordiv = [&] { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); };
+  if (op == "aten.eq.int") return Argument(a == b);
+  if (op == "aten.ne.int") return Argument(a != b);
+  if (op == "aten.lt.int") return Argument(a < b);
+  if (op == "aten.le.int") return Argument(a <= b);
+  if (op == "aten.gt.int") return Argument(a > b);
+  if (op == "aten.ge.int") return Argument(a >= b);
+  if (op == "aten.add.int") return Argument(a + b);
+  if (op == "aten.sub.int") return Argument(a - b);
+  if (op == "aten.mul.int") return Argument(a * b);
+  if (op == "aten.floordiv.int" && b != 0) return Argument(floordiv());
+  if (op == "aten.remainder.int" && b != 0) return Argument(a - floordiv() * b);
+  if (op == "prim.max.int") return Argument(std::max(a, b));
+  if (op == "prim.min.int") return Argument(std::min(a, b));
+  return std::nullopt;
+}
+
+std::optional<Argument> onBools(std::string_view op, bool a, bool b) {
+  if (op == "aten.__and__.bool") return Argument(a && b);
+  if (op == "aten.__or__.bool") return Argument(a || b);
+  if (op == "aten.eq.bool" || op == "aten.__xnor__.bool") return Argument(a == b);
+  if (op == "aten.ne.bool" || op == "aten.__xor__.bool") return Argument(a != b);
+  return std::nullopt;
+}
+
+/// Where Python's index `i` stands in a list of that size, for `l[i]` and for a slice's bound.
+int64_t place(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
+
+/// What is asked of a list of whole numbers, which a shape is.
+std::optional<Argument> onList(std::string_view op, const std::vector<Argument>& list,
+                               const std::vector<Argument>& more) {
+  const auto size = static_cast<int64_t>(list.size());
+  const auto numbers = [](const std::vector<Argument>& items) {
+    return std::all_of(items.begin(), items.end(), [](const Argument& a) { return a.as<int64_t>(); });
+  };
+  if (!numbers(list)) return std::nullopt;
+  if (op == "aten.len.t" && more.empty()) return Argument(size);
+  if (more.empty()) return std::nullopt;
+  const auto* number = more[0].as<int64_t>();
+  if (op == "aten.__contains__.int_list" && number)
+    return Argument(std::find(list.begin(), list.end(), more[0]) != list.end());
+  if ((op == "aten.__getitem__.t" || op == "prim.getitem") && number) {
+    const int64_t at = place(*number, size);
+    if (at >= 0 && at < size) return list[static_cast<size_t>(at)];
+  }
+  if (op == "aten.add.t" && more[0].items() && numbers(*more[0].items())) {
+    std::vector<Argument> joined = list;
+    joined.insert(joined.end(), more[0].items()->begin(), more[0].items()->end());
+    return Argument::list(std::move(joined));
+  }
+  if (op == "aten.slice.t" && more.size() == 3 && more[2] == Argument(int64_t{1})) {
+    const auto bound = [&](const Argument& a, int64_t otherwise) {
+      const auto* i = a.as<int64_t>();
+      return std::clamp<int64_t>(i ? place(*i, size) : otherwise, 0, size);
+    };
+    if (more[0].isValue() || more[1].isValue()) return std::nullopt;
+    const int64_t from = bound(more[0], 0), to = std::max(from, bound(more[1], size));
+    return Argument::list({list.begin() + from, list.begin() + to});
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Argument> ExportWriter::knownOfTensor(const Node& n, const TensorInfo& t) const {
+  if (n.op->name == "aten.dim.default" && t.shape) return Argument(static_cast<int64_t>(t.shape->size()));
+  if (n.op->name == "prim.dtype.default" && t.dtype) return Argument(*t.dtype);
+  if (n.op->name == "aten.is_floating_point.default" && t.dtype) return Argument(isFloatingPoint(*t.dtype));
+  if (n.op->name == "aten.size.default" && t.shape) {
+    std::vector<Argument> sizes;
+    for (const Dim& d : *t.shape) {
+      if (!d.isStatic()) return std::nullopt;
+      sizes.emplace_back(d.size);
+    }
+    return Argument::list(std::move(sizes));
+  }
+  if (n.op->name == "aten.size.int" && t.shape) {
+    const auto* dim = known(n.args[1]).as<int64_t>();
+    const auto rank = static_cast<int64_t>(t.shape->size());
+    const int64_t at = !dim ? -1 : *dim < 0 ? *dim + rank : *dim;
+    if (at >= 0 && at < rank && (*t.shape)[static_cast<size_t>(at)].isStatic())
+      return Argument((*t.shape)[static_cast<size_t>(at)].size);
+  }
+  return std::nullopt;
+}
+
+bool ExportWriter::settle(const Node& n) {
+  if (n.op->name == "aten.warn.default") return true;  // only TorchScript's interpreter can say it
+  if (n.outputs.size() != 1 || n.args.empty() || !n.blocks.empty()) return false;
+  const std::string_view op = n.op->name;
+  const Argument& a = known(n.args[0]);
+  std::optional<Argument> found;
+  if (a.isValue() && g_.value(a.valueId()).type.isTensor()) {
+    found = knownOfTensor(n, g_.value(a.valueId()).type.tensorInfo);
+    // A tensor is not None.
+    if (n.args.size() == 2 && known(n.args[1]).isNone() &&
+        (op == "aten.__is__.default" || op == "aten.__isnot__.default"))
+      found = Argument(op == "aten.__isnot__.default");
+  } else if (n.args.size() == 1 && a.as<bool>() && op == "aten.__not__.default") {
+    found = Argument(!*a.as<bool>());
+  } else if (a.items()) {
+    std::vector<Argument> more;
+    for (size_t i = 1; i < n.args.size(); ++i) more.push_back(known(n.args[i]));
+    found = onList(op, *a.items(), more);
+  } else if (n.args.size() == 2) {
+    const Argument& b = known(n.args[1]);
+    if (a.as<int64_t>() && b.as<int64_t>()) found = onInts(op, *a.as<int64_t>(), *b.as<int64_t>());
+    // TorchScript compares dtypes as the numbers that stand for them.
+    if (a.as<DType>() && b.as<DType>() && (op == "aten.eq.int" || op == "aten.ne.int"))
+      found = Argument((a == b) == (op == "aten.eq.int"));
+    if (a.as<bool>() && b.as<bool>()) found = onBools(op, *a.as<bool>(), *b.as<bool>());
+    if (a.isNone() && b.isNone() && (op == "aten.__is__.default" || op == "aten.__isnot__.default"))
+      found = Argument(op == "aten.__is__.default");
+  }
+  if (found) literals_.insert_or_assign(n.outputs[0].index, std::move(*found));
+  return found.has_value();
+}
+
+}  // namespace graft

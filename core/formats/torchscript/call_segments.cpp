@@ -1,0 +1,143 @@
+#include "core/formats/torchscript/call_segments.h"
+
+#include <algorithm>
+
+namespace graft {
+
+CallSegments::CallSegments(const Graph& g, const std::function<bool(ValueId, const std::string&)>& holds)
+    : g_(g), positions_(g.nodeBound(), -1), segmentOf_(g.nodeBound(), none), parts_(g.moduleCalls().size(), 0) {
+  std::vector<bool> hasNodes(g.moduleCalls().size(), false);
+  for (NodeId n : g.order())
+    for (ModuleCallId m = g.node(n).module; m && !hasNodes[m.index]; m = g.moduleCall(m).parent)
+      hasNodes[m.index] = true;
+  for (const ModuleCall& m : g.moduleCalls())
+    if (!hasNodes[m.id.index] && !m.path.empty()) empty_[m.parent.index].push_back(m.id);
+  cut(g.root(), {}, none);
+  findFlows(holds);
+}
+
+// The calls from `base` down to `from`, without those that only repeat their parent's path. Nothing where `from` lies
+// elsewhere: such a node goes with what is around it.
+std::vector<ModuleCallId> CallSegments::chain(ModuleCallId from, ModuleCallId base) const {
+  std::vector<ModuleCallId> out;
+  if (!g_.isWithin(from, base)) return out;
+  for (ModuleCallId m = from; m && m != base; m = g_.moduleCall(m).parent) {
+    const ModuleCall& call = g_.moduleCall(m);
+    const bool repeats = call.path.empty() || (call.parent && g_.moduleCall(call.parent).path == call.path);
+    if (!repeats) out.push_back(m);
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+uint32_t CallSegments::open(ModuleCallId call, uint32_t parent) {
+  Segment s;
+  s.call = call;
+  s.parent = parent;
+  s.part = parts_[call.index]++;
+  s.begin = s.end = next_;
+  segments_.push_back(std::move(s));
+  return static_cast<uint32_t>(segments_.size() - 1);
+}
+
+// Calls that own no nodes (a dropout that is switched off) stand where they were called: before the call that followed.
+void CallSegments::addEmptyCalls(ModuleCallId parent, uint32_t before, std::vector<Item>& items, uint32_t segment) {
+  const auto found = empty_.find(parent.index);
+  if (found == empty_.end()) return;
+  auto& waiting = found->second;
+  size_t taken = 0;
+  while (taken < waiting.size() && waiting[taken].index < before) {
+    const uint32_t made = open(waiting[taken], segment);
+    std::vector<Item> inside;
+    addEmptyCalls(waiting[taken], UINT32_MAX, inside, made);
+    segments_[made].items = std::move(inside);
+    items.push_back({{}, made});
+    ++taken;
+  }
+  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(taken));
+}
+
+void CallSegments::cut(BlockId block, ModuleCallId base, uint32_t outer) {
+  std::vector<Item> here;
+  std::vector<Open> open_{{base, outer}};
+  const auto add = [&](size_t level, Item item) {
+    (level == 0 ? here : segments_[open_[level].segment].items).push_back(item);
+  };
+  const auto addEmpty = [&](size_t level, uint32_t before) {
+    if (level == 0 && block != g_.root()) return;
+    std::vector<Item> items;
+    addEmptyCalls(open_[level].call, before, items, level == 0 ? none : open_[level].segment);
+    for (const Item& i : items) add(level, i);
+  };
+  const auto close = [&](uint32_t before) {
+    addEmpty(open_.size() - 1, before);
+    segments_[open_.back().segment].end = next_;
+    open_.pop_back();
+  };
+  for (NodeId n = g_.block(block).first; n; n = g_.node(n).next) {
+    const std::vector<ModuleCallId> wanted = chain(g_.node(n).module, base);
+    size_t common = 0;
+    while (common < wanted.size() && common + 1 < open_.size() && open_[common + 1].call == wanted[common]) ++common;
+    while (open_.size() > common + 1) close(common < wanted.size() ? wanted[common].index : UINT32_MAX);
+    for (; common < wanted.size(); ++common) {
+      addEmpty(open_.size() - 1, wanted[common].index);
+      const uint32_t made = open(wanted[common], open_.back().segment);
+      add(open_.size() - 1, {{}, made});
+      open_.push_back({wanted[common], made});
+    }
+    add(open_.size() - 1, {n, none});
+    positions_[n.index] = static_cast<int64_t>(next_++);
+    segmentOf_[n.index] = open_.back().segment;
+    const ModuleCallId owner = wanted.empty() ? base : wanted.back();
+    const uint32_t around = open_.back().segment;
+    for (BlockId b : g_.node(n).blocks) cut(b, owner, around);
+  }
+  while (open_.size() > 1) close(UINT32_MAX);
+  addEmpty(0, UINT32_MAX);
+  blocks_[block.index] = std::move(here);
+}
+
+bool CallSegments::contains(uint32_t s, int64_t position) const {
+  return static_cast<int64_t>(segments_[s].begin) <= position && position < static_cast<int64_t>(segments_[s].end);
+}
+
+void CallSegments::findFlows(const std::function<bool(ValueId, const std::string&)>& holds) {
+  std::unordered_set<uint64_t> in, out;
+  const auto once = [](std::unordered_set<uint64_t>& seen, uint32_t segment, ValueId v) {
+    return seen.insert((uint64_t{segment} << 32) | v.index).second;
+  };
+  // A use of v at that position, inside of the segment `at`.
+  const auto use = [&](ValueId v, int64_t position, uint32_t at) {
+    const Value& value = g_.value(v);
+    if (value.kind == Value::Kind::Weight) {
+      if (value.isConstant) return;
+      for (uint32_t s = at; s != none && !holds(v, g_.moduleCall(segments_[s].call).path); s = segments_[s].parent)
+        if (once(in, s, v)) segments_[s].inputs.push_back(v);
+      return;
+    }
+    const NodeId maker = value.kind == Value::Kind::Output ? value.producer : g_.block(value.block).owner;
+    const int64_t made = maker ? positions_[maker.index] : -1;
+    for (uint32_t s = at; s != none && !contains(s, made); s = segments_[s].parent)
+      if (once(in, s, v)) segments_[s].inputs.push_back(v);
+    if (value.kind != Value::Kind::Output) return;
+    for (uint32_t s = segmentOf_[maker.index]; s != none && !contains(s, position); s = segments_[s].parent)
+      if (once(out, s, v)) segments_[s].outputs.push_back(v);
+  };
+  for (NodeId id : g_.order()) {
+    const Node& n = g_.node(id);
+    const auto here = [&](ValueId v) { use(v, positions_[id.index], segmentOf_[id.index]); };
+    for (const Argument& a : n.args) a.forEachValue(here);
+    for (const auto& [key, a] : n.kwargs) a.forEachValue(here);
+    // What a block returns is used by the node that the block belongs to.
+    for (BlockId b : n.blocks)
+      for (const Argument& a : g_.block(b).returns) a.forEachValue(here);
+  }
+  for (const Argument& a : g_.returns()) a.forEachValue([&](ValueId v) { use(v, static_cast<int64_t>(next_), none); });
+  for (Segment& s : segments_)
+    std::sort(s.outputs.begin(), s.outputs.end(), [&](ValueId a, ValueId b) {
+      const int64_t x = positions_[g_.value(a).producer.index], y = positions_[g_.value(b).producer.index];
+      return x != y ? x < y : a < b;
+    });
+}
+
+}  // namespace graft

@@ -1,0 +1,510 @@
+#include "core/formats/torchscript/convert.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/frontend/source_range.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <charconv>
+
+#include "core/formats/graph_builder.h"
+#include "core/formats/torchscript/writer.h"
+#include "core/ir/normal_form.h"
+#include "core/torch/values/operators.h"
+#include "core/torch/values/values.h"
+
+namespace graft {
+namespace {
+
+namespace jit = torch::jit;
+
+constexpr int maxCallDepth = 300;
+constexpr size_t maxNodes = 1'000'000;
+
+std::string plainName(const jit::Value* v) {
+  if (!v->hasDebugName()) return "input";
+  std::string name = v->debugName();
+  // "x.1": TorchScript's own numbering.
+  if (const size_t dot = name.rfind('.');
+      dot != name.npos && name.find_first_not_of("0123456789", dot + 1) == name.npos)
+    name.resize(dot);
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) name.insert(0, "input");
+  return name;
+}
+
+/// The innermost line of a trace's stack ("FILE(LINE): FUNCTION" each) that is not PyTorch's; below the tracer stands
+/// whoever traced, not the model.
+std::optional<SourceLocation> usersTracedLine(std::string_view stack) {
+  while (!stack.empty()) {
+    const size_t end = std::min(stack.find('\n'), stack.size());
+    const std::string_view frame = stack.substr(0, end);
+    stack.remove_prefix(std::min(end + 1, stack.size()));
+    const size_t open = frame.rfind("): "), number = frame.rfind('(', open);
+    if (open == frame.npos || number == frame.npos) return std::nullopt;
+    SourceLocation out;
+    out.file = std::string(frame.substr(0, number));
+    if (out.file.ends_with("/torch/jit/_trace.py")) return std::nullopt;
+    if (isPyTorchsOwn(out.file)) continue;
+    if (std::from_chars(frame.data() + number + 1, frame.data() + open, out.line).ec != std::errc())
+      return std::nullopt;
+    return out;
+  }
+  return std::nullopt;
+}
+
+/// Why a method of that value cannot be followed.
+std::string whyNoCall(const jit::Value& self, const std::string& method) {
+  const auto type = self.type()->cast<c10::ClassType>();
+  if (self.node()->kind() != jit::prim::CreateObject || !type || !type->name())
+    return fmt::format("it calls {} of an object that is chosen while running", method);
+  return fmt::format(
+      "it makes objects of its own class {} while it runs (as torchvision's detection models do), and Graft follows "
+      "modules alone: save the part of the model that takes and returns tensors, e.g. model.backbone",
+      demangle(type->name()->qualifiedName()));
+}
+
+SourceLocation locationOf(const jit::SourceRange& range) {
+  // What was loaded points into the archive's code; that again remembers which line of the user's Python it came from.
+  SourceLocation out;
+  const auto original = range.findSourceRangeThatGenerated();
+  const auto place = (original ? *original : range).file_line_col();
+  if (!place) return out;
+  out.file = std::get<0>(*place);
+  out.line = static_cast<int>(std::get<1>(*place));
+  // A trace keeps the whole stack, innermost first: what the user wrote is above PyTorch's own lines.
+  if (isPyTorchsOwn(out.file))
+    if (auto user = usersTracedLine((original ? *original : range).source()->text_str().str())) return *user;
+  return out;
+}
+
+}  // namespace
+
+std::string demangle(std::string_view name) {
+  std::string out;
+  while (!name.empty()) {
+    const size_t dot = std::min(name.find('.'), name.size());
+    const std::string_view part = name.substr(0, dot);
+    if (part != "__torch__" && !part.starts_with("___torch_mangle_"))
+      out += (out.empty() ? "" : ".") + std::string(part);
+    name.remove_prefix(std::min(dot + 1, name.size()));
+  }
+  return out;
+}
+
+Status TorchScriptConverter::convert(const std::string& method) {
+  try {
+    const auto object = file_.module()._ivalue();
+    torch::jit::Function* function = object->type()->findMethod(method);
+    if (!function) return badInput(fmt::format("the model has no method {}", method));
+    if (object->type()->name()) g_.name = demangle(object->type()->name()->qualifiedName());
+    if (const size_t dot = g_.name.rfind('.'); dot != std::string::npos) g_.name.erase(0, dot + 1);
+    auto* script = jit::tryToGraphFunction(*function);
+    if (!script) return badInput(fmt::format("the model's method {} has no code", method));
+    const std::shared_ptr<jit::Graph> graph = script->graph();
+    block_ = g_.root();
+    Bound self;
+    self.kind = Bound::Kind::Object;
+    self.object = object;
+    std::vector<Bound> inputs{self};
+    for (size_t i = 1; i < graph->inputs().size(); ++i) {
+      const jit::Value* in = graph->inputs()[i];
+      const ValueId made = g_.addInput(plainName(in), graftType(*in->type()));
+      if (note_ && i <= note_->inputs.size())
+        if (const auto type = parseType(note_->inputs[i - 1]); type && type->kind == g_.value(made).type.kind)
+          g_.setType(made, *type);
+      inputs.push_back(Bound::of(made));
+      noteName(inputs.back(), in);
+    }
+    std::vector<Argument> returns;
+    for (const Bound& b : call(*function, std::move(inputs))) returns.push_back(argument(b, nullptr));
+    if (note_ && !note_->result.empty() && returns.size() == 1 && returns[0].isValue())
+      names_.emplace_back(returns[0].valueId(), note_->result);
+    if (note_) nameBlocks();
+    g_.setReturns(g_.root(), std::move(returns));
+    return done();
+  } catch (const Refusal& r) {
+    return badInput(r.why);
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("its code cannot be read: {}", shortMessage(e)));
+  }
+}
+
+std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vector<Bound> inputs) {
+  auto* script = jit::tryToGraphFunction(function);
+  if (!script) throw Refusal{fmt::format("its function {} has no code", function.name())};
+  if (++depth_ > maxCallDepth) throw Refusal{fmt::format("its calls are nested more than {} deep", maxCallDepth)};
+  const std::shared_ptr<jit::Graph> graph = script->graph();
+  if (graph->inputs().size() != inputs.size())
+    throw Refusal{fmt::format("{} is called with {} arguments", function.name(), inputs.size())};
+  Env env;
+  for (size_t i = 0; i < inputs.size(); ++i) env[graph->inputs()[i]] = std::move(inputs[i]);
+  run(graph->block(), env);
+  std::vector<Bound> out;
+  for (const jit::Value* v : graph->outputs()) out.push_back(unused(v, env));
+  if (const StraightLineKinds* straight = file_.straight(); straight && straight->method() == &function) {
+    // What ran was the method's stub, which returns the attributes that its body reads.
+    std::vector<Bound> values;
+    for (size_t i = 1; i < graph->inputs().size(); ++i) values.push_back(unused(graph->inputs()[i], env));
+    const std::vector<Bound>& returned = out.at(0).container->items;  // self, the marker, then these
+    values.insert(values.end(), returned.begin() + 2, returned.end());
+    out = followStraight(*straight, std::move(values));
+  }
+  --depth_;
+  return out;
+}
+
+std::vector<Bound> TorchScriptConverter::followStraight(const StraightLineKinds& straight, std::vector<Bound> values) {
+  values.resize(straight.valueCount());
+  std::vector<Bound> out;
+  for (const StraightLineKinds::Step& step : straight.steps()) {
+    const jit::Graph& graph = *straight.kind(step).graph;
+    const auto uses = straight.uses(step);
+    Env env;
+    for (size_t i = 0; i < uses.size(); ++i) env[graph.inputs()[i]] = values[uses[i]];
+    step_ = &step;
+    run(graph.block(), env);
+    step_ = nullptr;
+    Bound& result = unused(graph.outputs()[0], env);
+    if (step.resultCount == 0) {
+      out = {std::move(result)};
+    } else if (step.resultCount == 1) {
+      values[step.result] = std::move(result);
+    } else {
+      for (uint32_t i = 0; i < step.resultCount; ++i) values[step.result + i] = result.container->items.at(i);
+    }
+  }
+  return out;
+}
+
+// The call that a method of another module is. In files that Graft wrote, the method's name says which: a call may
+// consist of several methods.
+ModuleCallId TorchScriptConverter::enter(const Bound& self, const std::string& method) {
+  const auto which = note_ ? callOfMethod(method) : std::nullopt;
+  const std::string key = which ? fmt::format("{}\n{}", self.path, which->first) : std::string();
+  if (which && which->second > 0)
+    if (const auto known = entered_.find(key); known != entered_.end()) return known->second;
+  const auto& className = self.object->type()->name();
+  const ModuleCallId made =
+      g_.addModuleCall(module_, self.path, className ? demangle(className->qualifiedName()) : std::string());
+  if (which) entered_[key] = made;
+  return made;
+}
+
+void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
+  const Bound self = bound(n->input(0), env);
+  const std::string& name = n->s(jit::attr::name);
+  if (self.kind != Bound::Kind::Object) throw Refusal{whyNoCall(*n->input(0), name)};
+  // Where a model asks whether a CUDA graph stands in for it (kernels/runner.cpp), what it computes is the other
+  // branch.
+  if (const auto& of = self.object->type()->name();
+      of && of->qualifiedName() == "__torch__.torch.classes.graft.Runner" && name == "captures") {
+    env[n->output()] = Bound::of(Argument(false));
+    return;
+  }
+  jit::Function* method = self.object->type()->findMethod(name);
+  if (!method) throw Refusal{fmt::format("its class {} has no method {}", self.object->type()->repr_str(), name)};
+  std::vector<Bound> inputs;
+  for (const jit::Value* in : n->inputs()) inputs.push_back(unused(in, env));
+
+  const ModuleCallId outer = module_;
+  const std::string outerPath = modulePath_;
+  // A method that calls another of its own object is no further module.
+  if (self.object->type()->is_module() && self.path != modulePath_) {
+    const ModuleCallId made = enter(self, name);
+    for (size_t i = 1; i < inputs.size(); ++i)
+      if (inputs[i].kind == Bound::Kind::Argument)
+        inputs[i].argument.forEachValue([&](ValueId v) { g_.mutableModuleCall(made).inputs.push_back(v); });
+    module_ = made;
+    modulePath_ = self.path;
+  }
+  std::vector<Bound> results = call(*method, std::move(inputs));
+  module_ = outer;
+  modulePath_ = outerPath;
+  for (size_t i = 0; i < results.size(); ++i) env[n->output(i)] = std::move(results[i]);
+}
+
+void TorchScriptConverter::run(const jit::Block* block, Env& env) {
+  for (const jit::Node* n : block->nodes()) step(n, env);
+}
+
+std::string TorchScriptConverter::nameInFile(const jit::Value* v) const {
+  const std::string name = plainName(v);
+  const auto renamed = note_->names.find(name);
+  return renamed == note_->names.end() ? name : renamed->second;
+}
+
+void TorchScriptConverter::noteName(const Bound& b, const jit::Value* v) {
+  if (!note_ || b.kind != Bound::Kind::Argument || b.scalarTensor || !b.argument.isValue() || !v->hasDebugName())
+    return;
+  if (!g_.isWeight(b.argument.valueId())) names_.emplace_back(b.argument.valueId(), nameInFile(v));
+}
+
+void TorchScriptConverter::step(const jit::Node* n, Env& env) {
+  convertNode(n, env);
+  if (!note_) return;
+  for (const jit::Value* v : n->outputs())
+    if (const auto it = env.find(v); it != env.end()) noteName(it->second, v);
+}
+
+void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
+  if (file_.straight() && n == file_.straight()->marker()) {
+    env[n->output()] = Bound();
+    return;
+  }
+  if (g_.nodeCount() > maxNodes) throw Refusal{fmt::format("it has more than {} nodes", maxNodes)};
+  switch (n->kind()) {
+    case jit::prim::Constant: {
+      if (n->output()->type()->kind() == c10::TypeKind::FunctionType) {
+        Bound f;
+        f.kind = Bound::Kind::Function;
+        f.function = n->output()->type()->expectRef<c10::FunctionType>().function();
+        env[n->output()] = std::move(f);
+      } else {
+        const auto value = jit::toIValue(n->output());
+        if (!value) throw Refusal{"it holds a constant without a value"};
+        env[n->output()] = fromIValue(*value, "constant", true, true);
+      }
+      return;
+    }
+    case jit::prim::CallMethod:
+      return callMethod(n, env);
+    case jit::prim::CallFunction: {
+      const Bound f = bound(n->input(0), env);
+      if (f.kind != Bound::Kind::Function) throw Refusal{"it calls a function that is chosen while running"};
+      std::vector<Bound> inputs;
+      for (size_t i = 1; i < n->inputs().size(); ++i) inputs.push_back(unused(n->input(i), env));
+      std::vector<Bound> results = call(*f.function, std::move(inputs));
+      for (size_t i = 0; i < results.size(); ++i) env[n->output(i)] = std::move(results[i]);
+      return;
+    }
+    case jit::prim::If:
+      return branch(n, env);
+    case jit::prim::Loop:
+      return loop(n, env);
+    default:
+      break;
+  }
+  if (special(n, env) || foldScalars(n, env)) return;
+  generic(n, env);
+}
+
+void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
+  const Argument condition = argument(bound(n->input(0), env), n);
+  if (const bool* known = condition.as<bool>()) {
+    const jit::Block* taken = n->blocks()[*known ? 0 : 1];
+    run(taken, env);
+    for (size_t i = 0; i < n->outputs().size(); ++i) {
+      Bound result = bound(taken->outputs()[i], env);
+      env[n->output(i)] = std::move(result);
+    }
+    return;
+  }
+  for (const jit::Block* b : n->blocks()) materialiseWritten(b, env, n);
+  const NodeId node = append("prim.If", {condition}, n);
+  const BlockId outer = block_;
+  for (const jit::Block* b : n->blocks()) {
+    block_ = g_.addBlock(node);
+    run(b, env);
+    std::vector<Argument> returns;
+    for (const jit::Value* v : b->outputs()) returns.push_back(argument(bound(v, env), n));
+    g_.setReturns(block_, std::move(returns));
+    block_ = outer;
+  }
+  for (const jit::Value* v : n->outputs()) env[v] = Bound::of(g_.addOutput(node, "if", graftType(*v->type())));
+}
+
+// Parameters and results of blocks have no names in printed code.
+void TorchScriptConverter::nameBlocks() {
+  size_t parameter = 0, result = 0;
+  for (NodeId n : g_.order())
+    for (BlockId b : g_.node(n).blocks) {
+      for (ValueId v : g_.block(b).parameters)
+        if (parameter < note_->blockParameters.size()) names_.emplace_back(v, note_->blockParameters[parameter++]);
+      for (const Argument& a : g_.block(b).returns) {
+        if (result == note_->blockResults.size()) return;
+        const std::string& name = note_->blockResults[result++];
+        if (a.isValue() && !g_.isWeight(a.valueId())) names_.emplace_back(a.valueId(), name);
+      }
+    }
+}
+
+void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
+  const jit::Block* body = n->blocks()[0];
+  materialiseWritten(body, env, n);
+  std::vector<Argument> args;
+  for (const jit::Value* v : n->inputs()) {
+    Bound& in = bound(v, env);
+    // What is carried round the loop is a value of its own: the body may change it.
+    if (in.kind == Bound::Kind::Container && in.container->kind != Container::Kind::Tuple)
+      materialise(*in.container, v, n);
+    args.push_back(argument(in, n));
+  }
+  const NodeId node = append("prim.Loop", std::move(args), n);
+  const BlockId outer = block_;
+  block_ = g_.addBlock(node);
+  for (size_t i = 0; i < body->inputs().size(); ++i) {
+    const jit::Value* v = body->inputs()[i];
+    env[v] = Bound::of(g_.addBlockParameter(block_, i == 0 ? "trip" : "carried", graftType(*v->type())));
+  }
+  run(body, env);
+  std::vector<Argument> returns;
+  for (const jit::Value* v : body->outputs()) returns.push_back(argument(bound(v, env), n));
+  g_.setReturns(block_, std::move(returns));
+  block_ = outer;
+  for (const jit::Value* v : n->outputs()) env[v] = Bound::of(g_.addOutput(node, "loop", graftType(*v->type())));
+}
+
+// Numbers computed from numbers alone (what scripted code asks of its own constants) need no node.
+bool TorchScriptConverter::foldScalars(const jit::Node* n, Env& env) {
+  if (n->outputs().size() != 1 || !n->blocks().empty() || n->inputs().empty()) return false;
+  const c10::TypeKind made = n->output()->type()->kind();
+  if (made != c10::TypeKind::IntType && made != c10::TypeKind::BoolType && made != c10::TypeKind::FloatType)
+    return false;
+  jit::Stack stack;
+  for (const jit::Value* v : n->inputs()) {
+    const Bound& b = bound(v, env);
+    if (b.kind != Bound::Kind::Argument || b.scalarTensor) return false;
+    const Argument& a = b.argument;
+    if (a.isNone())
+      stack.emplace_back();
+    else if (const auto* i = a.as<int64_t>())
+      stack.emplace_back(*i);
+    else if (const auto* f = a.as<double>())
+      stack.emplace_back(*f);
+    else if (const auto* t = a.as<bool>())
+      stack.emplace_back(*t);
+    else if (const auto* s = a.as<std::string>())
+      stack.emplace_back(*s);
+    else
+      return false;
+  }
+  const jit::Operator* op = n->maybeOperator();
+  if (!op || n->hasSideEffects() || n->isNondeterministic() || file_.isUnknown(n->kind())) return false;
+  try {
+    op->getOperation(n)(stack);
+  } catch (const std::exception&) {
+    return false;  // 1 / 0 stays in the graph and raises where it did
+  }
+  const auto literal = stack.size() == 1 ? toArgument(stack[0]) : std::nullopt;
+  if (!literal) return false;
+  env[n->output()] = Bound::of(*literal);
+  return true;
+}
+
+// An int stands for a dtype, a layout or a memory format where the schema says so.
+Argument TorchScriptConverter::schemaLiteral(Argument a, const Type& parameter) {
+  const Type& type = parameter.kind == Type::Kind::Optional ? parameter.element() : parameter;
+  const auto* i = a.as<int64_t>();
+  const auto as = [&](const c10::TypePtr& declared) {
+    auto named = toArgument(c10::IValue(*i), declared.get());
+    return named ? std::move(*named) : std::move(a);
+  };
+  if (i && type.kind == Type::Kind::DType) return as(c10::ScalarTypeType::get());
+  if (i && type.kind == Type::Kind::Layout) return as(c10::LayoutType::get());
+  if (i && type.kind == Type::Kind::MemoryFormat) return as(c10::MemoryFormatType::get());
+  if (i && type.kind == Type::Kind::Float) return Argument(static_cast<double>(*i));
+  if (const auto* s = a.as<std::string>(); s && type.kind == Type::Kind::Device) return Argument(DeviceName{*s});
+  return a;
+}
+
+std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& env, const Operator& op) {
+  static const std::unordered_map<std::string_view, int> takesNumbers{
+      {"add", 0}, {"sub", 0}, {"mul", 0}, {"div", 0}, {"floor_divide", 0}, {"remainder", 0}, {"pow", 0},
+      {"eq", 0},  {"ne", 0},  {"lt", 0},  {"le", 0},  {"gt", 0},           {"ge", 0}};
+  // A number that TorchScript wrapped may stay a number beside a real tensor.
+  bool besideTensor = false;
+  if (takesNumbers.contains(op.baseName()))
+    for (size_t i = 0; i < std::min<size_t>(2, n->inputs().size()); ++i)
+      besideTensor |= !bound(n->input(i), env).scalarTensor && n->input(i)->type()->kind() == c10::TypeKind::TensorType;
+  std::vector<Argument> args;
+  for (size_t i = 0; i < n->inputs().size(); ++i) {
+    Bound b = bound(n->input(i), env);
+    const bool declared = i < op.parameters.size();
+    if (b.scalarTensor &&
+        (besideTensor ||
+         (declared && !op.parameters[i].type.isTensor() && op.parameters[i].type.kind != Type::Kind::Any &&
+          op.parameters[i].type.kind != Type::Kind::List && op.parameters[i].type.kind != Type::Kind::Optional)))
+      b.scalarTensor = false;
+    if (declared && op.parameters[i].written && b.kind == Bound::Kind::Container)
+      materialise(*b.container, n->input(i), n);
+    Argument a = argument(b, n);
+    args.push_back(declared ? schemaLiteral(std::move(a), op.parameters[i].type) : std::move(a));
+  }
+  return args;
+}
+
+void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
+  if (!n->blocks().empty())
+    throw Refusal{fmt::format("it uses {}, which Graft does not know", n->kind().toQualString())};
+  OperatorRef op;
+  const c10::FunctionSchema* schema = file_.isUnknown(n->kind()) ? nullptr : n->maybeSchema();
+  std::string name = n->kind().toQualString();
+  if (const size_t colons = name.find("::"); colons != name.npos) name.replace(colons, 2, ".");
+  if (schema && schema->arguments().size() == n->inputs().size()) {
+    const std::string full = graftName(schema->operator_name());
+    op = operators_.find(canonicalOperator(full));
+    if (!op || op->parameters.size() != n->inputs().size()) op = operators_.find(full);
+    if (!op) op = operatorOf(*schema);
+  } else if (file_.isUnknown(n->kind())) {
+    op = unknownOperator(name + ".default");
+  } else {
+    const auto structural = operators_.overloads(name);
+    op = structural.size() == 1 && structural[0]->variadic ? structural[0] : unknownOperator(name);
+  }
+  std::vector<Argument> args = arguments(n, env, *op);
+  std::vector<std::pair<std::string, Argument>> kwargs;
+  if (file_.isUnknown(n->kind())) takeKeywords(n, args, kwargs);
+  const NodeId node = g_.append(block_, op, std::move(args));
+  if (!kwargs.empty()) g_.setKeywordArguments(node, std::move(kwargs));
+  mark(node, n);
+  for (size_t i = 0; i < n->outputs().size(); ++i) {
+    const Type type = graftType(*n->output(i)->type());
+    ValueId v;
+    if (i < g_.node(node).outputs.size()) {
+      v = g_.node(node).outputs[i];
+      if (g_.value(v).type.kind == Type::Kind::Any || type.kind != Type::Kind::Any) g_.setType(v, type);
+    } else {
+      v = g_.addOutput(node, op->baseName(), type);
+    }
+    env[n->output(i)] = Bound::of(v);
+  }
+}
+
+// An operator that this machine does not have: what its call gives by keyword comes last, and then the keywords.
+void TorchScriptConverter::takeKeywords(const jit::Node* n, std::vector<Argument>& args,
+                                        std::vector<std::pair<std::string, Argument>>& kwargs) {
+  if (args.empty() || args.size() != n->inputs().size()) return;
+  const auto last = jit::toIValue(n->inputs().back());
+  const auto names = last ? file_.keywords(*last) : std::nullopt;
+  if (!names || names->size() >= args.size()) return;
+  const size_t first = args.size() - 1 - names->size();
+  for (size_t k = 0; k < names->size(); ++k) kwargs.emplace_back((*names)[k], std::move(args[first + k]));
+  args.resize(first);
+}
+
+SourceLocation TorchScriptConverter::placeOf(const jit::Node* n) const {
+  return locationOf(step_ ? file_.straight()->placeOf(*step_, n->sourceRange()) : n->sourceRange());
+}
+
+void TorchScriptConverter::mark(NodeId node, const jit::Node* source) {
+  if (module_) g_.setModule(node, module_);
+  if (!source) return;
+  SourceLocation where = placeOf(source);
+  if (!where.file.empty() && where.line > 0) g_.setSource(node, g_.addSource(std::move(where)));
+}
+
+NodeId TorchScriptConverter::append(const std::string& name, std::vector<Argument> args, const jit::Node* source) {
+  const OperatorRef op = operators_.find(name);
+  if (!op) return appendUnknown(name, std::move(args), source);
+  const NodeId node = g_.append(block_, op, std::move(args));
+  mark(node, source);
+  return node;
+}
+
+NodeId TorchScriptConverter::appendUnknown(std::string name, std::vector<Argument> args, const jit::Node* source) {
+  const NodeId node = g_.append(block_, unknownOperator(std::move(name)), std::move(args));
+  mark(node, source);
+  return node;
+}
+
+}  // namespace graft

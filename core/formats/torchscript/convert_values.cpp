@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include "core/formats/torchscript/convert.h"
+#include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
+
+namespace graft {
+
+namespace jit = torch::jit;
+
+Bound& TorchScriptConverter::unused(const jit::Value* v, Env& env) {
+  const auto it = env.find(v);
+  if (it == env.end()) throw Refusal{fmt::format("it uses {} before it is made", v->debugName())};
+  return it->second;
+}
+
+Bound& TorchScriptConverter::bound(const jit::Value* v, Env& env) {
+  Bound& b = unused(v, env);
+  if (b.kind == Bound::Kind::Tensor) b = Bound::of(weight(b.tensor, b.path, b.buffer, b.constant));
+  return b;
+}
+
+/// Path and name of a constant that is met for the first time. Null for a number that became one in the code.
+const std::pair<std::string, std::string>* TorchScriptConverter::constantOfNote(const std::string& attribute) {
+  if (const auto placed = note_->placedConstants.find(attribute); placed != note_->placedConstants.end())
+    return &placed->second;
+  // The others stand in the order of their first use.
+  const size_t number = constants_++;
+  if (number >= note_->constants.size() || note_->constants[number].second.empty()) return nullptr;
+  return &note_->constants[number];
+}
+
+ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& path, bool buffer, bool constant) {
+  if (Status s = file_.resolve(t); !s) throw Refusal{s.error().message};
+  // The same memory seen the same way is one weight, however many names it has.
+  std::string key = path;
+  if (t.layout() == c10::kStrided && t.has_storage() && t.numel() > 0)
+    key = fmt::format("{}+{} {} {} {}", file_.place(t), t.storage_offset(), static_cast<int>(t.scalar_type()),
+                      fmt::join(t.sizes(), ","), fmt::join(t.strides(), ","));
+  if (const auto it = weights_.find(key); it != weights_.end()) return it->second;
+  Type type = typeOfValue(c10::IValue(t));
+  const auto* named = note_ && constant ? constantOfNote(path) : nullptr;
+  const ValueId v = g_.addWeight(named               ? named->first
+                                 : note_ && constant ? "number"
+                                                     : path,
+                                 std::move(type), std::make_shared<TensorWeight>(t.detach()), buffer);
+  g_.mutableWeight(v).isConstant = constant;
+  if (named)
+    names_.emplace_back(v, named->second);
+  else if (const auto name = note_ ? note_->weights.find(path) : decltype(note_->weights.find(path))();
+           note_ && name != note_->weights.end())
+    names_.emplace_back(v, name->second);
+  weights_.emplace(std::move(key), v);
+  return v;
+}
+
+Bound TorchScriptConverter::fromIValue(const c10::IValue& v, const std::string& path, bool buffer, bool constant) {
+  if (v.isTensor()) {
+    if (!v.toTensor().defined()) return Bound::of(Argument());
+    Bound b;
+    b.kind = Bound::Kind::Tensor;
+    b.tensor = v.toTensor();
+    b.path = path;
+    b.buffer = buffer;
+    b.constant = constant;
+    return b;
+  }
+  if (v.isObject()) {
+    Bound b;
+    b.kind = Bound::Kind::Object;
+    b.object = v.toObject();
+    b.path = path;
+    return b;
+  }
+  Bound b;
+  const auto child = [&](const c10::IValue& item, size_t i) {
+    return fromIValue(item, fmt::format("{}.{}", path, i), buffer, constant);
+  };
+  if (v.isList() || v.isTuple() || v.isGenericDict()) {
+    b.kind = Bound::Kind::Container;
+    b.container = std::make_shared<Container>();
+    b.container->where = block_;
+  }
+  if (v.isTuple()) {
+    b.container->kind = Container::Kind::Tuple;
+    const auto& items = v.toTupleRef().elements();
+    for (size_t i = 0; i < items.size(); ++i) b.container->items.push_back(child(items[i], i));
+    return b;
+  }
+  if (v.isList()) {
+    const auto list = v.toList();
+    for (size_t i = 0; i < list.size(); ++i) b.container->items.push_back(child(list.get(i), i));
+    return b;
+  }
+  if (v.isGenericDict()) {
+    b.container->kind = Container::Kind::Dict;
+    size_t i = 0;
+    for (const auto& entry : v.toGenericDict()) {
+      auto key = toArgument(entry.key());
+      if (!key) throw Refusal{fmt::format("{} has keys that Graft does not know", path)};
+      b.container->keys.push_back(std::move(*key));
+      b.container->items.push_back(child(entry.value(), i++));
+    }
+    return b;
+  }
+  auto literal = toArgument(v);
+  // Packed weights and other classes of C++: shown, kept, and refused when the model is run.
+  if (!literal)
+    return Bound::of(
+        g_.addOutput(appendUnknown("prim.GetAttr", {Argument(path)}, nullptr), "attribute", graftType(*v.type())));
+  return Bound::of(std::move(*literal));
+}
+
+Argument TorchScriptConverter::argument(const Bound& b, const jit::Node* user) {
+  switch (b.kind) {
+    case Bound::Kind::Argument:
+      if (!b.scalarTensor) return b.argument;
+      {
+        const ValueId made = g_.output(append("prim.NumToTensor.Scalar", {b.argument}, user));
+        if (!b.path.empty()) names_.emplace_back(made, b.path);
+        return Argument(made);
+      }
+    case Bound::Kind::Tensor:
+      return Argument(weight(b.tensor, b.path, b.buffer, b.constant));
+    case Bound::Kind::Shape: {
+      const NodeId node = append("aten.size.default", {Argument(b.shapeOf)}, user);
+      return Argument(g_.output(node));
+    }
+    case Bound::Kind::Container: {
+      if (b.container->value) return Argument(b.container->value);
+      std::vector<Argument> items;
+      for (const Bound& i : b.container->items) items.push_back(argument(i, user));
+      if (b.container->kind == Container::Kind::List) return Argument::list(std::move(items));
+      if (b.container->kind == Container::Kind::Tuple) return Argument::tuple(std::move(items));
+      std::vector<std::pair<Argument, Argument>> pairs;
+      for (size_t i = 0; i < items.size(); ++i) pairs.emplace_back(b.container->keys[i], std::move(items[i]));
+      return Argument::dict(std::move(pairs));
+    }
+    case Bound::Kind::Object:
+      throw Refusal{
+          fmt::format("it passes the object {} around as a value", b.path.empty() ? std::string("self") : b.path)};
+    case Bound::Kind::Function:
+      throw Refusal{"it passes a function around as a value"};
+  }
+  return {};
+}
+
+// A list that is changed where the walk cannot follow (a branch, a loop) becomes a value that operators change.
+void TorchScriptConverter::materialise(Container& c, const jit::Value* typed, const jit::Node* user) {
+  if (c.value || c.kind == Container::Kind::Tuple) return;
+  std::vector<Argument> args;
+  for (size_t i = 0; i < c.items.size(); ++i) {
+    if (c.kind == Container::Kind::Dict) args.push_back(c.keys[i]);
+    args.push_back(argument(c.items[i], user));
+  }
+  const NodeId node =
+      append(c.kind == Container::Kind::Dict ? "prim.DictConstruct" : "prim.ListConstruct", std::move(args), user);
+  c.value = g_.output(node);
+  g_.setType(c.value, graftType(*typed->type()));
+}
+
+void TorchScriptConverter::materialiseWritten(const jit::Block* block, Env& env, const jit::Node* user) {
+  for (const jit::Node* n : block->nodes()) {
+    for (const jit::Block* b : n->blocks()) materialiseWritten(b, env, user);
+    const c10::FunctionSchema* schema = n->maybeSchema();
+    const bool call = n->kind() == jit::prim::CallMethod || n->kind() == jit::prim::CallFunction;
+    for (size_t i = 0; i < n->inputs().size(); ++i) {
+      const bool written = schema && i < schema->arguments().size() && schema->arguments()[i].alias_info() &&
+                           schema->arguments()[i].alias_info()->isWrite();
+      if (!written && !call) continue;
+      const auto it = env.find(n->input(i));
+      if (it == env.end() || it->second.kind != Bound::Kind::Container) continue;
+      // A called function may change what it is given; tensors and modules in a list cannot become a value.
+      const bool objects = std::any_of(it->second.container->items.begin(), it->second.container->items.end(),
+                                       [](const Bound& b) { return b.kind == Bound::Kind::Object; });
+      if (!objects && it->second.container->kind != Container::Kind::Tuple)
+        materialise(*it->second.container, n->input(i), user);
+    }
+  }
+}
+
+std::optional<int64_t> TorchScriptConverter::scalarConstant(const Bound& b) const {
+  if (b.kind != Bound::Kind::Argument) return std::nullopt;
+  if (const auto* i = b.argument.as<int64_t>()) return *i;
+  if (!b.argument.isValue()) return std::nullopt;
+  const Value& v = g_.value(b.argument.valueId());
+  if (!v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
+  const at::Tensor t = weightTensor(v);
+  if (!t.defined() || t.scalar_type() != c10::ScalarType::Long) return std::nullopt;
+  return *t.const_data_ptr<int64_t>();
+}
+
+}  // namespace graft

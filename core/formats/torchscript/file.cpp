@@ -1,0 +1,305 @@
+#include "core/formats/torchscript/file.h"
+
+#include <caffe2/serialize/read_adapter_interface.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/runtime/operator.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <random>
+
+#include "core/formats/archive/archive_check.h"
+#include "core/formats/archive/python_names.h"
+#include "core/torch/values/values.h"
+
+namespace graft {
+namespace {
+
+// What LibTorch reads in place of a weight: a mark that no file can know beforehand, and which record it stands for.
+struct Stub {
+  std::array<uint64_t, 3> mark;
+  uint64_t record;
+};
+
+const std::array<uint64_t, 3>& stubMark() {
+  static const std::array<uint64_t, 3> mark = [] {
+    std::random_device d;
+    const auto word = [&] { return (uint64_t{d()} << 32) | d(); };
+    return std::array<uint64_t, 3>{word(), word(), word()};
+  }();
+  return mark;
+}
+
+class MemoryReader : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit MemoryReader(std::string_view bytes, std::string owned = {}) : owned_(std::move(owned)), bytes_(bytes) {
+    if (!owned_.empty()) bytes_ = owned_;
+  }
+  size_t size() const override { return bytes_.size(); }
+  size_t read(uint64_t pos, void* buffer, size_t n, const char*) const override {
+    if (pos >= bytes_.size()) return 0;
+    n = std::min<size_t>(n, bytes_.size() - pos);
+    std::memcpy(buffer, bytes_.data() + pos, n);
+    return n;
+  }
+
+ private:
+  std::string owned_;
+  std::string_view bytes_;
+};
+
+const std::string keywordMark = "graft keywords: ";
+
+std::string_view wordAt(std::string_view text, size_t at) {
+  size_t end = at;
+  while (end < text.size() && isWordChar(text[end])) ++end;
+  return text.substr(at, end - at);
+}
+
+struct CallForm {
+  size_t positional = 0;
+  std::vector<std::string> keywords;
+};
+
+// The form of the call whose arguments begin at `at`: (x, alpha=1, beta=f(y=2)) has one argument by position, then
+// "alpha" and "beta". Takes what it reads off `budget`: calls nest, and a file may be made of them.
+CallForm callForm(std::string_view code, size_t at, size_t& budget) {
+  CallForm out;
+  size_t depth = 1;
+  bool begins = true;  // of an argument of this call
+  for (; at < code.size() && depth > 0 && budget > 0; ++at, --budget) {
+    const char c = code[at];
+    const bool space = c == ' ' || c == '\n';
+    if (begins && !space && c != ')') ++out.positional;
+    if (c == '"' || c == '\'') {
+      for (++at; at < code.size() && code[at] != c; ++at) at += code[at] == '\\';
+    } else if (c == '(' || c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ')' || c == ']' || c == '}') {
+      --depth;
+    } else if (begins && isWordChar(c)) {
+      const std::string_view word = wordAt(code, at);
+      at += word.size() - 1;
+      const std::string_view rest = code.substr(at + 1);
+      if (rest.starts_with('=') && !rest.starts_with("==")) {
+        out.keywords.emplace_back(word);
+        --out.positional;
+      }
+    }
+    if (!space) begins = c == ',' && depth == 1;
+  }
+  return out;
+}
+
+// How many names the statement that holds `at` assigns: "a, b, = ops.x.y(…)" has two.
+size_t assignedNames(std::string_view code, size_t at) {
+  const size_t start = code.rfind('\n', at) == code.npos ? 0 : code.rfind('\n', at) + 1;
+  const std::string_view left = code.substr(start, at - start);
+  const size_t equals = left.rfind('=');
+  if (equals == left.npos || left.substr(equals + 1).find_first_not_of(' ') != std::string_view::npos) return 1;
+  // "a, b" and "a, b," are two; a comma with nothing after it names nothing.
+  const std::string_view names = left.substr(0, equals);
+  const size_t last = names.find_last_not_of(' ');
+  const auto commas = static_cast<size_t>(std::count(names.begin(), names.end(), ','));
+  return last != names.npos && names[last] == ',' ? std::max<size_t>(commas, 1) : commas + 1;
+}
+
+}  // namespace
+
+TorchScriptFile::~TorchScriptFile() {
+  module_.reset();
+  for (const c10::FunctionSchema& s : declared_) torch::jit::deregisterOperator(s);
+}
+
+// LibTorch refuses code that calls what it does not know. Such operators are declared for the time of the import,
+// taking anything and returning as many tensors as the code unpacks. A call with keywords is another overload, which
+// has them for parameters and one more, whose default says in the node which they were.
+void TorchScriptFile::declareUnknown(const ZipDirectory& zip) {
+  size_t budget = size_t{64} << 20;
+  for (const ZipRecord& r : zip.records()) {
+    if (!r.name.starts_with("code/") || !r.name.ends_with(".py")) continue;
+    const std::string_view code = zip.bytes(r);
+    for (size_t at = code.find("ops."); at != code.npos; at = code.find("ops.", at + 4)) {
+      if (at > 0 && (isWordChar(code[at - 1]) || code[at - 1] == '.')) continue;
+      const std::string_view space = wordAt(code, at + 4);
+      const size_t dot = at + 4 + space.size();
+      if (space.empty() || dot >= code.size() || code[dot] != '.') continue;
+      const std::string_view name = wordAt(code, dot + 1);
+      if (name.empty() || dot + 1 + name.size() >= code.size() || code[dot + 1 + name.size()] != '(') continue;
+      const std::string qualified = fmt::format("{}::{}", space, name);
+      if (!unknown_.contains(qualified) &&
+          !torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(qualified)).empty())
+        continue;
+      unknown_.insert(qualified);
+      CallForm form = callForm(code, dot + 2 + name.size(), budget);
+      if (form.keywords.empty()) form.positional = 0;  // any number of them
+      if (forms_.insert(fmt::format("{} {} {}", qualified, form.positional, fmt::join(form.keywords, ","))).second)
+        declare(qualified, form.positional, form.keywords, assignedNames(code, at));
+    }
+  }
+}
+
+void TorchScriptFile::declare(const std::string& qualified, size_t positional, const std::vector<std::string>& keywords,
+                              size_t results) {
+  std::string parameters = keywords.empty() ? "..." : "";
+  for (size_t i = 0; i < positional; ++i) parameters += fmt::format("Any graft_{}, ", i);
+  for (size_t i = 0; i < keywords.size(); ++i) parameters += fmt::format("{}Any {}, ", i ? "" : "*, ", keywords[i]);
+  if (!keywords.empty())
+    parameters += fmt::format("str graft_keywords=\"{}{}\"", keywordMark, fmt::join(keywords, ","));
+  std::string returns = "Tensor";
+  for (size_t i = 1; i < results; ++i) returns += ", Tensor";
+  torch::jit::Operator stand(
+      fmt::format("{}.graft{}({}) -> ({})", qualified, declared_.size(), parameters, returns),
+      [qualified](torch::jit::Stack&) { throw std::runtime_error(qualified + " is not there"); },
+      c10::AliasAnalysisKind::CONSERVATIVE);
+  declared_.push_back(stand.schema());
+  torch::jit::registerOperator(std::move(stand));
+}
+
+std::optional<std::vector<std::string>> TorchScriptFile::keywords(const c10::IValue& mark) const {
+  if (!mark.isString() || !mark.toStringRef().starts_with(keywordMark)) return std::nullopt;
+  std::vector<std::string> out;
+  std::string_view rest = std::string_view(mark.toStringRef()).substr(keywordMark.size());
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    out.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return out;
+}
+
+void TorchScriptFile::load(const Records& records) {
+  module_ = torch::jit::load(std::make_shared<MemoryReader>(std::string_view(), writeZip(records)), c10::kCPU);
+}
+
+// The model's class: "c__torch__.a\nNet\n" begins its pickle.
+static std::optional<std::pair<std::string, std::string>> modelClass(const ZipDirectory& zip) {
+  const ZipRecord* record = zip.find("data.pkl");
+  constexpr std::string_view head =
+      "\x80\x02"
+      "c";
+  if (!record || !zip.bytes(*record).starts_with(head)) return std::nullopt;
+  const std::string_view bytes = zip.bytes(*record).substr(head.size());
+  const size_t first = bytes.find('\n'), second = first == bytes.npos ? first : bytes.find('\n', first + 1);
+  if (second == bytes.npos) return std::nullopt;
+  return std::pair(std::string(bytes.substr(0, first)), std::string(bytes.substr(first + 1, second - first - 1)));
+}
+
+// With the model's long method emptied, if it has one that can be followed without LibTorch.
+bool TorchScriptFile::loadStraight(const ZipDirectory& zip, Records records, const std::string& folder,
+                                   size_t longFrom) {
+  const auto of = modelClass(zip);
+  if (!of || zip.find("extra/graft.json")) return false;  // a note refers to the names in the code
+  std::string name = "code/" + of->first + ".py";
+  std::replace(name.begin() + 5, name.end() - 3, '.', '/');
+  const ZipRecord *record = zip.find(name), *written = zip.find("version");
+  if (!record || !written) return false;
+  size_t version = 0;
+  const std::string_view digits = zip.bytes(*written);
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), version).ec != std::errc()) return false;
+  auto code = StraightLineCode::find(zip.bytes(*record), of->second, longFrom);
+  const std::string stub = code ? code->stub() : "";
+  if (stub.empty()) return false;
+  for (auto& [at, content] : records)
+    if (at == folder + "/" + name) content = stub;
+  try {
+    load(records);
+  } catch (const std::exception&) {
+    return false;  // the whole file is read as it is, and what is wrong with it said then
+  }
+  torch::jit::Function* method = module_->type()->findMethod(code->method());
+  auto* script = method ? torch::jit::tryToGraphFunction(*method) : nullptr;
+  if (script) straight_ = StraightLineKinds::compile(std::move(*code), *script, version);
+  return straight_ != nullptr;
+}
+
+Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<MappedFile> file,
+                                                               const ZipDirectory& zip, const std::string& path,
+                                                               size_t longFrom) {
+  auto facts = checkTorchScript(zip, path);
+  if (!facts) return facts.error();
+  std::unique_ptr<TorchScriptFile> out(new TorchScriptFile(file));
+
+  // The zip that we write has no 64-bit fields; code and constants of that size are not worth them.
+  Records records;
+  size_t bytes = 0;
+  std::vector<Stub> stubs;
+  stubs.reserve(zip.records().size());  // the records below point into it
+  const std::string folder = zip.topFolder().empty() ? "model" : zip.topFolder();
+  const std::vector<std::string>& bad = facts->badDebugRecords;
+  for (const ZipRecord& r : zip.records()) {
+    if (r.name.starts_with("traced_inputs")) continue;  // shapes without data, which nobody may touch
+    if (std::find(bad.begin(), bad.end(), r.name) != bad.end()) continue;  // lines of source, and wrong ones
+    std::string_view content = zip.bytes(r);
+    if (r.name.starts_with("data/") && !r.unpacked) {
+      stubs.push_back({stubMark(), out->stubbed_.size()});
+      out->stubbed_.push_back(r);
+      content = {reinterpret_cast<const char*>(&stubs.back()), sizeof(Stub)};
+    }
+    bytes += content.size() + 256;
+    records.emplace_back(folder + "/" + r.name, content);
+  }
+  const bool asItIs = facts->runsCodeOnLoad || records.size() > 65'000 || bytes > (size_t{3} << 30);
+  if (asItIs && !bad.empty())
+    return badInput(
+        fmt::format("{}: its record {} names source lines that are not there. Save the model again, or do not trust it",
+                    path, bad[0]));
+  try {
+    out->declareUnknown(zip);
+    if (asItIs) {
+      out->stubbed_.clear();
+      out->module_ = torch::jit::load(std::make_shared<MemoryReader>(file->bytes()), c10::kCPU);
+    } else if (!out->loadStraight(zip, records, folder, longFrom)) {
+      out->load(records);
+    }
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("{} is a TorchScript archive that PyTorch cannot load: {}", path, shortMessage(e)));
+  }
+  return out;
+}
+
+// Sizes and strides stand in the pickle, and PyTorch's reader does not hold them against the storage.
+static Status checkExtent(const at::Tensor& t) {
+  if (!t.defined() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) return done();
+  int64_t end = 1;
+  bool sound = !__builtin_add_overflow(end, t.storage_offset(), &end) && t.storage_offset() >= 0;
+  for (int64_t i = 0; sound && i < t.dim(); ++i) {
+    int64_t reach = 0;
+    sound = t.size(i) > 0 && t.stride(i) >= 0 && !__builtin_mul_overflow(t.size(i) - 1, t.stride(i), &reach) &&
+            !__builtin_add_overflow(end, reach, &end);
+  }
+  if (sound && static_cast<uint64_t>(end) <= t.storage().nbytes() / t.itemsize()) return done();
+  return badInput(fmt::format("a tensor of sizes [{}] reaches past the {} bytes of its data; save the model again",
+                              fmt::join(t.sizes(), ","), t.storage().nbytes()));
+}
+
+Status TorchScriptFile::resolve(const at::Tensor& t) {
+  if (Status s = checkExtent(t); !s) return s;
+  if (stubbed_.empty() || !t.defined() || !t.has_storage()) return done();
+  c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();
+  if (storage->nbytes() == 0 || !storage->data() || !resolved_.insert(storage).second) return done();
+  Stub stub{};
+  // Every record of the archive that LibTorch read is at least as long as a stub, whatever the tensor claims.
+  std::memcpy(&stub, storage->data(), sizeof stub);
+  if (stub.mark != stubMark() || stub.record >= stubbed_.size()) return done();
+  const ZipRecord& record = stubbed_[stub.record];
+  if (storage->nbytes() > record.size)
+    return badInput(
+        fmt::format("a tensor of {} bytes lies in record {} of {} bytes", storage->nbytes(), record.name, record.size));
+  char* data = file_->data() + record.offset;
+  if (record.offset % 16 == 0) {
+    auto* keep = new std::shared_ptr<MappedFile>(file_);
+    storage->set_data_ptr_noswap(c10::DataPtr(
+        data, keep, [](void* k) { delete static_cast<std::shared_ptr<MappedFile>*>(k); }, c10::Device(c10::kCPU)));
+  } else {  // vector loads want aligned data: PyTorch aligns records to 64 bytes, other writers need not
+    auto* copy = new std::string(data, storage->nbytes());
+    storage->set_data_ptr_noswap(c10::DataPtr(
+        copy->data(), copy, [](void* k) { delete static_cast<std::string*>(k); }, c10::Device(c10::kCPU)));
+  }
+  return done();
+}
+
+}  // namespace graft

@@ -1,0 +1,40 @@
+// Proof by numbers: that a rewritten graph computes what the original does, on the given inputs and on further ones
+// made from them (random of the same ranges, scaled, edge values), judged against the original run in fp64.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/progress.h"
+#include "core/ir/graph.h"
+#include "core/torch/tensors.h"
+
+namespace graft {
+
+struct Verification {
+  bool passed = false;
+  size_t inputSets = 0;             ///< how many sets of inputs were tried, the given one first
+  std::vector<Difference> outputs;  ///< on the given inputs; where a later set failed, on that set
+  std::string why;                  ///< the first failure: which inputs, which output, how far off
+};
+
+/// Errors are for what cannot be run at all; numbers that differ are a Proof that has not passed.
+Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
+                                   const Job& = {});
+
+/// How far two corresponding values inside the graphs are apart.
+struct LayerDifference {
+  std::string original, rewritten;  ///< the values' names
+  Difference difference;
+};
+/// Runs both and compares the values inside that correspond, in the order the original computes them: the first that
+/// has not passed is where they part. With `renamed` (pairs of value names, from the rewrites' records) those and
+/// values of the same name correspond; without it, for graphs from separate files, values that hold the same numbers up
+/// to a tenth of their size.
+Result<std::vector<LayerDifference>> compareLayers(const Graph& original, const Graph& rewritten,
+                                                   const TensorSet& inputs,
+                                                   const std::vector<std::pair<std::string, std::string>>& renamed = {},
+                                                   const Job& = {});
+
+}  // namespace graft

@@ -1,0 +1,438 @@
+#include "core/torch/rewrite_verification.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+
+#include "core/ir/subgraph.h"
+#include "core/text/text.h"
+#include "core/torch/values/values.h"
+#include "core/torch/verify/check_inputs.h"
+#include "core/torch/verify/program_set.h"
+
+namespace graft {
+namespace {
+
+using Verdict = RewriteVerification::Verdict;
+
+constexpr size_t mostCaptured = size_t{1} << 30;  // bytes of inner values kept for one search
+constexpr size_t mostKept = size_t{1} << 29;      // and of those that come along for later searches
+constexpr double enoughSeconds = 20;              // for further inputs, all places together
+const char* const ownValues = "the model's own values";
+
+bool writesSomewhere(const Graph& g) {
+  for (NodeId n : g.order())
+    if (g.node(n).op->writes()) return true;
+  return false;
+}
+
+bool holdsNaN(const TensorSet& set) {
+  bool found = false;
+  mapTensors(set, [&](const at::Tensor& t) {
+    found = found || (c10::isFloatingType(t.scalar_type()) && t.isnan().any().item<bool>());
+    return t;
+  });
+  return found;
+}
+
+/// Both sides of a rewrite, ready to run, and the first in fp64 once that is asked for.
+struct Sides {
+  Graph graph;  ///< of the original side
+  std::vector<std::string> inputNames, outputNames;
+  std::optional<Program> before, after, reference;
+  bool referenceTried = false;
+  std::optional<TensorSet> expected;  ///< where it is known beforehand
+  TensorSet actual;                   ///< of the latest inputs
+};
+
+class TorchRewriteCheck : public RewriteCheck {
+ public:
+  TorchRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs, bool sizesAreOpen)
+      : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)) {
+    options_.device = deviceOf(inputs_);
+    options_.fixedShapes = false;
+    sizesAreDeclared_ = !sizesAreOpen;
+    addOthers(otherIntegerInputs(inputs_), false);
+    if (sizesAreOpen) addOthers(otherSizes(inputs_, sizesByValue(inputs_)), false);
+  }
+
+  void prepare(const Graph& graph, const std::vector<std::vector<NodeId>>& places) override {
+    problem_.clear();
+    checked_ = 0;
+    places_ = places.size();
+    std::unordered_set<ValueId> missing;
+    for (const std::vector<NodeId>& place : places) {
+      const std::unordered_set<NodeId> inside(place.begin(), place.end());
+      const auto use = [&](ValueId v) {
+        const Value& value = graph.value(v);
+        if (!graph.isWeight(v) && !(value.producer && inside.contains(value.producer)) && !captured_.contains(v) &&
+            !dependsOnWeightsAlone(graph, v))
+          missing.insert(v);
+      };
+      for (NodeId n : place) {
+        for (const Argument& a : graph.node(n).args) a.forEachValue(use);
+        for (const auto& [key, a] : graph.node(n).kwargs) a.forEachValue(use);
+      }
+    }
+    addDeclaredSizes(graph, missing);
+    captureOthers(graph, missing);
+    if (missing.empty()) return;
+    // The first run keeps all values that fit: later searches ask for the same ones, or for what took their place.
+    if (!run(graph, captured_.empty() ? nullptr : &missing)) return;
+    std::erase_if(missing, [&](ValueId v) { return captured_.contains(v); });
+    if (!missing.empty()) run(graph, &missing);
+  }
+
+  RewriteVerification check(const RewriteCandidate& c) override {
+    ++checked_;
+    rule_ = c.rule;
+    job_.report("proving " + std::string(c.rule), checked_, std::max(checked_, places_));
+    outputsValid_ = false;
+    RewriteVerification verification = verifyCandidate(c);
+    if (c.changesNumbers && verification.verdict == Verdict::Failed) verification.verdict = Verdict::Measured;
+    // A later place of this search may read what this one makes: the same quantity.
+    for (const auto& [old, now] : c.outputs)
+      if (const auto it = captured_.find(old); it != captured_.end() && verification.verdict != Verdict::Failed) {
+        captured_.insert_or_assign(now, it->second);
+        for (Other& other : others_)
+          if (const auto its = other.captured.find(old); its != other.captured.end())
+            other.captured.insert_or_assign(now, its->second);
+      }
+    return verification;
+  }
+
+  RewriteVerification checkWhole(const Graph& before, const Graph& after, bool changesNumbers) override {
+    RewriteVerification verification;
+    Sides sides;
+    sides.graph = before;
+    rule_ = "pass";
+    if (!outputsValid_) run(before, nullptr);
+    if (outputsValid_) sides.expected = outputs_;
+    outputsValid_ = false;
+    for (const Argument& a : before.returns())
+      sides.outputNames.push_back(a.isValue() ? before.value(a.valueId()).name : "");
+    for (ValueId v : before.inputs()) sides.inputNames.push_back(before.value(v).name);
+    if (Status s = build(sides, after); !s) return unverified(s.error().message);
+    if (tryInputs(sides, inputs_, "the given inputs", false, verification)) {
+      verification.verdict = Verdict::Verified;
+      outputs_ = std::move(sides.actual);
+      outputsValid_ = true;  // the next pass starts from here
+    }
+    if (changesNumbers && verification.verdict == Verdict::Failed) verification.verdict = Verdict::Measured;
+    return verification;
+  }
+
+ private:
+  /// The given inputs with other sizes or integers, and what the model makes of them.
+  struct Other {
+    std::string what;
+    TensorSet inputs;
+    bool declared = false;  ///< the model's file says that they may come: a replacement that refuses them fails
+    std::unordered_map<ValueId, TensorSet> captured = {};
+    bool refused = false;  ///< the model does not run on them: they say nothing
+  };
+
+  void addOthers(const std::vector<InputSet>& sets, bool declared) {
+    for (const InputSet& set : sets) {
+      try {
+        others_.push_back({set.what, set.make(), declared});
+      } catch (const std::exception&) {
+        continue;
+      }
+    }
+  }
+
+  /// Values whose sizes are declared are given other ones where they flow into a match. Where such a size is calculated
+  /// (2*s0), or is a number of its own, only the model knows which others go together.
+  void addDeclaredSizes(const Graph& graph, const std::unordered_set<ValueId>& missing) {
+    if (!sizesAreDeclared_ || declaredAdded_) return;
+    const auto isCalculated = [&](ValueId v) {
+      const Type& type = graph.value(v).type;
+      return (type.isTensor() || type.kind == Type::Kind::Int) && sizesOfValues(graph, {v}).empty();
+    };
+    if (std::none_of(missing.begin(), missing.end(), isCalculated)) return;
+    declaredAdded_ = true;
+    addOthers(otherSizes(inputs_, sizesOfInputs(graph, inputs_), graph.symbols()), true);
+  }
+
+  /// A file that was traced says nothing of sizes: some are fixed in it as numbers, others are free. The model itself
+  /// knows, so it is run: what it refuses cannot come to any match, what it accepts can.
+  void captureOthers(const Graph& graph, const std::unordered_set<ValueId>& missing) {
+    if (others_.empty() || missing.empty()) return;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+    auto program = Program::build(graph, options_);
+    for (Other& other : others_) {
+      if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
+      at::manual_seed(verificationSeed);
+      const bool first = other.captured.empty();
+      auto out = program->collect(copyOf(other.inputs), first ? nullptr : &missing, mostKept / others_.size(),
+                                  writesSomewhere(graph), other.captured, job_);
+      other.refused = !out;
+      if (!out) other.captured.clear();
+    }
+    seconds_ += used();
+  }
+
+  /// The model as it is, its values kept.
+  bool run(const Graph& graph, const std::unordered_set<ValueId>* wanted) {
+    auto program = Program::build(graph, options_);
+    if (!program) {
+      problem_ = program.error().message;
+      return false;
+    }
+    at::manual_seed(verificationSeed);
+    auto out = program->collect(copyOf(inputs_), wanted, wanted ? mostCaptured : mostKept, writesSomewhere(graph),
+                                captured_, job_);
+    if (!out) {
+      problem_ = out.error().message;
+      return false;
+    }
+    outputs_ = std::move(*out);
+    outputsValid_ = true;
+    return true;
+  }
+
+  static RewriteVerification unverified(std::string why) {
+    RewriteVerification out;
+    out.verdict = Verdict::Unverified;
+    out.why = std::move(why);
+    return out;
+  }
+
+  Status build(Sides& sides, const Graph& after) const {
+    auto a = Program::build(sides.graph, options_);
+    if (!a) return a.error();
+    auto b = Program::build(after, options_);
+    if (!b) return b.error();
+    sides.before = std::move(*a);
+    sides.after = std::move(*b);
+    return done();
+  }
+
+  const Program* reference(Sides& sides) const {
+    if (!sides.referenceTried) {
+      sides.referenceTried = true;
+      RunOptions wide = options_;
+      wide.device = "cpu";
+      wide.dtype = DType::Float64;
+      if (auto r = Program::build(sides.graph, wide)) sides.reference = std::move(*r);
+    }
+    return sides.reference ? &*sides.reference : nullptr;
+  }
+
+  RewriteVerification verifyCandidate(const RewriteCandidate& c) {
+    const Graph& g = c.graph;
+    std::vector<ValueId> olds, news;
+    for (const auto& [old, now] : c.outputs) {
+      olds.push_back(old);
+      news.push_back(now);
+    }
+    RewriteVerification verification;
+    if (olds.empty()) {  // what flows out stays as it is
+      verification.verdict = Verdict::Verified;
+      return verification;
+    }
+    if (!problem_.empty()) return unverified("the model does not run as it is: " + problem_);
+    // Both sides with the same inputs: the original's, then what only the replacement reads.
+    auto before = extractSubgraph(g, c.before, olds);
+    if (!before) return unverified(before.error().message);
+    auto after = extractSubgraph(g, c.after, news, c.before, before->inputs);
+    if (!after) return unverified(after.error().message);
+    if (after->inputs.size() != before->inputs.size()) before = extractSubgraph(g, c.before, olds, {}, after->inputs);
+    if (!before || before->inputs != after->inputs) return unverified("its two sides read different values");
+    Sides sides;
+    const std::string structure = toText(before->graph) + toText(after->graph);
+    sides.graph = std::move(before->graph);
+    for (ValueId v : olds) sides.outputNames.push_back(g.value(v).name);
+    std::string missing;
+    std::vector<c10::IValue> values;
+    for (ValueId v : after->inputs) {
+      sides.inputNames.push_back(g.value(v).name);
+      const auto it = captured_.find(v);
+      if (it != captured_.end())
+        values.push_back(valuesOf(it->second).at(0));
+      else if (missing.empty())
+        missing = g.value(v).name;
+    }
+    if (!missing.empty())
+      return unverified(fmt::format("`{}`, which flows in, was not computed, or is too large to be kept", missing));
+    if (Status s = build(sides, after->graph); !s) return unverified(s.error().message);
+    const TensorSet own = tensorSet(std::move(values));
+    if (!tryInputs(sides, own, ownValues, true, verification)) return verification;
+    const auto sized = otherSizes(own, sizesOfValues(g, after->inputs), g.symbols());
+    const std::vector<bool> numbers = plainIntegers(sides.graph, after->graph, own);
+    verifyFurther(sides, own, sized, numbers, structure, verification, [&] {
+      std::vector<std::pair<const Other*, TensorSet>> sets;
+      for (const Other& other : others_) {
+        std::vector<c10::IValue> flowIn;
+        for (ValueId v : after->inputs)
+          if (const auto it = other.captured.find(v); !other.refused && it != other.captured.end())
+            flowIn.push_back(valuesOf(it->second).at(0));
+        if (flowIn.size() == after->inputs.size()) sets.emplace_back(&other, tensorSet(std::move(flowIn)));
+      }
+      return sets;
+    });
+    return verification;
+  }
+
+  /// Random and edge values, once for each structure.
+  void verifyFurther(Sides& sides, const TensorSet& own, const std::vector<InputSet>& sized,
+                     const std::vector<bool>& numbers, const std::string& structure, RewriteVerification& verification,
+                     const std::function<std::vector<std::pair<const Other*, TensorSet>>()>& valuesOfOthers) {
+    if (const auto known = further_.find(structure); known != further_.end()) {
+      const size_t sets = verification.inputSets;
+      verification = known->second;
+      verification.inputSets += sets;
+      return;
+    }
+    RewriteVerification found;
+    found.verdict = Verdict::Verified;
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<InputSet> sets = furtherPartInputs(own);
+    sets.insert(sets.begin() + 1, sized.begin(), sized.end());
+    for (InputSet& set : otherNumbersFor(own, numbers)) sets.push_back(std::move(set));
+    for (const InputSet& set : sets) {
+      const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
+      if (seconds_ + used.count() > enoughSeconds) {
+        found.why = "tried on fewer inputs: time is up";
+        break;
+      }
+      TensorSet values;
+      try {
+        values = set.make();
+      } catch (const std::exception&) {
+        continue;  // a dtype that cannot hold such values
+      }
+      if (set.onlyTold) {
+        RewriteVerification aside;
+        if (!tryInputs(sides, values, set.what, true, aside, set.whereDefined)) found.why = aside.why;
+        found.inputSets += aside.inputSets;
+        continue;
+      }
+      if (!tryInputs(sides, values, set.what, true, found, set.whereDefined)) break;
+    }
+    // A replacement may stand for the traced sizes alone, and then refuses others; it may not compute something else.
+    if (found.verdict == Verdict::Verified)
+      for (const auto& [other, values] : valuesOfOthers()) {
+        RewriteVerification tried;
+        if (tryInputs(sides, values, other->what, true, tried)) {
+          found.inputSets += tried.inputSets;
+        } else if (tried.verdict == Verdict::Failed && (other->declared || !tried.output.empty())) {
+          tried.inputSets += found.inputSets;
+          found = std::move(tried);
+          break;
+        } else if (found.why.empty()) {
+          found.why = tried.why;
+        }
+      }
+    const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
+    seconds_ += used.count();
+    further_.emplace(structure, found);
+    found.inputSets += verification.inputSets;
+    verification = std::move(found);
+  }
+
+  /// False where it is decided: failed, or nothing can be said. Inputs that the original refuses say nothing.
+  bool tryInputs(Sides& sides, const TensorSet& inputs, const std::string& what, bool part,
+                 RewriteVerification& verification, bool whereDefined = false) const {
+    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runSeeded(*sides.before, inputs, job_);
+    if (!expected) {
+      if (what != ownValues && part) return true;
+      verification = unverified("the original does not run on " + what + ": " + expected.error().message);
+      return false;
+    }
+    if (whereDefined && holdsNaN(*expected)) return true;
+    ++verification.inputSets;
+    verification.inputs = what;
+    auto actual = runSeeded(*sides.after, inputs, job_);
+    if (!actual) {
+      if (actual.error().kind == ErrorKind::Cancelled) {
+        verification = unverified("stopped");
+        return false;
+      }
+      verification.verdict = Verdict::Failed;
+      verification.why =
+          fmt::format("on {}, the original runs and the replacement does not: {}", what, actual.error().message);
+      describeInputs(sides, inputs, verification);
+      return false;
+    }
+    sides.actual = *actual;
+    auto differences = part ? compareElements(*expected, *actual) : compareTensors(*expected, *actual);
+    const auto differs = [&] {
+      for (const Difference& d : differences)
+        if (!d.passed) return true;
+      return false;
+    };
+    if (differs())
+      if (const Program* wide = reference(sides)) {
+        auto wideInputs = convert(inputs, "cpu", DType::Float64);
+        auto exact = wideInputs ? runSeeded(*wide, *wideInputs, job_) : Result<TensorSet>(wideInputs.error());
+        if (exact)
+          differences =
+              part ? compareElements(*expected, *actual, &*exact) : compareTensors(*expected, *actual, &*exact);
+      }
+    for (const Difference& d : differences) verification.maxAbs = std::max(verification.maxAbs, d.maxAbs);
+    for (const Difference& d : differences) {
+      if (d.passed) continue;
+      verification.verdict = Verdict::Failed;
+      const size_t output = static_cast<size_t>(std::strtoul(d.name.c_str(), nullptr, 10));
+      verification.output = output < sides.outputNames.size() ? sides.outputNames[output] : d.name;
+      verification.element = d.element;
+      verification.expected = d.expected;
+      verification.actual = d.actual;
+      verification.why = fmt::format("on {}, `{}` ({}) differs: {}", what, verification.output, d.type, d.why);
+      describeInputs(sides, inputs, verification);
+      return false;
+    }
+    return true;
+  }
+
+  void describeInputs(const Sides& sides, const TensorSet& inputs, RewriteVerification& verification) const {
+    if (!folder_.empty()) {
+      std::string name = rule_ + "-" + (verification.output.empty() ? "all" : verification.output) + ".pt";
+      std::replace_if(
+          name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.'; }, '_');
+      const std::string path = folder_ + "/" + name;
+      std::error_code failed;  // saving says why
+      std::filesystem::create_directories(folder_, failed);
+      const Status saved = saveTensors(inputs, path);
+      verification.why +=
+          saved ? "; these inputs are in " + path : "; the inputs were not kept: " + saved.error().message;
+    }
+    const auto shapes = inputs.describe();
+    verification.inputShapes.clear();
+    for (size_t i = 0; i < shapes.size(); ++i)
+      verification.inputShapes.push_back((i < sides.inputNames.size() ? sides.inputNames[i] + " " : "") + shapes[i]);
+  }
+
+  const TensorSet inputs_;
+  const Job job_;
+  const std::string folder_;  // where failing inputs go
+  std::string rule_;          // that is being checked
+  RunOptions options_;
+  std::unordered_map<ValueId, TensorSet> captured_;  // by value of the graph, which keeps its ids from step to step
+  std::vector<Other> others_;                        // of which the model itself must say what flows in
+  bool sizesAreDeclared_ = false, declaredAdded_ = false;
+  std::string problem_;  // why nothing was captured
+  TensorSet outputs_;    // of the graph as it is, where outputsValid_
+  bool outputsValid_ = false;
+  std::unordered_map<std::string, RewriteVerification> further_;
+  double seconds_ = 0;
+  size_t checked_ = 0, places_ = 0;  // of the search that prepare() was told of
+};
+
+}  // namespace
+
+std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs,
+                                               bool sizesAreOpen) {
+  return std::make_unique<TorchRewriteCheck>(std::move(inputs), job, std::move(failingInputs), sizesAreOpen);
+}
+
+}  // namespace graft

@@ -1,0 +1,512 @@
+// out = residual + act(x w^T + bias) for few rows: one output tile per block, K split over blocks of a cluster.
+//
+// Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
+// Two producer warps, one for x and one for w, fill a ring of 64-wide K slices by TMA, one or two warpgroups multiply
+// (wgmma m64nBNk16), each on 64 rows. A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a
+// row of tiles need the same slice of x, those of a column the same slice of w: each loads its share and multicasts it.
+// Whether that pays, and what tile and split do, is for the tuner to find out. Each block of a range of K finishes BN /
+// Split columns, after the others have sent it their partial sums (st.async, counted by a barrier there), which it adds
+// in fp32 in rank order, so results repeat bit for bit. Results leave as the accumulator lies, through stmatrix and
+// TMA; with an activation through shared memory in a loop, because unrolled over an accumulator it would be more code
+// than instruction caches hold. Under PDL the weights' first slices are requested before the wait for the previous
+// kernel: at few rows the weights are nearly all the bytes there are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor,
+// griddepcontrol); the split is classic split-K.
+#include "kernels/cuda/common.cuh"
+#include "kernels/cuda/gemm/tensor_map.h"
+#include "kernels/cuda/hopper.cuh"
+
+namespace graft::cuda {
+namespace {
+
+constexpr int kBk = 64;
+
+template <int BM, int BN, int CM, int CN, int Split, int Stages, int Deep>
+struct TileShape {
+  static constexpr int kCluster = CM * CN * Split;
+  static constexpr int kColumns = BN / Split;                                         // that a block finishes
+  static constexpr int kBox = kColumns % 32 == 0 ? 32 : kColumns % 16 == 0 ? 16 : 8;  // columns of a box that leaves
+  // A stage holds Deep slices: x's first, then w's.
+  static constexpr int kXBytes = BM * kBk * 2 * Deep, kStageBytes = (BM + BN) * kBk * 2 * Deep;
+  static constexpr int kRing = Stages * kStageBytes;
+  // The partial sums of the other ranges.
+  static constexpr int kPartBytes = BM * kColumns * 4, kPartsBytes = (Split - 1) * kPartBytes;
+  // The residual is fetched while slices are multiplied, where there is room for it, and the result takes its place;
+  // else the result takes the ring's, which leaves room for a second block beside this one.
+  static constexpr int kTileBytes = BM * kColumns * 2, kMost = 224 * 1024;
+  static constexpr int kTile = kRing + kPartsBytes;
+  static constexpr bool kTileFits = kTile + kTileBytes <= kMost;
+  // With an activation the sums take the ring's place.
+  static constexpr int kSumStride = kColumns + 8;  // floats; 8 mod 32 keeps the writes free of bank conflicts
+  static_assert(BM * kSumStride * 4 <= kRing && kTile <= kMost);
+  static_assert(BN % (8 * Split) == 0 && BM / CN % 8 == 0 && BN / CM % 8 == 0 && kCluster <= 8,
+                "shares are whole swizzle atoms");
+};
+
+struct TileParams {
+  const void* bias;
+  const void* residual;
+  void* out;
+  int m, n, k, clustersM, clustersN;
+  int64_t ldr, ldo;
+  Activation activation;
+  bool constantWeights;
+};
+
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool Straight>
+__global__ void __launch_bounds__(BM * 2 + 64)
+    gemmTile(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW,
+             const __grid_constant__ CUtensorMap mapResidual, const __grid_constant__ CUtensorMap mapOut,
+             const TileParams p) {
+#ifdef GRAFT_HOPPER
+  using Shape = TileShape<BM, BN, CM, CN, Split, Stages, Deep>;
+  constexpr int kCluster = Shape::kCluster, kColumns = Shape::kColumns, kBox = Shape::kBox;
+  extern __shared__ __align__(1024) uint8_t smem[];
+  __shared__ __align__(8) uint64_t full[Stages], empty[Stages], gathered, residualThere;
+  constexpr int kThreads = BM * 2;  // of the consumers
+  stamp(threadIdx.x == 0, Stage::kEntry);
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
+  // Rank in the cluster: row of tiles fastest, then column, then the range of K.
+  const int rank = kCluster > 1 ? static_cast<int>(clusterRank()) : 0;
+  const int im = rank % CM, in = rank / CM % CN, range = rank / (CM * CN);
+  const int cluster = blockIdx.x / kCluster;
+  const int m0 = (cluster / p.clustersN * CM + im) * BM, n0 = (cluster % p.clustersN * CN + in) * BN;
+  const int mine = n0 + range * kColumns;                    // first of the columns that this block finishes
+  const int valid = max(min(BM, p.m - m0), 0);               // rows of the tile
+  const int slices = (p.k + kBk * Deep - 1) / (kBk * Deep);  // stages' worth
+  const int first = slices * range / Split, last = slices * (range + 1) / Split;
+
+  if (threadIdx.x == 0) {
+    tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapX), tmaPrefetchMap(&mapOut);
+    for (int s = 0; s < Stages; ++s) {
+      barrierInit(&full[s], 1);
+      barrierInit(&empty[s], BM / 16 * (CM + CN - 1));
+    }
+    barrierInit(&gathered, 1);
+    barrierInit(&residualThere, 1);
+    barrierInitFence();
+    if (Split > 1) barrierExpect(&gathered, (Split - 1) * valid * kColumns * 4);
+  }
+  if constexpr (kCluster > 1) {
+    clusterArriveRelaxed();  // nobody sends before all barriers stand
+    clusterWait();
+  } else {
+    __syncthreads();
+  }
+  pdlTrigger();
+
+  if (warp >= BM / 16) {
+    // Two warps, so that x does not wait until the weights are on their way: a block that starts late has no time for
+    // it.
+    const uint32_t by = electLane(), ring = sharedAddress(smem);
+    const uint32_t fulls = sharedAddress(full), empties = sharedAddress(empty);
+    auto loadW = [&](int s, int slice) {
+#pragma unroll
+      for (int d = 0; d < Deep; ++d) {
+        const uint32_t to = ring + s * Shape::kStageBytes + Shape::kXBytes + d * BN * kBk * 2;
+        const int column = (slice * Deep + d) * kBk;
+        if constexpr (CM > 1) {
+          constexpr int kShare = BN / CM;
+          const uint16_t blocks = static_cast<uint16_t>(((1 << CM) - 1) << (rank - im));
+          tmaLoadMulticastBy(by, to + im * kShare * kBk * 2, &mapW, fulls + s * 8, column, n0 + im * kShare, blocks);
+        } else {
+          tmaLoadBy(by, to, &mapW, fulls + s * 8, column, n0);
+        }
+      }
+    };
+    auto loadX = [&](int s, int slice) {
+#pragma unroll
+      for (int d = 0; d < Deep; ++d) {
+        const uint32_t to = ring + s * Shape::kStageBytes + d * BM * kBk * 2;
+        const int column = (slice * Deep + d) * kBk;
+        if constexpr (CN > 1) {
+          constexpr int kShare = BM / CN;
+          uint32_t blocks = 0;
+#pragma unroll
+          for (int c = 0; c < CN; ++c) blocks |= 1u << (im + CM * (c + CN * range));
+          tmaLoadMulticastBy(by, to + in * kShare * kBk * 2, &mapX, fulls + s * 8, column, m0 + in * kShare,
+                             static_cast<uint16_t>(blocks));
+        } else {
+          tmaLoadBy(by, to, &mapX, fulls + s * 8, column, m0);
+        }
+      }
+    };
+    const int count = last - first, early = min(count, Stages);
+    if (warp == BM / 16) {
+      if (!p.constantWeights) pdlWait();
+#pragma unroll 1
+      for (int i = 0; i < early; ++i) {
+        barrierExpectBy(by, fulls + i * 8, Shape::kStageBytes);
+        loadW(i, first + i);
+      }
+      // The rest of them at least into the L2, while the kernel before still runs; blocks with the same weights take
+      // turns, because what they ask of the L2, not what they multiply, is the limit of most products.
+      if (p.constantWeights) {
+#pragma unroll 1
+        for (int i = early + cluster / p.clustersN; i < count; i += p.clustersM) {
+#pragma unroll
+          for (int d = 0; d < Deep; ++d)
+            tmaPrefetchBy(by, &mapW, ((first + i) * Deep + d) * kBk, n0 + (CM > 1 ? im * (BN / CM) : 0));
+        }
+      }
+    } else {
+      stamp(by, Stage::kBeforeWait);
+      pdlWait();
+      stamp(by, Stage::kAfterWait);
+#pragma unroll 1
+      for (int i = 0; i < early; ++i) loadX(i, first + i);
+      if (Shape::kTileFits && p.residual) {
+        const uint32_t bar = sharedAddress(&residualThere);
+        barrierExpectBy(by, bar, Shape::kTileBytes);
+#pragma unroll 1
+        for (int box = 0; box < kColumns / kBox; ++box)
+          tmaLoadBy(by, ring + Shape::kTile + box * BM * kBox * 2, &mapResidual, bar, mine + box * kBox, m0);
+      }
+    }
+    // Rolled up, as all loops here: code that is not in the instruction caches costs more than branches do. A stage's
+    // barrier may hear of bytes of x before it is told how many to expect: only that call ends its phase.
+    int s = 0;
+    uint32_t parity = 0;
+#pragma unroll 1
+    for (int i = Stages; i < count; ++i) {
+      barrierWaitAt(empties + s * 8, parity);
+      if (warp == BM / 16) {
+        barrierExpectBy(by, fulls + s * 8, Shape::kStageBytes);
+        loadW(s, first + i);
+      } else {
+        loadX(s, first + i);
+      }
+      if (++s == Stages) s = 0, parity ^= 1;
+    }
+  } else {
+    const int group = warp / 4;
+    // Whose empty barriers hear of a freed stage: those of all that write into it.
+    uint32_t listener = 0;
+    if (lane < CN) {
+      listener = im + CM * (lane + CN * range);
+    } else if (lane < CN + CM - 1) {
+      const int other = lane - CN;
+      listener = rank - im + (other < im ? other : other + 1);
+    }
+    auto release = [&](int s) {
+      if constexpr (CM * CN > 1) {
+        if (lane < CN + CM - 1) barrierArriveAt(&empty[s], listener);
+      } else {
+        if (lane == 0) barrierArrive(&empty[s]);
+      }
+    };
+    // The bias, as the accumulator lies; it is there before x is.
+    if (!p.constantWeights) pdlWait();
+    uint32_t bias[kColumns / 8];
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const int n = mine + j * 8 + lane % 4 * 2;
+      bias[j] = p.bias && n < p.n ? *reinterpret_cast<const uint32_t*>(static_cast<const T*>(p.bias) + n) : 0u;
+    }
+    float d[BN / 2];
+#pragma unroll
+    for (int i = 0; i < BN / 2; ++i) d[i] = 0.f;
+    const uint32_t fulls = sharedAddress(full);
+    const uint64_t a0 = tileDescriptor(sharedAddress(smem) + group * 64 * kBk * 2);
+    const uint64_t b0 = tileDescriptor(sharedAddress(smem) + Shape::kXBytes);
+    int s = 0, before = 0;
+    uint32_t parity = 0;
+#pragma unroll 1
+    for (int i = 0; first + i < last; ++i) {
+      barrierWaitAt(fulls + s * 8, parity);
+      stamp(threadIdx.x == 0 && i == 0, Stage::kFirstData);
+      const uint64_t a = a0 + s * (Shape::kStageBytes / 16), b = b0 + s * (Shape::kStageBytes / 16);
+      wgmmaFence();
+#pragma unroll
+      for (int kk = 0; kk < 4 * Deep; ++kk) {
+        Wgmma<T, BN>::run(d, a + kk / 4 * (BM * kBk * 2 / 16) + kk % 4 * 2,
+                          b + kk / 4 * (BN * kBk * 2 / 16) + kk % 4 * 2, 1);
+      }
+      wgmmaCommit();
+      // One stage's products stay in flight; those before are finished and their stage may be refilled.
+      wgmmaWait<1>();
+      if (i > 0) release(before);
+      before = s;
+      if (++s == Stages) s = 0, parity ^= 1;
+    }
+    wgmmaWait<0>();
+    stamp(threadIdx.x == 0, Stage::kMultiplied);
+    if (p.constantWeights) pdlWait();
+
+    // This block's columns, with the other ranges' partial sums: threads of the same number hold the same places.
+    const int row = warp * 16 + lane / 4;
+    float v[kColumns / 2];
+    if constexpr (Split == 1) {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) v[i] = d[i];
+    } else {
+#pragma unroll
+      for (int owner = 0; owner < Split; ++owner) {
+        const float* part = d + owner * kColumns / 2;
+        if (owner == range) {
+#pragma unroll
+          for (int i = 0; i < kColumns / 2; ++i) v[i] = part[i];
+        } else {
+          const int block = im + CM * (in + CN * owner), place = range < owner ? range : range - 1;
+          const uint32_t to =
+              remoteAddress(sharedAddress(smem + Shape::kRing + place * Shape::kPartBytes + threadIdx.x * 8), block);
+          const uint32_t bar = remoteAddress(sharedAddress(&gathered), block);
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            if (row + half * 8 >= valid) break;
+#pragma unroll
+            for (int i = half; i < kColumns / 4; i += 2)
+              storeAsync(to + i * kThreads * 8, part[2 * i], part[2 * i + 1], bar);
+          }
+        }
+      }
+      barrierWait(&gathered, 0);
+#pragma unroll
+      for (int part = 0; part < Split - 1; ++part) {
+        const float2* from = reinterpret_cast<const float2*>(smem + Shape::kRing + part * Shape::kPartBytes);
+#pragma unroll
+        for (int i = 0; i < kColumns / 4; ++i) {
+          const float2 f = from[i * kThreads + threadIdx.x];
+          v[2 * i] += f.x, v[2 * i + 1] += f.y;
+        }
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const float2 f = unpack2<T>(bias[j]);
+      v[4 * j] += f.x, v[4 * j + 1] += f.y, v[4 * j + 2] += f.x, v[4 * j + 3] += f.y;
+    }
+    stamp(threadIdx.x == 0, Stage::kGathered);
+    // The other warpgroup too has read all of the ring.
+    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+    if (Shape::kTileFits && p.residual) barrierWait(&residualThere, 0);
+    const bool straight = p.activation == Activation::kNone || Straight;
+    if (straight && (Shape::kTileFits || !p.residual)) {
+      uint8_t* tile = smem + (p.residual ? Shape::kTile : 0);
+      const BoxPlace<BM, kBox> place(sharedAddress(tile), warp, lane);
+      constexpr int kAtOnce = kBox == 8 ? 1 : 2, kSteps = kColumns / 8 / kAtOnce;  // groups of eight columns
+      if (Straight) {
+#pragma unroll
+        for (int i = 0; i < kColumns / 2; i += 2) geluPair(v[i], v[i + 1]);
+      }
+      // Decided once for all of them: between branches the compiler cannot have values overtake others.
+      if (p.residual) {
+        uint32_t more[kSteps][4];
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+          if constexpr (kAtOnce == 2) {
+            loadMatrix4(place(step), more[step]);
+          } else {
+            loadMatrix2(place(step), more[step]);
+          }
+        }
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+          for (int i = 0; i < 2 * kAtOnce; ++i) {
+            const float2 f = unpack2<T>(more[step][i]);
+            v[4 * kAtOnce * step + 2 * i] += f.x, v[4 * kAtOnce * step + 2 * i + 1] += f.y;
+          }
+        }
+      }
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+        const float* from = v + 4 * kAtOnce * step;
+        if constexpr (kAtOnce == 2) {
+          storeMatrix4(place(step), pack2<T>(from[0], from[1]), pack2<T>(from[2], from[3]), pack2<T>(from[4], from[5]),
+                       pack2<T>(from[6], from[7]));
+        } else {
+          storeMatrix2(place(step), pack2<T>(from[0], from[1]), pack2<T>(from[2], from[3]));
+        }
+      }
+      stamp(threadIdx.x == 0, Stage::kLeaving);
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      __syncwarp();
+      if (lane == 0 && warp * 16 < valid) {
+        for (int box = 0; box < kColumns / kBox; ++box) {
+          if (mine + box * kBox < p.n)
+            tmaStore(&mapOut, tile + (box * BM + warp * 16) * kBox * 2, mine + box * kBox, m0 + warp * 16);
+        }
+        asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+      }
+    } else {
+      float* sums = reinterpret_cast<float*>(smem);
+#pragma unroll
+      for (int j = 0; j < kColumns / 8; ++j) {
+        float* to = sums + row * Shape::kSumStride + j * 8 + lane % 4 * 2;
+        *reinterpret_cast<float2*>(to) = make_float2(v[4 * j], v[4 * j + 1]);
+        *reinterpret_cast<float2*>(to + 8 * Shape::kSumStride) = make_float2(v[4 * j + 2], v[4 * j + 3]);
+      }
+      asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+      stamp(threadIdx.x == 0, Stage::kLeaving);
+      // Twice eight columns to a thread: one chain of operations alone would leave most of the time unused.
+      constexpr int kChunks = kColumns / 8, kAtOnce = 2;
+#pragma unroll 1
+      for (int c0 = threadIdx.x; c0 < valid * kChunks; c0 += kThreads * kAtOnce) {
+        float y[8 * kAtOnce];
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) {
+          const int c = min(c0 + u * kThreads, BM * kChunks - 1), r = c / kChunks, column = c % kChunks * 8;
+          const float4* from = reinterpret_cast<const float4*>(sums + r * Shape::kSumStride + column);
+          const float4 lo = from[0], hi = from[1];
+          const float part[8] = {lo.x, lo.y, lo.z, lo.w, hi.x, hi.y, hi.z, hi.w};
+#pragma unroll
+          for (int i = 0; i < 8; ++i) y[8 * u + i] = part[i];
+        }
+        activate<T, 8 * kAtOnce>(y, p.activation);
+#pragma unroll
+        for (int u = 0; u < kAtOnce; ++u) {
+          const int c = c0 + u * kThreads, r = c / kChunks, column = c % kChunks * 8;
+          if (c >= valid * kChunks || mine + column >= p.n) continue;
+          float(&part)[8] = reinterpret_cast<float(&)[8]>(y[8 * u]);
+          if (p.residual) {
+            const auto more = *reinterpret_cast<const Vec<T, 8>*>(
+                Shape::kTileFits ? smem + Shape::kTile + boxOffset<BM, kBox>(r, column / 8)
+                                 : reinterpret_cast<const uint8_t*>(static_cast<const T*>(p.residual) +
+                                                                    int64_t{m0 + r} * p.ldr + mine + column));
+#pragma unroll
+            for (int i = 0; i < 8; ++i) part[i] += toFloat(more.v[i]);
+          }
+          storeVec<T, 8>(static_cast<T*>(p.out) + int64_t{m0 + r} * p.ldo + mine + column, part);
+        }
+      }
+    }
+  }
+  leaveStamps(threadIdx.x == 0, StampedKernel::kTile, Split * 1000000 + BM * 1000 + BN);
+  if constexpr (CM * CN > 1) {
+    // Nobody leaves while its barriers are being told of freed stages.
+    __syncwarp();
+    clusterArriveRelaxed();
+    clusterWait();
+  }
+#endif
+}
+
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool Straight>
+cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
+  using Shape = TileShape<BM, BN, CM, CN, Split, Stages, Deep>;
+  if ((a.k + kBk * Deep - 1) / (kBk * Deep) < Split) return cudaErrorNotSupported;
+  if (Straight && a.activation != Activation::kGelu) return cudaErrorNotSupported;
+  CUtensorMap mapX, mapW, mapResidual, mapOut;
+  if (!makeTensorMap(mapX, a.x, a.dtype, a.m, a.k, a.ldx, BM / CN) ||
+      !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, BN / CM) ||
+      !makeBoxMap(mapOut, a.out, a.dtype, a.m, a.n, a.ldo, 16, Shape::kBox)) {
+    return cudaErrorNotSupported;
+  }
+  mapResidual = mapOut;
+  const bool fetch = Shape::kTileFits && a.residual;
+  if (fetch && !makeBoxMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, BM, Shape::kBox))
+    return cudaErrorNotSupported;
+  auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages, Deep, Straight>;
+  static std::atomic<uint64_t> told{0};
+  if (const cudaError_t failed = allowShared(kernel, Shape::kTile + (Shape::kTileFits ? Shape::kTileBytes : 0), told);
+      failed != cudaSuccess)
+    return failed;
+  const auto clusters = [](int64_t size, int tile, int tiles) {
+    return (size + int64_t{tile} * tiles - 1) / (tile * tiles);
+  };
+  const int64_t clustersM = clusters(a.m, BM, CM), clustersN = clusters(a.n, BN, CN);
+  const int64_t blocks = clustersM * clustersN * Shape::kCluster;
+  if (blocks > INT32_MAX) return cudaErrorNotSupported;
+  TileParams p{a.bias,
+               a.residual,
+               a.out,
+               static_cast<int>(a.m),
+               static_cast<int>(a.n),
+               static_cast<int>(a.k),
+               static_cast<int>(clustersM),
+               static_cast<int>(clustersN),
+               a.ldr,
+               a.ldo,
+               a.activation,
+               a.constantWeights && a.pdl};
+  return launchCluster(kernel, static_cast<unsigned>(blocks), BM * 2 + 64, Shape::kCluster,
+                       Shape::kTile + (fetch ? Shape::kTileBytes : 0), stream, a.pdl, mapX, mapW, mapResidual, mapOut,
+                       p);
+}
+
+// What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages, slices to a stage,
+// whether GELU is applied on the way through registers.
+#define GRAFT_TILE_VARIANTS(V)      \
+  V(64, 32, 1, 1, 1, 6, 2, false)   \
+  V(64, 32, 1, 1, 2, 6, 2, false)   \
+  V(64, 32, 1, 1, 4, 6, 1, false)   \
+  V(64, 48, 1, 1, 6, 5, 1, false)   \
+  V(64, 48, 1, 1, 1, 6, 2, false)   \
+  V(64, 48, 2, 1, 1, 6, 2, false)   \
+  V(64, 64, 1, 1, 1, 12, 1, false)  \
+  V(64, 64, 1, 1, 1, 6, 2, false)   \
+  V(64, 64, 1, 1, 1, 6, 1, false)   \
+  V(64, 64, 2, 1, 1, 6, 2, false)   \
+  V(64, 64, 4, 2, 1, 6, 2, false)   \
+  V(64, 64, 4, 1, 2, 5, 2, false)   \
+  V(64, 64, 2, 2, 2, 5, 2, false)   \
+  V(64, 64, 1, 1, 2, 10, 1, false)  \
+  V(64, 64, 1, 1, 2, 5, 2, false)   \
+  V(64, 64, 1, 1, 4, 10, 1, false)  \
+  V(64, 64, 1, 1, 4, 5, 1, false)   \
+  V(64, 64, 1, 1, 8, 5, 1, false)   \
+  V(64, 96, 1, 1, 1, 10, 1, false)  \
+  V(64, 96, 1, 1, 1, 5, 1, false)   \
+  V(64, 96, 2, 1, 1, 10, 1, false)  \
+  V(64, 96, 2, 1, 1, 5, 1, false)   \
+  V(64, 96, 2, 2, 1, 5, 1, false)   \
+  V(64, 96, 4, 2, 1, 10, 1, false)  \
+  V(64, 96, 4, 1, 2, 8, 1, false)   \
+  V(64, 96, 1, 1, 2, 8, 1, false)   \
+  V(64, 96, 1, 1, 6, 5, 1, false)   \
+  V(64, 128, 1, 1, 1, 8, 1, false)  \
+  V(64, 128, 4, 1, 1, 8, 1, false)  \
+  V(64, 128, 1, 1, 2, 7, 1, false)  \
+  V(64, 144, 2, 1, 1, 7, 1, false)  \
+  V(128, 64, 1, 1, 1, 8, 1, false)  \
+  V(128, 64, 1, 1, 1, 4, 1, false)  \
+  V(128, 64, 2, 2, 1, 8, 1, false)  \
+  V(128, 64, 2, 2, 2, 7, 1, false)  \
+  V(128, 64, 2, 1, 2, 7, 1, false)  \
+  V(128, 96, 1, 1, 1, 3, 1, false)  \
+  V(128, 96, 1, 1, 1, 7, 1, false)  \
+  V(128, 96, 2, 1, 1, 7, 1, false)  \
+  V(128, 96, 2, 1, 1, 4, 1, false)  \
+  V(128, 96, 4, 2, 1, 7, 1, false)  \
+  V(128, 96, 4, 1, 2, 6, 1, false)  \
+  V(128, 96, 2, 1, 2, 6, 1, false)  \
+  V(128, 96, 2, 1, 3, 6, 1, false)  \
+  V(128, 128, 2, 1, 1, 6, 1, false) \
+  V(128, 128, 2, 1, 2, 5, 1, false) \
+  V(128, 144, 1, 1, 1, 6, 1, false) \
+  V(128, 144, 2, 1, 1, 6, 1, false) \
+  V(128, 192, 1, 1, 1, 5, 1, false) \
+  V(128, 192, 2, 1, 1, 5, 1, false) \
+  V(128, 192, 2, 1, 1, 4, 1, false) \
+  V(128, 192, 2, 1, 1, 5, 1, true)  \
+  V(128, 192, 2, 1, 2, 3, 1, false) \
+  V(64, 64, 2, 1, 1, 6, 2, true)    \
+  V(128, 96, 2, 1, 1, 4, 1, true)   \
+  V(128, 96, 2, 1, 1, 7, 1, true)
+
+}  // namespace
+
+#define GRAFT_V(bm, bn, cm, cn, split, stages, deep, straight) \
+  TileVariant{bm, bn, cm, cn, split, stages, deep, straight},
+static const TileVariant kVariants[] = {GRAFT_TILE_VARIANTS(GRAFT_V)};
+#undef GRAFT_V
+
+int tileVariantCount() { return static_cast<int>(sizeof(kVariants) / sizeof(kVariants[0])); }
+TileVariant tileVariant(int i) { return kVariants[i]; }
+
+cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream) {
+  if (a.dtype == Dtype::kFloat || a.n % 8 || a.k % 8 || a.ldo % 8 || (a.residual && a.ldr % 8))
+    return cudaErrorNotSupported;
+  if (!aligned(a.out, 16) || !aligned(a.residual, 16) || !aligned(a.bias, 4)) return cudaErrorNotSupported;
+  int i = 0;
+#define GRAFT_V(bm, bn, cm, cn, split, stages, deep, straight)                                                     \
+  if (variant == i++) {                                                                                            \
+    return a.dtype == Dtype::kHalf ? run<__half, bm, bn, cm, cn, split, stages, deep, straight>(a, stream)         \
+                                   : run<__nv_bfloat16, bm, bn, cm, cn, split, stages, deep, straight>(a, stream); \
+  }
+  GRAFT_TILE_VARIANTS(GRAFT_V)
+#undef GRAFT_V
+  return cudaErrorInvalidValue;
+}
+
+}  // namespace graft::cuda

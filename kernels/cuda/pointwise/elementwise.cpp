@@ -1,0 +1,149 @@
+// graft::rotary_embedding, swiglu and conv_bias_add_relu on CUDA.
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/cudnn_convolution_add_relu.h>
+#include <ATen/ops/cudnn_convolution_relu.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+#include "kernels/cuda/composite_fallback.h"
+#include "kernels/cuda/support.h"
+
+namespace graft::cuda {
+namespace {
+
+at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  at::Tensor out = at::empty_like(x);
+  if (out.numel() == 0) return out;
+  RotaryArgs a;
+  a.dtype = dtypeOf("rotary_embedding", x);
+  a.x = x.const_data_ptr(), a.out = out.mutable_data_ptr();
+  a.cos = cos.const_data_ptr(), a.sin = sin.const_data_ptr();
+  for (int d = 0; d < 4; ++d) {
+    a.size[d] = x.size(d);
+    a.xs[d] = x.stride(d), a.os[d] = out.stride(d);
+    a.cs[d] = cos.size(d) == 1 ? 0 : cos.stride(d), a.ss[d] = sin.size(d) == 1 ? 0 : sin.stride(d);
+  }
+  a.pdl = usesPdl();
+  report("rotary_embedding", launchRotary(a, c10::cuda::getCurrentCUDAStream()));
+  return out;
+}
+
+std::tuple<at::Tensor, at::Tensor> rotaryEmbedding(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos,
+                                                   const at::Tensor& sin) {
+  ops::checkRotary(q, k, cos, sin);
+  dtypeOf("rotary_embedding", q);
+  const c10::cuda::CUDAGuard guard(q.device());
+  const auto table = [](at::Tensor t) {
+    while (t.dim() < 4) t = t.unsqueeze(t.dim() == 2 ? 0 : 1);
+    // fp32 tables keep their precision: they are small, and read far more often than converted.
+    return t.scalar_type() == at::kFloat ? t : t.to(at::kFloat);
+  };
+  const at::Tensor c = table(cos), s = table(sin);
+  return {turned(q, c, s), turned(k, c, s)};
+}
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  ops::checkSwiglu(gate, up);
+  const c10::cuda::CUDAGuard guard(gate.device());
+  SwigluArgs a;
+  a.dtype = dtypeOf("swiglu", gate);
+  at::Tensor out = at::empty(gate.sizes(), gate.options());
+  if (out.numel() == 0) return out;
+  const Rows g = asRows(gate.dim() ? gate : gate.unsqueeze(0)), u = asRows(up.dim() ? up : up.unsqueeze(0));
+  a.gate = g.tensor.const_data_ptr(), a.ldg = g.stride;
+  a.up = u.tensor.const_data_ptr(), a.ldu = u.stride;
+  a.out = out.mutable_data_ptr();
+  a.rows = g.rows, a.n = g.columns;
+  a.pdl = usesPdl();
+  report("swiglu", launchSwiglu(a, c10::cuda::getCurrentCUDAStream()));
+  return out;
+}
+
+// cuDNN tries its plans out and remembers the fastest, if we may stop for that. The switch is the process's: of several
+// threads the first turns it on and the last back.
+class TryPlans {
+ public:
+  TryPlans() : tries_(options().autotune && !capturing()) {
+    if (!tries_) return;
+    const std::lock_guard lock(mutex);
+    if (users++ > 0) return;
+    before = at::globalContext().benchmarkCuDNN();
+    at::globalContext().setBenchmarkCuDNN(true);
+  }
+  ~TryPlans() {
+    if (!tries_) return;
+    const std::lock_guard lock(mutex);
+    if (--users == 0) at::globalContext().setBenchmarkCuDNN(before);
+  }
+  TryPlans(const TryPlans&) = delete;
+  TryPlans& operator=(const TryPlans&) = delete;
+
+ private:
+  static inline std::mutex mutex;
+  static inline int users = 0;
+  static inline bool before = false;
+  const bool tries_;
+};
+
+// In one kernel of cuDNN's, which it has for half types in channels-last.
+bool isOneKernel(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& residual, int64_t groups,
+                 bool relu) {
+  return relu && groups == 1 && x.dim() == 4 && x.numel() > 0 && dtypeOf("conv_bias_add_relu", x) != Dtype::kFloat &&
+         ops::convFormat(x, weight) == at::MemoryFormat::ChannelsLast && (!given(residual) || residual->dim() == 4) &&
+         at::globalContext().userEnabledCuDNN();
+}
+
+// Otherwise cuDNN's convolution without bias, then bias, residual and ReLU in one pass in place.
+at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                           const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
+                           at::IntArrayRef dilation, int64_t groups, bool relu) {
+  ops::checkConv(x, weight, bias, residual, stride.size(), padding.size(), dilation.size(), groups);
+  const c10::cuda::CUDAGuard guard(x.device());
+  ConvEpilogueArgs a;
+  a.dtype = dtypeOf("conv_bias_add_relu", x);
+  const TryPlans tryPlans;
+  const at::MemoryFormat format = ops::convFormat(x, weight);
+  if (isOneKernel(x, weight, residual, groups, relu)) {
+    const at::Tensor image = x.contiguous(format), filter = weight.contiguous(format);
+    if (!given(residual)) return at::cudnn_convolution_relu(image, filter, bias, stride, padding, dilation, groups);
+    const std::vector<c10::SymInt> whole = ops::convShape(x, weight, stride, padding, dilation);
+    if (residual->sym_sizes() == c10::SymIntArrayRef(whole))
+      return at::cudnn_convolution_add_relu(image, filter, residual->contiguous(format), 1.0, bias, stride, padding,
+                                            dilation, groups);
+  }
+  const std::vector<int64_t> outputPadding(stride.size(), 0);
+  at::Tensor out =
+      at::convolution(x, weight, {}, stride, padding, dilation, false, outputPadding, groups).contiguous(format);
+  if (given(residual)) {
+    ops::checkBroadcast("conv_bias_add_relu", residual, "residual", out.sym_sizes(), "the output");
+  }
+  if (out.numel() == 0 || (!given(bias) && !given(residual) && !relu)) return out;
+  const at::Tensor added = given(residual) ? residual->expand_as(out).contiguous(format) : at::Tensor();
+  const OptionalTensor b = dense(bias);
+  a.y = out.mutable_data_ptr();
+  a.bias = pointer(b);
+  a.other = added.defined() ? added.const_data_ptr() : nullptr;
+  a.count = out.numel();
+  a.channels = out.size(1);
+  a.channelStride = 1;
+  if (format == at::MemoryFormat::Contiguous) {
+    for (int64_t d = 2; d < out.dim(); ++d) a.channelStride *= out.size(d);
+  }
+  a.relu = relu;
+  a.pdl = usesPdl();
+  report("conv_bias_add_relu", launchConvEpilogue(a, c10::cuda::getCurrentCUDAStream()));
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(graft, CUDA, m) {
+  m.impl("rotary_embedding", &CompositeFallback<"rotary_embedding", rotaryEmbedding>::call);
+  m.impl("swiglu", &CompositeFallback<"swiglu", swiglu>::call);
+  m.impl("conv_bias_add_relu", &CompositeFallback<"conv_bias_add_relu", convBiasAddRelu>::call);
+}
+
+}  // namespace graft::cuda

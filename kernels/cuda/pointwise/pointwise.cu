@@ -1,0 +1,222 @@
+// Small memory-bound kernels: GEMM and convolution epilogues, SwiGLU, rotary embedding, masked softmax.
+//
+// All work on fp32 values between a load and a store. Epilogue and SwiGLU move 16 bytes a thread where rows allow it.
+#include "kernels/cuda/attention/mask.cuh"
+#include "kernels/cuda/common.cuh"
+
+namespace graft::cuda {
+namespace {
+
+template <class T, int V>
+__global__ void __launch_bounds__(256) epilogue(const GemmArgs a, const T* in, int64_t ldi) {
+  pdlTrigger();
+  pdlWait();
+  const int64_t perRow = a.n / V, count = a.m * perRow;
+  for (int64_t c = blockIdx.x * int64_t{256} + threadIdx.x; c < count; c += gridDim.x * int64_t{256}) {
+    const int64_t row = c / perRow, column = c % perRow * V;
+    float v[V], b[V], r[V];
+    loadVec<T, V>(in + row * ldi + column, v);
+    if (a.bias) loadVec<T, V>(static_cast<const T*>(a.bias) + column, b);
+    if (a.residual) loadVec<T, V>(static_cast<const T*>(a.residual) + row * a.ldr + column, r);
+#pragma unroll
+    for (int i = 0; i < V; ++i) v[i] = a.bias ? v[i] + b[i] : v[i];
+    activate<T, V>(v, a.activation);
+#pragma unroll
+    for (int i = 0; i < V; ++i) v[i] = a.residual ? v[i] + r[i] : v[i];
+    storeVec<T, V>(static_cast<T*>(a.out) + row * a.ldo + column, v);
+  }
+}
+
+unsigned blocksFor(int64_t count) {
+  const int64_t blocks = (count + 255) / 256;
+  return static_cast<unsigned>(blocks < 132 * 64 ? blocks : 132 * 64);
+}
+
+template <class T>
+cudaError_t runEpilogue(const GemmArgs& a, const void* in, int64_t ldi, cudaStream_t stream) {
+  constexpr int V = 16 / sizeof(T);
+  if (a.m == 0 || a.n == 0) return cudaSuccess;
+  const T* from = static_cast<const T*>(in);
+  if (a.n % V == 0 && ldi % V == 0 && a.ldo % V == 0 && (!a.residual || a.ldr % V == 0) && aligned(in, 16) &&
+      aligned(a.out, 16) && aligned(a.bias, 16) && aligned(a.residual, 16)) {
+    return launch(epilogue<T, V>, blocksFor(a.m * a.n / V), 256, 0, stream, a.pdl, a, from, ldi);
+  }
+  return launch(epilogue<T, 1>, blocksFor(a.m * a.n), 256, 0, stream, a.pdl, a, from, ldi);
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(256) swiglu(const SwigluArgs a) {
+  pdlTrigger();
+  pdlWait();
+  const int64_t perRow = a.n / V, count = a.rows * perRow;
+  for (int64_t c = blockIdx.x * int64_t{256} + threadIdx.x; c < count; c += gridDim.x * int64_t{256}) {
+    const int64_t row = c / perRow, column = c % perRow * V;
+    float g[V], u[V];
+    loadVec<T, V>(static_cast<const T*>(a.gate) + row * a.ldg + column, g);
+    loadVec<T, V>(static_cast<const T*>(a.up) + row * a.ldu + column, u);
+#pragma unroll
+    for (int i = 0; i < V; ++i) g[i] = g[i] / (1.f + expf(-g[i])) * u[i];
+    storeVec<T, V>(static_cast<T*>(a.out) + row * a.n + column, g);
+  }
+}
+
+template <class T>
+cudaError_t runSwiglu(const SwigluArgs& a, cudaStream_t stream) {
+  constexpr int V = 16 / sizeof(T);
+  if (a.rows == 0 || a.n == 0) return cudaSuccess;
+  if (a.n % V == 0 && a.ldg % V == 0 && a.ldu % V == 0 && aligned(a.gate, 16) && aligned(a.up, 16) &&
+      aligned(a.out, 16)) {
+    return launch(swiglu<T, V>, blocksFor(a.rows * a.n / V), 256, 0, stream, a.pdl, a);
+  }
+  return launch(swiglu<T, 1>, blocksFor(a.rows * a.n), 256, 0, stream, a.pdl, a);
+}
+
+// Element i of a row turns with its partner: the other half's (rotate-half form) or its neighbour (interleaved form).
+// out = x * cos + rotate(x) * sin, with cos and sin given for each of the n columns.
+template <class T>
+__global__ void __launch_bounds__(256) rotary(const RotaryArgs a) {
+  pdlTrigger();
+  pdlWait();
+  const int64_t count = a.size[0] * a.size[1] * a.size[2] * a.size[3];
+  for (int64_t e = blockIdx.x * int64_t{256} + threadIdx.x; e < count; e += gridDim.x * int64_t{256}) {
+    const int64_t i = e % a.size[3], s = e / a.size[3] % a.size[2], h = e / (a.size[3] * a.size[2]) % a.size[1],
+                  b = e / (a.size[3] * a.size[2] * a.size[1]);
+    const int64_t half = a.size[3] / 2;
+    const int64_t partner = a.interleaved ? (i ^ 1) : (i < half ? i + half : i - half);
+    const bool negative = a.interleaved ? (i & 1) == 0 : i < half;
+    const T* x = static_cast<const T*>(a.x) + b * a.xs[0] + h * a.xs[1] + s * a.xs[2];
+    const float c = static_cast<const float*>(a.cos)[b * a.cs[0] + h * a.cs[1] + s * a.cs[2] + i * a.cs[3]];
+    const float n = static_cast<const float*>(a.sin)[b * a.ss[0] + h * a.ss[1] + s * a.ss[2] + i * a.ss[3]];
+    const float other = toFloat(x[partner * a.xs[3]]);
+    const float y = toFloat(x[i * a.xs[3]]) * c + (negative ? -other : other) * n;
+    static_cast<T*>(a.out)[b * a.os[0] + h * a.os[1] + s * a.os[2] + i * a.os[3]] = fromFloat<T>(y);
+  }
+}
+
+// softmax(x * scale + mask) over the last dimension; a row masked out entirely gives NaN, as softmax does. A block per
+// row, the row kept in registers up to 256 * kKept elements and read again beyond.
+template <class T>
+__global__ void __launch_bounds__(256) softmax(const SoftmaxArgs a) {
+  pdlTrigger();
+  pdlWait();
+  constexpr int kKept = 8;
+  __shared__ float parts[8];
+  int64_t row = blockIdx.x;
+  const int64_t i2 = row % a.size[2], i1 = row / a.size[2] % a.size[1], i0 = row / (a.size[2] * a.size[1]);
+  const T* x = static_cast<const T*>(a.x) + i0 * a.xs[0] + i1 * a.xs[1] + i2 * a.xs[2];
+  const int64_t maskRow = i0 * a.mask.stride[0] + i1 * a.mask.stride[1] + i2 * a.mask.stride[2];
+  const int64_t n = a.size[3];
+  auto value = [&](int64_t i) {
+    return toFloat(x[i * a.xs[3]]) * a.scale + loadMask(a.mask, maskRow + i * a.mask.stride[3]);
+  };
+  auto reduce = [&](float v, bool isMax) {
+    v = isMax ? warpMax(v) : warpSum(v);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = threadIdx.x % 32 < 8 ? parts[threadIdx.x % 32] : (isMax ? -INFINITY : 0.f);
+    v = isMax ? warpMax(v) : warpSum(v);
+    __syncthreads();
+    return v;
+  };
+  float kept[kKept], top = -INFINITY, sum = 0.f;
+#pragma unroll
+  for (int c = 0; c < kKept; ++c) {
+    const int64_t i = threadIdx.x + c * 256;
+    kept[c] = i < n ? value(i) : -INFINITY;
+    top = kept[c] != kept[c] ? kept[c] : (top != top ? top : fmaxf(top, kept[c]));
+  }
+  for (int64_t i = threadIdx.x + kKept * 256; i < n; i += 256) {
+    const float v = value(i);
+    top = v != v ? v : (top != top ? top : fmaxf(top, v));
+  }
+  top = reduce(top, true);
+#pragma unroll
+  for (int c = 0; c < kKept; ++c) {
+    // Only elements there are: beyond the end of a row of -Inf, exp(-Inf - -Inf) would be NaN as well, but is not
+    // stored.
+    kept[c] = threadIdx.x + c * 256 < n ? expf(kept[c] - top) : 0.f;
+    sum += kept[c];
+  }
+  for (int64_t i = threadIdx.x + kKept * 256; i < n; i += 256) sum += expf(value(i) - top);
+  sum = reduce(sum, false);
+  const float inverse = 1.f / sum;
+  T* out = static_cast<T*>(a.out) + row * n;
+#pragma unroll
+  for (int c = 0; c < kKept; ++c) {
+    const int64_t i = threadIdx.x + c * 256;
+    if (i < n) out[i] = fromFloat<T>(kept[c] * inverse);
+  }
+  for (int64_t i = threadIdx.x + kKept * 256; i < n; i += 256) out[i] = fromFloat<T>(expf(value(i) - top) * inverse);
+}
+
+template <class T, int V>
+__global__ void __launch_bounds__(256) convEpilogue(const ConvEpilogueArgs a) {
+  pdlTrigger();
+  pdlWait();
+  for (int64_t c = blockIdx.x * int64_t{256} + threadIdx.x; c < a.count / V; c += gridDim.x * int64_t{256}) {
+    const int64_t e = c * V;
+    float v[V], o[V];
+    loadVec<T, V>(static_cast<T*>(a.y) + e, v);
+    if (a.other) loadVec<T, V>(static_cast<const T*>(a.other) + e, o);
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      if (a.bias) v[i] += toFloat(static_cast<const T*>(a.bias)[(e + i) / a.channelStride % a.channels]);
+      if (a.other) v[i] += o[i];
+      if (a.relu) v[i] = v[i] < 0.f ? 0.f : v[i];  // NaN stays NaN
+    }
+    storeVec<T, V>(static_cast<T*>(a.y) + e, v);
+  }
+}
+
+template <class T>
+cudaError_t runConvEpilogue(const ConvEpilogueArgs& a, cudaStream_t stream) {
+  constexpr int V = 16 / sizeof(T);
+  if (a.count == 0) return cudaSuccess;
+  if (a.count % V == 0 && aligned(a.y, 16) && aligned(a.other, 16)) {
+    return launch(convEpilogue<T, V>, blocksFor(a.count / V), 256, 0, stream, a.pdl, a);
+  }
+  return launch(convEpilogue<T, 1>, blocksFor(a.count), 256, 0, stream, a.pdl, a);
+}
+
+}  // namespace
+
+#define GRAFT_BY_DTYPE(call)   \
+  switch (a.dtype) {           \
+    case Dtype::kFloat: {      \
+      using T = float;         \
+      return call;             \
+    }                          \
+    case Dtype::kHalf: {       \
+      using T = __half;        \
+      return call;             \
+    }                          \
+    case Dtype::kBfloat16: {   \
+      using T = __nv_bfloat16; \
+      return call;             \
+    }                          \
+  }                            \
+  return cudaErrorInvalidValue;
+
+cudaError_t launchEpilogue(const GemmArgs& a, const void* in, int64_t ldi,
+                           cudaStream_t stream){GRAFT_BY_DTYPE((runEpilogue<T>(a, in, ldi, stream)))}
+
+cudaError_t launchSwiglu(const SwigluArgs& a, cudaStream_t stream){GRAFT_BY_DTYPE((runSwiglu<T>(a, stream)))}
+
+cudaError_t launchRotary(const RotaryArgs& a, cudaStream_t stream) {
+  const int64_t count = a.size[0] * a.size[1] * a.size[2] * a.size[3];
+  if (count == 0) return cudaSuccess;
+  GRAFT_BY_DTYPE((launch(rotary<T>, blocksFor(count), 256, 0, stream, a.pdl, a)))
+}
+
+cudaError_t launchSoftmax(const SoftmaxArgs& a, cudaStream_t stream) {
+  const int64_t rows = a.size[0] * a.size[1] * a.size[2];
+  if (rows == 0 || a.size[3] == 0) return cudaSuccess;
+  if (rows > INT32_MAX) return cudaErrorNotSupported;
+  GRAFT_BY_DTYPE((launch(softmax<T>, static_cast<unsigned>(rows), 256, 0, stream, a.pdl, a)))
+}
+
+cudaError_t launchConvEpilogue(const ConvEpilogueArgs& a, cudaStream_t stream) {
+  GRAFT_BY_DTYPE((runConvEpilogue<T>(a, stream)))
+}
+
+}  // namespace graft::cuda

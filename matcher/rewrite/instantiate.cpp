@@ -1,0 +1,452 @@
+#include "matcher/rewrite/instantiate.h"
+
+#include <algorithm>
+
+#include "matcher/rule/expression_calls.h"
+#include "matcher/rule/symbolic.h"
+#include "matcher/search/reshapes.h"
+
+namespace graft {
+namespace {
+
+void addLeaves(const Argument& a, std::vector<Argument>& out) {
+  if (const auto* items = a.items()) {
+    for (const Argument& i : *items) addLeaves(i, out);
+  } else {
+    out.push_back(a);
+  }
+}
+
+// "a.query.weight", "a.key.weight" → "a.query_key.weight": what differs is joined.
+std::string joinedPath(const std::vector<std::string>& paths) {
+  const auto split = [](const std::string& p) {
+    std::vector<std::string> parts;
+    size_t from = 0;
+    for (size_t dot; (dot = p.find('.', from)) != std::string::npos; from = dot + 1)
+      parts.push_back(p.substr(from, dot - from));
+    parts.push_back(p.substr(from));
+    return parts;
+  };
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& p : paths) all.push_back(split(p));
+  for (const auto& parts : all)
+    if (parts.size() != all[0].size()) return "";
+  std::string out;
+  for (size_t i = 0; i < all[0].size(); ++i) {
+    std::vector<std::string> seen;
+    for (const auto& parts : all)
+      if (std::find(seen.begin(), seen.end(), parts[i]) == seen.end()) seen.push_back(parts[i]);
+    for (size_t k = 0; k < seen.size(); ++k) out += (k ? "_" : i ? "." : "") + seen[k];
+  }
+  return out;
+}
+
+// "prim.getitem" has no overload in its name.
+OperatorRef findOperator(const OperatorSet& operators, const std::string& name) {
+  if (OperatorRef op = operators.find(name)) return op;
+  for (const OperatorRef& op : operators.overloads(name)) return op;
+  return nullptr;
+}
+
+// The graph's input of that name, or none.
+ValueId inputNamed(const Graph& g, std::string_view name) {
+  for (ValueId v : g.inputs())
+    if (g.value(v).name == name) return v;
+  return {};
+}
+
+}  // namespace
+
+std::vector<Argument> leavesOf(std::span<const Argument> returns) {
+  std::vector<Argument> out;
+  for (const Argument& a : returns) addLeaves(a, out);
+  return out;
+}
+
+// By name first; a replacement may also call its parameters differently, in the pattern's order, as torch.fx allows.
+RuleSides::RuleSides(const Rule& r) : rule(&r), order(r.replacement->order()), returned(leavesOf(r.pattern.returns())) {
+  const Graph& replacement = *r.replacement;
+  const auto wanted = replacement.inputs(), given = r.pattern.inputs();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const ValueId named = inputNamed(r.pattern, replacement.value(wanted[i]).name);
+    patternInput.push_back(named || i >= given.size() ? named : given[i]);
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    const ValueId named = inputNamed(replacement, r.pattern.value(given[i]).name);
+    const ValueId at = named || i >= wanted.size() ? named : wanted[i];
+    isRead.push_back(!at || !replacement.isUnused(at) || !r.replacementExpressions.empty());
+  }
+  const auto writes = [&](NodeId n) { return replacement.node(n).op->writes(); };
+  if (std::none_of(order.begin(), order.end(), writes))
+    for (NodeId p : r.pattern.order())
+      if (const std::string& op = r.pattern.node(p).op->name; isReshape(op) && alwaysViews(op)) views.push_back(p);
+}
+
+Instantiation::Instantiation(Graph& graph, const Semantics& semantics, const RuleSides& sides, const Match& match,
+                             BlockId block, NodeId at)
+    : graph_(graph),
+      semantics_(semantics),
+      sides_(sides),
+      rule_(*sides.rule),
+      match_(match),
+      replacement_(*sides.rule->replacement),
+      block_(block),
+      at_(at),
+      made_(replacement_.valueBound()) {
+  module_ = graph_.node(match.nodes.front()).module;
+  for (NodeId n : match.nodes) module_ = graph_.commonModule(module_, graph_.node(n).module);
+  if (match.anchor) source_ = graph_.node(match.anchor).source;
+  copies_ = std::any_of(sides.views.begin(), sides.views.end(), [&](NodeId p) {
+    const NodeId g = match.nodeOf[p.index];
+    return g && !alwaysViews(graph_.node(g).op->name);
+  });
+}
+
+Environment Instantiation::environment() const {
+  Environment e;
+  e.graph = &graph_;
+  for (uint32_t v = 0; v < match_.bindings.size(); ++v)
+    if (!match_.bindings[v].isNone() || rule_.pattern.isInput(ValueId(v)))
+      e.names.emplace_back(rule_.pattern.value(ValueId(v)).name, &match_.bindings[v]);
+  for (uint32_t p = 0; p < match_.moduleOf.size(); ++p)
+    if (match_.moduleOf[p]) e.modules.emplace(rule_.pattern.node(NodeId(p)).name, match_.moduleOf[p]);
+  return e;
+}
+
+void Instantiation::make(ValueId v, Argument a) {
+  if (!made_[v.index]) made_[v.index] = std::move(a);
+}
+
+Result<std::vector<Argument>> Instantiation::run() {
+  const auto inputs = replacement_.inputs();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (const ValueId pattern = sides_.patternInput[i]) make(inputs[i], match_.bindings[pattern.index]);
+  for (NodeId id : sides_.order) {
+    const Node& n = replacement_.node(id);
+    const std::string_view op = n.op->packetName();
+    Status s = done();
+    if (op == "pattern.expr") {
+      auto value = calculate(n);
+      if (!value) return value.error();
+      make(n.outputs[0], std::move(*value));
+    } else if (op == "pattern.call_module") {
+      s = keepModule(n);
+    } else if (op.starts_with("pattern.")) {
+      s = badInput("`" + std::string(op.substr(8)) + "` belongs in a pattern; a replacement says one thing");
+    } else {
+      s = makeNode(n);
+    }
+    if (!s) return s.error();
+  }
+  std::vector<Argument> out;
+  for (const Argument& a : replacement_.returns()) {
+    auto t = translate(a);
+    if (!t) return t.error();
+    addLeaves(*t, out);
+  }
+  return out;
+}
+
+void Instantiation::placeModules() {
+  for (const auto& [node, module] : newModules_) {
+    if (!graph_.isAlive(node)) continue;
+    const ModuleCall& wanted = replacement_.moduleCall(module);
+    const std::string base = (module_ ? graph_.moduleCall(module_).path + "." : "") + wanted.path;
+    std::string path = base;
+    const auto taken = [&] {
+      const auto calls = graph_.moduleCalls();
+      return std::any_of(calls.begin(), calls.end(), [&](const ModuleCall& m) { return m.path == path; });
+    };
+    for (int i = 1; taken(); ++i) path = base + "_" + std::to_string(i);
+    graph_.setModule(node, graph_.addModuleCall(module_, path, wanted.type));
+  }
+}
+
+void Instantiation::undo() {
+  for (auto it = added.rbegin(); it != added.rend(); ++it) graph_.erase(*it);
+  for (auto it = addedWeights.rbegin(); it != addedWeights.rend(); ++it) graph_.eraseWeight(*it);
+  added.clear();
+  addedWeights.clear();
+}
+
+Result<Argument> Instantiation::translate(const Argument& a) const {
+  if (a.isValue()) {
+    const std::optional<Argument>& made = made_[a.valueId().index];
+    if (!made) {
+      return badInput("the replacement uses `" + replacement_.value(a.valueId()).name +
+                      "`, which the pattern does not bind");
+    }
+    return *made;
+  }
+  const auto all = [&](const std::vector<Argument>& items) -> Result<std::vector<Argument>> {
+    std::vector<Argument> out;
+    for (const Argument& i : items) {
+      auto t = translate(i);
+      if (!t) return t.error();
+      out.push_back(std::move(*t));
+    }
+    return out;
+  };
+  if (const auto* items = a.items()) {
+    auto out = all(*items);
+    if (!out) return out.error();
+    return a.isList() ? Argument::list(std::move(*out)) : Argument::tuple(std::move(*out));
+  }
+  if (const auto* slice = a.as<Argument::Slice>()) {
+    auto out = all(slice->bounds);
+    if (!out) return out.error();
+    Argument made;
+    made.data = Argument::Slice{std::move(*out)};
+    return made;
+  }
+  return a;
+}
+
+Result<Argument> Instantiation::calculate(const Node& n) {
+  const Argument* i = n.findArgument("index");
+  const auto* at = i ? i->as<int64_t>() : nullptr;
+  if (!at || *at < 0 || static_cast<size_t>(*at) >= rule_.replacementExpressions.size())
+    return internalError("a calculation of the replacement of " + rule_.name + " is missing");
+  const Expression& e = rule_.replacementExpressions[static_cast<size_t>(*at)];
+  // Sizes are asked for when the model runs, as long as they are used as they are; arithmetic on them takes the known
+  // numbers.
+  if (!environment_) environment_ = environment();
+  environment_->opaqueSizes = true;
+  auto value = evaluate(e, *environment_);
+  environment_->opaqueSizes = false;
+  if (!value || !isPlain(*value)) value = evaluate(e, *environment_);
+  return value ? materialize(*value) : value;
+}
+
+namespace {
+
+// "size(x,0)" as value and dimension.
+std::optional<std::pair<ValueId, int64_t>> parseSize(const Graph& g, const std::string& text) {
+  if (!text.starts_with("size(") || !text.ends_with(")")) return std::nullopt;
+  const size_t comma = text.rfind(',');
+  if (comma == std::string::npos || text.find('(', 5) != std::string::npos) return std::nullopt;
+  const ValueId v = g.findValue(text.substr(5, comma - 5));
+  if (!v) return std::nullopt;
+  return std::pair(v, static_cast<int64_t>(std::atoll(text.c_str() + comma + 1)));
+}
+
+}  // namespace
+
+// Whether every size in it is one that a node can ask for.
+bool Instantiation::isPlain(const Argument& a) const {
+  if (const auto* s = a.as<SymbolicInt>()) {
+    const auto size = parseSize(graph_, s->expression);
+    // What the match computes is not there yet where the replacement begins, and soon not at all.
+    return size && std::find(match_.nodes.begin(), match_.nodes.end(), graph_.value(size->first).producer) ==
+                       match_.nodes.end();
+  }
+  if (const auto* items = a.items())
+    return std::all_of(items->begin(), items->end(), [&](const Argument& i) { return isPlain(i); });
+  return true;
+}
+
+Argument Instantiation::sizeNode(ValueId v, int64_t dim) {
+  const auto key = std::pair(v, dim);
+  if (const auto it = sizes_.find(key); it != sizes_.end()) return it->second;
+  const OperatorRef op = semantics_.operators().find("aten.size.int");
+  std::vector<Argument> args{Argument(v), Argument(dim)};
+  const NodeId made = at_ ? graph_.insertBefore(at_, op, std::move(args)) : graph_.append(block_, op, std::move(args));
+  added.push_back(made);
+  graph_.setModule(made, module_);
+  graph_.setSource(made, source_);
+  return sizes_[key] = Argument(graph_.output(made));
+}
+
+// Symbolic sizes become nodes that ask for them.
+Result<Argument> Instantiation::materialize(const Argument& a) {
+  if (const auto* items = a.items()) {
+    std::vector<Argument> out;
+    for (const Argument& i : *items) {
+      auto m = materialize(i);
+      if (!m) return m;
+      out.push_back(std::move(*m));
+    }
+    return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+  }
+  const auto* symbol = a.as<SymbolicInt>();
+  if (!symbol) return a;
+  if (const auto size = parseSize(graph_, symbol->expression)) return sizeNode(size->first, size->second);
+  const auto wanted = Polynomial::parse(symbol->expression);
+  for (const Argument& b : match_.bindings) {
+    if (!b.isValue() || graph_.isWeight(b.valueId())) continue;
+    const Value& v = graph_.value(b.valueId());
+    const bool inside =
+        v.producer && std::find(match_.nodes.begin(), match_.nodes.end(), v.producer) != match_.nodes.end();
+    for (int64_t i = 0; !inside && i < v.type.tensorInfo.rank().value_or(0); ++i)
+      if (sizeMeaning(graph_, v.id, i) == wanted) return sizeNode(v.id, i);
+  }
+  return badInput("the replacement needs the size " + symbol->expression + ", which is the size of none of its inputs");
+}
+
+// The module that the pattern named so stays; where it is given something else, its nodes are made again with that.
+Status Instantiation::keepModule(const Node& n) {
+  const Argument* keep = n.findArgument("keep");
+  const auto* name = keep ? keep->as<std::string>() : nullptr;
+  if (!name)
+    return badInput("a module in the replacement must be one that the pattern names, so that its weights are known");
+  NodeId p;
+  for (uint32_t i = 0; i < match_.moduleOf.size(); ++i)
+    if (match_.moduleOf[i] && rule_.pattern.node(NodeId(i)).name == *name) p = NodeId(i);
+  if (!p) return badInput("the replacement keeps the module `" + *name + "`, which the pattern does not match");
+  const Node& pn = rule_.pattern.node(p);
+  const ModuleCallId call = match_.moduleOf[p.index];
+  keptModules.emplace_back(call, *name);
+  std::unordered_map<uint32_t, Argument> swapped;
+  bool same = pn.args.size() == n.args.size();
+  for (size_t k = 0; k < std::min(pn.args.size(), n.args.size()); ++k) {
+    auto given = translate(n.args[k]);
+    if (!given) return given.error();
+    const Argument* before = pn.args[k].isValue() ? &match_.bindings[pn.args[k].valueId().index] : nullptr;
+    if (!before || !before->isValue()) continue;
+    if (*before == *given) continue;
+    same = false;
+    swapped[before->valueId().index] = *given;
+  }
+  if (same) {
+    for (NodeId id : match_.nodes)
+      if (graph_.isWithin(graph_.node(id).module, call)) kept.push_back(id);
+    for (size_t o = 0; o < n.outputs.size() && o < pn.outputs.size(); ++o)
+      make(n.outputs[o], match_.bindings[pn.outputs[o].index]);
+    return done();
+  }
+  for (NodeId id : match_.nodes) {
+    if (!graph_.isWithin(graph_.node(id).module, call)) continue;
+    const Node original = graph_.node(id);
+    if (!original.blocks.empty())
+      return badInput("the module `" + *name + "` holds control flow, which cannot be given other inputs");
+    std::function<Argument(const Argument&)> swap = [&](const Argument& a) -> Argument {
+      if (a.isValue()) {
+        const auto it = swapped.find(a.valueId().index);
+        return it == swapped.end() ? a : it->second;
+      }
+      if (const auto* items = a.items()) {
+        std::vector<Argument> out;
+        for (const Argument& i : *items) out.push_back(swap(i));
+        return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+      }
+      return a;
+    };
+    std::vector<Argument> args;
+    for (const Argument& a : original.args) args.push_back(swap(a));
+    const NodeId made = at_ ? graph_.insertBefore(at_, original.op, std::move(args), original.name)
+                            : graph_.append(block_, original.op, std::move(args), original.name);
+    added.push_back(made);
+    if (!original.kwargs.empty()) {
+      auto kwargs = original.kwargs;
+      for (auto& [key, a] : kwargs) a = swap(a);
+      graph_.setKeywordArguments(made, std::move(kwargs));
+    }
+    graph_.setModule(made, original.module);
+    graph_.setSource(made, original.source);
+    graph_.setOrigin(made, original.origin);
+    auto types = semantics_.inferTypes(graph_, made);
+    if (!types) return types.error();
+    for (size_t o = 0; o < original.outputs.size(); ++o) {
+      const ValueId v = graph_.node(made).outputs[o];
+      if (o < types->size()) graph_.setType(v, (*types)[o]);
+      swapped[original.outputs[o].index] = Argument(v);
+    }
+  }
+  for (size_t o = 0; o < n.outputs.size() && o < pn.outputs.size(); ++o) {
+    const Argument& before = match_.bindings[pn.outputs[o].index];
+    const auto it = before.isValue() ? swapped.find(before.valueId().index) : swapped.end();
+    if (it == swapped.end()) return badInput("the module `" + *name + "` cannot be given other inputs");
+    make(n.outputs[o], it->second);
+  }
+  return done();
+}
+
+Status Instantiation::makeNode(const Node& n) {
+  std::vector<Argument> args;
+  args.reserve(n.args.size());
+  for (const Argument& a : n.args) {
+    auto t = translate(a);
+    if (!t) return t.error();
+    args.push_back(std::move(*t));
+  }
+  OperatorRef op = n.op;
+  if (!op->hasSchema)  // the rule language's own stand-ins (prim.getitem), where the model's operators know better
+    if (const OperatorRef known = findOperator(semantics_.operators(), op->name);
+        known && known->parameters.size() == args.size())
+      op = known;
+  if (copies_ && op->name == "aten.view.default")
+    if (const OperatorRef reshape = semantics_.operators().find("aten.reshape.default")) op = reshape;
+  const NodeId made = at_ ? graph_.insertBefore(at_, op, std::move(args)) : graph_.append(block_, op, std::move(args));
+  added.push_back(made);
+  if (!n.kwargs.empty()) {
+    std::vector<std::pair<std::string, Argument>> kwargs;
+    for (const auto& [key, a] : n.kwargs) {
+      auto t = translate(a);
+      if (!t) return t.error();
+      kwargs.emplace_back(key, std::move(*t));
+    }
+    graph_.setKeywordArguments(made, std::move(kwargs));
+  }
+  while (graph_.node(made).outputs.size() < n.outputs.size())
+    graph_.addOutput(made, n.op->baseName(), replacement_.value(n.outputs[graph_.node(made).outputs.size()]).type);
+  graph_.setModule(made, module_);
+  if (n.module) newModules_.emplace_back(made, n.module);
+  graph_.setSource(made, source_);
+  if (tryEvaluate(made, n)) return done();
+  auto types = semantics_.inferTypes(graph_, made);
+  if (!types) {
+    return badInput("the replacement's " + std::string(n.op->packetName()) +
+                    " refuses its arguments here: " + types.error().message);
+  }
+  const std::vector<ValueId> outputs = graph_.node(made).outputs;
+  for (size_t o = 0; o < outputs.size() && o < n.outputs.size(); ++o) {
+    if (o < types->size()) graph_.setType(outputs[o], (*types)[o]);
+    make(n.outputs[o], Argument(outputs[o]));
+  }
+  return done();
+}
+
+bool Instantiation::isConstant(ValueId v) const { return graph_.isWeight(v); }
+
+// Operators on weights and literals alone run now; their results become weights.
+bool Instantiation::tryEvaluate(NodeId made, const Node& n) {
+  const Node& node = graph_.node(made);
+  if (!node.op->pure()) return false;
+  bool constant = true, any = false;
+  const auto look = [&](ValueId v) {
+    any = true;
+    constant = constant && isConstant(v);
+  };
+  for (const Argument& a : node.args) a.forEachValue(look);
+  for (const auto& [key, a] : node.kwargs) a.forEachValue(look);
+  if (!constant || !any) return false;
+  auto values = semantics_.evaluate(graph_, made);
+  if (!values || values->size() != n.outputs.size()) return false;
+  const std::string path = weightPath(node);
+  for (size_t o = 0; o < values->size(); ++o) {
+    Semantics::Constant& c = (*values)[o];
+    if (!c.data) {
+      make(n.outputs[o], c.literal);
+      continue;
+    }
+    const ValueId w = graph_.addWeight(o ? path + "_" + std::to_string(o) : path, c.type, c.data, true);
+    addedWeights.push_back(w);
+    make(n.outputs[o], Argument(w));
+  }
+  graph_.erase(made);
+  added.pop_back();
+  return true;
+}
+
+std::string Instantiation::weightPath(const Node& made) const {
+  std::vector<std::string> paths;
+  for (const Argument& a : made.args)
+    a.forEachValue([&](ValueId v) {
+      if (graph_.isWeight(v)) paths.push_back(graph_.value(v).path);
+    });
+  if (paths.size() > 1)
+    if (std::string joined = joinedPath(paths); !joined.empty() && joined.size() < 200) return joined;
+  return paths.front() + "_" + std::string(made.op->baseName());
+}
+
+}  // namespace graft

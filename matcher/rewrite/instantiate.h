@@ -1,0 +1,80 @@
+// Instantiation: the replacement's nodes put into the graph at a match, before anything of the match is taken out.
+// Undone as a whole when one node cannot be made.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "core/ir/semantics.h"
+#include "matcher/search/search.h"
+
+namespace graft {
+
+/// What is asked of a rule's two sides for each of its matches, found once.
+struct RuleSides {
+  explicit RuleSides(const Rule& rule);  ///< with a replacement
+  const Rule* rule;
+  std::vector<ValueId> patternInput;  ///< by the replacement's inputs: the pattern's that is meant
+  std::vector<uint8_t> isRead;        ///< by the pattern's inputs: the replacement may read it
+  std::vector<NodeId> order;          ///< of the replacement's nodes
+  std::vector<Argument> returned;     ///< the leaves of what the pattern returns
+  std::vector<NodeId> views;          ///< of the pattern; none where the replacement writes to memory
+};
+
+class Instantiation {
+ public:
+  /// New nodes go before `at`, or to the end of the block where `at` is none.
+  Instantiation(Graph& graph, const Semantics& semantics, const RuleSides& sides, const Match& match, BlockId block,
+                NodeId at);
+
+  /// Makes every node; the replacement's returned values as arguments of the graph, flattened.
+  Result<std::vector<Argument>> run();
+  /// Module calls for the new nodes that a replacement's nn.Module classes named. After that there is no undo.
+  void placeModules();
+  /// Takes everything back.
+  void undo();
+
+  std::vector<NodeId> added;  ///< in order
+  std::vector<ValueId> addedWeights;
+  std::vector<NodeId> kept;  ///< nodes of matched modules that the replacement keeps in place
+  std::vector<std::pair<ModuleCallId, std::string>> keptModules;  ///< with the replacement's name for them
+
+ private:
+  Environment environment() const;
+  void make(ValueId replacement, Argument a);
+  Result<Argument> translate(const Argument& a) const;
+  Result<Argument> calculate(const Node& n);
+  bool isPlain(const Argument& a) const;
+  Result<Argument> materialize(const Argument& a);
+  Argument sizeNode(ValueId v, int64_t dim);
+  Status keepModule(const Node& n);
+  Status makeNode(const Node& n);
+  bool tryEvaluate(NodeId made, const Node& n);
+  bool isConstant(ValueId v) const;
+  std::string weightPath(const Node& made) const;
+
+  Graph& graph_;
+  const Semantics& semantics_;
+  const RuleSides& sides_;
+  const Rule& rule_;
+  const Match& match_;
+  const Graph& replacement_;
+  BlockId block_;
+  NodeId at_;
+  ModuleCallId module_;
+  uint32_t source_ = UINT32_MAX;
+  bool copies_ = false;  // a view of the pattern stands for a reshape of the graph: so do those of the replacement
+  std::optional<Environment> environment_;     // of calculations, made for the first
+  std::vector<std::optional<Argument>> made_;  // by the replacement's ValueId
+  std::map<std::pair<ValueId, int64_t>, Argument> sizes_;
+  std::vector<std::pair<NodeId, ModuleCallId>> newModules_;  // with the replacement's module
+};
+
+/// The leaves of returned arguments, in order: values and literals, lists and tuples opened.
+std::vector<Argument> leavesOf(std::span<const Argument> returns);
+
+}  // namespace graft

@@ -1,0 +1,78 @@
+// Pattern: what a rule looks for and what it puts there. Both sides are Graphs, so they print, draw and verify like any
+// graph.
+//
+// In a pattern graph
+//  - inputs are the rule's parameters, in order; `parameters[i]` says what each may bind to;
+//  - nodes are operators in normal form. Their arguments are values of the pattern, literals that must be equal by
+//  meaning,
+//    `Named{"_"}` where anything goes, or the output of a `pattern.expr` node (compared by meaning at the match);
+//  - `pattern.any_of(a, b, …)`: one output; the alternative that matches stands for it. `optional(f, x)` is
+//  any_of(f(x), x);
+//  - `pattern.call_module(args…, name=REGEX | type=T | path=REGEX)`: a whole module call, inputs in order;
+//  - `pattern.call_function(args…, name=REGEX)`: an operator whose packet name ("aten.relu") fully matches;
+//  - `pattern.expr(index=i)`: the value of `expressions[i]`.
+// In a replacement graph inputs are the same parameters by name; `pattern.expr` nodes are computed at the match and
+// become literals; operators whose arguments are all weights or literals are evaluated once and stored as new weights;
+// `pattern.call_module` with `keep=NAME` keeps the module the pattern named so.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "matcher/rule/expression.h"
+
+namespace graft {
+
+struct PatternParameter {
+  enum class Kind { Value, Tensor, Weight, Float, Int, Bool, String, IntList, Constant /* any literal */ };
+  std::string name;
+  Kind kind = Kind::Value;
+  bool orNone = false;  ///< `Tensor | None`, `float | None`: binds None too
+  bool isConstant() const { return kind >= Kind::Float; }
+};
+
+struct Rule {
+  std::string name;         ///< "Attention"
+  std::string description;  ///< the docstring
+  std::string file;
+  int line = 0;  ///< of its definition
+  std::vector<PatternParameter> parameters;
+  Graph pattern;
+  std::optional<Graph> replacement;  ///< none: the rule only finds
+  std::vector<Expression> patternExpressions, replacementExpressions;
+  std::vector<std::pair<ValueId, size_t>>
+      unpacked;  ///< lists of the pattern that `a, b = ...` takes apart, into so many
+  std::optional<Expression> where;
+  std::string scope;            ///< regular expression over module paths; empty: anywhere
+  bool exact = false;           ///< x / 8.0 does not match x * 0.125
+  bool changesNumbers = false;  ///< its effect is measured, not refused
+};
+
+/// A step of a recipe: a rule or a pass with its arguments.
+struct Step {
+  std::string name;  ///< rule name or pass name ("normalize", "remove_dropout", ...)
+  std::vector<Argument> args;
+  std::vector<std::pair<std::string, Argument>> kwargs;
+  int line = 0;
+};
+
+struct Recipe {
+  std::string name;
+  std::string description;
+  std::vector<Step> steps;
+  std::vector<std::pair<std::string, size_t>> expect;  ///< rule name, number of rewrites
+};
+
+/// What a rule file holds, in the order of the file.
+struct RuleFile {
+  std::string path;
+  std::vector<std::string> imports;  ///< other rule files that it takes rules from
+  std::vector<Rule> rules;           ///< imported ones last; Rule::file says whose they are
+  std::vector<Recipe> recipes;
+  const Rule* findRule(std::string_view name) const;
+  const Recipe* findRecipe(std::string_view name) const;
+};
+
+}  // namespace graft

@@ -1,0 +1,151 @@
+#include <cstdlib>
+
+#include "core/text/text.h"
+#include "core/torch/executor.h"
+#include "core/torch/export.h"
+#include "tests/core/formats/fixtures.h"
+#include "tests/support/graphs.h"
+#include "tests/support/temp_dir.h"
+
+using namespace graft;
+using namespace graft::test;
+
+TEST_CASE("a traced model keeps its modules, weights and source lines") {
+  const Model m = imported("net.pt");
+  const Graph& g = m.graph;
+  CHECK(m.format == Format::TorchScript);
+  CHECK(g.name == "Net");
+  CHECK(count(g, "aten.linear.default") == 4);
+  const Node* linear = first(g, "aten.linear.default");
+  REQUIRE(linear);
+  CHECK(g.scopeOf(linear->id) == "layers.0.fc1");
+  const ModuleCall& call = g.moduleCall(linear->module);
+  CHECK(call.type == "torch.nn.modules.linear.Linear");
+  REQUIRE(call.constructor.size() == 3);
+  CHECK(call.constructor[1] == std::pair<std::string, Argument>("out_features", Argument(int64_t{16})));
+  CHECK(g.moduleCall(call.parent).path == "layers.0");
+  const Node* gelu = first(g, "aten.gelu.default");
+  REQUIRE(g.sourceOf(*gelu));
+  CHECK_THAT(g.sourceOf(*gelu)->file, EndsWith(".py"));
+  CHECK(g.sourceOf(*gelu)->line > 0);
+  // Both layers share fc1's weight.
+  CHECK(g.findWeight("layers.0.fc1.weight"));
+  CHECK_FALSE(g.findWeight("layers.1.fc1.weight"));
+  CHECK(g.value(g.findWeight("scale")).isBuffer);
+}
+
+TEST_CASE("traced sizes and constants are numbers, not tensors") {
+  const Graph g = imported("net.pt").graph;
+  for (const char* gone :
+       {"prim.NumToTensor.Scalar", "aten.Int.Tensor", "prim.ListConstruct", "aten.floor_divide.default"})
+    CHECK(count(g, gone) == 0);
+  bool half = false;
+  for (NodeId id : g.order())
+    if (g.node(id).op->name == "aten.mul.Tensor") half |= g.node(id).args[1] == Argument(0.5);
+  CHECK(half);
+  const Node* view = first(g, "aten.view.default");
+  REQUIRE(view);
+  REQUIRE(view->args[1].items());
+  CHECK(view->args[1].items()->size() == 4);
+}
+
+TEST_CASE("in-place operators become functional where nobody can tell, and stay where somebody can") {
+  const Graph g = imported("inplace.pt").graph;
+  CHECK(count(g, "aten.relu_.default") == 0);
+  CHECK(count(g, "aten.relu.default") == 1);
+  CHECK(count(g, "aten.add_.Tensor") == 0);
+  CHECK(count(g, "aten.add.Tensor") == 1);
+  CHECK(count(g, "aten.mul_.Tensor") == 1);  // through a view of what is returned
+}
+
+TEST_CASE("a scripted model keeps its control flow and loses its bookkeeping") {
+  const Model m = imported("scripted.pt");
+  const Graph& g = m.graph;
+  CHECK(count(g, "prim.Loop") == 1);
+  CHECK(count(g, "prim.If") == 2);
+  CHECK(count(g, "prim.RaiseException") == 0);
+  CHECK(count(g, "aten.append.t") == 1);  // the list grows inside of a loop
+  CHECK(g.value(g.inputs()[1]).type == Type::optional(Type::tensor()));
+  REQUIRE(g.returns().size() == 1);
+  REQUIRE(g.returns()[0].isTuple());
+  CHECK(m.methods == std::vector<std::string>{"double"});
+  const Graph other = imported("scripted.pt", {.method = "double"}).graph;
+  CHECK(other.nodeCount() == 1);
+  auto none = importModel(fixture("scripted.pt"), torchSemantics(), {.method = "triple"});
+  REQUIRE_FALSE(none);
+  CHECK_THAT(none.error().message, ContainsSubstring("forward, double"));
+}
+
+TEST_CASE("an operator that this machine does not have is kept") {
+  const Graph g = imported("custom.pt").graph;
+  const Node* fancy = first(g, "fixture_ops.fancy.default");
+  REQUIRE(fancy);
+  CHECK_FALSE(fancy->op->hasSchema);
+  CHECK(fancy->outputs.size() == 2);
+  CHECK(count(g, "aten.add.Tensor") == 1);
+  CHECK(torchSemantics().operators().find("fixture_ops.fancy.default") == nullptr);
+}
+
+TEST_CASE("types follow from the inputs', symbolic dimensions included") {
+  Graph g = imported("net.pt").graph;
+  REQUIRE(inferAllTypes(g, {Type::tensor(DType::Float32, {Dim("batch"), Dim("length"), Dim(8)})}));
+  const Argument& out = g.returns()[0];
+  REQUIRE(out.isValue());
+  CHECK(shapeString(g.value(out.valueId()).type.tensorInfo) == "[batch, 2, length, 4]");
+  CHECK(g.value(out.valueId()).type.tensorInfo.dtype == DType::Float32);
+  Graph wrong = imported("net.pt").graph;
+  auto refused = inferAllTypes(wrong, {Type::tensor(DType::Float32, {Dim(2), Dim(3), Dim(9)})});
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message, ContainsSubstring("layer_norm"));
+}
+
+TEST_CASE("nodes of weights alone can be computed beforehand") {
+  Graph g;
+  const Graph net = imported("net.pt").graph;
+  const Value& w = net.value(net.findWeight("scale"));
+  const ValueId scale = g.addWeight("scale", w.type, w.data);
+  const NodeId doubled =
+      g.append(g.root(), torchSemantics().operators().find("aten.mul.Tensor"), {Argument(scale), Argument(int64_t{3})});
+  auto result = torchSemantics().evaluate(g, doubled);
+  REQUIRE(result);
+  CHECK(toString((*result)[0].type) == "f32[8]@cpu");
+  REQUIRE((*result)[0].data);
+  CHECK((*result)[0].data->byteSize() == 32);
+}
+
+TEST_CASE("attributes that a model sets are kept, written at the same place, and never set while reading") {
+  const Graph g = imported("sets.pt").graph;
+  CHECK(count(g, "prim.SetAttr") == 2);
+  const Node* set = first(g, "prim.SetAttr");
+  REQUIRE(set);
+  CHECK(set->args[0] == Argument("count"));
+  CHECK(set->outputs.empty());
+  CHECK_FALSE(set->op->pure());
+  // The graph holds what the file holds, not what a run would leave.
+  const ValueId held = g.findWeight("count");
+  REQUIRE(held);
+  CHECK(g.value(held).isBuffer);
+  const auto run = Program::build(g);
+  const auto inputs = makeInputs(g, {"f32[2,4]:ones"}, 0);
+  if (run && inputs) CHECK_FALSE(run->run(*inputs));  // what a run would change lies outside of the graph
+
+  const TempDir dir;
+  const std::string path = (dir / "again.pt").string();
+  const Status written = exportTorchScript(g, path);
+  REQUIRE_RESULT(written);
+  const auto again = importModel(path, torchSemantics());
+  REQUIRE(again);
+  CHECK(toText(again->graph) == toText(g));
+  writeFile(dir / "load.py", R"(
+import sys, torch
+m = torch.jit.load(sys.argv[1])
+x = torch.ones(2, 4)
+assert m(x).sum() == 8 and m(x).sum() == 16 and m.count == 2 and m.inner.last.tolist() == [2.0] * 4
+)");
+  CHECK(std::system((GRAFT_SOURCE_DIR "/.venv/bin/python " + (dir / "load.py").string() + " " + path).c_str()) == 0);
+
+  const auto branch = importModel(fixture("sets_in_branch.pt"), torchSemantics());
+  REQUIRE_FALSE(branch);
+  CHECK(branch.error().kind == ErrorKind::BadInput);
+  CHECK_THAT(branch.error().message, ContainsSubstring("writes its attribute count inside of control flow"));
+}

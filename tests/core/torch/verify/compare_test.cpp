@@ -1,0 +1,235 @@
+// Comparing tensors, proving rewrites, timing, and making inputs.
+#include <dlfcn.h>
+
+#include "core/text/text.h"
+#include "core/torch/bench.h"
+#include "core/torch/executor.h"
+#include "core/torch/export.h"
+#include "core/torch/model.h"
+#include "core/torch/verification.h"
+#include "tests/support/catch.h"
+#include "tests/support/graphs.h"
+#include "tests/support/temp_dir.h"
+
+using namespace graft;
+using test::graphOf;
+
+namespace {
+
+/// One tensor from a specification.
+TensorSet make(const std::string& spec, uint64_t seed = 1) {
+  const Graph g = graphOf("graph g {\n input %x : tensor\n return %x\n}");
+  auto made = makeInputs(g, {spec}, seed);
+  REQUIRE_RESULT(made);
+  return *made;
+}
+
+Difference difference(const TensorSet& expected, const TensorSet& actual, const TensorSet* reference = nullptr) {
+  const auto all = compareTensors(expected, actual, reference);
+  REQUIRE(all.size() == 1);
+  return all[0];
+}
+
+}  // namespace
+
+TEST_CASE("equal tensors have no difference, in any dtype") {
+  for (const char* spec : {"f32[3,5]:randn", "f16[7]:randn", "bf16[2,2]:randn", "i64[4]:randint(0,9)", "b8[3]:ones",
+                           "f32[0,4]", "f64[]:full(2)"}) {
+    const Difference d = difference(make(spec), make(spec));
+    INFO(spec << " " << d.why);
+    CHECK(d.passed);
+    CHECK(d.maxAbs == 0);
+    CHECK(d.cosine == 1);
+    CHECK(d.ulpHistogram.size() <= 1);
+  }
+}
+
+TEST_CASE("differences are measured and the worst place is named") {
+  const Difference d = difference(make("f32[2,2]:full(2)"), make("f32[2,2]:full(3)"));
+  CHECK_FALSE(d.passed);
+  CHECK(d.maxAbs == 1);
+  CHECK(d.maxRel == 0.5);
+  CHECK(d.rmse == 1);
+  CHECK(d.elements == 4);
+  CHECK_THAT(d.why, ContainsSubstring("4 of 4 elements") && ContainsSubstring("the worst at [0,0]: 3, expected 2"));
+  // 2 and 3 are 2^22 floats apart: bucket 23 counts [2^22, 2^23).
+  REQUIRE(d.ulpHistogram.size() == 24);
+  CHECK(d.ulpHistogram[23] == 4);
+}
+
+TEST_CASE("units in the last place are counted across zero") {
+  const Graph g = graphOf("graph g {\n input %x : f32[1]\n %y = aten.neg.default(%x)\n return %y\n}");
+  auto p = Program::build(g);
+  REQUIRE(p);
+  const TensorSet zero = make("f32[1]:zeros");
+  const Difference d = difference(zero, *p->run(zero));
+  CHECK(d.passed);
+  CHECK(d.ulpHistogram == std::vector<uint64_t>{1});  // -0 and 0 are the same number
+}
+
+TEST_CASE("a NaN where there was a number does not pass") {
+  const Graph g = graphOf("graph g {\n input %x : f32[2]\n %y = aten.div.Tensor(%x, %x)\n return %y\n}");
+  auto p = Program::build(g);
+  REQUIRE(p);
+  const Difference d = difference(make("f32[2]:ones"), *p->run(make("f32[2]:zeros")));
+  CHECK_FALSE(d.passed);
+  CHECK_FALSE(d.sameNonFinite);
+  CHECK_THAT(d.why, ContainsSubstring("at [0] it is nan, expected 1"));
+  CHECK(difference(*p->run(make("f32[2]:zeros")), *p->run(make("f32[2]:zeros"))).passed);
+}
+
+TEST_CASE("with a reference, what counts is who is nearer to it") {
+  const TensorSet exact = *convert(make("f32[64]:randn"), "cpu", DType::Float64);
+  const TensorSet good = make("f32[64]:randn"),
+                  rounded = *convert(*convert(good, "cpu", DType::BFloat16), "cpu", DType::Float32);
+  const Difference d = difference(rounded, good, &exact);
+  CHECK(d.passed);
+  CHECK(*d.rmseRatio == 0);
+  const Difference worse = difference(good, make("f32[64]:randn", 2), &exact);
+  CHECK_FALSE(worse.passed);
+  CHECK_THAT(worse.why, ContainsSubstring("RMSE to the fp64 reference"));
+}
+
+TEST_CASE("other shapes, dtypes and numbers of outputs do not pass") {
+  CHECK_THAT(difference(make("f32[2]"), make("f32[3]")).why, ContainsSubstring("got f32[3], expected f32[2]"));
+  CHECK_FALSE(difference(make("f32[2]"), make("f32[3]")).measured);
+  CHECK_THAT(difference(make("f32[2]"), make("i64[2]:zeros")).why, ContainsSubstring("got i64[2], expected f32[2]"));
+  const auto missing = compareTensors(make("f32[2]"), TensorSet{});
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].why == "it is missing");
+}
+
+TEST_CASE("of another floating-point dtype the numbers are compared by the coarser one's tolerance, and do not pass") {
+  const TensorSet wide = make("f32[64]:randn"), half = *convert(wide, "cpu", DType::Float16),
+                  exact = *convert(wide, "cpu", DType::Float64);
+  for (const TensorSet* reference : {static_cast<const TensorSet*>(nullptr), &exact})
+    for (const auto& [expected, actual] : {std::pair(&wide, &half), std::pair(&half, &wide)}) {
+      const Difference d = difference(*expected, *actual, reference);
+      INFO(d.why);
+      CHECK_FALSE(d.passed);
+      CHECK(d.dtypeAlone);
+      CHECK(d.measured);
+      CHECK(d.maxAbs > 1e-5);
+      CHECK(d.maxAbs < 1e-2);
+      CHECK(d.ulpHistogram.empty());
+      CHECK(d.actualType == actual->describe()[0]);
+      CHECK_THAT(d.why,
+                 StartsWith("got " + d.actualType + ", expected " + d.type + "; as numbers they agree by f16's"));
+    }
+  const Difference other = difference(wide, *convert(make("f32[64]:randn", 2), "cpu", DType::Float16), &exact);
+  CHECK_FALSE(other.dtypeAlone);
+  CHECK_THAT(other.why, ContainsSubstring("as numbers they differ too by f16's tolerance: RMSE to the fp64 reference"));
+}
+
+TEST_CASE("inputs are made from specifications, the same for a seed") {
+  CHECK(make("f16[2,3]:rand").describe()[0] == "f16[2,3]");
+  CHECK(difference(make("f32[9]:randn", 5), make("f32[9]:randn", 5)).passed);
+  CHECK_FALSE(difference(make("f32[9]:randn", 5), make("f32[9]:randn", 6)).passed);
+  const Graph g = graphOf("graph g {\n input %x : tensor\n return %x\n}");
+  CHECK_THAT(makeInputs(g, {"f32[2]:gauss"}, 1).error().message, ContainsSubstring("'gauss' is no way to fill"));
+  CHECK_THAT(makeInputs(g, {"[2]"}, 1).error().message, ContainsSubstring("write it like"));
+  CHECK_THAT(makeInputs(g, {"f32[2]", "f32[2]"}, 1).error().message,
+             ContainsSubstring("2 input specifications for a model that takes 1"));
+  CHECK_THAT(makeInputs(g, {}, 1).error().message,
+             ContainsSubstring("input 0 'x' is tensor: its dtype and shape are not known"));
+}
+
+TEST_CASE("a sound rewrite is proven, another is refused with the input that shows it") {
+  const char* before =
+      "graph g {\n input %x : f32[4,4]\n %a = aten.add.Tensor(%x, %x)\n %r = aten.relu.default(%a)\n return %r\n}";
+  const char* same =
+      "graph g {\n input %x : f32[4,4]\n %a = aten.mul.Tensor(%x, 2)\n %r = aten.relu.default(%a)\n return %r\n}";
+  const char* wrong = "graph g {\n input %x : f32[4,4]\n %a = aten.add.Tensor(%x, %x)\n return %a\n}";
+  auto good = verifyRewrite(graphOf(before), graphOf(same), make("f32[4,4]:randn"));
+  REQUIRE(good);
+  INFO(good->why);
+  CHECK(good->passed);
+  CHECK(good->inputSets >= 4);
+  // On positive inputs relu does nothing: only the further inputs tell.
+  auto bad = verifyRewrite(graphOf(before), graphOf(wrong), make("f32[4,4]:rand"));
+  REQUIRE(bad);
+  CHECK_FALSE(bad->passed);
+  CHECK_THAT(bad->why, ContainsSubstring("output 0"));
+}
+
+TEST_CASE("corresponding values are compared and the first that diverges is found") {
+  const Graph a =
+      graphOf("graph g {\n input %x : f32[8]\n %h = aten.tanh.default(%x)\n %n = aten.neg.default(%h)\n return %n\n}");
+  const Graph b =
+      graphOf("graph g {\n input %x : f32[8]\n %h = aten.tanh.default(%x)\n %m = aten.relu.default(%h)\n return %m\n}");
+  auto layers = compareLayers(a, b, make("f32[8]:randn"), {{"n", "m"}});
+  REQUIRE(layers);
+  REQUIRE(layers->size() == 2);
+  CHECK((*layers)[0].difference.passed);
+  CHECK((*layers)[1].original == "n");
+  CHECK((*layers)[1].rewritten == "m");
+  CHECK_FALSE((*layers)[1].difference.passed);
+}
+
+TEST_CASE("without names, values correspond by their numbers") {
+  const Graph a = graphOf(
+      "graph g {\n input %x : f32[32]\n %p = aten.tanh.default(%x)\n %q = aten.neg.default(%p)\n"
+      " %r = aten.add.Tensor(%q, 2)\n return %r\n}");
+  const Graph b = graphOf(
+      "graph g {\n input %x : f32[32]\n %q = aten.tanh.default(%x)\n %u = aten.mul.Tensor(%q, -1.001)\n"
+      " %r = aten.add.Tensor(%u, 2)\n return %r\n}");
+  auto layers = compareLayers(a, b, make("f32[32]:randn"));
+  REQUIRE(layers);
+  REQUIRE(layers->size() == 3);
+  CHECK((*layers)[0].original == "p");
+  CHECK((*layers)[0].rewritten == "q");
+  CHECK((*layers)[0].difference.passed);
+  CHECK((*layers)[1].original == "q");
+  CHECK((*layers)[1].rewritten == "u");
+  CHECK_FALSE((*layers)[1].difference.passed);
+}
+
+TEST_CASE("pairs of programs are timed alternately") {
+  const Graph fast = graphOf("graph g {\n input %x : f32[8]\n %h = aten.tanh.default(%x)\n return %h\n}");
+  const Graph slow = graphOf(
+      "graph g {\n input %x : f32[8]\n %a = aten.cat.default([%x, %x])\n %b = aten.cat.default([%a, %a])\n"
+      " %c = aten.cat.default([%b, %b])\n %d = aten.cat.default([%c, %c])\n %e = aten.tanh.default(%d)\n return %e\n}");
+  auto a = Program::build(slow), b = Program::build(fast);
+  REQUIRE((a && b));
+  auto t = timePaired(*a, *b, make("f32[8]:randn"), 0.05);
+  REQUIRE(t);
+  CHECK(t->repetitions >= 5);
+  CHECK(t->a.samplesMs.size() == t->b.samplesMs.size());
+  CHECK(t->ratio > 1);
+  CHECK(t->a.p10Ms <= t->a.medianMs);
+  CHECK_THAT(t->protocol, ContainsSubstring("alternating pairs"));
+  CHECK_FALSE(t->flushed);  // that is a GPU's cache
+}
+
+TEST_CASE("a timing is told by median and percentiles, and keeps its samples in their order") {
+  const Timing t = timingOf({5, 1, 4, 2, 3});
+  CHECK(t.medianMs == 3);
+  CHECK(t.p10Ms == Approx(1.4));
+  CHECK(t.p90Ms == Approx(4.6));
+  CHECK(t.samplesMs == std::vector<double>{5, 1, 4, 2, 3});
+}
+
+TEST_CASE("a model with packed weights is timed by TorchScript as it runs elsewhere: packed") {
+  REQUIRE(loadOperatorLibrary());
+  const auto semantics = makeTorchSemantics();
+  const auto ones = parseText("graph g {\n %w = aten.ones.default([64, 64])\n return %w\n}", semantics->operators());
+  REQUIRE(ones);
+  const auto weight = semantics->evaluate(*ones, ones->order().front());
+  REQUIRE_RESULT(weight);
+  Graph g = graphOf("graph g {\n input %x : f32[4,64]\n %y = graft.linear.default(%x, %x)\n return %y\n}");
+  g.setArgument(g.order().front(), 1, Argument(g.addWeight("w", weight->front().type, weight->front().data)));
+  test::TempDir dir;
+  REQUIRE(exportTorchScript(g, dir / "m.pt"));
+  const auto function = [](const char* name) {
+    void* found = dlsym(RTLD_DEFAULT, name);
+    REQUIRE(found);
+    return found;
+  };
+  reinterpret_cast<void (*)()>(function("graft_ops_forget_weights"))();
+  const auto packedBytes = reinterpret_cast<int64_t (*)()>(function("graft_ops_packed_bytes"));
+  REQUIRE(packedBytes() == 0);
+  const auto run = frozenTorchScript(dir / "m.pt", make("f32[4,64]:randn"), {});
+  REQUIRE_RESULT(run);
+  REQUIRE((*run)());
+  CHECK(packedBytes() >= 64 * 64 * 4);
+}

@@ -1,0 +1,67 @@
+#include "views/drawing/drawing.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+#include "tests/views/support/sample_graphs.h"
+
+using namespace graft;
+
+TEST_CASE("an SVG names modules, operators, shapes and repeats") {
+  Result<std::string> svg = drawSvg(test::encoder(6), {.depth = 4});
+  REQUIRE(svg);
+  for (const char* part :
+       {">attention<", ">BertSelfAttention<", ">softmax<", ">1×12×128×128 f32<", ">×6<", ">384 → 1536<", ">MiniLM<"})
+    CHECK_THAT(*svg, ContainsSubstring(part));
+}
+
+TEST_CASE("a drawing of too many boxes is refused with the way out") {
+  Result<std::string> svg = drawSvg(test::encoder(6), {.depth = -1, .foldRepeats = false, .maxBoxes = 50});
+  REQUIRE_FALSE(svg);
+  CHECK_THAT(svg.error().message, ContainsSubstring("smaller depth"));
+}
+
+TEST_CASE("a difference draws both graphs and marks what went and what came") {
+  Graph before = test::encoder(1), after = before;
+  NodeId gelu = after.findNode("gelu");
+  OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  ValueId x = after.node(gelu).args[0].valueId();
+  NodeId n = after.insertBefore(gelu, relu, {Argument(x)}, "relu");
+  NodeId user = after.value(after.output(gelu)).users.front();
+  after.setArgument(user, 0, Argument(after.output(n)));
+  after.erase(gelu);
+  GraphDifference d = differenceByNames(before, after);
+  CHECK(d.removed == std::set<std::string, std::less<>>{"gelu"});
+  CHECK(d.added == std::set<std::string, std::less<>>{"relu"});
+  CHECK(d.changed == std::set<std::string, std::less<>>{
+                         before.node(before.findNode("linear_4")).name == "linear_4" ? after.node(user).name : ""});
+  Result<std::string> svg = drawSvg(after, {.depth = -1, .before = &before});
+  REQUIRE(svg);
+  CHECK_THAT(*svg, ContainsSubstring("MiniLM · before") && ContainsSubstring("MiniLM · after") &&
+                       ContainsSubstring("− removed"));
+}
+
+TEST_CASE("a file is complete or absent, and its format follows its name") {
+  test::TempDir dir;
+  Graph g = test::encoder(1);
+  REQUIRE(drawToFile(g, (dir / "g.svg").string()));
+  CHECK_THAT(test::readFile(dir / "g.svg"), StartsWith("<svg") && EndsWith("</svg>\n"));
+  REQUIRE(drawToFile(g, (dir / "g.dot").string()));
+  CHECK_THAT(test::readFile(dir / "g.dot"), StartsWith("digraph"));
+  Status wrong = drawToFile(g, (dir / "g.bmp").string());
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().kind == ErrorKind::Usage);
+  Status nowhere = drawToFile(g, (dir / "no" / "g.svg").string());
+  REQUIRE_FALSE(nowhere);
+  CHECK_THAT(nowhere.error().message, ContainsSubstring("No such file"));
+  CHECK_FALSE(std::filesystem::exists(dir / "no"));
+}
+
+TEST_CASE("text on every kind of box is readable in both themes") {
+  for (Theme theme : {Theme::Light, Theme::Dark}) {
+    Palette p = palette(theme);
+    for (int k = 0; k < boxKindCount; ++k) {
+      CHECK(contrast(p.text, p.fill(static_cast<BoxKind>(k))) >= 4.5);
+      CHECK(contrast(p.dim, p.fill(static_cast<BoxKind>(k))) >= 4.5);
+    }
+    for (int depth = 0; depth < 8; ++depth) CHECK(contrast(p.dim, p.container(depth)) >= 4.5);
+  }
+}

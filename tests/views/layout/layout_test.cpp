@@ -1,0 +1,159 @@
+#include <chrono>
+#include <cmath>
+
+#include "tests/support/catch.h"
+#include "tests/views/support/sample_graphs.h"
+#include "views/layout/layout.h"
+
+using namespace graft;
+
+namespace {
+
+bool overlap(const Rect& a, const Rect& b) {
+  return a.x < b.right() - 0.5 && b.x < a.right() - 0.5 && a.y < b.bottom() - 0.5 && b.y < a.bottom() - 0.5;
+}
+
+/// Nothing overlaps that does not hold the other; children lie inside; every edge is drawn between its boxes' borders.
+void checkLayout(const VisibleGraph& view, const Layout& layout) {
+  REQUIRE(layout.boxes.size() == view.boxes.size());
+  REQUIRE(layout.edges.size() == view.edges.size());
+  int overlaps = 0, outside = 0, loose = 0;
+  for (size_t i = 0; i < view.boxes.size(); ++i) {
+    const Rect& r = layout.boxes[i];
+    int parent = view.boxes[i].parent;
+    Rect outer = parent < 0 ? Rect{0, 0, layout.width, layout.height} : layout.boxes[parent];
+    outside += r.x < outer.x - 0.5 || r.y < outer.y - 0.5 || r.right() > outer.right() + 0.5 ||
+               r.bottom() > outer.bottom() + 0.5;
+    for (size_t k = 0; k < i; ++k) overlaps += view.boxes[k].parent == parent && overlap(r, layout.boxes[k]);
+  }
+  for (size_t e = 0; e < view.edges.size(); ++e) {
+    const auto& points = layout.edges[e].points;
+    if (points.size() < 4) {
+      ++loose;
+      continue;
+    }
+    const Rect &from = layout.boxes[view.edges[e].from], &to = layout.boxes[view.edges[e].to];
+    loose +=
+        std::abs(points.front().y - from.bottom()) > 1 || points.front().x < from.x || points.front().x > from.right();
+    loose += std::abs(points.back().y - to.y) > 1 || points.back().x < to.x || points.back().x > to.right();
+  }
+  CHECK(overlaps == 0);
+  CHECK(outside == 0);
+  CHECK(loose == 0);
+}
+
+int boxNamed(const VisibleGraph& view, std::string_view key) {
+  for (size_t i = 0; i < view.boxes.size(); ++i)
+    if (view.boxes[i].key == key) return static_cast<int>(i);
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("an encoder's six equal layers are one block with a badge, and open in full when unfolded") {
+  Graph g = test::encoder(6);
+  VisibleGraph view = makeVisibleGraph(g, {.depth = 1});
+  int layer = boxNamed(view, "encoder.layer.0");
+  REQUIRE(layer >= 0);
+  CHECK(view.boxes[layer].repeat == 6);
+  CHECK(view.boxes[layer].title == "layer.0");
+  CHECK_FALSE(view.boxes[layer].open);
+  CHECK(boxNamed(view, "encoder.layer.1") < 0);
+  CHECK(boxNamed(makeVisibleGraph(g, {.depth = 1, .unfolded = {"encoder.layer.0"}}), "encoder.layer.5") >= 0);
+}
+
+TEST_CASE("a value that every layer of a flat graph uses costs no more than the graph is long") {
+  Graph g;
+  const ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
+  const OperatorRef add = *parseSchema("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+  ValueId last = x;
+  constexpr int count = 20'000;
+  for (int i = 0; i < count; ++i)
+    last = g.output(g.append(g.root(), add, {Argument(last), Argument(x), Argument(int64_t{1})}));
+  g.setReturns(g.root(), {Argument(last)});
+  const VisibleGraph view = makeVisibleGraph(g, {.depth = 0});
+  const Result<Layout> layout = layoutGraph(view, {});
+  REQUIRE(layout);
+  size_t points = 0, stubs = 0, loose = 0;
+  for (size_t e = 0; e < view.edges.size(); ++e) {
+    const auto& way = layout->edges[e].points;
+    points += way.size();
+    REQUIRE(way.size() >= 4);
+    const Rect& to = layout->boxes[static_cast<size_t>(view.edges[e].to)];
+    loose += std::abs(way.back().y - to.y) > 1 || way.back().x < to.x || way.back().x > to.right();
+    stubs += std::abs(way.front().y - way.back().y) < 20 && view.edges[e].from == 0;
+  }
+  CHECK(loose == 0);
+  CHECK(stubs > count * 9 / 10);
+  CHECK(points < size_t{count} * 40);
+}
+
+TEST_CASE("every node has a box, those of hidden repeats that of their twin") {
+  Graph g = test::encoder(3);
+  VisibleGraph view = makeVisibleGraph(g, {.depth = -1});
+  for (NodeId id : g.order()) CHECK(view.boxOfNode[id.index] >= 0);
+  CHECK(view.boxOfNode[g.findNode("softmax").index] == view.boxOfNode[g.findNode("softmax_2").index]);
+}
+
+TEST_CASE("weights are chips of their users and sizes are left out") {
+  Graph g = test::encoder(1);
+  VisibleGraph view = makeVisibleGraph(g, {.depth = -1});
+  int linear = boxNamed(view, "linear");
+  REQUIRE(linear >= 0);
+  CHECK(view.boxes[linear].chips == std::vector<std::string>{"weight", "bias"});
+  CHECK(view.boxes[linear].detail == "384 → 384");
+  CHECK(view.boxes[linear].name == "query");
+  CHECK(boxNamed(view, "size") < 0);
+  CHECK(boxNamed(makeVisibleGraph(g, {.depth = -1, .showScalars = true}), "size") >= 0);
+}
+
+TEST_CASE("a module opened by path shows its children whatever the depth") {
+  Graph g = test::encoder(2);
+  VisibleGraph view = makeVisibleGraph(g, {.depth = 0, .opened = {"embeddings"}});
+  int embeddings = boxNamed(view, "embeddings");
+  CHECK(view.boxes[embeddings].open);
+  CHECK(view.boxes[embeddings].children.size() >= 4);
+  CHECK_FALSE(view.boxes[boxNamed(view, "encoder")].open);
+}
+
+TEST_CASE("the layered layout overlaps nothing and joins every edge to its boxes") {
+  Graph g = test::encoder(3);
+  for (int depth : {0, 1, 2, 3, -1}) {
+    VisibleGraph view = makeVisibleGraph(g, {.depth = depth, .foldRepeats = depth != 3});
+    Result<Layout> layout = layoutLayered(view);
+    REQUIRE(layout);
+    checkLayout(view, *layout);
+  }
+  VisibleGraph random = makeVisibleGraph(test::randomGraph(300));
+  Result<Layout> layout = layoutLayered(random);
+  REQUIRE(layout);
+  checkLayout(random, *layout);
+}
+
+TEST_CASE("ten thousand visible nodes are laid out in half a second") {
+  VisibleGraph view = makeVisibleGraph(test::encoder(340), {.depth = -1, .foldRepeats = false});
+  REQUIRE(view.boxes.size() > 10000);
+  auto start = std::chrono::steady_clock::now();
+  Result<Layout> layout = layoutLayered(view);
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  REQUIRE(layout);
+  std::printf("layered: %zu boxes, %zu edges, %.0f ms\n", view.boxes.size(), view.edges.size(), seconds * 1e3);
+  CHECK(seconds < 0.5);
+}
+
+TEST_CASE("a cancelled layout says so") {
+  VisibleGraph view = makeVisibleGraph(test::encoder(1));
+  CancelToken cancel;
+  cancel.cancel();
+  Result<Layout> layout = layoutGraph(view, {}, cancel);
+  REQUIRE_FALSE(layout);
+  CHECK(layout.error().kind == ErrorKind::Cancelled);
+}
+
+TEST_CASE("long names are cut so that they fit, between letters and not within one") {
+  CHECK(elide("linear", 12, 200) == "linear");
+  std::string cut = elide("a_very_long_name_of_a_module→→→→→→→→", 12, 120);
+  CHECK(textWidth(cut, 12) <= 120);
+  CHECK_THAT(cut, EndsWith("…"));
+  CHECK_THAT(elide("first_middle_middle_middle_last", 12, 120, true), StartsWith("first") && EndsWith("last"));
+}

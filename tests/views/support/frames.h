@@ -1,0 +1,42 @@
+// A canvas of ten thousand boxes, and how long its frames take: for the window's tests and its measurements.
+#pragma once
+
+#include <QTest>
+#include <ctime>
+#include <vector>
+
+#include "tests/views/support/sample_graphs.h"
+#include "views/canvas/canvas.h"
+
+namespace graft::test {
+
+/// Processor time of this process: what other jobs on the machine take is not in it.
+inline double processorMs() { return 1000.0 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+/// Every module of a large encoder open; false where it is not drawn in time.
+inline bool showTenThousandBoxes(Canvas& canvas) {
+  canvas.resize(1200, 800);
+  canvas.show();
+  ViewOptions all;
+  all.depth = -1;
+  all.foldRepeats = false;
+  canvas.setViewOptions(all);
+  canvas.setGraph(std::make_shared<Graph>(encoder(340)));
+  return QTest::qWaitFor([&] { return canvas.scene() && !canvas.isPartial(); }, 20000);
+}
+
+/// Milliseconds of processor time of each of `count` frames while an arrow key pans.
+inline std::vector<double> panningFrames(Canvas& canvas, double scale, int count) {
+  canvas.setView(canvas.scene()->bounds().center(), scale);
+  canvas.repaint();
+  std::vector<double> ms;
+  for (int i = 0; i < count; ++i) {
+    const double start = processorMs();
+    QTest::keyClick(&canvas, i % 2 ? Qt::Key_Left : Qt::Key_Down);
+    canvas.repaint();
+    ms.push_back(processorMs() - start);
+  }
+  return ms;
+}
+
+}  // namespace graft::test

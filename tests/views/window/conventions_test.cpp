@@ -1,0 +1,553 @@
+// What a good desktop program does besides its job: it takes what is dropped on it, remembers, lists its actions,
+// writes its pictures and reports, and can be read in both themes.
+#include <QCheckBox>
+#include <QClipboard>
+#include <QDockWidget>
+#include <QDragEnterEvent>
+#include <QDropEvent>
+#include <QFileDialog>
+#include <QListWidget>
+#include <QMenu>
+#include <QMenuBar>
+#include <QMimeData>
+#include <QRegularExpression>
+#include <QScreen>
+#include <QSignalSpy>
+#include <QStatusBar>
+#include <QTableWidget>
+#include <QTimer>
+#include <QToolBar>
+#include <QTreeWidget>
+#include <csignal>
+
+#include "tests/views/support/window_fixture.h"
+#include "views/document/graph_decode.h"
+#include "views/panels/history_panel.h"
+#include "views/panels/library_panel.h"
+#include "views/panels/matches_panel.h"
+#include "views/panels/run/run_inputs.h"
+#include "views/panels/run/run_panel.h"
+#include "views/picture/picture.h"
+#include "views/widgets/qscintilla.h"
+#include "views/window/command_palette.h"
+#include "views/window/tour.h"
+#include "views/window/welcome.h"
+
+using namespace graft;
+using test::rulesText;
+
+namespace {
+
+class MannersTest : public test::WindowFixture {
+  Q_OBJECT
+
+  static QPoint middle(Canvas& canvas, const QString& key) {
+    const int box = canvas.scene()->boxOf(key);
+    return canvas.toWidget(canvas.scene()->rect(box).center()).toPoint();
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    prepare();
+    QApplication::setAttribute(Qt::AA_DontUseNativeDialogs);
+  }
+  void init() { forget(); }
+  void cleanup() { window_.reset(); }
+
+  void thePaletteListsEveryActionOfTheMenusWithItsShortcut() {
+    open();
+    window_->action(QStringLiteral("palette"))->trigger();
+    QVERIFY(window_->palette()->isVisible());
+    auto* list = window_->palette()->findChild<QListWidget*>();
+    QSet<QObject*> listed;
+    for (int i = 0; i < list->count(); ++i) listed << list->item(i)->data(Qt::UserRole).value<QObject*>();
+    QList<QAction*> all;
+    leaves(window_->menuBar()->actions(), all);
+    QVERIFY(all.size() > 40);
+    for (QAction* a : all) {
+      if (a->objectName() != QLatin1String("palette")) QVERIFY2(listed.contains(a), qPrintable(a->text()));
+    }
+  }
+
+  /// Each is chosen as in the palette, before a model is open, with one, and with a rule that matches; what it asks is
+  /// cancelled. None ends the window, hangs it, or stays silent about having nothing to do.
+  void everyEntryOfThePaletteCanBeChosen() {
+    start();
+    QTimer cancel;
+    connect(&cancel, &QTimer::timeout, this, [] {
+      if (auto* dialog = qobject_cast<QDialog*>(QApplication::activeModalWidget())) dialog->reject();
+    });
+    cancel.start(5);
+    const auto chooseAll = [&] {
+      int chosen = 0;
+      for (QAction* a : window_->actions()) {
+        if (!a->isEnabled() || a->objectName() == QLatin1String("quit")) continue;
+        a->trigger();
+        QCoreApplication::processEvents();
+        ++chosen;
+      }
+      for (QWidget* w : QApplication::topLevelWidgets())
+        if (auto* dialog = qobject_cast<QDialog*>(w)) dialog->close();
+      return chosen;
+    };
+    QVERIFY(chooseAll() > 15);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    QVERIFY(chooseAll() > 45);
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
+    type(QString::fromLatin1(rulesText));
+    chooseAll();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
+    QTRY_VERIFY(document().position() > 0);  // it was applied
+    QVERIFY(window_->engine().isUp() && document().isOpen());
+    window_->setTheme(Theme::Light);
+  }
+
+  void whatHasNothingToDoSaysSo() {
+    open();
+    const auto says = [&](const char* action, const char* words) {
+      window_->statusBar()->clearMessage();
+      window_->action(QString::fromLatin1(action))->trigger();
+      const QString said = window_->statusBar()->currentMessage();
+      QVERIFY2(said.contains(QString::fromLatin1(words)), qPrintable(QString::fromLatin1(action) + said));
+    };
+    for (const char* action : {"apply", "preview", "nextMatch"}) says(action, "no rule yet");
+    says("nextChange", "Nothing has been changed");
+    type(QString::fromLatin1(rulesText));
+    auto* list = window_->matches()->findChild<QTreeWidget*>();
+    for (int i = 0; i < list->topLevelItemCount(); ++i) list->topLevelItem(i)->setCheckState(0, Qt::Unchecked);
+    for (const char* action : {"apply", "preview"}) says(action, "No match is ticked");
+    QVERIFY(!document().isPreviewing());
+    type(QString::fromLatin1(rulesText).replace(QLatin1String("matmul, div, add, softmax, matmul"),
+                                                QLatin1String("relu")));
+    QTRY_VERIFY(rule().matched && rule().matches.empty());
+    says("nextMatch", "Attention matches nowhere");
+  }
+
+  void whatIsAboutAModelWaitsForOne() {
+    start();
+    for (const char* name : {"apply", "run", "exportModel", "exportDrawing", "whyNot", "find", "compare"})
+      QVERIFY2(!window_->action(QString::fromLatin1(name))->isEnabled(), name);
+    for (const char* name : {"open", "openRules", "library", "tour", "palette"})
+      QVERIFY2(window_->action(QString::fromLatin1(name))->isEnabled(), name);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    for (const char* name : {"apply", "run", "exportModel", "exportDrawing", "whyNot", "find", "compare"})
+      QVERIFY2(window_->action(QString::fromLatin1(name))->isEnabled(), name);
+  }
+
+  void theTourTicksWhatHasBeenDoneAndItsLinksDoIt() {
+    start();
+    window_->action(QStringLiteral("tour"))->trigger();
+    Tour* tour = window_->tour();
+    QVERIFY(tour && tour->isVisible() && !tour->isModal());
+    QVERIFY(tour->done().isEmpty());
+    window_->openModel(model_);
+    QTRY_COMPARE(tour->done(), (QSet<int>{1}));
+    document().setSelection({QStringLiteral("@encoder")});
+    QCOMPARE(tour->done(), (QSet<int>{1}));
+    document().setSelection({QStringLiteral("softmax")});
+    QCOMPARE(tour->done(), (QSet<int>{1, 2}));
+    // Each link is an action of the window.
+    static const QRegularExpression link(QStringLiteral("href=\"(\\w+)\""));
+    QSet<QString> links;
+    QCOMPARE(tour->current(), 3);  // the first that has not been done
+    for (int step = 1; step <= Tour::count(); ++step) {
+      Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("#%1").arg(step)));
+      QCOMPARE(tour->current(), step);
+      for (auto it = link.globalMatch(tour->text()->toHtml()); it.hasNext();) {
+        const QString name = it.next().captured(1);
+        QVERIFY2(window_->action(name), qPrintable(name));
+        links << name;
+      }
+      // The window is as high as what stands in it.
+      QVERIFY(std::abs(tour->text()->document()->size().height() - tour->height()) < 24);
+      QVERIFY(tour->height() < 420);
+    }
+    QVERIFY(links.size() >= 11);
+    tour->goTo(3);
+    Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("rewrite")));
+    QVERIFY(window_->editor()->isVisible());
+    type(QString::fromLatin1(rulesText));
+    QVERIFY(tour->done().contains(3) && !tour->done().contains(4));
+    QCOMPARE(tour->current(), 4);  // done, it gives way to the next
+    Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("whyNot")));
+    QTRY_VERIFY(tour->done().contains(4));
+    Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("apply")));
+    QTRY_VERIFY(tour->done().contains(5));
+    Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("run")));
+    QTRY_VERIFY_WITH_TIMEOUT(tour->done().contains(6), 10000);
+    triggerWithFile("exportDrawing", folder_.filePath(QStringLiteral("toured.svg")));
+    QTRY_COMPARE(tour->done().size(), Tour::count());
+    window_->setTheme(Theme::Dark);
+    QVERIFY(tour->text()->toHtml().contains(css(themePalette().accent)));
+    window_->setTheme(Theme::Light);
+  }
+
+  void theTourStandsInNobodysWay() {
+    open();
+    window_->resize(1300, 760);  // the screen of these tests has 800 × 800: there is no room beside
+    window_->action(QStringLiteral("tour"))->trigger();
+    const QRect own = window_->tour()->frameGeometry();
+    for (const char* name : {"inspector", "explorer"}) {
+      QWidget* panel = window_->findChild<QDockWidget*>(QString::fromLatin1(name));
+      QVERIFY2(!QRect(panel->mapToGlobal(QPoint()), panel->size()).intersects(own), name);
+    }
+    window_->arrange(Arrangement::Rewrite);  // it follows the drawing
+    QTest::qWait(100);
+    const QRect there = window_->tour()->frameGeometry();
+    for (const char* name : {"rules", "history"}) {
+      QWidget* panel = window_->findChild<QDockWidget*>(QString::fromLatin1(name));
+      QVERIFY2(!QRect(panel->mapToGlobal(QPoint()), panel->size()).intersects(there), name);
+    }
+    QTest::qWait(700);
+    window_->tour()->move(5, 5);  // by its user: it stays
+    QTest::qWait(50);
+    window_->arrange(Arrangement::Explore);
+    QTest::qWait(100);
+    QCOMPARE(window_->tour()->pos(), QPoint(5, 5));
+  }
+
+  void sizesOfWeightsAreToldOnBothSides() {
+    open();
+    window_->canvas()->setDepth(-1);
+    window_->setOverlay(Overlay::Weights);
+    const BoxDecorations& now = window_->canvas()->boxDecorations();
+    QVERIFY(now.anyHeat);
+    QCOMPARE(now.most, 4 * 4.0 * (64 * 64 + 64));  // one block stands for four
+    QCOMPARE(heatText(now.most, QStringLiteral("B")), QStringLiteral("66.6 kB"));
+    type(QString::fromLatin1(rulesText));
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    window_->setCompare(true);
+    // What changed would be a second meaning of the same colours.
+    for (Canvas* canvas : {window_->canvas(), window_->beforeCanvas()})
+      QVERIFY(canvas->boxDecorations().anyHeat && !canvas->boxDecorations().anyChange);
+    window_->setOverlay(Overlay::Kind);
+    QVERIFY(window_->canvas()->boxDecorations().anyChange);
+  }
+
+  void panelsThatWereMovedGoBack() {
+    open();
+    const auto panel = [&](const char* name) { return window_->findChild<QDockWidget*>(QString::fromLatin1(name)); };
+    const int width = panel("inspector")->width();
+    panel("inspector")->setFloating(true);
+    panel("explorer")->hide();
+    window_->addDockWidget(Qt::RightDockWidgetArea, panel("rules"));
+    panel("rules")->show();
+    window_->arrange(Arrangement::Rewrite);  // remembers that
+    window_->arrange(Arrangement::Explore);
+    QVERIFY(panel("inspector")->isFloating() && !panel("explorer")->isVisible());
+    window_->action(QStringLiteral("resetPanels"))->trigger();
+    QVERIFY(!panel("inspector")->isFloating() && panel("inspector")->isVisible() && panel("explorer")->isVisible());
+    QVERIFY(!panel("rules")->isVisible());
+    QCOMPARE(window_->dockWidgetArea(panel("rules")), Qt::LeftDockWidgetArea);
+    QTRY_VERIFY(std::abs(panel("inspector")->width() - width) < 12);
+  }
+
+  void historyHidesWhatChangedNothingAndGoesAnywhere() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    document().apply(QStringLiteral("Attention"), {0});
+    QTRY_COMPARE(document().position(), 1);
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 2);
+    document().apply(QStringLiteral("Attention"));  // nothing is left to rewrite
+    QTRY_COMPARE(document().position(), 3);
+    auto* history = window_->findChild<HistoryPanel*>();
+    QTreeWidget* list = history->tree();
+    QTRY_COMPARE(list->topLevelItemCount(), 4);
+    document().showStep(0);
+    QCOMPARE(document().graph()->nodeCount(), size_t{52});
+    QTRY_COMPARE(list->topLevelItemCount(), 3);  // hidden from the first
+    history->hide()->setChecked(false);
+    QCOMPARE(list->topLevelItemCount(), 4);
+    history->hide()->setChecked(true);
+    QCOMPARE(list->topLevelItemCount(), 3);
+    QTRY_COMPARE(list->currentItem(), list->topLevelItem(0));
+    list->setCurrentItem(list->topLevelItem(2));
+    QTRY_COMPARE(document().position(), 2);
+    QCOMPARE(document().graph()->nodeCount(), size_t{36});
+    while (document().undoStack()->canUndo()) document().undoStack()->undo();
+    QCOMPARE(document().position(), 0);
+    while (document().undoStack()->canRedo()) document().undoStack()->redo();
+    QCOMPARE(document().position(), 3);
+  }
+
+  void aRecipesRulesStandBelowItAndEachCanBeGoneTo() {
+    open();
+    const QString gelu = QStringLiteral(
+        "\n\nclass Never(Rule):\n    # match: conv\n    def pattern(x):\n        return conv(x)\n\n"
+        "    def replacement(x):\n        return x\n\n\nclass Gelu(Rule):\n    # match: gelu\n"
+        "    def pattern(x):\n        return gelu(x)\n\n    def replacement(x):\n        return x\n\n\n"
+        "class Norm(Rule):\n    # match: layer_norm\n    def pattern(x):\n        return layer_norm(x)\n\n"
+        "    def replacement(x):\n        return x\n");
+    type(QString::fromLatin1(rulesText) + gelu);
+    document().applyRecipe(QStringLiteral("All"));
+    QTRY_COMPARE(document().position(), 1);
+    auto* history = window_->findChild<HistoryPanel*>();
+    QTreeWidget* tree = history->tree();
+    QTRY_COMPARE(tree->topLevelItemCount(), 2);
+    QTreeWidgetItem* recipe = tree->topLevelItem(1);
+    QVERIFY(recipe->isExpanded());
+    QCOMPARE(recipe->text(0), QStringLiteral("All · 52 → 36"));
+    QCOMPARE(recipe->text(1), QStringLiteral("12 of 12"));
+    QCOMPARE(recipe->childCount(), 3);  // Never changed nothing
+    history->hide()->setChecked(false);
+    QCOMPARE(tree->topLevelItem(1)->childCount(), 4);
+    history->hide()->setChecked(true);
+    const auto child = [&](int i) { return tree->topLevelItem(1)->child(i); };
+    QCOMPARE(child(1)->text(0), QStringLiteral("Gelu"));
+    QCOMPARE(child(1)->text(1), QStringLiteral("4 of 4"));
+    QCOMPARE(child(1)->text(2), QStringLiteral("1.5 ms"));
+
+    // Behind its first rule: the fused attention stands there, GELUs are as they were; Ctrl+Z takes the recipe back.
+    tree->setCurrentItem(child(0));
+    QTRY_COMPARE(document().inside(), 1);
+    QCOMPARE(document().position(), 1);
+    QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
+    QCOMPARE(document().recordsToHere().size(), size_t{4});
+    QCOMPARE(exported(), QByteArray("exported 36 nodes"));
+    QTRY_COMPARE(tree->currentItem(), child(0));
+    QTRY_COMPARE(document().rule(QStringLiteral("Gelu"))->matches.size(), size_t{4});
+    QVERIFY(document().canRedo() && window_->action(QStringLiteral("redo"))->isEnabled());
+    document().redo();
+    QCOMPARE(document().inside(), -1);
+    QVERIFY(!document().graph()->findNode("gelu"));
+    QTRY_COMPARE(tree->currentItem(), tree->topLevelItem(1));
+    tree->setCurrentItem(child(1));
+    QTRY_COMPARE(document().inside(), 3);  // Never was the second step
+    document().undo();
+    QCOMPARE(document().position(), 0);
+    QCOMPARE(document().graph()->nodeCount(), size_t{52});
+
+    // From the model as opened into the recipe, and on with a rule of one's own: the recipe's rest is gone.
+    QTRY_COMPARE(tree->currentItem(), tree->topLevelItem(0));
+    tree->setCurrentItem(child(0));
+    QTRY_COMPARE(document().inside(), 1);
+    QTRY_COMPARE(document().rule(QStringLiteral("Norm"))->matches.size(), size_t{4});
+    document().apply(QStringLiteral("Norm"), {0});
+    QTRY_COMPARE(document().position(), 2);
+    QTRY_COMPARE(tree->topLevelItemCount(), 3);
+    QCOMPARE(tree->topLevelItem(1)->childCount(), 1);
+    QCOMPARE(document().recordsToHere().size(), size_t{5});
+    document().undo();
+    QCOMPARE(document().inside(), -1);
+    QVERIFY(document().graph()->findNode("gelu"));
+    QVERIFY(document().canRedo());
+    // A new engine is brought there, too.
+    tree->setCurrentItem(tree->topLevelItem(0));
+    document().redo();
+    QSignalSpy again(&document(), &Document::message);
+    kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
+    QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
+    QCOMPARE(exported(), QByteArray("exported 36 nodes"));
+  }
+
+  void aWindowThatWasKilledInsideARecipeStandsThereAgain() {
+    open();
+    type(QString::fromLatin1(rulesText) +
+         QStringLiteral("\n\nclass Gelu(Rule):\n    # match: gelu\n    def pattern(x):\n        return gelu(x)\n\n"
+                        "    def replacement(x):\n        return x\n"));
+    document().applyRecipe(QStringLiteral("All"));
+    QTRY_COMPARE(document().position(), 1);
+    document().showStep(1, 1);
+    QTRY_COMPARE(document().inside(), 1);
+    const QJsonObject state = window_->sessionState();
+    window_.reset();
+    start();
+    document().restore(state);
+    QTRY_COMPARE_WITH_TIMEOUT(document().inside(), 1, 10000);
+    QCOMPARE(document().position(), 1);
+    // What was proven is not proven again, which may take minutes; it is still said to be.
+    QCOMPARE(document().steps()[1].request.value(QLatin1String("prove")), QJsonValue(false));
+    QCOMPARE(document().steps()[1].verification, QStringLiteral("all proven"));
+    QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
+  }
+
+  void repeatedBlocksAreOneUntilTheyAreAskedFor() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(1);
+    QTRY_VERIFY(canvas->scene() && canvas->scene()->boxOf(QStringLiteral("@encoder.layer.0")) >= 0);
+    const auto box = [&](const char* key) { return canvas->scene()->boxOf(QString::fromLatin1(key)); };
+    const int first = box("@encoder.layer.0");
+    QCOMPARE(canvas->scene()->view.boxes[static_cast<size_t>(first)].repeat, size_t{4});
+    canvas->fit();
+    const QRectF r = canvas->scene()->rect(first);
+    const QPoint badge = canvas->toWidget(QPointF(r.right() - 12, r.top() + 10)).toPoint();
+    QTest::mouseDClick(canvas, Qt::LeftButton, Qt::NoModifier, badge);
+    QTRY_VERIFY(box("@encoder.layer.3") >= 0 && box("@encoder.layer.3") != box("@encoder.layer.0"));
+    // Now each is opened alone, and stays where the pointer is.
+    canvas->fit();
+    const QPoint at = middle(*canvas, QStringLiteral("@encoder.layer.2"));
+    const QPointF corner = canvas->toWidget(canvas->scene()->rect(box("@encoder.layer.2")).topLeft());
+    QTest::mouseDClick(canvas, Qt::LeftButton, Qt::NoModifier, at);
+    const auto isOpen = [&](const char* key) {
+      return canvas->scene()->view.boxes[static_cast<size_t>(box(key))].open;
+    };
+    QTRY_VERIFY(isOpen("@encoder.layer.2"));
+    QVERIFY(!isOpen("@encoder.layer.1"));
+    const QPointF now = canvas->toWidget(canvas->scene()->rect(box("@encoder.layer.2")).topLeft());
+    QVERIFY((now - corner).manhattanLength() < 1.5);
+  }
+
+  void whatIsClosedStaysUnderThePointer() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(-1);
+    const auto box = [&] { return canvas->scene()->boxOf(QStringLiteral("@encoder")); };
+    const auto at = [&] {
+      const QRectF r = canvas->scene()->rect(box());
+      return QRectF(canvas->toWidget(r.topLeft()), r.size() * canvas->scale());
+    };
+    // Far below the container's head, on its rim.
+    canvas->setView(canvas->scene()->rect(box()).bottomLeft() - QPointF(30, 500), 1);
+    const QPoint pointer = canvas->toWidget(canvas->scene()->rect(box()).bottomLeft() + QPointF(4, -60)).toPoint();
+    QVERIFY(at().top() < -200);
+    QTest::mouseDClick(canvas, Qt::LeftButton, Qt::NoModifier, pointer);
+    QVERIFY(!canvas->scene()->view.boxes[static_cast<size_t>(box())].open);
+    QVERIFY(at().contains(pointer));
+    // Space does so without a pointer: the box is in view.
+    canvas->reveal(QStringLiteral("layer_norm_3"));
+    QVERIFY(at().top() < 0);
+    canvas->setSelection({QStringLiteral("@encoder")});
+    QTest::keyClick(canvas, Qt::Key_Space);
+    QVERIFY(!canvas->scene()->view.boxes[static_cast<size_t>(box())].open);
+    QVERIFY(QRectF(canvas->rect()).intersects(at()));
+  }
+
+  void whatIsLookedForComesOutOfTheRepeat() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(1);
+    canvas->reveal(QStringLiteral("softmax_2"));  // in the third of four equal layers
+    const auto& boxes = canvas->scene()->view.boxes;
+    const int box = canvas->scene()->boxOf(QStringLiteral("softmax_2"));
+    QVERIFY(box >= 0);
+    QCOMPARE(toQt(canvas->scene()->graph->node(boxes[static_cast<size_t>(box)].node).name),
+             QStringLiteral("softmax_2"));
+    const int first = canvas->scene()->boxOf(QStringLiteral("@encoder.layer.0"));
+    QVERIFY(!boxes[static_cast<size_t>(first)].open);
+    QVERIFY(canvas->visibleSceneRect().intersects(canvas->scene()->rect(box)));
+  }
+
+  void pointingAtAPatternNodeLightsItsTextItsDrawingAndItsMatches() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->canvas()->setDepth(9);
+    QTRY_VERIFY(window_->canvas()->scene()->boxOf(QStringLiteral("softmax")) >= 0);
+    Canvas* pattern = window_->patternCanvas();
+    QTRY_VERIFY(pattern->scene());
+    const QString node = rule().patternOrder.value(3);
+    QVERIFY(node.startsWith(QLatin1String("softmax")));
+    const auto point = [](Canvas* canvas, const QString& key) {
+      const QPointF at = middle(*canvas, key);
+      QMouseEvent move(QEvent::MouseMove, at, canvas->mapToGlobal(at), Qt::NoButton, Qt::NoButton, Qt::NoModifier);
+      QApplication::sendEvent(canvas, &move);
+    };
+    point(pattern, node);
+    QCOMPARE(window_->canvas()->litNodes().size(), 4);
+    QVERIFY(window_->canvas()->litNodes().contains(rule().matches.front().map.value(node)));
+    QCOMPARE(window_->editor()->lit(), node);
+    QEvent leave(QEvent::Leave);
+    QApplication::sendEvent(pattern, &leave);
+    QVERIFY(window_->canvas()->litNodes().isEmpty() && window_->editor()->lit().isEmpty());
+    point(window_->canvas(), rule().matches.front().map.value(node));
+    QCOMPARE(window_->editor()->lit(), node);
+    QCOMPARE(pattern->litNodes(), QStringList{node});
+  }
+
+  void aPreviewOfTheLibraryShowsTheWholePattern() {
+    start();
+    Canvas picture;
+    picture.resize(280, 220);
+    picture.setAutoFit(true, LibraryPanel::smallestPreview);
+    auto wide = std::make_shared<Graph>();
+    for (int i = 0; i < 14; ++i) wide->addInput("input_" + std::to_string(i), Type::tensor());
+    picture.setGraph(wide);
+    QVERIFY(picture.scene());
+    QVERIFY(picture.visibleSceneRect().width() >= picture.scene()->bounds().width());
+  }
+
+  void anEmptyEditorOffersAnExample() {
+    open();
+    window_->arrange(Arrangement::Rewrite);
+    RuleEditor* editor = window_->editor();
+    QVERIFY(editor->sentence().contains(QLatin1String("href=\"start\"")));
+    editor->startRule();
+    QTRY_COMPARE(document().rules().size(), size_t{1});
+    QVERIFY(editor->text().contains(QLatin1String("from graft import")));
+    QVERIFY(!editor->sentence().contains(QLatin1String("href")));
+    editor->scintilla()->undo();
+    QVERIFY(editor->text().isEmpty());
+  }
+
+  void shortcutsWorkWhileOneTypes() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->activateWindow();
+    window_->editor()->scintilla()->setFocus();
+    QSignalSpy why(window_->action(QStringLiteral("whyNot")), &QAction::triggered);
+    QSignalSpy library(window_->action(QStringLiteral("library")), &QAction::triggered);
+    const QString text = window_->editor()->text();
+    QTest::keyClick(window_->editor()->scintilla(), Qt::Key_Y, Qt::ControlModifier);
+    QTest::keyClick(window_->editor()->scintilla(), Qt::Key_L, Qt::ControlModifier);
+    QCOMPARE(why.size(), 1);
+    QCOMPARE(library.size(), 1);
+    QCOMPARE(window_->editor()->text(), text);
+  }
+
+  void namesCanBeReadAtFirstSight() {
+    start();
+    window_->resize(820, 600);  // narrower than the drawing
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen() && window_->canvas()->scene(), 10000);
+    QCOMPARE(window_->focusWidget(), window_->canvas());  // "/" finds without a click
+    window_->canvas()->setDepth(3);
+    Canvas& canvas = *window_->canvas();
+    QVERIFY(canvas.scale() >= 0.7);
+    QVERIFY(canvas.rect().contains(
+        canvas.toWidget(canvas.scene()->rect(canvas.scene()->view.roots.front()).center()).toPoint()));
+  }
+
+  void theToolBarFitsASmallWindow() {
+    open();
+    window_->resize(1024, 700);
+    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+      window_->arrange(arrangement);
+      QTest::qWait(50);
+      QCOMPARE(window_->size(), QSize(1024, 700));
+      auto* bar = window_->findChild<QToolBar*>(QStringLiteral("mainBar"));
+      for (const char* name : {"open", "measure", "compare", "apply", "run", "exportModel"}) {
+        QWidget* button = bar->widgetForAction(window_->action(QString::fromLatin1(name)));
+        QVERIFY2(button->isVisible() && bar->rect().contains(button->geometry()), name);
+      }
+    }
+  }
+
+  void aScreenTooSmallIsFilled() {
+    start();
+    const QSize room = window_->screen()->availableSize();
+    window_->restoreSession(false);
+    QCOMPARE(window_->isMaximized(), room.width() < 1440 || room.height() < 940);
+    QVERIFY(window_->normalGeometry().width() <= room.width());
+  }
+
+  void textCanBeReadInBothThemes() {
+    for (const Theme theme : {Theme::Light, Theme::Dark}) {
+      const Palette p = graft::palette(theme);
+      QVERIFY(contrast(p.text, p.background) >= 7);
+      QVERIFY(contrast(p.dim, p.background) >= 4.5);
+      for (int kind = 0; kind <= static_cast<int>(BoxKind::Output); ++kind) {
+        QVERIFY(contrast(p.text, p.fill(static_cast<BoxKind>(kind))) >= 4.5);
+        QVERIFY(contrast(p.dim, p.fill(static_cast<BoxKind>(kind))) >= 4.5);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+QTEST_MAIN(MannersTest)
+#include "manners_test.moc"

@@ -1,0 +1,463 @@
+#include "views/canvas/canvas.h"
+
+#include <QPaintEvent>
+#include <QPainter>
+#include <QResizeEvent>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "views/canvas/canvas_paint.h"
+#include "views/canvas/overview.h"
+#include "views/document/async.h"
+#include "views/document/graph_decode.h"
+
+namespace graft {
+namespace {
+
+constexpr double smallestScale = 0.01, largestScale = 6;
+/// Names can be read from here on.
+constexpr double legibleScale = 0.7;
+/// Smaller graphs are laid out within a frame or two: no detour over a worker.
+constexpr size_t laidOutInPlace = 3000;
+
+}  // namespace
+
+Canvas::Canvas(QWidget* parent) : QWidget(parent), palette_(graft::palette(Theme::Light)) {
+  setMouseTracking(true);
+  setFocusPolicy(Qt::StrongFocus);
+  setAcceptDrops(true);
+  setAttribute(Qt::WA_OpaquePaintEvent);
+  setMinimumSize(120, 80);
+  overview_ = new Overview(this);
+  overview_->hide();
+}
+
+Canvas::~Canvas() { layoutToken_.cancel(); }
+
+void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
+  if (graph == graph_) return;
+  const bool isFirst = !graph_;
+  graph_ = std::move(graph);
+  if (!graph_) {
+    freeAside(std::exchange(scene_, nullptr));
+    selection_.clear();  // names of another model's
+    litNodes_.clear();
+    fitted_ = false;
+    viewTouched_ = false;
+    overview_->hide();
+    invalidate();
+    Q_EMIT sceneChanged();
+    return;
+  }
+  if (isFirst) fitted_ = false;
+  rebuildAnchored();
+}
+
+std::pair<QString, QPointF> Canvas::anchor() const {
+  if (!scene_ || !fitted_) return {};
+  const int box = scene_->boxAt(toScene(rect().center()));
+  if (box < 0) return {};
+  return {selectionKey(*scene_->graph, scene_->view.boxes[static_cast<size_t>(box)]),
+          toWidget(scene_->rect(box).topLeft())};
+}
+
+/// What stands in the middle stays there.
+void Canvas::rebuildAnchored() {
+  const auto [key, at] = anchor();
+  rebuild(key, at);
+}
+
+void Canvas::adoptViewOptions(const ViewOptions& options) {
+  const auto same = [](const ViewOptions& a, const ViewOptions& b) {
+    return a.depth == b.depth && a.opened == b.opened && a.closed == b.closed && a.unfolded == b.unfolded;
+  };
+  if (same(options, options_)) return;
+  options_ = options;
+  if (graph_) rebuildAnchored();
+}
+
+void Canvas::setViewOptions(const ViewOptions& options) {
+  options_ = options;
+  fitted_ = false;
+  if (graph_) rebuild();
+}
+
+void Canvas::setDepth(int depth) {
+  options_.depth = depth;
+  options_.opened.clear();
+  options_.closed.clear();
+  fitted_ = false;
+  viewTouched_ = false;
+  if (graph_) rebuild();
+}
+
+void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
+  layoutToken_.cancel();
+  layoutToken_ = CancelToken();
+  const int generation = ++layoutGeneration_;
+  layingOut_ = true;
+  if (graph_->nodeCount() <= laidOutInPlace) {
+    take(makeScene(graph_, options_), anchorKey, anchorAt);
+    return;
+  }
+  if (!scene_) return showFirst(generation);
+  aside(
+      this, [graph = graph_, options = options_, token = layoutToken_] { return makeScene(graph, options, token); },
+      [this, generation, anchorKey, anchorAt](const SceneRef& scene) {
+        if (scene && generation == layoutGeneration_) take(scene, anchorKey, anchorAt);
+      });
+}
+
+/// Nothing is shown yet: of very many boxes the first come at once, the whole when it is laid out.
+void Canvas::showFirst(int generation) {
+  aside(
+      this, [graph = graph_, options = options_, token = layoutToken_] { return firstSight(graph, options, token); },
+      [this, generation](const FirstSight& sight) {
+        if (!sight.scene || generation != layoutGeneration_) return;
+        take(sight.scene, {}, {});
+        if (!sight.rest) return;
+        layingOut_ = true;
+        aside(
+            this,
+            [graph = graph_, options = options_, rest = sight.rest, token = layoutToken_] {
+              return makeScene(graph, options, std::move(*rest), token);
+            },
+            [this, generation](const SceneRef& scene) {
+              if (!scene || generation != layoutGeneration_) return;
+              const auto [key, at] = anchor();
+              take(scene, key, at);
+            });
+      });
+}
+
+void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
+  freeAside(std::exchange(scene_, std::move(scene)));
+  layingOut_ = false;
+  hover_ = -1;
+  boxes_ = resolve(*scene_, decorations_);
+  const int anchor = anchorKey.isEmpty() ? -1 : scene_->boxOf(anchorKey);
+  if (anchor >= 0) origin_ = scene_->rect(anchor).topLeft() - anchorAt / scale_;
+  if (const auto under = std::exchange(under_, {}); under && anchor >= 0) {
+    constexpr double edge = 8;  // not on the border itself
+    const QRectF r(toWidget(scene_->rect(anchor).topLeft()), scene_->rect(anchor).size() * scale_);
+    const double dx = std::min(edge, r.width() / 2), dy = std::min(edge, r.height() / 2);
+    const QPointF nearest(std::clamp(under->x(), r.left() + dx, r.right() - dx),
+                          std::clamp(under->y(), r.top() + dy, r.bottom() - dy));
+    origin_ -= (*under - nearest) / scale_;
+  }
+  setSelection(selection_);
+  setLit(litNodes_);
+  if (!fitted_ || autoFit_) fit();
+  overview_->refresh();
+  placeOverview();
+  invalidate();
+  Q_EMIT sceneChanged();
+  Q_EMIT viewChanged();
+  if (!revealing_.isEmpty()) bringIntoView(std::exchange(revealing_, QString()));
+}
+
+void Canvas::setDecorations(Decorations decorations) {
+  decorations_ = std::move(decorations);
+  if (scene_) boxes_ = resolve(*scene_, decorations_);
+  invalidate();
+}
+
+void Canvas::setTheme(Theme theme) {
+  palette_ = graft::palette(theme);
+  overview_->refresh();
+  invalidate();
+}
+
+void Canvas::setSelection(const QStringList& keys) {
+  selection_ = keys;
+  if (!scene_) return;
+  selected_.assign(scene_->view.boxes.size(), 0);
+  for (const QString& key : keys)
+    if (const int box = scene_->boxOf(key); box >= 0) selected_[static_cast<size_t>(box)] = 1;
+  invalidate();
+}
+
+void Canvas::setLit(const QStringList& nodes) {
+  litNodes_ = nodes;
+  if (!scene_) return;
+  lit_.assign(scene_->view.boxes.size(), 0);
+  for (const QString& key : nodes)
+    if (const int box = scene_->boxOf(key); box >= 0) lit_[static_cast<size_t>(box)] = 1;
+  invalidate();
+}
+
+void Canvas::setOverviewVisible(bool visible) {
+  overview_->setProperty("wanted", visible);
+  placeOverview();
+}
+
+void Canvas::setAutoFit(bool on, double smallest) {
+  autoFit_ = on;
+  autoFitSmallest_ = smallest;
+  if (on) fit();
+}
+
+void Canvas::placeOverview() {
+  const bool wanted = overview_->property("wanted").toBool() && scene_ && width() > 640 && height() > 300;
+  overview_->setVisible(wanted);
+  overview_->move(width() - overview_->width() - 12, height() - overview_->height() - 12);
+  overview_->update();
+}
+
+QRectF Canvas::visibleSceneRect() const { return {origin_, QSizeF(size()) / scale_}; }
+
+void Canvas::fit() {
+  if (!scene_ || width() < 20) return;
+  const QRectF b = scene_->bounds();
+  const double whole = std::min((width() - 16) / b.width(), (height() - 16) / b.height());
+  // A tall network is shown from its top at a legible size rather than as a thread.
+  // What fits itself is read rather than travelled: its names stay legible, and it is dragged where it is larger.
+  scale_ = std::clamp(whole, autoFit_ ? autoFitSmallest_ : smallestScale, autoFit_ ? 1.0 : 1.25);
+  if (!autoFit_ && !fitted_ && !viewTouched_ && whole < legibleScale)
+    scale_ = std::clamp((width() - 32) / b.width(), legibleScale, 0.9);
+  origin_.setX(b.center().x() - width() / scale_ / 2);
+  // Where not all of its width is in view, its first input or operator is.
+  if (const double seen = width() / scale_; !fitted_ && seen < b.width() && !scene_->view.roots.empty())
+    origin_.setX(std::clamp(scene_->rect(scene_->view.roots.front()).center().x() - seen / 2, b.left() - 8 / scale_,
+                            b.right() + 8 / scale_ - seen));
+  origin_.setY(whole >= scale_ - 1e-9 ? b.center().y() - height() / scale_ / 2 : b.top() - 8 / scale_);
+  fitted_ = true;
+  invalidate();
+  overview_->update();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::setView(QPointF origin, double scale) {
+  if (qFuzzyCompare(scale, scale_) && (origin - origin_).manhattanLength() * scale < 0.5) return;
+  origin_ = origin;
+  scale_ = scale;
+  viewTouched_ = true;
+  fitted_ = true;
+  invalidate();
+  overview_->update();
+}
+
+void Canvas::panTo(QPointF centre) {
+  origin_ = centre - QPointF(width(), height()) / scale_ / 2;
+  viewTouched_ = true;
+  invalidate();
+  overview_->update();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::zoomBy(double factor, QPointF at) {
+  if (!scene_) return;
+  const QPointF fixed = toScene(at);
+  scale_ = std::clamp(scale_ * factor, smallestScale, largestScale);
+  origin_ = fixed - at / scale_;
+  viewTouched_ = true;
+  invalidate();
+  overview_->update();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::zoomToKeys(const QStringList& keys, double largest, double smallest) {
+  if (!scene_) return;
+  QRectF bounds;
+  for (const QString& key : keys)
+    if (const int box = scene_->boxOf(key); box >= 0) bounds |= scene_->rect(box);
+  if (bounds.isEmpty()) return;
+  bounds.adjust(-60, -60, 60, 60);
+  scale_ = std::clamp(std::min(width() / bounds.width(), height() / bounds.height()), smallest, largest);
+  panTo(bounds.center());
+}
+
+bool Canvas::openTo(const QString& key) {
+  if (!scene_ || !graph_) return false;
+  ModuleCallId call;
+  if (key.startsWith(QLatin1Char('@'))) {
+    const std::string path = key.mid(1).toStdString();
+    for (const ModuleCall& m : graph_->moduleCalls())
+      if (m.path == path) call = m.parent;
+  } else if (const NodeId node = graph_->findNode(key.toStdString())) {
+    call = graph_->node(node).module;
+  }
+  bool changed = false;
+  const int shown = scene_->boxOf(key);
+  const bool hidden = shown >= 0 && selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(shown)]) != key;
+  if (hidden)
+    for (; call; call = graph_->moduleCall(call).parent) {
+      const std::string& path = graph_->moduleCall(call).path;
+      changed |= options_.opened.insert(path).second;
+      changed |= options_.closed.erase(path) > 0;
+      // One block stands for all of its kind: the one that is looked for comes out of it.
+      const int box = scene_->view.boxOfModule[call.index];
+      if (box < 0) continue;
+      const Box& standsFor = scene_->view.boxes[static_cast<size_t>(box)];
+      if (standsFor.repeat > 1 && standsFor.key != path) changed |= options_.unfolded.insert(standsFor.key).second;
+    }
+  if (changed) rebuild();
+  return changed;
+}
+
+void Canvas::reveal(const QString& key) {
+  if (!scene_ || !graph_) return;
+  const bool changed = openTo(key);
+  setSelection({key});
+  Q_EMIT selectionEdited({key});
+  // A large graph is laid out on a worker: the place is known when that is done.
+  revealing_ = changed && layingOut_ ? key : QString();
+  if (revealing_.isEmpty()) bringIntoView(key);
+}
+
+void Canvas::bringIntoView(const QString& key) {
+  const int box = scene_->boxOf(key);
+  if (box < 0) return;
+  const bool grows = scale_ < 0.74;
+  if (grows) scale_ = 0.85;  // so that it can be read
+  const QRectF r = scene_->rect(box), view = visibleSceneRect();
+  if (grows || !view.contains(r) || r.height() > view.height())
+    panTo(r.height() > view.height() ? QPointF(r.center().x(), r.top() + view.height() / 3) : r.center());
+}
+
+void Canvas::toggle(int index, std::optional<QPointF> under) {
+  if (!scene_ || index < 0) return;
+  const Box& box = scene_->view.boxes[static_cast<size_t>(index)];
+  const bool isControl = box.kind == BoxKind::Control && box.nodeCount > 1;
+  if (box.kind != BoxKind::Module && !isControl) return;
+  const std::string path = isControl ? "%" + box.key : box.key;
+  if (box.open) {
+    options_.opened.erase(path);
+    options_.closed.insert(path);
+  } else {
+    options_.closed.erase(path);
+    options_.opened.insert(path);
+  }
+  const QString key = selectionKey(*graph_, box);
+  under_ = under;
+  viewTouched_ = true;  // a panel that comes later does not fit the view anew
+  rebuild(key, toWidget(scene_->rect(index).topLeft()));
+}
+
+/// What is closed stays in view: where its head is, or in the middle.
+void Canvas::toggleSelected() {
+  if (!scene_ || selection_.isEmpty()) return;
+  const int box = scene_->boxOf(selection_.first());
+  if (box < 0) return;
+  const QPointF head = toWidget(scene_->rect(box).topLeft());
+  const bool isSeen = rect().contains(head.toPoint());
+  toggle(box, isSeen ? std::nullopt : std::optional<QPointF>(rect().center()));
+}
+
+void Canvas::invalidate() {
+  cacheValid_ = false;
+  update();
+}
+
+void Canvas::paintCache(const QRect& area) {
+  QPainter p(&cache_);
+  p.setClipRect(area);
+  p.fillRect(area, toQt(palette_.background));
+  p.scale(scale_, scale_);
+  p.translate(-origin_);
+  const QRectF part(toScene(area.topLeft()), QSizeF(area.size()) / scale_);
+  const CanvasLook look{palette_, decorations_, boxes_, selected_, lit_, scale_};
+  paintScene(p, *scene_, look, part);
+}
+
+void Canvas::pan(QPointF delta) {
+  const QPoint whole = delta.toPoint();
+  if (whole.isNull()) return;
+  origin_ -= QPointF(whole) / scale_;
+  viewTouched_ = true;
+  const double dpr = devicePixelRatioF();
+  const QPoint device = whole * dpr;
+  if (cacheValid_ && !cache_.isNull() && std::abs(device.x()) < cache_.width() &&
+      std::abs(device.y()) < cache_.height()) {
+    QRegion exposed;
+    cache_.scroll(device.x(), device.y(), cache_.rect(), &exposed);
+    for (const QRect& r : exposed)
+      paintCache(
+          QRect(QPointF(r.topLeft() / dpr).toPoint(), QSize(std::ceil(r.width() / dpr), std::ceil(r.height() / dpr)))
+              .adjusted(-1, -1, 1, 1));
+    update();
+  } else {
+    invalidate();
+  }
+  overview_->update();
+  Q_EMIT viewChanged();
+}
+
+void Canvas::paintEvent(QPaintEvent*) {
+  QPainter p(this);
+  if (!scene_) {
+    p.fillRect(rect(), toQt(palette_.background));
+    p.setPen(toQt(palette_.dim));
+    p.setFont(drawingFont(13, QFont::Normal));
+    p.drawText(rect().adjusted(24, 24, -24, -24), Qt::AlignCenter | Qt::TextWordWrap, placeholder_);
+    return;
+  }
+  const double dpr = devicePixelRatioF();
+  if (cache_.size() != size() * dpr) {
+    cache_ = QPixmap(size() * dpr);
+    cache_.setDevicePixelRatio(dpr);
+    cacheValid_ = false;
+  }
+  if (!cacheValid_) {
+    paintCache(rect());
+    cacheValid_ = true;
+  }
+  p.drawPixmap(0, 0, cache_);
+  p.setRenderHint(QPainter::Antialiasing);
+  if (hover_ >= 0) {
+    const QRectF r = scene_->rect(hover_);
+    const bool io = scene_->view.boxes[static_cast<size_t>(hover_)].kind == BoxKind::Input ||
+                    scene_->view.boxes[static_cast<size_t>(hover_)].kind == BoxKind::Output;
+    p.setPen(QPen(toQt(palette_.text), 1.4));
+    const double radius = (io ? r.height() / 2 : 6) * scale_;
+    p.drawRoundedRect(QRectF(toWidget(r.topLeft()), r.size() * scale_).adjusted(-2, -2, 2, 2), radius + 2, radius + 2);
+  }
+  if (!title_.isEmpty()) {
+    const QFont font = drawingFont(12, QFont::DemiBold);
+    const QRectF r(12, 10, QFontMetricsF(font).horizontalAdvance(title_) + 20, 22);
+    p.setPen(Qt::NoPen);
+    p.setBrush(toQt(palette_.background));  // an edge, so that what is behind it does not run into its words
+    p.drawRoundedRect(r.adjusted(-5, -5, 5, 5), 16, 16);
+    p.setBrush(toQt(mix(palette_.background, palette_.text, 0.08)));
+    p.drawRoundedRect(r, 11, 11);
+    p.setFont(font);
+    p.setPen(toQt(palette_.text));
+    p.drawText(r, Qt::AlignCenter, title_);
+  }
+  if (boxes_.anyHeat) {
+    const QRectF r(14, height() - 34, 140, 8);
+    QLinearGradient gradient(r.topLeft(), r.topRight());
+    for (int k = 0; k <= 8; ++k) gradient.setColorAt(k / 8.0, toQt(palette_.heat(std::sqrt(k / 8.0))));
+    QColor back = toQt(palette_.background);
+    back.setAlpha(225);
+    p.setPen(Qt::NoPen);
+    p.setBrush(back);
+    p.drawRoundedRect(r.adjusted(-8, -22, 8, 24), 6, 6);
+    p.setBrush(gradient);
+    p.drawRoundedRect(r, 3, 3);
+    p.setFont(drawingFont(11, QFont::Normal));
+    p.setPen(toQt(palette_.dim));
+    p.drawText(r.adjusted(0, -18, 0, -10), Qt::AlignLeft | Qt::AlignVCenter, decorations_.heatTitle);
+    p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignLeft | Qt::AlignVCenter, QStringLiteral("0"));
+    p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignRight | Qt::AlignVCenter,
+               heatText(boxes_.most, decorations_.heatUnit));
+  }
+}
+
+void Canvas::resizeEvent(QResizeEvent* e) {
+  cacheValid_ = false;
+  // A panel that comes or goes beside it leaves what one looks at in the middle.
+  if (viewTouched_ && !autoFit_ && e->oldSize().isValid()) {
+    const QSize grown = e->size() - e->oldSize();
+    origin_ -= QPointF(grown.width(), grown.height()) / 2 / scale_;
+  }
+  if (autoFit_ || !fitted_ || !viewTouched_) {
+    fitted_ = autoFit_ ? fitted_ : false;
+    fit();
+  }
+  placeOverview();
+  if (scene_) Q_EMIT viewChanged();
+}
+
+}  // namespace graft

@@ -1,0 +1,150 @@
+// Canvas: the drawing one works in. Pans, zooms to the pointer, opens and closes modules where they stand, selects,
+// travels along edges by keyboard. Draws a value (Scene) with level of detail; keeps the picture between frames, so
+// that panning repaints only what comes into view. Knows names, not meaning: decorations say which nodes match,
+// changed, or are hot.
+//
+//   canvas->setGraph(document->graph());  canvas->setDecorations(d);
+//   connect(canvas, &Canvas::selectionEdited, document, &Document::setSelection);
+#pragma once
+
+#include <QElapsedTimer>
+#include <QPixmap>
+#include <QWidget>
+#include <optional>
+
+#include "views/canvas/canvas_scene.h"
+
+namespace graft {
+
+class Overview;
+
+class Canvas : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit Canvas(QWidget* parent = nullptr);
+  ~Canvas() override;
+
+  /// Keeps what was open by path, and the view; a first graph is fitted.
+  void setGraph(std::shared_ptr<const Graph> graph);
+  void setDecorations(Decorations decorations);
+  void setTheme(Theme theme);
+  void setSelection(const QStringList& keys);
+  /// Lit from elsewhere: the code line or list row under the pointer.
+  void setLit(const QStringList& nodes);
+  void setTitle(const QString& title) { title_ = title, update(); }
+  void setPlaceholder(const QString& text) { placeholder_ = text, update(); }
+  void setOverviewVisible(bool);
+  /// Small and still: for the pattern; fits itself on every resize.
+  void setAutoFit(bool, double smallest = 0.65);
+
+  SceneRef scene() const { return scene_; }
+  /// Only the first boxes are shown yet, and the others are being laid out.
+  bool isPartial() const { return scene_ && scene_->options.first > 0; }
+  const ViewOptions& viewOptions() const { return options_; }
+  void setViewOptions(const ViewOptions& options);
+  /// Opens and closes as another canvas does; the middle stays where it is.
+  void adoptViewOptions(const ViewOptions& options);
+  QStringList selection() const { return selection_; }
+  QStringList litNodes() const { return litNodes_; }
+  const Decorations& decorations() const { return decorations_; }
+  const BoxDecorations& boxDecorations() const { return boxes_; }
+  double scale() const { return scale_; }
+  QPointF origin() const { return origin_; }
+  QRectF visibleSceneRect() const;
+  QPointF toScene(QPointF p) const { return p / scale_ + origin_; }
+  QPointF toWidget(QPointF p) const { return (p - origin_) * scale_; }
+
+ public Q_SLOTS:
+  void fit();
+  void zoomBy(double factor, QPointF at);
+  void zoomIn() { zoomBy(1.25, rect().center()); }
+  void zoomOut() { zoomBy(0.8, rect().center()); }
+  /// Not larger than `largest`, nor smaller than `smallest`.
+  void zoomToKeys(const QStringList& keys, double largest = 1.2, double smallest = 0.25);
+  /// Opens the modules that hide it; false where nothing did.
+  bool openTo(const QString& key);
+  /// Opens what hides it, selects it and brings it into view.
+  void reveal(const QString& key);
+  /// Where `under` is given, in the widget, the box stays under it: a container shrinks to there.
+  void toggle(int box, std::optional<QPointF> under = {});
+  void setDepth(int depth);
+  void setView(QPointF origin, double scale);
+  void travel(int direction);  ///< -1: to an input, 1: to a user, 2: next in order, -2: previous
+  /// To another input (-1) or user (1) of the node that one came from last; from anywhere else to the second.
+  void travelBeside(int direction);
+  void toggleSelected();
+  void panTo(QPointF sceneCentre);
+
+ Q_SIGNALS:
+  void selectionEdited(const QStringList& keys);
+  void hovered(const QString& key);
+  void viewChanged();
+  void sceneChanged();
+  void fileDropped(const QString& path);
+  void menuAsked(const QPoint& globalPosition, const QString& key);
+
+ protected:
+  void paintEvent(QPaintEvent*) override;
+  void resizeEvent(QResizeEvent*) override;
+  void wheelEvent(QWheelEvent*) override;
+  void mousePressEvent(QMouseEvent*) override;
+  void mouseMoveEvent(QMouseEvent*) override;
+  void mouseReleaseEvent(QMouseEvent*) override;
+  void mouseDoubleClickEvent(QMouseEvent*) override;
+  void keyPressEvent(QKeyEvent*) override;
+  void leaveEvent(QEvent*) override;
+  bool event(QEvent*) override;
+  void dragEnterEvent(QDragEnterEvent*) override;
+  void dropEvent(QDropEvent*) override;
+  void contextMenuEvent(QContextMenuEvent*) override;
+
+ private:
+  friend class CanvasPainter;
+  void rebuildAnchored();
+  /// The box in the middle of the view and where it stands: "" without one.
+  std::pair<QString, QPointF> anchor() const;
+  void showFirst(int generation);
+  void rebuild(const QString& anchorKey = {}, QPointF anchorAt = {});
+  void take(SceneRef scene, const QString& anchorKey, QPointF anchorAt);
+  void bringIntoView(const QString& key);
+  void pan(QPointF deltaPixels);
+  void invalidate();
+  void paintCache(const QRect& area);
+  void placeOverview();
+  void travelTo(QString from, int direction, qsizetype number);
+  QString tipOf(int box) const;
+
+  std::shared_ptr<const Graph> graph_;
+  ViewOptions options_;
+  SceneRef scene_;
+  Decorations decorations_;
+  BoxDecorations boxes_;
+  Palette palette_;
+  QStringList selection_;
+  std::vector<char> selected_, lit_;  ///< by box
+  QStringList litNodes_;
+  int hover_ = -1;
+  QPointF origin_;  ///< of the scene at the widget's top left
+  double scale_ = 1;
+  double autoFitSmallest_ = 0.65;
+  bool autoFit_ = false, fitted_ = false, viewTouched_ = false;
+  QPixmap cache_;
+  bool cacheValid_ = false;
+  QPoint press_, last_;
+  bool dragging_ = false, pressed_ = false;
+  QString title_, placeholder_;
+  Overview* overview_ = nullptr;
+  CancelToken layoutToken_;
+  int layoutGeneration_ = 0;
+  bool layingOut_ = false;
+  std::optional<QPointF> under_;  ///< what is anchored next comes to lie there
+  QString revealing_;             ///< to be brought into view once it has a place
+  struct Travelled {
+    QString from, to;
+    int direction = 0;
+    qsizetype number = 0;  ///< of the inputs or users of `from`
+  } travelled_;
+};
+
+}  // namespace graft

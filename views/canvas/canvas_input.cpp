@@ -1,0 +1,220 @@
+// The canvas's mouse and keyboard.
+#include <QContextMenuEvent>
+#include <QDragEnterEvent>
+#include <QGuiApplication>
+#include <QHelpEvent>
+#include <QMimeData>
+#include <QStyleHints>
+#include <QToolTip>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "views/canvas/canvas.h"
+#include "views/document/graph_decode.h"
+
+namespace graft {
+
+void Canvas::wheelEvent(QWheelEvent* e) {
+  if (!scene_) return;
+  const bool zoom = !(e->modifiers() & (Qt::ShiftModifier | Qt::AltModifier));
+  if (e->phase() != Qt::NoScrollPhase && !(e->modifiers() & Qt::ControlModifier) && !e->pixelDelta().isNull()) {
+    pan(e->pixelDelta());  // a touch pad scrolls; pinching and Ctrl zoom
+  } else if (zoom) {
+    zoomBy(std::pow(1.0016, e->angleDelta().y()), e->position());
+  } else {
+    pan(QPointF(e->angleDelta().y(), e->angleDelta().x()) / 2);
+  }
+  e->accept();
+}
+
+void Canvas::mousePressEvent(QMouseEvent* e) {
+  setFocus(Qt::MouseFocusReason);
+  press_ = last_ = e->pos();
+  pressed_ = e->button() == Qt::LeftButton || e->button() == Qt::MiddleButton;
+  dragging_ = false;
+}
+
+void Canvas::mouseMoveEvent(QMouseEvent* e) {
+  if (!scene_) return;
+  if (pressed_) {
+    if (!dragging_ && (e->pos() - press_).manhattanLength() < QGuiApplication::styleHints()->startDragDistance())
+      return;
+    dragging_ = true;
+    setCursor(Qt::ClosedHandCursor);
+    pan(e->pos() - last_);
+    last_ = e->pos();
+    return;
+  }
+  const int box = scene_->boxAt(toScene(e->position()));
+  if (box == hover_) return;
+  hover_ = box >= 0 && scene_->view.boxes[static_cast<size_t>(box)].open ? -1 : box;
+  update();
+  Q_EMIT hovered(hover_ < 0 ? QString() : selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(hover_)]));
+}
+
+void Canvas::mouseReleaseEvent(QMouseEvent* e) {
+  const bool clicked = pressed_ && !dragging_ && e->button() == Qt::LeftButton;
+  pressed_ = dragging_ = false;
+  unsetCursor();
+  if (!clicked || !scene_) return;
+  const int box = scene_->boxAt(toScene(e->position()));
+  QStringList keys;
+  if (e->modifiers() & (Qt::ControlModifier | Qt::ShiftModifier)) keys = selection_;
+  if (box >= 0) {
+    const QString key = selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(box)]);
+    if (keys.contains(key))
+      keys.removeAll(key);
+    else
+      keys << key;
+  }
+  setSelection(keys);
+  Q_EMIT selectionEdited(keys);
+}
+
+void Canvas::mouseDoubleClickEvent(QMouseEvent* e) {
+  if (!scene_) return;
+  const QPointF p = toScene(e->position());
+  const int box = scene_->boxAt(p);
+  if (box < 0) return;
+  const Box& b = scene_->view.boxes[static_cast<size_t>(box)];
+  // A click on ×N shows all the blocks of the run.
+  if (b.repeat > 1 && p.x() > scene_->rect(box).right() - 44 && p.y() < scene_->rect(box).top() + 26) {
+    options_.unfolded.insert(b.key);
+    rebuild(selectionKey(*graph_, b), toWidget(scene_->rect(box).topLeft()));
+    return;
+  }
+  toggle(box, e->position());
+}
+
+void Canvas::keyPressEvent(QKeyEvent* e) {
+  switch (e->key()) {
+    case Qt::Key_I:
+      return e->modifiers() & Qt::ShiftModifier ? travelBeside(-1) : travel(-1);
+    case Qt::Key_O:
+      return e->modifiers() & Qt::ShiftModifier ? travelBeside(1) : travel(1);
+    case Qt::Key_N:
+      return travel(e->modifiers() & Qt::ShiftModifier ? -2 : 2);
+    case Qt::Key_Space:
+      return toggleSelected();
+    case Qt::Key_Left:
+      return pan({60, 0});
+    case Qt::Key_Right:
+      return pan({-60, 0});
+    case Qt::Key_Up:
+      return pan({0, 60});
+    case Qt::Key_Down:
+      return pan({0, -60});
+    case Qt::Key_PageDown:
+      return pan({0, -height() * 0.8});
+    case Qt::Key_PageUp:
+      return pan({0, height() * 0.8});
+    case Qt::Key_Plus:
+    case Qt::Key_Equal:
+      return zoomIn();
+    case Qt::Key_Minus:
+      return zoomOut();
+    case Qt::Key_Escape:
+      setSelection({});
+      Q_EMIT selectionEdited({});
+      return;
+    default:
+      QWidget::keyPressEvent(e);
+  }
+}
+
+void Canvas::travel(int direction) {
+  if (!scene_ || scene_->view.boxes.empty()) return;
+  const int box = selection_.isEmpty() ? -1 : scene_->boxOf(selection_.first());
+  if (box >= 0 && std::abs(direction) == 1) return travelTo(selection_.first(), direction, 0);
+  int to = 0;
+  if (box < 0) {
+    to = scene_->view.roots.empty() ? 0 : scene_->view.roots.front();
+  } else {
+    const int count = static_cast<int>(scene_->view.boxes.size());
+    to = (box + (direction > 0 ? 1 : count - 1)) % count;
+  }
+  reveal(selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(to)]));
+}
+
+void Canvas::travelTo(QString from, int direction, qsizetype number) {
+  const int box = scene_->boxOf(from);
+  if (box < 0) return;
+  // Several values may flow along one way.
+  std::vector<int> ends;
+  for (const int e :
+       direction < 0 ? scene_->inEdges[static_cast<size_t>(box)] : scene_->outEdges[static_cast<size_t>(box)]) {
+    const VisibleEdge& edge = scene_->view.edges[static_cast<size_t>(e)];
+    const int end = direction < 0 ? edge.from : edge.to;
+    if (std::find(ends.begin(), ends.end(), end) == ends.end()) ends.push_back(end);
+  }
+  if (ends.empty()) return;
+  number %= static_cast<qsizetype>(ends.size());
+  const QString to = selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(ends[static_cast<size_t>(number)])]);
+  reveal(to);
+  travelled_ = {std::move(from), to, direction, number};
+}
+
+void Canvas::travelBeside(int direction) {
+  if (!scene_ || selection_.isEmpty()) return travel(direction);
+  if (travelled_.direction == direction && travelled_.to == selection_.first())
+    travelTo(travelled_.from, direction, travelled_.number + 1);
+  else
+    travelTo(selection_.first(), direction, 1);
+}
+
+void Canvas::leaveEvent(QEvent*) {
+  hover_ = -1;
+  update();
+  Q_EMIT hovered({});
+}
+
+QString Canvas::tipOf(int index) const {
+  const Box& box = scene_->view.boxes[static_cast<size_t>(index)];
+  QString tip = QStringLiteral("<b>%1</b>").arg(toQt(box.title).toHtmlEscaped());
+  if (box.name != box.title) tip += QLatin1Char(' ') + toQt(box.name).toHtmlEscaped();
+  if (box.module) tip += QStringLiteral("<br>%1").arg(toQt(graph_->moduleCall(box.module).path).toHtmlEscaped());
+  if (!box.detail.empty()) tip += QStringLiteral("<br>%1").arg(toQt(box.detail).toHtmlEscaped());
+  if (box.node) {
+    for (ValueId v : graph_->node(box.node).outputs)
+      if (const QString type = toQt(typeLabel(graph_->value(v).type)); !type.isEmpty())  // a pattern's have none
+        tip += QStringLiteral("<br>→ %1").arg(type.toHtmlEscaped());
+  }
+  const double heat = boxes_.heat[static_cast<size_t>(index)];
+  if (boxes_.anyHeat && !std::isnan(heat))
+    tip += QStringLiteral("<br>%1: %2").arg(decorations_.heatTitle, heatText(heat, decorations_.heatUnit));
+  if (box.repeat > 1) tip += tr("<br>%1 identical blocks; double-click ×%1 to see them all").arg(box.repeat);
+  return tip;
+}
+
+bool Canvas::event(QEvent* e) {
+  if (e->type() == QEvent::ToolTip && scene_) {
+    auto* help = static_cast<QHelpEvent*>(e);
+    const int box = scene_->boxAt(toScene(help->pos()));
+    if (box >= 0 && !scene_->view.boxes[static_cast<size_t>(box)].open)
+      QToolTip::showText(help->globalPos(), tipOf(box), this);
+    else
+      QToolTip::hideText();
+    return true;
+  }
+  return QWidget::event(e);
+}
+
+void Canvas::dragEnterEvent(QDragEnterEvent* e) {
+  if (e->mimeData()->hasUrls()) e->acceptProposedAction();
+}
+
+void Canvas::dropEvent(QDropEvent* e) {
+  for (const QUrl& url : e->mimeData()->urls())
+    if (url.isLocalFile()) Q_EMIT fileDropped(url.toLocalFile());
+}
+
+void Canvas::contextMenuEvent(QContextMenuEvent* e) {
+  if (!scene_) return;
+  const int box = scene_->boxAt(toScene(e->pos()));
+  Q_EMIT menuAsked(e->globalPos(),
+                   box < 0 ? QString() : selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(box)]));
+}
+
+}  // namespace graft

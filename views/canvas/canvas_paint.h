@@ -1,0 +1,25 @@
+// How a scene is painted at a scale: what is too small to read becomes bars, then blocks of colour.
+#pragma once
+
+#include <QPainter>
+
+#include "views/canvas/canvas_scene.h"
+
+namespace graft {
+
+struct CanvasLook {
+  const Palette& palette;
+  const Decorations& decorations;
+  const BoxDecorations& boxes;
+  const std::vector<char>& selected;
+  const std::vector<char>& lit;
+  double scale;
+};
+
+/// Paints the part of the scene in `area` (scene coordinates). The painter is already transformed.
+void paintScene(QPainter& painter, const Scene& scene, const CanvasLook& look, const QRectF& area);
+
+/// Sans-serif of the drawings at a whole pixel size.
+QFont drawingFont(double pixels, int weight);
+
+}  // namespace graft

@@ -1,0 +1,186 @@
+#include "views/canvas/canvas_scene.h"
+
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "views/document/graph_decode.h"
+#include "views/document/run_figures.h"
+
+namespace graft {
+
+QString selectionKey(const Graph& graph, const Box& box) {
+  switch (box.kind) {
+    case BoxKind::Module:
+      return QStringLiteral("@") + toQt(box.key);
+    case BoxKind::Input:
+      return QStringLiteral("<") + toQt(box.title);
+    case BoxKind::Output:
+      return QStringLiteral(">") + toQt(box.key).section(QLatin1Char(' '), 1);
+    default:
+      return toQt(graph.node(box.node).name);
+  }
+}
+
+int Scene::boxOf(const QString& key) const {
+  const auto it = boxOfKey.find(key);
+  if (it != boxOfKey.end()) return it.value();
+  if (key.startsWith(QLatin1Char('@'))) {
+    const std::string path = key.mid(1).toStdString();
+    for (const ModuleCall& call : graph->moduleCalls())
+      if (call.path == path) return view.boxOfModule[call.id.index];
+    return -1;
+  }
+  const NodeId node = graph->findNode(key.toStdString());
+  return node ? view.boxOfNode[node.index] : -1;
+}
+
+int Scene::boxAt(QPointF p) const {
+  int found = -1;  // containers come before their children: the last hit is the innermost
+  for (size_t i = 0; i < layout.boxes.size(); ++i) {
+    const Rect& r = layout.boxes[i];
+    if (p.x() >= r.x && p.x() <= r.right() && p.y() >= r.y && p.y() <= r.bottom()) found = static_cast<int>(i);
+  }
+  return found;
+}
+
+namespace {
+
+bool samePoint(Point a, Point b) { return std::abs(a.x - b.x) < 0.01 && std::abs(a.y - b.y) < 0.01; }
+
+QPainterPath pathOf(const std::vector<Point>& q, size_t from) {
+  QPainterPath path;
+  if (from < q.size()) path.moveTo(q[from].x, q[from].y);
+  for (size_t i = from + 1; i + 2 < q.size(); i += 3) {
+    if (std::abs(q[i].x - q[i + 2].x) < 0.01 && std::abs(q[i - 1].x - q[i].x) < 0.01)
+      path.lineTo(q[i + 2].x, q[i + 2].y);
+    else
+      path.cubicTo(q[i].x, q[i].y, q[i + 1].x, q[i + 1].y, q[i + 2].x, q[i + 2].y);
+  }
+  return path;
+}
+
+}  // namespace
+
+QPainterPath Scene::wholePath(int edge) const { return pathOf(layout.edges[static_cast<size_t>(edge)].points, 0); }
+
+SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel) {
+  VisibleGraph view = makeVisibleGraph(*graph, options);
+  return makeScene(std::move(graph), options, std::move(view), cancel);
+}
+
+FirstSight firstSight(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel) {
+  constexpr size_t many = 10000, atFirst = 1500;
+  ViewOptions first = options;
+  first.first = atFirst;
+  // Without modules each operator is a box: the others are made with the whole, so that nobody waits for them now.
+  if (graph->moduleCalls().empty() && graph->nodeCount() > many)
+    return {makeScene(std::move(graph), first, cancel), std::make_shared<VisibleGraph>()};
+  auto all = std::make_shared<VisibleGraph>(makeVisibleGraph(*graph, options));
+  if (all->boxes.size() <= many) return {makeScene(std::move(graph), options, std::move(*all), cancel), nullptr};
+  return {makeScene(std::move(graph), first, cancel), std::move(all)};
+}
+
+SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, VisibleGraph view,
+                   const CancelToken& cancel) {
+  auto scene = std::make_shared<Scene>();
+  scene->graph = std::move(graph);
+  scene->options = options;
+  scene->view = view.boxes.empty() ? makeVisibleGraph(*scene->graph, options) : std::move(view);
+  Result<Layout> layout = layoutGraph(scene->view, {}, cancel);
+  if (!layout) return nullptr;
+  scene->layout = std::move(*layout);
+  const size_t boxes = scene->view.boxes.size();
+  scene->depth.resize(boxes);
+  scene->inEdges.resize(boxes);
+  scene->outEdges.resize(boxes);
+  for (size_t i = 0; i < boxes; ++i) {
+    scene->depth[i] = scene->view.depthOf(static_cast<int>(i));
+    scene->boxOfKey.insert(selectionKey(*scene->graph, scene->view.boxes[i]), static_cast<int>(i));
+  }
+  std::unordered_map<uint32_t, size_t> lastOfValue;
+  for (size_t e = 0; e < scene->view.edges.size(); ++e) {
+    const VisibleEdge& edge = scene->view.edges[e];
+    scene->outEdges[static_cast<size_t>(edge.from)].push_back(static_cast<int>(e));
+    scene->inEdges[static_cast<size_t>(edge.to)].push_back(static_cast<int>(e));
+    const auto& q = scene->layout.edges[e].points;
+    size_t from = 0;
+    auto [known, isFirst] = lastOfValue.try_emplace(edge.value.index, e);
+    if (!isFirst) {
+      const auto& other = scene->layout.edges[known->second].points;
+      while (from + 3 < q.size() && from + 3 < other.size() && samePoint(q[from + 1], other[from + 1]) &&
+             samePoint(q[from + 2], other[from + 2]) && samePoint(q[from + 3], other[from + 3]))
+        from += 3;
+      known->second = e;
+    }
+    QPainterPath path = pathOf(q, from);
+    scene->pathBounds.push_back(path.controlPointRect().adjusted(-4, -4, 4, 4));
+    scene->paths.push_back(std::move(path));
+  }
+  return scene;
+}
+
+BoxDecorations resolve(const Scene& scene, const Decorations& d) {
+  const size_t n = scene.view.boxes.size();
+  BoxDecorations out;
+  out.pattern.assign(n, -1);
+  out.matches.assign(n, 0);
+  out.change.assign(n, Change::None);
+  out.most = d.heatMost;
+  out.changesInside.assign(n, 0);
+  out.heat.assign(n, std::numeric_limits<double>::quiet_NaN());
+  out.anyChange = d.fades;
+  if (d.pattern.isEmpty() && d.changes.isEmpty() && d.heat.isEmpty()) return out;
+  std::vector<QSet<int>> matchesIn(n);
+  std::vector<char> shown(n, 0);
+  auto upwards = [&](int box, auto&& f) {
+    for (; box >= 0; box = scene.view.boxes[static_cast<size_t>(box)].parent) f(static_cast<size_t>(box));
+  };
+  for (const NodeId id : scene.graph->order()) {
+    const int box = scene.view.boxOfNode[id.index];
+    if (box < 0) continue;
+    const auto b = static_cast<size_t>(box);
+    const QString name = toQt(scene.graph->node(id).name);
+    const bool own = scene.view.boxes[b].kind != BoxKind::Module;
+    if (const auto it = d.pattern.find(name); it != d.pattern.end()) {
+      if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
+      const int match = d.match.value(name, 0);
+      upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
+    }
+    const Change change = d.changes.value(name, Change::None);
+    if (change != Change::None) {
+      out.anyChange = true;
+      upwards(box, [&](size_t up) { ++out.changesInside[up]; });
+    }
+    // One box may stand for nodes of several repeated blocks: what is true of some only is a change.
+    if (own && scene.view.boxes[b].node &&
+        scene.graph->node(id).op->name == scene.graph->node(scene.view.boxes[b].node).op->name) {
+      out.change[b] = shown[b] && out.change[b] != change ? Change::Changed : change;
+      shown[b] = 1;
+    }
+    if (const auto it = d.heat.find(name); it != d.heat.end()) {
+      out.anyHeat = true;
+      upwards(box, [&](size_t up) {
+        double& heat = out.heat[up];
+        if (std::isnan(heat)) heat = 0;
+        heat = d.heatAdds ? heat + it.value() : std::max(heat, it.value());
+      });
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    out.matches[i] = static_cast<int>(matchesIn[i].size());
+    const Box& box = scene.view.boxes[i];
+    if (box.kind == BoxKind::Module && !box.open && out.changesInside[i] > 0) out.change[i] = Change::Changed;
+    if (!box.open && !std::isnan(out.heat[i])) out.most = std::max(out.most, out.heat[i]);
+  }
+  return out;
+}
+
+QString heatText(double v, const QString& unit) {
+  if (unit == QStringLiteral("µs"))
+    return v >= 1000 ? QStringLiteral("%1 ms").arg(v / 1000, 0, 'f', 2) : QStringLiteral("%1 µs").arg(v, 0, 'f', 1);
+  if (unit == QStringLiteral("B")) return bytes(v);
+  return QString::number(v, 'g', 3) + (unit.isEmpty() ? QString() : QLatin1Char(' ') + unit);
+}
+
+}  // namespace graft

@@ -1,0 +1,86 @@
+// What a canvas shows: a graph's boxes and where they stand, ready to be painted, and what decorates them. Plain
+// values; made on any thread, painted on the GUI's.
+#pragma once
+
+#include <QColor>
+#include <QHash>
+#include <QPainterPath>
+#include <QSet>
+#include <QStringList>
+#include <memory>
+#include <vector>
+
+#include "views/layout/layout.h"
+#include "views/layout/palette.h"
+#include "views/widgets/qt_color.h"
+
+namespace graft {
+
+inline QRectF toQt(const Rect& r) { return {r.x, r.y, r.width, r.height}; }
+
+/// Names of what can be selected, the same in all views: an operator's node name, "@path" of a module, "<name" of an
+/// input,
+/// ">n" of an output.
+QString selectionKey(const Graph&, const Box&);
+
+struct Scene {
+  std::shared_ptr<const Graph> graph;
+  ViewOptions options;
+  VisibleGraph view;
+  Layout layout;
+  std::vector<QPainterPath> paths;  ///< by edge, without the way it shares with an earlier edge of its value
+  std::vector<QRectF> pathBounds;
+  std::vector<int> depth;                           ///< by box
+  std::vector<std::vector<int>> inEdges, outEdges;  ///< by box
+  QHash<QString, int> boxOfKey;                     ///< of visible boxes
+
+  /// The box that shows `key`, or the one that holds it; -1 where there is none.
+  int boxOf(const QString& key) const;
+  int boxAt(QPointF) const;
+  /// The whole way of an edge.
+  QPainterPath wholePath(int edge) const;
+  QRectF rect(int box) const { return toQt(layout.boxes[static_cast<size_t>(box)]); }
+  QRectF bounds() const { return {0, 0, layout.width, layout.height}; }
+};
+using SceneRef = std::shared_ptr<const Scene>;
+SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {});
+/// Of boxes that are known already.
+SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, VisibleGraph, const CancelToken& = {});
+
+/// What can be shown at once: the whole, or of very many boxes the first ones and, in `rest`, all that are to follow.
+struct FirstSight {
+  SceneRef scene;
+  std::shared_ptr<VisibleGraph> rest;
+};
+FirstSight firstSight(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {});
+
+/// What is drawn onto nodes, by name.
+struct Decorations {
+  QHash<QString, int> pattern;     ///< the colour of the pattern node it matches
+  QHash<QString, int> match;       ///< the number of the match it belongs to
+  QHash<QString, Change> changes;  ///< with any, the rest fades
+  bool fades = false;              ///< it does so without, too: what it is compared with has changes
+  QHash<QString, double> heat;     ///< microseconds, bytes or errors
+  bool heatAdds = true;            ///< rolled up by sum (time) or maximum (error)
+  double heatMost = 0;             ///< the scale's end where the drawing holds no more
+  QString heatTitle, heatUnit;
+  bool stale = false;  ///< matches are of an older text: drawn grey
+  double barelyVisible = 0.4;
+};
+
+/// Decorations of the boxes of one scene, modules' rolled up.
+struct BoxDecorations {
+  std::vector<int> pattern;
+  std::vector<int> matches;  ///< how many matches lie in a module
+  std::vector<Change> change;
+  std::vector<int> changesInside;
+  std::vector<double> heat;  ///< NaN: none
+  double most = 0;           ///< of a box that is no container
+  bool anyChange = false, anyHeat = false;
+};
+BoxDecorations resolve(const Scene&, const Decorations&);
+
+/// "12.3 µs", "1.2 ms", "46.9 MB", "3.1e-06".
+QString heatText(double value, const QString& unit);
+
+}  // namespace graft

@@ -1,0 +1,85 @@
+#include "views/canvas/overview.h"
+
+#include <QMouseEvent>
+#include <QPainter>
+
+#include "views/canvas/canvas.h"
+
+namespace graft {
+
+Overview::Overview(Canvas* canvas) : QWidget(canvas), canvas_(canvas) {
+  resize(132, 150);
+  setCursor(Qt::PointingHandCursor);
+  setToolTip(tr("Overview: click to go there, drag to look around"));
+}
+
+double Overview::factor() const {
+  const QRectF b = canvas_->scene()->bounds();
+  return std::min((width() - 12) / b.width(), (height() - 12) / b.height());
+}
+
+QPointF Overview::offset() const {
+  const QSizeF s = canvas_->scene()->bounds().size() * factor();
+  return {(width() - s.width()) / 2, (height() - s.height()) / 2};
+}
+
+void Overview::paintEvent(QPaintEvent*) {
+  const SceneRef scene = canvas_->scene();
+  if (!scene || scene->view.boxes.empty()) return;
+  const QPalette colors = palette();
+  if (picture_.isNull()) {
+    const double dpr = devicePixelRatioF();
+    picture_ = QPixmap(size() * dpr);
+    picture_.setDevicePixelRatio(dpr);
+    picture_.fill(Qt::transparent);
+    QPainter p(&picture_);
+    p.setRenderHint(QPainter::Antialiasing);
+    QColor back = colors.color(QPalette::Base);
+    back.setAlpha(235);
+    p.setBrush(back);
+    p.setPen(colors.color(QPalette::Mid));
+    p.drawRoundedRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6);
+    p.translate(offset());
+    p.scale(factor(), factor());
+    const Palette shades = graft::palette(back.lightness() < 128 ? Theme::Dark : Theme::Light);
+    p.setPen(Qt::NoPen);
+    for (size_t i = 0; i < scene->view.boxes.size(); ++i) {
+      const Box& box = scene->view.boxes[i];
+      p.setBrush(
+          toQt(box.open ? shades.container(scene->depth[i] + 1) : mix(shades.surface, shades.border(box.kind), 0.55)));
+      p.drawRect(scene->rect(static_cast<int>(i)));
+    }
+  }
+  QPainter p(this);
+  p.drawPixmap(0, 0, picture_);
+  p.setRenderHint(QPainter::Antialiasing);
+  const QRectF r = seen();
+  QColor accent = colors.color(QPalette::Highlight);
+  p.setPen(QPen(accent, 1.5));
+  accent.setAlpha(28);
+  p.setBrush(accent);
+  p.drawRoundedRect(r, 2, 2);
+}
+
+QRectF Overview::seen() const {
+  const QRectF v = canvas_->visibleSceneRect() & canvas_->scene()->bounds();
+  const double f = factor();
+  return {v.x() * f + offset().x(), v.y() * f + offset().y(), std::max(5.0, v.width() * f),
+          std::max(5.0, v.height() * f)};
+}
+
+void Overview::go(QPointF at) { canvas_->panTo((at - held_ - offset()) / factor()); }
+
+/// What is in view is taken where it is held; a click beside it goes there.
+void Overview::mousePressEvent(QMouseEvent* e) {
+  if (!canvas_->scene()) return;
+  const QPointF middle = canvas_->visibleSceneRect().center() * factor() + offset();
+  held_ = seen().contains(e->position()) ? e->position() - middle : QPointF();
+  go(e->position());
+}
+
+void Overview::mouseMoveEvent(QMouseEvent* e) {
+  if (canvas_->scene() && e->buttons() != Qt::NoButton) go(e->position());
+}
+
+}  // namespace graft

@@ -1,0 +1,212 @@
+// Document: one open model in the window: its graph, the steps applied to it, the rules being written, what they match
+// and what the last run measured. Owns the undo stack; talks to the engine; knows no widgets. Snapshots are kept here
+// too, so that undo is instant and a new engine can be brought to the same state. Late answers are dropped.
+//
+//   Document d(engine);  d.open("bert.pt");  d.setRules(text, "rules.py");  d.apply("Attention");
+//   d.undoStack()->undo();
+#pragma once
+
+#include <QJsonArray>
+#include <QObject>
+#include <QStringList>
+#include <QTimer>
+#include <QUndoStack>
+#include <memory>
+#include <vector>
+
+#include "views/document/document_info.h"
+#include "views/document/engine_client.h"
+
+namespace graft {
+
+class Document : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit Document(EngineClient& engine, QObject* parent = nullptr);
+
+  // State
+  bool isOpen() const { return !steps_.empty(); }
+  bool isOpening() const { return opening_ != 0; }
+  /// The file's name without its folder.
+  QString openingName() const { return openingPath_.section(QLatin1Char('/'), -1); }
+  QString path() const { return path_; }
+  QString inputs() const { return inputs_; }
+  QString format() const { return format_; }
+  /// Of what `original()` was read from.
+  QString originalFormat() const { return other_ ? otherFormat_ : format_; }
+  GraphRef graph() const {
+    return steps_.empty() ? nullptr : inside_ < 0 ? steps_[static_cast<size_t>(position_)].graph : insideGraph_;
+  }
+  /// What the current graph is compared with: the model as opened, or another file's.
+  GraphRef original() const { return other_ ? other_ : steps_.empty() ? nullptr : steps_.front().graph; }
+  /// The file that is compared with; empty while it is the model itself.
+  QString otherPath() const { return otherPath_; }
+  const std::vector<StepInfo>& steps() const { return steps_; }
+  int position() const { return position_; }
+  /// Of the recipe at `position()`, how many of its steps are shown; -1: all.
+  int inside() const { return inside_; }
+  QUndoStack* undoStack() { return &undo_; }
+  QString rulesText() const { return text_; }
+  QString rulesFile() const { return file_; }
+  const std::vector<RuleInfo>& rules() const { return rules_; }
+  const std::vector<RecipeInfo>& recipes() const { return recipes_; }
+  /// False until the engine has read the text as it is now.
+  bool rulesAreRead() const { return checkedRevision_ == textRevision_; }
+  const RuleError& ruleError() const { return error_; }
+  const RuleInfo* rule(const QString& name) const;
+  QString currentRule() const { return current_; }
+  const std::vector<NearMissInfo>& nearMisses() const { return misses_; }
+  QString nearMissesOf() const { return missesOf_; }
+  double matchMilliseconds() const { return matchMs_; }
+  const QJsonObject& lastRun() const { return run_; }
+  bool isRunning() const { return runId_ != 0; }
+  /// False where the last run failed or was stopped: `lastRun` is of an earlier one.
+  bool lastRunWorked() const { return runWorked_; }
+  /// Why the last run did not work; empty where it was stopped.
+  QString lastRunError() const { return runError_; }
+  /// What `lastRun` ran: the original (0) and the rewritten model (1).
+  GraphRef ranGraph(int side) const { return ranGraphs_[side]; }
+  /// False where the model or what it is compared with has become another since `lastRun`.
+  bool lastRunIsCurrent() const { return ranGraphs_[0] == original() && ranGraphs_[1] == graph(); }
+  QStringList selection() const { return selection_; }
+  /// Everything removed, added and changed from the original to the current graph.
+  std::vector<RecordInfo> recordsToHere() const;
+
+  // Actions
+  /// `inputs`: a file of example inputs, from which shapes and dtypes are known; may be empty.
+  void open(const QString& path, const QString& inputs = {});
+  void cancelOpening();
+  /// Reads another file and compares with it from then on; empty: with the model as opened again.
+  void compareWith(const QString& path);
+  /// What brings a new window to where this one is: model, inputs, steps as requests, position.
+  QJsonObject state() const;
+  /// Opens the model of `state` and applies its steps again.
+  void restore(const QJsonObject& state);
+  /// Checks and matches 150 ms after the last call; at once with `now`.
+  void setRules(const QString& text, const QString& file, bool now = false);
+  void setCurrentRule(const QString& name);
+  void setTicked(const QString& rule, int match, bool ticked);
+  /// Whether each rewrite is run beside what it replaces before it stays (at first it is).
+  void setVerifying(bool on) { verifying_ = on; }
+  bool isVerifying() const { return verifying_; }
+  /// The matches numbered `only`, or all; the whole document's ticked ones by default.
+  void apply(const QString& rule, const QList<int>& only = {});
+  void applyRecipe(const QString& recipe);
+  /// Draws what `apply` would do; `endPreview` takes it back.
+  void preview(const QString& rule, const QList<int>& only = {});
+  void endPreview();
+  bool isPreviewing() const { return preview_ != nullptr; }
+  GraphRef previewGraph() const { return preview_; }
+  const std::vector<RecordInfo>& previewRecords() const { return previewRecords_; }
+  void explain(const QString& rule, const QString& at = {});
+  /// `inside`: of a recipe's steps, only so many.
+  void showStep(int step, int inside = -1);
+  void undo() { undo_.undo(); }
+  void redo();
+  bool canRedo() const { return inside_ >= 0 || undo_.canRedo(); }
+  void exportTo(const QString& path);
+  void run(const QJsonObject& settings);
+  void stopRun();
+  void setSelection(const QStringList& nodes);
+  using ReplyCallback = std::function<void(const EngineReply&)>;
+  void askWeight(const QString& name, ReplyCallback done);
+  /// What the node's operator does: {"schema", "doc", "effects"}.
+  void askOperator(const QString& node, ReplyCallback done);
+  /// The Python that the node comes from: {"file", "line", "first", "lines", "from"}.
+  void askSource(const QString& node, ReplyCallback done);
+  /// The canonical texts of `original()` and the current graph as lines {"kind", "old", "new", "text"}.
+  void askDiff(ReplyCallback done);
+
+ Q_SIGNALS:
+  void openingChanged();
+  void opened();
+  void graphChanged();  ///< another snapshot is current
+  void stepsChanged();
+  void rulesChanged();  ///< parsed anew, or an error
+  void matchesChanged();
+  void currentRuleChanged();
+  void nearMissesChanged();
+  void previewChanged();
+  void selectionChanged();
+  void runChanged();
+  void runProgress(const QString& what, qint64 done, qint64 total);
+  void otherChanged();  ///< compared with something else
+  void exported(const QString& path);
+  void failed(const QString& what, const QString& why);  ///< `what` went wrong, everything is as it was
+  void message(const QString& text);
+  void engineReplaced();  ///< a new engine has everything that the one before had
+
+ private:
+  friend class StepCommand;
+  void sendOpen();
+  void refuseOpening(const QString& why);
+  void begin(const QJsonObject& opened, GraphRef graph);
+  void enginePlay();
+  void replayFrom(size_t step, int generation);
+  void finishReplay();
+  void checkRules();
+  void matchRules(int revision);
+  void addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph);
+  void requestApply(const QString& label, QJsonObject request);
+  void sendApply(const QString& label, QJsonObject request);
+  void restoreNext();
+  void readOther(const QString& path, bool again);
+  void forgetRun();
+  /// False while a new engine is given the model, its steps and what it is compared with.
+  bool engineHasAll() const { return document_ && !replaying_ && (!other_ || otherDocument_); }
+  QString whyNotReady() const;
+  QJsonObject withDocument(QJsonObject request) const;
+  QJsonObject withRules(QJsonObject request) const;
+  void syncEngine();
+  void showInside(int step, int inside);
+  void cutInside();
+  void readRules(const QJsonObject& result);
+
+  EngineClient& engine_;
+  QString path_, inputs_, format_, otherPath_, otherFormat_;
+  GraphRef other_;
+  int otherDocument_ = 0;
+  int document_ = 0;         ///< the engine's number for it; 0: the engine does not have it
+  int enginePosition_ = -1;  ///< of the engine's snapshots
+  static constexpr int forNextEngine = -1;
+  int opening_ = 0;  ///< the call that opens a model, or `forNextEngine`; 0: none
+  QString openingPath_, openingInputs_;
+  int lostOpenings_ = 0;  ///< engines in a row that died while they opened it
+  std::vector<StepInfo> steps_;
+  int position_ = 0, generation_ = 0;
+  int inside_ = -1, engineInside_ = -1;
+  GraphRef insideGraph_;
+  bool jumping_ = false;
+  QUndoStack undo_;
+  QList<QJsonObject> restoring_;  ///< steps of an earlier window that are still to be applied
+  QJsonObject unrestored_;        ///< an earlier window's state, until its model is open: it is not lost meanwhile
+  int restorePosition_ = -1, restoreInside_ = -1;
+  int lostReplays_ = 0;  ///< engines in a row that died while they were given the document
+  int diedOfRules_ = 0;  ///< engines in a row that died while they read or matched the rules
+  bool replaying_ = false, checking_ = false;
+  QTimer typing_;
+  QString text_, file_;
+  int textRevision_ = 0, checkedRevision_ = -1;
+  std::vector<RuleInfo> rules_;
+  std::vector<RecipeInfo> recipes_;
+  RuleError error_;
+  QString current_;
+  double matchMs_ = 0;
+  std::vector<NearMissInfo> misses_;
+  QString missesOf_;
+  GraphRef preview_;
+  std::vector<RecordInfo> previewRecords_;
+  QJsonObject run_;
+  int runId_ = 0, applying_ = 0;  ///< the call that runs; how many rewrites are under way
+  QString runError_;
+  GraphRef ranGraphs_[2];
+  bool runWorked_ = true, verifying_ = true;
+  QJsonObject runInputs_;  ///< "inputs" and "seed" of the last run: rewrites are proven on these, too
+  QStringList selection_;
+};
+
+/// Nodes of one name and module on both sides that differ, and nodes that one side lacks, as records that rewrote them.
+std::vector<RecordInfo> recordsBetween(const Graph& before, const Graph& after);
+
+}  // namespace graft

@@ -1,0 +1,108 @@
+// What a document holds, as plain values: rules and what they match, near misses, the steps applied.
+#pragma once
+
+#include <QFileInfo>
+#include <QHash>
+#include <QJsonArray>
+#include <QJsonObject>
+#include <QStringList>
+#include <memory>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+/// "1 match", "12 matches".
+inline QString counted(qint64 n, const QString& one, const QString& many) {
+  return QString::number(n) + QLatin1Char(' ') + (n == 1 ? one : many);
+}
+
+/// Where a file is: absolute, but what is not here may be on the engine's machine, and stays as it was written.
+inline QString placeOf(const QString& path) {
+  return QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
+}
+
+/// How many steps a document's state has (Document::state).
+inline qsizetype stepsOf(const QJsonObject& state) { return state.value(QLatin1String("steps")).toArray().size(); }
+
+using GraphRef = std::shared_ptr<const Graph>;
+
+struct MatchInfo {
+  QString scope;
+  QStringList nodes;
+  QHash<QString, QString> map;  ///< pattern node → node
+  bool ticked = true;           ///< to be rewritten by "apply ticked"
+};
+
+struct TextRange {
+  int line = 0, column = 0, endColumn = 0;  ///< from 1
+};
+
+struct RuleInfo {
+  QString name, description;
+  int line = 0;
+  bool finds = false;  ///< has no replacement
+  GraphRef pattern;
+  QHash<QString, TextRange> lines;  ///< pattern node → where it is written
+  QStringList patternOrder;         ///< pattern nodes in order: their number is their colour
+  std::vector<MatchInfo> matches;
+  bool matched = false;  ///< `matches` belong to the text as it is
+};
+
+struct RecipeInfo {
+  QString name, description;
+  QStringList steps;
+};
+
+struct RuleError {
+  QString message;
+  int line = 0, column = 0, endColumn = 0;
+  bool any() const { return !message.isEmpty(); }
+};
+
+/// `before`, at these bytes of the rules' text in UTF-8, is to become `after`.
+struct RuleEdit {
+  int begin = 0, end = 0, line = 0;
+  QString before, after;
+};
+
+struct NearMissInfo {
+  int matched = 0, total = 0, line = 0;
+  QString at, patternNode, reason, message, suggestion, scope;
+  QList<RuleEdit> edits;  ///< after which the rule matches there; empty where none is known
+  QHash<QString, QString> map;
+};
+
+struct RecordInfo {
+  QString rule, scope;
+  QStringList removed, added;
+};
+
+/// What one step of a recipe did.
+struct PartInfo {
+  QString name;
+  bool isRule = false;  ///< else a pass
+  double milliseconds = 0;
+  std::vector<RecordInfo> records;
+  QStringList refused, rolledBack;
+  /// Where it was tried, whatever came of it.
+  int matches() const {
+    return static_cast<int>(records.size()) + static_cast<int>(refused.size() + rolledBack.size());
+  }
+};
+
+/// A snapshot and what led to it; step 0 is the model as opened.
+struct StepInfo {
+  QString label;
+  GraphRef graph;
+  std::vector<RecordInfo> records;
+  QStringList refused;
+  QStringList rolledBack;  ///< rewrites that computed something else and were taken back: where, on which inputs
+  QString verification;    ///< "all proven", "3 not proven: …"; empty where nothing was rewritten
+  QJsonObject request;     ///< what to ask a new engine for
+  double milliseconds = 0;
+  std::vector<PartInfo> parts;  ///< of a recipe: its steps in order
+};
+
+}  // namespace graft

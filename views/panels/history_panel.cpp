@@ -1,0 +1,153 @@
+#include "views/panels/history_panel.h"
+
+#include <QHeaderView>
+#include <QSettings>
+#include <QVBoxLayout>
+
+#include "views/canvas/canvas_scene.h"
+#include "views/widgets/theme.h"
+
+namespace graft {
+namespace {
+
+constexpr int stepRole = Qt::UserRole, insideRole = Qt::UserRole + 1;
+const QString hideSetting = QStringLiteral("hideIdleSteps");
+enum Column { Name, Applied, Time };
+
+/// "0.4 ms", "35 ms", "1.2 s".
+QString duration(double ms) {
+  if (ms >= 1000) return HistoryPanel::tr("%1 s").arg(ms / 1000, 0, 'f', 1);
+  return HistoryPanel::tr("%1 ms").arg(ms, 0, 'f', ms < 10 ? 1 : 0);
+}
+
+/// What became of rewrites that are not there.
+QString outcomes(const QStringList& rolledBack, const QStringList& refused) {
+  QStringList told;
+  for (const QString& r : rolledBack) told << HistoryPanel::tr("Taken back: %1").arg(r);
+  for (const QString& r : refused) told << HistoryPanel::tr("Refused: %1").arg(r);
+  return told.join(QLatin1Char('\n'));
+}
+
+/// "12 of 13": where rewrites were refused or taken back there were more matches than rewrites.
+void fillNumbers(QTreeWidgetItem* item, qsizetype applied, qsizetype matches, double ms) {
+  item->setText(Applied, HistoryPanel::tr("%1 of %2").arg(applied).arg(matches));
+  item->setText(Time, duration(ms));
+  for (const int column : {Applied, Time}) item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+}
+
+/// In front, where it is seen also when the end of a long line is not.
+void warn(QTreeWidgetItem* item) { item->setIcon(Name, icon(QStringLiteral("warning"))); }
+
+}  // namespace
+
+HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
+  tree_ = new QTreeWidget(this);
+  tree_->setHeaderLabels({tr("Step"), tr("Applied"), tr("Time")});
+  tree_->setUniformRowHeights(true);
+  tree_->setIndentation(14);
+  tree_->header()->setStretchLastSection(false);
+  tree_->header()->setSectionResizeMode(Name, QHeaderView::Stretch);
+  for (const int column : {Applied, Time}) {
+    tree_->header()->setSectionResizeMode(column, QHeaderView::ResizeToContents);
+    tree_->headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+  }
+  tree_->headerItem()->setToolTip(Applied, tr("Rewrites that stayed, of the places that matched"));
+  tree_->headerItem()->setToolTip(Time, tr("Searching, rewriting and proving"));
+  hide_ = new QCheckBox(tr("Hide steps that changed nothing"), this);
+  hide_->setChecked(QSettings().value(hideSetting, true).toBool());
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(8, 8, 8, 8);
+  column->addWidget(tree_, 1);
+  column->addWidget(hide_);
+  connect(hide_, &QCheckBox::toggled, this, [this](bool on) {
+    QSettings().setValue(hideSetting, on);
+    refresh();
+  });
+  connect(tree_, &QTreeWidget::currentItemChanged, this, &HistoryPanel::go);
+  connect(tree_, &QTreeWidget::itemCollapsed, this,
+          [this](QTreeWidgetItem* item) { closed_.insert(item->data(Name, stepRole).toInt()); });
+  connect(tree_, &QTreeWidget::itemExpanded, this,
+          [this](QTreeWidgetItem* item) { closed_.remove(item->data(Name, stepRole).toInt()); });
+  connect(&document_, &Document::opened, this, [this] { closed_.clear(); });
+  connect(&document_, &Document::stepsChanged, this, &HistoryPanel::refresh, Qt::QueuedConnection);
+}
+
+void HistoryPanel::go(QTreeWidgetItem* item) {
+  if (filling_ || !item) return;
+  document_.showStep(item->data(Name, stepRole).toInt(), item->data(Name, insideRole).toInt());
+}
+
+QTreeWidgetItem* HistoryPanel::addStep(int step) {
+  const auto i = static_cast<size_t>(step);
+  const std::vector<StepInfo>& steps = document_.steps();
+  const StepInfo& s = steps[i];
+  QString text =
+      step == 0 ? tr("Opened · %1").arg(counted(static_cast<qint64>(s.graph->nodeCount()), tr("node"), tr("nodes")))
+                : tr("%1 · %2 → %3").arg(s.label).arg(steps[i - 1].graph->nodeCount()).arg(s.graph->nodeCount());
+  if (!s.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(s.rolledBack.size());
+  const bool isUnverified = s.verification.contains(tr("not proven"));
+  if (isUnverified) text += tr(" · not proven");
+  auto* item = new QTreeWidgetItem(tree_, {text});
+  if (isUnverified || !s.rolledBack.isEmpty()) warn(item);
+  item->setData(Name, stepRole, step);
+  item->setData(Name, insideRole, -1);
+  if (step == 0) {
+    item->setFirstColumnSpanned(true);
+    return item;
+  }
+  const auto applied = static_cast<qsizetype>(s.records.size());
+  fillNumbers(item, applied, applied + s.refused.size() + s.rolledBack.size(), s.milliseconds);
+  QStringList told{text};
+  if (const QString lines = outcomes(s.rolledBack, s.refused); !lines.isEmpty()) told << lines;
+  if (!s.verification.isEmpty()) told << s.verification.left(1).toUpper() + s.verification.mid(1);
+  item->setToolTip(Name, told.join(QLatin1Char('\n')));
+  return item;
+}
+
+void HistoryPanel::addParts(QTreeWidgetItem* recipe, int step) {
+  const std::vector<PartInfo>& parts = document_.steps()[static_cast<size_t>(step)].parts;
+  const QColor dim = toQt(themePalette().dim), later = palette().color(QPalette::Disabled, QPalette::Text);
+  const bool isHere = step == document_.position();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const PartInfo& p = parts[i];
+    const int inside = static_cast<int>(i) + 1;
+    if (p.records.empty() && hide_->isChecked() && !(isHere && document_.inside() == inside)) continue;
+    QString text = p.name;
+    if (!p.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(p.rolledBack.size());
+    auto* item = new QTreeWidgetItem(recipe, {text});
+    if (!p.rolledBack.isEmpty()) warn(item);
+    item->setData(Name, stepRole, step);
+    item->setData(Name, insideRole, inside);
+    fillNumbers(item, static_cast<qsizetype>(p.records.size()), p.matches(), p.milliseconds);
+    QStringList told{p.isRule ? text : tr("%1, a pass").arg(text)};
+    if (const QString lines = outcomes(p.rolledBack, p.refused); !lines.isEmpty()) told << lines;
+    told << tr("A click shows the model behind this step of the recipe");
+    item->setToolTip(Name, told.join(QLatin1Char('\n')));
+    const bool isLater =
+        step > document_.position() || (isHere && document_.inside() >= 0 && inside > document_.inside());
+    for (const int column : {Name, Applied, Time})
+      if (isLater || p.records.empty()) item->setForeground(column, isLater ? later : dim);
+    if (isHere && document_.inside() == inside) tree_->setCurrentItem(item);
+  }
+}
+
+void HistoryPanel::refresh() {
+  filling_ = true;
+  tree_->clear();
+  const std::vector<StepInfo>& steps = document_.steps();
+  for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
+    const StepInfo& s = steps[static_cast<size_t>(i)];
+    if (i > 0 && s.records.empty() && hide_->isChecked() && i != document_.position()) continue;
+    QTreeWidgetItem* item = addStep(i);
+    if (i > document_.position())
+      for (const int column : {Name, Applied, Time})
+        item->setForeground(column, palette().color(QPalette::Disabled, QPalette::Text));
+    if (i == document_.position() && document_.inside() < 0) tree_->setCurrentItem(item);
+    if (s.parts.empty()) continue;
+    addParts(item, i);
+    item->setExpanded(!closed_.contains(i));
+  }
+  filling_ = false;
+}
+
+}  // namespace graft

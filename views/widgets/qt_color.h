@@ -1,0 +1,12 @@
+// The drawing's colours as Qt's.
+#pragma once
+
+#include <QColor>
+
+#include "views/layout/palette.h"
+
+namespace graft {
+
+inline QColor toQt(Color c) { return {c.r, c.g, c.b}; }
+
+}  // namespace graft
