@@ -317,4 +317,4 @@ class SteadyTest : public test::WindowFixture {
 }  // namespace
 
 QTEST_MAIN(SteadyTest)
-#include "steady_test.moc"
+#include "layout_stability_test.moc"
