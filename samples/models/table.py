@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the table of docs/models.md: what Graft does with each sample model, through each format that PyTorch can write.
+"""Makes the table of docs/reference/models.md: what Graft does with each sample model, through each format that PyTorch can write.
 
-    table.py [--build build] [--keep] [-o docs/models.md]
+    table.py [--build build] [--keep] [-o docs/reference/models.md]
 
 For each model and format: how many nodes are read, whether the executor's outputs are PyTorch's (bitwise, or the largest
 difference), whether the model written out as TorchScript and read again is the same graph, as canonical text, and how often each
@@ -57,7 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--keep", action="store_true", help="take the exported models as they are in BUILD/samples/models")
-    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs/models.md")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs/reference/models.md")
     arguments = parser.parse_args()
     program, folder = arguments.build / "bin/graft", arguments.build / "samples/models"
     build = ROOT / "samples/models/build.py"
