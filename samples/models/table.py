@@ -68,11 +68,15 @@ def main():
 
     failures = []
     lines = ["# Sample models", "",
-             "Made by `./dev models`. Each model is built by `samples/models/build.py` with seeded random weights,",
-             "exported by PyTorch (*decomposed*: torch.export after `run_decompositions`), read by Graft, run by Graft's executor on",
-             "the CPU and compared with PyTorch's own outputs; *again* says whether writing it as TorchScript and reading that gives the",
-             "same graph; *rules* how often each of the shipped rules for its family finds something. Decomposed programs have no",
-             "dropout, so a rule may find more there, such as LinearAdd; what it finds in the exported model it finds there too.", ""]
+             "`./dev models` makes this page. For each model and format, it does this:", "",
+             "1. `samples/models/build.py` builds the model with seeded random weights, and PyTorch exports it.",
+             "   *Decomposed* is torch.export after `run_decompositions`.",
+             "2. Graft reads the file (*nodes*), and its executor runs the model on the CPU. *Outputs* compares",
+             "   with PyTorch's own.",
+             "3. *Again* says whether writing the model as TorchScript and reading that gives the same graph.",
+             "4. *Rules* says how often each shipped rule for its family finds something.", "",
+             "Decomposed programs have no dropout, so a rule such as LinearAdd may find more there. What it finds",
+             "in the exported model it finds there too.", ""]
     lines += ["| model | format | nodes | outputs | again | rules |", "|---|---|---|---|---|---|"]
     for name, what in models:
         for form, suffix in FORMATS.items():
@@ -89,7 +93,7 @@ def main():
             lines.append(f"| {what} | {form} | {' | '.join(cells)} |")
             print(lines[-1], flush=True)
     if failures:
-        lines += ["", "What does not work yet, in the program's words:", "", *failures]
+        lines += ["", "What fails, in the program's words:", "", *failures]
     arguments.output.write_text("\n".join(lines) + "\n")
     print(f"{arguments.output}: {len(failures)} failures")
 
