@@ -1,6 +1,6 @@
 // The shipped recipes on the sample models: what they find follows from each model's configuration, in the table of
-// docs/reference/shipped-rules.md. The models are those of samples/models/build.py and samples/minilm, which the fixture
-// `samples` of the end-to-end tests builds.
+// docs/reference/shipped-rules.md. The models are those of samples/models/build.py and samples/minilm, which the
+// fixture `samples` of the end-to-end tests builds.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
