@@ -9,7 +9,7 @@ Tensor = Any
 
 
 class Rule:
-    """A pattern, its replacement, and the condition under which it applies. See docs/rules.md."""
+    """A pattern, its replacement, and the condition under which it applies. See docs/guide/writing-rules.md."""
 
     scope: str = ""
     exact: bool = False
