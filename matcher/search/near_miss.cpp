@@ -12,8 +12,8 @@ std::string shortName(const std::string& op) {
   return dot == std::string::npos ? op : op.substr(dot + 1);
 }
 
-std::string sentence(const Draft& d) {
-  const Miss& m = d.cause;
+std::string sentence(const PartialMatch& d) {
+  const Mismatch& m = d.cause;
   if (!m.detail.empty() && m.reason != Reason::Where) return m.detail;
   const std::string which = m.parameter.empty() ? "" : m.parameter + " ";
   switch (m.reason) {
@@ -56,7 +56,7 @@ bool isLiteral(const std::string& described) {
   return !described.starts_with("the ") && !described.starts_with("a ") && !described.starts_with("`");
 }
 
-void suggest(const Plan& plan, const Miss& m, NearMiss& out) {
+void suggest(const Plan& plan, const Mismatch& m, NearMiss& out) {
   switch (m.reason) {
     case Reason::Literal:
       if (m.parameter.empty() || !m.patternNode) return;
@@ -69,7 +69,7 @@ void suggest(const Plan& plan, const Miss& m, NearMiss& out) {
       }
       return;
     case Reason::Operator:
-      if (m.parameter == "+") {
+      if (m.extraOperator) {
         out.suggestion = "if " + shortName(m.actual) + " may be absent or present, write optional(" +
                          shortName(m.actual) + ", …) around it";
       } else {
@@ -148,9 +148,9 @@ int reasonRank(Reason r) {
   }
 }
 
-NearMiss toNearMiss(const Plan& plan, const Draft& d) {
+NearMiss toNearMiss(const Plan& plan, const PartialMatch& d) {
   const Graph& g = plan.index.graph;
-  const Miss& m = d.cause;
+  const Mismatch& m = d.cause;
   NearMiss out;
   out.matched = d.matched;
   size_t optional = 0;
@@ -162,8 +162,8 @@ NearMiss toNearMiss(const Plan& plan, const Draft& d) {
   out.patternNode = m.patternNode;
   out.anchor = d.anchor;
   out.reason = m.reason;
-  out.tooMany = m.parameter == "+";
-  out.parameter = out.tooMany ? "" : m.parameter;
+  out.tooMany = m.extraOperator;
+  out.parameter = m.parameter;
   out.expected = m.expected;
   out.actual = m.actual;
   out.message = sentence(d);

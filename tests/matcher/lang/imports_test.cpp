@@ -300,5 +300,5 @@ class Mine(Rule):
   REQUIRE_FALSE(found.nearMisses.empty());
   CHECK(found.nearMisses[0].reason == Reason::Operator);
   CHECK(found.nearMisses[0].line == 6);  // not that of `twice`, which stands in another file
-  CHECK(Healer(text, path, test::operators(), *graph).edits(rule, found.nearMisses[0]).empty());
+  CHECK(FixIts(text, path, test::operators(), *graph).edits(rule, found.nearMisses[0]).empty());
 }
