@@ -91,7 +91,9 @@ bool BacktrackingSearch::solve(size_t i) {
 }
 
 bool BacktrackingSearch::matchGoal(size_t i) {
-  switch (plan_.producer(state_.goal(i).pattern)->kind) {
+  const PlanNode* p = plan_.producer(state_.goal(i).pattern);
+  assert(p);  // parameters are bound at once
+  switch (p->kind) {
     case PlanNode::Kind::AnyOf:
       return matchAnyOf(i);
     case PlanNode::Kind::CallModule:
@@ -175,8 +177,8 @@ bool BacktrackingSearch::matchNode(size_t i) {
   bool fits = true;
   if (state_.isTaken(g) || state_.isCovered(g)) {
     fits = explainer_.fail(Reason::Overlap, pid, g, [&](Mismatch& miss) {
-      miss.detail = state_.isTaken(g) ? "`" + gn.name + "` is part of another match already"
-                                      : "`" + gn.name + "` stands for another node of the pattern already";
+      miss.detail = state_.isTaken(g) ? "`" + gn.name + "` is already part of another match"
+                                      : "`" + gn.name + "` already stands for another node of the pattern";
     });
   }
   if (fits && (pn.outputs.size() > gn.outputs.size() || outputAt(pn, t.pattern) != outputAt(gn, v))) {
@@ -229,7 +231,7 @@ void BacktrackingSearch::matchInAnotherForm(const Node& pn, const Node& gn, int 
   if (takesListsOfValues(pn, gn)) {
     const MatchState::Mark m = state_.mark();
     if (explainer_.fail(Reason::Operand, pn.id, gn.id, [&](Mismatch& miss) {
-          miss.detail = "what " + here + " lists is the other way round";
+          miss.detail = "the items that " + here + " lists are in reverse order";
           miss.mapped = miss.guess = true;
         })) {
       unifier_.readReversed(gn.id);
@@ -284,8 +286,8 @@ bool BacktrackingSearch::matchOtherwise(size_t i, NodeId g) {
     const MatchState::Mark m = state_.mark();
     if (explainer_.fail(Reason::Operator, pid, g, [&](Mismatch& miss) {
           describeOperator(miss);
-          miss.detail = "the graph has " + withArticle(gn.op->packetName()) + " behind " +
-                        (wanted.starts_with("an ") ? wanted : "the " + wanted) + ", the rule does not";
+          miss.detail = "the graph has " + withArticle(gn.op->packetName()) + " after " +
+                        (wanted.starts_with("an ") ? wanted : "the " + wanted) + ", but the rule does not";
           miss.extraOperator = true;
         })) {
       state_.cover(g);
@@ -367,7 +369,7 @@ bool BacktrackingSearch::enterModule(const Node& pn, NodeId g, ModuleCallId call
     if (!index_.effective[n.index]) continue;
     if (state_.isTaken(n) || !state_.cover(n)) {
       explainer_.fail(Reason::Overlap, pn.id, n, [&](Mismatch& miss) {
-        miss.detail = "`" + graph_.node(n).name + "` is part of another match already";
+        miss.detail = "`" + graph_.node(n).name + "` is already part of another match";
       });
       return false;
     }

@@ -1,6 +1,7 @@
 #include "matcher/search/candidates.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace graft {
 namespace {
@@ -14,6 +15,7 @@ CandidateRoots::CandidateRoots(const GraphIndex& index, std::vector<ValueId> val
   std::sort(values.begin(), values.end(),
             [&](ValueId a, ValueId b) { return std::pair(place(a), a) < std::pair(place(b), b); });
   for (ValueId v : values) {
+    assert(index.graph.value(v).producer);
     ModuleCallId m = index.graph.node(index.graph.value(v).producer).module;
     for (;; m = index.graph.moduleCall(m).parent) {
       rows_[keyOf(m)].values.push_back(v);
@@ -48,7 +50,7 @@ void CandidateRootWalk::enter() {
 
 bool CandidateRootWalk::isTaken(ValueId v) const { return taken_[graph_.value(v).producer.index] != 0; }
 
-// What is taken stays so: whoever comes later jumps over it.
+// What is taken stays taken, so the next walk jumps over it.
 uint32_t CandidateRootWalk::freeFrom(CandidateRoots::Row& row, uint32_t i) {
   uint32_t at = i;
   while (at < row.values.size() && (row.after[at] != at || isTaken(row.values[at])))
@@ -137,8 +139,8 @@ NodeId RootLookup::lastMatched() const {
   return last;
 }
 
-// In the same module first, then after what is matched, then by distance: so q, k and v of one layer come together and
-// in order. Without those that a match covers.
+// Sorted: the same module first, then what comes after the matched nodes, then by distance. So q, k and v of one layer
+// come together and in order. Candidates that a match covers are left out.
 std::vector<ValueId> RootLookup::nearest(std::vector<ValueId> out) const {
   const NodeId last = lastMatched();
   const auto key = [&](ValueId v) {
