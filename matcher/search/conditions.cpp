@@ -9,9 +9,8 @@
 namespace graft {
 namespace {
 
-// The elements of a calculated list, where the expression shows them: (x.shape[:-1] + (n, 4)) is the sizes of x but the
-// last, n and
-// 4. Names that nothing binds yet are left as expressions.
+// The elements of a calculated list, where the expression shows them: (x.shape[:-1] + (n, 4)) has the sizes of x
+// without the last, then n, then 4. Names that nothing binds yet are left as expressions.
 struct Element {
   std::optional<Argument> value;
   const Expression* open = nullptr;
@@ -49,7 +48,7 @@ bool Conditions::hold() {
          soundness_.keepsMemory();
 }
 
-// A constant that stands in a calculated shape alone takes what the graph has there.
+// A constant that is one element of a calculated shape binds what the graph has there.
 void Conditions::bindFromShape(const Goal& t) {
   const PlanNode& p = *plan_.producer(t.pattern);
   if (p.expression < 0 || !t.graph->items()) return;
@@ -81,7 +80,7 @@ bool Conditions::checkCalculated(const Goal& t) {
   if (p.expression >= 0) {
     const Expression& e = plan_.rule.patternExpressions[static_cast<size_t>(p.expression)];
     auto value = evaluate(e, state_.environment());
-    // A parameter that nothing has bound by now: the shape as a whole does not fit, whatever the parameter were.
+    // Where nothing has bound a parameter by now, the whole shape does not fit, whatever the parameter is.
     if (!value) return wrong(toString(e), namesUnbound(e, true) ? std::string() : value.error().message);
     wanted = *value;
   } else {
@@ -116,9 +115,9 @@ bool Conditions::checkCalculated(const Goal& t) {
   return true;
 }
 
-// `a, b = x.chunk(n)` means two, as in Python: a third that nobody reads would go unseen.
+// `a, b = x.chunk(n)` means two, as in Python: a third that nobody reads would go unnoticed.
 bool Conditions::checkUnpacking() {
-  if (state_.forgiven()) return true;  // the other sizes that were forgiven say it already
+  if (state_.forgiven()) return true;  // the forgiven mismatch says it already
   for (const auto& [list, wanted] : plan_.rule.unpacked) {
     if (!state_.bound(list) || !state_.bound(list)->isValue()) continue;
     const ValueId v = state_.bound(list)->valueId();
@@ -127,7 +126,7 @@ bool Conditions::checkUnpacking() {
     if (!explainer_.fail(Reason::Arity, pattern_.value(list).producer, graph_.value(v).producer,
                          [&, wanted = wanted](Mismatch& miss) {
                            miss.detail = "`" + graph_.value(v).name + "` is a list of " + std::to_string(*parts) +
-                                         ", the rule takes it apart into " + std::to_string(wanted);
+                                         ", but the rule unpacks it into " + std::to_string(wanted);
                            miss.mapped = true;
                          }))
       return false;
@@ -162,8 +161,7 @@ bool Conditions::checkWhere() {
   if (!plan_.rule.where) return true;
   const Expression& e = *plan_.rule.where;
   auto value = evaluate(e, state_.environment());
-  if (!value && state_.forgiven() && namesUnbound(e, false))
-    return true;  // the mismatch that was forgiven says it already
+  if (!value && state_.forgiven() && namesUnbound(e, false)) return true;  // the forgiven mismatch says it already
   if (value && value->as<bool>() && *value->as<bool>()) return true;
   if (value && value->number() && *value->number() != 0) return true;
   return explainer_.fail(Reason::Where, {}, state_.anchor(), [&](Mismatch& miss) {
@@ -177,7 +175,7 @@ bool Conditions::checkWhere() {
       part = &part->operands[holds ? 1 : 0];
     }
     miss.expected = toString(*part);
-    miss.actual = "false here";
+    miss.actual = "it is false here";
     if (part->kind == Expression::Kind::Binary && !part->operands.empty()) {
       if (auto left = evaluate(part->operands[0], state_.environment()))
         miss.actual = toString(part->operands[0]) + " is " + explainer_.describe(*left);

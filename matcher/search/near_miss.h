@@ -1,7 +1,7 @@
 // Near misses: from a partial match to a sentence for a person, which says what stopped the rule there and which edit
 // of the rule would help.
 //
-//   NearMiss miss = toNearMiss(plan, partial);   // miss.message: "dim is 1, the rule wants -1"
+//   NearMiss miss = toNearMiss(plan, partial);   // miss.message: "dim is 1, but the rule wants -1"
 #pragma once
 
 #include "matcher/search/explainer.h"

@@ -13,7 +13,7 @@ using NodeKind = PlanNode::Kind;
 
 bool isNumber(const Argument& a) { return a.as<int64_t>() || a.as<double>(); }
 
-// The dimension that a literal names, of so many.
+// The dimension that a literal names, counted from the front.
 std::optional<size_t> dimension(const Argument& a, size_t rank) {
   const auto* d = a.as<int64_t>();
   if (!d) return std::nullopt;
@@ -52,7 +52,7 @@ int OperandForms::formsOf(const PlanNode& p, const Node& pn, const Node& gn) con
     return forms;
   }
   if (!p.commutative) return Direct;
-  // With a factor the operands are no longer alike; explaining, the factor may be all that is wrong.
+  // With a factor (alpha) the operands cannot be exchanged. When explaining, the factor may be the only mismatch.
   if (const Argument* alpha = gn.findArgument("alpha"); alpha && alpha->number() != 1.0 && !explainer_.isOn())
     return Direct;
   if (pn.args[0] == pn.args[1] || gn.args[0] == gn.args[1]) return Direct;
@@ -103,8 +103,8 @@ bool OperandForms::unifyArguments(const Node& pn, const Node& gn, bool swapped) 
   };
   if (pn.args.size() > gn.args.size() || (!named && !gn.op->hasSchema && pn.args.size() != gn.args.size()))
     return countDiffers();
-  // By name, what else the operator takes may be any literal, but no value that the rule does not know of, unless it
-  // gives none.
+  // An operator found by its name may take further literals, but no further values: the rule would not know of them. A
+  // pattern without arguments accepts any.
   if (named && !pn.args.empty())
     for (size_t k = pn.args.size(); k < gn.args.size(); ++k) {
       const auto isNamed = [&](const auto& kw) {
@@ -137,7 +137,8 @@ bool OperandForms::unifyArguments(const Node& pn, const Node& gn, bool swapped) 
   return true;
 }
 
-// Both say what shape results, each in its own way; the sizes at the match decide whether it is the same one.
+// One reshape for another: each says in its own way what shape results. The sizes at the match decide whether it is the
+// same shape.
 bool OperandForms::unifyReshape(const Node& pn, const Node& gn) {
   if (saysWholeShape(pn.op->name) && saysWholeShape(gn.op->name)) return unifyArguments(pn, gn, false);
   const auto in = sizesOf(graph_, gn.args[0]), out = sizesOf(graph_, Argument(gn.outputs[0]));

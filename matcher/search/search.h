@@ -74,7 +74,7 @@ struct NearMiss {
   Reason reason = Reason::Operator;
   std::string parameter;         ///< the operator's parameter, where one argument differs
   std::string expected, actual;  ///< in the words of the rule and of the graph
-  std::string message;           ///< one sentence: "dim is 1, the rule wants -1"
+  std::string message;           ///< one sentence: "dim is 1, but the rule wants -1"
   bool tooMany = false;          ///< `at` is an operator that the pattern does not have
   std::string suggestion;        ///< an edit of the rule in words; empty where there is none
   std::vector<TextEdit> edits;   ///< that make it match here; found by FixIts (matcher/lang/fix_it.h)

@@ -6,8 +6,8 @@
 
 namespace graft {
 
-// Readers of a value's size, and what they feed, as long as it stays inside the match or matters to nobody: they go
-// with it.
+// Nodes that read a value's size, and what they feed, go with the match as long as their results stay inside it or do
+// not matter.
 void Soundness::coverReaders(ValueId v) {
   std::vector<NodeId> chain;
   std::vector<ValueId> work{v};
@@ -36,7 +36,7 @@ bool Soundness::nothingEscapes() {
         return true;
     return false;
   };
-  const size_t matched = state_.coveredNodes().size();  // readers of sizes come to be covered too
+  const size_t matched = state_.coveredNodes().size();  // the loop covers readers of sizes too
   for (size_t i = 0; i < matched; ++i) {
     const NodeId n = state_.coveredNodes()[i];
     for (ValueId v : graph_.node(n).outputs) {
@@ -57,7 +57,7 @@ bool Soundness::nothingEscapes() {
       for (uint32_t p = 0; p < state_.nodeOf().size(); ++p)
         if (state_.nodeOf()[p] == n) pattern = NodeId(p);
       if (!explainer_.fail(Reason::Escapes, pattern, n, [&](Mismatch& miss) {
-            miss.expected = "`" + value.name + "` to be used inside the match only";
+            miss.expected = "`" + value.name + "` to be used only inside the match";
             miss.actual =
                 user != value.users.end() ? "also used by `" + graph_.node(*user).name + "`" : "an output of the graph";
           }))
@@ -132,14 +132,15 @@ bool Soundness::keepsOrder() {
     if (!between && !shifted) continue;
     return explainer_.fail(Reason::Random, {}, n, [&](Mismatch& miss) {
       miss.detail = between ? "`" + graph_.node(n).name + "` draws random numbers between the nodes of the match"
-                            : "the replacement draws another number of times, so `" + graph_.node(n).name +
-                                  "` would draw other numbers";
+                            : "the replacement draws random numbers another number of times, so `" +
+                                  graph_.node(n).name + "` would draw other numbers";
     });
   }
   return true;
 }
 
-// The input of the replacement that its counterpart of that returned value is, or is a view of; none where it is new.
+// The replacement's counterpart of a returned value may be one of its inputs, or a view of one: that input. None where
+// it is new.
 ValueId Soundness::handedOn(ValueId returned) const {
   const Graph& r = *plan_.rule.replacement;
   size_t at = 0, found = SIZE_MAX;
@@ -162,7 +163,7 @@ ValueId Soundness::handedOn(ValueId returned) const {
   return v;
 }
 
-// What a replacement hands on in place of a copy changes with its memory: nothing may write to that from then on.
+// Where a replacement hands an input on and the pattern made a copy, nothing may write to that memory from then on.
 bool Soundness::checkHandedOn(ValueId returned, uint32_t first) {
   const ValueId given = handedOn(returned);
   const ValueId parameter = given ? pattern_.findValue(plan_.rule.replacement->value(given).name) : ValueId();
@@ -184,8 +185,6 @@ bool Soundness::checkHandedOn(ValueId returned, uint32_t first) {
   return true;
 }
 
-// Writes: nothing the match reads or makes may be written while it runs, nothing it writes may be seen outside, and
-// what it returns may not share memory with something that is written to.
 bool Soundness::keepsMemory() {
   if (index_.writers.empty() || !plan_.rule.replacement) return true;
   uint32_t first = UINT32_MAX, last = 0;
@@ -203,8 +202,8 @@ bool Soundness::keepsMemory() {
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   const auto touches = [&](uint32_t memory) { return std::binary_search(touched.begin(), touched.end(), memory); };
-  // The replacement stands behind the producers of what it reads. Where the writer is one of them, and the match looks
-  // at that memory only after it, no read moves across.
+  // The replacement stands after the producers of what it reads. Where the writer is one of them, and the match reads
+  // that memory only afterwards, no read moves across the write.
   const auto readOnlyAfter = [&](NodeId w, uint32_t memory) {
     const auto inputs = pattern_.inputs();
     if (std::none_of(inputs.begin(), inputs.end(), [&](ValueId p) {
@@ -239,8 +238,8 @@ bool Soundness::keepsMemory() {
           return false;
         continue;
       }
-      if (!writer.op->writes() && writer.op->hasSchema) continue;  // statistics of a norm: the replacement's business
-      // The match itself writes: only into memory that it makes, or that nobody looks at later.
+      if (!writer.op->writes() && writer.op->hasSchema) continue;  // statistics of a norm: the replacement updates them
+      // The match itself writes: only into memory that it makes, or that nobody reads later.
       std::string seen = index_.visibleOutside(memory) ? "an input or weight of the model" : "";
       for (uint32_t u = 0; seen.empty() && u < graph_.valueBound(); ++u) {
         const Value& value = graph_.value(ValueId(u));
@@ -287,7 +286,7 @@ bool Soundness::keepsMemory() {
   return true;
 }
 
-// A view never copies, a reshape may: where the memory is written to afterwards, one shows it and the other may not.
+// A view never copies, a reshape may. Where the memory is written to afterwards, only one of them may show the change.
 bool Soundness::checkCopies(uint32_t first) {
   if (!plan_.findsAllReshapes) return true;
   for (uint32_t p = 0; p < state_.nodeOf().size(); ++p) {

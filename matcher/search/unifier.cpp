@@ -57,7 +57,7 @@ const Type& plainType(const Type& t) {
   return t.kind == Type::Kind::Optional || t.kind == Type::Kind::List ? plainType(t.element()) : t;
 }
 
-// How many dimensions a dim argument of the node counts in.
+// The rank that a dim argument of the node counts in.
 std::optional<int64_t> rankFor(const Graph& g, const Node& n) {
   for (const Argument& a : n.args) {
     const Argument* first = a.items() && !a.items()->empty() ? &a.items()->front() : &a;

@@ -95,22 +95,22 @@ TEST_CASE("one edit lets the rule match again where one thing breaks attention")
     std::string message;
   };
   const std::vector<Break> breaks{
-      {"softmax.int(%m, -1)", "softmax.int(%m, 1)", "-1", "1", "dim is 1, the rule wants -1"},
-      {"div.Tensor(%s, 4.0)", "div.Tensor(%s, 8.0)", "4.0", "8.0", "other is 8.0, the rule wants 4.0"},
+      {"softmax.int(%m, -1)", "softmax.int(%m, 1)", "-1", "1", "dim is 1, but the rule wants -1"},
+      {"div.Tensor(%s, 4.0)", "div.Tensor(%s, 8.0)", "4.0", "8.0", "other is 8.0, but the rule wants 4.0"},
       {"div.Tensor(%s, 4.0)", "mul.Tensor(%s, 0.125)", "4.0", "8.0", "the rule wants 4.0"},
       {"softmax.int(%m, -1)", "softmax.int(%m, -1, torch.float32)", "", ", dtype=torch.float32",
-       "dtype is torch.float32, the rule wants None"},
+       "dtype is torch.float32, but the rule wants None"},
       {"aten.softmax.int(%m, -1)", "aten.log_softmax.int(%m, -1)", "softmax", "log_softmax",
-       "the operator is aten.log_softmax, the rule wants aten.softmax"},
+       "the operator is aten.log_softmax, but the rule wants aten.softmax"},
       {"aten.add.Tensor(%d, %mask)", "aten.sub.Tensor(%d, %mask)", "+", "-",
-       "the operator is aten.sub, the rule wants aten.add"},
+       "the operator is aten.sub, but the rule wants aten.add"},
       {"%o = aten.matmul.default(%p, %v)",
        "%u = aten.dropout.default(%p, 0.1, False) : f32[1,4,8,8] @m0\n %o = aten.matmul.default(%u, %v)",
        "torch.softmax(scores + mask, dim=-1)", "optional(F.dropout, torch.softmax(scores + mask, dim=-1), _, _)",
-       "the graph has an aten.dropout behind the aten.softmax, the rule does not"},
+       "the graph has an aten.dropout after the aten.softmax, but the rule does not"},
       {"%p = aten.softmax.int(%m, -1)", "%c = aten.relu.default(%m) : f32[1,4,8,8] @m0\n %p = aten.softmax.int(%c, -1)",
        "scores + mask", "optional(F.relu, scores + mask)",
-       "the graph has an aten.relu behind the aten.add, the rule does not"},
+       "the graph has an aten.relu after the aten.add, but the rule does not"},
   };
   {
     const auto file = parseRuleText(attention, "rules.py", test::operators());
