@@ -37,7 +37,7 @@ bool carriesTensors(const Type& t) { return t.isTensor() || t.kind == Type::Kind
 
 }  // namespace
 
-const LooseViews::Facts& LooseViews::factsOf(const OperatorRef& op) {
+const ViewRelaxation::Facts& ViewRelaxation::factsOf(const OperatorRef& op) {
   for (const Facts& known : facts_)
     if (known.op == op) return known;
   Facts f;
@@ -50,7 +50,7 @@ const LooseViews::Facts& LooseViews::factsOf(const OperatorRef& op) {
 }
 
 // One row after the other, for all that the operators say.
-bool LooseViews::isRowMajor(ValueId v) {
+bool ViewRelaxation::isRowMajor(ValueId v) {
   for (NodeId maker = graph_.value(v).producer; maker; maker = graph_.value(v).producer) {
     const Node& n = graph_.node(maker);
     const Facts& facts = factsOf(n.op);
@@ -61,7 +61,7 @@ bool LooseViews::isRowMajor(ValueId v) {
   return false;
 }
 
-void LooseViews::below(ValueId before, ValueId result) {
+void ViewRelaxation::below(ValueId before, ValueId result) {
   const bool rowMajor = isRowMajor(result);
   if (rowMajor && isRowMajor(before)) return;  // then everything below lies as it did
   work_.assign(1, {result, rowMajor});
@@ -78,7 +78,7 @@ void LooseViews::below(ValueId before, ValueId result) {
       const bool view = facts.isView && n.args[0].isValue() && n.args[0].valueId() == value;
       if (view && !dense && !isWrittenThrough(n.outputs[0])) {
         if (!reshape_) reshape_ = operators_.find("aten.reshape.default");
-        if (*reshape_) graph_.setOperator(user, *reshape_);
+        if (*reshape_) editor_.setOperator(user, *reshape_);
       }
       for (ValueId out : n.outputs)
         if (carriesTensors(graph_.value(out).type)) work_.emplace_back(out, view && dense);
@@ -86,7 +86,7 @@ void LooseViews::below(ValueId before, ValueId result) {
   }
 }
 
-bool LooseViews::isWrittenThrough(ValueId view) {
+bool ViewRelaxation::isWrittenThrough(ValueId view) {
   std::vector<ValueId>& work = aliases_;
   work.assign(1, view);
   for (size_t i = 0; i < work.size(); ++i)

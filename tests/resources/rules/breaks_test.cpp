@@ -163,7 +163,7 @@ TEST_CASE("a number that differs is offered as an edit, whatever looks like it b
     const auto misses = missesOf(rule, model);
     REQUIRE(misses);
     REQUIRE_FALSE(misses->empty());
-    const auto edits = Healer(text, "rules.py", test::semantics().operators(), model).edits(rule, misses->front());
+    const auto edits = FixIts(text, "rules.py", test::semantics().operators(), model).edits(rule, misses->front());
     REQUIRE(edits.size() == 1);
     CHECK(withEdits(text, edits) == textOf("torch.relu(x * 0.125 + y)  # not 0.5, 5 or 35"));
   }
