@@ -71,16 +71,10 @@ std::optional<int64_t> rankFor(const Graph& g, const Node& n) {
     const Argument* first = a.items() && !a.items()->empty() ? &a.items()->front() : &a;
     if (!first->isValue()) continue;
     auto rank = knownRank(g, first->valueId());
-    const std::string_view base = n.op->baseName();
-    if (rank && (base == "unsqueeze" || base == "stack")) ++*rank;
+    if (rank && n.op->facts->shape == ShapeRule::OneMore) ++*rank;
     return rank;
   }
   return std::nullopt;
-}
-
-bool takesTargetShape(const Node& n) {
-  const std::string_view base = n.op->baseName();
-  return base == "view" || base == "reshape" || base == "_unsafe_view" || base == "unflatten" || base == "flatten";
 }
 
 bool isMinusOne(const Argument& a) { return a.as<int64_t>() && *a.as<int64_t>() == -1; }
@@ -167,7 +161,7 @@ bool Attempt::unifyLists(const Argument& p, const Argument& g, const Context& c)
       m.actual = counted(gs.size(), "element");
     });
   }
-  const bool shape = c.graphNode && takesTargetShape(graph_.node(c.graphNode));
+  const bool shape = c.graphNode && graph_.node(c.graphNode).op->is(OperatorFact::Reshape);
   const auto isLiteral = [](const Argument& a) { return !a.isValue() && !a.as<Named>(); };
   if (explaining_ && !shape && std::all_of(ps.begin(), ps.end(), isLiteral) &&
       std::all_of(gs.begin(), gs.end(), isLiteral))
@@ -444,7 +438,7 @@ bool Attempt::checkDeferred(const Task& t) {
   };
   bool equal = false;
   if (const auto* a = wanted->items(), *b = t.graph->items(); a && b) {
-    const bool shape = t.context.graphNode && takesTargetShape(graph_.node(t.context.graphNode));
+    const bool shape = t.context.graphNode && graph_.node(t.context.graphNode).op->is(OperatorFact::Reshape);
     equal = a->size() == b->size();
     for (size_t k = 0; equal && k < a->size(); ++k)
       equal = same((*a)[k], (*b)[k]) || (shape && (isMinusOne((*a)[k]) != isMinusOne((*b)[k])));
