@@ -25,7 +25,7 @@ ValueId handsOn(const Graph& g, const Node& n) {
   const ValueId x = n.args[0].valueId();
   const auto rank = g.value(x).type.tensorInfo.rank();
   const std::string_view name = n.op->name, packet = n.op->packetName();
-  if (isIdentity(name)) return x;
+  if (n.op->is(OperatorFact::Identity)) return x;
   if ((name == "aten.mul.Tensor" || name == "aten.div.Tensor") && n.args.size() == 2 && isFloating(g, x)) {
     if (isOne(n.args[1])) return x;
   }
@@ -53,7 +53,8 @@ ValueId handsOn(const Graph& g, const Node& n) {
     if (!a || !b) return {};
     if (*a == *b || (rank && (*a < 0 ? *a + *rank : *a) == (*b < 0 ? *b + *rank : *b))) return x;
   }
-  if ((packet == "aten.view" || packet == "aten.reshape") && rank && n.args.size() == 2 && n.args[1].items()) {
+  if (n.op->is(OperatorFact::Reshape) && n.op->facts->shape == ShapeRule::Listed && rank && n.args.size() == 2 &&
+      n.args[1].items()) {
     // Only sizes that the graph calculates are safe: a literal may be that of the example inputs.
     const auto& sizes = *n.args[1].items();
     if (static_cast<int64_t>(sizes.size()) != *rank) return {};
@@ -90,9 +91,7 @@ std::optional<Argument> sizeWritten(const Graph& g, const Node& n) {
   const NodeId producer = g.value(n.args[0].valueId()).producer;
   if (!dim || !producer) return std::nullopt;
   const Node& view = g.node(producer);
-  const std::string_view packet = view.op->packetName();
-  if ((packet != "aten.view" && packet != "aten.reshape" && packet != "aten.expand") || view.args.size() < 2)
-    return std::nullopt;
+  if (view.op->facts->shape != ShapeRule::Listed || view.args.size() < 2) return std::nullopt;
   const auto* sizes = view.args[1].items();
   const int64_t rank = sizes ? static_cast<int64_t>(sizes->size()) : 0;
   if (*dim < -rank || *dim >= rank) return std::nullopt;

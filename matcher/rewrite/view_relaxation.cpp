@@ -1,61 +1,21 @@
 #include "matcher/rewrite/view_relaxation.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <vector>
 
 namespace graft {
 namespace {
 
-using namespace std::string_view_literals;
-
-template <size_t N>
-bool oneOf(std::string_view name, const std::array<std::string_view, N>& names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-constexpr std::array rowMajorNames{"linear"sv,
-                                   "matmul"sv,
-                                   "mm"sv,
-                                   "bmm"sv,
-                                   "addmm"sv,
-                                   "baddbmm"sv,
-                                   "layer_norm"sv,
-                                   "embedding"sv,
-                                   "contiguous"sv,
-                                   "native_layer_norm"sv,
-                                   "add_layer_norm"sv,
-                                   "linear_add_layer_norm"sv,
-                                   "linear_norm_linear"sv,
-                                   "attention_norm_linear"sv,
-                                   "embedding_layer_norm"sv};
-constexpr std::array keepingNames{"view"sv, "reshape"sv, "gelu"sv,    "relu"sv,
-                                  "silu"sv, "tanh"sv,    "sigmoid"sv, "dropout"sv};
-
 bool carriesTensors(const Type& t) { return t.isTensor() || t.kind == Type::Kind::List || t.kind == Type::Kind::Any; }
 
 }  // namespace
-
-const ViewRelaxation::Facts& ViewRelaxation::factsOf(const OperatorRef& op) {
-  for (const Facts& known : facts_)
-    if (known.op == op) return known;
-  Facts f;
-  f.op = op;
-  f.makesRowMajor = oneOf(op->baseName(), rowMajorNames);
-  f.hidesLayout = f.makesRowMajor || op->name.starts_with("graft.");
-  f.keepsLayout = oneOf(op->baseName(), keepingNames);
-  f.isView = op->name == "aten.view.default";
-  return facts_.emplace_back(std::move(f));
-}
 
 // One row after the other, for all that the operators say.
 bool ViewRelaxation::isRowMajor(ValueId v) {
   for (NodeId maker = graph_.value(v).producer; maker; maker = graph_.value(v).producer) {
     const Node& n = graph_.node(maker);
-    const Facts& facts = factsOf(n.op);
-    if (facts.makesRowMajor) return true;
-    if (!facts.keepsLayout || n.args.empty() || !n.args[0].isValue()) return false;
+    if (n.op->is(OperatorFact::RowMajor)) return true;
+    if (!n.op->is(OperatorFact::KeepsLayout) || n.args.empty() || !n.args[0].isValue()) return false;
     v = n.args[0].valueId();
   }
   return false;
@@ -73,9 +33,8 @@ void ViewRelaxation::below(ValueId before, ValueId result) {
     for (size_t k = 0; k < graph_.value(value).users.size(); ++k) {  // which operator a user has changes none of them
       const NodeId user = graph_.value(value).users[k];
       const Node& n = graph_.node(user);
-      const Facts& facts = factsOf(n.op);
-      if (facts.hidesLayout) continue;
-      const bool view = facts.isView && n.args[0].isValue() && n.args[0].valueId() == value;
+      if (n.op->is(OperatorFact::RowMajor | OperatorFact::OwnLayout)) continue;
+      const bool view = n.op->name == "aten.view.default" && n.args[0].isValue() && n.args[0].valueId() == value;
       if (view && !dense && !isWrittenThrough(n.outputs[0])) {
         if (!reshape_) reshape_ = operators_.find("aten.reshape.default");
         if (*reshape_) editor_.setOperator(user, *reshape_);

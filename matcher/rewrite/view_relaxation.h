@@ -28,22 +28,12 @@ class ViewRelaxation {
   void below(ValueId before, ValueId result);
 
  private:
-  /// What an operator's name says of layouts.
-  struct Facts {
-    OperatorRef op;
-    bool makesRowMajor = false;  ///< results lie one row after the other, whatever the operands do
-    bool hidesLayout = false;    ///< the layout of its results does not depend on that of its operands
-    bool keepsLayout = false;    ///< the layout of the first operand is that of the result
-    bool isView = false;
-  };
-  const Facts& factsOf(const OperatorRef&);
   bool isRowMajor(ValueId);
   bool isWrittenThrough(ValueId);
 
   GraphEditor& editor_;
   const Graph& graph_;
   const OperatorSet& operators_;
-  std::vector<Facts> facts_;            // of the few operators asked about so far
   std::optional<OperatorRef> reshape_;  // looked up when first needed
   std::vector<bool> seen_;              // by ValueId
   std::vector<std::pair<ValueId, bool>> work_;

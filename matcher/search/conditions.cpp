@@ -103,7 +103,7 @@ bool Conditions::checkCalculated(const Goal& t) {
   };
   bool equal = false;
   if (const auto* a = wanted->items(), *b = t.graph->items(); a && b) {
-    const bool shape = t.site.graphNode && takesTargetShape(graph_.node(t.site.graphNode));
+    const bool shape = t.site.graphNode && graph_.node(t.site.graphNode).op->is(OperatorFact::Reshape);
     equal = a->size() == b->size();
     for (size_t k = 0; equal && k < a->size(); ++k)
       equal = same((*a)[k], (*b)[k]) || (shape && (isMinusOne((*a)[k]) != isMinusOne((*b)[k])));

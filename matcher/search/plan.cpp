@@ -59,8 +59,8 @@ Plan::Plan(const Rule& r, const GraphIndex& i) : rule(r), pattern(r.pattern), in
       std::any_of(order.begin(), order.end(), [&](NodeId n) { return isReshape(pattern.node(n).op->name); }) &&
       graft::findsAllReshapes(rule);
   if (findsAllReshapes)
-    for (std::string_view name : reshapeOperators())
-      if (const uint32_t op = index.findOperator(name); op != GraphIndex::none) reshapes.push_back(op);
+    for (uint32_t op = 0; op < index.operatorNames().size(); ++op)
+      if (isReshape(index.operatorNames()[op])) reshapes.push_back(op);
   for (NodeId id : order) compile(id);
   for (const Argument& a : pattern.returns())
     a.forEachValue([&](ValueId v) {

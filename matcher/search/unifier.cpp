@@ -63,19 +63,13 @@ std::optional<int64_t> rankFor(const Graph& g, const Node& n) {
     const Argument* first = a.items() && !a.items()->empty() ? &a.items()->front() : &a;
     if (!first->isValue()) continue;
     auto rank = knownRank(g, first->valueId());
-    const std::string_view base = n.op->baseName();
-    if (rank && (base == "unsqueeze" || base == "stack")) ++*rank;
+    if (rank && n.op->facts->shape == ShapeRule::OneMore) ++*rank;
     return rank;
   }
   return std::nullopt;
 }
 
 }  // namespace
-
-bool takesTargetShape(const Node& n) {
-  const std::string_view base = n.op->baseName();
-  return base == "view" || base == "reshape" || base == "_unsafe_view" || base == "unflatten" || base == "flatten";
-}
 
 // A reshape that is compared with another kind of reshape is compared by shape.
 std::string Unifier::parameterName(const Site& c) const {
@@ -121,7 +115,7 @@ bool Unifier::unifyLists(const Argument& p, const Argument& g, const Site& c) {
       m.actual = counted(gs.size(), "element");
     });
   }
-  const bool shape = c.graphNode && takesTargetShape(graph_.node(c.graphNode));
+  const bool shape = c.graphNode && graph_.node(c.graphNode).op->is(OperatorFact::Reshape);
   const auto isLiteral = [](const Argument& a) { return !a.isValue() && !a.as<Named>(); };
   if (explainer_.isOn() && !shape && std::all_of(ps.begin(), ps.end(), isLiteral) &&
       std::all_of(gs.begin(), gs.end(), isLiteral))

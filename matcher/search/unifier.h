@@ -48,8 +48,6 @@ class Unifier {
   NodeId reversed_;
 };
 
-/// Whether the operator's list argument is the shape that results: view, reshape, unflatten.
-bool takesTargetShape(const Node& n);
 inline bool isMinusOne(const Argument& a) { return a.as<int64_t>() && *a.as<int64_t>() == -1; }
 
 }  // namespace graft

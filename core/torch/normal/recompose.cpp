@@ -242,9 +242,9 @@ class Recomposer {
     if (moved.size() == 2) replace(id, "aten.transpose.int", {n.args[0], Argument(moved[0]), Argument(moved[1])});
   }
 
+  // view, reshape or _unsafe_view
   bool isView(const Node& n) const {
-    return n.op->name == "aten.view.default" || n.op->name == "aten.reshape.default" ||
-           n.op->name == "aten._unsafe_view.default";
+    return n.op->is(OperatorFact::Reshape) && n.op->facts->shape == ShapeRule::Listed;
   }
 
   // addmm(b, x, transpose(w)) is linear(x, w, b), on what x was before it was made flat.
