@@ -30,7 +30,7 @@ struct OperatorInfo {
   const char* doc;     // one paragraph
   const char* needs;   // what its fast version asks for; other inputs run as the composite
   // Words for what the schema does not say: "row_major" (contiguous results, whatever the operands' strides are),
-  // "pointwise", "convolution". core/ir/operator_facts.cpp reads them.
+  // "pointwise", "convolution". core/ir/operators/operator_facts.cpp reads them.
   const char* facts = "";
 };
 
@@ -78,7 +78,7 @@ void defineOperator(torch::Library& library, Cpu* cpu, Meta* meta) {
   library.impl(info.name, torch::dispatch(c10::DispatchKey::CPU, cpu));
   library.impl(info.name, torch::dispatch(c10::DispatchKey::Meta, meta));
   library.impl(info.name, torch::dispatch(c10::DispatchKey::Autograd, &detail::WithGradient<info, composite>::call));
-  // For devices that nobody wrote a kernel for, and for what a kernel does not take (cuda/or_composite.h).
+  // For devices that nobody wrote a kernel for, and for what a kernel does not take (cuda/composite_fallback.h).
   library.impl(info.name, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, composite));
 }
 

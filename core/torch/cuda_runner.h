@@ -1,6 +1,6 @@
-// CudaRunner: a program on a GPU without what launching its kernels one by one costs. The first run with inputs of some
-// shape is captured in a CUDA graph, later ones replay it. Captures share one pool of memory; the least recently used
-// goes when there are too many.
+// CudaRunner: runs a program on a GPU as CUDA graphs, which saves launching its kernels one by one. It captures the first
+// run with inputs of some shape and replays the capture for later ones. Captures share one pool of memory. When there
+// are too many, the least recently used goes.
 //
 //   auto runner = CudaRunner::make(program);           // a Program for "cuda", which must outlive the runner
 //   auto out = runner->run(inputs);
@@ -47,11 +47,11 @@ class CudaRunner {
   struct Profile {
     double milliseconds = 0;  ///< of the graph as it is
     size_t kernels = 0;
-    double labelledMs = 0;           ///< of the graph with a mark before each node
+    double labelledMs = 0;           ///< of the graph with an event marker before each node
     std::vector<NodeProfile> nodes;  ///< in the order they run; of a node in a loop all its runs together
   };
-  /// Medians of `repetitions` replays. Times of nodes come from a second capture with marks between them, so their sum
-  /// is somewhat more than the whole takes: kernels do not overlap across a mark.
+  /// Medians of `repetitions` replays. Times of nodes come from a second capture with event markers between them. Their
+  /// sum is somewhat more than the whole takes, because kernels do not overlap across a marker.
   Result<Profile> profile(const TensorSet& inputs, int repetitions, const Job& = {});
 
  private:

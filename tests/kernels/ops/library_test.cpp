@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/ir/graft_operators.h"
+#include "core/ir/operators/graft_operators.h"
 #include "tests/support/catch.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "core/ir/graft_operators.h"
+#include "core/ir/operators/graft_operators.h"
 
 #include <algorithm>
 #include <vector>
@@ -8,7 +8,7 @@ namespace graft {
 std::span<const GraftOperator> graftOperators() {
   static const std::vector<GraftOperator> sorted = [] {
     std::vector<GraftOperator> out{
-#include "core/ir/graft_operators.inc"
+#include "core/ir/operators/graft_operators.inc"
     };
     std::sort(out.begin(), out.end(), [](const GraftOperator& a, const GraftOperator& b) { return a.name < b.name; });
     return out;

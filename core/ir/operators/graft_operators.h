@@ -11,10 +11,10 @@ namespace graft {
 
 /// The fields of kernels/operator.h's OperatorInfo.
 struct GraftOperator {
-  std::string_view name;    ///< "swiglu"
-  std::string_view schema;  ///< "swiglu(Tensor gate, Tensor up) -> Tensor"
-  std::string_view doc;     ///< one paragraph
-  std::string_view needs;   ///< what its fast version asks for
+  std::string_view name;        ///< "linear"
+  std::string_view schema;      ///< "linear(Tensor x, Tensor weight, …) -> Tensor"
+  std::string_view doc;         ///< one paragraph
+  std::string_view needs;       ///< what its fast version asks for
   std::string_view facts = {};  ///< words: "row_major", "pointwise", "convolution"; may be empty
 };
 

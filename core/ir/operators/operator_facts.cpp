@@ -1,11 +1,11 @@
-#include "core/ir/operator_facts.h"
+#include "core/ir/operators/operator_facts.h"
 
 #include <algorithm>
 #include <cassert>
 #include <string>
 #include <unordered_map>
 
-#include "core/ir/graft_operators.h"
+#include "core/ir/operators/graft_operators.h"
 #include "core/ir/normal_form.h"
 
 namespace graft {
@@ -510,6 +510,7 @@ constexpr OperatorFacts table[] = {
     {"aten.storage_offset", Family::Query, Shape::Unknown, DType::Unknown, MetadataOnly},
     {"aten.stride", Family::Query, Shape::Unknown, DType::Unknown, MetadataOnly},
     {"aten.sym_numel", Family::Query, Shape::Unknown, DType::Unknown, MetadataOnly},
+    {"aten.sym_size", Family::Query, Shape::Unknown, DType::Unknown, MetadataOnly},
     {"aten.sym_storage_offset", Family::Query, Shape::Unknown, DType::Unknown, MetadataOnly},
     {"aten.sym_stride", Family::Query, Shape::Unknown, DType::Unknown, MetadataOnly},
 
