@@ -149,8 +149,7 @@ TEST_CASE("explaining does not change what matches, and places that match are no
 
 TEST_CASE("an operator with fewer results than the pattern wants is explained") {
   const Graph g = graph("input %x : tensor\n%a = my.op(%x)\n%c = aten.relu.default(%a)\nreturn %c");
-  const NearMiss m =
-      nearest(g, rule("input %x : tensor\n%a, %b = my.op(%x)\n%c = aten.relu.default(%b)\nreturn %c"));
+  const NearMiss m = nearest(g, rule("input %x : tensor\n%a, %b = my.op(%x)\n%c = aten.relu.default(%b)\nreturn %c"));
   CHECK(m.reason == Reason::Arity);
   CHECK_THAT(m.message, ContainsSubstring("output 0 of 1"));
 }
