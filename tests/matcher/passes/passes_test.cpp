@@ -156,6 +156,19 @@ return %y)");
   CHECK(records[0].changesNumbers);
 }
 
+TEST_CASE("half records what it changes where only literals become float16") {
+  Graph g = graph(R"(input %i : i64[2,3]
+%a = aten.to.dtype(%i, torch.float32) : f32[2,3]
+%n = aten.size.int(%a, 0) : int
+return %n)");
+  const auto records = runPass(g, "half");
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"a"});
+  CHECK(records[0].addedNames == Names{"a"});
+  CHECK(records[0].changesNumbers);
+  CHECK(runPass(g, "half").empty());
+}
+
 TEST_CASE("swap_module records the new operator and that numbers change") {
   Graph g = graph(R"(graph g {
 module m0 "act" torch.nn.modules.activation.SiLU
