@@ -45,7 +45,7 @@ std::string nameOf(Way w) {
     case Kind::kTile: {
       const TileVariant v = tileVariant(w.number);
       return fmt::format("tile-{}x{}-{}x{}-split{}-stages{}x{}{}{}", v.bm, v.bn, v.clusterM, v.clusterN, v.split,
-                         v.stages, v.deep, v.straight ? "-gelu" : "", end);
+                         v.stages, v.deep, v.registerGelu ? "-gelu" : "", end);
     }
     case Kind::kPersistent:
       return fmt::format("persistent-{}x1{}", w.number, end);
@@ -246,7 +246,7 @@ Way guess(const GemmArgs& a) {
   double least = 1e30;
   for (int i = 0; i < tileVariantCount(); ++i) {
     const TileVariant v = tileVariant(i);
-    if ((a.k + 63) / 64 / v.deep < v.split || v.straight) continue;
+    if ((a.k + 63) / 64 / v.deep < v.split || v.registerGelu) continue;
     const int64_t blocks = (a.m + v.bm - 1) / v.bm * ((a.n + v.bn - 1) / v.bn) * v.split;
     const double waves = double((blocks + 131) / 132);
     const double slice = std::max(v.bm * v.bn / 2048.0 * 64 / 64, (v.bm + v.bn) * 128 / 40.0 / 8) + 30;
