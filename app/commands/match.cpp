@@ -172,9 +172,9 @@ Status explain(const Options& o) {
   json misses = json::array();
   std::ifstream in(o.rules, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
-  Healer healer(text, o.rules, semantics().operators(), g);
+  FixIts fixIts(text, o.rules, semantics().operators(), g);
   for (NearMiss& n : found.nearMisses) {
-    n.edits = healer.edits(*rule, n);
+    n.edits = fixIts.edits(*rule, n);
     misses.push_back(nearMissJson(g, *rule, n));
     const std::string where = n.scope.empty() ? "the model" : n.scope;
     console.print(fmt::format("\n{} of {} nodes at {} in {}\n  {}", n.matched, n.total,

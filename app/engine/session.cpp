@@ -235,10 +235,10 @@ json Session::Methods::explain() const {
   if (has("at")) options.at = d.graph().findNode(text("at"));
   const Rule& r = rule(file);
   SearchResult found = Matcher(d.graph()).findAll(r, options);
-  Healer healer(text("text"), params.value("file", std::string("rules.py")), s.semantics_.operators(), d.graph());
+  FixIts fixIts(text("text"), params.value("file", std::string("rules.py")), s.semantics_.operators(), d.graph());
   json misses = json::array();
   for (NearMiss& n : found.nearMisses) {
-    n.edits = healer.edits(r, n);
+    n.edits = fixIts.edits(r, n);
     misses.push_back(nearMissJson(d.graph(), r, n));
   }
   return {{"revision", d.revision}, {"matches", found.matches.size()}, {"nearMisses", std::move(misses)}};

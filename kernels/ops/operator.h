@@ -28,6 +28,9 @@ struct OperatorInfo {
   const char* schema;  // as TORCH_LIBRARY takes it
   const char* doc;     // one paragraph
   const char* needs;   // what the fast version requires; other inputs run as the composite
+  // Facts that the schema does not express: "row_major" (contiguous results, whatever the operands' strides are),
+  // "pointwise", "convolution". core/ir/operator_facts.cpp reads them.
+  const char* facts = "";
 };
 
 // Adds an operator to the list that graft_ops_describe() returns. `info` must live as long as the library.
