@@ -22,15 +22,15 @@ class CudaRunner {
  public:
   struct Impl;
   /// NoDevice where the program does not run on a GPU or the operators' CUDA half is not loaded; BadInput where its
-  /// graph cannot be captured (it writes to its weights, say).
+  /// graph cannot be captured (for example because it writes to its weights).
   static Result<CudaRunner> make(const Program&, size_t captures = 16);
   CudaRunner(CudaRunner&&) noexcept;
   CudaRunner& operator=(CudaRunner&&) noexcept;
   ~CudaRunner();
 
-  /// The outputs are the caller's own. Threads take turns. A model that cannot be captured (its shapes depend on data,
-  /// say) is an error that says so: Program::run runs it. Cancelling ends the first run of a shape, between operators;
-  /// choices that the tuner has made by then are kept.
+  /// The outputs belong to the caller. Threads take turns. A model that cannot be captured (for example because shapes
+  /// depend on data) is an error that says so; Program::run can run it. Cancelling ends the first run of a shape
+  /// between two operators; choices that the tuner has made by then are kept.
   Result<TensorSet> run(const TensorSet& inputs, const Job& = {});
   struct Replay {
     double milliseconds = 0;  ///< on the GPU, by events around the whole graph

@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {

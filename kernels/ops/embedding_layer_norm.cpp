@@ -7,7 +7,7 @@
 #include <ATen/ops/layer_norm.h>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {

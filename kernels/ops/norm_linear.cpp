@@ -4,8 +4,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "kernels/contracts.h"
-#include "kernels/operator.h"
+#include "kernels/ops/contracts.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -50,7 +50,7 @@ auto operatorNamed(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-// The operators that it stands for, which know gradients and every device.
+// The operators that it combines: they support gradients and every device.
 Pair linearComposite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                      const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                      const at::Tensor& nextWeight, const OptionalTensor& nextBias, double eps,

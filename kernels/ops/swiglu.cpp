@@ -5,7 +5,7 @@
 #include <ATen/ops/silu.h>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {

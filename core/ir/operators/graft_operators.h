@@ -9,7 +9,7 @@
 
 namespace graft {
 
-/// The fields of kernels/operator.h's OperatorInfo.
+/// The fields of kernels/ops/operator.h's OperatorInfo.
 struct GraftOperator {
   std::string_view name;        ///< "linear"
   std::string_view schema;      ///< "linear(Tensor x, Tensor weight, …) -> Tensor"

@@ -1,4 +1,5 @@
-"""Every graft:: operator against fp64 of the plain formula: dtypes, odd sizes, strides, masks, edge values, Meta, gradients.
+"""Compares every graft:: operator with the fp64 result of its plain formula: dtypes, odd sizes, strides, masks, edge values, the Meta
+version, gradients.
 
     python operators_test.py libgraft_ops.so
 """

@@ -1,6 +1,6 @@
-// Loads libgraft_ops_cuda.so from beside this library, where a GPU can be there at all. Runs when this library is
-// loaded, before anything has asked LibTorch whether it has CUDA (that answer is cached). Silent:
-// graft_ops_cuda_status() says why not.
+// Loads libgraft_ops_cuda.so from this library's folder if the machine has a driver and a GPU. It does so while this
+// library is loaded, before anybody asks LibTorch whether it has CUDA, because LibTorch caches the answer. It prints
+// nothing; graft_ops_cuda_status() returns the reason if the CUDA operators are not loaded.
 #include <ATen/Context.h>
 #include <dlfcn.h>
 
@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <string>
 
-#include "kernels/capture/graphs.h"
-#include "kernels/operator.h"
+#include "kernels/capture/cuda_graphs.h"
+#include "kernels/library/c_interface.h"
 
 namespace {
 
@@ -46,12 +46,13 @@ std::string loadCudaOperators() {
   if (!operators) return std::string("cannot load the CUDA operators: ") + dlerror();
   const auto table = reinterpret_cast<GraftCudaGraphsFunction>(dlsym(operators, "graft_cuda_graphs"));
   if (!table || table()->version != graftCudaGraphsVersion)
-    return "there is another version's libgraft_ops_cuda.so beside libgraft_ops.so";
+    return "the libgraft_ops_cuda.so beside libgraft_ops.so belongs to another version";
   graphs = table();
   return "";
 }
 
-// The library's static initialisers run in no particular order; the CUDA library only needs the dispatcher, not ours.
+// Static initialisers run in no particular order. That is safe: the CUDA library needs LibTorch's dispatcher, but none
+// of this library's objects.
 const std::string& cudaStatus() {
   static const std::string status = loadCudaOperators();
   return status;

@@ -1,10 +1,10 @@
-"""Every CUDA operator against fp64 on fresh random and edge inputs. Prints "skipped: no GPU" and exits 77 where there is none.
+"""Compares every CUDA operator with the fp64 result of its plain formula, on random inputs (a new seed each run) and edge cases.
 
-    python tests/gpu/test_operators.py build/lib/libgraft_ops.so [--only linear] [--quick]
+    python tests/gpu/operators_test.py build/lib/libgraft_ops.so [--only linear] [--quick]
 
-Tolerances are torch.testing.assert_close's per dtype, applied to the result rounded once from fp64, with the absolute part
-scaled by the reduction where values cancel: |out - ref| <= atol * scale + rtol * |ref|.
-Outputs are poisoned first: the caching allocator's free memory is filled with NaN before each case.
+Tolerances are those of torch.testing.assert_close for each dtype. Where values cancel in a sum, the absolute tolerance is scaled with
+the reduction: |out - ref| <= atol * scale + rtol * |ref|. Before each case the caching allocator's free memory is filled with NaN, so
+that an output element which a kernel does not write is NaN. Without a GPU it prints "skipped: no GPU" and exits 77.
 """
 import argparse
 import math
@@ -25,7 +25,7 @@ def poison():
 
 
 def check(name, out, ref, dtype, atol=1e-5, scale=1.0):
-    """scale: how large the terms are that cancel in a sum, times the root of their number."""
+    """scale: the magnitude of the terms that cancel in a sum, times the square root of their number."""
     global cases
     cases += 1
     out64, ref64 = out.detach().double(), ref.double()
@@ -80,8 +80,8 @@ def test_linear(dtype):
                     r = rand(m, n, dtype=dtype) if res else None
                     poison()
                     y = ops.linear(x, w, b, activation=act, residual=r)
-                    # cuBLASLt rounds once more before our epilogue: an ulp of the largest intermediate.
-                    twice = m * n * k and (act != "none" or res) and "cublaslt" in ops.cuda_linear_way(x, w, b, activation=act, residual=r)
+                    # With cuBLASLt the product is rounded once more, before our epilogue: an ulp of the largest intermediate.
+                    twice = m * n * k and (act != "none" or res) and "cublaslt" in ops.cuda_linear_algorithm(x, w, b, activation=act, residual=r)
                     check(f"linear {m}x{k}x{n} {act} bias={bias} residual={res} {dtype}", y, linear64(x, w, b, act, r), dtype,
                           scale=1 if dtype == torch.float32 else 6e5 * RTOL[dtype] if twice or (n | k) % 8 or not n * k else 20)
     x = rand(4, 50, 2 * 64, dtype=dtype)[:, :, :64]
@@ -90,7 +90,7 @@ def test_linear(dtype):
     xt = rand(64, 50, dtype=dtype).t()
     check(f"linear transposed {dtype}", ops.linear(xt, w), linear64(xt, w, None, "none", None), dtype, scale=100)
     r1 = rand(96, dtype=dtype)
-    twice = "cublaslt" in ops.cuda_linear_way(x, w, None, activation="none", residual=r1)
+    twice = "cublaslt" in ops.cuda_linear_algorithm(x, w, None, activation="none", residual=r1)
     check(f"linear broadcast residual {dtype}", ops.linear(x, w, residual=r1), linear64(x, w, None, "none", r1), dtype,
           scale=6e5 * RTOL[dtype] if twice and dtype != torch.float32 else 100)
     e = torch.empty(5, 0, device="cuda", dtype=dtype)
@@ -104,28 +104,28 @@ def test_linear(dtype):
             failures.append(f"linear: unclear refusal {error}")
 
 
-def test_linear_ways(dtype):
-    """Each way by name, on shapes that exercise its edges."""
+def test_linear_algorithms(dtype):
+    """Each GEMM algorithm by name, on shapes that exercise its edges."""
     if dtype == torch.float32:
         return
     ops = torch.ops.graft
-    ways = [w for w in ops.cuda_linear_ways().split() if not w.startswith("cublaslt") or w.endswith(("-0", "-1"))]
+    algorithms = [a for a in ops.cuda_linear_algorithms().split() if not a.startswith("cublaslt") or a.endswith(("-0", "-1"))]
     for m, k, n in [(16, 768, 768), (32, 768, 200), (7, 3072, 768), (16, 1024, 24), (30, 2048, 96), (128, 768, 2304), (200, 1032, 200), (1, 520, 8), (300, 3072, 768), (1000, 768, 3072), (2500, 768, 768)]:
         x, w = rand(m, k, dtype=dtype), rand(n, k, dtype=dtype, scale=1 / math.sqrt(k))
         b, r = rand(n, dtype=dtype), rand(m, n, dtype=dtype)
-        for way in ways:
+        for algorithm in algorithms:
             for act, bb, rr in (("gelu", b, r), ("none", None, None), ("none", b, r), ("gelu", b, None)):
                 poison()
-                y = ops.cuda_linear_by(x, w, bb, activation=act, residual=rr, way=way)
+                y = ops.cuda_linear_by(x, w, bb, activation=act, residual=rr, algorithm=algorithm)
                 if y is None:
                     continue
-                # cuBLASLt rounds once more before our epilogue: an ulp of the largest intermediate.
-                scale = 20 if not way.startswith("cublaslt") else 6e5 * RTOL[dtype]
-                check(f"{way} {m}x{k}x{n} {act} {dtype}", y, linear64(x, w, bb, act, rr), dtype, scale=scale)
-                if not way.startswith("cublaslt"):
-                    again = ops.cuda_linear_by(x, w, bb, activation=act, residual=rr, way=way)
+                # With cuBLASLt the product is rounded once more, before our epilogue: an ulp of the largest intermediate.
+                scale = 20 if not algorithm.startswith("cublaslt") else 6e5 * RTOL[dtype]
+                check(f"{algorithm} {m}x{k}x{n} {act} {dtype}", y, linear64(x, w, bb, act, rr), dtype, scale=scale)
+                if not algorithm.startswith("cublaslt"):
+                    again = ops.cuda_linear_by(x, w, bb, activation=act, residual=rr, algorithm=algorithm)
                     if not torch.equal(again, y):
-                        failures.append(f"{way} {m}x{k}x{n} {act} {dtype}: differs from run to run")
+                        failures.append(f"{algorithm} {m}x{k}x{n} {act} {dtype}: differs from run to run")
 
 
 def attention64(q, k, v, mask, scale, causal):
@@ -147,7 +147,7 @@ def test_attention(dtype):
               (1, 8, 2, 65, 300, 128), (3, 4, 4, 33, 33, 32), (1, 2, 2, 200, 50, 96), (1, 2, 2, 5, 7, 40), (2, 2, 2, 1, 1, 64),
               (0, 2, 2, 16, 16, 64), (1, 2, 2, 17, 19, 33), (8, 12, 12, 197, 197, 64), (40, 12, 12, 128, 128, 64),
               (1, 2, 2, 9, 9, 512)] + [(2, 8, 4, 130, 200, d) for d in (48, 56, 72, 80, 88, 104, 112, 120, 128)]
-    tol = {torch.float32: 1.0, torch.float16: 60.0, torch.bfloat16: 500.0}[dtype]  # p is rounded to the half type
+    tol = {torch.float32: 1.0, torch.float16: 60.0, torch.bfloat16: 500.0}[dtype]  # the weights are rounded to the half type
     lowest = torch.finfo(dtype).min
     for b, h, hk, s, t, d in shapes:
         masks = {"none": None, "key": "key", "key bool": "kb", "full": "full", "rows": "rows", "full bool": "fb", "lowest": "lowest", "float": "f32",
@@ -164,7 +164,7 @@ def test_attention(dtype):
                 elif kind == "lowest":
                     mask = torch.zeros(b, 1, 1, t, device="cuda", dtype=dtype)
                     mask[..., t // 2:] = lowest
-                elif kind == "left":  # whole tiles first, and whole rows: even attention, no dead row
+                elif kind == "left":  # hides whole tiles and whole rows: even attention, no row of zeros
                     mask = torch.zeros(b, 1, 1, t, device="cuda", dtype=dtype)
                     mask[..., : t * 2 // 3] = lowest
                     mask[: b // 2] = lowest
@@ -199,7 +199,7 @@ def test_attention(dtype):
                     mask = rand(s, t, dtype=torch.float32)
                 poison()
                 y = ops.attention(q, k, v, mask, scale=0.11, causal=causal)
-                # Beside fp16's lowest value a score keeps 2^-8 of itself in fp32, which is then all that rows hidden by it go by.
+                # Added to fp16's lowest value, a score keeps steps of 2^-8 in fp32, which decide the weights of such rows.
                 coarse = 1000 if dtype == torch.float16 and name in ("rows", "left") else 0
                 check(f"attention {(b, h, hk, s, t, d)} mask={name} causal={causal} {dtype}", y,
                       attention64(q, k, v, mask, 0.11, causal), dtype, scale=max(tol, coarse))
@@ -279,14 +279,14 @@ def test_linear_norm(dtype):
 
 
 def norm_linear64(z, nw, nb, w, b, act):
-    """normed and out in fp64, and the size of a rounding to a half type that is summed up on the way to out."""
+    """normed and out in fp64, and the magnitude of normed's rounding errors after they are summed in the second product."""
     normed = F.layer_norm(z, z.shape[-1:], None if nw is None else nw.double(), None if nb is None else nb.double(), 1e-5)
     noise = math.sqrt(w.shape[1]) * float(w.double().square().mean().sqrt()) * max(1.0, float(normed.square().mean().sqrt())) if z.numel() else 0.0
     return normed, linear64(normed, w, b, act, None), noise
 
 
 def test_norm_linear(dtype):
-    """From a few rows, which one kernel takes, to many; every sum is rounded before its norm, which magnifies small ones."""
+    """From a few rows, which run in one kernel, to many. Each sum is rounded before its norm, which magnifies small sums."""
     ops, eps = torch.ops.graft, torch.finfo(dtype).eps
     for rows, k, n, n2 in [(1, 768, 768, 3072), (16, 3072, 768, 2304), (16, 768, 768, 3072), (5, 520, 384, 1536), (17, 768, 768, 2304), (32, 1024, 1024, 4096),
                            (9, 64, 72, 40), (3, 768, 768, 10), (16, 2048, 512, 512), (33, 768, 768, 768), (300, 768, 768, 64), (0, 64, 64, 64), (7, 9, 15, 11)]:
@@ -305,7 +305,7 @@ def test_norm_linear(dtype):
             again = ops.linear_norm_linear(x, w, b, r, nw, nb, w2, b2, activation=act)
             if not (torch.equal(again[0], ours[0]) and torch.equal(again[1], ours[1])):
                 failures.append(f"{name}: differs from run to run")
-    # A row of equal numbers has no deviation: its norm is the bias, however small eps is.
+    # A row of equal numbers has deviation 0: its norm is the bias, however small eps is.
     x, w, r = rand(4, 768, dtype=dtype) * 0, rand(768, 768, dtype=dtype), torch.full((4, 768), 3.0, dtype=dtype, device="cuda")
     nb, w2 = rand(768, dtype=dtype), rand(64, 768, dtype=dtype, scale=0.03)
     ours = ops.linear_norm_linear(x, w, None, r, None, nb, w2, None, 1e-12)
@@ -394,7 +394,7 @@ def test_elementwise(dtype):
 
 
 def test_extremes(dtype):
-    """What is no number, infinite, or as large as its type goes."""
+    """NaN, infinities, and the largest values of a type."""
     ops, most = torch.ops.graft, torch.finfo(dtype).max
     for rows in (3, 200):
         x, w = rand(rows, 768, dtype=dtype), rand(768, 768, dtype=dtype).abs() * 0.01 + 0.01
@@ -408,7 +408,7 @@ def test_extremes(dtype):
         eye = torch.eye(768, device="cuda", dtype=dtype)
         for act in ("none", "relu", "gelu", "silu"):
             check(f"linear, largest {rows} {act} {dtype}", ops.linear(wide, eye, activation=act), activation64(wide.double(), act), dtype)
-    # PyTorch says NaN for the exact GELU of -Inf; where results are rounded to a half type it is the limit here, zero.
+    # PyTorch returns NaN for the exact GELU of -Inf. For half types Graft returns the limit, zero.
     y = ops.linear(torch.tensor([[-math.inf, 0, 0, 0, 0, 0, 0, 0]], device="cuda", dtype=dtype), torch.ones(8, 8, device="cuda", dtype=dtype), activation="gelu")
     if dtype != torch.float32:
         check(f"gelu of -inf {dtype}", y, torch.zeros(1, 8, device="cuda"), dtype)
@@ -422,7 +422,7 @@ def test_extremes(dtype):
 
 
 def test_composites(dtype):
-    """fp64 takes no shortcuts, nor do head sizes that no kernel takes; and PyTorch's newer switch for TF32 is understood."""
+    """fp64 runs as the composite, and PyTorch's newer switch for TF32 (fp32_precision) is respected."""
     if dtype != torch.float32:
         return
     ops, double = torch.ops.graft, torch.float64
@@ -467,7 +467,7 @@ def main():
     torch.set_grad_enabled(False)
     torch.manual_seed(torch.seed())
     print("seed", torch.initial_seed())
-    for test in (test_linear_ways, test_linear, test_attention, test_qkv, test_norms, test_linear_norm, test_norm_linear,
+    for test in (test_linear_algorithms, test_linear, test_attention, test_qkv, test_norms, test_linear_norm, test_norm_linear,
                  test_attention_norm_linear, test_softmax, test_elementwise, test_extremes, test_composites):
         if only and only not in test.__name__:
             continue

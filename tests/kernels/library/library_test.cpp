@@ -46,7 +46,7 @@ void forgetWeights() { symbol<void()>("graft_ops_forget_weights")(); }
 
 }  // namespace
 
-TEST_CASE("the library loads alone and describes its operators") {
+TEST_CASE("the library loads by itself and describes its operators") {
   const nlohmann::json list = nlohmann::json::parse(symbol<const char*()>("graft_ops_describe")());
   REQUIRE(list.size() == graft::graftOperators().size());
   for (size_t i = 0; i < list.size(); ++i) {
@@ -65,7 +65,7 @@ TEST_CASE("the library loads alone and describes its operators") {
   }
 }
 
-TEST_CASE("why CUDA operators are not there is known, and nothing else is disturbed") {
+TEST_CASE("without CUDA operators the status says why") {
   const std::string status = symbol<const char*()>("graft_ops_cuda_status")();
   const auto schema = c10::Dispatcher::singleton().findSchema({"graft::linear", ""});
   REQUIRE(schema.has_value());
@@ -80,7 +80,7 @@ TEST_CASE("a freed weight frees its packed copies") {
     const at::Tensor weight = at::randn({64, 32});
     graftLinear(at::randn({4, 32}), weight);
     graftLinear(at::randn({200, 32}), weight);
-    CHECK(packedBytes() == before + 2 * 64 * 32 * 4);  // one for few rows, one for many
+    CHECK(packedBytes() == before + 2 * 64 * 32 * 4);  // one copy for few rows, one for many
   }
   const at::Tensor other = at::randn({8, 8});
   graftLinear(at::randn({4, 8}), other);
@@ -108,7 +108,7 @@ TEST_CASE("threads share weights and pack their own at the same time") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("the result does not depend on who packed the weight") {
+TEST_CASE("packing a weight again gives the same result") {
   const at::NoGradGuard noGradients;
   const at::Tensor weight = at::randn({48, 32}), x = at::randn({3, 32});
   const at::Tensor first = graftLinear(x, weight);

@@ -1,4 +1,4 @@
-#include "kernels/weight_places.h"
+#include "kernels/runner/weight_guard.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/class_type.h>
@@ -14,18 +14,18 @@ bool isPlainCuda(const at::Tensor& t) {
   return t.is_cuda() && !t.key_set().has_any(special);
 }
 
-std::optional<WeightPlaces> WeightPlaces::of(const c10::ivalue::Object& module, int device, bool gradients) {
-  WeightPlaces out;
+std::optional<WeightGuard> WeightGuard::make(const c10::ivalue::Object& module, int device, bool gradients) {
+  WeightGuard out;
   if (!out.add(module, device, gradients)) return std::nullopt;
   return out;
 }
 
-WeightPlaces::Kind WeightPlaces::kindOf(const c10::IValue& v) {
+WeightGuard::Kind WeightGuard::kindOf(const c10::IValue& v) {
   if (v.isBool()) return v.toBool() ? Kind::kTrue : Kind::kFalse;
   return v.isNone() || (v.isTensor() && !v.toTensor().defined()) ? Kind::kNothing : Kind::kOther;
 }
 
-bool WeightPlaces::add(const c10::ivalue::Object& module, int device, bool gradients) {
+bool WeightGuard::add(const c10::ivalue::Object& module, int device, bool gradients) {
   const auto object = static_cast<uint32_t>(objects_.size());
   objects_.push_back(&module);
   slots_.push_back(module.slots().size());
@@ -47,7 +47,7 @@ bool WeightPlaces::add(const c10::ivalue::Object& module, int device, bool gradi
   return true;
 }
 
-bool WeightPlaces::holdFor(const c10::ivalue::Object& module, bool gradients) const {
+bool WeightGuard::holds(const c10::ivalue::Object& module, bool gradients) const {
   if (&module != objects_[0] || module.slots().size() != slots_[0]) return false;
   for (size_t i = 0; i < children_.size(); ++i) {
     const c10::IValue& v = objects_[children_[i].object]->slots()[children_[i].slot];

@@ -1,9 +1,10 @@
-// The list of operators and its description as JSON.
+// The list of the library's operators, and its description as JSON (graft_ops_describe).
 #include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/loops.h"
-#include "kernels/operator.h"
+#include "kernels/library/c_interface.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -50,7 +51,7 @@ void listOperator(const OperatorInfo& info) { operators().push_back(&info); }
 }  // namespace graft::ops
 
 const char* graft_ops_describe() {
-  thread_local std::string json;  // CUDA operators may be loaded between two calls
+  thread_local std::string json;  // not cached: the CUDA operators may be loaded between two calls
   json = graft::ops::describe();
   return json.c_str();
 }

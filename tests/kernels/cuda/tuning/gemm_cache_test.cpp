@@ -1,5 +1,5 @@
-// The tuner's choices on disk: what several instances, threads and processes store in one file, and what a file that
-// cannot be used does to them (nothing).
+// The tuner's choices on disk: several instances, threads and processes that share one file, and files that cannot be
+// read or written, which are no error.
 #include "kernels/cuda/tuning/gemm_cache.h"
 
 #include <fcntl.h>
@@ -61,7 +61,7 @@ std::vector<std::string> filesIn(const TempDir& dir) {
 
 }  // namespace
 
-TEST_CASE("a choice is read back by a fresh instance, and nothing but the file and its lock is left") {
+TEST_CASE("a new instance reads a choice back, and only the file and its lock remain") {
   const TempDir dir;
   const std::string path = dir / "c.txt";
   GemmCache cache(path);
@@ -72,14 +72,14 @@ TEST_CASE("a choice is read back by a fresh instance, and nothing but the file a
   CHECK(filesIn(dir) == std::vector<std::string>{"c.txt", "c.txt.lock"});
 }
 
-TEST_CASE("folders on the way are made") {
+TEST_CASE("missing folders are created") {
   const TempDir dir;
   const std::string path = dir / "not/yet/c.txt";
   GemmCache(path).store("m1", "a");
   CHECK(GemmCache(path).find("m1") == "a");
 }
 
-TEST_CASE("instances that were opened side by side keep each other's choices") {
+TEST_CASE("instances that share a file keep each other's choices") {
   const TempDir dir;
   const std::string path = dir / "c.txt";
   GemmCache one(path), two(path);
@@ -90,7 +90,7 @@ TEST_CASE("instances that were opened side by side keep each other's choices") {
   CHECK(one.find("m2") == "b");
 }
 
-TEST_CASE("of two choices for one key the later one stays, also when its rival stores something else") {
+TEST_CASE("of two choices for one key the later one stays, also when the other instance stores another key") {
   const TempDir dir;
   const std::string path = dir / "c.txt";
   GemmCache one(path), two(path);
@@ -103,7 +103,7 @@ TEST_CASE("of two choices for one key the later one stays, also when its rival s
   CHECK(readFile(path) == "m1 d\nm2 c\n");
 }
 
-TEST_CASE("a file that was removed is written whole again") {
+TEST_CASE("a file that was removed is written again with all choices") {
   const TempDir dir;
   const std::string path = dir / "c.txt";
   GemmCache cache(path);
@@ -113,7 +113,7 @@ TEST_CASE("a file that was removed is written whole again") {
   CHECK(readFile(path) == "m1 a\nm2 b\n");
 }
 
-TEST_CASE("lines that make no sense are passed over and gone with the next choice") {
+TEST_CASE("malformed lines are ignored, and removed with the next choice") {
   const TempDir dir;
   const std::string path = dir / "c.txt";
   writeFile(path, "word\n\n a\nm1 \nm2 b\nm3 \x01\x02\nm\xff 4\nm5 c\0d\nm6 e f\nm7 cut-o"sv);
@@ -137,20 +137,20 @@ TEST_CASE("a file of random bytes is no error") {
   CHECK(GemmCache(path).find("m1") == "a");
 }
 
-TEST_CASE("where nothing can be written choices last as long as the instance") {
+TEST_CASE("where no file can be written, choices last as long as the instance") {
   const TempDir dir;
   std::string path;
   SECTION("no path") {}
-  SECTION("a folder that cannot be made") {
+  SECTION("a folder that cannot be created") {
     writeFile(dir / "file", "");
     path = dir / "file/c.txt";
   }
-  SECTION("a folder in the file's place") {
+  SECTION("a folder with the file's name") {
     path = dir / "c.txt";
     std::filesystem::create_directories(dir / "c.txt/inside");
   }
   SECTION("a folder that is read only") {
-    if (geteuid() == 0) return;  // who may write anywhere
+    if (geteuid() == 0) return;  // root may write anywhere
     path = dir / "c.txt";
     std::filesystem::permissions(dir.path(), std::filesystem::perms(0500));
   }
@@ -163,7 +163,7 @@ TEST_CASE("where nothing can be written choices last as long as the instance") {
   std::filesystem::permissions(dir.path(), std::filesystem::perms(0700));
 }
 
-TEST_CASE("what could not be written goes with the next choice") {
+TEST_CASE("a choice that could not be written is written with the next one") {
   const TempDir dir;
   writeFile(dir / "file", "");
   GemmCache cache(dir / "file/c.txt");
@@ -174,7 +174,7 @@ TEST_CASE("what could not be written goes with the next choice") {
   CHECK(readFile(dir / "file/c.txt") == "m1 a\nm2 b\n");
 }
 
-TEST_CASE("a full disk leaves what was there, and no half file") {
+TEST_CASE("a full disk leaves the old file intact, and no partial file") {
   const TempDir dir;
   const std::string path = dir / "c.txt";
   GemmCache(path).store("m1", "a");
@@ -194,19 +194,19 @@ TEST_CASE("a full disk leaves what was there, and no half file") {
   CHECK(readFile(path) == "m1 a\nm2 b\nm3 c\n");
 }
 
-TEST_CASE("somebody who never lets go of the lock is waited for once") {
+TEST_CASE("a lock that is never released is waited for only once") {
   const TempDir dir;
   const std::string path = dir / "c.txt";
   const int held = open((path + ".lock").c_str(), O_RDWR | O_CREAT, 0600);
   REQUIRE(flock(held, LOCK_EX) == 0);
-  const auto patience = std::chrono::seconds(1);
-  GemmCache cache(path, patience);
+  const auto timeout = std::chrono::seconds(1);
+  GemmCache cache(path, timeout);
   const auto start = std::chrono::steady_clock::now();
   cache.store("m1", "a");
   const auto waited = std::chrono::steady_clock::now();
   cache.store("m2", "b");
-  CHECK(waited - start >= patience);
-  CHECK(std::chrono::steady_clock::now() - waited < patience);
+  CHECK(waited - start >= timeout);
+  CHECK(std::chrono::steady_clock::now() - waited < timeout);
   GemmCache patient(path, std::chrono::hours(1));
   std::thread other([&] { patient.store("m3", "c"); });
   CHECK(cache.find("m1") == "a");

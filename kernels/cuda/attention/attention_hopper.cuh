@@ -1,46 +1,50 @@
 #pragma once
-// What attention needs of Hopper beyond hopper.cuh: a block's shape and its items, wgmma with A in registers and B
-// stored with its rows along K (V as it lies in memory), TMA boxes of a 4-D tensor, and one tile's steps: mask, online
-// softmax, both products.
+// The parts of attention_hopper.cu: a block's shape and its work items, wgmma with A in registers and B stored with
+// rows along K (V as it lies in memory), TMA loads from a 4-D tensor, and the steps of one tile: mask, online softmax,
+// both products.
 //
-// A in registers, thread t of the warpgroup, 16 columns of K: a[0] row t/32*16 + t%32/4, columns t%4*2 + {0,1}; a[1]
-// the same eight rows below; a[2], a[3] the same eight columns to the right. It is the accumulator's layout, so a
-// product's result is the next one's operand without an exchange.
+// Layout of A in registers, thread t of the warpgroup, 16 columns along K: a[0] is row t/32*16 + t%32/4, columns
+// t%4*2 + {0,1}; a[1] lies eight rows below; a[2] and a[3] lie eight columns to the right. It is the accumulator's
+// layout, so the result of one product is the operand of the next without an exchange between threads.
 #include "kernels/cuda/attention/mask.cuh"
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper.cuh"
 
 namespace graft::cuda {
 
-// By key: read by warps of their own ahead of time. By query and key: tiles that come with K's, by TMA.
+// kKeys: one mask value per key, which warps of their own read ahead of time. kRows: a value per query and key, in
+// tiles that TMA loads together with those of K.
 enum class Masks { kNone, kKeys, kRows };
-constexpr int kMaskWarps = 3;  // what the producer leaves of its warpgroup
+constexpr int kMaskWarps = 3;  // the producer's warpgroup has four warps
 
 template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, Masks M>
 struct AttentionShape {
   static constexpr int kPanels = Panels, kSplit = Split, kKeys = BN, kStages = Stages, kQBuffers = QBuffers;
-  static constexpr int kQueryGroups = Groups / Split, kConsumers = Groups * 128;  // warpgroups side by side; threads
+  static constexpr int kQueryGroups = Groups / Split,
+                       kConsumers = Groups * 128;  // warpgroups with different queries; consumer threads
   static constexpr Masks kMasks = M;
   static constexpr int kRows = 64 * Groups / Split, kThreads = Groups * 128 + 128;
-  // What the compiler is told of threads, which sets the registers. For few queries more than there are: the kernel
-  // that follows needs room beside this one to fetch its weights ahead.
+  // The number of threads in __launch_bounds__, which limits the registers. With Split it is larger than the block: the
+  // next kernel needs registers on the same SM to load its weights ahead.
   static constexpr int kBound = Split > 1 ? kThreads + 128 : kThreads;
   static constexpr int kProducerRegisters = M == Masks::kKeys ? 32 : 24;
-  static constexpr int kQGroup = Panels * 64 * 128;  // bytes of 64 queries; a panel is 64 columns
+  static constexpr int kQGroup = Panels * 64 * 128;  // bytes of 64 queries; a panel is 64 columns of the head
   static constexpr int kQBytes = Groups / Split * kQGroup;
   static constexpr int kTile = Panels * BN * 128;                         // bytes of one K or V tile
-  static constexpr int kMaskGroup = M == Masks::kRows ? 64 * BN * 2 : 0;  // bytes of 64 queries' mask of a tile
+  static constexpr int kMaskGroup = M == Masks::kRows ? 64 * BN * 2 : 0;  // bytes of a tile's mask for 64 queries
   static constexpr int kMask = Groups / Split * kMaskGroup;
   static constexpr int kRing = QBuffers * kQBytes, kSmem = kRing + Stages * (2 * kTile + kMask);
-  static constexpr int kMergeFloats = Panels * 32 + 4;  // of one thread
-  // Warpgroups beside each other take turns at asking the tensor cores, so that one has them while others soften.
+  static constexpr int kMergeFloats = Panels * 32 + 4;  // of one thread, in mergeParts
+  // Warpgroups with different queries take turns to issue products, so that one uses the tensor cores while the others
+  // compute their softmax.
   static constexpr bool kTurns = Groups > 1 && Split == 1;
-  // A part that skips tiles must find only its own in a stage: it could not tell a phase from the one after the next.
+  // With Split a warpgroup skips tiles. Each stage must hold tiles of one warpgroup only: a parity cannot tell a phase
+  // from the one after the next.
   static_assert(Stages % Split == 0 && Stages >= kMaskWarps);
   static_assert(Split == 1 || (Split - 1) * (Groups / Split) * kMergeFloats * 128 * 4 <= 2 * Stages * kTile);
 };
 
-// Where something has come, and where its place is free again.
+// The mbarriers of a block: full when a tile has arrived, empty when its memory may be refilled.
 template <class Sh>
 struct __align__(8) AttentionBarriers {
   uint64_t fullQ[Sh::kQBuffers], emptyQ[Sh::kQBuffers];
@@ -52,14 +56,15 @@ struct AttentionParams {
   int64_t os[3];
   MaskArg mask;
   int heads, kvShare, queries, keys, dim, queryTiles, items;
-  int stepTile, stepHead, stepBatch;  // from a block's item to its next
-  float scale;                        // of the scores, times log2 e
+  int stepTile, stepHead, stepBatch;  // from one item of a block to the next
+  float scale;                        // of the scores, times log2(e)
   float maskScale;
   bool causal;
 };
 
-// A block's items, one after another: (batch, head, tile of queries), the tiles of one head next to each other, for
-// they share K and V in the L2. Divisions only for the first: while the block waits for the kernel before.
+// A block's work items in order: (batch, head, tile of queries). Tiles of one head follow one another, because they
+// share K and V in the L2. Only the first item needs divisions, which run while the block waits for the previous
+// kernel.
 struct AttentionItem {
   int number, tile, head, batch;
 
@@ -78,10 +83,11 @@ struct AttentionItem {
 };
 
 #ifdef GRAFT_HOPPER
-// Descriptors in halves; the high one is the same for both kinds of tiles: 64 (of 16 bytes) from eight rows to the
-// next, 128-byte swizzle. Low: of a tile [64 or BN rows][64 columns of K], as tileDescriptor has it, and of a tile
-// [rows along K][64 columns], where 16 rows are one step of K, +128 the next, and `panel` bytes the distance to the
-// next 64 columns.
+// Matrix descriptors, computed as 32-bit halves: 64-bit sums would take twice the instructions. The high half is the
+// same for both kinds of tiles: 1024 bytes from eight rows to the next eight, 128-byte swizzle. The low half
+// - of a tile [64 or BN rows][64 columns of K]: lowOfTile, as in tileDescriptor; +2 is the next 16 of K;
+// - of a tile [rows along K][64 columns]: lowOfRows; +128 is the next 16 of K. `panel` is the distance in bytes to the
+//   next 64 columns.
 __device__ __forceinline__ uint64_t descriptorOf(uint32_t low) { return (uint64_t{64 | 1u << 30} << 32) | low; }
 __device__ __forceinline__ uint32_t lowOfTile(uint32_t address) { return (address >> 4) + (1u << 16); }
 __device__ __forceinline__ uint32_t lowOfRows(uint32_t address, uint32_t panel) {
@@ -129,29 +135,29 @@ GRAFT_ROWS_128(__nv_bfloat16, "bf16")
 #undef GRAFT_ROWS_128
 #undef GRAFT_ACC8
 
-// A box of a 4-D tensor map [batch, head, position, column] into shared memory; completion is counted at `bar`. By the
-// whole warp, done by one lane of it (hopper.cuh says why).
-__device__ __forceinline__ void tmaLoadHeadBy(uint32_t lane, uint32_t shared, const CUtensorMap* map, uint32_t bar,
-                                              int column, int position, int head, int batch) {
+// Loads a box of a 4-D tensor map [batch, head, position, column] into shared memory; `bar` counts its bytes. Called by
+// a whole warp, done by one lane of it (electLane in hopper.cuh).
+__device__ __forceinline__ void tmaLoadHeadElected(uint32_t elected, uint32_t shared, const CUtensorMap* map,
+                                                   uint32_t bar, int column, int position, int head, int batch) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %7, 0;\n"
       "@p cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
       "[%2]; }" ::"r"(shared),
-      "l"(map), "r"(bar), "r"(column), "r"(position), "r"(head), "r"(batch), "r"(lane)
+      "l"(map), "r"(bar), "r"(column), "r"(position), "r"(head), "r"(batch), "r"(elected)
       : "memory");
 }
 
-// A mask by key of one tile, as it is added to the scores, in shared memory. Scores stay unscaled, so the mask is
+// One tile's mask by key in shared memory, as it is added to the scores. The scores are not scaled, so the mask is
 // divided by the scale.
 template <int BN>
 struct __align__(8) KeyMask {
   float values[BN];
-  uint32_t any;  ///< whether the tile has anything to add: most tiles of a padding mask have not
+  uint32_t any;  ///< whether any value is not zero; in most tiles of a padding mask none is
 
-  /// By a whole warp. `from`: where the mask of key 0 is.
+  /// Called by a whole warp. `from`: the element of the mask for key 0.
   __device__ __forceinline__ void fill(const MaskArg& mask, int64_t from, int firstKey, int keys, float scale,
                                        int lane) {
-    // Few instructions for each kind: they are executed once or twice in a kernel, so each has to be fetched.
+    // A short loop for each kind: it runs once or twice in a kernel, so each instruction costs a fetch.
     switch (mask.kind) {
       case MaskKind::kHalf:
         return fillWith<__half>(mask, from, firstKey, keys, scale, lane, [](__half x) { return __half2float(x); });
@@ -178,7 +184,7 @@ struct __align__(8) KeyMask {
 #pragma unroll
     for (int c = 0; c < BN / 32; ++c) {
       some = some || m[c] != 0.f;
-      // Values of fp16 do not reach so far, and bools are none.
+      // fp16 values never reach the range where maskUnscaled differs; a bool gives 0 or -infinity.
       values[c * 32 + lane] =
           std::is_same_v<T, __half> || std::is_same_v<T, uint8_t> ? m[c] * scale : maskUnscaled(m[c], scale);
     }
@@ -196,10 +202,10 @@ struct __align__(8) KeyMask {
   }
 };
 
-// Fills the masks by key of all tiles of a block's items, stage after stage; by kMaskWarps warps, of which each takes
-// one tile in three: a tile's values take longer to come than its scores. `tilesOf` an item. Each lane is counted at
-// fullK, and each lane that has added the mask at emptyK: a count by one lane for its warp is no slower or faster, and
-// what it orders is beyond racecheck.
+// Fills the key masks of all tiles of a block's items, stage after stage. Called by kMaskWarps warps, each of which
+// takes one tile in three, because loading a tile's mask takes longer than computing its scores. `tilesOf(item)` is the
+// item's number of tiles. Every lane arrives at fullK, and every lane that has added the mask arrives at emptyK. One
+// arrival per warp would be as fast, but compute-sanitizer's racecheck would not see the order.
 template <int Stages, int BN, class TilesOf>
 __device__ __forceinline__ void readKeyMasks(KeyMask<BN> (&masks)[Stages], uint64_t (&fullK)[Stages],
                                              uint64_t (&emptyK)[Stages], int warp, int lane, const AttentionParams& p,
@@ -211,7 +217,7 @@ __device__ __forceinline__ void readKeyMasks(KeyMask<BN> (&masks)[Stages], uint6
     for (int tiles; item.number < p.items && tile >= (tiles = tilesOf(item)); item.next(p)) tile -= tiles;
   };
   settle();
-  // The first pass reads nothing: it fetches the instructions, for which nobody has to be waited.
+  // The first pass is dry: it reads nothing, and fetches the instructions before the wait for the previous kernel.
   bool dry = true;
 #pragma unroll 1
   while (item.number < p.items) {
@@ -230,7 +236,8 @@ __device__ __forceinline__ void readKeyMasks(KeyMask<BN> (&masks)[Stages], uint6
   }
 }
 
-// The same for a tile by query and key in shared memory: 64 rows of 64 values of type T, 128-byte swizzled.
+// Adds a tile of a mask by query and key to the scores. In shared memory it is 64 rows of 64 values of type T, 128-byte
+// swizzled.
 template <class T>
 __device__ __forceinline__ void addMaskTile(float (&s)[32], uint32_t tile, float scale, int inGroup, int lane) {
   const int row = inGroup * 16 + lane % 16;
@@ -254,7 +261,7 @@ __device__ __forceinline__ void addMaskTile(float (&s)[32], uint32_t tile, float
   }
 }
 
-// Hides what lies beyond the last key a row sees.
+// Sets scores beyond the last key that a row sees to -infinity: from end0 on for the upper row, end1 for the lower.
 template <int BN>
 __device__ __forceinline__ void hideBeyond(float (&s)[BN / 2], int firstKey, int lane, int end0, int end1) {
 #pragma unroll
@@ -267,15 +274,16 @@ __device__ __forceinline__ void hideBeyond(float (&s)[BN / 2], int firstKey, int
   }
 }
 
-// The running softmax of a thread's two rows. `top` is the reference that is subtracted: not always the largest score
-// so far, but within 2^8 of it, so that the output is rarely rescaled.
-struct Running {
+// The online softmax of a thread's two rows. `top` is subtracted from the scores. It is not always the largest score so
+// far: it moves only when the weights would exceed 2^8, so that the output is rarely rescaled.
+struct OnlineSoftmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f}, shrink[2] = {1.f, 1.f};
 };
 
-// Scores to weights, in place. True when the output so far must be multiplied by `shrink`.
+// Turns a tile's scores into weights in place and updates sums and maxima. True where the output so far must be
+// multiplied by `shrink`. `slack`: how far unscaled scores may exceed `top`.
 template <int BN>
-__device__ __forceinline__ bool weigh(float (&s)[BN / 2], Running& r, float scale, float slack) {
+__device__ __forceinline__ bool softmaxTile(float (&s)[BN / 2], OnlineSoftmax& r, float scale, float slack) {
   float high[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -321,8 +329,8 @@ __device__ __forceinline__ void pack(const float (&s)[BN / 2], uint32_t (&p)[BN 
   for (int i = 0; i < BN / 4; ++i) p[i] = pack2<T>(s[2 * i], s[2 * i + 1]);
 }
 
-// Q K^T and P V. `q` and `k` are the low halves of descriptors (lowOfTile), `v` of lowOfRows: steps along K are added
-// to them, which as 64-bit sums would be twice the instructions.
+// The two products: scores = Q K^T, products = P V. `q` and `k` are low halves of descriptors (lowOfTile), `v` of
+// lowOfRows.
 template <class T, int Panels, int BN>
 __device__ __forceinline__ void scores(float (&s)[BN / 2], uint32_t q, uint32_t k) {
 #pragma unroll

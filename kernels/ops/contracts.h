@@ -1,12 +1,12 @@
-// What each operator accepts, checked before any memory is touched, by the CPU, CUDA and Meta versions alike.
-// Header-only, and free of values: sizes are symbolic, so that the Meta versions trace with unknown dimensions. Every
-// message names the shapes.
+// Checks of each operator's inputs, which the CPU, CUDA and Meta versions all make before they access memory. They
+// throw c10::Error with a message that names the shapes. They read no values of tensors, and use symbolic sizes, so
+// that the Meta versions can be traced with unknown dimensions.
 //
-// Meaning that is not in the schemas:
-// - attention: causal keeps key j for query i where j <= i (aligned at the top left, as PyTorch's own attention). A
-// query whose
-//   keys are all masked out (by false or -Inf) gives zeros, as PyTorch's attention does. A mask and causal apply
-//   together.
+//   checkLinear("linear", x, weight, bias);     // "graft::linear: x [4, 5] does not fit weight [3, 6]; ..."
+//
+// Semantics that the schemas do not express:
+// - attention: causal keeps key j for query i where j <= i, aligned at the top left as in PyTorch's own attention.
+//   A query whose keys are all masked out (by false or -Inf) gives zeros, as there. A mask and causal apply together.
 // - masked_softmax: a row with every element masked out gives NaN, as softmax(x + mask) does.
 // - linear: the residual has the output's shape or broadcasts to it.
 #pragma once
@@ -26,7 +26,7 @@ using OptionalTensor = std::optional<at::Tensor>;
 
 inline bool given(const OptionalTensor& tensor) { return tensor.has_value() && tensor->defined(); }
 
-// "operator: `what` has dtype Half, expected Float like `x`."
+// Same dtype and device: "graft::linear: weight is Half but x is Float; convert one of them".
 inline void checkLike(const char* op, const at::Tensor& like, const char* likeName, const OptionalTensor& tensor,
                       const char* what) {
   if (!given(tensor)) return;
@@ -116,7 +116,7 @@ inline void checkLinear(const char* op, const at::Tensor& x, const at::Tensor& w
   checkVector(op, bias, "bias", weight.sym_size(0));
 }
 
-// The shape of x weight^T, whose inputs have passed checkLinear.
+// The shape of x weight^T, for inputs that have passed checkLinear.
 inline std::vector<c10::SymInt> linearShape(const at::Tensor& x, const at::Tensor& weight) {
   std::vector<c10::SymInt> shape = x.sym_sizes().vec();
   shape.back() = weight.sym_size(0);
@@ -147,7 +147,8 @@ inline void checkNorm(const char* op, const at::Tensor& x, const OptionalTensor&
   checkVector(op, inputBias, "input_bias", x.sym_size(-1));
 }
 
-// A residual added to what has `shape`, and the norm of the sum over its last dimension.
+// The residual that is added to a tensor of `shape`, and weight and bias of the norm of the sum over its last
+// dimension.
 inline void checkAddedNorm(const char* op, const at::Tensor& like, const char* likeName, c10::SymIntArrayRef shape,
                            const OptionalTensor& residual, const OptionalTensor& normWeight,
                            const OptionalTensor& normBias) {
@@ -166,7 +167,7 @@ inline void checkLinearNorm(const char* op, const at::Tensor& x, const at::Tenso
   checkAddedNorm(op, x, "x", linearShape(x, weight), residual, normWeight, normBias);
 }
 
-// The product that follows a norm of x weight^T, whose inputs have passed their checks.
+// The product after a norm of x weight^T, whose inputs have passed their checks.
 inline void checkNormLinear(const char* op, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& nextWeight,
                             const OptionalTensor& nextBias) {
   checkLike(op, x, "x", nextWeight, "next_weight");
@@ -233,7 +234,7 @@ inline void checkSwiglu(const at::Tensor& gate, const at::Tensor& up) {
               " differ in shape");
 }
 
-// Checks everything but the ids' values, which need the data.
+// Checks everything but the values of the ids.
 inline void checkEmbedding(at::TensorList ids, at::TensorList tables, const OptionalTensor& weight,
                            const OptionalTensor& bias) {
   const char* op = "embedding_layer_norm";
@@ -255,23 +256,23 @@ inline void checkEmbedding(at::TensorList ids, at::TensorList tables, const Opti
   checkVector(op, bias, "bias", tables[0].sym_size(1));
 }
 
-// The shape of a convolution's output, whose inputs have passed checkConv.
+// The shape of a convolution's output, for inputs that have passed checkConv.
 inline std::vector<c10::SymInt> convShape(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef stride,
                                           at::IntArrayRef padding, at::IntArrayRef dilation) {
   std::vector<c10::SymInt> shape{x.sym_size(0), weight.sym_size(0)};
   for (int64_t d = 0; d + 2 < x.dim(); ++d) {
     TORCH_CHECK(stride[d] > 0 && dilation[d] > 0 && padding[d] >= 0, "graft::conv_bias_add_relu: stride ", stride,
                 " and dilation ", dilation, " should be positive and padding ", padding, " not negative");
-    const c10::SymInt reach = (weight.sym_size(d + 2) - 1) * dilation[d] + 1;
-    const c10::SymInt room = x.sym_size(d + 2) + 2 * padding[d] - reach;
-    TORCH_CHECK(room >= 0, "graft::conv_bias_add_relu: the kernel ", weight.sym_sizes(),
+    const c10::SymInt extent = (weight.sym_size(d + 2) - 1) * dilation[d] + 1;
+    const c10::SymInt positions = x.sym_size(d + 2) + 2 * padding[d] - extent;
+    TORCH_CHECK(positions >= 0, "graft::conv_bias_add_relu: the kernel ", weight.sym_sizes(),
                 " is larger than the padded x ", x.sym_sizes());
-    shape.push_back(room / stride[d] + 1);
+    shape.push_back(positions / stride[d] + 1);
   }
   return shape;
 }
 
-// The format that a convolution's output has: channels-last where its input or its weight is.
+// The memory format of a convolution's output: channels-last if its input or its weight is.
 inline at::MemoryFormat convFormat(const at::Tensor& x, const at::Tensor& weight) {
   const at::MemoryFormat format = x.suggest_memory_format();
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
