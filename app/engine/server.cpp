@@ -56,7 +56,8 @@ class Server {
   /// False when the client said shutdown.
   bool receive(const std::string& text) {
     json message = json::parse(text, nullptr, false);
-    if (message.is_discarded() || !message.is_object()) return answerError(nullptr, -32700, "this is no JSON object");
+    if (message.is_discarded() || !message.is_object())
+      return answerError(nullptr, -32700, "the request is no JSON object");
     const json id = message.value("id", json());
     const json method = message.value("method", json());
     if (!method.is_string()) return answerError(id, -32600, "a request needs a method");
