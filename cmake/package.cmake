@@ -25,7 +25,7 @@ foreach(model bert gpt2 llama vit convnext conv_bn_relu feed_forward control_flo
   install(FILES ${CMAKE_BINARY_DIR}/samples/models/${model}.pt DESTINATION share/graft/samples COMPONENT graft OPTIONAL)
 endforeach()
 install(FILES README.md DESTINATION share/doc/graft COMPONENT graft)
-install(DIRECTORY docs/ DESTINATION share/doc/graft/docs COMPONENT graft FILES_MATCHING PATTERN "*.md" PATTERN "*.png")
+install(DIRECTORY docs/ DESTINATION share/doc/graft/docs COMPONENT graft FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.schema.json")
 install(FILES LICENSE DESTINATION share/doc/graft RENAME copyright COMPONENT graft)
 
 set(CPACK_GENERATOR DEB)
