@@ -41,7 +41,7 @@ const Rule& Session::Methods::rule(const RuleFile& file) const {
 
 json Session::Methods::check() const {
   const Result<RuleFile>& file = parsed();
-  if (file) return workbench::toJson(*file);
+  if (file) return toJson(*file);
   return toJson(workbench::mistakeIn(params.value("file", std::string(defaultFile)), text("text"), file.error()));
 }
 

@@ -21,19 +21,7 @@
 
 namespace graft::workbench {
 
-/// What matching one model found. `model` is its file.
-struct MatchedModel {
-  std::string model;
-  Format format = Format::TorchScript;
-  size_t nodes = 0;
-  MatchReport report;
-};
-/// What explaining one rule on a model found.
-struct ExplainedModel {
-  std::string model;
-  Explanation explanation;
-};
-/// A picture that was drawn.
+/// A picture that was drawn, by views/drawing and not by the workbench.
 struct DrawnModel {
   std::string model, output;
   size_t nodes = 0;

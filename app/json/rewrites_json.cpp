@@ -87,6 +87,17 @@ json toJson(const StepRun& s) {
   return out;
 }
 
+json toJson(const RuleFile& file) {
+  json rules = json::array(), recipes = json::array();
+  for (const Rule& r : file.rules) rules.push_back(ruleJson(r, r.file != file.path));
+  for (const Recipe& r : file.recipes) {
+    json steps = json::array();
+    for (const Step& step : r.steps) steps.push_back(step.name);
+    recipes.push_back({{"name", r.name}, {"description", r.description}, {"steps", std::move(steps)}});
+  }
+  return {{"ok", true}, {"rules", std::move(rules)}, {"recipes", std::move(recipes)}};
+}
+
 namespace workbench {
 
 json toJson(const Verdicts& v) {
@@ -120,17 +131,6 @@ json toJson(const NearMissReport& n) {
           {"line", n.line},
           {"scope", n.scope},
           {"map", mapJson(n.map)}};
-}
-
-json toJson(const RuleFile& file) {
-  json rules = json::array(), recipes = json::array();
-  for (const Rule& r : file.rules) rules.push_back(ruleJson(r, r.file != file.path));
-  for (const Recipe& r : file.recipes) {
-    json steps = json::array();
-    for (const Step& step : r.steps) steps.push_back(step.name);
-    recipes.push_back({{"name", r.name}, {"description", r.description}, {"steps", std::move(steps)}});
-  }
-  return {{"ok", true}, {"rules", std::move(rules)}, {"recipes", std::move(recipes)}};
 }
 
 json toJson(const Mistake& m) {

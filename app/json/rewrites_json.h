@@ -20,15 +20,16 @@ nlohmann::json toJson(const RewriteVerification&);
 nlohmann::json toJson(const Record&);
 nlohmann::json toJson(const RolledBack&);
 nlohmann::json toJson(const StepRun&);
+/// The rules and recipes of a file as an editor shows them. Places are those in the text that is edited: imported rules
+/// have none.
+nlohmann::json toJson(const RuleFile&);
 
 namespace workbench {
 
 nlohmann::json toJson(const Verdicts&);
 nlohmann::json toJson(const RuleMatches&);
 nlohmann::json toJson(const NearMissReport&);
-/// The rules and recipes of a file as an editor shows them. Places are those in the text that is edited: imported rules
-/// have none.
-nlohmann::json toJson(const RuleFile&);
+/// What stands in the place of a rule file's rules and recipes where it does not parse.
 nlohmann::json toJson(const Mistake&);
 
 }  // namespace workbench

@@ -73,7 +73,7 @@ struct ApplyRequest {
   InputRequest inputs;
   std::string output;             ///< where the rewritten model goes
   std::string failingInputs;      ///< VerifyOn::failingInputs
-  bool verify = true;             ///< compare the whole model's numbers; without inputs it then needs random ones
+  bool verify = true;             ///< compare the whole model's numbers, on random inputs where none are given
   bool verifyRewrites = true;     ///< each rewrite on its own, too
   bool strict = false;            ///< a match that cannot be rewritten is an error, too
   std::optional<double> seconds;  ///< how long to time both models; none: they are not timed
@@ -94,7 +94,7 @@ struct ApplyReport {
   std::optional<WrittenModel> output;  ///< none: nothing was written
   std::optional<Error> refusal;        ///< why nothing was written
 };
-/// What of the report is there already. Each stage is told when it is complete.
+/// How far the work has come: the report holds what this stage and those before it found.
 enum class ApplyStage { Inputs, Rewritten, Verified, Timed, Written };
 using OnApplyStage = std::function<void(ApplyStage, const ApplyReport&)>;
 

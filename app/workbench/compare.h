@@ -77,18 +77,18 @@ struct Measurement {
   PairedTiming timing;  ///< a: the original
   MeasuredSide original, rewritten;
 };
-/// Two graphs on the same inputs. `correspondence` is of a history of which both are; without it, values correspond
-/// that hold the same numbers.
-struct Correspondence;
-Result<Measurement> measure(const Graph& original, const Graph& rewritten, const Correspondence*,
-                            const TensorSet& inputs, const MeasureRequest&, const Job& = {});
 
-/// Values of the shown graph that stand for values of the original one, by the rewrites' records.
+/// Values of the shown graph that stand for values of the original one, by the records of its rewrites.
 struct Correspondence {
   std::vector<std::pair<std::string, std::string>> renamed;  ///< original, shown
   /// Nodes that rewrites added: one may bear the name of a node that went, and is another node.
   std::vector<std::string> added;
 };
 Correspondence correspondenceOf(const History&);
+
+/// Two graphs on the same inputs. With `correspondence`, both are of the history that it was made of; without it,
+/// values correspond that hold the same numbers.
+Result<Measurement> measure(const Graph& original, const Graph& rewritten, const Correspondence* correspondence,
+                            const TensorSet& inputs, const MeasureRequest&, const Job& = {});
 
 }  // namespace graft::workbench

@@ -1,5 +1,5 @@
-// History: the states that one open model went through, and which of them is shown. Its owner is the engine's session;
-// the window shows what it tells.
+// History: the states that one open model went through, and which of them is shown. The engine's session owns it; the
+// window asks for what it shows.
 //
 //   History history(std::move(model.graph));                  // step 0: the model as it was opened
 //   history.add({std::move(rewritten), "Attention", records});

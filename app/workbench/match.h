@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/torch/model.h"
 #include "matcher/search/search.h"
 
 namespace graft::workbench {
@@ -33,6 +34,13 @@ struct RuleMatches {
 struct MatchReport {
   std::vector<RuleMatches> rules;  ///< in the file's order
   double milliseconds = 0;         ///< of indexing the graph and of all searches
+};
+/// What matching one model's file found.
+struct MatchedModel {
+  std::string model;
+  Format format = Format::TorchScript;
+  size_t nodes = 0;
+  MatchReport report;
 };
 /// Of all rules of the file, or only of that one.
 MatchReport match(const Graph&, const RuleFile&, const std::string& onlyRule = "");
@@ -62,6 +70,11 @@ struct Explanation {
   bool budgetExceeded = false;
   std::vector<NearMissReport> nearMisses;  ///< furthest first
   std::string nothingNear;                 ///< where there is neither a match nor a near miss: what the graph has
+};
+/// What explaining one rule on a model's file found.
+struct ExplainedModel {
+  std::string model;
+  Explanation explanation;
 };
 /// `text` is what the rule was read from (for edits), `file` its name. BadInput where there is no node `at`.
 Result<Explanation> explain(const Graph&, const Rule&, std::string_view text, const std::string& file,

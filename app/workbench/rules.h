@@ -25,8 +25,8 @@ struct ChosenRecipe {
 /// order. Errors: those of loadRuleFile; Usage where there is no such recipe; BadInput where no rule has a replacement.
 Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name, const OperatorSet&);
 Result<Recipe> chooseRecipe(const RuleFile&, const std::string& name);
-/// The recipe's first steps. What it expects is said of all of them: it goes where steps are left out. Usage where it
-/// has fewer steps.
+/// The recipe's first steps. The numbers of rewrites that it expects are those of all steps: they are dropped where
+/// steps are left out. Usage where it has fewer steps.
 Result<Recipe> firstSteps(const Recipe&, size_t count);
 
 /// Usage: "rules.py has no rule Attn; did you mean Attention?"
