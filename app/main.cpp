@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "app/cli.h"
+#include "app/commands/options.h"
 #include "app/version.h"
 #include "core/base/suggest.h"
 
@@ -32,9 +32,9 @@ int unknownCommand(const CLI::App& app, const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"See inside a PyTorch model and make it faster: import, match, rewrite, prove, export."};
+  CLI::App app{"See inside a PyTorch model and make it faster: open, match, rewrite, verify, write."};
   app.set_version_flag("--version", graft::versionText());
-  app.set_help_all_flag("--help-all", "Print this help and every command's, and exit");
+  app.set_help_all_flag("--help-all", "Print this help and that of every command, and exit");
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 internal error, 2 wrong usage, 3 bad input, 4 unexpected number of matches,\n"

@@ -1,31 +1,27 @@
-// graft apply: rewrites a model by a rule file, proves that it still computes the same, exports it.
+// graft apply: rewrites a model by a rule file, verifies that it still computes the same, and writes it.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/cli.h"
-#include "app/differences.h"
-#include "app/models.h"
-#include "app/timing.h"
-#include "app/timing_text.h"
-#include "app/verification_text.h"
+#include "app/commands/models.h"
+#include "app/commands/options.h"
+#include "app/console/differences_text.h"
+#include "app/console/timing_text.h"
+#include "app/console/verification_text.h"
+#include "app/json/documents_json.h"
+#include "app/workbench/apply.h"
 #include "core/base/atomic_file.h"
 #include "core/base/words.h"
-#include "core/torch/executor.h"
-#include "core/torch/export.h"
-#include "core/torch/rewrite_verification.h"
-#include "core/torch/verification.h"
-#include "matcher/passes/passes.h"
-#include "matcher/report/rules_json.h"
 
 namespace graft::cli {
 namespace {
 
 using nlohmann::json;
+using workbench::ApplyReport;
+using workbench::ApplyStage;
 
 struct Options : Common {
   std::vector<std::string> models;
@@ -37,14 +33,14 @@ struct Options : Common {
 
 using Verdict = RewriteVerification::Verdict;
 
-/// A row for each step; rules that found nothing are one line below it, of which the first few are named, unless all
-/// are wanted.
-std::string stepsTable(const RecipeRun& run, bool all) {
+/// A row for each step. Rules that found nothing share one line below, which names the first few, unless all rows are
+/// wanted.
+std::string stepsTable(const std::vector<StepRun>& steps, bool all) {
   constexpr size_t kNamed = 4;
-  std::vector<std::vector<std::string>> rows{{"step", "rewrites", "proven", "ms", "where"}};
+  std::vector<std::vector<std::string>> rows{{"step", "rewrites", "verified", "ms", "where"}};
   std::vector<std::string> idle;
-  for (const StepRun& s : run.steps) {
-    if (!all && s.isRule && foundNothing(s)) {
+  for (const StepRun& s : steps) {
+    if (!all && s.isRule && workbench::foundNothing(s)) {
       idle.push_back(s.name);
       continue;
     }
@@ -63,28 +59,27 @@ std::string stepsTable(const RecipeRun& run, bool all) {
                                    idle.size() > kNamed ? " (--verbose lists them)" : "");
 }
 
-/// What was taken back and what could not be proven: never silent.
-void tellVerifications(const RecipeRun& run, bool each, const Console& console) {
+/// Which rewrites were taken back and which could not be verified: --quiet silences neither.
+void tellVerifications(const std::vector<StepRun>& steps, bool each, const Console& console) {
   size_t back = 0;
-  for (const StepRun& s : run.steps) {
+  for (const StepRun& s : steps) {
     back += s.rolledBack.size();
     for (const std::string& line : takenBackLines(s, each)) console.warn(line);
-    std::map<std::string, size_t> unverified, aside;
-    for (const RewriteVerification& p : verificationsOf(s))
-      if (p.verdict == Verdict::Unverified)
-        ++unverified[p.why];
-      else if (p.verdict == Verdict::Verified && !p.why.empty())
-        ++aside[p.why];
-    for (const auto& [why, count] : aside) console.note(fmt::format("{}: {} proven, but {}", s.name, count, why));
+    std::map<std::string, size_t> unverified, remarks;
+    for (const RewriteVerification& v : verificationsOf(s))
+      if (v.verdict == Verdict::Unverified)
+        ++unverified[v.why];
+      else if (v.verdict == Verdict::Verified && !v.why.empty())
+        ++remarks[v.why];
+    for (const auto& [why, count] : remarks) console.note(fmt::format("{}: {} verified, but {}", s.name, count, why));
     for (const auto& [why, count] : unverified)
-      console.warn(fmt::format("{}: {} not proven{}: {}", s.name,
-                               s.isRule ? fmt::format("{} rewrite{}", count, count == 1 ? "" : "s") : "the step",
+      console.warn(fmt::format("{}: {} not verified{}: {}", s.name, s.isRule ? counted(count, "rewrite") : "the step",
                                s.isRule ? " on its own" : "", why));
   }
   if (back > 0)
-    console.warn(fmt::format("{} taken back, the rest stays; --strict makes that an error{}",
-                             back == 1 ? "one rewrite was" : fmt::format("{} rewrites were", back),
-                             back == 1 || each ? "" : ", --verbose and --report tell of each"));
+    console.warn(fmt::format("{} taken back; the others stay. With --strict that is an error{}",
+                             back == 1 ? "1 rewrite was" : fmt::format("{} rewrites were", back),
+                             back == 1 || each ? "." : "; --verbose and --report list each of them."));
 }
 
 /// A path from the current folder, where it lies below.
@@ -121,180 +116,82 @@ Result<std::map<std::string, std::string>> outputPaths(const Options& o, const s
   return out;
 }
 
-using Sizes = std::optional<std::vector<Dim>>;
-
-/// The sizes of the inputs that tracing left open, by input; empty where it left none.
-std::vector<Sizes> openSizes(const Graph& g) {
-  std::vector<Sizes> out;
-  bool open = false;
-  for (ValueId v : g.inputs()) {
-    const auto& shape = g.value(v).type.tensorInfo.shape;
-    if (g.value(v).type.isTensor() && !shape) return {};
-    out.push_back(shape);
-    if (shape) open = open || std::any_of(shape->begin(), shape->end(), [](const Dim& d) { return !d.isStatic(); });
+/// Prints what one stage of the work has found.
+void tell(ApplyStage stage, const ApplyReport& r, const Options& o, const workbench::ChosenRecipe& rules,
+          const Console& console) {
+  switch (stage) {
+    case ApplyStage::Inputs:
+      noteRandomInputs(r.randomInputs, console);
+      if (!r.noInputs.empty())
+        console.note("There are no inputs: shapes stay unknown, and rules with conditions on them do not match.");
+      return;
+    case ApplyStage::Rewritten:
+      for (const StepRun& s : r.steps)
+        for (const std::string& why : s.refused)
+          console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
+      console.print(fmt::format("{}: {} with {}\n", console.bold(r.model), r.recipe, rules.file.path));
+      console.print(stepsTable(r.steps, o.verbose));
+      tellVerifications(r.steps, o.verbose, console);
+      console.print(fmt::format("nodes: {} before, {} after\n", r.nodesBefore, r.nodesAfter));
+      if (workbench::foundNothing(r.steps)) console.warn("nothing was rewritten; " + whyHint(r.model, rules));
+      return;
+    case ApplyStage::Verified:
+      if (!r.verification) return console.print("not verified (--no-verify)");
+      console.print(
+          r.verification->passed
+              ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
+                            r.randomInputs.empty() ? "given" : "random", r.verification->inputSets - 1)
+              : fmt::format("differences where set {} of inputs failed (fp64 reference):", r.verification->inputSets));
+      console.print(differencesTable(r.verification->outputs));
+      if (!r.changedOnPurpose.empty())
+        console.warn(
+            fmt::format("the numbers differ, as {} may change them: {}", r.changedOnPurpose, r.verification->why));
+      return;
+    case ApplyStage::Timed:
+      return console.print(timingText(r.timing->times, r.timing->original, "rewritten"));
+    case ApplyStage::Written: {
+      const workbench::WrittenModel& w = *r.output;
+      if (w.sizesAreFixed)
+        console.note(fmt::format(
+            "{} takes inputs of these sizes only: torch.export has to know how sizes follow from each other, and here "
+            "it cannot. TorchScript (-o OUT.pt) takes what the traced model takes.",
+            w.path));
+      console.print(fmt::format("written {}\non a GPU it runs {}", w.path,
+                                w.captureObstacle.empty() ? "as CUDA graphs, one for each shape"
+                                                          : "operator by operator: " + w.captureObstacle));
+      if (!w.operatorLibrary.empty())
+        console.print(
+            fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(w.operatorLibrary)));
+    }
   }
-  return open ? out : std::vector<Sizes>();
 }
 
-/// Types fixed at the inputs given for the proof would make a torch.export program that takes no others. The same graph
-/// with the sizes that tracing left open, where all others follow from these.
-std::optional<Graph> withOpenSizes(Graph g, const std::vector<Sizes>& sizes) {
-  if (sizes.size() != g.inputs().size()) return std::nullopt;
-  const std::vector<NodeId> order = g.order();
-  for (NodeId id : order) {
-    if (!g.node(id).blocks.empty()) return std::nullopt;
-    for (ValueId v : g.node(id).outputs) {
-      const Type had = g.value(v).type;
-      if (!had.isTensor()) continue;
-      Type open = Type::tensor();
-      open.tensorInfo.dtype = had.tensorInfo.dtype;
-      open.tensorInfo.device = had.tensorInfo.device;
-      g.setType(v, open);
-    }
-  }
-  std::vector<Type> types;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    types.push_back(g.value(g.inputs()[i]).type);
-    types.back().tensorInfo.shape = sizes[i];
-  }
-  if (!inferAllTypes(g, types)) return std::nullopt;
-  for (NodeId id : order)
-    for (ValueId v : g.node(id).outputs) {
-      const Type& t = g.value(v).type;
-      if (!t.isTensor()) continue;
-      const auto& shape = t.tensorInfo.shape;
-      if (!shape || !std::all_of(shape->begin(), shape->end(), [](const Dim& d) { return d.isKnown(); }))
-        return std::nullopt;
-    }
-  return g;
-}
-
-/// Writes the rewritten model. A torch.export program of a traced model takes the sizes that the trace takes.
-Status writeModel(const Graph& rewritten, const std::string& out, const ExportOptions& options,
-                  const std::vector<Sizes>& sizes, const Console& console) {
-  if (!out.ends_with(".pt2") || sizes.empty()) return exportModel(rewritten, out, options);
-  if (const auto open = withOpenSizes(rewritten, sizes))
-    if (exportModel(*open, out, options)) return done();
-  console.note("torch.export has to know how sizes follow from each other, and here it cannot: " + out +
-               " takes inputs of these sizes only; TorchScript (-o OUT.pt) takes what the traced model takes");
-  return exportModel(rewritten, out, options);
-}
-
-Status applyOne(const Options& o, const std::string& path, const std::string& out, const ChosenRecipe& rules,
-                const Console& console, json& documents) {
-  const Job job = console.job();
-  // A place that cannot be written is said before the work, not after it.
-  if (auto probe = AtomicFile::beside(out); !probe) return probe.error();
-  auto model = openModel(path, o, {}, job);
-  if (!model) return model.error();
-  Graph& original = model->graph;
-  std::vector<Sizes> sizes;
-  if (!declaresSizes(model->format)) sizes = openSizes(original);
-  auto inputs = commandInputs(original, o);
-  if (!inputs) {
-    if (!o.noVerify || o.givesInputs()) return inputs.error();
-    console.note("no inputs: shapes stay unknown, conditions on them will not hold");
-  } else if (Status s = recordTypes(original, *inputs, declaresSizes(model->format)); !s) {
-    return s;
-  }
-
-  Graph rewritten = original;
-  std::unique_ptr<RewriteCheck> check;
-  if (inputs && !o.noVerify && !o.wholeOnly)
-    check = makeRewriteCheck(*inputs, job, o.failingInputs, !declaresSizes(model->format));
-  auto run = runRecipe(rewritten, rules.file, rules.recipe, semantics(), {}, {check.get(), o.strict});
-  if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
-  if (!run) return run.error();
-  for (const StepRun& s : run->steps)
-    for (const std::string& why : s.refused) {
-      if (o.strict)
-        return Error{
-            ErrorKind::Verification, fmt::format("{}: a match was not rewritten: {} (--strict)", s.name, why), {}};
-      console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
-    }
-  console.print(fmt::format("{}: {} with {}\n", console.bold(path), rules.recipe.name, rules.file.path));
-  console.print(stepsTable(*run, o.verbose));
-  tellVerifications(*run, o.verbose, console);
-  console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
-  if (rewroteNothing(*run)) console.warn("nothing was rewritten; " + whyHint(path, rules));
-  json doc = {{"model", path},
-              {"format", formatName(model->format)},
-              {"nodes", original.nodeCount()},
-              {"nodes_after", rewritten.nodeCount()},
-              {"recipe", rules.recipe.name},
-              {"steps", recipeJson(*run)}};
-  json ofRules = json::array();
-  for (const StepRun& s : run->steps) {
-    if (!s.isRule) continue;
-    json at = json::array();
-    for (const Record& r : s.records) at.push_back({{"scope", r.scope}, {"nodes", r.removedNames}});
-    ofRules.push_back({{"name", s.name},
-                       {"matches", s.records.size()},
-                       {"at", std::move(at)},
-                       {"rolled_back", rolledBackJson(s.rolledBack)}});
-  }
-  doc["rules"] = std::move(ofRules);
-
-  Status verdict = done();
-  if (o.noVerify) {
-    doc["verify"] = notVerifiedJson();
-    console.print("not verified (--no-verify)");
-  } else {
-    auto verification = verifyRewrite(original, rewritten, *inputs, job);
-    if (!verification) return verification.error();
-    console.print(
-        verification->passed
-            ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
-                          o.givesInputs() ? "given" : "random", verification->inputSets - 1)
-            : fmt::format("differences where set {} of inputs failed (fp64 reference):", verification->inputSets));
-    console.print(differencesTable(verification->outputs));
-    doc["verify"] = {{"passed", verification->passed},
-                     {"inputs", verification->inputSets},
-                     {"outputs", differencesJson(verification->outputs)}};
-    // Numbers may differ on purpose; a model that does not run on the inputs has none.
-    const std::string changing = changingSteps(*run);
-    if (!verification->passed && !changing.empty() && !verification->outputs.empty()) {
-      console.warn(fmt::format("the numbers differ, as {} may change them: {}", changing, verification->why));
-    } else if (!verification->passed) {
-      verdict = Error{ErrorKind::Verification,
-                      fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.", path,
-                                  verification->why),
-                      {}};
-    }
-    if (verdict && !o.noTiming) {
-      auto options = runOptions(o);
-      if (!options) return options.error();
-      auto timing = timeAgainstOriginal(*model, rewritten, *inputs, *options, o.seconds, job);
-      if (!timing) return timing.error();
-      console.print(timingText(timing->times, timing->original, "rewritten"));
-      doc["timing"] = timingJson(timing->times);
-      doc["timing"]["against"] = timing->original;
-    }
-  }
-  if (verdict) {
-    if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
-    ExportOptions exported;
-    if (inputs) exported.inputs = *inputs;
-    exported.capture = !o.noCapture;
-    if (Status s = writeModel(rewritten, out, exported, sizes, console); !s) return s;
-    const std::string obstacle = o.noCapture             ? "--no-capture"
-                                 : out.ends_with(".pt2") ? "torch.export's format holds no runner"
-                                                         : captureObstacle(rewritten);
-    doc["output"] = out;
-    doc["captured"] = obstacle.empty();
-    console.print(
-        fmt::format("written {}\non a GPU it runs {}", out,
-                    obstacle.empty() ? "as CUDA graphs, one for each shape" : "operator by operator: " + obstacle));
-    if (const auto library = findOperatorLibrary(); library && usesGraftOperators(rewritten))
-      console.print(fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(*library)));
-  }
-  documents.push_back(std::move(doc));
-  return verdict;
+Status applyOne(const Options& o, const std::string& path, const std::string& out, const workbench::ChosenRecipe& rules,
+                const Console& console, json& reports) {
+  auto options = runOptions(o);
+  if (!options) return options.error();
+  auto inputs = inputRequest(o);
+  if (!inputs) return inputs.error();
+  workbench::ApplyRequest request;
+  request.model = {path, "forward", options->dtype};
+  request.inputs = std::move(*inputs);
+  request.output = out;
+  request.failingInputs = o.failingInputs;
+  request.verify = !o.noVerify;
+  request.verifyRewrites = !o.wholeOnly;
+  request.strict = o.strict;
+  if (!o.noTiming) request.seconds = o.seconds;
+  request.capture = !o.noCapture;
+  const auto onStage = [&](ApplyStage stage, const ApplyReport& r) { tell(stage, r, o, rules, console); };
+  auto report = workbench::apply(request, rules, semantics(), onStage, console.job());
+  if (!report) return report.error();
+  reports.push_back(toJson(*report));
+  return report->refusal ? Status(*report->refusal) : done();
 }
 
 Status apply(const Options& o) {
-  const Console console(o);
-  auto rules = loadRecipe(o.rules, o.recipe);
+  const Console console(o.printing);
+  auto rules = workbench::loadRecipe(o.rules, o.recipe, semantics().operators());
   if (!rules) return rules.error();
   auto& expected = rules->recipe.expect;
   for (const std::string& e : o.expect) {
@@ -309,49 +206,50 @@ Status apply(const Options& o) {
   if (!outputs) return outputs.error();
   if (!o.report.empty())
     if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
-  json documents = json::array();
+  json reports = json::array();
   const Status status = forEachModel(*models, console, [&](const std::string& path) {
-    return applyOne(o, path, outputs->at(path), *rules, console, documents);
+    return applyOne(o, path, outputs->at(path), *rules, console, reports);
   });
-  const json doc = documents.size() == 1 ? documents[0] : documents;
-  if (!o.report.empty() && !documents.empty()) {
-    if (Status s = writeFileAtomically(o.report, doc.dump(2, ' ', false, json::error_handler_t::replace) + "\n"); !s)
-      return s;
+  const bool any = !reports.empty();
+  const std::string text = workbench::documentOfModels(std::move(reports));
+  if (!o.report.empty() && any) {
+    if (Status s = writeFileAtomically(o.report, text + "\n"); !s) return s;
     console.print("report  " + o.report);
   }
-  console.document(doc);
+  console.document(text);
   return status;
 }
 
 }  // namespace
 
 void addApply(CLI::App& app, Run& run) {
-  auto* c = app.add_subcommand("apply",
-                               "Rewrite, verify against the original on inputs, export as TorchScript or torch.export");
+  auto* c = app.add_subcommand(
+      "apply", "Rewrite a model, verify it against the original, and write it as TorchScript or torch.export");
   auto o = std::make_shared<Options>();
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
-  c->add_option("--recipe", o->recipe, "The recipe to run; without it all rules of the file, in its order");
+  c->add_option("--recipe", o->recipe, "The recipe to run; without it, all rules of the file run in its order");
   c->add_option(
        "-o,--output", o->output,
-       "Where the rewritten model goes: TorchScript, or torch.export for *.pt2; a folder when there are several models")
+       "Where the rewritten model goes: TorchScript for *.pt, torch.export for *.pt2; a folder for several models")
       ->required()
       ->type_name("OUT.pt");
-  c->add_option("--report", o->report, "Write the whole report as JSON")->type_name("R.json");
-  c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 when the rule rewrites another number of times");
-  c->add_option("--seconds", o->seconds, "How long to time both")->capture_default_str();
-  c->add_flag("--no-verify", o->noVerify, "Do not compare numbers; the report says so");
-  c->add_flag("--whole-only", o->wholeOnly,
-              "Compare the whole model only, not each rewrite on its own: a wrong one fails the model instead of being "
-              "taken back");
+  c->add_option("--report", o->report, "Write the whole report as JSON (docs/json describes it)")->type_name("R.json");
+  c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 where the rule rewrites another number of times");
+  c->add_option("--seconds", o->seconds, "How long to time both models")->capture_default_str();
+  c->add_flag("--no-verify", o->noVerify, "Compare no numbers; the report then says so");
+  c->add_flag(
+      "--whole-only", o->wholeOnly,
+      "Compare the whole model only, not each rewrite on its own: a wrong rewrite then fails the model and is not "
+      "taken back");
   c->add_flag("-v,--verbose", o->verbose,
-              "A row for each rule, also for those that matched nothing, and a line for each rewrite taken back");
+              "Print a row for each rule, even if it matched nothing, and a line for each rewrite that was taken back");
   c->add_option("--failing-inputs", o->failingInputs,
-                "Write the inputs that broke a rewrite here, as RULE-OUTPUT.pt, for torch.load")
+                "Write the inputs that broke a rewrite to this folder, as RULE-OUTPUT.pt, for torch.load")
       ->type_name("FOLDER")
       ->check(!CLI::ExistingFile);
-  c->add_flag("--no-timing", o->noTiming, "Do not time both");
-  c->add_flag("--no-capture", o->noCapture, "The written model shall not run as CUDA graphs on a GPU");
+  c->add_flag("--no-timing", o->noTiming, "Time neither model");
+  c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,
               "Stop at the first match that cannot be rewritten, or whose rewrite computes something else");
   addCommon(*c, *o, true);

@@ -4,9 +4,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/cli.h"
-#include "app/models.h"
-#include "core/torch/export.h"
+#include "app/commands/models.h"
+#include "app/commands/options.h"
+#include "app/json/documents_json.h"
+#include "app/workbench/export.h"
 
 namespace graft::cli {
 namespace {
@@ -17,49 +18,40 @@ struct Options : Common {
 };
 
 Status convert(const Options& o) {
-  const Console console(o);
+  const Console console(o.printing);
   if (Status s = checkModelOutput(o.output); !s) return s;
-  const Job job = console.job();
-  auto model = openModel(o.model, o, {o.method}, job);
-  if (!model) return model.error();
-  ExportOptions how;
-  if (o.givesInputs()) {
-    auto inputs = typedInputs(*model, o, OpenSizes::FixedByInputs);
-    if (!inputs) return inputs.error();
-    how.inputs = std::move(*inputs);
-  }
-  if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
-  if (Status s = exportModel(model->graph, o.output, how); !s) return s;
-  console.document({{"model", o.model},
-                    {"format", formatName(model->format)},
-                    {"output", o.output},
-                    {"nodes", model->graph.nodeCount()}});
+  auto inputs = inputRequest(o);
+  if (!inputs) return inputs.error();
+  auto converted =
+      workbench::convert({{o.model, o.method, inputs->dtype}, *inputs, o.output}, semantics(), console.job());
+  if (!converted) return converted.error();
+  console.document(workbench::document(toJson(*converted)));
   console.print(
-      fmt::format("{}, {} nodes, written as {}", formatName(model->format), model->graph.nodeCount(), o.output));
+      fmt::format("{}, {} nodes, written as {}", formatName(converted->format), converted->nodes, converted->output));
   return done();
 }
 
 }  // namespace
 
 void addConvert(CLI::App& app, Run& run) {
-  auto* c = app.add_subcommand("convert", "Write the model in another format, as it is: TorchScript or torch.export");
+  auto* c = app.add_subcommand("convert", "Write a model in another format, as it is: TorchScript or torch.export");
   auto o = std::make_shared<Options>();
   c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
       ->required()
       ->type_name("MODEL");
-  c->add_option("-o,--output", o->output, "TorchScript where it ends in .pt, torch.export where in .pt2")
+  c->add_option("-o,--output", o->output, "Where the model goes: TorchScript for *.pt, torch.export for *.pt2")
       ->required()
       ->type_name("OUT.pt|OUT.pt2");
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();
   addCommon(*c, *o, true);
   c->footer(
-      "--inputs fixes all sizes at those of the inputs, and for torch.export what is neither a tensor nor a whole "
-      "number: only where the file does not say them all.\n"
-      "TorchScript makes masks where the module is, even where the model was traced on the CPU: it can be moved. For "
-      "torch.export PyTorch has move_to_device_pass. Operators that this machine does not have are written as they "
-      "were "
-      "read.");
+      "--inputs fixes all sizes at those of the inputs. For torch.export it also fixes inputs that are neither tensors "
+      "nor whole numbers. Give it only where the file does not say these.\n"
+      "A TorchScript file can be moved to another device: it makes its masks where the module is, even if the model "
+      "was "
+      "traced on the CPU. For torch.export files PyTorch has move_to_device_pass.\n"
+      "Operators that this machine does not have are written as they were read.");
   c->callback([&run, o] { run = [o] { return convert(*o); }; });
 }
 

@@ -4,7 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/cli.h"
+#include "app/commands/options.h"
+#include "app/json/documents_json.h"
 #include "views/drawing/drawing.h"
 
 namespace graft::cli {
@@ -16,52 +17,53 @@ struct Options : Common {
   bool all = false;
 };
 
-Result<Graph> readGraph(const std::string& path, const Options& o, const Job& job) {
-  auto m = openModel(path, o, {}, job);
+/// Shapes on the edges come from a run on the given inputs where the file has none.
+Result<Graph> readGraph(const std::string& path, const Options& o, const Console& console) {
+  auto m = openModel(path, o, console.job());
   if (!m) return m.error();
-  // Shapes on the edges come from a run where the file has none.
-  if (o.givesInputs())
-    if (auto inputs = typedInputs(*m, o); !inputs) return inputs.error();
+  if (Status s = recordGivenTypes(*m, o, console); !s) return s.error();
   return std::move(m->graph);
 }
 
 Status draw(const Options& o) {
-  const Console console(o);
-  const Job job = console.job();
-  auto g = readGraph(o.model, o, job);
+  const Console console(o.printing);
+  auto g = readGraph(o.model, o, console);
   if (!g) return g.error();
   DrawOptions options;
   options.depth = o.all ? -1 : o.depth;
   options.theme = o.theme == "dark" ? Theme::Dark : Theme::Light;
   std::optional<Graph> other;
   if (!o.other.empty()) {
-    auto second = readGraph(o.other, o, job);
+    auto second = readGraph(o.other, o, console);
     if (!second) return second.error();
     other = std::move(*second);
     options.before = &*g;
   }
   if (Status s = drawToFile(other ? *other : *g, o.output, options); !s) return s;
   console.print("drawn   " + o.output);
-  console.document({{"model", o.model}, {"output", o.output}, {"nodes", (other ? *other : *g).nodeCount()}});
+  const workbench::DrawnModel drawn{o.model, o.output, (other ? *other : *g).nodeCount()};
+  console.document(workbench::document(toJson(drawn)));
   return done();
 }
 
 }  // namespace
 
 void addDraw(CLI::App& app, Run& run) {
-  auto* c = app.add_subcommand("draw", "Draw the graph as SVG, PNG, PDF or DOT; --diff draws what a rewrite changed");
+  auto* c = app.add_subcommand("draw", "Draw the graph as SVG, PNG, PDF or DOT; with --diff, what a rewrite changed");
   auto o = std::make_shared<Options>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
   c->add_option("-o,--output", o->output, "The picture; its ending says the format: .svg .png .pdf .dot")
       ->required()
       ->type_name("FILE");
-  c->add_option("--depth", o->depth, "Modules nested this deep are drawn collapsed")
+  c->add_option("--depth", o->depth, "Draw modules that are nested this deep as one box")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   c->add_flag("--all", o->all, "Collapse nothing");
-  c->add_option("--diff", o->other, "The rewritten model: draw both with what was removed, added and changed")
+  c->add_option("--diff", o->other, "The rewritten model: draw both, with what was removed, added and changed")
       ->type_name("OTHER");
-  c->add_option("--theme", o->theme, "light or dark")->check(CLI::IsMember({"light", "dark"}))->capture_default_str();
+  c->add_option("--theme", o->theme, "The colours: light or dark")
+      ->check(CLI::IsMember({"light", "dark"}))
+      ->capture_default_str();
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return draw(*o); }; });
 }

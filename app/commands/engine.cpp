@@ -8,7 +8,7 @@
 
 #include <csignal>
 
-#include "app/cli.h"
+#include "app/commands/options.h"
 
 namespace graft::cli {
 
@@ -18,8 +18,8 @@ void addEngine(CLI::App& app, Run& run) {
     run = [] {
       std::signal(SIGPIPE, SIG_IGN);
 #ifdef M_MXFAST
-      // Graphs and their JSON are millions of small pieces. Lists of freed ones would be merged again and again. What
-      // tensors are given is left as it is: it is part of what runs measure.
+      // Graphs and their JSON are millions of small pieces, and malloc would merge its lists of freed ones again and
+      // again. The memory of tensors is allocated as before: it is part of what runs measure.
       mallopt(M_MXFAST, 0);
 #endif
       // Whatever prints to stdout (a model's prim::Print, a library) must not tear the protocol: it goes to stderr.

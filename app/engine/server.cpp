@@ -53,10 +53,11 @@ class Server {
     }
   }
 
-  /// False when the client said shutdown.
+  /// False when the client asked to shut down.
   bool receive(const std::string& text) {
     json message = json::parse(text, nullptr, false);
-    if (message.is_discarded() || !message.is_object()) return answerError(nullptr, -32700, "this is no JSON object");
+    if (message.is_discarded() || !message.is_object())
+      return answerError(nullptr, -32700, "the request is no JSON object");
     const json id = message.value("id", json());
     const json method = message.value("method", json());
     if (!method.is_string()) return answerError(id, -32600, "a request needs a method");
@@ -156,7 +157,7 @@ class Server {
       if (count == 0) return;
       ssize_t n = ::writev(output_, pieces.data(), count);
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return;  // the client is gone; the end of our input will end us
+      if (n <= 0) return;  // the client is gone: the end of our input will end the server
       for (; at < rest.size() && n >= static_cast<ssize_t>(rest[at].size()); ++at)
         n -= static_cast<ssize_t>(rest[at].size());
       if (at < rest.size()) rest[at].remove_prefix(static_cast<size_t>(n));
@@ -178,7 +179,7 @@ class Server {
 Status serve(const Semantics& semantics, int input, int output) {
 #ifdef F_SETPIPE_SZ
   constexpr int room = 1 << 20;
-  ::fcntl(output, F_SETPIPE_SZ, room);  // large graphs come in fewer, longer pieces; elsewhere than in a pipe it fails
+  ::fcntl(output, F_SETPIPE_SZ, room);  // large graphs go out in fewer, longer pieces; it fails where this is no pipe
 #endif
   return Server(semantics, input, output).run();
 }

@@ -8,7 +8,7 @@
 
 namespace graft {
 
-/// The error is Internal where the peer's framing is broken; the end of input is success.
+/// BadInput where the client's framing is broken; the end of input is success.
 Status serve(const Semantics&, int input, int output);
 
 }  // namespace graft

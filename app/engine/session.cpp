@@ -1,73 +1,17 @@
 #include "app/engine/session.h"
 
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-
 #include "app/engine/methods.h"
+#include "app/json/list_json.h"
+#include "app/json/rewrites_json.h"
 #include "core/json/graph_json.h"
 #include "core/text/diff.h"
 #include "core/text/text.h"
-#include "core/torch/executor.h"
 #include "core/torch/export.h"
 #include "core/torch/memory.h"
-#include "core/torch/model.h"
-#include "matcher/lang/fix_it.h"
-#include "matcher/lang/names.h"
-#include "matcher/report/rules_json.h"
-#include "matcher/search/search.h"
 
 namespace graft {
 
 using nlohmann::json;
-
-namespace {
-
-double since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// Places are those in the text that is edited: of an imported rule there are none.
-json ruleJson(const Rule& rule, bool isImported) {
-  static constexpr const char* kinds[] = {"value", "tensor", "weight",    "float",   "int",
-                                          "bool",  "str",    "list[int]", "constant"};
-  json parameters = json::array(), lines = json::object();
-  for (const PatternParameter& p : rule.parameters)
-    parameters.push_back({{"name", p.name}, {"kind", kinds[static_cast<size_t>(p.kind)]}});
-  for (NodeId n : isImported ? std::vector<NodeId>() : rule.pattern.order())
-    if (const SourceLocation* s = rule.pattern.sourceOf(rule.pattern.node(n)); s && s->file == rule.file)
-      lines[rule.pattern.node(n).name] = {{"line", s->line}, {"column", s->column}, {"endColumn", s->endColumn}};
-  return {{"name", rule.name},
-          {"description", rule.description},
-          {"line", isImported ? 0 : rule.line},
-          {"parameters", std::move(parameters)},
-          {"pattern", toJson(rule.pattern)},
-          {"patternLines", std::move(lines)},
-          {"finds", !rule.replacement.has_value()}};
-}
-
-// Where an editor that shows `file` marks the mistake. One of an imported file is told with its place there, and marked
-// where the import stands.
-std::pair<std::string, Position> mistakeIn(const std::string& file, std::string_view text, const Error& error) {
-  Position p = error.position.value_or(Position{});
-  if (p.file == file || p.file.empty()) return {error.message, p};
-  const std::filesystem::path other(p.file);
-  std::string message = fmt::format("{}:{}:{}: {}", other.filename().string(), p.line, p.column, error.message);
-  p = {};
-  for (int line = 1; !text.empty(); ++line) {
-    const std::string_view here = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(here.size() + 1, text.size()));
-    const size_t at = here.find(other.stem().string());
-    if (!here.starts_with("from ") || at == std::string_view::npos || here.find(" import ") < at) continue;
-    p.line = line;
-    p.column = static_cast<int>(at) + 1;
-    break;
-  }
-  return {std::move(message), p};
-}
-
-}  // namespace
 
 bool Session::Methods::has(const char* key) const { return params.contains(key) && params[key].is_string(); }
 
@@ -76,54 +20,21 @@ std::string Session::Methods::text(const char* key) const {
   return params[key].get<std::string>();
 }
 
+std::optional<size_t> Session::Methods::count(const char* key) const {
+  if (!params.contains(key)) return std::nullopt;
+  return params[key].is_number_unsigned() ? params[key].get<size_t>() : 0;
+}
+
 const Graph& Session::Methods::reference(const Document& d) const {
-  return params.contains("other") ? s.documentOf(params, "other").graph() : d.original();
+  return params.contains("other") ? s.documentOf(params, "other").graph() : d.history.original();
 }
 
-struct Session::Parsed {
-  std::string text, file;
-  Result<RuleFile> rules;
-  std::vector<std::pair<std::string, std::filesystem::file_time_type>> imports;  ///< as they were when they were read
-
-  void noteImports() {
-    std::error_code none;
-    if (rules)
-      for (const std::string& path : rules->imports)
-        imports.emplace_back(path, std::filesystem::last_write_time(path, none));
-  }
-  /// A file that does not parse may be one that it imports: it is read again.
-  bool isCurrent() const {
-    std::error_code none;
-    return rules && std::all_of(imports.begin(), imports.end(), [&](const auto& i) {
-             return std::filesystem::last_write_time(i.first, none) == i.second;
-           });
-  }
-};
-
-const Result<RuleFile>& Session::Methods::parsed() const {
-  std::string file = params.value("file", std::string("rules.py")), rules = text("text");
-  if (!s.parsed_ || s.parsed_->text != rules || s.parsed_->file != file || !s.parsed_->isCurrent()) {
-    auto result = parseRuleText(rules, file, s.semantics_.operators());
-    s.parsed_ = std::make_unique<Parsed>(Parsed{std::move(rules), std::move(file), std::move(result), {}});
-    s.parsed_->noteImports();
-  }
-  return s.parsed_->rules;
-}
-
-const RuleFile& Session::Methods::rules() const {
-  if (!parsed()) throw failure(parsed().error());
-  return *parsed();
-}
-
-const Rule& Session::Methods::rule(const RuleFile& file) const {
-  const Rule* r = file.findRule(text("rule"));
-  if (!r) throw RpcError{1, fmt::format("there is no rule {}", text("rule"))};
-  return *r;
-}
-
-json Session::Methods::recordsJson(const std::vector<Record>& records) {
-  json out = json::array();
-  for (const Record& r : records) out.push_back(recordJson(r));
+workbench::InputRequest Session::Methods::inputRequest() const {
+  workbench::InputRequest out;
+  if (has("inputs")) out.file = text("inputs");
+  if (params.contains("inputs") && params["inputs"].is_array())
+    out.specs = params["inputs"].get<std::vector<std::string>>();
+  out.seed = params.value("seed", uint64_t{0});
   return out;
 }
 
@@ -153,19 +64,17 @@ json Session::Methods::initialize() const {
 }
 
 json Session::Methods::open() const {
-  auto doc = std::make_unique<Document>();
-  Model model = take(importModel(text("path"), s.semantics_, {}, job));
+  Model model = take(workbench::open({text("path")}, s.semantics_, job));
+  std::optional<TensorSet> inputs;
   // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
   if (has("inputs")) {
-    doc->inputs = take(loadTensors(text("inputs")));
-    take(recordTypes(model.graph, *doc->inputs, declaresSizes(model.format)));
+    inputs = take(loadTensors(text("inputs")));
+    take(workbench::recordTypes(model, *inputs));
   }
-  doc->recordedTypes = has("inputs");
-  doc->path = text("path");
-  doc->format = model.format;
-  doc->snapshots.push_back({std::move(model.graph), "opened", {}});
+  auto doc = std::make_unique<Document>(
+      Document{workbench::History(std::move(model.graph)), text("path"), model.format, std::move(inputs)});
   json out = {{"document", s.nextDocument_},       {"format", formatName(model.format)},
-              {"nodes", doc->graph().nodeCount()}, {"revision", 0},
+              {"nodes", doc->graph().nodeCount()}, {"revision", doc->history.revision()},
               {"weightBytes", model.weightBytes},  {"graph", graphField(doc->graph())}};
   s.documents_.emplace(s.nextDocument_++, std::move(doc));
   return out;
@@ -184,64 +93,34 @@ json Session::Methods::graph() const {
 
 json Session::Methods::shown(const Document& d, json graph) {
   return {{"graph", std::move(graph)},
-          {"revision", d.revision},
+          {"revision", d.history.revision()},
           {"nodes", d.graph().nodeCount()},
-          {"position", d.position}};
+          {"position", d.history.place().step}};
 }
 
-json Session::Methods::check() const {
-  const Result<RuleFile>& file = parsed();
-  json rules = json::array(), recipes = json::array();
-  if (!file) {
-    const auto [message, p] = mistakeIn(s.parsed_->file, s.parsed_->text, file.error());
-    return {{"ok", false},
-            {"rules", rules},
-            {"recipes", recipes},
-            {"error", {{"message", message}, {"line", p.line}, {"column", p.column}, {"endColumn", p.column + 1}}}};
-  }
-  for (const Rule& r : file->rules) {
-    rules.push_back(ruleJson(r, r.file != file->path));
-    if (r.file != file->path) rules.back()["importedFrom"] = r.file;
-  }
-  for (const Recipe& r : file->recipes) {
-    json steps = json::array();
-    for (const Step& step : r.steps) steps.push_back(step.name);
-    recipes.push_back({{"name", r.name}, {"description", r.description}, {"steps", std::move(steps)}});
-  }
-  return {{"ok", true}, {"rules", std::move(rules)}, {"recipes", std::move(recipes)}};
+/// "step", and "subStep" of one that is a recipe: the state behind so many of its steps.
+json Session::Methods::undoTo() const {
+  workbench::History& history = s.document(params).history;
+  const auto place = takeParameter(history.find(params.at("step").get<size_t>(), count("subStep")));
+  json graph = graphField(history.graphAt(place));  // may be stopped: then nothing has changed
+  history.show(place);
+  return shown(s.document(params), std::move(graph));
 }
 
-json Session::Methods::match() const {
+json Session::Methods::history() const {
+  const workbench::History& history = s.document(params).history;
+  json steps = json::array();
+  for (const workbench::History::Step& step : history.steps())
+    steps.push_back({{"label", step.label}, {"nodes", step.graph.nodeCount()}, {"records", listJson(step.records)}});
+  return {{"steps", std::move(steps)}, {"position", history.place().step}, {"revision", history.revision()}};
+}
+
+json Session::Methods::exportModel() const {
   const Document& d = s.document(params);
-  const RuleFile& file = rules();
-  const auto start = std::chrono::steady_clock::now();
-  const Matcher matcher(d.graph());
-  json out = json::array();
-  for (const Rule& r : file.rules) {
-    if (has("rule") && text("rule") != r.name) continue;
-    const SearchResult found = matcher.findAll(r);
-    out.push_back({{"name", r.name},
-                   {"matches", matchesJson(d.graph(), r, found.matches)},
-                   {"budgetExceeded", found.budgetExceeded}});
-  }
-  return {{"revision", d.revision}, {"ms", since(start)}, {"rules", std::move(out)}};
-}
-
-json Session::Methods::explain() const {
-  const Document& d = s.document(params);
-  const RuleFile& file = rules();
-  SearchOptions options;
-  options.explain = true;
-  if (has("at")) options.at = d.graph().findNode(text("at"));
-  const Rule& r = rule(file);
-  SearchResult found = Matcher(d.graph()).findAll(r, options);
-  FixIts fixIts(text("text"), params.value("file", std::string("rules.py")), s.semantics_.operators(), d.graph());
-  json misses = json::array();
-  for (NearMiss& n : found.nearMisses) {
-    n.edits = fixIts.edits(r, n);
-    misses.push_back(nearMissJson(d.graph(), r, n));
-  }
-  return {{"revision", d.revision}, {"matches", found.matches.size()}, {"nearMisses", std::move(misses)}};
+  ExportOptions options;
+  if (d.inputs) options.inputs = *d.inputs;
+  take(graft::exportModel(d.graph(), text("path"), options));
+  return {{"path", text("path")}};
 }
 
 /// The canonical texts of the reference and the current graph, as a unified difference.
@@ -252,22 +131,7 @@ json Session::Methods::diff() const {
   for (const DiffLine& l :
        diffLines(toText(reference(d), options), toText(d.graph(), options), params.value("context", size_t{3})))
     lines.push_back({{"kind", std::string(1, l.kind)}, {"old", l.oldLine}, {"new", l.newLine}, {"text", l.text}});
-  return {{"lines", std::move(lines)}, {"revision", d.revision}};
-}
-
-/// What the rule language can call here, for completion: "torch.softmax(self, dim, dtype)".
-json Session::Methods::words() const {
-  json out = json::array();
-  for (const std::string& name : lang::callableNames()) out.push_back(name);
-  return {{"words", std::move(out)}};
-}
-
-json Session::Methods::exportModel() const {
-  const auto& doc = s.document(params);
-  ExportOptions options;
-  if (doc.inputs) options.inputs = *doc.inputs;
-  take(graft::exportModel(doc.graph(), text("path"), options));
-  return {{"path", text("path")}};
+  return {{"lines", std::move(lines)}, {"revision", d.history.revision()}};
 }
 
 Session::Session(const Semantics& semantics) : semantics_(semantics) {}

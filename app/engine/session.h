@@ -1,5 +1,5 @@
-// Session: what the engine knows between requests: open models, the steps applied to each, and the methods on them.
-// Knows nothing of threads or pipes; tests call it directly.
+// Session: what the engine knows between requests: the open models, each with its history. It turns requests into calls
+// of the workbench. It knows nothing of threads or pipes.
 //
 //   Session session(semantics);
 //   nlohmann::json result = session.call("model/open", {{"path", "bert.pt"}}, job);   // throws RpcError
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/workbench/rules.h"
 #include "core/base/progress.h"
 #include "core/ir/semantics.h"
 
@@ -39,7 +40,6 @@ class Session {
  private:
   struct Document;
   struct Methods;
-  struct Parsed;
   using Method = nlohmann::json (*)(const Methods&);
   static const std::vector<std::pair<std::string, Method>>& table();
   Document& documentOf(const nlohmann::json& params, const char* key);
@@ -48,7 +48,7 @@ class Session {
   const Semantics& semantics_;
   std::map<int, std::unique_ptr<Document>> documents_;
   int nextDocument_ = 1;
-  std::unique_ptr<Parsed> parsed_;  ///< the latest rules
+  workbench::RuleText rules_;  ///< the latest ones: checking, matching and explaining the same text parse it once
 };
 
 }  // namespace graft

@@ -1,5 +1,5 @@
-// graft-gui [MODEL] [--rules FILE] [--engine COMMAND]: the workbench's window. Models are read and run by `graft
-// engine`.
+// graft-gui [MODEL] [--rules FILE] [--engine COMMAND]: the workbench's window. `graft engine` reads and runs the
+// models.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QFileInfo>
@@ -13,7 +13,7 @@
 
 int main(int argc, char** argv) {
   graft::tuneAllocator();
-  // What prints and ends needs no screen: over a plain ssh line it works too.
+  // Options that only print need no screen: they also work over a plain ssh line.
   for (const char* asked : {"-h", "--help", "--help-all", "-v", "--version"})
     for (int i = 1; i < argc; ++i)
       if (std::strcmp(argv[i], asked) == 0) qputenv("QT_QPA_PLATFORM", "offscreen");
@@ -57,9 +57,9 @@ int main(int argc, char** argv) {
   const QStringList files = parser.positionalArguments();
   if (files.size() > 1)
     return refuse(
-        QCoreApplication::translate("main", "one MODEL at a time; View > Compare with another file shows two"));
+        QCoreApplication::translate("main", "open one MODEL at a time; View > Compare with another file shows two"));
   if (parser.isSet(inputs) && files.isEmpty())
-    return refuse(QCoreApplication::translate("main", "--inputs are those of a MODEL, and none is named"));
+    return refuse(QCoreApplication::translate("main", "--inputs gives a MODEL its inputs: name the MODEL, too"));
   const QStringList themes{QStringLiteral("light"), QStringLiteral("dark"), QStringLiteral("system")};
   if (parser.isSet(theme) && !themes.contains(parser.value(theme)))
     return refuse(

@@ -7,7 +7,7 @@
 
 #include "views/picture/picture.h"
 
-/// Where no desktop is, Qt warns of folders that a picture does not need.
+/// Without a desktop, Qt warns about folders that a picture does not need.
 static void tell(QtMsgType, const QMessageLogContext&, const QString& message) {
   if (!message.startsWith(QStringLiteral("QStandardPaths:"))) std::fprintf(stderr, "%s\n", qPrintable(message));
 }

@@ -8,11 +8,11 @@ std::string_view verdictName(RewriteVerification::Verdict v) {
     case V::Unchecked:
       return "unchecked";
     case V::Verified:
-      return "proven";
+      return "verified";
     case V::Measured:
       return "measured";
     case V::Unverified:
-      return "unproven";
+      return "unverified";
     case V::Failed:
       return "failed";
   }

@@ -1,12 +1,14 @@
-"""Runs a model file in one of PyTorch's own ways and times it on demand: the other side of `graft bench --against`.
+"""Runs a model file in one of PyTorch's own modes and times it on demand: the other side of `graft bench --against`.
 
-    graft_baselines.py WAY MODEL INPUTS DEVICE DTYPE THREADS LIBRARY
+    graft_baselines.py MODE MODEL INPUTS DEVICE DTYPE THREADS LIBRARY
 
-WAY is one of WAYS, INPUTS what torch.save wrote (a tuple of tensors), DTYPE "" or a dtype for floating weights and inputs, THREADS 0
-for PyTorch's own choice, LIBRARY "" or a library of operators. Loads and warms up, then writes one JSON line {"what", "ready_s", ...}
-to stdout. For each line N read from stdin it runs the model N times and answers {"ms": [...], "wall_ms": [...]}; `memory` is answered
-by {"bytes"}: the most GPU memory that PyTorch held. {"error"} on what fails. On a GPU `ms` is between events around the call, after
-waiting for everything before; on the CPU it is wall time.
+MODE is one of MODES. INPUTS is what torch.save wrote (a tuple of tensors). DTYPE is "" or the dtype that floating weights and inputs
+are cast to. THREADS is 0 for PyTorch's own choice. LIBRARY is "" or a library of operators.
+
+It loads the model, warms up, and writes one JSON line to stdout: {"description", "readySeconds", ...}. Then it answers each line of
+stdin with a line. A number N runs the model N times: {"ms": [...], "wallMs": [...]}. `memory` asks for {"bytes"}: the most GPU memory
+that PyTorch held. What fails is answered by {"error"}. On a GPU `ms` is between events around the call, after waiting for everything
+before; on the CPU it is wall time.
 """
 import json
 import os
@@ -14,7 +16,7 @@ import sys
 import time
 import warnings
 
-WAYS = {
+MODES = {
     "eager": "operator by operator",
     "jit": "TorchScript, frozen",
     "compile": "torch.compile",
@@ -23,7 +25,7 @@ WAYS = {
 }
 
 
-def load(way, path, inputs, device, dtype):
+def load(mode, path, inputs, device, dtype):
     """The model as something to call, and in words what it is."""
     import torch
     from torch.export.passes import move_to_device_pass
@@ -41,13 +43,13 @@ def load(way, path, inputs, device, dtype):
             raise ValueError(f"PyTorch reads TorchScript and torch.export files, not this one: {str(why).splitlines()[0]}") from None
     if script is not None:
         script = as_asked(script.eval())
-    if way == "exported":
-        return script, WAYS[way]
-    if way == "jit":
+    if mode == "exported":
+        return script, MODES[mode]
+    if mode == "jit":
         if script is None:
             script = torch.jit.trace(as_asked(program.module()), inputs, check_trace=False)
-        return torch.jit.freeze(script.eval()), WAYS[way]
-    if way == "eager" and script is not None:
+        return torch.jit.freeze(script.eval()), MODES[mode]
+    if mode == "eager" and script is not None:
         def run(*args):
             with torch.jit.optimized_execution(False):
                 return script(*args)
@@ -58,18 +60,18 @@ def load(way, path, inputs, device, dtype):
         program = TS2EPConverter(script, inputs).convert()
     module = program.module()
     module = as_asked(module) if script is None else module
-    if way == "eager":
-        return module, WAYS[way]
-    mode = "max-autotune" if way == "compile-max-autotune" else "reduce-overhead" if device.type == "cuda" else "default"
-    if way == "compile-max-autotune" and device.type == "cpu":
-        mode = "max-autotune-no-cudagraphs"
-    return torch.compile(module, mode=mode), f"torch.compile, {mode}{', of the converted TorchScript' if script is not None else ''}"
+    if mode == "eager":
+        return module, MODES[mode]
+    effort = "max-autotune" if mode == "compile-max-autotune" else "reduce-overhead" if device.type == "cuda" else "default"
+    if mode == "compile-max-autotune" and device.type == "cpu":
+        effort = "max-autotune-no-cudagraphs"
+    return torch.compile(module, mode=effort), f"torch.compile, {effort}{', of the converted TorchScript' if script is not None else ''}"
 
 
 def main():
-    way, path, inputs_path, device, dtype, threads, library = sys.argv[1:]
+    mode, path, inputs_path, device, dtype, threads, library = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # what libraries print must not mix with the answers
 
     def answer(**what):
         answers.write(json.dumps(what) + "\n")
@@ -91,7 +93,7 @@ def main():
         dtype = getattr(torch, dtype) if dtype else None
         inputs = torch.load(inputs_path, weights_only=True, map_location=device)
         inputs = inputs if isinstance(inputs, tuple) else tuple(inputs.values()) if isinstance(inputs, dict) else (inputs,)
-        model, what = load(way, path, inputs, device, dtype)
+        model, what = load(mode, path, inputs, device, dtype)
         loaded = time.perf_counter()
         cuda = device.type == "cuda"
         if cuda:
@@ -113,7 +115,7 @@ def main():
 
         for _ in range(4):  # profiling, compiling and capturing happen in the first runs
             run()
-        answer(what=what, torch=torch.__version__, load_s=loaded - begin, ready_s=time.perf_counter() - loaded)
+        answer(description=what, torch=torch.__version__, loadSeconds=loaded - begin, readySeconds=time.perf_counter() - loaded)
     except BaseException as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         answer(error=f"{type(error).__name__}: {lines[0]}")
@@ -123,7 +125,7 @@ def main():
             answer(bytes=torch.cuda.max_memory_reserved() if cuda else 0)
             continue
         times = [run() for _ in range(int(line))]
-        answer(ms=[t[0] for t in times], wall_ms=[t[1] for t in times])
+        answer(ms=[t[0] for t in times], wallMs=[t[1] for t in times])
 
 
 if __name__ == "__main__":

@@ -36,13 +36,13 @@ def nodes(program, path, inputs, expected):
 
 def rules(program, path, inputs, expected):
     family = next((f for f, names in FAMILIES.items() if path.stem in names), "transformer")
-    report = json.loads(graft(program, "match", path, "--rules", ROOT / f"resources/rules/{family}.py", "--inputs", inputs, "--json"))
+    report = json.loads(graft(program, "match", path, "--rules", ROOT / f"resources/rules/{family}.py", "--inputs", inputs, "--json"))["models"][0]
     return ", ".join(f"{r['name']} {r['matches']}" for r in report["rules"] if r["matches"]) or "–"
 
 
 def equal(program, path, inputs, expected):
     report = json.loads(graft(program, "run", path, "--inputs", inputs, "--expect", expected, "--json"))
-    worst = max(output["max_abs"] for output in report["differences"])
+    worst = max(output["maxAbs"] for output in report["differences"])
     return "bitwise" if worst == 0 else f"≤ {worst:.1e}"
 
 

@@ -1,4 +1,4 @@
-"""graft bench --against: PyTorch's own ways beside the rewritten model; graft profile's times add up."""
+"""graft bench --against: PyTorch's own modes beside the rewritten model; graft profile's times add up."""
 
 import json
 
@@ -7,7 +7,7 @@ import torch
 from support import RULES, TestCase, main
 
 
-class Peers(TestCase):
+class Baselines(TestCase):
     def setUp(self):
         super().setUp()
         torch.manual_seed(0)
@@ -19,31 +19,31 @@ class Peers(TestCase):
         torch.save((x,), self.inputs)
         self.common = ["--rules", RULES, "--recipe", "Encoder", "--inputs", self.inputs, "--seconds", "0.2"]
 
-    def peers(self, model, ways, *more):
-        doc = self.json("bench", model, *self.common, "--against", ways, *more)["peers"]
-        self.assertGreater(doc["rewritten"]["median_ms"], 0)
+    def baselines(self, model, modes, *more):
+        doc = self.of_model("bench", model, *self.common, "--against", modes, *more)["baselines"]
+        self.assertGreater(doc["rewritten"]["medianMs"], 0)
         self.assert_host_time(doc["rewritten"])
-        return {p["way"]: p for p in doc["peers"]}
+        return {b["mode"]: b for b in doc["modes"]}
 
     def assert_host_time(self, side):
         """On the CPU what the clock says is the time."""
-        self.assertEqual(len(side["host"]["samples_ms"]), len(side["samples_ms"]))
-        self.assertGreater(side["host"]["p10_ms"], 0)
-        self.assertLessEqual(side["host"]["p10_ms"], side["host"]["p90_ms"])
-        self.assertLess(abs(side["host"]["median_ms"] / side["median_ms"] - 1), 0.5)
+        self.assertEqual(len(side["host"]["samplesMs"]), len(side["samplesMs"]))
+        self.assertGreater(side["host"]["p10Ms"], 0)
+        self.assertLessEqual(side["host"]["p10Ms"], side["host"]["p90Ms"])
+        self.assertLess(abs(side["host"]["medianMs"] / side["medianMs"] - 1), 0.5)
 
     def test_torchscript(self):
-        peers = self.peers(self.model, "eager,jit,exported")
-        self.assertEqual(list(peers), ["eager", "jit", "exported"])
-        for p in peers.values():
+        baselines = self.baselines(self.model, "eager,jit,exported")
+        self.assertEqual(list(baselines), ["eager", "jit", "exported"])
+        for p in baselines.values():
             self.assertNotIn("error", p)
-            self.assertGreater(p["median_ms"], 0)
-            self.assertGreaterEqual(len(p["samples_ms"]), 5)
-            self.assertGreater(p["ready_s"], 0)
+            self.assertGreater(p["medianMs"], 0)
+            self.assertGreaterEqual(len(p["samplesMs"]), 5)
+            self.assertGreater(p["readySeconds"], 0)
             self.assert_host_time(p)
 
     def test_torch_export(self):
-        self.assertGreater(self.peers(self.exported, "eager")["eager"]["median_ms"], 0)
+        self.assertGreater(self.baselines(self.exported, "eager")["eager"]["medianMs"], 0)
 
     def test_a_file_that_names_its_dtype_runs_in_another(self):
         class Named(torch.nn.Module):
@@ -55,11 +55,11 @@ class Peers(TestCase):
                 return self.linear(x) @ torch.ones(32, 4, dtype=torch.float32)
 
         torch.jit.trace(Named().eval(), torch.randn(4, 32)).save(str(self.model))
-        doc = self.json("bench", self.model, *self.common, "--dtype", "bfloat16")
-        self.assertEqual(doc["against"], "original (operator by operator)")  # TorchScript would multiply BFloat16 with Float
-        self.assertGreater(doc["timing"]["rewritten"]["median_ms"], 0)
-        peers = self.peers(self.model, "eager,jit,compile,exported", "--dtype", "bfloat16")
-        self.assertEqual([p.get("error") for p in peers.values()], [None] * 4)
+        doc = self.of_model("bench", self.model, *self.common, "--dtype", "bfloat16")
+        self.assertEqual(doc["timing"]["against"], "original (operator by operator)")  # TorchScript would multiply BFloat16 with Float
+        self.assertGreater(doc["timing"]["rewritten"]["medianMs"], 0)
+        baselines = self.baselines(self.model, "eager,jit,compile,exported", "--dtype", "bfloat16")
+        self.assertEqual([p.get("error") for p in baselines.values()], [None] * 4)
 
     def test_refusals(self):
         self.fails(2, "bench", self.model, *self.common, "--against", "eager,nothing", says=["nothing", "compile"])

@@ -234,7 +234,7 @@ class Families(TestCase):
             torch.testing.assert_close(loaded(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
 
     def applied(self, path, given, file, recipe, out):
-        return self.json("apply", path, "--rules", RULES / file, "--recipe", recipe, "--inputs", given, "--no-timing",
+        return self.of_model("apply", path, "--rules", RULES / file, "--recipe", recipe, "--inputs", given, "--no-timing",
                          "-o", self.folder / out)
 
     def test_the_rules_find_what_the_table_of_families_says(self):
@@ -251,15 +251,15 @@ class Families(TestCase):
             for form in ("pt", "pt2"):
                 with self.subTest(family=family, form=form):
                     report = self.applied(self.folder / f"family.{form}", given, file, recipe, f"fast.{form}")
-                    self.assertEqual({r["name"]: r["matches"] for r in report["rules"] if r["matches"]}, expected)
-                    self.assertTrue(report["verify"]["passed"], report["verify"])
+                    self.assertEqual({s["name"]: s["rewrites"] for s in report["steps"] if s["isRule"] and s["rewrites"]}, expected)
+                    self.assertTrue(report["verification"]["passed"], report["verification"])
 
     def test_a_view_of_what_a_kernel_lays_out_otherwise(self):
         model, inputs = CrossAttention().eval(), (torch.randn(2, 7, 32), torch.randn(2, 9, 32))
         path, given = self.saved("cross", model, inputs, "export")
         report = self.applied(path, given, "transformer.py", "Encoder", "fast.pt")
-        self.assertIn("ScaledDotProductAttention", [r["name"] for r in report["rules"] if r["matches"]])
-        self.assertTrue(report["verify"]["passed"])
+        self.assertIn("ScaledDotProductAttention", [s["name"] for s in report["steps"] if s["rewrites"]])
+        self.assertTrue(report["verification"]["passed"])
 
     def test_convolutions_of_any_size_stay_so(self):
         model = Blocks().eval()
@@ -276,7 +276,7 @@ class Families(TestCase):
         self.assertIn("input %ids : i64[s0,s1]", text)  # although 77 are the most
         self.assertNotIn("div_", text)  # the quotient is nobody else's
         report = self.applied(path, given, "transformer.py", "Encoder", "fast.pt2")
-        found = {r["name"]: r["matches"] for r in report["rules"]}
+        found = {s["name"]: s["rewrites"] for s in report["steps"]}
         self.assertEqual((found["QkvProjection"], found["Attention"]), (1, 1))
         torch.ops.load_library(str(OPERATORS))
         for shape in ((2, 12), (3, 9), (1, 40)):

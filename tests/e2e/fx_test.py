@@ -312,9 +312,9 @@ class Backend(FxTestCase):
     def rewritten(self, backend, rule, count):
         report = backend.reports[-1]
         self.assertTrue(report["rewritten"], report)
-        counts = {r["name"]: r["matches"] for r in report["graft"]["rules"]}
+        counts = {s["name"]: s["rewrites"] for s in report["graft"]["steps"]}
         self.assertEqual(counts[rule], count)
-        self.assertTrue(report["graft"]["verify"]["passed"])
+        self.assertTrue(report["graft"]["verification"]["passed"])
 
     def test_the_rewritten_graph_runs_in_place(self):
         model, x, backend = Stacked().eval(), torch.randn(4, 16), self.backend()

@@ -43,6 +43,12 @@ class TestCase(unittest.TestCase):
     def json(self, *arguments):
         return json.loads(self.done(*arguments, "--json").stdout)
 
+    def of_model(self, *arguments):
+        """The report of the one model that a command was given which takes several."""
+        document = self.json(*arguments)
+        self.assertEqual(len(document["models"]), 1)
+        return document["models"][0]
+
     def fails(self, code, *arguments, says=()):
         """Exits with `code`, says each of `says` on stderr (in any case of letters), and leaves no new file behind."""
         before = {path: path.stat().st_mtime_ns for path in self.folder.rglob("*")}

@@ -48,7 +48,7 @@ class Samples(unittest.TestCase):
         done = graft("apply", model, "--rules", rules, "--recipe", recipe, "--inputs", inputs, "-o", self.output, "--json",
                      "--no-timing")
         self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)
+        return json.loads(done.stdout)["models"][0]
 
     def operators(self, model):
         """How often each operator is called, from `graft info`."""
@@ -109,7 +109,7 @@ class Samples(unittest.TestCase):
 
     def test_a_file_written_for_torch_fx_with_a_wrapped_function_is_taken_as_it_is(self):
         report = self.apply("kernl_wrapped_function", MODELS / "bert.pt", "Replace")
-        self.assertTrue(report["verify"]["passed"])
+        self.assertTrue(report["verification"]["passed"])
         operators = self.operators(self.output)
         self.assertEqual(operators["graft.attention.default"], 2)
         self.assertNotIn("aten.empty_like.default", operators)
@@ -118,7 +118,7 @@ class Samples(unittest.TestCase):
         folder = pathlib.Path(self.folder.name)
         make("compile_stack", folder)
         report = self.apply("compile_stack", folder / "block.fx", "Steps")
-        self.assertTrue(report["verify"]["passed"])
+        self.assertTrue(report["verification"]["passed"])
         operators = self.operators(self.output)
         self.assertEqual(operators["aten.conv2d.default"], 1)  # it was there twice
         for whole in ("silu", "batch_norm", "softmax", "layer_norm", "tanh"):
@@ -128,34 +128,34 @@ class Samples(unittest.TestCase):
     def test_rules_look_into_both_sides_of_a_branch_and_at_rounds_that_are_written_out(self):
         folder = pathlib.Path(self.folder.name)
         make("compile_stack", folder)
-        self.assertTrue(self.apply("compile_stack", folder / "branch.pt", "Branches")["verify"]["passed"])
+        self.assertTrue(self.apply("compile_stack", folder / "branch.pt", "Branches")["verification"]["passed"])
         self.assertEqual(self.operators(folder / "branch.pt")["aten.linear.default"], 4)
         self.assertEqual(self.operators(self.output)["aten.linear.default"], 2)
         before, after = torch.jit.load(folder / "branch.pt"), torch.jit.load(self.output)
         for x in (torch.full((3, 4), -1.0), torch.full((3, 4), 1.0)):  # either side
             torch.testing.assert_close(after(x), before(x))
-        self.assertTrue(self.apply("compile_stack", folder / "rounds.fx", "Rounds")["verify"]["passed"])
+        self.assertTrue(self.apply("compile_stack", folder / "rounds.fx", "Rounds")["verification"]["passed"])
         self.assertEqual(self.operators(folder / "rounds.fx")["aten.mul.Tensor"], 4)
         self.assertEqual(self.operators(self.output)["aten.mul.Tensor"], 1)
 
     def test_every_attention_of_bert_is_found(self):
         report = self.apply("kernl_bert_attention", MODELS / "bert.pt", "Replace")
-        self.assertTrue(report["verify"]["passed"])
-        self.assertLess(report["nodes_after"], report["nodes"])
+        self.assertTrue(report["verification"]["passed"])
+        self.assertLess(report["nodesAfter"], report["nodesBefore"])
 
     def test_the_attention_block_is_merged_and_fused(self):
         report = self.apply("slapo_attention", MODELS / "slapo_attention.pt", "Optimize")
-        self.assertTrue(report["verify"]["passed"])
+        self.assertTrue(report["verification"]["passed"])
         found = graft("match", MODELS / "slapo_attention.pt", "--inputs", MODELS / "slapo_attention_inputs.pt", "--rules",
                       SOURCE / "samples/slapo_attention/rules.py", "--json")
-        counts = {rule["name"]: rule["matches"] for rule in json.loads(found.stdout)["rules"]}
+        counts = {rule["name"]: rule["matches"] for rule in json.loads(found.stdout)["models"][0]["rules"]}
         self.assertEqual(counts["Projection"], 3)
 
     def test_ln_pattern_is_there_once_the_dense_layer_is_taken_apart(self):
         model = MODELS / "slapo_attention.pt"
         rules = ["--rules", SOURCE / "samples/slapo_attention/rules.py", "--inputs", MODELS / "slapo_attention_inputs.pt"]
         whole = graft("match", model, *rules, "--json")
-        self.assertEqual({r["name"]: r["matches"] for r in json.loads(whole.stdout)["rules"]}["LnPattern"], 0)
+        self.assertEqual({r["name"]: r["matches"] for r in json.loads(whole.stdout)["models"][0]["rules"]}["LnPattern"], 0)
         self.apply("slapo_attention", model, "Find")  # fails when it is not found once
 
     def test_the_module_tree_is_kept_and_printed_as_python_prints_it(self):
@@ -206,15 +206,15 @@ class Samples(unittest.TestCase):
     def test_own_compiler_rules_keep_the_numbers_or_say_that_they_do_not(self):
         folder = pathlib.Path(self.folder.name)
         make("byoc_bert", folder)
-        self.assertTrue(self.apply("byoc_bert", folder / "block.pt", "Fuse")["verify"]["passed"])
+        self.assertTrue(self.apply("byoc_bert", folder / "block.pt", "Fuse")["verification"]["passed"])
         operators = self.operators(self.output)
         self.assertEqual(operators["aten.addcdiv.default"], 1)
         self.assertEqual(operators["aten._add_relu.Tensor"], 1)
         self.assertEqual(operators["aten.linear.default"], 1)  # three in one
         report = self.apply("byoc_bert", folder / "block.pt", "Retrain")
-        self.assertFalse(report["verify"]["passed"])
-        difference = report["verify"]["outputs"][0]
-        self.assertGreater(difference["max_abs"], 1e-2)  # the report shows what the swap costs
+        self.assertFalse(report["verification"]["passed"])
+        difference = report["verification"]["outputs"][0]
+        self.assertGreater(difference["maxAbs"], 1e-2)  # the report shows what the swap costs
 
     def test_the_masked_block_computes_the_same_where_the_mask_keeps_something(self):
         self.apply("transformer_blocks", MODELS / "self_atten.pt", "Fuse")

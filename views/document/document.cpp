@@ -209,7 +209,7 @@ void Document::replayFrom(size_t step, int generation) {
   QJsonObject request = steps_[step].request;
   request.insert(QStringLiteral("document"), document_);
   // What was proven once need not be again; where rewrites were taken back, the proof takes them back again.
-  if (steps_[step].rolledBack.isEmpty()) request.insert(QStringLiteral("prove"), false);
+  if (steps_[step].rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
   engine_.call(QStringLiteral("rules/apply"), withoutGraph(request),
                [this, step, generation](const EngineReply& reply) {
                  if (generation != generation_) return;

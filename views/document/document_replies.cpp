@@ -13,7 +13,7 @@ QStringList strings(const QJsonValue& list) {
 QStringList readRolledBack(const QJsonArray& list) {
   QStringList out;
   for (const QJsonValue v : list) {
-    const QJsonObject r = v.toObject(), verification = at(r, "proof").toObject();
+    const QJsonObject r = v.toObject(), verification = at(r, "verification").toObject();
     const QString node = at(r, "node").toString(), scope = at(r, "scope").toString();
     const QStringList shapes = strings(at(verification, "inputShapes"));
     out << (node.isEmpty()    ? QString()
@@ -29,7 +29,7 @@ std::vector<PartInfo> readParts(const QJsonArray& list) {
   std::vector<PartInfo> out;
   for (const QJsonValue v : list) {
     const QJsonObject s = v.toObject();
-    out.push_back({at(s, "name").toString(), at(s, "rule").toBool(), at(s, "ms").toDouble(),
+    out.push_back({at(s, "name").toString(), at(s, "isRule").toBool(), at(s, "ms").toDouble(),
                    readRecords(at(s, "records").toArray()), strings(at(s, "refused")),
                    readRolledBack(at(s, "rolledBack").toArray())});
   }
@@ -37,8 +37,8 @@ std::vector<PartInfo> readParts(const QJsonArray& list) {
 }
 
 QString verificationText(const QJsonObject& verification) {
-  const int verified = at(verification, "proven").toInt(), measured = at(verification, "measured").toInt(),
-            unverified = at(verification, "unproven").toInt();
+  const int verified = at(verification, "verified").toInt(), measured = at(verification, "measured").toInt(),
+            unverified = at(verification, "unverified").toInt();
   QStringList parts;
   if (verified > 0)
     parts << (measured || unverified ? Document::tr("%1 proven").arg(verified) : Document::tr("all proven"));

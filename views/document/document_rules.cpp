@@ -148,7 +148,7 @@ void Document::matchRules(int revision) {
         for (const MatchInfo& m : r.matches)
           if (!m.ticked) unticked.insert(m.nodes);
         r.matches.clear();
-        for (const QJsonValue m : at(o, "matches").toArray()) {
+        for (const QJsonValue m : at(o, "at").toArray()) {
           const QJsonObject match = m.toObject();
           QStringList nodes;
           for (const QJsonValue n : at(match, "nodes").toArray()) nodes << n.toString();

@@ -52,10 +52,10 @@ QJsonObject Document::state() const {
     QJsonObject request = steps_[i].request;
     request.remove(QStringLiteral("document"));
     // What was proven once need not be again; where rewrites were taken back, the proof takes them back again.
-    if (steps_[i].rolledBack.isEmpty()) request.insert(QStringLiteral("prove"), false);
+    if (steps_[i].rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
     steps.append(QJsonObject{{QStringLiteral("label"), steps_[i].label},
                              {QStringLiteral("request"), request},
-                             {QStringLiteral("proof"), steps_[i].verification}});
+                             {QStringLiteral("verification"), steps_[i].verification}});
   }
   // Steps that are still being applied again are as good as applied.
   for (const QJsonObject& step : restoring_) steps.append(step);
@@ -96,7 +96,7 @@ void Document::syncEngine() {
   enginePosition_ = position_;
   engineInside_ = inside_;
   QJsonObject request = withDocument({{QStringLiteral("step"), position_}});
-  if (inside_ >= 0) request.insert(QStringLiteral("inside"), inside_);
+  if (inside_ >= 0) request.insert(QStringLiteral("subStep"), inside_);
   engine_.call(QStringLiteral("model/undoTo"), withoutGraph(request), [this](const EngineReply& reply) {
     if (!reply.ok() && reply.errorCode != EngineReply::lostCode)
       Q_EMIT failed(tr("The engine lost a step"), reply.error);
@@ -141,7 +141,7 @@ void Document::showInside(int step, int inside) {
     Q_EMIT stepsChanged();  // the list goes back to what is shown
     if (!why.isEmpty()) Q_EMIT failed(tr("The recipe's step is not shown"), why);
   };
-  const QJsonObject request = withDocument({{QStringLiteral("step"), step}, {QStringLiteral("inside"), inside}});
+  const QJsonObject request = withDocument({{QStringLiteral("step"), step}, {QStringLiteral("subStep"), inside}});
   engine_.call(QStringLiteral("model/undoTo"), inParts(request), [=, this](const EngineReply& reply) {
     if (generation != generation_ || reply.errorCode == EngineReply::lostCode) return;
     if (!reply.ok()) return stay(reply.cancelled() ? QString() : reply.error);
@@ -187,10 +187,10 @@ void Document::addStep(const QString& label, const QJsonObject& request, const Q
   cutInside();
   steps_.push_back({label, std::move(graph), readRecords(at(result, "records").toArray()),
                     strings(at(result, "refused")), readRolledBack(at(result, "rolledBack").toArray()),
-                    verificationText(at(result, "proof").toObject()), request, at(result, "ms").toDouble(),
+                    verificationText(at(result, "verdicts").toObject()), request, at(result, "ms").toDouble(),
                     readParts(at(result, "steps").toArray())});
   const bool isAgain = !restoring_.isEmpty() && request == withDocument(at(restoring_.front(), "request").toObject());
-  if (const QJsonValue known = isAgain ? at(restoring_.front(), "proof") : QJsonValue(); known.isString())
+  if (const QJsonValue known = isAgain ? at(restoring_.front(), "verification") : QJsonValue(); known.isString())
     steps_.back().verification = known.toString();
   const int step = static_cast<int>(steps_.size()) - 1;
   enginePosition_ = step;
@@ -213,7 +213,7 @@ void Document::addStep(const QString& label, const QJsonObject& request, const Q
 }
 
 void Document::requestApply(const QString& label, QJsonObject request) {
-  request.insert(QStringLiteral("prove"), verifying_);
+  request.insert(QStringLiteral("verify"), verifying_);
   // A file of inputs belongs to the model; without one, what the model was last run on.
   if (verifying_ && inputs_.isEmpty())
     for (const QString& key : runInputs_.keys()) request.insert(key, runInputs_.value(key));

@@ -34,7 +34,7 @@ inline QString baselineName(const QJsonObject& run) {
   return at(run, "baseline").toString() == QLatin1String("torchscript") ? QStringLiteral("frozen TorchScript")
                                                                         : QString();
 }
-inline double median(const QJsonObject& run, const char* side) { return number(at(inside(run, side), "median")); }
+inline double median(const QJsonObject& run, const char* side) { return number(at(inside(run, side), "medianMs")); }
 
 /// How many times as fast the rewritten model is, by the median of the pairs.
 inline double ratioOf(const QJsonObject& run) { return number(at(run, "ratio")); }

@@ -72,11 +72,12 @@ class Backend:
                 fresh.write(f"{folder}/graph.fx", "Captured", [graph])
                 document = self._apply(folder, [arguments[i] for i in given])
                 report["graft"] = document
-                if not any(r["matches"] for r in document["rules"]):
-                    wrong = [r["name"] for r in document["rules"] if r["rolled_back"]]
+                rules = [step for step in document["steps"] if step["isRule"]]
+                if not any(rule["rewrites"] for rule in rules):
+                    wrong = [rule["name"] for rule in rules if rule["rolledBack"]]
                     raise Unfit(f"{', '.join(wrong)} computes something else and was taken back" if wrong else "no rule matches in it")
                 loaded = self._load(f"{folder}/out.pt", arguments, given)
-            self._check(gm, loaded, arguments, given, outputs, exact=document["verify"]["passed"] is not False)
+            self._check(gm, loaded, arguments, given, outputs, exact=document["verification"]["passed"] is not False)
             merged = False
             for name, t in [*loaded.named_parameters(), *loaded.named_buffers()]:
                 own = arguments[paths[name]] if name in paths else None
@@ -123,8 +124,8 @@ class Backend:
         variant([v.node.hint if isinstance(v, SYMBOLS) else v for v in example_inputs])
         document = report["graft"]
         report["rewritten"] = True
-        LOG.info("graph %d: %d nodes became %d: %s", report["graph"], document["nodes"], document["nodes_after"],
-                 ", ".join(f"{r['name']} {r['matches']}" for r in document["rules"] if r["matches"]))
+        LOG.info("graph %d: %d nodes became %d: %s", report["graph"], document["nodesBefore"], document["nodesAfter"],
+                 ", ".join(f"{s['name']} {s['rewrites']}" for s in document["steps"] if s["isRule"] and s["rewrites"]))
         return run
 
     def _apply(self, folder, inputs):
@@ -138,7 +139,7 @@ class Backend:
         if run.returncode:
             said = run.stderr.strip().replace(f"{folder}/graph.fx", "the graph") or f"exit code {run.returncode}"
             raise Unfit(f"graft apply: {said}")
-        return json.loads(run.stdout)
+        return json.loads(run.stdout)["models"][0]
 
     def _load(self, path, arguments, given):
         torch.ops.load_library(self.library)

@@ -26,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RECORD = "--record" in sys.argv
-VOLATILE = {"words", "ms", "median", "p10", "p90", "samples", "repetitions", "ratio", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram"}
+VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram"}
 ANY = "<any>"
 SECONDS = 60
 
@@ -266,7 +266,7 @@ class Transcripts(unittest.TestCase):
         self.assertTrue(mine)
         self.assertTrue(all(set(n) == {"id", "what", "done", "total"} for n in mine))
 
-    def test_a_proof_tells_how_far_it_is_and_can_be_stopped(self):
+    def test_a_verification_tells_how_far_it_is_and_can_be_stopped(self):
         model = torch.nn.Sequential(torch.nn.Linear(2048, 2048), torch.nn.ReLU()).eval()
         path = str(self.folder / "wide.pt")
         torch.jit.trace(model, torch.zeros(2, 2048)).save(path)
@@ -283,7 +283,7 @@ class Transcripts(unittest.TestCase):
         self.engine.send("model/history", {"document": document})
         self.assertEqual(self.engine.reply()["result"]["position"], 0)
         self.engine.send("rules/apply", {**params, "inputs": ["f32[2,2048]"]})
-        self.assertEqual(self.engine.reply()["result"]["proof"], {"proven": 1, "measured": 0, "unproven": 0, "rolledBack": 0})
+        self.assertEqual(self.engine.reply()["result"]["verdicts"], {"verified": 1, "measured": 0, "unverified": 0, "rolledBack": 0})
 
     def test_new_nodes_are_not_compared_with_those_whose_names_they_took(self):
         self.engine.send("model/open", {"path": self.names["model"], "inputs": self.names["inputs"]})
@@ -293,7 +293,7 @@ class Transcripts(unittest.TestCase):
             self.engine.send("rules/apply", {"document": document, "text": SAME_NAMES, "file": "rules.py", "rule": rule})
             records += self.engine.reply()["result"]["records"]
         first, second = records
-        self.assertIn("matmul", set(first["removed"]) & set(second["added"]))  # else this proves nothing
+        self.assertIn("matmul", set(first["removed"]) & set(second["added"]))  # else this shows nothing
         self.engine.send("model/run", {"document": document, "inputs": self.names["inputs"], "seconds": 0.1})
         run = self.engine.reply()["result"]
         self.assertTrue(run["passed"], run["why"])
@@ -301,7 +301,7 @@ class Transcripts(unittest.TestCase):
         # What stayed is compared, and the one value that stands for what the rewrites replaced.
         self.assertEqual(sorted(l["original"] for l in run["layers"]), ["linear", "linear_1", "linear_2", "matmul_1", "softmax", "transpose"])
 
-    def test_a_recipe_is_gone_into(self):
+    def test_the_steps_inside_a_recipe_can_be_shown(self):
         self.engine.send("model/open", {"path": self.names["model"], "inputs": self.names["inputs"]})
         document = self.engine.reply()["result"]["document"]
         recipe = SAME_NAMES.replace("import Rule", "import Recipe, Rule") + (
@@ -325,17 +325,17 @@ class Transcripts(unittest.TestCase):
         # q / s, then k / s; before the first rule it is the model as opened, behind the second the recipe's end.
         self.assertEqual(divided(original["graph"]), "aten.matmul.default")
         self.assertEqual(divided(whole["graph"]), "aten.transpose.int")
-        for inside, op in ((1, "aten.matmul.default"), (2, "aten.linear.default"), (3, "aten.linear.default"), (4, "aten.transpose.int"), (5, "aten.transpose.int")):
-            at = ask("model/undoTo", {"step": 1, "inside": inside})
-            self.assertEqual((divided(at["graph"]), at["position"]), (op, 1), inside)
-            self.assertEqual(divided(ask("model/graph", {})["graph"]), op, inside)
+        for sub_step, op in ((1, "aten.matmul.default"), (2, "aten.linear.default"), (3, "aten.linear.default"), (4, "aten.transpose.int"), (5, "aten.transpose.int")):
+            at = ask("model/undoTo", {"step": 1, "subStep": sub_step})
+            self.assertEqual((divided(at["graph"]), at["position"]), (op, 1), sub_step)
+            self.assertEqual(divided(ask("model/graph", {})["graph"]), op, sub_step)
         # Runs and exports are of what is shown.
-        ask("model/undoTo", {"step": 1, "inside": 3, "graph": "none"})
+        ask("model/undoTo", {"step": 1, "subStep": 3, "graph": "none"})
         run = ask("model/run", {"inputs": self.names["inputs"], "seconds": 0.05})
         self.assertTrue(run["passed"], run["why"])
         for wrong in (0, 6, "all"):
-            self.assertIn("is a recipe of 5 steps", ask("model/undoTo", {"step": 1, "inside": wrong})["message"])
-        self.assertIn("is a recipe of 0 steps", ask("model/undoTo", {"step": 0, "inside": 1})["message"])
+            self.assertIn("is a recipe of 5 steps", ask("model/undoTo", {"step": 1, "subStep": wrong})["message"])
+        self.assertIn("is a recipe of 0 steps", ask("model/undoTo", {"step": 0, "subStep": 1})["message"])
         self.assertEqual(divided(ask("model/graph", {})["graph"]), "aten.linear.default")  # nothing has changed
 
         # What is applied there stands behind what is shown; the recipe's rest is no more.
@@ -343,12 +343,12 @@ class Transcripts(unittest.TestCase):
         steps = ask("model/history", {})["steps"]
         self.assertEqual([len(s["records"]) for s in steps], [0, 1, 1])
         self.assertEqual(divided(ask("model/undoTo", {"step": 1})["graph"]), "aten.linear.default")
-        self.assertIn("is a recipe of 3 steps", ask("model/undoTo", {"step": 1, "inside": 4})["message"])
+        self.assertIn("is a recipe of 3 steps", ask("model/undoTo", {"step": 1, "subStep": 4})["message"])
         # A new engine is told how far the recipe went; what it expects is said of the whole.
         again = ask("rules/apply", {**rules, "upTo": 3})
         self.assertEqual(len(again["steps"]), 3)
         for wrong in (0, 6, "all"):
-            self.assertIn("upTo is none of them", ask("rules/apply", {**rules, "upTo": wrong})["message"])
+            self.assertIn("has 5 steps: its first", ask("rules/apply", {**rules, "upTo": wrong})["message"])
 
     def test_the_original_is_timed_as_pytorch_runs_it(self):
         self.engine.send("model/open", {"path": self.names["model"], "inputs": self.names["inputs"]})
@@ -358,7 +358,7 @@ class Transcripts(unittest.TestCase):
             self.engine.send("model/run", {**request, "baseline": baseline})
             run = self.engine.reply()["result"]
             self.assertEqual(run["baseline"], baseline)
-            self.assertGreater(run["original"]["median"], 0)
+            self.assertGreater(run["original"]["medianMs"], 0)
         self.engine.send("model/run", {**request, "baseline": "abacus"})
         self.assertIn("abacus is no baseline", self.engine.reply()["error"]["message"])
         exported = str(self.folder / "again.pt2")

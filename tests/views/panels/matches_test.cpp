@@ -155,7 +155,7 @@ class MatchesTest : public test::WindowFixture {
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{4});
     QTRY_VERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("not proven")));
-    QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("proving is switched off")));
+    QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("verification is switched off")));
     QVERIFY(!list->topLevelItem(1)->icon(0).isNull());  // a warning, also where the line is cut short
     window_->action(QStringLiteral("prove"))->setChecked(true);
   }

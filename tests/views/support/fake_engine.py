@@ -277,7 +277,7 @@ class Engine:
                 lines.append({"kind": l[0], "old": 0, "new": 0, "text": l if l[0] == "@" else l[1:]})
             return {"lines": lines, "revision": d["revision"]}
         if method == "rules/match":
-            return {"revision": d["revision"], "ms": 0.4, "rules": [{"name": r["name"], "matches": [] if r["near"] else matches_of(graph, r["ops"])} for r in rules_of(params["text"])]}
+            return {"revision": d["revision"], "ms": 0.4, "rules": [{"name": r["name"], "matches": len(at), "at": at, "budgetExceeded": False} for r in rules_of(params["text"]) for at in [[] if r["near"] else matches_of(graph, r["ops"])]]}
         if method == "rules/explain":
             rule = self.rule(params)
             soft = next((n for n in graph["nodes"] if base(n) == "softmax"), None)
@@ -295,31 +295,31 @@ class Engine:
             new, steps, inside = graph, [], []
             for r in [self.rule(params)] if "rule" in params else rules_of(params["text"])[:params.get("upTo")]:
                 only = params.get("only")
-                if params.get("prove") and r["name"].startswith("Wrong"):  # its first rewrite computes something else
+                if params.get("verify") and r["name"].startswith("Wrong"):  # its first rewrite computes something else
                     first = (only or [0])[0]
                     only = [i for i in (only if only is not None else range(len(matches_of(graph, r["ops"])))) if i != first]
                     node = matches_of(graph, r["ops"])[first]["nodes"][-1]
-                    back.append({"node": node, "scope": "encoder.layer.0", "nodes": [node], "proof": {
+                    back.append({"node": node, "scope": "encoder.layer.0", "nodes": [node], "verification": {
                         "verdict": "failed", "inputSets": 3, "why": f"on random values, `{node}` differs", "inputShapes": ["x f32[2,4]"]}})
                 new, some = self.apply(new, r, only)
                 records += some
                 if "recipe" in params:
-                    steps.append({"name": r["name"], "rule": True, "rewrites": len(some), "ms": 1.5, "refused": [], "rolledBack": [], "records": some})
+                    steps.append({"name": r["name"], "isRule": True, "rewrites": len(some), "ms": 1.5, "refused": [], "rolledBack": [], "records": some})
                     inside.append(new)
-            proof = {"proven": len(records) if params.get("prove") else 0, "measured": 0, "unproven": 0 if params.get("prove") else len(records), "rolledBack": len(back)}
-            if not params.get("prove"):
-                proof["why"] = "proving is switched off"
+            verdicts = {"verified": len(records) if params.get("verify") else 0, "measured": 0, "unverified": 0 if params.get("verify") else len(records), "rolledBack": len(back)}
+            if not params.get("verify"):
+                verdicts["why"] = "verification is switched off"
             if not params.get("preview"):
                 d["snapshots"] = d["snapshots"][:d["position"]] + [graph, new]
                 d["position"] += 1
                 d["inside"][d["position"]] = inside
                 d["shown"] = new
                 d["revision"] += 1
-            return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": back, "proof": proof, "steps": steps, "ms": 12.25,
+            return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": back, "verdicts": verdicts, "steps": steps, "ms": 12.25,
                     "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
         if method == "model/undoTo":
             d["position"] = params["step"]
-            d["shown"] = d["inside"][params["step"]][params["inside"] - 1] if "inside" in params else d["snapshots"][params["step"]]
+            d["shown"] = d["inside"][params["step"]][params["subStep"] - 1] if "subStep" in params else d["snapshots"][params["step"]]
             d["revision"] += 1
             return {"graph": self.graph_field(d["shown"], params, ident), "revision": d["revision"], "position": d["position"]}
         if method == "model/export":
@@ -338,7 +338,7 @@ class Engine:
                 time.sleep(float(os.environ.get("FAKE_ENGINE_STEP", "0.005")))
             def side(ms):
                 samples = [ms * (1 + 0.02 * ((i * 37) % 11 - 4)) for i in range(60)]
-                return {"median": ms, "p10": ms * 0.94, "p90": ms * 1.1, "samples": samples}
+                return {"medianMs": ms, "p10Ms": ms * 0.94, "p90Ms": ms * 1.1, "samplesMs": samples}
             times = lambda g: {n["name"]: 3.0 + (hash(base(n)) % 7) + (40 if base(n) in ("linear", "matmul") else 0) for n in g["nodes"]}
             calls = lambda g: dict(collections.Counter(n["op"] for n in g["nodes"]))
             before = self.documents[params["other"]]["snapshots"][0] if "other" in params else d["snapshots"][0]

@@ -360,7 +360,7 @@ class MannersTest : public test::WindowFixture {
     QTRY_COMPARE_WITH_TIMEOUT(document().inside(), 1, 10000);
     QCOMPARE(document().position(), 1);
     // What was proven is not proven again, which may take minutes; it is still said to be.
-    QCOMPARE(document().steps()[1].request.value(QLatin1String("prove")), QJsonValue(false));
+    QCOMPARE(document().steps()[1].request.value(QLatin1String("verify")), QJsonValue(false));
     QCOMPARE(document().steps()[1].verification, QStringLiteral("all proven"));
     QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
   }

@@ -125,10 +125,10 @@ void LatencyPlot::draw(QPainter& p) {
   double low = INFINITY, high = 0;
   for (const Row& r : rows) {
     QList<double> samples;
-    for (const QJsonValue s : at(r.side, "samples").toArray()) samples << s.toDouble();
+    for (const QJsonValue s : at(r.side, "samplesMs").toArray()) samples << s.toDouble();
     std::sort(samples.begin(), samples.end());
-    low = std::min(low, number(at(r.side, "p10")));
-    high = std::max(high, number(at(r.side, "p90")));
+    low = std::min(low, number(at(r.side, "p10Ms")));
+    high = std::max(high, number(at(r.side, "p90Ms")));
     if (!samples.isEmpty())
       high = std::max(high, samples[samples.size() * 97 / 100]), low = std::min(low, samples.first());
   }
@@ -164,7 +164,7 @@ void LatencyPlot::draw(QPainter& p) {
     dot.setAlpha(90);
     p.setPen(Qt::NoPen);
     p.setBrush(dot);
-    const QJsonArray samples = at(r.side, "samples").toArray();
+    const QJsonArray samples = at(r.side, "samplesMs").toArray();
     for (qsizetype k = 0; k < samples.size(); ++k) {
       const double v = samples[k].toDouble();
       if (v > high) continue;
@@ -175,8 +175,8 @@ void LatencyPlot::draw(QPainter& p) {
     p.setPen(QPen(box, 1.6));
     box.setAlpha(50);
     p.setBrush(box);
-    const double a = x(number(at(r.side, "p10"))), b = x(number(at(r.side, "p90"))),
-                 m = x(number(at(r.side, "median")));
+    const double a = x(number(at(r.side, "p10Ms"))), b = x(number(at(r.side, "p90Ms"))),
+                 m = x(number(at(r.side, "medianMs")));
     p.drawRoundedRect(QRectF(a, y - 9, std::max(2.0, b - a), 18), 3, 3);
     p.setPen(QPen(toQt(colors.text), 2.4));
     p.drawLine(QPointF(m, y - 11), QPointF(m, y + 11));

@@ -152,9 +152,9 @@ QString RunPanel::report() const {
     const QJsonObject s = inside(run, side);
     text += tr("%1: median %2 ms, p10 %3 ms, p90 %4 ms\n")
                 .arg(QLatin1String(side))
-                .arg(number(at(s, "median")))
-                .arg(number(at(s, "p10")))
-                .arg(number(at(s, "p90")));
+                .arg(number(at(s, "medianMs")))
+                .arg(number(at(s, "p10Ms")))
+                .arg(number(at(s, "p90Ms")));
   }
   if (!delta_->said().isEmpty()) text += delta_->said() + QLatin1Char('\n');
   text += QLatin1Char('\n') + tableText(*tables_[Outputs]);

@@ -1,0 +1,99 @@
+// graft bench: a model and its rewritten self side by side, and PyTorch's own modes beside them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/commands/models.h"
+#include "app/commands/options.h"
+#include "app/console/baselines_text.h"
+#include "app/console/differences_text.h"
+#include "app/console/timing_text.h"
+#include "app/json/documents_json.h"
+#include "app/workbench/bench.h"
+#include "core/base/words.h"
+
+namespace graft::cli {
+namespace {
+
+using workbench::BenchReport;
+using workbench::BenchStage;
+
+struct Options : Common {
+  std::vector<std::string> models;
+  std::string rules, recipe, against, python;
+  double seconds = 3;
+};
+
+/// Prints what one stage of the work has found.
+void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe& rules, const Console& console) {
+  switch (stage) {
+    case BenchStage::Inputs:
+      return noteRandomInputs(r.randomInputs, console);
+    case BenchStage::Compared:
+      console.print(fmt::format("{} {}\n{}, nodes: {} before, {} after", console.bold(r.model),
+                                fmt::join(r.inputs, " "), counted(r.rewrites, "rewrite"), r.nodesBefore, r.nodesAfter));
+      if (r.rewrites == 0)
+        console.warn("nothing was rewritten: this times the model against itself; " + whyHint(r.model, rules));
+      return console.print(differencesTable(r.outputs));
+    case BenchStage::Timed:
+      return console.print(timingText(r.timing.times, r.timing.original, "rewritten"));
+    case BenchStage::BaselinesTimed:
+      return console.print(baselinesTable(*r.baselines));
+  }
+}
+
+Status bench(const Options& o) {
+  const Console console(o.printing);
+  auto inputs = inputRequest(o);
+  if (!inputs) return inputs.error();
+  auto rules = workbench::loadRecipe(o.rules, o.recipe, semantics().operators());
+  if (!rules) return rules.error();
+  workbench::BenchRequest request;
+  request.inputs = std::move(*inputs);
+  request.seconds = o.seconds;
+  if (!o.against.empty()) {
+    auto modes = workbench::parseBaselines(o.against);
+    if (!modes) return modes.error();
+    request.baselines = std::move(*modes);
+    auto python = workbench::findPython(o.python, console.job());
+    if (!python) return python.error();
+    request.python = std::move(*python);
+  }
+  nlohmann::json reports = nlohmann::json::array();
+  const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
+    request.model = path;
+    const auto onStage = [&](BenchStage stage, const BenchReport& r) { tell(stage, r, *rules, console); };
+    auto report = workbench::bench(request, *rules, semantics(), onStage, console.job());
+    if (!report) return report.error();
+    reports.push_back(toJson(*report));
+    if (report->failure) return *report->failure;
+    if (!report->changedOnPurpose.empty())
+      console.warn(fmt::format("the numbers differ, as {} may change them", report->changedOnPurpose));
+    return done();
+  });
+  console.document(workbench::documentOfModels(std::move(reports)));
+  return status;
+}
+
+}  // namespace
+
+void addBench(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("bench", "Time the original and the rewritten model in turns");
+  auto o = std::make_shared<Options>();
+  c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
+  c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
+  c->add_option("--recipe", o->recipe, "The recipe to run; without it, all rules of the file run in its order");
+  c->add_option(
+       "--against", o->against,
+       "Also time PyTorch's own modes, each in a Python process of its own. A list with commas between: eager, "
+       "jit, compile, compile-max-autotune, exported (the rewritten model in Python)")
+      ->type_name("MODES");
+  c->add_option("--python", o->python, "The Python with PyTorch that --against runs")->type_name("PROGRAM");
+  c->add_option("--seconds", o->seconds, "How long to time both models")->capture_default_str();
+  addCommon(*c, *o, true);
+  c->callback([&run, o] { run = [o] { return bench(*o); }; });
+}
+
+}  // namespace graft::cli

@@ -1,0 +1,108 @@
+#include "app/commands/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+namespace graft::cli {
+
+void addCommon(CLI::App& command, Common& common, bool takesInputs) {
+  command.add_flag("--json", common.printing.json, "Print the result as one JSON document (docs/json describes it)");
+  command.add_flag("-q,--quiet", common.printing.quiet, "Leave out progress and notes on stderr");
+  if (!takesInputs) return;
+  command
+      .add_option("--inputs", common.inputs,
+                  "The model's inputs, as Python's torch.save writes them: a tensor, or a list, tuple or dict of them")
+      ->type_name("FILE");
+  command
+      .add_option("--input", common.specs,
+                  "Make up one input, like f16[1,128]:randn or i64[2,9]:randint(0,30522); give it once for each input")
+      ->type_name("SPEC");
+  command.add_option("--seed", common.seed, "The seed of random inputs")->capture_default_str();
+  command.add_option("--device", common.device, "Where to run: cpu, cuda or cuda:N")->capture_default_str();
+  command.add_option("--dtype", common.dtype, "Cast floating-point weights and inputs to this dtype");
+}
+
+Result<RunOptions> runOptions(const Common& common) {
+  RunOptions options;
+  options.device = common.device;
+  if (!common.dtype.empty()) {
+    options.dtype = parseDType(common.dtype);
+    if (!options.dtype || !isFloatingPoint(*options.dtype))
+      return Error{
+          ErrorKind::Usage,
+          fmt::format("--dtype {}: this is no floating-point dtype; try float16, bfloat16 or float32", common.dtype),
+          {}};
+  }
+  const std::string& d = common.device;
+  if (d != "cpu" && d != "cuda" && !d.starts_with("cuda:"))
+    return Error{ErrorKind::Usage, fmt::format("--device {}: use cpu, cuda or cuda:N", d), {}};
+  return options;
+}
+
+Result<workbench::InputRequest> inputRequest(const Common& common) {
+  auto options = runOptions(common);
+  if (!options) return options.error();
+  return workbench::InputRequest{common.inputs, common.specs, common.seed, options->device, options->dtype};
+}
+
+Result<Model> openModel(const std::string& path, const Common& common, const Job& job) {
+  auto options = runOptions(common);
+  if (!options) return options.error();
+  return workbench::open({path, "forward", options->dtype}, semantics(), job);
+}
+
+void noteRandomInputs(const std::vector<std::string>& random, const Console& console) {
+  if (!random.empty())
+    console.note(
+        fmt::format("No inputs were given, so the model runs on random ones: {}. Give others with --inputs or "
+                    "--input.",
+                    fmt::join(random, " ")));
+}
+
+Result<TensorSet> modelInputs(const Graph& graph, const Common& common, const Console& console) {
+  auto request = inputRequest(common);
+  if (!request) return request.error();
+  auto inputs = workbench::inputsFor(graph, *request);
+  if (!inputs) return inputs.error();
+  noteRandomInputs(inputs->random, console);
+  return std::move(inputs->tensors);
+}
+
+Status recordGivenTypes(Model& model, const Common& common, const Console& console) {
+  if (common.inputs.empty() && common.specs.empty()) return done();
+  auto inputs = modelInputs(model.graph, common, console);
+  if (!inputs) return inputs.error();
+  return workbench::recordTypes(model, *inputs);
+}
+
+const Semantics& semantics() {
+  static const std::unique_ptr<Semantics> one = [] {
+    if (Status s = loadOperatorLibrary(); !s) fmt::print(stderr, "graft: {}\n", s.error().format());
+    return makeTorchSemantics();
+  }();
+  return *one;
+}
+
+int exitCode(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::Internal:
+      return 1;
+    case ErrorKind::Usage:
+      return 2;
+    case ErrorKind::BadInput:
+      return 3;
+    case ErrorKind::Expectation:
+      return 4;
+    case ErrorKind::Verification:
+      return 5;
+    case ErrorKind::NoDevice:
+      return 6;
+    case ErrorKind::Cancelled:
+      return 130;
+  }
+  return 1;
+}
+
+}  // namespace graft::cli

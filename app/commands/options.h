@@ -1,0 +1,75 @@
+// Options that most commands share, as requests for the workbench; and how each command joins the program.
+//
+//   struct Options : Common { std::string model; };
+//   void addInfo(CLI::App& app, Run& run) {
+//     auto* c = app.add_subcommand("info", "What the file is");
+//     auto o = std::make_shared<Options>();
+//     c->add_option("model", o->model, "The model")->required();
+//     addCommon(*c, *o, false);
+//     c->callback([&run, o] { run = [o] { return info(*o); }; });
+//   }
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "app/console/console.h"
+#include "app/workbench/open.h"
+#include "core/base/result.h"
+#include "core/ir/semantics.h"
+
+namespace graft::cli {
+
+struct Common {
+  Console::Options printing;
+  std::string inputs;              ///< --inputs FILE
+  std::vector<std::string> specs;  ///< --input "f16[1,128]:randn"
+  uint64_t seed = 0;
+  std::string device = "cpu";
+  std::string dtype;
+};
+/// Adds the shared options to a command; those of what a model runs on only where it runs.
+void addCommon(CLI::App& command, Common& common, bool takesInputs);
+
+/// --device and --dtype. Usage where they name no device and no floating-point dtype.
+Result<RunOptions> runOptions(const Common&);
+/// --inputs, --input, --seed, --device and --dtype. Errors: those of runOptions.
+Result<workbench::InputRequest> inputRequest(const Common&);
+/// The model in a file, brought to --dtype where that is given. Errors: those of runOptions, too.
+Result<Model> openModel(const std::string& path, const Common&, const Job&);
+/// What the model runs on; says so where random inputs are made up.
+Result<TensorSet> modelInputs(const Graph&, const Common&, const Console&);
+/// Says what was made up where no inputs were given: Inputs::random.
+void noteRandomInputs(const std::vector<std::string>& random, const Console&);
+/// Where --inputs or --input are given, one run on them records types in the model: formats that carry none leave
+/// conditions on dtypes and shapes open.
+Status recordGivenTypes(Model&, const Common&, const Console&);
+
+/// LibTorch's semantics with Graft's operators loaded, made once.
+const Semantics& semantics();
+
+/// The exit code of the error's kind, as `graft --help` lists them.
+int exitCode(ErrorKind);
+
+/// Each command adds itself to the application and sets `run` when it is the one that was asked for.
+using Run = std::function<Status()>;
+void addInfo(CLI::App&, Run&);
+void addReport(CLI::App&, Run&);
+void addCode(CLI::App&, Run&);
+void addText(CLI::App&, Run&);
+void addModules(CLI::App&, Run&);
+void addDraw(CLI::App&, Run&);
+void addRun(CLI::App&, Run&);
+void addMatch(CLI::App&, Run&);
+void addExplain(CLI::App&, Run&);
+void addApply(CLI::App&, Run&);
+void addConvert(CLI::App&, Run&);
+void addCompare(CLI::App&, Run&);
+void addBench(CLI::App&, Run&);
+void addProfile(CLI::App&, Run&);
+void addKernels(CLI::App&, Run&);
+void addEngine(CLI::App&, Run&);
+
+}  // namespace graft::cli

@@ -1,0 +1,15 @@
+// What PyTorch's own modes took beside the rewritten model, as a table.
+//
+//   console.print(baselinesTable(*report.baselines));
+#pragma once
+
+#include <string>
+
+#include "app/workbench/baselines/baselines.h"
+
+namespace graft::cli {
+
+/// A row for each mode; on a GPU with the host's time beside the GPU's.
+std::string baselinesTable(const workbench::BaselineComparison&);
+
+}  // namespace graft::cli

@@ -1,0 +1,144 @@
+#include "app/json/documents_json.h"
+
+#include "app/json/list_json.h"
+#include "app/json/numbers_json.h"
+#include "app/json/rewrites_json.h"
+#include "core/json/graph_json.h"
+
+namespace graft::workbench {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int schemaNumber = 1;
+
+/// Stands where a verification would, of what nothing was compared with.
+json notVerified() { return {{"passed", nullptr}, {"skipped", true}}; }
+
+}  // namespace
+
+json toJson(const ApplyReport& r) {
+  json out = {{"model", r.model},
+              {"format", formatName(r.format)},
+              {"nodesBefore", r.nodesBefore},
+              {"nodesAfter", r.nodesAfter},
+              {"recipe", r.recipe},
+              {"steps", listJson(r.steps)},
+              {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
+  if (r.timing) out["timing"] = toJson(*r.timing);
+  if (r.output) {
+    out["output"] = r.output->path;
+    out["captured"] = r.output->captureObstacle.empty();
+  }
+  return out;
+}
+
+json toJson(const BenchReport& r) {
+  json out = {{"model", r.model},           {"inputs", r.inputs},
+              {"rewrites", r.rewrites},     {"nodesBefore", r.nodesBefore},
+              {"nodesAfter", r.nodesAfter}, {"outputs", listJson(r.outputs)},
+              {"timing", toJson(r.timing)}};
+  if (r.baselines) out["baselines"] = toJson(*r.baselines);
+  return out;
+}
+
+json toJson(const Comparison& c) {
+  json out = {{"a", {{"model", c.a}, {"nodes", c.nodesA}}},
+              {"b", {{"model", c.b}, {"nodes", c.nodesB}}},
+              {"outputs", listJson(c.outputs)},
+              {"timing", graft::toJson(c.timing)}};
+  if (c.layers) out["layers"] = listJson(*c.layers);
+  return out;
+}
+
+json toJson(const ConvertReport& r) {
+  return {{"model", r.model}, {"format", formatName(r.format)}, {"output", r.output}, {"nodes", r.nodes}};
+}
+
+json toJson(const DrawnModel& r) { return {{"model", r.model}, {"output", r.output}, {"nodes", r.nodes}}; }
+
+json toJson(const ExplainedModel& r) {
+  return {{"model", r.model},
+          {"rule", r.explanation.rule},
+          {"matches", r.explanation.matches},
+          {"budgetExceeded", r.explanation.budgetExceeded},
+          {"nearMisses", listJson(r.explanation.nearMisses)}};
+}
+
+json toJson(const KernelInfo& k) {
+  return {{"name", k.name}, {"schema", k.schema}, {"doc", k.doc}, {"runsOn", k.runsOn}, {"needs", k.needs}};
+}
+
+json toJson(const MatchedModel& r) {
+  return {{"model", r.model},
+          {"format", formatName(r.format)},
+          {"nodes", r.nodes},
+          {"ms", r.report.milliseconds},
+          {"rules", listJson(r.report.rules)}};
+}
+
+json toJson(const ModelInfo& info) {
+  const Model& m = info.model;
+  const Graph& g = m.graph;
+  json inputs = json::array(), outputs = json::array();
+  for (ValueId v : g.inputs()) inputs.push_back({{"name", g.value(v).name}, {"type", toString(g.value(v).type)}});
+  for (const Argument& r : g.returns()) outputs.push_back(graft::toJson(g, r));
+  return {{"model", m.path},
+          {"format", formatName(m.format)},
+          {"name", g.name},
+          {"nodes", g.nodeCount()},
+          {"bytes", m.fileBytes},
+          {"weights", {{"count", g.weights().size()}, {"elements", info.weightElements}, {"bytes", m.weightBytes}}},
+          {"operators", info.operators},
+          {"modules", info.modules},
+          {"methods", m.methods},
+          {"operatorLibraries", m.operatorLibraries},
+          {"notes", m.notes},
+          {"inputs", std::move(inputs)},
+          {"symbols", symbolsJson(g)},
+          {"outputs", std::move(outputs)}};
+}
+
+json toJson(const ProfileReport& r) {
+  json nodes = json::array();
+  for (const ProfiledNode& n : r.nodes) {
+    json& row = nodes.emplace_back(json{{"node", n.name}, {"op", n.op}, {"module", n.module}, {"us", n.microseconds}});
+    if (!n.kernels.empty()) row["kernels"] = n.kernels;
+  }
+  json out{{"model", r.model},
+           {"device", r.device},
+           {"operators", r.nodes.size()},
+           {"us", r.microseconds},
+           {"nodes", std::move(nodes)}};
+  if (r.captured)
+    out["captured"] = {{"us", r.captured->wholeMicroseconds},
+                       {"withMarkersUs", r.captured->withMarkersMicroseconds},
+                       {"kernels", r.captured->kernels},
+                       {"peakBytes", r.captured->peakBytes},
+                       {"gpu", r.captured->gpu}};
+  return out;
+}
+
+json toJson(const RunReport& r) {
+  json out = {{"model", r.model}, {"inputs", r.inputs}, {"outputs", r.outputs.describe()}};
+  if (r.captured) out["captured"] = *r.captured;
+  if (!r.output.empty()) out["output"] = r.output;
+  if (r.differences) out["differences"] = listJson(*r.differences);
+  return out;
+}
+
+json toJson(const ShownModel& s) {
+  json out = graft::toJson(s.graph);
+  if (s.isRewritten) out["verification"] = notVerified();
+  return out;
+}
+
+std::string document(json report) {
+  report["schema"] = schemaNumber;
+  return report.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+std::string documentOfModels(json reports) { return document({{"models", std::move(reports)}}); }
+
+}  // namespace graft::workbench

@@ -1,0 +1,212 @@
+#include "app/workbench/apply.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+
+#include "core/base/atomic_file.h"
+#include "core/torch/rewrite_verification.h"
+#include "matcher/rewrite/rewrite.h"
+#include "matcher/search/search.h"
+
+namespace graft::workbench {
+namespace {
+
+using Verdict = RewriteVerification::Verdict;
+
+Error interrupted() { return {ErrorKind::Cancelled, "interrupted; nothing was written", {}}; }
+
+/// The rewrites of a rule, or of some of its matches, as the one step that they are.
+Result<StepRun> runRule(Graph& g, const Rule& rule, const std::optional<std::vector<size_t>>& only,
+                        const Semantics& semantics, const RewriteOptions& options) {
+  if (!rule.replacement) return badInput(fmt::format("{} has no replacement: it only finds", rule.name));
+  StepRun out;
+  out.name = rule.name;
+  out.isRule = true;
+  if (!only) {
+    auto run = applyRule(g, rule, semantics, options);
+    if (!run) return run.error();
+    out.records = std::move(run->records);
+    out.refused = std::move(run->refused);
+    out.rolledBack = std::move(run->rolledBack);
+    return out;
+  }
+  const SearchResult found = Matcher(g).findAll(rule);
+  std::vector<Match> chosen;
+  for (const size_t index : *only) {
+    if (index >= found.matches.size()) return badInput(fmt::format("there is no match {}", index));
+    chosen.push_back(found.matches[index]);
+  }
+  Rewriter rewriter(g, semantics, options.check);
+  rewriter.prepare(chosen);
+  for (Match& match : chosen) {
+    auto record = rewriter.apply(rule, std::move(match));
+    if (record)
+      out.records.push_back(std::move(*record));
+    else if (record.error().kind == ErrorKind::Verification)
+      out.rolledBack.push_back(rewriter.rolledBack());
+    else
+      out.refused.push_back(record.error().message);
+  }
+  return out;
+}
+
+/// Rules are verified rewrite by rewrite, passes as a whole.
+Verdicts verdictsOf(const std::vector<StepRun>& steps, const VerifyOn& on) {
+  Verdicts out;
+  out.why = on.obstacle;
+  const auto count = [&](const RewriteVerification& v) {
+    out.verified += v.verdict == Verdict::Verified;
+    out.measured += v.verdict == Verdict::Measured;
+    out.unverified += v.verdict == Verdict::Unverified || v.verdict == Verdict::Unchecked;
+    if (v.verdict == Verdict::Unverified && out.why.empty()) out.why = v.why;
+  };
+  for (const StepRun& step : steps) {
+    out.rolledBack += step.rolledBack.size();
+    if (!step.isRule && !step.records.empty()) count(step.verification);
+    if (step.isRule)
+      for (const Record& r : step.records) count(r.verification);
+  }
+  if (on.inputs && on.areRandom && out.unverified > 0)
+    out.why = fmt::format("on random inputs, {}; example inputs may help", out.why);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Record> Rewritten::records() const {
+  std::vector<Record> out;
+  for (const StepRun& s : steps) out.insert(out.end(), s.records.begin(), s.records.end());
+  return out;
+}
+
+std::vector<std::string> Rewritten::refused() const {
+  std::vector<std::string> out;
+  for (const StepRun& s : steps) out.insert(out.end(), s.refused.begin(), s.refused.end());
+  return out;
+}
+
+std::vector<RolledBack> Rewritten::rolledBack() const {
+  std::vector<RolledBack> out;
+  for (const StepRun& s : steps) out.insert(out.end(), s.rolledBack.begin(), s.rolledBack.end());
+  return out;
+}
+
+Result<Rewritten> rewrite(Graph graph, const RuleFile& file, const RewriteRequest& request, const Semantics& semantics,
+                          const Job& job) {
+  Rewritten out;
+  out.nodesBefore = graph.nodeCount();
+  out.isRecipe = request.recipe.has_value();
+  out.label = out.isRecipe ? request.recipe->name : request.rule;
+  const VerifyOn& on = request.verify;
+  std::unique_ptr<RewriteCheck> check;
+  if (on.inputs) check = makeRewriteCheck(*on.inputs, job, on.failingInputs, on.sizesAreOpen);
+  const RewriteOptions options{check.get(), request.strict};
+  const auto start = std::chrono::steady_clock::now();
+  if (out.isRecipe) {
+    const auto keep = [&](const StepRun& step, const Graph& now) {
+      if (request.keepSubSteps) out.subSteps.add(step.records.size(), now);
+    };
+    auto run = runRecipe(graph, file, *request.recipe, semantics, keep, options);
+    if (!run) return run.error();
+    out.subSteps.finish();
+    out.steps = std::move(run->steps);
+  } else {
+    auto rule = ruleNamed(file, request.rule);
+    if (!rule) return rule.error();
+    auto run = runRule(graph, **rule, request.only, semantics, options);
+    if (!run) return run.error();
+    out.steps.push_back(std::move(*run));
+  }
+  out.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped; nothing was changed", {}};
+  out.verdicts = verdictsOf(out.steps, on);
+  out.graph = std::move(graph);
+  return out;
+}
+
+Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules, const Semantics& semantics,
+                          const OnApplyStage& onStage, const Job& job) {
+  ApplyReport report;
+  const auto reached = [&](ApplyStage stage) {
+    if (onStage) onStage(stage, report);
+  };
+  // Where nothing can be written is found out before the work, not after it.
+  if (auto probe = AtomicFile::beside(request.output); !probe) return probe.error();
+  auto model = open(request.model, semantics, job);
+  if (!model) return model.error();
+  report.model = request.model.path;
+  report.format = model->format;
+  report.recipe = rules.recipe.name;
+  Graph& original = model->graph;
+  std::vector<TracedSizes> sizes;
+  if (!declaresSizes(model->format)) sizes = tracedSizes(original);
+  std::optional<TensorSet> inputs;
+  if (auto made = inputsFor(original, request.inputs)) {
+    report.randomInputs = std::move(made->random);
+    inputs = std::move(made->tensors);
+  } else if (request.verify || request.inputs.isGiven()) {
+    return made.error();
+  } else {
+    report.noInputs = made.error().message;
+  }
+  reached(ApplyStage::Inputs);
+  if (inputs)
+    if (Status s = recordTypes(*model, *inputs); !s) return s.error();
+
+  RewriteRequest how;
+  how.recipe = rules.recipe;
+  how.strict = request.strict;
+  if (request.verify && request.verifyRewrites)
+    how.verify = {inputs, !request.inputs.isGiven(), "", !declaresSizes(model->format), request.failingInputs};
+  auto rewritten = rewrite(original, rules.file, how, semantics, job);
+  if (job.cancelled()) return interrupted();
+  if (!rewritten) return rewritten.error();
+  const Graph& graph = rewritten->graph;
+  report.nodesBefore = rewritten->nodesBefore;
+  report.nodesAfter = graph.nodeCount();
+  report.steps = std::move(rewritten->steps);
+  if (request.strict)
+    for (const StepRun& s : report.steps)
+      if (!s.refused.empty())
+        return Error{ErrorKind::Verification,
+                     fmt::format("{}: a match was not rewritten: {} (--strict)", s.name, s.refused[0]),
+                     {}};
+  reached(ApplyStage::Rewritten);
+
+  if (request.verify) {
+    auto verification = verifyRewrite(original, graph, *inputs, job);
+    if (!verification) return verification.error();
+    report.verification = std::move(*verification);
+    if (!report.verification->passed) {
+      const std::string& why = report.verification->why;
+      // A model that does not run on the inputs has no numbers that could differ on purpose.
+      if (!report.verification->outputs.empty()) report.changedOnPurpose = changingSteps(report.steps);
+      if (report.changedOnPurpose.empty())
+        report.refusal = Error{
+            ErrorKind::Verification,
+            fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.", report.model, why),
+            {}};
+    }
+    reached(ApplyStage::Verified);
+    if (report.refusal) return report;
+    if (request.seconds) {
+      const RunOptions options{request.inputs.device, request.inputs.dtype};
+      auto timing = timeAgainstOriginal(*model, graph, *inputs, options, *request.seconds, job);
+      if (!timing) return timing.error();
+      report.timing = std::move(*timing);
+      reached(ApplyStage::Timed);
+    }
+  } else {
+    reached(ApplyStage::Verified);
+  }
+  if (job.cancelled()) return interrupted();
+  auto written = writeRewritten(graph, request.output, inputs ? *inputs : TensorSet(), sizes, request.capture);
+  if (!written) return written.error();
+  report.output = std::move(*written);
+  reached(ApplyStage::Written);
+  return report;
+}
+
+}  // namespace graft::workbench

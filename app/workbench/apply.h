@@ -1,0 +1,106 @@
+// Apply: rewrites a graph by a recipe, by one rule or by chosen matches of one, and verifies each rewrite on its own;
+// or a model file into another one, with the whole model verified and timed before anything is written.
+//
+//   RewriteRequest request{.recipe = recipe, .verify = {.inputs = inputs}};
+//   Result<Rewritten> r = workbench::rewrite(graph, file, request, semantics, job);   // r->graph, r->steps,
+//   r->verdicts
+//
+//   ApplyRequest request{.model = {"bert.pt"}, .inputs = {.file = "inputs.pt"}, .output = "fast.pt"};
+//   Result<ApplyReport> r = workbench::apply(request, rules, semantics, job);         // r->output->path, or r->refusal
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/workbench/bench.h"
+#include "app/workbench/export.h"
+#include "app/workbench/history.h"
+#include "app/workbench/open.h"
+#include "app/workbench/rules.h"
+#include "core/torch/verification.h"
+
+namespace graft::workbench {
+
+/// What rewrites are tried on before they are made final.
+struct VerifyOn {
+  std::optional<TensorSet> inputs = {};  ///< none: rewrites are not verified
+  bool areRandom = false;                ///< they were made up
+  std::string obstacle = {};             ///< why there are none
+  bool sizesAreOpen = false;             ///< the model's file does not say which sizes may differ (declaresSizes)
+  std::string failingInputs = {};        ///< a folder for the inputs that broke a rewrite; "": they are not written
+};
+
+struct RewriteRequest {
+  std::optional<Recipe> recipe = {};  ///< or else `rule`
+  std::string rule = {};
+  std::optional<std::vector<size_t>> only = {};  ///< of `rule`: the matches with these numbers, as match() counts them
+  VerifyOn verify = {};
+  bool strict = false;        ///< the first rewrite that fails is an error
+  bool keepSubSteps = false;  ///< for History
+};
+
+/// How many rewrites were verified, and how many not.
+struct Verdicts {
+  size_t verified = 0;
+  size_t measured = 0;  ///< they compute something else on purpose
+  size_t unverified = 0;
+  size_t rolledBack = 0;
+  std::string why;  ///< the first reason why one was not verified
+};
+
+struct Rewritten {
+  Graph graph;
+  std::string label;  ///< the recipe's name or the rule's
+  bool isRecipe = false;
+  size_t nodesBefore = 0;
+  std::vector<StepRun> steps;  ///< of one rule: a single one
+  Verdicts verdicts;
+  SubSteps subSteps;
+  double milliseconds = 0;
+
+  std::vector<Record> records() const;
+  std::vector<std::string> refused() const;
+  std::vector<RolledBack> rolledBack() const;
+};
+/// Errors: Cancelled, when nothing has changed; Expectation where a rule rewrote another number of times than the
+/// recipe expects; Verification with `strict`; BadInput where a rule only finds, or a match has no such number.
+Result<Rewritten> rewrite(Graph, const RuleFile&, const RewriteRequest&, const Semantics&, const Job& = {});
+
+struct ApplyRequest {
+  OpenRequest model;
+  InputRequest inputs;
+  std::string output;             ///< where the rewritten model goes
+  std::string failingInputs;      ///< VerifyOn::failingInputs
+  bool verify = true;             ///< compare the whole model's numbers, on random inputs where none are given
+  bool verifyRewrites = true;     ///< each rewrite on its own, too
+  bool strict = false;            ///< a match that cannot be rewritten is an error, too
+  std::optional<double> seconds;  ///< how long to time both models; none: they are not timed
+  bool capture = true;            ///< the written model may run as CUDA graphs on a GPU
+};
+struct ApplyReport {
+  std::string model;
+  Format format = Format::TorchScript;
+  std::string recipe;
+  size_t nodesBefore = 0, nodesAfter = 0;
+  std::vector<std::string> randomInputs;  ///< Inputs::random
+  std::string noInputs;                   ///< why there are none
+  std::vector<StepRun> steps;
+  std::optional<Verification> verification;  ///< of the whole model; none: it was not compared
+  /// Numbers differ, and these steps change them on purpose: the model is written nevertheless.
+  std::string changedOnPurpose;
+  std::optional<AgainstOriginal> timing;
+  std::optional<WrittenModel> output;  ///< none: nothing was written
+  std::optional<Error> refusal;        ///< why nothing was written
+};
+/// How far the work has come: the report holds what this stage and those before it found.
+enum class ApplyStage { Inputs, Rewritten, Verified, Timed, Written };
+using OnApplyStage = std::function<void(ApplyStage, const ApplyReport&)>;
+
+/// Opens, rewrites, verifies, times and writes a model. What fails the verification is refused: that is part of the
+/// report, as its reason. Errors are for what could not be done at all; then nothing was written.
+Result<ApplyReport> apply(const ApplyRequest&, const ChosenRecipe&, const Semantics&, const OnApplyStage& = {},
+                          const Job& = {});
+
+}  // namespace graft::workbench

@@ -1,0 +1,272 @@
+#include "app/workbench/baselines/baselines.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "app/workbench/baselines/child.h"
+#include "core/torch/export.h"
+#include "core/torch/gpu_state.h"
+
+namespace graft::workbench {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* exportedMode = "exported";
+constexpr const char* baselinesScript =
+#include "app/workbench/baselines/baselines_script.inc"
+    ;
+/// Runs of one turn; the first is not counted, for another process has had the caches.
+constexpr int runsOfATurn = 8;
+
+/// The median of a turn without its first run.
+double ofTurn(std::vector<double> v) {
+  v.erase(v.begin());
+  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+/// A file for the children that is gone afterwards.
+struct TemporaryFolder {
+  std::filesystem::path path;
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "graft-baselines-XXXXXX").string();
+    if (mkdtemp(name.data())) path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path.empty()) std::filesystem::remove_all(path, ignored);
+  }
+};
+
+/// A file, and the dtype that its weights and inputs are still to be brought to ("" none).
+struct ModelFile {
+  std::string path, dtype;
+};
+
+/// The original as PyTorch can run it in the dtype asked for: its own file, unless that names dtypes inside. It is cast
+/// once, and written where a mode needs it.
+class Original {
+ public:
+  Original(const BaselineRequest& request, const RunOptions& options, std::string folder)
+      : own_{request.model, options.dtype ? std::string(dtypeName(*options.dtype)) : ""}, folder_(std::move(folder)) {
+    if (!options.dtype) return;
+    auto cast = inDType(*request.original, *options.dtype);
+    if (cast && cast->rewroteArguments) cast_ = std::move(cast->graph);
+  }
+
+  const std::string& dtype() const { return own_.dtype; }
+  /// What torch.compile gets is a torch.export archive, where all types are known: PyTorch's converter does not take
+  /// every TorchScript.
+  ModelFile file(bool compiled) {
+    if (!cast_) return own_;
+    std::vector<std::string> endings{own_.path.ends_with(".pt2") ? ".pt2" : ".pt"};
+    if (compiled) endings.insert(endings.begin(), ".pt2");
+    for (const std::string& ending : endings) {
+      const std::string path = folder_ + "/original" + ending;
+      if (std::filesystem::exists(path) || exportModel(*cast_, path)) return {path, own_.dtype};
+    }
+    return own_;  // PyTorch will say what it thinks of it
+  }
+
+ private:
+  ModelFile own_;
+  std::string folder_;
+  std::optional<Graph> cast_;
+};
+
+Status writeExported(const Graph& rewritten, const RunOptions& options, const std::string& path) {
+  if (!options.dtype) return exportTorchScript(rewritten, path);
+  auto cast = inDType(rewritten, *options.dtype);
+  return cast ? exportTorchScript(cast->graph, path) : Status(cast.error());
+}
+
+struct Process {
+  BaselineTiming timing;
+  std::optional<Child> child;
+  std::vector<double> hostMs;  ///< of each turn
+
+  Result<json> answer(const Job& job, const std::string& waiting) {
+    auto line = child->readLine(job, waiting);
+    if (!line) return line.error();
+    json j = json::parse(*line, nullptr, false);
+    if (j.is_discarded() || !j.is_object()) return badInput("the process answered: " + *line);
+    if (j.contains("error")) return badInput(j["error"].get<std::string>());
+    return j;
+  }
+
+  Status start(const std::vector<std::string>& command) {
+    auto started = Child::start(command);
+    if (!started) return started.error();
+    child.emplace(std::move(*started));
+    return done();
+  }
+
+  Status wait(const Job& job) {
+    auto ready = answer(job, timing.mode + ": loading and compiling");
+    if (!ready) return ready.error();
+    timing.description = ready->value("description", timing.mode);
+    timing.readySeconds = ready->value("loadSeconds", 0.0) + ready->value("readySeconds", 0.0);
+    return done();
+  }
+
+  Result<double> turn(const Job& job) {
+    if (Status s = child->write(std::to_string(runsOfATurn)); !s) return s.error();
+    auto a = answer(job, "");
+    if (!a) return a.error();
+    hostMs.push_back(ofTurn((*a)["wallMs"].get<std::vector<double>>()));
+    return ofTurn((*a)["ms"].get<std::vector<double>>());
+  }
+};
+
+/// The rewritten model's turns in this process.
+struct OwnTurns {
+  const ProgramWatch& watch;
+  const std::string& device;
+  std::vector<double> hostMs;
+  std::vector<GpuState> gpu;  ///< as it was in each round, right after its kernels
+
+  Result<double> turn() {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> ms, host;
+    for (int i = 0; i < runsOfATurn; ++i) {
+      const auto begin = Clock::now();
+      auto t = watch.run();
+      if (!t) return t.error();
+      host.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+      ms.push_back(*t);
+    }
+    if (auto state = gpuState(device)) gpu.push_back(std::move(*state));
+    hostMs.push_back(ofTurn(std::move(host)));
+    return ofTurn(std::move(ms));
+  }
+};
+
+}  // namespace
+
+const std::vector<std::string>& baselineModes() {
+  static const std::vector<std::string> modes{"eager", "jit", "compile", "compile-max-autotune", exportedMode};
+  return modes;
+}
+
+Result<std::vector<std::string>> parseBaselines(const std::string& list) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    const std::string mode = list.substr(at, end - at);
+    if (std::find(baselineModes().begin(), baselineModes().end(), mode) == baselineModes().end())
+      return Error{ErrorKind::Usage,
+                   fmt::format("--against {}: '{}' is none of {}", list, mode, fmt::join(baselineModes(), ", ")),
+                   {}};
+    out.push_back(mode);
+    at = end + 1;
+  }
+  return out;
+}
+
+Result<std::string> findPython(const std::string& asked, const Job& job) {
+  std::vector<std::string> candidates;
+  const char* environment = std::getenv("GRAFT_PYTHON");
+  if (!asked.empty())
+    candidates = {asked};
+  else if (environment && *environment)
+    candidates = {environment};
+  else
+    candidates = {GRAFT_BUILD_PYTHON, "python3"};
+  std::string why;
+  for (const std::string& python : candidates) {
+    auto child = Child::start({python, "-c", "import importlib.util as u; print(u.find_spec('torch') is not None)"});
+    auto answer = child ? child->readLine(job, "looking for PyTorch") : child.error();
+    if (answer && *answer == "True") return python;
+    if (!answer && answer.error().kind == ErrorKind::Cancelled) return answer.error();
+    why += fmt::format("{}{}", why.empty() ? "" : "; ", answer ? python + " has no torch" : answer.error().message);
+  }
+  return Error{ErrorKind::BadInput,
+               fmt::format("--against needs a Python with PyTorch: {}. Name one by --python or GRAFT_PYTHON", why),
+               {}};
+}
+
+Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const TensorSet& inputs,
+                                                const RunOptions& options, const BaselineRequest& request,
+                                                double seconds, const Job& job) {
+  const TemporaryFolder folder;
+  if (folder.path.empty()) return badInput("no temporary folder can be made; set TMPDIR");
+  const std::string inputsFile = folder.path / "inputs.pt", exported = folder.path / "rewritten.pt";
+  auto onCpu = graft::convert(inputs, "cpu", std::nullopt);
+  if (!onCpu) return onCpu.error();
+  if (Status s = saveTensors(*onCpu, inputsFile); !s) return s.error();
+  if (std::find(request.modes.begin(), request.modes.end(), exportedMode) != request.modes.end())
+    if (Status s = writeExported(rewritten, options, exported); !s) return s.error();
+
+  auto program = Program::build(rewritten, options);
+  if (!program) return program.error();
+  auto own = stopwatch(*program, inputs, job);
+  if (!own) return own.error();
+  BaselineComparison out;
+  out.how = own->how;
+  out.readySeconds = own->readySeconds;
+
+  Original original(request, options, folder.path);
+  const auto library = findOperatorLibrary();  // where it is not found, no rewritten model needs it
+  std::vector<Process> processes(request.modes.size());
+  for (size_t i = 0; i < processes.size(); ++i) {
+    Process& p = processes[i];
+    p.timing.mode = request.modes[i];
+    const bool ours = p.timing.mode == exportedMode;
+    const ModelFile file =
+        ours ? ModelFile{exported, original.dtype()} : original.file(p.timing.mode.starts_with("compile"));
+    // All load and compile at once; they are timed in turns later.
+    const Status started =
+        p.start({request.python, "-c", baselinesScript, p.timing.mode, file.path, inputsFile, options.device,
+                 file.dtype, std::to_string(options.threads), ours && library ? *library : ""});
+    if (!started) return started.error();
+  }
+  for (Process& p : processes) {
+    const Status ready = p.wait(job);
+    if (ready) continue;
+    if (ready.error().kind == ErrorKind::Cancelled) return ready.error();
+    p.timing.error = ready.error().message;
+    p.child.reset();
+  }
+
+  OwnTurns ownTurns{*own, options.device, {}, {}};
+  std::vector<Stopwatch> sides{[&] { return ownTurns.turn(); }};
+  std::vector<Process*> running;
+  for (Process& p : processes) {
+    if (!p.child) continue;
+    running.push_back(&p);
+    sides.push_back([&p, &job] { return p.turn(job); });
+  }
+  auto timings = timeInTurns(sides, seconds, job);
+  if (!timings) return timings.error();
+  out.rewritten = std::move((*timings)[0]);
+  out.rewrittenHost = timingOf(std::move(ownTurns.hostMs));
+  out.byEvents = options.device != "cpu";
+  for (size_t i = 0; i < running.size(); ++i) {
+    BaselineTiming& t = running[i]->timing;
+    t.times = std::move((*timings)[i + 1]);
+    t.host = timingOf(std::move(running[i]->hostMs));
+    t.ratio = medianRatio(t.times, out.rewritten);
+    if (running[i]->child->write("memory"))
+      if (auto a = running[i]->answer(job, "")) t.peakBytes = a->value("bytes", size_t{0});
+  }
+  for (Process& p : processes) out.baselines.push_back(std::move(p.timing));
+  const std::string state = gpuStatesText(ownTurns.gpu);
+  out.protocol =
+      fmt::format("{}, {} rounds in turn, {} runs each (the first not counted), {}{}", options.device,
+                  out.rewritten.samplesMs.size(), runsOfATurn,
+                  out.byEvents ? "ms: GPU time by events around the call, host ms: by the clock until the GPU is done"
+                               : "wall time",
+                  state.empty() ? "" : "; in the rounds " + state);
+  return out;
+}
+
+}  // namespace graft::workbench

@@ -1,0 +1,115 @@
+#include "app/workbench/baselines/child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+extern char** environ;
+
+namespace graft::workbench {
+
+Result<Child> Child::start(const std::vector<std::string>& command) {
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a child that has ended is then an error and does not end this program
+  Child c;
+  std::array<int, 2> in{}, out{};
+  if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0)
+    return internalError(fmt::format("no pipe: {}", std::strerror(errno)));
+  c.in_ = in[1];
+  c.out_ = out[0];
+  c.err_ = memfd_create("stderr", MFD_CLOEXEC);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, c.err_, STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  std::vector<char*> arguments;
+  for (const std::string& a : command) arguments.push_back(const_cast<char*>(a.c_str()));
+  arguments.push_back(nullptr);
+  const int failed = posix_spawnp(&c.pid_, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(in[0]);
+  close(out[1]);
+  if (failed != 0) {
+    c.pid_ = -1;
+    return badInput(fmt::format("{} does not start: {}", command[0], std::strerror(failed)));
+  }
+  return c;
+}
+
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      in_(std::exchange(other.in_, -1)),
+      out_(std::exchange(other.out_, -1)),
+      err_(std::exchange(other.err_, -1)),
+      read_(std::move(other.read_)) {}
+
+Child::~Child() {
+  for (int fd : {in_, out_, err_})
+    if (fd >= 0) close(fd);
+  if (pid_ <= 0) return;
+  kill(-pid_, SIGKILL);  // with its own children, such as compilers
+  waitpid(pid_, nullptr, 0);
+}
+
+Status Child::write(const std::string& line) {
+  const std::string text = line + "\n";
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t n = ::write(in_, text.data() + at, text.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return badInput("the process has ended" + complaint());
+    at += static_cast<size_t>(n);
+  }
+  return done();
+}
+
+std::string Child::complaint() const {
+  std::array<char, 4096> text{};
+  const off_t size = lseek(err_, 0, SEEK_END);
+  const off_t from = std::max<off_t>(0, size - static_cast<off_t>(text.size()));
+  const ssize_t n = pread(err_, text.data(), text.size(), from);
+  std::string said(text.data(), n > 0 ? static_cast<size_t>(n) : 0);
+  while (!said.empty() && (said.back() == '\n' || said.back() == ' ')) said.pop_back();
+  if (said.empty()) return "";
+  return ": " + said.substr(said.rfind('\n') == std::string::npos ? 0 : said.rfind('\n') + 1);
+}
+
+Result<std::string> Child::readLine(const Job& job, const std::string& waiting) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (true) {
+    if (const size_t end = read_.find('\n'); end != std::string::npos) {
+      std::string line = read_.substr(0, end);
+      read_.erase(0, end + 1);
+      return line;
+    }
+    if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
+    const auto seconds =
+        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+    if (!waiting.empty() && seconds > 0) job.report(fmt::format("{}, {} s", waiting, seconds), 0, 0);
+    pollfd p{out_, POLLIN, 0};
+    if (poll(&p, 1, 200) == 0) continue;
+    std::array<char, 65536> text{};
+    const ssize_t n = ::read(out_, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return badInput("the process has ended" + complaint());
+    read_.append(text.data(), static_cast<size_t>(n));
+  }
+}
+
+}  // namespace graft::workbench

@@ -1,0 +1,94 @@
+#include "app/workbench/export.h"
+
+#include <algorithm>
+
+#include "core/torch/export.h"
+
+namespace graft::workbench {
+namespace {
+
+/// Types fixed at the inputs of one run would make a torch.export program that takes no others. The same graph with the
+/// sizes that tracing left open, where all others follow from these.
+std::optional<Graph> withTracedSizes(Graph g, const std::vector<TracedSizes>& sizes) {
+  if (sizes.size() != g.inputs().size()) return std::nullopt;
+  const std::vector<NodeId> order = g.order();
+  for (NodeId id : order) {
+    if (!g.node(id).blocks.empty()) return std::nullopt;
+    for (ValueId v : g.node(id).outputs) {
+      const Type had = g.value(v).type;
+      if (!had.isTensor()) continue;
+      Type open = Type::tensor();
+      open.tensorInfo.dtype = had.tensorInfo.dtype;
+      open.tensorInfo.device = had.tensorInfo.device;
+      g.setType(v, open);
+    }
+  }
+  std::vector<Type> types;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    types.push_back(g.value(g.inputs()[i]).type);
+    types.back().tensorInfo.shape = sizes[i];
+  }
+  if (!inferAllTypes(g, types)) return std::nullopt;
+  for (NodeId id : order)
+    for (ValueId v : g.node(id).outputs) {
+      const Type& t = g.value(v).type;
+      if (!t.isTensor()) continue;
+      const auto& shape = t.tensorInfo.shape;
+      if (!shape || !std::all_of(shape->begin(), shape->end(), [](const Dim& d) { return d.isKnown(); }))
+        return std::nullopt;
+    }
+  return g;
+}
+
+}  // namespace
+
+std::vector<TracedSizes> tracedSizes(const Graph& g) {
+  std::vector<TracedSizes> out;
+  bool isOpen = false;
+  for (ValueId v : g.inputs()) {
+    const auto& shape = g.value(v).type.tensorInfo.shape;
+    if (g.value(v).type.isTensor() && !shape) return {};
+    out.push_back(shape);
+    if (shape) isOpen = isOpen || std::any_of(shape->begin(), shape->end(), [](const Dim& d) { return !d.isStatic(); });
+  }
+  return isOpen ? out : std::vector<TracedSizes>();
+}
+
+Result<WrittenModel> writeRewritten(const Graph& graph, const std::string& path, const TensorSet& inputs,
+                                    const std::vector<TracedSizes>& sizes, bool capture) {
+  WrittenModel out;
+  out.path = path;
+  ExportOptions options;
+  options.inputs = inputs;
+  options.capture = capture;
+  const bool isProgram = path.ends_with(".pt2");
+  bool isWritten = false;
+  if (isProgram && !sizes.empty()) {
+    if (const auto open = withTracedSizes(graph, sizes)) isWritten = bool(exportModel(*open, path, options));
+    out.sizesAreFixed = !isWritten;
+  }
+  if (!isWritten)
+    if (Status s = exportModel(graph, path, options); !s) return s.error();
+  out.captureObstacle = !capture    ? "--no-capture"
+                        : isProgram ? "torch.export's format holds no runner"
+                                    : captureObstacle(graph);
+  if (const auto library = findOperatorLibrary(); library && usesGraftOperators(graph)) out.operatorLibrary = *library;
+  return out;
+}
+
+Result<ConvertReport> convert(const ConvertRequest& request, const Semantics& semantics, const Job& job) {
+  auto model = open(request.model, semantics, job);
+  if (!model) return model.error();
+  ExportOptions how;
+  if (request.inputs.isGiven()) {
+    auto inputs = inputsFor(model->graph, request.inputs);
+    if (!inputs) return inputs.error();
+    if (Status s = recordTypes(*model, inputs->tensors, DeclaredSizes::FixedByInputs); !s) return s.error();
+    how.inputs = std::move(inputs->tensors);
+  }
+  if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
+  if (Status s = exportModel(model->graph, request.output, how); !s) return s.error();
+  return ConvertReport{request.model.path, model->format, request.output, model->graph.nodeCount()};
+}
+
+}  // namespace graft::workbench

@@ -1,0 +1,49 @@
+// Export: model files out. A file on disk is always complete.
+//
+//   Result<ConvertReport> r = workbench::convert({.model = {"bert.fx"}, .output = "bert.pt2"}, semantics, job);
+//   Result<WrittenModel> w = workbench::writeRewritten(graph, "fast.pt", inputs, tracedSizes(model.graph), true);
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/workbench/open.h"
+
+namespace graft::workbench {
+
+struct ConvertRequest {
+  OpenRequest model;
+  InputRequest inputs;  ///< where given, they fix all sizes
+  std::string output;   ///< TorchScript for .pt, torch.export for .pt2
+};
+struct ConvertReport {
+  std::string model;
+  Format format = Format::TorchScript;  ///< of the file that was read
+  std::string output;
+  size_t nodes = 0;
+};
+/// Writes the model in another format, as it is.
+Result<ConvertReport> convert(const ConvertRequest&, const Semantics&, const Job& = {});
+
+/// The sizes of one input as tracing left them, some of them open; none: it is no tensor.
+using TracedSizes = std::optional<std::vector<Dim>>;
+/// Of each input; empty where tracing left no size open.
+std::vector<TracedSizes> tracedSizes(const Graph&);
+
+struct WrittenModel {
+  std::string path;
+  /// Why it does not run as CUDA graphs on a GPU; "": it does.
+  std::string captureObstacle;
+  /// torch.export has to know how sizes follow from each other, and could not: the model takes inputs of these sizes
+  /// only.
+  bool sizesAreFixed = false;
+  /// The library of operators that it needs; "": none, or one that was not found.
+  std::string operatorLibrary;
+};
+/// Writes a rewritten model whose types were recorded from `inputs` (which may be empty). As a torch.export program it
+/// takes all `sizes` that the trace takes, where these are known.
+Result<WrittenModel> writeRewritten(const Graph&, const std::string& path, const TensorSet& inputs,
+                                    const std::vector<TracedSizes>& sizes, bool capture);
+
+}  // namespace graft::workbench

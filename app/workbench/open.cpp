@@ -1,0 +1,32 @@
+#include "app/workbench/open.h"
+
+#include "core/torch/export.h"
+
+namespace graft::workbench {
+
+Result<Model> open(const OpenRequest& request, const Semantics& semantics, const Job& job) {
+  auto model = importModel(request.path, semantics, {request.method}, job);
+  if (!model || !request.dtype) return model;
+  auto cast = inDType(model->graph, *request.dtype);
+  if (!cast) return cast.error();
+  model->graph = std::move(cast->graph);
+  return model;
+}
+
+Result<Inputs> inputsFor(const Graph& graph, const InputRequest& request) {
+  auto tensors = request.file.empty() ? makeInputs(graph, request.specs, request.seed) : loadTensors(request.file);
+  if (!tensors) return tensors.error();
+  Inputs out;
+  if (!request.isGiven() && !graph.inputs().empty()) out.random = tensors->describe();
+  auto converted = convert(*tensors, request.device, request.dtype);
+  if (!converted) return converted.error();
+  out.tensors = std::move(*converted);
+  return out;
+}
+
+Status recordTypes(Model& model, const TensorSet& inputs, DeclaredSizes sizes) {
+  const bool keepSymbols = sizes == DeclaredSizes::Stay && declaresSizes(model.format);
+  return graft::recordTypes(model.graph, inputs, keepSymbols);
+}
+
+}  // namespace graft::workbench

@@ -1,0 +1,66 @@
+// Rules: what a model is matched and rewritten by, and the errors where a name is none of a rule file's.
+//
+//   auto chosen = workbench::loadRecipe("transformer.py", "Encoder", operators);   // {file, recipe}
+//   RuleText editor;                                                               // a text that is being edited
+//   const Result<RuleFile>& file = editor.read(text, "rules.py", operators);       // read again only where it changed
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/result.h"
+#include "matcher/passes/passes.h"
+#include "matcher/rule/pattern.h"
+
+namespace graft::workbench {
+
+struct ChosenRecipe {
+  RuleFile file;
+  Recipe recipe;
+};
+/// The rule file, and its recipe of that name; for an empty name all rules that have a replacement, in the file's
+/// order. Errors: those of loadRuleFile; Usage where there is no such recipe; BadInput where no rule has a replacement.
+Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name, const OperatorSet&);
+Result<Recipe> chooseRecipe(const RuleFile&, const std::string& name);
+/// The recipe's first steps. The numbers of rewrites that it expects are those of all steps: they are dropped where
+/// steps are left out. Usage where it has fewer steps.
+Result<Recipe> firstSteps(const Recipe&, size_t count);
+
+/// Usage: "rules.py has no rule Attn; did you mean Attention?"
+Result<const Rule*> ruleNamed(const RuleFile&, const std::string& name);
+
+/// A rule, and how many times it is to match or to rewrite.
+using Expectation = std::pair<std::string, size_t>;
+
+/// Whether a step rewrote, refused and took back nothing, and whether a whole recipe did so.
+bool foundNothing(const StepRun&);
+bool foundNothing(const std::vector<StepRun>&);
+/// The steps that compute something else on purpose, with commas between: rules that say so, `half`, `swap_module`.
+std::string changingSteps(const std::vector<StepRun>&);
+
+/// A rule file's text as an editor holds it. Reading the same text twice parses it once, unless a file that it imports
+/// has changed meanwhile.
+class RuleText {
+ public:
+  const Result<RuleFile>& read(std::string text, std::string file, const OperatorSet&);
+
+ private:
+  bool isCurrent() const;
+
+  std::string text_, file_;
+  std::optional<Result<RuleFile>> rules_;
+  std::vector<std::pair<std::string, std::filesystem::file_time_type>> imports_;  ///< as they were when they were read
+};
+
+/// Where an editor that shows `file` marks a mistake of it. One in an imported file is marked where the import stands,
+/// and its message begins with its own place.
+struct Mistake {
+  std::string message;
+  int line = 0, column = 0;  ///< from 1; 0: unknown
+};
+Mistake mistakeIn(const std::string& file, std::string_view text, const Error&);
+
+}  // namespace graft::workbench
