@@ -224,7 +224,7 @@ void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
 
 void Explorer::setSelection(const QStringList& keys) {
   if (keys.isEmpty() || !graph_) return;
-  const QString key = keys.first();
+  const QString& key = keys.first();
   std::string path;
   if (key.startsWith(QLatin1Char('@')))
     path = key.mid(1).toStdString();

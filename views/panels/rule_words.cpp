@@ -84,7 +84,7 @@ void RuleWords::updateAutoCompletionList(const QStringList& context, QStringList
   };
   offer(space);
   // Behind a value stand its methods: torch's functions of it.
-  const QString first = context.front();
+  const QString& first = context.front();
   if (!list.isEmpty() || first == QLatin1String("torch") || first == QLatin1String("F") ||
       first == QLatin1String("kernels") || typed.isEmpty())
     return;
