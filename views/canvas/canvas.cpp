@@ -40,7 +40,7 @@ void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
   const bool isFirst = !graph_;
   graph_ = std::move(graph);
   if (!graph_) {
-    freeAside(std::exchange(scene_, nullptr));
+    freeAsync(std::exchange(scene_, nullptr));
     selection_.clear();  // names of another model's
     litNodes_.clear();
     fitted_ = false;
@@ -102,7 +102,7 @@ void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
     return;
   }
   if (!scene_) return showFirst(generation);
-  aside(
+  runAsync(
       this, [graph = graph_, options = options_, token = layoutToken_] { return makeScene(graph, options, token); },
       [this, generation, anchorKey, anchorAt](const SceneRef& scene) {
         if (scene && generation == layoutGeneration_) take(scene, anchorKey, anchorAt);
@@ -111,14 +111,14 @@ void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
 
 /// Nothing is shown yet: of very many boxes the first come at once, the whole when it is laid out.
 void Canvas::showFirst(int generation) {
-  aside(
+  runAsync(
       this, [graph = graph_, options = options_, token = layoutToken_] { return firstSight(graph, options, token); },
       [this, generation](const FirstSight& sight) {
         if (!sight.scene || generation != layoutGeneration_) return;
         take(sight.scene, {}, {});
         if (!sight.rest) return;
         layingOut_ = true;
-        aside(
+        runAsync(
             this,
             [graph = graph_, options = options_, rest = sight.rest, token = layoutToken_] {
               return makeScene(graph, options, std::move(*rest), token);
@@ -132,7 +132,7 @@ void Canvas::showFirst(int generation) {
 }
 
 void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
-  freeAside(std::exchange(scene_, std::move(scene)));
+  freeAsync(std::exchange(scene_, std::move(scene)));
   layingOut_ = false;
   hover_ = -1;
   boxes_ = resolve(*scene_, decorations_);

@@ -80,13 +80,13 @@ struct RecordInfo {
 };
 
 /// What one step of a recipe did.
-struct PartInfo {
+struct SubStepInfo {
   QString name;
   bool isRule = false;  ///< else a pass
   double milliseconds = 0;
   std::vector<RecordInfo> records;
   QStringList refused, rolledBack;
-  /// Where it was tried, whatever came of it.
+  /// Places where it was tried: rewrites that stayed, were refused or taken back.
   int matches() const {
     return static_cast<int>(records.size()) + static_cast<int>(refused.size() + rolledBack.size());
   }
@@ -102,7 +102,7 @@ struct StepInfo {
   QString verification;    ///< "all proven", "3 not proven: …"; empty where nothing was rewritten
   QJsonObject request;     ///< what to ask a new engine for
   double milliseconds = 0;
-  std::vector<PartInfo> parts;  ///< of a recipe: its steps in order
+  std::vector<SubStepInfo> subSteps;  ///< of a recipe: its steps in order
 };
 
 }  // namespace graft

@@ -25,8 +25,8 @@ QStringList readRolledBack(const QJsonArray& list) {
   return out;
 }
 
-std::vector<PartInfo> readParts(const QJsonArray& list) {
-  std::vector<PartInfo> out;
+std::vector<SubStepInfo> readSubSteps(const QJsonArray& list) {
+  std::vector<SubStepInfo> out;
   for (const QJsonValue v : list) {
     const QJsonObject s = v.toObject();
     out.push_back({at(s, "name").toString(), at(s, "rule").toBool(), at(s, "ms").toDouble(),
@@ -50,10 +50,10 @@ QString verificationText(const QJsonObject& verification) {
   return parts.join(QStringLiteral(", "));
 }
 
-void decodeAside(QObject* receiver, const EngineReply& reply, std::function<void(const GraphStream::Decoded&)> done) {
+void decodeAsync(QObject* receiver, const EngineReply& reply, std::function<void(const GraphStream::Decoded&)> done) {
   const QJsonObject json = at(reply.result, "graph").toObject();
   if (reply.graph) return reply.graph->finish(receiver, at(json, "parts").toInt(), std::move(done));
-  aside(
+  runAsync(
       receiver,
       [json] {
         return GraphStream::Decoded{decodeGraph(json), {}};

@@ -10,7 +10,7 @@
 namespace graft {
 namespace {
 
-constexpr int stepRole = Qt::UserRole, insideRole = Qt::UserRole + 1;
+constexpr int stepRole = Qt::UserRole, subStepRole = Qt::UserRole + 1;
 const QString hideSetting = QStringLiteral("hideIdleSteps");
 enum Column { Name, Applied, Time };
 
@@ -74,7 +74,7 @@ HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent
 
 void HistoryPanel::go(QTreeWidgetItem* item) {
   if (filling_ || !item) return;
-  document_.showStep(item->data(Name, stepRole).toInt(), item->data(Name, insideRole).toInt());
+  document_.showStep(item->data(Name, stepRole).toInt(), item->data(Name, subStepRole).toInt());
 }
 
 QTreeWidgetItem* HistoryPanel::addStep(int step) {
@@ -90,7 +90,7 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
   auto* item = new QTreeWidgetItem(tree_, {text});
   if (isUnverified || !s.rolledBack.isEmpty()) warn(item);
   item->setData(Name, stepRole, step);
-  item->setData(Name, insideRole, -1);
+  item->setData(Name, subStepRole, -1);
   if (step == 0) {
     item->setFirstColumnSpanned(true);
     return item;
@@ -104,30 +104,30 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
   return item;
 }
 
-void HistoryPanel::addParts(QTreeWidgetItem* recipe, int step) {
-  const std::vector<PartInfo>& parts = document_.steps()[static_cast<size_t>(step)].parts;
+void HistoryPanel::addSubSteps(QTreeWidgetItem* recipe, int step) {
+  const std::vector<SubStepInfo>& subSteps = document_.steps()[static_cast<size_t>(step)].subSteps;
   const QColor dim = toQt(themePalette().dim), later = palette().color(QPalette::Disabled, QPalette::Text);
   const bool isHere = step == document_.position();
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const PartInfo& p = parts[i];
-    const int inside = static_cast<int>(i) + 1;
-    if (p.records.empty() && hide_->isChecked() && !(isHere && document_.inside() == inside)) continue;
+  for (size_t i = 0; i < subSteps.size(); ++i) {
+    const SubStepInfo& p = subSteps[i];
+    const int subStep = static_cast<int>(i) + 1;
+    if (p.records.empty() && hide_->isChecked() && !(isHere && document_.subStep() == subStep)) continue;
     QString text = p.name;
     if (!p.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(p.rolledBack.size());
     auto* item = new QTreeWidgetItem(recipe, {text});
     if (!p.rolledBack.isEmpty()) warn(item);
     item->setData(Name, stepRole, step);
-    item->setData(Name, insideRole, inside);
+    item->setData(Name, subStepRole, subStep);
     fillNumbers(item, static_cast<qsizetype>(p.records.size()), p.matches(), p.milliseconds);
     QStringList told{p.isRule ? text : tr("%1, a pass").arg(text)};
     if (const QString lines = outcomes(p.rolledBack, p.refused); !lines.isEmpty()) told << lines;
     told << tr("A click shows the model behind this step of the recipe");
     item->setToolTip(Name, told.join(QLatin1Char('\n')));
     const bool isLater =
-        step > document_.position() || (isHere && document_.inside() >= 0 && inside > document_.inside());
+        step > document_.position() || (isHere && document_.subStep() >= 0 && subStep > document_.subStep());
     for (const int column : {Name, Applied, Time})
       if (isLater || p.records.empty()) item->setForeground(column, isLater ? later : dim);
-    if (isHere && document_.inside() == inside) tree_->setCurrentItem(item);
+    if (isHere && document_.subStep() == subStep) tree_->setCurrentItem(item);
   }
 }
 
@@ -142,9 +142,9 @@ void HistoryPanel::refresh() {
     if (i > document_.position())
       for (const int column : {Name, Applied, Time})
         item->setForeground(column, palette().color(QPalette::Disabled, QPalette::Text));
-    if (i == document_.position() && document_.inside() < 0) tree_->setCurrentItem(item);
-    if (s.parts.empty()) continue;
-    addParts(item, i);
+    if (i == document_.position() && document_.subStep() < 0) tree_->setCurrentItem(item);
+    if (s.subSteps.empty()) continue;
+    addSubSteps(item, i);
     item->setExpanded(!closed_.contains(i));
   }
   filling_ = false;

@@ -22,7 +22,7 @@ class HistoryPanel : public QWidget {
  private:
   void refresh();
   QTreeWidgetItem* addStep(int step);
-  void addParts(QTreeWidgetItem* recipe, int step);
+  void addSubSteps(QTreeWidgetItem* recipe, int step);
   void go(QTreeWidgetItem* item);
 
   Document& document_;

@@ -15,10 +15,10 @@
 #include "views/document/graph_decode.h"
 #include "views/panels/diff_view.h"
 #include "views/panels/explorer.h"
-#include "views/panels/library_panel.h"
-#include "views/panels/matches_panel.h"
-#include "views/panels/rule_editor.h"
-#include "views/panels/rule_from_selection.h"
+#include "views/panels/rules/library_panel.h"
+#include "views/panels/rules/matches_panel.h"
+#include "views/panels/rules/rule_editor.h"
+#include "views/panels/rules/rule_from_selection.h"
 #include "views/panels/run/run_panel.h"
 #include "views/widgets/theme.h"
 #include "views/window/command_palette.h"
@@ -93,15 +93,15 @@ void MainWindow::makeActions() {
   QAction* redo = add(
       edit, s("redo"), tr("Do again"), tr("Ctrl+Alt+Shift+Z"), [this] { document_->redo(); }, s("redo"));
   const auto refreshSteps = [this, undo, redo] {
-    QUndoStack* stack = document_->undoStack();
-    undo->setEnabled(stack->canUndo());
-    redo->setEnabled(document_->canRedo());
-    undo->setText(stack->canUndo() ? tr("Take back %1").arg(stack->undoText()) : tr("Take back"));
-    redo->setText(stack->canRedo() ? tr("Do %1 again").arg(stack->redoText()) : tr("Do again"));
+    const HistoryCache& history = document_->history();
+    undo->setEnabled(history.canUndo());
+    redo->setEnabled(history.canRedo());
+    const QString last = history.undoLabel(), next = history.redoLabel();
+    undo->setText(last.isEmpty() ? tr("Take back") : tr("Take back %1").arg(last));
+    redo->setText(next.isEmpty() ? tr("Do again") : tr("Do %1 again").arg(next));
     for (QAction* a : {undo, redo}) a->setToolTip(tipOf(*a));
   };
   connect(document_, &Document::stepsChanged, this, refreshSteps);
-  connect(document_->undoStack(), &QUndoStack::indexChanged, this, refreshSteps);  // after a step was pushed
   refreshSteps();
   // Ctrl+Z takes back a step of the model, in the editor a step of the text.
   add(edit, s("undoAny"), tr("&Undo"), QKeySequence::Undo, [this] {

@@ -16,7 +16,7 @@
 #include "views/canvas/canvas.h"
 #include "views/document/document_info.h"
 #include "views/drawing/drawing.h"
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_inputs.h"
 #include "views/panels/run/run_panel.h"
 #include "views/picture/picture.h"

@@ -9,7 +9,7 @@
 #include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
 #include "views/drawing/drawing.h"
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_panel.h"
 #include "views/window/main_window.h"
 #include "views/window/session_file.h"
@@ -94,10 +94,10 @@ QString MainWindow::reportOfSteps() const {
   };
   for (int i = 0; i <= document_->position(); ++i) {
     const StepInfo& s = document_->steps()[static_cast<size_t>(i)];
-    const bool isCut = i == document_->position() && document_->inside() >= 0;
-    const size_t parts = isCut ? static_cast<size_t>(document_->inside()) : s.parts.size();
+    const bool isCut = i == document_->position() && document_->subStep() >= 0;
+    const size_t parts = isCut ? static_cast<size_t>(document_->subStep()) : s.subSteps.size();
     size_t rewrites = isCut ? 0 : s.records.size();
-    for (size_t k = 0; isCut && k < parts; ++k) rewrites += s.parts[k].records.size();
+    for (size_t k = 0; isCut && k < parts; ++k) rewrites += s.subSteps[k].records.size();
     QStringList told;
     if (!s.verification.isEmpty()) told << s.verification;
     for (const QString& r : s.rolledBack) told << tr("taken back: %1").arg(r);
@@ -105,8 +105,8 @@ QString MainWindow::reportOfSteps() const {
     row(s.label.toHtmlEscaped(), rewrites, QString::number((isCut ? document_->graph() : s.graph)->nodeCount()),
         told.join(QLatin1Char('\n')));
     for (size_t k = 0; k < parts; ++k)
-      if (!s.parts[k].records.empty())
-        row(QStringLiteral("&emsp;") + s.parts[k].name.toHtmlEscaped(), s.parts[k].records.size(), {}, {});
+      if (!s.subSteps[k].records.empty())
+        row(QStringLiteral("&emsp;") + s.subSteps[k].name.toHtmlEscaped(), s.subSteps[k].records.size(), {}, {});
   }
   return html + QStringLiteral("</table>\n");
 }

@@ -11,7 +11,7 @@
 
 #include "views/canvas/canvas.h"
 #include "views/document/graph_decode.h"
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_panel.h"
 #include "views/widgets/theme.h"
 #include "views/window/main_window.h"

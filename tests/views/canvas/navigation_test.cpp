@@ -15,7 +15,7 @@ using test::rulesText;
 
 namespace {
 
-class TravelTest : public test::WindowFixture {
+class NavigationTest : public test::WindowFixture {
   Q_OBJECT
 
  private Q_SLOTS:
@@ -198,5 +198,5 @@ class TravelTest : public test::WindowFixture {
 
 }  // namespace
 
-QTEST_MAIN(TravelTest)
+QTEST_MAIN(NavigationTest)
 #include "navigation_test.moc"

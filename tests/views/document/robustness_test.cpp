@@ -298,7 +298,7 @@ class RobustnessTest : public test::WindowFixture {
     const int box = canvas->scene()->boxOf(QStringLiteral("softmax_3"));
     QCOMPARE(canvas->scene()->view.boxes[static_cast<size_t>(box)].key, std::string("softmax_3"));  // it is opened to
     QVERIFY(canvas->visibleSceneRect().contains(canvas->scene()->rect(box)));
-    document().undoStack()->redo();
+    document().redo();
     QCOMPARE(document().graph()->nodeCount(), size_t{44});
     QCOMPARE(exported(), QByteArray("exported 44 nodes"));
   }
@@ -367,7 +367,7 @@ int victim(const QString& model) {
   if (!QTest::qWaitFor([&] { return d.position() == 1; }, 10000)) return 1;
   d.apply(QStringLiteral("Attention"), {1});
   if (!QTest::qWaitFor([&] { return d.position() == 2; }, 10000)) return 1;
-  d.undoStack()->undo();
+  d.undo();
   window.runPanel()->setInputs(QStringLiteral("f32[1,16,64] f32[1,1,1,16]"));
   window.canvas()->reveal(QStringLiteral("softmax_3"));
   window.canvas()->zoomToKeys({QStringLiteral("softmax_3")}, 1.1, 1.1);

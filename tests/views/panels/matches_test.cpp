@@ -4,8 +4,8 @@
 
 #include "tests/views/support/window_fixture.h"
 #include "views/panels/history_panel.h"
-#include "views/panels/matches_panel.h"
-#include "views/panels/why_not_panel.h"
+#include "views/panels/rules/matches_panel.h"
+#include "views/panels/rules/why_not_panel.h"
 #include "views/widgets/qscintilla.h"
 
 using namespace graft;
@@ -119,7 +119,7 @@ class MatchesTest : public test::WindowFixture {
     QVERIFY(!undo->isEnabled() && redo->isEnabled());
     QCOMPARE(document().graph()->nodeCount(), size_t{52});
     QTRY_COMPARE(rule().matches.size(), size_t{4});
-    document().undoStack()->redo();
+    document().redo();
     QCOMPARE(document().graph()->nodeCount(), size_t{36});
     const QString out = folder_.filePath(QStringLiteral("out.pt"));
     document().exportTo(out);
@@ -147,7 +147,7 @@ class MatchesTest : public test::WindowFixture {
     QVERIFY(!list->topLevelItem(1)->icon(0).isNull());
     QCOMPARE(list->topLevelItem(1)->text(1), QStringLiteral("3 of 4"));
     QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("inputs: x f32[2,4]")));
-    document().undoStack()->undo();
+    document().undo();
     // Without proof it stays, and the history says so.
     window_->action(QStringLiteral("prove"))->setChecked(false);
     QTRY_COMPARE(rule().matches.size(), size_t{4});

@@ -3,9 +3,9 @@
 #include <QTreeWidget>
 
 #include "tests/views/support/window_fixture.h"
-#include "views/panels/library_panel.h"
-#include "views/panels/rule_from_selection.h"
-#include "views/panels/rule_words.h"
+#include "views/panels/rules/library_panel.h"
+#include "views/panels/rules/rule_from_selection.h"
+#include "views/panels/rules/rule_words.h"
 
 using namespace graft;
 using test::rulesText;

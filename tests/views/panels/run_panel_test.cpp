@@ -189,10 +189,10 @@ class RunPanelTest : public test::WindowFixture {
     panel->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     QCOMPARE(panel->noteText(), QString());
-    document().undoStack()->undo();
+    document().undo();
     QVERIFY2(panel->noteText().contains(QStringLiteral("has been changed since")), qPrintable(panel->noteText()));
     QCOMPARE(panel->timeline()->spans(1).size(), size_t{36});  // still of what ran
-    document().undoStack()->redo();
+    document().redo();
     QCOMPARE(panel->noteText(), QString());
     // A run that was asked for while a rewrite was under way is of the rewritten model.
     document().apply(QStringLiteral("Attention"));

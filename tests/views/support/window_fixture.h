@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "views/canvas/canvas.h"
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/rule_editor.h"
 #include "views/widgets/theme.h"
 #include "views/window/main_window.h"
 

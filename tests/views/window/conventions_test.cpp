@@ -23,8 +23,8 @@
 #include "tests/views/support/window_fixture.h"
 #include "views/document/graph_decode.h"
 #include "views/panels/history_panel.h"
-#include "views/panels/library_panel.h"
-#include "views/panels/matches_panel.h"
+#include "views/panels/rules/library_panel.h"
+#include "views/panels/rules/matches_panel.h"
 #include "views/panels/run/run_inputs.h"
 #include "views/panels/run/run_panel.h"
 #include "views/picture/picture.h"
@@ -38,7 +38,7 @@ using test::rulesText;
 
 namespace {
 
-class MannersTest : public test::WindowFixture {
+class ConventionsTest : public test::WindowFixture {
   Q_OBJECT
 
   static QPoint middle(Canvas& canvas, const QString& key) {
@@ -268,9 +268,9 @@ class MannersTest : public test::WindowFixture {
     list->setCurrentItem(list->topLevelItem(2));
     QTRY_COMPARE(document().position(), 2);
     QCOMPARE(document().graph()->nodeCount(), size_t{36});
-    while (document().undoStack()->canUndo()) document().undoStack()->undo();
+    while (document().canUndo()) document().undo();
     QCOMPARE(document().position(), 0);
-    while (document().undoStack()->canRedo()) document().undoStack()->redo();
+    while (document().canRedo()) document().redo();
     QCOMPARE(document().position(), 3);
   }
 
@@ -303,7 +303,7 @@ class MannersTest : public test::WindowFixture {
 
     // Behind its first rule: the fused attention stands there, GELUs are as they were; Ctrl+Z takes the recipe back.
     tree->setCurrentItem(child(0));
-    QTRY_COMPARE(document().inside(), 1);
+    QTRY_COMPARE(document().subStep(), 1);
     QCOMPARE(document().position(), 1);
     QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
     QCOMPARE(document().recordsToHere().size(), size_t{4});
@@ -312,11 +312,11 @@ class MannersTest : public test::WindowFixture {
     QTRY_COMPARE(document().rule(QStringLiteral("Gelu"))->matches.size(), size_t{4});
     QVERIFY(document().canRedo() && window_->action(QStringLiteral("redo"))->isEnabled());
     document().redo();
-    QCOMPARE(document().inside(), -1);
+    QCOMPARE(document().subStep(), -1);
     QVERIFY(!document().graph()->findNode("gelu"));
     QTRY_COMPARE(tree->currentItem(), tree->topLevelItem(1));
     tree->setCurrentItem(child(1));
-    QTRY_COMPARE(document().inside(), 3);  // Never was the second step
+    QTRY_COMPARE(document().subStep(), 3);  // Never was the second step
     document().undo();
     QCOMPARE(document().position(), 0);
     QCOMPARE(document().graph()->nodeCount(), size_t{52});
@@ -324,7 +324,7 @@ class MannersTest : public test::WindowFixture {
     // From the model as opened into the recipe, and on with a rule of one's own: the recipe's rest is gone.
     QTRY_COMPARE(tree->currentItem(), tree->topLevelItem(0));
     tree->setCurrentItem(child(0));
-    QTRY_COMPARE(document().inside(), 1);
+    QTRY_COMPARE(document().subStep(), 1);
     QTRY_COMPARE(document().rule(QStringLiteral("Norm"))->matches.size(), size_t{4});
     document().apply(QStringLiteral("Norm"), {0});
     QTRY_COMPARE(document().position(), 2);
@@ -332,7 +332,7 @@ class MannersTest : public test::WindowFixture {
     QCOMPARE(tree->topLevelItem(1)->childCount(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{5});
     document().undo();
-    QCOMPARE(document().inside(), -1);
+    QCOMPARE(document().subStep(), -1);
     QVERIFY(document().graph()->findNode("gelu"));
     QVERIFY(document().canRedo());
     // A new engine is brought there, too.
@@ -352,12 +352,12 @@ class MannersTest : public test::WindowFixture {
     document().applyRecipe(QStringLiteral("All"));
     QTRY_COMPARE(document().position(), 1);
     document().showStep(1, 1);
-    QTRY_COMPARE(document().inside(), 1);
+    QTRY_COMPARE(document().subStep(), 1);
     const QJsonObject state = window_->sessionState();
     window_.reset();
     start();
     document().restore(state);
-    QTRY_COMPARE_WITH_TIMEOUT(document().inside(), 1, 10000);
+    QTRY_COMPARE_WITH_TIMEOUT(document().subStep(), 1, 10000);
     QCOMPARE(document().position(), 1);
     // What was proven is not proven again, which may take minutes; it is still said to be.
     QCOMPARE(document().steps()[1].request.value(QLatin1String("prove")), QJsonValue(false));
@@ -549,5 +549,5 @@ class MannersTest : public test::WindowFixture {
 
 }  // namespace
 
-QTEST_MAIN(MannersTest)
+QTEST_MAIN(ConventionsTest)
 #include "conventions_test.moc"

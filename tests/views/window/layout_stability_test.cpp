@@ -6,18 +6,18 @@
 #include <QSplitter>
 
 #include "tests/views/support/window_fixture.h"
+#include "views/panels/rules/why_not_panel.h"
 #include "views/panels/run/run_panel.h"
-#include "views/panels/why_not_panel.h"
 #include "views/widgets/empty_hint.h"
+#include "views/widgets/fixed_height_label.h"
 #include "views/widgets/qscintilla.h"
-#include "views/widgets/steady_label.h"
 
 using namespace graft;
 using test::rulesText;
 
 namespace {
 
-class SteadyTest : public test::WindowFixture {
+class LayoutStabilityTest : public test::WindowFixture {
   Q_OBJECT
 
   /// Where the widget stands in the window.
@@ -50,28 +50,28 @@ class SteadyTest : public test::WindowFixture {
   void cleanup() { window_.reset(); }
 
   void aLabelHasItsLinesWhateverItSays() {
-    SteadyLabel label(2);
+    FixedHeightLabel label(2);
     label.setContentsMargins(12, 8, 12, 8);
     label.resize(300, label.sizeHint().height());
     label.show();
     const QSize hint = label.sizeHint();
-    label.say(QStringLiteral("short"));
+    label.showText(QStringLiteral("short"));
     QVERIFY(!label.isElided() && label.toolTip().isEmpty());
     QCOMPARE(label.text(), QStringLiteral("short"));
     const QString longText = QStringLiteral("a sentence that is told <at length> ").repeated(8).trimmed();
-    label.say(longText);
+    label.showText(longText);
     QVERIFY(label.isElided());
     QCOMPARE(label.text().count(QLatin1Char('\n')), 1);
     QVERIFY(label.text().endsWith(QChar(0x2026)));
     QVERIFY(label.toolTip().contains(longText.toHtmlEscaped()));
-    QCOMPARE(label.said(), longText);
+    QCOMPARE(label.fullText(), longText);
     QCOMPARE(label.sizeHint(), hint);
     QVERIFY(label.fontMetrics().boundingRect(label.contentsRect(), 0, label.text()).width() <=
             label.contentsRect().width());
     label.resize(4000, label.height());
     QVERIFY(!label.isElided() && label.toolTip().isEmpty());
     QCOMPARE(label.text(), longText);
-    label.say(QStringLiteral("word").repeated(4000));  // nowhere to break
+    label.showText(QStringLiteral("word").repeated(4000));  // nowhere to break
     QVERIFY(label.isElided());
     QCOMPARE(label.sizeHint(), hint);
   }
@@ -80,7 +80,7 @@ class SteadyTest : public test::WindowFixture {
     start();
     window_->arrange(Arrangement::Rewrite);
     auto* rules = window_->findChild<QDockWidget*>(QStringLiteral("rules"));
-    auto* sentence = window_->editor()->findChild<SteadyLabel*>();
+    auto* sentence = window_->editor()->findChild<FixedHeightLabel*>();
     for (const int width : {480, 300}) {
       window_->resizeDocks({rules}, {width}, Qt::Horizontal);
       settle();
@@ -316,5 +316,5 @@ class SteadyTest : public test::WindowFixture {
 
 }  // namespace
 
-QTEST_MAIN(SteadyTest)
+QTEST_MAIN(LayoutStabilityTest)
 #include "layout_stability_test.moc"

@@ -19,7 +19,7 @@
 #include "core/text/text.h"
 #include "tests/views/support/frames.h"
 #include "views/canvas/canvas.h"
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/rule_editor.h"
 #include "views/widgets/theme.h"
 #include "views/window/allocator.h"
 #include "views/window/main_window.h"

@@ -12,8 +12,8 @@
 
 #include "tests/views/support/pulse.h"
 #include "tests/views/support/window_fixture.h"
+#include "views/panels/rules/why_not_panel.h"
 #include "views/panels/run/run_panel.h"
-#include "views/panels/why_not_panel.h"
 #include "views/widgets/qscintilla.h"
 
 using namespace graft;

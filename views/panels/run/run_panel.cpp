@@ -133,10 +133,10 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   QSizePolicy keepsItsPlace = progress_->sizePolicy();
   keepsItsPlace.setRetainSizeWhenHidden(true);  // nothing moves when it comes and goes
   progress_->setSizePolicy(keepsItsPlace);
-  headline_ = new SteadyLabel(2, this);
-  note_ = new SteadyLabel(1, this);
-  protocol_ = new SteadyLabel(0, this);
-  delta_ = new SteadyLabel(1, this);
+  headline_ = new FixedHeightLabel(2, this);
+  note_ = new FixedHeightLabel(1, this);
+  protocol_ = new FixedHeightLabel(0, this);
+  delta_ = new FixedHeightLabel(1, this);
   for (QLabel* l : {headline_, note_, protocol_, delta_}) l->setTextInteractionFlags(Qt::TextSelectableByMouse);
   hint_ = new QLabel(this);
   hint_->setWordWrap(true);
@@ -340,8 +340,8 @@ bool RunPanel::setDevice(const QString& device, const QString& dtype) {
   return true;
 }
 
-QString RunPanel::say(const QString& error) {
-  headline_->say(tr("Not run: %1").arg(error));
+QString RunPanel::refuse(const QString& error) {
+  headline_->showText(tr("Not run: %1").arg(error));
   headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().change(Change::Removed))));
   return error;
 }
@@ -349,7 +349,7 @@ QString RunPanel::say(const QString& error) {
 void RunPanel::start() {
   if (document_.isRunning() || !document_.isOpen()) return;
   const RunInputs inputs = parseRunInputs(inputs_->text());
-  if (!inputs.error.isEmpty()) return static_cast<void>(say(inputs.error));
+  if (!inputs.error.isEmpty()) return static_cast<void>(refuse(inputs.error));
   settings_ = {{QStringLiteral("device"), device_->currentData().toString()},
                {QStringLiteral("seconds"), seconds_->value()},
                {QStringLiteral("baseline"), against()},
@@ -418,10 +418,10 @@ void RunPanel::refresh() {
   hint_->setStyleSheet(dim);
   refreshNote();
   if (!any) {
-    headline_->say(running                     ? tr("Measuring…")
-                   : document_.lastRunWorked() ? tr("Nothing has been measured yet")
-                   : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
-                                               : tr("The run did not finish: %1").arg(runError()));
+    headline_->showText(running                     ? tr("Measuring…")
+                        : document_.lastRunWorked() ? tr("Nothing has been measured yet")
+                        : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
+                                                    : tr("The run did not finish: %1").arg(runError()));
     headline_->setStyleSheet(running || document_.lastRunWorked() || runError().isEmpty() ? dim : wrong);
     hint_->setText(
         tr("Run (F5) gives the model as opened and the one that is shown the same inputs, in turns: latencies "
@@ -431,24 +431,24 @@ void RunPanel::refresh() {
   }
   bool passed = agrees(run);
   for (const SweepRun& s : sweep_) passed = passed && agrees(s.second);
-  headline_->say(sweep_.size() > 1 ? sweepHeadline(sweep_) : headline(run));
+  headline_->showText(sweep_.size() > 1 ? sweepHeadline(sweep_) : headline(run));
   headline_->setStyleSheet(passed ? QStringLiteral("color:%1").arg(css(p.text)) : wrong);
   QStringList inputs;
   for (const QJsonValue v : at(run, "inputs").toArray()) inputs << v.toString();
-  protocol_->say(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
-                 (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
-                 (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
+  protocol_->showText(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
+                      (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
+                      (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
   protocol_->setStyleSheet(dim);
   const bool isPinned = !baseline_.isEmpty() && baseline_ != run;
   const bool isBaseline = !baseline_.isEmpty() && !isPinned;
   pin_->setText(isBaseline ? tr("Pinned ✓") : tr("Pin as baseline"));
   pin_->setEnabled(!isBaseline);
   delta_->setVisible(isPinned);
-  delta_->say(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
-                             .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
-                                  ms(median(baseline_, "rewritten")), ms(median(run, "rewritten")),
-                                  signedPercent(median(run, "original"), median(baseline_, "original")))
-                       : QString());
+  delta_->showText(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
+                                  .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
+                                       ms(median(baseline_, "rewritten")), ms(median(run, "rewritten")),
+                                       signedPercent(median(run, "original"), median(baseline_, "original")))
+                            : QString());
   plot_->setRun(run, isPinned ? baseline_ : QJsonObject());
   fillOutputs(run);
   fillInside(run);

@@ -113,7 +113,8 @@ void RunPanel::fillOperators(const QJsonObject& run) {
   std::map<QString, Sum> sums;
   for (const int side : {0, 1}) {
     const char* name = side == 0 ? "original" : "rewritten";
-    const QJsonObject calls = inside(inside(run, "calls"), name), times = inside(inside(run, "nodeTimes"), name);
+    const QJsonObject calls = objectAt(objectAt(run, "calls"), name),
+                      times = objectAt(objectAt(run, "nodeTimes"), name);
     for (auto it = calls.begin(); it != calls.end(); ++it) sums[it.key()].calls[side] += it->toDouble();
     const GraphRef g = document_.ranGraph(side);
     if (!g) continue;
@@ -155,7 +156,7 @@ void RunPanel::fillOperators(const QJsonObject& run) {
 void RunPanel::fillTimeline(const QJsonObject& run) {
   auto spans = [&](const GraphRef& g, const char* side) {
     std::vector<TimelinePlot::Span> out;
-    const QJsonObject times = inside(inside(run, "nodeTimes"), side);
+    const QJsonObject times = objectAt(objectAt(run, "nodeTimes"), side);
     double start = 0;
     if (!g) return out;
     for (const NodeId id : g->order()) {

@@ -83,14 +83,15 @@ QString RunPanel::sweepHeadline(const QList<std::pair<QString, QJsonObject>>& ru
 }
 
 QString RunPanel::memoryLine(const QJsonObject& run) {
-  const QJsonObject a = inside(inside(run, "memory"), "original"), b = inside(inside(run, "memory"), "rewritten");
+  const QJsonObject a = objectAt(objectAt(run, "memory"), "original"),
+                    b = objectAt(objectAt(run, "memory"), "rewritten");
   if (a.isEmpty() || b.isEmpty()) return {};
   const auto pair = [](double before, double now) {
     return bytes(before) == bytes(now) ? bytes(now) : tr("%1 instead of %2").arg(bytes(now), bytes(before));
   };
   const auto calls = [&](const char* side) {
     double all = 0, ours = 0;
-    const QJsonObject list = inside(inside(run, "calls"), side);
+    const QJsonObject list = objectAt(objectAt(run, "calls"), side);
     for (auto it = list.begin(); it != list.end(); ++it) {
       all += it->toDouble();
       if (it.key().startsWith(QLatin1String("graft."))) ours += it->toDouble();
@@ -129,7 +130,7 @@ void RunPanel::refreshNote() {
     text = before;
   }
   if (any && (running || !document_.lastRunWorked())) text += QLatin1Char(' ') + before;
-  note_->say(text);
+  note_->showText(text);
   const bool isShown = !text.isEmpty() && (any || running);
   note_->setVisible(isShown);
   headline_->setLines(isShown ? 1 : 2);  // both have two lines together
@@ -149,14 +150,14 @@ QString RunPanel::report() const {
                  QLatin1Char('\n') + memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
                  QLatin1Char('\n');
   for (const char* side : {"original", "rewritten"}) {
-    const QJsonObject s = inside(run, side);
+    const QJsonObject s = objectAt(run, side);
     text += tr("%1: median %2 ms, p10 %3 ms, p90 %4 ms\n")
                 .arg(QLatin1String(side))
                 .arg(number(at(s, "median")))
                 .arg(number(at(s, "p10")))
                 .arg(number(at(s, "p90")));
   }
-  if (!delta_->said().isEmpty()) text += delta_->said() + QLatin1Char('\n');
+  if (!delta_->fullText().isEmpty()) text += delta_->fullText() + QLatin1Char('\n');
   text += QLatin1Char('\n') + tableText(*tables_[Outputs]);
   if (!sweep_.isEmpty()) text += QLatin1Char('\n') + tableText(*tables_[Sweep]);
   return text;

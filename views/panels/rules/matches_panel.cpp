@@ -1,4 +1,4 @@
-#include "views/panels/matches_panel.h"
+#include "views/panels/rules/matches_panel.h"
 
 #include <QHBoxLayout>
 #include <QHeaderView>

@@ -1,4 +1,4 @@
-#include "views/panels/library_panel.h"
+#include "views/panels/rules/library_panel.h"
 
 #include <QCoreApplication>
 #include <QDir>

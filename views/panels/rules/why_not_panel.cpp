@@ -1,4 +1,4 @@
-#include "views/panels/why_not_panel.h"
+#include "views/panels/rules/why_not_panel.h"
 
 #include <QHBoxLayout>
 #include <QRegularExpression>

@@ -1,4 +1,4 @@
-#include "views/panels/rule_from_selection.h"
+#include "views/panels/rules/rule_from_selection.h"
 
 #include <QDialogButtonBox>
 #include <QHash>
