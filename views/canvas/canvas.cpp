@@ -62,7 +62,7 @@ std::pair<QString, QPointF> Canvas::anchor() const {
           toWidget(scene_->rect(box).topLeft())};
 }
 
-/// What stands in the middle stays there.
+/// Lays out anew; the box in the middle stays there.
 void Canvas::rebuildAnchored() {
   const auto [key, at] = anchor();
   rebuild(key, at);
@@ -212,7 +212,7 @@ void Canvas::fit() {
   const QRectF b = scene_->bounds();
   const double whole = std::min((width() - 16) / b.width(), (height() - 16) / b.height());
   // A tall network is shown from its top at a legible size rather than as a thread.
-  // What fits itself is read rather than travelled: its names stay legible, and it is dragged where it is larger.
+  // A canvas that fits itself keeps its names legible; a drawing that is larger is dragged.
   scale_ = std::clamp(whole, autoFit_ ? autoFitSmallest_ : smallestScale, autoFit_ ? 1.0 : 1.25);
   if (!autoFit_ && !fitted_ && !viewTouched_ && whole < legibleScale)
     scale_ = std::clamp((width() - 32) / b.width(), legibleScale, 0.9);

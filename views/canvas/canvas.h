@@ -1,5 +1,5 @@
 // Canvas: the drawing one works in. Pans, zooms to the pointer, opens and closes modules where they stand, selects,
-// travels along edges by keyboard. Draws a value (Scene) with level of detail; keeps the picture between frames, so
+// follows edges by keyboard. Draws a value (Scene) with level of detail; keeps the picture between frames, so
 // that panning repaints only what comes into view. Knows names, not meaning: decorations say which nodes match,
 // changed, or are hot.
 //
@@ -71,7 +71,7 @@ class Canvas : public QWidget {
   void setDepth(int depth);
   void setView(QPointF origin, double scale);
   void navigate(int direction);  ///< -1: to an input, 1: to a user, 2: next in order, -2: previous
-  /// To another input (-1) or user (1) of the node that one came from last; from anywhere else to the second.
+  /// Goes to the next input (-1) or user (1) of the node that one came from; from any other node, to its second one.
   void navigateToSibling(int direction);
   void toggleSelected();
   void panTo(QPointF sceneCentre);

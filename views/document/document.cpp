@@ -77,7 +77,7 @@ void Document::sendOpen() {
       [=, this](const EngineReply& reply) {
         if (generation != generation_) return;
         if (reply.errorCode == EngineReply::lostCode && engine_.isComing()) {
-          // Not the file's fault, perhaps: the next engine gets it, but not any number of them.
+          // Perhaps it was not the file's fault: the next engines try it, too, but only so many.
           constexpr int enough = 3;
           if (++lostOpenings_ < enough) return void(opening_ = forNextEngine);
           return refuseOpening(tr("the engine has died %1 times over it: %2").arg(enough).arg(reply.error));
@@ -205,7 +205,7 @@ void Document::replayFrom(size_t step, int generation) {
   }
   QJsonObject request = steps()[step].request;
   request.insert(QStringLiteral("document"), document_);
-  // What was proven once need not be again; where rewrites were taken back, the proof takes them back again.
+  // A verified step need not be verified again. Where rewrites were taken back, verifying takes them back again.
   if (steps()[step].rolledBack.isEmpty()) request.insert(QStringLiteral("prove"), false);
   engine_.call(QStringLiteral("rules/apply"), withoutGraph(request),
                [this, step, generation](const EngineReply& reply) {

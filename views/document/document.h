@@ -32,7 +32,7 @@ class Document : public QObject {
   QString path() const { return path_; }
   QString inputs() const { return inputs_; }
   QString format() const { return format_; }
-  /// Of what `original()` was read from.
+  /// The format of the file that `original()` was read from.
   QString originalFormat() const { return other_ ? otherFormat_ : format_; }
   GraphRef graph() const { return history_.graph(); }
   /// What the current graph is compared with: the model as opened, or another file's.
@@ -84,10 +84,10 @@ class Document : public QObject {
   void setRules(const QString& text, const QString& file, bool now = false);
   void setCurrentRule(const QString& name);
   void setTicked(const QString& rule, int match, bool ticked);
-  /// Whether each rewrite is run beside what it replaces before it stays (at first it is).
+  /// Whether each rewrite runs beside what it replaces before it stays; on by default.
   void setVerifying(bool on) { verifying_ = on; }
   bool isVerifying() const { return verifying_; }
-  /// The matches numbered `only`, or all; the whole document's ticked ones by default.
+  /// Rewrites the matches numbered `only`; all of them where it is empty.
   void apply(const QString& rule, const QList<int>& only = {});
   void applyRecipe(const QString& recipe);
   /// Draws what `apply` would do; `endPreview` takes it back.
@@ -196,7 +196,7 @@ class Document : public QObject {
   QString runError_;
   GraphRef ranGraphs_[2];
   bool runWorked_ = true, verifying_ = true;
-  QJsonObject runInputs_;  ///< "inputs" and "seed" of the last run: rewrites are proven on these, too
+  QJsonObject runInputs_;  ///< "inputs" and "seed" of the last run: rewrites are verified on these, too
   QStringList selection_;
 };
 

@@ -41,11 +41,11 @@ QString verificationText(const QJsonObject& verification) {
             unverified = at(verification, "unproven").toInt();
   QStringList parts;
   if (verified > 0)
-    parts << (measured || unverified ? Document::tr("%1 proven").arg(verified) : Document::tr("all proven"));
+    parts << (measured || unverified ? Document::tr("%1 verified").arg(verified) : Document::tr("all verified"));
   if (measured > 0) parts << Document::tr("%1 change numbers on purpose").arg(measured);
   const QString why = at(verification, "why").toString();
   if (unverified > 0)
-    parts << (verified || measured ? Document::tr("%1 not proven").arg(unverified) : Document::tr("not proven")) +
+    parts << (verified || measured ? Document::tr("%1 not verified").arg(unverified) : Document::tr("not verified")) +
                  (why.isEmpty() ? QString() : QStringLiteral(": ") + why);
   return parts.join(QStringLiteral(", "));
 }

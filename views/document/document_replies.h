@@ -1,4 +1,4 @@
-// What the engine answers to a document, read: records, recipes' steps, proofs, graphs in parts.
+// Reads the engine's answers: records, the steps of a recipe, what was verified, graphs in parts.
 #pragma once
 
 #include <QJsonArray>

@@ -16,7 +16,7 @@ QJsonObject Document::state() const {
     const StepInfo& step = this->steps()[i];
     QJsonObject request = step.request;
     request.remove(QStringLiteral("document"));
-    // What was proven once need not be again; where rewrites were taken back, the proof takes them back again.
+    // A verified step need not be verified again. Where rewrites were taken back, verifying takes them back again.
     if (step.rolledBack.isEmpty()) request.insert(QStringLiteral("prove"), false);
     steps.append(QJsonObject{{QStringLiteral("label"), step.label},
                              {QStringLiteral("request"), request},

@@ -6,7 +6,7 @@
 #include <QTreeWidget>
 #include <QWidget>
 
-#include "views/document/document.h"
+#include "views/panels/panel.h"
 
 namespace graft {
 
@@ -31,5 +31,7 @@ class HistoryPanel : public QWidget {
   QSet<int> closed_;  ///< recipes whose rules are folded away
   bool filling_ = false;
 };
+
+PanelDescription historyPanel();
 
 }  // namespace graft

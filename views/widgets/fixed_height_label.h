@@ -1,5 +1,5 @@
-// FixedHeightLabel: text of so many lines, whatever it says. What is too long for them is elided and stands whole in
-// the tooltip, so that nothing around it moves when it changes.
+// FixedHeightLabel: a label that keeps its height, so many lines, whatever it says: nothing around it moves. Longer
+// text is elided, and stands whole in the tooltip.
 //
 //   auto* sentence = new FixedHeightLabel(2);      // FixedHeightLabel(0): as many lines as its place has
 //   sentence->showText(tr("12 matches in 471 nodes"));

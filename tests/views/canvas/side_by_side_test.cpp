@@ -78,7 +78,7 @@ class SideBySideTest : public test::WindowFixture {
     QSignalSpy again(&document(), &Document::message);
     kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
     QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     window_->action(QStringLiteral("compare"))->trigger();
     QVERIFY(document().otherPath().isEmpty());

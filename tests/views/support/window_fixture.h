@@ -72,7 +72,7 @@ class WindowFixture : public QObject {
   }
   void type(const QString& text) {
     window_->arrange(Arrangement::Rewrite);
-    window_->editor()->setText(text);
+    window_->panel<RuleEditor>()->setText(text);
     QTRY_VERIFY(!document().rules().empty() && document().rules().front().matched);
   }
   const RuleInfo& rule() { return document().rules().front(); }

@@ -25,6 +25,7 @@
 #include "views/panels/history_panel.h"
 #include "views/panels/rules/library_panel.h"
 #include "views/panels/rules/matches_panel.h"
+#include "views/panels/rules/pattern_panel.h"
 #include "views/panels/run/run_inputs.h"
 #include "views/panels/run/run_panel.h"
 #include "views/picture/picture.h"
@@ -114,7 +115,7 @@ class ConventionsTest : public test::WindowFixture {
     for (const char* action : {"apply", "preview", "nextMatch"}) says(action, "no rule yet");
     says("nextChange", "Nothing has been changed");
     type(QString::fromLatin1(rulesText));
-    auto* list = window_->matches()->findChild<QTreeWidget*>();
+    auto* list = window_->panel<MatchesPanel>()->findChild<QTreeWidget*>();
     for (int i = 0; i < list->topLevelItemCount(); ++i) list->topLevelItem(i)->setCheckState(0, Qt::Unchecked);
     for (const char* action : {"apply", "preview"}) says(action, "No match is ticked");
     QVERIFY(!document().isPreviewing());
@@ -167,7 +168,7 @@ class ConventionsTest : public test::WindowFixture {
     QVERIFY(links.size() >= 11);
     tour->goTo(3);
     Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("rewrite")));
-    QVERIFY(window_->editor()->isVisible());
+    QVERIFY(window_->panel<RuleEditor>()->isVisible());
     type(QString::fromLatin1(rulesText));
     QVERIFY(tour->done().contains(3) && !tour->done().contains(4));
     QCOMPARE(tour->current(), 4);  // done, it gives way to the next
@@ -359,9 +360,9 @@ class ConventionsTest : public test::WindowFixture {
     document().restore(state);
     QTRY_COMPARE_WITH_TIMEOUT(document().subStep(), 1, 10000);
     QCOMPARE(document().position(), 1);
-    // What was proven is not proven again, which may take minutes; it is still said to be.
+    // What was verified is not verified again, which may take minutes; the history still says that it was.
     QCOMPARE(document().steps()[1].request.value(QLatin1String("prove")), QJsonValue(false));
-    QCOMPARE(document().steps()[1].verification, QStringLiteral("all proven"));
+    QCOMPARE(document().steps()[1].verification, QStringLiteral("all verified"));
     QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
   }
 
@@ -437,7 +438,7 @@ class ConventionsTest : public test::WindowFixture {
     type(QString::fromLatin1(rulesText));
     window_->canvas()->setDepth(9);
     QTRY_VERIFY(window_->canvas()->scene()->boxOf(QStringLiteral("softmax")) >= 0);
-    Canvas* pattern = window_->patternCanvas();
+    Canvas* pattern = window_->panel<PatternPanel>();
     QTRY_VERIFY(pattern->scene());
     const QString node = rule().patternOrder.value(3);
     QVERIFY(node.startsWith(QLatin1String("softmax")));
@@ -449,12 +450,12 @@ class ConventionsTest : public test::WindowFixture {
     point(pattern, node);
     QCOMPARE(window_->canvas()->litNodes().size(), 4);
     QVERIFY(window_->canvas()->litNodes().contains(rule().matches.front().map.value(node)));
-    QCOMPARE(window_->editor()->lit(), node);
+    QCOMPARE(window_->panel<RuleEditor>()->lit(), node);
     QEvent leave(QEvent::Leave);
     QApplication::sendEvent(pattern, &leave);
-    QVERIFY(window_->canvas()->litNodes().isEmpty() && window_->editor()->lit().isEmpty());
+    QVERIFY(window_->canvas()->litNodes().isEmpty() && window_->panel<RuleEditor>()->lit().isEmpty());
     point(window_->canvas(), rule().matches.front().map.value(node));
-    QCOMPARE(window_->editor()->lit(), node);
+    QCOMPARE(window_->panel<RuleEditor>()->lit(), node);
     QCOMPARE(pattern->litNodes(), QStringList{node});
   }
 
@@ -473,7 +474,7 @@ class ConventionsTest : public test::WindowFixture {
   void anEmptyEditorOffersAnExample() {
     open();
     window_->arrange(Arrangement::Rewrite);
-    RuleEditor* editor = window_->editor();
+    RuleEditor* editor = window_->panel<RuleEditor>();
     QVERIFY(editor->sentence().contains(QLatin1String("href=\"start\"")));
     editor->startRule();
     QTRY_COMPARE(document().rules().size(), size_t{1});
@@ -487,15 +488,15 @@ class ConventionsTest : public test::WindowFixture {
     open();
     type(QString::fromLatin1(rulesText));
     window_->activateWindow();
-    window_->editor()->scintilla()->setFocus();
+    window_->panel<RuleEditor>()->scintilla()->setFocus();
     QSignalSpy why(window_->action(QStringLiteral("whyNot")), &QAction::triggered);
     QSignalSpy library(window_->action(QStringLiteral("library")), &QAction::triggered);
-    const QString text = window_->editor()->text();
-    QTest::keyClick(window_->editor()->scintilla(), Qt::Key_Y, Qt::ControlModifier);
-    QTest::keyClick(window_->editor()->scintilla(), Qt::Key_L, Qt::ControlModifier);
+    const QString text = window_->panel<RuleEditor>()->text();
+    QTest::keyClick(window_->panel<RuleEditor>()->scintilla(), Qt::Key_Y, Qt::ControlModifier);
+    QTest::keyClick(window_->panel<RuleEditor>()->scintilla(), Qt::Key_L, Qt::ControlModifier);
     QCOMPARE(why.size(), 1);
     QCOMPARE(library.size(), 1);
-    QCOMPARE(window_->editor()->text(), text);
+    QCOMPARE(window_->panel<RuleEditor>()->text(), text);
   }
 
   void namesCanBeReadAtFirstSight() {

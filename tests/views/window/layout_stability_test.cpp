@@ -80,16 +80,17 @@ class LayoutStabilityTest : public test::WindowFixture {
     start();
     window_->arrange(Arrangement::Rewrite);
     auto* rules = window_->findChild<QDockWidget*>(QStringLiteral("rules"));
-    auto* sentence = window_->editor()->findChild<FixedHeightLabel*>();
+    auto* sentence = window_->panel<RuleEditor>()->findChild<FixedHeightLabel*>();
     for (const int width : {480, 300}) {
       window_->resizeDocks({rules}, {width}, Qt::Horizontal);
       settle();
-      const QRect text = place(window_->editor()->scintilla());
+      const QRect text = place(window_->panel<RuleEditor>()->scintilla());
       const auto tells = [&](const QString& rulesOf, const QString& part) {
-        window_->editor()->setText(rulesOf);
-        QTRY_VERIFY2(window_->editor()->sentence().contains(part), qPrintable(window_->editor()->sentence()));
+        window_->panel<RuleEditor>()->setText(rulesOf);
+        QTRY_VERIFY2(window_->panel<RuleEditor>()->sentence().contains(part),
+                     qPrintable(window_->panel<RuleEditor>()->sentence()));
         settle();
-        QCOMPARE(place(window_->editor()->scintilla()), text);
+        QCOMPARE(place(window_->panel<RuleEditor>()->scintilla()), text);
         QCOMPARE(sentence->toolTip().isEmpty(), !sentence->isElided());
       };
       const QString good = QString::fromLatin1(rulesText), name = QStringLiteral("Attention");
@@ -127,7 +128,7 @@ class LayoutStabilityTest : public test::WindowFixture {
       settle();
       const QRect before = place(window_->canvas());
       QVERIFY(before.height() >= 150);
-      RunPanel* panel = window_->runPanel();
+      RunPanel* panel = window_->panel<RunPanel>();
       const auto ran = [&](const QString& inputs) {
         panel->setInputs(inputs);
         panel->start();
@@ -168,20 +169,20 @@ class LayoutStabilityTest : public test::WindowFixture {
     window_->arrange(Arrangement::Rewrite);
     settle();
     const QRect before = place(window_->canvas());
-    const QRect text = place(window_->editor()->scintilla());
+    const QRect text = place(window_->panel<RuleEditor>()->scintilla());
     const auto stays = [&] {
       settle();
       QCOMPARE(place(window_->canvas()), before);
-      QCOMPARE(place(window_->editor()->scintilla()), text);
+      QCOMPARE(place(window_->panel<RuleEditor>()->scintilla()), text);
     };
     type(QString::fromLatin1(rulesText));
     stays();
-    window_->showRuleTab(1);
+    window_->showRuleTab(RulesPanel::WhyNot);
     stays();
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
     QTRY_VERIFY(!document().nearMisses().empty());
     stays();
-    window_->showRuleTab(0);
+    window_->showRuleTab(RulesPanel::Matches);
     stays();
     type(QString::fromLatin1(rulesText));
     document().applyRecipe(QStringLiteral("All"));
@@ -244,17 +245,17 @@ class LayoutStabilityTest : public test::WindowFixture {
     open();
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
     QTRY_VERIFY(!document().nearMisses().empty());
-    window_->showRuleTab(1);
-    auto* list = window_->whyNot()->findChild<QListWidget*>();
-    auto* change = window_->whyNot()->findChild<QPushButton*>(QStringLiteral("change"));
+    window_->showRuleTab(RulesPanel::WhyNot);
+    auto* list = window_->panel<WhyNotPanel>()->findChild<QListWidget*>();
+    auto* change = window_->panel<WhyNotPanel>()->findChild<QPushButton*>(QStringLiteral("change"));
     QVERIFY(list->isEnabled() && change->isEnabled());
-    const QString text = window_->editor()->text();
-    window_->editor()->setText(text + QStringLiteral("syntax error"));
+    const QString text = window_->panel<RuleEditor>()->text();
+    window_->panel<RuleEditor>()->setText(text + QStringLiteral("syntax error"));
     QTRY_VERIFY(document().ruleError().any());
-    QCOMPARE(window_->whyNot()->rows(), 1);  // it stays, greyed
+    QCOMPARE(window_->panel<WhyNotPanel>()->rows(), 1);  // it stays, greyed
     QVERIFY(!change->isEnabled());
-    window_->editor()->setText(text);
-    QTRY_VERIFY(list->isEnabled() && window_->whyNot()->rows() == 1);
+    window_->panel<RuleEditor>()->setText(text);
+    QTRY_VERIFY(list->isEnabled() && window_->panel<WhyNotPanel>()->rows() == 1);
   }
 
   void bothDrawingsStayLevel() {

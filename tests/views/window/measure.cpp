@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
   if (!rules.open(QIODevice::ReadOnly)) return 1;
   QString text = QString::fromUtf8(rules.readAll());
   window.arrange(Arrangement::Rewrite);
-  window.editor()->setText(text);
+  window.panel<RuleEditor>()->setText(text);
   until([&] { return !d.rules().empty() && d.rules().front().matched; });
   std::vector<double> typing;
   const double own = test::processorMs(), engines = engineCpu(window.engine().processId());

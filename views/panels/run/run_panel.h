@@ -16,7 +16,7 @@
 #include <QToolButton>
 #include <QWidget>
 
-#include "views/document/document.h"
+#include "views/panels/panel.h"
 #include "views/panels/run/plots.h"
 #include "views/panels/run/run_inputs.h"
 #include "views/widgets/fixed_height_label.h"
@@ -42,9 +42,9 @@ class RunPanel : public QWidget {
   QString protocolText() const { return protocol_->fullText(); }
   /// With its headings, cells between tabs.
   static QString tableText(const QTableWidget& table);
-  /// Where inside the numbers part first, without links.
+  /// Where inside the numbers first differ, without links.
   QString insideText() const;
-  /// What the figures shown are not: stopped, failed, of an earlier step; "" where they are of the last run.
+  /// Says that the figures are of an earlier run or model; "" where they are of the last run.
   QString noteText() const { return note_->isVisibleTo(this) ? note_->fullText() : QString(); }
   /// What changed against the pinned run; "" where none is pinned.
   QString deltaText() const { return delta_->fullText(); }
@@ -117,5 +117,7 @@ class RunPanel : public QWidget {
   QList<SweepRun> sweep_;
   QJsonObject settings_;
 };
+
+PanelDescription runPanel();
 
 }  // namespace graft

@@ -84,12 +84,12 @@ void RunPanel::fillInside(const QJsonObject& run) {
     if (!passed && ++failed == 1) first = i;
   }
   if (layers.isEmpty()) {
-    insideHead_->setText(tr("Tick “Inside” and run to compare what both compute on the way."));
+    insideHead_->setText(tr("Tick “Inside” and run to compare the values inside."));
   } else if (first < 0) {
-    insideHead_->setText(tr("All %1 values inside that correspond agree.").arg(layers.size()));
+    insideHead_->setText(tr("All %1 corresponding values inside agree.").arg(layers.size()));
   } else {
     const QString node = at(layers[first].toObject(), "rewritten").toString();
-    insideHead_->setText(tr("The numbers part first at <a href=\"%1\">%1</a>: %2. In all, %3 of %4 values differ.")
+    insideHead_->setText(tr("The numbers first differ at <a href=\"%1\">%1</a>: %2. In all, %3 of %4 values differ.")
                              .arg(node.toHtmlEscaped(), at(layers[first].toObject(), "why").toString().toHtmlEscaped())
                              .arg(failed)
                              .arg(layers.size()));

@@ -1,4 +1,4 @@
-// What the run panel says of a run in words: the headline, what the figures are not of, tables as text.
+// What the run panel says of a run in words: the headline, a note where the figures are of another run, tables as text.
 #include <QHeaderView>
 #include <QRegularExpression>
 #include <algorithm>
@@ -19,7 +19,7 @@ QString whyNot(const QJsonObject& run) {
       why = RunPanel::tr("output %1: %2").arg(at(o, "name").toString(), at(o, "why").toString());
   for (const QJsonValue v : at(run, "layers").toArray())
     if (const QJsonObject layer = v.toObject(); !at(layer, "passed").toBool())
-      return why + RunPanel::tr("; the numbers part first at %1").arg(at(layer, "rewritten").toString());
+      return why + RunPanel::tr("; the numbers first differ at %1").arg(at(layer, "rewritten").toString());
   return why;
 }
 
@@ -108,7 +108,7 @@ QString RunPanel::memoryLine(const QJsonObject& run) {
            pair(number(at(a, "weights")), number(at(b, "weights"))));
 }
 
-/// What is shown is not always of the last run, nor of the model as it is: then that stands above it.
+/// The figures may be of an earlier run, or of a model that has changed since: then a note above them says so.
 void RunPanel::refreshNote() {
   const bool any = !document_.lastRun().isEmpty(), running = document_.isRunning(), sweeping = sizes_ > 1;
   const QString before =
