@@ -1,4 +1,4 @@
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/rule_editor.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -8,7 +8,7 @@
 #include <QVBoxLayout>
 
 #include "views/canvas/canvas_scene.h"
-#include "views/panels/rule_words.h"
+#include "views/panels/rules/rule_words.h"
 #include "views/widgets/python_style.h"
 #include "views/widgets/qscintilla.h"
 #include "views/widgets/theme.h"
@@ -37,7 +37,7 @@ constexpr int errorIndicator = 20, litIndicator = 21, firstColor = 8, colors = 7
 
 RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   constexpr int lines = 2;
-  sentence_ = new SteadyLabel(lines, this);  // the text below it never jumps
+  sentence_ = new FixedHeightLabel(lines, this);  // the text below it never jumps
   sentence_->setContentsMargins(12, 8, 12, 8);
   editor_ = new QsciScintilla(this);
   editor_->setUtf8(true);
@@ -314,7 +314,7 @@ bool RuleEditor::eventFilter(QObject* object, QEvent* e) {
   return QWidget::eventFilter(object, e);
 }
 
-QString RuleEditor::sentence() const { return sentence_->said(); }
+QString RuleEditor::sentence() const { return sentence_->fullText(); }
 
 void RuleEditor::tell() {
   const Palette& p = themePalette();
@@ -358,7 +358,7 @@ void RuleEditor::tell() {
     text = tr("%1: matching…").arg(rule->name);
   }
   told_ = rule && rule->matched && !document_.ruleError().any() ? rule->name : QString();
-  sentence_->say(text, format);
+  sentence_->showText(text, format);
   sentence_->setStyleSheet(QStringLiteral("color:%1").arg(css(color)));
 }
 

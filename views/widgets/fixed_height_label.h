@@ -1,24 +1,24 @@
-// SteadyLabel: text of so many lines, whatever it says. What is too long for them is elided and stands whole in the
-// tooltip, so that nothing around it moves when it changes.
+// FixedHeightLabel: a label that keeps its height, so many lines, whatever it says: nothing around it moves. Longer
+// text is elided, and stands whole in the tooltip.
 //
-//   auto* sentence = new SteadyLabel(2);      // SteadyLabel(0): as many lines as its place has
-//   sentence->say(tr("12 matches in 471 nodes"));
+//   auto* sentence = new FixedHeightLabel(2);      // FixedHeightLabel(0): as many lines as its place has
+//   sentence->showText(tr("12 matches in 471 nodes"));
 #pragma once
 
 #include <QLabel>
 
 namespace graft {
 
-class SteadyLabel : public QLabel {
+class FixedHeightLabel : public QLabel {
   Q_OBJECT
 
  public:
-  explicit SteadyLabel(int lines, QWidget* parent = nullptr);
+  explicit FixedHeightLabel(int lines, QWidget* parent = nullptr);
   void setLines(int lines);
   /// Rich text is shown as it is: its author keeps it short enough.
-  void say(const QString& text, Qt::TextFormat format = Qt::PlainText);
+  void showText(const QString& text, Qt::TextFormat format = Qt::PlainText);
   /// The whole text, elided or not.
-  QString said() const { return said_; }
+  QString fullText() const { return fullText_; }
   /// Not all of it is seen.
   bool isElided() const { return elided_; }
 
@@ -34,7 +34,7 @@ class SteadyLabel : public QLabel {
   void lay();
 
   int lines_;
-  QString said_;
+  QString fullText_;
   bool elided_ = false;
 };
 

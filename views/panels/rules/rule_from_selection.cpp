@@ -1,4 +1,4 @@
-#include "views/panels/rule_from_selection.h"
+#include "views/panels/rules/rule_from_selection.h"
 
 #include <QDialogButtonBox>
 #include <QHash>
@@ -150,7 +150,7 @@ RuleFromSelection::RuleFromSelection(std::shared_ptr<const Graph> graph, QString
   }
   list_->setMaximumHeight(180);
   auto* question = new QLabel(list_->count() > 0 ? tr("Which of these may differ from place to place?")
-                                                 : tr("These nodes are given no literals."));
+                                                 : tr("These nodes have no literal arguments."));
   text_ = new QPlainTextEdit(this);
   text_->setReadOnly(true);
   text_->setFont(monospace());

@@ -1,5 +1,5 @@
-// LibraryPanel: rule files to take from: the shipped ones, and folders of one's own. What the pointer is on is shown
-// below: its description, its pattern as a drawing, its text. A double click opens the file at the rule; "Add" puts the
+// LibraryPanel: rule files to take rules from, the shipped ones and folders of one's own. Below it shows the rule under
+// the pointer: its description and a drawing of its pattern. A double click opens the file at the rule; "Add" puts the
 // rule into the file that is being edited.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <QTreeWidget>
 #include <QWidget>
 
-#include "views/document/engine_client.h"
+#include "views/panels/panel.h"
 
 namespace graft {
 
@@ -59,5 +59,7 @@ class LibraryPanel : public QWidget {
   QPushButton *open_, *add_, *folder_, *remove_;
   bool filled_ = false;
 };
+
+PanelDescription libraryPanel();
 
 }  // namespace graft

@@ -1,4 +1,4 @@
-#include "views/panels/matches_panel.h"
+#include "views/panels/rules/matches_panel.h"
 
 #include <QHBoxLayout>
 #include <QHeaderView>
@@ -36,7 +36,7 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   connect(hint_, &QLabel::linkActivated, this, &MatchesPanel::whyNotAsked);
   preview_ = new QPushButton(tr("Preview"), this);
   preview_->setCheckable(true);
-  preview_->setToolTip(tr("Draw what applying would change"));
+  preview_->setToolTip(tr("Draw what Apply would change"));
   apply_ = new QPushButton(icon(QStringLiteral("apply")), tr("Apply"), this);
   apply_->setDefault(true);
 

@@ -1,4 +1,4 @@
-#include "views/window/session_file.h"
+#include "views/window/files/session_file.h"
 
 #include <QCoreApplication>
 #include <QDateTime>

@@ -1,4 +1,4 @@
-#include "views/widgets/steady_label.h"
+#include "views/widgets/fixed_height_label.h"
 
 #include <QEvent>
 #include <QTextLayout>
@@ -33,55 +33,54 @@ std::pair<QString, bool> inLines(QString text, const QFont& font, int width, int
 
 }  // namespace
 
-SteadyLabel::SteadyLabel(int lines, QWidget* parent) : QLabel(parent), lines_(lines) {
+FixedHeightLabel::FixedHeightLabel(int lines, QWidget* parent) : QLabel(parent), lines_(lines) {
   setSizePolicy(QSizePolicy::Ignored, lines_ > 0 ? QSizePolicy::Fixed : QSizePolicy::Expanding);
   setAlignment((lines_ > 0 ? Qt::AlignVCenter : Qt::AlignTop) | Qt::AlignLeft);
 }
 
-void SteadyLabel::setLines(int lines) {
+void FixedHeightLabel::setLines(int lines) {
   if (lines == lines_) return;
   lines_ = lines;
   updateGeometry();
   lay();
 }
 
-void SteadyLabel::say(const QString& text, Qt::TextFormat format) {
-  if (text == said_ && format == textFormat()) return;
-  said_ = text;
+void FixedHeightLabel::showText(const QString& text, Qt::TextFormat format) {
+  if (text == fullText_ && format == textFormat()) return;
+  fullText_ = text;
   setTextFormat(format);
   setWordWrap(format == Qt::RichText);
   lay();
 }
 
-QSize SteadyLabel::minimumSizeHint() const {
+QSize FixedHeightLabel::minimumSizeHint() const {
   const QMargins m = contentsMargins();
   return {m.left() + m.right() + 40, std::max(1, lines_) * fontMetrics().lineSpacing() + m.top() + m.bottom()};
 }
 
-void SteadyLabel::lay() {
+void FixedHeightLabel::lay() {
   if (textFormat() == Qt::RichText) {
     elided_ = false;
-    setText(said_);
+    setText(fullText_);
   } else {
     const int lines = lines_ > 0 ? lines_ : std::max(1, contentsRect().height() / fontMetrics().lineSpacing());
-    const auto [shown, elided] = inLines(said_.trimmed(), font(), contentsRect().width(), lines);
+    const auto [shown, elided] = inLines(fullText_.trimmed(), font(), contentsRect().width(), lines);
     elided_ = elided;
     setText(shown);
   }
   // As rich text the tip is wrapped, as plain text it would be one line across the screen.
-  setToolTip(
-      elided_
-          ? QStringLiteral("<qt>%1</qt>").arg(said_.toHtmlEscaped().replace(QLatin1Char('\n'), QLatin1String("<br>")))
-          : QString());
-  setAccessibleName(textFormat() == Qt::RichText ? QString() : said_);
+  setToolTip(elided_ ? QStringLiteral("<qt>%1</qt>")
+                           .arg(fullText_.toHtmlEscaped().replace(QLatin1Char('\n'), QLatin1String("<br>")))
+                     : QString());
+  setAccessibleName(textFormat() == Qt::RichText ? QString() : fullText_);
 }
 
-void SteadyLabel::resizeEvent(QResizeEvent* e) {
+void FixedHeightLabel::resizeEvent(QResizeEvent* e) {
   QLabel::resizeEvent(e);
   lay();
 }
 
-void SteadyLabel::changeEvent(QEvent* e) {
+void FixedHeightLabel::changeEvent(QEvent* e) {
   QLabel::changeEvent(e);
   if (e->type() == QEvent::FontChange || e->type() == QEvent::StyleChange) {
     updateGeometry();

@@ -1,4 +1,4 @@
-#include "views/panels/library_panel.h"
+#include "views/panels/rules/library_panel.h"
 
 #include <QCoreApplication>
 #include <QDir>
@@ -101,7 +101,7 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   tree_->setHeaderHidden(true);
   tree_->setMouseTracking(true);
   tree_->setUniformRowHeights(true);
-  new EmptyHint(tree_, tr("No rules are installed here. Folder… shows the rule files of a folder of yours."));
+  new EmptyHint(tree_, tr("No rules are installed here. “Folder…” adds a folder with rule files of your own."));
   text_ = new QLabel(this);
   text_->setWordWrap(true);
   text_->setTextFormat(Qt::RichText);
@@ -128,11 +128,11 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   open_ = new QPushButton(tr("Open"), this);
   open_->setToolTip(tr("Open the rule file in the editor"));
   add_ = new QPushButton(tr("Add"), this);
-  add_->setToolTip(tr("Put this rule at the end of the rules that are being edited"));
+  add_->setToolTip(tr("Add this rule to the end of the rules in the editor"));
   folder_ = new QPushButton(tr("Folder…"), this);
-  folder_->setToolTip(tr("Show the rule files of a folder of yours here"));
+  folder_->setToolTip(tr("Add a folder with rule files of your own to this list"));
   remove_ = new QPushButton(tr("Remove"), this);
-  remove_->setToolTip(tr("Show this folder no longer; its files stay"));
+  remove_->setToolTip(tr("Remove this folder from the list; its files stay"));
   auto* buttons = new QHBoxLayout;
   buttons->setContentsMargins(8, 8, 8, 8);
   buttons->setSpacing(8);
@@ -301,6 +301,28 @@ void LibraryPanel::refreshButtons() {
   open_->setEnabled(item && !item->data(0, fileRole).toString().isEmpty());
   add_->setEnabled(item && !item->data(0, ruleRole).toString().isEmpty());
   remove_->setVisible(item && !item->data(0, folderRole).toString().isEmpty());
+}
+
+PanelDescription libraryPanel() {
+  PanelDescription d;
+  d.name = QStringLiteral("library");
+  d.title = LibraryPanel::tr("Rule &library");
+  d.help = LibraryPanel::tr("Shows the rules that come with Graft and those in folders of your own");
+  d.shortcut = LibraryPanel::tr("Ctrl+L");
+  d.isOnRequest = true;
+  d.tabbedWith = QStringLiteral("pattern");
+  d.borrowsFrom = QStringLiteral("history");  // its tree and the drawing below it want height
+  d.area = Qt::RightDockWidgetArea;
+  d.arrangements = {Arrangement::Rewrite};
+  d.size = {320, 0};
+  d.make = [](PanelContext& context) {
+    auto* library = new LibraryPanel(context.engine());
+    QObject::connect(library, &LibraryPanel::openAsked, &context, &PanelContext::rulesAsked);
+    QObject::connect(library, &LibraryPanel::addAsked, &context, &PanelContext::ruleTaken);
+    QObject::connect(&context, &PanelContext::themeChanged, library, &LibraryPanel::setTheme);
+    return library;
+  };
+  return d;
 }
 
 }  // namespace graft

@@ -1,4 +1,4 @@
-#include "views/panels/rule_words.h"
+#include "views/panels/rules/rule_words.h"
 
 #include <QRegularExpression>
 #include <QScreen>

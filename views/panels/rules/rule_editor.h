@@ -7,7 +7,7 @@
 #include <QWidget>
 
 #include "views/document/document.h"
-#include "views/widgets/steady_label.h"
+#include "views/widgets/fixed_height_label.h"
 
 class QsciScintilla;
 class QsciLexerPython;
@@ -70,7 +70,7 @@ class RuleEditor : public QWidget {
   QsciLexerPython* lexer_;
   RuleWords* words_ = nullptr;
   CallTip* tip_;
-  SteadyLabel* sentence_;
+  FixedHeightLabel* sentence_;
   QString file_, hovered_, lit_;
   QString told_;  ///< the rule whose matches the sentence tells
   bool quiet_ = false, modified_ = false;

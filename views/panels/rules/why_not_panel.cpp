@@ -1,4 +1,4 @@
-#include "views/panels/why_not_panel.h"
+#include "views/panels/rules/why_not_panel.h"
 
 #include <QHBoxLayout>
 #include <QRegularExpression>
@@ -14,7 +14,7 @@ WhyNotPanel::WhyNotPanel(Document& document, QWidget* parent) : QWidget(parent),
   head_->setWordWrap(true);
   head_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);  // long names widen nothing
   ask_ = new QPushButton(tr("Explain"), this);
-  ask_->setToolTip(tr("Rank the places where the current rule almost matches"));
+  ask_->setToolTip(tr("List the places where the current rule almost matches"));
   list_ = new QListWidget(this);
   list_->setSelectionMode(QAbstractItemView::NoSelection);
   list_->setVerticalScrollMode(QAbstractItemView::ScrollPerPixel);
@@ -37,25 +37,26 @@ void WhyNotPanel::refresh() {
   const bool isWrong = document_.ruleError().any();
   ask_->setEnabled(rule && document_.isOpen() && !isWrong);
   list_->setEnabled(!isWrong);
-  if (rule && isWrong)  // what was told of the last good text stays, greyed
+  if (rule && isWrong)  // what the last good text missed stays, greyed
     return head_->setText(
-        tr("The rules have a mistake; once it is mended, what %1 matches and misses is told again.").arg(rule->name));
+        tr("The rules have a mistake. Once it is corrected, this lists again where %1 almost matches.")
+            .arg(rule->name));
   list_->clear();
   if (!rule) {
-    head_->setText(tr("Where a rule almost matches is listed here, furthest first."));
+    head_->setText(tr("This lists the places where a rule almost matches, the nearest first."));
     return;
   }
   const bool mine = document_.nearMissesOf() == rule->name;
   if (!mine)
     head_->setText(rule->matches.empty() ? tr("Explain shows where %1 almost matches.").arg(rule->name)
-                                         : tr("%1 matches in %2. Explain shows where it almost does, too.")
+                                         : tr("%1 matches in %2. Explain also shows where it almost matches.")
                                                .arg(rule->name, counted(static_cast<qint64>(rule->matches.size()),
                                                                         tr("place"), tr("places"))));
   else if (document_.nearMisses().empty())
-    head_->setText(tr("%1 comes near nowhere.").arg(rule->name));
+    head_->setText(tr("%1 almost matches nowhere.").arg(rule->name));
   else
     head_->setText(
-        tr("%1 comes near in %2.")
+        tr("%1 almost matches in %2.")
             .arg(rule->name, counted(static_cast<qint64>(document_.nearMisses().size()), tr("place"), tr("places"))));
   if (!mine) return;
   for (const NearMissInfo& miss : document_.nearMisses()) {
@@ -93,13 +94,13 @@ QWidget* WhyNotPanel::row(const NearMissInfo& miss) {
   auto* buttons = new QHBoxLayout;
   buttons->addWidget(there);
   if (!miss.edits.isEmpty()) {
-    auto* change = new QPushButton(tr("Change the rule so"), widget);
+    auto* change = new QPushButton(tr("Fix the rule"), widget);
     change->setObjectName(QStringLiteral("change"));
     QStringList told;
     for (const RuleEdit& e : miss.edits)
-      told << (e.before.isEmpty() ? tr("Line %1: %2 is put in").arg(e.line).arg(e.after)
+      told << (e.before.isEmpty() ? tr("Line %1: insert %2").arg(e.line).arg(e.after)
                                   : tr("Line %1: %2 becomes %3").arg(e.line).arg(e.before, e.after));
-    told << tr("Then it matches here; Ctrl+Z in the editor takes it back");
+    told << tr("Then the rule matches here. Ctrl+Z in the editor undoes it");
     change->setToolTip(told.join(QLatin1Char('\n')));
     connect(change, &QPushButton::clicked, this, [this, miss] { Q_EMIT suggested(miss); });
     buttons->addWidget(change);

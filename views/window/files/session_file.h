@@ -1,6 +1,6 @@
-// SessionFile: what a window would lose, written aside every few seconds, so that a window that was killed is followed
-// by one that has it all. Each window has a file of its own, held by a lock; a file whose holder is dead is taken up by
-// the next window. A window that closes leaves its state as "last".
+// SessionFile: what a killed window would lose, saved every few seconds. The next window takes it up. Each window has a
+// file of its own, held by a lock; a file whose holder is dead is taken up by the next window. A window that closes
+// leaves its state as "last".
 //
 //   SessionFile session;
 //   SessionFile::Found found = session.takeUp();      // found.state["rules"] …
