@@ -26,7 +26,7 @@ std::string without(const std::string& text, const std::regex& what) { return st
 
 TEST_CASE("every pass is one file, has a help line, a stub for Python and a line in the reference") {
   const std::string stubs = read("resources/python/graft/__init__.py");
-  const std::string reference = read("docs/rules-reference.md");
+  const std::string reference = read("docs/reference/recipes.md");
   CHECK(passes().size() >= 8);
   for (const Pass& p : passes()) {
     const std::string name(p.name);
