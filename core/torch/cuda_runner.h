@@ -1,6 +1,6 @@
-// CudaRunner: runs a program on a GPU as CUDA graphs, which saves launching its kernels one by one. It captures the first
-// run with inputs of some shape and replays the capture for later ones. Captures share one pool of memory. When there
-// are too many, the least recently used goes.
+// CudaRunner: runs a program on a GPU as CUDA graphs, which saves launching its kernels one by one. It captures the
+// first run with inputs of some shape and replays the capture for later ones. Captures share one pool of memory. When
+// there are too many, the least recently used goes.
 //
 //   auto runner = CudaRunner::make(program);           // a Program for "cuda", which must outlive the runner
 //   auto out = runner->run(inputs);

@@ -1,6 +1,6 @@
-// Executor: runs a graph operator by operator over LibTorch's boxed calls. A Program is planned once and runs many times.
-// The plan resolves operators, assigns slots, and frees tensors after their last use. A Program keeps the weights it
-// needs alive.
+// Executor: runs a graph operator by operator over LibTorch's boxed calls. A Program is planned once and runs many
+// times. The plan resolves operators, assigns slots, and frees tensors after their last use. A Program keeps the
+// weights it needs alive.
 #pragma once
 
 #include <functional>
