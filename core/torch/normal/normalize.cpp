@@ -32,6 +32,7 @@ class DTypeFacts {
 
  private:
   std::optional<DType> fromProducer(const Node& n, int depth) {
+    if (!n.op->name.starts_with("aten.")) return std::nullopt;  // another library's, of which nothing is known
     const auto tensor = [&](size_t i) {
       return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
     };
