@@ -14,8 +14,10 @@
 #include "app/child.h"
 #include "app/cli.h"
 #include "app/models.h"
-#include "core/torch/export.h"
+#include "core/formats/export.h"
 #include "core/torch/gpu_state.h"
+#include "core/torch/graph_in_dtype.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::cli {
 namespace {

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "app/interrupt.h"
-#include "core/torch/export.h"
+#include "core/torch/graph_in_dtype.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 
 namespace graft::cli {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "core/base/progress.h"
 #include "core/base/result.h"
+#include "core/formats/model.h"
 #include "core/ir/semantics.h"
 #include "core/torch/executor.h"
-#include "core/torch/model.h"
 #include "core/torch/tensors.h"
 
 namespace graft::cli {

@@ -8,7 +8,8 @@
 
 #include "core/base/suggest.h"
 #include "core/base/words.h"
-#include "core/torch/export.h"
+#include "core/formats/export.h"
+#include "core/formats/model.h"
 #include "matcher/lang/rule_file.h"
 #include "views/drawing/drawing.h"
 

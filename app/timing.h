@@ -3,8 +3,8 @@
 #pragma once
 
 #include "app/cli.h"
+#include "core/formats/model.h"
 #include "core/torch/bench.h"
-#include "core/torch/model.h"
 
 namespace graft::cli {
 

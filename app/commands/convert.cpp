@@ -6,7 +6,7 @@
 
 #include "app/cli.h"
 #include "app/models.h"
-#include "core/torch/export.h"
+#include "core/formats/export.h"
 
 namespace graft::cli {
 namespace {

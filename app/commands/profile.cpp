@@ -11,6 +11,7 @@
 #include "core/torch/cuda_runner.h"
 #include "core/torch/executor.h"
 #include "core/torch/gpu_state.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::cli {
 namespace {

@@ -10,8 +10,8 @@
 #include <span>
 
 #include "app/engine/session.h"
+#include "core/formats/model.h"
 #include "core/ir/graph.h"
-#include "core/torch/model.h"
 #include "core/torch/tensors.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/rewrite/rewrite.h"

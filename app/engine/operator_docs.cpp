@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
 
 namespace graft {
 namespace {

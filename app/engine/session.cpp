@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "app/engine/methods.h"
+#include "core/formats/export.h"
+#include "core/formats/model.h"
 #include "core/json/graph_json.h"
 #include "core/text/diff.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
-#include "core/torch/export.h"
 #include "core/torch/memory.h"
-#include "core/torch/model.h"
 #include "matcher/lang/fix_it.h"
 #include "matcher/lang/names.h"
 #include "matcher/report/rules_json.h"

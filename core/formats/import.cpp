@@ -67,6 +67,20 @@ Result<Model> importAny(Source& source, const Semantics& semantics, const Import
 
 }  // namespace
 
+std::string_view formatName(Format f) {
+  switch (f) {
+    case Format::TorchScript:
+      return "torchscript";
+    case Format::TorchExport:
+      return "torch.export";
+    case Format::Fx:
+      return "fx";
+    case Format::Text:
+      return "text";
+  }
+  return "";
+}
+
 bool isSavedObject(const std::string& path) {
   auto file = MappedFile::open(path);
   if (!file) return false;

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <unordered_set>
-#include <vector>
 
-#include "core/formats/archive/zip_directory.h"
-#include "core/torch/model.h"
+#include "core/archive/zip_directory.h"
+#include "core/formats/model.h"
 
 namespace graft {
 
@@ -19,30 +17,5 @@ struct Source {
 Result<Model> importTorchScript(const Source&, const Semantics&, const ImportOptions&);
 Result<Model> importTorchExport(const Source&, const Semantics&);
 Result<Model> importFx(const Source&, const Semantics&, const ImportOptions&);
-
-/// Fills in constructor values of torch.nn modules from their weights' shapes and their nodes' arguments.
-void inferConstructors(Graph&);
-
-/// Fills in what the types of the inputs and weights say about values whose types the file does not give.
-void inferMissingTypes(Graph&);
-/// The same where all that is known of the inputs is one recorded run. Its dtypes and ranks are facts, its sizes are
-/// not: each dimension of an input becomes a symbol, which stands for any size from 2 up, as in torch.export. Where an
-/// operator refuses that, symbols whose sizes were equal become one; where it still does, they become the size itself:
-/// the code runs with nothing else. What then is not known beforehand has its dtype and rank from the recorded run.
-void inferFromExamples(Graph&, const std::vector<Type>& examples);
-
-/// What became of writes in place that normal form turned into functions: `target` was written to, `written` was the
-/// write's own result, and whatever read either of them afterwards reads `result`.
-struct Functionalised {
-  struct Write {
-    ValueId target, written, result;
-  };
-  std::unordered_set<ValueId> keepName;  ///< of these writes the function's result takes the name
-  std::vector<Write> writes;             ///< in the graph's order
-};
-
-/// Brings a freshly imported graph into the normal form of core/ir/normal_form.h. Linear in the graph's size.
-/// `functionalised`, where given, is filled in.
-Status normalizeImported(Graph&, const OperatorSet&, Functionalised* functionalised = nullptr);
 
 }  // namespace graft

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/formats/archive/zip_directory.h"
+#include "core/archive/zip_directory.h"
 #include "core/ir/graph.h"
 
 namespace graft {

@@ -30,7 +30,7 @@ def torch_part(*parts):
     return ALL_CORE + parts
 
 
-FORMAT = torch_part("core/formats", "core/formats/archive", "core/torch/normal", "core/torch/types", "core/torch/values")
+FORMAT = torch_part("core/archive", "core/formats", "core/torch/normal", "core/torch/values")
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ LAYERS = [
     Layer("core/ir", ("core/base",), json=NOWHERE),
     Layer("core/text", ("core/base", "core/ir"), json=NOWHERE),
     Layer("core/json", ("core/base", "core/ir", "core/text")),
+    Layer("core/archive", ("core/base",)),
     Layer("core/torch", TEXT_CORE, json=NOWHERE),
-    Layer("core/torch/values", torch_part("core/formats/archive") + ("kernels/capture",), libtorch=EVERYWHERE),
+    Layer("core/torch/values", torch_part("core/archive") + ("kernels/capture",), libtorch=EVERYWHERE),
     Layer("core/torch/types", torch_part("core/torch/values"), libtorch=EVERYWHERE),
-    Layer("core/torch/normal", torch_part("core/formats", "core/torch/types", "core/torch/values"), libtorch=EVERYWHERE),
+    Layer("core/torch/normal", torch_part("core/torch/types", "core/torch/values"), libtorch=EVERYWHERE),
     Layer("core/torch/run", torch_part("core/torch/values") + ("kernels/capture",), libtorch=EVERYWHERE),
     Layer("core/torch/verify", torch_part("core/torch/run", "core/torch/values"), libtorch=EVERYWHERE),
-    Layer("core/formats", torch_part("core/formats/archive", "core/torch/types", "core/torch/values"), libtorch=EVERYWHERE),
-    Layer("core/formats/archive", ("core/base",)),
+    Layer("core/formats", torch_part("core/archive", "core/torch/normal", "core/torch/run")),
     Layer("core/formats/fx", FORMAT, libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("core/formats/torchscript", FORMAT + ("core/torch/run",), libtorch=EVERYWHERE),
     Layer("core/formats/pt2", FORMAT, libtorch=EVERYWHERE, json=EVERYWHERE),
@@ -153,9 +153,11 @@ def self_check():
         ("core/json/a.h", "#include <nlohmann/json.hpp>"),
         ("core/torch/a.h", "#include <c10/util/Optional.h>"),
         ("core/torch/run/a.cpp", '#include "matcher/rule/pattern.h"'),
-        ("core/formats/archive/a.cpp", "#include <torch/script.h>"),
-        ("core/formats/archive/a.cpp", '#include "core/formats/importers.h"'),
+        ("core/archive/a.cpp", "#include <torch/script.h>"),
+        ("core/archive/a.cpp", '#include "core/formats/importers.h"'),
         ("core/formats/pt2/a.cpp", '#include "core/formats/torchscript/writer.h"'),
+        ("core/torch/normal/a.cpp", '#include "core/formats/metadata.h"'),
+        ("core/formats/a.cpp", "#include <torch/script.h>"),
         ("core/torch/values/a.cpp", '#include "core/torch/run/plan.h"'),
         ("core/torch/run/a.cpp", '#include "core/torch/verify/program_set.h"'),
         ("app/engine/a.h", "#include <torch/script.h>"),

@@ -7,8 +7,9 @@
 #include <map>
 
 #include "core/base/atomic_file.h"
+#include "core/formats/export.h"
 #include "core/formats/pt2/writer.h"
-#include "core/torch/export.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
 
 namespace graft {

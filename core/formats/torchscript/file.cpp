@@ -11,8 +11,8 @@
 #include <cstring>
 #include <random>
 
-#include "core/formats/archive/archive_check.h"
-#include "core/formats/archive/python_names.h"
+#include "core/archive/archive_check.h"
+#include "core/archive/python_names.h"
 #include "core/torch/values/values.h"
 
 namespace graft {

@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/formats/archive/zip_directory.h"
+#include "core/archive/zip_directory.h"
 #include "core/formats/torchscript/straight_line_kinds.h"
 #include "core/ir/type.h"
 

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <unordered_set>
 
-#include "core/formats/archive/python_names.h"
+#include "core/archive/python_names.h"
 
 namespace graft {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/formats/archive/archive_check.h"
+#include "core/archive/archive_check.h"
 #include "core/formats/torchscript/file.h"
 #include "core/torch/values/values.h"
 

@@ -1,8 +1,8 @@
-#include "core/torch/export.h"
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/formats/export.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
 #include "tests/support/catch.h"

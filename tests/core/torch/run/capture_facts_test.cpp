@@ -3,7 +3,6 @@
 #include <set>
 #include <string>
 
-#include "core/torch/model.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 #include "tests/support/torch_semantics.h"

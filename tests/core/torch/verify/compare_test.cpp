@@ -1,11 +1,12 @@
 // Comparing tensors, proving rewrites, timing, and making inputs.
 #include <dlfcn.h>
 
+#include "core/formats/export.h"
 #include "core/text/text.h"
 #include "core/torch/bench.h"
 #include "core/torch/executor.h"
-#include "core/torch/export.h"
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 #include "core/torch/verification.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "core/base/result.h"
+#include "core/formats/model.h"
 #include "core/ir/graph.h"
-#include "core/torch/model.h"
 #include "core/torch/tensors.h"
 
 namespace graft {
@@ -36,20 +36,5 @@ Status exportTorchExport(const Graph&, const std::string& path, const ExportOpti
 Result<Format> exportFormat(const std::string& path);
 /// One or the other, by exportFormat(path).
 Status exportModel(const Graph&, const std::string& path, const ExportOptions& = {});
-bool usesGraftOperators(const Graph&);
-
-/// A graph as RunOptions::dtype runs it, written out: floating weights and inputs in that dtype, and what the
-/// operators' arguments say of dtypes and of numbers too large for it. For those who can only run files, which often
-/// name the dtype they were traced in. Types of values in between are inferred again. Where that cannot be done
-/// (blocks, operators of one's own) they follow as the arguments do; where an operator refuses the dtype, none are
-/// known.
-struct GraphInDType {
-  Graph graph;
-  bool rewroteArguments = false;  ///< false: casting the module's weights and inputs comes to the same
-};
-/// BadInput where a weight cannot be brought to the dtype.
-///
-///   auto half = inDType(model.graph, DType::Float16);   // f32[2,384] is f16[2,384] all through half->graph
-Result<GraphInDType> inDType(const Graph&, DType);
 
 }  // namespace graft

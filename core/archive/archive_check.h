@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/archive/zip_directory.h"
 #include "core/base/result.h"
-#include "core/formats/archive/zip_directory.h"
 
 namespace graft {
 

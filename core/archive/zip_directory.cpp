@@ -1,4 +1,4 @@
-#include "core/formats/archive/zip_directory.h"
+#include "core/archive/zip_directory.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/formats/archive/inflate.h"
+#include "core/archive/inflate.h"
 
 namespace graft {
 namespace {

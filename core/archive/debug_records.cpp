@@ -1,4 +1,4 @@
-#include "core/formats/archive/debug_records.h"
+#include "core/archive/debug_records.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/formats/archive/byte_reader.h"
+#include "core/archive/byte_reader.h"
 
 namespace graft {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/formats/archive/archive_check.h"
+#include "core/archive/archive_check.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/formats/archive/byte_reader.h"
-#include "core/formats/archive/debug_records.h"
-#include "core/formats/archive/python_names.h"
+#include "core/archive/byte_reader.h"
+#include "core/archive/debug_records.h"
+#include "core/archive/python_names.h"
 
 namespace graft {
 namespace {

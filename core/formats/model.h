@@ -3,7 +3,6 @@
 //   Result<Model> m = importModel("minilm.pt", semantics);
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,23 +39,5 @@ Result<Model> importModel(const std::string& path, const Semantics&, const Impor
 /// Whether the file is what torch.save writes (tensors, weights, a pickled object), and so none of a model. False where
 /// it cannot be read.
 bool isSavedObject(const std::string& path);
-
-/// LibTorch's answers: operators from its registries, types by running on meta tensors, constants by running on
-/// weights.
-std::unique_ptr<Semantics> makeTorchSemantics();
-
-/// Writes the types of all values that follow from those of the inputs (symbolic dimensions allowed), by running the
-/// operators on meta tensors. Values that only running can tell keep the type they have. An error names the node that
-/// refuses its arguments.
-Status inferAllTypes(Graph&, const std::vector<Type>& inputTypes);
-
-/// Where our own operators' library lies: the one that is loaded, else $GRAFT_OPS, else libgraft_ops.so in a folder lib
-/// beside or above the program. BadInput where it is in none of these.
-Result<std::string> findOperatorLibrary();
-/// Loads a shared library of operators (libgraft_ops.so or a user's), by path; "" is our own, which is found as above.
-/// Loading twice is harmless.
-Status loadOperatorLibrary(const std::string& path = "");
-/// What our own library says of its operators, as JSON; null before it is loaded.
-const char* describeOperatorLibrary();
 
 }  // namespace graft
