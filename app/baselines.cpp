@@ -88,9 +88,9 @@ class Original {
 };
 
 Status writeExported(const Graph& rewritten, const RunOptions& options, const std::string& path) {
-  if (!options.dtype) return exportTorchScript(rewritten, path);
+  if (!options.dtype) return exportModel(rewritten, path);
   auto cast = inDType(rewritten, *options.dtype);
-  return cast ? exportTorchScript(cast->graph, path) : Status(cast.error());
+  return cast ? exportModel(cast->graph, path) : Status(cast.error());
 }
 
 struct Peer {

@@ -158,7 +158,7 @@ Result<TensorSet> commandInputs(const Graph& g, const Common& common) {
 Result<TensorSet> typedInputs(Model& model, const Common& common, OpenSizes sizes) {
   auto inputs = commandInputs(model.graph, common);
   if (!inputs) return inputs;
-  const bool keepSymbols = sizes == OpenSizes::Stay && declaresSizes(model.format);
+  const bool keepSymbols = sizes == OpenSizes::Stay && model.format->declaresSizes;
   if (Status s = recordTypes(model.graph, *inputs, keepSymbols); !s) return s.error();
   return inputs;
 }

@@ -16,9 +16,12 @@
 
 namespace graft::cli {
 
-/// The files named, and of each folder its *.pt, *.pt2 and *.fx by name, but for inputs and weights that torch.save
-/// wrote, which is said.
+/// The named files, and from each folder the files with a model's ending (formatOfEnding), sorted by name. Inputs and
+/// weights that torch.save wrote are skipped with a warning.
 Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, const Console&);
+
+/// "A model file: TorchScript (.pt), torch.fx (.fx) or torch.export (.pt2)": for `--help`.
+std::string modelHelp();
 
 /// Whether a model can be written to a path of that ending (exportFormat). Usage where not; of a picture's name it says
 /// which command draws.
@@ -27,8 +30,8 @@ Status checkModelOutput(const std::string& path);
 /// "Attention=12" as a rule of the file and a count.
 Result<std::pair<std::string, size_t>> parseExpectation(const std::string& text, const RuleFile& file);
 
-/// Calls f for each file, and for each *.pt, *.pt2 and *.fx in folders, by name. With one model its error is returned;
-/// with several each error is printed, the rest goes on, and the first error is returned with a count.
+/// Calls f for each of modelFiles(paths). With one model its error is returned; with several each error is printed, the
+/// rest goes on, and the first error is returned with a count.
 Status forEachModel(const std::vector<std::string>& paths, const Console&,
                     const std::function<Status(const std::string&)>& f);
 

@@ -25,7 +25,7 @@ Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& 
   auto fast = Program::build(rewritten, options);
   if (!fast) return fast.error();
   AgainstOriginal out;
-  if (original.format == Format::TorchScript && options.device == "cpu") {
+  if (original.format->torchJitLoads && options.device == "cpu") {
     auto frozen = frozenTorchScript(original.path, inputs, options);
     if (!frozen) return frozen.error();
     // A file may name the dtypes it was traced with: then TorchScript cannot run it in another, Graft can.

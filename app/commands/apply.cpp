@@ -191,19 +191,19 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
   if (!model) return model.error();
   Graph& original = model->graph;
   std::vector<Sizes> sizes;
-  if (!declaresSizes(model->format)) sizes = openSizes(original);
+  if (!model->format->declaresSizes) sizes = openSizes(original);
   auto inputs = commandInputs(original, o);
   if (!inputs) {
     if (!o.noVerify || o.givesInputs()) return inputs.error();
     console.note("no inputs: shapes stay unknown, conditions on them will not hold");
-  } else if (Status s = recordTypes(original, *inputs, declaresSizes(model->format)); !s) {
+  } else if (Status s = recordTypes(original, *inputs, model->format->declaresSizes); !s) {
     return s;
   }
 
   Graph rewritten = original;
   std::unique_ptr<RewriteCheck> check;
   if (inputs && !o.noVerify && !o.wholeOnly)
-    check = makeRewriteCheck(*inputs, job, o.failingInputs, !declaresSizes(model->format));
+    check = makeRewriteCheck(*inputs, job, o.failingInputs, !model->format->declaresSizes);
   auto run = runRecipe(rewritten, rules.file, rules.recipe, semantics(), {}, {check.get(), o.strict});
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
   if (!run) return run.error();
@@ -220,7 +220,7 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
   console.print(fmt::format("nodes: {} before, {} after\n", original.nodeCount(), rewritten.nodeCount()));
   if (rewroteNothing(*run)) console.warn("nothing was rewritten; " + whyHint(path, rules));
   json doc = {{"model", path},
-              {"format", formatName(model->format)},
+              {"format", model->format->name},
               {"nodes", original.nodeCount()},
               {"nodes_after", rewritten.nodeCount()},
               {"recipe", rules.recipe.name},

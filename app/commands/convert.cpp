@@ -30,12 +30,9 @@ Status convert(const Options& o) {
   }
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
   if (Status s = exportModel(model->graph, o.output, how); !s) return s;
-  console.document({{"model", o.model},
-                    {"format", formatName(model->format)},
-                    {"output", o.output},
-                    {"nodes", model->graph.nodeCount()}});
-  console.print(
-      fmt::format("{}, {} nodes, written as {}", formatName(model->format), model->graph.nodeCount(), o.output));
+  console.document(
+      {{"model", o.model}, {"format", model->format->name}, {"output", o.output}, {"nodes", model->graph.nodeCount()}});
+  console.print(fmt::format("{}, {} nodes, written as {}", model->format->name, model->graph.nodeCount(), o.output));
   return done();
 }
 
@@ -44,9 +41,7 @@ Status convert(const Options& o) {
 void addConvert(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("convert", "Write the model in another format, as it is: TorchScript or torch.export");
   auto o = std::make_shared<Options>();
-  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
-      ->required()
-      ->type_name("MODEL");
+  c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
   c->add_option("-o,--output", o->output, "TorchScript where it ends in .pt, torch.export where in .pt2")
       ->required()
       ->type_name("OUT.pt|OUT.pt2");

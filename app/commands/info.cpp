@@ -58,7 +58,7 @@ Status info(const Options& o) {
   }
   if (console.json()) {
     json doc = {{"model", o.model},
-                {"format", formatName(m->format)},
+                {"format", m->format->name},
                 {"name", g.name},
                 {"nodes", g.nodeCount()},
                 {"bytes", m->fileBytes},
@@ -77,8 +77,8 @@ Status info(const Options& o) {
     console.document(doc);
     return done();
   }
-  console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? o.model : g.name), formatName(m->format),
-                            o.model, bytes(m->fileBytes)));
+  console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? o.model : g.name), m->format->name, o.model,
+                            bytes(m->fileBytes)));
   for (ValueId v : g.inputs())
     console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
   for (const Symbol& s : usedSymbols(g)) console.print(fmt::format("  size    {} in {}", s.name, rangeText(s)));
@@ -148,9 +148,7 @@ Status show(const Options& o, const std::function<Result<std::string>(const Grap
 void addShow(CLI::App& app, Run& run, const char* name, const char* help, std::function<Status(const Options&)> f) {
   auto* c = app.add_subcommand(name, help);
   auto o = std::make_shared<Options>();
-  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
-      ->required()
-      ->type_name("MODEL");
+  c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();
   const bool shows = std::string_view(name) != "info";

@@ -109,7 +109,7 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
   console.print(table(rows));
   tellUnmatched(o, path, matcher, g, file, unmatched, console);
   documents.push_back(
-      {{"model", path}, {"format", formatName(m->format)}, {"nodes", g.nodeCount()}, {"ms", ms}, {"rules", rules}});
+      {{"model", path}, {"format", m->format->name}, {"nodes", g.nodeCount()}, {"ms", ms}, {"rules", rules}});
   for (const auto& [rule, count] : expected) {
     if (counts[rule] != count)
       return Error{ErrorKind::Expectation,

@@ -40,8 +40,8 @@ struct Session::Document {
   size_t position = 0;
   std::optional<size_t> inside = {};
   int revision = 0;
-  std::string path;  ///< the file it was read from
-  Format format = Format::TorchScript;
+  std::string path;                    ///< the file it was read from
+  const FileFormat* format = nullptr;  ///< of that file
   /// Its types were seen in one run of a model that may take other sizes, too.
   bool recordedTypes = false;
   /// What it was opened with, where that was given: rewrites are proven on these.

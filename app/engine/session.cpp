@@ -158,13 +158,13 @@ json Session::Methods::open() const {
   // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
   if (has("inputs")) {
     doc->inputs = take(loadTensors(text("inputs")));
-    take(recordTypes(model.graph, *doc->inputs, declaresSizes(model.format)));
+    take(recordTypes(model.graph, *doc->inputs, model.format->declaresSizes));
   }
   doc->recordedTypes = has("inputs");
   doc->path = text("path");
   doc->format = model.format;
   doc->snapshots.push_back({std::move(model.graph), "opened", {}});
-  json out = {{"document", s.nextDocument_},       {"format", formatName(model.format)},
+  json out = {{"document", s.nextDocument_},       {"format", model.format->name},
               {"nodes", doc->graph().nodeCount()}, {"revision", 0},
               {"weightBytes", model.weightBytes},  {"graph", graphField(doc->graph())}};
   s.documents_.emplace(s.nextDocument_++, std::move(doc));

@@ -129,10 +129,10 @@ Result<TensorSet> Session::Methods::givenInputs(const Document& d) const {
 /// The original's file, where PyTorch can run it as it is.
 std::string Session::Methods::frozenFile(const Document& d) const {
   const Document& from = params.contains("other") ? s.documentOf(params, "other") : d;
-  if (from.format != Format::TorchScript)
+  if (!from.format->torchJitLoads)
     throw RpcError{1, fmt::format("{} is {}, not TorchScript: PyTorch cannot freeze it. Take Graft's executor as the "
                                   "baseline",
-                                  from.path, formatName(from.format))};
+                                  from.path, from.format->name)};
   return from.path;
 }
 

@@ -1,6 +1,7 @@
-// What must hold before LibTorch may read an archive. Its readers trust what they read: they overflow the stack on deep
-// nests, take a tensor's size from the pickle without asking how long its record is, and run a class's __setstate__
-// while loading.
+// Checks an archive before LibTorch may read it. LibTorch's readers trust what they read: deep nesting overflows the
+// stack, a tensor's size comes from the pickle whatever its record's length, and a class's __setstate__ runs on load.
+//
+//   if (auto facts = checkTorchScript(zip, "model.pt"); !facts) return facts.error();
 #pragma once
 
 #include <functional>
@@ -13,19 +14,19 @@
 
 namespace graft {
 
-/// Walks a pickle without making anything of it: opcodes that PyTorch writes, at most 1000 deep, every storage that it
-/// names within the record that `storageSize` gives for its key (nothing: there is no such record).
+/// Walks a pickle without building objects. It may hold only opcodes that PyTorch writes, nested at most 1000 deep, and
+/// every storage must fit the record whose size in bytes `storageSize` gives for its key (nothing: there is no record).
 Status checkPickle(std::string_view pickle, std::string_view what,
                    const std::function<std::optional<size_t>(std::string_view key)>& storageSize);
 
-/// Looks through TorchScript source: nests and chains of operators at most 1000 deep.
+/// Checks TorchScript source: expressions may nest at most 1000 deep.
 Status checkCode(std::string_view code, std::string_view what);
 
 struct TorchScriptFacts {
   bool runsCodeOnLoad = false;               ///< some class has a __setstate__ (quantised modules do)
-  std::vector<std::string> badDebugRecords;  ///< LibTorch must not see these; the model is complete without them
+  std::vector<std::string> badDebugRecords;  ///< records that LibTorch must not see; the model is complete without them
 };
-/// All of the above for a TorchScript archive, and that what runs on load touches no files and does not loop.
+/// Checks all of this for a TorchScript archive, and that code which runs on load uses no files and no loops.
 Result<TorchScriptFacts> checkTorchScript(const ZipDirectory&, const std::string& path);
 
 }  // namespace graft

@@ -1,10 +1,12 @@
 // Model files out. A file on disk is always complete: written beside, synced, renamed.
+//
+//   if (Status s = exportModel(graph, "fast.pt"); !s) return s;
 #pragma once
 
 #include <string>
 
 #include "core/base/result.h"
-#include "core/formats/model.h"
+#include "core/formats/file_format.h"
 #include "core/ir/graph.h"
 #include "core/torch/tensors.h"
 
@@ -12,29 +14,23 @@ namespace graft {
 
 struct ExportOptions {
   std::string operatorLibrary;  ///< noted in the extra file "graft.json" when graft:: operators are used
-  /// Where graft:: operators are used and captureObstacle() knows none: the module holds a graft.Runner, which runs its
-  /// forward as CUDA graphs on a GPU (kernels/runner.cpp). Elsewhere forward runs as it is written.
+  /// For TorchScript. Where the graph uses graft:: operators and captureObstacle() finds none, the module holds a
+  /// graft.Runner, which runs its forward as CUDA graphs on a GPU (kernels/runner.cpp). Otherwise forward runs as it is
+  /// written.
   bool capture = true;
-  /// For torch.export, which takes truth values, floats, None and texts as constants alone: what they are, by the
-  /// graph's inputs. Of everything else nothing is read.
+  /// For torch.export, which takes truth values, floats, None and texts only as constants: their values, by the graph's
+  /// inputs. Nothing is read of the other inputs.
   TensorSet inputs;
 };
-/// Why the exported model shall not run as a CUDA graph: it has no graft:: operator (and so must load without their
-/// library), or writes to its weights, … Empty where it may.
-std::string captureObstacle(const Graph&);
 
-/// TorchScript that torch.jit.load accepts in plain Python (graft operators need torch.ops.load_library first). The
-/// module hierarchy and parameter names are kept, each call of a module is a method, shared weights are stored once.
-Status exportTorchScript(const Graph&, const std::string& path, const ExportOptions& = {});
-/// A torch.export archive that torch.export.load accepts (graft operators need torch.ops.load_library first). Needs the
-/// types of all tensors. Branches on tensors become torch.cond, loops whose tensors say when to stop while_loop, and
-/// loops of a known number of turns are written out. Other loops, and inputs that are neither tensors nor ints and are
-/// not given in the options, are refused.
-Status exportTorchExport(const Graph&, const std::string& path, const ExportOptions& = {});
-/// What a path's ending says is written there: TorchScript for .pt, TorchExport for .pt2. Usage, with a message that
-/// names both, for every other ending: a picture's or another tool's name would not say what the file holds.
-Result<Format> exportFormat(const std::string& path);
-/// One or the other, by exportFormat(path).
+/// Writes the model in the format of the path's ending. What each format can hold is said in its folder's format.h.
 Status exportModel(const Graph&, const std::string& path, const ExportOptions& = {});
+/// The format of the path's ending. Usage, with a message that names all endings, for every other one: the name of a
+/// picture or of another tool's file would not say what the file holds.
+Result<const FileFormat*> exportFormat(const std::string& path);
+
+/// Why the exported model must not run as a CUDA graph: it has no graft:: operator (and so must load without their
+/// library), or it writes to its weights, …. Empty where nothing forbids it.
+std::string captureObstacle(const Graph&);
 
 }  // namespace graft

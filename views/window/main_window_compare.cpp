@@ -9,6 +9,7 @@
 
 #include "views/canvas/canvas.h"
 #include "views/document/graph_decode.h"
+#include "views/document/model_files.h"
 #include "views/panels/diff_view.h"
 #include "views/panels/explorer.h"
 #include "views/window/main_window.h"
@@ -216,8 +217,8 @@ void MainWindow::compareWith(const QString& path) { document_->compareWith(path)
 
 void MainWindow::chooseOther() {
   if (!document_->isOpen()) return;
-  const QString path = QFileDialog::getOpenFileName(this, tr("Compare with"), QFileInfo(document_->path()).path(),
-                                                    tr("Models (*.pt *.pt2 *.pth *.ts *.json);;All files (*)"));
+  const QString path =
+      QFileDialog::getOpenFileName(this, tr("Compare with"), QFileInfo(document_->path()).path(), openFilter());
   if (!path.isEmpty()) compareWith(path);
 }
 

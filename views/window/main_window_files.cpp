@@ -15,6 +15,7 @@
 
 #include "views/canvas/canvas.h"
 #include "views/document/document_info.h"
+#include "views/document/model_files.h"
 #include "views/drawing/drawing.h"
 #include "views/panels/rule_editor.h"
 #include "views/panels/run/run_inputs.h"
@@ -84,8 +85,7 @@ void MainWindow::openRules(const QString& path) {
 
 void MainWindow::chooseModel() {
   const QString path =
-      QFileDialog::getOpenFileName(this, tr("Open model"), QFileInfo(document_->path()).path(),
-                                   tr("Models (*.pt *.pt2 *.pth *.ts *.fx *.json *.txt);;All files (*)"));
+      QFileDialog::getOpenFileName(this, tr("Open model"), QFileInfo(document_->path()).path(), openFilter());
   if (!path.isEmpty()) openModel(path);
 }
 
@@ -120,17 +120,20 @@ void MainWindow::saveRules(bool as) {
 void MainWindow::exportModel() {
   if (!document_->isOpen()) return;
   const QFileInfo source(document_->path());
-  const bool isExport = document_->format() == QLatin1String("torch.export");
-  const QString script = tr("TorchScript (*.pt)"), exported = tr("torch.export (*.pt2)");
-  QString kind = isExport ? exported : script;
-  QString path = QFileDialog::getSaveFileName(this, tr("Export rewritten model, as the ending says"),
-                                              source.path() + QLatin1Char('/') + source.completeBaseName() +
-                                                  QStringLiteral("_fast.") +
-                                                  (isExport ? QStringLiteral("pt2") : QStringLiteral("pt")),
-                                              script + QStringLiteral(";;") + exported, &kind);
+  const FileFormat& usual = formatToWrite(document_->format());
+  QStringList filters;
+  for (const FileFormat* f : writtenFormats()) filters << filterOf(*f);
+  QString filter = filterOf(usual);
+  QString path = QFileDialog::getSaveFileName(
+      this, tr("Export rewritten model, as the ending says"),
+      source.path() + QLatin1Char('/') + source.completeBaseName() + QStringLiteral("_fast") + endingOf(usual),
+      filters.join(QStringLiteral(";;")), &filter);
   if (path.isEmpty()) return;
   // Some dialogs leave the ending to the program.
-  if (QFileInfo(path).suffix().isEmpty()) path += kind == exported ? QStringLiteral(".pt2") : QStringLiteral(".pt");
+  if (QFileInfo(path).suffix().isEmpty()) {
+    const FileFormat* chosen = writtenFormats().value(filters.indexOf(filter));
+    path += endingOf(chosen ? *chosen : usual);
+  }
   document_->exportTo(path);
 }
 
@@ -215,8 +218,8 @@ bool isSample(const QFileInfo& file) {
   for (const char* ending : {"inputs", "expected", "_fast"})
     if (name.endsWith(QLatin1String(ending))) return false;
   if (name == QLatin1String("sentences")) return false;
-  return file.suffix() == QLatin1String("pt") ||
-         !QFileInfo::exists(file.path() + QLatin1Char('/') + name + QStringLiteral(".pt"));
+  const QString first = endingOf(*writtenFormats().first());
+  return file.fileName().endsWith(first) || !QFileInfo::exists(file.path() + QLatin1Char('/') + name + first);
 }
 
 }  // namespace
@@ -230,11 +233,11 @@ void MainWindow::refreshRecent() {
     a->setData(tr("Open %1").arg(a->text()));  // in the palette, which has no menu around it
   }
   recentMenu_->setEnabled(!recent.isEmpty());
-  QStringList samples;
+  QStringList samples, patterns;
+  for (const FileFormat* f : writtenFormats()) patterns << QLatin1Char('*') + endingOf(*f);
   for (const char* folder : {"/../samples", "/../samples/models", "/../share/graft/samples"})
-    for (const QFileInfo& f :
-         QDir(QCoreApplication::applicationDirPath() + QString::fromLatin1(folder))
-             .entryInfoList({QStringLiteral("*.pt"), QStringLiteral("*.pt2")}, QDir::Files, QDir::Name))
+    for (const QFileInfo& f : QDir(QCoreApplication::applicationDirPath() + QString::fromLatin1(folder))
+                                  .entryInfoList(patterns, QDir::Files, QDir::Name))
       if (isSample(f) && !recent.contains(f.absoluteFilePath())) samples << f.absoluteFilePath();
   welcome_->setFiles(recent, samples);
 }

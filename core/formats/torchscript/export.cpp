@@ -5,14 +5,15 @@
 
 #include "core/base/atomic_file.h"
 #include "core/formats/export.h"
+#include "core/formats/torchscript/format.h"
 #include "core/formats/torchscript/writer.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
 
-Status exportTorchScript(const Graph& graph, const std::string& path, const ExportOptions& options) {
-  // Told first: a long conversion for a place that cannot be written to would be in vain.
+Status TorchScriptFormat::write(const Graph& graph, const std::string& path, const ExportOptions& options) {
+  // Opened first: where the path cannot be written to, no time goes into the conversion.
   auto file = AtomicFile::beside(path);
   if (!file) return file.error();
   TorchScriptWriter writer(graph, options.capture && captureObstacle(graph).empty());
@@ -23,10 +24,10 @@ Status exportTorchScript(const Graph& graph, const std::string& path, const Expo
     return e;
   }
   torch::jit::ExtraFilesMap extra;
-  ArchiveMetadata note = writer.note();
+  ArchiveMetadata metadata = writer.metadata();
   if (usesGraftOperators(graph))
-    note.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
-  extra["graft.json"] = metadataJson(note);
+    metadata.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
+  extra["graft.json"] = metadataJson(metadata);
   try {
     std::ofstream out(file->temporaryPath(), std::ios::binary | std::ios::trunc);
     module->save(out, extra);

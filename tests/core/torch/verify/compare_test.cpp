@@ -220,7 +220,7 @@ TEST_CASE("a model with packed weights is timed by TorchScript as it runs elsewh
   Graph g = graphOf("graph g {\n input %x : f32[4,64]\n %y = graft.linear.default(%x, %x)\n return %y\n}");
   g.setArgument(g.order().front(), 1, Argument(g.addWeight("w", weight->front().type, weight->front().data)));
   test::TempDir dir;
-  REQUIRE(exportTorchScript(g, dir / "m.pt"));
+  REQUIRE(exportModel(g, dir / "m.pt"));
   const auto function = [](const char* name) {
     void* found = dlsym(RTLD_DEFAULT, name);
     REQUIRE(found);
