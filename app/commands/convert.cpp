@@ -27,7 +27,7 @@ Status convert(const Options& o) {
   if (!converted) return converted.error();
   console.document(workbench::document(toJson(*converted)));
   console.print(
-      fmt::format("{}, {} nodes, written as {}", formatName(converted->format), converted->nodes, converted->output));
+      fmt::format("{}, {} nodes, written as {}", converted->format->name, converted->nodes, converted->output));
   return done();
 }
 
@@ -36,9 +36,7 @@ Status convert(const Options& o) {
 void addConvert(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("convert", "Write a model in another format, as it is: TorchScript or torch.export");
   auto o = std::make_shared<Options>();
-  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
-      ->required()
-      ->type_name("MODEL");
+  c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
   c->add_option("-o,--output", o->output, "Where the model goes: TorchScript for *.pt, torch.export for *.pt2")
       ->required()
       ->type_name("OUT.pt|OUT.pt2");

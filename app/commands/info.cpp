@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "app/commands/models.h"
 #include "app/commands/options.h"
 #include "app/json/documents_json.h"
 #include "app/workbench/info.h"
@@ -39,7 +40,7 @@ std::vector<std::vector<std::string>> countRows(const char* heading, const char*
 void print(const workbench::ModelInfo& info, const std::string& path, const Console& console) {
   const Model& m = info.model;
   const Graph& g = m.graph;
-  console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? path : g.name), formatName(m.format), path,
+  console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? path : g.name), m.format->name, path,
                             bytes(m.fileBytes)));
   for (ValueId v : g.inputs())
     console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
@@ -82,9 +83,7 @@ Status info(const Options& o) {
 void addInfo(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("info", "Say what a file holds: format, inputs, outputs, operators, modules, weights");
   auto o = std::make_shared<Options>();
-  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
-      ->required()
-      ->type_name("MODEL");
+  c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();
   addCommon(*c, *o, false);

@@ -1,13 +1,15 @@
 #include "app/commands/models.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "core/base/words.h"
-#include "core/torch/export.h"
-#include "core/torch/model.h"
+#include "core/formats/export.h"
+#include "core/formats/format_list.h"
+#include "core/formats/model.h"
 #include "views/drawing/drawing.h"
 
 namespace graft::cli {
@@ -22,15 +24,17 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
     }
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(p, error)) {
-      const std::string ending = entry.path().extension().string(), file = entry.path().string();
-      if (ending != ".pt" && ending != ".pt2" && ending != ".fx") continue;
-      if (ending == ".pt" && isSavedObject(file)) {
+      const std::string file = entry.path().string();
+      const FileFormat* format = formatOfEnding(entry.path().extension().string());
+      if (!format) continue;
+      if (format->sharesEnding && isSavedObject(file)) {
         others.push_back(entry.path().filename().string());
       } else {
         found.push_back(file);
       }
     }
-    if (error || found.empty()) return badInput(fmt::format("{}: no models (*.pt, *.pt2, *.fx) in this folder", p));
+    if (error || found.empty())
+      return badInput(fmt::format("{}: no models ({}) in this folder", p, fmt::join(endingPatterns(), ", ")));
     std::sort(found.begin(), found.end());
     out.insert(out.end(), found.begin(), found.end());
   }
@@ -41,6 +45,8 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
   }
   return out;
 }
+
+std::string modelHelp() { return "A model file: " + modelKinds(); }
 
 Status checkModelOutput(const std::string& path) {
   auto format = exportFormat(path);

@@ -13,14 +13,17 @@
 
 namespace graft::cli {
 
-/// The files named, and of each folder its *.pt, *.pt2 and *.fx by name. Inputs and weights that torch.save wrote are
-/// no models: a warning names them.
+/// The named files, and from each folder the files with a model's ending (formatOfEnding), sorted by name. Inputs and
+/// weights that torch.save wrote are no models: a warning names them.
 Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, const Console&);
 
 /// Calls f for each of modelFiles(). With one model its error is returned; with several each error is printed, the rest
 /// goes on, and the first error is returned with a count.
 Status forEachModel(const std::vector<std::string>& paths, const Console&,
                     const std::function<Status(const std::string&)>& f);
+
+/// "A model file: TorchScript (.pt), torch.fx (.fx) or torch.export (.pt2)": for `--help`.
+std::string modelHelp();
 
 /// Whether a model can be written to a path of that ending (exportFormat). Usage where not; for a picture's name the
 /// message says which command draws.

@@ -1,4 +1,6 @@
 #include "app/commands/options.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -50,9 +50,7 @@ Status show(const Options& o, const Form& form) {
 void addShow(CLI::App& app, Run& run, const char* name, const char* help, Form form) {
   auto* c = app.add_subcommand(name, help);
   auto o = std::make_shared<Options>();
-  c->add_option("model", o->model, "A TorchScript .pt, torch.export .pt2 or saved FX file")
-      ->required()
-      ->type_name("MODEL");
+  c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();
   c->add_option("--rules", o->rules, "Show the graph as a recipe of this rule file leaves it")->type_name("FILE");

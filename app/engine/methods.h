@@ -19,7 +19,7 @@ namespace graft {
 struct Session::Document {
   workbench::History history;
   std::string path;  ///< the file it was read from
-  Format format = Format::TorchScript;
+  const FileFormat* format = nullptr;
   /// What it was opened with, where that was given: rewrites are verified on these. Its types were then seen in one
   /// run; the model may take inputs of other sizes, too.
   std::optional<TensorSet> inputs;

@@ -89,7 +89,7 @@ json Session::Methods::apply() const {
   } else {
     request.verify.obstacle = "there are no inputs to try it on: " + inputs.error().message;
   }
-  request.verify.sizesAreOpen = !declaresSizes(d.format);
+  request.verify.sizesAreOpen = !d.format->declaresSizes;
   workbench::Rewritten r = take(workbench::rewrite(d.graph(), file, request, s.semantics_, job));
   std::vector<Record> records = r.records();
   json out = {{"graph", graphField(r.graph)},

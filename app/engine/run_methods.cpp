@@ -33,10 +33,10 @@ json Session::Methods::run() const {
     throw RpcError{1, fmt::format("{} is no baseline; there are graft and torchscript", baseline)};
   workbench::MeasureRequest request;
   if (baseline == "torchscript") {
-    if (from.format != Format::TorchScript)
+    if (!from.format->torchJitLoads)
       throw RpcError{1, fmt::format("{} is {}, not TorchScript: PyTorch cannot freeze it. Take Graft's executor as the "
                                     "baseline",
-                                    from.path, formatName(from.format))};
+                                    from.path, from.format->name)};
     request.frozen = from.path;
   }
   const TensorSet inputs = take(workbench::inputsFor(d.history.original(), wanted)).tensors;

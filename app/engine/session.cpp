@@ -3,10 +3,10 @@
 #include "app/engine/methods.h"
 #include "app/json/list_json.h"
 #include "app/json/rewrites_json.h"
+#include "core/formats/export.h"
 #include "core/json/graph_json.h"
 #include "core/text/diff.h"
 #include "core/text/text.h"
-#include "core/torch/export.h"
 #include "core/torch/memory.h"
 
 namespace graft {
@@ -73,7 +73,7 @@ json Session::Methods::open() const {
   }
   auto doc = std::make_unique<Document>(
       Document{workbench::History(std::move(model.graph)), text("path"), model.format, std::move(inputs)});
-  json out = {{"document", s.nextDocument_},       {"format", formatName(model.format)},
+  json out = {{"document", s.nextDocument_},       {"format", model.format->name},
               {"nodes", doc->graph().nodeCount()}, {"revision", doc->history.revision()},
               {"weightBytes", model.weightBytes},  {"graph", graphField(doc->graph())}};
   s.documents_.emplace(s.nextDocument_++, std::move(doc));

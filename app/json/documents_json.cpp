@@ -20,7 +20,7 @@ json notVerified() { return {{"passed", nullptr}, {"skipped", true}}; }
 
 json toJson(const ApplyReport& r) {
   json out = {{"model", r.model},
-              {"format", formatName(r.format)},
+              {"format", r.format->name},
               {"nodesBefore", r.nodesBefore},
               {"nodesAfter", r.nodesAfter},
               {"recipe", r.recipe},
@@ -53,7 +53,7 @@ json toJson(const Comparison& c) {
 }
 
 json toJson(const ConvertReport& r) {
-  return {{"model", r.model}, {"format", formatName(r.format)}, {"output", r.output}, {"nodes", r.nodes}};
+  return {{"model", r.model}, {"format", r.format->name}, {"output", r.output}, {"nodes", r.nodes}};
 }
 
 json toJson(const DrawnModel& r) { return {{"model", r.model}, {"output", r.output}, {"nodes", r.nodes}}; }
@@ -72,7 +72,7 @@ json toJson(const KernelInfo& k) {
 
 json toJson(const MatchedModel& r) {
   return {{"model", r.model},
-          {"format", formatName(r.format)},
+          {"format", r.format->name},
           {"nodes", r.nodes},
           {"ms", r.report.milliseconds},
           {"rules", listJson(r.report.rules)}};
@@ -85,7 +85,7 @@ json toJson(const ModelInfo& info) {
   for (ValueId v : g.inputs()) inputs.push_back({{"name", g.value(v).name}, {"type", toString(g.value(v).type)}});
   for (const Argument& r : g.returns()) outputs.push_back(graft::toJson(g, r));
   return {{"model", m.path},
-          {"format", formatName(m.format)},
+          {"format", m.format->name},
           {"name", g.name},
           {"nodes", g.nodeCount()},
           {"bytes", m.fileBytes},

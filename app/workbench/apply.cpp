@@ -141,7 +141,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   report.recipe = rules.recipe.name;
   Graph& original = model->graph;
   std::vector<TracedSizes> sizes;
-  if (!declaresSizes(model->format)) sizes = tracedSizes(original);
+  if (!model->format->declaresSizes) sizes = tracedSizes(original);
   std::optional<TensorSet> inputs;
   if (auto made = inputsFor(original, request.inputs)) {
     report.randomInputs = std::move(made->random);
@@ -159,7 +159,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   how.recipe = rules.recipe;
   how.strict = request.strict;
   if (request.verify && request.verifyRewrites)
-    how.verify = {inputs, !request.inputs.isGiven(), "", !declaresSizes(model->format), request.failingInputs};
+    how.verify = {inputs, !request.inputs.isGiven(), "", !model->format->declaresSizes, request.failingInputs};
   auto rewritten = rewrite(original, rules.file, how, semantics, job);
   if (job.cancelled()) return interrupted();
   if (!rewritten) return rewritten.error();

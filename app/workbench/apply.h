@@ -81,7 +81,7 @@ struct ApplyRequest {
 };
 struct ApplyReport {
   std::string model;
-  Format format = Format::TorchScript;
+  const FileFormat* format = nullptr;
   std::string recipe;
   size_t nodesBefore = 0, nodesAfter = 0;
   std::vector<std::string> randomInputs;  ///< Inputs::random

@@ -23,7 +23,7 @@ Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& 
                                             const RunOptions& options, double seconds, const Job& job) {
   auto fast = Program::build(rewritten, options);
   if (!fast) return fast.error();
-  if (original.format != Format::TorchScript || options.device != "cpu")
+  if (!original.format->torchJitLoads || options.device != "cpu")
     return timeInExecutor(original, *fast, inputs, options, seconds, job);
   auto frozen = frozenTorchScript(original.path, inputs, options);
   if (!frozen) return frozen.error();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "core/torch/export.h"
+#include "core/formats/export.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 
 namespace graft::workbench {
 namespace {

@@ -19,7 +19,7 @@ struct ConvertRequest {
 };
 struct ConvertReport {
   std::string model;
-  Format format = Format::TorchScript;  ///< of the file that was read
+  const FileFormat* format = nullptr;  ///< of the file that was read
   std::string output;
   size_t nodes = 0;
 };

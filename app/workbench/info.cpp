@@ -1,4 +1,5 @@
 #include "app/workbench/info.h"
+#include "core/torch/operator_library.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/torch/model.h"
+#include "core/formats/model.h"
 #include "matcher/search/search.h"
 
 namespace graft::workbench {
@@ -38,7 +38,7 @@ struct MatchReport {
 /// What matching one model's file found.
 struct MatchedModel {
   std::string model;
-  Format format = Format::TorchScript;
+  const FileFormat* format = nullptr;
   size_t nodes = 0;
   MatchReport report;
 };

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::workbench {
 namespace {

@@ -1,6 +1,7 @@
 #include "app/workbench/open.h"
 
-#include "core/torch/export.h"
+#include "core/formats/export.h"
+#include "core/torch/graph_in_dtype.h"
 
 namespace graft::workbench {
 
@@ -25,7 +26,7 @@ Result<Inputs> inputsFor(const Graph& graph, const InputRequest& request) {
 }
 
 Status recordTypes(Model& model, const TensorSet& inputs, DeclaredSizes sizes) {
-  const bool keepSymbols = sizes == DeclaredSizes::Stay && declaresSizes(model.format);
+  const bool keepSymbols = sizes == DeclaredSizes::Stay && model.format->declaresSizes;
   return graft::recordTypes(model.graph, inputs, keepSymbols);
 }
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/formats/model.h"
 #include "core/torch/executor.h"
-#include "core/torch/model.h"
 #include "core/torch/tensors.h"
 
 namespace graft::workbench {

@@ -12,7 +12,7 @@
 namespace graft {
 namespace {
 
-/// Models nest modules some ten deep; what looks at the tree of calls may take a stack frame for each.
+/// Models nest modules some ten deep. Code that walks the tree of calls may use a stack frame for each level.
 constexpr size_t mostNested = 1000;
 
 Argument fitted(Argument a, const Type& parameter) {
@@ -22,7 +22,7 @@ Argument fitted(Argument a, const Type& parameter) {
   if (type.kind == Type::Kind::Device)
     if (const auto* s = a.as<std::string>()) return Argument(DeviceName{*s});
   if (type.kind == Type::Kind::List) {
-    // FX writes (1, 2) and [1, 2] as they come, and a plain 1 for int[2].
+    // FX writes tuples and lists alike, and a plain 1 for int[2].
     if (const auto* items = a.items()) {
       std::vector<Argument> out;
       for (const Argument& i : *items) out.push_back(fitted(i, type.element()));
@@ -106,7 +106,7 @@ NodeId GraphBuilder::add(BlockId block, const Call& call) {
       op = canonical;
     node = g.append(block, op, std::move(*args), call.name);
   } else {
-    // By its own name it would be taken for the operator, whose arguments all of Graft counts on.
+    // It must not keep the operator's name: all of Graft relies on that operator's arguments.
     std::string name = call.op;
     if (op && op->hasSchema && name.starts_with("aten.")) {
       std::replace(name.begin(), name.end(), '.', '_');
@@ -124,7 +124,7 @@ ValueId GraphBuilder::element(BlockId block, const Call& like, ValueId list, int
                               std::string_view name) {
   Call item{"prim.getitem", {Argument(list), Argument(index)}, {}, std::string(name), like.module, like.source};
   const NodeId made = add(block, item);
-  // Of what is no list, in a file that lies, it is an operator that nobody knows.
+  // A file that lies may take an element of what is no list: the operator is unknown then.
   if (g.node(made).outputs.empty()) return g.addOutput(made, name, std::move(type));
   const ValueId v = g.output(made);
   g.setType(v, std::move(type));
@@ -212,7 +212,7 @@ std::string numberOperator(std::string_view function, const std::vector<Argument
     floats |= a.as<double>() || kind == Type::Kind::Float;
     bools &= a.as<bool>() || kind == Type::Kind::Bool;
   }
-  // What follows the name: of whole numbers, of floats, of bools; nullptr where there is none.
+  // The overloads for whole numbers, floats and bools; nullptr where there is none.
   struct Overloads {
     const char *name, *ints, *floats, *bools;
   };

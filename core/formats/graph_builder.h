@@ -1,6 +1,9 @@
-// GraphBuilder: what the importers of torch.export and FX share. Both name operators and arguments as FX does; this
-// turns a call into nodes of the normal form: schema order, defaults, canonical operators, list elements by
-// prim.getitem.
+// GraphBuilder: the part that the readers of torch.export and FX share. Both name operators and arguments as FX does.
+// The builder turns a call into nodes of the normal form: arguments in schema order with defaults, canonical operators,
+// list elements by prim.getitem.
+//
+//   GraphBuilder build(graph, operators);
+//   const NodeId relu = build.add(graph.root(), {"aten.relu.default", {Argument(x)}, {}, "relu"});
 #pragma once
 
 #include <map>
@@ -27,20 +30,20 @@ class GraphBuilder {
  public:
   GraphBuilder(Graph& graph, const OperatorSet& operators) : g(graph), operators_(operators) {}
 
-  /// Adds the call; where the arguments do not fit the operator's schema it becomes an operator without one, called
-  /// "unfit.aten_add_Tensor".
+  /// Adds the call. Where the arguments do not fit the operator's schema, the node's operator has no schema and is
+  /// called "unfit.aten_add_Tensor".
   NodeId add(BlockId, const Call&);
   /// `prim.getitem(list, index)`.
   ValueId element(BlockId, const Call& like, ValueId list, int64_t index, Type type, std::string_view name);
-  /// Module calls by the stack of (key, path, type) that was entered: equal stacks are one call. Throws
-  /// std::runtime_error where a stack is deeper than any model's.
+  /// The module call for a stack of (key, path, type): equal stacks are one call. Throws std::runtime_error where the
+  /// stack is deeper than any model's.
   struct Entered {
     std::string key, path, type;
   };
   ModuleCallId enter(const std::vector<Entered>& stack);
-  /// The user's line in a Python stack trace, as the graph knows it; UINT32_MAX where there is none.
+  /// The user's line in a Python stack trace, as the number of a source in the graph; UINT32_MAX where there is none.
   uint32_t source(const std::string& stackTrace);
-  /// Which values from outside each module call uses: its inputs.
+  /// Finds the inputs of each module call: the values from outside that it uses.
   void findModuleInputs();
 
   Graph& g;
@@ -51,18 +54,18 @@ class GraphBuilder {
 
   const OperatorSet& operators_;
   std::map<std::pair<uint32_t, std::string>, ModuleCallId> calls_;  // by the call around it and the key
-  std::unordered_map<std::string, uint32_t> sources_;               // by stack trace: the nodes of one line share it
+  std::unordered_map<std::string, uint32_t> sources_;               // by stack trace, which the nodes of one line share
 };
 
-/// Whether a Python file is part of PyTorch: not what the user wrote.
+/// Whether a Python file belongs to PyTorch and not to the user.
 bool isPyTorchsOwn(std::string_view file);
-/// 'File "model.py", line 12, in forward' of the innermost frame in a Python stack trace that is the user's; where all
-/// are PyTorch's, the innermost.
+/// The innermost frame of the user's in a Python stack trace ('File "model.py", line 12, in forward'); where all frames
+/// are PyTorch's, the innermost one.
 std::optional<SourceLocation> usersFrame(std::string_view stackTrace);
 
-/// Python's functions of numbers, as torch.export and FX compute with sizes: "add" of whole numbers is "aten.add.int",
-/// of which one is a float "aten.add.float"; "and_" of bools is "aten.__and__.bool". Empty where there is none. The
-/// graph says what kind of number its values are.
+/// The operator for one of Python's functions of numbers, with which torch.export and FX compute sizes: "add" of whole
+/// numbers is "aten.add.int", with a float among them "aten.add.float"; "and_" of bools is "aten.__and__.bool". Empty
+/// where there is none. The types of the graph's values say what kinds of numbers they are.
 std::string numberOperator(std::string_view function, const std::vector<Argument>& args, const Graph&);
 
 }  // namespace graft

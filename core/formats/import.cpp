@@ -1,58 +1,28 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
+#include <vector>
 
-#include "core/formats/importers.h"
-#include "core/ir/declaration_order.h"
-#include "core/ir/verify.h"
-#include "core/text/text.h"
+#include "core/formats/registry.h"
 
 namespace graft {
 namespace {
 
-// Libraries that the file's operators need, as `graft apply` notes them in an extra record.
-std::vector<std::string> librariesOf(const ZipDirectory& zip) {
-  const ZipRecord* record = zip.find("extra/graft.json");
-  if (!record || record->size > 1'000'000) return {};
-  const auto note = nlohmann::json::parse(zip.bytes(*record), nullptr, /*allow_exceptions=*/false);
-  std::vector<std::string> out;
-  if (!note.is_object()) return out;
-  if (const auto one = note.find("operatorLibrary");
-      one != note.end() && one->is_string() && !one->get<std::string>().empty())
-    out.push_back(one->get<std::string>());
-  return out;
-}
-
-bool isGraftText(std::string_view bytes) {
-  const size_t start = bytes.find_first_not_of(" \t\r\n");
-  return start != bytes.npos && bytes.substr(start, 6) == "graph ";
-}
-
-Result<Model> importText(const Source& source, const Semantics& semantics) {
-  auto graph = parseText(source.file->bytes(), semantics.operators(), source.path);
-  if (!graph) return graph.error();
-  Model m;
-  m.graph = std::move(*graph);
-  m.format = Format::Text;
-  return m;
-}
-
-/// Where it is no model of the formats that have records of this name too.
+/// Models of some formats have records of this name too: only meant for archives that no format matches.
 bool holdsSavedObject(const ZipDirectory& zip) { return zip.find("data.pkl") && !zip.find("constants.pkl"); }
 
-Result<Model> importAny(Source& source, const Semantics& semantics, const ImportOptions& options) {
-  if (isGraftText(source.file->bytes())) return importText(source, semantics);
-  auto zip = ZipDirectory::read(source.file->bytes(), source.path);
-  if (!zip) return zip.error();
-  source.zip = std::move(*zip);
-  const auto has = [&](std::string_view folder) {
-    for (const ZipRecord& r : source.zip.records())
-      if (r.name.starts_with(folder)) return true;
-    return false;
-  };
-  if (has("code/") && source.zip.find("data.pkl")) return importTorchScript(source, semantics, options);
-  if (source.zip.find("graft_fx.json")) return importFx(source, semantics, options);
-  if (has("models/")) return importTorchExport(source, semantics);
+/// "model that Graft knows: neither TorchScript, torch.fx nor torch.export"
+std::string knownModels(bool archivesOnly) {
+  std::vector<std::string_view> titles;
+  for (const Format& f : formats())
+    if (f.matchesArchive || !archivesOnly) titles.push_back(f.file->title);
+  const std::string_view last = titles.back();
+  titles.pop_back();
+  return fmt::format("model that Graft knows: neither {} nor {}", fmt::join(titles, ", "), last);
+}
+
+/// Why an archive that no format matches is not read, and what to do.
+Error unknownArchive(const Source& source) {
   if (source.zip.find("serialized_exported_program.json"))
     return badInput(fmt::format(
         "{} was written by torch.export of an older PyTorch; load it there and save it with torch 2.11", source.path));
@@ -61,8 +31,19 @@ Result<Model> importAny(Source& source, const Semantics& semantics, const Import
         fmt::format("{} holds a pickled object (torch.save), which cannot be read without running it; in Python, save "
                     "the model with torch.jit.trace(model, inputs).save(...) or torch.export.save(...)",
                     source.path));
-  return badInput(fmt::format(
-      "{} is an archive, but no model that Graft knows: neither TorchScript, torch.export nor FX", source.path));
+  return badInput(fmt::format("{} is an archive, but no {}", source.path, knownModels(/*archivesOnly=*/true)));
+}
+
+/// The format of the file. Reads its archive's directory into `source` where no format matches its first bytes.
+Result<const Format*> formatOf(Source& source) {
+  for (const Format& f : formats())
+    if (f.matchesBytes && f.matchesBytes(source.file->bytes())) return &f;
+  auto zip = ZipDirectory::read(source.file->bytes(), source.path, knownModels(/*archivesOnly=*/false));
+  if (!zip) return zip.error();
+  source.zip = std::move(*zip);
+  for (const Format& f : formats())
+    if (f.matchesArchive && f.matchesArchive(source.zip)) return &f;
+  return unknownArchive(source);
 }
 
 }  // namespace
@@ -80,16 +61,12 @@ Result<Model> importModel(const std::string& path, const Semantics& semantics, c
   if (!file) return file.error();
   Source source{std::move(*file), {}, path};
   job.report("reading", 0, 0);
-  auto model = importAny(source, semantics, options);
+  const auto format = formatOf(source);
+  if (!format) return format.error();
+  auto model = (*format)->read(source, semantics, options);
   if (!model) return model;
-  if (model->format != Format::Text) orderDeclarations(model->graph);
-  model->path = path;
-  model->fileBytes = source.file->size();
-  if (model->operatorLibraries.empty()) model->operatorLibraries = librariesOf(source.zip);
-  for (ValueId w : model->graph.weights())
-    if (const auto& data = model->graph.value(w).data) model->weightBytes += data->byteSize();
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
-  if (Status s = verify(model->graph); !s) return s.error();
+  model->format = (*format)->file;
   return model;
 }
 

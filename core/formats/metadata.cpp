@@ -6,19 +6,18 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "core/formats/importers.h"
-#include "core/formats/pt2_schema.h"
 #include "core/ir/size_expression.h"
 #include "core/ir/used_symbols.h"
 #include "core/text/literals.h"
 #include "core/text/text.h"
+#include "core/torch/normal/imported_graph.h"
 
 namespace graft {
 namespace {
 
 using nlohmann::json;
 
-constexpr size_t largestNote = 64'000'000;
+constexpr size_t largestMetadata = 64'000'000;
 
 std::string nameOfPath(std::string path) {
   std::replace(path.begin(), path.end(), '.', '_');
@@ -64,15 +63,15 @@ std::string metadataJson(const ArchiveMetadata& n) {
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::optional<ArchiveMetadata> readNote(const ZipDirectory& zip) {
+std::optional<ArchiveMetadata> readMetadata(const ZipDirectory& zip) {
   const ZipRecord* record = zip.find("extra/graft.json");
-  if (!record || record->size > largestNote) return std::nullopt;
-  const json note = json::parse(zip.bytes(*record), nullptr, /*allow_exceptions=*/false);
-  if (!note.is_object()) return std::nullopt;
+  if (!record || record->size > largestMetadata) return std::nullopt;
+  const json document = json::parse(zip.bytes(*record), nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return std::nullopt;
   ArchiveMetadata out;
   const auto take = [&](const char* key, auto& value) {
     try {
-      if (const auto it = note.find(key); it != note.end()) it->get_to(value);
+      if (const auto it = document.find(key); it != document.end()) it->get_to(value);
     } catch (const json::exception&) {
       value = {};
     }
@@ -104,29 +103,29 @@ std::optional<ArchiveMetadata> readNote(const ZipDirectory& zip) {
   return out;
 }
 
-void noteFacts(const Graph& g, const std::map<std::string, std::string>& typeInCode, ArchiveMetadata& note) {
-  note.symbols = usedSymbols(g);
-  for (ValueId v : g.inputs()) note.inputs.push_back(toString(g.value(v).type));
+void collectFacts(const Graph& g, const std::map<std::string, std::string>& typeInCode, ArchiveMetadata& metadata) {
+  metadata.symbols = usedSymbols(g);
+  for (ValueId v : g.inputs()) metadata.inputs.push_back(toString(g.value(v).type));
   for (ValueId w : g.weights())
-    if (const Value& v = g.value(w); v.name != nameOfPath(v.path)) note.weights[v.path] = v.name;
+    if (const Value& v = g.value(w); v.name != nameOfPath(v.path)) metadata.weights[v.path] = v.name;
 
   Graph bare = g;
   for (NodeId n : g.order()) {
     for (ValueId v : g.node(n).outputs) bare.setType(v, withoutDetails(g.value(v).type));
     for (BlockId b : g.node(n).blocks) {
       for (ValueId v : g.block(b).parameters) {
-        note.blockParameters.push_back(g.value(v).name);
+        metadata.blockParameters.push_back(g.value(v).name);
         bare.setType(v, withoutDetails(g.value(v).type));
       }
       for (const Argument& a : g.block(b).returns)
-        note.blockResults.push_back(a.isValue() ? g.value(a.valueId()).name : std::string());
+        metadata.blockResults.push_back(a.isValue() ? g.value(a.valueId()).name : std::string());
     }
   }
   inferMissingTypes(bare);
   for (size_t i = 0; i < g.valueBound(); ++i) {
     const Value& v = g.value(ValueId(static_cast<uint32_t>(i)));
     if (v.alive && v.kind != Value::Kind::Weight && !g.isInput(v.id) && !(bare.value(v.id).type == v.type))
-      note.types[v.name] = toString(v.type);
+      metadata.types[v.name] = toString(v.type);
   }
 
   for (size_t i = 0; i < bare.moduleCalls().size(); ++i)
@@ -136,23 +135,23 @@ void noteFacts(const Graph& g, const std::map<std::string, std::string>& typeInC
     const auto code = typeInCode.find(call.path);
     if (code == typeInCode.end() || code->second != call.type ||
         bare.moduleCall(call.id).constructor != call.constructor)
-      note.modules[call.path] = moduleText(call, g);
+      metadata.modules[call.path] = moduleText(call, g);
   }
 }
 
-void applyFacts(const ArchiveMetadata& note, Graph& g) {
-  if (!note.model.empty()) g.name = note.model;
-  for (const Symbol& s : note.symbols)
+void applyFacts(const ArchiveMetadata& metadata, Graph& g) {
+  if (!metadata.model.empty()) g.name = metadata.model;
+  for (const Symbol& s : metadata.symbols)
     if (isSymbolName(s.name) && !(s.min && s.max && *s.min > *s.max)) g.setSymbol(s);
-  for (const auto& [name, text] : note.types) {
+  for (const auto& [name, text] : metadata.types) {
     const ValueId v = g.findValue(name);
     const auto type = parseType(text);
     if (v && type && !g.isWeight(v) && type->kind == g.value(v).type.kind) g.setType(v, *type);
   }
-  if (note.modules.empty()) return;
+  if (metadata.modules.empty()) return;
   std::string text = "graph _ {\n";
   size_t i = 0;
-  for (const auto& [path, module] : note.modules)
+  for (const auto& [path, module] : metadata.modules)
     text += fmt::format("module m{} {} {}\n", i++, graft::quoted(path), module);
   const auto parsed = parseText(text + "return\n}\n", OperatorSet());
   if (!parsed) return;
@@ -168,8 +167,7 @@ void applyFacts(const ArchiveMetadata& note, Graph& g) {
 }
 
 void applyNames(Graph& g, const std::vector<std::pair<ValueId, std::string>>& names) {
-  // What was said last holds. A name may still belong to another value that gets another name: all give theirs up
-  // first.
+  // The last name given to a value counts. All values give up their names first, because one may take another's.
   std::map<ValueId, const std::string*> last;
   for (const auto& [v, name] : names)
     if (v.index < g.valueBound() && g.value(v).alive && !name.empty()) last[v] = &name;

@@ -22,7 +22,7 @@ std::string trimmed(std::string_view s) {
   return std::string(s);
 }
 
-// Name(argument, ...) at the top of the text; none where it has another form.
+// The text as Name(argument, ...); nothing where it has another form.
 struct Application {
   std::string_view name;
   std::vector<std::string_view> arguments;
@@ -185,7 +185,7 @@ void pt2Range(Graph& g, const std::string& symbol, JsonValue min, JsonValue max)
   const auto bound = [](JsonValue v) { return v.isInteger() ? std::optional(v.integer()) : std::nullopt; };
   const Symbol s{symbol, bound(min), bound(max)};
   if (!isSymbolName(symbol)) return;
-  if (s.min.value_or(0) <= 0 && !s.max) return;  // no size is below zero: that says nothing
+  if (s.min.value_or(0) <= 0 && !s.max) return;  // no size is below zero, so this says nothing
   if (s.min && s.max && *s.min > *s.max) throw std::runtime_error("the size " + symbol + " has an empty range");
   g.setSymbol(s);
 }
@@ -274,7 +274,7 @@ std::optional<std::pair<std::string, int64_t>> pt2Sympy(std::string_view text, c
   const auto e = SizeExpression::parse(text);
   if (!e) return std::nullopt;
   std::string sympy = sympyText(*e, symbols);
-  // Any size will do, if symbols have different ones.
+  // Any sizes will do, as long as symbols differ.
   const auto hint = e->evaluate([&](std::string_view name) -> std::optional<int64_t> {
     int64_t n = 48 + 16 * std::distance(symbols.begin(), symbols.find(std::string(name)));
     const Symbol* range = g.findSymbol(name);

@@ -71,7 +71,7 @@ class Program {
 
 /// Runs once on `inputs` and writes the types seen (dtype, shape, device) into the graph's values. Shapes that come
 /// from inputs stay concrete, but for those that the graph has symbols for, where `keepSymbols` says that these are
-/// declared (declaresSizes(Format)) and no guesses. For formats that carry no shapes.
+/// declared (FileFormat::declaresSizes) and no guesses. For formats that carry no shapes.
 Status recordTypes(Graph&, const TensorSet& inputs, bool keepSymbols = false);
 
 }  // namespace graft

@@ -18,9 +18,11 @@
 #include <string>
 #include <vector>
 
+#include "core/formats/model.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/rewrite/rewrite.h"
 

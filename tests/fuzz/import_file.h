@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/formats/importers.h"
+#include "core/formats/reader.h"
 #include "core/ir/verify.h"
 #include "core/text/text.h"
 #include "tests/matcher/lang/operators.h"

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 
+#include "core/formats/pt2/format.h"
 #include "tests/fuzz/import_file.h"
 
 namespace {
@@ -49,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<std::pair<std::string, std::string_view>> files{{"models/model.json", json},
                                                               {"data/weights/model_weights_config.json", config}};
   for (size_t i = 0; i < records; ++i) files.emplace_back("data/weights/weight_" + std::to_string(i), bytes);
-  graft::fuzz::importRecords(files,
-                             [](const auto& source, const auto& s) { return graft::importTorchExport(source, s); });
+  graft::fuzz::importRecords(
+      files, [](const auto& source, const auto& s) { return graft::TorchExportFormat::read(source, s, {}); });
   return 0;
 }

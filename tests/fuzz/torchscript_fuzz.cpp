@@ -2,8 +2,8 @@
 // as the pre-check walks them.
 #include <cstdint>
 
-#include "core/formats/archive/archive_check.h"
-#include "core/formats/archive/debug_records.h"
+#include "core/archive/archive_check.h"
+#include "core/archive/debug_records.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;

@@ -65,8 +65,6 @@ def hidden(text):
 def library(path):
     """The library of core or matcher that the source belongs to."""
     parts = path.split("/")
-    if parts[:2] == ["core", "formats"]:
-        return "core/torch"
     return "/".join(parts[:2]) if parts[0] == "core" or parts[1] in ("lang", "report") else parts[0]
 
 

@@ -3,7 +3,8 @@
 
 #include <memory>
 
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 #include "tests/support/catch.h"
 
 namespace graft::test {

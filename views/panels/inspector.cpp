@@ -9,6 +9,7 @@
 
 #include "views/canvas/canvas_paint.h"
 #include "views/document/graph_decode.h"
+#include "views/document/model_files.h"
 #include "views/layout/node_text.h"
 #include "views/panels/source_view.h"
 #include "views/widgets/theme.h"
@@ -34,14 +35,6 @@ QString row(const QString& a, const QString& b) {
 }
 QString heading(const QString& text) {
   return QStringLiteral("<p style=\"margin:14px 0 4px 0\"><b>%1</b></p>").arg(text);
-}
-
-/// As its makers write it.
-QString formatHtml(const QString& format) {
-  static const QHash<QString, QString> names = {{QStringLiteral("torchscript"), QStringLiteral("TorchScript")},
-                                                {QStringLiteral("fx"), QStringLiteral("torch.fx")},
-                                                {QStringLiteral("text"), Inspector::tr("Graft's text")}};
-  return names.value(format, format).toHtmlEscaped();
 }
 
 constexpr const char* sourceLink = "?source";
@@ -346,8 +339,9 @@ QString Inspector::describeModel(const Graph& g) const {
       for (const Dim& d : *g.value(v).type.tensorInfo.shape) n *= std::max<double>(1, static_cast<double>(d.size));
     elements += n;
   }
-  QString html = QStringLiteral("<h3 style=\"margin-bottom:2px\">%1</h3><div>%2</div>")
-                     .arg(g.name.empty() ? tr("The model") : esc(g.name), dim(formatHtml(document_.format())));
+  QString html =
+      QStringLiteral("<h3 style=\"margin-bottom:2px\">%1</h3><div>%2</div>")
+          .arg(g.name.empty() ? tr("The model") : esc(g.name), dim(formatTitle(document_.format()).toHtmlEscaped()));
   html += QStringLiteral("<table cellspacing=\"0\" style=\"margin-top:8px\">");
   html +=
       row(tr("nodes"), QString::number(g.nodeCount())) + row(tr("modules"), QString::number(g.moduleCalls().size()));

@@ -8,6 +8,7 @@
 #include <QMimeData>
 #include <QPushButton>
 
+#include "views/document/model_files.h"
 #include "views/panels/run/run_inputs.h"
 #include "views/widgets/theme.h"
 
@@ -49,8 +50,7 @@ WelcomePage::WelcomePage(QWidget* parent) : QWidget(parent) {
   buttons->addStretch();
   lists_ = new QHBoxLayout;
   lists_->setSpacing(48);
-  auto* drop =
-      new QLabel(tr("A TorchScript (.pt), exported (.pt2) or FX file can be dropped anywhere in the window."), this);
+  auto* drop = new QLabel(tr("Drop a model file anywhere in the window: %1.").arg(modelKindsText()), this);
   auto* inner = new QVBoxLayout;
   inner->addStretch(2);
   inner->addLayout(head);

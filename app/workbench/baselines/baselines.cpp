@@ -12,8 +12,10 @@
 #include <optional>
 
 #include "app/workbench/baselines/child.h"
-#include "core/torch/export.h"
+#include "core/formats/export.h"
 #include "core/torch/gpu_state.h"
+#include "core/torch/graph_in_dtype.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::workbench {
 namespace {
@@ -84,9 +86,9 @@ class Original {
 };
 
 Status writeExported(const Graph& rewritten, const RunOptions& options, const std::string& path) {
-  if (!options.dtype) return exportTorchScript(rewritten, path);
+  if (!options.dtype) return exportModel(rewritten, path);
   auto cast = inDType(rewritten, *options.dtype);
-  return cast ? exportTorchScript(cast->graph, path) : Status(cast.error());
+  return cast ? exportModel(cast->graph, path) : Status(cast.error());
 }
 
 struct Process {

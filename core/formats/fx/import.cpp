@@ -5,15 +5,18 @@
 #include <unordered_set>
 
 #include "core/base/json_document.h"
+#include "core/formats/fx/format.h"
 #include "core/formats/graph_builder.h"
-#include "core/formats/importers.h"
 #include "core/formats/pt2_schema.h"
+#include "core/formats/reader.h"
 #include "core/torch/values/mapped_tensor.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
 
 namespace graft {
 namespace {
+
+constexpr std::string_view programRecord = "graft_fx.json";
 
 struct FxRefusal {
   std::string why;
@@ -59,7 +62,7 @@ class FxImporter {
     g_.name = name;
   }
 
-  /// The results that are all that their FX nodes made: those keep FX's names.
+  /// The results of FX nodes that became one node only: these keep FX's names.
   Functionalised single() const {
     Functionalised out;
     for (const auto& [name, value] : lastOf_)
@@ -68,7 +71,7 @@ class FxImporter {
     return out;
   }
 
-  /// How FX spelled the nodes that are still there. After normal form, which may drop or replace some.
+  /// Notes how FX spelled the nodes. Runs after the normal form, which may drop or replace some of them.
   void origins(JsonValue graph, const Functionalised& functionalised) {
     std::unordered_map<ValueId, ValueId> resultOf;
     for (const auto& w : functionalised.writes) {
@@ -93,7 +96,7 @@ class FxImporter {
       } else if (!n.at("number").isNull()) {
         fx[name] = pt2Number(n.at("number"));
       } else if (const JsonValue same = n.find("same"); same.isText()) {
-        // relu_ gives the tensor that it was given; where it became a function, it is a node with a name of its own.
+        // relu_ returns its argument. Where the normal form made a function of it, it is a node with its own name.
         const auto it = lastOf_.find(name);
         if (it != lastOf_.end() && it->second.isValue() && results_.contains(it->second.valueId()) &&
             alive(it->second)) {
@@ -110,8 +113,8 @@ class FxImporter {
   }
 
  private:
-  // The elements of a list are asked for by nodes of their own, which FX may or may not have: they do not count beside
-  // the node that makes the list.
+  // Nodes of their own take the elements of a list, and FX may or may not have them: they do not count beside the node
+  // that makes the list.
   void countMade(JsonValue nodes) {
     std::unordered_map<std::string, int> elements;
     for (JsonValue n : nodes) {
@@ -130,7 +133,7 @@ class FxImporter {
     return all;
   }
 
-  /// The value that `node` finds where FX reads `v`: that of the last write before it.
+  /// The value that `node` reads where FX reads `v`: the result of the last write before the node.
   ValueId asReadBy(NodeId node, ValueId v) const {
     for (auto it = rewritten_.find(v); it != rewritten_.end(); it = rewritten_.find(v)) {
       const NodeId writer = g_.value(it->second).producer;
@@ -171,7 +174,7 @@ class FxImporter {
     if (known) g_.setOrigin(node, std::move(origin));
   }
 
-  // The inverse of encode in graft_fx/graphs.py. `known` turns false where it names a node that `names` does not have.
+  // The inverse of encode in graft_fx/graphs.py. Sets `known` to false where it names a node that is not in `names`.
   static Argument decode(JsonValue a, const std::unordered_map<std::string, Argument>& names, bool& known,
                          int depth = 0) {
     if (depth > 60) throw FxRefusal{"an argument is nested too deep"};
@@ -201,7 +204,7 @@ class FxImporter {
     }
     if (kind == "slice") {
       auto bounds = each(v);
-      if (bounds.size() != 3) throw FxRefusal{"a slice has not three bounds"};
+      if (bounds.size() != 3) throw FxRefusal{"a slice does not have three bounds"};
       return Argument::slice(bounds[0], bounds[1], bounds[2]);
     }
     if (kind == "float") {
@@ -260,7 +263,7 @@ class FxImporter {
     if (op == "get_attr") return weight(n);
     if (op == "output") {
       Argument out = argument(n.at("args").at(0));
-      // torch.compile hands every graph's results on as a tuple.
+      // torch.compile returns a tuple from every graph.
       if (const auto* items = out.items(); items && items->size() == 1) out = Argument((*items)[0]);
       return g_.setReturns(g_.root(), {std::move(out)});
     }
@@ -287,7 +290,7 @@ class FxImporter {
     if (const JsonValue stackTrace = n.at("stack"); stackTrace.isText()) call.source = build_.source(stackTrace.text());
 
     if (target == "operator.getitem" && call.args.size() == 2) {
-      // Several outputs are known one by one; a list's elements are asked for.
+      // The outputs of one node are known; the elements of a list need a node.
       const auto* items = call.args[0].items();
       const auto* i = call.args[1].as<int64_t>();
       if (items && i && *i >= 0 && static_cast<size_t>(*i) < items->size())
@@ -339,9 +342,9 @@ class FxImporter {
   std::unordered_map<std::string, Argument> values_;
   std::unordered_map<std::string, ValueId> weights_;
   std::unordered_map<std::string, int> madeBy_;       // ATen nodes of each FX node
-  std::unordered_map<std::string, Argument> lastOf_;  // what each FX node gave
-  std::unordered_map<ValueId, ValueId> rewritten_;    // what a write in place was to, and what stands for it since
-  std::unordered_set<ValueId> results_;               // the latter
+  std::unordered_map<std::string, Argument> lastOf_;  // the result of each FX node
+  std::unordered_map<ValueId, ValueId> rewritten_;  // target of a write in place -> the value that stands for it since
+  std::unordered_set<ValueId> results_;             // of these writes
 };
 
 std::string graphName(JsonValue graph, size_t index) {
@@ -349,7 +352,7 @@ std::string graphName(JsonValue graph, size_t index) {
   return index == 0 ? "forward" : fmt::format("forward.{}", index);
 }
 
-// What torch.compile said of a graph: why it ends where it does, and what it holds for.
+// What torch.compile said about a graph: why it ends where it does, and the guards that it depends on.
 std::vector<std::string> notes(JsonValue graph) {
   std::vector<std::string> out;
   if (const JsonValue why = graph.find("break"); why.isText())
@@ -361,12 +364,13 @@ std::vector<std::string> notes(JsonValue graph) {
 
 }  // namespace
 
-Result<Model> importFx(const Source& source, const Semantics& semantics, const ImportOptions& options) {
+bool FxFormat::matches(const ZipDirectory& zip) { return zip.find(programRecord) != nullptr; }
+
+Result<Model> FxFormat::read(const Source& source, const Semantics& semantics, const ImportOptions& options) {
   Model m;
-  m.format = Format::Fx;
   try {
-    const auto json = JsonDocument::parse(source.zip.bytes(*source.zip.find("graft_fx.json")));
-    if (!json) throw JsonError("graft_fx.json: " + json.error().message);
+    const auto json = JsonDocument::parse(source.zip.bytes(*source.zip.find(programRecord)));
+    if (!json) throw JsonError(fmt::format("{}: {}", programRecord, json.error().message));
     const JsonValue document = json->root();
     if (!document.at("format").is("graft-fx") || document.at("version").integer() != 1)
       return badInput(fmt::format(
@@ -388,15 +392,17 @@ Result<Model> importFx(const Source& source, const Semantics& semantics, const I
     FxImporter importer(source, semantics.operators(), m.graph);
     importer.run(document, chosen);
     Functionalised functionalised = importer.single();
-    if (Status s = normalizeImported(m.graph, semantics.operators(), &functionalised); !s) return s.error();
-    importer.origins(chosen, functionalised);
+    // The file gives the types of all values that FX knows.
+    const FinishOptions finish{.functionalised = &functionalised,
+                               .afterNormalForm = [&] { importer.origins(chosen, functionalised); },
+                               .inferTypes = false};
+    if (Status s = finishImport(m, source, semantics, finish); !s) return s.error();
+    return m;
   } catch (const FxRefusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} is not a valid FX file: {}", source.path, shortMessage(e)));
   }
-  inferConstructors(m.graph);
-  return m;
 }
 
 }  // namespace graft

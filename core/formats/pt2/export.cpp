@@ -7,8 +7,10 @@
 #include <map>
 
 #include "core/base/atomic_file.h"
+#include "core/formats/export.h"
+#include "core/formats/pt2/format.h"
 #include "core/formats/pt2/writer.h"
-#include "core/torch/export.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -22,7 +24,7 @@ json spec(const json& type, const json& context, const json& children) {
 }
 json leafSpec() { return spec(nullptr, nullptr, json::array()); }
 
-/// What torch.export has no input for is a constant of the program, as it is for torch.export.export.
+/// Inputs of kinds that torch.export does not have become constants of the program, as torch.export.export makes them.
 std::unordered_map<uint32_t, Argument> fixedInputs(const Graph& g, const ExportOptions& options) {
   std::unordered_map<uint32_t, Argument> out;
   const auto& given = valuesOf(options.inputs);
@@ -87,7 +89,7 @@ void ExportWriter::run() {
   json ranges = json::object();
   for (const std::string& s : symbols_) ranges[s] = {{"min_val", 0}, {"max_val", nullptr}};
   for (const std::string& s : inputSymbols_) ranges[s] = {{"min_val", nullptr}, {"max_val", nullptr}};
-  for (const Symbol& s : g_.symbols())  // some may stand in no size any more
+  for (const Symbol& s : g_.symbols())  // some may occur in no size any more
     if (symbols_.contains(s.name))
       ranges[s.name] = {{"min_val", s.min ? json(*s.min) : json()}, {"max_val", s.max ? json(*s.max) : json()}};
   program = {{"graph_module",
@@ -105,7 +107,7 @@ void ExportWriter::run() {
   facts();
 }
 
-// Each call's nn_module_stack, by call.
+// Writes each module call's nn_module_stack.
 void ExportWriter::stacks() {
   std::unordered_map<std::string, int> calls;
   std::vector<bool> hasNodes(g_.moduleCalls().size(), false);
@@ -122,8 +124,8 @@ void ExportWriter::stacks() {
       throw Pt2Refusal(fmt::format("the module {} of type {} has no name in torch.export", m.path, m.type));
     stacks_.push_back(fmt::format("{};L__self__{}{},{}{},{}", outer, key, number, m.path, number, m.type));
   }
-  // The order of calls, and those that own nothing, follow from no node.
-  note.calls = stacks_;
+  // No node tells the order of calls, nor the calls that own no node.
+  archiveMetadata.calls = stacks_;
 }
 
 json ExportWriter::result(const Argument& a, int depth) {
@@ -156,26 +158,28 @@ json ExportWriter::returns() {
 void ExportWriter::facts() {
   std::map<std::string, std::string> types;
   for (const ModuleCall& m : g_.moduleCalls()) types[m.path] = m.type;
-  noteFacts(g_, types, note);
-  note.symbols.clear();  // the program says ranges and
-  note.inputs.clear();   // the program says all types itself
-  note.types.clear();
-  note.model = g_.name;
+  collectFacts(g_, types, archiveMetadata);
+  // The program itself says ranges and types.
+  archiveMetadata.symbols.clear();
+  archiveMetadata.inputs.clear();
+  archiveMetadata.types.clear();
+  archiveMetadata.model = g_.name;
   for (NodeId n : g_.order())
     for (size_t i = 1; i < g_.node(n).outputs.size(); ++i) {
       const ValueId v = g_.node(n).outputs[i];
-      if (names_.contains(v.index)) note.names.emplace(name(v), g_.value(v).name);
+      if (names_.contains(v.index)) archiveMetadata.names.emplace(name(v), g_.value(v).name);
     }
 }
 
-Status exportTorchExport(const Graph& graph, const std::string& path, const ExportOptions& options) {
+Status TorchExportFormat::write(const Graph& graph, const std::string& path, const ExportOptions& options) {
   auto file = AtomicFile::beside(path);
   if (!file) return file.error();
   try {
     ExportWriter program(graph, fixedInputs(graph, options));
     program.run();
     if (usesGraftOperators(graph))
-      program.note.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
+      program.archiveMetadata.operatorLibrary =
+          options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
     std::ofstream out(file->temporaryPath(), std::ios::binary | std::ios::trunc);
     {
       caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, size_t n) {
@@ -194,7 +198,7 @@ Status exportTorchExport(const Graph& graph, const std::string& path, const Expo
       write("data/constants/model_constants_config.json", json{{"config", program.constants}}.dump());
       write("models/model.json", program.program.dump(-1, ' ', false, json::error_handler_t::replace));
       write("data/sample_inputs/model.pt", "");
-      write("extra/graft.json", metadataJson(program.note));
+      write("extra/graft.json", metadataJson(program.archiveMetadata));
       writer.writeEndOfFile();
     }
     out.close();

@@ -7,10 +7,10 @@
 
 #include "core/base/json_document.h"
 #include "core/formats/graph_builder.h"
-#include "core/formats/importers.h"
 #include "core/formats/metadata.h"
+#include "core/formats/pt2/format.h"
 #include "core/formats/pt2_schema.h"
-#include "core/torch/normal/normal_steps.h"
+#include "core/formats/reader.h"
 #include "core/torch/values/mapped_tensor.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
@@ -22,21 +22,21 @@ struct ProgramRefusal {
   std::string why;
 };
 
-// The only member of one of the schema's unions: what it is, and its value.
+// The only member of one of the schema's unions: its kind and its value.
 JsonValue::Members::Member only(JsonValue u) {
   if (!u.isObject() || u.size() != 1) throw ProgramRefusal{"a value in it does not say what it is"};
   return *u.members().begin();
 }
 
-// torch.export's graph (torch/_export/serde/schema.py) as ours.
+// Reads torch.export's graph (torch/_export/serde/schema.py) into ours.
 class ExportImporter {
  public:
-  ExportImporter(const Source& source, const OperatorSet& operators, Model& model)
-      : note_(readNote(source.zip)),
+  ExportImporter(const Source& source, const OperatorSet& operators, Graph& graph)
+      : metadata_(readMetadata(source.zip)),
         source_(source),
         tensors_(source.file),
-        build_(model.graph, operators),
-        g_(model.graph) {}
+        build_(graph, operators),
+        g_(graph) {}
 
   void run(const std::string& record) {
     const ZipRecord* found = source_.zip.find(record);
@@ -56,24 +56,20 @@ class ExportImporter {
       for (JsonValue dialect : dialects) decomposed_ |= dialect.is("ATEN");
     if (const JsonValue ranges = program.find("range_constraints"); ranges.isObject())
       for (const auto& [name, range] : ranges.members()) pt2Range(g_, name, range.at("min_val"), range.at("max_val"));
-    if (note_)
-      for (const std::string& stack : note_->calls) build_.enter(pt2ModuleStack(stack, g_.name));
+    if (metadata_)
+      for (const std::string& stack : metadata_->calls) build_.enter(pt2ModuleStack(stack, g_.name));
     inputs(module.at("signature"), graph);
     nodes(graph, g_.root());
     outputs(module, graph);
     build_.findModuleInputs();
   }
 
-  /// Whether the program was decomposed: that dialect writes nothing in place.
+  /// Whether the program is in the decomposed dialect, which writes nothing in place.
   bool isDecomposed() const { return decomposed_; }
 
-  /// After normalisation: what the format itself does not say.
-  void finish() {
-    inferConstructors(g_);
-    if (!note_) return;
-    applyNames(g_, names_);
-    applyFacts(*note_, g_);
-  }
+  /// Null where Graft did not write the file. Its names of values are in names().
+  const ArchiveMetadata* metadata() const { return metadata_ ? &*metadata_ : nullptr; }
+  const std::vector<std::pair<ValueId, std::string>>& names() const { return names_; }
 
  private:
   struct Record {
@@ -123,8 +119,8 @@ class ExportImporter {
     const ValueId v =
         g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
     g_.mutableWeight(v).isConstant = constant;
-    if (note_)
-      if (const auto name = note_->weights.find(path); name != note_->weights.end())
+    if (metadata_)
+      if (const auto name = metadata_->weights.find(path); name != metadata_->weights.end())
         names_.emplace_back(v, name->second);
     shared_.emplace(key, v);
     return v;
@@ -161,7 +157,7 @@ class ExportImporter {
                                                : Type::Kind::Bool);
       values_[name] = Argument(g_.addInput(name, type));
     }
-    // Numbers and None that export was given are part of the graph already.
+    // Numbers and None that torch.export.export got are already part of the graph.
   }
 
   static Argument constant(JsonValue v) {
@@ -176,7 +172,7 @@ class ExportImporter {
   Argument named(JsonValue name) {
     const std::string key = name.text();
     const auto it = values_.find(key);
-    // A weight joins the graph where it is used first: that order does not depend on how a file lists them.
+    // A weight joins the graph at its first use, so that the order does not depend on how a file lists weights.
     if (const auto w = it == values_.end() ? waiting_.find(key) : waiting_.end(); w != waiting_.end())
       return values_[key] = Argument(weight(w->second.path, w->second.buffer, w->second.constant));
     if (it == values_.end()) throw ProgramRefusal{fmt::format("it uses {} before it is made", key)};
@@ -268,7 +264,7 @@ class ExportImporter {
       else if (name.empty())
         call.args.push_back(std::move(a));
       else
-        call.kwargs.emplace_back(name, std::move(a));  // by name: the file leaves defaults out
+        call.kwargs.emplace_back(name, std::move(a));  // by name, because the file leaves defaults out
     }
     const JsonValue metadata = n.at("metadata");
     if (const JsonValue trace = metadata.find("stack_trace"); trace.isText()) call.source = build_.source(trace.text());
@@ -284,7 +280,7 @@ class ExportImporter {
     return it->second;
   }
 
-  // Arithmetic on sizes is Python's, by name and position.
+  // Arithmetic on sizes calls Python's functions, with positional arguments.
   void pythonCall(Call& call) {
     for (auto& [key, a] : call.kwargs) call.args.push_back(std::move(a));
     call.kwargs.clear();
@@ -296,7 +292,7 @@ class ExportImporter {
 
   void node(JsonValue n, BlockId block) {
     const std::string target = n.at("target").text();
-    // Checks that the exporter added hold for every input that the file admits; they compute nothing.
+    // The exporter adds checks that hold for every input that the file allows. They compute nothing.
     for (std::string_view guard : {"torch.ops.aten._assert_tensor_metadata", "torch.ops.aten._assert_scalar",
                                    "torch.ops.aten.sym_constrain_range"})
       if (target.starts_with(guard)) return;
@@ -326,7 +322,7 @@ class ExportImporter {
       if (kind == "as_tensor") {
         const std::string name = what.at("name").text();
         g_.setType(v, typeOf(name));
-        if (note_ && !again_) names_.emplace_back(v, nameOf(name));
+        if (metadata_ && !again_) names_.emplace_back(v, nameOf(name));
         values_[name] = Argument(v);
       } else if (kind == "as_tensors") {
         g_.setType(v, Type::list(Type::tensor()));
@@ -399,12 +395,12 @@ class ExportImporter {
       else if (kind == "as_tensors")
         for (JsonValue item : what) add(item);
       else
-        throw ProgramRefusal{fmt::format("a branch gives an output of kind {}, which Graft does not know", kind)};
+        throw ProgramRefusal{fmt::format("a branch returns an output of kind {}, which Graft does not know", kind)};
     }
   }
 
-  // while_loop(condition_graph, body_graph, carried, additional): the condition is asked before the loop and at each
-  // turn's end.
+  // while_loop(condition_graph, body_graph, carried, additional) computes the condition before the loop and at the end
+  // of each turn.
   void loop(JsonValue n, BlockId block) {
     Call call = callOf(n);
     const JsonValue conditionGraph = graphOf(n, 0);
@@ -418,7 +414,7 @@ class ExportImporter {
     const auto asks = [&](std::vector<Argument> state, BlockId where) {
       state.insert(state.end(), more.begin(), more.end());
       const std::vector<Argument> out = subgraph(conditionGraph, state, where);
-      if (out.size() != 1) throw ProgramRefusal{"a loop's condition gives more than one value"};
+      if (out.size() != 1) throw ProgramRefusal{"a loop's condition returns more than one value"};
       Call truth{"aten.Bool.Tensor", {out[0]}, {}, "", call.module, call.source};
       const NodeId made = build_.add(where, truth);
       return g_.node(made).outputs.empty() ? out[0] : Argument(g_.node(made).outputs[0]);
@@ -438,8 +434,9 @@ class ExportImporter {
     std::vector<Argument> given = state;
     given.insert(given.end(), more.begin(), more.end());
     std::vector<Argument> returns = subgraph(bodyGraph, given, inner);
-    if (returns.size() != carried.size()) throw ProgramRefusal{"a loop does not give what it carries"};
-    again_ = true;  // the same nodes once more: one of them has the name
+    if (returns.size() != carried.size())
+      throw ProgramRefusal{"a loop returns another number of values than it carries"};
+    again_ = true;  // reads the same nodes a second time: the first ones keep the names
     returns.insert(returns.begin(), asks(returns, inner));
     again_ = false;
     g_.setReturns(inner, std::move(returns));
@@ -456,12 +453,13 @@ class ExportImporter {
       else if (kind == "as_tensors")
         for (JsonValue item : what) add(item);
       else
-        throw ProgramRefusal{fmt::format("a loop gives an output of kind {}, which Graft does not know", kind)};
+        throw ProgramRefusal{fmt::format("a loop returns an output of kind {}, which Graft does not know", kind)};
     }
-    if (results != carried.size()) throw ProgramRefusal{"a loop gives another number of results than it carries"};
+    if (results != carried.size()) throw ProgramRefusal{"a loop has another number of results than it carries"};
   }
 
-  // wrap_with_set_grad_enabled(enabled, graph, operands...): gradients are not Graft's matter, the graph's nodes are.
+  // wrap_with_set_grad_enabled(enabled, graph, operands...): Graft computes no gradients and keeps only the graph's
+  // nodes.
   void inlined(JsonValue n, BlockId block, size_t firstOperand) {
     std::vector<Argument> operands;
     const std::vector<JsonValue> in = n.at("inputs").elements();
@@ -471,7 +469,7 @@ class ExportImporter {
     for (JsonValue o : n.at("outputs")) {
       const auto [kind, what] = only(o);
       const auto take = [&](JsonValue item) {
-        if (at >= results.size()) throw ProgramRefusal{"a graph in it gives too few results"};
+        if (at >= results.size()) throw ProgramRefusal{"a graph in it returns too few results"};
         values_[item.at("name").text()] = results[at++];
       };
       if (kind == "as_tensor")
@@ -516,12 +514,12 @@ class ExportImporter {
   }
 
   std::string nameOf(const std::string& name) const {
-    if (!note_) return name;
-    const auto it = note_->names.find(name);
-    return it == note_->names.end() ? name : it->second;
+    if (!metadata_) return name;
+    const auto it = metadata_->names.find(name);
+    return it == metadata_->names.end() ? name : it->second;
   }
 
-  std::optional<ArchiveMetadata> note_;  // of a file that Graft wrote
+  std::optional<ArchiveMetadata> metadata_;  // of a file that Graft wrote
   std::vector<std::pair<ValueId, std::string>> names_;
   const Source& source_;
   MappedTensors tensors_;
@@ -545,7 +543,9 @@ class ExportImporter {
 
 }  // namespace
 
-Result<Model> importTorchExport(const Source& source, const Semantics& semantics) {
+bool TorchExportFormat::matches(const ZipDirectory& zip) { return zip.hasFolder("models"); }
+
+Result<Model> TorchExportFormat::read(const Source& source, const Semantics& semantics, const ImportOptions&) {
   std::vector<std::string> programs;
   for (const ZipRecord& r : source.zip.records())
     if (r.name.starts_with("models/") && r.name.ends_with(".json")) programs.push_back(r.name);
@@ -553,20 +553,18 @@ Result<Model> importTorchExport(const Source& source, const Semantics& semantics
   if (programs.empty())
     return badInput(fmt::format("{} is a torch.export archive without a program in it", source.path));
   Model m;
-  m.format = Format::TorchExport;
   try {
-    ExportImporter importer(source, semantics.operators(), m);
+    ExportImporter importer(source, semantics.operators(), m.graph);
     importer.run(hasModel ? "models/model.json" : programs.front());
-    if (importer.isDecomposed()) recompose(m.graph, semantics.operators());
-    if (Status s = normalizeImported(m.graph, semantics.operators()); !s) return s.error();
-    importer.finish();
+    const FinishOptions finish{
+        .isDecomposed = importer.isDecomposed(), .names = importer.names(), .metadata = importer.metadata()};
+    if (Status s = finishImport(m, source, semantics, finish); !s) return s.error();
+    return m;
   } catch (const ProgramRefusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} is not a valid torch.export program: {}", source.path, shortMessage(e)));
   }
-  inferMissingTypes(m.graph);
-  return m;
 }
 
 }  // namespace graft

@@ -1,9 +1,13 @@
-// ExportWriter: our graph as torch.export's program (torch/_export/serde/schema.py), in the dialect that training uses:
-// operators as they are, writes in place included. What the format cannot hold is refused by node and reason.
+// ExportWriter: writes our graph as torch.export's program (torch/_export/serde/schema.py), in the training dialect:
+// operators as they are, writes in place included. Where the format cannot hold something, the refusal names the node
+// and the reason.
+//
+//   ExportWriter writer(graph);
+//   writer.run();                       // then program, weights, constants, data and archiveMetadata are filled
 //
 // export.cpp writes the program and the archive, writer_values.cpp inputs, types and arguments, writer_nodes.cpp nodes,
 // writer_known.cpp what needs no node, writer_blocks.cpp branches and loops.
-// Includes LibTorch: for core/torch alone.
+// Includes LibTorch: for this folder alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,8 +33,8 @@ struct Pt2Refusal : std::runtime_error {
 
 class ExportWriter {
  public:
-  /// `fixed`: what inputs that torch.export cannot take (truth values, floats, None, texts) are fixed at, by input; an
-  /// input that is not in it is refused.
+  /// `fixed`: by input, the constant value of an input that torch.export cannot take (truth values, floats, None,
+  /// texts). run() refuses such an input without a value.
   explicit ExportWriter(const Graph& g, std::unordered_map<uint32_t, Argument> fixed = {})
       : g_(g), literals_(std::move(fixed)) {}
 
@@ -40,7 +44,7 @@ class ExportWriter {
   nlohmann::json program;
   nlohmann::json weights = nlohmann::json::object(), constants = nlohmann::json::object();  // the two config files
   std::vector<std::pair<std::string, at::Tensor>> data;                                     // record, contiguous tensor
-  ArchiveMetadata note;
+  ArchiveMetadata archiveMetadata;
 
  private:
   using json = nlohmann::json;
@@ -68,7 +72,7 @@ class ExportWriter {
   void weight(ValueId);
   void input(ValueId);
   json reference(ValueId);
-  /// The literal that a value is known to be; otherwise what is given.
+  /// The literal where the value is known to be one; otherwise the argument itself.
   const Argument& known(const Argument&) const;
   json list(const std::vector<Argument>&, const Type* wanted);
   json argument(const Argument&, const Type* wanted);
@@ -84,11 +88,11 @@ class ExportWriter {
 
   // writer_known.cpp
   std::optional<Argument> knownOfTensor(const Node&, const TensorInfo&) const;
-  /// Whether the node need not be written: its result is known before it runs, and is a literal from then on.
+  /// True where the node need not be written, because its result is known before it runs. The result is a literal then.
   bool settle(const Node&);
 
   // writer_blocks.cpp
-  /// What stands for a value in the file: a name, an expression where it is a size, a list's elements; or a literal.
+  /// What stands for a value in the file: a name, for a size also an expression, the elements of a list, or a literal.
   struct Bound {
     std::optional<Argument> literal;
     std::string name, expression;
@@ -97,7 +101,8 @@ class ExportWriter {
   /// The nodes that compute a loop's condition, before the loop and in a turn, in the same order.
   struct Condition {
     std::vector<NodeId> before, after;
-    std::unordered_map<uint32_t, size_t> leaves;  ///< what it is computed from, by value: where the loop carries it
+    std::unordered_map<uint32_t, size_t>
+        leaves;  ///< the values that it is computed from, and their places among the carried ones
   };
   bool isOnlyCondition(const Node&) const;
   std::vector<ValueId> captured(const Node&) const;
@@ -124,13 +129,13 @@ class ExportWriter {
   Body body_;
   std::unordered_map<uint32_t, std::string> names_;
   std::unordered_set<std::string> taken_;
-  std::set<std::string> symbols_, inputSymbols_;  // in sizes; those that inputs are
+  std::set<std::string> symbols_, inputSymbols_;  // all that occur in sizes; those that are inputs
   std::vector<std::string> stacks_;
   std::unordered_map<uint32_t, std::string> expressions_;            // of sizes that nodes compute
   std::unordered_map<uint32_t, std::vector<std::string>> elements_;  // of lists, by value
   std::unordered_map<uint32_t, Argument> literals_;                  // values that are known to be literals
   std::unordered_map<uint32_t, Condition> conditions_;               // by loop
-  std::unordered_set<uint32_t> asked_;                               // nodes that loops' conditions alone need
+  std::unordered_set<uint32_t> asked_;                               // nodes that only the conditions of loops need
   json inputSpecs_ = json::array(), outputSpecs_ = json::array();
 };
 

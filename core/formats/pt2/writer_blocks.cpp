@@ -1,5 +1,5 @@
-// Control flow: branches as torch.cond, loops as torch's while_loop, or written out where they run a known number of
-// times.
+// Control flow: branches become torch.cond. Loops become torch's while_loop, or are unrolled where the number of turns
+// is known.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,16 +13,16 @@ using nlohmann::json;
 
 namespace {
 
-/// More nodes than this are not written out; torch.export itself would not be asked to.
+/// A loop of more nodes than this is not unrolled; nobody would have torch.export do it either.
 constexpr size_t mostUnrolled = 20'000;
-/// Of a value that a loop's condition uses: made before the loop, not carried.
+/// Marks a value in a loop's condition that was made before the loop and is not carried.
 constexpr size_t outside = SIZE_MAX;
 
 const Node* producerOf(const Graph& g, const Argument& a) {
   return a.isValue() && g.value(a.valueId()).producer ? &g.node(g.value(a.valueId()).producer) : nullptr;
 }
 
-/// The tensor that control flow asks: bool(t) is t.
+/// The tensor behind a condition: t for bool(t).
 Argument askedTensor(const Graph& g, const Argument& a) {
   const Node* made = producerOf(g, a);
   return made && made->op->name == "aten.Bool.Tensor" ? made->args[0] : a;
@@ -39,7 +39,8 @@ size_t nodesWithin(const Graph& g, BlockId block) {
 
 }  // namespace
 
-/// bool(tensor) that nothing but control flow asks for: torch.cond takes the tensor. At a turn's end, too.
+/// Whether the node is a bool(tensor) that only control flow uses, also at the end of a turn: torch.cond takes the
+/// tensor.
 bool ExportWriter::isOnlyCondition(const Node& n) const {
   if (n.op->name != "aten.Bool.Tensor" || !n.args[0].isValue()) return false;
   const Value& truth = g_.value(n.outputs[0]);
@@ -49,7 +50,7 @@ bool ExportWriter::isOnlyCondition(const Node& n) const {
                      [&](NodeId user) { return !g_.node(user).blocks.empty(); });
 }
 
-/// What the blocks use that is made outside of them, in the order of use.
+/// The values from outside that the blocks use, in the order of use.
 std::vector<ValueId> ExportWriter::captured(const Node& n) const {
   std::unordered_set<uint32_t> inside, seen;
   std::vector<ValueId> out;
@@ -75,15 +76,14 @@ json ExportWriter::tensorNames(const std::vector<ValueId>& values, const char* w
   json out = json::array();
   for (ValueId v : values) {
     if (!g_.value(v).type.isTensor())
-      throw Pt2Refusal(
-          fmt::format("it uses %{}, which is {}; {} hands on tensors alone. Write TorchScript (.pt) instead",
-                      g_.value(v).name, toString(g_.value(v).type), who));
+      throw Pt2Refusal(fmt::format("it uses %{}, which is {}; {} passes only tensors. Write TorchScript (.pt) instead",
+                                   g_.value(v).name, toString(g_.value(v).type), who));
     out.push_back({{"name", name(v)}});
   }
   return out;
 }
 
-/// A node that calls graphs.
+/// Writes a node that calls graphs.
 void ExportWriter::higherOrder(const Node& n, const char* target, json inputs) {
   json outputs = json::array();
   for (ValueId v : n.outputs) {
@@ -100,10 +100,10 @@ void ExportWriter::higherOrder(const Node& n, const char* target, json inputs) {
                          {"name", fresh(target)}});
 }
 
-// torch.cond(predicate, true_graph, false_graph, operands): both branches take all that either uses.
+// torch.cond(predicate, true_graph, false_graph, operands): both branches take all operands that either uses.
 void ExportWriter::conditional(const Node& n) {
   const Argument predicate = known(askedTensor(g_, n.args[0]));
-  if (const auto* fixed = predicate.as<bool>()) {  // by an input whose value the file fixes
+  if (const auto* fixed = predicate.as<bool>()) {  // decided by an input whose value the file fixes
     const BlockId taken = n.blocks[*fixed ? 0 : 1];
     nodes(taken);
     for (size_t i = 0; i < n.outputs.size(); ++i) bind(n.outputs[i], g_.block(taken).returns[i]);
@@ -141,7 +141,7 @@ json ExportWriter::branch(BlockId block, const std::vector<ValueId>& operands) {
   nodes(block);
   for (const Argument& a : g_.block(block).returns) {
     if (!a.isValue() || !g_.value(a.valueId()).type.isTensor())
-      throw Pt2Refusal("a branch gives what is no tensor, which torch.cond does not allow");
+      throw Pt2Refusal("a branch returns a value that is no tensor, which torch.cond does not allow");
     body_.outputs.push_back(argument(a, nullptr));
   }
   Body made = std::exchange(body_, std::move(outer));
@@ -159,7 +159,7 @@ void ExportWriter::loop(const Node& n) {
   whileLoop(n);
 }
 
-// Where the number of turns is known, the loop is its turns one after another, as torch.export writes Python's loops.
+// Writes the turns one after another, as torch.export writes Python's loops.
 void ExportWriter::unrolled(const Node& n, int64_t turns) {
   const Block& block = g_.block(n.blocks[0]);
   const size_t nodesInTurn = std::max<size_t>(nodesWithin(g_, block.id), 1);
@@ -178,7 +178,7 @@ void ExportWriter::unrolled(const Node& n, int64_t turns) {
   for (size_t i = 0; i < n.outputs.size(); ++i) setBound(n.outputs[i], std::move(state[i]));
 }
 
-/// Names that the values of a block had in the turn before are free for those of the next.
+/// Frees the names that the values of a block had in the previous turn.
 void ExportWriter::forget(BlockId block) {
   for (NodeId id : g_.order(block)) {
     for (ValueId v : g_.node(id).outputs) setBound(v, {});
@@ -222,8 +222,9 @@ void ExportWriter::setBound(ValueId v, Bound to) {
 
 void ExportWriter::bind(ValueId v, const Argument& to) { setBound(v, boundTo(to)); }
 
-// while_loop(condition_graph, body_graph, carried, additional). Its condition is a graph of what is carried; a loop's
-// is computed before the loop and, again, at each turn's end. Where both computations are the same, that is the graph.
+// while_loop(condition_graph, body_graph, carried, additional) has its condition as a graph of the carried values. Our
+// loop computes its condition before the loop and again at the end of each turn. Where both computations are the same,
+// they are that graph.
 void ExportWriter::findCondition(const Node& n) {
   const Block& block = g_.block(n.blocks[0]);
   const Argument before = askedTensor(g_, n.args[1]), after = askedTensor(g_, block.returns[0]);
@@ -231,7 +232,7 @@ void ExportWriter::findCondition(const Node& n) {
   if (!before.isValue() || !after.isValue() || !g_.value(before.valueId()).type.isTensor() ||
       !sameComputation(n, before, after, 0, found))
     return;
-  // What nothing else asks for is part of the condition alone, from the last node on.
+  // From the last node on: a node that nothing else uses belongs to the condition alone.
   const auto claim = [&](const std::vector<NodeId>& computation, const Argument& truth) {
     std::vector<NodeId> chain = computation;
     if (const Node* asks = producerOf(g_, truth); asks && asks->op->name == "aten.Bool.Tensor")
@@ -254,7 +255,8 @@ void ExportWriter::findCondition(const Node& n) {
   conditions_.insert_or_assign(n.id.index, std::move(found));
 }
 
-/// Whether `after`, computed in the turn from what it carries on, is `before` computed from what the loop begins with.
+/// Whether `after` computes from the values that a turn carries on what `before` computes from those that the loop
+/// begins with.
 bool ExportWriter::sameComputation(const Node& n, const Argument& before, const Argument& after, int depth,
                                    Condition& found) const {
   if (depth > 100) return false;
@@ -266,7 +268,7 @@ bool ExportWriter::sameComputation(const Node& n, const Argument& before, const 
     return same;
   }
   const Block& block = g_.block(n.blocks[0]);
-  // One value can be carried twice, or also be used as it was before the loop: then it has no one name.
+  // A value that is carried twice, or also used as it was before the loop, has no single name.
   const auto leaf = [&](size_t carriedAt) {
     return found.leaves.try_emplace(before.valueId().index, carriedAt).first->second == carriedAt;
   };
@@ -296,8 +298,8 @@ void ExportWriter::whileLoop(const Node& n) {
   if (known(n.args[0]).as<int64_t>() == nullptr ||
       *known(n.args[0]).as<int64_t>() != std::numeric_limits<int64_t>::max())
     throw Pt2Refusal(
-        fmt::format("it counts its turns, and how many they are is not known beforehand, which {} cannot "
-                    "say; write TorchScript (.pt) instead",
+        fmt::format("it counts its turns, and their number is not known before it runs, which {} cannot "
+                    "express; write TorchScript (.pt) instead",
                     who));
   if (condition == conditions_.end())
     throw Pt2Refusal(
@@ -306,12 +308,13 @@ void ExportWriter::whileLoop(const Node& n) {
                     who));
   if (!g_.isUnused(block.parameters[0]))
     throw Pt2Refusal(
-        fmt::format("it uses the number of its turn, which {} has not; write TorchScript (.pt) instead", who));
+        fmt::format("it uses the number of its turn, which {} does not have; write TorchScript (.pt) instead", who));
   refuseWrites(block.id, who);
   std::vector<ValueId> carried;
   for (size_t i = 2; i < n.args.size(); ++i) {
     if (!known(n.args[i]).isValue() || !block.returns[i - 1].isValue())
-      throw Pt2Refusal(fmt::format("it carries a number, and {} tensors alone; write TorchScript (.pt) instead", who));
+      throw Pt2Refusal(
+          fmt::format("it carries a number, and {} carries only tensors; write TorchScript (.pt) instead", who));
     carried.push_back(n.args[i].valueId());
   }
   std::vector<ValueId> more = captured(n);
@@ -337,7 +340,7 @@ json ExportWriter::conditionGraph(const Node& n, const Condition& condition, con
   const auto names = names_;
   graphInputs(parameters);
   graphInputs(more);
-  // In this graph what the loop begins with is what it is given.
+  // In this graph the parameters stand for the values that the loop begins with.
   for (const auto& [v, carriedAt] : condition.leaves)
     if (carriedAt != outside) names_[v] = name(parameters[carriedAt]);
   for (NodeId id : condition.before)

@@ -1,6 +1,6 @@
-// What is known of a program before it runs: ranks, dtypes, sizes that are numbers, None, and what follows from these.
-// Scripted models ask for it before they compute ("if x.dim() != 4: raise"); torch.export has no place for the
-// question, and needs none, because the answer is part of what a program is exported for.
+// Facts that are known before a program runs: ranks, dtypes, constant sizes, None, and what follows from these.
+// Scripted models check such facts before they compute ("if x.dim() != 4: raise"). torch.export cannot express the
+// check and needs none, because a program is exported for inputs of these facts.
 #include <algorithm>
 #include <optional>
 
@@ -9,7 +9,7 @@
 namespace graft {
 namespace {
 
-/// Whole-number arithmetic as Python has it; nothing where it has no answer, or where this is another operator.
+/// Python's arithmetic of whole numbers. Nothing where it has no result, or where the operator is another one.
 std::optional<Argument> onInts(std::string_view op, int64_t a, int64_t b) {
   const auto floordiv = [&] { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); };
   if (op == "aten.eq.int") return Argument(a == b);
@@ -36,10 +36,10 @@ std::optional<Argument> onBools(std::string_view op, bool a, bool b) {
   return std::nullopt;
 }
 
-/// Where Python's index `i` stands in a list of that size, for `l[i]` and for a slice's bound.
+/// Python's index `i` of a list of that size, counted from the front: for `l[i]` and for a slice's bound.
 int64_t place(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
 
-/// What is asked of a list of whole numbers, which a shape is.
+/// Operators on a list of whole numbers, such as a shape.
 std::optional<Argument> onList(std::string_view op, const std::vector<Argument>& list,
                                const std::vector<Argument>& more) {
   const auto size = static_cast<int64_t>(list.size());
@@ -98,7 +98,7 @@ std::optional<Argument> ExportWriter::knownOfTensor(const Node& n, const TensorI
 }
 
 bool ExportWriter::settle(const Node& n) {
-  if (n.op->name == "aten.warn.default") return true;  // only TorchScript's interpreter can say it
+  if (n.op->name == "aten.warn.default") return true;  // only TorchScript's interpreter can print it
   if (n.outputs.size() != 1 || n.args.empty() || !n.blocks.empty()) return false;
   const std::string_view op = n.op->name;
   const Argument& a = known(n.args[0]);
@@ -118,7 +118,7 @@ bool ExportWriter::settle(const Node& n) {
   } else if (n.args.size() == 2) {
     const Argument& b = known(n.args[1]);
     if (a.as<int64_t>() && b.as<int64_t>()) found = onInts(op, *a.as<int64_t>(), *b.as<int64_t>());
-    // TorchScript compares dtypes as the numbers that stand for them.
+    // TorchScript compares dtypes by their codes.
     if (a.as<DType>() && b.as<DType>() && (op == "aten.eq.int" || op == "aten.ne.int"))
       found = Argument((a == b) == (op == "aten.eq.int"));
     if (a.as<bool>() && b.as<bool>()) found = onBools(op, *a.as<bool>(), *b.as<bool>());

@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-// ge.Tensor(x, 0) in normal form is ge.Scalar for PyTorch.
+// The normal form's ge.Tensor(x, 0) is PyTorch's ge.Scalar.
 std::string withNumbers(const Graph& g, const Node& n) {
   static const TorchOperators operators{};
   const auto isNumber = [&](size_t i) {
@@ -36,7 +36,7 @@ std::string withNumbers(const Graph& g, const Node& n) {
   return n.op->name;
 }
 
-// Arithmetic on sizes is Python's in torch.export.
+// torch.export does arithmetic on sizes with Python's functions.
 std::string target(const Graph& g, const Node& n) {
   static const std::unordered_map<std::string_view, const char*> python{
       {"aten.add.int", "_operator.add"},
@@ -52,9 +52,9 @@ std::string target(const Graph& g, const Node& n) {
   if (isForeign(*n.op)) {
     if (!n.args.empty())
       throw Pt2Refusal(
-          "this machine does not have the operator, and torch.export wants the names of its arguments, which only "
-          "files of "
-          "torch.export hold; load the library that defines it, or write TorchScript (.pt) instead");
+          "this machine does not have the operator, and torch.export needs the names of its arguments, which only "
+          "files "
+          "of torch.export hold; load the library that defines it, or write TorchScript (.pt) instead");
     return "torch.ops." + n.op->name;
   }
   if (n.op->name == "prim.NumToTensor.Scalar") return "torch.ops.aten.scalar_tensor.default";
@@ -79,7 +79,7 @@ std::string ExportWriter::expression(const Argument& given) const {
   if (const auto* i = a.as<int64_t>()) return std::to_string(*i);
   if (a.isValue())
     if (const auto it = expressions_.find(a.valueId().index); it != expressions_.end()) return "(" + it->second + ")";
-  throw Pt2Refusal("it computes with a size that is not known beforehand");
+  throw Pt2Refusal("it computes with a size that is not known before it runs");
 }
 
 void ExportWriter::sizeValue(const Node& n) {
@@ -91,7 +91,7 @@ void ExportWriter::sizeValue(const Node& n) {
     const int64_t rank = shape ? static_cast<int64_t>(shape->size()) : 0;
     const int64_t at = dim && *dim < 0 ? *dim + rank : dim ? *dim : -1;
     if (at < 0 || at >= rank || !(*shape)[static_cast<size_t>(at)].isKnown())
-      throw Pt2Refusal("it asks for a size that is not known beforehand: give the model's inputs (--inputs)");
+      throw Pt2Refusal("it reads a size that is not known before it runs: give the model's inputs (--inputs)");
     const Dim& d = (*shape)[static_cast<size_t>(at)];
     e = d.isStatic() ? std::to_string(d.size) : d.symbol;
   } else if (n.op->name == "aten.neg.int") {
@@ -102,7 +102,7 @@ void ExportWriter::sizeValue(const Node& n) {
         {"aten.floordiv.int", "{}//{}"}, {"aten.remainder.int", "Mod({}, {})"}, {"prim.max.int", "Max({}, {})"},
         {"prim.min.int", "Min({}, {})"}};
     const auto form = forms.find(n.op->name);
-    if (form == forms.end()) throw Pt2Refusal("it computes a size in a way that torch.export cannot say");
+    if (form == forms.end()) throw Pt2Refusal("it computes a size in a way that torch.export cannot express");
     e = fmt::format(fmt::runtime(form->second), expression(n.args[0]), expression(n.args[1]));
   }
   body_.ints[name(v)] = symbolic(e);
@@ -138,7 +138,7 @@ void ExportWriter::node(const Node& n) {
     const ValueId list = n.args[0].isValue() ? n.args[0].valueId() : ValueId();
     if (!index || !list || !elements_.contains(list.index) || *index < 0 ||
         static_cast<size_t>(*index) >= elements_.at(list.index).size())
-      throw Pt2Refusal("it takes an element of a list in a way that torch.export cannot say");
+      throw Pt2Refusal("it takes an element of a list in a way that torch.export cannot express");
     names_[n.outputs[0].index] = elements_.at(list.index)[static_cast<size_t>(*index)];
     return;
   }
@@ -155,7 +155,7 @@ void ExportWriter::node(const Node& n) {
   for (const auto& [key, a] : n.kwargs) inputs.push_back({{"name", key}, {"arg", argument(a, nullptr)}, {"kind", 2}});
   for (ValueId v : n.outputs) {
     const Type& t = g_.value(v).type;
-    // An attention's weights where nobody wants them: no tensor comes, and a run finds no dtype.
+    // An attention that returns no weights: this output is no tensor, so a run finds no dtype for it.
     const bool nothing = t.kind == Type::Kind::None || (t.isTensor() && !t.tensorInfo.dtype);
     if (nothing && n.outputs.size() > 1 && g_.isUnused(v)) {
       outputs.push_back({{"as_none", true}});
@@ -173,12 +173,12 @@ void ExportWriter::node(const Node& n) {
   }
   made["inputs"] = std::move(inputs);
   made["outputs"] = std::move(outputs);
-  // A node of several results is none of them.
+  // A node of several results has a name of its own.
   made["name"] = n.outputs.size() == 1 ? name(n.outputs[0]) : fresh(n.name);
   body_.nodes.push_back(std::move(made));
 }
 
-// A number of TorchScript's as a tensor: what torch.export calls scalar_tensor, of the dtype that it has there.
+// TorchScript's NumToTensor is torch.export's scalar_tensor, with the dtype named.
 json ExportWriter::numberAsTensor(const Node& n) {
   const auto dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
   if (!dtype) throw Pt2Refusal("the dtype of its result is not known: give the model's inputs (--inputs)");
@@ -186,14 +186,15 @@ json ExportWriter::numberAsTensor(const Node& n) {
                       {{"name", "dtype"}, {"arg", argument(Argument(*dtype), nullptr)}, {"kind", 2}}});
 }
 
-// A list's elements have names of their own; nodes that take one are not written.
+// Each element of a list has a name of its own, so nodes that take one element are not written.
 json ExportWriter::listOutput(ValueId list) {
   int64_t count = 0;
   std::unordered_map<int64_t, ValueId> taken;
   for (NodeId user : g_.value(list).users) {
     const Node& u = g_.node(user);
     const auto* i = u.op->name == "prim.getitem" ? u.args[1].as<int64_t>() : nullptr;
-    if (!i || *i < 0) throw Pt2Refusal("the list that it makes is used as a whole, which torch.export cannot say");
+    if (!i || *i < 0)
+      throw Pt2Refusal("other nodes use the list that it makes as a whole, which torch.export cannot express");
     count = std::max(count, *i + 1);
     if (!taken.emplace(*i, u.outputs[0]).second) continue;
   }
@@ -203,7 +204,7 @@ json ExportWriter::listOutput(ValueId list) {
     const auto it = taken.find(i);
     const std::string element =
         it == taken.end() ? fresh(fmt::format("{}_{}", g_.value(list).name, i)) : name(it->second);
-    // An element that nobody takes looks like one that somebody does: its numbers are not read.
+    // An element that no node takes gets the type of one that some node does: nothing reads its numbers.
     body_.tensors[element] = meta(g_.value(it == taken.end() ? taken.begin()->second : it->second).type);
     names.push_back(element);
     out.push_back({{"name", element}});

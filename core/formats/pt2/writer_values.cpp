@@ -30,7 +30,7 @@ const std::string& ExportWriter::name(ValueId v) {
   if (!isNew) return it->second;
   const Value& value = g_.value(v);
   it->second = fresh(value.name);
-  if (it->second != value.name) note.names[it->second] = value.name;
+  if (it->second != value.name) archiveMetadata.names[it->second] = value.name;
   return it->second;
 }
 
@@ -118,7 +118,7 @@ void ExportWriter::input(ValueId v) {
   const Type& t = g_.value(v).type;
   json arg;
   if (t.kind == Type::Kind::Int) {
-    // A number that the caller gives is a symbol of that name.
+    // A number that the caller gives becomes a symbol of that name.
     const std::string symbol = fresh("n_" + name(v));
     body_.ints[name(v)] = symbolic(symbol);
     inputSymbols_.insert(symbol);

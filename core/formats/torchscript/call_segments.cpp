@@ -16,8 +16,8 @@ CallSegments::CallSegments(const Graph& g, const std::function<bool(ValueId, con
   findFlows(holds);
 }
 
-// The calls from `base` down to `from`, without those that only repeat their parent's path. Nothing where `from` lies
-// elsewhere: such a node goes with what is around it.
+// The calls from `base` down to `from`, without calls that only repeat their parent's path. Nothing where `from` is not
+// within `base`: such a node belongs to the segment around it.
 std::vector<ModuleCallId> CallSegments::chain(ModuleCallId from, ModuleCallId base) const {
   std::vector<ModuleCallId> out;
   if (!g_.isWithin(from, base)) return out;
@@ -40,7 +40,7 @@ uint32_t CallSegments::open(ModuleCallId call, uint32_t parent) {
   return static_cast<uint32_t>(segments_.size() - 1);
 }
 
-// Calls that own no nodes (a dropout that is switched off) stand where they were called: before the call that followed.
+// A call that owns no nodes (a dropout that is switched off) keeps its place: before the call that followed it.
 void CallSegments::addEmptyCalls(ModuleCallId parent, uint32_t before, std::vector<Item>& items, uint32_t segment) {
   const auto found = empty_.find(parent.index);
   if (found == empty_.end()) return;
@@ -128,7 +128,7 @@ void CallSegments::findFlows(const std::function<bool(ValueId, const std::string
     const auto here = [&](ValueId v) { use(v, positions_[id.index], segmentOf_[id.index]); };
     for (const Argument& a : n.args) a.forEachValue(here);
     for (const auto& [key, a] : n.kwargs) a.forEachValue(here);
-    // What a block returns is used by the node that the block belongs to.
+    // The node that owns a block uses what the block returns.
     for (BlockId b : n.blocks)
       for (const Argument& a : g_.block(b).returns) a.forEachValue(here);
   }

@@ -1,11 +1,11 @@
-// CallSegments: a graph's nodes cut into runs that belong to one call of a module, nested as the calls are. A call
-// whose nodes stand together is one segment; where a rewrite moved others in between, each run is a segment of its own,
-// so that the order of all nodes stays what it is. What flows in and out of a segment follows from its nodes.
+// CallSegments: cuts a graph's nodes into runs that belong to one call of a module, nested as the calls are. A call
+// whose nodes stand together is one segment. Where a rewrite moved other nodes in between, each run is a segment of its
+// own, so that the order of all nodes stays the same. What flows in and out of a segment follows from its nodes.
 //
 //   CallSegments cut(graph, [&](ValueId weight, const std::string& module) { return …; });
 //   for (const CallSegments::Item& item : cut.items(graph.root())) …
 //
-// Knows no LibTorch.
+// Needs no LibTorch.
 #pragma once
 
 #include <functional>
@@ -29,10 +29,10 @@ class CallSegments {
   struct Segment {
     ModuleCallId call;
     uint32_t parent = none;
-    size_t part = 0;  ///< 0: the call begins here; 1, 2, ...: it goes on
+    size_t part = 0;  ///< 0 where the call begins; 1, 2, ... where it goes on
     std::vector<Item> items;
-    std::vector<ValueId> inputs;   ///< in the order of use; weights too that the module does not hold
-    std::vector<ValueId> outputs;  ///< in the order in which they are made
+    std::vector<ValueId> inputs;   ///< in the order of use; also weights that the module does not hold
+    std::vector<ValueId> outputs;  ///< in the order of their nodes
     size_t begin = 0, end = 0;     ///< positions in Graph::order()
   };
 

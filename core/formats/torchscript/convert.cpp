@@ -32,8 +32,8 @@ std::string plainName(const jit::Value* v) {
   return name;
 }
 
-/// The innermost line of a trace's stack ("FILE(LINE): FUNCTION" each) that is not PyTorch's; below the tracer stands
-/// whoever traced, not the model.
+/// The innermost line of a trace's stack ("FILE(LINE): FUNCTION" each) that is not PyTorch's. Stops at the tracer: the
+/// lines below it belong to the script that traced, not to the model.
 std::optional<SourceLocation> usersTracedLine(std::string_view stack) {
   while (!stack.empty()) {
     const size_t end = std::min(stack.find('\n'), stack.size());
@@ -52,7 +52,7 @@ std::optional<SourceLocation> usersTracedLine(std::string_view stack) {
   return std::nullopt;
 }
 
-/// Why a method of that value cannot be followed.
+/// Why the walk cannot follow a method of that value.
 std::string whyNoCall(const jit::Value& self, const std::string& method) {
   const auto type = self.type()->cast<c10::ClassType>();
   if (self.node()->kind() != jit::prim::CreateObject || !type || !type->name())
@@ -64,14 +64,14 @@ std::string whyNoCall(const jit::Value& self, const std::string& method) {
 }
 
 SourceLocation locationOf(const jit::SourceRange& range) {
-  // What was loaded points into the archive's code; that again remembers which line of the user's Python it came from.
+  // The loaded code points into the archive's code, which in turn remembers its line of the user's Python.
   SourceLocation out;
   const auto original = range.findSourceRangeThatGenerated();
   const auto place = (original ? *original : range).file_line_col();
   if (!place) return out;
   out.file = std::get<0>(*place);
   out.line = static_cast<int>(std::get<1>(*place));
-  // A trace keeps the whole stack, innermost first: what the user wrote is above PyTorch's own lines.
+  // A trace keeps the whole stack, innermost line first: the user's lines are above PyTorch's own.
   if (isPyTorchsOwn(out.file))
     if (auto user = usersTracedLine((original ? *original : range).source()->text_str().str())) return *user;
   return out;
@@ -109,17 +109,17 @@ Status TorchScriptConverter::convert(const std::string& method) {
     for (size_t i = 1; i < graph->inputs().size(); ++i) {
       const jit::Value* in = graph->inputs()[i];
       const ValueId made = g_.addInput(plainName(in), graftType(*in->type()));
-      if (note_ && i <= note_->inputs.size())
-        if (const auto type = parseType(note_->inputs[i - 1]); type && type->kind == g_.value(made).type.kind)
+      if (metadata_ && i <= metadata_->inputs.size())
+        if (const auto type = parseType(metadata_->inputs[i - 1]); type && type->kind == g_.value(made).type.kind)
           g_.setType(made, *type);
       inputs.push_back(Bound::of(made));
       noteName(inputs.back(), in);
     }
     std::vector<Argument> returns;
     for (const Bound& b : call(*function, std::move(inputs))) returns.push_back(argument(b, nullptr));
-    if (note_ && !note_->result.empty() && returns.size() == 1 && returns[0].isValue())
-      names_.emplace_back(returns[0].valueId(), note_->result);
-    if (note_) nameBlocks();
+    if (metadata_ && !metadata_->result.empty() && returns.size() == 1 && returns[0].isValue())
+      names_.emplace_back(returns[0].valueId(), metadata_->result);
+    if (metadata_) nameBlocks();
     g_.setReturns(g_.root(), std::move(returns));
     return done();
   } catch (const Refusal& r) {
@@ -141,22 +141,23 @@ std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vect
   run(graph->block(), env);
   std::vector<Bound> out;
   for (const jit::Value* v : graph->outputs()) out.push_back(unused(v, env));
-  if (const StraightLineKinds* straight = file_.straight(); straight && straight->method() == &function) {
-    // What ran was the method's stub, which returns the attributes that its body reads.
+  if (const StraightLineProgram* straight = file_.straightLine(); straight && straight->method() == &function) {
+    // The walk went through the method's stub, which returns the attributes that the real body reads.
     std::vector<Bound> values;
     for (size_t i = 1; i < graph->inputs().size(); ++i) values.push_back(unused(graph->inputs()[i], env));
     const std::vector<Bound>& returned = out.at(0).container->items;  // self, the marker, then these
     values.insert(values.end(), returned.begin() + 2, returned.end());
-    out = followStraight(*straight, std::move(values));
+    out = followStraightLine(*straight, std::move(values));
   }
   --depth_;
   return out;
 }
 
-std::vector<Bound> TorchScriptConverter::followStraight(const StraightLineKinds& straight, std::vector<Bound> values) {
+std::vector<Bound> TorchScriptConverter::followStraightLine(const StraightLineProgram& straight,
+                                                            std::vector<Bound> values) {
   values.resize(straight.valueCount());
   std::vector<Bound> out;
-  for (const StraightLineKinds::Step& step : straight.steps()) {
+  for (const StraightLineProgram::Step& step : straight.steps()) {
     const jit::Graph& graph = *straight.kind(step).graph;
     const auto uses = straight.uses(step);
     Env env;
@@ -176,10 +177,10 @@ std::vector<Bound> TorchScriptConverter::followStraight(const StraightLineKinds&
   return out;
 }
 
-// The call that a method of another module is. In files that Graft wrote, the method's name says which: a call may
-// consist of several methods.
+// The module call that a method of another module stands for. In a file that Graft wrote, one call may consist of
+// several methods, and the method's name says which call it belongs to.
 ModuleCallId TorchScriptConverter::enter(const Bound& self, const std::string& method) {
-  const auto which = note_ ? callOfMethod(method) : std::nullopt;
+  const auto which = metadata_ ? callOfMethod(method) : std::nullopt;
   const std::string key = which ? fmt::format("{}\n{}", self.path, which->first) : std::string();
   if (which && which->second > 0)
     if (const auto known = entered_.find(key); known != entered_.end()) return known->second;
@@ -194,8 +195,8 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   const Bound self = bound(n->input(0), env);
   const std::string& name = n->s(jit::attr::name);
   if (self.kind != Bound::Kind::Object) throw Refusal{whyNoCall(*n->input(0), name)};
-  // Where a model asks whether a CUDA graph stands in for it (kernels/runner/runner.cpp), what it computes is the other
-  // branch.
+  // The model asks whether a CUDA graph stands in for it (kernels/runner/runner.cpp). "No" leads to the branch that
+  // computes.
   if (const auto& of = self.object->type()->name();
       of && of->qualifiedName() == "__torch__.torch.classes.graft.Runner" && name == "captures") {
     env[n->output()] = Bound::of(Argument(false));
@@ -208,7 +209,7 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
 
   const ModuleCallId outer = module_;
   const std::string outerPath = modulePath_;
-  // A method that calls another of its own object is no further module.
+  // A method that calls another method of its own object enters no further module.
   if (self.object->type()->is_module() && self.path != modulePath_) {
     const ModuleCallId made = enter(self, name);
     for (size_t i = 1; i < inputs.size(); ++i)
@@ -229,25 +230,25 @@ void TorchScriptConverter::run(const jit::Block* block, Env& env) {
 
 std::string TorchScriptConverter::nameInFile(const jit::Value* v) const {
   const std::string name = plainName(v);
-  const auto renamed = note_->names.find(name);
-  return renamed == note_->names.end() ? name : renamed->second;
+  const auto renamed = metadata_->names.find(name);
+  return renamed == metadata_->names.end() ? name : renamed->second;
 }
 
 void TorchScriptConverter::noteName(const Bound& b, const jit::Value* v) {
-  if (!note_ || b.kind != Bound::Kind::Argument || b.scalarTensor || !b.argument.isValue() || !v->hasDebugName())
+  if (!metadata_ || b.kind != Bound::Kind::Argument || b.scalarTensor || !b.argument.isValue() || !v->hasDebugName())
     return;
   if (!g_.isWeight(b.argument.valueId())) names_.emplace_back(b.argument.valueId(), nameInFile(v));
 }
 
 void TorchScriptConverter::step(const jit::Node* n, Env& env) {
   convertNode(n, env);
-  if (!note_) return;
+  if (!metadata_) return;
   for (const jit::Value* v : n->outputs())
     if (const auto it = env.find(v); it != env.end()) noteName(it->second, v);
 }
 
 void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
-  if (file_.straight() && n == file_.straight()->marker()) {
+  if (file_.straightLine() && n == file_.straightLine()->marker()) {
     env[n->output()] = Bound();
     return;
   }
@@ -284,7 +285,8 @@ void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
     default:
       break;
   }
-  if (special(n, env) || foldScalars(n, env)) return;
+  if (attributes(n, env) || containers(n, env) || scalarArithmetic(n, env) || identities(n, env) || foldScalars(n, env))
+    return;
   generic(n, env);
 }
 
@@ -313,16 +315,17 @@ void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
   for (const jit::Value* v : n->outputs()) env[v] = Bound::of(g_.addOutput(node, "if", graftType(*v->type())));
 }
 
-// Parameters and results of blocks have no names in printed code.
+// Printed code has no names for parameters and results of blocks.
 void TorchScriptConverter::nameBlocks() {
   size_t parameter = 0, result = 0;
   for (NodeId n : g_.order())
     for (BlockId b : g_.node(n).blocks) {
       for (ValueId v : g_.block(b).parameters)
-        if (parameter < note_->blockParameters.size()) names_.emplace_back(v, note_->blockParameters[parameter++]);
+        if (parameter < metadata_->blockParameters.size())
+          names_.emplace_back(v, metadata_->blockParameters[parameter++]);
       for (const Argument& a : g_.block(b).returns) {
-        if (result == note_->blockResults.size()) return;
-        const std::string& name = note_->blockResults[result++];
+        if (result == metadata_->blockResults.size()) return;
+        const std::string& name = metadata_->blockResults[result++];
         if (a.isValue() && !g_.isWeight(a.valueId())) names_.emplace_back(a.valueId(), name);
       }
     }
@@ -334,7 +337,7 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   std::vector<Argument> args;
   for (const jit::Value* v : n->inputs()) {
     Bound& in = bound(v, env);
-    // What is carried round the loop is a value of its own: the body may change it.
+    // The body may change a container that the loop carries, so it becomes a value of its own.
     if (in.kind == Bound::Kind::Container && in.container->kind != Container::Kind::Tuple)
       materialise(*in.container, v, n);
     args.push_back(argument(in, n));
@@ -354,44 +357,7 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   for (const jit::Value* v : n->outputs()) env[v] = Bound::of(g_.addOutput(node, "loop", graftType(*v->type())));
 }
 
-// Numbers computed from numbers alone (what scripted code asks of its own constants) need no node.
-bool TorchScriptConverter::foldScalars(const jit::Node* n, Env& env) {
-  if (n->outputs().size() != 1 || !n->blocks().empty() || n->inputs().empty()) return false;
-  const c10::TypeKind made = n->output()->type()->kind();
-  if (made != c10::TypeKind::IntType && made != c10::TypeKind::BoolType && made != c10::TypeKind::FloatType)
-    return false;
-  jit::Stack stack;
-  for (const jit::Value* v : n->inputs()) {
-    const Bound& b = bound(v, env);
-    if (b.kind != Bound::Kind::Argument || b.scalarTensor) return false;
-    const Argument& a = b.argument;
-    if (a.isNone())
-      stack.emplace_back();
-    else if (const auto* i = a.as<int64_t>())
-      stack.emplace_back(*i);
-    else if (const auto* f = a.as<double>())
-      stack.emplace_back(*f);
-    else if (const auto* t = a.as<bool>())
-      stack.emplace_back(*t);
-    else if (const auto* s = a.as<std::string>())
-      stack.emplace_back(*s);
-    else
-      return false;
-  }
-  const jit::Operator* op = n->maybeOperator();
-  if (!op || n->hasSideEffects() || n->isNondeterministic() || file_.isUnknown(n->kind())) return false;
-  try {
-    op->getOperation(n)(stack);
-  } catch (const std::exception&) {
-    return false;  // 1 / 0 stays in the graph and raises where it did
-  }
-  const auto literal = stack.size() == 1 ? toArgument(stack[0]) : std::nullopt;
-  if (!literal) return false;
-  env[n->output()] = Bound::of(*literal);
-  return true;
-}
-
-// An int stands for a dtype, a layout or a memory format where the schema says so.
+// Where the schema wants a dtype, a layout or a memory format, an int stands for it.
 Argument TorchScriptConverter::schemaLiteral(Argument a, const Type& parameter) {
   const Type& type = parameter.kind == Type::Kind::Optional ? parameter.element() : parameter;
   const auto* i = a.as<int64_t>();
@@ -467,7 +433,8 @@ void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
   }
 }
 
-// An operator that this machine does not have: what its call gives by keyword comes last, and then the keywords.
+// For an operator that this machine does not have. Its last input names the keywords of the call; the keyword arguments
+// stand before it.
 void TorchScriptConverter::takeKeywords(const jit::Node* n, std::vector<Argument>& args,
                                         std::vector<std::pair<std::string, Argument>>& kwargs) {
   if (args.empty() || args.size() != n->inputs().size()) return;
@@ -480,7 +447,7 @@ void TorchScriptConverter::takeKeywords(const jit::Node* n, std::vector<Argument
 }
 
 SourceLocation TorchScriptConverter::placeOf(const jit::Node* n) const {
-  return locationOf(step_ ? file_.straight()->placeOf(*step_, n->sourceRange()) : n->sourceRange());
+  return locationOf(step_ ? file_.straightLine()->placeOf(*step_, n->sourceRange()) : n->sourceRange());
 }
 
 void TorchScriptConverter::mark(NodeId node, const jit::Node* source) {

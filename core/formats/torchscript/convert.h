@@ -1,7 +1,10 @@
-// Converter: a TorchScript method becomes a graft Graph by walking it with known modules. Calls of methods and
-// functions are followed, so the walk knows at each node which module runs; attributes become weights or literals;
-// lists, tuples and dictionaries are followed as long as they are known, so that most of TorchScript's bookkeeping
-// never becomes a node. Includes LibTorch: for core/torch alone.
+// TorchScriptConverter: makes a Graph of a TorchScript method by walking its code with the modules that the file holds.
+// The walk follows calls of methods and functions, so it knows at each node which module runs. Attributes become
+// weights or literals. Lists, tuples and dictionaries whose items are known exist only during the walk, so most of
+// TorchScript's bookkeeping never becomes a node. Includes LibTorch: for this folder alone.
+//
+//   TorchScriptConverter converter(file, operators, metadata, graph);
+//   if (Status s = converter.convert("forward"); !s) return s.error();
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -22,14 +25,14 @@ struct Container;
 /// What a TorchScript value is known to be.
 struct Bound {
   enum class Kind : uint8_t { Argument, Object, Container, Shape, Function, Tensor } kind = Kind::Argument;
-  bool scalarTensor = false;  ///< `argument` is a number, TorchScript holds it in a 0-dim tensor
+  bool scalarTensor = false;  ///< `argument` is a number that TorchScript holds in a 0-dim tensor
   Argument argument;
   c10::intrusive_ptr<c10::ivalue::Object> object;  ///< Object: a module or another class's instance
   std::string path;                          ///< Object, Tensor: where the model keeps it; of a scalarTensor its name
   std::shared_ptr<Container> container;      ///< Container
-  ValueId shapeOf;                           ///< Shape: x.size() before anybody asked for a dimension
+  ValueId shapeOf;                           ///< Shape: x.size(), of which no dimension was read yet
   torch::jit::Function* function = nullptr;  ///< Function
-  at::Tensor tensor;                         ///< Tensor: a weight that nothing has used yet; `path` says which
+  at::Tensor tensor;                         ///< Tensor: a weight that no node uses yet; `path` says which
   bool buffer = false, constant = false;     ///< Tensor
 
   static Bound of(Argument a) {
@@ -40,36 +43,37 @@ struct Bound {
   static Bound of(ValueId v) { return of(Argument(v)); }
 };
 
-/// A list, tuple or dictionary whose items are known. Lists and dictionaries may change while the walk goes on: all
-/// that refer to one share it.
+/// A list, tuple or dictionary whose items are known. The code may change lists and dictionaries, so all values that
+/// refer to one share it.
 struct Container {
   enum class Kind : uint8_t { List, Tuple, Dict } kind = Kind::List;
   std::vector<Argument> keys;  ///< Dict
   std::vector<Bound> items;
-  BlockId where;  ///< the block it was made in: only there the walk may change it
-  ValueId value;  ///< once it had to become a value: what stands for it
+  BlockId where;  ///< the block that made it: the walk may change it only there
+  ValueId value;  ///< what stands for it in the graph, once it had to become a value
 };
 
 class TorchScriptConverter {
  public:
-  /// `note`: of a file that Graft wrote; null for others.
-  TorchScriptConverter(TorchScriptFile& file, const OperatorSet& operators, const ArchiveMetadata* note, Graph& graph)
-      : file_(file), operators_(operators), note_(note), g_(graph) {}
+  /// `metadata`: of a file that Graft wrote; null for others.
+  TorchScriptConverter(TorchScriptFile& file, const OperatorSet& operators, const ArchiveMetadata* metadata,
+                       Graph& graph)
+      : file_(file), operators_(operators), metadata_(metadata), g_(graph) {}
 
   Status convert(const std::string& method);
-  /// The values' names in the file, where it has a note.
+  /// The values' names in the file, where it has metadata.
   const std::vector<std::pair<ValueId, std::string>>& names() const { return names_; }
 
  private:
   using Env = std::unordered_map<const torch::jit::Value*, Bound>;
-  /// Thrown inside only: the message goes into the Error that convert returns.
+  /// Thrown only inside the converter; convert() returns its message as an Error.
   struct Refusal {
     std::string why;
   };
 
-  // torchscript_convert.cpp: the walk
+  // convert.cpp: the walk over methods, blocks and nodes
   std::vector<Bound> call(torch::jit::Function&, std::vector<Bound> inputs);
-  std::vector<Bound> followStraight(const StraightLineKinds&, std::vector<Bound> values);
+  std::vector<Bound> followStraightLine(const StraightLineProgram&, std::vector<Bound> values);
   void callMethod(const torch::jit::Node*, Env&);
   void run(const torch::jit::Block*, Env&);
   void step(const torch::jit::Node*, Env&);
@@ -81,7 +85,6 @@ class TorchScriptConverter {
   void loop(const torch::jit::Node*, Env&);
   void nameBlocks();
   void generic(const torch::jit::Node*, Env&);
-  bool foldScalars(const torch::jit::Node*, Env&);
   NodeId append(const std::string& op, std::vector<Argument> args, const torch::jit::Node* source);
   NodeId appendUnknown(std::string op, std::vector<Argument> args, const torch::jit::Node* source);
   void mark(NodeId, const torch::jit::Node* source);
@@ -91,43 +94,47 @@ class TorchScriptConverter {
                     std::vector<std::pair<std::string, Argument>>& kwargs);
   Argument schemaLiteral(Argument, const Type& parameter);
 
-  // torchscript_values.cpp: what values are
+  // convert_values.cpp: what values are known to be, and how they become arguments of nodes
   Bound& bound(const torch::jit::Value*, Env&);
-  /// The same for what is only handed on: a weight becomes the graph's where it is used first.
+  /// The same for a value that is only passed on: a weight joins the graph at its first real use.
   Bound& unused(const torch::jit::Value*, Env&);
   Bound fromIValue(const c10::IValue&, const std::string& path, bool buffer, bool constant);
-  const std::pair<std::string, std::string>* constantOfNote(const std::string& attribute);
+  const std::pair<std::string, std::string>* constantOfMetadata(const std::string& attribute);
   ValueId weight(const at::Tensor&, const std::string& path, bool buffer, bool constant);
-  /// As an argument of a node; makes a node where what is known does not suffice.
+  /// The value as an argument of a node. Appends a node where the graph has nothing that stands for the value.
   Argument argument(const Bound&, const torch::jit::Node* user);
   void materialise(Container&, const torch::jit::Value* typed, const torch::jit::Node* user);
   void materialiseWritten(const torch::jit::Block*, Env&, const torch::jit::Node* user);
+
+  // What the walk settles itself, without a generic node. Each returns false for a node that is none of its own.
+  // convert_attributes.cpp
+  bool attributes(const torch::jit::Node*, Env&);
+  void getAttribute(const torch::jit::Node*, Env&);
+  bool identities(const torch::jit::Node*, Env&);
+  // convert_containers.cpp
+  bool containers(const torch::jit::Node*, Env&);
+  Bound item(const Bound& container, const Argument& index, const torch::jit::Node*);
+  Argument sizeOf(ValueId tensor, int64_t dim, const torch::jit::Node*);
+  // convert_scalars.cpp
+  bool scalarArithmetic(const torch::jit::Node*, Env&);
+  bool foldScalars(const torch::jit::Node*, Env&);
   std::optional<int64_t> scalarConstant(const Bound&) const;
   std::optional<int64_t> rootOfLiteral(const torch::jit::Value*, Env&);
 
-  // torchscript_special.cpp: operators with a meaning for the walk; false: none
-  bool special(const torch::jit::Node*, Env&);
-  bool containers(const torch::jit::Node*, Env&);
-  bool scalarArithmetic(const torch::jit::Node*, Env&);
-  bool identities(const torch::jit::Node*, Env&);
-  void getAttribute(const torch::jit::Node*, Env&);
-  Bound item(const Bound& container, const Argument& index, const torch::jit::Node*);
-  Argument sizeOf(ValueId tensor, int64_t dim, const torch::jit::Node*);
-
   TorchScriptFile& file_;
   const OperatorSet& operators_;
-  const ArchiveMetadata* note_;
+  const ArchiveMetadata* metadata_;
   Graph& g_;
   BlockId block_;
   ModuleCallId module_;
   std::string modulePath_;
   int depth_ = 0;
-  const StraightLineKinds::Step* step_ = nullptr;      // of a long method, while it is followed
+  const StraightLineProgram::Step* step_ = nullptr;    // of a long method, while the walk follows it
   std::unordered_map<std::string, ValueId> weights_;   // by place and view
-  std::unordered_map<std::string, Bound> attributes_;  // written by the model: path -> what it is now
+  std::unordered_map<std::string, Bound> attributes_;  // that the model sets: path -> current value
   size_t constants_ = 0;
   std::vector<std::pair<ValueId, std::string>> names_;
-  std::unordered_map<std::string, ModuleCallId> entered_;  // by path and number, where the file has a note
+  std::unordered_map<std::string, ModuleCallId> entered_;  // by path and number, where the file has metadata
 };
 
 /// "__torch__.a.___torch_mangle_3.B" is "a.B".

@@ -22,35 +22,35 @@ Bound& TorchScriptConverter::bound(const jit::Value* v, Env& env) {
   return b;
 }
 
-/// Path and name of a constant that is met for the first time. Null for a number that became one in the code.
-const std::pair<std::string, std::string>* TorchScriptConverter::constantOfNote(const std::string& attribute) {
-  if (const auto placed = note_->placedConstants.find(attribute); placed != note_->placedConstants.end())
+/// Path and name of a constant at its first use. Null for a number that became a constant in the code.
+const std::pair<std::string, std::string>* TorchScriptConverter::constantOfMetadata(const std::string& attribute) {
+  if (const auto placed = metadata_->placedConstants.find(attribute); placed != metadata_->placedConstants.end())
     return &placed->second;
-  // The others stand in the order of their first use.
+  // The metadata lists the other constants in the order of their first use.
   const size_t number = constants_++;
-  if (number >= note_->constants.size() || note_->constants[number].second.empty()) return nullptr;
-  return &note_->constants[number];
+  if (number >= metadata_->constants.size() || metadata_->constants[number].second.empty()) return nullptr;
+  return &metadata_->constants[number];
 }
 
 ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& path, bool buffer, bool constant) {
   if (Status s = file_.resolve(t); !s) throw Refusal{s.error().message};
-  // The same memory seen the same way is one weight, however many names it has.
+  // The same memory with the same view is one weight, however many names it has.
   std::string key = path;
   if (t.layout() == c10::kStrided && t.has_storage() && t.numel() > 0)
     key = fmt::format("{}+{} {} {} {}", file_.place(t), t.storage_offset(), static_cast<int>(t.scalar_type()),
                       fmt::join(t.sizes(), ","), fmt::join(t.strides(), ","));
   if (const auto it = weights_.find(key); it != weights_.end()) return it->second;
   Type type = typeOfValue(c10::IValue(t));
-  const auto* named = note_ && constant ? constantOfNote(path) : nullptr;
-  const ValueId v = g_.addWeight(named               ? named->first
-                                 : note_ && constant ? "number"
-                                                     : path,
+  const auto* named = metadata_ && constant ? constantOfMetadata(path) : nullptr;
+  const ValueId v = g_.addWeight(named                   ? named->first
+                                 : metadata_ && constant ? "number"
+                                                         : path,
                                  std::move(type), std::make_shared<TensorWeight>(t.detach()), buffer);
   g_.mutableWeight(v).isConstant = constant;
   if (named)
     names_.emplace_back(v, named->second);
-  else if (const auto name = note_ ? note_->weights.find(path) : decltype(note_->weights.find(path))();
-           note_ && name != note_->weights.end())
+  else if (const auto name = metadata_ ? metadata_->weights.find(path) : decltype(metadata_->weights.find(path))();
+           metadata_ && name != metadata_->weights.end())
     names_.emplace_back(v, name->second);
   weights_.emplace(std::move(key), v);
   return v;
@@ -106,7 +106,7 @@ Bound TorchScriptConverter::fromIValue(const c10::IValue& v, const std::string& 
     return b;
   }
   auto literal = toArgument(v);
-  // Packed weights and other classes of C++: shown, kept, and refused when the model is run.
+  // Packed weights and other C++ classes: the graph shows and keeps them; running the model refuses them.
   if (!literal)
     return Bound::of(
         g_.addOutput(appendUnknown("prim.GetAttr", {Argument(path)}, nullptr), "attribute", graftType(*v.type())));
@@ -147,7 +147,7 @@ Argument TorchScriptConverter::argument(const Bound& b, const jit::Node* user) {
   return {};
 }
 
-// A list that is changed where the walk cannot follow (a branch, a loop) becomes a value that operators change.
+// The walk cannot follow changes of a list in branches and loops. Such a list becomes a value that operators change.
 void TorchScriptConverter::materialise(Container& c, const jit::Value* typed, const jit::Node* user) {
   if (c.value || c.kind == Container::Kind::Tuple) return;
   std::vector<Argument> args;
@@ -172,24 +172,13 @@ void TorchScriptConverter::materialiseWritten(const jit::Block* block, Env& env,
       if (!written && !call) continue;
       const auto it = env.find(n->input(i));
       if (it == env.end() || it->second.kind != Bound::Kind::Container) continue;
-      // A called function may change what it is given; tensors and modules in a list cannot become a value.
+      // A called function may change its arguments. A list of modules cannot become a value.
       const bool objects = std::any_of(it->second.container->items.begin(), it->second.container->items.end(),
                                        [](const Bound& b) { return b.kind == Bound::Kind::Object; });
       if (!objects && it->second.container->kind != Container::Kind::Tuple)
         materialise(*it->second.container, n->input(i), user);
     }
   }
-}
-
-std::optional<int64_t> TorchScriptConverter::scalarConstant(const Bound& b) const {
-  if (b.kind != Bound::Kind::Argument) return std::nullopt;
-  if (const auto* i = b.argument.as<int64_t>()) return *i;
-  if (!b.argument.isValue()) return std::nullopt;
-  const Value& v = g_.value(b.argument.valueId());
-  if (!v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
-  const at::Tensor t = weightTensor(v);
-  if (!t.defined() || t.scalar_type() != c10::ScalarType::Long) return std::nullopt;
-  return *t.const_data_ptr<int64_t>();
 }
 
 }  // namespace graft

@@ -4,42 +4,16 @@
 #include <fstream>
 
 #include "core/base/atomic_file.h"
+#include "core/formats/export.h"
+#include "core/formats/torchscript/format.h"
 #include "core/formats/torchscript/writer.h"
-#include "core/torch/export.h"
-#include "core/torch/run/capture_facts.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
 
-bool usesGraftOperators(const Graph& g) {
-  for (NodeId id : g.order())
-    if (g.node(id).op->name.starts_with("graft.")) return true;
-  return false;
-}
-
-Result<Format> exportFormat(const std::string& path) {
-  if (path.ends_with(".pt2")) return Format::TorchExport;
-  if (path.ends_with(".pt")) return Format::TorchScript;
-  return Error{
-      ErrorKind::Usage,
-      fmt::format("cannot write a model to \"{}\": end it in .pt for TorchScript or .pt2 for torch.export", path),
-      {}};
-}
-
-Status exportModel(const Graph& graph, const std::string& path, const ExportOptions& options) {
-  auto format = exportFormat(path);
-  if (!format) return format.error();
-  return *format == Format::TorchExport ? exportTorchExport(graph, path, options)
-                                        : exportTorchScript(graph, path, options);
-}
-
-std::string captureObstacle(const Graph& g) {
-  if (!usesGraftOperators(g)) return "it uses no graft:: operator, so it loads without their library";
-  return captureFacts(g).obstacle;
-}
-
-Status exportTorchScript(const Graph& graph, const std::string& path, const ExportOptions& options) {
-  // Told first: a long conversion for a place that cannot be written to would be in vain.
+Status TorchScriptFormat::write(const Graph& graph, const std::string& path, const ExportOptions& options) {
+  // Opened first: where the path cannot be written to, no time goes into the conversion.
   auto file = AtomicFile::beside(path);
   if (!file) return file.error();
   TorchScriptWriter writer(graph, options.capture && captureObstacle(graph).empty());
@@ -50,10 +24,10 @@ Status exportTorchScript(const Graph& graph, const std::string& path, const Expo
     return e;
   }
   torch::jit::ExtraFilesMap extra;
-  ArchiveMetadata note = writer.note();
+  ArchiveMetadata metadata = writer.metadata();
   if (usesGraftOperators(graph))
-    note.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
-  extra["graft.json"] = metadataJson(note);
+    metadata.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
+  extra["graft.json"] = metadataJson(metadata);
   try {
     std::ofstream out(file->temporaryPath(), std::ios::binary | std::ios::trunc);
     module->save(out, extra);

@@ -11,14 +11,14 @@
 #include <cstring>
 #include <random>
 
-#include "core/formats/archive/archive_check.h"
-#include "core/formats/archive/python_names.h"
+#include "core/archive/archive_check.h"
+#include "core/archive/python_names.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
 namespace {
 
-// What LibTorch reads in place of a weight: a mark that no file can know beforehand, and which record it stands for.
+// What LibTorch reads in place of a weight: a random mark, which no file can contain, and the record it stands for.
 struct Stub {
   std::array<uint64_t, 3> mark;
   uint64_t record;
@@ -64,8 +64,8 @@ struct CallForm {
   std::vector<std::string> keywords;
 };
 
-// The form of the call whose arguments begin at `at`: (x, alpha=1, beta=f(y=2)) has one argument by position, then
-// "alpha" and "beta". Takes what it reads off `budget`: calls nest, and a file may be made of them.
+// The form of the call whose arguments begin at `at`: (x, alpha=1, beta=f(y=2)) has one positional argument, then
+// "alpha" and "beta". Subtracts the characters that it reads from `budget`: a hostile file may nest calls without end.
 CallForm callForm(std::string_view code, size_t at, size_t& budget) {
   CallForm out;
   size_t depth = 1;
@@ -94,13 +94,13 @@ CallForm callForm(std::string_view code, size_t at, size_t& budget) {
   return out;
 }
 
-// How many names the statement that holds `at` assigns: "a, b, = ops.x.y(…)" has two.
+// How many names the statement around `at` assigns: "a, b, = ops.x.y(…)" assigns two.
 size_t assignedNames(std::string_view code, size_t at) {
   const size_t start = code.rfind('\n', at) == code.npos ? 0 : code.rfind('\n', at) + 1;
   const std::string_view left = code.substr(start, at - start);
   const size_t equals = left.rfind('=');
   if (equals == left.npos || left.substr(equals + 1).find_first_not_of(' ') != std::string_view::npos) return 1;
-  // "a, b" and "a, b," are two; a comma with nothing after it names nothing.
+  // Both "a, b" and "a, b," are two names.
   const std::string_view names = left.substr(0, equals);
   const size_t last = names.find_last_not_of(' ');
   const auto commas = static_cast<size_t>(std::count(names.begin(), names.end(), ','));
@@ -114,9 +114,9 @@ TorchScriptFile::~TorchScriptFile() {
   for (const c10::FunctionSchema& s : declared_) torch::jit::deregisterOperator(s);
 }
 
-// LibTorch refuses code that calls what it does not know. Such operators are declared for the time of the import,
-// taking anything and returning as many tensors as the code unpacks. A call with keywords is another overload, which
-// has them for parameters and one more, whose default says in the node which they were.
+// LibTorch refuses code that calls operators it does not know. This declares them for the time of the import: they take
+// anything and return as many tensors as the code unpacks. A call with keywords gets an overload of its own, with the
+// keywords as parameters and one parameter more, whose default value names them in the node.
 void TorchScriptFile::declareUnknown(const ZipDirectory& zip) {
   size_t budget = size_t{64} << 20;
   for (const ZipRecord& r : zip.records()) {
@@ -188,11 +188,12 @@ static std::optional<std::pair<std::string, std::string>> modelClass(const ZipDi
   return std::pair(std::string(bytes.substr(0, first)), std::string(bytes.substr(first + 1, second - first - 1)));
 }
 
-// With the model's long method emptied, if it has one that can be followed without LibTorch.
-bool TorchScriptFile::loadStraight(const ZipDirectory& zip, Records records, const std::string& folder,
-                                   size_t longFrom) {
+// Loads the records with the body of the model's long method emptied. False, with nothing loaded that counts, where the
+// model has no method that the converter can follow without LibTorch's compiler.
+bool TorchScriptFile::loadStraightLine(const ZipDirectory& zip, Records records, const std::string& folder,
+                                       size_t longFrom) {
   const auto of = modelClass(zip);
-  if (!of || zip.find("extra/graft.json")) return false;  // a note refers to the names in the code
+  if (!of || zip.find("extra/graft.json")) return false;  // metadata refers to the names in the code
   std::string name = "code/" + of->first + ".py";
   std::replace(name.begin() + 5, name.end() - 3, '.', '/');
   const ZipRecord *record = zip.find(name), *written = zip.find("version");
@@ -208,12 +209,12 @@ bool TorchScriptFile::loadStraight(const ZipDirectory& zip, Records records, con
   try {
     load(records);
   } catch (const std::exception&) {
-    return false;  // the whole file is read as it is, and what is wrong with it said then
+    return false;  // the file is loaded as it is instead, and that reports what is wrong with it
   }
   torch::jit::Function* method = module_->type()->findMethod(code->method());
   auto* script = method ? torch::jit::tryToGraphFunction(*method) : nullptr;
-  if (script) straight_ = StraightLineKinds::compile(std::move(*code), *script, version);
-  return straight_ != nullptr;
+  if (script) straightLine_ = StraightLineProgram::compile(std::move(*code), *script, version);
+  return straightLine_ != nullptr;
 }
 
 Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<MappedFile> file,
@@ -223,7 +224,7 @@ Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<M
   if (!facts) return facts.error();
   std::unique_ptr<TorchScriptFile> out(new TorchScriptFile(file));
 
-  // The zip that we write has no 64-bit fields; code and constants of that size are not worth them.
+  // writeZip writes no 64-bit fields; larger archives are loaded as they are.
   Records records;
   size_t bytes = 0;
   std::vector<Stub> stubs;
@@ -231,8 +232,9 @@ Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<M
   const std::string folder = zip.topFolder().empty() ? "model" : zip.topFolder();
   const std::vector<std::string>& bad = facts->badDebugRecords;
   for (const ZipRecord& r : zip.records()) {
-    if (r.name.starts_with("traced_inputs")) continue;  // shapes without data, which nobody may touch
-    if (std::find(bad.begin(), bad.end(), r.name) != bad.end()) continue;  // lines of source, and wrong ones
+    if (r.name.starts_with("traced_inputs")) continue;  // shapes without data, which nothing may read
+    if (std::find(bad.begin(), bad.end(), r.name) != bad.end())
+      continue;  // wrong source lines, which the model does not need
     std::string_view content = zip.bytes(r);
     if (r.name.starts_with("data/") && !r.unpacked) {
       stubs.push_back({stubMark(), out->stubbed_.size()});
@@ -252,7 +254,7 @@ Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<M
     if (asItIs) {
       out->stubbed_.clear();
       out->module_ = torch::jit::load(std::make_shared<MemoryReader>(file->bytes()), c10::kCPU);
-    } else if (!out->loadStraight(zip, records, folder, longFrom)) {
+    } else if (!out->loadStraightLine(zip, records, folder, longFrom)) {
       out->load(records);
     }
   } catch (const std::exception& e) {
@@ -261,7 +263,7 @@ Result<std::unique_ptr<TorchScriptFile>> TorchScriptFile::open(std::shared_ptr<M
   return out;
 }
 
-// Sizes and strides stand in the pickle, and PyTorch's reader does not hold them against the storage.
+// Sizes and strides come from the pickle. PyTorch's reader does not check them against the storage.
 static Status checkExtent(const at::Tensor& t) {
   if (!t.defined() || t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) return done();
   int64_t end = 1;
@@ -294,7 +296,7 @@ Status TorchScriptFile::resolve(const at::Tensor& t) {
     auto* keep = new std::shared_ptr<MappedFile>(file_);
     storage->set_data_ptr_noswap(c10::DataPtr(
         data, keep, [](void* k) { delete static_cast<std::shared_ptr<MappedFile>*>(k); }, c10::Device(c10::kCPU)));
-  } else {  // vector loads want aligned data: PyTorch aligns records to 64 bytes, other writers need not
+  } else {  // vector loads need aligned data: PyTorch aligns records to 64 bytes, other writers may not
     auto* copy = new std::string(data, storage->nbytes());
     storage->set_data_ptr_noswap(c10::DataPtr(
         copy->data(), copy, [](void* k) { delete static_cast<std::string*>(k); }, c10::Device(c10::kCPU)));

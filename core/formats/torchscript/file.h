@@ -1,6 +1,9 @@
-// TorchScriptFile: a checked TorchScript archive, loaded. LibTorch reads the code and the structure; the weights' bytes
-// stay where they are: LibTorch is given an archive whose weights are stubs, and `resolve` points each tensor into the
-// mapped file. Includes LibTorch: for core/torch alone.
+// TorchScriptFile: a checked TorchScript archive, loaded. LibTorch reads the code and the structure. The weights' bytes
+// stay in the mapped file: LibTorch gets an archive whose weights are stubs, and `resolve` points each tensor into the
+// file. Includes LibTorch: for this folder alone.
+//
+//   auto file = TorchScriptFile::open(source.file, source.zip, source.path);
+//   for (torch::jit::Function* f : (*file)->module().type()->methods()) …
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -11,30 +14,30 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/formats/archive/zip_directory.h"
-#include "core/formats/torchscript/straight_line_kinds.h"
+#include "core/archive/zip_directory.h"
+#include "core/formats/torchscript/straight_line_program.h"
 #include "core/ir/type.h"
 
 namespace graft {
 
 class TorchScriptFile {
  public:
-  /// A method of the model with at least `longFrom` statements is followed statement by statement (straight_code.h)
-  /// where that can be done.
+  /// A method of the model with at least `longFrom` statements is kept as straight-line code (straight_line_code.h)
+  /// where it is such code.
   static Result<std::unique_ptr<TorchScriptFile>> open(std::shared_ptr<MappedFile>, const ZipDirectory&,
                                                        const std::string& path, size_t longFrom = 2'000);
   ~TorchScriptFile();
 
   const torch::jit::Module& module() const { return *module_; }
-  /// Gives the tensor its data in place. Must be called before its elements are read.
+  /// Points the tensor to its data. Must be called before anything reads its elements.
   Status resolve(const at::Tensor&);
-  /// Where the tensor's data lies; tensors with equal places and views are one weight.
+  /// Where the tensor's data lies. Tensors with equal places and views are one weight.
   const void* place(const at::Tensor& t) const { return t.storage().data(); }
-  /// The model's long method, if it has one; LibTorch knows it with an empty body.
-  const StraightLineKinds* straight() const { return straight_.get(); }
-  /// Operators of the file that this machine does not have ("my_ops::fancy").
+  /// The model's long method, if it has one. In module() its body is empty.
+  const StraightLineProgram* straightLine() const { return straightLine_.get(); }
+  /// Whether the file calls this operator ("my_ops::fancy") and this machine does not have it.
   bool isUnknown(const c10::Symbol& op) const { return unknown_.contains(op.toQualString()); }
-  /// Calls of these with keywords have one more input, the last, that says which: the values before it are theirs.
+  /// The keywords of a call of an unknown operator, from its last input. The inputs before it are the keywords' values.
   std::optional<std::vector<std::string>> keywords(const c10::IValue& input) const;
 
  private:
@@ -44,18 +47,18 @@ class TorchScriptFile {
                size_t results);
   using Records = std::vector<std::pair<std::string, std::string_view>>;  // names and contents of an archive
   void load(const Records&);
-  bool loadStraight(const ZipDirectory&, Records, const std::string& folder, size_t longFrom);
+  bool loadStraightLine(const ZipDirectory&, Records, const std::string& folder, size_t longFrom);
 
   std::shared_ptr<MappedFile> file_;
   std::optional<torch::jit::Module> module_;
-  std::unique_ptr<StraightLineKinds> straight_;
+  std::unique_ptr<StraightLineProgram> straightLine_;
   std::vector<ZipRecord> stubbed_;
   std::unordered_set<const void*> resolved_;
   std::unordered_set<std::string> unknown_, forms_;
   std::vector<c10::FunctionSchema> declared_;
 };
 
-/// dtype and sizes of what the method was traced with, as the archive tells; empty where it does not.
+/// The dtypes and sizes of the inputs that the method was traced with; empty where the archive does not say.
 std::vector<Type> tracedInputs(const ZipDirectory&, const std::string& method);
 
 }  // namespace graft

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <unordered_set>
 
-#include "core/formats/archive/python_names.h"
+#include "core/archive/python_names.h"
 
 namespace graft {
 namespace {
@@ -21,10 +21,10 @@ bool isKeyword(std::string_view word) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 bool isLiteral(std::string_view word) { return word == "True" || word == "False" || word == "None"; }
-// What is called without "torch." or "ops." before it, and means the same wherever it stands.
+// Functions that code calls without "torch." or "ops.", and that mean the same everywhere.
 bool isPlainFunction(std::string_view word) { return word == "int" || word == "float" || word == "bool"; }
 
-/// The name at the front with all that follows it by dots: "torch.add", "self.layer.weight", "x".
+/// The dotted name at the front of the text: "torch.add", "self.layer.weight", "x".
 std::string_view dotted(std::string_view text) {
   size_t end = 0;
   for (;;) {
@@ -34,7 +34,7 @@ std::string_view dotted(std::string_view text) {
   }
 }
 
-/// Reads an expression into tokens; false where it is more than calls, lists, literals, variables and attributes.
+/// Reads an expression into tokens. False where it holds more than calls, lists, literals, variables and attributes.
 bool readExpression(std::string_view text, size_t at, std::vector<StraightLineCode::Token>& out) {
   using Kind = StraightLineCode::Token::Kind;
   const auto put = [&](Kind kind, size_t length) {
@@ -86,7 +86,7 @@ bool readExpression(std::string_view text, size_t at, std::vector<StraightLineCo
   return depth == 0 && !out.empty();
 }
 
-/// "a, b, = EXPRESSION" or "return EXPRESSION"; false where the line is anything else.
+/// Reads "a, b, = EXPRESSION" or "return EXPRESSION". False where the line is anything else.
 bool readStatement(std::string_view code, size_t start, StraightLineCode::Statement& out) {
   const size_t end = std::min(code.find('\n', start), code.size());
   std::string_view line = code.substr(start, end - start);
@@ -152,7 +152,7 @@ std::optional<StraightLineCode> StraightLineCode::find(std::string_view code, st
     out.code_ = code;
     const size_t name = at + head.size();
     out.method_ = code.substr(name, code.find('(', name) - name);
-    // Who calls it would see a stub that returns something else; and what follows it would not be where it was.
+    // A caller would get the stub's result, and code behind the method would move.
     if (code.find(fmt::format("(self).{}(", out.method_)) != code.npos || end < code.size()) continue;
     if (out.read(at, colon + 2, end)) return out;
   }

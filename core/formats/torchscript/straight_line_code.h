@@ -1,13 +1,13 @@
-// StraightLineCode: the body of a TorchScript method that is nothing but a long list of plain assignments, as freezing
-// a model or tracing a function writes it. LibTorch compiles each statement on its own, for 50 µs and 5 kB; but most of
-// them differ in their variables' names alone. So the method is loaded with an empty body (`stub`), each kind of
-// statement is compiled once, as a function of its variables (straight_kinds.h), and the converter follows the list.
+// StraightLineCode: the body of a TorchScript method that is only a long list of plain assignments, as freezing a model
+// or tracing a function writes it. LibTorch would compile each statement on its own, for 50 µs and 5 kB, though most of
+// them differ only in the names of variables. Instead LibTorch loads the method with an empty body (`stub`), compiles
+// each kind of statement once as a function of its variables (straight_line_program.h), and the converter walks the
+// list.
 //
-//   if (auto straight = StraightLineCode::find(code, "Net", 2000))  // "class Net(Module)" of the record, its first
-//   long method
-//     for (size_t i = 0; i < straight->size(); ++i) use(straight->statement(i));
+//   if (auto code = StraightLineCode::find(record, "Net", 2000))  // the first long method of "class Net(Module)"
+//     for (size_t i = 0; i < code->size(); ++i) use(code->statement(i));
 //
-// Text alone: knows no LibTorch.
+// Works on text: needs no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -25,25 +25,25 @@ class StraightLineCode {
     uint32_t start = 0;  ///< in the record
     std::string_view text;
   };
-  /// "a, b, = torch.chunk(x, 2, 1)": results a and b. The last statement returns: it has no results.
+  /// "a, b, = torch.chunk(x, 2, 1)" has the results a and b. The last statement returns and has none.
   struct Statement {
     std::vector<std::string_view> results;
     std::vector<Token> tokens;  ///< of the expression
   };
 
-  /// The class's last method, if it ends the record and has at least `least` statements that are all plain. `code` must
-  /// outlive it.
+  /// The class's last method, if it ends the record and has at least `least` statements, all of them plain. `code` must
+  /// outlive the result.
   static std::optional<StraightLineCode> find(std::string_view code, std::string_view className, size_t least);
 
   const std::string& method() const { return method_; }
   size_t size() const { return starts_.size(); }
   Statement statement(size_t) const;
   std::string_view code() const { return code_; }
-  /// "self.weight", "CONSTANTS.c0": what the body reads that is no variable, each once.
+  /// The attributes that the body reads, without repetition: "self.weight", "CONSTANTS.c0".
   const std::vector<std::string>& attributes() const { return attributes_; }
-  /// The record with that method's body emptied. It returns a tuple: self (LibTorch would make a constant of constants
-  /// alone), a call of an operator (for these alone LibTorch keeps the place in the source) and the attributes. Empty
-  /// where no parameter is a tensor.
+  /// The record with that method's body emptied. The method returns a tuple: self (LibTorch would fold a tuple of
+  /// constants into one), a call of an operator (only for these does LibTorch keep the place in the source), and the
+  /// attributes. Empty where no parameter is a tensor.
   std::string stub() const;
 
  private:

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/formats/archive/archive_check.h"
+#include "core/archive/archive_check.h"
 #include "core/formats/torchscript/file.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
 
-// Tracing keeps what it was given: a dictionary from methods to lists of tensors, whose elements are not in the file.
-// They are read as tensors without memory; nothing but dtype and sizes may be asked of them.
+// Tracing keeps its example inputs as a dictionary from methods to lists of tensors, without the tensors' elements.
+// This reads them as tensors without memory: only their dtypes and sizes may be used.
 std::vector<Type> tracedInputs(const ZipDirectory& zip, const std::string& method) {
   constexpr size_t largest = 1'000'000;
   const ZipRecord* record = zip.find("traced_inputs.pkl");
@@ -33,11 +33,11 @@ std::vector<Type> tracedInputs(const ZipDirectory& zip, const std::string& metho
       if (!entry.key().isString() || entry.key().toStringRef() != method) continue;
       for (const c10::IValue& v : entry.value().toListRef()) {
         out.push_back(typeOfValue(v));
-        out.back().tensorInfo.device.clear();  // where it was traced is where it need not run
+        out.back().tensorInfo.device.clear();  // it need not run where it was traced
       }
     }
   } catch (const std::exception&) {
-    out.clear();  // only a help: the model is complete without it
+    out.clear();  // the model is complete without it
   }
   return out;
 }

@@ -1,12 +1,13 @@
-// TorchScriptWriter: a graph as a TorchScript module. The tree of modules holds the weights under their paths; each
-// call of a module is a method of that module: "forward" for the first, "forward_call2" for the second, "forward_part2"
-// for the rest of a call whose nodes no longer stand together. Values keep their names, nodes their source lines.
+// TorchScriptWriter: writes a graph as a TorchScript module. The tree of modules holds the weights under their paths.
+// Each call of a module becomes a method of that module: "forward" for the first call, "forward_call2" for the second,
+// "forward_part2" for the rest of a call whose nodes no longer stand together. Values keep their names, nodes their
+// source lines.
 //
 //   TorchScriptWriter writer(graph);
 //   auto module = writer.module();      // Result<torch::jit::Module>
-//   writer.note()                       // what the code cannot say
+//   writer.metadata()                   // what the code cannot say
 //
-// Private to core/torch: includes LibTorch.
+// Includes LibTorch: for this folder alone.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -26,9 +27,12 @@
 
 namespace graft {
 
-/// The method that stands for one part of the module's call of that number, from 0.
+/// The attribute that holds the model's graft.Runner.
+constexpr const char* runnerAttribute = "graft_runner";
+
+/// The name of the method for one part of the module's call of that number; both count from 0.
 std::string methodName(size_t call, size_t part);
-/// The other way; nothing for a method of another name.
+/// The call and part that a method's name says; nothing for a name that methodName does not give.
 std::optional<std::pair<size_t, size_t>> callOfMethod(std::string_view method);
 
 class TorchScriptWriter {
@@ -37,8 +41,8 @@ class TorchScriptWriter {
   explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture) {}
   ~TorchScriptWriter();
   Result<torch::jit::Module> module();
-  /// Of the module that was written.
-  const ArchiveMetadata& note() const { return note_; }
+  /// Of the module that module() made.
+  const ArchiveMetadata& metadata() const { return metadata_; }
 
  private:
   using JitValue = torch::jit::Value;
@@ -50,25 +54,25 @@ class TorchScriptWriter {
     std::string path;  ///< of the module it belongs to
     std::shared_ptr<torch::jit::Graph> graph;
     torch::jit::Block* block = nullptr;
-    torch::jit::Node* control = nullptr;  ///< the outermost control flow around `block`: attributes are read before it
+    torch::jit::Node* control = nullptr;  ///< the outermost control flow around `block`; attributes are read before it
     std::unordered_map<uint32_t, JitValue*> values;
     std::unordered_map<std::string, JitValue*> modules;
-    JitValue* device = nullptr;  ///< of its module, once that is asked for
+    JitValue* device = nullptr;  ///< of its module, once a node needs it
   };
 
-  // torchscript_modules.cpp: the tree, and which method holds what
+  // writer.cpp: one method for each call of a module
+  void beginMethod(const std::string& path);
+  void endMethod(const std::string& name, const std::vector<JitValue*>& results);
+  void writeItems(const std::vector<CallSegments::Item>&, const CallSegments&);
+  void writeCall(const CallSegments::Segment&, const CallSegments&);
+  void takeSource(const Node&);
+
+  // writer_modules.cpp: the tree of modules, and what a method reads from it
   void placeWeights();
   void placeWritten();
   torch::jit::Module buildModule(const std::string& path);
   std::string className(const std::string& path) const;
   bool holds(ValueId weight, const std::string& path) const;
-  void beginMethod(const std::string& path);
-  void endMethod(const std::string& name, const std::vector<JitValue*>& results);
-  void writeItems(const std::vector<CallSegments::Item>&, const CallSegments&);
-  void writeCall(const CallSegments::Segment&, const CallSegments&);
-  torch::jit::Node* beginCapture(torch::jit::Module& root);
-  JitValue* endCapture(torch::jit::Node* branch, const std::vector<JitValue*>& results);
-  JitValue* callRunner(const char* method, std::vector<JitValue*> arguments, const c10::TypePtr& type);
   JitValue* weight(ValueId);
   JitValue* modulePointer(const std::string& path);
   JitValue* tensorConstant(const at::Tensor&, const std::string& path, const std::string& name);
@@ -76,9 +80,13 @@ class TorchScriptWriter {
   JitValue* moduleDevice();
   JitValue* newBuffer(const std::string& name, const at::Tensor&);
   std::string identifierOf(const std::string& name);
-  void takeSource(const Node&);
 
-  // torchscript_writer.cpp: nodes and arguments
+  // writer_runner.cpp: the question whether a CUDA graph stands in for forward
+  torch::jit::Node* beginCapture(torch::jit::Module& root);
+  JitValue* endCapture(torch::jit::Node* branch, const std::vector<JitValue*>& results);
+  JitValue* callRunner(const char* method, std::vector<JitValue*> arguments, const c10::TypePtr& type);
+
+  // writer_nodes.cpp: nodes and their arguments
   void writeNode(const Node&, const CallSegments&);
   bool writeStructural(const Node&, const CallSegments&);
   void writeControlFlow(const Node&, const CallSegments&);
@@ -92,30 +100,31 @@ class TorchScriptWriter {
   JitValue* numberAsTensor(const Argument& number, const Node& user);
   JitValue* call(const char* op, std::vector<JitValue*> inputs, const c10::TypePtr& type);
   torch::jit::Node* append(torch::jit::Node*);
-  /// Where every later node of the method sees it.
+  /// At a place where every later node of the method sees it.
   torch::jit::Node* appendOutside(torch::jit::Node*);
   void bind(ValueId, JitValue*, bool keepType = false);
 
   const Graph& g_;
   bool capture_;
-  std::string device_;  ///< as operators name it: "where the module is"
+  std::string device_;  ///< what operators' arguments call "where the module is"
   JitValue *runner_ = nullptr,
            *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
-  ArchiveMetadata note_;
+  ArchiveMetadata metadata_;
   std::shared_ptr<torch::jit::CompilationUnit> unit_;
   std::map<std::string, std::vector<std::string>> children_;  ///< module paths, the root is ""
   std::map<std::string, std::vector<std::pair<std::string, ValueId>>> attributes_;
   std::unordered_map<uint32_t, Place> places_;
   std::unordered_map<std::string, Place> written_;               ///< by path: attributes that the model sets
-  std::set<uint32_t> setWeights_;                                ///< those of them that it also reads
+  std::set<uint32_t> setWeights_;                                ///< the ones among them that it also reads
   std::unordered_map<std::string, torch::jit::Module> modules_;  ///< by path
   std::unordered_map<std::string, std::string> aliases_;  ///< module path + "\n" + path of what it refers to: attribute
   std::vector<size_t> callNumber_;                        ///< by module call: which call of its path
   std::unordered_map<std::string, std::string> identifiers_;  ///< by name
   std::unordered_set<std::string> taken_;                     ///< identifiers
-  std::vector<at::Tensor> constants_;                         ///< each content once, as the archive keeps them
+  std::vector<at::Tensor> constants_;                         ///< without repetition, as the archive keeps them
   std::unordered_map<uint32_t, std::shared_ptr<torch::jit::Source>> sources_;
-  std::vector<c10::FunctionSchema> declared_;     ///< of operators that this machine does not have, while it is written
+  /// Schemas of operators that this machine does not have: declared while the module is written.
+  std::vector<c10::FunctionSchema> declared_;
   std::optional<torch::jit::SourceRange> range_;  ///< of the node that is being written
   Method at_;
 };

@@ -5,8 +5,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "core/formats/importers.h"
 #include "core/ir/size_expression.h"
+#include "core/torch/normal/imported_graph.h"
 #include "core/torch/normal/normal_steps.h"
 #include "core/torch/types/meta_inference.h"
 

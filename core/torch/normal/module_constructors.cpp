@@ -1,7 +1,7 @@
 #include <array>
 #include <string>
 
-#include "core/formats/importers.h"
+#include "core/torch/normal/imported_graph.h"
 
 namespace graft {
 namespace {

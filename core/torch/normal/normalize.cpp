@@ -4,8 +4,8 @@
 
 #include <ATen/ops/item.h>
 
-#include "core/formats/importers.h"
 #include "core/ir/normal_form.h"
+#include "core/torch/normal/imported_graph.h"
 #include "core/torch/normal/normal_steps.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"

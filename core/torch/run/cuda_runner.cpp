@@ -8,7 +8,7 @@
 #include <map>
 
 #include "core/torch/gpu_state.h"
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/run/capture_facts.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/torch/export.h"
-#include "core/torch/model.h"
+#include "core/torch/graph_in_dtype.h"
 #include "core/torch/run/dtype_change.h"
+#include "core/torch/semantics.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
 

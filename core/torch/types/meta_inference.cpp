@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "core/ir/size_expression.h"
-#include "core/torch/model.h"
+#include "core/torch/semantics.h"
 #include "core/torch/types/meta_rules.h"
 #include "core/torch/values/values.h"
 

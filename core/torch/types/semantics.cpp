@@ -4,7 +4,7 @@
 
 #include <unordered_map>
 
-#include "core/torch/model.h"
+#include "core/torch/semantics.h"
 #include "core/torch/types/meta_inference.h"
 #include "core/torch/types/type_cache.h"
 #include "core/torch/values/operators.h"

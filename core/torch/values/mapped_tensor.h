@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/formats/archive/zip_directory.h"
+#include "core/archive/zip_directory.h"
 
 namespace graft {
 

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
+#include "core/archive/archive_check.h"
+#include "core/archive/zip_directory.h"
 #include "core/base/atomic_file.h"
-#include "core/formats/archive/archive_check.h"
-#include "core/formats/archive/zip_directory.h"
 #include "core/torch/tensors.h"
 #include "core/torch/values/values.h"
 

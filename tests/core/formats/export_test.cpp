@@ -1,8 +1,8 @@
-#include "core/torch/export.h"
 
 #include <cstdlib>
 #include <filesystem>
 
+#include "core/formats/export.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
 #include "tests/support/catch.h"
@@ -23,7 +23,7 @@ void requireSameInPython(const Graph& g, std::vector<std::string> specs = {}) {
   REQUIRE_RESULT(program);
   auto expected = program->run(*inputs);
   REQUIRE_RESULT(expected);
-  const Status written = exportTorchScript(g, dir / "m.pt");
+  const Status written = exportModel(g, dir / "m.pt");
   REQUIRE_RESULT(written);
   REQUIRE(saveTensors(*inputs, dir / "in.pt"));
   test::writeFile(dir / "run.py", R"(
@@ -104,12 +104,12 @@ TEST_CASE("control flow is exported as blocks") {
 TEST_CASE("an export to a place that cannot be written leaves nothing behind") {
   const Graph g = graphOf("graph g {\n input %x : f32[2]\n %y = aten.neg.default(%x)\n return %y\n}");
   test::TempDir dir;
-  const Status s = exportTorchScript(g, dir / "missing/out.pt");
+  const Status s = exportModel(g, dir / "missing/out.pt");
   REQUIRE_FALSE(s);
   CHECK(s.error().kind == ErrorKind::BadInput);
   test::writeFile(dir / "kept.pt", "old");
   const Graph bad = graphOf("graph g {\n input %x : f32[2]\n %y = my.op.rare(%x) : tensor\n return %y\n}");
-  const Status refused = exportTorchScript(bad, dir / "kept.pt");
+  const Status refused = exportModel(bad, dir / "kept.pt");
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().message, ContainsSubstring("my.op.rare"));
   CHECK(test::readFile(dir / "kept.pt") == "old");

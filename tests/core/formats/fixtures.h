@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "core/torch/model.h"
+#include "core/formats/model.h"
+#include "core/torch/semantics.h"
 #include "tests/support/catch.h"
 
 namespace graft::test {

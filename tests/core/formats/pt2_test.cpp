@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/formats/export.h"
+#include "core/formats/model.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
-#include "core/torch/export.h"
 #include "tests/core/formats/fixtures.h"
 #include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"

@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
+#include "core/formats/export.h"
+#include "core/formats/model.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
-#include "core/torch/export.h"
-#include "core/torch/model.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"

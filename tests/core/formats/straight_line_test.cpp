@@ -16,7 +16,7 @@ struct Converted {
   bool followed = false;
 };
 
-/// The graph as the walk leaves it, with source lines; methods from so many statements on are followed.
+/// The graph as the walk leaves it, with source lines. The walk follows methods with at least `longFrom` statements.
 Converted converted(const std::string& path, size_t longFrom) {
   auto bytes = MappedFile::open(path);
   REQUIRE(bytes);
@@ -29,7 +29,7 @@ Converted converted(const std::string& path, size_t longFrom) {
   const Status s = converter.convert("forward");
   INFO((s ? std::string() : s.error().message));
   REQUIRE(s);
-  return {toText(g), (*file)->straight() != nullptr};
+  return {toText(g), (*file)->straightLine() != nullptr};
 }
 
 std::string codeWith(const std::string& body) {
@@ -39,7 +39,7 @@ std::string codeWith(const std::string& body) {
 
 }  // namespace
 
-TEST_CASE("a straight method that is followed gives the graph that LibTorch's compiler gives") {
+TEST_CASE("a method of straight-line code gives the same graph whether the walk or LibTorch's compiler follows it") {
   for (const char* name : {"flat.pt", "chunks.pt"}) {
     INFO(name);
     const Converted whole = converted(fixture(name), SIZE_MAX), followed = converted(fixture(name), 1);
@@ -50,7 +50,7 @@ TEST_CASE("a straight method that is followed gives the graph that LibTorch's co
   }
 }
 
-TEST_CASE("methods that write, call or leave results are left to LibTorch's compiler") {
+TEST_CASE("LibTorch's compiler follows methods that write in place, call others or drop results") {
   for (const char* name : {"flat_writes.pt", "some_chunks.pt", "net.pt", "inplace.pt"}) {
     INFO(name);
     const Converted whole = converted(fixture(name), SIZE_MAX), tried = converted(fixture(name), 1);
@@ -59,29 +59,29 @@ TEST_CASE("methods that write, call or leave results are left to LibTorch's comp
   }
 }
 
-TEST_CASE("straight code is told apart, and its body taken out") {
+TEST_CASE("straight-line code is found, and its body emptied") {
   const std::string code = codeWith(
       "    a, b, = torch.chunk(x, 2, 1)\n    _0 = torch.add(a, self.fc.bias, alpha=-1)\n"
       "    c = ops.prim.NumToTensor(torch.size(_0, 0))\n    return (torch.mul(_0, CONSTANTS.c0), [int(c), 1e-05])\n");
-  const auto straight = StraightLineCode::find(code, "Net", 4);
-  REQUIRE(straight);
-  CHECK(straight->method() == "forward");
-  REQUIRE(straight->size() == 4);
-  CHECK(straight->attributes() == std::vector<std::string>{"self.fc.bias", "CONSTANTS.c0"});
-  CHECK(straight->stub() ==
+  const auto found = StraightLineCode::find(code, "Net", 4);
+  REQUIRE(found);
+  CHECK(found->method() == "forward");
+  REQUIRE(found->size() == 4);
+  CHECK(found->attributes() == std::vector<std::string>{"self.fc.bias", "CONSTANTS.c0"});
+  CHECK(found->stub() ==
         "class Net(Module):\n  training : bool\n  def forward(self: __torch__.Net,\n    x: Tensor):\n"
         "    return (self, torch.is_same_size(x, x), self.fc.bias, CONSTANTS.c0, )\n");
-  const auto first = straight->statement(0);
+  const auto first = found->statement(0);
   CHECK(first.results == std::vector<std::string_view>{"a", "b"});
   REQUIRE(first.tokens.size() == 8);
   CHECK(first.tokens[2].kind == StraightLineCode::Token::Kind::Variable);
   CHECK(code.substr(first.tokens[2].start, 1) == "x");
-  CHECK(straight->statement(3).results.empty());
+  CHECK(found->statement(3).results.empty());
   CHECK_FALSE(StraightLineCode::find(code, "Net", 5).has_value());
   CHECK_FALSE(StraightLineCode::find(code, "Ne", 1).has_value());
 }
 
-TEST_CASE("code that is more than plain assignments is not straight") {
+TEST_CASE("code with more than plain assignments is no straight-line code") {
   for (const char* body :
        {"    if True:\n      a = x\n    return x\n", "    a = torch.relu(x)\n",
         "    a = (self.fc).forward(x, )\n    return a\n", "    self.n = x\n    return x\n",

@@ -18,7 +18,8 @@
 
 #include "core/ir/verify.h"
 #include "core/text/text.h"
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 #include "core/torch/verification.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes/passes.h"

@@ -3,7 +3,8 @@
 #include <map>
 
 #include "core/ir/verify.h"
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 #include "matcher/lang/rule_file.h"
 
 namespace graft::test {

@@ -4,8 +4,10 @@
 #include <map>
 #include <set>
 
+#include "core/formats/model.h"
 #include "core/torch/executor.h"
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/search/search.h"
 #include "tests/support/catch.h"

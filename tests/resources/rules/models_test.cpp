@@ -7,10 +7,12 @@
 #include <map>
 #include <sstream>
 
+#include "core/formats/model.h"
 #include "core/ir/verify.h"
 #include "core/torch/executor.h"
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/rewrite_verification.h"
+#include "core/torch/semantics.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/passes/passes.h"
 #include "tests/support/catch.h"

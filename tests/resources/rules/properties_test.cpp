@@ -13,7 +13,6 @@
 #include "case_model.h"
 #include "core/ir/verify.h"
 #include "core/text/text.h"
-#include "core/torch/model.h"
 #include "matcher/lang/rule_file.h"
 #include "matcher/rewrite/rewrite.h"
 #include "tests/support/catch.h"

@@ -8,6 +8,7 @@
 #include <QSettings>
 
 #include "views/canvas/canvas.h"
+#include "views/document/model_files.h"
 #include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_panel.h"
 #include "views/window/files/drawing_file.h"
@@ -28,13 +29,13 @@ bool isSample(const QFileInfo& file) {
   for (const char* ending : {"inputs", "expected", "_fast"})
     if (name.endsWith(QLatin1String(ending))) return false;
   if (name == QLatin1String("sentences")) return false;
-  return file.suffix() == QLatin1String("pt") ||
-         !QFileInfo::exists(file.path() + QLatin1Char('/') + name + QStringLiteral(".pt"));
+  const QString first = endingOf(*writtenFormats().first());
+  return file.fileName().endsWith(first) || !QFileInfo::exists(file.path() + QLatin1Char('/') + name + first);
 }
 
 /// Some dialogs leave the ending to the program.
-QString withEnding(const QString& path, const char* ending) {
-  return QFileInfo(path).suffix().isEmpty() ? path + QLatin1Char('.') + QLatin1String(ending) : path;
+QString withEnding(const QString& path, const QString& ending) {
+  return QFileInfo(path).suffix().isEmpty() ? path + ending : path;
 }
 
 }  // namespace
@@ -95,15 +96,14 @@ void WindowFiles::openRules(const QString& path) {
 
 void WindowFiles::chooseModel() {
   const QString path =
-      QFileDialog::getOpenFileName(&window_, tr("Open model"), QFileInfo(document_.path()).path(),
-                                   tr("Models (*.pt *.pt2 *.pth *.ts *.fx *.json *.txt);;All files (*)"));
+      QFileDialog::getOpenFileName(&window_, tr("Open model"), QFileInfo(document_.path()).path(), openFilter());
   if (!path.isEmpty()) openModel(path);
 }
 
 void WindowFiles::chooseOther() {
   if (!document_.isOpen()) return;
-  const QString path = QFileDialog::getOpenFileName(&window_, tr("Compare with"), QFileInfo(document_.path()).path(),
-                                                    tr("Models (*.pt *.pt2 *.pth *.ts *.json);;All files (*)"));
+  const QString path =
+      QFileDialog::getOpenFileName(&window_, tr("Compare with"), QFileInfo(document_.path()).path(), openFilter());
   if (!path.isEmpty()) document_.compareWith(path);
 }
 
@@ -128,7 +128,7 @@ void WindowFiles::saveRules(bool as) {
     path = QFileDialog::getSaveFileName(&window_, tr("Save rules"), path.isEmpty() ? QStringLiteral("rules.py") : path,
                                         tr("Rule files (*.py)"));
   if (path.isEmpty()) return;
-  path = withEnding(path, "py");
+  path = withEnding(path, QStringLiteral(".py"));
   QString why;
   if (!writeWhole(path, editor_.text().toUtf8(), why)) return Q_EMIT failed(tr("%1 was not written").arg(path), why);
   editor_.setFile(path);
@@ -139,15 +139,17 @@ void WindowFiles::saveRules(bool as) {
 void WindowFiles::exportModel() {
   if (!document_.isOpen()) return;
   const QFileInfo source(document_.path());
-  const bool isExport = document_.format() == QLatin1String("torch.export");
-  const QString script = tr("TorchScript (*.pt)"), exported = tr("torch.export (*.pt2)");
-  QString kind = isExport ? exported : script;
+  const FileFormat& usual = formatToWrite(document_.format());
+  QStringList filters;
+  for (const FileFormat* f : writtenFormats()) filters << filterOf(*f);
+  QString filter = filterOf(usual);
   const QString path = QFileDialog::getSaveFileName(
       &window_, tr("Export rewritten model, in the format of the name's ending"),
-      source.path() + QLatin1Char('/') + source.completeBaseName() + QStringLiteral("_fast.") +
-          (isExport ? QStringLiteral("pt2") : QStringLiteral("pt")),
-      script + QStringLiteral(";;") + exported, &kind);
-  if (!path.isEmpty()) document_.exportTo(withEnding(path, kind == exported ? "pt2" : "pt"));
+      source.path() + QLatin1Char('/') + source.completeBaseName() + QStringLiteral("_fast") + endingOf(usual),
+      filters.join(QStringLiteral(";;")), &filter);
+  if (path.isEmpty()) return;
+  const FileFormat* chosen = writtenFormats().value(filters.indexOf(filter));
+  document_.exportTo(withEnding(path, endingOf(chosen ? *chosen : usual)));
 }
 
 QString WindowFiles::besideModel(const QString& ending) const {
@@ -161,7 +163,7 @@ void WindowFiles::exportDrawing(const Canvas& canvas) {
   QString path = QFileDialog::getSaveFileName(&window_, tr("Export drawing"), besideModel(QStringLiteral(".svg")),
                                               tr("Drawings (*.svg *.png *.pdf *.dot)"));
   if (path.isEmpty()) return;
-  path = withEnding(path, "svg");
+  path = withEnding(path, QStringLiteral(".svg"));
   QString why;
   writeDrawing(canvas, path, why);
   tellWritten(path, why);
@@ -172,7 +174,7 @@ void WindowFiles::exportReport(const Canvas& canvas) {
   QString path = QFileDialog::getSaveFileName(&window_, tr("Export report"),
                                               besideModel(QStringLiteral("_report.html")), tr("HTML (*.html)"));
   if (path.isEmpty()) return;
-  path = withEnding(path, "html");
+  path = withEnding(path, QStringLiteral(".html"));
   QString why;
   writeWhole(path, reportHtml(document_, run_, editor_.text(), canvas.viewOptions().depth).toUtf8(), why);
   tellWritten(path, why);
@@ -200,11 +202,11 @@ QStringList WindowFiles::recent() {
 }
 
 QStringList WindowFiles::samples(const QStringList& recent) {
-  QStringList out;
+  QStringList out, patterns;
+  for (const FileFormat* f : writtenFormats()) patterns << QLatin1Char('*') + endingOf(*f);
   for (const char* folder : {"/../samples", "/../samples/models", "/../share/graft/samples"})
-    for (const QFileInfo& f :
-         QDir(QCoreApplication::applicationDirPath() + QString::fromLatin1(folder))
-             .entryInfoList({QStringLiteral("*.pt"), QStringLiteral("*.pt2")}, QDir::Files, QDir::Name))
+    for (const QFileInfo& f : QDir(QCoreApplication::applicationDirPath() + QString::fromLatin1(folder))
+                                  .entryInfoList(patterns, QDir::Files, QDir::Name))
       if (isSample(f) && !recent.contains(f.absoluteFilePath())) out << f.absoluteFilePath();
   return out;
 }

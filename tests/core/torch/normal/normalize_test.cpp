@@ -3,8 +3,9 @@
 #include <string>
 
 #include "core/formats/importers.h"
+#include "core/formats/model.h"
 #include "core/text/text.h"
-#include "core/torch/model.h"
+#include "core/torch/semantics.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "core/ir/operators/graft_operators.h"
-#include "core/torch/model.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 #include "tests/support/torch_semantics.h"

@@ -1,8 +1,8 @@
 #include "core/torch/executor.h"
 
 #include "core/text/text.h"
-#include "core/torch/export.h"
-#include "core/torch/model.h"
+#include "core/torch/graph_in_dtype.h"
+#include "core/torch/semantics.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 

@@ -1,6 +1,6 @@
 #include "core/torch/memory.h"
 
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 

@@ -2,7 +2,7 @@
 // mistaken for it.
 #include "core/ir/semantics.h"
 #include "core/text/text.h"
-#include "core/torch/model.h"
+#include "core/torch/semantics.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 

@@ -2,10 +2,11 @@
 // ask the same; a machine without a GPU runs what was traced on one.
 #include <map>
 
+#include "core/formats/export.h"
+#include "core/formats/model.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
-#include "core/torch/export.h"
-#include "core/torch/model.h"
+#include "core/torch/semantics.h"
 #include "core/torch/values/model_device.h"
 #include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"

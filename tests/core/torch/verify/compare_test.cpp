@@ -1,11 +1,12 @@
 // Comparing tensors, proving rewrites, timing, and making inputs.
 #include <dlfcn.h>
 
+#include "core/formats/export.h"
 #include "core/text/text.h"
 #include "core/torch/bench.h"
 #include "core/torch/executor.h"
-#include "core/torch/export.h"
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 #include "core/torch/verification.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
@@ -219,7 +220,7 @@ TEST_CASE("a model with packed weights is timed by TorchScript as it runs elsewh
   Graph g = graphOf("graph g {\n input %x : f32[4,64]\n %y = graft.linear.default(%x, %x)\n return %y\n}");
   g.setArgument(g.order().front(), 1, Argument(g.addWeight("w", weight->front().type, weight->front().data)));
   test::TempDir dir;
-  REQUIRE(exportTorchScript(g, dir / "m.pt"));
+  REQUIRE(exportModel(g, dir / "m.pt"));
   const auto function = [](const char* name) {
     void* found = dlsym(RTLD_DEFAULT, name);
     REQUIRE(found);

@@ -1,4 +1,4 @@
-#include "core/formats/archive/archive_check.h"
+#include "core/archive/archive_check.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/formats/archive/byte_reader.h"
-#include "core/formats/archive/debug_records.h"
-#include "core/formats/archive/python_names.h"
+#include "core/archive/byte_reader.h"
+#include "core/archive/debug_records.h"
+#include "core/archive/python_names.h"
 
 namespace graft {
 namespace {
@@ -33,11 +33,11 @@ constexpr std::array<StorageClass, 21> storageClasses{{
 // What the walk knows of a value on the unpickler's stack.
 struct Item {
   enum class Kind : uint8_t { Other, Mark, Int, Text, Class, Storage } kind = Kind::Other;
-  bool fetched = false;  // from the memo: PyTorch fills containers before it refers to them
+  bool fetched = false;  // from the memo: PyTorch fills a container before it refers to it
   uint32_t depth = 1;
   int64_t number = 0;
   std::string_view text{};
-  uint32_t tuple = UINT32_MAX;  // into tuples_, for those that may name a storage
+  uint32_t tuple = UINT32_MAX;  // into tuples_, for tuples that may name a storage
 };
 
 class PickleWalk {
@@ -279,9 +279,9 @@ class PickleWalk {
   std::unordered_map<uint32_t, Item> memo_;
 };
 
-// One pass over TorchScript's Python: how deep an expression tree can get. Brackets nest; between two commas of one
-// bracket every operator, dot and keyword may add a level. What stands between two words (ends of lines, comments,
-// lines continued) LibTorch's lexer skips by calling itself.
+// Finds in one pass over TorchScript's Python how deep an expression tree can get. Brackets nest. Between two commas of
+// one bracket every operator, dot and keyword may add a level. LibTorch's lexer calls itself to skip ends of lines,
+// comments and continued lines between two words.
 class CodeDepth {
  public:
   explicit CodeDepth(std::string_view code) : code_(code) {}
@@ -376,7 +376,7 @@ class CodeDepth {
   bool deep_ = false;
 };
 
-/// The text of each function of that name, up to the next line that is not indented more than its "def".
+/// The text of each function of that name: up to the next line that is not indented deeper than its "def".
 std::vector<std::string_view> functionBodies(std::string_view code, std::string_view name) {
   std::vector<std::string_view> out;
   const std::string head = fmt::format("def {}(", name);
@@ -432,7 +432,7 @@ Result<TorchScriptFacts> checkTorchScript(const ZipDirectory& zip, const std::st
       // "data.pkl" keeps its tensors in the folder "data/".
       const std::string folder = r.name.substr(0, r.name.size() - 4) + "/";
       const auto sizeOf = [&](std::string_view key) -> std::optional<size_t> {
-        // The inputs of a traced model are noted by shape, without data; Graft does not load them.
+        // The archive keeps a traced model's inputs as shapes without data. Graft does not load them.
         if (folder == "traced_inputs/") return SIZE_MAX;
         const ZipRecord* record = zip.find(folder + std::string(key));
         return record ? std::optional<size_t>(record->size) : std::nullopt;

@@ -1,4 +1,4 @@
-// Inflate: what zip's method 8 packed, unpacked (RFC 1951), never to more than the size that was announced.
+// Unpacks zip's method 8 (RFC 1951), never to more bytes than announced.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace graft {
 
-/// Nothing where the stream is broken or does not give exactly `size` bytes.
+/// Nothing where the stream is broken or does not unpack to exactly `size` bytes.
 std::optional<std::string> inflate(std::string_view packed, size_t size);
 
 }  // namespace graft

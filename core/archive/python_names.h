@@ -1,4 +1,4 @@
-// What the names in a TorchScript archive's code are made of.
+// The characters of names in a TorchScript archive's code.
 #pragma once
 
 #include <cctype>

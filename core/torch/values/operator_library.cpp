@@ -1,4 +1,4 @@
-#include "core/torch/model.h"
+#include "core/torch/operator_library.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -38,20 +38,6 @@ Status openLibrary(const std::string& path) {
 
 }  // namespace
 
-std::string_view formatName(Format f) {
-  switch (f) {
-    case Format::TorchScript:
-      return "torchscript";
-    case Format::TorchExport:
-      return "torch.export";
-    case Format::Fx:
-      return "fx";
-    case Format::Text:
-      return "text";
-  }
-  return "";
-}
-
 const char* describeOperatorLibrary() {
   const Describe describe = describeFunction();
   return describe ? describe() : nullptr;
@@ -78,6 +64,12 @@ Status loadOperatorLibrary(const std::string& path) {
   }
   const auto own = findOperatorLibrary();
   return own ? openLibrary(*own) : Status(own.error());
+}
+
+bool usesGraftOperators(const Graph& g) {
+  for (NodeId id : g.order())
+    if (g.node(id).op->name.starts_with("graft.")) return true;
+  return false;
 }
 
 }  // namespace graft

@@ -1,5 +1,5 @@
-#include "core/formats/archive/inflate.h"
-#include "core/formats/archive/zip_directory.h"
+#include "core/archive/inflate.h"
+#include "core/archive/zip_directory.h"
 #include "tests/support/catch.h"
 
 using namespace graft;

@@ -1,24 +1,18 @@
-// The importers of each format behind importModel, and what they share.
+// What every importer does to the graph that it has read: bring it into the normal form, and fill in what the file does
+// not say. Includes no LibTorch, but is for core/torch and core/formats alone.
+//
+//   if (Status s = normalizeImported(graph, operators); !s) return s.error();
+//   inferConstructors(graph);
+//   inferMissingTypes(graph);
 #pragma once
 
-#include <memory>
 #include <unordered_set>
 #include <vector>
 
-#include "core/formats/archive/zip_directory.h"
-#include "core/torch/model.h"
+#include "core/base/result.h"
+#include "core/ir/graph.h"
 
 namespace graft {
-
-struct Source {
-  std::shared_ptr<MappedFile> file;
-  ZipDirectory zip;
-  std::string path;
-};
-
-Result<Model> importTorchScript(const Source&, const Semantics&, const ImportOptions&);
-Result<Model> importTorchExport(const Source&, const Semantics&);
-Result<Model> importFx(const Source&, const Semantics&, const ImportOptions&);
 
 /// Fills in constructor values of torch.nn modules from their weights' shapes and their nodes' arguments.
 void inferConstructors(Graph&);

@@ -1,6 +1,10 @@
-// StraightLineKinds: the kinds of statements that a StraightLineCode has, each compiled by LibTorch as a function of
-// its variables, and which of them each statement is. Statements that nothing needs are left out, as LibTorch leaves
-// them out. Includes LibTorch: for core/torch alone.
+// StraightLineProgram: a StraightLineCode, compiled. LibTorch compiles each kind of statement once, as a function of
+// its variables; the program is the list of its steps, each of one kind. Leaves out statements whose results nothing
+// needs, as LibTorch does. Includes LibTorch: for this folder alone.
+//
+//   auto program = StraightLineProgram::compile(std::move(code), stub, version);
+//   for (const StraightLineProgram::Step& step : program->steps()) run(*program->kind(step).graph,
+//   program->uses(step));
 #pragma once
 
 #include <torch/csrc/jit/api/function_impl.h>
@@ -16,7 +20,7 @@
 
 namespace graft {
 
-class StraightLineKinds {
+class StraightLineProgram {
  public:
   struct Kind {
     std::shared_ptr<torch::jit::Graph> graph;  ///< from the statement's variables to its results, as one value
@@ -29,25 +33,25 @@ class StraightLineKinds {
     uint32_t result, resultCount;  ///< numbers of the values it makes; the statement that returns makes none
   };
 
-  /// `stub` is the method as LibTorch loaded it with an empty body. Null where a statement writes in place, prints, or
-  /// is more than LibTorch can compile on its own, and where there are too many kinds for this to help.
-  static std::unique_ptr<StraightLineKinds> compile(StraightLineCode code, torch::jit::GraphFunction& stub,
-                                                    size_t version);
+  /// `stub` is the method as LibTorch loaded it, with an empty body. Null where a statement writes in place, prints, or
+  /// cannot be compiled on its own, and where there are too many kinds for this to help.
+  static std::unique_ptr<StraightLineProgram> compile(StraightLineCode code, torch::jit::GraphFunction& stub,
+                                                      size_t version);
 
   const torch::jit::Function* method() const { return &stub_; }
-  /// The node of the stub that is there for its place alone.
+  /// The node of the stub that only marks a place in the source.
   const torch::jit::Node* marker() const { return marker_; }
-  /// What runs, in order. Values are numbered: the method's parameters without self, the attributes that the stub
-  /// returns, then what steps make.
+  /// The steps in order. Values are numbered: the method's parameters without self, the attributes that the stub
+  /// returns, then the results of steps.
   const std::vector<Step>& steps() const { return steps_; }
   const Kind& kind(const Step& s) const { return kinds_[s.kind]; }
   std::span<const uint32_t> uses(const Step& s) const { return {uses_.data() + s.uses, s.useCount}; }
   size_t valueCount() const { return types_.size(); }
-  /// The place in the file that a place in the step's kind stands for.
+  /// The place in the file for a place in the step's kind.
   torch::jit::SourceRange placeOf(const Step&, const torch::jit::SourceRange&) const;
 
  private:
-  StraightLineKinds(StraightLineCode code, torch::jit::GraphFunction& stub, size_t version)
+  StraightLineProgram(StraightLineCode code, torch::jit::GraphFunction& stub, size_t version)
       : code_(std::move(code)), stub_(stub), version_(version) {}
   bool name();
   bool add(uint32_t statement);

@@ -1,4 +1,4 @@
-#include "core/formats/torchscript/straight_line_kinds.h"
+#include "core/formats/torchscript/straight_line_program.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
@@ -36,7 +36,7 @@ struct OperatorNames : jit::Resolver {
   int64_t version;
 };
 
-// What may be left out where nothing needs its result, and need not be kept in order with others.
+// Whether the code may be left out where nothing needs its result, and may change places with other code.
 bool isPure(const jit::Block& block) {
   for (const jit::Node* n : block.nodes()) {
     const c10::FunctionSchema* schema = n->maybeSchema();
@@ -48,15 +48,15 @@ bool isPure(const jit::Block& block) {
 
 }  // namespace
 
-std::unique_ptr<StraightLineKinds> StraightLineKinds::compile(StraightLineCode code, jit::GraphFunction& stub,
-                                                              size_t version) {
-  std::unique_ptr<StraightLineKinds> out(new StraightLineKinds(std::move(code), stub, version));
+std::unique_ptr<StraightLineProgram> StraightLineProgram::compile(StraightLineCode code, jit::GraphFunction& stub,
+                                                                  size_t version) {
+  std::unique_ptr<StraightLineProgram> out(new StraightLineProgram(std::move(code), stub, version));
   try {
     if (!out->name()) return nullptr;
     for (uint32_t i = 0; i < out->code_.size(); ++i)
       if (!out->add(i)) return nullptr;
   } catch (const std::exception&) {
-    return nullptr;  // LibTorch is asked for the whole, and says what it thinks of that
+    return nullptr;  // LibTorch compiles the whole file instead, and reports what is wrong with it
   }
   out->named_.clear();
   out->known_.clear();
@@ -64,7 +64,7 @@ std::unique_ptr<StraightLineKinds> StraightLineKinds::compile(StraightLineCode c
   return out;
 }
 
-uint32_t StraightLineKinds::newValue(const c10::TypePtr& type) {
+uint32_t StraightLineProgram::newValue(const c10::TypePtr& type) {
   const std::string text = type->annotation_str();
   size_t i = 0;  // a model has few types
   while (i < typeTexts_.size() && typeTexts_[i] != text) ++i;
@@ -74,7 +74,7 @@ uint32_t StraightLineKinds::newValue(const c10::TypePtr& type) {
 }
 
 // The method's parameters and the attributes that its stub returns.
-bool StraightLineKinds::name() {
+bool StraightLineProgram::name() {
   const auto graph = stub_.graph();
   const auto& parameters = stub_.getSchema().arguments();
   if (graph->outputs().size() != 1 || graph->inputs().size() != parameters.size()) return false;
@@ -92,7 +92,7 @@ bool StraightLineKinds::name() {
   return true;
 }
 
-bool StraightLineKinds::add(uint32_t number) {
+bool StraightLineProgram::add(uint32_t number) {
   const StraightLineCode::Statement s = code_.statement(number);
   const auto firstUse = static_cast<uint32_t>(uses_.size());
   std::string expression;
@@ -126,8 +126,8 @@ bool StraightLineKinds::add(uint32_t number) {
   return true;
 }
 
-bool StraightLineKinds::addKind(const std::string& expression, const StraightLineCode::Statement& s,
-                                std::vector<uint32_t> tokens, std::span<const uint32_t> uses) {
+bool StraightLineProgram::addKind(const std::string& expression, const StraightLineCode::Statement& s,
+                                  std::vector<uint32_t> tokens, std::span<const uint32_t> uses) {
   std::string text = "def f(";
   for (size_t i = 0; i < uses.size(); ++i)
     text += fmt::format("{}v{}: {}", i ? ", " : "", i, typeTexts_[types_[uses[i]]]);
@@ -160,8 +160,8 @@ bool StraightLineKinds::addKind(const std::string& expression, const StraightLin
   return true;
 }
 
-// False where only some of a statement's results are needed: LibTorch takes a list apart as far as that.
-bool StraightLineKinds::dropUnused() {
+// False where only some results of a statement are needed: LibTorch would unpack only those.
+bool StraightLineProgram::dropUnused() {
   std::vector<bool> needed(types_.size(), false), live(steps_.size(), false);
   for (size_t i = steps_.size(); i-- > 0;) {
     const Step& s = steps_[i];
@@ -178,7 +178,7 @@ bool StraightLineKinds::dropUnused() {
   return true;
 }
 
-jit::SourceRange StraightLineKinds::placeOf(const Step& step, const jit::SourceRange& range) const {
+jit::SourceRange StraightLineProgram::placeOf(const Step& step, const jit::SourceRange& range) const {
   const Kind& of = kinds_[step.kind];
   if (range.source() != of.source) return range;  // of a function that LibTorch wrote
   const StraightLineCode::Statement s = code_.statement(step.statement);

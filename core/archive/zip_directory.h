@@ -1,7 +1,6 @@
-// Model files as archives: the bytes of a file, mapped, and the directory of the zip they may be. Knows nothing of
-// PyTorch. A directory that was read without an error is safe to use: every record lies within the file, overlaps no
-// other, and has a plain relative name that occurs once. PyTorch packs source text alone; all that is unpacked may come
-// to 128 MB.
+// Model files as archives: the mapped bytes of a file, and the directory of its zip. Needs no PyTorch. A directory that
+// was read without an error is safe to use: every record lies within the file, overlaps no other, and has a plain
+// relative name that occurs once. PyTorch packs only source text, so all packed records together may unpack to 128 MB.
 //
 //   Result<std::shared_ptr<MappedFile>> file = MappedFile::open("model.pt");
 //   Result<ZipDirectory> zip = ZipDirectory::read(**file, "model.pt");
@@ -45,15 +44,19 @@ struct ZipRecord {
 
 class ZipDirectory {
  public:
-  /// `path` is for messages: files that are no zip are told apart (empty, HTML, Git LFS pointer, cut off, bare pickle).
-  static Result<ZipDirectory> read(std::string_view file, const std::string& path);
+  /// `path` and `wanted` are for messages, which tell what a file is that is no zip (empty, HTML, Git LFS pointer, cut
+  /// off, bare pickle), or that it is no `wanted`.
+  static Result<ZipDirectory> read(std::string_view file, const std::string& path,
+                                   std::string_view wanted = "archive that PyTorch writes");
 
   const std::vector<ZipRecord>& records() const { return records_; }
   const ZipRecord* find(std::string_view name) const;
+  /// Whether some record lies in that folder: "code".
+  bool hasFolder(std::string_view folder) const;
   std::string_view bytes(const ZipRecord& r) const {
     return r.unpacked ? std::string_view(*r.unpacked) : file_.substr(r.offset, r.size);
   }
-  /// The folder that all records lie in, as torch.save writes it ("minilm"); empty where there is none.
+  /// The folder around all records, as torch.save writes it ("minilm"); empty where there is none.
   const std::string& topFolder() const { return topFolder_; }
 
  private:

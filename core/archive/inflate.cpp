@@ -1,4 +1,4 @@
-#include "core/formats/archive/inflate.h"
+#include "core/archive/inflate.h"
 
 #include <array>
 #include <cstdint>

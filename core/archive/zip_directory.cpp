@@ -1,4 +1,4 @@
-#include "core/formats/archive/zip_directory.h"
+#include "core/archive/zip_directory.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/formats/archive/inflate.h"
+#include "core/archive/inflate.h"
 
 namespace graft {
 namespace {
@@ -41,7 +41,7 @@ bool validUtf8(std::string_view s) {
   return true;
 }
 
-// CRC-32, as every zip has it.
+// CRC-32 as zip defines it.
 uint32_t checksum(std::string_view bytes) {
   static const auto table = [] {
     std::array<uint32_t, 256> t{};
@@ -62,7 +62,7 @@ bool plainName(std::string_view name) {
   for (size_t from = 0; from <= name.size();) {
     const size_t slash = std::min(name.find('/', from), name.size());
     const std::string_view part = name.substr(from, slash - from);
-    // An empty part within: without its first folder, "a//b" would be the absolute "/b".
+    // Without its first folder, "a//b" would be the absolute path "/b".
     if (part == ".." || part == "." || (part.empty() && slash < name.size())) return false;
     from = slash + 1;
   }
@@ -71,8 +71,8 @@ bool plainName(std::string_view name) {
 
 bool startsWith(std::string_view bytes, std::string_view what) { return bytes.substr(0, what.size()) == what; }
 
-// What a file is that is no zip, and what to do about it.
-Error notAZip(std::string_view bytes, const std::string& path) {
+// Says what a file is that is no zip, and what to do about it.
+Error notAZip(std::string_view bytes, const std::string& path, std::string_view wanted) {
   std::string head(bytes.substr(0, 512));
   const size_t text = head.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   head.erase(0, text == head.npos ? head.size() : text);
@@ -92,15 +92,14 @@ Error notAZip(std::string_view bytes, const std::string& path) {
         fmt::format("{} is a bare pickle, which cannot be read without running it; load it in Python and save the "
                     "model with torch.jit.trace(...).save(...) or torch.export.save(...)",
                     path));
-  return badInput(
-      fmt::format("{} is no model that Graft knows: neither TorchScript, torch.export, FX nor Graft's own text", path));
+  return badInput(fmt::format("{} is no {}", path, wanted));
 }
 
 struct DirectoryPlace {
   uint64_t offset = 0, size = 0, count = 0;
 };
 
-// The record at the end of the file that says where the directory is; a comment of up to 65535 bytes may follow it.
+// Finds the record at the end of the file that says where the directory is. A comment of up to 65535 bytes may follow.
 std::optional<DirectoryPlace> findDirectory(std::string_view file) {
   if (file.size() < endSize) return std::nullopt;
   const size_t lowest = file.size() - std::min(file.size(), endSize + 0xffff);
@@ -126,7 +125,7 @@ struct Sizes {
   uint64_t packed, plain, header;
 };
 
-// Sizes of 4 GiB and more stand in an extra field, in this order, each only where its 32-bit field is full.
+// An extra field holds sizes of 4 GiB and more, in this order, each only where its 32-bit field is full.
 bool readZip64(std::string_view extra, Sizes& s) {
   for (size_t at = 0; at + 4 <= extra.size();) {
     const auto id = readAt<uint16_t>(extra, at), length = readAt<uint16_t>(extra, at + 2);
@@ -191,9 +190,9 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(data_, size_);
 }
 
-Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string& path) {
+Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string& path, std::string_view wanted) {
   const auto place = findDirectory(file);
-  if (!place) return notAZip(file, path);
+  if (!place) return notAZip(file, path, wanted);
   const auto corrupt = [&](std::string_view what) {
     return badInput(fmt::format("{} is corrupt: {}; copy or download it again", path, what));
   };
@@ -240,7 +239,7 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
         return badInput(
             fmt::format("{} would unpack to more than {} MB; Graft does not open it", path, maxUnpacked >> 20));
       auto content = inflate(file.substr(begin, s.packed), s.plain);
-      // PyTorch packs source text and the records of where it came from, which its reader follows without a look.
+      // PyTorch packs source text and debug records, and its reader does not check them.
       if (!content || checksum(*content) != readAt<uint32_t>(directory, entry + 16))
         return corrupt(fmt::format("record {} does not unpack", name));
       record.unpacked = std::make_shared<const std::string>(std::move(*content));
@@ -251,7 +250,7 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
   for (size_t i = 1; i < extents.size(); ++i)
     if (extents[i].first < extents[i - 1].second) return corrupt("its records overlap");
 
-  // The top folder is dropped where all share it.
+  // Names lose the top folder where all records share it.
   if (!zip.records_.empty()) {
     const std::string& first = zip.records_[0].name;
     const std::string folder = first.substr(0, std::min(first.find('/'), first.size()));
@@ -268,6 +267,12 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
       return badInput(
           fmt::format("{} holds two records named {}; Graft does not guess which counts", path, zip.records_[i].name));
   return zip;
+}
+
+bool ZipDirectory::hasFolder(std::string_view folder) const {
+  return std::any_of(records_.begin(), records_.end(), [&](const ZipRecord& r) {
+    return r.name.size() > folder.size() && r.name[folder.size()] == '/' && r.name.starts_with(folder);
+  });
 }
 
 const ZipRecord* ZipDirectory::find(std::string_view name) const {

@@ -1,5 +1,5 @@
-// ByteReader: a record's bytes, read from front to back, never beyond the end. What is not there reads as zeros and
-// sets ranOut(), which stays set: a caller may finish its step and look once.
+// ByteReader: reads a record's bytes from front to back, never beyond the end. Missing bytes read as zeros and set
+// ranOut(). It stays set, so a caller may finish its step and check once.
 //
 //   ByteReader bytes(record);
 //   const auto length = bytes.number<uint32_t>();
@@ -20,7 +20,7 @@ class ByteReader {
   bool atEnd() const { return at_ == bytes_.size(); }
   bool ranOut() const { return ranOut_; }
 
-  /// The next n bytes; none where there are fewer.
+  /// The next n bytes; an empty text where fewer are left.
   std::string_view take(size_t n) {
     if (n > bytes_.size() - at_) {
       ranOut_ = true;
@@ -36,7 +36,7 @@ class ByteReader {
     if (const std::string_view raw = take(sizeof v); raw.size() == sizeof v) std::memcpy(&v, raw.data(), sizeof v);
     return v;
   }
-  /// Up to the next '\n', which is passed over.
+  /// The text before the next '\n'. Skips the '\n'.
   std::string_view line() {
     const size_t end = bytes_.find('\n', at_);
     if (end == bytes_.npos) {

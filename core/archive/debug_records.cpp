@@ -1,4 +1,4 @@
-#include "core/formats/archive/debug_records.h"
+#include "core/archive/debug_records.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/formats/archive/byte_reader.h"
+#include "core/archive/byte_reader.h"
 
 namespace graft {
 namespace {
@@ -21,7 +21,7 @@ struct DebugItem {
   uint32_t items = 0;  // into Unpickler::lists
 };
 
-// The few opcodes of such a record, as values. Anything else: no value.
+// Unpickles the few opcodes of such a record. No value for anything else.
 class Unpickler {
  public:
   explicit Unpickler(std::string_view bytes) : bytes_(bytes) {}
@@ -215,7 +215,7 @@ class Record {
     if (!parts || parts->size() != 3 || !isInt((*parts)[1]) || !isInt((*parts)[2])) return false;
     const int64_t start = (*parts)[1].number, end = (*parts)[2].number;
     const auto length = sourceLength((*parts)[0]);
-    // PyTorch marks one character of no text where it knows no line.
+    // Where PyTorch knows no line, it marks one character of an empty text.
     return length && 0 <= start && start <= end && end <= std::max<int64_t>(*length, 1);
   }
 

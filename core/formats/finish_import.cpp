@@ -1,0 +1,39 @@
+#include "core/formats/reader.h"
+#include "core/ir/declaration_order.h"
+#include "core/ir/verify.h"
+#include "core/torch/normal/normal_steps.h"
+
+namespace graft {
+namespace {
+
+Status completeGraph(Graph& g, const OperatorSet& operators, const FinishOptions& options) {
+  if (options.isDecomposed) recompose(g, operators);
+  if (Status s = normalizeImported(g, operators, options.functionalised); !s) return s;
+  if (options.afterNormalForm) options.afterNormalForm();
+  inferConstructors(g);
+  applyNames(g, options.names);
+  if (!options.examples.empty())
+    inferFromExamples(g, options.examples);
+  else if (options.inferTypes)
+    inferMissingTypes(g);
+  if (options.metadata) applyFacts(*options.metadata, g);
+  orderDeclarations(g);
+  return done();
+}
+
+}  // namespace
+
+Status finishImport(Model& model, const Source& source, const Semantics& semantics, const FinishOptions& options) {
+  Graph& g = model.graph;
+  if (!options.isFinished)
+    if (Status s = completeGraph(g, semantics.operators(), options); !s) return s;
+  model.path = source.path;
+  model.fileBytes = source.file->size();
+  if (options.metadata && !options.metadata->operatorLibrary.empty())
+    model.operatorLibraries.push_back(options.metadata->operatorLibrary);
+  for (ValueId w : g.weights())
+    if (const auto& data = g.value(w).data) model.weightBytes += data->byteSize();
+  return verify(g);
+}
+
+}  // namespace graft

@@ -1,0 +1,40 @@
+// Model files in: what a file holds, whichever format it has. Reading never runs the model's code.
+//
+//   Result<Model> m = importModel("minilm.pt", semantics);
+//   fmt::print("{}: {} nodes\n", m->format->title, m->graph.nodeCount());
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/progress.h"
+#include "core/base/result.h"
+#include "core/formats/file_format.h"
+#include "core/ir/graph.h"
+#include "core/ir/semantics.h"
+
+namespace graft {
+
+struct Model {
+  Graph graph;
+  const FileFormat* format = nullptr;  ///< an entry of fileFormats (format_list.h); importModel sets it
+  std::string path;
+  size_t fileBytes = 0;
+  size_t weightBytes = 0;                      ///< of distinct weights
+  std::vector<std::string> methods;            ///< the file's other methods or graphs
+  std::vector<std::string> operatorLibraries;  ///< that the file says its operators need
+  std::vector<std::string> notes;              ///< what the file says about the graph: a capture's break and guards
+};
+
+struct ImportOptions {
+  std::string method = "forward";
+};
+
+/// Tells the format by the file's content, not by its name. Errors are BadInput with the cause and what to do.
+Result<Model> importModel(const std::string& path, const Semantics&, const ImportOptions& = {}, const Job& = {});
+
+/// Whether the file holds what torch.save writes (tensors, weights, a pickled object) and so no model. False where it
+/// cannot be read.
+bool isSavedObject(const std::string& path);
+
+}  // namespace graft

@@ -1,0 +1,117 @@
+// Attributes of modules, and what is known of a value without a node: where the model is, whether it is None.
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include "core/formats/torchscript/convert.h"
+#include "core/torch/values/values.h"
+
+namespace graft {
+namespace {
+
+namespace jit = torch::jit;
+
+/// The name comes from the file, so it may be anything.
+bool isDevice(const std::string& name) {
+  try {
+    (void)c10::Device(name);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
+  switch (n->kind()) {
+    case jit::prim::GetAttr:
+      getAttribute(n, env);
+      return true;
+    case jit::prim::SetAttr: {
+      const Bound self = bound(n->input(0), env);
+      if (self.kind != Bound::Kind::Object)
+        throw Refusal{"it writes an attribute of an object that is chosen while running"};
+      if (block_ != g_.root())
+        throw Refusal{fmt::format("it writes its attribute {} inside of control flow", n->s(jit::attr::name))};
+      const std::string path = self.path.empty() ? n->s(jit::attr::name) : self.path + "." + n->s(jit::attr::name);
+      appendUnknown("prim.SetAttr", {Argument(path), argument(bound(n->input(1), env), n)}, n);
+      attributes_[path] = bound(n->input(1), env);
+      return true;
+    }
+    case jit::prim::Uninitialized:
+      env[n->output()] = Bound::of(Argument());
+      return true;  // no node reads it
+    case jit::prim::device: {
+      // Weights are where the model is. The graph names that device as traced code does.
+      const Bound& of = unused(n->input(), env);
+      const bool weight =
+          of.kind == Bound::Kind::Tensor ||
+          (of.kind == Bound::Kind::Argument && of.argument.isValue() && g_.isWeight(of.argument.valueId()));
+      if (!weight) break;
+      env[n->output()] =
+          Bound::of(Argument(DeviceName{metadata_ && isDevice(metadata_->device) ? metadata_->device : "cpu"}));
+      return true;
+    }
+    default:
+      break;
+  }
+  return false;
+}
+
+void TorchScriptConverter::getAttribute(const jit::Node* n, Env& env) {
+  const Bound self = bound(n->input(), env);
+  const std::string& name = n->s(jit::attr::name);
+  if (self.kind != Bound::Kind::Object)
+    throw Refusal{fmt::format("it reads {} of an object that is chosen while running", name)};
+  std::string path = self.path.empty() ? name : self.path + "." + name;
+  if (metadata_)
+    if (const auto alias = metadata_->aliases.find(path); alias != metadata_->aliases.end()) path = alias->second;
+  if (const auto it = attributes_.find(path); it != attributes_.end()) {
+    env[n->output()] = it->second;
+    return;
+  }
+  const auto type = self.object->type();
+  const auto slot = type->findAttributeSlot(name);
+  if (!slot) {
+    if (const auto constant = type->findConstant(name)) {
+      env[n->output()] = fromIValue(*constant, path, true, false);
+      return;
+    }
+    throw Refusal{fmt::format("its class {} has no attribute {}", type->repr_str(), name)};
+  }
+  const bool parameter = type->is_module() && type->is_parameter(*slot);
+  const bool constant =
+      metadata_ && metadata_->placedConstants.contains(path) && self.object->getSlot(*slot).isTensor();
+  env[n->output()] = fromIValue(self.object->getSlot(*slot), path, !parameter, constant);
+}
+
+bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
+  if (n->inputs().empty() || n->outputs().size() != 1) return false;
+  const std::string_view op = n->kind().toUnqualString();
+  const Bound first = bound(n->input(0), env);
+  const auto known = [&](bool value) {
+    env[n->output()] = Bound::of(Argument(value));
+    return true;
+  };
+  if (op == "__is__" || op == "__isnot__") {
+    const bool same = op == "__is__";
+    const Bound second = bound(n->input(1), env);
+    if (second.kind != Bound::Kind::Argument || !second.argument.isNone()) return false;
+    if (first.kind != Bound::Kind::Argument) return known(!same);
+    if (first.argument.isNone()) return known(same);
+    if (!first.argument.isValue()) return known(!same);
+    const Type::Kind kind = g_.value(first.argument.valueId()).type.kind;
+    if (kind == Type::Kind::Optional || kind == Type::Kind::Any || kind == Type::Kind::None) return false;
+    return known(!same);
+  }
+  if (op == "unchecked_cast" || op == "unchecked_unwrap_optional" || op == "_unwrap_optional" || op == "detach" ||
+      op == "alias" || op == "data" || op == "lift_fresh") {
+    if (op == "_unwrap_optional" && (first.kind == Bound::Kind::Argument && first.argument.isNone()))
+      throw Refusal{"it unwraps an optional value that is None"};
+    env[n->output()] = first;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace graft

@@ -1,0 +1,404 @@
+#include "core/formats/torchscript/writer.h"
+
+#include <ATen/ScalarOps.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <unordered_set>
+
+#include "core/torch/run/plan.h"
+#include "core/torch/values/model_device.h"
+#include "core/torch/values/operators.h"
+#include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
+
+namespace graft {
+namespace {
+
+namespace jit = torch::jit;
+
+using Refusal = WriterRefusal;
+
+bool isNumber(const Argument& a) {
+  return a.as<int64_t>() || a.as<double>() || a.as<bool>() || a.as<std::complex<double>>();
+}
+
+bool wantsTensor(const c10::Type& t) {
+  return t.kind() == c10::TypeKind::TensorType ||
+         (t.kind() == c10::TypeKind::OptionalType &&
+          static_cast<const c10::OptionalType&>(t).getElementType()->kind() == c10::TypeKind::TensorType);
+}
+
+bool wantsNumber(const c10::Type& t) {
+  return t.kind() == c10::TypeKind::NumberType ||
+         (t.kind() == c10::TypeKind::OptionalType &&
+          static_cast<const c10::OptionalType&>(t).getElementType()->kind() == c10::TypeKind::NumberType);
+}
+
+std::shared_ptr<jit::Operator> findOperator(const c10::OperatorName& name) {
+  for (const auto& op : jit::getAllOperatorsFor(c10::Symbol::fromQualString(name.name)))
+    if (op->schema().overload_name() == name.overload_name) return op;
+  return nullptr;
+}
+
+/// The overload that takes plain numbers at `numbers` and is otherwise like `schema`: mul.Scalar for mul.Tensor.
+std::shared_ptr<jit::Operator> scalarOverload(const c10::FunctionSchema& schema, const std::vector<size_t>& numbers) {
+  for (const auto& op : jit::getAllOperatorsFor(c10::Symbol::fromQualString(schema.name()))) {
+    const auto& other = op->schema().arguments();
+    if (other.size() != schema.arguments().size()) continue;
+    bool fits = true;
+    for (size_t i = 0; i < other.size() && fits; ++i) {
+      const bool number = std::find(numbers.begin(), numbers.end(), i) != numbers.end();
+      fits = other[i].name() == schema.arguments()[i].name() &&
+             (number ? wantsNumber(*other[i].type()) : *other[i].type() == *schema.arguments()[i].type());
+    }
+    if (fits) return op;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+jit::Node* TorchScriptWriter::append(jit::Node* n) {
+  if (range_) n->setSourceRange(*range_);
+  return at_.block->appendNode(n);
+}
+
+jit::Node* TorchScriptWriter::appendOutside(jit::Node* n) {
+  return at_.control ? n->insertBefore(at_.control) : at_.block->appendNode(n);
+}
+
+void TorchScriptWriter::bind(ValueId id, JitValue* v, bool keepType) {
+  const Value& value = g_.value(id);
+  if (!keepType) v->setType(torchType(value.type));
+  v->setDebugName(identifierOf(value.name));
+  at_.values[id.index] = v;
+}
+
+TorchScriptWriter::JitValue* TorchScriptWriter::call(const char* op, std::vector<JitValue*> inputs,
+                                                     const c10::TypePtr& type) {
+  jit::Node* n = append(at_.graph->create(c10::Symbol::fromQualString(op), inputs, 1));
+  n->output()->setType(type);
+  return n->output();
+}
+
+TorchScriptWriter::JitValue* TorchScriptWriter::constant(const c10::IValue& v) {
+  jit::WithInsertPoint here(at_.block);
+  if (auto made = jit::tryInsertConstant(*at_.graph, v)) return *made;
+  if (v.isList()) {
+    const auto list = v.toList();
+    std::vector<JitValue*> items;
+    for (size_t i = 0; i < list.size(); ++i) items.push_back(constant(list.get(i)));
+    return append(at_.graph->createList(list.elementType(), items))->output();
+  }
+  throw Refusal(fmt::format("TorchScript has no constant {}", describe(v)));
+}
+
+/// The content of an optional, where the graph knows that it has one; any other value as it is.
+TorchScriptWriter::JitValue* TorchScriptWriter::unwrapped(JitValue* v) {
+  if (v->type()->kind() != c10::TypeKind::OptionalType) return v;
+  return call("aten::_unwrap_optional", {v}, v->type()->expectRef<c10::OptionalType>().getElementType());
+}
+
+/// Inserts the conversions between tensors and numbers that TorchScript's compiler would insert.
+TorchScriptWriter::JitValue* TorchScriptWriter::converted(JitValue* v, const Type& have, const c10::TypePtr& wanted) {
+  if (!wanted || wanted->hasFreeVariables()) return v;
+  if (v->type()->kind() == c10::TypeKind::OptionalType && wanted->kind() != c10::TypeKind::OptionalType &&
+      wanted->kind() != c10::TypeKind::AnyType) {
+    JitValue* inner = unwrapped(v);
+    return converted(inner, graftType(*inner->type()), wanted);
+  }
+  if (fitsAlready(have, *wanted)) return v;
+  c10::TypePtr to = wanted;
+  while (to->kind() == c10::TypeKind::OptionalType) to = to->expectRef<c10::OptionalType>().getElementType();
+  const bool number = have.kind == Type::Kind::Int || have.kind == Type::Kind::Float || have.kind == Type::Kind::Bool ||
+                      have.kind == Type::Kind::Number;
+  switch (to->kind()) {
+    case c10::TypeKind::TensorType:
+      return number ? call("prim::NumToTensor", {v}, c10::TensorType::get()) : v;
+    case c10::TypeKind::IntType:
+      if (have.isTensor() || number) return call("aten::Int", {v}, c10::IntType::get());
+      return v;
+    case c10::TypeKind::FloatType:
+      if (have.isTensor() || number) return call("aten::Float", {v}, c10::FloatType::get());
+      return v;
+    case c10::TypeKind::BoolType:
+      if (have.isTensor() || number) return call("aten::Bool", {v}, c10::BoolType::get());
+      return v;
+    case c10::TypeKind::NumberType:
+      if (have.isTensor()) return call("aten::ScalarImplicit", {v}, c10::NumberType::get());
+      return v;
+    default:
+      return v;
+  }
+}
+
+TorchScriptWriter::JitValue* TorchScriptWriter::nested(const Argument& a, c10::TypePtr wanted) {
+  while (wanted && wanted->kind() == c10::TypeKind::OptionalType)
+    wanted = wanted->expectRef<c10::OptionalType>().getElementType();
+  if (wanted && wanted->hasFreeVariables()) wanted = nullptr;
+  if (const auto* dict = a.as<Argument::Dict>()) {
+    std::vector<JitValue*> keys, values;
+    for (const auto& [k, v] : dict->items) {
+      keys.push_back(argument(k, nullptr));
+      values.push_back(argument(v, nullptr));
+    }
+    c10::TypePtr key = keys.empty() ? c10::TypePtr(c10::StringType::get()) : keys[0]->type();
+    c10::TypePtr value = values.empty() ? c10::TypePtr(c10::TensorType::get()) : values[0]->type();
+    for (JitValue* v : values)
+      if (!(*v->type() == *value)) value = c10::AnyType::get();
+    return append(at_.graph->createDict(key, value, keys, values))->output();
+  }
+  const std::vector<Argument>* items = a.items();
+  if (!items) throw Refusal("a slice is no argument of an operator");
+  const bool asTuple = wanted && wanted->kind() != c10::TypeKind::ListType
+                           ? wanted->kind() == c10::TypeKind::TupleType || !a.isList()
+                           : !a.isList() && !wanted;
+  c10::TypePtr element;
+  if (!asTuple && wanted && wanted->kind() == c10::TypeKind::ListType)
+    element = wanted->expectRef<c10::ListType>().getElementType();
+  std::vector<JitValue*> values;
+  for (const Argument& i : *items) values.push_back(argument(i, element));
+  if (asTuple) return append(at_.graph->createTuple(values))->output();
+  if (!element) {
+    element = values.empty() ? c10::TypePtr(c10::TensorType::get()) : values[0]->type();
+    for (JitValue* v : values)
+      if (!(*v->type() == *element))
+        throw Refusal("a list of values of different types cannot be written as TorchScript");
+  }
+  return append(at_.graph->createList(element, values))->output();
+}
+
+TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, const c10::TypePtr& wanted) {
+  if (a.isValue()) {
+    const Value& v = g_.value(a.valueId());
+    if (g_.isWeight(v.id)) return converted(weight(v.id), Type::tensor(), wanted);
+    return converted(at_.values.at(v.id.index), v.type, wanted);
+  }
+  bool hasValues = false;
+  a.forEachValue([&](ValueId) { hasValues = true; });
+  if (hasValues) return nested(a, wanted);
+  if (const auto* d = a.as<DeviceName>(); d && meansModel(*d, device_)) return moduleDevice();
+  auto literal = toIValue(a, wanted.get());
+  if (!literal) throw Refusal(literal.error().message);
+  return constant(*literal);
+}
+
+TorchScriptWriter::JitValue* TorchScriptWriter::numberAsTensor(const Argument& number, const Node& user) {
+  // A 0-dim tensor takes part in type promotion only beside integers, and there a Python float has the default dtype.
+  bool integers = false;
+  for (const Argument& a : user.args)
+    if (a.isValue())
+      if (const auto d = g_.value(a.valueId()).type.tensorInfo.dtype) integers = integers || !isFloatingPoint(*d);
+  auto v = toIValue(number, c10::TensorType::get().get());
+  if (!v) throw Refusal(v.error().message);
+  at::Tensor t = v->toTensor().clone();
+  if (integers && t.scalar_type() == at::kDouble) t = t.to(at::kFloat);
+  return tensorConstant(t, "", "");
+}
+
+bool TorchScriptWriter::writeStructural(const Node& n, const CallSegments& cut) {
+  const std::string_view name = n.op->packetName().empty() ? std::string_view(n.op->name) : n.op->packetName();
+  auto is = [&](std::string_view what) { return n.op->name == what || name == what; };
+  if (is("prim.If") || is("prim.Loop")) {
+    writeControlFlow(n, cut);
+    return true;
+  }
+  if (is("prim.SetAttr")) {
+    writeAttribute(n);
+    return true;
+  }
+  if (is("prim.getitem") || is("prim.TupleIndex")) {
+    JitValue* from = unwrapped(argument(n.args[0], nullptr));
+    JitValue* index = argument(n.args[1], nullptr);
+    jit::Node* made;
+    if (from->type()->kind() == c10::TypeKind::TupleType) {
+      made = append(at_.graph->createTupleIndex(from, index, torchType(g_.value(n.outputs[0]).type)));
+    } else {
+      c10::TypePtr type = torchType(g_.value(n.outputs[0]).type);
+      if (auto list = from->type()->cast<c10::ListType>()) type = list->getElementType();
+      if (auto dict = from->type()->cast<c10::DictType>()) type = dict->getValueType();
+      made = append(at_.graph->create(c10::aten::__getitem__, {from, index}, 1));
+      made->output()->setType(type);
+    }
+    bind(n.outputs[0], made->output(), true);
+    return true;
+  }
+  if (is("prim.ListUnpack") || is("prim.TupleUnpack")) {
+    JitValue* from = unwrapped(argument(n.args[0], nullptr));
+    jit::Node* made =
+        append(from->type()->kind() == c10::TypeKind::TupleType ? at_.graph->createTupleUnpack(from)
+                                                                : at_.graph->createListUnpack(from, n.outputs.size()));
+    for (size_t i = 0; i < n.outputs.size(); ++i) bind(n.outputs[i], made->output(i), true);
+    return true;
+  }
+  JitValue* made = nullptr;
+  if (is("prim.ListConstruct"))
+    made = nested(Argument::list(n.args), torchType(g_.value(n.outputs[0]).type));
+  else if (is("prim.TupleConstruct"))
+    made = nested(Argument::tuple(n.args), nullptr);
+  else if (is("prim.Uninitialized"))
+    made = append(at_.graph->createUninitialized(torchType(g_.value(n.outputs[0]).type)))->output();
+  else if (is("prim.DictConstruct")) {
+    std::vector<std::pair<Argument, Argument>> entries;
+    for (size_t i = 0; i + 1 < n.args.size(); i += 2) entries.emplace_back(n.args[i], n.args[i + 1]);
+    made = nested(Argument::dict(std::move(entries)), nullptr);
+  }
+  if (!made) return false;
+  bind(n.outputs[0], made, true);
+  return true;
+}
+
+// prim.SetAttr("path.of.the.attribute", value)
+void TorchScriptWriter::writeAttribute(const Node& n) {
+  const auto* path = n.args.size() == 2 ? n.args[0].as<std::string>() : nullptr;
+  if (!path) throw Refusal("it does not name the attribute that it writes");
+  const Place& place = written_.at(*path);
+  JitValue* module = modulePointer(place.module);
+  const c10::TypePtr type = modules_.at(place.module).type()->getAttribute(place.attribute);
+  append(at_.graph->createSetAttr(module, place.attribute, argument(n.args[1], type)));
+}
+
+void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut) {
+  const bool loop = n.blocks.size() == 1;
+  std::vector<JitValue*> inputs;
+  for (size_t i = 0; i < n.args.size(); ++i) {
+    c10::TypePtr wanted;
+    if (!loop)
+      wanted = c10::BoolType::get();
+    else if (i < 2)
+      wanted = i == 0 ? c10::TypePtr(c10::IntType::get()) : c10::TypePtr(c10::BoolType::get());
+    inputs.push_back(argument(n.args[i], wanted));
+  }
+  jit::Node* made = append(at_.graph->create(loop ? c10::prim::Loop : c10::prim::If, inputs, n.outputs.size()));
+  jit::Block* outer = at_.block;
+  const bool outermost = !at_.control;
+  if (outermost) at_.control = made;
+  for (BlockId b : n.blocks) {
+    at_.block = made->addBlock();
+    for (ValueId p : g_.block(b).parameters) bind(p, at_.block->addInput());
+    // The parameters of a loop's block have the types of the carried values.
+    for (size_t i = 2; loop && i < inputs.size(); ++i) at_.block->inputs()[i - 1]->setType(inputs[i]->type());
+    writeItems(cut.items(b), cut);
+    for (size_t i = 0; i < g_.block(b).returns.size(); ++i) {
+      c10::TypePtr wanted = loop && i == 0 ? c10::TypePtr(c10::BoolType::get()) : nullptr;
+      JitValue* result = argument(g_.block(b).returns[i], wanted);
+      // Where both branches return None, a cast says the optional's type: code that unwraps it needs one.
+      if (!loop && result->type()->kind() == c10::TypeKind::NoneType) {
+        const c10::TypePtr type = torchType(g_.value(n.outputs[i]).type);
+        if (type->kind() == c10::TypeKind::OptionalType) result = call("prim::unchecked_cast", {result}, type);
+      }
+      at_.block->registerOutput(result);
+    }
+    at_.block = outer;
+  }
+  if (outermost) at_.control = nullptr;
+  for (size_t i = 0; i < n.outputs.size(); ++i) {
+    c10::TypePtr type = loop ? inputs[i + 2]->type() : made->blocks()[0]->outputs()[i]->type();
+    if (!loop)
+      if (auto both = c10::unifyTypes(type, made->blocks()[1]->outputs()[i]->type())) type = *both;
+    // None on both sides is still an optional for the nodes that follow: one of them may unwrap it.
+    if (type->kind() == c10::TypeKind::NoneType) type = torchType(g_.value(n.outputs[i]).type);
+    made->output(i)->setType(type);
+    bind(n.outputs[i], made->output(i), true);
+  }
+}
+
+// For an operator that this machine does not have. Printed code holds no schemas, so the call is printed as it stands;
+// the machine that loads it must have the operator. LibTorch's printer wants a schema, so this declares one that takes
+// these arguments and gives these results.
+void TorchScriptWriter::writeUnknown(const Node& n) {
+  const c10::OperatorName name = torchName(n.op->name);
+  std::vector<c10::Argument> parameters, returns;
+  std::vector<JitValue*> inputs;
+  const auto add = [&](std::string parameter, const Argument& value, bool keyword) {
+    inputs.push_back(argument(value, nullptr));
+    parameters.emplace_back(std::move(parameter), c10::AnyType::get(), std::nullopt, std::nullopt, keyword);
+  };
+  for (const Argument& a : n.args) add(fmt::format("a{}", parameters.size()), a, false);
+  for (const auto& [key, a] : n.kwargs) add(key, a, true);
+  for (ValueId v : n.outputs) returns.emplace_back("", torchType(g_.value(v).type));
+  jit::Operator stand(
+      name.name, fmt::format("graft{}", declared_.size()), std::move(parameters), std::move(returns),
+      [](jit::Stack&) { throw std::runtime_error("it is not there"); }, c10::AliasAnalysisKind::CONSERVATIVE);
+  declared_.push_back(stand.schema());
+  jit::registerOperator(std::move(stand));
+  jit::Node* made = append(at_.graph->create(c10::Symbol::fromQualString(name.name), inputs, n.outputs.size()));
+  for (size_t i = 0; i < n.outputs.size(); ++i) bind(n.outputs[i], made->output(i));
+}
+
+void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
+  if (writeStructural(n, cut)) return;
+  // Printed code names no overloads.
+  if (isForeign(*n.op) && n.op->name.ends_with(".default")) return writeUnknown(n);
+  const c10::OperatorName name = torchName(n.op->name);
+  auto op = findOperator(name);
+  if (!op)
+    throw Refusal(fmt::format("TorchScript has no operator {}{}", n.op->name,
+                              name.name.starts_with("aten::") ? "" : "; load the library that defines it"));
+  if (!n.kwargs.empty()) throw Refusal("its keyword arguments belong to no schema");
+  std::vector<size_t> numbers;
+  const auto parameters = op->schema().arguments();
+  for (size_t i = 0; i < n.args.size() && i < parameters.size(); ++i)
+    if (isNumber(n.args[i]) && wantsTensor(*parameters[i].type())) numbers.push_back(i);
+  bool asTensors = false;
+  if (!numbers.empty()) {
+    if (auto scalar = scalarOverload(op->schema(), numbers))
+      op = scalar;
+    else
+      asTensors = true;
+  }
+  const c10::FunctionSchema& schema = op->schema();
+  // TorchScript's Scalars are no truth values. Where the call names a dtype, 1 stands for true.
+  const bool dtypeSaid = [&] {
+    for (size_t i = 0; i < n.args.size() && i < schema.arguments().size(); ++i)
+      if (schema.arguments()[i].name() == "dtype") return !n.args[i].isNone();
+    return false;
+  }();
+  std::vector<JitValue*> inputs;
+  for (size_t i = 0; i < n.args.size(); ++i) {
+    const bool* truth = n.args[i].as<bool>();
+    if (truth && dtypeSaid && i < schema.arguments().size() &&
+        schema.arguments()[i].type()->kind() == c10::TypeKind::NumberType) {
+      inputs.push_back(constant(int64_t{*truth}));
+      continue;
+    }
+    const bool number = asTensors && std::find(numbers.begin(), numbers.end(), i) != numbers.end();
+    const c10::TypePtr wanted = i < schema.arguments().size() ? schema.arguments()[i].type() : nullptr;
+    inputs.push_back(number ? numberAsTensor(n.args[i], n) : argument(n.args[i], wanted));
+  }
+  // A value that joins a container has the type of its elements.
+  const c10::TypePtr container = inputs.empty() ? nullptr : inputs[0]->type();
+  const c10::TypePtr element = !container                                     ? nullptr
+                               : container->kind() == c10::TypeKind::ListType ? container->containedType(0)
+                               : container->kind() == c10::TypeKind::DictType ? container->containedType(1)
+                                                                              : nullptr;
+  for (size_t i = 1; element && element->kind() != c10::TypeKind::OptionalType && i < inputs.size(); ++i)
+    if (i < schema.arguments().size() && schema.arguments()[i].type()->kind() == c10::TypeKind::VarType)
+      inputs[i] = unwrapped(inputs[i]);
+  for (size_t i = n.args.size(); i < schema.arguments().size(); ++i) {
+    const auto& d = schema.arguments()[i].default_value();
+    if (!d) throw Refusal(fmt::format("no value for the parameter '{}'", schema.arguments()[i].name()));
+    inputs.push_back(constant(*d));
+  }
+  jit::Node* made = append(at_.graph->create(c10::Symbol::fromQualString(schema.name()), inputs, n.outputs.size()));
+  for (size_t i = 0; i < n.outputs.size(); ++i) {
+    const bool known = i < schema.returns().size() && !schema.returns()[i].type()->hasFreeVariables();
+    if (known) made->output(i)->setType(schema.returns()[i].type());
+    bind(n.outputs[i], made->output(i), known);
+  }
+  if (!made->maybeSchema()) {
+    std::string got;
+    for (JitValue* v : inputs) got += (got.empty() ? "" : ", ") + v->type()->str();
+    throw Refusal(fmt::format("TorchScript's {} does not take ({})", schema.name(), got));
+  }
+}
+
+}  // namespace graft
