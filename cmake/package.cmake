@@ -1,8 +1,9 @@
 # What `cmake --install build --prefix DIR` writes, and the Debian package of `cpack --config build/CPackConfig.cmake`.
 #
-# LibTorch is not among it: with CUDA it is gigabytes. bin/graft is a script (resources/package/graft.sh.in) that looks for it where
-# graft was built with it (another place is named by -DGRAFT_RUN_TORCH=DIR/lib when configuring) and in Python, says what to do where
-# there is none, and starts lib/graft/bin/graft. The window needs no LibTorch and no GPU: its engine may be on another machine.
+# LibTorch is not part of it: with CUDA it takes gigabytes. bin/graft is a script (resources/package/graft.sh.in). It looks for
+# LibTorch where graft was built with it (-DGRAFT_RUN_TORCH=DIR/lib names another place when configuring) and in Python. If there is
+# none, it says what to do; otherwise it starts lib/graft/bin/graft. The window needs no LibTorch and no GPU: its engine may run on
+# another machine.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # what is built is installed; tests need not be
 set(GRAFT_RUN_TORCH "${GRAFT_TORCH_DIR}/lib" CACHE PATH "Where installed programs find LibTorch's libraries")
 set_target_properties(graft graft_ops PROPERTIES INSTALL_RPATH "${GRAFT_RUN_TORCH}")
@@ -25,7 +26,8 @@ foreach(model bert gpt2 llama vit convnext conv_bn_relu feed_forward control_flo
   install(FILES ${CMAKE_BINARY_DIR}/samples/models/${model}.pt DESTINATION share/graft/samples COMPONENT graft OPTIONAL)
 endforeach()
 install(FILES README.md DESTINATION share/doc/graft COMPONENT graft)
-install(DIRECTORY docs/ DESTINATION share/doc/graft/docs COMPONENT graft FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.schema.json")
+install(DIRECTORY docs/ DESTINATION share/doc/graft/docs COMPONENT graft
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png" PATTERN "*.svg" PATTERN "*.schema.json")
 install(FILES LICENSE DESTINATION share/doc/graft RENAME copyright COMPONENT graft)
 
 set(CPACK_GENERATOR DEB)
@@ -43,7 +45,7 @@ if(GRAFT_HAVE_GUI)
          ", libqt6widgets6 | libqt6widgets6t64, libqt6svg6 | libqt6svg6t64, libqscintilla2-qt6-15")
 endif()
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, graphviz, fonts-inter")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Shows a PyTorch model as a graph, finds patterns in it, rewrites them into faster kernels and proves by
-numbers that nothing broke: a window (graft-gui) and a command line (graft).
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Shows a PyTorch model as a graph, finds patterns in it, rewrites them into faster kernels and verifies by
+numbers that the result computes the same: a window (graft-gui) and a command line (graft).
 LibTorch ${GRAFT_TORCH_VERSION} is not in the package: install PyTorch of that version, or set GRAFT_TORCH.")
 include(CPack)

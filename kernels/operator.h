@@ -29,6 +29,9 @@ struct OperatorInfo {
   const char* schema;  // as TORCH_LIBRARY takes it
   const char* doc;     // one paragraph
   const char* needs;   // what its fast version asks for; other inputs run as the composite
+  // Words for what the schema does not say: "row_major" (contiguous results, whatever the operands' strides are),
+  // "pointwise", "convolution". core/ir/operator_facts.cpp reads them.
+  const char* facts = "";
 };
 
 // Adds an operator to the list that graft_ops_describe() prints; `info` must outlive the library.

@@ -37,7 +37,7 @@ std::string describe() {
     if (json.size() > 1) json += ",";
     json += "\n {\"name\": " + quoted(info->name) + ", \"schema\": " + quoted(info->schema) +
             ", \"doc\": " + quoted(info->doc) + ", \"needs\": " + quoted(info->needs) +
-            ", \"runs_on\": [\"cpu\", \"meta\"" + (cuda ? ", \"cuda\"" : "") + "]}";
+            ", \"facts\": " + quoted(info->facts) + ", \"runs_on\": [\"cpu\", \"meta\"" + (cuda ? ", \"cuda\"" : "") + "]}";
   }
   return json + "\n]\n";
 }

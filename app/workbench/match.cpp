@@ -85,10 +85,10 @@ Result<Explanation> explain(const Graph& g, const Rule& rule, std::string_view t
   SearchResult found = Matcher(g).findAll(rule, search);
   Explanation out{rule.name, found.matches.size(), found.budgetExceeded, {}, ""};
   if (found.nearMisses.empty() && found.matches.empty()) out.nothingNear = nothingNear(g, rule);
-  std::optional<Healer> fixer;
-  if (request.edits) fixer.emplace(text, file, operators, g);
+  std::optional<FixIts> fixIts;
+  if (request.edits) fixIts.emplace(text, file, operators, g);
   for (NearMiss& n : found.nearMisses) {
-    if (fixer) n.edits = fixer->edits(rule, n);
+    if (fixIts) n.edits = fixIts->edits(rule, n);
     out.nearMisses.push_back(reportOf(g, rule, n));
   }
   return out;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/ir/operator_facts.h"
+
 namespace graft {
 namespace {
 
@@ -80,31 +82,6 @@ constexpr Pair sameOperator[] = {
     {"aten.sym_size.int", "aten.size.int"},
 };
 
-constexpr std::string_view commutative[] = {
-    "aten.add.Tensor",
-    "aten.mul.Tensor",
-    "aten.add.int",
-    "aten.mul.int",
-    "aten.bitwise_and.Tensor",
-    "aten.bitwise_or.Tensor",
-    "aten.bitwise_xor.Tensor",
-    "aten.eq.Tensor",
-    "aten.ne.Tensor",
-    "aten.maximum.default",
-    "aten.minimum.default",
-    "aten.fmax.default",
-    "aten.fmin.default",
-    "aten.logical_and.default",
-    "aten.logical_or.default",
-    "aten.logical_xor.default",
-};
-
-constexpr std::string_view identity[] = {
-    "aten.alias.default",        "aten.detach.default",      "aten.lift_fresh.default", "aten.lift_fresh_copy.default",
-    "aten.lift.default",         "prim.unchecked_cast",      "prim.data.default",       "aten.view_of.default",
-    "aten.resolve_conj.default", "aten.resolve_neg.default",
-};
-
 // Where two parameters of one operator have another name than the rule below expects.
 constexpr std::string_view dimensionNames[] = {
     "dim",       "dim0",    "dim1",           "dims",      "axis",   "axis0",       "axis1",
@@ -138,7 +115,7 @@ std::string_view canonicalOperator(std::string_view name) {
   return it == table.end() ? name : it->second;
 }
 
-bool isCommutative(std::string_view name) { return contains(commutative, name); }
+bool isCommutative(std::string_view name) { return factsOf(name).has(OperatorFact::Commutative); }
 
 std::optional<std::string> functionalForm(std::string_view inPlace) {
   const size_t last = inPlace.rfind('.'), first = inPlace.find('.');
@@ -154,16 +131,12 @@ std::optional<std::string> functionalForm(std::string_view inPlace) {
   } else {
     return std::nullopt;
   }
-  // These draw numbers or fill: what they write does not come from what they had.
-  for (std::string_view other :
-       {"zero", "fill", "copy", "set", "resize", "resize_as", "detach", "requires_grad", "uniform", "normal", "random",
-        "exponential", "geometric", "cauchy", "log_normal", "bernoulli", "share_memory", "rename"})
-    if (functional == other) return std::nullopt;
+  if (factsOf(inPlace).has(OperatorFact::NoFunctionalForm)) return std::nullopt;
   return std::string(
       canonicalOperator(std::string(inPlace.substr(0, first + 1)) + functional + std::string(inPlace.substr(last))));
 }
 
-bool isIdentity(std::string_view name) { return contains(identity, name); }
+bool isIdentity(std::string_view name) { return factsOf(name).has(OperatorFact::Identity); }
 
 bool isIrrelevantParameter(std::string_view op, std::string_view parameter) {
   // "sparse" and "scale_grad_by_freq" of an embedding matter to its gradient alone.

@@ -1,6 +1,7 @@
 #include "core/ir/operator.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -76,7 +77,7 @@ class SchemaParser {
     }
     skip();
     if (at_ != text_.size()) return fail("the end");
-    addKnownEffects(*op);
+    addFacts(*op);
     return OperatorRef(op);
   }
 
@@ -265,6 +266,16 @@ std::string schemaType(const Type& t, const std::string& set, bool written) {
   return "Any" + mark;
 }
 
+bool holdsTensors(const Type& t) {
+  return t.isTensor() || ((t.kind == Type::Kind::List || t.kind == Type::Kind::Optional) && holdsTensors(t.element()));
+}
+
+bool holdsTensors(const Operator& op) {
+  return std::any_of(op.parameters.begin(), op.parameters.end(),
+                     [](const Parameter& p) { return holdsTensors(p.type); }) ||
+         std::any_of(op.returns.begin(), op.returns.end(), [](const Return& r) { return holdsTensors(r.type); });
+}
+
 std::string schemaLiteral(const Argument& a) {
   if (a.isNone()) return "None";
   if (const auto* b = a.as<bool>()) return *b ? "True" : "False";
@@ -342,19 +353,15 @@ std::string schemaString(const Operator& op) {
   return out + ")";
 }
 
-void addKnownEffects(Operator& op) {
-  static constexpr std::array<std::string_view, 24> randomNames{
-      "dropout",      "dropout_", "feature_dropout", "alpha_dropout", "native_dropout", "bernoulli",
-      "bernoulli_",   "rand",     "rand_like",       "randn",         "randn_like",     "randint",
-      "randint_like", "randperm", "normal",          "normal_",       "uniform_",       "multinomial",
-      "poisson",      "rrelu",    "exponential_",    "random_",       "binomial",       "scaled_dot_product_attention"};
-  static constexpr std::array<std::string_view, 8> effectNames{
-      "Print", "RaiseException", "save", "_assert", "_assert_async", "_assert_scalar", "sym_constrain_range", "warn"};
-  const std::string_view base = op.baseName();
-  for (std::string_view n : randomNames)
-    if (n == base) op.random = true;
-  for (std::string_view n : effectNames)
-    if (n == base) op.sideEffects = true;
+void addFacts(Operator& op) {
+  op.facts = &factsOf(op.name);
+  // A line without an overload speaks of tensors: "aten.add" is not about aten.add.str.
+  constexpr OperatorFact others =
+      OperatorFact::SideEffects | OperatorFact::Guard | OperatorFact::Structural | OperatorFact::Identity;
+  if (!op.parameters.empty() && !op.facts->isOverload() && !op.is(others) && !holdsTensors(op))
+    op.facts = &noOperatorFacts;
+  op.random = op.random || op.is(OperatorFact::Random);
+  op.sideEffects = op.sideEffects || op.is(OperatorFact::SideEffects);
 }
 
 OperatorRef unknownOperator(std::string name) {
@@ -362,6 +369,7 @@ OperatorRef unknownOperator(std::string name) {
   op->name = std::move(name);
   op->hasSchema = false;
   op->sideEffects = true;
+  op->facts = &factsOf(op->name);
   return op;
 }
 

@@ -13,6 +13,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/argument.h"
+#include "core/ir/operator_facts.h"
 
 namespace graft {
 
@@ -40,7 +41,10 @@ struct Operator {
   bool random = false;    ///< draws from a generator: its order among random operators matters
   bool sideEffects = false;  ///< prints, raises, writes files, communicates: never removed, never moved
   bool variadic = false;     ///< takes any number of arguments (prim.Print)
+  const OperatorFacts* facts = &noOperatorFacts;  ///< the line of the table; never null
 
+  /// Whether the fact, or one of several, holds. Of an in-place operator nothing that holds of its functional form.
+  bool is(OperatorFact f) const { return facts->has(f); }
   /// Writes to one of its arguments.
   bool writes() const;
   /// Some output shares memory with an argument.
@@ -62,8 +66,9 @@ using OperatorRef = std::shared_ptr<const Operator>;
 Result<OperatorRef> parseSchema(std::string_view schema);
 /// The same operator as schema text.
 std::string schemaString(const Operator&);
-/// Randomness, side effects that the schema's text does not say, by name: dropout, rand, bernoulli, print, ...
-void addKnownEffects(Operator&);
+/// What the table knows of the operator of that name: `facts`, and the effects that the schema's text does not show.
+/// Whoever makes an operator calls it once name and parameters are there.
+void addFacts(Operator&);
 
 /// A stand-in for an operator this machine does not know.
 OperatorRef unknownOperator(std::string name);

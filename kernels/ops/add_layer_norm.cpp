@@ -20,7 +20,8 @@ constexpr OperatorInfo info{
     "throughout. input_bias is the bias of the linear layer that made x. The residual may broadcast to x. The output "
     "is "
     "contiguous.",
-    "any strides; contiguous inputs are read in place"};
+    "any strides; contiguous inputs are read in place",
+    "row_major"};
 
 at::Tensor composite(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                      const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {

@@ -21,7 +21,8 @@ constexpr OperatorInfo info{
     "otherwise contiguous.",
     "oneDNN for the convolution, or cuDNN; bias, addition and ReLU in one pass in place, and for channels-last half "
     "types "
-    "on CUDA in the convolution itself"};
+    "on CUDA in the convolution itself",
+    "convolution"};
 
 using Ints = at::IntArrayRef;
 

@@ -19,7 +19,8 @@ constexpr OperatorInfo info{
     "positions, "
     "token types) in one pass. The ids broadcast against each other; the output is [ids' shape..., features], "
     "contiguous.",
-    "up to 8 tables"};
+    "up to 8 tables",
+    "row_major"};
 
 at::Tensor composite(at::TensorList ids, at::TensorList tables, const OptionalTensor& weight,
                      const OptionalTensor& bias, double eps) {

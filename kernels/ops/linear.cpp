@@ -25,7 +25,8 @@ constexpr OperatorInfo info{
     "the output's shape or broadcasts to it. The output is contiguous.",
     "on the CPU, weights packed for oneDNN on first use (not for inference tensors, which have no version to watch); "
     "on "
-    "CUDA kernels of our own for float16 and bfloat16 where sizes and strides are multiples of 8, else cuBLASLt"};
+    "CUDA kernels of our own for float16 and bfloat16 where sizes and strides are multiples of 8, else cuBLASLt",
+    "row_major"};
 
 Activation activationOf(std::string_view name) {
   checkActivation(name);

@@ -21,7 +21,8 @@ constexpr OperatorInfo info{
     "transformer's block. Either the product adds bias and residual while it is written or the norm does while it "
     "reads, whichever is faster for the sizes at hand; what passes between them is rounded once to the type. The "
     "residual has the output's shape or broadcasts to it. The output is contiguous.",
-    "as linear and add_layer_norm"};
+    "as linear and add_layer_norm",
+    "row_major"};
 
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                      const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,

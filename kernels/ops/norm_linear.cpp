@@ -23,7 +23,8 @@ constexpr OperatorInfo linearInfo{
     "otherwise it is "
     "linear_add_layer_norm and linear. The sum before the norm is rounded once to the type. Both outputs are "
     "contiguous.",
-    "as linear and add_layer_norm"};
+    "as linear and add_layer_norm",
+    "row_major"};
 
 constexpr OperatorInfo attentionInfo{
     "attention_norm_linear",
@@ -34,7 +35,8 @@ constexpr OperatorInfo attentionInfo{
     "linear_norm_linear of attention(q, k, v, mask) with its heads side by side, [batch, length, heads * head size]. "
     "For up to 16 queries "
     "and 32 keys on Hopper attention and the first product are one kernel.",
-    "as attention, linear and add_layer_norm"};
+    "as attention, linear and add_layer_norm",
+    "row_major"};
 
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 

@@ -13,7 +13,8 @@ namespace {
 constexpr OperatorInfo info{"swiglu", "swiglu(Tensor gate, Tensor up) -> Tensor",
                             "silu(gate) * up, elementwise: the gated half of a Llama feed-forward block. The output is "
                             "contiguous.",
-                            "any strides; contiguous inputs are read in place"};
+                            "any strides; contiguous inputs are read in place",
+    "pointwise"};
 
 at::Tensor composite(const at::Tensor& gate, const at::Tensor& up) {
   checkSwiglu(gate, up);

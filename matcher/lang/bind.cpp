@@ -301,7 +301,7 @@ BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceT
                 fmt::format("`{}` is one of Graft's operators, and their library is not loaded", call.spelled));
     const size_t lastDot = call.spelled.rfind('.');
     const std::string prefix = lastDot == std::string::npos ? "" : call.spelled.substr(0, lastDot + 1);
-    text.fail(call.span.begin, fmt::format("`{}` is no operator that is known here{}", call.spelled,
+    text.fail(call.span.begin, fmt::format("`{}` is not a known operator{}", call.spelled,
                                            near.empty() ? "" : fmt::format("; did you mean `{}{}`?", prefix, near)));
   }
   Attempt best;

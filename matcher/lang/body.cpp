@@ -32,13 +32,13 @@ size_t countParts(const Term& t, size_t limit) {
   return n;
 }
 
-/// Names that mean something without an import, as rule files are often snippets.
+/// Names that mean something without an import: rule files are often snippets.
 std::string defaultImport(std::string_view root) {
   if (root == "torch" || root == "math" || root == "operator" || root == "graft") return std::string(root);
   if (root == "F") return "torch.nn.functional";
   if (root == "nn") return "torch.nn";
   if (root == "kernels") return "graft.kernels";
-  for (std::string_view n : {"call_module", "call_function", "any_of", "optional", "fuse", "users", "slice"})
+  for (std::string_view n : {"call_module", "call_function", "any_of", "optional", "users", "slice"})
     if (root == n) return std::string(n);
   if (isHostFunction(root)) return std::string(root);
   return {};
@@ -87,7 +87,7 @@ void Body::statement(const StatementSyntax& s, std::optional<Term>& result) {
       binary.name = s.op;
       binary.span = binary.focus = s.span;
       binary.items = {s.targets[0], *s.value};
-      // On tensors `x += y` writes into x; a rule that means that says x.add_(y).
+      // On tensors, `x += y` writes into x; a rule that means that writes x.add_(y).
       assign(s.targets[0], evaluate(binary));
       return;
     }
@@ -109,7 +109,7 @@ void Body::assign(const Syntax& target, Term value) {
     fail(target.span, "only names can be given values: a pattern has no element to write to");
   if (const auto* s = value.as<Sequence>()) {
     if (s->items.size() != target.items.size())
-      fail(target.span, fmt::format("{} names for {} values", target.items.size(), s->items.size()));
+      fail(target.span, fmt::format("there are {} names for {} values", target.items.size(), s->items.size()));
   }
   if (const auto* v = value.as<GraphValue>(); v && v->isList) unpacked.emplace_back(v->id, target.items.size());
   for (size_t i = 0; i < target.items.size(); ++i)
@@ -120,7 +120,8 @@ Term Body::element(const Term& list, int64_t index, Span span) {
   if (list.as<Wildcard>()) return list;
   if (const auto* s = list.as<Sequence>()) {
     const int64_t size = static_cast<int64_t>(s->items.size());
-    if (index < -size || index >= size) fail(span, fmt::format("element {} of {} values", index, size));
+    if (index < -size || index >= size)
+      fail(span, fmt::format("there is no element {}: these are {} values", index, size));
     return s->items[static_cast<size_t>(index < 0 ? index + size : index)];
   }
   if (const auto* v = list.as<GraphValue>(); v && v->isList) {
@@ -140,7 +141,7 @@ Term Body::element(const Term& list, int64_t index, Span span) {
     e.source = text_->location(span);
     return Term{std::move(e), span};
   }
-  fail(span, "this is one value and cannot be taken apart");
+  fail(span, "this is one value and cannot be unpacked");
 }
 
 Term Body::evaluate(const Syntax& s) {
@@ -176,14 +177,14 @@ Term Body::evaluate(const Syntax& s) {
       out = evaluateIfElse(s);
       break;
     case Kind::Slice:
-      fail(s.span, "a slice outside of brackets");
+      fail(s.span, "a slice belongs inside brackets");
     case Kind::Dict:
       fail(s.span, "a dictionary has no meaning here");
     case Kind::Starred:
-      fail(s.span, "`*` has a meaning only in lists and arguments");
+      fail(s.span, "`*` can stand only in lists and arguments");
   }
   out.span = s.span;
-  if (countParts(out, maxParts) >= maxParts) fail(s.span, fmt::format("a value of more than {} parts", maxParts));
+  if (countParts(out, maxParts) >= maxParts) fail(s.span, fmt::format("this value has more than {} parts", maxParts));
   return out;
 }
 
@@ -322,7 +323,7 @@ Term Body::evaluateSequence(const Syntax& s) {
     const bool star = i.kind == Syntax::Kind::Starred;
     const Term t = evaluate(star ? i.items[0] : i);
     const auto host = tryHost(t);
-    if (!host) fail(i.span, "beside a `*` part everything must be a number known at the match");
+    if (!host) fail(i.span, "beside a `*` item, every other item must be a number that is known at the match");
     Expression part;
     part.kind = star ? Expression::Kind::Call : Expression::Kind::Tuple;
     if (star) part.name = "tuple";

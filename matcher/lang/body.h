@@ -20,7 +20,7 @@ namespace graft::lang {
 
 struct FileContext;
 
-/// What a name of a file stands for, besides values: one of the three. It lives as long as its file.
+/// What a name of a file is defined as: a function, a module or a constant. It lives as long as its file.
 struct Definition {
   const FileContext* file = nullptr;  ///< where it is defined
   const FunctionSyntax* function = nullptr;
@@ -35,7 +35,7 @@ struct FileContext {
   const SourceText& text;
   const FileSyntax& syntax;
   const OperatorSet& operators;
-  /// By the name that this file gives it: what it takes from other files.
+  /// What this file imports from other files, by the name that it has here.
   std::map<std::string, Definition, std::less<>> imported = {};
   /// The names that rules of other files have here.
   std::set<std::string, std::less<>> importedRules = {};
@@ -54,7 +54,7 @@ class Body {
 
   Graph graph;
   std::vector<Expression> expressions;
-  std::vector<std::pair<ValueId, size_t>> unpacked;  ///< lists taken apart, and into how many
+  std::vector<std::pair<ValueId, size_t>> unpacked;  ///< lists that are unpacked, and into how many
   /// Modules that the pattern names, with their types: a replacement that names one keeps it.
   std::map<std::string, std::string, std::less<>> modules;
 

@@ -11,7 +11,7 @@
 namespace graft::lang {
 namespace {
 
-/// Spans count in one file: a term that goes to another gets a place there.
+/// Spans belong to one file: a term that is handed to a function of another file gets a span there.
 void moveTo(Term& t, Span span) {
   t.span = span;
   if (auto* s = std::get_if<Sequence>(&t.data))
@@ -74,7 +74,7 @@ Term Body::evaluateCall(const Syntax& s) {
   fail(callee.span, "this is a value, not a function");
 }
 
-// What comes from another file is at home there: its names are those of that file, and so are the places of mistakes.
+// A function of another file is read with that file's names, and its mistakes are reported there.
 Term Body::inFile(const FileContext& file, Span calledAt, const std::function<Term()>& evaluate) {
   if (&file == file_) return evaluate();
   const FileContext* before = file_;
@@ -171,8 +171,6 @@ Term Body::callMethod(const Syntax& s, const Method& method) {
 }
 
 Term Body::callPath(const Syntax& s, const std::string& path, Span focus) {
-  if (path == "fuse")
-    fail(focus, "fuse(...) is not yet available: write the replacement with torch and kernels functions");
   std::vector<Term> positional;
   std::vector<std::pair<std::string, Term>> keywords;
   if (path.starts_with("torch.nn.") && !path.starts_with("torch.nn.functional.") &&
@@ -205,7 +203,7 @@ Term Body::callPath(const Syntax& s, const std::string& path, Span focus) {
 Term Body::callTerm(const Term& callee, std::vector<Term> positional,
                     std::vector<std::pair<std::string, Term>> keywords, Span span) {
   const auto* path = callee.as<Path>();
-  if (!path) fail(span, "this is no function");
+  if (!path) fail(span, "this is not a function");
   const std::string& name = path->name;
   const std::string base = lastPart(name);
   // Arithmetic on what is known at the match: math.sqrt(q.size(-1)), torch.sqrt(d_k), len(x.shape), float("-inf").
@@ -217,7 +215,7 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
       const double inf = std::numeric_limits<double>::infinity();
       if (text == "inf" || text == "-inf") return Term{Argument(text[0] == '-' ? -inf : inf), span};
       if (text == "nan") return Term{Argument(std::numeric_limits<double>::quiet_NaN()), span};
-      fail(positional[0].span, "float(...) of a text can be \"inf\", \"-inf\" or \"nan\"");
+      fail(positional[0].span, "float(...) of a string takes \"inf\", \"-inf\" or \"nan\"");
     }
     Expression e;
     e.kind = Expression::Kind::Call;
@@ -235,7 +233,7 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
       fail(span, fmt::format("`{}` takes numbers that are known at the match, not tensors", name));
   }
   if (mathModule)
-    fail(span, fmt::format("`{}` is not among math's functions here: sqrt, floor, ceil, log, exp, pow", name));
+    fail(span, fmt::format("`{}` is not a function of math that rules know: sqrt, floor, ceil, log, exp, pow", name));
   if (name.starts_with("torch.ops.")) {
     const std::string op = name.substr(10);
     const bool exact = std::count(op.begin(), op.end(), '.') == 2;
@@ -288,9 +286,9 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
           continue;
         }
         if (p.python == "_stacklevel" || given->as<Wildcard>()) continue;
-        fail(given->span, fmt::format("`{}` of `{}` has no meaning in a graph: leave it away", p.python, call.spelled));
+        fail(given->span, fmt::format("`{}` of `{}` has no meaning in a graph: leave it out", p.python, call.spelled));
       }
-      // "_": what has no influence on numbers (cudnn_enabled): any in a pattern, on in a replacement.
+      // "_": a parameter without influence on numbers (cudnn_enabled): any value in a pattern, True in a replacement.
       if (!given && p.fallback && *p.fallback == "_")
         given = side_ == Side::Pattern ? Term{Wildcard{}, call.span} : Term{Argument(true), call.span};
       if (!given && p.fallback) given = Term{literalFromText(*p.fallback), call.span};
@@ -342,7 +340,7 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
 }
 
 Term Body::anyOf(const Syntax& s) {
-  if (side_ != Side::Pattern) fail(s.focus, "alternatives are for patterns; a replacement says one thing");
+  if (side_ != Side::Pattern) fail(s.focus, "any_of(...) belongs in a pattern: a replacement has no alternatives");
   if (s.items.size() < 3) fail(s.focus, "any_of(...) needs at least two alternatives");
   std::vector<Argument> args;
   for (size_t i = 1; i < s.items.size(); ++i) {
@@ -355,7 +353,7 @@ Term Body::anyOf(const Syntax& s) {
 }
 
 Term Body::optional(const Syntax& s) {
-  if (side_ != Side::Pattern) fail(s.focus, "optional(...) is for patterns; a replacement says one thing");
+  if (side_ != Side::Pattern) fail(s.focus, "optional(...) belongs in a pattern: a replacement has no alternatives");
   if (s.items.size() < 3) fail(s.focus, "optional(function, x) matches function(x) or x alone");
   const Term function = evaluate(s.items[1]);
   const Term x = evaluate(s.items[2]);
@@ -383,17 +381,17 @@ Term Body::optional(const Syntax& s) {
     names_ = outer;
   }
   const auto* v = applied.as<GraphValue>();
-  if (!v) fail(s.items[1].span, "an optional operation has one result");
+  if (!v) fail(s.items[1].span, "optional(...) takes an operation with one result");
   return patternNode("pattern.any_of", {Argument(v->id), Argument(bare->id)}, {}, s.focus);
 }
 
 Term Body::callPatternFunction(const Syntax& s) {
-  if (side_ != Side::Pattern) fail(s.focus, "call_function is for patterns; a replacement names the operator");
+  if (side_ != Side::Pattern) fail(s.focus, "call_function belongs in a pattern; a replacement names the operator");
   if (s.items.size() < 2 || s.items[1].kind != Syntax::Kind::Constant || !s.items[1].literal.as<std::string>())
     fail(s.focus, "call_function(name expression, inputs...): \"aten\\\\.(relu|gelu)\"");
   const std::string& expression = *s.items[1].literal.as<std::string>();
   const RE2 re(expression, RE2::Quiet);
-  if (!re.ok()) fail(s.items[1].span, fmt::format("this is no regular expression: {}", re.error()));
+  if (!re.ok()) fail(s.items[1].span, fmt::format("this is not a regular expression: {}", re.error()));
   std::vector<Argument> args;
   for (size_t i = 2; i < s.items.size(); ++i) args.push_back(argument(evaluate(s.items[i]), Type::any(), nullptr));
   std::vector<std::pair<std::string, Argument>> kwargs{{"name", Argument(expression)}};

@@ -52,7 +52,8 @@ ValueId Body::addParameter(const std::string& name, ParameterKind kind) {
 
 void Body::guardSize(Span span) {
   if (graph.nodeCount() > maxNodes || ++calls_ > 4 * maxNodes)
-    fail(span, fmt::format("the rule grows beyond {} operations here: its helper functions multiply", maxNodes));
+    fail(span,
+         fmt::format("the rule has more than {} operations here: its helper functions are called too often", maxNodes));
 }
 
 Expression Body::host(const Term& term) {
@@ -138,7 +139,7 @@ Argument Body::argument(const Term& t, const Type& type, const Operator* op) {
     for (const Term& i : s->items) items.push_back(argument(i, element, op));
     return Argument::list(std::move(items));
   }
-  fail(t.span, "this is no value that an operator can take");
+  fail(t.span, "an operator cannot take this as an argument");
 }
 
 Term Body::operation(const std::string& packet, const std::string& spelled, std::vector<Term> terms, Span span) {

@@ -18,7 +18,7 @@ Term Body::callPatternModule(const Syntax& s) {
   if (const Argument* a = which.literal(); a && a->as<std::string>()) {
     const std::string& expression = *a->as<std::string>();
     const RE2 re(expression, RE2::Quiet);
-    if (!re.ok()) fail(s.items[1].span, fmt::format("this is no regular expression: {}", re.error()));
+    if (!re.ok()) fail(s.items[1].span, fmt::format("this is not a regular expression: {}", re.error()));
     kwargs.emplace_back(expression.find('.') == std::string::npos ? "name" : "path", Argument(expression));
   } else if (const auto* path = which.as<Path>()) {
     const std::string type = lastPart(path->name);

@@ -19,7 +19,7 @@ bool isFullSlice(const Syntax& s) {
 
 Term Body::evaluateSubscript(const Syntax& s) {
   const Term object = evaluate(s.items[0]);
-  if (s.items.size() < 2) fail(s.span, "empty brackets");
+  if (s.items.size() < 2) fail(s.span, "there is nothing in these brackets");
   if (object.isTensorLike() && !object.as<GraphValue>()->isList && side_ != Side::Where)
     return subscriptTensor(s, object);
   if (s.items.size() > 2) fail(s.items[2].span, "this takes one index");
@@ -34,7 +34,7 @@ Term Body::evaluateSubscript(const Syntax& s) {
         if (isNone(index.items[i])) continue;
         const Term bound = evaluate(index.items[i]);
         const auto* n = bound.literal() ? bound.literal()->as<int64_t>() : nullptr;
-        if (!n) fail(index.items[i].span, "which elements must be known in the rule");
+        if (!n) fail(index.items[i].span, "the bounds of this slice must be numbers that the rule knows");
         bounds[i] = *n < 0 && i < 2 ? std::max<int64_t>(0, *n + size) : i < 2 ? std::min(*n, size) : *n;
       }
       if (bounds[2] <= 0) fail(index.span, "a step must be positive");
@@ -46,7 +46,7 @@ Term Body::evaluateSubscript(const Syntax& s) {
     }
     const Term i = evaluate(index);
     const auto* n = i.literal() ? i.literal()->as<int64_t>() : nullptr;
-    if (!n) fail(index.span, "which element must be known in the rule");
+    if (!n) fail(index.span, "this index must be a number that the rule knows");
     return element(object, *n, s.span);
   }
   const auto host = tryHost(object, side_ == Side::Where);

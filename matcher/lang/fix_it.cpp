@@ -12,14 +12,14 @@ namespace {
 using lang::FileSyntax;
 using lang::SourceText;
 
-constexpr size_t mostReadings = 24;  // of changed texts: what is explained is being waited for
+constexpr size_t mostReadings = 24;  // changed texts read for one rule: somebody is waiting
 
 struct Extent {
   size_t begin = 0, end = 0;
   bool holds(size_t at) const { return begin <= at && at < end; }
 };
 
-/// Behind the string that begins there; what strings say is crossed out in that text.
+/// The end of the string that begins there. What strings say is crossed out in that text.
 size_t behindString(const std::string& text, size_t at) {
   const std::string triple(3, text[at]);
   const std::string quote = text.compare(at, 3, triple) == 0 ? triple : triple.substr(0, 1);
@@ -27,7 +27,8 @@ size_t behindString(const std::string& text, size_t at) {
   return end == std::string::npos ? text.size() : end + quote.size();
 }
 
-/// Of a class at the left edge: to the next line that begins there, outside of brackets and strings.
+/// The lines of a class that begins at the left edge: to the next line that begins there, outside of brackets and
+/// strings.
 Extent extentOf(const lang::ClassSyntax& c, const std::string& text) {
   const size_t before = text.rfind('\n', c.span.begin);
   const size_t begin = before == std::string::npos ? 0 : before + 1;
@@ -48,7 +49,7 @@ Extent extentOf(const lang::ClassSyntax& c, const std::string& text) {
   return {begin, i};
 }
 
-/// The recipes, and the rules that nothing else names: without them a file is read in a tenth of the time.
+/// The recipes, and the rules that nothing else names. Without them a file is read in a tenth of the time.
 std::vector<Extent> othersThan(const std::string& rule, const std::string& text, const FileSyntax& file) {
   std::vector<Extent> out;
   for (const lang::ClassSyntax& c : file.classes)
@@ -79,7 +80,7 @@ std::string withEdits(std::string_view text, const std::vector<TextEdit>& edits)
   return out += text.substr(at);
 }
 
-struct Healer::Reading {
+struct FixIts::Reading {
   Reading(std::string_view t, std::string_view f, const OperatorSet& o, const Graph& g)
       : text(t), file(f), operators(o), graph(g), matcher(g) {}
   std::string text, file;
@@ -88,9 +89,9 @@ struct Healer::Reading {
   Matcher matcher;
   std::optional<SourceText> source;  ///< nothing where it cannot be read
   FileSyntax syntax;
-  std::string rule;  ///< that `others` are the others of
+  std::string rule;  ///< `others` is everything that this rule does not need
   std::vector<Extent> others;
-  std::map<std::string, std::optional<RuleFile>> read;  ///< changed texts, by themselves
+  std::map<std::string, std::optional<RuleFile>> read;  ///< by the changed text; nothing where it cannot be read
 
   /// The rule as the edited text has it; null where that cannot be read.
   const Rule* edited(const std::string& name, const std::vector<TextEdit>& edits) {
@@ -126,7 +127,7 @@ struct Healer::Reading {
   }
 };
 
-Healer::Healer(std::string_view text, std::string_view file, const OperatorSet& operators, const Graph& graph)
+FixIts::FixIts(std::string_view text, std::string_view file, const OperatorSet& operators, const Graph& graph)
     : reading_(std::make_unique<Reading>(text, file, operators, graph)) {
   try {
     reading_->source = SourceText::scan(text, file);
@@ -136,14 +137,14 @@ Healer::Healer(std::string_view text, std::string_view file, const OperatorSet& 
   }
 }
 
-Healer::~Healer() = default;
+FixIts::~FixIts() = default;
 
-std::vector<TextEdit> Healer::edits(const Rule& rule, const NearMiss& miss) {
+std::vector<TextEdit> FixIts::edits(const Rule& rule, const NearMiss& miss) {
   Reading& r = *reading_;
-  constexpr std::string_view mark = "\xef\xbb\xbf";  // counts in the file, not in what is read of it
+  constexpr std::string_view mark = "\xef\xbb\xbf";  // counts in the file's offsets, not in the text that is read
   if (!r.source || r.text.starts_with(mark) || rule.file != r.source->file()) return {};
   if (miss.matched + 1 < miss.total) return {};  // more than one thing is wrong
-  lang::HealCandidates candidates(*r.source, r.syntax, r.graph, rule, miss);
+  lang::FixItCandidates candidates(*r.source, r.syntax, r.graph, rule, miss);
   for (const auto& edits : candidates.all())
     if (const Rule* changed = r.edited(rule.name, edits); changed && r.matchesAt(*changed, miss)) return edits;
   return {};

@@ -87,7 +87,7 @@ void visit(const ClassSyntax& c, F&& f) {
 
 }  // namespace
 
-std::vector<HealCandidates::Edits> HealCandidates::all() {
+std::vector<FixItCandidates::Edits> FixItCandidates::all() {
   switch (miss_.reason) {
     case Reason::Literal:
       literal();
@@ -118,7 +118,7 @@ std::vector<HealCandidates::Edits> HealCandidates::all() {
   return std::move(out_);
 }
 
-void HealCandidates::literal() {
+void FixItCandidates::literal() {
   const Syntax* e = expression();
   if (!e || miss_.parameter.empty()) return;
   const std::string actual = plain(miss_.actual);
@@ -150,7 +150,7 @@ void HealCandidates::literal() {
   }
 }
 
-void HealCandidates::otherOperator() {
+void FixItCandidates::otherOperator() {
   const Syntax* e = expression();
   if (!e || !miss_.at) return;
   const Operator& there = *graph_.node(miss_.at).op;
@@ -169,7 +169,7 @@ void HealCandidates::otherOperator() {
     for (const std::string& name : namesOf(there)) offer({{callee.span, name}});
 }
 
-void HealCandidates::operatorTooMany() {
+void FixItCandidates::operatorTooMany() {
   const Syntax* e = expression();
   if (!e || !miss_.at) return;
   const Node& more = graph_.node(miss_.at);
@@ -182,7 +182,7 @@ void HealCandidates::operatorTooMany() {
     offer({{*all, "optional(" + name + ", " + textOf(*all) + anyArguments(more) + ")"}});
 }
 
-void HealCandidates::missingOperator() {
+void FixItCandidates::missingOperator() {
   const Syntax* e = expression();
   if (!e || !miss_.patternNode) return;
   const auto all = whole(*e);
@@ -213,7 +213,7 @@ void HealCandidates::missingOperator() {
     offer({{*all, "optional(" + name + ", " + textOf(*object) + arguments + ")"}});
 }
 
-void HealCandidates::parameterKind() {
+void FixItCandidates::parameterKind() {
   const std::string name = miss_.reason == Reason::DType ? miss_.parameter : quoted(miss_.expected);
   if (name.empty()) return;
   const std::string actual = plain(miss_.actual);
@@ -236,7 +236,7 @@ void HealCandidates::parameterKind() {
 }
 
 /// Gives the parameter another type, wherever the rule declares it; none with an empty one.
-void HealCandidates::declare(const std::string& parameter, const std::string& type) {
+void FixItCandidates::declare(const std::string& parameter, const std::string& type) {
   const ClassSyntax* c = ownClass();
   if (!c) return;
   std::vector<std::pair<Span, std::string>> everywhere, pattern;
@@ -261,13 +261,13 @@ void HealCandidates::declare(const std::string& parameter, const std::string& ty
   if (everywhere.size() > 1) offer(pattern);
 }
 
-void HealCandidates::scope() {
+void FixItCandidates::scope() {
   const ClassSyntax* c = ownClass();
   const Syntax* value = c ? c->findAssignment("scope") : nullptr;
   if (value && value->kind == Kind::Constant) offer({{value->span, "\".*\""}});
 }
 
-void HealCandidates::moduleName() {
+void FixItCandidates::moduleName() {
   const Syntax* e = expression();
   const std::string name = quoted(miss_.actual);
   if (!e || e->kind != Kind::Call || e->items.size() < 2 || e->items[1].kind != Kind::Constant || name.empty()) return;
@@ -283,7 +283,7 @@ void HealCandidates::moduleName() {
 // The file's text
 // --------------------------------------------------------------------------------------------------------------------
 
-const Syntax* HealCandidates::expression() const {
+const Syntax* FixItCandidates::expression() const {
   const SourceLocation* at =
       miss_.patternNode ? rule_.pattern.sourceOf(rule_.pattern.node(miss_.patternNode)) : nullptr;
   if (!at || at->file != text_.file() || at->line < 1 || at->column < 1) return nullptr;
@@ -299,7 +299,7 @@ const Syntax* HealCandidates::expression() const {
   return found;
 }
 
-std::optional<Span> HealCandidates::whole(const Syntax& s) const {
+std::optional<Span> FixItCandidates::whole(const Syntax& s) const {
   Span out = s.span;
   const auto take = [&](const Syntax& part) {
     const auto inner = whole(part);
@@ -331,7 +331,7 @@ std::optional<Span> HealCandidates::whole(const Syntax& s) const {
 }
 
 /// With the brackets that it opens, or closes, beyond its ends.
-std::optional<Span> HealCandidates::balanced(Span span) const {
+std::optional<Span> FixItCandidates::balanced(Span span) const {
   const std::string& text = text_.masked();
   std::vector<char> open;
   std::vector<char> before;  // brackets that are closed inside, opened before
@@ -359,11 +359,11 @@ std::optional<Span> HealCandidates::balanced(Span span) const {
   return span;
 }
 
-std::string HealCandidates::textOf(Span span) const {
+std::string FixItCandidates::textOf(Span span) const {
   return std::string(text_.original().substr(span.begin, span.end - span.begin));
 }
 
-std::vector<std::string> HealCandidates::namesOf(const Operator& op) const {
+std::vector<std::string> FixItCandidates::namesOf(const Operator& op) const {
   const std::string base(op.baseName());
   std::vector<std::string> out;
   if (op.packetName().starts_with("graft.")) return {"kernels." + base};
@@ -373,7 +373,7 @@ std::vector<std::string> HealCandidates::namesOf(const Operator& op) const {
   return out;
 }
 
-std::string HealCandidates::anyArguments(const Node& node) const {
+std::string FixItCandidates::anyArguments(const Node& node) const {
   const auto& parameters = node.op->parameters;
   const auto isLeftOut = [&](size_t k) {
     return k >= node.args.size() || (parameters[k].defaultValue && node.args[k] == *parameters[k].defaultValue);
@@ -389,12 +389,12 @@ std::string HealCandidates::anyArguments(const Node& node) const {
   return out;
 }
 
-const ClassSyntax* HealCandidates::ownClass() const {
+const ClassSyntax* FixItCandidates::ownClass() const {
   if (const ClassSyntax* c = file_.findClass(rule_.name)) return c;
   return file_.findFunction("pattern") ? &file_ : nullptr;
 }
 
-void HealCandidates::offer(std::vector<std::pair<Span, std::string>> edits) {
+void FixItCandidates::offer(std::vector<std::pair<Span, std::string>> edits) {
   Edits out;
   for (auto& [span, after] : edits)
     out.push_back({span.begin, span.end, text_.lineOf(span.begin), textOf(span), std::move(after)});

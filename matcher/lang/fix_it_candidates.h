@@ -1,5 +1,8 @@
-// Edits of a rule's text that may let it match where it missed, likeliest first. What is written of a pattern node is
-// found by its place; the texts are put together from pieces of the file, and nobody has read them yet.
+// Candidates for a fix-it: edits of a rule's text that may let it match where it missed, the likeliest first. The text
+// of a pattern node is found by its source location. The new texts are put together from pieces of the file; whether
+// they can be read, and whether they help, is for FixIts to try.
+//
+//   for (const auto& edits : FixItCandidates(text, syntax, graph, rule, miss).all()) …
 #pragma once
 
 #include <optional>
@@ -9,10 +12,10 @@
 
 namespace graft::lang {
 
-class HealCandidates {
+class FixItCandidates {
  public:
-  HealCandidates(const SourceText& text, const FileSyntax& file, const Graph& graph, const Rule& rule,
-                 const NearMiss& miss)
+  FixItCandidates(const SourceText& text, const FileSyntax& file, const Graph& graph, const Rule& rule,
+                  const NearMiss& miss)
       : text_(text), file_(file), graph_(graph), rule_(rule), miss_(miss) {}
   using Edits = std::vector<TextEdit>;
   std::vector<Edits> all();
@@ -26,7 +29,7 @@ class HealCandidates {
   void scope();
   void moduleName();
 
-  /// What is written of the miss's pattern node; null where it stands in another file or is not an expression.
+  /// The expression that wrote the near miss's pattern node; null where it stands in another file.
   const Syntax* expression() const;
   /// All of it, with its brackets.
   std::optional<Span> whole(const Syntax& s) const;
@@ -34,7 +37,7 @@ class HealCandidates {
   std::string textOf(Span span) const;
   /// How Python may call that operator here: "F.dropout", "torch.dropout", …
   std::vector<std::string> namesOf(const Operator& op) const;
-  /// ", _, _": what stands behind the first argument of a call that accepts the graph's node.
+  /// ", _, _": the further arguments of a call that accepts the graph's node.
   std::string anyArguments(const Node& node) const;
   void declare(const std::string& parameter, const std::string& type);
   const ClassSyntax* ownClass() const;

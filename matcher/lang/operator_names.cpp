@@ -10,26 +10,12 @@
 #include <vector>
 
 #include "core/base/suggest.h"
+#include "core/ir/graft_operators.h"
 #include "matcher/lang/names.h"
 
 namespace graft::lang {
 
 namespace {
-
-// Declared here as kernels.NAME, so that rules can be written where the operators' library is not loaded.
-constexpr std::array graftOperators{"attention",
-                                    "linear",
-                                    "qkv_projection",
-                                    "add_layer_norm",
-                                    "add_rms_norm",
-                                    "masked_softmax",
-                                    "rotary_embedding",
-                                    "swiglu",
-                                    "embedding_layer_norm",
-                                    "conv_bias_add_relu",
-                                    "linear_add_layer_norm",
-                                    "linear_norm_linear",
-                                    "attention_norm_linear"};
 
 // Functions of torch.nn.functional that are called as their operators are.
 constexpr std::array<std::string_view, 12> plainFunctions{
@@ -89,7 +75,8 @@ std::vector<std::string> callableNames() {
     const auto [it, isNew] = parameters.emplace(name, own);
     if (!isNew && !findSpelling(name) && own.size() < it->second.size() && !own.empty()) it->second = own;
   }
-  for (const char* name : graftOperators) parameters.emplace(std::string("kernels.") + name, "");
+  // Rules can be written where the operator library is not loaded.
+  for (const GraftOperator& op : graftOperators()) parameters.emplace("kernels." + std::string(op.name), "");
   std::vector<std::string> out;
   for (const auto& [name, list] : parameters) out.push_back(name + "(" + list + ")");
   return out;
@@ -103,8 +90,8 @@ std::string nearestOperator(std::string_view packet) {
     if (colons == std::string::npos || op.name.compare(0, colons, space) != 0) continue;
     names.insert(op.name.substr(colons + 2));
   }
-  if (space == "graft")  // the operators' library need not be loaded to write rules for it
-    names.insert(graftOperators.begin(), graftOperators.end());
+  if (space == "graft")
+    for (const GraftOperator& op : graftOperators()) names.emplace(op.name);
   const std::vector<std::string> list(names.begin(), names.end());
   return nearestName(packet.substr(space.size() + 1), list).value_or("");
 }

@@ -45,9 +45,11 @@ ParameterKind kindOf(const SourceText& text, const Syntax& type) {
   if (name == "str") return ParameterKind::String;
   if (name == "Constant" || name == "Number" || name == "Scalar") return ParameterKind::Constant;
   if (name == "Any" || name == "object") return ParameterKind::Value;
-  text.fail(type.span.begin,
-            fmt::format("`{}` is no type of a parameter (Tensor, Weight, float, int, bool, str, list[int], Constant){}",
-                        name, suggestion(name, {"Tensor", "Weight", "float", "int", "bool", "str", "Constant"})));
+  text.fail(
+      type.span.begin,
+      fmt::format(
+          "`{}` is not a type that a parameter can have (Tensor, Weight, float, int, bool, str, list[int], Constant){}",
+          name, suggestion(name, {"Tensor", "Weight", "float", "int", "bool", "str", "Constant"})));
 }
 
 /// `Tensor | None` or `Optional[Tensor]`: None will do as well.
@@ -93,7 +95,7 @@ SideSyntax sideOf(const FileContext& file, const ClassSyntax& type, std::initial
     for (const ClassSyntax& c : file.syntax.classes) known.push_back(c.name);
     for (const auto& [imported, d] : file.imported) known.push_back(imported);
     const auto near = nearestName(value->name, known);
-    file.text.fail(value->span.begin, fmt::format("`{}` is no function or class of this file{}", value->name,
+    file.text.fail(value->span.begin, fmt::format("`{}` is not a function or class of this file{}", value->name,
                                                   near ? fmt::format("; did you mean `{}`?", *near) : ""));
   }
   return {};
@@ -255,7 +257,7 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
         for (const auto& [name, term] : pattern.names()) names.push_back(name);
         const auto near = nearestName(p->name, names);
         syntax.where.file->text.fail(p->span.begin,
-                                     fmt::format("the pattern of `{}` names no `{}`{}", syntax.name, p->name,
+                                     fmt::format("the pattern of `{}` has no name `{}`{}", syntax.name, p->name,
                                                  near ? fmt::format("; did you mean `{}`?", *near) : ""));
       }
       where.define(p->name, it->second);
@@ -286,7 +288,7 @@ void applySettings(const FileContext& file, const ClassSyntax& type, Rule& rule)
       const std::string* s = value.literal.as<std::string>();
       if (!s) file.text.fail(value.span.begin, "`scope` is a string: a regular expression over module paths");
       const RE2 re(*s, RE2::Quiet);
-      if (!re.ok()) file.text.fail(value.span.begin, fmt::format("this is no regular expression: {}", re.error()));
+      if (!re.ok()) file.text.fail(value.span.begin, fmt::format("this is not a regular expression: {}", re.error()));
       rule.scope = *s;
     }
   }
@@ -299,16 +301,15 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
   recipe.description = type.doc;
   std::vector<std::string> names;
   for (const Rule& r : known.rules) names.push_back(r.name);
-  for (const Pass& p : passes()) names.push_back(p.name);
-  const auto check = [&](const std::string& name, Span at, const char* what) {
+  for (const Pass& p : passes()) names.emplace_back(p.name);
+  const auto check = [&](const std::string& name, Span at) {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
     const Definition d = file.find(name);
     if (d)
-      text.fail(at.begin, fmt::format("`{}` is a {}, and no {}", name,
+      text.fail(at.begin, fmt::format("`{}` is a {}, not a rule or a pass", name,
                                       d.function ? "function"
                                       : d.type   ? "module"
-                                                 : "constant",
-                                      what));
+                                                 : "constant"));
     for (const ImportedName& i : text.importedNames())
       if (i.local == name && i.module.find('.') == std::string::npos && i.module != "graft")
         text.fail(i.offset,
@@ -316,8 +317,8 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
                               "the shipped rules",
                               i.name, i.module));
     const auto near = nearestName(name, names);
-    text.fail(at.begin,
-              fmt::format("`{}` is no {}{}", name, what, near ? fmt::format("; did you mean `{}`?", *near) : ""));
+    text.fail(at.begin, fmt::format("`{}` is neither a rule of this file nor a known pass{}", name,
+                                    near ? fmt::format("; did you mean `{}`?", *near) : ""));
   };
   for (const auto& [name, value] : type.assignments) {
     if (name == "steps") {
@@ -326,7 +327,7 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
         const Syntax& callee = s.kind == Syntax::Kind::Call ? s.items[0] : s;
         step.name = unqualified(dottedName(callee));
         step.line = text.lineOf(s.span.begin);
-        check(step.name, callee.span, "rule of this file and no step");
+        check(step.name, callee.span);
         for (size_t i = 1; s.kind == Syntax::Kind::Call && i < s.items.size(); ++i)
           step.args.push_back(stepArgument(file, s.items[i]));
         for (const auto& [key, argument] : s.keywords) step.kwargs.emplace_back(key, stepArgument(file, argument));
@@ -338,9 +339,9 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
         const Syntax& key = value.items[i];
         std::string rule = dottedName(key);
         if (const auto* s = key.literal.as<std::string>()) rule = *s;
-        check(rule, key.span, "rule of this file");
+        check(rule, key.span);
         const auto* n = value.items[i + 1].literal.as<int64_t>();
-        if (!n || *n < 0) text.fail(value.items[i + 1].span.begin, "how often a rule is expected is a whole number");
+        if (!n || *n < 0) text.fail(value.items[i + 1].span.begin, "the expected number of rewrites is a whole number");
         recipe.expect.emplace_back(rule, static_cast<size_t>(*n));
       }
     } else {

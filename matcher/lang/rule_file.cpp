@@ -41,7 +41,7 @@ std::optional<RuleSyntax> bareRule(const FileContext& context) {
   return rule;
 }
 
-/// A rule file that is read: what others may take from it. Everything points into it, so it stays where it is.
+/// A rule file that has been read. Other files' definitions point into it, so it stays where it is in memory.
 struct Module {
   Module(SourceText t, const OperatorSet& operators)
       : text(std::move(t)), syntax(parseFile(text)), context{text, syntax, operators} {}
@@ -51,7 +51,7 @@ struct Module {
   RuleFile file;
 };
 
-/// Rule files that take from each other, while one of them is read.
+/// The rule files that are read while one of them is loaded.
 struct Reading {
   const OperatorSet& operators;
   std::vector<std::string> open;  // from the first file to the one that is being read, canonical
@@ -129,7 +129,7 @@ class Imports {
 
   void addRules() {
     for (const auto& [rule, name, offset] : rules_) add(*rule, name, offset);
-    // A recipe needs the rules that it names, by the names that it knows them by.
+    // A recipe brings the rules that it names, under the names that it uses.
     for (const auto& [recipe, from, name, offset] : recipes_)
       for (const Step& step : recipe->steps)
         if (const Rule* rule = from->file.findRule(step.name)) add(*rule, step.name, offset);
@@ -186,7 +186,7 @@ class Imports {
     return true;
   }
 
-  /// As Python does, without names that begin with an underscore; what the file defines itself stands before it. The
+  /// `import *` as Python does it, without names that begin with an underscore; the file's own definitions win. The
   /// two functions of a rule without a class are parts of that rule.
   void takeAll(const Module& from, uint32_t offset) {
     for (const Rule& rule : from.file.rules) take(from, rule.name, rule.name, offset);
@@ -235,7 +235,7 @@ void refuseOtherClass(const SourceText& text, const ClassSyntax& c) {
   const std::string base = c.bases.empty() ? "" : dottedName(c.bases[0]);
   const auto near = nearestName(base, known);
   text.fail(c.bases.empty() ? c.span.begin : c.bases[0].span.begin,
-            fmt::format("the class `{}` is no Rule, no Recipe and no nn.Module{}", c.name,
+            fmt::format("the class `{}` is not a Rule, a Recipe or an nn.Module{}", c.name,
                         near ? fmt::format("; did you mean `{}`?", *near) : ""));
 }
 

@@ -103,7 +103,7 @@ class Scanner {
     }
     lastChar_ = c;
     lastLine_ = t_.lineOf(static_cast<uint32_t>(at_));
-    if (++tokens_ > maxTokens) t_.fail(at_, fmt::format("a statement of more than {} tokens", maxTokens));
+    if (++tokens_ > maxTokens) t_.fail(at_, fmt::format("this statement has more than {} tokens", maxTokens));
     const bool first = statementStart_;
     statementStart_ = false;
     if (isWordStart(c)) return word(first);
@@ -119,7 +119,8 @@ class Scanner {
     }
     if (c == '(' || c == '[' || c == '{') {
       brackets_.push_back(static_cast<uint32_t>(at_));
-      if (brackets_.size() > maxBrackets) t_.fail(at_, fmt::format("brackets nested deeper than {}", maxBrackets));
+      if (brackets_.size() > maxBrackets)
+        t_.fail(at_, fmt::format("brackets are nested deeper than {} levels", maxBrackets));
     } else if (c == ')' || c == ']' || c == '}') {
       const char open = c == ')' ? '(' : c == ']' ? '[' : '{';
       if (brackets_.empty()) t_.fail(at_, fmt::format("`{}` without an opening `{}`", c, open));
@@ -151,7 +152,7 @@ class Scanner {
     if ((peek() == '"' || peek() == '\'') && w.size() <= 2) {
       for (char p : w) {
         if (p == 'f' || p == 'F') t_.fail(begin, "f-strings would have to be executed: write the text itself");
-        if (p == 'b' || p == 'B') t_.fail(begin, "a rule uses no byte strings: leave the b away");
+        if (p == 'b' || p == 'B') t_.fail(begin, "a rule uses no byte strings: leave out the b");
         if (std::string_view("rRuU").find(p) == std::string_view::npos) t_.fail(begin, "unknown prefix of a string");
       }
       blank(begin, at_);
@@ -163,7 +164,7 @@ class Scanner {
     } else if (w == "for") {
       t_.fail(begin, "comprehensions would have to be executed: write the items out");
     }
-    if (w == "lambda") t_.fail(begin, "a rule holds no lambda: write a function of its own and name it");
+    if (w == "lambda") t_.fail(begin, "a rule cannot hold a lambda: write a function and call it by its name");
     if (w == "yield" || w == "await") t_.fail(begin, fmt::format("`{}` has no meaning in a rule", w));
     if (w == "not" || w == "is") {
       if (++prefixes_ > maxPrefixes) t_.fail(begin, "too many operators in a row");
@@ -268,7 +269,7 @@ class Scanner {
         ++i;
       }
     }
-    if (words.size() < 2) t_.fail(static_cast<uint32_t>(begin), "import what?");
+    if (words.size() < 2) t_.fail(static_cast<uint32_t>(begin), "`import` needs the name of a module");
     size_t i = 1;
     std::string from;
     if (words[0] == "from") {
@@ -313,8 +314,8 @@ SourceText SourceText::scan(std::string_view content, std::string_view file) {
   t.file_ = file;
   if (content.starts_with("\xef\xbb\xbf")) content.remove_prefix(3);  // a byte-order mark
   if (content.size() > maxFileSize)
-    throw Failure{badInputAt({t.file_, 0, 0, {}},
-                             fmt::format("a rule file of {} bytes; at most {} are read", content.size(), maxFileSize))};
+    throw Failure{badInputAt({t.file_, 0, 0, {}}, fmt::format("the rule file has {} bytes, and at most {} are read",
+                                                              content.size(), maxFileSize))};
   t.original_ = content;
   if (t.original_.empty() || t.original_.back() != '\n') t.original_ += '\n';
   t.masked_ = t.original_;

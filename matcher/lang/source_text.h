@@ -2,8 +2,8 @@
 // Every change keeps each character's place, so that a column in what the parser saw is the column in the file.
 //
 //   SourceText text = SourceText::scan(content, "rules.py");   // throws Failure
-//   parse(text.masked());                                      // imports, decorators, comments and strings' contents
-//   blanked text.decodeString(offset, length);                         // what the string at that offset says
+//   parse(text.masked());                // imports, decorators, comments and the contents of strings are blank
+//   text.decodeString(offset, length);   // what the string at that offset says
 //
 // The scan is also the guard in front of the parser: it bounds size, nesting and the length of a statement, and it
 // names the Python that rules cannot hold (loops, lambda, f-strings), so the parser never recurses without bound and
@@ -47,7 +47,7 @@ class SourceText {
   const std::string& masked() const { return masked_; }
   /// Names that import lines bring in, with what they stand for: "F" is "torch.nn.functional".
   const std::map<std::string, std::string, std::less<>>& imports() const { return imports_; }
-  /// Those of `from … import …`, in the order of the file.
+  /// The names of `from … import …`, in the order of the file.
   const std::vector<ImportedName>& importedNames() const { return importedNames_; }
   /// The string literal whose masked form begins at `offset`; neighbours that Python joins are joined until `length`
   /// masked characters are read.

@@ -141,7 +141,7 @@ class Converter {
         return;
       case jit::TK_DEF:
         text_.fail(out.span.begin,
-                   "a function inside a function: put it beside the rule, where the pattern can call it");
+                   "a function cannot stand inside a function: put it beside the rule, where the pattern can call it");
       default:
         text_.fail(out.span.begin, fmt::format("`{}` has no meaning in a rule", jit::kindToString(s.kind())));
     }
@@ -314,7 +314,7 @@ class Converter {
             sign != std::string::npos && sign >= e.items[0].span.begin)
           e.focus = {static_cast<uint32_t>(sign), static_cast<uint32_t>(sign + e.name.size())};
         if (isComparison(e.name) && e.items[0].kind == Kind::Binary && isComparison(e.items[0].name))
-          text_.fail(e.focus.begin, "comparisons in a chain: write `a < b and b < c`");
+          text_.fail(e.focus.begin, "comparisons cannot be chained: write `a < b and b < c`");
     }
     return e;
   }
@@ -351,7 +351,7 @@ class Converter {
     const bool hex = digits.starts_with("0x") || digits.starts_with("0X");
     if (hex || digits.find_first_of(".eEn") == std::string::npos) {
       const long long i = std::strtoll(digits.c_str(), &end, hex ? 16 : 10);
-      if (errno == ERANGE) text_.fail(offset, "an integer of more than 64 bits");
+      if (errno == ERANGE) text_.fail(offset, "this integer does not fit 64 bits");
       return Argument(static_cast<int64_t>(negative ? -i : i));
     }
     const double d = std::strtod(digits.c_str(), &end);

@@ -1,4 +1,4 @@
-// decompose(op): an operator into the simple steps of its definition, so that rules can fuse them anew and people can
+// decompose(op): an operator becomes the simple steps of its definition, for rules to fuse them anew and for people to
 // see them.
 #include <array>
 #include <cmath>
@@ -58,7 +58,7 @@ Steps gelu(NodeBuilder& b, const Graph& g, const Node& n) {
   return Args{rounded(b, out, dtypeOf(g, n.args[0]))};
 }
 
-// The largest element is taken off first, so that the exponentials stay in range.
+// The largest element is subtracted first, so that the exponentials stay in range.
 Steps softmax(NodeBuilder& b, const Graph& g, const Node& n) {
   Argument x = n.args[0];
   const Argument* dim = n.findArgument("dim");
@@ -102,7 +102,7 @@ Steps batchNorm(NodeBuilder& b, const Graph& g, const Node& n) {
     return badInput("it is in training mode; call model.eval() before exporting");
   const auto rank = g.value(n.args[0].valueId()).type.tensorInfo.rank();
   if (!rank || *rank < 2) return badInput("the rank of its input is not known; import the model with example inputs");
-  // One number for each channel, laid along dimension 1.
+  // One number for each channel, along dimension 1.
   Args shape(static_cast<size_t>(*rank), integer(1));
   shape[1] = integer(-1);
   const Argument laid = Argument::list(shape);
@@ -171,9 +171,7 @@ constexpr std::array<Decomposition, 8> decompositions{{
     {"batch_norm", "BatchNorm3d", batchNorm},
 }};
 
-}  // namespace
-
-Records decompose(Graph& g, const Semantics& semantics, const Step& step) {
+Status decompose(GraphEditor& editor, const Step& step) {
   const std::string name = nameArgument(step, 0);
   const Decomposition* how = nullptr;
   std::vector<std::string> known;
@@ -186,35 +184,30 @@ Records decompose(Graph& g, const Semantics& semantics, const Step& step) {
     return badInput("decompose knows linear, silu, gelu, softmax, layer_norm and batch_norm, not `" + name + "`" +
                     (nearest ? "; did you mean " + *nearest + "?" : ""));
   }
-  std::vector<Record> out;
+  const Graph& g = editor.graph();
   const GraphIndex index(g);
   for (NodeId id : index.order) {
     const Node n = g.node(id);
     const bool captured = how->op == "batch_norm" && n.op->baseName() == capturedBatchNorm;
     if ((n.op->baseName() != how->op && !captured) || !n.args[0].isValue() || !n.op->pure()) continue;
-    NodeBuilder b(g, semantics, id);
+    editor.begin(id);
+    NodeBuilder b(editor, id);
     auto result = captured ? batchNormInTraining(b, g, n) : how->run(b, g, n);
     if (!result || b.error()) {
       const Error e = result ? *b.error() : result.error();
-      b.undo();
+      editor.cancel();
       return badInput("`" + n.name + "` (" + std::string(n.op->packetName()) + ") cannot be decomposed: " + e.message);
     }
-    Record r;
-    r.rule = "decompose";
-    r.scope = g.scopeOf(id);
-    r.removed.push_back(id);
-    r.removedNames.push_back(n.name);
-    r.added = b.added();
-    for (NodeId a : r.added) r.addedNames.push_back(g.node(a).name);
-    for (size_t o = 0; o < result->size(); ++o) {
-      const ValueId now = (*result)[o].valueId();
-      r.outputs.emplace_back(g.value(n.outputs[o]).name, g.value(now).name);
-      g.replaceAllUses(n.outputs[o], now);
-    }
-    g.erase(id);
-    out.push_back(std::move(r));
+    for (size_t o = 0; o < result->size(); ++o) editor.replaceValue(n.outputs[o], (*result)[o].valueId());
+    editor.erase(id);
+    editor.commit();
   }
-  return out;
+  return done();
 }
+
+}  // namespace
+
+GRAFT_PASS(decompose, "nn.Linear",
+           "linear, silu, gelu, softmax, layer_norm or batch_norm into the steps of its definition", decompose)
 
 }  // namespace graft

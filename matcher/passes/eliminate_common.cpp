@@ -1,4 +1,4 @@
-// eliminate_common: pure nodes of equal arguments are computed once.
+// eliminate_common: pure nodes of one operator with equal arguments are computed once.
 #include <unordered_map>
 
 #include "core/text/text.h"
@@ -6,10 +6,11 @@
 #include "matcher/search/graph_index.h"
 
 namespace graft {
+namespace {
 
-Records eliminateCommon(Graph& g, const Semantics&, const Step&) {
+Status eliminateCommon(GraphEditor& editor, const Step&) {
+  const Graph& g = editor.graph();
   const GraphIndex index(g);
-  std::vector<Record> out;
   std::unordered_map<std::string, NodeId> seen;
   for (NodeId id : index.order) {
     const Node& n = g.node(id);
@@ -32,19 +33,16 @@ Records eliminateCommon(Graph& g, const Semantics&, const Step&) {
     if (fresh) continue;
     const Node& first = g.node(it->second);
     if (first.outputs.size() != n.outputs.size()) continue;
-    Record r;
-    r.rule = "eliminate_common";
-    r.scope = g.scopeOf(id);
-    r.removed.push_back(id);
-    r.removedNames.push_back(n.name);
-    for (size_t o = 0; o < n.outputs.size(); ++o) {
-      r.outputs.emplace_back(g.value(n.outputs[o]).name, g.value(first.outputs[o]).name);
-      g.replaceAllUses(n.outputs[o], first.outputs[o]);
-    }
-    g.erase(id);
-    out.push_back(std::move(r));
+    editor.begin(id);
+    for (size_t o = 0; o < n.outputs.size(); ++o) editor.replaceValue(n.outputs[o], first.outputs[o]);
+    editor.erase(id);
+    editor.commit();
   }
-  return out;
+  return done();
 }
+
+}  // namespace
+
+GRAFT_PASS(eliminate_common, "", "equal calculations are done once", eliminateCommon)
 
 }  // namespace graft

@@ -4,29 +4,40 @@
 
 namespace graft {
 
-Records eliminateDead(Graph& g, const Semantics&, const Step&) {
+void eliminateDeadNodes(GraphEditor& editor) {
+  const Graph& g = editor.graph();
   const GraphIndex index(g);
-  Record r;
-  r.rule = "eliminate_dead";
+  editor.begin();
+  bool changed = false;
   for (auto it = index.order.rbegin(); it != index.order.rend(); ++it) {
     if (!g.isAlive(*it) || index.effective[it->index]) continue;
     const Node& n = g.node(*it);
     bool unused = true;
     for (ValueId v : n.outputs) unused = unused && g.isUnused(v);
     if (!unused) continue;  // its user stays too: a block's return without effect
-    r.removed.push_back(n.id);
-    r.removedNames.push_back(n.name);
-    g.erase(n.id);
+    editor.erase(n.id);
+    changed = true;
   }
-  size_t weights = 0;
-  for (ValueId w : g.weights())
-    if (g.isUnused(w)) {
-      g.eraseWeight(w);
-      ++weights;
-    }
-  std::vector<Record> out;
-  if (!r.removed.empty() || weights) out.push_back(std::move(r));
-  return out;
+  for (ValueId w : g.weights()) {
+    if (!g.isUnused(w)) continue;
+    editor.eraseWeight(w);
+    changed = true;
+  }
+  if (changed)
+    editor.commit();
+  else
+    editor.cancel();
 }
+
+namespace {
+
+Status eliminateDead(GraphEditor& editor, const Step&) {
+  eliminateDeadNodes(editor);
+  return done();
+}
+
+}  // namespace
+
+GRAFT_PASS(eliminate_dead, "", "nodes and weights that no output depends on go", eliminateDead)
 
 }  // namespace graft

@@ -1,7 +1,7 @@
 // fold_constants: what depends on weights and literals alone is calculated now and stored as a weight.
 //
-// Sizes are not folded, even where the types know them: they were seen with the example inputs, and the model may run
-// with others.
+// Sizes are not folded, even where the types know them: they were recorded with the example inputs, and the model may
+// run with others.
 #include <algorithm>
 
 #include "matcher/passes/pass.h"
@@ -24,11 +24,9 @@ std::optional<size_t> bytesOf(const Type& t) {
   return bytes;
 }
 
-}  // namespace
-
-Records foldConstants(Graph& g, const Semantics& semantics, const Step&) {
+Status foldConstants(GraphEditor& editor, const Step&) {
+  const Graph& g = editor.graph();
   const GraphIndex index(g);
-  std::vector<Record> out;
   for (NodeId id : index.order) {
     const Node& n = g.node(id);
     if (!n.op->pure() || !n.blocks.empty() || n.outputs.empty() || !index.effective[id.index]) continue;
@@ -50,33 +48,31 @@ Records foldConstants(Graph& g, const Semantics& semantics, const Step&) {
     for (ValueId v : n.outputs) bytes += bytesOf(g.value(v).type).value_or(used.empty() ? SIZE_MAX / 4 : 0);
     if (bytes > operands && bytes - operands > growthLimit) continue;
     if (std::any_of(used.begin(), used.end(), [&](ValueId v) { return index.isWritten(index.memoryOf(v)); })) continue;
-    auto values = semantics.evaluate(g, id);
+    auto values = editor.semantics().evaluate(g, id);
     if (!values || values->size() != n.outputs.size()) continue;  // no data here: stays a calculation
-    Record r;
-    r.rule = "fold_constants";
-    r.scope = g.scopeOf(id);
-    r.removed.push_back(id);
-    r.removedNames.push_back(n.name);
     const std::string path =
         used.empty() ? "constants." + n.name : g.value(used.front()).path + "_" + std::string(n.op->baseName());
     const std::vector<ValueId> outputs = n.outputs;
+    editor.begin(id);
     for (size_t o = 0; o < outputs.size(); ++o) {
       const Semantics::Constant& c = (*values)[o];
       if (!c.data) {
-        replaceByLiteral(g, outputs[o], c.literal);
+        editor.replaceByLiteral(outputs[o], c.literal);
         continue;
       }
-      const ValueId w = g.addWeight(o ? path + "_" + std::to_string(o) : path, c.type, c.data, true);
-      r.newWeights.push_back(g.value(w).path);
-      r.outputs.emplace_back(g.value(outputs[o]).name, g.value(w).name);
-      g.replaceAllUses(outputs[o], w);
+      const ValueId w = editor.addWeight(o ? path + "_" + std::to_string(o) : path, c.type, c.data);
+      editor.replaceValue(outputs[o], w);
     }
-    g.erase(id);
+    editor.erase(id);
     for (ValueId v : used)
-      if (g.value(v).alive && g.isUnused(v)) g.eraseWeight(v);
-    out.push_back(std::move(r));
+      if (g.value(v).alive && g.isUnused(v)) editor.eraseWeight(v);
+    editor.commit();
   }
-  return out;
+  return done();
 }
+
+}  // namespace
+
+GRAFT_PASS(fold_constants, "", "what depends on weights and literals alone is calculated now", foldConstants)
 
 }  // namespace graft

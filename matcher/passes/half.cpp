@@ -1,6 +1,6 @@
-// half(): float32 weights and calculations become float16. The model's inputs and outputs keep their dtype: they are
-// cast at the border. Literals beyond float16's range are brought to its edge, so that "minus a lot" in a mask does not
-// become -inf (and 0 * -inf not NaN).
+// half: float32 weights and calculations become float16. The model's inputs and outputs keep their dtype: they are
+// cast at the border. Literals beyond float16's range become its largest number, so that "minus a lot" in a mask does
+// not become -inf (and 0 * -inf not NaN).
 #include <algorithm>
 
 #include "matcher/passes/pass.h"
@@ -32,94 +32,103 @@ bool adapt(Argument& a) {
   return changed;
 }
 
-}  // namespace
+std::vector<Argument> castArguments(const Operator& cast, ValueId v, DType to) {
+  std::vector<Argument> args{Argument(v), Argument(to)};
+  for (size_t i = args.size(); i < cast.parameters.size(); ++i)
+    args.push_back(cast.parameters[i].defaultValue.value_or(Argument()));
+  return args;
+}
 
-Records half(Graph& g, const Semantics& semantics, const Step&) {
-  const OperatorRef cast = semantics.operators().find("aten.to.dtype");
+Type retyped(const Graph& g, ValueId v, DType to) {
+  Type t = g.value(v).type;
+  t.tensorInfo.dtype = to;
+  return t;
+}
+
+// What the graph returns, with `to` for `from`.
+std::vector<Argument> returnsWith(const Graph& g, ValueId from, ValueId to) {
+  std::vector<Argument> returns(g.returns().begin(), g.returns().end());
+  for (Argument& a : returns)
+    a.forEachValueMutable([&](ValueId& v) {
+      if (v == from) v = to;
+    });
+  return returns;
+}
+
+Status convertWeights(GraphEditor& editor, const OperatorRef& cast) {
+  const Graph& g = editor.graph();
+  for (ValueId w : g.weights()) {
+    if (!isSingle(g, w)) continue;
+    const NodeId id = editor.prepend(g.root(), cast, castArguments(*cast, w, DType::Float16));
+    auto values = editor.semantics().evaluate(g, id);
+    editor.takeBack(id);
+    if (!values || values->empty() || !(*values)[0].data)
+      return badInput("the weight " + g.value(w).path + " cannot be converted to float16" +
+                      (values ? "" : ": " + values.error().message));
+    editor.setWeight(w, (*values)[0]);
+  }
+  return done();
+}
+
+void castInputs(GraphEditor& editor, const OperatorRef& cast) {
+  const Graph& g = editor.graph();
+  const std::vector<ValueId> inputs(g.inputs().begin(), g.inputs().end());
+  for (ValueId v : inputs) {
+    if (!isSingle(g, v)) continue;
+    const NodeId id =
+        editor.prepend(g.root(), cast, castArguments(*cast, v, DType::Float16), g.value(v).name + "_half");
+    const ValueId out = g.output(id);
+    editor.redirectUses(v, out);
+    editor.setArguments(id, castArguments(*cast, v, DType::Float16));
+    editor.setType(out, retyped(g, v, DType::Float16));
+    editor.setReturns(g.root(), returnsWith(g, out, v));  // an input that is returned as it is stays so
+  }
+}
+
+Status half(GraphEditor& editor, const Step&) {
+  const OperatorRef cast = editor.semantics().operators().find("aten.to.dtype");
   if (!cast) return internalError("the operator aten.to.dtype is not known to this build");
-  const auto castArgs = [&](ValueId v, DType to) {
-    std::vector<Argument> args{Argument(v), Argument(to)};
-    for (size_t i = args.size(); i < cast->parameters.size(); ++i)
-      args.push_back(cast->parameters[i].defaultValue.value_or(Argument()));
-    return args;
-  };
-  const auto retyped = [&](ValueId v, DType to) {
-    Type t = g.value(v).type;
-    t.tensorInfo.dtype = to;
-    return t;
-  };
-  Record r;
-  r.rule = "half";
-  r.changesNumbers = true;
+  const Graph& g = editor.graph();
+  Record& record = editor.begin();
+  record.changesNumbers = true;
   // Results that were float32 keep that dtype for the caller.
   std::vector<ValueId> results;
   for (const Argument& a : g.returns())
     a.forEachValue([&](ValueId v) {
       if (isSingle(g, v) && std::find(results.begin(), results.end(), v) == results.end()) results.push_back(v);
     });
-  for (ValueId w : g.weights()) {
-    if (!isSingle(g, w)) continue;
-    const NodeId id = g.prepend(g.root(), cast, castArgs(w, DType::Float16));
-    auto values = semantics.evaluate(g, id);
-    if (!values || values->empty() || !(*values)[0].data) {
-      const std::string path = g.value(w).path;
-      g.erase(id);
-      return badInput("the weight " + path + " cannot be converted to float16" +
-                      (values ? "" : ": " + values.error().message));
-    }
-    g.erase(id);
-    Value& weight = g.mutableWeight(w);
-    weight.data = (*values)[0].data;
-    weight.type = (*values)[0].type;
-    r.newWeights.push_back(weight.path);
-  }
+  if (Status s = convertWeights(editor, cast); !s) return s;
   for (NodeId id : g.order()) {
-    const Node& n = g.node(id);
-    std::vector<Argument> args = n.args;
+    std::vector<Argument> args = g.node(id).args;
     bool changed = false;
     for (Argument& a : args) changed = adapt(a) || changed;
-    if (changed) g.setArguments(id, std::move(args));
+    if (changed) editor.setArguments(id, std::move(args));
   }
-  const std::vector<ValueId> inputs(g.inputs().begin(), g.inputs().end());
-  for (ValueId v : inputs) {
-    if (!isSingle(g, v)) continue;
-    const NodeId id = g.prepend(g.root(), cast, castArgs(v, DType::Float16), g.value(v).name + "_half");
-    const ValueId out = g.output(id);
-    g.replaceAllUses(v, out);
-    g.setArguments(id, castArgs(v, DType::Float16));
-    g.setType(out, retyped(v, DType::Float16));
-    r.added.push_back(id);
-    std::vector<Argument> returns(g.returns().begin(),
-                                  g.returns().end());  // an input that is returned as it is stays so
-    for (Argument& a : returns)
-      a.forEachValueMutable([&](ValueId& u) {
-        if (u == out) u = v;
-      });
-    g.setReturns(g.root(), std::move(returns));
-  }
+  castInputs(editor, cast);
   for (NodeId id : g.order()) {
-    auto types = semantics.inferTypes(g, id);
+    auto types = editor.semantics().inferTypes(g, id);
     if (!types) continue;  // the executor will say what does not fit; types stay as they were
     const std::vector<ValueId> outputs = g.node(id).outputs;
     for (size_t o = 0; o < types->size() && o < outputs.size(); ++o)
-      if ((*types)[o].tensorInfo.dtype) g.setType(outputs[o], (*types)[o]);
+      if ((*types)[o].tensorInfo.dtype) editor.setType(outputs[o], (*types)[o]);
   }
   for (ValueId v : results) {
     if (g.isInput(v)) continue;
-    std::vector<Argument> returns(g.returns().begin(), g.returns().end());
-    const NodeId id = g.append(g.root(), cast, castArgs(v, DType::Float32), g.value(v).name + "_float");
+    const NodeId id =
+        editor.insert(g.root(), {}, cast, castArguments(*cast, v, DType::Float32), g.value(v).name + "_float");
     const ValueId out = g.output(id);
-    g.setType(out, retyped(v, DType::Float32));
-    for (Argument& a : returns)
-      a.forEachValueMutable([&](ValueId& u) {
-        if (u == v) u = out;
-      });
-    g.setReturns(g.root(), std::move(returns));
-    r.added.push_back(id);
+    editor.setType(out, retyped(g, v, DType::Float32));
+    editor.setReturns(g.root(), returnsWith(g, v, out));
   }
-  for (NodeId id : r.added) r.addedNames.push_back(g.node(id).name);
-  if (r.added.empty() && r.newWeights.empty()) return std::vector<Record>{};
-  return std::vector<Record>{std::move(r)};
+  if (record.added.empty() && record.newWeights.empty())
+    editor.cancel();
+  else
+    editor.commit();
+  return done();
 }
+
+}  // namespace
+
+GRAFT_PASS(half, "", "float16 inside; inputs and outputs keep their dtype", half)
 
 }  // namespace graft

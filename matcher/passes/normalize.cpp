@@ -1,4 +1,4 @@
-// normalize: one canonical form. Operators under their one name, identities gone, and whatever then matters to nobody.
+// normalize: one canonical form. Operators get their one name; identities go, and then what no output depends on.
 // Running it again changes nothing.
 #include <algorithm>
 #include <limits>
@@ -25,7 +25,7 @@ ValueId handsOn(const Graph& g, const Node& n) {
   const ValueId x = n.args[0].valueId();
   const auto rank = g.value(x).type.tensorInfo.rank();
   const std::string_view name = n.op->name, packet = n.op->packetName();
-  if (isIdentity(name)) return x;
+  if (n.op->is(OperatorFact::Identity)) return x;
   if ((name == "aten.mul.Tensor" || name == "aten.div.Tensor") && n.args.size() == 2 && isFloating(g, x)) {
     if (isOne(n.args[1])) return x;
   }
@@ -53,7 +53,8 @@ ValueId handsOn(const Graph& g, const Node& n) {
     if (!a || !b) return {};
     if (*a == *b || (rank && (*a < 0 ? *a + *rank : *a) == (*b < 0 ? *b + *rank : *b))) return x;
   }
-  if ((packet == "aten.view" || packet == "aten.reshape") && rank && n.args.size() == 2 && n.args[1].items()) {
+  if (n.op->is(OperatorFact::Reshape) && n.op->facts->shape == ShapeRule::Listed && rank && n.args.size() == 2 &&
+      n.args[1].items()) {
     // Only sizes that the graph calculates are safe: a literal may be that of the example inputs.
     const auto& sizes = *n.args[1].items();
     if (static_cast<int64_t>(sizes.size()) != *rank) return {};
@@ -70,8 +71,8 @@ ValueId handsOn(const Graph& g, const Node& n) {
   return {};
 }
 
-// The size of what was looked up is the size of the indices: asked there, the lookup has one user less, and a rule may
-// take it. The tensor to ask, where there is one.
+// The leading sizes of an embedding's result are those of its indices. Asked there, the lookup has one user less, and a
+// rule may match it. The tensor to ask, where there is one.
 ValueId askedOf(const Graph& g, const Node& n) {
   if (n.op->name != "aten.size.int" || n.args.size() != 2 || !n.args[0].isValue()) return {};
   const auto* dim = n.args[1].as<int64_t>();
@@ -83,16 +84,14 @@ ValueId askedOf(const Graph& g, const Node& n) {
   return rank && *dim < *rank ? lookup.args[1].valueId() : ValueId();
 }
 
-// The size that a view was asked for is the size that it has: the argument, where it is no "-1".
+// The size of a view is the size that its argument says, unless that is -1.
 std::optional<Argument> sizeWritten(const Graph& g, const Node& n) {
   if (n.op->name != "aten.size.int" || n.args.size() != 2 || !n.args[0].isValue()) return std::nullopt;
   const auto* dim = n.args[1].as<int64_t>();
   const NodeId producer = g.value(n.args[0].valueId()).producer;
   if (!dim || !producer) return std::nullopt;
   const Node& view = g.node(producer);
-  const std::string_view packet = view.op->packetName();
-  if ((packet != "aten.view" && packet != "aten.reshape" && packet != "aten.expand") || view.args.size() < 2)
-    return std::nullopt;
+  if (view.op->facts->shape != ShapeRule::Listed || view.args.size() < 2) return std::nullopt;
   const auto* sizes = view.args[1].items();
   const int64_t rank = sizes ? static_cast<int64_t>(sizes->size()) : 0;
   if (*dim < -rank || *dim >= rank) return std::nullopt;
@@ -102,8 +101,8 @@ std::optional<Argument> sizeWritten(const Graph& g, const Node& n) {
   return std::nullopt;
 }
 
-// full([], c) is the number c, where an operator takes a number: where(mask, x, full([], -inf)), masked_fill. Its
-// arguments with the numbers, where there are any.
+// where(mask, x, full([], -inf)) and masked_fill take the number itself. The node's arguments with full([], c) as c,
+// where there are any.
 std::optional<std::vector<Argument>> withNumbers(const Graph& g, const GraphIndex& index, const Node& n) {
   const bool where = n.op->name == "aten.where.self";
   if (!where && n.op->name != "aten.masked_fill.Tensor") return std::nullopt;
@@ -123,69 +122,61 @@ std::optional<std::vector<Argument>> withNumbers(const Graph& g, const GraphInde
   return args;
 }
 
-Record changedInPlace(const Graph& g, NodeId id) {
-  Record r;
-  r.rule = "normalize";
-  r.scope = g.scopeOf(id);
-  r.removed = r.added = {id};
-  r.removedNames = r.addedNames = {g.node(id).name};
-  return r;
+// One form of one node, where it has another one. True: the graph was changed.
+bool normalizeNode(GraphEditor& editor, const GraphIndex& index, NodeId id) {
+  const Graph& g = editor.graph();
+  const OperatorSet& operators = editor.semantics().operators();
+  const Node& n = g.node(id);
+  bool changed = false;
+  const auto changeInPlace = [&](OperatorRef op, std::optional<std::vector<Argument>> args) {
+    editor.begin(id);
+    if (op) editor.setOperator(id, std::move(op));
+    if (args) editor.setArguments(id, std::move(*args));
+    editor.noteChanged(id);
+    editor.commit();
+    changed = true;
+  };
+  if (const std::string_view canonical = canonicalOperator(n.op->name); canonical != n.op->name) {
+    const OperatorRef op = operators.find(canonical);
+    if (op && op->parameters.size() == n.args.size()) changeInPlace(op, std::nullopt);
+  }
+  if (const ValueId indices = askedOf(g, n); indices && !index.isWritten(index.memoryOf(indices))) {
+    std::vector<Argument> args = n.args;
+    args[0] = Argument(indices);
+    changeInPlace(nullptr, std::move(args));
+  } else if (auto numbers = withNumbers(g, index, n)) {
+    const bool fill = n.op->name != "aten.where.self";
+    changeInPlace(fill ? operators.find("aten.masked_fill.Scalar") : nullptr, std::move(*numbers));
+  } else if (const auto size = sizeWritten(g, n)) {
+    if (size->isValue()) {
+      editor.replaceNode(id, size->valueId());
+    } else {
+      editor.begin(id);
+      editor.replaceByLiteral(n.outputs.front(), *size);
+      editor.erase(id);
+      editor.commit();
+    }
+    changed = true;
+  } else if (const ValueId x = handsOn(g, n)) {
+    if (index.isWritten(index.memoryOf(x)) || index.isWritten(index.memoryOf(n.outputs[0]))) return changed;
+    editor.replaceNode(id, x);
+    changed = true;
+  }
+  return changed;
+}
+
+Status normalize(GraphEditor& editor, const Step&) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    const GraphIndex index(editor.graph());
+    for (NodeId id : index.order) changed = normalizeNode(editor, index, id) || changed;
+  }
+  eliminateDeadNodes(editor);
+  return done();
 }
 
 }  // namespace
 
-Records normalize(Graph& g, const Semantics& semantics, const Step& step) {
-  std::vector<Record> out;
-  for (bool changed = true; changed;) {
-    changed = false;
-    const auto note = [&](Record r) {
-      out.push_back(std::move(r));
-      changed = true;
-    };
-    const GraphIndex index(g);
-    for (NodeId id : index.order) {
-      const Node& n = g.node(id);
-      if (const std::string_view canonical = canonicalOperator(n.op->name); canonical != n.op->name) {
-        const OperatorRef op = semantics.operators().find(canonical);
-        if (op && op->parameters.size() == n.args.size()) {
-          g.setOperator(id, op);
-          note(changedInPlace(g, id));
-        }
-      }
-      if (const ValueId indices = askedOf(g, n); indices && !index.isWritten(index.memoryOf(indices))) {
-        std::vector<Argument> args = n.args;
-        args[0] = Argument(indices);
-        g.setArguments(id, std::move(args));
-        note(changedInPlace(g, id));
-      } else if (auto numbers = withNumbers(g, index, n)) {
-        const bool fill = n.op->name != "aten.where.self";
-        if (fill) g.setOperator(id, semantics.operators().find("aten.masked_fill.Scalar"));
-        g.setArguments(id, std::move(*numbers));
-        note(changedInPlace(g, id));
-      } else if (const auto size = sizeWritten(g, n)) {
-        if (size->isValue()) {
-          note(replaceNode(g, id, size->valueId(), "normalize"));
-        } else {
-          Record r = changedInPlace(g, id);
-          r.added.clear();
-          r.addedNames.clear();
-          replaceByLiteral(g, n.outputs.front(), *size);
-          g.erase(id);
-          note(std::move(r));
-        }
-      } else if (const ValueId x = handsOn(g, n)) {
-        if (index.isWritten(index.memoryOf(x)) || index.isWritten(index.memoryOf(n.outputs[0]))) continue;
-        note(replaceNode(g, id, x, "normalize"));
-      }
-    }
-  }
-  auto dead = eliminateDead(g, semantics, step);
-  if (!dead) return dead;
-  for (Record& r : *dead) {
-    r.rule = "normalize";
-    out.push_back(std::move(r));
-  }
-  return out;
-}
+GRAFT_PASS(normalize, "", "one canonical form: operators by their one name, identities and dead nodes gone", normalize)
 
 }  // namespace graft

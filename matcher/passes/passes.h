@@ -1,29 +1,37 @@
-// Passes: steps of a recipe that are not rules. Each is one file in matcher/passes/ and one line in the table of
-// passes.cpp.
+// Passes and recipes: the steps of a recipe are rules and passes, run in order.
+//
+// Each pass is one file of this folder, NAME.cpp, which ends with GRAFT_PASS(NAME, …) (pass.h); the build finds it by
+// its name. Other folders include this header; pass.h is for the passes themselves.
+//
+//   for (const Pass& p : passes()) print(p.name, p.arguments, p.help);
+//   Result<RecipeRun> run = runRecipe(graph, file, recipe, semantics);
 #pragma once
 
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "matcher/rewrite/rewrite.h"
 
 namespace graft {
 
+/// A step of a recipe that is no rule.
 struct Pass {
-  std::string name;         ///< "remove_dropout"
-  std::string description;  ///< one line for --help and the GUI
-  std::function<Result<std::vector<Record>>(Graph&, const Semantics&, const Step&)> run;
+  std::string_view name;       ///< as recipes write it: "swap_module"
+  std::string_view arguments;  ///< as recipes write them: "nn.GELU, nn.ReLU"; empty: it takes none
+  std::string_view help;       ///< one line
+  /// Changes the graph through the editor, which keeps a record of each change.
+  Status (*run)(GraphEditor& editor, const Step& step);
 };
 
-/// All passes, by name: normalize, remove_dropout, fold_constants, eliminate_common, eliminate_dead, decompose, half,
-/// swap_module, …
+/// All passes, by name.
 std::span<const Pass> passes();
+/// Null where there is none of that name.
 const Pass* findPass(std::string_view name);
 
-/// Runs a recipe's steps in order on `graph`: one entry per step. A count that differs from `expect` is an Expectation
-/// error. With a check, rewrites that fail it are taken back and the rest goes on.
+/// What one step of a recipe did.
 struct StepRun {
   std::string name;
   bool isRule = false;
@@ -36,7 +44,9 @@ struct StepRun {
 struct RecipeRun {
   std::vector<StepRun> steps;
 };
-/// `onStep` may look at the graph after each step (for history and proofs); may be empty.
+/// Runs a recipe's steps in order on `graph`: one entry per step. A count that differs from `expect` is an Expectation
+/// error. With a check, rewrites that fail it are taken back and the rest goes on. `onStep` may look at the graph after
+/// each step (for history and verification); may be empty.
 Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& recipe, const Semantics& semantics,
                             const std::function<void(const StepRun&, const Graph&)>& onStep = {},
                             const RewriteOptions& options = {});

@@ -1,32 +1,32 @@
-// remove_dropout: dropouts that are switched off (train=False or p=0) hand their input on, so they go. Active ones
-// stay: removing them would change what the model computes.
+// remove_dropout: a dropout that is switched off (train=False or p=0) hands its input on, so it goes. Active ones stay:
+// removing them would change what the model computes.
 #include <algorithm>
-#include <array>
 
 #include "matcher/passes/pass.h"
 #include "matcher/search/graph_index.h"
 
 namespace graft {
+namespace {
 
-Records removeDropout(Graph& g, const Semantics&, const Step&) {
-  static constexpr std::array<std::string_view, 9> names{
-      "dropout",        "dropout_",       "feature_dropout",       "feature_dropout_",      "alpha_dropout",
-      "alpha_dropout_", "native_dropout", "feature_alpha_dropout", "feature_alpha_dropout_"};
+Status removeDropout(GraphEditor& editor, const Step&) {
+  const Graph& g = editor.graph();
   const GraphIndex index(g);
-  std::vector<Record> out;
   for (NodeId id : index.order) {
     const Node& n = g.node(id);
-    const std::string_view base = n.op->baseName();
-    if (std::find(names.begin(), names.end(), base) == names.end() || n.args.empty() || !n.args[0].isValue()) continue;
+    if (!n.op->is(OperatorFact::Dropout) || n.args.empty() || !n.args[0].isValue()) continue;
     if (index.isRandom(id) || !n.op->random) continue;
     if (std::any_of(n.outputs.begin() + 1, n.outputs.end(), [&](ValueId v) { return !g.isUnused(v); })) continue;
-    // Out of place, the result may be new memory: only where nobody writes to either can they become one.
-    const bool inPlace = base.ends_with('_');
+    // Out of place, the result may be new memory: input and result can become one only where nobody writes to either.
+    const bool inPlace = n.op->writes();
     const ValueId input = n.args[0].valueId();
     if (!inPlace && (index.isWritten(index.memoryOf(n.outputs[0])) || index.isWritten(index.memoryOf(input)))) continue;
-    out.push_back(replaceNode(g, id, input, "remove_dropout"));
+    editor.replaceNode(id, input);
   }
-  return out;
+  return done();
 }
+
+}  // namespace
+
+GRAFT_PASS(remove_dropout, "", "dropouts that are switched off go", removeDropout)
 
 }  // namespace graft

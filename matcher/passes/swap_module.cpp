@@ -37,17 +37,15 @@ Result<const Activation*> activation(const Step& step, size_t index) {
                   (nearest ? "; did you mean nn." + *nearest + "?" : ""));
 }
 
-}  // namespace
-
-Records swapModule(Graph& g, const Semantics& semantics, const Step& step) {
+Status swapModule(GraphEditor& editor, const Step& step) {
   if (step.args.size() != 2) return badInput("swap_module takes two modules: swap_module(nn.GELU, nn.ReLU)");
   const auto from = activation(step, 0), to = activation(step, 1);
   if (!from) return from.error();
   if (!to) return to.error();
-  const OperatorRef op = semantics.operators().find((*to)->op);
+  const OperatorRef op = editor.semantics().operators().find((*to)->op);
   if (!op) return internalError("the operator " + std::string((*to)->op) + " is not known to this build");
+  const Graph& g = editor.graph();
   const GraphIndex index(g);
-  std::vector<Record> out;
   for (const ModuleCall& call : g.moduleCalls()) {
     if (call.shortType() != (*from)->module) continue;
     std::vector<NodeId> nodes;
@@ -56,25 +54,23 @@ Records swapModule(Graph& g, const Semantics& semantics, const Step& step) {
     if (nodes.size() != 1 || g.node(nodes[0]).op->packetName() != (*from)->op.substr(0, (*from)->op.rfind('.')))
       continue;
     const NodeId id = nodes[0];
-    NodeBuilder b(g, semantics, id);
+    editor.begin(id).changesNumbers = true;
+    NodeBuilder b(editor, id);
     const Argument now = b.call((*to)->op, {g.node(id).args[0]});
     if (b.error()) {
-      const Error e = *b.error();
-      b.undo();
-      return e;
+      editor.cancel();
+      return *b.error();
     }
-    Record r = replaceNode(g, id, now.valueId(), "swap_module");
-    r.inputs.clear();
-    r.added = b.added();
-    r.addedNames.push_back(g.node(r.added[0]).name);
-    r.changesNumbers = true;
-    out.push_back(std::move(r));
-    ModuleCall& changed = g.mutableModuleCall(call.id);
-    const size_t dot = changed.type.rfind('.');
-    changed.type = (dot == std::string::npos ? "" : changed.type.substr(0, dot + 1)) + std::string((*to)->module);
-    changed.constructor.clear();
+    editor.replaceValue(g.node(id).outputs.front(), now.valueId());
+    editor.erase(id);
+    editor.replaceModule(call.id, (*to)->module);
+    editor.commit();
   }
-  return out;
+  return done();
 }
+
+}  // namespace
+
+GRAFT_PASS(swap_module, "nn.GELU, nn.ReLU", "calls of one activation module become calls of another", swapModule)
 
 }  // namespace graft

@@ -8,7 +8,7 @@
 namespace graft {
 namespace {
 
-// Whether the replacement holds every operator that the pattern needs, so that it may match what it made for ever.
+// Whether the replacement holds every operator that the pattern needs: then the rule may match what it made, for ever.
 bool mayContainPattern(const Rule& rule) {
   const bool anyReshape = findsAllReshapes(rule);
   std::vector<std::string_view> has;
@@ -28,7 +28,7 @@ bool mayContainPattern(const Rule& rule) {
   return true;
 }
 
-// Which operators the pattern may match: a rewrite that makes none of these makes no new place for it.
+// The operators that the pattern may match. A rewrite that makes none of these makes no new match.
 class PatternOperators {
  public:
   explicit PatternOperators(const Rule& rule) : exact_(rule.exact), anyReshape_(findsAllReshapes(rule)) {
@@ -54,14 +54,9 @@ class PatternOperators {
 
 }  // namespace
 
-std::string placeOf(const RolledBack& r) { return "`" + r.node + "`" + (r.scope.empty() ? "" : " in " + r.scope); }
-
-std::string toString(const RolledBack& r) {
-  return r.node.empty() ? r.verification.why : "at " + placeOf(r) + ": " + r.verification.why;
-}
-
 Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics, const RewriteOptions& options) {
   RuleRun run;
+  GraphEditor editor(graph, semantics, rule.name, options.listener);
   if (!rule.replacement) return badInput("the rule " + rule.name + " only finds: it has no replacement");
   const bool oncePerPlace = mayContainPattern(rule);
   std::unordered_set<NodeId> own, refusedAt;
@@ -77,21 +72,19 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
     }
     if (!found.problem.empty()) return badInput("the rule " + rule.name + ": " + found.problem);
     run.budgetExceeded = run.budgetExceeded || found.budgetExceeded;
-    Rewriter rewriter(graph, semantics, options.check);
+    Rewriter rewriter(editor, options.check);
     const auto tried = [&](const Match& m) { return refusedAt.contains(m.anchor); };
     if (options.check && !std::all_of(found.matches.begin(), found.matches.end(), tried))
       rewriter.prepare(found.matches);
-    run.records.reserve(run.records.size() + found.matches.size());
+    editor.reserveRecords(found.matches.size());
     for (Match& next : found.matches) {
-      Match match = std::move(next);  // its memory is there for the next record
+      Match match = std::move(next);  // reused by the next record
       if (oncePerPlace &&
           std::any_of(match.nodes.begin(), match.nodes.end(), [&](NodeId n) { return own.contains(n); }))
         continue;
       if (refusedAt.contains(match.anchor)) continue;
       const NodeId anchor = match.anchor;
-      Record& record = run.records.emplace_back();
-      if (const Status s = rewriter.apply(rule, match, record); !s) {
-        run.records.pop_back();
+      if (const Status s = rewriter.rewrite(rule, match); !s) {
         refusedAt.insert(anchor);
         if (s.error().kind == ErrorKind::Verification) {
           if (options.strict)
@@ -103,17 +96,19 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
                               s.error().message);
         continue;
       }
+      const Record& record = editor.records().back();
       if (oncePerPlace) own.insert(record.added.begin(), record.added.end());
       // Worth another look: new nodes that the pattern wants, or values that lost a user and may now be inside a match.
       again = again || rewriter.loosened() ||
               (!oncePerPlace && std::any_of(record.added.begin(), record.added.end(),
                                             [&](NodeId n) { return wanted.contain(*graph.node(n).op); }));
     }
-    if (run.records.size() > limit || graph.nodeCount() > limit) {
+    if (editor.records().size() > limit || graph.nodeCount() > limit) {
       return badInput("the rule " + rule.name +
-                      " keeps matching what it makes; let its replacement not contain its pattern");
+                      " keeps matching what it makes: its replacement must not contain its pattern");
     }
   }
+  run.records = editor.takeRecords();
   return run;
 }
 

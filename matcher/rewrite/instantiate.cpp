@@ -63,7 +63,7 @@ std::vector<Argument> leavesOf(std::span<const Argument> returns) {
   return out;
 }
 
-// By name first; a replacement may also call its parameters differently, in the pattern's order, as torch.fx allows.
+// Parameters are paired by name, then by order: torch.fx allows a replacement to call them differently.
 RuleSides::RuleSides(const Rule& r) : rule(&r), order(r.replacement->order()), returned(leavesOf(r.pattern.returns())) {
   const Graph& replacement = *r.replacement;
   const auto wanted = replacement.inputs(), given = r.pattern.inputs();
@@ -82,10 +82,10 @@ RuleSides::RuleSides(const Rule& r) : rule(&r), order(r.replacement->order()), r
       if (const std::string& op = r.pattern.node(p).op->name; isReshape(op) && alwaysViews(op)) views.push_back(p);
 }
 
-Instantiation::Instantiation(Graph& graph, const Semantics& semantics, const RuleSides& sides, const Match& match,
-                             BlockId block, NodeId at)
-    : graph_(graph),
-      semantics_(semantics),
+Instantiation::Instantiation(GraphEditor& editor, const RuleSides& sides, const Match& match, BlockId block, NodeId at)
+    : editor_(editor),
+      graph_(editor.graph()),
+      semantics_(editor.semantics()),
       sides_(sides),
       rule_(*sides.rule),
       match_(match),
@@ -132,7 +132,7 @@ Result<std::vector<Argument>> Instantiation::run() {
     } else if (op == "pattern.call_module") {
       s = keepModule(n);
     } else if (op.starts_with("pattern.")) {
-      s = badInput("`" + std::string(op.substr(8)) + "` belongs in a pattern; a replacement says one thing");
+      s = badInput("`" + std::string(op.substr(8)) + "` belongs in a pattern: a replacement has no alternatives");
     } else {
       s = makeNode(n);
     }
@@ -158,15 +158,12 @@ void Instantiation::placeModules() {
       return std::any_of(calls.begin(), calls.end(), [&](const ModuleCall& m) { return m.path == path; });
     };
     for (int i = 1; taken(); ++i) path = base + "_" + std::to_string(i);
-    graph_.setModule(node, graph_.addModuleCall(module_, path, wanted.type));
+    editor_.setModule(node, editor_.addModuleCall(module_, path, wanted.type));
   }
 }
 
-void Instantiation::undo() {
-  for (auto it = added.rbegin(); it != added.rend(); ++it) graph_.erase(*it);
-  for (auto it = addedWeights.rbegin(); it != addedWeights.rend(); ++it) graph_.eraseWeight(*it);
-  added.clear();
-  addedWeights.clear();
+NodeId Instantiation::insert(OperatorRef op, std::vector<Argument> args, std::string_view name) {
+  return editor_.insert(block_, at_, std::move(op), std::move(args), name);
 }
 
 Result<Argument> Instantiation::translate(const Argument& a) const {
@@ -208,8 +205,8 @@ Result<Argument> Instantiation::calculate(const Node& n) {
   if (!at || *at < 0 || static_cast<size_t>(*at) >= rule_.replacementExpressions.size())
     return internalError("a calculation of the replacement of " + rule_.name + " is missing");
   const Expression& e = rule_.replacementExpressions[static_cast<size_t>(*at)];
-  // Sizes are asked for when the model runs, as long as they are used as they are; arithmetic on them takes the known
-  // numbers.
+  // A size that is used as it is becomes a node that asks for it when the model runs; arithmetic on sizes takes the
+  // known numbers.
   if (!environment_) environment_ = environment();
   environment_->opaqueSizes = true;
   auto value = evaluate(e, *environment_);
@@ -232,11 +229,11 @@ std::optional<std::pair<ValueId, int64_t>> parseSize(const Graph& g, const std::
 
 }  // namespace
 
-// Whether every size in it is one that a node can ask for.
+// Whether a node can ask for every size in it.
 bool Instantiation::isPlain(const Argument& a) const {
   if (const auto* s = a.as<SymbolicInt>()) {
     const auto size = parseSize(graph_, s->expression);
-    // What the match computes is not there yet where the replacement begins, and soon not at all.
+    // What the match computes is not there yet where the replacement begins.
     return size && std::find(match_.nodes.begin(), match_.nodes.end(), graph_.value(size->first).producer) ==
                        match_.nodes.end();
   }
@@ -249,11 +246,9 @@ Argument Instantiation::sizeNode(ValueId v, int64_t dim) {
   const auto key = std::pair(v, dim);
   if (const auto it = sizes_.find(key); it != sizes_.end()) return it->second;
   const OperatorRef op = semantics_.operators().find("aten.size.int");
-  std::vector<Argument> args{Argument(v), Argument(dim)};
-  const NodeId made = at_ ? graph_.insertBefore(at_, op, std::move(args)) : graph_.append(block_, op, std::move(args));
-  added.push_back(made);
-  graph_.setModule(made, module_);
-  graph_.setSource(made, source_);
+  const NodeId made = insert(op, {Argument(v), Argument(dim)});
+  editor_.setModule(made, module_);
+  editor_.setSource(made, source_);
   return sizes_[key] = Argument(graph_.output(made));
 }
 
@@ -283,7 +278,7 @@ Result<Argument> Instantiation::materialize(const Argument& a) {
   return badInput("the replacement needs the size " + symbol->expression + ", which is the size of none of its inputs");
 }
 
-// The module that the pattern named so stays; where it is given something else, its nodes are made again with that.
+// The module that the pattern named so stays. Where the replacement gives it other inputs, its nodes are made anew.
 Status Instantiation::keepModule(const Node& n) {
   const Argument* keep = n.findArgument("keep");
   const auto* name = keep ? keep->as<std::string>() : nullptr;
@@ -333,22 +328,20 @@ Status Instantiation::keepModule(const Node& n) {
     };
     std::vector<Argument> args;
     for (const Argument& a : original.args) args.push_back(swap(a));
-    const NodeId made = at_ ? graph_.insertBefore(at_, original.op, std::move(args), original.name)
-                            : graph_.append(block_, original.op, std::move(args), original.name);
-    added.push_back(made);
+    const NodeId made = insert(original.op, std::move(args), original.name);
     if (!original.kwargs.empty()) {
       auto kwargs = original.kwargs;
       for (auto& [key, a] : kwargs) a = swap(a);
-      graph_.setKeywordArguments(made, std::move(kwargs));
+      editor_.setKeywordArguments(made, std::move(kwargs));
     }
-    graph_.setModule(made, original.module);
-    graph_.setSource(made, original.source);
-    graph_.setOrigin(made, original.origin);
+    editor_.setModule(made, original.module);
+    editor_.setSource(made, original.source);
+    editor_.setOrigin(made, original.origin);
     auto types = semantics_.inferTypes(graph_, made);
     if (!types) return types.error();
     for (size_t o = 0; o < original.outputs.size(); ++o) {
       const ValueId v = graph_.node(made).outputs[o];
-      if (o < types->size()) graph_.setType(v, (*types)[o]);
+      if (o < types->size()) editor_.setType(v, (*types)[o]);
       swapped[original.outputs[o].index] = Argument(v);
     }
   }
@@ -370,14 +363,14 @@ Status Instantiation::makeNode(const Node& n) {
     args.push_back(std::move(*t));
   }
   OperatorRef op = n.op;
-  if (!op->hasSchema)  // the rule language's own stand-ins (prim.getitem), where the model's operators know better
+  if (!op->hasSchema)  // the rule language's stand-in (prim.getitem) for an operator that the model's set knows with a
+                       // schema
     if (const OperatorRef known = findOperator(semantics_.operators(), op->name);
         known && known->parameters.size() == args.size())
       op = known;
   if (copies_ && op->name == "aten.view.default")
     if (const OperatorRef reshape = semantics_.operators().find("aten.reshape.default")) op = reshape;
-  const NodeId made = at_ ? graph_.insertBefore(at_, op, std::move(args)) : graph_.append(block_, op, std::move(args));
-  added.push_back(made);
+  const NodeId made = insert(std::move(op), std::move(args));
   if (!n.kwargs.empty()) {
     std::vector<std::pair<std::string, Argument>> kwargs;
     for (const auto& [key, a] : n.kwargs) {
@@ -385,13 +378,13 @@ Status Instantiation::makeNode(const Node& n) {
       if (!t) return t.error();
       kwargs.emplace_back(key, std::move(*t));
     }
-    graph_.setKeywordArguments(made, std::move(kwargs));
+    editor_.setKeywordArguments(made, std::move(kwargs));
   }
   while (graph_.node(made).outputs.size() < n.outputs.size())
-    graph_.addOutput(made, n.op->baseName(), replacement_.value(n.outputs[graph_.node(made).outputs.size()]).type);
-  graph_.setModule(made, module_);
+    editor_.addOutput(made, n.op->baseName(), replacement_.value(n.outputs[graph_.node(made).outputs.size()]).type);
+  editor_.setModule(made, module_);
   if (n.module) newModules_.emplace_back(made, n.module);
-  graph_.setSource(made, source_);
+  editor_.setSource(made, source_);
   if (tryEvaluate(made, n)) return done();
   auto types = semantics_.inferTypes(graph_, made);
   if (!types) {
@@ -400,7 +393,7 @@ Status Instantiation::makeNode(const Node& n) {
   }
   const std::vector<ValueId> outputs = graph_.node(made).outputs;
   for (size_t o = 0; o < outputs.size() && o < n.outputs.size(); ++o) {
-    if (o < types->size()) graph_.setType(outputs[o], (*types)[o]);
+    if (o < types->size()) editor_.setType(outputs[o], (*types)[o]);
     make(n.outputs[o], Argument(outputs[o]));
   }
   return done();
@@ -408,7 +401,7 @@ Status Instantiation::makeNode(const Node& n) {
 
 bool Instantiation::isConstant(ValueId v) const { return graph_.isWeight(v); }
 
-// Operators on weights and literals alone run now; their results become weights.
+// Operators on weights and literals alone are evaluated now; their results become weights.
 bool Instantiation::tryEvaluate(NodeId made, const Node& n) {
   const Node& node = graph_.node(made);
   if (!node.op->pure()) return false;
@@ -429,12 +422,9 @@ bool Instantiation::tryEvaluate(NodeId made, const Node& n) {
       make(n.outputs[o], c.literal);
       continue;
     }
-    const ValueId w = graph_.addWeight(o ? path + "_" + std::to_string(o) : path, c.type, c.data, true);
-    addedWeights.push_back(w);
-    make(n.outputs[o], Argument(w));
+    make(n.outputs[o], Argument(editor_.addWeight(o ? path + "_" + std::to_string(o) : path, c.type, c.data)));
   }
-  graph_.erase(made);
-  added.pop_back();
+  editor_.takeBack(made);
   return true;
 }
 

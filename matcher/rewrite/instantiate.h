@@ -1,5 +1,9 @@
-// Instantiation: the replacement's nodes put into the graph at a match, before anything of the match is taken out.
-// Undone as a whole when one node cannot be made.
+// Instantiation: the replacement's nodes put into the graph at a match, before anything of the match is taken out. They
+// are insertions of the editor's open edit: where one node cannot be made, cancelling the edit takes all of them back.
+//
+//   Instantiation made(editor, sides, match, block, at);
+//   auto returns = made.run();
+//   if (!returns) return editor.cancel(), returns.error();
 #pragma once
 
 #include <map>
@@ -10,15 +14,16 @@
 
 #include "core/ir/graph.h"
 #include "core/ir/semantics.h"
+#include "matcher/rewrite/graph_editor.h"
 #include "matcher/search/search.h"
 
 namespace graft {
 
-/// What is asked of a rule's two sides for each of its matches, found once.
+/// What each match of a rule asks of the rule's two sides, found once.
 struct RuleSides {
   explicit RuleSides(const Rule& rule);  ///< with a replacement
   const Rule* rule;
-  std::vector<ValueId> patternInput;  ///< by the replacement's inputs: the pattern's that is meant
+  std::vector<ValueId> patternInput;  ///< by the replacement's inputs: the pattern's input that each means
   std::vector<uint8_t> isRead;        ///< by the pattern's inputs: the replacement may read it
   std::vector<NodeId> order;          ///< of the replacement's nodes
   std::vector<Argument> returned;     ///< the leaves of what the pattern returns
@@ -28,18 +33,14 @@ struct RuleSides {
 class Instantiation {
  public:
   /// New nodes go before `at`, or to the end of the block where `at` is none.
-  Instantiation(Graph& graph, const Semantics& semantics, const RuleSides& sides, const Match& match, BlockId block,
-                NodeId at);
+  Instantiation(GraphEditor& editor, const RuleSides& sides, const Match& match, BlockId block, NodeId at);
 
   /// Makes every node; the replacement's returned values as arguments of the graph, flattened.
   Result<std::vector<Argument>> run();
-  /// Module calls for the new nodes that a replacement's nn.Module classes named. After that there is no undo.
+  /// Adds module calls for the new nodes that the replacement's nn.Module classes name. The edit cannot be cancelled
+  /// after.
   void placeModules();
-  /// Takes everything back.
-  void undo();
 
-  std::vector<NodeId> added;  ///< in order
-  std::vector<ValueId> addedWeights;
   std::vector<NodeId> kept;  ///< nodes of matched modules that the replacement keeps in place
   std::vector<std::pair<ModuleCallId, std::string>> keptModules;  ///< with the replacement's name for them
 
@@ -57,7 +58,10 @@ class Instantiation {
   bool isConstant(ValueId v) const;
   std::string weightPath(const Node& made) const;
 
-  Graph& graph_;
+  NodeId insert(OperatorRef op, std::vector<Argument> args, std::string_view name = {});
+
+  GraphEditor& editor_;
+  const Graph& graph_;
   const Semantics& semantics_;
   const RuleSides& sides_;
   const Rule& rule_;

@@ -1,6 +1,7 @@
 #include "matcher/rewrite/rewrite.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "matcher/rewrite/instantiate.h"
 #include "matcher/rewrite/view_relaxation.h"
@@ -44,15 +45,22 @@ struct Rewriter::Scratch {
   std::vector<NodeId> gone;                          // nodes to take out
 };
 
-Rewriter::Rewriter(Graph& graph, const Semantics& semantics, RewriteCheck* check)
-    : graph_(graph),
-      semantics_(semantics),
+Rewriter::Rewriter(GraphEditor& editor, RewriteCheck* check)
+    : editor_(editor),
+      graph_(editor.graph()),
       check_(check),
-      views_(std::make_unique<LooseViews>(graph, semantics.operators())),
+      views_(std::make_unique<ViewRelaxation>(editor)),
+      scratch_(std::make_unique<Scratch>()) {}
+Rewriter::Rewriter(Graph& graph, const Semantics& semantics, RewriteCheck* check)
+    : own_(std::make_unique<GraphEditor>(graph, semantics)),
+      editor_(*own_),
+      graph_(graph),
+      check_(check),
+      views_(std::make_unique<ViewRelaxation>(editor_)),
       scratch_(std::make_unique<Scratch>()) {}
 Rewriter::~Rewriter() = default;
 
-// What earlier rewrites replaced is looked up.
+// Values that earlier rewrites replaced become what replaced them.
 void Rewriter::bringUpToDate(Argument& a) const {
   a.forEachValueMutable([&](ValueId& v) {
     while (v.index < forwarded_.size() && forwarded_[v.index]) v = forwarded_[v.index];
@@ -72,27 +80,41 @@ void Rewriter::prepare(const std::vector<Match>& matches) const {
 }
 
 Result<Record> Rewriter::apply(const Rule& rule, Match match) {
-  Result<Record> record = Record{};
-  if (Status s = apply(rule, match, *record); !s) record = s.error();
-  return record;
+  if (Status s = rewrite(rule, match); !s) return s.error();
+  return editor_.records().back();
 }
 
-Status Rewriter::apply(const Rule& rule, Match& match, Record& record) {
+Status Rewriter::rewrite(const Rule& rule, Match& match) {
   if (!rule.replacement) return badInput("the rule " + rule.name + " only finds: it has no replacement");
+  assert(!match.nodes.empty());
   if (!forwarded_.empty())
     for (Argument& a : match.bindings) bringUpToDate(a);
   for (NodeId n : match.nodes)
     if (!graph_.isAlive(n))
-      return badInput("`" + std::string(rule.name) + "`: an earlier rewrite took part of this match away");
+      return badInput("`" + std::string(rule.name) + "`: an earlier rewrite removed a part of this match");
   for (const Argument& a : match.bindings) {
     bool alive = true;
     a.forEachValue([&](ValueId v) { alive = alive && graph_.value(v).alive; });
-    if (!alive) return badInput("an earlier rewrite took a value away that this match reads");
+    if (!alive) return badInput("an earlier rewrite removed a value that this match reads");
   }
+  editor_.begin(rule.name, match.scope);
+  const Status s = replace(rule, match);
+  if (s) {
+    editor_.commit();
+  } else {
+    editor_.cancel();
+    if (s.error().kind == ErrorKind::Verification && editor_.listener())
+      editor_.listener()->onRolledBack(rolledBack_, graph_);
+  }
+  return s;
+}
+
+// Within an open edit. On an error only insertions have been made.
+Status Rewriter::replace(const Rule& rule, Match& match) {
   const BlockId block = graph_.node(match.nodes.front()).parent;
   if (!sides_ || sides_->rule != &rule) sides_ = std::make_unique<RuleSides>(rule);
 
-  // Where to: before the first matched node, or after the last input where that comes later.
+  // New nodes go before the first matched node, or after the last input where that comes later.
   NodeId at = match.nodes.front();
   for (NodeId n : match.nodes)
     if (graph_.node(n).parent == block && graph_.isBefore(n, at)) at = n;
@@ -116,17 +138,13 @@ Status Rewriter::apply(const Rule& rule, Match& match, Record& record) {
         at = graph_.node(n).next;
   }
 
-  Instantiation made(graph_, semantics_, *sides_, match, block, at);
-  const auto refuse = [&](Error e) -> Status {
-    made.undo();
-    return e;
-  };
+  Instantiation made(editor_, *sides_, match, block, at);
   auto returns = made.run();
-  if (!returns) return refuse(returns.error());
+  if (!returns) return returns.error();
   const std::vector<Argument>& before = sides_->returned;
   if (before.size() != returns->size()) {
-    return refuse(badInput("the pattern of " + rule.name + " returns " + std::to_string(before.size()) +
-                           " values, its replacement " + std::to_string(returns->size())));
+    return badInput("the pattern of " + rule.name + " returns " + std::to_string(before.size()) +
+                    " values, its replacement " + std::to_string(returns->size()));
   }
   std::vector<std::pair<ValueId, ValueId>>& outputs = scratch_->outputs;
   outputs.clear();
@@ -136,43 +154,42 @@ Status Rewriter::apply(const Rule& rule, Match& match, Record& record) {
     const Argument& now = (*returns)[i];
     if (!old.isValue() || old == now) continue;
     if (!now.isValue())
-      return refuse(badInput("the replacement of " + rule.name + " returns a literal where the graph needs a value"));
+      return badInput("the replacement of " + rule.name + " returns a literal where the graph needs a value");
     if (!rule.pattern.value(before[i].valueId()).producer)
-      return refuse(badInput("the pattern of " + rule.name + " returns its parameter `" +
-                             rule.pattern.value(before[i].valueId()).name + "` unchanged, its replacement does not"));
+      return badInput("the pattern of " + rule.name + " returns its parameter `" +
+                      rule.pattern.value(before[i].valueId()).name + "` unchanged, its replacement does not");
     const auto again =
         std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.first == old.valueId(); });
     if (again != outputs.end()) {
-      if (again->second != now.valueId())
-        return refuse(badInput("one value of the graph would become two different ones"));
+      if (again->second != now.valueId()) return badInput("one value of the graph would become two different ones");
       continue;
     }
     const std::string complaint =
         shapeComplaint(graph_.value(old.valueId()).type, graph_.value(now.valueId()).type, rule.changesNumbers);
-    if (!complaint.empty()) return refuse(badInput(rule.name + ": " + complaint));
+    if (!complaint.empty()) return badInput(rule.name + ": " + complaint);
     outputs.emplace_back(old.valueId(), now.valueId());
   }
 
   // Users of the old results that stand before the new ones must come after them.
-  if (Status s = findLate(match, made.added); !s) return refuse(s.error());
+  if (Status s = findLate(match, editor_.record().added); !s) return s.error();
 
   RewriteVerification verification;
   if (check_) {
-    std::vector<NodeId> after = made.added;
+    std::vector<NodeId> after = editor_.record().added;
     after.insert(after.end(), made.kept.begin(), made.kept.end());
     verification = check_->check({graph_, rule.name, rule.changesNumbers, match.nodes, std::move(after), outputs});
     if (verification.verdict == RewriteVerification::Verdict::Failed) {
       const std::string why = verification.why;
       rolledBack_ = {match.anchor ? graph_.node(match.anchor).name : "?", match.scope, {}, std::move(verification)};
       for (NodeId n : match.nodes) rolledBack_.nodes.push_back(graph_.node(n).name);
-      return refuse({ErrorKind::Verification, why, {}});
+      return Error{ErrorKind::Verification, why, {}};
     }
   }
 
   // From here on nothing fails.
   made.placeModules();
-  record.rule = rule.name;
-  record.scope = match.scope;
+  Record& record = editor_.record();
+  const std::vector<NodeId>& added = record.added;
   record.changesNumbers = rule.changesNumbers;
   record.verification = std::move(verification);
   for (const auto& [module, name] : made.keptModules)
@@ -185,32 +202,26 @@ Status Rewriter::apply(const Rule& rule, Match& match, Record& record) {
   }
   for (NodeId n : scratch_->late) {
     if (at)
-      graph_.moveBefore(n, at);
+      editor_.moveBefore(n, at);
     else
-      graph_.moveAfter(n, graph_.block(block).last);
+      editor_.moveAfter(n, graph_.block(block).last);
   }
-  // A new node may read the value whose place it takes: it keeps its arguments.
+  // A new node may read the value that it replaces: it keeps its arguments.
   std::vector<std::pair<NodeId, std::vector<Argument>>> readers;
   for (const auto& [old, now] : outputs)
     for (NodeId n : graph_.value(old).users)
-      if (contains(made.added, n)) readers.emplace_back(n, graph_.node(n).args);
+      if (contains(added, n)) readers.emplace_back(n, graph_.node(n).args);
   record.outputs.reserve(outputs.size());
   for (const auto& [old, now] : outputs) {
-    record.outputs.emplace_back(graph_.value(old).name, graph_.value(now).name);
-    graph_.replaceAllUses(old, now);
+    editor_.replaceValue(old, now);
     forward(old, now);
   }
-  for (auto& [n, args] : readers) graph_.setArguments(n, std::move(args));
+  for (auto& [n, args] : readers) editor_.setArguments(n, std::move(args));
   for (const auto& [old, now] : outputs) views_->below(old, now);
-  record.addedNames.reserve(made.added.size());
-  for (NodeId n : made.added) record.addedNames.push_back(graph_.node(n).name);
-  record.added = std::move(made.added);
-  for (ValueId w : made.addedWeights) record.newWeights.push_back(graph_.value(w).path);
   scratch_->gone.clear();
   for (NodeId n : match.nodes)
     if (!contains(made.kept, n)) scratch_->gone.push_back(n);
-  takeOut(record);
-  const std::vector<NodeId>& added = record.added;
+  takeOut();
   std::erase_if(operands_, [&](ValueId v) {
     const std::vector<NodeId>& users = graph_.value(v).users;  // only results of nodes can come to lie inside a match
     return graph_.value(v).kind != Value::Kind::Output || users.empty() ||
@@ -254,8 +265,9 @@ Status Rewriter::findLate(const Match& match, const std::vector<NodeId>& added) 
   return done();
 }
 
-// Erases the nodes, whoever still looks at them without effect (dead nodes, guards), and what only they needed.
-void Rewriter::takeOut(Record& record) {
+// Erases the matched nodes, nodes without effect that still read them (dead nodes, guards), and what only these needed.
+void Rewriter::takeOut() {
+  Record& record = editor_.record();
   std::vector<NodeId>& work = scratch_->gone;
   record.removed.reserve(work.size());
   record.removedNames.reserve(work.size());
@@ -267,7 +279,7 @@ void Rewriter::takeOut(Record& record) {
   operands.clear();
   for (bool goesOn = true; goesOn && !work.empty();) {
     goesOn = false;
-    size_t rest = work.size();  // from here on stand those that are still used
+    size_t rest = work.size();  // the nodes from here on are still used
     for (size_t i = work.size(); i-- > 0;) {
       const Node& n = graph_.node(work[i]);
       const bool unused =
@@ -280,18 +292,17 @@ void Rewriter::takeOut(Record& record) {
       const auto note = [&](ValueId v) { operands.push_back(v); };
       for (const Argument& a : n.args) a.forEachValue(note);
       for (const auto& [key, a] : n.kwargs) a.forEachValue(note);
-      record.removed.push_back(n.id);
-      record.removedNames.push_back(n.name);
-      graph_.erase(n.id);
+      editor_.erase(n.id);
     }
     work.erase(work.begin(), work.begin() + static_cast<std::ptrdiff_t>(rest));
   }
-  // Operands that only the match used, if nothing but their value mattered.
+  assert(work.empty());  // the search lets nothing outside use a match's inner values
+  // Operands that only the match used go too, where nothing but their value mattered.
   for (size_t i = 0; i < operands.size(); ++i) {
     const Value& v = graph_.value(operands[i]);
     if (!v.alive || !graph_.isUnused(v.id)) continue;
     if (v.kind == Value::Kind::Weight) {
-      graph_.eraseWeight(v.id);
+      editor_.eraseWeight(v.id);
       continue;
     }
     if (v.kind != Value::Kind::Output) continue;
@@ -301,9 +312,7 @@ void Rewriter::takeOut(Record& record) {
     const auto note = [&](ValueId o) { operands.push_back(o); };
     for (const Argument& a : n.args) a.forEachValue(note);
     for (const auto& [key, a] : n.kwargs) a.forEachValue(note);
-    record.removed.push_back(n.id);
-    record.removedNames.push_back(n.name);
-    graph_.erase(n.id);
+    editor_.erase(n.id);
   }
   std::reverse(record.removed.begin(), record.removed.end());
   std::reverse(record.removedNames.begin(), record.removedNames.end());

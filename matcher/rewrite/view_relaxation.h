@@ -1,9 +1,9 @@
-// Views below a rewrite. `view` asks for a memory layout, and what a replacement computes may lie otherwise in memory
-// than what it replaces: PyTorch's attention lays its result out as the queries are, graft::attention always by length.
-// Equal numbers, and yet a `permute().view()` further down is refused. `reshape` takes either, and is the same view
-// wherever one is possible.
+// View-to-reshape relaxation: views below a rewrite become reshapes. `view` needs a certain memory layout, and what a
+// replacement computes may lie in memory in another way than what it replaces: PyTorch's attention lays its result out
+// as the queries are, graft::attention always by length. The numbers are equal, and yet a `permute().view()` further
+// down would fail. `reshape` takes either layout, and is the same view wherever one is possible.
 //
-//   LooseViews views(graph, operators);
+//   ViewRelaxation views(editor);
 //   views.below(before, result);   // after each rewrite; nodes are walked once, however many rewrites there are
 #pragma once
 
@@ -13,12 +13,14 @@
 
 #include "core/ir/graph.h"
 #include "core/ir/operator.h"
+#include "matcher/rewrite/graph_editor.h"
 
 namespace graft {
 
-class LooseViews {
+class ViewRelaxation {
  public:
-  LooseViews(Graph& graph, const OperatorSet& operators) : graph_(graph), operators_(operators) {}
+  explicit ViewRelaxation(GraphEditor& editor)
+      : editor_(editor), graph_(editor.graph()), operators_(editor.semantics().operators()) {}
 
   /// Turns the views that get to see the layout of a replacement's result into reshapes, but for those through which
   /// memory is written. `before`: the result that was replaced, whose node is still there, `result`: what its users
@@ -26,21 +28,12 @@ class LooseViews {
   void below(ValueId before, ValueId result);
 
  private:
-  /// What an operator's name says of layouts.
-  struct Facts {
-    OperatorRef op;
-    bool makesRowMajor = false;  ///< results lie one row after the other, whatever the operands do
-    bool hidesLayout = false;    ///< the layout of its results does not depend on that of its operands
-    bool keepsLayout = false;    ///< the layout of the first operand is that of the result
-    bool isView = false;
-  };
-  const Facts& factsOf(const OperatorRef&);
   bool isRowMajor(ValueId);
   bool isWrittenThrough(ValueId);
 
-  Graph& graph_;
+  GraphEditor& editor_;
+  const Graph& graph_;
   const OperatorSet& operators_;
-  std::vector<Facts> facts_;            // of the few operators asked about so far
   std::optional<OperatorRef> reshape_;  // looked up when first needed
   std::vector<bool> seen_;              // by ValueId
   std::vector<std::pair<ValueId, bool>> work_;

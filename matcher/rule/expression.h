@@ -39,8 +39,8 @@ struct Expression {
   SourceLocation source;
 };
 
-/// What names mean at one match. It refers to the names and to what they mean, and copies neither: a condition is asked
-/// at every match, and most ask for two names.
+/// What names mean at one match. It refers to the names and to what they mean, and copies neither: a condition is
+/// evaluated at every match, and most of them read two names.
 struct Environment {
   const Graph* graph = nullptr;
   /// Each name once; constants as literals, values as Argument(ValueId).

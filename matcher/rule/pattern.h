@@ -1,19 +1,23 @@
-// Pattern: what a rule looks for and what it puts there. Both sides are Graphs, so they print, draw and verify like any
+// Rule: what a rule looks for and what it puts there. Both sides are Graphs, so they print, draw and verify like any
 // graph.
+//
+// The folder: this header (rules, recipes, rule files), expression.h (calculations at a match), expression_calls.h
+// (what they may ask and call), symbolic.h (sizes as polynomials) and rank.h (how many dimensions a tensor has). It
+// knows nothing of search; all of the matcher includes it, and so may everybody else.
 //
 // In a pattern graph
 //  - inputs are the rule's parameters, in order; `parameters[i]` says what each may bind to;
 //  - nodes are operators in normal form. Their arguments are values of the pattern, literals that must be equal by
-//  meaning,
-//    `Named{"_"}` where anything goes, or the output of a `pattern.expr` node (compared by meaning at the match);
+//    meaning, `Named{"_"}` where anything goes, or the output of a `pattern.expr` node (compared by meaning at the
+//    match);
 //  - `pattern.any_of(a, b, …)`: one output; the alternative that matches stands for it. `optional(f, x)` is
-//  any_of(f(x), x);
+//    any_of(f(x), x);
 //  - `pattern.call_module(args…, name=REGEX | type=T | path=REGEX)`: a whole module call, inputs in order;
 //  - `pattern.call_function(args…, name=REGEX)`: an operator whose packet name ("aten.relu") fully matches;
-//  - `pattern.expr(index=i)`: the value of `expressions[i]`.
-// In a replacement graph inputs are the same parameters by name; `pattern.expr` nodes are computed at the match and
+//  - `pattern.expr(index=i)`: the value of `patternExpressions[i]`.
+// In a replacement graph the inputs are the same parameters by name; `pattern.expr` nodes are computed at the match and
 // become literals; operators whose arguments are all weights or literals are evaluated once and stored as new weights;
-// `pattern.call_module` with `keep=NAME` keeps the module the pattern named so.
+// `pattern.call_module` with `keep=NAME` keeps the module that the pattern named so.
 #pragma once
 
 #include <optional>
@@ -42,12 +46,12 @@ struct Rule {
   Graph pattern;
   std::optional<Graph> replacement;  ///< none: the rule only finds
   std::vector<Expression> patternExpressions, replacementExpressions;
-  std::vector<std::pair<ValueId, size_t>>
-      unpacked;  ///< lists of the pattern that `a, b = ...` takes apart, into so many
+  /// Lists of the pattern that `a, b = …` unpacks, and into how many.
+  std::vector<std::pair<ValueId, size_t>> unpacked;
   std::optional<Expression> where;
-  std::string scope;            ///< regular expression over module paths; empty: anywhere
+  std::string scope;            ///< a regular expression over module paths; empty: anywhere
   bool exact = false;           ///< x / 8.0 does not match x * 0.125
-  bool changesNumbers = false;  ///< its effect is measured, not refused
+  bool changesNumbers = false;  ///< on purpose: the difference is measured and does not make the rewrite fail
 };
 
 /// A step of a recipe: a rule or a pass with its arguments.
@@ -68,8 +72,8 @@ struct Recipe {
 /// What a rule file holds, in the order of the file.
 struct RuleFile {
   std::string path;
-  std::vector<std::string> imports;  ///< other rule files that it takes rules from
-  std::vector<Rule> rules;           ///< imported ones last; Rule::file says whose they are
+  std::vector<std::string> imports;  ///< other rule files, from which it takes rules
+  std::vector<Rule> rules;           ///< imported ones last; Rule::file names their file
   std::vector<Recipe> recipes;
   const Rule* findRule(std::string_view name) const;
   const Recipe* findRecipe(std::string_view name) const;

@@ -1,18 +1,31 @@
 #include "matcher/rule/rank.h"
 
 #include <algorithm>
-#include <array>
 
 namespace graft {
 namespace {
 
 constexpr int maxDepth = 24;
 
-bool oneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 std::optional<int64_t> rankOf(const Graph& g, const Argument& a, int depth);
+
+// A plain number has no dimensions.
+std::optional<int64_t> broadcastRank(const Graph& g, const Node& n, int depth) {
+  if (n.op->parameters.empty()) return std::nullopt;
+  const auto takesTensor = [](const Type& t) {
+    return t.isTensor() || (t.kind == Type::Kind::Optional && t.element().isTensor());
+  };
+  int64_t most = 0;
+  for (size_t i = 0; i < n.args.size() && i < n.op->parameters.size(); ++i) {
+    if (!takesTensor(n.op->parameters[i].type) || !n.args[i].isValue()) continue;
+    const auto rank = rankOf(g, n.args[i], depth + 1);
+    // Models do not write masks of more dimensions than what they hide, and often nothing is known of a mask.
+    if (!rank && i > 0 && n.op->baseName() == "masked_fill") continue;
+    if (!rank) return std::nullopt;
+    most = std::max(most, *rank);
+  }
+  return most;
+}
 
 std::optional<int64_t> rankOf(const Graph& g, ValueId v, int depth) {
   const Value& value = g.value(v);
@@ -20,31 +33,37 @@ std::optional<int64_t> rankOf(const Graph& g, ValueId v, int depth) {
   if (!value.producer || depth > maxDepth) return std::nullopt;
   const Node& n = g.node(value.producer);
   if (n.args.empty() || n.outputs.front() != v || !n.op->packetName().starts_with("aten.")) return std::nullopt;
-  const std::string_view base = n.op->baseName();
-  const auto first = [&] { return rankOf(g, n.args[0], depth + 1); };
-  if (oneOf(base, {"view", "reshape", "_unsafe_view", "expand", "permute"}) && n.args.size() > 1 && n.args[1].items())
-    return static_cast<int64_t>(n.args[1].items()->size());
-  if (oneOf(base, {"transpose", "softmax", "log_softmax", "dropout", "contiguous",  "clone", "relu",
-                   "gelu",      "silu",    "tanh",        "sigmoid", "neg",         "exp",   "layer_norm",
-                   "rms_norm",  "to",      "linear",      "slice",   "masked_fill", "cat"})) {
-    if (base == "cat" && n.args[0].items() && !n.args[0].items()->empty())
-      return rankOf(g, n.args[0].items()->front(), depth + 1);
-    return first();
+  // The first argument's, of a list that of its first element.
+  const Argument* operand = &n.args[0];
+  if (operand->items() && !operand->items()->empty()) operand = &operand->items()->front();
+  const auto first = [&] { return rankOf(g, *operand, depth + 1); };
+  const auto plus = [](std::optional<int64_t> rank, int64_t more) {
+    return rank ? std::optional(*rank + more) : std::nullopt;
+  };
+  if (n.op->writes()) return std::nullopt;
+  switch (n.op->facts->shape) {
+    case ShapeRule::Listed:
+    case ShapeRule::Permuted:
+      return n.args.size() > 1 && n.args[1].items() ? std::optional(static_cast<int64_t>(n.args[1].items()->size()))
+                                                    : std::nullopt;
+    case ShapeRule::AsFirst:
+    case ShapeRule::SameRank:
+      return first();
+    case ShapeRule::OneMore:
+      return plus(first(), 1);
+    case ShapeRule::OneLess:
+      return plus(first(), -1);
+    case ShapeRule::Lookup:
+      return n.args.size() > 1 ? plus(rankOf(g, n.args[1], depth + 1), 1) : std::nullopt;
+    case ShapeRule::Broadcast:
+      return broadcastRank(g, n, depth);
+    case ShapeRule::Product: {
+      const auto a = first(), b = n.args.size() > 1 ? rankOf(g, n.args[1], depth + 1) : std::nullopt;
+      return a && b && *a >= 2 && *b >= 2 ? std::optional(std::max(*a, *b)) : std::nullopt;
+    }
+    default:
+      return std::nullopt;
   }
-  if (base == "embedding" && n.args.size() > 1) {
-    const auto ids = rankOf(g, n.args[1], depth + 1);
-    return ids ? std::optional(*ids + 1) : std::nullopt;
-  }
-  if (base == "unsqueeze") {
-    const auto rank = first();
-    return rank ? std::optional(*rank + 1) : std::nullopt;
-  }
-  if (oneOf(base, {"add", "sub", "mul", "div", "matmul"}) && n.args.size() > 1) {
-    const auto a = first(), b = n.args[1].isValue() ? rankOf(g, n.args[1], depth + 1) : std::optional<int64_t>(0);
-    if (!a || !b || (base == "matmul" && (*a < 2 || *b < 2))) return std::nullopt;
-    return std::max(*a, *b);
-  }
-  return std::nullopt;
 }
 
 std::optional<int64_t> rankOf(const Graph& g, const Argument& a, int depth) {
@@ -60,9 +79,7 @@ std::optional<int64_t> knownParts(const Graph& g, ValueId list) {
   if (!producer || g.node(producer).args.size() < 2) return std::nullopt;
   const Node& n = g.node(producer);
   const std::string_view base = n.op->baseName();
-  if (!n.op->packetName().starts_with("aten.") ||
-      !oneOf(base, {"chunk", "split", "split_with_sizes", "tensor_split", "unbind"}))
-    return std::nullopt;
+  if (!n.op->is(OperatorFact::Splits)) return std::nullopt;
   const Argument& how = n.args[1];
   if (const auto* sizes = how.items())
     return static_cast<int64_t>(sizes->size()) + (base == "tensor_split" ? 1 : 0);  // there they say where to cut

@@ -1,357 +1,187 @@
-// Attempt, part four: what is asked of a complete assignment before it counts as a match. Scope and `where` come from
-// the rule; the rest is soundness: nothing inside is seen from outside, no cycle, no read moves across a write, no
-// random operator changes its place in the order.
+#include "matcher/search/conditions.h"
+
 #include <algorithm>
 
+#include "matcher/rule/expression_calls.h"
 #include "matcher/rule/rank.h"
-#include "matcher/search/attempt.h"
+#include "matcher/rule/symbolic.h"
 
 namespace graft {
+namespace {
 
-bool Attempt::checkConditions() {
-  return checkScope() && checkEscapes() && checkWhere() && checkParts() && checkOrder() && checkMemory();
+// The elements of a calculated list, where the expression shows them: (x.shape[:-1] + (n, 4)) has the sizes of x
+// without the last, then n, then 4. Names that nothing binds yet are left as expressions.
+struct Element {
+  std::optional<Argument> value;
+  const Expression* open = nullptr;
+};
+
+bool elementsOf(const Expression& e, const Environment& env, std::vector<Element>& out) {
+  using ExpressionKind = Expression::Kind;
+  if (e.kind == ExpressionKind::Binary && e.name == "+")
+    return elementsOf(e.operands[0], env, out) && elementsOf(e.operands[1], env, out);
+  if (e.kind == ExpressionKind::List || e.kind == ExpressionKind::Tuple) {
+    for (const Expression& o : e.operands) {
+      auto v = evaluate(o, env);
+      if (v)
+        out.push_back({*v, nullptr});
+      else if (o.kind == ExpressionKind::Name)
+        out.push_back({std::nullopt, &o});
+      else
+        return false;
+    }
+    return true;
+  }
+  auto v = evaluate(e, env);
+  if (!v || !v->items()) return false;
+  for (const Argument& a : *v->items()) out.push_back({a, nullptr});
+  return true;
 }
 
-// `a, b = x.chunk(n)` means two, as in Python: a third that nobody reads would go unseen.
-bool Attempt::checkParts() {
-  if (!misses_.empty()) return true;  // the other sizes that were forgiven say it already
+}  // namespace
+
+bool Conditions::hold() {
+  for (size_t d = 0; d < state_.deferred().size(); ++d) bindFromShape(state_.deferred()[d]);
+  for (size_t d = 0; d < state_.deferred().size(); ++d)
+    if (!checkCalculated(state_.deferred()[d])) return false;
+  return checkScope() && soundness_.nothingEscapes() && checkWhere() && checkUnpacking() && soundness_.keepsOrder() &&
+         soundness_.keepsMemory();
+}
+
+// A constant that is one element of a calculated shape binds what the graph has there.
+void Conditions::bindFromShape(const Goal& t) {
+  const PlanNode& p = *plan_.producer(t.pattern);
+  if (p.expression < 0 || !t.graph->items()) return;
+  const Expression& e = plan_.rule.patternExpressions[static_cast<size_t>(p.expression)];
+  std::vector<Element> elements;
+  if (!elementsOf(e, state_.environment(), elements) || elements.size() != t.graph->items()->size()) return;
+  for (size_t k = 0; k < elements.size(); ++k) {
+    if (!elements[k].open) continue;
+    const ValueId v = pattern_.findValue(elements[k].open->name);
+    if (v && pattern_.isInput(v) && !state_.bound(v)) unifier_.bindParameter(v, (*t.graph->items())[k], t.site);
+  }
+}
+
+// Calculated integers and lists, once every name is bound.
+bool Conditions::checkCalculated(const Goal& t) {
+  const PlanNode& p = *plan_.producer(t.pattern);
+  const auto wrong = [&](std::string expected, std::string detail = {}) {
+    return explainer_.fail(Reason::Literal, t.site.patternNode ? t.site.patternNode : p.id, t.site.graphNode,
+                           [&](Mismatch& m) {
+                             m.parameter = unifier_.parameterName(t.site);
+                             m.expected = std::move(expected);
+                             m.actual = explainer_.describe(*t.graph);
+                             if (auto meaning = integerMeaning(graph_, *t.graph)) m.actual = meaning->text();
+                             m.detail = std::move(detail);
+                             m.mapped = true;
+                           });
+  };
+  std::optional<Argument> wanted;
+  if (p.expression >= 0) {
+    const Expression& e = plan_.rule.patternExpressions[static_cast<size_t>(p.expression)];
+    auto value = evaluate(e, state_.environment());
+    // Where nothing has bound a parameter by now, the whole shape does not fit, whatever the parameter is.
+    if (!value) return wrong(toString(e), namesUnbound(e, true) ? std::string() : value.error().message);
+    wanted = *value;
+  } else {
+    // aten.size.int(x, 0) of the pattern: the same calculation over the bound values.
+    const Node& n = pattern_.node(p.id);
+    if (n.args.size() == 2 && n.op->baseName() == "size" && n.args[0].isValue() && n.args[1].as<int64_t>()) {
+      const Argument* of = state_.bound(n.args[0].valueId());
+      if (of && of->isValue())
+        if (auto size = sizeMeaning(graph_, of->valueId(), *n.args[1].as<int64_t>())) wanted = size->argument();
+    }
+    if (!wanted)
+      return wrong("the integer " + std::string(n.op->packetName()),
+                   "the pattern calculates it in a way that cannot be compared");
+  }
+  const auto same = [&](const Argument& a, const Argument& b) {
+    if (const auto* i = a.as<int64_t>(), *j = b.as<int64_t>(); i && j) return *i == *j;
+    const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
+    if (x && y) return *x == *y;
+    return unifier_.literalEquals(a, b, t.site);
+  };
+  bool equal = false;
+  if (const auto* a = wanted->items(), *b = t.graph->items(); a && b) {
+    const bool shape = t.site.graphNode && graph_.node(t.site.graphNode).op->is(OperatorFact::Reshape);
+    equal = a->size() == b->size();
+    for (size_t k = 0; equal && k < a->size(); ++k)
+      equal = same((*a)[k], (*b)[k]) || (shape && (isMinusOne((*a)[k]) != isMinusOne((*b)[k])));
+  } else {
+    equal = same(*wanted, *t.graph);
+  }
+  if (!equal) return wrong(argumentText(*wanted));
+  state_.bind(t.pattern, t.graph);
+  return true;
+}
+
+// `a, b = x.chunk(n)` means two, as in Python: a third that nobody reads would go unnoticed.
+bool Conditions::checkUnpacking() {
+  if (state_.forgiven()) return true;  // the forgiven mismatch says it already
   for (const auto& [list, wanted] : plan_.rule.unpacked) {
-    if (!bound_[list.index] || !bound_[list.index]->isValue()) continue;
-    const ValueId v = bound_[list.index]->valueId();
+    if (!state_.bound(list) || !state_.bound(list)->isValue()) continue;
+    const ValueId v = state_.bound(list)->valueId();
     const auto parts = knownParts(graph_, v);
     if (!parts || static_cast<size_t>(*parts) == wanted) continue;
-    if (!fail(Reason::Arity, pattern_.value(list).producer, graph_.value(v).producer, [&, wanted = wanted](Miss& miss) {
-          miss.detail = "`" + graph_.value(v).name + "` is a list of " + std::to_string(*parts) +
-                        ", the rule takes it apart into " + std::to_string(wanted);
-          miss.mapped = true;
-        }))
+    if (!explainer_.fail(Reason::Arity, pattern_.value(list).producer, graph_.value(v).producer,
+                         [&, wanted = wanted](Mismatch& miss) {
+                           miss.detail = "`" + graph_.value(v).name + "` is a list of " + std::to_string(*parts) +
+                                         ", but the rule unpacks it into " + std::to_string(wanted);
+                           miss.mapped = true;
+                         }))
       return false;
   }
   return true;
 }
 
-bool Attempt::checkScope() {
+bool Conditions::checkScope() {
   if (!plan_.scope) return true;
-  ModuleCallId m = coveredNodes_.empty() ? ModuleCallId() : graph_.node(coveredNodes_.front()).module;
-  for (NodeId n : coveredNodes_) m = graph_.commonModule(m, graph_.node(n).module);
+  ModuleCallId m = state_.coveredNodes().empty() ? ModuleCallId() : graph_.node(state_.coveredNodes().front()).module;
+  for (NodeId n : state_.coveredNodes()) m = graph_.commonModule(m, graph_.node(n).module);
   const std::string actual = m ? graph_.moduleCall(m).path : "";
   for (; m; m = graph_.moduleCall(m).parent)
     if (RE2::FullMatch(graph_.moduleCall(m).path, *plan_.scope)) return true;
-  return fail(Reason::Scope, {}, graph_.value(start_).producer, [&](Miss& miss) {
+  return explainer_.fail(Reason::Scope, {}, state_.anchor(), [&](Mismatch& miss) {
     miss.expected = "\"" + plan_.rule.scope + "\"";
     miss.actual = actual.empty() ? "the model itself" : "\"" + actual + "\"";
   });
 }
 
-bool Attempt::asksForUnbound(const Expression& e) const {
-  if (e.kind == Expression::Kind::Name)
-    if (const ValueId v = pattern_.findValue(e.name); v && !bound_[v.index]) return true;
-  return std::any_of(e.operands.begin(), e.operands.end(), [&](const Expression& o) { return asksForUnbound(o); });
+// Names of the pattern's inputs alone, or of any value of the pattern.
+bool Conditions::namesUnbound(const Expression& e, bool inputs) const {
+  if (e.kind == Expression::Kind::Name) {
+    const ValueId v = pattern_.findValue(e.name);
+    if (v && !state_.bound(v) && (!inputs || pattern_.isInput(v))) return true;
+  }
+  return std::any_of(e.operands.begin(), e.operands.end(),
+                     [&](const Expression& o) { return namesUnbound(o, inputs); });
 }
 
-bool Attempt::checkWhere() {
+bool Conditions::checkWhere() {
   if (!plan_.rule.where) return true;
   const Expression& e = *plan_.rule.where;
-  auto value = evaluate(e, environment());
-  if (!value && !misses_.empty() && asksForUnbound(e)) return true;  // the mismatch that was forgiven says it already
+  auto value = evaluate(e, state_.environment());
+  if (!value && state_.forgiven() && namesUnbound(e, false)) return true;  // the forgiven mismatch says it already
   if (value && value->as<bool>() && *value->as<bool>()) return true;
   if (value && value->number() && *value->number() != 0) return true;
-  return fail(Reason::Where, {}, graph_.value(start_).producer, [&](Miss& miss) {
+  return explainer_.fail(Reason::Where, {}, state_.anchor(), [&](Mismatch& miss) {
     // Of a conjunction, the first part that does not hold is the cause.
     const Expression* part = &e;
     std::string why = value ? "" : value.error().message;
     while (part->kind == Expression::Kind::Binary && part->name == "and") {
-      auto left = evaluate(part->operands[0], environment());
+      auto left = evaluate(part->operands[0], state_.environment());
       const bool holds = left && (left->as<bool>() ? *left->as<bool>() : left->number().value_or(0) != 0);
       if (!left) why = left.error().message;
       part = &part->operands[holds ? 1 : 0];
     }
     miss.expected = toString(*part);
-    miss.actual = "false here";
+    miss.actual = "it is false here";
     if (part->kind == Expression::Kind::Binary && !part->operands.empty()) {
-      if (auto left = evaluate(part->operands[0], environment()))
-        miss.actual = toString(part->operands[0]) + " is " + describe(*left);
+      if (auto left = evaluate(part->operands[0], state_.environment()))
+        miss.actual = toString(part->operands[0]) + " is " + explainer_.describe(*left);
     }
     miss.detail = why;
   });
-}
-
-// Readers of a value's size, and what they feed, as long as it stays inside the match or matters to nobody: they go
-// with it.
-void Attempt::coverReaders(ValueId v) {
-  std::vector<NodeId> chain;
-  std::vector<ValueId> work{v};
-  for (size_t i = 0; i < work.size() && chain.size() < 64; ++i) {
-    for (NodeId u : graph_.value(work[i]).users) {
-      if (covered_[u.index] || !index_.effective[u.index]) continue;
-      const Node& n = graph_.node(u);
-      if (taken_[u.index] || !n.op->pure() || !n.blocks.empty()) return;
-      for (ValueId o : n.outputs) {
-        const Type::Kind k = graph_.value(o).type.kind;
-        if (k != Type::Kind::Int && k != Type::Kind::Bool && k != Type::Kind::Number) return;
-        if (graph_.value(o).returnUses) return;
-        work.push_back(o);
-      }
-      if (std::find(chain.begin(), chain.end(), u) == chain.end()) chain.push_back(u);
-    }
-  }
-  for (NodeId n : chain) cover(n);
-}
-
-bool Attempt::checkEscapes() {
-  const auto isReturned = [&](ValueId v) {
-    for (uint32_t p = 0; p < bound_.size(); ++p)
-      if (plan_.returned[p] && bound_[p] && bound_[p]->isValue() && bound_[p]->valueId() == v) return true;
-    return false;
-  };
-  const size_t matched = coveredNodes_.size();  // readers of sizes come to be covered too
-  for (size_t i = 0; i < matched; ++i) {
-    const NodeId n = coveredNodes_[i];
-    for (ValueId v : graph_.node(n).outputs) {
-      const Value& value = graph_.value(v);
-      if (value.users.empty() && value.returnUses == 0) continue;
-      if (isReturned(v)) continue;
-      const auto outside = [&] {
-        return std::find_if(value.users.begin(), value.users.end(),
-                            [&](NodeId u) { return !covered_[u.index] && index_.effective[u.index]; });
-      };
-      auto user = outside();
-      if (user != value.users.end()) {
-        coverReaders(v);
-        user = outside();
-      }
-      if (value.returnUses == 0 && user == value.users.end()) continue;
-      NodeId pattern;
-      for (uint32_t p = 0; p < nodeAt_.size(); ++p)
-        if (nodeAt_[p] == n) pattern = NodeId(p);
-      if (!fail(Reason::Escapes, pattern, n, [&](Miss& miss) {
-            miss.expected = "`" + value.name + "` to be used inside the match only";
-            miss.actual =
-                user != value.users.end() ? "also used by `" + graph_.node(*user).name + "`" : "an output of the graph";
-          }))
-        return false;
-    }
-  }
-  return true;
-}
-
-// Cycles and random operators.
-bool Attempt::checkOrder() {
-  if (coveredNodes_.empty()) return true;
-  // What the replacement reads must not be what it replaces.
-  for (ValueId p : plan_.read) {
-    if (!bound_[p.index]) continue;
-    ValueId inside;
-    bound_[p.index]->forEachValue([&](ValueId v) {
-      const NodeId producer = graph_.value(v).producer;
-      if (producer && covered_[producer.index]) inside = v;
-    });
-    if (inside && !fail(Reason::Cycle, {}, graph_.value(inside).producer, [&](Miss& miss) {
-          miss.detail = "`" + graph_.value(inside).name + "`, which would be the rule's `" + pattern_.value(p).name +
-                        "`, is a result of the match itself";
-        }))
-      return false;
-  }
-  uint32_t first = UINT32_MAX, last = 0;
-  for (NodeId n : coveredNodes_) {
-    first = std::min(first, index_.position[n.index]);
-    last = std::max(last, index_.position[n.index]);
-  }
-  if (plan_.roots.size() > 1 && plan_.rule.replacement) {
-    // A way from a returned value around the match back into it would become a cycle.
-    std::vector<NodeId> work;
-    std::vector<uint8_t> seen(last - first + 1, 0);
-    const auto follow = [&](NodeId n) {
-      for (ValueId v : graph_.node(n).outputs)
-        for (NodeId u : graph_.value(v).users) {
-          const uint32_t at = index_.position[u.index];
-          if (at > last || at < first || seen[at - first]) continue;
-          seen[at - first] = 1;
-          if (!covered_[u.index]) work.push_back(u);
-        }
-    };
-    for (NodeId n : coveredNodes_) follow(n);
-    while (!work.empty()) {
-      const NodeId n = work.back();
-      work.pop_back();
-      for (ValueId v : graph_.node(n).outputs)
-        for (NodeId u : graph_.value(v).users)
-          if (covered_[u.index] && !fail(Reason::Cycle, {}, n, [&](Miss& miss) {
-                miss.detail = "`" + graph_.node(n).name +
-                              "` lies between parts of the match: it needs one of its results and feeds `" +
-                              graph_.node(u).name + "`";
-              }))
-            return false;
-      follow(n);
-    }
-  }
-  const bool drawsItself =
-      std::any_of(coveredNodes_.begin(), coveredNodes_.end(), [&](NodeId n) { return index_.isRandom(n); });
-  if (!drawsItself || !plan_.rule.replacement) return true;
-  size_t drawsHere = 0;
-  for (NodeId n : coveredNodes_) drawsHere += index_.isRandom(n);
-  size_t drawsAfter = 0;
-  for (NodeId n : plan_.rule.replacement->order()) drawsAfter += plan_.rule.replacement->node(n).op->random;
-  for (NodeId n : index_.randoms) {
-    const uint32_t at = index_.position[n.index];
-    if (covered_[n.index]) continue;
-    const bool between = at > first && at < last;
-    const bool shifted = at > first && drawsHere != drawsAfter && !plan_.rule.changesNumbers;
-    if (!between && !shifted) continue;
-    return fail(Reason::Random, {}, n, [&](Miss& miss) {
-      miss.detail = between ? "`" + graph_.node(n).name + "` draws random numbers between the nodes of the match"
-                            : "the replacement draws another number of times, so `" + graph_.node(n).name +
-                                  "` would draw other numbers";
-    });
-  }
-  return true;
-}
-
-// The input of the replacement that its counterpart of that returned value is, or is a view of; none where it is new.
-ValueId Attempt::handedOn(ValueId returned) const {
-  const Graph& r = *plan_.rule.replacement;
-  size_t at = 0, found = SIZE_MAX;
-  for (const Argument& a : pattern_.returns())
-    a.forEachValue([&](ValueId v) {
-      if (v == returned && found == SIZE_MAX) found = at;
-      ++at;
-    });
-  ValueId v;
-  at = 0;
-  for (const Argument& a : r.returns())
-    a.forEachValue([&](ValueId u) {
-      if (at++ == found) v = u;
-    });
-  while (v && r.value(v).producer) {
-    const Node& n = r.node(r.value(v).producer);
-    if (!n.op->aliases() || n.args.empty() || !n.args[0].isValue()) return {};
-    v = n.args[0].valueId();
-  }
-  return v;
-}
-
-// What a replacement hands on in place of a copy changes with its memory: nothing may write to that from then on.
-bool Attempt::checkHandedOn(ValueId returned, uint32_t first) {
-  const ValueId given = handedOn(returned);
-  const ValueId parameter = given ? pattern_.findValue(plan_.rule.replacement->value(given).name) : ValueId();
-  const Argument* bound = parameter ? bound_[parameter.index] : nullptr;
-  if (!bound || !bound->isValue()) return true;
-  const ValueId v = bound_[returned.index]->valueId();
-  const uint32_t memory = index_.memoryOf(bound->valueId());
-  if (!index_.isWritten(memory) || memory == index_.memoryOf(v)) return true;
-  for (NodeId w : index_.writers) {
-    const bool before = index_.position[w.index] < first && graph_.node(w).parent == graph_.root();
-    if (before || covered_[w.index]) continue;
-    for (ValueId x : index_.writtenValues(graph_.node(w)))
-      if (index_.memoryOf(x) == memory && !fail(Reason::Alias, {}, w, [&](Miss& miss) {
-            miss.detail = "`" + graph_.node(w).name + "` writes to `" + graph_.value(bound->valueId()).name +
-                          "`, which the replacement hands on as `" + graph_.value(v).name + "`";
-          }))
-        return false;
-  }
-  return true;
-}
-
-// Writes: nothing the match reads or makes may be written while it runs, nothing it writes may be seen outside, and
-// what it returns may not share memory with something that is written to.
-bool Attempt::checkMemory() {
-  if (index_.writers.empty() || !plan_.rule.replacement) return true;
-  uint32_t first = UINT32_MAX, last = 0;
-  std::vector<uint32_t> touched;
-  const auto touch = [&](ValueId v) { touched.push_back(index_.memoryOf(v)); };
-  for (NodeId id : coveredNodes_) {
-    const Node& n = graph_.node(id);
-    first = std::min(first, index_.position[id.index]);
-    last = std::max(last, index_.position[id.index]);
-    for (const Argument& a : n.args) a.forEachValue(touch);
-    for (const auto& [key, a] : n.kwargs) a.forEachValue(touch);
-    for (ValueId v : n.outputs) touch(v);
-  }
-  if (!checkCopies(first)) return false;
-  std::sort(touched.begin(), touched.end());
-  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-  const auto touches = [&](uint32_t memory) { return std::binary_search(touched.begin(), touched.end(), memory); };
-  // The replacement stands behind the producers of what it reads. Where the writer is one of them, and the match looks
-  // at that memory only after it, no read moves across.
-  const auto readOnlyAfter = [&](NodeId w, uint32_t memory) {
-    const auto inputs = pattern_.inputs();
-    if (std::none_of(inputs.begin(), inputs.end(), [&](ValueId p) {
-          const Argument* a = bound_[p.index];
-          if (!a || !a->isValue() || graph_.value(a->valueId()).producer != w) return false;
-          const ValueId used = plan_.rule.replacement->findValue(pattern_.value(p).name);
-          return used && !plan_.rule.replacement->isUnused(used);
-        }))
-      return false;
-    return std::none_of(coveredNodes_.begin(), coveredNodes_.end(), [&](NodeId n) {
-      if (index_.position[n.index] > index_.position[w.index]) return false;
-      bool touchesIt = false;
-      const auto look = [&](ValueId v) { touchesIt = touchesIt || index_.memoryOf(v) == memory; };
-      for (const Argument& a : graph_.node(n).args) a.forEachValue(look);
-      for (const auto& [key, a] : graph_.node(n).kwargs) a.forEachValue(look);
-      for (ValueId v : graph_.node(n).outputs) look(v);
-      return touchesIt;
-    });
-  };
-  for (NodeId w : index_.writers) {
-    const Node& writer = graph_.node(w);
-    const uint32_t at = index_.position[w.index];
-    for (ValueId v : index_.writtenValues(writer)) {
-      const uint32_t memory = index_.memoryOf(v);
-      if (!touches(memory)) continue;
-      if (!covered_[w.index]) {
-        if (at > first && at < last && !readOnlyAfter(w, memory) && !fail(Reason::Alias, {}, w, [&](Miss& miss) {
-              miss.detail = "`" + writer.name + "` writes to `" + graph_.value(v).name +
-                            "`, which the match reads before and after";
-            }))
-          return false;
-        continue;
-      }
-      if (!writer.op->writes() && writer.op->hasSchema) continue;  // statistics of a norm: the replacement's business
-      // The match itself writes: only into memory that it makes, or that nobody looks at later.
-      std::string seen = index_.visibleOutside(memory) ? "an input or weight of the model" : "";
-      for (uint32_t u = 0; seen.empty() && u < graph_.valueBound(); ++u) {
-        const Value& value = graph_.value(ValueId(u));
-        if (!value.alive || index_.memoryOf(value.id) != memory) continue;
-        const bool inside = value.producer && covered_[value.producer.index];
-        if (inside) continue;
-        for (NodeId user : value.users)
-          if (!covered_[user.index] && index_.effective[user.index] && index_.position[user.index] > at)
-            seen = "`" + value.name + "`";
-        if (value.returnUses) seen = "`" + value.name + "`";
-      }
-      if (!seen.empty() && !fail(Reason::Alias, {}, w, [&](Miss& miss) {
-            miss.detail = "`" + writer.name + "` writes to memory that is read later as " + seen;
-          }))
-        return false;
-    }
-  }
-  // Returned values: whoever writes to them later writes to what they share memory with.
-  for (uint32_t p = 0; p < bound_.size(); ++p) {
-    if (!plan_.returned[p] || !bound_[p] || !bound_[p]->isValue()) continue;
-    const ValueId v = bound_[p]->valueId();
-    const uint32_t memory = index_.memoryOf(v);
-    if (!checkHandedOn(ValueId(p), first)) return false;
-    if (!index_.isWritten(memory)) continue;
-    bool writtenOutside = false;
-    for (NodeId w : index_.writers)
-      if (!covered_[w.index])
-        for (ValueId x : index_.writtenValues(graph_.node(w)))
-          writtenOutside = writtenOutside || index_.memoryOf(x) == memory;
-    if (!writtenOutside) continue;
-    bool shared = index_.visibleOutside(memory) || handedOn(ValueId(p));
-    for (NodeId id : coveredNodes_)
-      for (const Argument& a : graph_.node(id).args)
-        a.forEachValue([&](ValueId u) {
-          const NodeId producer = graph_.value(u).producer;
-          shared = shared || (index_.memoryOf(u) == memory && !(producer && covered_[producer.index]));
-        });
-    if (shared && !fail(Reason::Alias, {}, graph_.value(v).producer, [&](Miss& miss) {
-          miss.detail =
-              "`" + graph_.value(v).name + "` shares memory with what the match reads, and that memory is written to";
-        }))
-      return false;
-  }
-  return true;
 }
 
 }  // namespace graft

@@ -14,28 +14,6 @@ bool writesAnything(const Operator& op) {
   return !op.hasSchema && !isStructural(op) && !isGuard(op);
 }
 
-// Operators that return what they are given where there is nothing to do, which their schemas do not say: a dropout
-// that is switched off, a cast to the dtype that is there.
-bool mayHandOn(const Operator& op) {
-  static constexpr std::array<std::string_view, 15> names{"aten.dropout",
-                                                          "aten.alpha_dropout",
-                                                          "aten.feature_dropout",
-                                                          "aten.feature_alpha_dropout",
-                                                          "aten.type_as",
-                                                          "aten.atleast_1d",
-                                                          "aten.atleast_2d",
-                                                          "aten.atleast_3d",
-                                                          "aten.conj_physical",
-                                                          "aten.to_dense",
-                                                          "aten.flatten_dense_tensors",
-                                                          "aten.broadcast_tensors",
-                                                          "aten.meshgrid",
-                                                          "aten.align_tensors",
-                                                          "aten.align_as"};
-  const std::string_view packet = op.packetName();
-  return std::find(names.begin(), names.end(), packet) != names.end() || packet.starts_with("aten._cast_");
-}
-
 // Norms that keep statistics while they train, which their schemas do not say either: the values that they write to.
 std::array<ValueId, 2> keptStatistics(const Node& n) {
   if (!n.op->hasSchema || n.op->writes() || !n.op->name.starts_with("aten.") || !n.op->findParameter("running_mean"))
@@ -72,20 +50,9 @@ RegionRole regionRole(const Operator& op) {
 
 }  // namespace
 
-bool isStructural(const Operator& op) {
-  static constexpr std::array<std::string_view, 12> names{
-      "prim.If",         "prim.Loop",           "prim.getitem",       "prim.TupleUnpack",
-      "prim.ListUnpack", "prim.TupleConstruct", "prim.ListConstruct", "prim.TupleIndex",
-      "prim.Constant",   "prim.NumToTensor",    "prim.DictConstruct", "_operator.getitem"};
-  return std::any_of(names.begin(), names.end(), [&](std::string_view n) {
-    return op.name == n || (op.name.starts_with(n) && op.name.size() > n.size() && op.name[n.size()] == '.');
-  });
-}
+bool isStructural(const Operator& op) { return op.is(OperatorFact::Structural); }
 
-bool isGuard(const Operator& op) {
-  const std::string_view base = op.baseName();
-  return base == "_assert_tensor_metadata" || base == "_assert_scalar" || base.starts_with("sym_constrain_range");
-}
+bool isGuard(const Operator& op) { return op.is(OperatorFact::Guard); }
 
 GraphIndex::GraphIndex(const Graph& g) : graph(g) {
   number();
@@ -102,7 +69,7 @@ GraphIndex::Facts GraphIndex::factsOf(const Operator& op) {
       operatorNumbers_.try_emplace(std::string(canonicalOperator(op.name)), static_cast<uint32_t>(names_.size()));
   if (fresh) {
     names_.push_back(at->first);
-    handsOn_.push_back(isIdentity(op.name));
+    handsOn_.push_back(op.is(OperatorFact::Identity));
   }
   Facts f;
   f.number = at->second;
@@ -321,7 +288,7 @@ void GraphIndex::findMemory() {
           for (const Argument& a : n.args) uniteAll(a, p);
       continue;
     }
-    if (mayHandOn(*n.op))
+    if (n.op->is(OperatorFact::MayReturnArgument))
       for (ValueId out : n.outputs)
         for (const Argument& a : n.args) uniteAll(a, out);
     if (!n.op->aliases()) continue;

@@ -5,58 +5,58 @@
 namespace graft {
 namespace {
 
-/// "dropout" of "aten.dropout"; words for an operator that is looked for by name.
+/// "dropout" for "aten.dropout"; "the operator" where an expression names it.
 std::string shortName(const std::string& op) {
   if (op.starts_with("an operator ")) return "the operator";
   const size_t dot = op.rfind('.');
   return dot == std::string::npos ? op : op.substr(dot + 1);
 }
 
-std::string sentence(const Draft& d) {
-  const Miss& m = d.cause;
+std::string sentence(const PartialMatch& d) {
+  const Mismatch& m = d.cause;
   if (!m.detail.empty() && m.reason != Reason::Where) return m.detail;
   const std::string which = m.parameter.empty() ? "" : m.parameter + " ";
   switch (m.reason) {
     case Reason::Literal:
-      return which + "is " + m.actual + ", the rule wants " + m.expected;
+      return which + "is " + m.actual + ", but the rule wants " + m.expected;
     case Reason::Operator:
-      return "the operator is " + m.actual + ", the rule wants " + m.expected;
+      return "the operator is " + m.actual + ", but the rule wants " + m.expected;
     case Reason::Missing:
       return "the rule wants " + m.expected + " where the graph has " + m.actual;
     case Reason::DType:
     case Reason::Rank:
-      return "`" + m.parameter + "` is " + m.actual + ", the rule wants " + m.expected;
+      return "`" + m.parameter + "` is " + m.actual + ", but the rule wants " + m.expected;
     case Reason::Operand:
-      return which + "is " + m.actual + ", the rule wants " + m.expected;
+      return which + "is " + m.actual + ", but the rule wants " + m.expected;
     case Reason::Escapes:
-      return "the rule wants " + m.expected + ", it is " + m.actual;
+      return "the rule wants " + m.expected + ", but it is " + m.actual;
     case Reason::Where:
-      if (!m.detail.empty()) return "where could not be decided: " + m.detail;
-      return "where wants " + m.expected + "; " + m.actual;
+      if (!m.detail.empty()) return "`where` could not be decided: " + m.detail;
+      return "`where` requires " + m.expected + ", but " + m.actual;
     case Reason::Scope:
-      return "it lies in " + m.actual + ", the rule's scope is " + m.expected;
+      return "it lies in " + m.actual + ", but the rule's scope is " + m.expected;
     case Reason::Weight:
-      if (m.actual == "None") return which + "is None, the rule wants " + m.expected;
-      return m.actual + " is calculated when the model runs, the rule wants " + m.expected;
+      if (m.actual == "None") return which + "is None, but the rule wants " + m.expected;
+      return m.actual + " is calculated when the model runs, but the rule wants " + m.expected;
     case Reason::ModuleType:
-      if (m.actual.starts_with("no ")) return "there is " + m.actual + ", the rule wants " + m.expected;
-      return "the module is " + m.actual + ", the rule wants " + m.expected;
+      if (m.actual.starts_with("no ")) return "there is " + m.actual + ", but the rule wants " + m.expected;
+      return "the module is " + m.actual + ", but the rule wants " + m.expected;
     case Reason::ModuleName:
-      return "the module's name is " + m.actual + ", the rule wants " + m.expected;
+      return "the module's name is " + m.actual + ", but the rule wants " + m.expected;
     case Reason::Arity:
-      if (m.actual.starts_with("output")) return "it is " + m.actual + ", the rule wants " + m.expected;
-      return (which.empty() ? "it " : which) + "has " + m.actual + ", the rule wants " + m.expected;
+      if (m.actual.starts_with("output")) return "it is " + m.actual + ", but the rule wants " + m.expected;
+      return (which.empty() ? "it " : which) + "has " + m.actual + ", but the rule wants " + m.expected;
     default:
-      return which + "is " + m.actual + ", the rule wants " + m.expected;
+      return which + "is " + m.actual + ", but the rule wants " + m.expected;
   }
 }
 
-// Whether describe() gave something that can be written in a rule: a number, a string, a list of these, None.
+// Whether describe() gave something that can be written in a rule: a number, a string, None, or a list of these.
 bool isLiteral(const std::string& described) {
   return !described.starts_with("the ") && !described.starts_with("a ") && !described.starts_with("`");
 }
 
-void suggest(const Plan& plan, const Miss& m, NearMiss& out) {
+void suggest(const Plan& plan, const Mismatch& m, NearMiss& out) {
   switch (m.reason) {
     case Reason::Literal:
       if (m.parameter.empty() || !m.patternNode) return;
@@ -69,12 +69,12 @@ void suggest(const Plan& plan, const Miss& m, NearMiss& out) {
       }
       return;
     case Reason::Operator:
-      if (m.parameter == "+") {
+      if (m.extraOperator) {
         out.suggestion = "if " + shortName(m.actual) + " may be absent or present, write optional(" +
                          shortName(m.actual) + ", …) around it";
       } else {
         out.suggestion = "if " + shortName(m.actual) + " is meant, write it instead of " + shortName(m.expected) +
-                         "; if either is, any_of(…) with both";
+                         "; to accept either, write any_of(…) with both";
       }
       return;
     case Reason::Missing:
@@ -138,7 +138,7 @@ void suggest(const Plan& plan, const Miss& m, NearMiss& out) {
 int reasonRank(Reason r) {
   switch (r) {
     case Reason::Overlap:
-      return 3;  // the place belongs to another match: rarely what is asked about
+      return 3;  // the place belongs to another match: rarely what somebody asks about
     case Reason::Missing:
       return 2;
     case Reason::Operator:
@@ -148,9 +148,9 @@ int reasonRank(Reason r) {
   }
 }
 
-NearMiss toNearMiss(const Plan& plan, const Draft& d) {
+NearMiss toNearMiss(const Plan& plan, const PartialMatch& d) {
   const Graph& g = plan.index.graph;
-  const Miss& m = d.cause;
+  const Mismatch& m = d.cause;
   NearMiss out;
   out.matched = d.matched;
   size_t optional = 0;
@@ -162,8 +162,8 @@ NearMiss toNearMiss(const Plan& plan, const Draft& d) {
   out.patternNode = m.patternNode;
   out.anchor = d.anchor;
   out.reason = m.reason;
-  out.tooMany = m.parameter == "+";
-  out.parameter = out.tooMany ? "" : m.parameter;
+  out.tooMany = m.extraOperator;
+  out.parameter = m.parameter;
   out.expected = m.expected;
   out.actual = m.actual;
   out.message = sentence(d);

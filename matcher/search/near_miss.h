@@ -1,16 +1,18 @@
-// From how far a branch of the search came to a sentence for a person: what stopped it and which edit of the rule would
-// help.
+// Near misses: from a partial match to a sentence for a person, which says what stopped the rule there and which edit
+// of the rule would help.
+//
+//   NearMiss miss = toNearMiss(plan, partial);   // miss.message: "dim is 1, but the rule wants -1"
 #pragma once
 
-#include "matcher/search/attempt.h"
+#include "matcher/search/explainer.h"
 
 namespace graft {
 
-NearMiss toNearMiss(const Plan& plan, const Draft& draft);
-/// Furthest first; one for each anchor.
+NearMiss toNearMiss(const Plan& plan, const PartialMatch& partial);
 /// Which of two equally far explanations is likelier: an argument that differs, before an operator, before a missing
-/// one.
+/// one. The lowest is the likeliest.
 int reasonRank(Reason);
+/// The furthest first, `keep` at most.
 void rankNearMisses(std::vector<NearMiss>& misses, size_t keep);
 
 }  // namespace graft

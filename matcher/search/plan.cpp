@@ -59,8 +59,8 @@ Plan::Plan(const Rule& r, const GraphIndex& i) : rule(r), pattern(r.pattern), in
       std::any_of(order.begin(), order.end(), [&](NodeId n) { return isReshape(pattern.node(n).op->name); }) &&
       graft::findsAllReshapes(rule);
   if (findsAllReshapes)
-    for (std::string_view name : reshapeOperators())
-      if (const uint32_t op = index.findOperator(name); op != GraphIndex::none) reshapes.push_back(op);
+    for (uint32_t op = 0; op < index.operatorNames().size(); ++op)
+      if (isReshape(index.operatorNames()[op])) reshapes.push_back(op);
   for (NodeId id : order) compile(id);
   for (const Argument& a : pattern.returns())
     a.forEachValue([&](ValueId v) {
@@ -231,21 +231,21 @@ const std::vector<uint8_t>& Plan::ancestorsOf(ValueId root) const {
   return out;
 }
 
-void Plan::climb(ValueId from, ValueId start, ValueId root, bool loose, std::vector<ValueId>& out) const {
+void Plan::followUses(ValueId from, ValueId start, ValueId root, bool loose, std::vector<ValueId>& out) const {
   const std::vector<uint8_t>& leads = ancestorsOf(root);
   if (!leads[from.index]) return;
   const Graph& g = index.graph;
-  std::vector<Climber>& states = climbers_;
+  std::vector<UseWalk>& states = walk_;
   states.assign(1, {from, start, false});
   const auto add = [&](ValueId p, ValueId v, bool excused) {
     if (!leads[p.index] || states.size() > 4096) return;
-    for (const Climber& s : states)
+    for (const UseWalk& s : states)
       if (s.pattern == p && s.graph == v && s.excused <= excused) return;
     states.push_back({p, v, excused});
   };
   const auto before = static_cast<std::ptrdiff_t>(out.size());
   for (size_t i = 0; i < states.size(); ++i) {
-    const Climber s = states[i];
+    const UseWalk s = states[i];
     if (s.pattern == root) {
       if (std::find(out.begin() + before, out.end(), s.graph) == out.end()) out.push_back(s.graph);
       continue;
@@ -334,7 +334,7 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
           continue;
         }
         const size_t before = out.size();
-        climb(own[o], v, root, loose, out);
+        followUses(own[o], v, root, loose, out);
         if (loose && out.size() == before) out.push_back(v);  // what is above it is not there
       }
       break;
@@ -350,7 +350,7 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
     if (producer(root)->kind == PlanNode::Kind::AnyOf)
       for (ValueId v : valuesOf(*producer(root), outputIndex(root))) out.push_back(v);
   } else {
-    // The rarest operator below the first root, climbed up from, leaves the fewest places to look at.
+    // Walking up from the rarest operator below the first root leaves the fewest places to look at.
     const PlanNode* best = producer(root);
     size_t fewest = SIZE_MAX;
     for (const PlanNode& p : nodes) {

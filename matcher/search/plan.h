@@ -1,5 +1,8 @@
 // Plan: a rule's pattern made ready to search one graph: what each pattern node accepts, which must be there, where to
-// start and how to climb from one matched node to the next. It refers to the rule and the index.
+// start, and how to walk from a bound value along its uses to the next root. It refers to the rule and the index.
+//
+//   const Plan plan(rule, index);
+//   for (ValueId start : plan.startingPoints(false)) …
 #pragma once
 
 #include <re2/re2.h>
@@ -79,7 +82,7 @@ class Plan {
   const std::vector<uint8_t>& ancestorsOf(ValueId root) const;
   /// Graph values that may be `root` when the pattern's `from` is the graph's `start`: every way up through users that
   /// fit by operator, each once, added to `out`. `loose` lets one node on the way be any operator.
-  void climb(ValueId from, ValueId start, ValueId root, bool loose, std::vector<ValueId>& out) const;
+  void followUses(ValueId from, ValueId start, ValueId root, bool loose, std::vector<ValueId>& out) const;
   /// Every graph value that the pattern node's output of that number may be, by operator alone.
   std::vector<ValueId> valuesOf(const PlanNode& p, size_t output) const;
   /// Graph values where the first root may be, in topological order. `loose` finds more, for explanations.
@@ -92,11 +95,11 @@ class Plan {
  private:
   void compile(NodeId id);
   void findRequired();
-  struct Climber {
+  struct UseWalk {
     ValueId pattern, graph;
     bool excused;
   };
-  mutable std::vector<Climber> climbers_;                // of climb(), kept for its memory
+  mutable std::vector<UseWalk> walk_;                    // of followUses(), kept for its memory
   mutable std::vector<uint8_t> absent_;                  // by pattern node, filled when asked
   mutable std::vector<std::vector<uint8_t>> ancestors_;  // by root value, filled when asked
   mutable std::vector<signed char> functionMemo_;        // by pattern node * operators: CallFunction answers

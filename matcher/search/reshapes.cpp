@@ -1,17 +1,11 @@
 #include "matcher/search/reshapes.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/ir/normal_form.h"
 
 namespace graft {
 namespace {
-
-// Those that say the whole shape first.
-constexpr std::array<std::string_view, 5> reshapes{"aten.view.default", "aten.reshape.default",
-                                                   "aten._unsafe_view.default", "aten.flatten.using_ints",
-                                                   "aten.unflatten.int"};
 
 // The operators of one side, without what only calculates its sizes.
 std::vector<std::string_view> operatorsOf(const Graph& side) {
@@ -25,12 +19,9 @@ std::vector<std::string_view> operatorsOf(const Graph& side) {
 
 }  // namespace
 
-bool isReshape(std::string_view op) { return std::find(reshapes.begin(), reshapes.end(), op) != reshapes.end(); }
-bool alwaysViews(std::string_view op) { return op != "aten.reshape.default" && op != "aten.flatten.using_ints"; }
-bool saysWholeShape(std::string_view op) {
-  return std::find(reshapes.begin(), reshapes.begin() + 3, op) != reshapes.begin() + 3;
-}
-std::span<const std::string_view> reshapeOperators() { return reshapes; }
+bool isReshape(std::string_view op) { return factsOf(op).has(OperatorFact::Reshape); }
+bool alwaysViews(std::string_view op) { return factsOf(op).has(OperatorFact::View); }
+bool saysWholeShape(std::string_view op) { return isReshape(op) && factsOf(op).shape == ShapeRule::Listed; }
 
 bool findsAllReshapes(const Rule& rule) {
   if (rule.exact) return false;

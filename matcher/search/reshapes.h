@@ -23,8 +23,6 @@ bool isReshape(std::string_view op);
 bool alwaysViews(std::string_view op);
 /// Of a reshape: its second argument is the shape of the result.
 bool saysWholeShape(std::string_view op);
-/// All reshapes, by canonical name.
-std::span<const std::string_view> reshapeOperators();
 
 /// Whether the rule's reshapes stand for any: not where it says `exact = True`, and not where its two sides are the
 /// same operators but for the reshapes, because then these are what it is about.

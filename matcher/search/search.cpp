@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "matcher/search/attempt.h"
+#include "matcher/search/backtracking_search.h"
 #include "matcher/search/near_miss.h"
 
 namespace graft {
@@ -13,7 +13,7 @@ constexpr uint64_t stepsPerAnchor = 20'000;
 constexpr uint64_t stepsPerExplanation = 4'000;
 
 // A node that fits in nothing but its operator is no near miss; one that fits but for a literal is.
-bool worthTelling(const Draft& d) {
+bool worthReporting(const PartialMatch& d) {
   if (d.matched > 0) return true;
   return d.complete && d.cause.reason != Reason::Operator && d.cause.reason != Reason::Missing &&
          d.cause.reason != Reason::ModuleType;
@@ -45,13 +45,13 @@ SearchResult Matcher::findAll(const Rule& rule, const SearchOptions& options) co
   budget.anchorLimit = std::min(stepsPerAnchor, options.stepBudget);
   {
     const std::vector<ValueId> starts = plan.startingPoints(false);
-    std::optional<Attempt> attempt;
-    if (!starts.empty()) attempt.emplace(plan, taken, budget);
+    std::optional<BacktrackingSearch> search;
+    if (!starts.empty()) search.emplace(plan, taken, budget);
     for (ValueId start : starts) {
       const NodeId n = graph_.value(start).producer;
       if (!n || taken[n.index]) continue;
-      if (!attempt->run(start)) continue;
-      Match m = attempt->match();
+      if (!search->run(start)) continue;
+      Match m = search->match();
       for (NodeId id : m.nodes) taken[id.index] = 1;
       result.matches.push_back(std::move(m));
       if (budget.used >= budget.total) break;
@@ -63,12 +63,12 @@ SearchResult Matcher::findAll(const Rule& rule, const SearchOptions& options) co
     Budget explaining;
     explaining.total = options.stepBudget;
     explaining.anchorLimit = stepsPerExplanation;
-    Attempt attempt(plan, taken, explaining);
+    BacktrackingSearch search(plan, taken, explaining);
     for (ValueId start : plan.startingPoints(true)) {
       const NodeId n = graph_.value(start).producer;
       if (!n || taken[n.index]) continue;
-      if (auto draft = attempt.explain(start); draft && worthTelling(*draft)) {
-        NearMiss miss = toNearMiss(plan, *draft);
+      if (auto partial = search.explain(start); partial && worthReporting(*partial)) {
+        NearMiss miss = toNearMiss(plan, *partial);
         if (!options.at || miss.anchor == options.at || miss.at == options.at || touches(miss.matchedNodes, options.at))
           result.nearMisses.push_back(std::move(miss));
       }

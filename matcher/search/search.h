@@ -1,5 +1,11 @@
-// Search: where a pattern occurs in a graph. Never changes the graph. One backtracking search serves matching and
-// explaining: it emits an event for each attempt, and near misses are ranked from those.
+// Search: where a pattern occurs in a graph, and where it almost does. It never changes the graph. One backtracking
+// search serves both: to explain, it forgives one mismatch and reports how far the pattern came.
+//
+// The folder, from the graph up: graph_index.h (what is asked of a graph over and over), reshapes.h (which operators
+// only give a tensor another shape), plan.h (a rule made ready for one graph), state.h, unifier.h, operand_forms.h,
+// conditions.h, soundness.h, explainer.h, candidates.h and backtracking_search.h (one occurrence), near_miss.h (a
+// sentence for a person). Other folders include this header; matcher/rewrite and matcher/passes graph_index.h and
+// reshapes.h too. Everything else is the search's own.
 //
 //   Matcher m(graph);                          // indexes the graph once: nodes by operator, module calls by type
 //   SearchResult r = m.findAll(rule);
@@ -27,7 +33,7 @@ struct Match {
   std::string scope;                   ///< path of the innermost module call that holds all nodes
 };
 
-/// Why an attempt ended where it did.
+/// Why a branch of the search ended where it did.
 enum class Reason {
   Operator,
   Literal,
@@ -61,35 +67,35 @@ struct TextEdit {
 
 struct NearMiss {
   size_t matched = 0, total = 0;  ///< pattern nodes
-  bool complete = false;          ///< everything else fits: this one thing is all that is wrong
-  NodeId at;                      ///< the graph node where it stopped
-  NodeId patternNode;             ///< the pattern node it should have been
+  bool complete = false;          ///< everything else fits: this is the only mismatch
+  NodeId at;                      ///< the graph node where the search stopped
+  NodeId patternNode;             ///< the pattern node that the graph node should have been
   NodeId anchor;
   Reason reason = Reason::Operator;
-  std::string parameter;         ///< of the operator, where one argument differs
+  std::string parameter;         ///< the operator's parameter, where one argument differs
   std::string expected, actual;  ///< in the words of the rule and of the graph
-  std::string message;           ///< one sentence: "dim is 1, the rule wants -1"
-  bool tooMany = false;          ///< `at` is an operator that the pattern has none for
+  std::string message;           ///< one sentence: "dim is 1, but the rule wants -1"
+  bool tooMany = false;          ///< `at` is an operator that the pattern does not have
   std::string suggestion;        ///< an edit of the rule in words; empty where there is none
-  std::vector<TextEdit> edits;   ///< that make it match here; found by Healer (matcher/lang/fix_it.h)
+  std::vector<TextEdit> edits;   ///< that make it match here; found by FixIts (matcher/lang/fix_it.h)
   int line = 0;                  ///< of the rule file
   std::string scope;
-  std::vector<NodeId> matchedPattern, matchedNodes;  ///< how far it came, pairwise
+  std::vector<NodeId> matchedPattern, matchedNodes;  ///< what did match, pairwise
 };
 
 struct SearchOptions {
-  uint64_t stepBudget = 1'000'000;  ///< attempts of one pattern node at one graph node, for each anchor 20,000 at most
+  uint64_t stepBudget = 1'000'000;  ///< goals tried, in all; 20,000 at most for each anchor
   bool explain = false;             ///< collect near misses
   size_t nearMisses = 20;
-  NodeId at;  ///< only this anchor, or only attempts that touch this node
+  NodeId at;  ///< only matches and near misses that are anchored at this node or touch it
 };
 
 struct SearchResult {
   std::vector<Match> matches;        ///< disjoint, in topological order of their anchors
   std::vector<NearMiss> nearMisses;  ///< furthest first; only with explain
   uint64_t steps = 0;
-  uint64_t looked = 0;          ///< values and users that were passed to find places to begin at, which cost no step
-  bool budgetExceeded = false;  ///< some places were not searched to the end: "no match" is not proven
+  uint64_t looked = 0;          ///< values and users that were passed to find places to begin at; they cost no step
+  bool budgetExceeded = false;  ///< some places were not searched to the end: there may be more matches
   std::string problem;          ///< not empty: the rule cannot be searched for (a bad expression), and why
 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the table of docs/models.md: what Graft does with each sample model, through each format that PyTorch can write.
+"""Makes the table of docs/reference/models.md: what Graft does with each sample model, through each format that PyTorch can write.
 
-    table.py [--build build] [--keep] [-o docs/models.md]
+    table.py [--build build] [--keep] [-o docs/reference/models.md]
 
 For each model and format: how many nodes are read, whether the executor's outputs are PyTorch's (bitwise, or the largest
 difference), whether the model written out as TorchScript and read again is the same graph, as canonical text, and how often each
@@ -57,7 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--keep", action="store_true", help="take the exported models as they are in BUILD/samples/models")
-    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs/models.md")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs/reference/models.md")
     arguments = parser.parse_args()
     program, folder = arguments.build / "bin/graft", arguments.build / "samples/models"
     build = ROOT / "samples/models/build.py"
@@ -68,11 +68,15 @@ def main():
 
     failures = []
     lines = ["# Sample models", "",
-             "Made by `./dev models`. Each model is built by `samples/models/build.py` with seeded random weights,",
-             "exported by PyTorch (*decomposed*: torch.export after `run_decompositions`), read by Graft, run by Graft's executor on",
-             "the CPU and compared with PyTorch's own outputs; *again* says whether writing it as TorchScript and reading that gives the",
-             "same graph; *rules* how often each of the shipped rules for its family finds something. Decomposed programs have no",
-             "dropout, so a rule may find more there, such as LinearAdd; what it finds in the exported model it finds there too.", ""]
+             "`./dev models` makes this page. For each model and format, it does this:", "",
+             "1. `samples/models/build.py` builds the model with seeded random weights, and PyTorch exports it.",
+             "   *Decomposed* is torch.export after `run_decompositions`.",
+             "2. Graft reads the file (*nodes*), and its executor runs the model on the CPU. *Outputs* compares",
+             "   with PyTorch's own.",
+             "3. *Again* says whether writing the model as TorchScript and reading that gives the same graph.",
+             "4. *Rules* says how often each shipped rule for its family finds something.", "",
+             "Decomposed programs have no dropout, so a rule such as LinearAdd may find more there. What it finds",
+             "in the exported model it finds there too.", ""]
     lines += ["| model | format | nodes | outputs | again | rules |", "|---|---|---|---|---|---|"]
     for name, what in models:
         for form, suffix in FORMATS.items():
@@ -89,7 +93,7 @@ def main():
             lines.append(f"| {what} | {form} | {' | '.join(cells)} |")
             print(lines[-1], flush=True)
     if failures:
-        lines += ["", "What does not work yet, in the program's words:", "", *failures]
+        lines += ["", "What fails, in the program's words:", "", *failures]
     arguments.output.write_text("\n".join(lines) + "\n")
     print(f"{arguments.output}: {len(failures)} failures")
 

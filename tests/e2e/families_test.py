@@ -1,5 +1,5 @@
 """What models of families beyond the samples ask of Graft: each a few lines that broke something once; and how often the shipped
-rules rewrite small models of transformers, by the table of families in docs/rules-shipped.md."""
+rules rewrite small models of transformers, by the table of families in docs/reference/shipped-rules.md."""
 
 import math
 import re
@@ -199,8 +199,8 @@ FAMILIES = {
 
 
 def table():
-    """family: (file, recipe, {rule: count}), of docs/rules-shipped.md."""
-    text = (SOURCE / "docs/rules-shipped.md").read_text().split("| family | L |")[1].split("\n\n")[0]
+    """family: (file, recipe, {rule: count}), of docs/reference/shipped-rules.md."""
+    text = (SOURCE / "docs/reference/shipped-rules.md").read_text().split("| family | L |")[1].split("\n\n")[0]
     found = {}
     for line in text.splitlines()[2:]:
         family, layers, recipe, rewrites = (cell.strip() for cell in line.strip("|").split("|"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Fails when docs/peers.md claims what no test shows.
+"""Fails when docs/internals/peers.md claims what no test shows.
 
-    peers.py ROOT          checks ROOT/docs/peers.md against ROOT/tests
+    peers.py ROOT          checks ROOT/docs/internals/peers.md against ROOT/tests
     peers.py --self-check  plants wrong rows and sees that each is found
 
 A row that says `same` or `better` names cases: "`file`: case" of tests/matcher/cases, or "`tests/resources/rules/X.cases`: rule NAME"; one
@@ -96,7 +96,7 @@ def main():
         self_check()
         return 0
     root = pathlib.Path(sys.argv[1])
-    found = complaints((root / "docs/peers.md").read_text(), shown_by(root))
+    found = complaints((root / "docs/internals/peers.md").read_text(), shown_by(root))
     print("\n".join(found))
     return 1 if found else 0
 

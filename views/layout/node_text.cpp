@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "core/ir/operator_facts.h"
+
 namespace graft {
 namespace {
 
@@ -76,6 +78,28 @@ std::string literalText(const Argument& a, const Graph& graph) {
   return argumentText(a, graph);
 }
 
+/// "relu" of "aten.relu_.default", "softmax" of "aten._softmax.default".
+std::string_view plainName(std::string_view op) {
+  std::string_view base = baseOf(op);
+  while (base.starts_with("_")) base.remove_prefix(1);
+  if (base.ends_with("_") && base.size() > 1) base.remove_suffix(1);
+  return base;
+}
+
+// Of operators that the table of facts lacks, other libraries' for instance: what their names tell.
+BoxKind kindByName(std::string_view op) {
+  const std::string_view base = plainName(op);
+  const auto says = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return contains(base, w); });
+  };
+  if (contains(base, "norm")) return BoxKind::Normalization;
+  if (says({"linear", "matmul", "conv", "scaled_dot_product"})) return BoxKind::Product;
+  if (contains(base, "embedding")) return BoxKind::Lookup;
+  if (says({"softmax", "pool", "elu", "sigmoid", "hard", "loss"})) return BoxKind::Activation;
+  if (says({"view", "size", "like", "split"})) return BoxKind::Shape;
+  return BoxKind::Arithmetic;
+}
+
 }  // namespace
 
 std::string_view boxKindName(BoxKind kind) {
@@ -89,44 +113,35 @@ std::string_view boxKindName(BoxKind kind) {
 
 BoxKind kindOfOperator(std::string_view op) {
   if (op.starts_with("graft.")) return BoxKind::Kernel;
-  std::string_view base = baseOf(op);
-  while (base.starts_with("_")) base.remove_prefix(1);
-  if (base.ends_with("_") && base.size() > 1) base.remove_suffix(1);
-  if (op.starts_with("prim.") && isOneOf(base, {"If", "Loop", "While", "RaiseException", "Print"}))
-    return BoxKind::Control;
-  if (contains(base, "norm") && !isOneOf(base, {"linalg_norm"})) return BoxKind::Normalization;
-  if (contains(base, "linear") || contains(base, "matmul") || contains(base, "conv") ||
-      contains(base, "scaled_dot_product") ||
-      isOneOf(base, {"mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "dot", "mv", "lstm", "gru",
-                     "multi_head_attention"}))
-    return BoxKind::Product;
-  if (contains(base, "embedding") || isOneOf(base, {"gather", "index", "index_select", "take", "scatter", "masked_fill",
-                                                    "index_put", "where", "scatter_add", "masked_select"}))
-    return BoxKind::Lookup;
-  if (contains(base, "softmax") || contains(base, "pool") || contains(base, "elu") || contains(base, "sigmoid") ||
-      contains(base, "hard") || contains(base, "loss") ||
-      isOneOf(base, {"tanh",      "silu",     "mish",
-                     "softplus",  "softsign", "sum",
-                     "mean",      "max",      "min",
-                     "amax",      "amin",     "var",
-                     "std",       "argmax",   "argmin",
-                     "prod",      "any",      "all",
-                     "cumsum",    "topk",     "sort",
-                     "logsumexp", "norm",     "erf",
-                     "exp",       "log",      "dropout",
-                     "clamp",     "rsqrt",    "sqrt",
-                     "pow",       "var_mean", "linalg_vector_norm"}))
-    return BoxKind::Activation;
-  if (contains(base, "view") || contains(base, "size") || contains(base, "like") || contains(base, "split") ||
-      isOneOf(base,
-              {"reshape",   "transpose",       "permute",   "t",     "expand",         "expand_as",     "unsqueeze",
-               "squeeze",   "flatten",         "unflatten", "cat",   "stack",          "chunk",         "select",
-               "slice",     "contiguous",      "clone",     "to",    "to_copy",        "repeat",        "roll",
-               "pad",       "constant_pad_nd", "arange",    "zeros", "ones",           "full",          "getitem",
-               "unbind",    "narrow",          "movedim",   "tile",  "copy",           "type_as",       "empty",
-               "new_zeros", "new_ones",        "flip",      "tril",  "triu",           "pixel_shuffle", "swapaxes",
-               "detach",    "alias",           "float",     "half",  "TupleConstruct", "ListConstruct"}))
-    return BoxKind::Shape;
+  OperatorFamily family = factsOf(op).family;
+  // In place, without a wrapper's underscore, or another library's of the same name.
+  if (family == OperatorFamily::Unknown) family = factsOf("aten." + std::string(plainName(op))).family;
+  switch (family) {
+    case OperatorFamily::Control:
+      return BoxKind::Control;
+    case OperatorFamily::Normalization:
+      return BoxKind::Normalization;
+    case OperatorFamily::Product:
+    case OperatorFamily::Convolution:
+      return BoxKind::Product;
+    case OperatorFamily::Lookup:
+      return BoxKind::Lookup;
+    case OperatorFamily::Activation:
+    case OperatorFamily::Softmax:
+    case OperatorFamily::Reduction:
+    case OperatorFamily::Scan:
+    case OperatorFamily::Pooling:
+      return BoxKind::Activation;
+    case OperatorFamily::Shape:
+    case OperatorFamily::Cast:
+    case OperatorFamily::Factory:
+    case OperatorFamily::Query:
+      return BoxKind::Shape;
+    case OperatorFamily::Arithmetic:
+      return BoxKind::Arithmetic;
+    case OperatorFamily::Unknown:
+      return kindByName(op);
+  }
   return BoxKind::Arithmetic;
 }
 

@@ -408,12 +408,9 @@ Argument TorchScriptConverter::schemaLiteral(Argument a, const Type& parameter) 
 }
 
 std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& env, const Operator& op) {
-  static const std::unordered_map<std::string_view, int> takesNumbers{
-      {"add", 0}, {"sub", 0}, {"mul", 0}, {"div", 0}, {"floor_divide", 0}, {"remainder", 0}, {"pow", 0},
-      {"eq", 0},  {"ne", 0},  {"lt", 0},  {"le", 0},  {"gt", 0},           {"ge", 0}};
   // A number that TorchScript wrapped may stay a number beside a real tensor.
   bool besideTensor = false;
-  if (takesNumbers.contains(op.baseName()))
+  if (op.is(OperatorFact::NumberOperand) && !op.writes())
     for (size_t i = 0; i < std::min<size_t>(2, n->inputs().size()); ++i)
       besideTensor |= !bound(n->input(i), env).scalarTensor && n->input(i)->type()->kind() == c10::TypeKind::TensorType;
   std::vector<Argument> args;

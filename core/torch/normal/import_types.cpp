@@ -46,8 +46,8 @@ Type withoutSizes(Type t) {
 
 // view(x, [2, 12, 64]): whatever x is, the result is that, or there is none.
 std::optional<std::vector<Dim>> literalShape(const Node& n) {
-  const std::string_view op = n.op->baseName();
-  if ((op != "view" && op != "reshape" && op != "_unsafe_view") || n.args.size() < 2) return std::nullopt;
+  if (!n.op->is(OperatorFact::Reshape) || n.op->facts->shape != ShapeRule::Listed || n.args.size() < 2)
+    return std::nullopt;
   const std::vector<Argument>* sizes = n.args[1].items();
   if (!sizes) return std::nullopt;
   std::vector<Dim> out;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 
 #include <ATen/ops/item.h>
 
@@ -31,106 +30,66 @@ class DTypeFacts {
 
  private:
   std::optional<DType> fromProducer(const Node& n, int depth) {
-    static const std::unordered_set<std::string_view> keeps{"relu",
-                                                            "gelu",
-                                                            "silu",
-                                                            "sigmoid",
-                                                            "tanh",
-                                                            "hardswish",
-                                                            "hardsigmoid",
-                                                            "hardtanh",
-                                                            "leaky_relu",
-                                                            "elu",
-                                                            "mish",
-                                                            "softmax",
-                                                            "dropout",
-                                                            "layer_norm",
-                                                            "group_norm",
-                                                            "batch_norm",
-                                                            "native_layer_norm",
-                                                            "max_pool2d",
-                                                            "avg_pool2d",
-                                                            "adaptive_avg_pool2d",
-                                                            "view",
-                                                            "reshape",
-                                                            "transpose",
-                                                            "permute",
-                                                            "flatten",
-                                                            "unflatten",
-                                                            "contiguous",
-                                                            "expand",
-                                                            "unsqueeze",
-                                                            "squeeze",
-                                                            "slice",
-                                                            "select",
-                                                            "clone",
-                                                            "neg",
-                                                            "clamp",
-                                                            "relu6",
-                                                            "t",
-                                                            "masked_fill",
-                                                            "roll",
-                                                            "pad",
-                                                            "chunk",
-                                                            "split",
-                                                            "stochastic_depth",
-                                                            "rms_norm"};
-    static const std::unordered_set<std::string_view> oneDType{
-        "linear",      "matmul", "bmm",    "mm",        "addmm",
-        "baddbmm",     "conv1d", "conv2d", "conv3d",    "_convolution",
-        "convolution", "cat",    "stack",  "embedding", "scaled_dot_product_attention"};
-    // Of integers these make the default dtype.
-    static const std::unordered_set<std::string_view> floats{"pow", "mean", "rsqrt", "sqrt", "exp", "log",
-                                                             "cos", "sin",  "erf",   "var",  "sum"};
-    static const std::unordered_set<std::string_view> compares{
-        "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "isnan", "isinf"};
-    if (!n.op->name.starts_with("aten.")) return std::nullopt;  // of the same name, from another library
-    const std::string_view base = n.op->baseName();
     const auto tensor = [&](size_t i) {
       return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
     };
-    if (compares.contains(base)) return DType::Bool;
+    const DTypeRule rule = n.op->facts->dtype;
+    if (rule == DTypeRule::Bool) return DType::Bool;
     if (const Argument* dtype = n.findArgument("dtype"))
       if (const auto* d = dtype->as<DType>()) return *d;
-    if (keeps.contains(base)) return tensor(0);
-    if (floats.contains(base)) {
-      const auto in = tensor(0);
-      const bool plain = base != "pow" || (n.args.size() == 2 && n.args[1].number());
-      return in && isFloatingPoint(*in) && plain ? in : std::nullopt;
+    switch (rule) {
+      case DTypeRule::First:
+        return tensor(0);
+      case DTypeRule::KeepsFloating: {
+        const auto in = tensor(0);
+        return in && isFloatingPoint(*in) ? in : std::nullopt;
+      }
+      case DTypeRule::Promotes:
+      case DTypeRule::PromotesToFloat:
+        return promoted(n, tensor);
+      case DTypeRule::Common:
+      case DTypeRule::Joined:
+        return common(n, depth);
+      default:
+        return std::nullopt;
     }
-    if (oneDType.contains(base)) {
-      if (base == "embedding") return tensor(0);
-      std::optional<DType> found;
-      for (const Argument& a : n.args)
-        a.forEachValue([&](ValueId v) {
-          if (!found && g_.value(v).type.isTensor()) found = of(v, depth + 1);
-        });
-      return found;
+  }
+
+  /// Beside plain numbers a tensor keeps its dtype, unless a number is of a higher kind; so do two of one dtype.
+  template <class OfTensor>
+  std::optional<DType> promoted(const Node& n, OfTensor&& tensor) const {
+    const auto first = tensor(0);
+    bool tensorsFollow = false, wholeNumbers = true;
+    for (size_t i = 1; i < n.args.size(); ++i) {
+      const Argument& a = n.args[i];
+      const Type::Kind kind = a.isValue() ? g_.value(a.valueId()).type.kind : Type::Kind::Int;
+      tensorsFollow = tensorsFollow || (kind != Type::Kind::Int && kind != Type::Kind::Float);
+      wholeNumbers = wholeNumbers && kind == Type::Kind::Int && !a.as<double>() && !a.as<std::complex<double>>();
     }
-    if ((base == "add" || base == "sub" || base == "mul" || base == "div") && n.args.size() >= 2) {
-      const auto a = tensor(0), b = tensor(1);
-      if (a && isFloatingPoint(*a) && (n.args[1].number() || a == b)) return a;
-      if (b && isFloatingPoint(*b) && n.args[0].number()) return b;
-    }
-    return std::nullopt;
+    if (first && isFloatingPoint(*first) && (!tensorsFollow || (n.args.size() > 1 && first == tensor(1)))) return first;
+    if (first && !tensorsFollow && wholeNumbers && *first != DType::Bool && n.op->facts->dtype == DTypeRule::Promotes)
+      return first;
+    const auto second = tensor(1);
+    return second && isFloatingPoint(*second) && n.args[0].number() ? second : std::nullopt;
+  }
+
+  /// The first dtype that is known; nothing where a list joins tensors of several.
+  std::optional<DType> common(const Node& n, int depth) {
+    std::optional<DType> found;
+    bool agree = true;
+    for (const Argument& a : n.args)
+      a.forEachValue([&](ValueId v) {
+        if (!g_.value(v).type.isTensor() || (found && n.op->facts->dtype == DTypeRule::Common)) return;
+        const auto own = of(v, depth + 1);
+        agree = agree && (!found || !own || own == found);
+        if (!found) found = own;
+      });
+    return agree ? found : std::nullopt;
   }
 
   const Graph& g_;
   std::unordered_map<ValueId, std::optional<DType>> known_;
 };
-
-// Arithmetic whose operands may be plain numbers in normal form.
-bool takesNumbers(std::string_view op) {
-  static const std::unordered_set<std::string_view> names{
-      "aten.add.Tensor",       "aten.sub.Tensor",         "aten.mul.Tensor",
-      "aten.div.Tensor",       "aten.div.Tensor_mode",    "aten.pow.Tensor_Tensor",
-      "aten.remainder.Tensor", "aten.fmod.Tensor",        "aten.floor_divide.default",
-      "aten.eq.Tensor",        "aten.ne.Tensor",          "aten.lt.Tensor",
-      "aten.le.Tensor",        "aten.gt.Tensor",          "aten.ge.Tensor",
-      "aten.rsub.Scalar",      "aten.masked_fill.Tensor", "aten.add_.Tensor",
-      "aten.sub_.Tensor",      "aten.mul_.Tensor",        "aten.div_.Tensor"};
-  return names.contains(op);
-}
 
 std::optional<Argument> numberOf(const Graph& g, const Argument& a) {
   if (!a.isValue()) return std::nullopt;
@@ -151,7 +110,7 @@ void foldScalarConstants(Graph& g) {
   for (NodeId id : g.order()) {
     const Node& n = g.node(id);
     const bool where = n.op->name == "aten.where.self";
-    if (!where && !takesNumbers(n.op->name)) continue;
+    if (!where && !n.op->is(OperatorFact::NumberOperand)) continue;
     const size_t first = where ? 1 : 0;
     if (n.args.size() < first + 2) continue;
     for (size_t i : {first, first + 1}) {
@@ -296,21 +255,13 @@ class Functionaliser {
     if (value.kind != Value::Kind::Output || !value.type.isTensor()) return false;
     const Node& producer = g_.node(value.producer);
     return producer.op->hasSchema && !producer.op->aliases() && !producer.op->writes() && !producer.op->variadic &&
-           producer.blocks.empty() && producer.op->name != "prim.getitem" && !mayReturnItself(producer) &&
+           producer.blocks.empty() && producer.op->name != "prim.getitem" && !producer.op->is(OperatorFact::MayReturnArgument) &&
            producer.parent == g_.node(writer).parent;
-  }
-
-  // Operators whose schema promises no alias and which still hand their argument on.
-  static bool mayReturnItself(const Node& n) {
-    static const std::unordered_set<std::string_view> names{
-        "contiguous",    "to",    "reshape", "dropout", "flatten", "expand_as", "type_as", "feature_dropout",
-        "alpha_dropout", "float", "half",    "pad",     "ravel"};
-    return names.contains(n.op->baseName());
   }
 
   bool mayKeep(NodeId user, ValueId target) const {
     const Node& u = g_.node(user);
-    if (!u.op->hasSchema || u.op->variadic || !u.blocks.empty() || mayReturnItself(u)) return true;
+    if (!u.op->hasSchema || u.op->variadic || !u.blocks.empty() || u.op->is(OperatorFact::MayReturnArgument)) return true;
     for (size_t i = 0; i < u.args.size(); ++i) {
       bool uses = false;
       u.args[i].forEachValue([&](ValueId v) { uses |= v == target; });
@@ -366,7 +317,7 @@ void removeIdentities(Graph& g) {
   const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->writes(); });
   for (NodeId id : order) {
     const Node& n = g.node(id);
-    if (!isIdentity(n.op->name) || n.outputs.size() != 1 || n.args.empty() || !n.args[0].isValue()) continue;
+    if (!n.op->is(OperatorFact::Identity) || n.outputs.size() != 1 || n.args.empty() || !n.args[0].isValue()) continue;
     if (writes && n.op->baseName() == "lift_fresh_copy") continue;
     g.replaceAllUses(n.outputs[0], n.args[0].valueId());
   }
@@ -379,7 +330,7 @@ void removeRedundantCasts(Graph& g) {
   DTypeFacts facts(g);
   for (NodeId id : order) {
     const Node& n = g.node(id);
-    const std::string_view op = n.op->name;
+    const std::string_view op = n.op->name;  // the overloads whose arguments are looked at below
     if (op != "aten.to.dtype" && op != "aten.to.dtype_layout" && op != "aten.to.device" &&
         op != "aten._to_copy.default")
       continue;

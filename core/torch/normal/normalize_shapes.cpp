@@ -3,26 +3,18 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
-#include <unordered_set>
 
 #include "core/torch/normal/normal_steps.h"
 
 namespace graft {
 namespace {
 
-using Names = std::unordered_set<std::string_view>;
-
-bool isView(const Node& n) {
-  static const Names names{"view", "reshape", "expand", "_unsafe_view"};
-  return n.op->name.starts_with("aten.") && names.contains(n.op->baseName()) && n.args.size() >= 2 && n.args[1].items();
+bool listsShape(const Node& n) {
+  return n.op->facts->shape == ShapeRule::Listed && n.args.size() >= 2 && n.args[1].items();
 }
 
-// Whose output has the shape of the first argument, whatever that is.
 bool keepsShape(const Node& n) {
-  static const Names names{"relu",    "gelu",       "silu",       "sigmoid",           "tanh",       "softmax",
-                           "dropout", "layer_norm", "contiguous", "native_layer_norm", "clone",      "neg",
-                           "clamp",   "to",         "rsqrt",      "group_norm",        "batch_norm", "hardswish"};
-  return n.op->name.starts_with("aten.") && names.contains(n.op->baseName()) && !n.args.empty() && n.args[0].isValue();
+  return n.op->facts->shape == ShapeRule::AsFirst && !n.op->writes() && !n.args.empty() && n.args[0].isValue();
 }
 
 const int64_t* integer(const Node& n, size_t i) { return i < n.args.size() ? n.args[i].as<int64_t>() : nullptr; }
@@ -43,11 +35,19 @@ class SizeOrigins {
     if (const auto r = value.type.tensorInfo.rank()) return r;
     if (!value.producer || depth > 50) return std::nullopt;
     const Node& n = g_.node(value.producer);
-    if (isView(n) || n.op->baseName() == "permute")
-      return n.args.size() >= 2 && n.args[1].items() ? std::optional<int64_t>(n.args[1].items()->size()) : std::nullopt;
-    if ((keepsShape(n) || n.op->baseName() == "transpose" || n.op->name == "aten.linear.default") &&
-        n.args[0].isValue() && n.outputs[0] == v)
-      return rank(n.args[0].valueId(), depth + 1);
+    switch (n.op->facts->shape) {
+      case ShapeRule::Listed:
+      case ShapeRule::Permuted:
+        return n.args.size() >= 2 && n.args[1].items() ? std::optional<int64_t>(n.args[1].items()->size())
+                                                       : std::nullopt;
+      case ShapeRule::AsFirst:
+      case ShapeRule::SameRank:
+        if (!n.op->writes() && !n.args.empty() && n.args[0].isValue() && n.outputs[0] == v)
+          return rank(n.args[0].valueId(), depth + 1);
+        break;
+      default:
+        break;
+    }
     return std::nullopt;
   }
 
@@ -73,7 +73,7 @@ class SizeOrigins {
     if (keepsShape(n)) return Size{x, dim, {}};
     const auto r = rank(v);
     const int64_t d = dim < 0 && r ? dim + *r : dim;
-    if (isView(n)) {
+    if (listsShape(n)) {
       const auto& sizes = *n.args[1].items();
       if (d < 0 || static_cast<size_t>(d) >= sizes.size() || !sizes[static_cast<size_t>(d)].isValue())
         return std::nullopt;
@@ -168,9 +168,7 @@ class Ranges {
     if (n.outputs.size() != 1 || n.op->writes()) return std::nullopt;
     const std::string_view base = n.op->baseName();
     const auto arg = [&](size_t i) { return i < n.args.size() ? of(n.args[i], depth + 1) : std::nullopt; };
-    static const Names moves{"unsqueeze", "squeeze",    "expand", "view",    "reshape", "slice",
-                             "transpose", "contiguous", "clone",  "permute", "flatten", "select"};
-    if (moves.contains(base)) return arg(0);
+    if (n.op->is(OperatorFact::MovesOnly)) return arg(0);
     if (base == "zeros" || base == "zeros_like" || base == "new_zeros") return Range{0, 0};
     if (base == "ones" || base == "ones_like" || base == "new_ones") return Range{1, 1};
     if (base == "full" || base == "full_like") return arg(1);
@@ -222,10 +220,8 @@ class Ranges {
 }  // namespace
 
 bool changesShapesInPlace(const Graph& g) {
-  static const Names names{"resize_", "unsqueeze_",  "squeeze_",  "t_",        "transpose_",
-                           "set_",    "as_strided_", "swapaxes_", "resize_as_"};
   const std::vector<NodeId> order = g.order();
-  return std::any_of(order.begin(), order.end(), [&](NodeId id) { return names.contains(g.node(id).op->baseName()); });
+  return std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->is(OperatorFact::ReshapesInPlace); });
 }
 
 void askSizesEarly(Graph& g) {

@@ -2,6 +2,10 @@
 // linear layer is a view, a transposed weight, addmm and a view back there; a product of batches is two views, bmm and
 // a view. Such programs mostly write nothing in place, so copies are their originals; in one that writes (the
 // statistics of a batch norm in training) operators get their plain names back, and nothing else is touched.
+//
+// These are not rules: importing stands below the matcher, which core may not include; each step here is one pass over
+// the nodes, where a rule would index the graph anew; and two conditions cannot be said in a rule (which views a matmul
+// made itself, and one linear for each view of a product that has the sizes from before it was flattened).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -238,9 +242,9 @@ class Recomposer {
     if (moved.size() == 2) replace(id, "aten.transpose.int", {n.args[0], Argument(moved[0]), Argument(moved[1])});
   }
 
+  // view, reshape or _unsafe_view
   bool isView(const Node& n) const {
-    return n.op->name == "aten.view.default" || n.op->name == "aten.reshape.default" ||
-           n.op->name == "aten._unsafe_view.default";
+    return n.op->is(OperatorFact::Reshape) && n.op->facts->shape == ShapeRule::Listed;
   }
 
   // addmm(b, x, transpose(w)) is linear(x, w, b), on what x was before it was made flat.

@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "core/torch/normal/normal_steps.h"
 
 namespace graft {
 namespace {
 
-bool isArithmetic(std::string_view op) {
-  static const std::unordered_set<std::string_view> names{"aten.add.int", "aten.sub.int", "aten.mul.int",
-                                                          "aten.floordiv.int", "aten.neg.int"};
-  return names.contains(op);
-}
+bool isArithmetic(const Node& n) { return n.op->is(OperatorFact::IntegerArithmetic); }
 
 class SizeSettler {
  public:
@@ -29,12 +24,12 @@ class SizeSettler {
     for (NodeId id : order) {
       if (g_.node(id).op->name == "aten.size.int")
         size(id);
-      else if (isArithmetic(g_.node(id).op->name))
+      else if (isArithmetic(g_.node(id)))
         compute(id);
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const Node& n = g_.node(*it);
-      if ((n.op->name == "aten.size.int" || isArithmetic(n.op->name)) && g_.isUnused(n.outputs[0])) g_.erase(*it);
+      if ((n.op->name == "aten.size.int" || isArithmetic(n)) && g_.isUnused(n.outputs[0])) g_.erase(*it);
     }
   }
 

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <unordered_set>
 
 #include "core/torch/values/values.h"
 
@@ -71,10 +70,8 @@ Argument DTypeChange::argument(const Argument& a) const {
 }
 
 bool makesFloats(const Node& n) {
-  static const std::unordered_set<std::string_view> names{"aten.zeros", "aten.ones",     "aten.empty",    "aten.rand",
-                                                          "aten.randn", "aten.linspace", "aten.logspace", "aten.eye"};
-  const std::string_view op = n.op->packetName();
-  return names.contains(op) || (op == "aten.full" && n.args.size() > 1 && n.args[1].as<double>());
+  return n.op->facts->dtype == DTypeRule::DefaultFloat ||
+         (n.op->packetName() == "aten.full" && n.args.size() > 1 && n.args[1].as<double>());
 }
 
 at::Tensor weightInDType(const Value& v, const at::Tensor& data, DType to) {
@@ -86,17 +83,6 @@ at::Tensor weightInDType(const Value& v, const at::Tensor& data, DType to) {
     if (data.isfinite().logical_and(cast.isinf()).any().item<bool>()) cast = data.clamp(-most, most).to(dtype);
   }
   return cast;
-}
-
-bool takesNumbersFromCpu(std::string_view op) {
-  static const std::unordered_set<std::string_view> names{
-      "aten.add",       "aten.sub",          "aten.rsub",       "aten.mul",         "aten.div",
-      "aten.pow",       "aten.eq",           "aten.ne",         "aten.lt",          "aten.le",
-      "aten.gt",        "aten.ge",           "aten.maximum",    "aten.minimum",     "aten.remainder",
-      "aten.fmod",      "aten.floor_divide", "aten.add_",       "aten.sub_",        "aten.mul_",
-      "aten.div_",      "aten.bitwise_and",  "aten.bitwise_or", "aten.bitwise_xor", "aten.logical_and",
-      "aten.logical_or"};
-  return names.contains(op);
 }
 
 }  // namespace graft

@@ -9,7 +9,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
-#include <string_view>
 
 #include "core/ir/graph.h"
 
@@ -38,9 +37,5 @@ bool makesFloats(const Node&);
 /// The data of weight `v`, in `to` where it is floating. Masks are kept in buffers and constants: there, what is finite
 /// stays finite (see DTypeChange::number). Throws what LibTorch throws.
 at::Tensor weightInDType(const Value& v, const at::Tensor& data, DType to);
-
-/// Elementwise operators of two tensors, which take a number on the CPU beside tensors on a GPU as it is. Others would
-/// copy it there in every run, which cannot be captured in a CUDA graph.
-bool takesNumbersFromCpu(std::string_view op);
 
 }  // namespace graft

@@ -374,7 +374,7 @@ class Planner {
       return s;
     }
     std::vector<Operand> operands;
-    numbersOnDevice_ = !device_.is_cpu() && !takesNumbersFromCpu(n.op->packetName());
+    numbersOnDevice_ = !device_.is_cpu() && !n.op->is(OperatorFact::CpuNumber);
     for (size_t k = 0; k < args.size(); ++k) {
       auto o = operandFor(args[k], wanted[k]);
       if (!o) {

@@ -133,7 +133,7 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
     }
     stack.push_back(std::move(*v));
   }
-  switch (applyMetaRule(n.op->baseName(), stack, results, why)) {
+  switch (applyMetaRule(*n.op, stack, results, why)) {
     case MetaRule::Done:
       return Outcome::Known;
     case MetaRule::Refused:
@@ -239,8 +239,7 @@ void MetaInference::declareWindows(const Node& n) {
     names_.declareFloor(sizes(*out, at), sizes(*in, at), *step - 1 - *start, *step);
     return;
   }
-  const bool convolution = op == "_convolution" || op == "convolution" || op == "_convolution_mode" || op == "conv1d" ||
-                           op == "conv2d" || op == "conv3d" || n.op->name == "graft.conv_bias_add_relu.default";
+  const bool convolution = n.op->facts->family == OperatorFamily::Convolution;
   const bool pool = op.starts_with("max_pool") || op.starts_with("avg_pool");
   if (!convolution && !pool) return;
   if (const Argument* turned = n.findArgument("transposed"); turned && !(*turned == Argument(false))) return;

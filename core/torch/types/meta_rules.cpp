@@ -69,8 +69,9 @@ MetaRule convolution(const std::vector<IValue>& a, bool general, std::vector<IVa
 
 }  // namespace
 
-MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::vector<IValue>& results,
+MetaRule applyMetaRule(const Operator& called, const std::vector<IValue>& a, std::vector<IValue>& results,
                        std::string& why) {
+  const std::string_view op = called.baseName();
   if (a.empty() || !a[0].isTensor()) return MetaRule::None;
   const at::Tensor x = a[0].toTensor();
   if (op == "where" && a.size() == 3 && a[1].isTensor() && a[2].isTensor()) {
@@ -111,12 +112,6 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
     results = {IValue(like(x, x.sizes().vec())), IValue(weights)};
     return MetaRule::Done;
   }
-  if (op == "abs" && x.is_complex()) return MetaRule::None;
-  for (std::string_view same : {"relu", "abs", "hardswish", "hardsigmoid", "hardtanh", "relu6", "roll"})
-    if (op == same) {
-      results = {IValue(like(x, x.sizes().vec()))};
-      return MetaRule::Done;
-    }
   if (op == "layer_norm" || op == "rms_norm") {
     const auto shape = a[1].toIntVector();
     const auto n = static_cast<int64_t>(shape.size());
@@ -125,19 +120,11 @@ MetaRule applyMetaRule(std::string_view op, const std::vector<IValue>& a, std::v
       return MetaRule::Refused;
     }
   }
-  // Norms, and activations that LibTorch has no meta kernel for.
-  for (std::string_view same : {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "_weight_norm",
-                                "relu", "relu6", "selu", "celu", "mish", "hardswish", "hardtanh"})
-    if (op == same) {
-      results = {IValue(like(x, x.sizes().vec()))};
-      return MetaRule::Done;
-    }
-  // Pointwise operators that LibTorch has no meta kernel for.
-  for (std::string_view same : {"relu", "relu6", "abs", "square"})
-    if (op == same && a.size() == 1 && x.is_floating_point()) {
-      results = {IValue(like(x, x.sizes().vec()))};
-      return MetaRule::Done;
-    }
+  if (called.is(OperatorFact::NoMetaKernel)) {
+    if (x.is_complex()) return MetaRule::None;  // abs of a complex number is real
+    results = {IValue(like(x, x.sizes().vec()))};
+    return MetaRule::Done;
+  }
   if (op == "embedding" && a.size() >= 2 && a[1].isTensor()) {
     std::vector<int64_t> sizes = a[1].toTensor().sizes().vec();
     if (x.dim() != 2) {

@@ -4,15 +4,17 @@
 
 #include <ATen/core/ivalue.h>
 
-#include <string_view>
+#include <string>
 #include <vector>
+
+#include "core/ir/operator.h"
 
 namespace graft {
 
 enum class MetaRule { None, Done, Refused };
 
-/// Results for the operator of that base name from its arguments in schema order. `why` says what was refused.
-MetaRule applyMetaRule(std::string_view op, const std::vector<c10::IValue>& args, std::vector<c10::IValue>& results,
+/// The operator's results from its arguments in schema order. `why` says what was refused.
+MetaRule applyMetaRule(const Operator&, const std::vector<c10::IValue>& args, std::vector<c10::IValue>& results,
                        std::string& why);
 
 }  // namespace graft

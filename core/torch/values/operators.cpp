@@ -66,6 +66,7 @@ OperatorRef structural(std::string_view name) {
   } else {
     return nullptr;
   }
+  addFacts(*op);
   return op;
 }
 
@@ -162,7 +163,7 @@ OperatorRef operatorOf(const c10::FunctionSchema& schema) {
     if (out.type.kind != Type::Kind::None) op->returns.push_back(std::move(out));
   }
   op->random = isRandom(schema.operator_name());
-  addKnownEffects(*op);
+  addFacts(*op);
   return op;
 }
 

@@ -80,7 +80,7 @@ std::optional<int64_t> indexBound(const Graph& g, ValueId v, int depth = 0) {
       const auto& table = g.value(n.args[0].valueId()).type.tensorInfo.shape;
       if (table && !table->empty() && table->front().isStatic()) bound = table->front().size;
     } else if (n.op->hasSchema &&
-               (n.op->aliases() || n.op->packetName() == "aten.to" || n.op->packetName() == "aten._to_copy") &&
+               (n.op->aliases() || n.op->facts->family == OperatorFamily::Cast) &&
                n.outputs.size() == 1 && !n.args.empty() && n.args[0] == Argument(v)) {
       bound = indexBound(g, n.outputs[0], depth + 1);
     }

@@ -20,21 +20,6 @@ namespace {
 
 constexpr int64_t fewElements = 8;  // lengths and other sizes in disguise
 
-/// What computes numbers from numbers, element by element or along dimensions, or only moves them.
-bool calculates(std::string_view base) {
-  static constexpr std::array<std::string_view, 61> names{
-      "add",         "sub",         "rsub",        "mul",        "div",         "floor_divide", "remainder",
-      "fmod",        "neg",         "abs",         "sign",       "clamp",       "clamp_min",    "clamp_max",
-      "minimum",     "maximum",     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not",  "eq",
-      "ne",          "lt",          "le",          "gt",         "ge",          "logical_and",  "logical_or",
-      "logical_not", "where",       "to",          "_to_copy",   "type_as",     "view",         "reshape",
-      "flatten",     "unflatten",   "expand",      "expand_as",  "unsqueeze",   "squeeze",      "permute",
-      "transpose",   "slice",       "select",      "cat",        "stack",       "contiguous",   "clone",
-      "sum",         "amin",        "amax",        "sin",        "cos",         "exp",          "size",
-      "dim",         "masked_fill", "square",      "detach",     "repeat"};
-  return std::find(names.begin(), names.end(), base) != names.end();
-}
-
 bool firstIsNumber(std::string_view base) {
   return base == "pow" || base == "__lshift__" || base == "__rshift__" || base == "bitwise_left_shift" ||
          base == "bitwise_right_shift";
@@ -49,7 +34,7 @@ bool onlyCalculated(const Graph& g, ValueId from) {
       const std::string_view base = n.op->baseName();
       const bool isFirst = !n.args.empty() && n.args[0] == Argument(work[i]);
       if (!n.op->name.starts_with("aten.") || n.op->writes()) return false;
-      if (!calculates(base) && !(firstIsNumber(base) && isFirst)) return false;
+      if (!n.op->is(OperatorFact::AnyIntegers) && !(firstIsNumber(base) && isFirst)) return false;
       for (ValueId out : n.outputs) {
         const Type& type = g.value(out).type;
         if (!type.isTensor()) continue;  // its sizes, which stay

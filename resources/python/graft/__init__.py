@@ -1,4 +1,4 @@
-"""Names that rule files import, so that Python's own tools understand them. Nothing here is ever executed by graft.
+"""The names that rule files import, so that editors and linters understand them. Graft reads rules and never runs them.
 
     from graft import Recipe, Rule, Weight, kernels
 """
@@ -9,7 +9,7 @@ Tensor = Any
 
 
 class Rule:
-    """A pattern, its replacement, and the condition under which it applies. See docs/rules.md."""
+    """A pattern, its replacement, and the condition under which the rule applies. See docs/guide/writing-rules.md."""
 
     scope: str = ""
     exact: bool = False
@@ -47,6 +47,8 @@ def _pattern_only(*args, **kwargs):
     raise NotImplementedError("rules are read by graft and never executed")
 
 
-call_module = call_function = any_of = optional = users = fuse = _pattern_only
-normalize = remove_dropout = fold_constants = eliminate_common = eliminate_dead = _pattern_only
-decompose = half = swap_module = fuse_pointwise = partition = capture = _pattern_only
+# What patterns and conditions call.
+call_module = call_function = any_of = optional = users = _pattern_only
+# The passes, as `steps` of a recipe.
+decompose = eliminate_common = eliminate_dead = fold_constants = _pattern_only
+half = normalize = remove_dropout = swap_module = _pattern_only

@@ -207,8 +207,8 @@ class First(Rule):
     REQUIRE_FALSE(file);
     return file.error().message;
   };
-  CHECK(wrong("flat") == "the pattern of `First` names no `y`; did you mean `x`?");
-  CHECK(wrong("flatt") == "`flatt` is no function or class of this file; did you mean `flat`?");
+  CHECK(wrong("flat") == "the pattern of `First` has no name `y`; did you mean `x`?");
+  CHECK(wrong("flatt") == "`flatt` is not a function or class of this file; did you mean `flat`?");
   CHECK(wrong("M") == "`where` of the rule `First` is a function, not a module");
 }
 

@@ -31,7 +31,7 @@ Seen inPattern(const std::string& line, const std::string& rest = "") {
 
 TEST_CASE("an error shows file, line, column, the line and a caret") {
   CHECK(errorOf("def pattern(x):\n    return torch.sofmax(x, dim=-1)\n") ==
-        "r.py:2:12: `torch.sofmax` is no operator that is known here; did you mean `torch.softmax`?\n"
+        "r.py:2:12: `torch.sofmax` is not a known operator; did you mean `torch.softmax`?\n"
         "      return torch.sofmax(x, dim=-1)\n"
         "             ^");
   CHECK(errorOf("def pattern(q, k):\n    x = torch.matmul(q k)\n    return x\n") ==
@@ -130,9 +130,13 @@ TEST_CASE("recipes name what exists") {
   const std::string rule = "class A(Rule):\n    def pattern(x): return x.relu()\nclass R(Recipe):\n";
   CHECK_THAT(errorOf(rule + "    steps = [normalise, A]\n"),
              ContainsSubstring("r.py:4:14") && ContainsSubstring("did you mean `normalize`?"));
+  for (const std::string step : {"fuse", "fuse_pointwise", "partition(n=2)", "capture()"})
+    CHECK_THAT(
+        errorOf(rule + "    steps = [" + step + "]\n"),
+        ContainsSubstring("`" + step.substr(0, step.find('(')) + "` is neither a rule of this file nor a known pass"));
   CHECK_THAT(errorOf(rule + "    steps = [A]\n    expect = {A: 1.5}\n"), ContainsSubstring("r.py:5:18"));
   CHECK_THAT(errorOf(rule + "    steps = [A]\n    expect = {B: 1}\n"),
-             ContainsSubstring("`B` is no rule of this file"));
+             ContainsSubstring("`B` is neither a rule of this file nor a known pass"));
   CHECK_THAT(errorOf(rule + "    expect = {A: 1}\n"), ContainsSubstring("the recipe `R` has no steps"));
 }
 

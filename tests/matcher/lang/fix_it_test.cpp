@@ -58,13 +58,13 @@ std::string with(std::string text, const std::string& from, const std::string& t
   return text.replace(at, from.size(), to);
 }
 
-struct Healed {
+struct FixItResult {
   std::vector<TextEdit> edits;
   std::string text, message;
 };
 
 /// What is offered at the nearest miss, made: then the first rule of the text matches.
-Healed healed(const std::string& rules, const Graph& g) {
+FixItResult fixItFor(const std::string& rules, const Graph& g) {
   const auto file = parseRuleText(rules, "rules.py", test::operators());
   INFO((file ? "" : file.error().format()));
   REQUIRE(file);
@@ -74,8 +74,8 @@ Healed healed(const std::string& rules, const Graph& g) {
   REQUIRE(found.matches.empty());
   REQUIRE_FALSE(found.nearMisses.empty());
   const NearMiss& miss = found.nearMisses.front();
-  Healer healer(rules, "rules.py", test::operators(), g);
-  Healed out{healer.edits(file->rules[0], miss), rules, miss.message};
+  FixIts fixIts(rules, "rules.py", test::operators(), g);
+  FixItResult out{fixIts.edits(file->rules[0], miss), rules, miss.message};
   if (out.edits.empty()) return out;
   for (const TextEdit& e : out.edits) CHECK(rules.substr(e.begin, e.end - e.begin) == e.before);
   out.text = withEdits(rules, out.edits);
@@ -88,29 +88,29 @@ Healed healed(const std::string& rules, const Graph& g) {
 
 }  // namespace
 
-TEST_CASE("what breaks attention is healed by one edit") {
+TEST_CASE("one edit lets the rule match again where one thing breaks attention") {
   struct Break {
     std::string from, to;       // in the graph
     std::string before, after;  // in the rule
     std::string message;
   };
   const std::vector<Break> breaks{
-      {"softmax.int(%m, -1)", "softmax.int(%m, 1)", "-1", "1", "dim is 1, the rule wants -1"},
-      {"div.Tensor(%s, 4.0)", "div.Tensor(%s, 8.0)", "4.0", "8.0", "other is 8.0, the rule wants 4.0"},
+      {"softmax.int(%m, -1)", "softmax.int(%m, 1)", "-1", "1", "dim is 1, but the rule wants -1"},
+      {"div.Tensor(%s, 4.0)", "div.Tensor(%s, 8.0)", "4.0", "8.0", "other is 8.0, but the rule wants 4.0"},
       {"div.Tensor(%s, 4.0)", "mul.Tensor(%s, 0.125)", "4.0", "8.0", "the rule wants 4.0"},
       {"softmax.int(%m, -1)", "softmax.int(%m, -1, torch.float32)", "", ", dtype=torch.float32",
-       "dtype is torch.float32, the rule wants None"},
+       "dtype is torch.float32, but the rule wants None"},
       {"aten.softmax.int(%m, -1)", "aten.log_softmax.int(%m, -1)", "softmax", "log_softmax",
-       "the operator is aten.log_softmax, the rule wants aten.softmax"},
+       "the operator is aten.log_softmax, but the rule wants aten.softmax"},
       {"aten.add.Tensor(%d, %mask)", "aten.sub.Tensor(%d, %mask)", "+", "-",
-       "the operator is aten.sub, the rule wants aten.add"},
+       "the operator is aten.sub, but the rule wants aten.add"},
       {"%o = aten.matmul.default(%p, %v)",
        "%u = aten.dropout.default(%p, 0.1, False) : f32[1,4,8,8] @m0\n %o = aten.matmul.default(%u, %v)",
        "torch.softmax(scores + mask, dim=-1)", "optional(F.dropout, torch.softmax(scores + mask, dim=-1), _, _)",
-       "the graph has an aten.dropout behind the aten.softmax, the rule does not"},
+       "the graph has an aten.dropout after the aten.softmax, but the rule does not"},
       {"%p = aten.softmax.int(%m, -1)", "%c = aten.relu.default(%m) : f32[1,4,8,8] @m0\n %p = aten.softmax.int(%c, -1)",
        "scores + mask", "optional(F.relu, scores + mask)",
-       "the graph has an aten.relu behind the aten.add, the rule does not"},
+       "the graph has an aten.relu after the aten.add, but the rule does not"},
   };
   {
     const auto file = parseRuleText(attention, "rules.py", test::operators());
@@ -119,7 +119,7 @@ TEST_CASE("what breaks attention is healed by one edit") {
   }
   for (const Break& b : breaks) {
     INFO(b.from + " → " + b.to);
-    const Healed h = healed(attention, graphOf(with(attentionBody, b.from, b.to)));
+    const FixItResult h = fixItFor(attention, graphOf(with(attentionBody, b.from, b.to)));
     CHECK(h.message.find(b.message) != std::string::npos);
     INFO(h.message);
     REQUIRE(h.edits.size() == 1);
@@ -136,7 +136,7 @@ TEST_CASE("what the graph lacks becomes optional, with its arguments") {
 )";
   const std::string body =
       "input %x : f32[4]\n %a = aten.tanh.default(%x) : f32[4]\n %b = aten.sigmoid.default(%a) : f32[4]\n return %b";
-  const Healed h = healed(rules, graphOf(body));
+  const FixItResult h = fixItFor(rules, graphOf(body));
   CHECK(h.text.find("torch.sigmoid((optional(F.dropout, (torch.tanh(x)), p=_, training=False)))") != std::string::npos);
 }
 
@@ -148,50 +148,51 @@ TEST_CASE("parameters are declared as the graph has them, in the pattern and in 
   const std::string linear =
       "input %x : f32[2,4]\n weight %w \"w\" : f32[3,4]\n %y = aten.linear.default(%x, %w, None) : f32[2,3]\n "
       "return %y";
-  const Healed bias = healed(rule("x, w: Weight, b: Weight", "F.linear(x, w, b)"), graphOf(linear));
+  const FixItResult bias = fixItFor(rule("x, w: Weight, b: Weight", "F.linear(x, w, b)"), graphOf(linear));
   REQUIRE(bias.edits.size() == 2);
   CHECK(bias.text.find("def pattern(x, w: Weight, b: Weight | None):") != std::string::npos);
   CHECK(bias.text.find("def replacement(x, w: Weight, b: Weight | None):") != std::string::npos);
 
   const std::string calculated =
       "input %x : f32[2,4]\n input %w : f32[3,4]\n %y = aten.linear.default(%x, %w, None) : f32[2,3]\n return %y";
-  const Healed weight = healed(rule("x, w: Weight", "F.linear(x, w)"), graphOf(calculated));
+  const FixItResult weight = fixItFor(rule("x, w: Weight", "F.linear(x, w)"), graphOf(calculated));
   CHECK(weight.text.find("def pattern(x, w):") != std::string::npos);
 
   const std::string scaled = "input %x : f32[4]\n %y = aten.mul.Tensor(%x, 0.25) : f32[4]\n return %y";
-  const Healed number = healed(rule("x, c", "x * c"), graphOf(scaled));
+  const FixItResult number = fixItFor(rule("x, c", "x * c"), graphOf(scaled));
   CHECK(number.text.find("def pattern(x, c: float):") != std::string::npos);
-  const Healed broader = healed(rule("x, c: int", "x * c"), graphOf(scaled));
+  const FixItResult broader = fixItFor(rule("x, c: int", "x * c"), graphOf(scaled));
   CHECK(broader.text.find("def pattern(x, c: float):") != std::string::npos);
 }
 
 TEST_CASE("a scope that is too narrow is widened, a module's name joins the expression") {
   const std::string body =
       "module m0 \"encoder.fc\" L\n input %x : f32[4]\n %y = aten.tanh.default(%x) : f32[4] @m0\n return %y";
-  const Healed scope = healed(
+  const FixItResult scope = fixItFor(
       header + "class R(Rule):\n    scope = \"decoder.*\"\n\n    def pattern(x):\n        return torch.tanh(x)\n",
       graphOf(body));
   CHECK(scope.text.find("scope = \".*\"") != std::string::npos);
-  const Healed name =
-      healed(header + "class R(Rule):\n    def pattern(x):\n        return torch.relu(call_module(r\"proj\", x))\n",
-             graphOf(with(body, "return %y", "%z = aten.relu.default(%y) : f32[4]\n return %z")));
+  const FixItResult name =
+      fixItFor(header + "class R(Rule):\n    def pattern(x):\n        return torch.relu(call_module(r\"proj\", x))\n",
+               graphOf(with(body, "return %y", "%z = aten.relu.default(%y) : f32[4]\n return %z")));
   CHECK(name.text.find("call_module(r\"proj|fc\", x)") != std::string::npos);
 }
 
-TEST_CASE("nothing is offered that does not heal") {
+TEST_CASE("no edit is offered that does not let the rule match") {
   // What the operator reads besides would be lost.
-  const Healed lost =
-      healed(header + "class R(Rule):\n    def pattern(x):\n        return torch.tanh(torch.exp(x))\n",
-             graphOf("input %x : f32[4]\n input %y : f32[4]\n %a = aten.exp.default(%x) : f32[4]\n %b = "
-                     "aten.add.Tensor(%a, %y) : f32[4]\n %c = aten.tanh.default(%b) : f32[4]\n "
-                     "return %c"));
+  const FixItResult lost =
+      fixItFor(header + "class R(Rule):\n    def pattern(x):\n        return torch.tanh(torch.exp(x))\n",
+               graphOf("input %x : f32[4]\n input %y : f32[4]\n %a = aten.exp.default(%x) : f32[4]\n %b = "
+                       "aten.add.Tensor(%a, %y) : f32[4]\n %c = aten.tanh.default(%b) : f32[4]\n "
+                       "return %c"));
   CHECK(lost.edits.empty());
   // Two things differ.
-  const Healed two = healed(attention, graphOf(with(with(attentionBody, "softmax.int(%m, -1)", "softmax.int(%m, 1)"),
-                                                    "div.Tensor(%s, 4.0)", "div.Tensor(%s, 8.0)")));
+  const FixItResult two =
+      fixItFor(attention, graphOf(with(with(attentionBody, "softmax.int(%m, -1)", "softmax.int(%m, 1)"),
+                                       "div.Tensor(%s, 4.0)", "div.Tensor(%s, 8.0)")));
   CHECK(two.edits.empty());
   // Used elsewhere, too.
-  const Healed escapes = healed(attention, graphOf(with(attentionBody, "return %o", "return %o, %p")));
+  const FixItResult escapes = fixItFor(attention, graphOf(with(attentionBody, "return %o", "return %o, %p")));
   CHECK(escapes.edits.empty());
   // A text that cannot be read has no edits.
   const auto file = parseRuleText(attention, "rules.py", test::operators());
@@ -200,8 +201,8 @@ TEST_CASE("nothing is offered that does not heal") {
   SearchOptions options;
   options.explain = true;
   const SearchResult found = Matcher(g).findAll(file->rules[0], options);
-  Healer broken("class R(Rule:\n", "rules.py", test::operators(), g);
+  FixIts broken("class R(Rule:\n", "rules.py", test::operators(), g);
   CHECK(broken.edits(file->rules[0], found.nearMisses.front()).empty());
-  Healer elsewhere(attention, "another.py", test::operators(), g);
+  FixIts elsewhere(attention, "another.py", test::operators(), g);
   CHECK(elsewhere.edits(file->rules[0], found.nearMisses.front()).empty());
 }

@@ -70,7 +70,7 @@ TEST_CASE("bytes that are no text are refused") {
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
   CHECK_THAT(refusal(all), StartsWith("unexpected byte"));
   CHECK_THAT(refusal("def pattern(\xc3\xbc):\n    return \xc3\xbc\n"), StartsWith("only plain ASCII"));
-  CHECK_THAT(inReturn("x + 99999999999999999999999"), StartsWith("an integer of more than 64 bits"));
+  CHECK_THAT(inReturn("x + 99999999999999999999999"), StartsWith("this integer does not fit 64 bits"));
   CHECK_THAT(refusal("def pattern(x):\n    \"\"\"abc\n"), StartsWith("this string is never closed"));
 }
 

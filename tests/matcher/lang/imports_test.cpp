@@ -229,7 +229,7 @@ TEST_CASE("what cannot be imported says why, with its place") {
              StartsWith("r.py:4:5: acts.py has no ") && ContainsSubstring("did you mean `twice`?"));
   // What it is decides where it can stand.
   CHECK_THAT(f.errorOf("from acts import twice\nclass A(Recipe):\n    steps = [twice]\n"),
-             StartsWith("r.py:3:14: `twice` is a function, and no rule of this file"));
+             StartsWith("r.py:3:14: `twice` is a function, not a rule or a pass"));
   CHECK_THAT(f.errorOf("from acts import Relu\ndef pattern(x):\n    return Relu(x)\n"),
              StartsWith("r.py:3:12: `Relu` is a rule: a pattern can use functions"));
   CHECK_THAT(f.errorOf("from acts import twice\ndef twice(x):\n    return x\ndef pattern(x):\n    return twice(x)\n"),
@@ -300,5 +300,5 @@ class Mine(Rule):
   REQUIRE_FALSE(found.nearMisses.empty());
   CHECK(found.nearMisses[0].reason == Reason::Operator);
   CHECK(found.nearMisses[0].line == 6);  // not that of `twice`, which stands in another file
-  CHECK(Healer(text, path, test::operators(), *graph).edits(rule, found.nearMisses[0]).empty());
+  CHECK(FixIts(text, path, test::operators(), *graph).edits(rule, found.nearMisses[0]).empty());
 }

@@ -1,5 +1,5 @@
-// The operators that the rule language's tests bind to: PyTorch's own schemas, and those of graft's kernels as text, so
-// that the tests need no operator library.
+// The operators that the rule language's tests bind to: PyTorch's own schemas, and those that graft's kernels describe
+// themselves by, so that the tests need no operator library.
 #pragma once
 
 #include "core/ir/operator.h"

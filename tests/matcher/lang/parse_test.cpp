@@ -116,7 +116,7 @@ class A(Rule):
 
 class R(Recipe):
     """Both."""
-    steps = [normalize, A, decompose(nn.Linear), swap_module(nn.GELU, nn.ReLU), half(), partition(n=2)]
+    steps = [normalize, A, decompose(nn.Linear), swap_module(nn.GELU, nn.ReLU), half(), decompose(op="gelu")]
     expect = {A: 12}
 )");
   REQUIRE(f.recipes.size() == 1);
@@ -126,7 +126,7 @@ class R(Recipe):
   CHECK(r.steps[1].name == "A");
   CHECK(r.steps[2].args[0] == Argument(Named{"torch.nn.Linear"}));
   CHECK(r.steps[3].args.size() == 2);
-  CHECK(r.steps[5].kwargs[0] == std::pair<std::string, Argument>{"n", Argument(int64_t{2})});
+  CHECK(r.steps[5].kwargs[0] == std::pair<std::string, Argument>{"op", Argument(std::string("gelu"))});
   CHECK(r.steps[0].line == 10);
   REQUIRE(r.expect.size() == 1);
   CHECK(r.expect[0] == std::pair<std::string, size_t>{"A", 12});

@@ -4,9 +4,9 @@
 //
 // UPDATE_EXPECT=1 writes what came out into the files instead, for review.
 //
-// Beside what the case says it checks that the graph prints and parses back, that the result verifies, that matching
-// left the graph alone, that a second run changes nothing, and, where all inputs have shapes and no weight is missing,
-// that both graphs compute the same numbers.
+// Beside what the case says it checks that the graph prints and parses back, that the graph verifies after each record,
+// that matching left the graph alone, that a second run changes nothing, and, where all inputs have shapes and no
+// weight is missing, that both graphs compute the same numbers.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -58,6 +58,16 @@ bool canRun(const Graph& g) {
   return true;
 }
 
+/// After every record the graph has to be sound.
+struct Verifier : RewriteListener {
+  explicit Verifier(std::vector<std::string>& b) : broken(b) {}
+  void onRecord(const Record& r, const Graph& g) override {
+    if (Status s = verify(g); !s)
+      broken.push_back("after a record of " + r.rule + " the graph does not verify: " + s.error().message);
+  }
+  std::vector<std::string>& broken;
+};
+
 Outcome run(const RuleFile& rules, const Section& section, const Case& c, const Semantics& semantics) {
   Outcome out;
   auto before = parseText("graph g {\n" + c.before + "}\n", semantics.operators(), "case");
@@ -71,6 +81,8 @@ Outcome run(const RuleFile& rules, const Section& section, const Case& c, const 
                          (again ? toText(*again) + "\n" + text : again.error().format()));
   if (Status s = verify(*before); !s) out.broken.push_back("the graph does not verify: " + s.error().message);
   Graph after = *before;
+  Verifier verifier(out.broken);
+  const RewriteOptions options{.listener = &verifier};
   bool changesNumbers = false;
   if (!section.recipe.empty()) {
     const Recipe* recipe = rules.findRecipe(section.recipe);
@@ -78,7 +90,7 @@ Outcome run(const RuleFile& rules, const Section& section, const Case& c, const 
       out.broken.push_back("there is no recipe " + section.recipe);
       return out;
     }
-    auto ran = runRecipe(after, rules, *recipe, semantics);
+    auto ran = runRecipe(after, rules, *recipe, semantics, {}, options);
     if (!ran) {
       out.expectation = "refused";
       out.text = ran.error().message + "\n";
@@ -93,9 +105,7 @@ Outcome run(const RuleFile& rules, const Section& section, const Case& c, const 
     out.argument = std::to_string(records);
   } else {
     const Rule& rule = rules.rules.front();
-    SearchOptions options;
-    options.explain = true;
-    const SearchResult found = Matcher(*before).findAll(rule, options);
+    const SearchResult found = Matcher(*before).findAll(rule, {.explain = true});
     if (toText(*before) != text) out.broken.push_back("matching changed the graph");
     if (Matcher(*before).findAll(rule).matches.size() != found.matches.size())
       out.broken.push_back("explaining changed what matches");
@@ -122,7 +132,7 @@ Outcome run(const RuleFile& rules, const Section& section, const Case& c, const 
       out.argument = std::to_string(found.matches.size());
       return out;
     }
-    auto applied = applyRule(after, rule, semantics);
+    auto applied = applyRule(after, rule, semantics, options);
     if (!applied) {
       out.broken.push_back(applied.error().format());
       return out;

@@ -83,7 +83,7 @@ TEST_CASE("places come as if they were sorted by module, side and distance, with
     }
     const GraphIndex index(g);
     std::vector<uint8_t> taken(g.nodeBound(), 0);
-    const Places places(index, values);
+    const CandidateRoots places(index, values);
     for (int walk = 0; walk < 30; ++walk) {
       const NodeId last = nodes[random() % nodes.size()];
       taken[last.index] = 1;
@@ -98,7 +98,7 @@ TEST_CASE("places come as if they were sorted by module, side and distance, with
         wanted.push_back({{-depth, a < b, a < b ? b - a : a - b}, v});
       }
       std::sort(wanted.begin(), wanted.end());
-      PlaceWalk nearest(places, last, taken);
+      CandidateRootWalk nearest(places, last, taken);
       for (const auto& [key, v] : wanted) REQUIRE(nearest.next() == v);
       REQUIRE_FALSE(nearest.next());
     }

@@ -52,13 +52,13 @@ struct Break {
 
 TEST_CASE("every way to break attention is named") {
   const std::vector<Break> breaks{
-      {"softmax.int(%m, -1)", "softmax.int(%m, 1)", Reason::Literal, "p", "dim is 1, the rule wants -1"},
-      {"div.Tensor(%s, 4.0)", "div.Tensor(%s, 5.0)", Reason::Literal, "d", "other is 5.0, the rule wants 4.0"},
+      {"softmax.int(%m, -1)", "softmax.int(%m, 1)", Reason::Literal, "p", "dim is 1, but the rule wants -1"},
+      {"div.Tensor(%s, 4.0)", "div.Tensor(%s, 5.0)", Reason::Literal, "d", "other is 5.0, but the rule wants 4.0"},
       {"div.Tensor(%s, 4.0)", "mul.Tensor(%s, 0.5)", Reason::Literal, "d", "the rule wants 4.0"},
       {"aten.softmax.int(%m, -1)", "aten.log_softmax.int(%m, -1)", Reason::Operator, "p",
-       "the operator is aten.log_softmax, the rule wants aten.softmax"},
+       "the operator is aten.log_softmax, but the rule wants aten.softmax"},
       {"aten.add.Tensor(%d, %mask)", "aten.sub.Tensor(%d, %mask)", Reason::Operator, "m",
-       "the operator is aten.sub, the rule wants aten.add"},
+       "the operator is aten.sub, but the rule wants aten.add"},
       {"return %o", "return %o, %p", Reason::Escapes, "p", "an output of the graph"},
       {"return %o", "%z = aten.neg.default(%s)\n return %o, %z", Reason::Escapes, "s", "also used by `z`"},
       {"transpose.int(%k, 2, 3)", "transpose.int(%k, 1, 2)", Reason::Literal, "kt", "dim0"},
@@ -67,9 +67,9 @@ TEST_CASE("every way to break attention is named") {
        "%u = aten.relu.default(%p) : f32[1,4,8,8] @m0\n %o = aten.matmul.default(%u, %v) :", Reason::Operator, "p",
        "aten.relu"},
       {"aten.softmax.int(%m, -1)", "aten.softmax.int(%m, -1, torch.float32)", Reason::Literal, "p",
-       "dtype is torch.float32, the rule wants None"},
+       "dtype is torch.float32, but the rule wants None"},
       {"div.Tensor(%s, 4.0)", "div.Tensor(%s, %mask)", Reason::Literal, "d",
-       "other is the input `mask`, the rule wants 4.0"},
+       "other is the input `mask`, but the rule wants 4.0"},
   };
   const Rule r = rule(pattern);
   REQUIRE(count(graph(body), r) == 1);

@@ -82,9 +82,9 @@ void breakRule(const Rule& rule, const Case& c, Tally& tally) {
   }
 }
 
-/// The table of docs/rules-shipped.md, between its two marks.
+/// The table of docs/reference/shipped-rules.md, between its two marks.
 std::string tableOf(const std::map<std::string, Tally>& tallies) {
-  std::string out = "| file | rule | ways | named |\n|---|---|---|---|\n";
+  std::string out = "| file | rule | breaks | named |\n|---|---|---|---|\n";
   for (const auto& [name, t] : tallies) {
     const size_t space = name.find(' '), slash = name.rfind('/', space);
     out += "| " + name.substr(slash + 1, space - slash - 1) + " | " + name.substr(space + 1) + " | " +
@@ -94,7 +94,8 @@ std::string tableOf(const std::map<std::string, Tally>& tallies) {
 }
 
 void compareTable(const std::string& table) {
-  const std::string path = GRAFT_SOURCE_DIR "/docs/rules-shipped.md", begin = "<!-- breaks -->\n", end = "<!-- end -->";
+  const std::string path = GRAFT_SOURCE_DIR "/docs/reference/shipped-rules.md", begin = "<!-- breaks -->\n",
+                    end = "<!-- end -->";
   std::ifstream in(path);
   const std::string text((std::istreambuf_iterator<char>(in)), {});
   const size_t a = text.find(begin), b = text.find(end);
@@ -105,7 +106,7 @@ void compareTable(const std::string& table) {
     std::ofstream(path) << text.substr(0, from) + table + text.substr(b);
     return;
   }
-  INFO("UPDATE_EXPECT=1 writes the table of docs/rules-shipped.md anew, to be read before it is committed");
+  INFO("UPDATE_EXPECT=1 writes the table of docs/reference/shipped-rules.md anew, to be read before it is committed");
   CHECK(text.substr(from, b - from) == table);
 }
 
@@ -162,7 +163,7 @@ TEST_CASE("a number that differs is offered as an edit, whatever looks like it b
     const auto misses = missesOf(rule, model);
     REQUIRE(misses);
     REQUIRE_FALSE(misses->empty());
-    const auto edits = Healer(text, "rules.py", test::semantics().operators(), model).edits(rule, misses->front());
+    const auto edits = FixIts(text, "rules.py", test::semantics().operators(), model).edits(rule, misses->front());
     REQUIRE(edits.size() == 1);
     CHECK(withEdits(text, edits) == textOf("torch.relu(x * 0.125 + y)  # not 0.5, 5 or 35"));
   }

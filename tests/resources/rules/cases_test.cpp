@@ -166,10 +166,10 @@ size_t runPage(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("the examples of docs/rules.md do what the page says") {
-  CHECK(runPage(GRAFT_SOURCE_DIR "/docs/rules.md") > 10);
+TEST_CASE("the examples of docs/guide/writing-rules.md do what the page says") {
+  CHECK(runPage(GRAFT_SOURCE_DIR "/docs/guide/writing-rules.md") > 10);
 }
 
-TEST_CASE("the examples of docs/rules-reference.md do what the page says") {
-  CHECK(runPage(GRAFT_SOURCE_DIR "/docs/rules-reference.md") > 20);
+TEST_CASE("the examples of docs/reference/rule-language.md do what the page says") {
+  CHECK(runPage(GRAFT_SOURCE_DIR "/docs/reference/rule-language.md") > 20);
 }

@@ -1,6 +1,6 @@
 // The shipped recipes on the sample models: what they find follows from each model's configuration, in the table of
-// docs/rules-shipped.md. The models are those of samples/models/build.py and samples/minilm, which the fixture
-// `samples` of the end-to-end tests builds.
+// docs/reference/shipped-rules.md. The models are those of samples/models/build.py and samples/minilm, which the
+// fixture `samples` of the end-to-end tests builds.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -58,7 +58,7 @@ Counts counts(const std::string& model, const std::string& inputs, const std::st
   return out;
 }
 
-/// One line of the table of docs/rules-shipped.md.
+/// One line of the table of docs/reference/shipped-rules.md.
 struct Row {
   std::string model, rules, recipe;
   Counts traced, exported;
@@ -82,7 +82,7 @@ size_t countOf(const std::string& text, size_t layers) {
 }
 
 std::vector<Row> table() {
-  std::ifstream in(GRAFT_SOURCE_DIR "/docs/rules-shipped.md");
+  std::ifstream in(GRAFT_SOURCE_DIR "/docs/reference/shipped-rules.md");
   std::vector<Row> out;
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("| `")) continue;
@@ -115,7 +115,7 @@ Counts ofModel(const Row& row, const std::string& suffix) {
 
 }  // namespace
 
-TEST_CASE("the recipes find what docs/rules-shipped.md says, in traced and in exported models") {
+TEST_CASE("the recipes find what docs/reference/shipped-rules.md says, in traced and in exported models") {
   const std::vector<Row> rows = table();
   REQUIRE(rows.size() >= 19);
   for (const Row& row : rows)

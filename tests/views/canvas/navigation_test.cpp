@@ -199,4 +199,4 @@ class TravelTest : public test::WindowFixture {
 }  // namespace
 
 QTEST_MAIN(TravelTest)
-#include "travel_test.moc"
+#include "navigation_test.moc"

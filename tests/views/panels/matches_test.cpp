@@ -83,7 +83,7 @@ class MatchesTest : public test::WindowFixture {
     open();
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
     QTRY_COMPARE(document().nearMisses().size(), size_t{1});
-    QVERIFY(window_->editor()->sentence().contains(QStringLiteral("dim is -1, the rule wants 1")));
+    QVERIFY(window_->editor()->sentence().contains(QStringLiteral("dim is -1, but the rule wants 1")));
     QCOMPARE(window_->whyNot()->rows(), 1);
     Q_EMIT window_->whyNot()->goThere(document().nearMisses().front());
     QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});

@@ -285,7 +285,7 @@ class Engine:
             spot = len(params["text"].encode().split(b"dim=1", 1)[0]) + 4 if "dim=1" in params["text"] else -1
             if soft and rule["ops"]:
                 misses = [{"matched": len(rule["ops"]) - 1, "total": len(rule["ops"]), "at": soft["name"], "patternNode": f"{rule['ops'][-1]}_p{len(rule['ops']) - 1}",
-                           "reason": "literal", "parameter": "dim", "expected": "1", "actual": "-1", "message": "dim is -1, the rule wants 1",
+                           "reason": "literal", "parameter": "dim", "expected": "1", "actual": "-1", "message": "dim is -1, but the rule wants 1",
                            "suggestion": "Write dim=-1.", "edits": [{"begin": spot, "end": spot + 1, "line": params["text"].encode()[:spot].count(b"\n") + 1, "before": "1", "after": "-1"}] if spot >= 0 else [],
                            "line": next((k for k, l in enumerate(params["text"].split("\n"), 1) if "dim=1" in l), rule["line"]),
                            "scope": "encoder.layer.0.attention", "map": {}}]

@@ -550,4 +550,4 @@ class MannersTest : public test::WindowFixture {
 }  // namespace
 
 QTEST_MAIN(MannersTest)
-#include "manners_test.moc"
+#include "conventions_test.moc"

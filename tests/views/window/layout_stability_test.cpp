@@ -111,7 +111,7 @@ class SteadyTest : public test::WindowFixture {
       tells(good, QStringLiteral("4 matches"));
       tells(longName, QStringLiteral("4 matches"));
       tells(QString(longName).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")),
-            QStringLiteral("dim is -1, the rule wants 1"));
+            QStringLiteral("dim is -1, but the rule wants 1"));
       QVERIFY(sentence->isElided());
     }
   }
@@ -317,4 +317,4 @@ class SteadyTest : public test::WindowFixture {
 }  // namespace
 
 QTEST_MAIN(SteadyTest)
-#include "steady_test.moc"
+#include "layout_stability_test.moc"

@@ -1,4 +1,4 @@
-// measure ENGINE... -- MODEL RULES [INPUTS [LARGE...]]: what docs/measurements/workbench.md says of the window,
+// measure ENGINE... -- MODEL RULES [INPUTS [LARGE...]]: what docs/measurements/window.md says of the window,
 // measured with the given engine: start, memory, typing to matches, frames, a large graph; and how long each file LARGE
 // takes to open.
 #include <unistd.h>

@@ -110,7 +110,7 @@ class RealEngineTest : public test::WindowFixture {
     window_->editor()->setText(QStringLiteral("# über the rule\n") + wrong);
     QTRY_VERIFY_WITH_TIMEOUT(!document().nearMisses().empty(), 20000);
     const QString message = document().nearMisses().front().message;
-    QVERIFY2(message.startsWith(QStringLiteral("the operator is aten.tanh, the rule wants aten.relu")),
+    QVERIFY2(message.startsWith(QStringLiteral("the operator is aten.tanh, but the rule wants aten.relu")),
              qPrintable(message));
     window_->showRuleTab(1);
     auto* change = window_->whyNot()->findChild<QPushButton*>(QStringLiteral("change"));

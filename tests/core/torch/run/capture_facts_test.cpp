@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "core/ir/graft_operators.h"
 #include "core/torch/model.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
@@ -45,10 +46,9 @@ TEST_CASE("weights are promised to be constant only where no node makes them, fo
   // What is computed from a model's input. Any other tensor is one that kernels may read before the one ahead is done.
   const std::set<std::string> activations{"x", "q", "k", "v", "mask", "gate", "up", "cos", "sin", "ids", "residual"};
   int tried = 0;
-  for (const char* name : {"linear", "qkv_projection", "add_layer_norm", "add_rms_norm", "linear_add_layer_norm",
-                           "linear_norm_linear", "attention_norm_linear", "embedding_layer_norm", "conv_bias_add_relu",
-                           "attention", "masked_softmax", "rotary_embedding", "swiglu"}) {
-    const OperatorRef op = torchSemantics().operators().find("graft." + std::string(name) + ".default");
+  for (const GraftOperator& described : graftOperators()) {
+    const std::string name(described.name);
+    const OperatorRef op = torchSemantics().operators().find("graft." + name + ".default");
     REQUIRE(op);
     for (const Parameter& p : op->parameters) {
       const std::string type = toString(p.type);

@@ -1,0 +1,32 @@
+# Copies what kernels/ops/*.cpp say of their operators into a list that C++ can include:
+#
+#   cmake -DFOLDER=kernels/ops -DOUTPUT=graft_operators.inc -P graft_operators.cmake
+#
+# A description is `constexpr OperatorInfo NAME{ ... };`, of string literals alone. The list is written when it changes.
+file(GLOB sources ${FOLDER}/*.cpp)
+set(begin "constexpr OperatorInfo ")
+set(list "")
+foreach(source ${sources})
+  file(READ ${source} rest)
+  string(FIND "${rest}" "${begin}" at)
+  while(NOT at EQUAL -1)
+    string(SUBSTRING "${rest}" ${at} -1 rest)
+    string(FIND "${rest}" "{" open)
+    string(FIND "${rest}" "};" close)
+    if(open EQUAL -1 OR close EQUAL -1)
+      message(FATAL_ERROR "${source}: an OperatorInfo does not end with \"};\"")
+    endif()
+    math(EXPR length "${close} - ${open} + 1")
+    string(SUBSTRING "${rest}" ${open} ${length} description)
+    string(APPEND list "${description},\n")
+    string(SUBSTRING "${rest}" ${close} -1 rest)
+    string(FIND "${rest}" "${begin}" at)
+  endwhile()
+endforeach()
+set(known "")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} known)
+endif()
+if(NOT known STREQUAL list)
+  file(WRITE ${OUTPUT} "${list}")
+endif()

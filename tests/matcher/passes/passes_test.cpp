@@ -1,0 +1,209 @@
+// What each pass records, and that each is known wherever its name is. What a pass computes is tested with numbers by
+// the cases of tests/matcher/cases.
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include "tests/matcher/passes/fixtures.h"
+
+using namespace graft;
+using namespace graft::test;
+using Names = std::vector<std::string>;
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+namespace {
+
+std::string read(const std::string& path) {
+  std::ifstream in(std::string(GRAFT_SOURCE_DIR) + "/" + path);
+  REQUIRE(in);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string without(const std::string& text, const std::regex& what) { return std::regex_replace(text, what, ""); }
+
+}  // namespace
+
+TEST_CASE("every pass is one file, has a help line, a stub for Python and a line in the reference") {
+  const std::string stubs = read("resources/python/graft/__init__.py");
+  const std::string reference = read("docs/rules-reference.md");
+  CHECK(passes().size() >= 8);
+  for (const Pass& p : passes()) {
+    const std::string name(p.name);
+    INFO(name);
+    CHECK(findPass(name) == &p);
+    CHECK_FALSE(p.help.empty());
+    CHECK(read("matcher/passes/" + name + ".cpp").find("GRAFT_PASS(" + name + ",") != std::string::npos);
+    CHECK(std::regex_search(stubs, std::regex("\\n[\\w =]*\\b" + name + "\\b[\\w =]*= _pattern_only")));
+    CHECK(std::regex_search(reference, std::regex("\\n\\| [^|]*`" + name + "\\b[^|]*\\|")));
+  }
+  CHECK(findPass("fuse") == nullptr);
+}
+
+TEST_CASE("the stubs for Python name no pass that does not exist") {
+  const std::string stubs = read("resources/python/graft/__init__.py");
+  const size_t passesBegin = stubs.find("# The passes");
+  REQUIRE(passesBegin != std::string::npos);
+  const std::regex name("\\w+");
+  const std::string lines =
+      without(stubs.substr(stubs.find('\n', passesBegin)), std::regex("_pattern_only|#.*|[^\\w\\n= ]"));
+  std::set<std::string> named;
+  for (std::sregex_iterator at(lines.begin(), lines.end(), name), end; at != end; ++at) named.insert(at->str());
+  CHECK(named.size() == passes().size());
+  for (const std::string& n : named) {
+    INFO(n);
+    CHECK(findPass(n) != nullptr);
+  }
+}
+
+TEST_CASE("remove_dropout records each dropout that goes and what took its place") {
+  Graph g = graph(R"(input %x : f32[2,3]
+%a = aten.dropout.default(%x, 0.1, False) : f32[2,3]
+%b = aten.dropout.default(%a, 0.5, True) : f32[2,3]
+return %b)");
+  const auto records = runPass(g, "remove_dropout");
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"a"});
+  CHECK(records[0].addedNames.empty());
+  CHECK(records[0].inputs == Pairs{{"x", "x"}});
+  CHECK(records[0].outputs == Pairs{{"a", "x"}});
+  CHECK(g.nodeCount() == 1);
+}
+
+TEST_CASE("eliminate_common records the second calculation as the first") {
+  Graph g = graph(R"(input %x : f32[2,3]
+%a = aten.relu.default(%x) : f32[2,3]
+%b = aten.relu.default(%x) : f32[2,3]
+%c = aten.add.Tensor(%a, %b) : f32[2,3]
+return %c)");
+  const auto records = runPass(g, "eliminate_common");
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"b"});
+  CHECK(records[0].outputs == Pairs{{"b", "a"}});
+  CHECK(runPass(g, "eliminate_common").empty());
+}
+
+TEST_CASE("eliminate_dead records all that goes at once, and nothing where nothing does") {
+  Graph g = graph(R"(weight %w "w" : f32[3]
+input %x : f32[2,3]
+%a = aten.relu.default(%x) : f32[2,3]
+%d = aten.add.Tensor(%a, %w) : f32[2,3]
+%e = aten.tanh.default(%d) : f32[2,3]
+return %a)");
+  const auto records = runPass(g, "eliminate_dead");
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"e", "d"});
+  CHECK(g.weights().empty());
+  CHECK(runPass(g, "eliminate_dead").empty());
+}
+
+TEST_CASE("fold_constants records the new weight, and leaves what cannot be calculated") {
+  const std::string text = R"(weight %w "fc.w" : f32[3]
+input %x : f32[2,3]
+%c = aten.relu.default(%w) : f32[3]
+%y = aten.add.Tensor(%x, %c) : f32[2,3]
+return %y)";
+  Graph g = graph(text), same = graph(text);
+  const auto records = runPass(g, "fold_constants");
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"c"});
+  CHECK(records[0].newWeights == Names{"fc.w_relu"});
+  CHECK(g.weights().size() == 1);  // the old one is read by nobody
+  FakeSemantics noData;
+  noData.evaluates = false;
+  CHECK(runPass(same, "fold_constants", {}, noData).empty());
+  CHECK(same.nodeCount() == 2);
+}
+
+TEST_CASE("normalize records what it changes in place as removed and added") {
+  Graph g = graph(R"(input %x : f32[2,3]
+%a = aten.mul.Tensor(%x, 1.0) : f32[2,3]
+%b = aten.relu_.default(%a) : f32[2,3]
+%c = aten.transpose.int(%x, 1, -1) : f32[2,3]
+%d = aten.tanh.default(%c) : f32[2,3]
+return %d)");
+  const auto records = runPass(g, "normalize");
+  REQUIRE_FALSE(records.empty());
+  CHECK(records[0].removedNames == Names{"c"});
+  CHECK(records[0].outputs == Pairs{{"c", "x"}});
+  CHECK(runPass(g, "normalize").empty());
+}
+
+TEST_CASE("decompose records what it adds, and takes everything back where a step has no types") {
+  const std::string text = "input %x : f32[2,3]\n%y = aten.silu.default(%x) : f32[2,3]\nreturn %y";
+  Graph g = graph(text), same = graph(text);
+  const auto records = runPass(g, "decompose", {Argument(Named{"torch.nn.SiLU"})});
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"y"});
+  CHECK(records[0].addedNames == Names{"sigmoid", "mul"});
+  CHECK(records[0].outputs == Pairs{{"y", "mul"}});
+  FakeSemantics semantics;
+  semantics.refuse = "aten.mul.Tensor";
+  CHECK(errorOf(same, "decompose", {Argument(Named{"torch.nn.SiLU"})}, semantics) ==
+        "`y` (aten.silu) cannot be decomposed: no such shapes");
+  CHECK(toText(same) == toText(graph(text)));
+}
+
+TEST_CASE("half records the casts and the weights that it converts") {
+  Graph g = graph(R"(weight %w "w" : f32[3]
+input %x : f32[2,3]
+%y = aten.add.Tensor(%x, %w) : f32[2,3]
+return %y)");
+  const auto records = runPass(g, "half");
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].addedNames == Names{"x_half", "y_float"});
+  CHECK(records[0].newWeights == Names{"w"});
+  CHECK(records[0].changesNumbers);
+}
+
+TEST_CASE("swap_module records the new operator and that numbers change") {
+  Graph g = graph(R"(graph g {
+module m0 "act" torch.nn.modules.activation.SiLU
+input %x : f32[2,3]
+%y = aten.silu.default(%x) : f32[2,3] @m0
+return %y
+})");
+  const auto records = runPass(g, "swap_module", {Argument(Named{"torch.nn.SiLU"}), Argument(Named{"torch.nn.ReLU"})});
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"y"});
+  CHECK(records[0].addedNames == Names{"relu"});
+  CHECK(records[0].changesNumbers);
+  CHECK(records[0].scope == "act");
+  CHECK(g.moduleCalls()[0].shortType() == "ReLU");
+}
+
+TEST_CASE("a pass that fails its check is taken back with its records, and the listener hears of it") {
+  struct Refusal : RewriteCheck {
+    void prepare(const Graph&, const std::vector<std::vector<NodeId>>&) override {}
+    RewriteVerification check(const RewriteCandidate&) override { return {}; }
+    RewriteVerification checkWhole(const Graph&, const Graph&, bool) override {
+      RewriteVerification v;
+      v.verdict = RewriteVerification::Verdict::Failed;
+      v.why = "the numbers differ";
+      return v;
+    }
+  } refusal;
+  const std::string text = "input %x : f32[2,3]\n%a = aten.dropout.default(%x, 0.1, False) : f32[2,3]\nreturn %a";
+  Graph g = graph(text);
+  Recipe recipe;
+  recipe.name = "R";
+  recipe.steps.emplace_back().name = "remove_dropout";
+  VerifyingListener listener;
+  const auto run = runRecipe(g, RuleFile{}, recipe, FakeSemantics{}, {}, {&refusal, false, &listener});
+  REQUIRE(run);
+  CHECK(run->steps[0].records.empty());
+  REQUIRE(run->steps[0].rolledBack.size() == 1);
+  CHECK(run->steps[0].rolledBack[0].verification.why == "the numbers differ");
+  CHECK(toText(g) == toText(graph(text)));
+  CHECK(listener.heard.size() == 1);
+  REQUIRE(listener.rolledBack.size() == 1);
+  CHECK(listener.rolledBack[0].node.empty());
+}
+
+TEST_CASE("a step that is neither a rule nor a pass is an error that names the nearest") {
+  Graph g = graph("input %x : f32[2,3]\n%a = aten.relu.default(%x) : f32[2,3]\nreturn %a");
+  CHECK(errorOf(g, "normalise") ==
+        "the recipe R has a step `normalise` that is neither a rule of this file nor a known pass; did you mean "
+        "`normalize`?");
+  CHECK(errorOf(g, "partition").find("neither a rule of this file nor a known pass") != std::string::npos);
+}
