@@ -17,7 +17,7 @@ struct Id {
   constexpr Id() = default;
   constexpr explicit Id(uint32_t i) : index(i) {}
   constexpr explicit operator bool() const { return index != none; }
-  constexpr auto operator<=>(const Id&) const = default;
+  constexpr auto operator<=>(const Id&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
 };
 
 using NodeId = Id<struct NodeTag>;

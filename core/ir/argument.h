@@ -1,4 +1,4 @@
-// Argument: what a node is given at one parameter: a value of the graph, a literal, or a nest of both.
+// Argument: what a node is given at one parameter: a value of the graph, a literal, or a pytree of both.
 //
 //   Argument a = Argument::list({Argument::value(x), Argument(int64_t{2})});   // [%x, 2]
 //   a.forEachValue([](ValueId v) { … });

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/ir/operator_facts.h"
+#include "core/ir/operators/operator_facts.h"
 
 namespace graft {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/argument.h"
-#include "core/ir/operator_facts.h"
+#include "core/ir/operators/operator_facts.h"
 
 namespace graft {
 

@@ -18,13 +18,13 @@ struct RewriteVerification {
   enum class Verdict : uint8_t {
     Unchecked,   ///< nobody asked
     Verified,    ///< computes the same on every set of inputs that was tried
-    Measured,    ///< computes something else, as its rule says it means to: how far is said
+    Measured,    ///< computes something else, as its rule announces; the numbers say how far
     Unverified,  ///< could not be tried, or not fully; `why` says why
     Failed,      ///< computes something else: taken back
   };
   Verdict verdict = Verdict::Unchecked;
   size_t inputSets = 0;  ///< how many sets of inputs were tried on this rewrite or on one of the same structure
-  std::string why;       ///< one sentence; empty where proven
+  std::string why;       ///< one sentence; empty where it is verified
   // Failed and Measured: where it shows.
   std::string inputs;                    ///< the kind: "the model's own values", "random values", …
   std::vector<std::string> inputShapes;  ///< "x f32[2,9,384]"

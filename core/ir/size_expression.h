@@ -1,5 +1,5 @@
-// SizeExpression: a symbolic size as Dim::symbol spells it, arithmetic over symbols. Read here alone, so that all agree
-// on what it means.
+// SizeExpression: a symbolic size as Dim::symbol spells it, arithmetic over symbols. Only this class parses such text,
+// so that it means the same everywhere.
 //
 //   const auto e = SizeExpression::parse("2*s0 + s1//2 - 1");
 //   e->evaluate([](std::string_view) { return std::optional<int64_t>(4); });   // 9

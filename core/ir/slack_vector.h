@@ -1,6 +1,6 @@
-// SlackVector: a vector whose copies have room for an eighth more. A graph is copied to be rewritten, and a copy that
-// is full moves all its nodes to new memory at the first one added, which costs more than hundreds of rewrites. Room
-// that nobody uses is address space, not memory, where it counts: big blocks come from the system untouched.
+// SlackVector: a vector whose copies have room for an eighth more elements. Rewriting starts with a copy of the graph.
+// Without slack the first added node would move all nodes to new memory, which costs more than hundreds of rewrites.
+// The slack of a large graph costs address space, not memory: the system provides a page when it is first touched.
 #pragma once
 
 #include <utility>

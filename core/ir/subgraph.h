@@ -1,5 +1,5 @@
-// A part of a graph as a graph of its own: what a match covers, or what took its place. Values that flow in become
-// inputs, weights come along (their data is shared), and so does what is computed from weights alone.
+// A part of a graph as a graph of its own: the nodes of a match, or their replacement. Values that flow in become
+// inputs. Weights come along (their data is shared), and so do values that are computed from weights alone.
 //
 //   auto part = extractSubgraph(g, match.nodes, {output});
 //   run(part->graph, valuesOf(part->inputs));

@@ -162,7 +162,7 @@ class Writer {
   std::string spelled(const Origin& o) const {
     std::string kwargs;
     for (const auto& [k, a] : o.kwargs) kwargs += fmt::format("{}{} = {}", kwargs.empty() ? "" : ", ", k, text(a));
-    const auto call = [&](const std::string& callee, std::vector<Argument> args) {
+    const auto call = [&](const std::string& callee, const std::vector<Argument>& args) {
       const std::string positional = join(args);
       return fmt::format("{}({}{}{})", callee, positional, positional.empty() || kwargs.empty() ? "" : ", ", kwargs);
     };

@@ -31,7 +31,7 @@ struct FlushedTiming {
 };
 struct PairedTiming {
   Timing a, b;
-  double ratio = 0;  ///< median of a_i / b_i: above 1, b is faster
+  double ratio = 0;  ///< median of a_i / b_i; above 1: b is faster
   int repetitions = 0;
   std::string protocol;                  ///< device, threads, repetitions, in words
   std::optional<FlushedTiming> flushed;  ///< the same once more, where both are captured on a GPU
@@ -54,7 +54,7 @@ struct ProgramWatch {
   double readySeconds = 0;  ///< from planning's end to the first fast run: tuning, capturing
 };
 Result<ProgramWatch> stopwatch(const Program&, const TensorSet& inputs, const Job& = {});
-/// Measures all in turn, round after round, for about `seconds` (at least 5 rounds). Warming up is the caller's.
+/// Measures all in turn, round after round, for about `seconds` (at least 5 rounds). The caller warms up.
 Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>&, double seconds, const Job& = {});
 /// The median of a_i / b_i: above 1, b is faster.
 double medianRatio(const Timing& a, const Timing& b);

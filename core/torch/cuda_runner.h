@@ -1,6 +1,6 @@
-// CudaRunner: a program on a GPU without what launching its kernels one by one costs. The first run with inputs of some
-// shape is captured in a CUDA graph, later ones replay it. Captures share one pool of memory; the least recently used
-// goes when there are too many.
+// CudaRunner: runs a program on a GPU as CUDA graphs, which saves launching its kernels one by one. It captures the
+// first run with inputs of some shape and replays the capture for later ones. Captures share one pool of memory. When
+// there are too many, the least recently used goes.
 //
 //   auto runner = CudaRunner::make(program);           // a Program for "cuda", which must outlive the runner
 //   auto out = runner->run(inputs);
@@ -22,15 +22,15 @@ class CudaRunner {
  public:
   struct Impl;
   /// NoDevice where the program does not run on a GPU or the operators' CUDA half is not loaded; BadInput where its
-  /// graph cannot be captured (it writes to its weights, say).
+  /// graph cannot be captured (for example because it writes to its weights).
   static Result<CudaRunner> make(const Program&, size_t captures = 16);
   CudaRunner(CudaRunner&&) noexcept;
   CudaRunner& operator=(CudaRunner&&) noexcept;
   ~CudaRunner();
 
-  /// The outputs are the caller's own. Threads take turns. A model that cannot be captured (its shapes depend on data,
-  /// say) is an error that says so: Program::run runs it. Cancelling ends the first run of a shape, between operators;
-  /// choices that the tuner has made by then are kept.
+  /// The outputs belong to the caller. Threads take turns. A model that cannot be captured (for example because shapes
+  /// depend on data) is an error that says so; Program::run can run it. Cancelling ends the first run of a shape
+  /// between two operators; choices that the tuner has made by then are kept.
   Result<TensorSet> run(const TensorSet& inputs, const Job& = {});
   struct Replay {
     double milliseconds = 0;  ///< on the GPU, by events around the whole graph
@@ -47,11 +47,11 @@ class CudaRunner {
   struct Profile {
     double milliseconds = 0;  ///< of the graph as it is
     size_t kernels = 0;
-    double labelledMs = 0;           ///< of the graph with a mark before each node
+    double labelledMs = 0;           ///< of the graph with an event marker before each node
     std::vector<NodeProfile> nodes;  ///< in the order they run; of a node in a loop all its runs together
   };
-  /// Medians of `repetitions` replays. Times of nodes come from a second capture with marks between them, so their sum
-  /// is somewhat more than the whole takes: kernels do not overlap across a mark.
+  /// Medians of `repetitions` replays. Times of nodes come from a second capture with event markers between them. Their
+  /// sum is somewhat more than the whole takes, because kernels do not overlap across a marker.
   Result<Profile> profile(const TensorSet& inputs, int repetitions, const Job& = {});
 
  private:

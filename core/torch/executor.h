@@ -1,6 +1,6 @@
-// Executor: runs a graph operator by operator over LibTorch's boxed calls. A Program is planned once (operators
-// resolved, slots assigned, last uses known, so that tensors are freed early) and run many times; it keeps the weights
-// it needs alive.
+// Executor: runs a graph operator by operator over LibTorch's boxed calls. A Program is planned once and runs many
+// times. The plan resolves operators, assigns slots, and frees tensors after their last use. A Program keeps the
+// weights it needs alive.
 #pragma once
 
 #include <functional>
@@ -43,7 +43,7 @@ class Program {
   Program& operator=(Program&&) noexcept;
   ~Program();
 
-  /// One tensor or nest for each return of the graph. Errors name the node, its source line and the shapes it got.
+  /// One tensor or pytree for each return of the graph. Errors name the node, its source line and the shapes it got.
   Result<TensorSet> run(const TensorSet& inputs, const Job& = {}) const;
   /// Same, timing each node (on a GPU by events around it: the sum is more than a run without them takes). A node with
   /// blocks counts what runs in them too.

@@ -13,7 +13,7 @@ namespace graft {
 struct ExportOptions {
   std::string operatorLibrary;  ///< noted in the extra file "graft.json" when graft:: operators are used
   /// Where graft:: operators are used and captureObstacle() knows none: the module holds a graft.Runner, which runs its
-  /// forward as CUDA graphs on a GPU (kernels/runner.cpp). Elsewhere forward runs as it is written.
+  /// forward as CUDA graphs on a GPU (kernels/runner/runner.cpp). Elsewhere forward runs as it is written.
   bool capture = true;
   /// For torch.export, which takes truth values, floats, None and texts as constants alone: what they are, by the
   /// graph's inputs. Of everything else nothing is read.

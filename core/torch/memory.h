@@ -1,4 +1,4 @@
-// What a machine offers and what a run takes of it: devices, memory.
+// The devices of this machine, and the memory that a run takes.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct DeviceInfo {
 /// load, is not touched; whether it works there shows when something runs.
 std::vector<DeviceInfo> devices();
 
-/// Bytes that a run takes. Intermediate tensors count by storage: views of one tensor are counted once. What kernels
-/// take for themselves while they run is not seen.
+/// Bytes that a run takes. Intermediate tensors count by storage: views of one tensor are counted once. Memory that
+/// kernels take for themselves while they run is not counted.
 struct MemoryUse {
   size_t weights = 0;  ///< of weights that nodes use, in the program's dtype
   /// The most alive at once, outputs included, inputs and weights not: while a node runs, what it reads and what it

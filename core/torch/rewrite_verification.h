@@ -1,8 +1,9 @@
-// RewriteCheck by numbers: runs what a match covers and what is to take its place side by side, on the values that flow
-// in while the model runs on the given inputs, and on further ones made from them: random, ten times as large, zeros of
-// both signs, NaN and infinities, the smallest numbers, other strides, whole masks; where sizes are symbols, other
-// sizes: 1, odd ones, none at all. Each element is judged against the
-// original in fp64 (compareElements). Of traced models, whose files say nothing of sizes, those that the model accepts.
+// RewriteCheck by numbers. It runs the nodes of a match and their replacement side by side, on the values that reach
+// them while the model runs on the given inputs, and on others made from these: random ones, ten times as large, zeros
+// of both signs, NaN and infinities, the smallest numbers, other strides, masks that hide all or nothing. Where sizes
+// are symbols it tries other sizes too: 1, odd ones, 0. It compares each element with the original in fp64
+// (compareElements). A traced model's file does not say which sizes may differ; there it tries those that the model
+// accepts.
 //
 //   auto check = makeRewriteCheck(inputs, job);
 //   runRecipe(graph, file, recipe, semantics, {.check = check.get()});

@@ -1,4 +1,4 @@
-// What a weight's numbers look like: for the inspector and `graft info`.
+// Statistics of a weight's elements, for the inspector and `graft info`.
 #pragma once
 
 #include <cstdint>

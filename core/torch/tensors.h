@@ -11,7 +11,7 @@
 
 namespace graft {
 
-/// A list of values (tensors, numbers, nests of them) as a program gets or returns them. Copies share the data.
+/// A list of values (tensors, numbers, pytrees of them) as a program gets or returns them. Copies share the data.
 class TensorSet {
  public:
   struct Impl;  // core/torch/values/values.h
@@ -56,8 +56,8 @@ struct Difference {
 
 /// RMSE(actual, ref) <= m RMSE(expected, ref) + tol/10 with m 2, or 3 in half precision, where a fp64 reference is
 /// given; torch.testing.assert_close's tolerances for the dtype otherwise. Shapes and dtypes must agree. Of two
-/// floating-point dtypes the numbers are compared nevertheless: by the tolerance of the coarser one, whose relative
-/// part (of the root mean square) is the least that `expected` is then taken to be off by.
+/// floating-point dtypes the numbers are compared nevertheless, by the tolerance of the coarser one: `expected` then
+/// counts as off by at least that tolerance's relative part of its root mean square.
 std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSet& actual,
                                        const TensorSet* reference = nullptr);
 

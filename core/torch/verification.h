@@ -1,5 +1,6 @@
-// Proof by numbers: that a rewritten graph computes what the original does, on the given inputs and on further ones
-// made from them (random of the same ranges, scaled, edge values), judged against the original run in fp64.
+// Verification by numbers: whether a rewritten graph computes what the original does. Both run on the given inputs and
+// on others made from them (random ones of the same ranges, scaled, edge values). The original in fp64 is the
+// reference.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ struct Verification {
   std::string why;                  ///< the first failure: which inputs, which output, how far off
 };
 
-/// Errors are for what cannot be run at all; numbers that differ are a Proof that has not passed.
+/// An error says that a graph cannot run. Numbers that differ are no error: the verification has not passed.
 Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
                                    const Job& = {});
 

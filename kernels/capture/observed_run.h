@@ -1,5 +1,5 @@
-// What the operators of a run read and write, as the dispatcher shows them: of each operator that the calling thread's
-// code calls itself, not of those that operators are made of.
+// Observer: records what the operators of a run read and write. It sees each operator that the calling thread's code
+// calls through the dispatcher, but not the operators that those call.
 //
 //   Observer observer(c10::kCUDA, [] { return kernelsSoFar(); });
 //   observer.start();
@@ -7,8 +7,8 @@
 //   observer.stop();
 //   const auto plan = planStreams(observer.run().steps, {});
 //
-// Memory is told apart by the storage that tensors share: what an operator's output lies in is new unless one of its
-// inputs lies there, for the allocator may give a freed storage's address to another.
+// Tensors that share a storage share memory. An output's storage counts as new unless one of the operator's inputs has
+// it, because the allocator may reuse the address of a freed storage.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -26,65 +26,64 @@
 namespace graft {
 
 struct ObservedRun {
-  std::vector<std::string> names;  ///< of the operators, with their overloads
-  std::vector<RunStep> steps;      ///< one for each
-  size_t outside = 0;              ///< kernels that were launched between operators: what they touch is not known
+  std::vector<std::string> names;      ///< of the operators, with overloads: "aten::add.Tensor"
+  std::vector<RunStep> steps;          ///< one for each operator
+  size_t kernelsBetweenOperators = 0;  ///< launched by no operator, so the memory that they access is unknown
 };
 
 class Observer {
  public:
-  /// `kernels` counts what has been launched so far. Memory of other devices than `device` is no matter: what the CPU
-  /// does is done when the next operator comes.
-  Observer(c10::DeviceType device, std::function<size_t()> kernels);
+  /// `countKernels` returns how many kernels have been launched so far. Memory on devices other than `device` is
+  /// ignored: what the CPU does is complete when the next operator begins.
+  Observer(c10::DeviceType device, std::function<size_t()> countKernels);
   virtual ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
-  /// On one thread, once, and no other observer meanwhile.
+  /// Call start and stop once each, on one thread, with no other observer running on it.
   void start();
   void stop();
 
   const ObservedRun& run() const { return run_; }
 
  protected:
-  /// Around operator i, with what is known of it by then. They do not throw.
-  virtual void begins(size_t i) {}
-  virtual void ends(size_t i) {}
+  /// Called before and after operator i, with run() filled in as far as it is known then. They must not throw.
+  virtual void onOperatorBegin(size_t i) {}
+  virtual void onOperatorEnd(size_t i) {}
 
-  /// The memory of operator i's inputs, each with the number of the operator that made it (nothing: not of this run).
-  /// Theirs while begins() runs.
+  /// The memory of the current operator's inputs. Valid within onOperatorBegin().
   struct Input {
     const c10::StorageImpl* storage;
-    std::optional<size_t> maker;
+    std::optional<size_t> producer;  ///< the operator that allocated it; nothing where it existed before the run
   };
   const std::vector<Input>& inputs() const { return inputs_; }
 
  private:
   struct Memory {
     uint32_t number;
-    std::optional<size_t> maker;
+    std::optional<size_t> producer;
   };
   static std::unique_ptr<at::ObserverContext> onBegin(const at::RecordFunction&);
   static void onEnd(const at::RecordFunction&, at::ObserverContext*);
   void begin(const at::RecordFunction&);
   void end(const at::RecordFunction&);
-  void noteOutside();
-  void noteInputs(const at::RecordFunction&, const c10::FunctionSchema&, RunStep&);
-  void noteInput(const c10::IValue&, bool written, RunStep&);
-  void noteOutputs(const at::RecordFunction&, RunStep&);
+  void countKernelsBetween();
+  void recordInputs(const at::RecordFunction&, const c10::FunctionSchema&, RunStep&);
+  void recordInput(const c10::IValue&, bool written, RunStep&);
+  void recordOutputs(const at::RecordFunction&, RunStep&);
 
   const c10::DeviceType device_;
-  const std::function<size_t()> kernels_;
+  const std::function<size_t()> countKernels_;
   std::optional<at::CallbackHandle> handle_;
   ObservedRun run_;
   std::unordered_map<const c10::StorageImpl*, Memory> memory_;
-  uint32_t known_ = 0;      ///< memory that has a number
-  size_t kernelsThen_ = 0;  ///< when an operator began or ended last
-  // Of the operator that runs now:
-  int depth_ = 0;
+  uint32_t nextNumber_ = 0;  ///< of memory
+  size_t kernelsSoFar_ = 0;  ///< when an operator last began or ended
+  // The current operator:
+  int depth_ = 0;  ///< of calls within it
   std::vector<Input> inputs_;
   size_t returns_ = 0;
-  bool elsewhere_ = false;  ///< writes or makes memory of another device
+  bool writesElsewhere_ = false;  ///< writes or allocates memory on another device
 };
 
 }  // namespace graft

@@ -1,7 +1,9 @@
-// Values that nest tensors in tuples, lists and dictionaries, which is how inputs and outputs of models come.
+// Functions over pytrees of tensors: tensors in nested tuples, lists and dictionaries, as models take and return them
+// (torch.utils._pytree has the same idea in Python).
 //
 //   const c10::IValue copies = mapTensors(value, [](const at::Tensor& t) { return t.clone(); });
-//   const bool onCpu = everyTensor(value, [](const at::Tensor& t) { return t.is_cpu(); });
+//   const bool onCpu = allTensors(value, [](const at::Tensor& t) { return t.is_cpu(); });
+//   const std::vector<at::Tensor> leaves = flattenTensors({value});
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +14,7 @@
 
 namespace graft {
 
-/// The same nest with f of each tensor; what is no tensor, keys of dictionaries included, stays. Undefined tensors
-/// stay.
+/// The same pytree with f(tensor) in place of each defined tensor. Other leaves and the keys of dictionaries are kept.
 template <class F>
 c10::IValue mapTensors(const c10::IValue& v, const F& f) {
   if (v.isTensor() && v.toTensor().defined()) return f(v.toTensor());
@@ -37,21 +38,37 @@ c10::IValue mapTensors(const c10::IValue& v, const F& f) {
   return v;
 }
 
-/// Looks at all tensors of a nest until `f` returns false; whether it never did. Undefined tensors are passed over.
+/// Whether f(tensor) is true of all defined tensors, in order; stops at the first for which it is not.
 template <class F>
-bool everyTensor(const c10::IValue& v, const F& f) {
+bool allTensors(const c10::IValue& v, const F& f) {
   if (v.isTensor()) return !v.toTensor().defined() || f(v.toTensor());
   if (v.isTuple()) {
     for (const c10::IValue& m : v.toTupleRef().elements())
-      if (!everyTensor(m, f)) return false;
+      if (!allTensors(m, f)) return false;
   } else if (v.isList()) {
     for (const c10::IValue& m : v.toListRef())
-      if (!everyTensor(m, f)) return false;
+      if (!allTensors(m, f)) return false;
   } else if (v.isGenericDict()) {
     for (const auto& e : v.toGenericDict())
-      if (!everyTensor(e.value(), f)) return false;
+      if (!allTensors(e.value(), f)) return false;
   }
   return true;
+}
+
+/// Calls f(tensor) for all defined tensors, in order.
+template <class F>
+void forEachTensor(const c10::IValue& v, const F& f) {
+  allTensors(v, [&](const at::Tensor& t) {
+    f(t);
+    return true;
+  });
+}
+
+/// All defined tensors, in the order of the other functions.
+inline std::vector<at::Tensor> flattenTensors(const std::vector<c10::IValue>& values) {
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& v : values) forEachTensor(v, [&](const at::Tensor& t) { tensors.push_back(t); });
+  return tensors;
 }
 
 }  // namespace graft

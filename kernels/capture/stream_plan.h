@@ -1,14 +1,14 @@
-// Which operators of a run may go side by side on a GPU, and who must wait for whom: planning alone, without a GPU and
-// without LibTorch.
+// Assigns the operators of a run to several GPU streams, and finds the waits between streams that their dependencies
+// need. Pure planning, without a GPU and without LibTorch.
 //
-//   std::vector<RunStep> steps = {...};  // the operators in the order they ran, and what they read and wrote
+//   std::vector<RunStep> steps = {...};  // the operators in the order they ran, with what they read and wrote
 //   if (const auto plan = planStreams(steps, {.streams = 4}))
 //     for (size_t i = 0; i < steps.size(); ++i)
-//       launch(i, plan->places[i].stream, /*after=*/plan->places[i].waits);
+//       launch(i, plan->assignments[i].stream, /*after=*/plan->assignments[i].waits);
 //
-// A step comes after those before it on its stream, after those it waits for, and after whatever these came after. That
-// covers every pair of steps of which one writes what the other reads or writes (stream_plan_test.cpp holds it to
-// that).
+// A step runs after the earlier steps of its stream, after the steps that it waits for, and after everything that those
+// run after. That orders every pair of steps of which one writes what the other reads or writes (stream_plan_test.cpp
+// checks it).
 #pragma once
 
 #include <cstdint>
@@ -17,44 +17,45 @@
 
 namespace graft {
 
-/// One operator of a run. Memory is named by numbers of the caller's; tensors that share memory share a number.
+/// One operator of a run. The caller numbers the pieces of memory; tensors that share memory share a number.
 struct RunStep {
-  std::vector<uint32_t> reads, writes;  ///< what it makes counts as written
+  std::vector<uint32_t> reads, writes;  ///< memory that it allocates counts as written
   uint32_t kernels = 0;                 ///< how many it launches, copies and fills included
-  bool everything = false;              ///< what it touches is not known: all before it, all after it
+  bool barrier = false;  ///< its accesses are unknown: it runs after all earlier and before all later steps
 
-  /// Launches nothing, makes nothing, writes nothing (a view, a size): it needs no stream.
-  bool idle() const { return !everything && kernels == 0 && writes.empty(); }
+  /// It launches, allocates and writes nothing (a view, a size), so it needs no stream.
+  bool idle() const { return !barrier && kernels == 0 && writes.empty(); }
   bool operator==(const RunStep&) const = default;
 };
 
 struct StreamOptions {
-  uint32_t streams = 4;   ///< at most
-  uint32_t shortest = 4;  ///< kernels of a chain of steps that may have a stream to itself
+  uint32_t streams = 4;          ///< at most
+  uint32_t minChainKernels = 4;  ///< a chain of steps with fewer kernels does not get a stream of its own
 };
 
 struct StreamPlan {
-  struct Place {
-    uint32_t stream = 0;          ///< of an idle step it means nothing
-    std::vector<uint32_t> waits;  ///< steps on other streams; none that another wait, or the stream's order, implies
-    bool awaited = false;         ///< some later step waits for this one
+  struct Assignment {
+    uint32_t stream = 0;  ///< meaningless for an idle step
+    std::vector<uint32_t>
+        waits;             ///< steps on other streams, without those that another wait or the stream's order implies
+    bool awaited = false;  ///< a later step waits for this one
   };
-  std::vector<Place> places;  ///< one for each step
-  uint32_t streams = 1;       ///< numbers 0 to streams - 1 are used
-  // In kernels, each taken to last as long as any other:
-  double total = 0;     ///< one after the other
-  double critical = 0;  ///< the longest chain that nothing can shorten
-  double length = 0;    ///< with the plan, waits between streams counted as half a kernel
+  std::vector<Assignment> assignments;  ///< one for each step
+  uint32_t streams = 1;                 ///< streams 0 to streams - 1 are used
+  // Estimated times, in kernels, as if all kernels took equally long:
+  double total = 0;         ///< on one stream
+  double criticalPath = 0;  ///< the longest chain of dependencies: no plan takes less
+  double length = 0;        ///< with this plan; a wait between streams counts as half a kernel
 };
 
-/// A plan for any steps, be it worth its waits or not.
-StreamPlan placeSteps(const std::vector<RunStep>&, const StreamOptions&);
+/// A plan for any steps, whether or not it saves time.
+StreamPlan assignStreams(const std::vector<RunStep>&, const StreamOptions&);
 
-/// Whether the plan promises enough to be tried out: a fifth of the time, and no fewer than six kernels beside the
-/// longest chain.
+/// Whether the plan is worth trying: its estimate saves a fifth of the time, and at least six kernels lie off the
+/// critical path.
 bool isPromising(const StreamPlan&);
 
-/// Nothing where one stream will do.
+/// The plan where it is promising; otherwise nothing, and one stream is enough.
 std::optional<StreamPlan> planStreams(const std::vector<RunStep>&, const StreamOptions&);
 
 }  // namespace graft

@@ -1,10 +1,10 @@
-// The loop of graft::attention. Included by loops_impl.h, and so compiled for each instruction set.
+// The loop of graft::attention. loops_impl.h includes it, so it is compiled for each instruction set.
 //
-// One item is a block of queries of one head. The head's keys are packed once into panels of kPanel keys, [head size,
-// kPanel] each, so that a product of a few queries with a panel reads them in order; scores of those queries for all
-// keys then stay in the cache through softmax and the product with the values. Values are packed too, unless there are
-// only a few queries: heads of one projection lie rows of thousands of bytes apart, which fall on few sets of the
-// first-level cache. For the same reason the next head's rows are fetched ahead.
+// A work item is a block of queries of one head. The head's keys are packed once into panels of kPanel keys, [head
+// size, kPanel] each, so that the product of a few queries with a panel reads them in order. The scores of those
+// queries for all keys stay in the cache through softmax and the product with the values. The values are packed too,
+// unless there are few queries: the rows of a head in a projection's output lie thousands of bytes apart, and so fall
+// on few sets of the first-level cache. For the same reason the next head's rows are prefetched.
 #pragma once
 
 #include "kernels/cpu/loops.h"
@@ -124,7 +124,7 @@ inline float exponentials(const AttentionArgs& a, float* row, int64_t keys, int6
     store(row + c, v);
   }
   float top = largestOf(largest);
-  if (top == lowest) top = 0;  // nothing is seen (or all is NaN): e^-Inf = 0 makes the sum 0 (or NaN)
+  if (top == lowest) top = 0;  // the row sees no key (or all are NaN): e^-Inf = 0 makes the sum 0 (or NaN)
   Floats sum{};
   for (int64_t c = 0; c < keys; c += kLanes) {
     const Floats v = exponential(load(row + c) - top);
@@ -149,7 +149,7 @@ inline void weighValues(const float* scores, int64_t scoresRow, const float* val
   }
 }
 
-// Fetches rows [first, first + kRows) of another head into the second-level cache.
+// Prefetches rows [first, first + kRows) of another head into the second-level cache.
 template <class T>
 inline void fetchRows(const void* from, int64_t batch, int64_t head, const int64_t (&strides)[3], int64_t first,
                       int64_t rows, int64_t size) {
@@ -177,7 +177,7 @@ void attentionItem(const AttentionArgs& a, const AttentionScratch& s, const floa
     }
     T* out[kRows];
     for (int64_t r = 0; r < kRows; ++r) {
-      const int64_t query = q0 + (r < rows ? r : 0);  // rows that are not there repeat the first
+      const int64_t query = q0 + (r < rows ? r : 0);  // rows beyond the last repeat the first
       const T* from = static_cast<const T*>(a.q) + batch * a.qStrides[0] + head * a.qStrides[1] + query * a.qStrides[2];
       for (int64_t d = 0; d < a.headSize; ++d) s.query[d * kRows + r] = toFloat(from[d]) * a.scale;
       out[r] = static_cast<T*>(a.out) + ((batch * a.queries + query) * a.heads + head) * a.valueSize;
@@ -211,7 +211,7 @@ void attentionItem(const AttentionArgs& a, const AttentionScratch& s, const floa
   }
 }
 
-// A single query reads keys and values once, in place: packing them would cost more than it saves.
+// One query alone: it reads keys and values once, in place, because packing them would cost more than it saves.
 template <class T>
 void attendAlone(const AttentionArgs& a, const AttentionScratch& s, const T* k, const T* v, int64_t batch, int64_t head,
                  int64_t query) {

@@ -1,8 +1,8 @@
-// Products with few rows, for graft::linear. Included by loops_impl.h, and so compiled for each instruction set.
+// Products with few rows, for graft::linear. loops_impl.h includes it, so it is compiled for each instruction set.
 //
-// With few rows the weights cost more to read than to multiply. They are packed in panels of kWeightPanel outputs,
-// [depth, kWeightPanel] each, one after the other: a product reads them exactly once, in order, fetching ahead across
-// panels. Bias, activation and residual are applied to each tile while it is in the first-level cache.
+// With few rows, reading the weights takes longer than multiplying. They are packed into panels of kWeightPanel
+// outputs, [depth, kWeightPanel] each, one after the other. A product reads them once and in order, and prefetches
+// across panels. Bias, activation and residual are applied to each tile while it is in the first-level cache.
 #pragma once
 
 #include "kernels/cpu/loops.h"
@@ -17,7 +17,7 @@ int64_t packedWeightSize(int64_t outputs, int64_t depth) {
   return (outputs + kWeightPanel - 1) / kWeightPanel * kWeightPanel * depth;
 }
 
-// weight is [outputs, depth], contiguous; outputs that fill up the last panel are zeros.
+// weight is [outputs, depth], contiguous. The last panel is filled up with zeros.
 void packWeight(const float* weight, int64_t outputs, int64_t depth, float* packed) {
   for (int64_t first = 0; first < outputs; first += kWeightPanel) {
     float* panel = packed + first * depth;
@@ -29,8 +29,7 @@ void packWeight(const float* weight, int64_t outputs, int64_t depth, float* pack
   }
 }
 
-// tile[R][kWeightPanel] = R rows of x times a panel. `fetch`: the panel comes from memory, so ask for what comes 24 KB
-// later.
+// tile[R][kWeightPanel] = R rows of x times a panel. `fetch`: the panel is read from memory, so prefetch 24 KB ahead.
 template <int R, bool fetch>
 inline void linearTile(const float* x, int64_t depth, const float* panel, float* tile) {
   Floats sums[R][3] = {};

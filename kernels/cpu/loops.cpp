@@ -1,4 +1,4 @@
-// Chooses the loops for this machine.
+// Chooses the loops for this machine's instruction set, or a lower one that GRAFT_OPS_CPU names.
 #include "kernels/cpu/loops.h"
 
 #include <cstdlib>

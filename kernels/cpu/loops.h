@@ -1,6 +1,6 @@
-// The hot loops of the CPU operators, over raw memory. Compiled for AVX-512, AVX2 and any x86-64 (or other) machine
-// from one source, loops_impl.h; loops() returns the table for this machine. No function here allocates, throws or
-// starts threads: operators split the rows among threads and call a loop on each part.
+// The hot loops of the CPU operators, over raw memory. One source, loops_impl.h, is compiled for AVX-512, for AVX2 and
+// for any machine; loops() returns the table for this machine. No loop allocates, throws or starts threads: operators
+// split the rows among threads and call a loop on each part.
 //
 //   loops().swiglu(Scalar::F32, gate, up, out, begin, end);
 #pragma once
@@ -48,7 +48,7 @@ struct SoftmaxArgs {
 
 struct RotaryArgs {
   Scalar scalar = Scalar::F32;
-  const void* x = nullptr;  // the row to turn, head size contiguous
+  const void* x = nullptr;  // [headSize], contiguous, like cos, sin and out
   const float* cos = nullptr;
   const float* sin = nullptr;
   void* out = nullptr;
@@ -64,7 +64,7 @@ struct AttentionArgs {
   void* out = nullptr;  // [batch, queries, heads, valueSize], contiguous
   int64_t qStrides[3] = {}, kStrides[3] = {}, vStrides[3] = {};
   const float* mask = nullptr;    // added; keys contiguous
-  const uint8_t* keep = nullptr;  // or: 0 masks out
+  const uint8_t* keep = nullptr;  // instead of mask: 0 masks out
   int64_t maskStrides[3] = {};    // batch, head, query
   int64_t heads = 0, kvHeads = 0, queries = 0, keys = 0, headSize = 0, valueSize = 0;
   int64_t blocks = 0, block = 0;  // each head's queries are split into `blocks` items of `block` queries

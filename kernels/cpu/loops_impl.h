@@ -10,14 +10,15 @@
 namespace graft::ops {
 namespace {
 
-// Rows (queries, tokens) at a time in products: with 2 or 3 vectors of sums each they leave registers for the operands.
+// Rows (queries, tokens) that a product computes at a time. With 2 or 3 vectors of sums for each row, enough registers
+// are left for the operands.
 #if defined(__AVX512F__)
 constexpr int kRows = 8;
 #else
 constexpr int kRows = 4;
 #endif
 
-// Calls body(first column, lanes in use) for each vector of a row; `full` lets the compiler drop the tail's code.
+// Calls body(first column, lanes in use, full) for each vector of a row. `full` lets the compiler drop the tail's code.
 template <class Body>
 inline void forVectors(int64_t columns, Body body) {
   int64_t c = 0;
@@ -39,7 +40,7 @@ inline void storeSome(T* to, Floats v, int64_t count, bool full) {
   }
 }
 
-// Runs body with a null pointer of the storage type.
+// Calls body with a null pointer of the storage type.
 template <class Body>
 inline void withType(Scalar scalar, Body body) {
   switch (scalar) {
@@ -52,8 +53,9 @@ inline void withType(Scalar scalar, Body body) {
   }
 }
 
-// Mean, then variance about it, then the result: three passes over a row that stays in the first-level cache. The
-// second pass also sums the differences, which corrects the mean for the rounding of the first sum.
+// Normalises a row in three passes, for mean, variance and result; the row stays in the first-level cache. The second
+// pass also sums the differences from the mean, which corrects the rounding error of the first sum (Chan, Golub,
+// LeVeque 1983, the corrected two-pass algorithm).
 template <class T>
 inline void normaliseRow(const NormArgs& a, const float* row, float sum, T* out) {
   const float about = sum / a.columns;

@@ -11,22 +11,22 @@
 #include <unordered_map>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/library/c_interface.h"
 
 namespace graft::ops {
 namespace {
 
-struct Place {
+struct WeightKey {
   const c10::StorageImpl* storage;
   int64_t offset, rows, columns, rowStride, columnStride;
   at::ScalarType type;
-  bool operator==(const Place&) const = default;
+  bool operator==(const WeightKey&) const = default;
 };
 
-struct PlaceHash {
-  size_t operator()(const Place& place) const {
-    return std::hash<const void*>()(place.storage) * 31 + static_cast<size_t>(place.offset) * 7 +
-           static_cast<size_t>(place.rows);
+struct WeightKeyHash {
+  size_t operator()(const WeightKey& key) const {
+    return std::hash<const void*>()(key.storage) * 31 + static_cast<size_t>(key.offset) * 7 +
+           static_cast<size_t>(key.rows);
   }
 };
 
@@ -54,7 +54,7 @@ int64_t packedBytesLimit() {
   return bytes;
 }
 
-// Drops the copies of weights that are gone, in every cache.
+// Drops the copies of freed weights, in every cache.
 void dropFreedWeights();
 
 // A cache of copies that `packer` makes of contiguous fp32 weights.
@@ -63,27 +63,27 @@ class PackedWeights {
   using Packer = at::Tensor (*)(const at::Tensor&);
   explicit PackedWeights(Packer packer) : packer_(packer) {}
 
-  // The packed weight, or an undefined tensor where this weight is not to be packed.
+  // The packed weight, or an undefined tensor where there is no memory left for it (GRAFT_OPS_PACKED_MB).
   at::Tensor of(const at::Tensor& weight) {
     const c10::StorageImpl* storage = weight.storage().unsafeGetStorageImpl();
-    const Place place{storage,          weight.storage_offset(), weight.size(0),      weight.size(1),
-                      weight.stride(0), weight.stride(1),        weight.scalar_type()};
+    const WeightKey key{storage,          weight.storage_offset(), weight.size(0),      weight.size(1),
+                        weight.stride(0), weight.stride(1),        weight.scalar_type()};
     const uint32_t version = weight._version();
     const uint64_t values = spotCheck(weight);
     {
       std::lock_guard lock(mutex_);
-      const auto found = entries_.find(place);
+      const auto found = entries_.find(key);
       if (found != entries_.end() && found->second.version == version && found->second.values == values &&
           found->second.data == weight.const_data_ptr()) {
         return found->second.packed;
       }
     }
-    return pack(weight, place, version, values);
+    return pack(weight, key, version, values);
   }
 
   void clear() {
     std::lock_guard lock(mutex_);
-    for (const auto& [place, entry] : entries_) packedBytes -= entry.bytes;
+    for (const auto& [key, entry] : entries_) packedBytes -= entry.bytes;
     entries_.clear();
   }
 
@@ -109,12 +109,12 @@ class PackedWeights {
     at::Tensor packed;
   };
 
-  at::Tensor pack(const at::Tensor& weight, const Place& place, uint32_t version, uint64_t values) {
+  at::Tensor pack(const at::Tensor& weight, const WeightKey& key, uint32_t version, uint64_t values) {
     const int64_t bytes = weight.numel() * 4;
     dropFreedWeights();
     {
       std::lock_guard lock(mutex_);
-      if (const auto old = entries_.find(place); old != entries_.end()) {
+      if (const auto old = entries_.find(key); old != entries_.end()) {
         packedBytes -= old->second.bytes;
         entries_.erase(old);
       }
@@ -123,17 +123,17 @@ class PackedWeights {
     const at::Tensor packed = packer_(dense(weight.to(at::kFloat)));
     std::lock_guard lock(mutex_);
     const auto inserted = entries_.insert_or_assign(
-        place, Entry{weight.storage().getWeakStorageImpl(), weight.const_data_ptr(), version, values, bytes, packed});
+        key, Entry{weight.storage().getWeakStorageImpl(), weight.const_data_ptr(), version, values, bytes, packed});
     if (inserted.second) packedBytes += bytes;
     return packed;
   }
 
   Packer packer_;
   std::mutex mutex_;
-  std::unordered_map<Place, Entry, PlaceHash> entries_;
+  std::unordered_map<WeightKey, Entry, WeightKeyHash> entries_;
 };
 
-// The caches are never destroyed: at exit, LibTorch's own statics may be gone first.
+// The caches are never destroyed, because LibTorch's own statics may be destroyed first at exit.
 PackedWeights& oneDnnWeights() {
   static PackedWeights& weights = *new PackedWeights([](const at::Tensor& weight) {
     static const auto reorder = c10::Dispatcher::singleton()
@@ -160,7 +160,7 @@ void dropFreedWeights() {
   panelWeights().dropFreed();
 }
 
-at::Tensor throughOneDnn(const at::Tensor& x, const at::Tensor& packed, const OptionalTensor& bias) {
+at::Tensor linearByOneDnn(const at::Tensor& x, const at::Tensor& packed, const OptionalTensor& bias) {
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, std::string_view,
                                c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
   static const auto pointwise =
@@ -175,10 +175,10 @@ bool mayPack(const at::Tensor& weight) {
   return weight.numel() > 0 && !weight.is_inference() && weight.is_non_overlapping_and_dense();
 }
 
-void throughPanels(LinearArgs args, const at::Tensor& packed) {
+void linearByLoops(LinearArgs args, const at::Tensor& packed) {
   args.packed = packed.const_data_ptr<float>();
   const int64_t panels = (args.outputs + loops().weightPanel - 1) / loops().weightPanel;
-  // A thread is worth waking for about 100,000 weights.
+  // A thread should get at least about 100,000 weights.
   const int64_t panelWork = loops().weightPanel * args.depth * std::max<int64_t>(1, args.rows / 4);
   at::parallel_for(0, panels, std::max<int64_t>(1, 100000 / panelWork),
                    [&](int64_t begin, int64_t end) { loops().linear(args, begin, end); });
@@ -212,17 +212,17 @@ at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const Op
       const at::Tensor out = at::empty(shape, x.options());
       args.x = input.const_data_ptr<float>();
       args.out = out.mutable_data_ptr();
-      throughPanels(args, packed);
+      linearByLoops(args, packed);
       return out;
     }
   }
   at::Tensor product;
   if (packs && at::globalContext().userEnabledMkldnn()) {
     const at::Tensor packed = oneDnnWeights().of(weight);
-    if (packed.defined()) product = throughOneDnn(input, packed, b);
+    if (packed.defined()) product = linearByOneDnn(input, packed, b);
   }
   if (!product.defined()) product = dense(at::linear(input, wide ? weight : weight.to(at::kFloat), b));
-  // oneDNN could apply the activation too, but its ReLU turns NaN into 0 and its GELU turns -Inf into 0 where PyTorch
+  // oneDNN could apply the activation too. But its ReLU turns NaN into 0, and its GELU turns -Inf into 0 where PyTorch
   // gives NaN.
   if ((wide && activation == Activation::None && !args.residual) || product.numel() == 0)
     return product.to(x.scalar_type());

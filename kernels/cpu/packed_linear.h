@@ -1,23 +1,28 @@
-// activation(x W^T + b) + residual with weights packed once.
+// linearForward: activation(x W^T + b) + residual on the CPU, with weights packed once.
 //
-// Few rows (up to 24) go through our own loops (linear_impl.h), more through oneDNN: each wants the weight in a layout
-// of its own, made on first use, and is then 1.2 to 1.8 times faster than at::linear. The packed copy is kept in a
-// cache, found again by the weight's storage and place in it. It holds the storage weakly: a weight that is freed frees
-// its copy. It is made anew when the weight's version has changed, or a spot check of its values says so (which catches
-// what PyTorch does not count as a change: writing through .data or NumPy). Inference tensors have no version and are
-// not packed. All copies together take at most GRAFT_OPS_PACKED_MB megabytes (default 4096); beyond that weights stay
-// unpacked and at::linear is used.
+//   at::Tensor y = linearForward(x, weight, bias, Activation::Gelu, {});
+//
+// Up to 24 rows run in our own loops (linear_impl.h), more rows in oneDNN. Each needs the weight in a layout of its
+// own, which is made on first use; then it is 1.2 to 1.8 times as fast as at::linear. A cache keeps the packed copy
+// under the weight's storage, offset, sizes and strides. It holds the storage weakly: the copy of a freed weight is
+// freed too.
+//
+// A weight is packed again when its version has changed or a spot check of its values fails. The spot check catches
+// writes that PyTorch does not count as changes, through .data or NumPy. Inference tensors have no version and are not
+// packed. All copies together take at most GRAFT_OPS_PACKED_MB megabytes (4096 by default); further weights stay
+// unpacked and run in at::linear.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/contracts.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/ops/contracts.h"
 
 namespace graft::ops {
 
-// The output is contiguous and of x's type; 16-bit types are computed in fp32 and rounded once. Inputs are checked
-// already, and not fp64. The residual broadcasts to the output.
+// x [..., in], weight [out, in], bias [out], residual broadcastable to the output [..., out]. The inputs must have
+// passed their checks and must not be fp64. The output is contiguous and of x's type; 16-bit types are computed in fp32
+// and rounded once.
 at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                          Activation activation, const OptionalTensor& residual);
 

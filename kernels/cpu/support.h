@@ -6,12 +6,13 @@
 
 #include <vector>
 
-#include "kernels/contracts.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/ops/contracts.h"
 
 namespace graft::ops {
 
-// fp64 runs as the composite: it is the reference others are compared with, so it takes no shortcuts.
+// Whether the loops support a tensor's dtype. fp64 runs as the composite: it is the reference that other types are
+// compared with.
 inline bool hasLoops(const at::Tensor& tensor) { return tensor.scalar_type() != at::kDouble; }
 
 inline Scalar scalarOf(const at::Tensor& tensor) {
@@ -25,7 +26,7 @@ inline Scalar scalarOf(const at::Tensor& tensor) {
   }
 }
 
-// Contiguous; without a call into ATen where it is so already.
+// The tensor made contiguous; it makes no ATen call where the tensor is contiguous already.
 inline at::Tensor dense(const at::Tensor& tensor) { return tensor.is_contiguous() ? tensor : tensor.contiguous(); }
 
 // A contiguous fp32 copy of a small vector, or the vector itself.
@@ -38,17 +39,17 @@ inline const float* floatsOf(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.const_data_ptr<float>() : nullptr;
 }
 
-// How many rows a thread should at least get: below about 16k elements, waking a thread costs more than it saves.
+// The least number of rows for a thread: below about 16k elements, waking a thread costs more than it saves.
 inline int64_t grain(int64_t columns) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns)); }
 
-// This thread's own memory; valid until this thread's next call.
+// Memory for `count` floats of the calling thread; valid until the thread's next call.
 inline float* scratch(int64_t count) {
   thread_local std::vector<float> memory;
   if (static_cast<int64_t>(memory.size()) < count) memory.resize(count);
   return memory.data();
 }
 
-// fp32 for the 16-bit types, the type itself otherwise: what composites compute in.
+// The dtype that composites compute in: fp64 for fp64, otherwise fp32.
 inline at::ScalarType computeType(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }

@@ -1,7 +1,7 @@
-// A vector of floats as wide as the instruction set this file is compiled for, with loads and stores that convert, and
-// the few functions the loops need. Included by the loops_*.cpp only, each compiled with its own flags: everything is
-// in an unnamed namespace, and no header with inline functions comes in, so that no AVX code can be linked into another
-// file's copy.
+// A vector of floats as wide as the instruction set that this file is compiled for, with converting loads and stores,
+// and the few functions that the loops need. Only the loops_*.cpp include it, each compiled with its own flags.
+// Everything is in an unnamed namespace, and no header with inline functions is included: otherwise the linker could
+// replace another file's copy of an inline function by one with AVX code.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +77,7 @@ inline void store(Fp16* to, Floats v) {
 }
 #else
 inline Floats load(const Fp16* from) {
-  // The exponent is rebiased by a multiplication, which also gets subnormals right; Inf and NaN are put back after it.
+  // A multiplication rebiases the exponent, which is right for subnormals too; Inf and NaN are restored after it.
   Halves bits;
   std::memcpy(&bits, from, sizeof bits);
   const Words wide = __builtin_convertvector(bits, Words);
@@ -90,8 +90,8 @@ inline void store(Fp16* to, Floats v) {
   const Words bits = (Words)v;
   const Words sign = (bits >> 16) & 0x8000;
   const Words magnitude = bits & 0x7fffffff;
-  // Normal results: rebias, round to nearest even. Subnormal ones: adding 0.5 shifts the value into the mantissa,
-  // rounded.
+  // Normal results: rebias, and round to nearest even. Subnormal results: adding 0.5 shifts the value into the mantissa
+  // and rounds it.
   const Words normal = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
   const Words subnormal = (Words)((Floats)magnitude + 0.5f) - 0x3f000000;
   Words half = magnitude < 0x38800000 ? subnormal : normal;
@@ -102,7 +102,7 @@ inline void store(Fp16* to, Floats v) {
 }
 #endif
 
-// The first `count` lanes (fewer than all); the others are zero.
+// Loads the first `count` lanes, fewer than kLanes; the others are zero.
 template <class T>
 inline Floats loadPart(const T* from, int64_t count) {
   T buffer[kLanes] = {};

@@ -1,13 +1,12 @@
 #pragma once
-// What every CUDA kernel here shares: vector access, conversions, the activations, and programmatic dependent launch
-// (PDL).
+// What every CUDA kernel here shares: vector access, conversions, activations, and programmatic dependent launch (PDL).
 //
-// No ATen in .cu files: a launcher takes raw pointers and a stream (declared in launchers.h), the .cpp beside it speaks
-// to LibTorch. That keeps nvcc's work at seconds per file.
+// .cu files do not include ATen: a launcher takes raw pointers and a stream (launchers.h), and the .cpp beside it talks
+// to LibTorch. So nvcc needs only seconds for a file.
 //
-// PDL rule: a kernel launched with launch(..., pdl=true) calls pdlWait() in every thread before it touches memory that
-// an earlier kernel may write or read, and pdlTrigger() once it is resident. Completion of a kernel therefore implies
-// that of all before it.
+// PDL rule: every thread of a kernel that launch(..., pdl=true) starts calls pdlTrigger() once the block is resident,
+// and pdlWait() before it touches memory that an earlier kernel may read or write. When a kernel completes, all kernels
+// before it on the stream have therefore completed too.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -99,12 +98,10 @@ __device__ __forceinline__ float exp2Fast(float x) {
   return y;
 }
 
-// Two exact (erf) GELUs, for results that will be rounded to a half type. x * Phi(x) with Phi(x) = 1 / (1 + 2^(-x
-// p(x^2))), the polynomial fitted to log2 of Phi(x) / Phi(-x): within 0.07 ulp of fp16 everywhere, at half the
-// instructions of erff, and one reciprocal serves both. It matters: a GEMM's epilogue has two warps to a scheduler and
-// nothing else to do meanwhile.
+// 2^(-x p(x^2)), so that Phi(x) = 1 / (1 + geluExponential(x)) is the normal distribution function. The polynomial p
+// is fitted to log2 of Phi(x) / Phi(-x); x * Phi(x) is within 0.07 ulp of fp16 everywhere.
 __device__ __forceinline__ float geluExponential(float x) {
-  const float c = fmaxf(x, -7.f), u = c * c;  // the polynomial grows beyond 7, as it should
+  const float c = fmaxf(x, -7.f), u = c * c;  // beyond 7 the polynomial may grow: Phi is 1 there
   float p = 2.1535331642722457e-09f;
   p = fmaf(p, u, -1.9903515481185504e-07f);
   p = fmaf(p, u, 7.1735345932313506e-06f);
@@ -114,20 +111,23 @@ __device__ __forceinline__ float geluExponential(float x) {
   p = fmaf(p, u, 2.3018189724483316f);
   return exp2Fast(-c * p);
 }
+// The exact (erf) GELU of two values that will be rounded to a half type. It takes half the instructions of erff, and
+// one reciprocal serves both values. That matters in a GEMM's epilogue, where a scheduler has only two warps and no
+// other work to hide the latency.
 __device__ __forceinline__ void geluPair(float& a, float& b) {
   const float da = 1.f + geluExponential(a), db = 1.f + geluExponential(b);
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(da * db));
-  // What is left of it beyond -7 is below all that is kept, but a half type's lowest values are far away.
+  // Below -7 the result rounds to zero. Clamping keeps large negative inputs from overflowing the product.
   asm("max.NaN.f32 %0, %0, %1;" : "+f"(a) : "f"(-7.f));
   asm("max.NaN.f32 %0, %0, %1;" : "+f"(b) : "f"(-7.f));
   a *= r * db;
   b *= r * da;
 }
 
-// One activation for the first N of M values. The choice is made once, outside of the loop: with it inside, each value
-// brought code for all of them, and cold instruction caches cost these short kernels more than anything else. `T` is
-// what they will be rounded to.
+// Applies one activation to the first N of M values, which will be rounded to `T`. The branch stands outside of the
+// loop: inside it the compiler would emit every activation for each value, and instruction cache misses cost these
+// short kernels more than anything else.
 template <class T, int N, int M>
 __device__ __forceinline__ void activate(float (&v)[M], Activation a) {
   if (a == Activation::kNone) return;
@@ -146,7 +146,7 @@ __device__ __forceinline__ void activate(float (&v)[M], Activation a) {
     const float linear = a == Activation::kGeluTanh ? 2.f * 0.79788456080286536f : 1.f;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float c = fminf(v[i], 1e18f);  // zero times infinity would be no number
+      const float c = fminf(v[i], 1e18f);  // avoids 0 * infinity = NaN
       v[i] = __fdividef(v[i], 1.f + __expf(-v[i] * (linear + cubic * c * c)));
     }
   }
@@ -166,25 +166,25 @@ __device__ __forceinline__ float warpMax(float x) {
   return x;
 }
 
-// Allows a kernel as much dynamic shared memory as it needs. Each GPU must be told; `told` remembers which were, one
-// bit each, and is the kernel's own.
+// Raises a kernel's limit of dynamic shared memory to `bytes`. Each GPU has its own limit; `configured`, one per
+// kernel, holds a bit for each GPU where that is done.
 template <class Kernel>
-inline cudaError_t allowShared(Kernel* kernel, int bytes, std::atomic<uint64_t>& told) {
+inline cudaError_t allowShared(Kernel* kernel, int bytes, std::atomic<uint64_t>& configured) {
   int device = 0;
   if (const cudaError_t failed = cudaGetDevice(&device); failed != cudaSuccess) return failed;
   const uint64_t bit = device < 64 ? uint64_t{1} << device : 0;
-  if (told.load(std::memory_order_relaxed) & bit) return cudaSuccess;
+  if (configured.load(std::memory_order_relaxed) & bit) return cudaSuccess;
   const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  if (status == cudaSuccess) told.fetch_or(bit, std::memory_order_relaxed);
+  if (status == cudaSuccess) configured.fetch_or(bit, std::memory_order_relaxed);
   return status;
 }
 
-// Launches with the PDL attribute where `pdl` and launchesAhead() say so, in clusters of so many blocks along x;
-// dynamic shared memory above 48 KB must have been allowed before.
+// Launches in clusters of `cluster` blocks along x, with the PDL attribute where launchesAhead(pdl) is true. `smem` is
+// in bytes; above 48 KB call allowShared first.
 template <class... KernelArgs, class... Args>
 inline cudaError_t launchCluster(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, unsigned cluster, size_t smem,
                                  cudaStream_t stream, bool pdl, Args&&... args) {
-  prepareStamps();
+  prepareTimestamps();
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;

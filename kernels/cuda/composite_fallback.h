@@ -1,10 +1,10 @@
 #pragma once
-// CompositeFallback: an operator's CUDA version, or its composite of ATen operators where the CUDA version does not
-// take the inputs: fp64, which takes no shortcuts anywhere.
+// CompositeFallback: runs an operator's CUDA version, or its composite of ATen operators for fp64 inputs, which no CUDA
+// kernel computes: fp64 is the reference that tests compare with.
 //
 //   TORCH_LIBRARY_IMPL(graft, CUDA, m) { m.impl("swiglu", &CompositeFallback<"swiglu", swiglu>::call); }
 //
-// A version that finds out by itself that it does not take something calls CompositeFallback<...>::composite(...).
+// A CUDA version that does not support other inputs calls CompositeFallback<...>::composite(...) itself.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -39,7 +39,7 @@ struct CompositeFallback<Name, Fast> {
     if ((isDouble(arguments) || ...)) return composite(arguments...);
     return Fast(arguments...);
   }
-  /// What a backend without a kernel of its own runs (defineOperator), with these tensors.
+  /// Runs the kernel that defineOperator registers for backends without one of their own, with these tensors.
   static R composite(A... arguments) {
     static const auto handle = c10::Dispatcher::singleton()
                                    .findSchemaOrThrow((std::string("graft::") + Name.text).c_str(), "")

@@ -1,10 +1,13 @@
 #pragma once
-// Hopper's warpgroup matrix instruction m64nNk16 with both operands in shared memory, K-major, 128-byte swizzled, as
-// the TMA engine lays them down: rows of 64 half elements (128 bytes), 8 rows to a 1024-byte atom. Plus the mbarrier
-// and TMA calls that go with it. See the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+// Hopper's warpgroup matrix instruction wgmma m64nNk16, and the mbarrier and TMA instructions that feed it.
+//
+// Both operands lie in shared memory, K-major and 128-byte swizzled, as the TMA engine writes them: rows of 64 half
+// elements (128 bytes), 8 rows to an atom of 1024 bytes.
 //
 // Accumulator layout, thread t of the warpgroup: d[4j+0..1] is row t/32*16 + t%32/4, columns 8j + t%4*2 + {0,1};
-// d[4j+2..3] the same columns eight rows below.
+// d[4j+2..3] holds the same columns eight rows below.
+//
+// Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", "mbarrier", "cp.async.bulk.tensor".
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -21,8 +24,8 @@ __device__ __forceinline__ uint32_t sharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// Matrix descriptor of a K-major tile with 128-byte swizzle at a 1024-byte aligned address; +2 advances 16 half
-// elements.
+// The matrix descriptor of a K-major tile with 128-byte swizzle at a 1024-byte aligned address. Adding 2 to it advances
+// 16 half elements along K.
 __device__ __forceinline__ uint64_t tileDescriptor(uint32_t address) {
   return static_cast<uint64_t>((address & 0x3FFFF) >> 4) | (uint64_t{1} << 16) | (uint64_t{64} << 32) |
          (uint64_t{1} << 62);
@@ -31,7 +34,8 @@ __device__ __forceinline__ uint64_t tileDescriptor(uint32_t address) {
 template <class T, int N>
 struct Wgmma;
 
-// One specialisation: d (N / 2 registers) += or = a b, the registers' numbers spelled out.
+// One specialisation of Wgmma: d = a b, or d += a b with `accumulate`. d is N / 2 registers, whose numbers the
+// instruction's text must spell out.
 #define GRAFT_WGMMA(type, name, n, registers, a, b, p, ...)                                                          \
   template <>                                                                                                        \
   struct Wgmma<type, n> {                                                                                            \
@@ -118,9 +122,9 @@ __device__ __forceinline__ void barrierExpect(uint64_t* bar, uint32_t bytes) {
 __device__ __forceinline__ void barrierArrive(uint64_t* bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(sharedAddress(bar)) : "memory");
 }
-// Arrives at the same barrier of block `rank` of the cluster. At the default scope, as CUTLASS has it: what is handed
-// back is a stage that only the tensor cores have read, and a release at cluster scope costs a GPU-wide memory barrier
-// each time.
+// Arrives at the same barrier of block `rank` of the cluster, with release semantics at the default (block) scope, as
+// in CUTLASS. That is enough for a stage that only the tensor cores have read; a release at cluster scope would cost a
+// GPU-wide memory barrier each time.
 __device__ __forceinline__ void barrierArriveAt(uint64_t* bar, uint32_t rank) {
   asm volatile(
       "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "
@@ -139,48 +143,48 @@ __device__ __forceinline__ void barrierWaitAt(uint32_t bar, uint32_t parity) {
 __device__ __forceinline__ void barrierWait(uint64_t* bar, uint32_t parity) {
   barrierWaitAt(sharedAddress(bar), parity);
 }
-// By the whole warp, done by one lane of it: the loop around stays uniform, so that addresses live in uniform
-// registers. In a branch of one lane the compiler wraps every TMA call in a loop over the values its operands might
-// have.
+// The functions named ...Elected are called by a whole warp and take effect in one lane, for which `elected`
+// (electLane()) is 1. The loop around them stays uniform, so addresses live in uniform registers. In a branch taken by
+// one lane the compiler would wrap every TMA instruction in a loop over the values that its operands might have.
 __device__ __forceinline__ uint32_t electLane() {
   uint32_t elected;
   asm volatile("{ .reg .pred p; elect.sync _|p, 0xFFFFFFFF; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
   return elected;
 }
-__device__ __forceinline__ void barrierExpectBy(uint32_t lane, uint32_t bar, uint32_t bytes) {
+__device__ __forceinline__ void barrierExpectElected(uint32_t elected, uint32_t bar, uint32_t bytes) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %2, 0;\n@p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1; }" ::"r"(bar),
-      "r"(bytes), "r"(lane)
+      "r"(bytes), "r"(elected)
       : "memory");
 }
-__device__ __forceinline__ void tmaLoadBy(uint32_t lane, uint32_t shared, const CUtensorMap* map, uint32_t bar,
-                                          int column, int row) {
+__device__ __forceinline__ void tmaLoadElected(uint32_t elected, uint32_t shared, const CUtensorMap* map, uint32_t bar,
+                                               int column, int row) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %5, 0;\n"
       "@p cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2]; }" ::
           "r"(shared),
-      "l"(map), "r"(bar), "r"(column), "r"(row), "r"(lane)
+      "l"(map), "r"(bar), "r"(column), "r"(row), "r"(elected)
       : "memory");
 }
-// Into every block of the cluster named in `blocks`, at the same shared offset and barrier of each.
-__device__ __forceinline__ void tmaLoadMulticastBy(uint32_t lane, uint32_t shared, const CUtensorMap* map, uint32_t bar,
-                                                   int column, int row, uint16_t blocks) {
+// Loads into every block of the cluster whose bit is set in `blocks`, at the same shared offset and barrier of each.
+__device__ __forceinline__ void tmaLoadMulticastElected(uint32_t elected, uint32_t shared, const CUtensorMap* map,
+                                                        uint32_t bar, int column, int row, uint16_t blocks) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %6, 0;\n"
       "@p cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
       "[%0], [%1, {%4, %5}], [%2], %3; }" ::"r"(shared),
-      "l"(map), "r"(bar), "h"(blocks), "r"(column), "r"(row), "r"(lane)
+      "l"(map), "r"(bar), "h"(blocks), "r"(column), "r"(row), "r"(elected)
       : "memory");
 }
-// Into the L2 only.
-__device__ __forceinline__ void tmaPrefetchBy(uint32_t lane, const CUtensorMap* map, int column, int row) {
+// Loads into the L2 cache only.
+__device__ __forceinline__ void tmaPrefetchElected(uint32_t elected, const CUtensorMap* map, int column, int row) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %3, 0;\n@p cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}]; }" ::"l"(
           map),
-      "r"(column), "r"(row), "r"(lane)
+      "r"(column), "r"(row), "r"(elected)
       : "memory");
 }
-// A box of a 2-D tensor map, first element (column, row), into shared memory; completion is counted at `bar`.
+// Loads the box of a 2-D tensor map that begins at (column, row) into shared memory; `bar` counts its bytes.
 __device__ __forceinline__ void tmaLoad(void* shared, const CUtensorMap* map, uint64_t* bar, int column, int row) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(
@@ -188,20 +192,21 @@ __device__ __forceinline__ void tmaLoad(void* shared, const CUtensorMap* map, ui
       "l"(map), "r"(sharedAddress(bar)), "r"(column), "r"(row)
       : "memory");
 }
-// A box of shared memory, 128-byte swizzled, to a 2-D tensor map; counted by the thread's bulk groups.
+// Stores a box of shared memory, 128-byte swizzled, to a 2-D tensor map, as part of the thread's current bulk group.
 __device__ __forceinline__ void tmaStore(const CUtensorMap* map, const void* shared, int column, int row) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
                "r"(row), "r"(sharedAddress(shared))
                : "memory");
 }
-// Four 8x8 matrices of half elements, laid out like the accumulator, to rows whose addresses lanes 8i..8i+7 give. Not
-// an obstacle to moving loads: a fence must stand between it and whoever reads what it wrote.
+// Stores four 8x8 matrices of half elements, laid out like the accumulator, to rows whose addresses lanes 8i..8i+7
+// give. The asm has no "memory" clobber, so that the compiler may move loads across it: put a fence between it and the
+// readers of what it wrote.
 __device__ __forceinline__ void storeMatrix4(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
                "r"(d));
 }
-// The same the other way round. Whoever wrote them must have been waited for. An arrival that gives the place back does
-// not wait for what was loaded: it must come after the use of it (tests/gpu/machine_code.py looks whether it does).
+// Loads what storeMatrix4 stores, after a wait for whoever wrote it. An mbarrier arrival that frees the memory does not
+// wait for this load: it must stand after the first use of the result. tests/gpu/machine_code.py checks that it does.
 __device__ __forceinline__ void loadMatrix4(uint32_t from, uint32_t (&r)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -218,21 +223,22 @@ __device__ __forceinline__ void loadMatrix2(uint32_t from, uint32_t (&r)[4]) {
                : "memory");
 }
 
-// A tile of half elements in boxes of Rows x Box (32, 16 or 8) columns, one after the other, as makeBoxMap swizzles
-// them: where eight columns (a chunk) of a row stand, in bytes.
+// The offset in bytes of a chunk (eight columns) of a row, in a tile of half elements that consists of boxes of Rows x
+// Box (32, 16 or 8) columns, one after the other, swizzled as makeBoxMap (gemm/tensor_map.h) describes them.
 template <int Rows, int Box>
 __device__ __forceinline__ int boxOffset(int row, int chunk) {
   constexpr int kChunks = Box / 8;
   return (chunk / kChunks * Rows + row) * Box * 2 + (((chunk % kChunks) ^ (row * Box * 2 >> 7 & (kChunks - 1))) << 4);
 }
-// The same for stmatrix and ldmatrix of warp `warp`'s sixteen rows: two chunks a step, one where a box is one.
+// The same for stmatrix and ldmatrix on the sixteen rows of warp `warp`: a step covers two chunks, or one where a box
+// is only one chunk wide.
 template <int Rows, int Box>
 struct BoxPlace {
   uint32_t first;
   __device__ __forceinline__ BoxPlace(uint32_t tile, int warp, int lane)
       : first(tile + boxOffset<Rows, Box>(warp * 16 + lane % 16, Box == 8 ? 0 : lane / 16)) {}
   __device__ __forceinline__ uint32_t operator()(int step) const {
-    constexpr int kSteps = Box == 32 ? 2 : 1;  // to a box
+    constexpr int kSteps = Box == 32 ? 2 : 1;  // per box
     return step / kSteps * Rows * Box * 2 + (first ^ (step % kSteps << 5));
   }
 };
@@ -246,19 +252,19 @@ __device__ __forceinline__ uint32_t clusterRank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
   return r;
 }
-// Relaxed: for barriers' initialisation (with barrierInitFence) and for leaving together.
+// Relaxed order suffices after initialising barriers (with barrierInitFence) and before a common exit.
 __device__ __forceinline__ void clusterArriveRelaxed() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void clusterWait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-// Address of this shared location in block `rank` of the cluster.
+// The address of the same shared memory location in block `rank` of the cluster.
 __device__ __forceinline__ uint32_t remoteAddress(uint32_t shared, uint32_t rank) {
   uint32_t r;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(shared), "r"(rank));
   return r;
 }
-// Writes two floats into another block's shared memory and counts their 8 bytes at a barrier there: no fence, no
-// cluster barrier.
+// Writes two floats into another block's shared memory and counts their 8 bytes at a barrier there. It needs neither a
+// fence nor a cluster barrier.
 __device__ __forceinline__ void storeAsync(uint32_t remote, float a, float b, uint32_t remoteBarrier) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(remote),
                "f"(a), "f"(b), "r"(remoteBarrier)

@@ -1,7 +1,11 @@
 #pragma once
-// The seam between the kernels (.cu, no ATen) and the operators (.cpp, no device code). A launcher checks nothing but
-// what only it can know; it returns cudaErrorNotSupported for a shape or alignment it has no kernel for, and the caller
-// then takes another way. Pointers are device pointers owned by the caller. Strides are in elements.
+// The interface between the kernels (.cu, without ATen) and the operators (.cpp, without device code): a struct of
+// arguments and a launch function for each kernel.
+//
+//   GemmArgs a; a.x = ...; if (launchGemmTile(a, variant, stream) == cudaErrorNotSupported) ...  // take another kernel
+//
+// The caller has checked shapes and dtypes. A launcher returns cudaErrorNotSupported for a shape, stride or alignment
+// that its kernel cannot handle. Pointers are device pointers that the caller owns. Strides are in elements.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -15,10 +19,11 @@ enum class Activation : int { kNone, kRelu, kGelu, kGeluTanh, kSilu };
 inline int bytesOf(Dtype t) { return t == Dtype::kFloat ? 4 : 2; }
 inline bool aligned(const void* p, int bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
 
-// Set where the next kernel of the calling thread comes after work of several streams. It is launched when all of that
-// is over: then its end implies theirs, as the end of a kernel that waits for the one before it does (common.cuh).
+// True while the calling thread's next kernel depends on work of several streams. That kernel is launched without PDL,
+// so that it starts when all of that work is complete, and its own completion implies theirs (the PDL rule in
+// common.cuh).
 inline thread_local bool afterJoin = false;
-// Whether a kernel that can begin before its predecessor's end (PDL) shall. To be asked once for each launch.
+// Whether to launch a kernel that supports PDL with it (`pdl`). Resets afterJoin, so call it once per launch.
 inline bool launchesAhead(bool pdl) { return !std::exchange(afterJoin, false) && pdl; }
 
 // out[m,n] = residual[m,n] + act(sum_k x[m,k] w[n,k] + bias[n])
@@ -32,11 +37,11 @@ struct GemmArgs {
   int64_t ldx = 0, ldw = 0, ldr = 0, ldo = 0;
   Dtype dtype = Dtype::kHalf;
   Activation activation = Activation::kNone;
-  bool constantWeights = false;  // w and bias are written by no kernel still in flight: they may be fetched ahead
+  bool constantWeights = false;  // no kernel in flight writes w or bias: they may be loaded before the PDL wait
   bool pdl = true;
 };
 
-// copy.cu: blocks of memory that do not overlap, or are the same, one kernel for all
+// copy.cu: copies up to kMaxCopies blocks of memory in one kernel. Source and target are the same or do not overlap.
 constexpr int kMaxCopies = 16;
 struct CopyArgs {
   void* to[kMaxCopies] = {};
@@ -44,36 +49,41 @@ struct CopyArgs {
   int64_t bytes[kMaxCopies] = {};
   int count = 0;
 };
-// As a node of a graph, but for its argument, which is `a`.
+// The copy as a node of a CUDA graph. The caller sets kernelParams to point to `a`.
 cudaKernelNodeParams copyNode(const CopyArgs& a);
 
-// gemm_tile.cu: one output tile per block, split-K over a cluster. Its variants, by number:
+// gemm_tile.cu: one output tile per block, split-K over a cluster. Variants are numbered from 0.
 struct TileVariant {
-  int bm, bn, clusterM, clusterN, split, stages, deep;  // deep: 64-wide slices of K to a stage
-  bool straight;                                        // GELU without a way through shared memory, and nothing else
+  int bm, bn, clusterM, clusterN, split, stages, deep;  // deep: 64-wide slices of K per stage
+  bool registerGelu;                                    // applies GELU in registers; serves no other activation
 };
 int tileVariantCount();
 TileVariant tileVariant(int i);
 cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream);
 
-// gemm_persistent.cu: ping-pong warpgroups, 128x192 tiles, clusters of `rows` x 1 tiles (rows 1 or 2). A residual
-// only without an activation.
+// gemm_persistent.cu: ping-pong warpgroups, 128x192 tiles, clusters of `rows` x 1 tiles (rows 1 or 2). It takes a
+// residual or an activation, not both.
 cudaError_t launchGemmPersistent(const GemmArgs& a, int rows, cudaStream_t stream);
 
 struct NormArgs;
-// gemm_rows.cu: at most 32 rows, half types, weights through registers. With `norm`, x is norm's output and made on the
-// way: its x, weight and bias are read and its out written, without residual or input bias. Its variants, by number:
+// gemm_rows.cu: at most 32 rows, half types, weights in registers. With `norm` (not null) the product's x is the norm's
+// output: the kernel reads norm's x, weight and bias and writes norm's out; residual, inputBias and sum must be null.
+// Variants are numbered from 0.
 struct RowsVariant {
-  int warps, chunks, columns,
-      split;  // of a block; 32s of K to a warp; 16s of columns to a cluster; blocks of a cluster, which share K
+  int warps;    // of a block
+  int chunks;   // of 32 elements of K, per warp
+  int columns;  // groups of 16 columns, per cluster
+  int split;    // blocks of a cluster, which split K
 };
 int rowsVariantCount();
 RowsVariant rowsVariant(int i);
 cudaError_t launchGemmRows(const GemmArgs& a, const NormArgs* norm, int variant, cudaStream_t stream);
 
-// pointwise.cu: out = residual + act(in + bias), in place allowed; rows x n, row strides ldi, ldr, ldo
+// pointwise.cu: out[m,n] = residual + act(in[m,n] + bias), with row strides ldo, ldr, ldi. `in` may be a.out. a.x and
+// a.w are not read.
 cudaError_t launchEpilogue(const GemmArgs& a, const void* in, int64_t ldi, cudaStream_t stream);
 
+// norm.cu: out[rows,n] = norm(x + inputBias + residual) * weight + bias over n, LayerNorm or RMSNorm
 struct NormArgs {
   const void* x = nullptr;          // [rows, n]
   const void* residual = nullptr;   // [rows, n] or null
@@ -91,11 +101,12 @@ struct NormArgs {
 };
 cudaError_t launchNorm(const NormArgs& a, cudaStream_t stream);
 
+// norm.cu: out[outer * inner, n] = layer_norm(sum of table[t][ids[t]]) * weight + bias
 constexpr int kMaxTables = 8;
 struct EmbeddingArgs {
   const int64_t* ids[kMaxTables] = {};
-  int64_t idStride[kMaxTables][2] = {};  // over (outer, inner) positions
-  const void* table[kMaxTables] = {};
+  int64_t idStride[kMaxTables][2] = {};  // of (outer, inner) positions
+  const void* table[kMaxTables] = {};    // [tableRows, n]
   int64_t tableRows[kMaxTables] = {};
   int tables = 0;
   const void* weight = nullptr;
@@ -115,6 +126,7 @@ struct MaskArg {
   int64_t stride[4] = {0, 0, 0, 0};  // batch, head, query, key; 0 where broadcast
 };
 
+// out[b,h,s,:] = softmax(q k^T * scale + mask) v with q [b,h,s,dim], k [b,kvHeads,t,dim], v [b,kvHeads,t,dimV]
 struct AttentionArgs {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   void* out = nullptr;
@@ -126,20 +138,22 @@ struct AttentionArgs {
   bool pdl = true;
   Dtype dtype = Dtype::kHalf;
 };
-cudaError_t launchAttention(const AttentionArgs& a,
-                            cudaStream_t stream);  // half types, dim = dimV <= 128, 16-byte rows
-// attention_hopper.cu: half types, dim = dimV <= 128, masks by key, or by query and key in the type of q, scale > 0.
-// Its variants, and the one for a shape; -1 where launchAttention is faster.
+// attention.cu: half types, dim = dimV <= 128 and a multiple of 8, pointers and strides multiples of 16 bytes
+cudaError_t launchAttention(const AttentionArgs& a, cudaStream_t stream);
+// attention_hopper.cu: half types, dim = dimV <= 128, a mask by key, or by query and key in the type of q, scale > 0.
+// There are attentionHopperVariants() variants; attentionHopperChoice() is the one for a shape, -1 where
+// launchAttention is faster.
 int attentionHopperVariants();
 int attentionHopperChoice(const AttentionArgs& a);
 cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStream_t stream);
-// attention_rows.cu: attention of up to 16 queries and 32 keys each, and the product that follows, whose x is the
-// attention's output (p.x and p.m are not looked at; the rows are batch * queries). At most 16 heads of 32 or 64,
-// half types.
+// attention_rows.cu: attention of up to 16 queries and 32 keys per batch, and the product that follows. The product's x
+// is the attention's output, batch * queries rows; p.x and p.m are not read. Half types; 4, 8, 12 or 16 heads of size
+// 32 or 64.
 cudaError_t launchAttentionRows(const AttentionArgs& a, const GemmArgs& p, cudaStream_t stream);
-cudaError_t launchAttentionPlain(const AttentionArgs& a, cudaStream_t stream);  // any dtype and stride, dims <= 256
+// attention_plain.cu: any dtype and stride, dim and dimV <= 256
+cudaError_t launchAttentionPlain(const AttentionArgs& a, cudaStream_t stream);
 
-// Rows of a [d0, d1, d2, n] tensor with a contiguous last dimension
+// pointwise.cu: out = softmax(x * scale + mask) over the last dimension of x [d0, d1, d2, n], any strides xs
 struct SoftmaxArgs {
   const void* x = nullptr;
   void* out = nullptr;  // contiguous
@@ -152,6 +166,7 @@ struct SoftmaxArgs {
 };
 cudaError_t launchSoftmax(const SoftmaxArgs& a, cudaStream_t stream);
 
+// pointwise.cu: out = x * cos + rotate(x) * sin for x [batch, head, position, dim]; strides of x, out, cos and sin
 struct RotaryArgs {
   const void* x = nullptr;
   const void *cos = nullptr, *sin = nullptr;  // float
@@ -164,7 +179,7 @@ struct RotaryArgs {
 };
 cudaError_t launchRotary(const RotaryArgs& a, cudaStream_t stream);
 
-// out[r,i] = silu(gate[r,i]) * up[r,i]
+// pointwise.cu: out[r,i] = silu(gate[r,i]) * up[r,i], out contiguous
 struct SwigluArgs {
   const void *gate = nullptr, *up = nullptr;
   void* out = nullptr;
@@ -174,7 +189,8 @@ struct SwigluArgs {
 };
 cudaError_t launchSwiglu(const SwigluArgs& a, cudaStream_t stream);
 
-// y = relu?(y + bias[channel] + other), in place; `channelStride` 1 for channels-last, else the plane's size
+// pointwise.cu: y = y + bias[channel] + other, then ReLU if `relu`, in place. channelStride is 1 for channels-last,
+// else the number of elements of a plane.
 struct ConvEpilogueArgs {
   void* y = nullptr;
   const void* bias = nullptr;

@@ -1,8 +1,13 @@
 #pragma once
-// The warp's matrix instruction for half types, d[16,8] += a[16,16] b[16,8] in fp32 (mma.sync.m16n8k16, sm_80 and
-// newer). Lane l: d[0..1] row l/4, columns l%4*2 + {0,1}, d[2..3] eight rows below; a[0] row l/4, K = l%4*2 + {0,1},
-// a[1] eight rows below, a[2..3] the same eight of K further; b0 column l/4, K = l%4*2 + {0,1}, b1 eight further. See
-// the PTX ISA.
+// The warp-level matrix instruction for half types: d[16,8] += a[16,16] b[16,8], accumulated in fp32
+// (mma.sync.m16n8k16, sm_80 and newer). Lane l holds
+//
+//   d[0..1]  row l/4, columns l%4*2 + {0,1}        d[2..3]  the same, eight rows below
+//   a[0]     row l/4, K = l%4*2 + {0,1}            a[1]     eight rows below
+//   a[2..3]  as a[0..1], with K eight larger
+//   b0       column l/4, K = l%4*2 + {0,1}         b1       with K eight larger
+//
+// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16".
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -91,7 +91,7 @@ bool usesTf32() {
          at::Float32Precision::TF32;
 }
 
-bool capturing() noexcept {
+bool isCapturing() noexcept {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(c10::cuda::getCurrentCUDAStream(), &status) != cudaSuccess) (void)cudaGetLastError();
   return status != cudaStreamCaptureStatusNone;

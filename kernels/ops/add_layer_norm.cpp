@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -20,8 +20,7 @@ constexpr OperatorInfo info{
     "throughout. input_bias is the bias of the linear layer that made x. The residual may broadcast to x. The output "
     "is "
     "contiguous.",
-    "any strides; contiguous inputs are read in place",
-    "row_major"};
+    "any strides; contiguous inputs are read in place", "row_major"};
 
 at::Tensor composite(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                      const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {

@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -32,7 +32,7 @@ constexpr OperatorInfo info{
     "sizes that are multiples of 8 up to 128 and strides that are multiples of 8; float32 and other sizes up to 256 in "
     "plainer kernels; larger ones, and float64, as the composite"};
 
-// 3-D inputs are one head each.
+// 3-D inputs have one head.
 at::Tensor withHeads(const at::Tensor& tensor) { return tensor.dim() == 3 ? tensor.unsqueeze(1) : tensor; }
 
 OptionalTensor maskWithHeads(const OptionalTensor& mask, const at::Tensor& q) {
@@ -46,7 +46,7 @@ double scaleOf(std::optional<double> scale, const at::Tensor& q) {
   return scale ? *scale : 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
 }
 
-// [batch, kv heads, ...] to [batch, heads, ...], each head repeated.
+// [batch, kv heads, ...] to [batch, heads, ...], with each head repeated.
 at::Tensor repeated(const at::Tensor& tensor, const at::Tensor& q) {
   const c10::SymInt heads = q.sym_size(1), kvHeads = tensor.sym_size(1);
   if (heads == kvHeads) return tensor;
@@ -55,7 +55,7 @@ at::Tensor repeated(const at::Tensor& tensor, const at::Tensor& q) {
       .reshape_symint({tensor.sym_size(0), heads, tensor.sym_size(2), tensor.sym_size(3)});
 }
 
-// The values in the output's memory layout, [batch, length, heads, head size].
+// A copy of the values in the output's memory layout, [batch, length, heads, head size].
 at::Tensor laidOut(const at::Tensor& values, const at::Tensor& q3) {
   at::Tensor out =
       at::empty_symint({values.sym_size(0), values.sym_size(2), values.sym_size(1), values.sym_size(3)}, q3.options());
@@ -88,7 +88,7 @@ at::Tensor composite(const at::Tensor& q3, const at::Tensor& k3, const at::Tenso
   return laidOut(at::matmul(weights, v), q3);
 }
 
-// The mask as fp32 or bool with a value for each key side by side, in [batch, heads, queries, keys] (strides may be 0).
+// The mask as fp32 or bool [batch, heads, queries, keys], contiguous over the keys; other strides may be 0.
 at::Tensor readableMask(const at::Tensor& given, const at::Tensor& q, const at::Tensor& k) {
   at::Tensor mask = given.scalar_type() == at::kBool ? given : given.to(at::kFloat);
   if (mask.dim() == 0) mask = mask.unsqueeze(0);
@@ -100,7 +100,8 @@ at::Tensor readableMask(const at::Tensor& given, const at::Tensor& q, const at::
   return mask.expand({q.size(0), q.size(1), q.size(2), k.size(2)});
 }
 
-// The queries of a head are split only where there are too few heads for the threads: each part packs the keys again.
+// Splits the queries of each head into blocks. That happens only where there are too few heads for the threads, because
+// each block packs the keys again.
 void split(AttentionArgs& args, int64_t heads) {
   const int64_t wanted = 2 * at::get_num_threads();
   args.blocks = heads >= wanted ? 1 : std::min((args.queries + 31) / 32, (wanted + heads - 1) / heads);

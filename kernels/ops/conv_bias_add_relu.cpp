@@ -6,7 +6,7 @@
 #include <ATen/ops/relu.h>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {

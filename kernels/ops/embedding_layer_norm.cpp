@@ -7,7 +7,7 @@
 #include <ATen/ops/layer_norm.h>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -19,8 +19,7 @@ constexpr OperatorInfo info{
     "positions, "
     "token types) in one pass. The ids broadcast against each other; the output is [ids' shape..., features], "
     "contiguous.",
-    "up to 8 tables",
-    "row_major"};
+    "up to 8 tables", "row_major"};
 
 at::Tensor composite(at::TensorList ids, at::TensorList tables, const OptionalTensor& weight,
                      const OptionalTensor& bias, double eps) {

@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {

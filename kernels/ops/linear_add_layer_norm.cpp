@@ -8,7 +8,7 @@
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -21,8 +21,7 @@ constexpr OperatorInfo info{
     "transformer's block. Either the product adds bias and residual while it is written or the norm does while it "
     "reads, whichever is faster for the sizes at hand; what passes between them is rounded once to the type. The "
     "residual has the output's shape or broadcasts to it. The output is contiguous.",
-    "as linear and add_layer_norm",
-    "row_major"};
+    "as linear and add_layer_norm", "row_major"};
 
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                      const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -34,7 +34,7 @@ at::Tensor composite(const at::Tensor& x, const OptionalTensor& mask, double sca
   return at::softmax(scores, dim).to(x.scalar_type()).contiguous();
 }
 
-// Walks the rows of a tensor of x's shape whose strides may be 0, without its last dimension.
+// Iterates over the rows of a tensor of x's shape, whose strides may be 0: offset() is where the current row begins.
 class RowWalk {
  public:
   RowWalk(at::IntArrayRef sizes, at::IntArrayRef strides, int64_t row)
@@ -68,7 +68,7 @@ at::Tensor overLastDimension(const at::Tensor& x, const OptionalTensor& mask, do
   at::Tensor wide;
   if (given(mask)) {
     wide = mask->scalar_type() == at::kBool ? *mask : mask->to(at::kFloat);
-    // Only a mask with a value for each column, side by side, can be read as a row.
+    // The loop reads a mask row by row, so it must be contiguous over the columns.
     if (wide.dim() == 0) wide = wide.unsqueeze(0);
     std::vector<int64_t> rowSizes = wide.sizes().vec();
     rowSizes.back() = x.size(-1);

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "kernels/contracts.h"
-#include "kernels/operator.h"
+#include "kernels/ops/contracts.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -23,8 +23,7 @@ constexpr OperatorInfo linearInfo{
     "otherwise it is "
     "linear_add_layer_norm and linear. The sum before the norm is rounded once to the type. Both outputs are "
     "contiguous.",
-    "as linear and add_layer_norm",
-    "row_major"};
+    "as linear and add_layer_norm", "row_major"};
 
 constexpr OperatorInfo attentionInfo{
     "attention_norm_linear",
@@ -35,8 +34,7 @@ constexpr OperatorInfo attentionInfo{
     "linear_norm_linear of attention(q, k, v, mask) with its heads side by side, [batch, length, heads * head size]. "
     "For up to 16 queries "
     "and 32 keys on Hopper attention and the first product are one kernel.",
-    "as attention, linear and add_layer_norm",
-    "row_major"};
+    "as attention, linear and add_layer_norm", "row_major"};
 
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
@@ -52,7 +50,7 @@ auto operatorNamed(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-// The operators that it stands for, which know gradients and every device.
+// The operators that it combines: they support gradients and every device.
 Pair linearComposite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                      const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                      const at::Tensor& nextWeight, const OptionalTensor& nextBias, double eps,

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -41,8 +41,8 @@ Triple composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTe
   return {split.narrow(1, 0, heads), split.narrow(1, heads, kvHeads), split.narrow(1, heads + kvHeads, kvHeads)};
 }
 
-// A tensor over part of `whole`'s memory with a storage of its own that keeps `whole` alive: an operator's outputs must
-// not share a storage, and these do not share an element.
+// A tensor over part of `whole`'s memory, with a storage of its own that keeps `whole` alive: outputs of an operator
+// must not share a storage. The parts do not overlap.
 at::Tensor part(const at::Tensor& whole, int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
   char* data = static_cast<char*>(whole.mutable_data_ptr()) + offset * whole.element_size();
   return at::for_blob(data, sizes).strides(strides).deleter([whole](void*) {}).options(whole.options()).make_tensor();

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -32,7 +32,7 @@ at::Tensor withHeads(const at::Tensor& table) {
   return table.dim() == 3 ? table.unsqueeze(1) : table;
 }
 
-at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   const at::ScalarType compute = computeType(x);
   const at::Tensor wide = x.to(compute);
   const c10::SymInt half = x.sym_size(-1) / 2;
@@ -42,7 +42,7 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
       .to(x.scalar_type());
 }
 
-// The composite's result in empty_like's strides.
+// The composite's result with the strides of empty_like(x).
 at::Tensor laidOutLike(const at::Tensor& x, const at::Tensor& values) {
   const at::Tensor layout = at::empty_like(x);
   if (values.strides() == layout.strides()) return values;
@@ -51,15 +51,15 @@ at::Tensor laidOutLike(const at::Tensor& x, const at::Tensor& values) {
 
 Pair composite(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos, const at::Tensor& sin) {
   checkRotary(q, k, cos, sin);
-  return {laidOutLike(q, turned(q, cos, sin)), laidOutLike(k, turned(k, cos, sin))};
+  return {laidOutLike(q, rotated(q, cos, sin)), laidOutLike(k, rotated(k, cos, sin))};
 }
 
-at::Tensor turnedByLoops(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+at::Tensor rotatedByLoops(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   at::Tensor out = at::empty_like(x);
   if (out.numel() == 0) return out;
   const at::Tensor rows = x.stride(3) == 1 ? x : x.contiguous();
   const int64_t heads = x.size(1), length = x.size(2), size = x.size(3);
-  // Where the head size is not innermost in the output, a row is made aside and copied.
+  // Where the output's rows are not contiguous, the result is computed in another tensor and copied.
   at::Tensor target = out.stride(3) == 1 ? out : at::empty(x.sizes(), x.options());
   const int64_t item = x.element_size();
   const bool sameForAll = cos.size(0) == 1;
@@ -92,7 +92,7 @@ Pair cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos, const 
     c = c.expand({q.size(0), -1, -1, -1}).contiguous();
     s = s.expand({q.size(0), -1, -1, -1}).contiguous();
   }
-  return {turnedByLoops(q, c, s), turnedByLoops(k, c, s)};
+  return {rotatedByLoops(q, c, s), rotatedByLoops(k, c, s)};
 }
 
 Pair meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos, const at::Tensor& sin) {

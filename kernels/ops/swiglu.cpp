@@ -5,7 +5,7 @@
 #include <ATen/ops/silu.h>
 
 #include "kernels/cpu/support.h"
-#include "kernels/operator.h"
+#include "kernels/ops/operator.h"
 
 namespace graft::ops {
 namespace {
@@ -13,8 +13,7 @@ namespace {
 constexpr OperatorInfo info{"swiglu", "swiglu(Tensor gate, Tensor up) -> Tensor",
                             "silu(gate) * up, elementwise: the gated half of a Llama feed-forward block. The output is "
                             "contiguous.",
-                            "any strides; contiguous inputs are read in place",
-    "pointwise"};
+                            "any strides; contiguous inputs are read in place", "pointwise"};
 
 at::Tensor composite(const at::Tensor& gate, const at::Tensor& up) {
   checkSwiglu(gate, up);

@@ -53,7 +53,8 @@ ValueId Body::addParameter(const std::string& name, ParameterKind kind) {
 void Body::guardSize(Span span) {
   if (graph.nodeCount() > maxNodes || ++calls_ > 4 * maxNodes)
     fail(span,
-         fmt::format("the rule has more than {} operations here: its helper functions are called too often", maxNodes));
+         fmt::format("the rule has more than {} operations here; each call of a function adds all of its operations",
+                     maxNodes));
 }
 
 Expression Body::host(const Term& term) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/suggest.h"
-#include "core/ir/graft_operators.h"
+#include "core/ir/operators/graft_operators.h"
 #include "matcher/lang/names.h"
 
 namespace graft::lang {

@@ -98,11 +98,14 @@ Status half(GraphEditor& editor, const Step&) {
       if (isSingle(g, v) && std::find(results.begin(), results.end(), v) == results.end()) results.push_back(v);
     });
   if (Status s = convertWeights(editor, cast); !s) return s;
+  std::vector<NodeId> adapted;
   for (NodeId id : g.order()) {
     std::vector<Argument> args = g.node(id).args;
     bool changed = false;
     for (Argument& a : args) changed = adapt(a) || changed;
-    if (changed) editor.setArguments(id, std::move(args));
+    if (!changed) continue;
+    editor.setArguments(id, std::move(args));
+    adapted.push_back(id);
   }
   castInputs(editor, cast);
   for (NodeId id : g.order()) {
@@ -120,6 +123,8 @@ Status half(GraphEditor& editor, const Step&) {
     editor.setType(out, retyped(g, v, DType::Float32));
     editor.setReturns(g.root(), returnsWith(g, v, out));
   }
+  if (record.added.empty() && record.newWeights.empty())
+    for (NodeId id : adapted) editor.noteChanged(id);  // literals are all that changed
   if (record.added.empty() && record.newWeights.empty())
     editor.cancel();
   else

@@ -202,8 +202,9 @@ bool BacktrackingSearch::matchNode(size_t i) {
   state_.map(pid, g);
   for (size_t o = 0; o < pn.outputs.size() && o < gn.outputs.size(); ++o)
     state_.bind(pn.outputs[o], state_.make(Argument(gn.outputs[o])));
-  if (*state_.bound(t.pattern) != *t.graph)
-    state_.rebind(t.pattern, t.graph);  // the value behind identities is what the users of the match see
+  // The value behind identities is what the users of the match see. Nothing is bound where the graph's node has fewer
+  // results than the pattern's, which only an explanation forgives.
+  if (const Argument* bound = state_.bound(t.pattern); bound && *bound != *t.graph) state_.rebind(t.pattern, t.graph);
   const int forms = forms_.formsOf(p, pn, gn);
   for (int form = OperandForms::Direct; form <= OperandForms::Reshaped; form *= 2) {
     if (!(forms & form)) continue;

@@ -114,7 +114,7 @@ void Plan::compile(NodeId id) {
     p.kind = PlanNode::Kind::Operator;
     const std::string_view canonical = canonicalOperator(n.op->name);
     p.op = index.findOperator(canonical);
-    p.commutative = isCommutative(canonical);
+    p.commutative = n.op->is(OperatorFact::Commutative);
     p.isDivision = canonical == "aten.div.Tensor";
     p.reshapes = findsAllReshapes && isReshape(canonical);
     if (!rule.exact && (p.isDivision || canonical == "aten.mul.Tensor"))

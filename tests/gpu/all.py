@@ -1,10 +1,10 @@
-"""Everything that needs a GPU to be tested, side by side, and a line for each: the operators, exported models, captures on several
-streams, and every kernel once under each of compute-sanitizer's tools. Exits 1 where something failed, 77 where there is no GPU.
+"""Runs all tests that need a GPU at the same time, and prints a line for each: the operators, exported models, captures on several
+streams, and every kernel under each of compute-sanitizer's tools. Exits 1 when one fails, 77 without a GPU.
 
     cmake --build build --target gpu_launch_all
     python tests/gpu/all.py build --out results
 
-What each has printed lies in --out. Takes about three minutes with 16 processors.
+It writes the output of each test to a file in --out. It takes about three minutes with 16 processors.
 """
 import argparse
 import collections
@@ -22,22 +22,22 @@ SKIPPED = 77
 
 
 def sanitizer():
-    """The program, or nothing where it is not installed."""
+    """The path of compute-sanitizer, or None where it is not installed."""
     homes = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
     return shutil.which("compute-sanitizer") or next((p for h in homes if os.access(p := f"{h}/bin/compute-sanitizer", os.X_OK)), None)
 
 
 def jobs(build, full):
-    """Name to command."""
+    """Commands by name."""
     python = [sys.executable]
     found = {
-        "operators": python + [HERE / "test_operators.py", build / "lib" / "libgraft_ops.so"] + ([] if full else ["--quick"]),
+        "operators": python + [HERE / "operators_test.py", build / "lib" / "libgraft_ops.so"] + ([] if full else ["--quick"]),
         "exported": python + [HERE / "exported_test.py", build],
         "streams": python + [HERE / "streams_test.py", build],
     }
     checker, program = sanitizer(), build / "bin" / "tests" / "gpu_launch_all"
     if checker and program.exists():
-        # Its own limit is 100 messages, which known warnings alone would fill.
+        # The tools print 100 messages by default; known warnings alone would exceed that.
         found |= {tool: [checker, "--print-limit", "100000", "--tool", tool, program] for tool in TOOLS}
     else:
         print(f"no compute-sanitizer: {program if checker else 'the program'} is missing")
@@ -45,7 +45,7 @@ def jobs(build, full):
 
 
 def messages(text):
-    """What a sanitizer's tool reports, by kind and kernel: [(how often, kind, where)]. Kernels without their template arguments."""
+    """The reports of a sanitizer tool as [(count, kind, where)], by kind and kernel without its template arguments."""
     kinds = collections.Counter()
     for kind, what in re.findall(r"^========= (Error|Warning): (.*)$", text, re.M):
         what = re.sub(r"\+0x[0-9a-f]+|<unnamed>::|graft::cuda::|\(.*?\)", "", what)
@@ -54,14 +54,14 @@ def messages(text):
 
 
 def verdict(name, code, text):
-    """"ok", "skipped" or what is wrong; and what else is worth a line."""
+    """("ok", "skipped" or what failed, further lines to print)"""
     if code == SKIPPED:
         return "skipped", []
     last = next((line for line in reversed(text.splitlines()) if line.strip(" =")), "printed nothing")
     if name not in TOOLS:
         return "ok" if code == 0 else f"FAILED ({code}): {last}", []
-    said = re.search(r"SUMMARY: .*?(\d+) errors?", text)
-    fine = code == 0 and said and said[1] == "0"
+    summary = re.search(r"SUMMARY: .*?(\d+) errors?", text)
+    fine = code == 0 and summary and summary[1] == "0"
     return "ok" if fine else f"FAILED ({code}): {last.strip(' =')}", [f"{n} x {kind}: {where}" for n, kind, where in messages(text)]
 
 
@@ -69,8 +69,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu-results"))
-    parser.add_argument("--full", action="store_true", help="all cases of the operators, which takes longer")
-    parser.add_argument("--limit", type=float, default=900, help="seconds for each")
+    parser.add_argument("--full", action="store_true", help="run all cases of the operators; takes longer")
+    parser.add_argument("--limit", type=float, default=900, help="seconds for each test")
     options = parser.parse_args()
     import torch
     if not torch.cuda.is_available():

@@ -1,10 +1,11 @@
-"""BERT on graft:: operators beside PyTorch's own ways: paired, interleaved timings of CUDA graphs, and errors against fp64.
+"""Times BERT on graft:: operators against PyTorch baselines (SDPA, eager, torch.compile), as CUDA graphs, and compares errors with fp64.
 
     python tests/gpu/bert_bench.py build/lib/libgraft_ops.so --out results --against sdpa,compile
 
-Random weights, exact GELU, a real padding mask (every fourth key of the last fifth hidden). Each pair is captured with static
-inputs and replayed A B A B with a synchronisation after every replay; median, p10, p90 of the replay's GPU time by events, and
-of the host's wall time. Graft's graphs are captured as its runner does. `flushed` fills 256 MB between replays. Writes bert.json and bert.md into --out.
+Random weights, exact GELU, a padding mask that hides every fourth key of the last fifth. All are captured with static inputs and
+replayed in turn (A B A B), with a synchronisation after each replay. The result is median, p10 and p90 of a replay's GPU time by events
+and of the host's wall time. Graft's graphs are captured as graft.Runner captures them. `flushed` fills 256 MB between replays. Writes
+bert.json and bert.md into --out. Without a GPU it prints "skipped: no GPU" and exits 77.
 """
 import argparse
 import ctypes
@@ -91,12 +92,12 @@ class GraftBert:
 
 
 class Graphs:
-    """Graft's own captures (kernels/capture/graphs.h), which choose between ways to multiply inside the model."""
+    """Graft's captures (GraftCudaGraphs in kernels/capture/cuda_graphs.h), which tune GEMM algorithms inside the model."""
 
     def __init__(self, library):
         class Table(ctypes.Structure):
             _fields_ = [("version", ctypes.c_int)] + [(n, ctypes.c_void_p) for n in (
-                "makePool", "freePool", "capture", "enter", "leave", "addCopies", "replay", "replayTimed", "kernelCount", "streamCount")]
+                "makePool", "freePool", "capture", "beginUse", "endUse", "addCopies", "replay", "replayTimed", "kernelCount", "streamCount")]
 
         cuda = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(library)), "libgraft_ops_cuda.so"))
         cuda.graft_cuda_graphs.restype = ctypes.POINTER(Table)
@@ -142,7 +143,7 @@ def capture(f):
 
 
 def inputs_of(batch, length, device="cuda"):
-    """Ids, types, places, and a padding mask in fp16 that hides every fourth key of the last fifth."""
+    """Ids, token types, positions, and a padding mask in fp16 that hides every fourth key of the last fifth."""
     ids = torch.randint(30522, (batch, length), device=device)
     mask = torch.zeros(batch, 1, 1, length, device=device, dtype=torch.half)
     mask[..., length * 4 // 5::4] = torch.finfo(torch.half).min
@@ -177,7 +178,7 @@ def interleave(runs, rounds, flush):
 
 
 def kernels(run):
-    """Kernel -> (count, total microseconds) of one replay, from a trace."""
+    """[(kernel, (count, total microseconds))] of one replay, from a trace."""
     from torch.profiler import ProfilerActivity, profile
     run()
     torch.cuda.synchronize()
@@ -205,10 +206,10 @@ def main():
     parser.add_argument("libraries", nargs="+")
     parser.add_argument("--out", default=".")
     parser.add_argument("--shapes", default="1x16,1x128,1x512,8x128,32x128,32x512")
-    parser.add_argument("--against", default="sdpa", help="of eager, sdpa, compile, autotune")
+    parser.add_argument("--against", default="sdpa", help="baselines, some of eager, sdpa, compile, autotune")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--large", action="store_true", help="BERT-large")
-    parser.add_argument("--trace", default="", help="shapes whose kernels are listed")
+    parser.add_argument("--trace", default="", help="shapes for which to list kernels")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print("skipped: no GPU")
@@ -238,13 +239,13 @@ def main():
         runs["graft"], outs["graft"] = graphs.capture(lambda: graft(*inputs))
         torch.cuda.synchronize()
         row = {"first_call_s": time.perf_counter() - t}
-        peers = options.against.split(",")
-        if "sdpa" in peers:
+        baselines = options.against.split(",")
+        if "sdpa" in baselines:
             runs["sdpa in a graph"], outs["sdpa in a graph"] = capture(lambda: half(*inputs))
-        if "eager" in peers:
+        if "eager" in baselines:
             runs["eager"] = lambda: explicit(*inputs)
         for name, mode in (("compile", "reduce-overhead"), ("autotune", "max-autotune")):
-            if name in peers:
+            if name in baselines:
                 torch._dynamo.reset()
                 t = time.perf_counter()
                 compiled = torch.compile(half, mode=mode)

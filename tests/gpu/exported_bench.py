@@ -1,9 +1,9 @@
-"""What a call of an exported model costs beside a replay of its graph alone: BERT-base in fp16, random weights.
+"""The cost of a call of an exported model compared with a replay of its CUDA graph alone: BERT-base in fp16, random weights.
 
     python tests/gpu/exported_bench.py build --shapes 1x16,1x128,1x512
 
-Exports the traced model by `graft apply`, then times, medians: a call and a replay by events with a wait before each, both back to
-back without waiting, and the host's time for the call; an empty script's call beside it.
+Exports the traced model with `graft apply`, then prints median times in us: of a call and of a replay by events, with a wait before
+each; of both back to back without waits; of the host in a call; and of the host in a call of an empty script.
 """
 import argparse
 import pathlib
@@ -90,7 +90,7 @@ def main():
             x = inputs(batch, length, "cuda", torch.half)
             for _ in range(5):
                 fast(*x)
-            torch.ops.graft.cuda_options(constant_weights=True)  # as the model's own runner promises
+            torch.ops.graft.cuda_options(constant_weights=True)  # as the model's runner does
             replay, out = graphs.capture(lambda: fast(*x))
             torch.ops.graft.cuda_options(constant_weights=False)
             replay()

@@ -1,7 +1,9 @@
-"""Exported TorchScript in plain Python: everywhere it loads, is readable, saves, copies, freezes and runs; on a GPU it runs as CUDA
-graphs and stays right whatever is done to it.
+"""Exported TorchScript models in plain Python. On any machine they load, are readable, run, and can be saved, copied and frozen. On a
+GPU they run as CUDA graphs, and results stay right when shapes, weights, devices, streams or threads change and when memory runs out.
 
     python tests/gpu/exported_test.py build
+
+Without a GPU its cases are skipped.
 """
 import contextlib
 import copy
@@ -136,7 +138,7 @@ class OnGpu(unittest.TestCase):
         torch.testing.assert_close(first, kept, rtol=0, atol=0)
 
     def test_inputs_lie_anywhere(self):
-        """At odd addresses, with gaps, broadcast: each is another key, and all are right the first, second and third time."""
+        """Unaligned, with gaps, broadcast: different strides have captures of their own, and all three calls are right."""
         def moved(t):
             return torch.cat([t.flatten()[:1], t.flatten()])[1:].view(t.shape)
 
@@ -150,7 +152,7 @@ class OnGpu(unittest.TestCase):
         self.captured(3)
 
     def test_many_tensors_come_and_go(self):
-        """More than one kernel copies; some of none, some with gaps, some that the model hands back."""
+        """So many tensors that several kernels copy them; among them empty ones, ones with gaps, and inputs that are returned."""
         class Many(torch.nn.Module):
             def forward(self, xs: List[torch.Tensor]):
                 return [x * 2 for x in xs], xs[0], xs[1].t(), xs[2][:, ::2], xs[3].expand(2, 3, 5), xs[1][1:]
@@ -164,7 +166,7 @@ class OnGpu(unittest.TestCase):
             xs[5] = torch.randn(3, 10, device="cuda")[:, ::2]
             outputs, wanted = runner.run(model, (xs,)), model(xs)
             kept.append((outputs, wanted))
-            if seed == 2:  # nowhere that the graph could still look at
+            if seed == 2:  # the addresses that the graph last used are gone
                 del xs, outputs
                 torch.cuda.empty_cache()
         self.assertIn("1 of at most 4 shapes captured", runner.status())
@@ -254,7 +256,7 @@ class OnGpu(unittest.TestCase):
         self.check(times=3)
 
     def test_captures_outlive_calls_that_cannot_use_them(self):
-        """Gradients, a tensor or all of them on the CPU by mistake: only a model that has left the GPU gives its captures back."""
+        """Calls with gradients, or with tensors on the CPU by mistake, keep the captures; only a model that left the GPU frees them."""
         self.check(times=3)
         x = inputs(device="cuda")
         for seed in range(3):
@@ -310,8 +312,8 @@ class OnGpu(unittest.TestCase):
 
 
 @contextlib.contextmanager
-def room(mib):
-    """So much more memory than is held now, and an error where that does not do."""
+def memory_limit(mib):
+    """Allows PyTorch to reserve `mib` MiB more than it holds now."""
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     most = torch.cuda.memory_reserved() + mib * 2**20
@@ -324,7 +326,7 @@ def room(mib):
 
 @needs_gpu
 class WithoutMemory(unittest.TestCase):
-    """Captures need memory beside the model's. Where it runs out they go, and the model runs as if it had none."""
+    """Captures need memory besides the model's. When it runs out they are freed, and the model runs without them."""
 
     def setUp(self):
         class Doubled(torch.nn.Module):
@@ -354,14 +356,14 @@ class WithoutMemory(unittest.TestCase):
         self.assertNotIn("not captured", self.runner.status())
 
     def test_for_a_capture(self):
-        """Nothing is refused for good, and not each call tries again."""
+        """A capture that did not fit is tried again, but not on each call."""
         small = self.floats(1)
         self.check(small, 3)
         self.captured(1)
-        with warnings.catch_warnings(record=True), room(256 + 128):
+        with warnings.catch_warnings(record=True), memory_limit(256 + 128):
             self.check(self.x, 6)
             self.captured(0)
-            self.assertIn("not made: 1\n", self.runner.status())
+            self.assertIn("for lack of memory: 1\n", self.runner.status())
         self.check(self.x, 40)
         self.captured(1)
         self.check(small, 3)
@@ -370,7 +372,7 @@ class WithoutMemory(unittest.TestCase):
     def test_for_outputs(self):
         self.check(self.x, 3)
         self.captured(1)
-        with warnings.catch_warnings(record=True), room(64):
+        with warnings.catch_warnings(record=True), memory_limit(64):
             self.check(self.x, 3)
             self.captured(0)
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -378,18 +380,18 @@ class WithoutMemory(unittest.TestCase):
         self.captured(1)
 
     def test_for_the_model_itself(self):
-        """What another shape's captures hold is given back for it."""
+        """Captures of another shape are freed when the model itself needs their memory."""
         self.check(self.x, 3)
         other = self.floats(384)
         self.captured(1)
-        with warnings.catch_warnings(record=True), room(64):
+        with warnings.catch_warnings(record=True), memory_limit(64):
             self.check(other)
             self.captured(0)
         self.check(self.x, 20)
         self.captured(1)
 
     def test_the_error_is_the_models_where_nothing_helps(self):
-        with room(64):
+        with memory_limit(64):
             for _ in range(3):
                 with self.assertRaisesRegex(RuntimeError, "out of memory"):
                     self.runner.run(self.model, (self.x,))

@@ -1,9 +1,10 @@
-// Every CUDA kernel once or twice on small, awkward sizes, without LibTorch: what compute-sanitizer is run on.
+// Launches every CUDA kernel once or twice on small, awkward sizes, without LibTorch: the program to run under
+// compute-sanitizer. It does not check results; operators_test.py does.
 //
-//   for tool in memcheck racecheck initcheck synccheck; do compute-sanitizer --tool $tool
-//   build/bin/tests/gpu_launch_all; done  (target gpu_launch_all)
+//   cmake --build build --target gpu_launch_all
+//   compute-sanitizer --tool memcheck build/bin/tests/gpu_launch_all     // and racecheck, initcheck, synccheck
 //
-// Exits 77 ("skipped: no GPU") without a GPU and 1 when a launch fails. Results are checked by test_operators.py.
+// Exits 77 ("skipped: no GPU") without a GPU, and 1 when a launch fails.
 #include <cuda_fp16.h>
 
 #include <cstdio>
@@ -25,7 +26,7 @@ void expect(const char* what, cudaError_t status) {
   ++failures;
 }
 
-// Half values in [-1, 1), never all alike.
+// Device memory with `count` pseudo-random half values in [-1, 1).
 void* halves(size_t count) {
   std::vector<__half> host(count);
   unsigned state = 12345;
@@ -60,7 +61,7 @@ int main() {
     a.m = s[0], a.n = s[1], a.k = s[2], a.ldx = a.ldw = s[2], a.ldr = a.ldo = s[1];
     a.activation = Activation::kGelu;
     a.constantWeights = true;
-    // Results that leave through registers, and, with an activation, through a loop.
+    // Without an activation results are written from registers, with one in a loop over shared memory.
     for (int i = 0; i < tileVariantCount(); ++i) {
       for (const bool residual : {true, false}) {
         for (const Activation activation : {Activation::kNone, Activation::kGelu}) {
@@ -173,7 +174,7 @@ int main() {
                   k[3] = {int64_t{2} * s[2] * s[3], s[3], int64_t{2} * s[3]};
     for (int d = 0; d < 3; ++d) a.qs[d] = a.os[d] = q[d], a.ks[d] = a.vs[d] = k[d];
     if (q[0] * s[0] > 1 << 20 || k[0] * s[0] > 1 << 20) continue;
-    // By key, by query and key twice, and by key as bool and fp32.
+    // Masks: none, by key, by query and key (twice), by key as bool, by key as fp32.
     const MaskKind own[] = {MaskKind::kFloat, MaskKind::kHalf, MaskKind::kBfloat16};
     if (mask) a.mask.data = v, a.mask.kind = own[static_cast<int>(a.dtype)], a.mask.stride[3] = 1;
     if (mask == 2) a.mask.stride[2] = 1;

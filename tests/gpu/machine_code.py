@@ -1,13 +1,13 @@
-"""No kernel says that a place in shared memory is free before what it loads from there has come.
+"""Checks the kernels' machine code: no kernel frees shared memory by an mbarrier arrival before its loads from there have completed.
 
     python tests/gpu/machine_code.py build/lib/libgraft_ops_cuda.so
 
-`mbarrier.arrive` does not wait for loads that were issued before it, and the compiler may move the instructions that use what they bring
-behind it. Where the TMA engine fills the place anew as soon as it is told, a load may then read what comes next: a few wrong columns, once
-in many runs. compute-sanitizer does not see it, so the machine code is read: between a load from shared memory and an arrival stands an
-instruction that needs what was loaded. Loads come back in their order, so the last one's use stands for all before it.
+`mbarrier.arrive` does not wait for earlier loads, and the compiler may move the instructions that use the loaded values behind it. If the
+TMA engine refills the memory as soon as the barrier's phase ends, such a load may read the next data: a few wrong columns, once in many
+runs. compute-sanitizer does not detect it. So this test reads the SASS: between a load from shared memory and an arrival there must be an
+instruction that uses the loaded value. Loads complete in order, so a use of the last one also covers those before it.
 
-Needs cuobjdump, of the CUDA toolkit or of Triton's package; skipped without it.
+It needs no GPU, but cuobjdump, from the CUDA toolkit or from Triton's package; without it the test exits 77 (skipped).
 """
 import importlib.util
 import pathlib
@@ -22,12 +22,12 @@ REGISTER = re.compile(r"\bR(\d+)")
 
 
 def width(op):
-    """Registers that a load writes."""
+    """The number of registers that a load writes."""
     return 4 if ".M88.4" in op or ".128" in op else 2 if ".M88.2" in op or ".64" in op else 1
 
 
 def early_arrivals(lines):
-    """[(arrival's line, loads that it does not wait for)] of one kernel, branches taken as they stand."""
+    """[(line of an arrival, loads that it does not wait for)] of one kernel, in the order of the listing, branches ignored."""
     pending, found = {}, []  # register -> number of the load
     loads = []
     for line in lines:
@@ -37,7 +37,7 @@ def early_arrivals(lines):
         op, arguments = m.groups()
         registers = [int(r) for r in REGISTER.findall(arguments)]
         if pending and not op.startswith("SYNCS.ARRIVE"):
-            # Of several registers that are read as one the first is named, and was loaded with the others.
+            # An instruction that reads several registers as one names the first, which was loaded together with the others.
             if used := [pending[r] for r in registers if r in pending]:
                 pending = {r: n for r, n in pending.items() if n > max(used)}
         if op.startswith("LDSM") or op.startswith("LDS."):
@@ -52,7 +52,7 @@ def early_arrivals(lines):
 
 
 def kernels(lines):
-    """(name, lines) of each kernel in what cuobjdump prints."""
+    """(name, lines) of each kernel in the output of cuobjdump."""
     name, mine = None, []
     for line in lines:
         at = line.find("Function : ")
@@ -81,18 +81,18 @@ def self_check():
     multiply = "HMMA.16816.F32 R52, R80, R62, R52"
     cases = [
         ("used afterwards", kernel(load, second, arrive, multiply), [2]),
-        ("used before, the last one's use stands for both", kernel(load, second, multiply, arrive), []),
+        ("used before; a use of the last one covers both", kernel(load, second, multiply, arrive), []),
         ("only the first is used before", kernel(load, second, "HMMA.16816.F32 R52, R80, R58, R52", arrive, multiply), [1]),
         ("a fourth register is used", kernel(load, "FADD R1, R2, R59", arrive), []),
         ("the next register is another's", kernel(load, "FADD R1, R2, R60", arrive), [1]),
-        ("everybody meets between", kernel(load, "BAR.SYNC.DEFER_BLOCKING 0x1, 0x80", arrive), []),
+        ("a block-wide barrier stands between", kernel(load, "BAR.SYNC.DEFER_BLOCKING 0x1, 0x80", arrive), []),
         ("nothing is loaded", kernel(arrive, "FADD R1, R2, R3"), []),
     ]
     wrong = [name for name, lines, loads in cases if [len(missed) for _, missed in early_arrivals(lines)] != loads]
     listing = ["\t\tFunction : first", *kernel(load, arrive), "\t\tFunction : second", *kernel(arrive)]
     if [(name, len(early_arrivals(lines))) for name, lines in kernels(listing)] != [("first", 1), ("second", 0)]:
         wrong.append("two kernels")
-    print("\n".join(f"wrong: {name}" for name in wrong) or "finds what it shall, and nothing else")
+    print("\n".join(f"wrong: {name}" for name in wrong) or "finds early arrivals, and nothing else")
     return 1 if wrong else 0
 
 
@@ -112,11 +112,11 @@ def main():
         waiting += 1
         for arrival, loads in early_arrivals(lines):
             failed += 1
-            print(f"{name}\n  tells before these have come:\n{''.join(loads)}  the arrival:\n{arrival}")
+            print(f"{name}\n  loads that may not have completed:\n{''.join(loads)}  before the arrival:\n{arrival}")
     if listing.wait() != 0 or count == 0:
         print(f"{tool} lists no kernels of {sys.argv[1]}")
         return 1
-    print(f"{count} kernels, {waiting} of them load and tell, {failed} too early")
+    print(f"{count} kernels, {waiting} of them with loads and arrivals, {failed} early arrivals")
     return 1 if failed else 0
 
 

@@ -1,7 +1,9 @@
-"""Captured runs on several streams: right whatever the branches share, used where they pay, and only there. Without a GPU it says so
-and exits 77.
+"""Captured runs on several streams: results are right whatever the branches share, and several streams are used where, and only where,
+they are faster. Also: captures and tuning do not disturb other threads' streams.
 
     python tests/gpu/streams_test.py build
+
+Prints the measured times. Without a GPU it prints "skipped: no GPU" and exits 77.
 """
 import concurrent.futures
 import ctypes
@@ -28,7 +30,7 @@ LIBRARY = BUILD / "lib" / "libgraft_ops.so"
 
 
 class Towers(nn.Module):
-    """Two encoders that share nothing, and the sum of what they say about their first tokens."""
+    """Two independent encoders, and the sum of a projection of their first tokens."""
 
     def __init__(self, layers, first, second, explicit=True):
         super().__init__()
@@ -50,7 +52,7 @@ def tokens(batch, length, dtype, device="cuda", seed=0):
 
 
 class Streams:
-    """GRAFT_STREAMS while a run is captured."""
+    """Sets GRAFT_STREAMS while a run is captured."""
 
     def __init__(self, most):
         self.most = most
@@ -72,7 +74,7 @@ def capture(f, most=4):
 
 
 def milliseconds(*runs, times=60):
-    """Medians, the runs in turn, by events."""
+    """The runs' median times by events, measured in turn."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     samples = [[] for _ in runs]
     for _ in range(times):
@@ -130,12 +132,12 @@ class Captures(unittest.TestCase):
     def test_one_encoder_stays_on_one_stream(self):
         model = Bert(12, 256, 4, 1024, vocabulary=1000).cuda().half().eval()
         ids, _, types, places, mask = tokens(1, 64, torch.float16)
-        # Its mask is made beside the embeddings.
+        # The mask's computation is independent of the embeddings.
         replay, out, streams, _ = capture(lambda: model(ids, types, places, (1 - (ids > 10).to(mask.dtype))[:, None, None] * -10000.0))
         self.assertEqual(streams, 1)
 
     def test_writes_and_views_across_branches(self):
-        """Two branches that write their halves of one buffer, and twice read what the other has written."""
+        """Two branches that each write half of one buffer, and repeatedly read the other half."""
         n = 128
         weights = [(torch.randn(n, n, device="cuda") / n**0.5) for _ in range(2)]
         x, y = (torch.randn(n, n, device="cuda") for _ in range(2))
@@ -171,7 +173,7 @@ class Captures(unittest.TestCase):
         self.assertGreaterEqual(streams, 2)
 
     def test_random_branches(self):
-        """Programs of several branches that now and then read each other, write in place and give memory back at once."""
+        """Programs of several branches that sometimes read each other, write in place and free memory at once."""
         used = []
         for seed in range(24):
             with self.subTest(seed=seed):
@@ -222,7 +224,7 @@ class Captures(unittest.TestCase):
         self.assertGreater(sum(s > 1 for s in used), len(used) // 4)
 
     def test_kernels_that_no_operator_launches(self):
-        """TorchScript's fuser compiles and launches its own, which nobody can place: one stream, and right."""
+        """TorchScript's fuser launches kernels outside of operators, which no plan can place: one stream, and right results."""
         n = 64
         weight = torch.randn(n, n, device="cuda") / n**0.5
         x, y = (torch.randn(n, n, device="cuda") for _ in range(2))
@@ -247,13 +249,13 @@ class Captures(unittest.TestCase):
         if fused:
             self.assertEqual(streams, 1)
 
-    def test_streams_are_its_own(self):
-        """None of the 32 that PyTorch gives to everybody, nor one that another holds; those of a pool that goes are the next one's."""
+    def test_capture_streams_are_exclusive(self):
+        """Capture streams are not among PyTorch's 32, nor those of another pool; a freed pool's streams are reused."""
         shared = {torch.cuda.Stream().cuda_stream for _ in range(64)}
         x = torch.randn(64, 64, device="cuda")
-        words = ctypes.CDLL(str(LIBRARY.with_name("libgraft_ops_cuda.so"))).graft_cuda_graphs
-        words.restype = ctypes.POINTER(ctypes.c_void_p * 3)  # version, makePool, freePool
-        free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(words().contents[2])
+        table = ctypes.CDLL(str(LIBRARY.with_name("libgraft_ops_cuda.so"))).graft_cuda_graphs
+        table.restype = ctypes.POINTER(ctypes.c_void_p * 3)  # version, makePool, freePool
+        free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(table().contents[2])
 
         def used(graphs):
             seen = set()
@@ -274,7 +276,7 @@ class Captures(unittest.TestCase):
         self.assertEqual(used(Graphs(str(LIBRARY))), streams[1])
 
     def test_other_threads_kernels_run(self):
-        """A thread works on all of PyTorch's streams while models are captured and ways to multiply tried out: none of its kernels
+        """A thread uses all of PyTorch's streams while models are captured and GEMM algorithms are tuned: none of its kernels
         becomes part of a graph."""
         streams = [torch.cuda.Stream() for _ in range(32)]
         counts = [torch.zeros(1, dtype=torch.long, device="cuda") for _ in streams]
@@ -299,7 +301,7 @@ class Captures(unittest.TestCase):
         thread.start()
         try:
             for i in range(6):
-                # A product that no cache of choices knows yet.
+                # A product that the tuning cache does not know yet.
                 x = torch.randn(33 + i, 256, device="cuda", dtype=torch.half)
                 weight = torch.randn(8 * random.SystemRandom().randrange(40, 400), 256, device="cuda", dtype=torch.half) / 16
 
@@ -318,7 +320,7 @@ class Captures(unittest.TestCase):
         self.assertEqual([c.item() for c in counts], [rounds] * len(counts))
 
     def test_memory(self):
-        """What was tried out is given back."""
+        """Captures that were tried and discarded hold no memory."""
         model = Towers(6, 512, 384, explicit=False).cuda().half().eval()
         x = tokens(4, 128, torch.float16)
         held = {}
@@ -380,7 +382,7 @@ class Exported(unittest.TestCase):
         self.assertLess(b, a)
 
     def test_two_threads(self):
-        """Two copies, captured and then replayed at the same time: neither gets into the other's streams."""
+        """Two copies, captured and then replayed at the same time, do not use each other's streams."""
         plain = torch.jit.load(str(self.folder / "towers.pt"), map_location="cuda")
         given = [tokens(2, 64, torch.float16, seed=seed) for seed in range(40)]
         wanted = [plain(*(t.float() if t.is_floating_point() else t for t in x)) for x in given]

@@ -40,7 +40,7 @@ void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
   const bool isFirst = !graph_;
   graph_ = std::move(graph);
   if (!graph_) {
-    freeAside(std::exchange(scene_, nullptr));
+    freeAsync(std::exchange(scene_, nullptr));
     selection_.clear();  // names of another model's
     litNodes_.clear();
     fitted_ = false;
@@ -62,7 +62,7 @@ std::pair<QString, QPointF> Canvas::anchor() const {
           toWidget(scene_->rect(box).topLeft())};
 }
 
-/// What stands in the middle stays there.
+/// Lays out anew; the box in the middle stays there.
 void Canvas::rebuildAnchored() {
   const auto [key, at] = anchor();
   rebuild(key, at);
@@ -102,7 +102,7 @@ void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
     return;
   }
   if (!scene_) return showFirst(generation);
-  aside(
+  runAsync(
       this, [graph = graph_, options = options_, token = layoutToken_] { return makeScene(graph, options, token); },
       [this, generation, anchorKey, anchorAt](const SceneRef& scene) {
         if (scene && generation == layoutGeneration_) take(scene, anchorKey, anchorAt);
@@ -111,14 +111,14 @@ void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
 
 /// Nothing is shown yet: of very many boxes the first come at once, the whole when it is laid out.
 void Canvas::showFirst(int generation) {
-  aside(
+  runAsync(
       this, [graph = graph_, options = options_, token = layoutToken_] { return firstSight(graph, options, token); },
       [this, generation](const FirstSight& sight) {
         if (!sight.scene || generation != layoutGeneration_) return;
         take(sight.scene, {}, {});
         if (!sight.rest) return;
         layingOut_ = true;
-        aside(
+        runAsync(
             this,
             [graph = graph_, options = options_, rest = sight.rest, token = layoutToken_] {
               return makeScene(graph, options, std::move(*rest), token);
@@ -132,7 +132,7 @@ void Canvas::showFirst(int generation) {
 }
 
 void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
-  freeAside(std::exchange(scene_, std::move(scene)));
+  freeAsync(std::exchange(scene_, std::move(scene)));
   layingOut_ = false;
   hover_ = -1;
   boxes_ = resolve(*scene_, decorations_);
@@ -212,7 +212,7 @@ void Canvas::fit() {
   const QRectF b = scene_->bounds();
   const double whole = std::min((width() - 16) / b.width(), (height() - 16) / b.height());
   // A tall network is shown from its top at a legible size rather than as a thread.
-  // What fits itself is read rather than travelled: its names stay legible, and it is dragged where it is larger.
+  // A canvas that fits itself keeps its names legible; a drawing that is larger is dragged.
   scale_ = std::clamp(whole, autoFit_ ? autoFitSmallest_ : smallestScale, autoFit_ ? 1.0 : 1.25);
   if (!autoFit_ && !fitted_ && !viewTouched_ && whole < legibleScale)
     scale_ = std::clamp((width() - 32) / b.width(), legibleScale, 0.9);

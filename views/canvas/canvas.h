@@ -1,5 +1,5 @@
 // Canvas: the drawing one works in. Pans, zooms to the pointer, opens and closes modules where they stand, selects,
-// travels along edges by keyboard. Draws a value (Scene) with level of detail; keeps the picture between frames, so
+// follows edges by keyboard. Draws a value (Scene) with level of detail; keeps the picture between frames, so
 // that panning repaints only what comes into view. Knows names, not meaning: decorations say which nodes match,
 // changed, or are hot.
 //
@@ -70,9 +70,9 @@ class Canvas : public QWidget {
   void toggle(int box, std::optional<QPointF> under = {});
   void setDepth(int depth);
   void setView(QPointF origin, double scale);
-  void travel(int direction);  ///< -1: to an input, 1: to a user, 2: next in order, -2: previous
-  /// To another input (-1) or user (1) of the node that one came from last; from anywhere else to the second.
-  void travelBeside(int direction);
+  void navigate(int direction);  ///< -1: to an input, 1: to a user, 2: next in order, -2: previous
+  /// Goes to the next input (-1) or user (1) of the node that one came from; from any other node, to its second one.
+  void navigateToSibling(int direction);
   void toggleSelected();
   void panTo(QPointF sceneCentre);
 
@@ -112,7 +112,7 @@ class Canvas : public QWidget {
   void invalidate();
   void paintCache(const QRect& area);
   void placeOverview();
-  void travelTo(QString from, int direction, qsizetype number);
+  void navigateTo(QString from, int direction, qsizetype number);
   QString tipOf(int box) const;
 
   std::shared_ptr<const Graph> graph_;
@@ -140,11 +140,11 @@ class Canvas : public QWidget {
   bool layingOut_ = false;
   std::optional<QPointF> under_;  ///< what is anchored next comes to lie there
   QString revealing_;             ///< to be brought into view once it has a place
-  struct Travelled {
+  struct Navigation {
     QString from, to;
     int direction = 0;
     qsizetype number = 0;  ///< of the inputs or users of `from`
-  } travelled_;
+  } navigation_;
 };
 
 }  // namespace graft

@@ -91,11 +91,11 @@ void Canvas::mouseDoubleClickEvent(QMouseEvent* e) {
 void Canvas::keyPressEvent(QKeyEvent* e) {
   switch (e->key()) {
     case Qt::Key_I:
-      return e->modifiers() & Qt::ShiftModifier ? travelBeside(-1) : travel(-1);
+      return e->modifiers() & Qt::ShiftModifier ? navigateToSibling(-1) : navigate(-1);
     case Qt::Key_O:
-      return e->modifiers() & Qt::ShiftModifier ? travelBeside(1) : travel(1);
+      return e->modifiers() & Qt::ShiftModifier ? navigateToSibling(1) : navigate(1);
     case Qt::Key_N:
-      return travel(e->modifiers() & Qt::ShiftModifier ? -2 : 2);
+      return navigate(e->modifiers() & Qt::ShiftModifier ? -2 : 2);
     case Qt::Key_Space:
       return toggleSelected();
     case Qt::Key_Left:
@@ -124,10 +124,10 @@ void Canvas::keyPressEvent(QKeyEvent* e) {
   }
 }
 
-void Canvas::travel(int direction) {
+void Canvas::navigate(int direction) {
   if (!scene_ || scene_->view.boxes.empty()) return;
   const int box = selection_.isEmpty() ? -1 : scene_->boxOf(selection_.first());
-  if (box >= 0 && std::abs(direction) == 1) return travelTo(selection_.first(), direction, 0);
+  if (box >= 0 && std::abs(direction) == 1) return navigateTo(selection_.first(), direction, 0);
   int to = 0;
   if (box < 0) {
     to = scene_->view.roots.empty() ? 0 : scene_->view.roots.front();
@@ -138,7 +138,7 @@ void Canvas::travel(int direction) {
   reveal(selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(to)]));
 }
 
-void Canvas::travelTo(QString from, int direction, qsizetype number) {
+void Canvas::navigateTo(QString from, int direction, qsizetype number) {
   const int box = scene_->boxOf(from);
   if (box < 0) return;
   // Several values may flow along one way.
@@ -153,15 +153,15 @@ void Canvas::travelTo(QString from, int direction, qsizetype number) {
   number %= static_cast<qsizetype>(ends.size());
   const QString to = selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(ends[static_cast<size_t>(number)])]);
   reveal(to);
-  travelled_ = {std::move(from), to, direction, number};
+  navigation_ = {std::move(from), to, direction, number};
 }
 
-void Canvas::travelBeside(int direction) {
-  if (!scene_ || selection_.isEmpty()) return travel(direction);
-  if (travelled_.direction == direction && travelled_.to == selection_.first())
-    travelTo(travelled_.from, direction, travelled_.number + 1);
+void Canvas::navigateToSibling(int direction) {
+  if (!scene_ || selection_.isEmpty()) return navigate(direction);
+  if (navigation_.direction == direction && navigation_.to == selection_.first())
+    navigateTo(navigation_.from, direction, navigation_.number + 1);
   else
-    travelTo(selection_.first(), direction, 1);
+    navigateTo(selection_.first(), direction, 1);
 }
 
 void Canvas::leaveEvent(QEvent*) {

@@ -1,6 +1,6 @@
 // Work on a thread of the pool whose result comes back to a QObject's thread; nothing comes where that object is gone.
 //
-//   aside(this, [json] { return decodeGraph(json); }, [this](const GraphRef& graph) { show(graph); });
+//   runAsync(this, [json] { return decodeGraph(json); }, [this](const GraphRef& graph) { show(graph); });
 #pragma once
 
 #include <QFutureWatcher>
@@ -13,7 +13,7 @@
 namespace graft {
 
 template <class Work, class Done>
-void aside(QObject* receiver, Work work, Done done) {
+void runAsync(QObject* receiver, Work work, Done done) {
   using T = std::invoke_result_t<Work>;
   auto promise = std::make_shared<QPromise<T>>();
   // The watcher belongs to the receiver: it goes with it, and hears of the result on the receiver's thread.
@@ -32,7 +32,7 @@ void aside(QObject* receiver, Work work, Done done) {
 
 /// Frees a large value where nobody waits for it: a graph of 100,000 nodes takes a tenth of a second and more.
 template <class T>
-void freeAside(T value) {
+void freeAsync(T value) {
   QThreadPool::globalInstance()->start([kept = std::make_shared<T>(std::move(value))] {});
 }
 

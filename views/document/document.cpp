@@ -32,7 +32,7 @@ Document::Document(EngineClient& engine, QObject* parent) : QObject(parent), eng
     if (checking_) ++diedOfRules_;
     replaying_ = checking_ = false;
     document_ = otherDocument_ = 0;
-    enginePosition_ = -1;
+    history_.forgetEngine();
     checkedRevision_ = -1;
   });
   connect(&engine_, &EngineClient::gaveUp, this, [this](const QString& why) {
@@ -77,14 +77,14 @@ void Document::sendOpen() {
       [=, this](const EngineReply& reply) {
         if (generation != generation_) return;
         if (reply.errorCode == EngineReply::lostCode && engine_.isComing()) {
-          // Not the file's fault, perhaps: the next engine gets it, but not any number of them.
+          // Perhaps it was not the file's fault: the next engines try it, too, but only so many.
           constexpr int enough = 3;
           if (++lostOpenings_ < enough) return void(opening_ = forNextEngine);
           return refuseOpening(tr("the engine has died %1 times over it: %2").arg(enough).arg(reply.error));
         }
         if (!reply.ok()) return refuseOpening(reply.cancelled() ? QString() : reply.error);
         const QJsonObject result = reply.result;
-        decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
+        decodeAsync(this, reply, [=, this](const GraphStream::Decoded& decoded) {
           if (generation != generation_) return;
           if (!decoded.graph) return refuseOpening(decoded.why);
           path_ = openingPath_;
@@ -116,18 +116,16 @@ void Document::begin(const QJsonObject& opened, GraphRef graph) {
   lostReplays_ = 0;
   format_ = at(opened, "format").toString();
   document_ = at(opened, "document").toInt();
-  enginePosition_ = 0;
   unrestored_ = {};
-  undo_.clear();
-  // Freed once the panels have let go of it, too.
+  StepInfo first;
+  first.label = tr("Opened");
+  first.graph = std::move(graph);
+  // The old steps are freed once the panels have let go of them, too.
   constexpr int soon = 2000;
-  QTimer::singleShot(soon, this, [old = std::make_shared<std::vector<StepInfo>>(std::exchange(steps_, {}))]() mutable {
-    freeAside(std::exchange(old, nullptr));
-  });
-  steps_.push_back({tr("Opened"), std::move(graph), {}, {}, {}, {}, {}, 0, {}});
-  position_ = 0;
-  inside_ = engineInside_ = -1;
-  insideGraph_ = nullptr;
+  QTimer::singleShot(soon, this,
+                     [old = std::make_shared<std::vector<StepInfo>>(history_.opened(std::move(first)))]() mutable {
+                       freeAsync(std::exchange(old, nullptr));
+                     });
   forgetRun();
   selection_.clear();
   misses_.clear();
@@ -157,7 +155,7 @@ void Document::cancelOpening() {
 void Document::enginePlay() {
   if (opening_ == forNextEngine) return sendOpen();
   if (opening_) return;  // it may make way for what is being opened
-  if (steps_.empty()) {
+  if (history_.isEmpty()) {
     Q_EMIT engineReplaced();
     checkRules();
     return;
@@ -180,8 +178,7 @@ void Document::enginePlay() {
                    return;
                  }
                  document_ = at(reply.result, "document").toInt();
-                 enginePosition_ = 0;
-                 engineInside_ = -1;
+                 history_.setEngineAt({0, -1});
                  replayFrom(1, generation);
                });
 }
@@ -192,7 +189,7 @@ void Document::finishReplay() {
   lostReplays_ = 0;
   syncEngine();
   Q_EMIT engineReplaced();
-  const auto steps = static_cast<qint64>(steps_.size()) - 1;
+  const auto steps = static_cast<qint64>(history_.lastStep());
   Q_EMIT message(
       steps == 0
           ? tr("A new engine is at work; the model is as before")
@@ -202,14 +199,14 @@ void Document::finishReplay() {
 }
 
 void Document::replayFrom(size_t step, int generation) {
-  if (step >= steps_.size()) {
+  if (step >= steps().size()) {
     if (other_) return readOther(otherPath_, true);
     return finishReplay();
   }
-  QJsonObject request = steps_[step].request;
+  QJsonObject request = steps()[step].request;
   request.insert(QStringLiteral("document"), document_);
-  // What was proven once need not be again; where rewrites were taken back, the proof takes them back again.
-  if (steps_[step].rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
+  // A verified step need not be verified again. Where rewrites were taken back, verifying takes them back again.
+  if (steps()[step].rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
   engine_.call(QStringLiteral("rules/apply"), withoutGraph(request),
                [this, step, generation](const EngineReply& reply) {
                  if (generation != generation_) return;
@@ -220,8 +217,7 @@ void Document::replayFrom(size_t step, int generation) {
                    Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
                    return;
                  }
-                 enginePosition_ = static_cast<int>(step);
-                 engineInside_ = -1;
+                 history_.setEngineAt({static_cast<int>(step), -1});
                  replayFrom(step + 1, generation);
                });
 }
@@ -336,7 +332,7 @@ void Document::readOther(const QString& path, bool again) {
                    return finishReplay();
                  }
                  const QString format = at(reply.result, "format").toString();
-                 decodeAside(this, reply, [=, this](const GraphStream::Decoded& decoded) {
+                 decodeAsync(this, reply, [=, this](const GraphStream::Decoded& decoded) {
                    if (generation != generation_) return;
                    if (!decoded.graph)
                      return Q_EMIT failed(tr("%1 was not opened").arg(QFileInfo(path).fileName()), decoded.why);

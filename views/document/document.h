@@ -1,21 +1,20 @@
 // Document: one open model in the window: its graph, the steps applied to it, the rules being written, what they match
-// and what the last run measured. Owns the undo stack; talks to the engine; knows no widgets. Snapshots are kept here
-// too, so that undo is instant and a new engine can be brought to the same state. Late answers are dropped.
+// and what the last run measured. It asks the engine, mirrors the answers in a HistoryCache and tells the views by
+// signals. It knows no widgets, and drops answers that come too late.
 //
-//   Document d(engine);  d.open("bert.pt");  d.setRules(text, "rules.py");  d.apply("Attention");
-//   d.undoStack()->undo();
+//   Document d(engine);  d.open("bert.pt");  d.setRules(text, "rules.py");  d.apply("Attention");  d.undo();
 #pragma once
 
 #include <QJsonArray>
 #include <QObject>
 #include <QStringList>
 #include <QTimer>
-#include <QUndoStack>
 #include <memory>
 #include <vector>
 
 #include "views/document/document_info.h"
 #include "views/document/engine_client.h"
+#include "views/document/history_cache.h"
 
 namespace graft {
 
@@ -26,27 +25,25 @@ class Document : public QObject {
   explicit Document(EngineClient& engine, QObject* parent = nullptr);
 
   // State
-  bool isOpen() const { return !steps_.empty(); }
+  bool isOpen() const { return !history_.isEmpty(); }
   bool isOpening() const { return opening_ != 0; }
   /// The file's name without its folder.
   QString openingName() const { return openingPath_.section(QLatin1Char('/'), -1); }
   QString path() const { return path_; }
   QString inputs() const { return inputs_; }
   QString format() const { return format_; }
-  /// Of what `original()` was read from.
+  /// The format of the file that `original()` was read from.
   QString originalFormat() const { return other_ ? otherFormat_ : format_; }
-  GraphRef graph() const {
-    return steps_.empty() ? nullptr : inside_ < 0 ? steps_[static_cast<size_t>(position_)].graph : insideGraph_;
-  }
+  GraphRef graph() const { return history_.graph(); }
   /// What the current graph is compared with: the model as opened, or another file's.
-  GraphRef original() const { return other_ ? other_ : steps_.empty() ? nullptr : steps_.front().graph; }
+  GraphRef original() const { return other_ ? other_ : history_.firstGraph(); }
   /// The file that is compared with; empty while it is the model itself.
   QString otherPath() const { return otherPath_; }
-  const std::vector<StepInfo>& steps() const { return steps_; }
-  int position() const { return position_; }
+  const HistoryCache& history() const { return history_; }
+  const std::vector<StepInfo>& steps() const { return history_.steps(); }
+  int position() const { return history_.at().step; }
   /// Of the recipe at `position()`, how many of its steps are shown; -1: all.
-  int inside() const { return inside_; }
-  QUndoStack* undoStack() { return &undo_; }
+  int subStep() const { return history_.at().subStep; }
   QString rulesText() const { return text_; }
   QString rulesFile() const { return file_; }
   const std::vector<RuleInfo>& rules() const { return rules_; }
@@ -87,10 +84,10 @@ class Document : public QObject {
   void setRules(const QString& text, const QString& file, bool now = false);
   void setCurrentRule(const QString& name);
   void setTicked(const QString& rule, int match, bool ticked);
-  /// Whether each rewrite is run beside what it replaces before it stays (at first it is).
+  /// Whether each rewrite runs beside what it replaces before it stays; on by default.
   void setVerifying(bool on) { verifying_ = on; }
   bool isVerifying() const { return verifying_; }
-  /// The matches numbered `only`, or all; the whole document's ticked ones by default.
+  /// Rewrites the matches numbered `only`; all of them where it is empty.
   void apply(const QString& rule, const QList<int>& only = {});
   void applyRecipe(const QString& recipe);
   /// Draws what `apply` would do; `endPreview` takes it back.
@@ -100,11 +97,14 @@ class Document : public QObject {
   GraphRef previewGraph() const { return preview_; }
   const std::vector<RecordInfo>& previewRecords() const { return previewRecords_; }
   void explain(const QString& rule, const QString& at = {});
-  /// `inside`: of a recipe's steps, only so many.
-  void showStep(int step, int inside = -1);
-  void undo() { undo_.undo(); }
+  /// `subStep`: of a recipe's steps, only so many; -1: all.
+  void showStep(int step, int subStep = -1);
+  /// Takes back the last step, a recipe whole.
+  void undo();
+  /// Does the next step again; inside a recipe, the rest of the recipe.
   void redo();
-  bool canRedo() const { return inside_ >= 0 || undo_.canRedo(); }
+  bool canUndo() const { return history_.canUndo(); }
+  bool canRedo() const { return history_.canRedo(); }
   void exportTo(const QString& path);
   void run(const QJsonObject& settings);
   void stopRun();
@@ -138,7 +138,6 @@ class Document : public QObject {
   void engineReplaced();  ///< a new engine has everything that the one before had
 
  private:
-  friend class StepCommand;
   void sendOpen();
   void refuseOpening(const QString& why);
   void begin(const QJsonObject& opened, GraphRef graph);
@@ -159,31 +158,26 @@ class Document : public QObject {
   QJsonObject withDocument(QJsonObject request) const;
   QJsonObject withRules(QJsonObject request) const;
   void syncEngine();
-  void showInside(int step, int inside);
-  void cutInside();
+  void moveTo(int step);
+  void showInside(HistoryPosition to);
   void readRules(const QJsonObject& result);
 
   EngineClient& engine_;
   QString path_, inputs_, format_, otherPath_, otherFormat_;
   GraphRef other_;
   int otherDocument_ = 0;
-  int document_ = 0;         ///< the engine's number for it; 0: the engine does not have it
-  int enginePosition_ = -1;  ///< of the engine's snapshots
+  int document_ = 0;  ///< the engine's number for it; 0: the engine does not have it
   static constexpr int forNextEngine = -1;
   int opening_ = 0;  ///< the call that opens a model, or `forNextEngine`; 0: none
   QString openingPath_, openingInputs_;
   int lostOpenings_ = 0;  ///< engines in a row that died while they opened it
-  std::vector<StepInfo> steps_;
-  int position_ = 0, generation_ = 0;
-  int inside_ = -1, engineInside_ = -1;
-  GraphRef insideGraph_;
-  bool jumping_ = false;
-  QUndoStack undo_;
-  QList<QJsonObject> restoring_;  ///< steps of an earlier window that are still to be applied
-  QJsonObject unrestored_;        ///< an earlier window's state, until its model is open: it is not lost meanwhile
-  int restorePosition_ = -1, restoreInside_ = -1;
-  int lostReplays_ = 0;  ///< engines in a row that died while they were given the document
-  int diedOfRules_ = 0;  ///< engines in a row that died while they read or matched the rules
+  int generation_ = 0;    ///< of models opened: answers about an earlier one are dropped
+  HistoryCache history_;
+  QList<QJsonObject> restoring_;       ///< steps of an earlier window that are still to be applied
+  QJsonObject unrestored_;             ///< an earlier window's state, until its model is open: it is not lost meanwhile
+  HistoryPosition restoreAt_{-1, -1};  ///< where that window stood; step -1: nothing is being restored
+  int lostReplays_ = 0;                ///< engines in a row that died while they were given the document
+  int diedOfRules_ = 0;                ///< engines in a row that died while they read or matched the rules
   bool replaying_ = false, checking_ = false;
   QTimer typing_;
   QString text_, file_;
@@ -202,7 +196,7 @@ class Document : public QObject {
   QString runError_;
   GraphRef ranGraphs_[2];
   bool runWorked_ = true, verifying_ = true;
-  QJsonObject runInputs_;  ///< "inputs" and "seed" of the last run: rewrites are proven on these, too
+  QJsonObject runInputs_;  ///< "inputs" and "seed" of the last run: rewrites are verified on these, too
   QStringList selection_;
 };
 

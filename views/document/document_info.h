@@ -18,7 +18,7 @@ inline QString counted(qint64 n, const QString& one, const QString& many) {
   return QString::number(n) + QLatin1Char(' ') + (n == 1 ? one : many);
 }
 
-/// Where a file is: absolute, but what is not here may be on the engine's machine, and stays as it was written.
+/// The absolute path of a file on this machine. Any other path stays as it is: it may be one of the engine's machine.
 inline QString placeOf(const QString& path) {
   return QFileInfo::exists(path) ? QFileInfo(path).absoluteFilePath() : path;
 }
@@ -61,7 +61,7 @@ struct RuleError {
   bool any() const { return !message.isEmpty(); }
 };
 
-/// `before`, at these bytes of the rules' text in UTF-8, is to become `after`.
+/// An edit of the rules' text: `before`, at these bytes of it in UTF-8, becomes `after`.
 struct RuleEdit {
   int begin = 0, end = 0, line = 0;
   QString before, after;
@@ -80,13 +80,13 @@ struct RecordInfo {
 };
 
 /// What one step of a recipe did.
-struct PartInfo {
+struct SubStepInfo {
   QString name;
   bool isRule = false;  ///< else a pass
   double milliseconds = 0;
   std::vector<RecordInfo> records;
   QStringList refused, rolledBack;
-  /// Where it was tried, whatever came of it.
+  /// Places where it was tried: rewrites that stayed, were refused or taken back.
   int matches() const {
     return static_cast<int>(records.size()) + static_cast<int>(refused.size() + rolledBack.size());
   }
@@ -99,10 +99,14 @@ struct StepInfo {
   std::vector<RecordInfo> records;
   QStringList refused;
   QStringList rolledBack;  ///< rewrites that computed something else and were taken back: where, on which inputs
-  QString verification;    ///< "all proven", "3 not proven: …"; empty where nothing was rewritten
+  QString verification;    ///< "all verified", "3 not verified: …"; empty where nothing was rewritten
   QJsonObject request;     ///< what to ask a new engine for
   double milliseconds = 0;
-  std::vector<PartInfo> parts;  ///< of a recipe: its steps in order
+  std::vector<SubStepInfo> subSteps;  ///< of a recipe: its steps in order
+  /// Some of its rewrites were not run beside what they replace. Older sessions say "not proven".
+  bool isUnverified() const {
+    return verification.contains(QLatin1String("not verified")) || verification.contains(QLatin1String("not proven"));
+  }
 };
 
 }  // namespace graft

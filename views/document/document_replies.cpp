@@ -25,8 +25,8 @@ QStringList readRolledBack(const QJsonArray& list) {
   return out;
 }
 
-std::vector<PartInfo> readParts(const QJsonArray& list) {
-  std::vector<PartInfo> out;
+std::vector<SubStepInfo> readSubSteps(const QJsonArray& list) {
+  std::vector<SubStepInfo> out;
   for (const QJsonValue v : list) {
     const QJsonObject s = v.toObject();
     out.push_back({at(s, "name").toString(), at(s, "isRule").toBool(), at(s, "ms").toDouble(),
@@ -41,19 +41,19 @@ QString verificationText(const QJsonObject& verification) {
             unverified = at(verification, "unverified").toInt();
   QStringList parts;
   if (verified > 0)
-    parts << (measured || unverified ? Document::tr("%1 proven").arg(verified) : Document::tr("all proven"));
+    parts << (measured || unverified ? Document::tr("%1 verified").arg(verified) : Document::tr("all verified"));
   if (measured > 0) parts << Document::tr("%1 change numbers on purpose").arg(measured);
   const QString why = at(verification, "why").toString();
   if (unverified > 0)
-    parts << (verified || measured ? Document::tr("%1 not proven").arg(unverified) : Document::tr("not proven")) +
+    parts << (verified || measured ? Document::tr("%1 not verified").arg(unverified) : Document::tr("not verified")) +
                  (why.isEmpty() ? QString() : QStringLiteral(": ") + why);
   return parts.join(QStringLiteral(", "));
 }
 
-void decodeAside(QObject* receiver, const EngineReply& reply, std::function<void(const GraphStream::Decoded&)> done) {
+void decodeAsync(QObject* receiver, const EngineReply& reply, std::function<void(const GraphStream::Decoded&)> done) {
   const QJsonObject json = at(reply.result, "graph").toObject();
   if (reply.graph) return reply.graph->finish(receiver, at(json, "parts").toInt(), std::move(done));
-  aside(
+  runAsync(
       receiver,
       [json] {
         return GraphStream::Decoded{decodeGraph(json), {}};

@@ -1,4 +1,4 @@
-// What the engine answers to a document, read: records, recipes' steps, proofs, graphs in parts.
+// Reads the engine's answers: records, the steps of a recipe, what was verified, graphs in parts.
 #pragma once
 
 #include <QJsonArray>
@@ -16,12 +16,12 @@ QStringList strings(const QJsonValue& list);
 std::vector<RecordInfo> readRecords(const QJsonArray&);
 /// "`matmul_3` in encoder.layer.0: on random values, `matmul_3` (f32[2,9,64]) differs: …", and the inputs' shapes.
 QStringList readRolledBack(const QJsonArray&);
-std::vector<PartInfo> readParts(const QJsonArray&);
+std::vector<SubStepInfo> readSubSteps(const QJsonArray&);
 /// The engine's summary in words.
 QString verificationText(const QJsonObject& verification);
 
 /// Decodes on a worker and hands the graph to `done` on the receiver's thread, or why there is none.
-void decodeAside(QObject* receiver, const EngineReply&, std::function<void(const GraphStream::Decoded&)> done);
+void decodeAsync(QObject* receiver, const EngineReply&, std::function<void(const GraphStream::Decoded&)> done);
 /// Graphs are wanted in parts, which are decoded while they come, or not at all.
 QJsonObject inParts(QJsonObject request);
 QJsonObject withoutGraph(QJsonObject request);

@@ -130,10 +130,10 @@ void Document::readRules(const QJsonObject& result) {
 void Document::matchRules(int revision) {
   if (!document_ || error_.any() || rules_.empty() || checkedRevision_ != textRevision_) return;
   checking_ = true;
-  const int position = position_, inside = inside_;
+  const HistoryPosition shownAt = history_.at();
   engine_.call(QStringLiteral("rules/match"), withRules({}), [=, this](const EngineReply& reply) {
     if (reply.errorCode != EngineReply::lostCode) checking_ = false, diedOfRules_ = 0;
-    if (revision != textRevision_ || position != position_ || inside != inside_) return;  // late
+    if (revision != textRevision_ || shownAt != history_.at()) return;  // late
     if (!reply.ok()) {
       if (reply.errorCode != EngineReply::lostCode) Q_EMIT failed(tr("The rules were not matched"), reply.error);
       return;
@@ -172,9 +172,10 @@ void Document::explain(const QString& name, const QString& node) {
   if (!document_ || name.isEmpty() || error_.any()) return;
   QJsonObject request = withRules({{QStringLiteral("rule"), name}});
   if (!node.isEmpty()) request.insert(QStringLiteral("at"), node);
-  const int revision = textRevision_, position = position_, inside = inside_;
+  const int revision = textRevision_;
+  const HistoryPosition shownAt = history_.at();
   engine_.call(QStringLiteral("rules/explain"), request, [=, this](const EngineReply& reply) {
-    if (revision != textRevision_ || position != position_ || inside != inside_ || !reply.ok()) return;
+    if (revision != textRevision_ || shownAt != history_.at() || !reply.ok()) return;
     misses_.clear();
     missesOf_ = name;
     for (const QJsonValue v : at(reply.result, "nearMisses").toArray()) {

@@ -193,7 +193,7 @@ void EngineClient::read() {
       handle(document.object());
     };
     if (message->size() > parsedInPlace)
-      aside(
+      runAsync(
           this, [body] { return QJsonDocument::fromJson(body); }, parsed);
     else
       parsed(QJsonDocument::fromJson(body));

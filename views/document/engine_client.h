@@ -59,13 +59,13 @@ class EngineClient : public QObject {
   qint64 processId() const { return process_ ? process_->processId() : 0; }
   /// Calls back once, always: with the result, an error, or lostCode when the engine went away.
   int call(const QString& method, const QJsonObject& params, Callback done);
-  /// Asks the engine to stop that; where it does not answer soon it is killed and started again. One that has not come
-  /// up yet is given up at once.
+  /// Asks the engine to stop that call. An engine that does not answer soon is killed and started again; one that has
+  /// not come up yet is given up at once.
   void cancel(int id);
   /// How long `cancel` waits for an answer; three seconds by default.
   void setPatience(int milliseconds) { patience_ = milliseconds; }
-  /// How long a new engine may take to say hello before it is remarkable; ten seconds by default. It is waited for all
-  /// the same: a line to another machine may be slow.
+  /// How long a new engine may take to say hello before the window warns; ten seconds by default. The window goes on
+  /// waiting: a line to another machine may be slow.
   void setStartPatience(int milliseconds) { startPatience_ = milliseconds; }
   int startPatience() const { return startPatience_; }
   bool isPending(int id) const { return pending_.contains(id); }

@@ -86,7 +86,7 @@ void GraphStream::work() {
 }
 
 void GraphStream::finish(QObject* receiver, int parts, std::function<void(const Decoded&)> done) {
-  aside(
+  runAsync(
       receiver,
       [self = shared_from_this(), parts] {
         // Whoever works runs already, on a thread of its own: waiting for it keeps nobody from running.

@@ -11,7 +11,7 @@
 namespace graft {
 
 inline QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
-inline QJsonObject inside(const QJsonObject& o, const char* key) { return at(o, key).toObject(); }
+inline QJsonObject objectAt(const QJsonObject& o, const char* key) { return at(o, key).toObject(); }
 inline double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(NAN); }
 
 inline QString ms(double v) {
@@ -34,7 +34,7 @@ inline QString baselineName(const QJsonObject& run) {
   return at(run, "baseline").toString() == QLatin1String("torchscript") ? QStringLiteral("frozen TorchScript")
                                                                         : QString();
 }
-inline double median(const QJsonObject& run, const char* side) { return number(at(inside(run, side), "medianMs")); }
+inline double median(const QJsonObject& run, const char* side) { return number(at(objectAt(run, side), "medianMs")); }
 
 /// How many times as fast the rewritten model is, by the median of the pairs.
 inline double ratioOf(const QJsonObject& run) { return number(at(run, "ratio")); }

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
-extern char** environ;
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to us
 
 namespace graft {
 namespace {
@@ -59,7 +59,7 @@ Status writeWhole(const fs::path& path, std::string_view bytes) {
 std::string findRasteriser() {
   std::error_code ignored;
   fs::path own = fs::read_symlink("/proc/self/exe", ignored);
-  for (fs::path folder : {own.parent_path(), own.parent_path().parent_path()})
+  for (const fs::path& folder : {own.parent_path(), own.parent_path().parent_path()})
     if (fs::exists(folder / "graft-raster", ignored)) return (folder / "graft-raster").string();
   std::string_view path = getenv("PATH") ? getenv("PATH") : "";
   while (!path.empty()) {

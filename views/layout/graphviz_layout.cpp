@@ -151,8 +151,8 @@ Result<Layout> layoutGraphviz(const VisibleGraph& graph, const LayoutOptions& op
   std::vector<double> numbers(bytes.size() / sizeof(double));
   std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(double));
   size_t next = 0;
-  bool short_ = false;
-  auto take = [&] { return next < numbers.size() ? numbers[next++] : (short_ = true, 0.0); };
+  bool isTruncated = false;
+  auto take = [&] { return next < numbers.size() ? numbers[next++] : (isTruncated = true, 0.0); };
   Layout layout;
   layout.engine = "dot";
   layout.width = take() + 2 * Metrics::margin;
@@ -164,7 +164,7 @@ Result<Layout> layoutGraphviz(const VisibleGraph& graph, const LayoutOptions& op
   std::vector<char> labelled;
   for (size_t e = 0; e < graph.edges.size(); ++e) {
     EdgePath path;
-    for (double n = take(); n > 0 && !short_; --n) {
+    for (double n = take(); n > 0 && !isTruncated; --n) {
       double x = take() + Metrics::margin, y = take() + Metrics::margin;
       path.points.push_back({x, y});
     }
@@ -176,7 +176,7 @@ Result<Layout> layoutGraphviz(const VisibleGraph& graph, const LayoutOptions& op
     }
     layout.edges.push_back(std::move(path));
   }
-  if (short_) return badInput("dot could not lay the graph out");
+  if (isTruncated) return badInput("dot could not lay the graph out");
   return layout;
 }
 #endif

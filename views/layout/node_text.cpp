@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "core/ir/operator_facts.h"
+#include "core/ir/operators/operator_facts.h"
 
 namespace graft {
 namespace {

@@ -130,7 +130,7 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   column->setContentsMargins(8, 8, 8, 8);
   column->addWidget(search_);
   column->addWidget(stack_, 1);
-  search_->setToolTip(tr("Return and ↓ go to the next that is found, ↑ to the one before, Esc ends"));
+  search_->setToolTip(tr("Return and ↓ go to the next result, ↑ to the previous one, Esc ends the search"));
   search_->installEventFilter(this);
   connect(search_, &QLineEdit::textChanged, this, &Explorer::find);
   connect(search_, &QLineEdit::returnPressed, this, [this] { step(1); });
@@ -224,7 +224,7 @@ void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
 
 void Explorer::setSelection(const QStringList& keys) {
   if (keys.isEmpty() || !graph_) return;
-  const QString key = keys.first();
+  const QString& key = keys.first();
   std::string path;
   if (key.startsWith(QLatin1Char('@')))
     path = key.mid(1).toStdString();
@@ -261,20 +261,47 @@ void Explorer::find() {
       item->setToolTip(line);
     }
   if (results_->count() >= mostFound) {
-    auto* item = new QListWidgetItem(tr("and more: these are the first %1").arg(results_->count()), results_);
+    auto* item = new QListWidgetItem(tr("These are the first %1; there are more").arg(results_->count()), results_);
     item->setFlags(Qt::NoItemFlags);
   }
   if (!text.isEmpty() && results_->count() == 0) {
     const QString error = findError(text);
     for (const QString& line : error.isEmpty()
-                                   ? QStringList{tr("Nothing has that in its name,"), tr("operator, module or type.")}
-                                   : QStringList{tr("This is no expression:"), error}) {
+                                   ? QStringList{tr("Nothing has this in its name,"), tr("operator, module or type.")}
+                                   : QStringList{tr("This is not a regular expression:"), error}) {
       auto* item = new QListWidgetItem(line, results_);
       item->setToolTip(line);
       item->setFlags(Qt::NoItemFlags);
     }
   }
   quiet_ = false;
+}
+
+PanelDescription explorerPanel() {
+  PanelDescription d;
+  d.name = QStringLiteral("explorer");
+  d.title = Explorer::tr("Modules");
+  d.help = Explorer::tr("Shows the module tree and finds nodes by name, operator, shape or expression");
+  d.area = Qt::LeftDockWidgetArea;
+  d.arrangements = {Arrangement::Explore};
+  d.size = {270, 0};
+  d.make = [](PanelContext& context) {
+    auto* explorer = new Explorer;
+    Document& document = context.document();
+    QObject::connect(explorer, &Explorer::chosen, &context, &PanelContext::nodeAsked);
+    QObject::connect(explorer, &Explorer::left, &context, &PanelContext::canvasAsked);
+    QObject::connect(&context, &PanelContext::themeChanged, explorer, &Explorer::refreshTheme);
+    QObject::connect(&document, &Document::opened, explorer->search(),
+                     &QLineEdit::clear);  // it was about another model
+    QObject::connect(&document, &Document::graphChanged, explorer, [explorer, &document] {
+      explorer->setGraph(document.graph());
+      explorer->setSelection(document.selection());
+    });
+    QObject::connect(&document, &Document::selectionChanged, explorer,
+                     [explorer, &document] { explorer->setSelection(document.selection()); });
+    return explorer;
+  };
+  return d;
 }
 
 }  // namespace graft

@@ -9,6 +9,7 @@
 #include <QWidget>
 
 #include "core/ir/graph.h"
+#include "views/panels/panel.h"
 
 namespace graft {
 
@@ -54,5 +55,7 @@ class Explorer : public QWidget {
   QListWidget* results_;
   bool quiet_ = false;
 };
+
+PanelDescription explorerPanel();
 
 }  // namespace graft

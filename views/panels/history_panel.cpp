@@ -10,7 +10,7 @@
 namespace graft {
 namespace {
 
-constexpr int stepRole = Qt::UserRole, insideRole = Qt::UserRole + 1;
+constexpr int stepRole = Qt::UserRole, subStepRole = Qt::UserRole + 1;
 const QString hideSetting = QStringLiteral("hideIdleSteps");
 enum Column { Name, Applied, Time };
 
@@ -20,7 +20,7 @@ QString duration(double ms) {
   return HistoryPanel::tr("%1 ms").arg(ms, 0, 'f', ms < 10 ? 1 : 0);
 }
 
-/// What became of rewrites that are not there.
+/// What became of rewrites that did not stay.
 QString outcomes(const QStringList& rolledBack, const QStringList& refused) {
   QStringList told;
   for (const QString& r : rolledBack) told << HistoryPanel::tr("Taken back: %1").arg(r);
@@ -28,14 +28,14 @@ QString outcomes(const QStringList& rolledBack, const QStringList& refused) {
   return told.join(QLatin1Char('\n'));
 }
 
-/// "12 of 13": where rewrites were refused or taken back there were more matches than rewrites.
+/// "12 of 13": rewrites that were refused or taken back count as matches only.
 void fillNumbers(QTreeWidgetItem* item, qsizetype applied, qsizetype matches, double ms) {
   item->setText(Applied, HistoryPanel::tr("%1 of %2").arg(applied).arg(matches));
   item->setText(Time, duration(ms));
   for (const int column : {Applied, Time}) item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
 }
 
-/// In front, where it is seen also when the end of a long line is not.
+/// In front: a narrow panel cuts off the end of a long line.
 void warn(QTreeWidgetItem* item) { item->setIcon(Name, icon(QStringLiteral("warning"))); }
 
 }  // namespace
@@ -51,8 +51,8 @@ HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent
     tree_->header()->setSectionResizeMode(column, QHeaderView::ResizeToContents);
     tree_->headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
   }
-  tree_->headerItem()->setToolTip(Applied, tr("Rewrites that stayed, of the places that matched"));
-  tree_->headerItem()->setToolTip(Time, tr("Searching, rewriting and proving"));
+  tree_->headerItem()->setToolTip(Applied, tr("Rewrites that stayed, of all places that matched"));
+  tree_->headerItem()->setToolTip(Time, tr("The time to search, rewrite and verify"));
   hide_ = new QCheckBox(tr("Hide steps that changed nothing"), this);
   hide_->setChecked(QSettings().value(hideSetting, true).toBool());
   auto* column = new QVBoxLayout(this);
@@ -74,7 +74,7 @@ HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent
 
 void HistoryPanel::go(QTreeWidgetItem* item) {
   if (filling_ || !item) return;
-  document_.showStep(item->data(Name, stepRole).toInt(), item->data(Name, insideRole).toInt());
+  document_.showStep(item->data(Name, stepRole).toInt(), item->data(Name, subStepRole).toInt());
 }
 
 QTreeWidgetItem* HistoryPanel::addStep(int step) {
@@ -85,12 +85,12 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
       step == 0 ? tr("Opened · %1").arg(counted(static_cast<qint64>(s.graph->nodeCount()), tr("node"), tr("nodes")))
                 : tr("%1 · %2 → %3").arg(s.label).arg(steps[i - 1].graph->nodeCount()).arg(s.graph->nodeCount());
   if (!s.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(s.rolledBack.size());
-  const bool isUnverified = s.verification.contains(tr("not proven"));
-  if (isUnverified) text += tr(" · not proven");
+  const bool isUnverified = s.isUnverified();
+  if (isUnverified) text += tr(" · not verified");
   auto* item = new QTreeWidgetItem(tree_, {text});
   if (isUnverified || !s.rolledBack.isEmpty()) warn(item);
   item->setData(Name, stepRole, step);
-  item->setData(Name, insideRole, -1);
+  item->setData(Name, subStepRole, -1);
   if (step == 0) {
     item->setFirstColumnSpanned(true);
     return item;
@@ -104,30 +104,30 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
   return item;
 }
 
-void HistoryPanel::addParts(QTreeWidgetItem* recipe, int step) {
-  const std::vector<PartInfo>& parts = document_.steps()[static_cast<size_t>(step)].parts;
+void HistoryPanel::addSubSteps(QTreeWidgetItem* recipe, int step) {
+  const std::vector<SubStepInfo>& subSteps = document_.steps()[static_cast<size_t>(step)].subSteps;
   const QColor dim = toQt(themePalette().dim), later = palette().color(QPalette::Disabled, QPalette::Text);
   const bool isHere = step == document_.position();
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const PartInfo& p = parts[i];
-    const int inside = static_cast<int>(i) + 1;
-    if (p.records.empty() && hide_->isChecked() && !(isHere && document_.inside() == inside)) continue;
+  for (size_t i = 0; i < subSteps.size(); ++i) {
+    const SubStepInfo& p = subSteps[i];
+    const int subStep = static_cast<int>(i) + 1;
+    if (p.records.empty() && hide_->isChecked() && !(isHere && document_.subStep() == subStep)) continue;
     QString text = p.name;
     if (!p.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(p.rolledBack.size());
     auto* item = new QTreeWidgetItem(recipe, {text});
     if (!p.rolledBack.isEmpty()) warn(item);
     item->setData(Name, stepRole, step);
-    item->setData(Name, insideRole, inside);
+    item->setData(Name, subStepRole, subStep);
     fillNumbers(item, static_cast<qsizetype>(p.records.size()), p.matches(), p.milliseconds);
     QStringList told{p.isRule ? text : tr("%1, a pass").arg(text)};
     if (const QString lines = outcomes(p.rolledBack, p.refused); !lines.isEmpty()) told << lines;
-    told << tr("A click shows the model behind this step of the recipe");
+    told << tr("Click to see the model after this step of the recipe");
     item->setToolTip(Name, told.join(QLatin1Char('\n')));
     const bool isLater =
-        step > document_.position() || (isHere && document_.inside() >= 0 && inside > document_.inside());
+        step > document_.position() || (isHere && document_.subStep() >= 0 && subStep > document_.subStep());
     for (const int column : {Name, Applied, Time})
       if (isLater || p.records.empty()) item->setForeground(column, isLater ? later : dim);
-    if (isHere && document_.inside() == inside) tree_->setCurrentItem(item);
+    if (isHere && document_.subStep() == subStep) tree_->setCurrentItem(item);
   }
 }
 
@@ -142,12 +142,28 @@ void HistoryPanel::refresh() {
     if (i > document_.position())
       for (const int column : {Name, Applied, Time})
         item->setForeground(column, palette().color(QPalette::Disabled, QPalette::Text));
-    if (i == document_.position() && document_.inside() < 0) tree_->setCurrentItem(item);
-    if (s.parts.empty()) continue;
-    addParts(item, i);
+    if (i == document_.position() && document_.subStep() < 0) tree_->setCurrentItem(item);
+    if (s.subSteps.empty()) continue;
+    addSubSteps(item, i);
     item->setExpanded(!closed_.contains(i));
   }
   filling_ = false;
+}
+
+PanelDescription historyPanel() {
+  PanelDescription d;
+  d.name = QStringLiteral("history");
+  d.title = HistoryPanel::tr("History");
+  d.help = HistoryPanel::tr("Lists the steps from the model as opened; a click on one goes there");
+  d.area = Qt::RightDockWidgetArea;
+  d.arrangements = {Arrangement::Rewrite};
+  d.size = {0, 280};
+  d.make = [](PanelContext& context) {
+    auto* history = new HistoryPanel(context.document());
+    QObject::connect(&context, &PanelContext::themeChanged, history, &HistoryPanel::refreshTheme);
+    return history;
+  };
+  return d;
 }
 
 }  // namespace graft

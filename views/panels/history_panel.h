@@ -6,7 +6,7 @@
 #include <QTreeWidget>
 #include <QWidget>
 
-#include "views/document/document.h"
+#include "views/panels/panel.h"
 
 namespace graft {
 
@@ -22,7 +22,7 @@ class HistoryPanel : public QWidget {
  private:
   void refresh();
   QTreeWidgetItem* addStep(int step);
-  void addParts(QTreeWidgetItem* recipe, int step);
+  void addSubSteps(QTreeWidgetItem* recipe, int step);
   void go(QTreeWidgetItem* item);
 
   Document& document_;
@@ -31,5 +31,7 @@ class HistoryPanel : public QWidget {
   QSet<int> closed_;  ///< recipes whose rules are folded away
   bool filling_ = false;
 };
+
+PanelDescription historyPanel();
 
 }  // namespace graft

@@ -80,7 +80,7 @@ void HistogramView::paintEvent(QPaintEvent*) {
   p.setBrush(toQt(mix(themePalette().background, themePalette().accent, 0.7)));
   const double w = area.width() / std::max<qsizetype>(1, counts.size());
   for (qsizetype i = 0; i < counts.size(); ++i) {
-    constexpr double seen = 1.5;  // few are not none
+    constexpr double seen = 1.5;  // a few are visible, too
     const double h = counts[i].toDouble() > 0 ? std::max(seen, area.height() * counts[i].toDouble() / most) : 0;
     p.drawRect(QRectF(area.left() + i * w + 0.5, area.bottom() - h, std::max(1.0, w - 1), h));
   }
@@ -208,7 +208,7 @@ void Inspector::refresh() {
   askedWeight_.clear();
   const GraphRef graph = document_.graph();
   if (!graph) {
-    text_->setHtml(dim(tr("What you select is described here: operator, arguments, shapes, source, weights.")));
+    text_->setHtml(dim(tr("Select a node to see its operator, arguments, shapes, source and weights.")));
     return;
   }
   const QStringList keys = document_.selection();
@@ -309,7 +309,7 @@ QString Inspector::describeNode(const Graph& g, const Node& node) {
       users << link(toQt(g.node(user).name), toQt(g.node(user).name)) + QStringLiteral(" ") +
                    dim(esc(g.node(user).op->baseName()));
   html += heading(tr("Users")) +
-          (users.isEmpty() ? dim(tr("none but the model's outputs")) : users.join(QStringLiteral("<br>")));
+          (users.isEmpty() ? dim(tr("only the model's outputs")) : users.join(QStringLiteral("<br>")));
   return html;
 }
 
@@ -367,6 +367,23 @@ QString Inspector::describeModel(const Graph& g) const {
   html += heading(tr("Operators")) + QStringLiteral("<table cellspacing=\"0\">");
   for (const auto& [count, name] : sorted) html += row(QString::number(-count), esc(name));
   return html + QStringLiteral("</table>");
+}
+
+PanelDescription inspectorPanel() {
+  PanelDescription d;
+  d.name = QStringLiteral("inspector");
+  d.title = Inspector::tr("Inspector");
+  d.help = Inspector::tr("Tells what is known of the selection: operator, arguments, types, source, weights");
+  d.area = Qt::RightDockWidgetArea;
+  d.arrangements = {Arrangement::Explore};
+  d.size = {320, 0};
+  d.make = [](PanelContext& context) {
+    auto* inspector = new Inspector(context.document());
+    QObject::connect(inspector, &Inspector::chosen, &context, &PanelContext::nodeAsked);
+    QObject::connect(&context, &PanelContext::themeChanged, inspector, &Inspector::refreshTheme);
+    return inspector;
+  };
+  return d;
 }
 
 }  // namespace graft

@@ -6,7 +6,7 @@
 #include <QTextBrowser>
 #include <QWidget>
 
-#include "views/document/document.h"
+#include "views/panels/panel.h"
 
 namespace graft {
 
@@ -62,5 +62,7 @@ class Inspector : public QWidget {
   QString firstWeight_, askedWeight_, askedNode_;
   QJsonObject operator_;  ///< what the engine says of `askedNode_`'s operator
 };
+
+PanelDescription inspectorPanel();
 
 }  // namespace graft

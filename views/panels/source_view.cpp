@@ -72,8 +72,8 @@ void SourceView::setSource(const QJsonObject& source) {
   for (const QJsonValue l : source.value(QLatin1String("lines")).toArray()) lines << l.toString();
   setHeading(QStringLiteral("%1:%2").arg(shortSourceName(file)).arg(line_));
   head_->setToolTip((source.value(QLatin1String("from")).toString() == QLatin1String("file")
-                         ? tr("%1:%2, as it lies on the engine's machine")
-                         : tr("%1:%2: only this line is in the model"))
+                         ? tr("%1:%2, from the file on the engine's machine")
+                         : tr("%1:%2. The file is not there; the model holds this line alone"))
                         .arg(file)
                         .arg(line_));
   view_->setText(lines.join(QLatin1Char('\n')));

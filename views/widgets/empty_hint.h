@@ -1,4 +1,4 @@
-// EmptyHint: what a list says where it has no rows: what will stand there, or how to fill it.
+// EmptyHint: a list without rows says what will stand there, or how to fill it.
 //
 //   new EmptyHint(tree, tr("The model has no modules."));
 #pragma once

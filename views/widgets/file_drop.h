@@ -1,4 +1,4 @@
-// FileDrop: a widget that takes text takes files that are dropped on it as files, not as the text of their addresses.
+// FileDrop: files dropped on a widget are opened. Without it a widget that takes text would insert their addresses.
 //
 //   new FileDrop(lineEdit, [this](const QString& path) { openModel(path); });
 #pragma once
@@ -16,7 +16,10 @@ class FileDrop : public QObject {
   /// Belongs to `on`.
   FileDrop(QWidget* on, std::function<void(const QString& path)> take) : QObject(on), take_(std::move(take)) {
     on->installEventFilter(this);
+    on->setProperty(mark, true);
   }
+  /// Whether the widget takes files already.
+  static bool isOn(const QWidget& widget) { return widget.property(mark).toBool(); }
 
  protected:
   bool eventFilter(QObject*, QEvent* e) override {
@@ -31,6 +34,7 @@ class FileDrop : public QObject {
   }
 
  private:
+  static constexpr const char* mark = "takesFiles";
   std::function<void(const QString&)> take_;
 };
 

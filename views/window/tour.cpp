@@ -27,9 +27,8 @@ QList<Step> steps() {
                                                "dragging pans, <code>Ctrl+0</code> shows all.")},
       {tr("Look at a node"),
        tr("Click one: its inputs and outputs light up, the inspector tells what it does. <i>source</i> there shows the "
-          "Python it comes from. <code>i</code> and <code>o</code> travel to inputs and outputs, with "
-          "<code>Shift</code> to "
-          "the others; <code>/</code> or ") +
+          "Python it comes from. <code>i</code> and <code>o</code> go to an input and an output, with "
+          "<code>Shift</code> to the next one; <code>/</code> or ") +
            doing("find", tr("Find")) + tr(" looks for names, operators, shapes.")},
       {tr("Write a rule"),
        tr("In ") + doing("rewrite", tr("Rewrite")) +

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <utility>
 
-extern char** environ;
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to us
 
 namespace graft::workbench {
 

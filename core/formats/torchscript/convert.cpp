@@ -194,7 +194,7 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   const Bound self = bound(n->input(0), env);
   const std::string& name = n->s(jit::attr::name);
   if (self.kind != Bound::Kind::Object) throw Refusal{whyNoCall(*n->input(0), name)};
-  // Where a model asks whether a CUDA graph stands in for it (kernels/runner.cpp), what it computes is the other
+  // Where a model asks whether a CUDA graph stands in for it (kernels/runner/runner.cpp), what it computes is the other
   // branch.
   if (const auto& of = self.object->type()->name();
       of && of->qualifiedName() == "__torch__.torch.classes.graft.Runner" && name == "captures") {

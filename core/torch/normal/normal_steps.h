@@ -5,27 +5,27 @@
 
 namespace graft {
 
-/// Sizes are asked of the graph's input that has them (linear(x) has x's first dimension), and that of a view is the
-/// number it was viewed by: so no size holds on to a value that a rule takes away. What no input has is asked of the
-/// value that reorders the dimensions.
+/// Asks the graph's inputs for sizes where they have them: linear(x) has x's first dimension. A view's size becomes the
+/// number that the view was made with. So no size uses a value that a rule takes away. Where no input has a size, asks
+/// the value that reorders the dimensions.
 void askSizesEarly(Graph&);
 
-/// Whether a node changes its argument's shape: then sizes cannot be asked elsewhere.
+/// Whether some node changes its argument's shape in place. Then another value's size says nothing.
 bool changesShapesInPlace(const Graph&);
 
-/// With types: a size that one of the inputs has is asked of that input; where `numbersHold` (no size was taken from an
-/// example), a size that is a number whatever the inputs are is written as that number.
+/// Once types are known: asks the input that has a size for it. Where `numbersHold` (no size came from an example), a
+/// size that is the same number for all inputs becomes that number.
 void settleSizes(Graph&, bool numbersHold);
 
-/// Masks that hide nothing: a sum with what is zero for every input, before a softmax. torch.export writes them where
-/// tracing leaves them out.
+/// Removes masks that hide nothing: before a softmax, the addition of a tensor that is zero for every input.
+/// torch.export writes them, tracing leaves them out.
 void removeIdleMasks(Graph&);
 
 /// Puts together what ExportedProgram.run_decompositions takes apart: linear layers, products of batches, norms,
-/// attention. In graphs that write in place only the operators' names.
+/// attention. In graphs that write in place it changes the operators' names only.
 void recompose(Graph&, const OperatorSet&);
 
-/// x[:] is x.
+/// Removes x[:], which is x.
 void removeWholeSlices(Graph&);
 
 }  // namespace graft

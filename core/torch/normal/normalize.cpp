@@ -23,13 +23,16 @@ class DTypeFacts {
     if (value.type.tensorInfo.dtype) return value.type.tensorInfo.dtype;
     if (value.kind != Value::Kind::Output || depth > 64) return std::nullopt;
     if (const auto it = known_.find(v); it != known_.end()) return it->second;
-    const auto found = fromProducer(g_.node(value.producer), depth);
+    const Node& producer = g_.node(value.producer);
+    if (producer.outputs.front() != v) return std::nullopt;  // the table speaks of the first result
+    const auto found = fromProducer(producer, depth);
     known_[v] = found;
     return found;
   }
 
  private:
   std::optional<DType> fromProducer(const Node& n, int depth) {
+    if (!n.op->name.starts_with("aten.")) return std::nullopt;  // another library's, of which nothing is known
     const auto tensor = [&](size_t i) {
       return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
     };
@@ -59,14 +62,16 @@ class DTypeFacts {
   template <class OfTensor>
   std::optional<DType> promoted(const Node& n, OfTensor&& tensor) const {
     const auto first = tensor(0);
-    bool tensorsFollow = false, wholeNumbers = true;
+    bool tensorsFollow = false, allAgree = true, wholeNumbers = true;
     for (size_t i = 1; i < n.args.size(); ++i) {
       const Argument& a = n.args[i];
       const Type::Kind kind = a.isValue() ? g_.value(a.valueId()).type.kind : Type::Kind::Int;
-      tensorsFollow = tensorsFollow || (kind != Type::Kind::Int && kind != Type::Kind::Float);
+      const bool isTensor = kind != Type::Kind::Int && kind != Type::Kind::Float;
+      tensorsFollow = tensorsFollow || isTensor;
+      allAgree = allAgree && (!isTensor || tensor(i) == first);
       wholeNumbers = wholeNumbers && kind == Type::Kind::Int && !a.as<double>() && !a.as<std::complex<double>>();
     }
-    if (first && isFloatingPoint(*first) && (!tensorsFollow || (n.args.size() > 1 && first == tensor(1)))) return first;
+    if (first && isFloatingPoint(*first) && allAgree) return first;
     if (first && !tensorsFollow && wholeNumbers && *first != DType::Bool && n.op->facts->dtype == DTypeRule::Promotes)
       return first;
     const auto second = tensor(1);
@@ -206,7 +211,7 @@ class Functionaliser {
     if (!functional || functional->writes() || functional->parameters.size() != n.op->parameters.size()) return;
     if (n.outputs.size() != 1 || functional->returns.size() != 1 || n.args.empty() || !n.args[0].isValue()) return;
     const ValueId target = n.args[0].valueId();
-    if (!isFresh(target, id) || !keepsDType(n, target)) return;
+    if (!isFresh(target, id) || !keepsDType(n, target, *functional)) return;
     for (NodeId user : g_.value(target).users)
       if (user != id && !isAfter(user, id) && mayKeep(user, target)) return;
     if (returnedElsewhere(target, n.parent)) return;
@@ -255,13 +260,14 @@ class Functionaliser {
     if (value.kind != Value::Kind::Output || !value.type.isTensor()) return false;
     const Node& producer = g_.node(value.producer);
     return producer.op->hasSchema && !producer.op->aliases() && !producer.op->writes() && !producer.op->variadic &&
-           producer.blocks.empty() && producer.op->name != "prim.getitem" && !producer.op->is(OperatorFact::MayReturnArgument) &&
-           producer.parent == g_.node(writer).parent;
+           producer.blocks.empty() && producer.op->name != "prim.getitem" &&
+           !producer.op->is(OperatorFact::MayReturnArgument) && producer.parent == g_.node(writer).parent;
   }
 
   bool mayKeep(NodeId user, ValueId target) const {
     const Node& u = g_.node(user);
-    if (!u.op->hasSchema || u.op->variadic || !u.blocks.empty() || u.op->is(OperatorFact::MayReturnArgument)) return true;
+    if (!u.op->hasSchema || u.op->variadic || !u.blocks.empty() || u.op->is(OperatorFact::MayReturnArgument))
+      return true;
     for (size_t i = 0; i < u.args.size(); ++i) {
       bool uses = false;
       u.args[i].forEachValue([&](ValueId v) { uses |= v == target; });
@@ -290,9 +296,10 @@ class Functionaliser {
     return false;
   }
 
-  // In place, the result keeps the target's dtype; the functional form promotes.
-  bool keepsDType(const Node& n, ValueId target) {
+  // In place, the result keeps the target's dtype; the functional form promotes, and a comparison gives truth values.
+  bool keepsDType(const Node& n, ValueId target, const Operator& functional) {
     const auto own = facts_.of(target);
+    if (functional.facts->dtype == DTypeRule::Bool && own != DType::Bool) return false;
     bool same = true;
     for (size_t i = 1; i < n.args.size(); ++i) {
       n.args[i].forEachValue([&](ValueId v) {

@@ -221,7 +221,8 @@ class Ranges {
 
 bool changesShapesInPlace(const Graph& g) {
   const std::vector<NodeId> order = g.order();
-  return std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->is(OperatorFact::ReshapesInPlace); });
+  return std::any_of(order.begin(), order.end(),
+                     [&](NodeId id) { return g.node(id).op->is(OperatorFact::ReshapesInPlace); });
 }
 
 void askSizesEarly(Graph& g) {

@@ -30,7 +30,7 @@ Result<const GraftCudaGraphs*> cudaGraphs() {
                {}};
 }
 
-/// Carries an Error of ours through code that knows exceptions only.
+/// An Error as an exception, to pass through code that reports errors by exceptions.
 struct Failed : std::exception {
   Error error;
   explicit Failed(Error e) : error(std::move(e)) {}
@@ -42,11 +42,11 @@ double median(std::vector<double>& v) {
   return v[v.size() / 2];
 }
 
-struct Marks {
+struct Markers {
   const GraftCudaGraphs& cuda;
-  void* marks;
-  explicit Marks(const GraftCudaGraphs& c) : cuda(c), marks(c.makeMarks()) {}
-  ~Marks() { cuda.freeMarks(marks); }
+  void* handle;
+  explicit Markers(const GraftCudaGraphs& c) : cuda(c), handle(c.makeMarkers()) {}
+  ~Markers() { cuda.freeMarkers(handle); }
 };
 
 }  // namespace
@@ -63,18 +63,20 @@ struct CudaRunner::Impl {
   Captures::Body body(const TensorSet& like, const Job& job) const {
     return [this, &like, &job, runs = 0](const Captures::Values& in) mutable {
       auto out = runs == 0 ? firstRun(named(in, like), job) : program->run(named(in, like), job);
-      // The second run is as the first, but that nothing is left to try; then each is another capture.
-      if (++runs > 2) job.report(fmt::format("choosing in the whole model, capture {}", runs - 2), 0, 0);
+      // The first two runs are without a capture; algorithms are timed in the first. Each later run is a capture.
+      if (++runs > 2) job.report(fmt::format("choosing algorithms in the whole model, capture {}", runs - 2), 0, 0);
       if (!out) throw Failed(out.error());
       return valuesOf(*out);
     };
   }
 
-  /// Operators stop here to try out their ways.
+  /// Operators time their algorithms in this run.
   Result<TensorSet> firstRun(const TensorSet& inputs, const Job& job) const {
     const size_t total = std::max<size_t>(program->operators(), 1);
     size_t begun = 0;
-    const auto report = [&](NodeId) { job.report("trying each operator's ways", std::min(begun++, total - 1), total); };
+    const auto report = [&](NodeId) {
+      job.report("timing each operator's algorithms", std::min(begun++, total - 1), total);
+    };
     return program->runMarked(inputs, report, job);
   }
 
@@ -137,53 +139,54 @@ Result<CudaRunner::Replay> CudaRunner::time(const TensorSet& inputs, bool flushe
 Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int repetitions, const Job& job) {
   return caught(job, [&]() -> Result<Profile> {
     const GraftCudaGraphs& cuda = *impl_->cuda;
-    const Marks marks(cuda);
+    const Markers markers(cuda);
     std::array<char, 1024> error{};
     std::vector<NodeId> order;
-    const auto mark = [&] {
-      if (!cuda.setMark(marks.marks, error.data(), error.size())) throw CaptureError(error.data());
+    const auto recordMarker = [&] {
+      if (!cuda.recordMarker(markers.handle, error.data(), error.size())) throw CaptureError(error.data());
     };
-    const Captures::Body marked = [&](const Captures::Values& in) {
+    const Captures::Body withMarkersBody = [&](const Captures::Values& in) {
       order.clear();
       auto out = impl_->program->runMarked(Impl::named(in, inputs), [&](NodeId n) {
         order.push_back(n);
-        mark();
+        recordMarker();
       });
       if (!out) throw Failed(out.error());
-      mark();
+      recordMarker();
       return valuesOf(*out);
     };
-    // Captures of its own: these graphs are no good for anything else.
-    Captures labelled(cuda, impl_->device, 1, impl_->program->capture().constantWeights);
+    // A cache of its own: nothing else may use graphs with markers.
+    Captures markedCaptures(cuda, impl_->device, 1, impl_->program->capture().constantWeights);
     const auto& values = valuesOf(inputs);
     const auto plain = impl_->body(inputs, job);
-    std::vector<double> whole, withMarks;
+    std::vector<double> whole, withMarkers;
     std::vector<std::vector<double>> samples;
     Profile out;
     constexpr int warmUp = 3;
     for (int i = 0; i < warmUp + repetitions; ++i) {
       if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
       job.report("profiling", static_cast<size_t>(i), static_cast<size_t>(warmUp + repetitions - 1));
-      const auto a = impl_->captures.time(values, plain, false), b = labelled.time(values, marked, false);
+      const auto a = impl_->captures.time(values, plain, false),
+                 b = markedCaptures.time(values, withMarkersBody, false);
       samples.resize(order.size());
       std::vector<double> times(order.size());
-      if (!cuda.markTimes(marks.marks, times.data(), times.size(), error.data(), error.size()))
+      if (!cuda.markerTimes(markers.handle, times.data(), times.size(), error.data(), error.size()))
         throw CaptureError(error.data());
       if (i < warmUp) continue;
       whole.push_back(a.milliseconds);
-      withMarks.push_back(b.milliseconds);
+      withMarkers.push_back(b.milliseconds);
       out.kernels = a.kernels;
       for (size_t k = 0; k < times.size(); ++k) samples[k].push_back(times[k]);
     }
     out.milliseconds = median(whole);
-    out.labelledMs = median(withMarks);
+    out.labelledMs = median(withMarkers);
     std::map<NodeId, size_t> place;
     for (size_t k = 0; k < order.size(); ++k) {
       const auto [it, fresh] = place.try_emplace(order[k], out.nodes.size());
       if (fresh) out.nodes.push_back({order[k], 0, {}});
       NodeProfile& node = out.nodes[it->second];
       node.microseconds += median(samples[k]);
-      std::string_view names = cuda.markedKernels(marks.marks, k);
+      std::string_view names = cuda.kernelsAfterMarker(markers.handle, k);
       while (!names.empty()) {
         const size_t end = std::min(names.find('\n'), names.size());
         node.kernels.emplace_back(names.substr(0, end));

@@ -1,6 +1,6 @@
-// Calls without the dispatcher. For ordinary tensors of the CPU the dispatcher always comes to the same kernel; asking
-// it each time is a good part of what a small operator costs. The plan asks once; before each call the executor looks
-// whether the tensors are ordinary indeed, and hands everything else (quantized, sparse, meta, conjugated …) to the
+// Calls without the dispatcher. For ordinary tensors of the CPU the dispatcher always chooses the same kernel, and
+// asking it each time is a good part of what a small operator costs. The plan asks once. Before each call the executor
+// checks that the tensors are ordinary. Everything else (quantized, sparse, meta, conjugated …) goes through the
 // dispatcher.
 //
 //   if (plain.holds(instruction, stack)) instruction.kernel->callBoxed(*handle, plain.keys(), &stack);

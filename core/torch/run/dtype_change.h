@@ -1,5 +1,5 @@
-// What a change of the dtype that a model computes in means for what its graph spells out: dtypes, and numbers that
-// would overflow. Private to core/torch.
+// Runs a model in another dtype: which of the graph's literal dtypes follow, and which numbers would overflow. Private
+// to core/torch.
 //
 //   DTypeChange change{modelDType(graph), DType::Float16};
 //   change.of(DType::Float32);    // Float16, where the model is in Float32

@@ -73,8 +73,8 @@ class Run {
       case Operand::Kind::Move:
         stack_.push_back(std::move(frame_[o.index]));
         break;
-      case Operand::Kind::Nest:
-        pushNest(plan_.nests[o.index]);
+      case Operand::Kind::Pytree:
+        pushPytree(plan_.pytrees[o.index]);
         return;
     }
     if (o.mustFit) [[unlikely]]
@@ -87,20 +87,20 @@ class Run {
     stack_.back() = std::move(*fitted);
   }
 
-  void pushNest(const Nest& nest) {
+  void pushPytree(const Pytree& pytree) {
     const size_t base = stack_.size();
-    for (const Operand& o : nest.items) push(o);
+    for (const Operand& o : pytree.items) push(o);
     c10::IValue out;
-    if (nest.kind == Nest::Kind::Tuple) {
+    if (pytree.kind == Pytree::Kind::Tuple) {
       out = c10::ivalue::Tuple::create(std::vector<c10::IValue>(
           std::make_move_iterator(stack_.begin() + static_cast<long>(base)), std::make_move_iterator(stack_.end())));
-    } else if (nest.kind == Nest::Kind::Dict) {
-      c10::impl::GenericDict dict(nest.key, nest.element);
+    } else if (pytree.kind == Pytree::Kind::Dict) {
+      c10::impl::GenericDict dict(pytree.key, pytree.element);
       for (size_t i = base; i + 1 < stack_.size(); i += 2) dict.insert(stack_[i], stack_[i + 1]);
       out = std::move(dict);
     } else {
-      c10::impl::GenericList list(nest.element);
-      list.reserve(nest.items.size());
+      c10::impl::GenericList list(pytree.element);
+      list.reserve(pytree.items.size());
       for (size_t i = base; i < stack_.size(); ++i) list.push_back(std::move(stack_[i]));
       out = std::move(list);
     }

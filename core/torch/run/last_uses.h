@@ -1,5 +1,5 @@
-// Who reads each value last: what tells when a tensor can be freed. A value that a nested block reads counts as read by
-// the node that holds the block, in the value's own block. Private to core/torch.
+// Which node reads each value last, so that its tensor can be freed then. Where a nested block reads a value, the node
+// that holds the block counts as the reader. Private to core/torch.
 //
 //   const LastUses uses(graph);
 //   if (uses.diesAt(value, node)) …

@@ -175,39 +175,39 @@ class Planner {
       out.index = addConstant(std::move(*value));
       return out;
     }
-    return nestFor(a, wanted);
+    return pytreeFor(a, wanted);
   }
 
-  Result<Operand> nestFor(const Argument& a, c10::TypePtr wanted) {
+  Result<Operand> pytreeFor(const Argument& a, c10::TypePtr wanted) {
     while (wanted && wanted->kind() == c10::TypeKind::OptionalType)
       wanted = wanted->expectRef<c10::OptionalType>().getElementType();
     if (wanted && wanted->hasFreeVariables()) wanted = nullptr;
-    Nest nest;
+    Pytree pytree;
     auto add = [&](const Argument& item, const c10::TypePtr& type) -> Status {
       auto o = operandFor(item, type);
       if (!o) return o.error();
-      nest.items.push_back(std::move(*o));
+      pytree.items.push_back(std::move(*o));
       return done();
     };
     if (const auto* dict = a.as<Argument::Dict>()) {
-      nest.kind = Nest::Kind::Dict;
-      nest.key = c10::StringType::get();
-      nest.element = c10::AnyType::get();
+      pytree.kind = Pytree::Kind::Dict;
+      pytree.key = c10::StringType::get();
+      pytree.element = c10::AnyType::get();
       if (wanted && wanted->kind() == c10::TypeKind::DictType) {
-        nest.key = wanted->expectRef<c10::DictType>().getKeyType();
-        nest.element = wanted->expectRef<c10::DictType>().getValueType();
+        pytree.key = wanted->expectRef<c10::DictType>().getKeyType();
+        pytree.element = wanted->expectRef<c10::DictType>().getValueType();
       } else {
         std::vector<Argument> keys, values;
         for (const auto& [k, v] : dict->items) {
           keys.push_back(k);
           values.push_back(v);
         }
-        nest.key = commonElement(keys);
-        nest.element = commonElement(values);
+        pytree.key = commonElement(keys);
+        pytree.element = commonElement(values);
       }
       for (const auto& [k, v] : dict->items) {
-        if (Status s = add(k, nest.key); !s) return s.error();
-        if (Status s = add(v, nest.element); !s) return s.error();
+        if (Status s = add(k, pytree.key); !s) return s.error();
+        if (Status s = add(v, pytree.element); !s) return s.error();
       }
     } else {
       const std::vector<Argument>* items = a.items();
@@ -215,13 +215,13 @@ class Planner {
       const bool asTuple = wanted ? wanted->kind() == c10::TypeKind::TupleType ||
                                         (wanted->kind() != c10::TypeKind::ListType && !a.isList())
                                   : !a.isList();
-      nest.kind = asTuple ? Nest::Kind::Tuple : Nest::Kind::List;
+      pytree.kind = asTuple ? Pytree::Kind::Tuple : Pytree::Kind::List;
       if (!asTuple)
-        nest.element = wanted && wanted->kind() == c10::TypeKind::ListType
-                           ? wanted->expectRef<c10::ListType>().getElementType()
-                           : commonElement(*items);
+        pytree.element = wanted && wanted->kind() == c10::TypeKind::ListType
+                             ? wanted->expectRef<c10::ListType>().getElementType()
+                             : commonElement(*items);
       for (size_t i = 0; i < items->size(); ++i) {
-        c10::TypePtr type = nest.element;
+        c10::TypePtr type = pytree.element;
         if (asTuple && wanted && wanted->kind() == c10::TypeKind::TupleType &&
             i < wanted->expectRef<c10::TupleType>().elements().size())
           type = wanted->expectRef<c10::TupleType>().elements()[i];
@@ -229,9 +229,9 @@ class Planner {
       }
     }
     Operand out;
-    out.kind = Operand::Kind::Nest;
-    out.index = static_cast<uint32_t>(plan_.nests.size());
-    plan_.nests.push_back(std::move(nest));
+    out.kind = Operand::Kind::Pytree;
+    out.index = static_cast<uint32_t>(plan_.pytrees.size());
+    plan_.pytrees.push_back(std::move(pytree));
     return out;
   }
 
@@ -256,11 +256,11 @@ class Planner {
     return common ? common : c10::TypePtr(c10::TensorType::get());
   }
 
-  /// All slot reads of these operands, nested ones too. Valid until operands or nests grow.
+  /// All slot reads of these operands, nested ones too. Valid until operands or pytrees grow.
   void collectReads(std::vector<Operand>& operands, Reads& reads) {
     for (Operand& o : operands) {
-      if (o.kind == Operand::Kind::Nest)
-        collectReads(plan_.nests[o.index].items, reads);
+      if (o.kind == Operand::Kind::Pytree)
+        collectReads(plan_.pytrees[o.index].items, reads);
       else if (o.kind != Operand::Kind::Constant)
         reads.emplace_back(valueInSlot_.at(o.index), &o);
     }
@@ -452,8 +452,8 @@ class Planner {
       return done();
     }
     i.kind = Instruction::Kind::Jit;
-    // The interpreter has an instruction of its own for warnings. A model that is run a thousand times to prove or to
-    // time it would say them a thousand times: they are left out.
+    // The interpreter has an instruction of its own for warnings. A model that runs a thousand times, to be verified
+    // or timed, would repeat them a thousand times: they are left out.
     if (r.schema->name() == "aten::warn") {
       detail.jit = [count = args.size()](torch::jit::Stack& stack) { torch::jit::drop(stack, count); };
       return done();

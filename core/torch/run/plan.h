@@ -25,21 +25,21 @@
 
 namespace graft {
 
-/// Where one argument comes from. Small, as all that the hot loop reads: what is wanted stands in Plan::wanted.
+/// Where one argument comes from. Small, because the hot loop reads it: the wanted type stands in ProgramPlan::wanted.
 struct Operand {
   enum class Kind : uint8_t {
     Constant,  ///< ProgramPlan::constants[index]
     Copy,      ///< a slot that is read again later
     Move,      ///< a slot's last use
-    Nest,      ///< ProgramPlan::nests[index]: a list, tuple or dict with values in it
+    Pytree,    ///< ProgramPlan::pytrees[index]: a list, tuple or dict with values in it
   };
   Kind kind = Kind::Constant;
   bool mustFit = false;  ///< converted first: the graph's types do not say that it fits already
   uint32_t index = 0;
-  uint32_t wanted = 0;  ///< where mustFit: Plan::wanted[wanted]
+  uint32_t wanted = 0;  ///< where mustFit: ProgramPlan::wanted[wanted]
 };
 
-struct Nest {
+struct Pytree {
   enum class Kind : uint8_t { List, Tuple, Dict };
   Kind kind = Kind::List;
   c10::TypePtr element;        ///< of a list, of a dict's values
@@ -80,7 +80,7 @@ struct BlockPlan {
   std::vector<Operand> returns;
 };
 
-/// What an instruction needs seldom.
+/// The parts of an instruction that few of them have.
 struct InstructionDetail {
   NodeId node;
   std::function<void(torch::jit::Stack&)> jit;
@@ -112,7 +112,7 @@ struct ProgramPlan {
   std::vector<OutputSlot> outputs;
   std::vector<c10::IValue> constants;
   std::vector<c10::TypePtr> wanted;
-  std::vector<Nest> nests;
+  std::vector<Pytree> pytrees;
   std::vector<InstructionDetail> details;  ///< one for each instruction, nested ones too
   std::vector<NodeLabel> labels;           ///< by NodeId
   std::vector<InputSpec> inputs;

@@ -1,4 +1,4 @@
-// The operators that the executor does itself: lists, tuples and dictionaries, branches and loops. Private to
+// The operators that the executor runs itself: lists, tuples and dictionaries, branches and loops. Private to
 // core/torch.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace graft {
 namespace {
 
-/// Tensors, numbers, strings, None and nests of them; anything else is named.
+/// Tensors, numbers, strings, None and pytrees of them; anything else is named.
 Status checkContents(const c10::IValue& v) {
   if (v.isTensor() || v.isNone() || v.isScalar() || v.isString()) return done();
   if (v.isTuple()) {

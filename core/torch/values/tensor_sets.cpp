@@ -21,9 +21,8 @@ TensorSet copyOf(const TensorSet& set) {
 std::string deviceOf(const TensorSet& inputs) {
   std::string device = "cpu";
   for (const c10::IValue& v : valuesOf(inputs))
-    everyTensor(v, [&](const at::Tensor& t) {
+    forEachTensor(v, [&](const at::Tensor& t) {
       if (!t.device().is_cpu()) device = t.device().str();
-      return true;
     });
   return device;
 }

@@ -79,8 +79,7 @@ std::optional<int64_t> indexBound(const Graph& g, ValueId v, int depth = 0) {
         n.args[1] == Argument(v)) {
       const auto& table = g.value(n.args[0].valueId()).type.tensorInfo.shape;
       if (table && !table->empty() && table->front().isStatic()) bound = table->front().size;
-    } else if (n.op->hasSchema &&
-               (n.op->aliases() || n.op->facts->family == OperatorFamily::Cast) &&
+    } else if (n.op->hasSchema && (n.op->aliases() || n.op->facts->family == OperatorFamily::Cast) &&
                n.outputs.size() == 1 && !n.args.empty() && n.args[0] == Argument(v)) {
       bound = indexBound(g, n.outputs[0], depth + 1);
     }

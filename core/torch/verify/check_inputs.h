@@ -1,4 +1,4 @@
-// Further inputs for proofs, made from given ones: what a model or a part of it may meet and one example does not show.
+// More inputs for a verification, made from given ones: what a model or a part of it may meet beyond one example.
 //
 // Private to core/torch.
 #pragma once

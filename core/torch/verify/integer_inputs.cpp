@@ -1,6 +1,6 @@
-// Other integers for proofs. An integer tensor may be indices into a table, and other ones would leave it; so those
-// are changed that both sides only calculate with, and integers that the model takes as such, whose effect the model
-// itself shows.
+// Other integers for a verification. An integer tensor may hold indices into a table, and other integers would lie
+// outside of it. So only tensors that both sides merely calculate with are changed, and integers that the model takes
+// as such, whose effect the model itself shows.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randint.h>

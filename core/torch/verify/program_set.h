@@ -1,5 +1,5 @@
-// What proofs and comparisons of layers share: the original, the rewritten and the reference program, and runs of them
-// that neither disturb their inputs nor each other's random numbers.
+// What verifications and comparisons of layers share: the original, the rewritten and the reference program. A run of
+// one changes neither its inputs nor the random numbers that another draws.
 //
 // Private to core/torch: includes LibTorch.
 #pragma once

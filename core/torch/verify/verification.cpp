@@ -41,7 +41,7 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     }
     auto expected = runSeeded(programs->original, set, job);
     if (!expected) {
-      // What the original refuses (a table index, a shape that depends on the data) proves nothing either way.
+      // Inputs that the original refuses (a table index, a shape that depends on the data) show nothing either way.
       if (i == 0 || expected.error().kind == ErrorKind::Cancelled) return expected.error();
       continue;
     }

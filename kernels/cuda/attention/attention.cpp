@@ -44,7 +44,7 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   }
   const c10::cuda::CUDAGuard guard(q.device());
   dtypeOf("attention", q);
-  // The memory is [batch, position, head, dim]: the projection that follows reads it as rows.
+  // In memory the output is [batch, position, head, dim], so that the projection after it reads rows.
   const at::Tensor out = at::empty({q.size(0), q.size(2), q.size(1), v.size(3)}, q.options()).transpose(1, 2);
   if (out.numel() == 0) return out;
   if (k.size(2) == 0) {

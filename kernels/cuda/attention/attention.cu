@@ -1,14 +1,16 @@
-// softmax(q k^T * scale + mask) v without ever writing the scores: FlashAttention-2 on mma.sync m16n8k16, fp16 and
-// bf16.
+// softmax(q k^T * scale + mask) v without writing the scores to memory: FlashAttention-2 on mma.sync m16n8k16, fp16 and
+// bf16, sm_80 and newer.
 //
-// q [B,H,S,D], k and v [B,Hkv,T,D] with any batch, head and position strides that are multiples of 8 elements, D a
-// multiple of 8 up to 128; out likewise. Any broadcastable mask, causal (key j <= query i), H a multiple of Hkv. fp32
-// scores, sums and output accumulators. A row that is masked out entirely gives zeros. A block owns 16*MT*WM queries,
-// MT tiles of 16 to a warp (two halve the reading of K and V from shared memory, which otherwise is the limit). Its
-// WM*WK warps are WM query groups times WK key groups: at batch 1 there are too few queries to fill the GPU, so key
-// groups share a query's work and merge their partial softmaxes in shared memory at the end. K and V tiles of BN keys
-// arrive by cp.async, double buffered. Runs on sm_80 and newer. Source: Dao, FlashAttention-2 (2023), algorithm 1; the
-// merge is that of split-KV decoding.
+// Shapes: q [B,H,S,D], k and v [B,Hkv,T,D], out [B,H,S,D]; H a multiple of Hkv, D a multiple of 8 up to 128. Strides of
+// batch, head and position are any multiples of 8 elements. Any broadcastable mask; causal keeps key j <= query i.
+// Scores, sums and output are accumulated in fp32. A row that is masked out entirely gives zeros.
+//
+// A block owns 16*MT*WM queries, MT tiles of 16 per warp. Two tiles halve the reads of K and V from shared memory, the
+// bottleneck otherwise. The WM*WK warps form WM query groups and WK key groups: at batch 1 there are too few queries to
+// fill the GPU, so several key groups share a query's work and merge their partial softmaxes in shared memory at the
+// end. Tiles of BN keys of K and V arrive by cp.async, double buffered.
+//
+// Source: Dao, FlashAttention-2 (2023), algorithm 1; the merge is that of split-KV decoding (Flash-Decoding, 2023).
 #include "kernels/cuda/attention/mask.cuh"
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -43,7 +45,7 @@ template <int D, int MT, int WM, int WK, int BN>
 struct Shape {
   static_assert(MT == 1 || WK == 1);
   static constexpr int kRows = MT * WM * 16, kThreads = WM * WK * 32,
-                       kPitch = D + 8;       // elements; keeps ldmatrix free of bank conflicts
+                       kPitch = D + 8;       // elements; avoids bank conflicts of ldmatrix
   static constexpr int kTile = BN * kPitch;  // elements of one K or V tile
   static constexpr int kMaskBytes = 2 * BN * 4;
   static constexpr int kMergePitch = D + 4;
@@ -55,7 +57,7 @@ struct Shape {
 template <class T, int D, int MT, int WM, int WK, int BN, int Mode>
 __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
   using Sh = Shape<D, MT, WM, WK, BN>;
-  constexpr int kKeys = BN / WK;  // of one warp in one tile
+  constexpr int kKeys = BN / WK;  // of one warp, per tile
   extern __shared__ __align__(16) uint8_t smem[];
   T* tiles = reinterpret_cast<T*>(smem);  // K0 V0 K1 V1
   float* maskTile = reinterpret_cast<float*>(smem + Sh::kSmem - Sh::kMaskBytes);
@@ -84,8 +86,8 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
     }
     copyCommit();
   };
-  // One mask value of a tile to a thread. Read before a tile's work and stored after it: waiting for it in between
-  // would cost each tile the latency of memory.
+  // Each thread handles one mask value of a tile. It is loaded before the work on the previous tile and stored after
+  // it, so that the work hides the load's latency.
   static_assert(BN <= Sh::kThreads);
   const auto maskKey = [&](int tile) { return tile * BN + static_cast<int>(threadIdx.x); };
   auto readMask = [&](int tile) {
@@ -99,7 +101,7 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
     }
   };
 
-  // The queries as matrix operands, once. Row i (0 or 1) of a thread in tile m.
+  // The queries as matrix operands, loaded once. rowOf: row i (0 or 1) of this thread in tile m.
   const auto rowOf = [&](int m, int i) { return q0 + (wm * MT + m) * 16 + g + i * 8; };
   uint32_t qf[MT][D / 16][4];
   {
@@ -143,7 +145,7 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
       if (Mode == kKeyMask) nextMask = readMask(tile + 1);
     }
     const int keyBase = tile * BN + wk * kKeys;
-    if (keyBase >= keys) continue;  // the same for the whole warp; there is no next tile then
+    if (keyBase >= keys) continue;  // uniform in the warp; there is no next tile then
     const T* kTile = tiles + (tile & 1) * 2 * Sh::kTile + wk * kKeys * Sh::kPitch;
     const T* vTile = kTile + Sh::kTile;
     const float* masks = maskTile + (tile & 1) * BN + wk * kKeys + t * 2;
@@ -165,7 +167,7 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
       }
     }
 
-    // Scale and mask. A key mask already hides what lies beyond the last key.
+    // Scale and mask. A key mask also hides what lies beyond the last key (storeMask).
 #pragma unroll
     for (int j = 0; j < kKeys / 8; ++j) {
       float2 add = make_float2(0.f, 0.f);
@@ -269,7 +271,7 @@ __global__ void __launch_bounds__(WM* WK * 32) flash(const AttentionArgs a) {
       }
     }
   } else {
-    // Every key group leaves (maximum, sum, output) of its rows; then all threads add them up.
+    // Every key group stores maximum, sum and output of its rows; then all threads merge them.
     float* outs = reinterpret_cast<float*>(smem);
     float* stats = outs + WK * WM * 16 * Sh::kMergePitch;
     __syncthreads();
@@ -308,8 +310,8 @@ template <class T, int D, int MT, int WM, int WK, int BN, int Mode>
 cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
   using Sh = Shape<D, MT, WM, WK, BN>;
   auto kernel = flash<T, D, MT, WM, WK, BN, Mode>;
-  static std::atomic<uint64_t> told{0};
-  if (const cudaError_t failed = allowShared(kernel, Sh::kSmem, told); failed != cudaSuccess) return failed;
+  static std::atomic<uint64_t> configured{0};
+  if (const cudaError_t failed = allowShared(kernel, Sh::kSmem, configured); failed != cudaSuccess) return failed;
   const dim3 grid((a.queries + Sh::kRows - 1) / Sh::kRows, a.heads, a.batch);
   return launch(kernel, grid, Sh::kThreads, Sh::kSmem, stream, a.pdl, a);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// From tensors to the arguments of attention.
+// From tensors to the arguments of the attention kernels.
 #include <ATen/core/Tensor.h>
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace graft::cuda {
 
-// q, k and v with four dimensions that have passed checkAttention; keeps alive what the launch reads. args.out is not
-// set.
+// The arguments for q, k and v with four dimensions that have passed checkAttention, and the tensors that must live
+// until the launch. args.out and args.os are not set.
 struct AttentionCall {
   at::Tensor q, k, v, mask;
   AttentionArgs args;

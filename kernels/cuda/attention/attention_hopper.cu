@@ -1,20 +1,21 @@
-// softmax(q k^T * scale + mask) v on Hopper's warpgroup instructions, fp16 and bf16, scores never written.
+// softmax(q k^T * scale + mask) v on Hopper's warpgroup instructions, fp16 and bf16, without writing the scores to
+// memory.
 //
-// Shapes and strides as in attention.cu: q [B,H,S,D], k and v [B,Hkv,T,D], D a multiple of 8 up to 128, any strides
-// that TMA takes (multiples of 8 elements), so q, k and v may be views of one projection's output. No mask, one by key,
-// or one by query and key in the type of q (broadcast over batch and heads or not), causal, H a multiple of Hkv,
+// Shapes and strides as in attention.cu: q [B,H,S,D], k and v [B,Hkv,T,D], D a multiple of 8 up to 128, H a multiple of
+// Hkv. TMA takes any strides that are multiples of 8 elements, so q, k and v may be views of one projection's output.
+// The mask is absent, by key, or by query and key in the type of q (with or without broadcast over batch and heads).
 // scale > 0. A row that is masked out entirely gives zeros.
 //
-// A block is a producer warp, three that read a mask by key, and `Groups` warpgroups. The producer keeps rings of K and
-// V tiles (BN keys) full by TMA, across the block's work items: blocks are persistent. A warpgroup owns 64 queries: S =
-// Q K^T from shared memory, the online softmax in registers, and O += P V with P straight from the registers. The tile
-// before is multiplied with V while this one's softmax runs, and other warpgroups and blocks fill what gaps remain.
-// With Split > 1 warpgroups share the same queries and take turns over the keys; their partial softmaxes are merged at
-// the end.
+// A block consists of a producer warp, three warps that read a mask by key, and `Groups` consumer warpgroups. Blocks
+// are persistent: across the block's work items the producer keeps rings of K and V tiles (BN keys) full by TMA. A
+// warpgroup owns 64 queries. It computes S = Q K^T from shared memory, the online softmax in registers, and O += P V
+// with P in registers. While the softmax of one tile runs, the tensor cores multiply the previous tile with V; other
+// warpgroups and blocks fill the remaining gaps. With Split > 1, Split warpgroups share the same queries, each takes
+// every Split-th tile of keys, and their partial softmaxes are merged at the end.
 //
-// Sources: Dao, FlashAttention-2 (2023), algorithm 1; Shah et al., FlashAttention-3 (2024), section 3.2 (scores of the
-// next tile before the products of this one); the reference maximum that moves only when it must is FlashAttention-4's.
-#include "kernels/cuda/attention/hopper_attention.cuh"
+// Sources: Dao, FlashAttention-2 (2023), algorithm 1; Shah et al., FlashAttention-3 (2024), section 3.2 (the next
+// tile's scores are issued before this tile's products); FlashAttention-4 for the maximum that moves only when it must.
+#include "kernels/cuda/attention/attention_hopper.cuh"
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/gemm/tensor_map.h"
 
@@ -22,82 +23,83 @@ namespace graft::cuda {
 namespace {
 
 #ifdef GRAFT_HOPPER
-// Tiles of keys for queries from q0 on.
+// The number of tiles of keys that the queries from q0 on need.
 template <class Sh>
 __device__ __forceinline__ int tilesOf(const AttentionParams& p, int q0) {
   return ((p.causal ? min(p.keys, q0 + Sh::kRows) : p.keys) + Sh::kKeys - 1) / Sh::kKeys;
 }
 
-// The producer warp: Q, K, V and masks by row of all items of the block, ahead of those who use them.
+// The producer warp: loads Q, K, V and masks by row for all items of the block, ahead of the consumers.
 template <class Sh>
 __device__ __forceinline__ void fetchTiles(uint8_t* smem, AttentionBarriers<Sh>& bars, const CUtensorMap& mapQ,
                                            const CUtensorMap& mapK, const CUtensorMap& mapV, const CUtensorMap& mapMask,
                                            const AttentionParams& p) {
-  const uint32_t by = electLane(), memory = sharedAddress(smem);
+  const uint32_t elected = electLane(), memory = sharedAddress(smem);
   const uint32_t tilesK = memory + Sh::kRing, tilesV = tilesK + Sh::kStages * Sh::kTile,
                  masks = tilesV + Sh::kStages * Sh::kTile;
   const uint32_t fullQs = sharedAddress(bars.fullQ), emptyQs = sharedAddress(bars.emptyQ),
                  fullKs = sharedAddress(bars.fullK);
   const uint32_t emptyKs = sharedAddress(bars.emptyK), fullVs = sharedAddress(bars.fullV),
                  emptyVs = sharedAddress(bars.emptyV);
-  if (by) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
+  if (elected) tmaPrefetchMap(&mapQ), tmaPrefetchMap(&mapK), tmaPrefetchMap(&mapV);
   AttentionItem item(p);
   int kvHead = item.head / p.kvShare;
-  asm volatile("" ::"r"(item.tile), "r"(item.head), "r"(item.batch), "r"(kvHead));  // before, not after
-  stamp(by, Stage::kBeforeWait);
+  asm volatile("" ::"r"(item.tile), "r"(item.head), "r"(item.batch),
+               "r"(kvHead));  // compute these before the wait, not after
+  recordTimestamp(elected, Stage::kBeforeWait);
   pdlWait();
-  stamp(by, Stage::kAfterWait);
+  recordTimestamp(elected, Stage::kAfterWait);
   int s = 0, qb = 0;
-  // Of the phase that hands a place back: the one before the first is over from the start.
+  // Parities of the phases of the empty barriers: a wait for the phase before the first returns at once.
   uint32_t parity = 1, parityQ = 1;
 #pragma unroll 1
   for (; item.number < p.items; item.next(p), kvHead = p.kvShare == 1 ? item.head : item.head / p.kvShare) {
     const int q0 = item.tile * Sh::kRows, head = item.head, batch = item.batch;
     const int tiles = tilesOf<Sh>(p, q0);
     barrierWaitAt(emptyQs + qb * 8, parityQ);
-    barrierExpectBy(by, fullQs + qb * 8, Sh::kQBytes);
+    barrierExpectElected(elected, fullQs + qb * 8, Sh::kQBytes);
 #pragma unroll
     for (int g = 0; g < Sh::kQueryGroups; ++g) {
 #pragma unroll
       for (int panel = 0; panel < Sh::kPanels; ++panel) {
-        tmaLoadHeadBy(by, memory + qb * Sh::kQBytes + g * Sh::kQGroup + panel * 64 * 128, &mapQ, fullQs + qb * 8,
-                      panel * 64, q0 + g * 64, head, batch);
+        tmaLoadHeadElected(elected, memory + qb * Sh::kQBytes + g * Sh::kQGroup + panel * 64 * 128, &mapQ,
+                           fullQs + qb * 8, panel * 64, q0 + g * 64, head, batch);
       }
     }
     if (++qb == Sh::kQBuffers) qb = 0, parityQ ^= 1;
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
       barrierWaitAt(emptyKs + s * 8, parity);
-      barrierExpectBy(by, fullKs + s * 8, Sh::kTile + Sh::kMask);
+      barrierExpectElected(elected, fullKs + s * 8, Sh::kTile + Sh::kMask);
       if constexpr (Sh::kMasks == Masks::kRows) {
 #pragma unroll
         for (int g = 0; g < Sh::kQueryGroups; ++g) {
-          tmaLoadHeadBy(by, masks + s * Sh::kMask + g * Sh::kMaskGroup, &mapMask, fullKs + s * 8, tile * Sh::kKeys,
-                        q0 + g * 64, p.mask.stride[1] ? head : 0, p.mask.stride[0] ? batch : 0);
+          tmaLoadHeadElected(elected, masks + s * Sh::kMask + g * Sh::kMaskGroup, &mapMask, fullKs + s * 8,
+                             tile * Sh::kKeys, q0 + g * 64, p.mask.stride[1] ? head : 0, p.mask.stride[0] ? batch : 0);
         }
       }
 #pragma unroll
       for (int panel = 0; panel < Sh::kPanels; ++panel) {
-        tmaLoadHeadBy(by, tilesK + s * Sh::kTile + panel * Sh::kKeys * 128, &mapK, fullKs + s * 8, panel * 64,
-                      tile * Sh::kKeys, kvHead, batch);
+        tmaLoadHeadElected(elected, tilesK + s * Sh::kTile + panel * Sh::kKeys * 128, &mapK, fullKs + s * 8, panel * 64,
+                           tile * Sh::kKeys, kvHead, batch);
       }
       barrierWaitAt(emptyVs + s * 8, parity);
-      barrierExpectBy(by, fullVs + s * 8, Sh::kTile);
+      barrierExpectElected(elected, fullVs + s * 8, Sh::kTile);
 #pragma unroll
       for (int panel = 0; panel < Sh::kPanels; ++panel) {
-        tmaLoadHeadBy(by, tilesV + s * Sh::kTile + panel * Sh::kKeys * 128, &mapV, fullVs + s * 8, panel * 64,
-                      tile * Sh::kKeys, kvHead, batch);
+        tmaLoadHeadElected(elected, tilesV + s * Sh::kTile + panel * Sh::kKeys * 128, &mapV, fullVs + s * 8, panel * 64,
+                           tile * Sh::kKeys, kvHead, batch);
       }
       if (++s == Sh::kStages) s = 0, parity ^= 1;
     }
   }
 }
 
-// The partial softmaxes over parts of the keys become one, which part 0 has. The same thread of each part holds the
-// same elements; `memory`: one thread's after another. By all warpgroups.
+// Merges the partial softmaxes over parts of the keys; part 0 gets the result. Threads of the same number hold the same
+// elements in all parts. `memory` holds kMergeFloats for each thread and part but 0. Called by all consumers.
 template <class Sh>
-__device__ __forceinline__ void mergeParts(float (&o)[Sh::kPanels * 32], Running& r, float* memory, int group, int part,
-                                           float scale) {
+__device__ __forceinline__ void mergeParts(float (&o)[Sh::kPanels * 32], OnlineSoftmax& r, float* memory, int group,
+                                           int part, float scale) {
   constexpr int Split = Sh::kSplit, kSums = Sh::kPanels * 32;
   float* parts = memory + threadIdx.x % 128;
   const auto at = [&](int from, int j) -> float& {
@@ -135,9 +137,9 @@ __device__ __forceinline__ void mergeParts(float (&o)[Sh::kPanels * 32], Running
   }
 }
 
-// Rows `row` and row + 8 of the item, divided by their sums; a row that nothing was seen of is zeros.
+// Writes rows `row` and row + 8 of the item, divided by their sums. A row that saw no key becomes zeros.
 template <class T, class Sh>
-__device__ __forceinline__ void writeRows(const float (&o)[Sh::kPanels * 32], const Running& r, T* out, int row,
+__device__ __forceinline__ void writeRows(const float (&o)[Sh::kPanels * 32], const OnlineSoftmax& r, T* out, int row,
                                           int lane, const AttentionParams& p) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -172,11 +174,11 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
   __shared__ AttentionBarriers<Sh> bars;
   uint8_t *ringK = smem + Sh::kRing, *ringV = ringK + Stages * Sh::kTile;
   [[maybe_unused]] uint8_t* ringMask = ringV + Stages * Sh::kTile;
-  __shared__ KeyMask<BN> keyMasks[M == Masks::kKeys ? Stages : 1];  // where there is one
-  // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
+  __shared__ KeyMask<BN> keyMasks[M == Masks::kKeys ? Stages : 1];  // used with a mask by key only
+  // The shuffle tells the compiler that `warp` is uniform: it serialises wgmma under branches that might diverge.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
 
-  stamp(threadIdx.x == 0, Stage::kEntry);
+  recordTimestamp(threadIdx.x == 0, Stage::kEntry);
   if (threadIdx.x == 0) {
     for (int i = 0; i < QBuffers; ++i) barrierInit(&bars.fullQ[i], 1), barrierInit(&bars.emptyQ[i], Groups * 4);
     for (int i = 0; i < Stages; ++i) {
@@ -199,7 +201,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
     if (warp > Groups * 4) return;
     fetchTiles<Sh>(smem, bars, mapQ, mapK, mapV, mapMask, p);
   } else {
-    // The block's registers at launch, less what the producer's warps keep.
+    // The registers of the block at launch, less those that the producer's warpgroup keeps, shared by the consumers.
     constexpr int kAtLaunch = 65536 / (Blocks * Sh::kBound) / 8 * 8;
     constexpr int kRegisters = (kAtLaunch * (Groups + 1) - Sh::kProducerRegisters) / Groups / 8 * 8;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters < 240 ? kRegisters : 240));
@@ -215,7 +217,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
     const auto releaseK = [&](int stage) {
       if (M == Masks::kKeys || lane == 0) barrierArrive(&bars.emptyK[stage]);
     };
-    // Whoever comes after the last is the first. Under the diagonal warpgroups have different numbers of tiles.
+    // Turns go round. With causal, warpgroups have different numbers of tiles, so there are no turns.
     const bool turns = Sh::kTurns && !p.causal;
     const int turn = warp / 4, after = turn + 1 == Groups ? 0 : turn + 1;
     const auto awaitTurn = [&] {
@@ -231,16 +233,16 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
       const int qb = round % QBuffers, tiles = tilesOf<Sh>(p, q0);
       const int firstRow = q0 + group * 64, row = firstRow + warp % 4 * 16 + lane / 4;
       const int end0 = p.causal ? min(p.keys, row + 1) : p.keys, end1 = p.causal ? min(p.keys, row + 9) : p.keys;
-      // Under the diagonal the upper rows have fewer tiles.
+      // With causal, upper rows need fewer tiles.
       const int mine = p.causal ? min(tiles, (firstRow + 63) / BN + 1) : tiles;
-      const int clear = p.causal ? min(p.keys, firstRow + 1) : p.keys;  // keys below it are seen by all rows
+      const int clear = p.causal ? min(p.keys, firstRow + 1) : p.keys;  // all rows see the keys below this
       const uint32_t q = lowOfTile(sharedAddress(smem) + qb * Sh::kQBytes + group * Sh::kQGroup);
 
       float s[BN / 2], o[Panels * 32];
       uint32_t w[BN / 4];
-      Running r;
+      OnlineSoftmax r;
       bool moved = false;
-      // Of a tile: its stage, and the parity of the phase that fills it.
+      // A tile's stage, and the parity of the phase that fills it.
       struct Place {
         int stage;
         uint32_t parity;
@@ -258,7 +260,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
         scores<T, Panels, BN>(s, q, firstK + at.stage * (Sh::kTile >> 4));
         wgmmaCommit();
       };
-      auto soften = [&](int tile, Place at) {
+      auto softmaxAt = [&](int tile, Place at) {
         if constexpr (M == Masks::kRows) {
           addMaskTile<T>(s, sharedAddress(ringMask + at.stage * Sh::kMask + group * Sh::kMaskGroup), p.maskScale,
                          warp % 4, lane);
@@ -267,8 +269,8 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
         if constexpr (M == Masks::kKeys) keyMasks[at.stage].add(s, lane);
         releaseK(at.stage);
         if (tile * BN + BN > clear) hideBeyond<BN>(s, tile * BN, lane, end0, end1);
-        moved = weigh<BN>(s, r, p.scale, slack);
-        // Never so. The compiler waits for the tensor cores before the exponentials if it may, and not across a branch.
+        moved = softmaxTile<BN>(s, r, p.scale, slack);
+        // Never true. Without this branch the compiler moves the wait for the tensor cores before the exponentials.
         if (__any_sync(~0u, r.sum[0] < 0.f || r.sum[1] < 0.f)) asm volatile("nanosleep.u32 0;");
       };
       auto multiply = [&](Place at, bool add) {
@@ -279,7 +281,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
       };
 
       barrierWait(&bars.fullQ[qb], (round / QBuffers) & 1);
-      stamp(threadIdx.x == 0, Stage::kFirstData);
+      recordTimestamp(threadIdx.x == 0, Stage::kFirstData);
       const auto rescale = [&] {
 #pragma unroll
         for (int j = 0; j < Panels * 8; ++j) {
@@ -294,7 +296,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
         score(at);
         passTurn();
         wgmmaWait<0>();
-        soften(tile, at);
+        softmaxAt(tile, at);
         pack<T, BN>(s, w);
         bool add = false;
         for (int next = tile + Split; next < mine; tile = next, next += Split) {
@@ -305,7 +307,7 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
           passTurn();
           add = true;
           wgmmaWait<1>();
-          soften(next, then);
+          softmaxAt(next, then);
           wgmmaWait<0>();
           release(&bars.emptyV[at.stage]);
           at = then;
@@ -322,27 +324,27 @@ __global__ void __launch_bounds__(AttentionShape<Panels, Groups, Split, BN, Stag
 #pragma unroll
         for (int j = 0; j < Panels * 32; ++j) o[j] = 0.f;
       }
-      for (; tile < tiles; tile += Split) {  // those only the lower rows need
+      for (; tile < tiles; tile += Split) {  // tiles that only the lower rows need
         const int i = base + tile;
         barrierWait(&bars.fullK[i % Stages], (i / Stages) & 1);
         releaseK(i % Stages);
         barrierWait(&bars.fullV[i % Stages], (i / Stages) & 1);
         release(&bars.emptyV[i % Stages]);
       }
-      stamp(threadIdx.x == 0, Stage::kMultiplied);
+      recordTimestamp(threadIdx.x == 0, Stage::kMultiplied);
       base += tiles;
 
       if constexpr (Split > 1) {
-        // The rings are used up: with Split a block has one item.
+        // The ring of K is free: with Split a block has only one item.
         mergeParts<Sh>(o, r, reinterpret_cast<float*>(ringK), group, part, p.scale);
         if (part > 0) continue;
       }
 
-      stamp(threadIdx.x == 0, Stage::kGathered);
+      recordTimestamp(threadIdx.x == 0, Stage::kGathered);
       T* out = static_cast<T*>(p.out) + item.batch * p.os[0] + item.head * p.os[1];
       writeRows<T, Sh>(o, r, out, row, lane, p);
     }
-    leaveStamps(threadIdx.x == 0, StampedKernel::kAttention, Split * 1000 + BN);
+    writeTimestamps(threadIdx.x == 0, TimedKernel::kAttention, Split * 1000 + BN);
   }
 #endif
 }
@@ -366,8 +368,8 @@ cudaError_t run(const AttentionArgs& a, cudaStream_t stream) {
       return cudaErrorNotSupported;
   }
   auto kernel = attendHopper<T, Panels, Groups, Split, BN, Stages, QBuffers, Blocks, M>;
-  static std::atomic<uint64_t> told{0};
-  if (const cudaError_t failed = allowShared(kernel, Sh::kSmem, told); failed != cudaSuccess) return failed;
+  static std::atomic<uint64_t> configured{0};
+  if (const cudaError_t failed = allowShared(kernel, Sh::kSmem, configured); failed != cudaSuccess) return failed;
   static const int resident = [&] {
     int device = 0, processors = 0, blocks = 0;
     if (cudaGetDevice(&device) != cudaSuccess ||
@@ -412,8 +414,7 @@ cudaError_t byType(const AttentionArgs& a, cudaStream_t stream) {
 
 bool maskedByRow(const AttentionArgs& a) { return a.mask.kind != MaskKind::kNone && a.mask.stride[2] != 0; }
 
-// Tiles of a mask take room in shared memory: fewer stages and blocks, and 64 keys to a tile, where there is one by
-// query and key.
+// A mask by query and key takes shared memory for its tiles: RowStages and RowBlocks, and 64 keys per tile, apply then.
 template <int Panels, int Groups, int Split, int BN, int Stages, int QBuffers, int Blocks, int RowStages, int RowBlocks>
 cudaError_t byMask(const AttentionArgs& a, cudaStream_t stream) {
   if (a.mask.kind == MaskKind::kNone)
@@ -422,15 +423,16 @@ cudaError_t byMask(const AttentionArgs& a, cudaStream_t stream) {
   return byType<Panels, Groups, Split, 64, RowStages, QBuffers, RowBlocks, Masks::kRows>(a, stream);
 }
 
-// Blocks of 64 queries, several to a processor (128 queries and one block above head size 64); of 256 queries, which
-// share K and V; of 64 queries whose keys two warpgroups share, for few queries.
+// kNarrow: blocks of 64 queries, several per SM (128 queries and one block per SM above head size 64).
+// kWide: blocks of 256 queries, which share K and V. kShared: 64 queries whose keys two warpgroups share, for few
+// queries.
 enum Variant { kNarrow, kWide, kShared, kVariants };
 
 }  // namespace
 
 int attentionHopperVariants() { return kVariants; }
 
-// From measurements on an H200 (docs/measurements/bert-encoder.md).
+// The thresholds come from measurements on an H200 (docs/measurements/bert-encoder.md).
 int attentionHopperChoice(const AttentionArgs& a) {
   static const int processors = [] {
     int device = 0, count = 0;
@@ -442,7 +444,8 @@ int attentionHopperChoice(const AttentionArgs& a) {
   if (a.queries <= 32 || a.keys <= 64) return tiles > processors ? kNarrow : -1;
   if (a.dim > 64) return tiles >= 64 ? kNarrow : -1;
   if (tiles <= processors) return a.dim > 32 || a.keys > 256 ? kShared : -1;
-  // Waves of blocks times what a wave takes: three blocks of 64 queries to a processor, or one of 256.
+  // Waves of blocks times the relative time of a wave: three blocks of 64 queries per SM (two with a mask by row), or
+  // one of 256.
   const auto waves = [&](int64_t items, int64_t atOnce) { return (items + atOnce - 1) / atOnce; };
   const int64_t narrow = maskedByRow(a) ? 90 * waves(tiles, processors * 2) : 106 * waves(tiles, processors * 3),
                 wide = 112 * waves((a.queries + 255) / 256 * pairs, processors);
@@ -465,7 +468,7 @@ cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStrea
     case kWide:
       return byMask<1, 4, 1, 64, 5, 2, 1, 3, 1>(a, stream);
     case kShared:
-      // Wider tiles where a warpgroup has several of them: fewer rounds of waiting for scores.
+      // Wider tiles where a warpgroup has several of them: it waits for scores less often.
       return a.keys > 128 ? byMask<1, 2, 2, 128, 4, 1, 1, 4, 1>(a, stream)
                           : byMask<1, 2, 2, 64, 4, 1, 1, 4, 1>(a, stream);
   }

@@ -1,5 +1,5 @@
-// Attention for what attention.cu does not take: fp32, odd head sizes and strides, head sizes up to 256. A warp per
-// query, online softmax over 32 keys at a time, fp32 throughout. Right rather than fast.
+// Attention for inputs that attention.cu does not take: fp32, any stride, any head size up to 256. Simple rather than
+// fast: a warp per query, an online softmax over 32 keys at a time, all in fp32.
 #include "kernels/cuda/attention/mask.cuh"
 #include "kernels/cuda/common.cuh"
 

@@ -1,18 +1,19 @@
-// Attention of a few tokens and the product that follows it, in one kernel: out = residual + act(attention(q, k, v) w^T
-// + bias).
+// Attention of a few tokens and the product that follows it in one kernel:
+// out = residual + act(attention(q, k, v) w^T + bias), for up to 16 queries and 32 keys, fp16 and bf16.
 //
-// As gemm_rows.cu, which see: a warp has one head, which is the head's part of K, and the heads are shared by a
-// cluster. Each warp computes its head's attention for itself, a few dozen matrix instructions straight from the
-// registers that loaded q, k and v: the scores' accumulator is an operand of the second product (Dao, FlashAttention-2,
-// 2023), and with v's columns taken in the right order that one's accumulator is the x of the third.
+// The product works as in gemm_rows.cu. Each warp has one head, which is a range of the product's K, and the blocks of
+// a cluster share the heads. A warp computes the attention of its head with a few dozen matrix instructions, directly
+// on the registers that loaded q, k and v. The accumulator of the scores is an operand of the product with v (Dao,
+// FlashAttention-2, 2023). With v's columns taken in the right order, the accumulator of that product is x of the
+// third.
 #include "kernels/cuda/attention/mask.cuh"
 #include "kernels/cuda/gemm/gemm_rows.cuh"
 
 namespace graft::cuda {
 namespace {
 
-// Warps: heads of a block; C: 32s of a head; Keys: groups of 16 keys; Columns: 16s of columns to a cluster; Split:
-// blocks of a cluster. Masked: a mask of type T is added.
+// Warps: heads of a block. C: head size / 32. Keys: groups of 16 keys. Columns: groups of 16 columns per cluster.
+// Split: blocks of a cluster. Masked: a mask of type T is added.
 template <class T, int Warps, int C, int Keys, int Columns, int Split, bool Masked>
 __global__ void __launch_bounds__(Warps * 32) attentionRows(const AttentionArgs a, const RowsParams p) {
   using Exchange = RowsExchange<Warps, 16, Columns, Split, false>;
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(Warps * 32) attentionRows(const AttentionArgs 
   RowsWeights<T, C> weights[Columns];
 #pragma unroll
   for (int i = 0; i < Columns; ++i) weights[i].load(p, n0 + i * kRowsColumns, head * C * 32, lane);
-  // What this thread finishes: two columns of some tokens.
+  // This thread finishes kTimes pairs of columns; pair i is of these columns and this token.
   const auto columnOf = [&](int i) {
     return n0 + rank * Exchange::kOwn + Exchange::columnOf(threadIdx.x + i * kThreads);
   };
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(Warps * 32) attentionRows(const AttentionArgs 
       for (int i = 0; i < Columns; ++i) w[i] = weights[i];
     }
     if (real && p.constantWeights) pdlWait();
-    // What lies beyond the last query or key is the last one once more; such scores are hidden below.
+    // Beyond the last query or key the last one is loaded again; such scores are hidden below.
     const int tokens[2] = {min(g, a.queries - 1), min(g + 8, a.queries - 1)};
     const int lastKey = a.keys - 1;
     const T* q = static_cast<const T*>(a.q) + batch * a.qs[0] + head * a.qs[1] + t * 8;
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(Warps * 32) attentionRows(const AttentionArgs 
     float shrink[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      // Keys that this row sees: up to itself where causal.
+      // The number of keys that this row sees.
       const int seen = a.causal ? min(a.keys, g + half * 8 + 1) : a.keys;
       float high = -INFINITY;
 #pragma unroll
@@ -140,8 +141,8 @@ __global__ void __launch_bounds__(Warps * 32) attentionRows(const AttentionArgs 
       total += __shfl_xor_sync(~0u, total, 2);
       shrink[half] = total == 0.f ? 0.f : __fdividef(1.f, total);
     }
-    // o[4c + i], columns 2t and 2t + 1, is the head's elements 32c + 8t + 2i and the next: what lane t multiplies with
-    // chunk c.
+    // Columns 2t and 2t + 1 of o[4c + i] are the head's elements 32c + 8t + 2i and the next one: those that lane t
+    // multiplies with chunk c of the weights.
     const uint32_t parity = g & 1 ? 0x7632 : 0x5410;
     float o[C * 4][4] = {};
 #pragma unroll

@@ -37,7 +37,7 @@ Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy> layout(cudaDat
   return Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy>(l);
 }
 
-// Column-major cuBLAS sees out^T [n,m] = w [n,k] (transposed from k-major) times x^T [k,m].
+// cuBLASLt is column-major: it computes out^T [n,m] = w [n,k] x^T [k,m], where w is the transpose of a [k,n] matrix.
 struct Problem {
   Handle<cublasLtMatmulDescOpaque_t, cublasLtMatmulDescDestroy> operation;
   Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy> w, x, out;
@@ -63,10 +63,10 @@ struct Problem {
   }
 };
 
-/// Our own for each GPU: PyTorch's comes with a workspace of 32 MiB for each thread and stream that asks.
+/// A handle of our own for each GPU: PyTorch's would allocate a workspace of 32 MiB for each thread and stream.
 cublasLtHandle_t handle() {
   static std::mutex mutex;
-  static std::map<int, cublasLtHandle_t> handles;  // never destroyed: by then the driver may be gone
+  static std::map<int, cublasLtHandle_t> handles;  // not destroyed: at exit the driver may be gone
   int device = 0;
   C10_CUDA_CHECK(cudaGetDevice(&device));
   const std::scoped_lock lock(mutex);

@@ -1,5 +1,8 @@
 #pragma once
-// cuBLASLt behind GemmArgs: its heuristics' results as numbered candidates, and a call of one of them.
+// cuBLASLt behind GemmArgs: the algorithms that its heuristics propose for a product, and a call of one of them.
+//
+//   const auto list = ltAlgorithms(a, /*bias=*/false, 24);
+//   ltRun(a, false, list[0], workspace, stream);
 #include <cublasLt.h>
 
 #include <vector>
@@ -10,13 +13,15 @@ namespace graft::cuda {
 
 struct LtAlgorithm {
   cublasLtMatmulAlgo_t algorithm;
-  size_t workspace = 0;
+  size_t workspace = 0;  // bytes
 };
 
-// Its algorithms for x w^T (+ bias), best first by its own estimate; empty where it cannot.
+// At most `most` algorithms for x w^T, or for x w^T + bias, the best by cuBLASLt's own estimate first. Empty where it
+// supports none.
 std::vector<LtAlgorithm> ltAlgorithms(const GemmArgs& a, bool bias, int most);
 
-// out = x w^T (+ bias); the caller adds what else there is. The workspace must have algorithm.workspace bytes.
+// out = x w^T, or x w^T + bias with `bias`. The caller applies the rest of the epilogue. The workspace must have
+// algorithm.workspace bytes.
 cublasStatus_t ltRun(const GemmArgs& a, bool bias, const LtAlgorithm& algorithm, void* workspace, cudaStream_t stream);
 
 }  // namespace graft::cuda

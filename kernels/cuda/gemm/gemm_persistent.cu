@@ -1,11 +1,12 @@
 // out = residual + act(x w^T + bias) for many rows: persistent blocks, ping-pong warpgroups, 128 x 192 tiles.
 //
-// Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
-// Two consumer warpgroups take turns: while one multiplies its tile, the other runs the epilogue of its own, so the
-// exact GELU hides behind the tensor cores as long as it takes less time than they do. Finished rows leave through
-// shared memory and the TMA engine. 192 columns divide BERT-like widths (768, 2304, 3072) into whole waves of 132 SMs.
-// The blocks of a cluster work on CM tiles of the same columns; each loads a share of the weights and multicasts it.
-// Sources: the ping-pong schedule is CUTLASS's (KernelTmaWarpSpecializedPingpong); the code is not.
+// Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16, accumulated in fp32; k, n and the row strides are multiples of 8.
+// Two consumer warpgroups take turns: while one multiplies its tile, the other runs the epilogue of its own. So the
+// exact GELU hides behind the tensor cores as long as it takes less time than they do. Results leave through shared
+// memory and the TMA engine. 192 columns divide BERT-like widths (768, 2304, 3072) into whole waves of 132 SMs. The
+// blocks of a cluster work on CM tiles of the same columns; each loads a share of the weights and multicasts it.
+//
+// Source: the schedule is that of CUTLASS's KernelTmaWarpSpecializedPingpong; the code is our own.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/gemm/tensor_map.h"
 #include "kernels/cuda/hopper.cuh"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kBm = 128, kBn = 192, kBk = 64, kStages = 4;
 constexpr int kStageBytes = (kBm + kBn) * kBk * 2;
-constexpr int kStoreBytes = 64 * kBn * 2;  // half a tile on its way out, one for each warpgroup
+constexpr int kStoreBytes = 64 * kBn * 2;  // half a tile of results; each warpgroup has one
 constexpr int kSmem = kStages * kStageBytes + 2 * kStoreBytes;
 
 struct Params {
@@ -26,20 +27,20 @@ struct Params {
 };
 
 #ifdef GRAFT_HOPPER
-// Finishes 64 rows of a tile, from m0, columns from n0: accumulator d to `store`, as three boxes of 64 columns that the
-// TMA engine then writes. What it writes beyond the matrix is dropped. A residual has been fetched to the very place.
-// All of it unrolled, for one activation: a loop would have to shift the accumulator through the registers it names.
+// The epilogue of 64 rows from m0 and 192 columns from n0: writes the accumulator d to `store` as three boxes of 64
+// columns, which the TMA engine stores; it drops what lies beyond the matrix. fetchResidual has put the residual into
+// `store` before. All loops are unrolled, because an accumulator in registers cannot be indexed at run time.
 template <class T, Activation Act, bool Residual>
 __device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& p, const CUtensorMap* mapOut,
                                        const float* bias, uint8_t* store, int m0, int n0, int group, int warp,
                                        int lane) {
-  const auto together = [&] { asm volatile("bar.sync %0, 128;" ::"r"(4 + group) : "memory"); };
+  const auto syncGroup = [&] { asm volatile("bar.sync %0, 128;" ::"r"(4 + group) : "memory"); };
   const int inGroup = warp % 4;
   if (!Residual && inGroup == 0 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-  together();  // the previous half has left, and the bias is there
+  syncGroup();  // the previous half has been stored, and the bias is loaded
   const int boxRow = inGroup * 16 + lane % 16;
   const uint32_t to = sharedAddress(store) + boxRow * 128 + (((lane / 16) ^ (boxRow % 8)) << 4);
-  // The bias is read a step ahead: one warp to a scheduler has nothing else to hide its latency with.
+  // The bias is read a step ahead: with one warp per scheduler nothing else would hide its latency.
   constexpr int kSteps = kBn / 16;
   float2 add[2][2];
   const auto readBias = [&](int step) {
@@ -73,7 +74,7 @@ __device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& 
     storeMatrix4(at, pack2<T>(v[0], v[1]), pack2<T>(v[2], v[3]), pack2<T>(v[4], v[5]), pack2<T>(v[6], v[7]));
   }
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  together();
+  syncGroup();
   if (inGroup == 0 && lane == 0) {
     for (int box = 0; box < kBn / 64; ++box) {
       if (n0 + box * 64 < p.n && m0 < p.m) tmaStore(mapOut, store + box * 64 * 128, n0 + box * 64, m0);
@@ -82,7 +83,7 @@ __device__ __forceinline__ void finish(const float (&d)[kBn / 2], const Params& 
   }
 }
 
-// Asks for 64 rows of the residual in the place that they will leave from, once what was there has left. By one thread.
+// Loads 64 rows of the residual into `store`, once its previous contents have been stored. Called by one thread.
 __device__ __forceinline__ void fetchResidual(const CUtensorMap* map, uint8_t* store, uint64_t* bar, int m0, int n0) {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
   barrierExpect(bar, kStoreBytes);
@@ -90,7 +91,7 @@ __device__ __forceinline__ void fetchResidual(const CUtensorMap* map, uint8_t* s
 }
 #endif
 
-// Groups of CM x CN tiles go to clusters round robin, columns first: the weights stay in L2 and x is read once.
+// Groups of CM x CN tiles go to the clusters round robin, columns first: the weights stay in the L2 and x is read once.
 template <class T, int CM, int CN, Activation Act, bool Residual>
 __global__ void __launch_bounds__(384, 1)
     gemmPersistent(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW,
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(384, 1)
   extern __shared__ __align__(1024) uint8_t smem[];
   __shared__ __align__(8) uint64_t full[kStages], empty[kStages], residual[2];
   __shared__ __align__(16) float biases[2][kBn];
-  // Said to be the same for the whole warp: the compiler serialises wgmma under branches that might diverge.
+  // The shuffle tells the compiler that `warp` is uniform: it serialises wgmma under branches that might diverge.
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   constexpr int kCluster = CM * CN;
   const int rank = static_cast<int>(clusterRank()), im = rank % CM, in = rank / CM;
@@ -123,29 +124,29 @@ __global__ void __launch_bounds__(384, 1)
   if (warp < 4) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (warp == 0) {
-      const uint32_t by = electLane(), ring = sharedAddress(smem);
+      const uint32_t elected = electLane(), ring = sharedAddress(smem);
       const uint32_t fulls = sharedAddress(full), empties = sharedAddress(empty);
-      if (by) tmaPrefetchMap(&mapX), tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapOut), tmaPrefetchMap(&mapResidual);
+      if (elected) tmaPrefetchMap(&mapX), tmaPrefetchMap(&mapW), tmaPrefetchMap(&mapOut), tmaPrefetchMap(&mapResidual);
       constexpr int kShareX = kBm / CN, kShareW = kBn / CM;
       const auto loadW = [&](int stage, int slice, int n0) {
         const uint32_t to = ring + stage * kStageBytes + kBm * kBk * 2 + im * kShareW * kBk * 2;
         if constexpr (CM > 1) {
-          tmaLoadMulticastBy(by, to, &mapW, fulls + stage * 8, slice * kBk, n0 + im * kShareW,
-                             static_cast<uint16_t>(((1 << CM) - 1) << (rank - im)));
+          tmaLoadMulticastElected(elected, to, &mapW, fulls + stage * 8, slice * kBk, n0 + im * kShareW,
+                                  static_cast<uint16_t>(((1 << CM) - 1) << (rank - im)));
         } else {
-          tmaLoadBy(by, to, &mapW, fulls + stage * 8, slice * kBk, n0);
+          tmaLoadElected(elected, to, &mapW, fulls + stage * 8, slice * kBk, n0);
         }
       };
-      // The first weights, while the kernel before still runs.
+      // The first weights are loaded while the previous kernel still runs.
       int early = p.constantWeights && firstGroup < groups ? min(slices, kStages) : 0;
 #pragma unroll 1
       for (int i = 0; i < early; ++i) {
-        barrierExpectBy(by, fulls + i * 8, kStageBytes);
+        barrierExpectElected(elected, fulls + i * 8, kStageBytes);
         loadW(i, i, (firstGroup % groupsN * CN + in) * kBn);
       }
       pdlWait();
       int s = 0;
-      uint32_t parity = 1;  // a fresh barrier lets those pass who wait for the phase before its first
+      uint32_t parity = 1;  // a wait for the phase before a barrier's first one returns at once
 #pragma unroll 1
       for (int g = firstGroup; g < groups; g += step) {
         const int m0 = (g / groupsN * CM + im) * kBm, n0 = (g % groupsN * CN + in) * kBn;
@@ -156,17 +157,17 @@ __global__ void __launch_bounds__(384, 1)
             --early;
           } else {
             barrierWaitAt(empties + s * 8, parity);
-            barrierExpectBy(by, fulls + s * 8, kStageBytes);
+            barrierExpectElected(elected, fulls + s * 8, kStageBytes);
             loadW(s, slice, n0);
           }
           if constexpr (CN > 1) {
             uint32_t blocks = 0;
 #pragma unroll
             for (int c = 0; c < CN; ++c) blocks |= 1u << (im + CM * c);
-            tmaLoadMulticastBy(by, x + in * kShareX * kBk * 2, &mapX, fulls + s * 8, slice * kBk, m0 + in * kShareX,
-                               static_cast<uint16_t>(blocks));
+            tmaLoadMulticastElected(elected, x + in * kShareX * kBk * 2, &mapX, fulls + s * 8, slice * kBk,
+                                    m0 + in * kShareX, static_cast<uint16_t>(blocks));
           } else {
-            tmaLoadBy(by, x, &mapX, fulls + s * 8, slice * kBk, m0);
+            tmaLoadElected(elected, x, &mapX, fulls + s * 8, slice * kBk, m0);
           }
           if (++s == kStages) s = 0, parity ^= 1;
         }
@@ -176,8 +177,8 @@ __global__ void __launch_bounds__(384, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     pdlWait();
     const int group = warp / 4 - 1;
-    // Whose empty barriers hear of a freed stage: those of all that write into it.
-    uint32_t listener = 0;
+    // A freed stage is reported to the empty barriers of all blocks that write into it; this lane reports to one block.
+    uint32_t listener = 0;  // its rank in the cluster
     if (lane < CN) {
       listener = im + CM * lane;
     } else if (lane < CN + CM - 1) {
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(384, 1)
     auto release = [&](int s) {
       if (lane < CN + CM - 1) barrierArriveAt(&empty[s], listener);
     };
-    // The warpgroups multiply strictly in turn: besides sharing the tensor cores well, it keeps each from mistaking an
+    // The warpgroups multiply strictly in turn. That shares the tensor cores well, and keeps a warpgroup from taking an
     // earlier phase of a stage for the one it waits for.
     auto awaitTurn = [&] { asm volatile("bar.sync %0, 256;" ::"r"(2 + group) : "memory"); };
     auto passTurn = [&] { asm volatile("bar.arrive %0, 256;" ::"r"(3 - group) : "memory"); };
@@ -238,7 +239,7 @@ __global__ void __launch_bounds__(384, 1)
     }
   }
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-  // A block stays until its neighbours send it nothing more.
+  // A block must not exit while its neighbours may still write to its shared memory.
   __syncwarp();
   clusterArriveRelaxed();
   clusterWait();
@@ -256,8 +257,8 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   mapResidual = mapOut;
   if (Residual && !makeTensorMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, 64)) return cudaErrorNotSupported;
   auto kernel = gemmPersistent<T, CM, CN, Act, Residual>;
-  static std::atomic<uint64_t> told{0};
-  if (const cudaError_t failed = allowShared(kernel, kSmem, told); failed != cudaSuccess) return failed;
+  static std::atomic<uint64_t> configured{0};
+  if (const cudaError_t failed = allowShared(kernel, kSmem, configured); failed != cudaSuccess) return failed;
   cudaLaunchAttribute attributes[2];
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = CM * CN;

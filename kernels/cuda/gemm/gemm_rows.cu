@@ -1,19 +1,20 @@
-// out[m,n] = residual + act(x w^T + bias) for m <= 32, fp16 and bf16; x may be normalised while it is read.
+// out[m,n] = residual + act(x w^T + bias) for m <= 32, fp16 and bf16, with an optional LayerNorm or RMSNorm of x.
 //
-// See gemm_rows.cuh. A block of Warps warps works on Columns times 16 columns and Warps * C * 32 of K. After the wait
-// for the kernel ahead all that is left is one load of x, a few matrix instructions, one exchange between the warps and
-// one between the blocks.
+// gemm_rows.cuh explains the method. A block of Warps warps works on Columns * 16 columns and Warps * C * 32 elements
+// of K. After the wait for the previous kernel only this is left: one load of x, a few matrix instructions, one
+// exchange between the warps and one between the blocks.
 //
-// With a norm before the product nothing waits for the normalised rows: with weights w' = w * gamma,
+// A norm before the product does not make the product wait for the normalised rows. With weights w' = w * gamma,
 //
 //   norm(x) w^T + bias = (x w'^T - mean * u) / deviation + v,   u = sum_k w',   v = sum_k w beta + bias,
 //
-// where w', u and v are made before the wait. The sums of x and of x^2 come from the tensor cores too (x times ones,
-// and the diagonal of x x^T), so that all a norm adds is a few matrix instructions and two columns in the exchange
-// between the warps. w' is rounded once, as the normalised rows would have been. The variance is a difference of the
-// two sums in fp32: a row whose mean is a hundred times its deviation loses a thousandth of it, which is what its own
-// rounding to fp16 did already; what lies below the difference's own noise is taken for noise. A few blocks write the
-// normalised rows for whoever else reads them.
+// where w', u and v are computed before the wait. The tensor cores also compute the sums of x and of x^2 (x times ones,
+// and the diagonal of x x^T), so a norm adds only a few matrix instructions and two columns of the exchange between
+// the warps. w' is rounded once, as the normalised rows would have been.
+//
+// The variance is E[x^2] - mean^2 in fp32. A row whose mean is a hundred times its deviation loses about a thousandth
+// of the variance, as much as rounding the row to fp16 already lost. A result below the rounding error of the
+// subtraction is replaced by that error. Some blocks also write the normalised rows to norm.out, for the other readers.
 #include "kernels/cuda/gemm/gemm_rows.cuh"
 
 namespace graft::cuda {
@@ -21,12 +22,12 @@ namespace {
 
 struct NormParams {
   const void *weight, *bias;
-  void* out;  // the normalised rows, [m, k]
+  void* out;  // [m, k]: the normalised rows
   float eps;
   bool rms;
 };
 
-// A norm's weight and bias at this lane's K.
+// The norm's weight and bias at this lane's elements of K.
 template <class T, int C>
 struct NormWeights {
   uint4 weight[C], bias[C];
@@ -43,8 +44,8 @@ struct NormWeights {
   }
 };
 
-// Before the wait: scales sixteen columns' weights by gamma and leaves this warp's part of u and v where their block
-// adds them up.
+// Before the wait: scales the weights of sixteen columns by gamma, and stores this warp's part of u and v in `slopes`,
+// where the block adds the parts up.
 template <class T, int C>
 __device__ __forceinline__ void foldNorm(RowsWeights<T, C>& w, const NormWeights<T, C>& norm, bool rms, float2* slopes,
                                          int lane) {
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(Warps * 32) gemmRows(const RowsParams p, const
   RowsWeights<T, C> w[Columns];
 #pragma unroll
   for (int i = 0; i < Columns; ++i) w[i].load(p, n0 + i * kRowsColumns, k0, lane);
-  // What this thread finishes: two columns of some tokens.
+  // This thread finishes kTimes pairs of columns; pair i is of these columns and this token.
   const auto columnOf = [&](int i) { return n0 + rank * kOwn + Exchange::columnOf(threadIdx.x + i * kThreads); };
   const auto tokenOf = [&](int i) { return Exchange::tokenOf(threadIdx.x + i * kThreads); };
   uint32_t bias[kTimes];
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(Warps * 32) gemmRows(const RowsParams p, const
     exchange.ready();
   }
 
-  // With a norm there is enough to do before the wait.
+  // Pass 0 is the dry one. With a norm there is enough other work before the wait, so it is left out.
 #pragma unroll 1
   for (int pass = p.constantWeights && !Norm ? 0 : 1; pass < 2; ++pass) {
     const bool real = pass == 1;
@@ -176,12 +177,12 @@ __global__ void __launch_bounds__(Warps * 32) gemmRows(const RowsParams p, const
     __syncthreads();
     exchange.sendSums(rank, real);
     exchange.receive(real);
-    // 1 / deviation and mean of a row.
+    // (1 / deviation, mean) of a token's row.
     const auto moments = [&](int token) {
       float2 sums = make_float2(0.f, 0.f);
       if constexpr (Norm) sums = Exchange::add(exchange.moments, token);
       const float inverse = 1.f / static_cast<float>(p.k), mean = norm.rms ? 0.f : sums.x * inverse;
-      const float noise = 4.8e-7f * mean * mean;  // four units in fp32's last place
+      const float noise = 4.8e-7f * mean * mean;  // 4 ulp of fp32
       return make_float2(rsqrtf(fmaxf(sums.y * inverse - mean * mean, noise) + norm.eps), mean);
     };
 #pragma unroll
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(Warps * 32) gemmRows(const RowsParams p, const
       finish<T>(p, token < rows && columnOf(i) < p.n, token, columnOf(i), sum, bias[i], residual[i]);
     }
     if constexpr (Norm) {
-      // Eight tokens by 32 of this block's K at a time, each written by one warp of one cluster.
+      // A unit is eight tokens by 32 elements of this block's K; one warp of one cluster writes it.
       for (int unit = cluster; unit < Warps * C * Tiles; unit += gridDim.x / Split) {
         if (unit % Warps != warp) continue;
 #pragma unroll
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(Warps * 32) gemmRows(const RowsParams p, const
   }
 }
 
-// What fits into the registers and 48 KB; the rest is left out.
+// Whether a variant fits into the registers and 48 KB of shared memory. Those that do not are not compiled.
 template <int Warps, int C, int Columns, int Split, int Tiles, bool Norm>
 constexpr bool fits() {
   const int perThread = (Columns * 8 + Tiles * 4 + (Norm ? 8 : 0)) * C + 56;
@@ -249,7 +250,8 @@ cudaError_t run(const RowsParams& p, const NormParams* norm, bool pdl, cudaStrea
               : run<T, Warps, C, Columns, Split, 4, false>(p, {}, pdl, stream);
 }
 
-// Warps, 32s of K to a warp, 16s of columns to a cluster, blocks of a cluster.
+// The variants that the tuner may choose from, as RowsVariant in launchers.h describes them:
+// warps of a block, chunks of 32 elements of K per warp, groups of 16 columns per cluster, blocks of a cluster.
 #define GRAFT_ROWS_VARIANTS(V) \
   V(4, 3, 1, 1)                \
   V(8, 3, 1, 1)                \

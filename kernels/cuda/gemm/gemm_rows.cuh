@@ -1,27 +1,26 @@
 #pragma once
-// Products of a few rows, out[m,n] with m <= 32: what gemm_rows.cu and attention_rows.cu share.
+// Products with few rows, out[m,n] = x[m,k] w[n,k]^T with m <= 32: what gemm_rows.cu and attention_rows.cu share.
 //
-// With so few rows a product is the reading of its weights, and what a model waits for is latency. So the weights go
-// from memory straight into the registers that the matrix instruction reads them from, before the wait for the kernel
-// ahead: no shared memory, no pipeline. A cluster of blocks owns some columns of the output; its blocks, and the warps
-// of each, share K, so that each reads but a part of x, and each block finishes some of the columns. The matrix
-// instruction's rows are the weight's, its columns the tokens: D[16 columns, 8 tokens] += W[16, 16] x^T[16, 8]
-// (mma.sync.m16n8k16).
+// With so few rows, reading the weights is nearly all the work, and latency decides the time. Each lane therefore loads
+// its weights from global memory straight into the registers that the matrix instruction reads, before the wait for the
+// previous kernel. There is no shared memory and no pipeline for them. A cluster of blocks owns some columns of the
+// output. Its blocks and their warps split K, so each reads only a part of x; at the end each block finishes a share of
+// the cluster's columns. The matrix instruction's rows are rows of the weight, its columns are tokens:
+// D[16 columns, 8 tokens] += W[16, 16] x^T[16, 8] (mma.sync.m16n8k16).
 //
-// Each instruction is executed but once, so fetching the instructions is much of what such a kernel does. What comes
-// after the wait is therefore done once while the weights are on their way, with zeros for numbers and nothing read,
-// sent or written.
+// Each instruction runs only once, so instruction fetches take much of such a kernel's time. While the weights arrive,
+// a dry pass therefore executes the code that follows the wait, on zeros, and reads, sends and writes nothing.
 //
-// The order in which K is summed is free as long as both operands agree on it. Lane t of a quad takes eight consecutive
-// elements of each 32, sixteen bytes, for two instructions: words 0 and 1 are the first one's K = 2t, 2t+1 and 2t+8,
-// 2t+9, words 2 and 3 the second one's.
+// The order in which K is summed is free as long as both operands use the same one. Of each 32 elements along K, lane t
+// of a quad takes eight consecutive ones (16 bytes) for two instructions: words 0 and 1 are K = 2t, 2t+1 and 2t+8, 2t+9
+// of the first, words 2 and 3 those of the second.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/mma.cuh"
 
 namespace graft::cuda {
 
-constexpr int kRowsColumns = 16;  // of one matrix instruction
+constexpr int kRowsColumns = 16;  // columns of the output per matrix instruction
 
 struct RowsParams {
   const void *x, *w, *bias, *residual;
@@ -29,10 +28,10 @@ struct RowsParams {
   int m, n, k;
   int64_t ldx, ldw, ldr, ldo;
   Activation activation;
-  bool constantWeights;  // and PDL: weights are fetched before the wait
+  bool constantWeights;  // with PDL: weights may be loaded before the wait
 };
 
-// Whether these kernels take a product, whatever its x.
+// Whether these kernels accept a product as far as w, bias, residual and out are concerned; x is not looked at.
 inline bool rowsTake(const GemmArgs& a) {
   return a.dtype != Dtype::kFloat && a.n % 2 == 0 && a.ldw % 8 == 0 && a.ldo % 2 == 0 && aligned(a.w, 16) &&
          aligned(a.out, 4) && (!a.residual || (a.ldr % 2 == 0 && aligned(a.residual, 4)));
@@ -59,7 +58,7 @@ __device__ __forceinline__ uint32_t wordOf(const uint4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// Of weights, which are read once: past the L1.
+// Loads 16 bytes without allocating in the L1 cache: weights are read once.
 __device__ __forceinline__ uint4 loadStreamed(const void* p) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -81,7 +80,7 @@ __device__ __forceinline__ uint32_t mul2<__nv_bfloat16>(uint32_t a, uint32_t b) 
   return *reinterpret_cast<const uint32_t*>(&y);
 }
 
-// Rows n0 + lane / 4 (and eight below) of the weights, C times 32 of K from k0 on, as this lane multiplies them.
+// This lane's share of the weights: rows n0 + lane / 4 and eight below, and C * 32 elements of K from k0 on.
 template <class T, int C>
 struct RowsWeights {
   uint4 v[C][2];
@@ -102,8 +101,8 @@ struct RowsWeights {
 #pragma unroll
     for (int c = 0; c < C; ++c) v[c][0] = v[c][1] = make_uint4(0, 0, 0, 0);
   }
-  // d += w x^T for eight tokens, whose 32 of K at chunk c are `x` in this lane; two sums, so that they do not wait for
-  // one another.
+  // even + odd += w x^T for eight tokens. `x` is this lane's part of their 32 elements of K in chunk c. Two sums keep
+  // the instructions independent of one another.
   __device__ __forceinline__ void multiply(int c, const uint4& x, float (&even)[4], float (&odd)[4]) const {
     const uint32_t first[4] = {v[c][0].x, v[c][1].x, v[c][0].y, v[c][1].y};
     const uint32_t second[4] = {v[c][0].z, v[c][1].z, v[c][0].w, v[c][1].w};
@@ -112,7 +111,7 @@ struct RowsWeights {
   }
 };
 
-// Two neighbouring values of a bias, as they lie.
+// Two neighbouring values of the bias, packed; zeros where there is no bias.
 template <class T>
 __device__ __forceinline__ uint32_t rowsBias(const RowsParams& p, int n) {
   uint32_t v = 0;
@@ -120,7 +119,7 @@ __device__ __forceinline__ uint32_t rowsBias(const RowsParams& p, int n) {
   return v;
 }
 
-// Bias, activation and residual of two columns, written where `there`.
+// Applies bias, activation and residual to two columns, and writes them if `there`.
 template <class T>
 __device__ __forceinline__ void finish(const RowsParams& p, bool there, int row, int n, float2 sum, uint32_t bias,
                                        uint32_t residual) {
@@ -134,16 +133,24 @@ __device__ __forceinline__ void finish(const RowsParams& p, bool there, int row,
   if (there) *reinterpret_cast<uint32_t*>(static_cast<T*>(p.out) + row * p.ldo + n) = pack2<T>(y[0], y[1]);
 }
 
-// How the sums of a block of Warps warps, for Tokens tokens and Tiles times 16 columns, become the output of a cluster
-// of Split blocks: added up in the block, two neighbouring columns to a thread, sent to the block that finishes these
-// columns, added up there in a fixed order. `Norm`: two sums of each token come along after the columns, which every
-// block gets, and two of each column.
+// Reduces the partial sums of a cluster of Split blocks with Warps warps each, for Tokens tokens and Tiles * 16
+// columns.
+//
+//   exchange.open();                      // at the start, by all threads
+//   exchange.put(...); __syncthreads();   // each warp leaves its sums
+//   exchange.sendSums(rank, true);        // adds them up in the block, sends each pair of columns to its owner
+//   exchange.receive(true);               // waits for the other blocks
+//   exchange.sumOf(pair, rank, true)      // the total, added in a fixed order, so that results repeat
+//
+// With `Norm` the blocks also exchange two sums of each token (to every block) and two of each column (to its owner).
 template <int Warps, int Tokens, int Tiles, int Split, bool Norm>
 struct RowsExchange {
-  static constexpr int kColumns = Tiles * kRowsColumns, kOwn = kColumns / Split;  // columns of the cluster, of a block
-  static constexpr int kPitch = kColumns + 4;  // floats from token to token: writes are free of bank conflicts
+  static constexpr int kColumns = Tiles * kRowsColumns,
+                       kOwn = kColumns / Split;  // columns of the cluster, columns that a block owns
+  static constexpr int kPitch = kColumns + 4;    // floats from token to token; avoids bank conflicts of writes
   static constexpr int kPairs = Tokens * kOwn / 2, kThreads = Warps * 32, kTimes = (kPairs + kThreads - 1) / kThreads;
-  static constexpr int kBytes = (kPairs + (Norm ? Tokens + kOwn : 0)) * 8;  // what a block gets from each of the others
+  static constexpr int kBytes =
+      (kPairs + (Norm ? Tokens + kOwn : 0)) * 8;  // that a block receives from each of the others
   static_assert(kColumns % (2 * Split) == 0);
 
   float part[Warps][Tokens][kPitch];
@@ -152,7 +159,7 @@ struct RowsExchange {
   float2 slopes[Norm ? Split : 1][Norm ? kOwn : 1];     // u and v of a column
   uint64_t there;
 
-  // At the start, by all.
+  // At the start, by all threads.
   __device__ __forceinline__ void open() {
 #ifdef GRAFT_HOPPER
     if constexpr (Split > 1) {
@@ -164,13 +171,13 @@ struct RowsExchange {
     }
 #endif
   }
-  // Before the first send: all blocks are open.
+  // Before the first send: waits until all blocks of the cluster have called open().
   __device__ __forceinline__ void ready() {
 #ifdef GRAFT_HOPPER
     if constexpr (Split > 1) clusterWait();
 #endif
   }
-  // A warp's sums of eight tokens and sixteen columns.
+  // Stores a warp's sums of eight tokens and sixteen columns.
   __device__ __forceinline__ void put(int warp, int tokens, int tile, int lane, const float (&even)[4],
                                       const float (&odd)[4]) {
 #pragma unroll
@@ -186,7 +193,8 @@ struct RowsExchange {
     }
     return sum;
   }
-  // To `place`, which is this block's of `rank` of the cluster, or the same in another block.
+  // Writes `value` to `place` in block `owner` of the cluster. `place` is the address in this block, whose rank is
+  // `rank`.
   __device__ __forceinline__ void send(float2* place, int rank, int owner, float2 value) {
 #ifdef GRAFT_HOPPER
     if (owner != rank) {
@@ -197,10 +205,10 @@ struct RowsExchange {
 #endif
     *place = value;
   }
-  // After all warps have put their sums and met; to themselves only, unless `real`.
+  // Call after put() by all warps and a __syncthreads(). In a dry pass (`real` false) a block sends to itself only.
   __device__ __forceinline__ void sendSums(int rank, bool real) {
 #ifdef GRAFT_HOPPER
-    // Others may have sent some of it already: bytes may come before they are expected.
+    // Other blocks may have sent already: an mbarrier may count bytes before it is told how many to expect.
     if constexpr (Split > 1) {
       if (real && threadIdx.x == 0) barrierExpect(&there, (Split - 1) * kBytes);
     }
@@ -229,7 +237,7 @@ struct RowsExchange {
   }
   static __device__ __forceinline__ int tokenOf(int pair) { return pair / (kOwn / 2); }
   static __device__ __forceinline__ int columnOf(int pair) { return pair % (kOwn / 2) * 2; }
-  // What all blocks sent to one place, in their order.
+  // The sum of what all blocks sent to one place, added in order of their ranks.
   template <int N>
   static __device__ __forceinline__ float2 add(const float2 (&from)[Split][N], int at) {
     float2 sum = from[0][at];
@@ -237,7 +245,7 @@ struct RowsExchange {
     for (int i = 1; i < Split; ++i) sum.x += from[i][at].x, sum.y += from[i][at].y;
     return sum;
   }
-  // The sums of a pair; unless `real` this block's alone, the others' may be under way.
+  // The total of a pair of columns. In a dry pass it is this block's part alone.
   __device__ __forceinline__ float2 sumOf(int pair, int rank, bool real) const {
     return real ? add(sums, pair) : sums[rank][pair];
   }

@@ -1,16 +1,20 @@
-// out = residual + act(x w^T + bias) for few rows: one output tile per block, K split over blocks of a cluster.
+// out = residual + act(x w^T + bias) for few rows: one output tile per block, K split over the blocks of a cluster.
 //
-// Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16 with fp32 accumulation; k, n and the row strides multiples of 8.
-// Two producer warps, one for x and one for w, fill a ring of 64-wide K slices by TMA, one or two warpgroups multiply
-// (wgmma m64nBNk16), each on 64 rows. A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a
-// row of tiles need the same slice of x, those of a column the same slice of w: each loads its share and multicasts it.
-// Whether that pays, and what tile and split do, is for the tuner to find out. Each block of a range of K finishes BN /
-// Split columns, after the others have sent it their partial sums (st.async, counted by a barrier there), which it adds
-// in fp32 in rank order, so results repeat bit for bit. Results leave as the accumulator lies, through stmatrix and
-// TMA; with an activation through shared memory in a loop, because unrolled over an accumulator it would be more code
-// than instruction caches hold. Under PDL the weights' first slices are requested before the wait for the previous
-// kernel: at few rows the weights are nearly all the bytes there are. Sources: PTX ISA (wgmma, cp.async.bulk.tensor,
-// griddepcontrol); the split is classic split-K.
+// Shapes: x [m,k], w [n,k], out [m,n], fp16 or bf16, accumulated in fp32; k, n and the row strides are multiples of 8.
+//
+// - Two producer warps, one for x and one for w, fill a ring of 64-wide slices of K by TMA. One or two consumer
+//   warpgroups multiply (wgmma m64nBNk16), each on 64 rows.
+// - A cluster is CM x CN neighbouring tiles times Split ranges of K. The blocks of a row of tiles need the same slices
+//   of x, those of a column the same slices of w: each block loads a share and multicasts it. The tuner finds out
+//   which tile, cluster and split pay.
+// - Split-K: each block of a range of K finishes BN / Split columns. The others send it their partial sums (st.async,
+//   counted by an mbarrier), and it adds them in fp32 in rank order, so that results repeat bit for bit.
+// - Results leave in the accumulator's layout, through stmatrix and TMA. With an activation they go through shared
+//   memory in a loop: unrolled over the accumulator, the activation's code would not fit the instruction caches.
+// - Under PDL the first slices of the weights are requested before the wait for the previous kernel. With few rows the
+//   weights are nearly all the bytes that are read.
+//
+// Sources: PTX ISA (wgmma, cp.async.bulk.tensor, griddepcontrol); split-K is the classic technique.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cuda/gemm/tensor_map.h"
 #include "kernels/cuda/hopper.cuh"
@@ -23,19 +27,19 @@ constexpr int kBk = 64;
 template <int BM, int BN, int CM, int CN, int Split, int Stages, int Deep>
 struct TileShape {
   static constexpr int kCluster = CM * CN * Split;
-  static constexpr int kColumns = BN / Split;                                         // that a block finishes
-  static constexpr int kBox = kColumns % 32 == 0 ? 32 : kColumns % 16 == 0 ? 16 : 8;  // columns of a box that leaves
-  // A stage holds Deep slices: x's first, then w's.
+  static constexpr int kColumns = BN / Split;                                         // finished by one block
+  static constexpr int kBox = kColumns % 32 == 0 ? 32 : kColumns % 16 == 0 ? 16 : 8;  // columns of a box of the output
+  // A stage holds Deep slices of x, then Deep slices of w.
   static constexpr int kXBytes = BM * kBk * 2 * Deep, kStageBytes = (BM + BN) * kBk * 2 * Deep;
   static constexpr int kRing = Stages * kStageBytes;
-  // The partial sums of the other ranges.
+  // The partial sums that the other ranges of K send.
   static constexpr int kPartBytes = BM * kColumns * 4, kPartsBytes = (Split - 1) * kPartBytes;
-  // The residual is fetched while slices are multiplied, where there is room for it, and the result takes its place;
-  // else the result takes the ring's, which leaves room for a second block beside this one.
+  // Where shared memory suffices, the residual is loaded into a tile of its own while slices are multiplied, and the
+  // result overwrites it. Otherwise the result overwrites the ring. That leaves space for a second block on the SM.
   static constexpr int kTileBytes = BM * kColumns * 2, kMost = 224 * 1024;
   static constexpr int kTile = kRing + kPartsBytes;
   static constexpr bool kTileFits = kTile + kTileBytes <= kMost;
-  // With an activation the sums take the ring's place.
+  // With an activation the sums overwrite the ring.
   static constexpr int kSumStride = kColumns + 8;  // floats; 8 mod 32 keeps the writes free of bank conflicts
   static_assert(BM * kSumStride * 4 <= kRing && kTile <= kMost);
   static_assert(BN % (8 * Split) == 0 && BM / CN % 8 == 0 && BN / CM % 8 == 0 && kCluster <= 8,
@@ -52,7 +56,7 @@ struct TileParams {
   bool constantWeights;
 };
 
-template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool Straight>
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool RegisterGelu>
 __global__ void __launch_bounds__(BM * 2 + 64)
     gemmTile(const __grid_constant__ CUtensorMap mapX, const __grid_constant__ CUtensorMap mapW,
              const __grid_constant__ CUtensorMap mapResidual, const __grid_constant__ CUtensorMap mapOut,
@@ -61,18 +65,18 @@ __global__ void __launch_bounds__(BM * 2 + 64)
   using Shape = TileShape<BM, BN, CM, CN, Split, Stages, Deep>;
   constexpr int kCluster = Shape::kCluster, kColumns = Shape::kColumns, kBox = Shape::kBox;
   extern __shared__ __align__(1024) uint8_t smem[];
-  __shared__ __align__(8) uint64_t full[Stages], empty[Stages], gathered, residualThere;
-  constexpr int kThreads = BM * 2;  // of the consumers
-  stamp(threadIdx.x == 0, Stage::kEntry);
+  __shared__ __align__(8) uint64_t full[Stages], empty[Stages], gathered, residualLoaded;
+  constexpr int kThreads = BM * 2;  // of the consumer warpgroups
+  recordTimestamp(threadIdx.x == 0, Stage::kEntry);
   const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
-  // Rank in the cluster: row of tiles fastest, then column, then the range of K.
+  // In a cluster's ranks the row of tiles varies fastest, then the column, then the range of K.
   const int rank = kCluster > 1 ? static_cast<int>(clusterRank()) : 0;
   const int im = rank % CM, in = rank / CM % CN, range = rank / (CM * CN);
   const int cluster = blockIdx.x / kCluster;
   const int m0 = (cluster / p.clustersN * CM + im) * BM, n0 = (cluster % p.clustersN * CN + in) * BN;
-  const int mine = n0 + range * kColumns;                    // first of the columns that this block finishes
-  const int valid = max(min(BM, p.m - m0), 0);               // rows of the tile
-  const int slices = (p.k + kBk * Deep - 1) / (kBk * Deep);  // stages' worth
+  const int mine = n0 + range * kColumns;                    // the first column that this block finishes
+  const int valid = max(min(BM, p.m - m0), 0);               // rows of the tile within the matrix
+  const int slices = (p.k + kBk * Deep - 1) / (kBk * Deep);  // in units of a stage
   const int first = slices * range / Split, last = slices * (range + 1) / Split;
 
   if (threadIdx.x == 0) {
@@ -82,12 +86,12 @@ __global__ void __launch_bounds__(BM * 2 + 64)
       barrierInit(&empty[s], BM / 16 * (CM + CN - 1));
     }
     barrierInit(&gathered, 1);
-    barrierInit(&residualThere, 1);
+    barrierInit(&residualLoaded, 1);
     barrierInitFence();
     if (Split > 1) barrierExpect(&gathered, (Split - 1) * valid * kColumns * 4);
   }
   if constexpr (kCluster > 1) {
-    clusterArriveRelaxed();  // nobody sends before all barriers stand
+    clusterArriveRelaxed();  // no block may send before all barriers are initialised
     clusterWait();
   } else {
     __syncthreads();
@@ -95,9 +99,9 @@ __global__ void __launch_bounds__(BM * 2 + 64)
   pdlTrigger();
 
   if (warp >= BM / 16) {
-    // Two warps, so that x does not wait until the weights are on their way: a block that starts late has no time for
-    // it.
-    const uint32_t by = electLane(), ring = sharedAddress(smem);
+    // Two producer warps, so that the requests for x do not queue behind those for the weights. That matters for blocks
+    // that start late.
+    const uint32_t elected = electLane(), ring = sharedAddress(smem);
     const uint32_t fulls = sharedAddress(full), empties = sharedAddress(empty);
     auto loadW = [&](int s, int slice) {
 #pragma unroll
@@ -107,9 +111,10 @@ __global__ void __launch_bounds__(BM * 2 + 64)
         if constexpr (CM > 1) {
           constexpr int kShare = BN / CM;
           const uint16_t blocks = static_cast<uint16_t>(((1 << CM) - 1) << (rank - im));
-          tmaLoadMulticastBy(by, to + im * kShare * kBk * 2, &mapW, fulls + s * 8, column, n0 + im * kShare, blocks);
+          tmaLoadMulticastElected(elected, to + im * kShare * kBk * 2, &mapW, fulls + s * 8, column, n0 + im * kShare,
+                                  blocks);
         } else {
-          tmaLoadBy(by, to, &mapW, fulls + s * 8, column, n0);
+          tmaLoadElected(elected, to, &mapW, fulls + s * 8, column, n0);
         }
       }
     };
@@ -123,10 +128,10 @@ __global__ void __launch_bounds__(BM * 2 + 64)
           uint32_t blocks = 0;
 #pragma unroll
           for (int c = 0; c < CN; ++c) blocks |= 1u << (im + CM * (c + CN * range));
-          tmaLoadMulticastBy(by, to + in * kShare * kBk * 2, &mapX, fulls + s * 8, column, m0 + in * kShare,
-                             static_cast<uint16_t>(blocks));
+          tmaLoadMulticastElected(elected, to + in * kShare * kBk * 2, &mapX, fulls + s * 8, column, m0 + in * kShare,
+                                  static_cast<uint16_t>(blocks));
         } else {
-          tmaLoadBy(by, to, &mapX, fulls + s * 8, column, m0);
+          tmaLoadElected(elected, to, &mapX, fulls + s * 8, column, m0);
         }
       }
     };
@@ -135,42 +140,42 @@ __global__ void __launch_bounds__(BM * 2 + 64)
       if (!p.constantWeights) pdlWait();
 #pragma unroll 1
       for (int i = 0; i < early; ++i) {
-        barrierExpectBy(by, fulls + i * 8, Shape::kStageBytes);
+        barrierExpectElected(elected, fulls + i * 8, Shape::kStageBytes);
         loadW(i, first + i);
       }
-      // The rest of them at least into the L2, while the kernel before still runs; blocks with the same weights take
-      // turns, because what they ask of the L2, not what they multiply, is the limit of most products.
+      // The other weights are prefetched into the L2 while the previous kernel still runs. Blocks with the same weights
+      // prefetch different slices, because L2 traffic, not arithmetic, limits most products.
       if (p.constantWeights) {
 #pragma unroll 1
         for (int i = early + cluster / p.clustersN; i < count; i += p.clustersM) {
 #pragma unroll
           for (int d = 0; d < Deep; ++d)
-            tmaPrefetchBy(by, &mapW, ((first + i) * Deep + d) * kBk, n0 + (CM > 1 ? im * (BN / CM) : 0));
+            tmaPrefetchElected(elected, &mapW, ((first + i) * Deep + d) * kBk, n0 + (CM > 1 ? im * (BN / CM) : 0));
         }
       }
     } else {
-      stamp(by, Stage::kBeforeWait);
+      recordTimestamp(elected, Stage::kBeforeWait);
       pdlWait();
-      stamp(by, Stage::kAfterWait);
+      recordTimestamp(elected, Stage::kAfterWait);
 #pragma unroll 1
       for (int i = 0; i < early; ++i) loadX(i, first + i);
       if (Shape::kTileFits && p.residual) {
-        const uint32_t bar = sharedAddress(&residualThere);
-        barrierExpectBy(by, bar, Shape::kTileBytes);
+        const uint32_t bar = sharedAddress(&residualLoaded);
+        barrierExpectElected(elected, bar, Shape::kTileBytes);
 #pragma unroll 1
         for (int box = 0; box < kColumns / kBox; ++box)
-          tmaLoadBy(by, ring + Shape::kTile + box * BM * kBox * 2, &mapResidual, bar, mine + box * kBox, m0);
+          tmaLoadElected(elected, ring + Shape::kTile + box * BM * kBox * 2, &mapResidual, bar, mine + box * kBox, m0);
       }
     }
-    // Rolled up, as all loops here: code that is not in the instruction caches costs more than branches do. A stage's
-    // barrier may hear of bytes of x before it is told how many to expect: only that call ends its phase.
+    // Not unrolled, like all loops here: instruction cache misses cost more than branches. A stage's barrier may count
+    // bytes of x before it is told how many to expect, because only that call can end its phase.
     int s = 0;
     uint32_t parity = 0;
 #pragma unroll 1
     for (int i = Stages; i < count; ++i) {
       barrierWaitAt(empties + s * 8, parity);
       if (warp == BM / 16) {
-        barrierExpectBy(by, fulls + s * 8, Shape::kStageBytes);
+        barrierExpectElected(elected, fulls + s * 8, Shape::kStageBytes);
         loadW(s, first + i);
       } else {
         loadX(s, first + i);
@@ -179,8 +184,8 @@ __global__ void __launch_bounds__(BM * 2 + 64)
     }
   } else {
     const int group = warp / 4;
-    // Whose empty barriers hear of a freed stage: those of all that write into it.
-    uint32_t listener = 0;
+    // A freed stage is reported to the empty barriers of all blocks that write into it; this lane reports to one block.
+    uint32_t listener = 0;  // its rank in the cluster
     if (lane < CN) {
       listener = im + CM * (lane + CN * range);
     } else if (lane < CN + CM - 1) {
@@ -194,7 +199,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
         if (lane == 0) barrierArrive(&empty[s]);
       }
     };
-    // The bias, as the accumulator lies; it is there before x is.
+    // The bias in the accumulator's layout. It arrives before x.
     if (!p.constantWeights) pdlWait();
     uint32_t bias[kColumns / 8];
 #pragma unroll
@@ -213,7 +218,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
 #pragma unroll 1
     for (int i = 0; first + i < last; ++i) {
       barrierWaitAt(fulls + s * 8, parity);
-      stamp(threadIdx.x == 0 && i == 0, Stage::kFirstData);
+      recordTimestamp(threadIdx.x == 0 && i == 0, Stage::kFirstData);
       const uint64_t a = a0 + s * (Shape::kStageBytes / 16), b = b0 + s * (Shape::kStageBytes / 16);
       wgmmaFence();
 #pragma unroll
@@ -222,17 +227,18 @@ __global__ void __launch_bounds__(BM * 2 + 64)
                           b + kk / 4 * (BN * kBk * 2 / 16) + kk % 4 * 2, 1);
       }
       wgmmaCommit();
-      // One stage's products stay in flight; those before are finished and their stage may be refilled.
+      // The products of one stage stay in flight; those before have finished, and their stage may be refilled.
       wgmmaWait<1>();
       if (i > 0) release(before);
       before = s;
       if (++s == Stages) s = 0, parity ^= 1;
     }
     wgmmaWait<0>();
-    stamp(threadIdx.x == 0, Stage::kMultiplied);
+    recordTimestamp(threadIdx.x == 0, Stage::kMultiplied);
     if (p.constantWeights) pdlWait();
 
-    // This block's columns, with the other ranges' partial sums: threads of the same number hold the same places.
+    // This block's columns plus the partial sums of the other ranges. Threads of the same number hold the same
+    // elements.
     const int row = warp * 16 + lane / 4;
     float v[kColumns / 2];
     if constexpr (Split == 1) {
@@ -275,20 +281,20 @@ __global__ void __launch_bounds__(BM * 2 + 64)
       const float2 f = unpack2<T>(bias[j]);
       v[4 * j] += f.x, v[4 * j + 1] += f.y, v[4 * j + 2] += f.x, v[4 * j + 3] += f.y;
     }
-    stamp(threadIdx.x == 0, Stage::kGathered);
-    // The other warpgroup too has read all of the ring.
+    recordTimestamp(threadIdx.x == 0, Stage::kGathered);
+    // Waits until the other warpgroup has read all of the ring too.
     asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-    if (Shape::kTileFits && p.residual) barrierWait(&residualThere, 0);
-    const bool straight = p.activation == Activation::kNone || Straight;
-    if (straight && (Shape::kTileFits || !p.residual)) {
+    if (Shape::kTileFits && p.residual) barrierWait(&residualLoaded, 0);
+    const bool fromRegisters = p.activation == Activation::kNone || RegisterGelu;
+    if (fromRegisters && (Shape::kTileFits || !p.residual)) {
       uint8_t* tile = smem + (p.residual ? Shape::kTile : 0);
       const BoxPlace<BM, kBox> place(sharedAddress(tile), warp, lane);
-      constexpr int kAtOnce = kBox == 8 ? 1 : 2, kSteps = kColumns / 8 / kAtOnce;  // groups of eight columns
-      if (Straight) {
+      constexpr int kAtOnce = kBox == 8 ? 1 : 2, kSteps = kColumns / 8 / kAtOnce;  // in groups of eight columns
+      if (RegisterGelu) {
 #pragma unroll
         for (int i = 0; i < kColumns / 2; i += 2) geluPair(v[i], v[i + 1]);
       }
-      // Decided once for all of them: between branches the compiler cannot have values overtake others.
+      // One branch for all steps: the compiler cannot reorder loads across branches.
       if (p.residual) {
         uint32_t more[kSteps][4];
 #pragma unroll
@@ -318,7 +324,7 @@ __global__ void __launch_bounds__(BM * 2 + 64)
           storeMatrix2(place(step), pack2<T>(from[0], from[1]), pack2<T>(from[2], from[3]));
         }
       }
-      stamp(threadIdx.x == 0, Stage::kLeaving);
+      recordTimestamp(threadIdx.x == 0, Stage::kLeaving);
       asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       __syncwarp();
       if (lane == 0 && warp * 16 < valid) {
@@ -337,8 +343,8 @@ __global__ void __launch_bounds__(BM * 2 + 64)
         *reinterpret_cast<float2*>(to + 8 * Shape::kSumStride) = make_float2(v[4 * j + 2], v[4 * j + 3]);
       }
       asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-      stamp(threadIdx.x == 0, Stage::kLeaving);
-      // Twice eight columns to a thread: one chain of operations alone would leave most of the time unused.
+      recordTimestamp(threadIdx.x == 0, Stage::kLeaving);
+      // Each thread works on two groups of eight columns: one dependent chain alone would stall most of the time.
       constexpr int kChunks = kColumns / 8, kAtOnce = 2;
 #pragma unroll 1
       for (int c0 = threadIdx.x; c0 < valid * kChunks; c0 += kThreads * kAtOnce) {
@@ -371,9 +377,9 @@ __global__ void __launch_bounds__(BM * 2 + 64)
       }
     }
   }
-  leaveStamps(threadIdx.x == 0, StampedKernel::kTile, Split * 1000000 + BM * 1000 + BN);
+  writeTimestamps(threadIdx.x == 0, TimedKernel::kTile, Split * 1000000 + BM * 1000 + BN);
   if constexpr (CM * CN > 1) {
-    // Nobody leaves while its barriers are being told of freed stages.
+    // A block must not exit while others may still arrive at its barriers.
     __syncwarp();
     clusterArriveRelaxed();
     clusterWait();
@@ -381,11 +387,11 @@ __global__ void __launch_bounds__(BM * 2 + 64)
 #endif
 }
 
-template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool Straight>
+template <class T, int BM, int BN, int CM, int CN, int Split, int Stages, int Deep, bool RegisterGelu>
 cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   using Shape = TileShape<BM, BN, CM, CN, Split, Stages, Deep>;
   if ((a.k + kBk * Deep - 1) / (kBk * Deep) < Split) return cudaErrorNotSupported;
-  if (Straight && a.activation != Activation::kGelu) return cudaErrorNotSupported;
+  if (RegisterGelu && a.activation != Activation::kGelu) return cudaErrorNotSupported;
   CUtensorMap mapX, mapW, mapResidual, mapOut;
   if (!makeTensorMap(mapX, a.x, a.dtype, a.m, a.k, a.ldx, BM / CN) ||
       !makeTensorMap(mapW, a.w, a.dtype, a.n, a.k, a.ldw, BN / CM) ||
@@ -396,9 +402,10 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
   const bool fetch = Shape::kTileFits && a.residual;
   if (fetch && !makeBoxMap(mapResidual, a.residual, a.dtype, a.m, a.n, a.ldr, BM, Shape::kBox))
     return cudaErrorNotSupported;
-  auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages, Deep, Straight>;
-  static std::atomic<uint64_t> told{0};
-  if (const cudaError_t failed = allowShared(kernel, Shape::kTile + (Shape::kTileFits ? Shape::kTileBytes : 0), told);
+  auto kernel = gemmTile<T, BM, BN, CM, CN, Split, Stages, Deep, RegisterGelu>;
+  static std::atomic<uint64_t> configured{0};
+  if (const cudaError_t failed =
+          allowShared(kernel, Shape::kTile + (Shape::kTileFits ? Shape::kTileBytes : 0), configured);
       failed != cudaSuccess)
     return failed;
   const auto clusters = [](int64_t size, int tile, int tiles) {
@@ -424,8 +431,8 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
                        p);
 }
 
-// What the tuner may choose from: rows, columns, cluster rows, cluster columns, split of K, stages, slices to a stage,
-// whether GELU is applied on the way through registers.
+// The variants that the tuner may choose from, as TileVariant in launchers.h describes them: rows and columns of a
+// tile, rows and columns of a cluster, split of K, stages, slices per stage, and whether GELU is applied in registers.
 #define GRAFT_TILE_VARIANTS(V)      \
   V(64, 32, 1, 1, 1, 6, 2, false)   \
   V(64, 32, 1, 1, 2, 6, 2, false)   \
@@ -486,8 +493,8 @@ cudaError_t run(const GemmArgs& a, cudaStream_t stream) {
 
 }  // namespace
 
-#define GRAFT_V(bm, bn, cm, cn, split, stages, deep, straight) \
-  TileVariant{bm, bn, cm, cn, split, stages, deep, straight},
+#define GRAFT_V(bm, bn, cm, cn, split, stages, deep, registerGelu) \
+  TileVariant{bm, bn, cm, cn, split, stages, deep, registerGelu},
 static const TileVariant kVariants[] = {GRAFT_TILE_VARIANTS(GRAFT_V)};
 #undef GRAFT_V
 
@@ -499,10 +506,10 @@ cudaError_t launchGemmTile(const GemmArgs& a, int variant, cudaStream_t stream) 
     return cudaErrorNotSupported;
   if (!aligned(a.out, 16) || !aligned(a.residual, 16) || !aligned(a.bias, 4)) return cudaErrorNotSupported;
   int i = 0;
-#define GRAFT_V(bm, bn, cm, cn, split, stages, deep, straight)                                                     \
-  if (variant == i++) {                                                                                            \
-    return a.dtype == Dtype::kHalf ? run<__half, bm, bn, cm, cn, split, stages, deep, straight>(a, stream)         \
-                                   : run<__nv_bfloat16, bm, bn, cm, cn, split, stages, deep, straight>(a, stream); \
+#define GRAFT_V(bm, bn, cm, cn, split, stages, deep, registerGelu)                                                     \
+  if (variant == i++) {                                                                                                \
+    return a.dtype == Dtype::kHalf ? run<__half, bm, bn, cm, cn, split, stages, deep, registerGelu>(a, stream)         \
+                                   : run<__nv_bfloat16, bm, bn, cm, cn, split, stages, deep, registerGelu>(a, stream); \
   }
   GRAFT_TILE_VARIANTS(GRAFT_V)
 #undef GRAFT_V

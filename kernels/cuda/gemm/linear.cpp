@@ -47,17 +47,18 @@ at::Tensor linearAddLayerNorm(const at::Tensor& x, const at::Tensor& weight, con
   return norm.out;
 }
 
-std::string linearWay(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                      c10::string_view activation, const OptionalTensor& residual) {
+std::string linearAlgorithm(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                            c10::string_view activation, const OptionalTensor& residual) {
   const c10::cuda::CUDAGuard guard(x.device());
   return describeGemm(productOf("linear", x, weight, bias, activationOf(activation), residual).args);
 }
 
 std::optional<at::Tensor> linearBy(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
-                                   c10::string_view activation, const OptionalTensor& residual, c10::string_view way) {
+                                   c10::string_view activation, const OptionalTensor& residual,
+                                   c10::string_view algorithm) {
   const c10::cuda::CUDAGuard guard(x.device());
   Product p = productOf("linear", x, weight, bias, activationOf(activation), residual);
-  if (!runGemmWay(p.args, std::string(way), c10::cuda::getCurrentCUDAStream())) return std::nullopt;
+  if (!runGemmBy(p.args, std::string(algorithm), c10::cuda::getCurrentCUDAStream())) return std::nullopt;
   return p.out;
 }
 
@@ -69,18 +70,17 @@ TORCH_LIBRARY_IMPL(graft, CUDA, m) {
   m.impl("linear_add_layer_norm", &CompositeFallback<"linear_add_layer_norm", linearAddLayerNorm>::call);
 }
 
-// For tests and measurements: which way linear takes, all ways there are, and linear by one of them (None: does not
-// apply).
+// For tests and measurements: the names of all GEMM algorithms, the one that linear would use, and linear by one of
+// them (None where it does not support the product).
 TORCH_LIBRARY_FRAGMENT(graft, m) {
-  m.def("cuda_linear_ways() -> str", &gemmWays);
+  m.def("cuda_linear_algorithms() -> str", &gemmAlgorithms);
   m.def(
-      "cuda_linear_way(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", Tensor? residual=None) "
-      "-> str",
-      &linearWay);
+      "cuda_linear_algorithm(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", "
+      "Tensor? residual=None) -> str",
+      &linearAlgorithm);
   m.def(
       "cuda_linear_by(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", Tensor? residual=None, "
-      "str way) "
-      "-> Tensor?",
+      "str algorithm) -> Tensor?",
       &linearBy);
 }
 

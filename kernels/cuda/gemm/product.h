@@ -1,5 +1,8 @@
 #pragma once
-// From tensors to the arguments of products and of the norms around them.
+// From tensors to the arguments of GEMMs and of the norms before or after them.
+//
+//   const Product p = productOf("linear", x, weight, bias, Activation::kNone, residual);
+//   if (p.out.numel() != 0) runGemm(p.args, stream);
 #include <ATen/ops/empty.h>
 
 #include <vector>
@@ -17,8 +20,8 @@ inline Activation activationOf(c10::string_view name) {
   return Activation::kNone;
 }
 
-// What a product reads and writes, and the tensors that must live until it is launched. args is empty where the output
-// is.
+// The arguments of a product, and the tensors that must live until it is launched. args is not filled in where the
+// output is empty.
 struct Product {
   GemmArgs args;
   Rows x, w, residual;
@@ -26,7 +29,8 @@ struct Product {
   at::Tensor out;
 };
 
-// Everything but x; `leading` are the output's dimensions before the last.
+// A product without x. `leading`: the output's dimensions before the last. weight [n, k], bias [n], residual of the
+// output's shape or one that broadcasts to it.
 inline Product productWithout(const char* op, const at::TensorOptions& of, at::IntArrayRef leading,
                               const at::Tensor& weight, const OptionalTensor& bias, Activation activation,
                               const OptionalTensor& residual) {
@@ -56,6 +60,7 @@ inline Product productWithout(const char* op, const at::TensorOptions& of, at::I
   return p;
 }
 
+// A product of x [..., k].
 inline Product productOf(const char* op, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                          Activation activation, const OptionalTensor& residual) {
   Product p = productWithout(op, x.options(), x.sizes().slice(0, x.dim() - 1), weight, bias, activation, residual);
@@ -65,9 +70,9 @@ inline Product productOf(const char* op, const at::Tensor& x, const at::Tensor& 
   return p;
 }
 
-// LayerNorm of the rows of a contiguous tensor of a half type or fp32. `out` is that tensor itself, or a new one of its
-// shape where a kernel reads rows in several blocks. In place, rows are written where they have just been read, and
-// memory that nobody will read again is not written back from the L2.
+// The arguments of a LayerNorm of the rows of a contiguous tensor of a half type or fp32. `out` is the tensor itself,
+// or a new one where several blocks of a kernel read the same row. In place is better: the rows are written where they
+// were just read, and no memory that nobody reads again is written back from the L2.
 struct RowNorm {
   OptionalTensor weight, bias;
   at::Tensor out;

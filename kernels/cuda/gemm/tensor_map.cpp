@@ -5,7 +5,8 @@
 namespace graft::cuda {
 namespace {
 
-// Through the runtime, so that the library does not link libcuda and loads where there is no driver.
+// The driver's function, looked up through the runtime: so the library does not link libcuda and loads without a
+// driver.
 auto encoder() {
   static auto* function = [] {
     void* f = nullptr;
@@ -20,7 +21,7 @@ auto encoder() {
   return function;
 }
 
-// A map of `dims` dimensions, the innermost first; `stride` in bytes, of all but the first.
+// Encodes a map of `dims` dimensions, the innermost first. `stride` is in bytes and omits the first dimension.
 bool encode(CUtensorMap& map, const void* data, Dtype dtype, int dims, const cuuint64_t* size, const cuuint64_t* stride,
             int boxRows, int boxColumns = 64, CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B) {
   if (dtype == Dtype::kFloat || reinterpret_cast<uintptr_t>(data) % 16 || !encoder()) return false;
@@ -58,7 +59,7 @@ bool makeHeadMap(CUtensorMap& map, const void* data, Dtype dtype, int batch, int
   const int counts[3] = {batch, heads, positions};
   cuuint64_t size[4] = {static_cast<cuuint64_t>(columns)}, stride[3];
   for (int d = 0; d < 3; ++d) {
-    // The stride of a dimension of one means nothing, and may be anything.
+    // The stride of a dimension of size one has no meaning and may be any number.
     const int64_t s = counts[d] == 1 ? (columns + 7) / 8 * 8 : strides[d];
     if (s % 8 || s < 0) return false;
     size[3 - d] = static_cast<cuuint64_t>(counts[d]);

@@ -13,7 +13,8 @@
 namespace graft::cuda {
 namespace {
 
-/// What the driver calls a kernel; empty where it does not say. Through the runtime, so that nothing links libcuda.
+/// The driver's name of a kernel; empty where it has none. The driver's functions come through the runtime, so that
+/// nothing links libcuda.
 std::string kernelName(cudaGraphNode_t node) {
   const auto entry = [](const char* name, unsigned version) {
     void* f = nullptr;
@@ -36,65 +37,66 @@ std::string kernelName(cudaGraphNode_t node) {
   return {};
 }
 
-struct Marks {
+struct Markers {
   std::vector<cudaEvent_t> events;
-  std::vector<size_t> places;        ///< the event of each mark; marks with no kernel between them share one
-  std::vector<std::string> kernels;  ///< between a mark and the next
-  std::set<cudaGraphNode_t> seen;
+  std::vector<size_t> eventOf;       ///< the event of each marker; markers without a kernel between them share one
+  std::vector<std::string> kernels;  ///< between a marker and the next, a line each
+  std::set<cudaGraphNode_t> seen;    ///< nodes before the last marker
 
-  ~Marks() {
+  ~Markers() {
     for (cudaEvent_t e : events) cudaEventDestroy(e);
   }
 };
 
 }  // namespace
 
-void* makeMarks() { return new Marks; }
-void freeMarks(void* marks) { delete static_cast<Marks*>(marks); }
+void* makeMarkers() { return new Markers; }
+void freeMarkers(void* markers) { delete static_cast<Markers*>(markers); }
 
-bool setMark(void* place, char* error, size_t size) {
+bool recordMarker(void* handle, char* error, size_t size) {
   return guarded(error, size, [&] {
-    auto* marks = static_cast<Marks*>(place);
+    auto* markers = static_cast<Markers*>(handle);
     const cudaStream_t stream = currentStream();
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cudaGraph_t graph = nullptr;
     C10_CUDA_CHECK(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, nullptr, nullptr, nullptr));
     if (status == cudaStreamCaptureStatusNone) return;
-    marked = true;
+    hasMarkers = true;
     std::string names;
     for (cudaGraphNode_t node : nodesOf(graph)) {
-      if (!marks->seen.insert(node).second || !isKernel(node)) continue;
+      if (!markers->seen.insert(node).second || !isKernel(node)) continue;
       const std::string name = kernelName(node);
       names += (name.empty() ? "kernel" : name) + "\n";
     }
-    const bool nothing = names.empty() && !marks->events.empty();
-    if (!marks->places.empty()) marks->kernels.push_back(std::move(names));
-    marks->places.push_back(nothing ? marks->events.size() - 1 : marks->events.size());
-    if (nothing) return;
+    const bool noKernels = names.empty() && !markers->events.empty();
+    if (!markers->eventOf.empty()) markers->kernels.push_back(std::move(names));
+    markers->eventOf.push_back(noKernels ? markers->events.size() - 1 : markers->events.size());
+    if (noKernels) return;
     cudaEvent_t event = nullptr;
     C10_CUDA_CHECK(cudaEventCreate(&event));
-    marks->events.push_back(event);
-    // External: the event may be read outside of the graph, after each replay.
+    markers->events.push_back(event);
+    // External: the event can be read outside of the graph, after each replay.
     C10_CUDA_CHECK(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal));
   });
 }
 
-bool markTimes(void* place, double* microseconds, size_t count, char* error, size_t size) {
+bool markerTimes(void* handle, double* microseconds, size_t count, char* error, size_t size) {
   return guarded(error, size, [&] {
-    auto* marks = static_cast<Marks*>(place);
-    if (marks->places.size() != count + 1) throw std::runtime_error("the captured run and its marks do not agree");
-    C10_CUDA_CHECK(cudaEventSynchronize(marks->events.back()));
+    auto* markers = static_cast<Markers*>(handle);
+    if (markers->eventOf.size() != count + 1)
+      throw std::runtime_error("the number of markers differs from that of the captured run");
+    C10_CUDA_CHECK(cudaEventSynchronize(markers->events.back()));
     for (size_t i = 0; i < count; ++i) {
-      const size_t from = marks->places[i], to = marks->places[i + 1];
+      const size_t from = markers->eventOf[i], to = markers->eventOf[i + 1];
       float ms = 0;
-      if (from != to) C10_CUDA_CHECK(cudaEventElapsedTime(&ms, marks->events[from], marks->events[to]));
+      if (from != to) C10_CUDA_CHECK(cudaEventElapsedTime(&ms, markers->events[from], markers->events[to]));
       microseconds[i] = ms * 1e3;
     }
   });
 }
 
-const char* markedKernels(void* marks, size_t i) {
-  const auto& kernels = static_cast<Marks*>(marks)->kernels;
+const char* kernelsAfterMarker(void* markers, size_t i) {
+  const auto& kernels = static_cast<Markers*>(markers)->kernels;
   return i < kernels.size() ? kernels[i].c_str() : "";
 }
 

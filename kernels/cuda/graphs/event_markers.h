@@ -1,17 +1,17 @@
 #pragma once
-// Marks in a run while it is captured, and the times between them after each replay: the functions of that name in
-// kernels/capture/graphs.h.
+// Event markers in a run while it is captured, and the times between them after each replay: the functions of the same
+// names in kernels/capture/cuda_graphs.h.
 #include <cstddef>
 
 namespace graft::cuda {
 
-// Set by setMark: the calling thread's capture has marks in it. Who captures clears it before.
-inline thread_local bool marked = false;
+// Set by recordMarker: the calling thread's current capture has markers in it. Whoever captures clears it first.
+inline thread_local bool hasMarkers = false;
 
-void* makeMarks();
-void freeMarks(void* marks);
-bool setMark(void* marks, char* error, size_t size);
-bool markTimes(void* marks, double* microseconds, size_t count, char* error, size_t size);
-const char* markedKernels(void* marks, size_t i);
+void* makeMarkers();
+void freeMarkers(void* markers);
+bool recordMarker(void* markers, char* error, size_t size);
+bool markerTimes(void* markers, double* microseconds, size_t count, char* error, size_t size);
+const char* kernelsAfterMarker(void* markers, size_t i);
 
 }  // namespace graft::cuda

@@ -11,7 +11,7 @@ namespace graft::cuda {
 namespace {
 
 struct Ends {
-  std::vector<cudaGraphNode_t> first, last;  // that wait for none, and that none waits for
+  std::vector<cudaGraphNode_t> first, last;  // nodes without predecessors, nodes without successors
 };
 
 Ends endsOf(cudaGraph_t graph) {
@@ -42,7 +42,7 @@ cudaKernelNodeParams parametersOf(CopyArgs& args, void* (&pointer)[1]) {
 GraphCopies::GraphCopies(cudaGraph_t graph, GraphBlocks inputs, GraphBlocks outputs) {
   const Ends ends = endsOf(graph);
   nodes_ = makeNodes(inputs, true);
-  std::vector<Node> leaving = makeNodes(outputs, false);
+  std::vector<Node> outputNodes = makeNodes(outputs, false);
   void* pointer[1];
   for (Node& n : nodes_) {
     const cudaKernelNodeParams p = parametersOf(n.args, pointer);
@@ -51,15 +51,15 @@ GraphCopies::GraphCopies(cudaGraph_t graph, GraphBlocks inputs, GraphBlocks outp
     if (!before.empty())
       C10_CUDA_CHECK(cudaGraphAddDependencies(graph, before.data(), ends.first.data(), nullptr, before.size()));
   }
-  // A graph that does nothing gives out what came in.
+  // In a graph without nodes the outputs' copies follow the inputs' copies.
   std::vector<cudaGraphNode_t> last = ends.last;
   if (last.empty())
     for (const Node& n : nodes_) last.push_back(n.node);
-  for (Node& n : leaving) {
+  for (Node& n : outputNodes) {
     const cudaKernelNodeParams p = parametersOf(n.args, pointer);
     C10_CUDA_CHECK(cudaGraphAddKernelNode(&n.node, graph, last.data(), last.size(), &p));
   }
-  nodes_.insert(nodes_.end(), leaving.begin(), leaving.end());
+  nodes_.insert(nodes_.end(), outputNodes.begin(), outputNodes.end());
 }
 
 std::vector<GraphCopies::Node> GraphCopies::makeNodes(GraphBlocks blocks, bool input) {
@@ -69,13 +69,13 @@ std::vector<GraphCopies::Node> GraphCopies::makeNodes(GraphBlocks blocks, bool i
     if (nodes.empty() || nodes.back().args.count == kMaxCopies) nodes.emplace_back().input = input;
     Node& n = nodes.back();
     n.blocks[n.args.count] = i;
-    n.args.to[n.args.count] = blocks.places[i], n.args.from[n.args.count] = blocks.places[i];  // until it is aimed
+    n.args.to[n.args.count] = blocks.places[i], n.args.from[n.args.count] = blocks.places[i];  // until bind()
     n.args.bytes[n.args.count++] = static_cast<int64_t>(blocks.bytes[i]);
   }
   return nodes;
 }
 
-void GraphCopies::aim(cudaGraphExec_t executable, const void* const* from, void* const* to) {
+void GraphCopies::bind(cudaGraphExec_t executable, const void* const* from, void* const* to) {
   const bool enable = from || to;
   for (Node& n : nodes_) {
     if (enable != enabled_) C10_CUDA_CHECK(cudaGraphNodeSetEnabled(executable, n.node, enable));

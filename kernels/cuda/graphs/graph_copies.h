@@ -1,10 +1,10 @@
 #pragma once
-// Copies at the beginning and at the end of a captured graph: from wherever a call's inputs lie into the graph's own
-// memory, and from there to wherever its outputs shall be. As nodes of the graph they cost the host nothing but a look
-// at whether the places are those of the last call, where kernels launched before and after it cost 8 to 15 us.
+// GraphCopies: copies at the beginning and at the end of a captured graph, from a call's inputs into the graph's own
+// memory, and from there into the call's outputs. They are nodes of the graph. The host only compares the addresses
+// with those of the last call, while kernels launched before and after the graph would cost it 8 to 15 us.
 //
 //   GraphCopies copies(graph, inputs, outputs);                 // before the graph is instantiated
-//   copies.aim(executable, from, to);                           // before each launch
+//   copies.bind(executable, from, to);                          // before each launch
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace graft::cuda {
 
-// Blocks of the graph's memory, in bytes; blocks of none are passed over.
+// Blocks of the graph's memory: address and size in bytes. Empty blocks are ignored.
 struct GraphBlocks {
   size_t count = 0;
   void* const* places = nullptr;
@@ -23,14 +23,14 @@ struct GraphBlocks {
 
 class GraphCopies {
  public:
-  // What `graph` does already comes after the inputs' copies and before the outputs'. Throws c10::Error.
+  // Adds the inputs' copies before all nodes of `graph` and the outputs' copies after them. Throws c10::Error.
   GraphCopies(cudaGraph_t graph, GraphBlocks inputs, GraphBlocks outputs);
-  // One place outside for each block, in order; null for both: nothing is copied. An input's place may be the graph's
-  // own.
-  void aim(cudaGraphExec_t, const void* const* from, void* const* to);
+  // Sets the addresses outside of the graph, one for each block in order. An input's may be the block itself. Both
+  // null: nothing is copied.
+  void bind(cudaGraphExec_t, const void* const* from, void* const* to);
 
  private:
-  // A kernel that copies some of the blocks.
+  // A kernel node that copies up to kMaxCopies blocks.
   struct Node {
     cudaGraphNode_t node = nullptr;
     CopyArgs args;

@@ -1,5 +1,5 @@
 #pragma once
-// What the functions behind kernels/capture/graphs.h share: errors told as text, and the nodes of a graph.
+// Helpers of the functions behind kernels/capture/cuda_graphs.h: exceptions as text, and the nodes of a graph.
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
@@ -10,18 +10,19 @@
 
 namespace graft::cuda {
 
-inline void tell(const std::exception& e, char* error, size_t size) {
+inline void writeError(const std::exception& e, char* error, size_t size) {
   const auto* torch = dynamic_cast<const c10::Error*>(&e);
   std::snprintf(error, size, "%s", torch ? torch->what_without_backtrace() : e.what());
 }
 
+/// Calls f; false, with the message in `error`, where it throws.
 template <class F>
 bool guarded(char* error, size_t size, const F& f) {
   try {
     f();
     return true;
   } catch (const std::exception& e) {
-    tell(e, error, size);
+    writeError(e, error, size);
     return false;
   }
 }

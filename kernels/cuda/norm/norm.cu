@@ -1,15 +1,16 @@
-// LayerNorm and RMSNorm with what stands before them: x + input bias + residual, or a sum of embeddings.
+// LayerNorm and RMSNorm of x + input bias + residual, and LayerNorm of a sum of embeddings.
 //
-// Rows of n elements (any n), fp32 statistics over values kept in registers: mean first, then the centred squares (two
-// passes over registers, not memory). Three shapes: a warp per row (16-byte accesses, n <= 1024 of half type), a block
-// per row (up to 8192), and a plain one that reads the row from memory thrice, for everything else. A sum that is
-// returned is also the one that is normalised, rounded to the dtype, as the unfused graph would have it.
+// Rows of n elements (any n). Statistics are fp32: the mean, then the centred squares, in two passes over registers.
+// Three kernels: a warp per row (16-byte accesses, up to 1024 half elements), a block per row (up to 8192), and normAny
+// for all other rows, which reads the row from memory three times. Where x + residual is returned too, the norm is of
+// that sum after rounding to the dtype, as in the unfused graph.
 #include "kernels/cuda/common.cuh"
 
 namespace graft::cuda {
 namespace {
 
-// The sum over the warps of a row; `Which` names a buffer of its own for each call in a kernel, which saves a barrier.
+// The sum of x over the warps of a row. Each call in a kernel needs its own `Which`, which selects a buffer: so no
+// barrier is needed between two calls.
 template <int Warps, int Which = 0>
 __device__ __forceinline__ float rowSum(float x) {
   x = warpSum(x);
@@ -24,8 +25,8 @@ __device__ __forceinline__ float rowSum(float x) {
   return x;
 }
 
-// Mean and centred squares of a row of which each thread holds Count values, by one exchange instead of two: each
-// thread's own first, then pairs of equal size (Chan, Golub, LeVeque 1979).
+// (mean, sum of centred squares) of a row of which each thread holds Count values, in one exchange instead of two:
+// first each thread's own, then pairs of equal size are merged. Source: Chan, Golub, LeVeque (1979).
 template <int Warps, int Count>
 __device__ __forceinline__ float2 rowMoments(const float (&v)[Count]) {
   float mean = 0.f, squares = 0.f;
@@ -55,9 +56,9 @@ __device__ __forceinline__ float2 rowMoments(const float (&v)[Count]) {
   return make_float2(mean, squares);
 }
 
-// Warps == 1: four rows to a block, a warp each. Otherwise a block per row. A thread holds Vecs chunks of V consecutive
-// elements, chunk c at column (c * threads + thread) * V; Full: as many as the row has. All loads are issued before the
-// first use: at few rows latency is all there is.
+// Warps == 1: four rows per block, a warp each. Otherwise a block per row. A thread holds Vecs chunks of V consecutive
+// elements, chunk c at column (c * threads + thread) * V. Full: the chunks cover the row exactly. All loads are issued
+// before the first use, because with few rows latency decides the time.
 template <class T, int Warps, int Vecs, int V, bool Full>
 __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(const NormArgs a) {
   pdlTrigger();
@@ -74,14 +75,14 @@ __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(cons
     }
   };
   const float inverse = 1.f / static_cast<float>(a.n);
-  stamp(threadIdx.x == 0, Stage::kEntry);
+  recordTimestamp(threadIdx.x == 0, Stage::kEntry);
   if (!a.constantWeights) pdlWait();
   load(a.weight, weight);
   load(a.bias, bias);
   load(a.inputBias, inputBias);
-  stamp(threadIdx.x == 0, Stage::kBeforeWait);
+  recordTimestamp(threadIdx.x == 0, Stage::kBeforeWait);
   if (a.constantWeights) pdlWait();
-  stamp(threadIdx.x == 0, Stage::kAfterWait);
+  recordTimestamp(threadIdx.x == 0, Stage::kAfterWait);
   if (row >= a.rows) return;
   load(static_cast<const T*>(a.x) + row * a.ldx, x);
   load(a.residual ? static_cast<const T*>(a.residual) + row * a.ldr : nullptr, r);
@@ -135,10 +136,10 @@ __global__ void __launch_bounds__(Warps == 1 ? 128 : Warps * 32) normKernel(cons
     }
     storeVec<T, V>(static_cast<T*>(a.out) + row * a.n + column, y);
   }
-  leaveStamps(threadIdx.x == 0, StampedKernel::kNorm);
+  writeTimestamps(threadIdx.x == 0, TimedKernel::kNorm);
 }
 
-// Any n and alignment: a block per row, the row read again for each pass.
+// Any n and alignment: a block per row, which reads the row again for each pass.
 template <class T>
 __global__ void __launch_bounds__(256) normAny(const NormArgs a) {
   pdlTrigger();
@@ -188,7 +189,7 @@ cudaError_t runNorm(const NormArgs& a, cudaStream_t stream) {
                        aligned(a.bias, 16) && aligned(a.out, 16) && aligned(a.sum, 16);
   const unsigned rows = static_cast<unsigned>(a.rows);
   const int64_t chunks = vectors ? a.n / V : INT64_MAX;
-  // A few rows: more threads to a row. Many: a warp each keeps the block free of barriers.
+  // Few rows get more threads each. With many rows, a warp each avoids barriers.
   if (chunks <= 32) return launchRows<T, 1, 1, V>(a, rows, stream);
   if (rows >= 2048 && chunks <= 96) return launchRows<T, 1, 3, V>(a, rows, stream);
   if (rows >= 2048 && chunks <= 128) return launchRows<T, 1, 4, V>(a, rows, stream);
@@ -199,7 +200,7 @@ cudaError_t runNorm(const NormArgs& a, cudaStream_t stream) {
   return launch(normAny<T>, rows, 256, 0, stream, a.pdl, a);
 }
 
-// One block per position; the ids are few, the rows of the tables are read once. V elements to an access.
+// LayerNorm of a sum of embeddings for rows of any length: a block per position, V elements per access.
 template <class T, int V>
 __global__ void __launch_bounds__(128) embeddingNorm(const EmbeddingArgs a) {
   pdlTrigger();
@@ -263,7 +264,7 @@ __global__ void __launch_bounds__(128) embeddingNorm(const EmbeddingArgs a) {
   });
 }
 
-// The same with the row in registers, V elements to a thread; four tables are read at a time.
+// The same with the row in registers, V elements per thread. Four tables are read at a time.
 template <class T, int Warps, int V>
 __global__ void __launch_bounds__(Warps * 32) embeddingRow(const EmbeddingArgs a) {
   pdlTrigger();

@@ -1,5 +1,5 @@
-// graft::linear_norm_linear and attention_norm_linear on CUDA: for a few rows two kernels, else what the operators that
-// they stand for take.
+// graft::linear_norm_linear and attention_norm_linear on CUDA: two kernels for a few rows, otherwise the kernels of the
+// operators that they combine.
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -16,13 +16,13 @@ namespace {
 
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
-constexpr int64_t kFewRows = 32;  // gemm_rows.cu
+constexpr int64_t kFewRows = 32;  // the limit of gemm_rows.cu
 
 bool few(const at::Tensor& x, int64_t rows) {
   return hopper() && x.scalar_type() != at::kFloat && rows > 0 && rows <= kFewRows;
 }
 
-// The norm of `sum`, contiguous, and the product after it.
+// (the norm of `sum`, the product of that norm); `sum` must be contiguous.
 Pair normLinear(const at::Tensor& sum, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                 const at::Tensor& nextWeight, const OptionalTensor& nextBias, double eps, c10::string_view activation) {
   const RowNorm norm(sum, normWeight, normBias, eps, RowNorm::Into::kNew);

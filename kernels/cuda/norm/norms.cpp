@@ -9,7 +9,7 @@
 namespace graft::cuda {
 namespace {
 
-// Fills and launches; the tensors it makes live until the launch.
+// Launches a norm of x + inputBias + residual into `out`, and that sum into `sum` if it is defined.
 void norm(const char* op, const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
           const OptionalTensor& bias, const OptionalTensor& inputBias, double eps, bool rms, const at::Tensor& out,
           const at::Tensor& sum) {
@@ -79,7 +79,7 @@ at::Tensor embeddingLayerNorm(at::TensorList ids, at::TensorList tables, const O
   for (size_t i = 0; i < ids.size(); ++i) {
     at::Tensor wide = ids[i].scalar_type() == at::kLong ? ids[i] : ids[i].to(at::kLong);
     wide = wide.expand(idShape);
-    // Two strides cover the usual [batch, length]; anything deeper is laid out first.
+    // The kernel has two strides, enough for [batch, length]; ids with more dimensions are made contiguous.
     if (wide.dim() > 2) wide = wide.contiguous();
     const int64_t last = wide.dim() - 1;
     a.idStride[i][1] = wide.dim() >= 1 ? wide.stride(last) : 0;
@@ -117,7 +117,7 @@ at::Tensor maskedSoftmax(const at::Tensor& x, const OptionalTensor& mask, double
   }
   at::Tensor out = at::empty(x.sizes(), x.options());
   if (out.numel() == 0) return out;
-  // Up to 4 dimensions with any strides; more are folded into the first, which takes a copy unless they are contiguous.
+  // The kernel takes 4 dimensions with any strides. More are folded into the first, which may need a copy.
   at::Tensor rows = x;
   at::Tensor wide = given(mask) ? mask->expand(x.sizes()) : at::Tensor();
   const auto fourDims = [&](at::Tensor t) {

@@ -1,5 +1,5 @@
-// Several copies within a GPU's memory as one kernel: the inputs of a captured graph on their way in, the outputs on
-// their way out (graph_copies.h).
+// Several copies within a GPU's memory as one kernel. A captured graph copies its inputs and outputs with it
+// (graphs/graph_copies.h).
 #include <algorithm>
 
 #include "kernels/cuda/common.cuh"
@@ -8,7 +8,7 @@ namespace graft::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Enough to fill the memory system, whatever the size.
+/// Per copy: enough to saturate the memory bandwidth.
 constexpr int64_t kMostBlocks = 264;
 
 __global__ void __launch_bounds__(kThreads) copies(const CopyArgs a) {

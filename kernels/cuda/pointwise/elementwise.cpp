@@ -14,7 +14,7 @@
 namespace graft::cuda {
 namespace {
 
-at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   at::Tensor out = at::empty_like(x);
   if (out.numel() == 0) return out;
   RotaryArgs a;
@@ -38,11 +38,11 @@ std::tuple<at::Tensor, at::Tensor> rotaryEmbedding(const at::Tensor& q, const at
   const c10::cuda::CUDAGuard guard(q.device());
   const auto table = [](at::Tensor t) {
     while (t.dim() < 4) t = t.unsqueeze(t.dim() == 2 ? 0 : 1);
-    // fp32 tables keep their precision: they are small, and read far more often than converted.
+    // Tables in fp32 keep their precision. They are small, and read far more often than converted.
     return t.scalar_type() == at::kFloat ? t : t.to(at::kFloat);
   };
   const at::Tensor c = table(cos), s = table(sin);
-  return {turned(q, c, s), turned(k, c, s)};
+  return {rotated(q, c, s), rotated(k, c, s)};
 }
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
@@ -62,33 +62,33 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return out;
 }
 
-// cuDNN tries its plans out and remembers the fastest, if we may stop for that. The switch is the process's: of several
-// threads the first turns it on and the last back.
-class TryPlans {
+// While it lives, cuDNN times its plans and remembers the fastest, if tuning is allowed. The switch is global to the
+// process: with several threads, the first turns it on and the last restores it.
+class CudnnBenchmark {
  public:
-  TryPlans() : tries_(options().autotune && !capturing()) {
-    if (!tries_) return;
+  CudnnBenchmark() : on_(options().autotune && !isCapturing()) {
+    if (!on_) return;
     const std::lock_guard lock(mutex);
     if (users++ > 0) return;
     before = at::globalContext().benchmarkCuDNN();
     at::globalContext().setBenchmarkCuDNN(true);
   }
-  ~TryPlans() {
-    if (!tries_) return;
+  ~CudnnBenchmark() {
+    if (!on_) return;
     const std::lock_guard lock(mutex);
     if (--users == 0) at::globalContext().setBenchmarkCuDNN(before);
   }
-  TryPlans(const TryPlans&) = delete;
-  TryPlans& operator=(const TryPlans&) = delete;
+  CudnnBenchmark(const CudnnBenchmark&) = delete;
+  CudnnBenchmark& operator=(const CudnnBenchmark&) = delete;
 
  private:
   static inline std::mutex mutex;
   static inline int users = 0;
   static inline bool before = false;
-  const bool tries_;
+  const bool on_;
 };
 
-// In one kernel of cuDNN's, which it has for half types in channels-last.
+// Whether one cuDNN kernel does it all, which exists for half types in channels-last.
 bool isOneKernel(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& residual, int64_t groups,
                  bool relu) {
   return relu && groups == 1 && x.dim() == 4 && x.numel() > 0 && dtypeOf("conv_bias_add_relu", x) != Dtype::kFloat &&
@@ -96,7 +96,8 @@ bool isOneKernel(const at::Tensor& x, const at::Tensor& weight, const OptionalTe
          at::globalContext().userEnabledCuDNN();
 }
 
-// Otherwise cuDNN's convolution without bias, then bias, residual and ReLU in one pass in place.
+// One cuDNN kernel where there is one. Otherwise cuDNN's convolution without bias, then one kernel for bias, residual
+// and ReLU in place.
 at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                            const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
                            at::IntArrayRef dilation, int64_t groups, bool relu) {
@@ -104,7 +105,7 @@ at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const 
   const c10::cuda::CUDAGuard guard(x.device());
   ConvEpilogueArgs a;
   a.dtype = dtypeOf("conv_bias_add_relu", x);
-  const TryPlans tryPlans;
+  const CudnnBenchmark benchmark;
   const at::MemoryFormat format = ops::convFormat(x, weight);
   if (isOneKernel(x, weight, residual, groups, relu)) {
     const at::Tensor image = x.contiguous(format), filter = weight.contiguous(format);

@@ -1,6 +1,6 @@
 // Small memory-bound kernels: GEMM and convolution epilogues, SwiGLU, rotary embedding, masked softmax.
 //
-// All work on fp32 values between a load and a store. Epilogue and SwiGLU move 16 bytes a thread where rows allow it.
+// All compute in fp32 between a load and a store. Epilogues and SwiGLU move 16 bytes per thread where alignment allows.
 #include "kernels/cuda/attention/mask.cuh"
 #include "kernels/cuda/common.cuh"
 
@@ -71,8 +71,8 @@ cudaError_t runSwiglu(const SwigluArgs& a, cudaStream_t stream) {
   return launch(swiglu<T, 1>, blocksFor(a.rows * a.n), 256, 0, stream, a.pdl, a);
 }
 
-// Element i of a row turns with its partner: the other half's (rotate-half form) or its neighbour (interleaved form).
-// out = x * cos + rotate(x) * sin, with cos and sin given for each of the n columns.
+// out = x * cos + rotate(x) * sin, with cos and sin for each of the n columns. Element i is rotated with a partner: the
+// same element of the row's other half (rotate-half form), or its neighbour (interleaved form).
 template <class T>
 __global__ void __launch_bounds__(256) rotary(const RotaryArgs a) {
   pdlTrigger();
@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(256) rotary(const RotaryArgs a) {
   }
 }
 
-// softmax(x * scale + mask) over the last dimension; a row masked out entirely gives NaN, as softmax does. A block per
-// row, the row kept in registers up to 256 * kKept elements and read again beyond.
+// softmax(x * scale + mask) over the last dimension. A row that is masked out entirely gives NaN, as softmax does. A
+// block per row; it keeps the first 256 * kKept elements in registers and reads the others again for each pass.
 template <class T>
 __global__ void __launch_bounds__(256) softmax(const SoftmaxArgs a) {
   pdlTrigger();
@@ -132,8 +132,7 @@ __global__ void __launch_bounds__(256) softmax(const SoftmaxArgs a) {
   top = reduce(top, true);
 #pragma unroll
   for (int c = 0; c < kKept; ++c) {
-    // Only elements there are: beyond the end of a row of -Inf, exp(-Inf - -Inf) would be NaN as well, but is not
-    // stored.
+    // Zero beyond the end of the row: in a row of -Inf, exp(-Inf - -Inf) would be NaN there too.
     kept[c] = threadIdx.x + c * 256 < n ? expf(kept[c] - top) : 0.f;
     sum += kept[c];
   }

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// Changes when our kernels change so much that old choices mislead.
+// Part of the file's name. Increase it when the kernels change so much that old choices mislead.
 constexpr int kKernelVersion = 9;
 
 fs::path folder() {
@@ -34,22 +34,22 @@ bool printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-bool sound(const std::string& key, const std::string& line) {
+bool isWellFormed(const std::string& key, const std::string& line) {
   return !key.empty() && key.find(' ') == std::string::npos && !line.empty() && printable(key) && printable(line);
 }
 
-/// Held by whoever replaces the file beside it. The lock file stays: were it removed, one process could lock the old
-/// one and another the new one.
+/// A lock for replacing the cache file. The lock file is never removed: otherwise one process could lock the removed
+/// file and another its successor.
 class Lock {
  public:
   enum class State { kHeld, kBusy, kImpossible };
 
-  Lock(const std::string& path, std::chrono::milliseconds patience)
+  Lock(const std::string& path, std::chrono::milliseconds timeout)
       : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    if (file_ < 0) file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);  // another user's, in a folder that both may use
+    if (file_ < 0) file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);  // another user's file, in a shared folder
     if (file_ < 0) return;
-    // Asked for again and again, not waited for: a process that was stopped while it held the lock must not stop us.
-    const auto end = Clock::now() + patience;
+    // Polls rather than blocks: a process that was stopped while it held the lock must not stop this one.
+    const auto end = Clock::now() + timeout;
     while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno == EWOULDBLOCK) {
@@ -58,13 +58,13 @@ class Lock {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         continue;
       }
-      break;  // The file system knows no locks: the file is still replaced as a whole, only not one after the other.
+      break;  // The file system has no locks. The file is still replaced atomically; a concurrent choice may be lost.
     }
     state_ = State::kHeld;
   }
   ~Lock() {
     if (file_ < 0) return;
-    // Closing alone would leave it to a child that was forked meanwhile.
+    // Closing alone would leave the lock to a child that was forked meanwhile.
     if (state_ == State::kHeld) ::flock(file_, LOCK_UN);
     ::close(file_);
   }
@@ -80,12 +80,12 @@ class Lock {
 
 }  // namespace
 
-GemmCache::GemmCache(std::string path, std::chrono::milliseconds patience)
-    : path_(std::move(path)), patience_(patience) {
+GemmCache::GemmCache(std::string path, std::chrono::milliseconds lockTimeout)
+    : path_(std::move(path)), lockTimeout_(lockTimeout) {
   if (!path_.empty()) lines_ = read(path_).value_or(Lines());
 }
 
-/// Nothing where there is a file that cannot be read.
+/// Nothing where the file exists but cannot be read.
 std::optional<GemmCache::Lines> GemmCache::read(const std::string& path) {
   Lines lines;
   std::ifstream in(path, std::ios::binary);
@@ -95,12 +95,12 @@ std::optional<GemmCache::Lines> GemmCache::read(const std::string& path) {
     return lines;
   }
   std::string text;
-  // A last line without its end has been cut off; what is left of it could be another choice's name.
+  // A last line without a newline was cut off: the rest of it could be the name of another choice.
   while (std::getline(in, text) && !in.eof()) {
     const size_t space = text.find(' ');
     if (space == std::string::npos) continue;
     std::string key = text.substr(0, space), line = text.substr(space + 1);
-    if (sound(key, line)) lines.insert_or_assign(std::move(key), std::move(line));
+    if (isWellFormed(key, line)) lines.insert_or_assign(std::move(key), std::move(line));
   }
   if (in.bad()) return std::nullopt;
   return lines;
@@ -114,7 +114,7 @@ std::optional<std::string> GemmCache::find(const std::string& key) {
 }
 
 void GemmCache::store(const std::string& key, const std::string& line) {
-  assert(sound(key, line));
+  assert(isWellFormed(key, line));
   const std::lock_guard lock(mutex_);
   lines_[key] = line;
   if (path_.empty()) return;
@@ -122,14 +122,15 @@ void GemmCache::store(const std::string& key, const std::string& line) {
   if (merge()) unsaved_.clear();
 }
 
-/// What is on disk is newer than what was read or written before, so it stays; what is missing there (somebody removed
-/// the file) is added, what has never been written replaces.
+/// Merges this instance's lines into the file. A line on disk is newer than one that was read or written here before,
+/// so it wins. Lines that are missing on disk (the file was removed) are added, and unsaved lines replace those on
+/// disk.
 bool GemmCache::merge() {
   std::error_code failed;
   fs::create_directories(fs::path(path_).parent_path(), failed);
-  // Who has waited in vain once does not wait again with every choice.
-  const Lock lock(path_ + ".lock", waitedInVain_ ? std::chrono::milliseconds(0) : patience_);
-  waitedInVain_ = lock.state() == Lock::State::kBusy;
+  // After one timeout, later choices do not wait again.
+  const Lock lock(path_ + ".lock", lockTimedOut_ ? std::chrono::milliseconds(0) : lockTimeout_);
+  lockTimedOut_ = lock.state() == Lock::State::kBusy;
   if (lock.state() != Lock::State::kHeld) return false;
   auto merged = read(path_);
   if (!merged) return false;
@@ -137,21 +138,21 @@ bool GemmCache::merge() {
   for (const auto& [key, line] : unsaved_) merged->insert_or_assign(key, line);
   lines_ = std::move(*merged);
 
-  // The time as well, because other machines and containers that use the folder may have a process of that number.
-  const std::string beside =
+  // With the time as well, because other machines and containers that share the folder may have the same process id.
+  const std::string temporary =
       path_ + "." + std::to_string(getpid()) + "." + std::to_string(Clock::now().time_since_epoch().count());
-  std::ofstream out(beside, std::ios::binary);
+  std::ofstream out(temporary, std::ios::binary);
   for (const auto& [key, line] : lines_) out << key << ' ' << line << '\n';
   out.close();
-  if (out) fs::rename(beside, path_, failed);
+  if (out) fs::rename(temporary, path_, failed);
   if (out && !failed) return true;
-  fs::remove(beside, failed);
+  fs::remove(temporary, failed);
   return false;
 }
 
 GemmCache& gemmCache(const std::string& gpu, size_t ltVersion) {
   static std::mutex mutex;
-  static std::map<std::string, GemmCache> caches;  // by the file's name; where there is no folder, a name is all it has
+  static std::map<std::string, GemmCache> caches;  // by the name of the file, whether or not there is a folder for it
   std::string name = gpu;
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';

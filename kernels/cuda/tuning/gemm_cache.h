@@ -1,9 +1,10 @@
 #pragma once
-// The tuner's choices on disk: one text file per GPU model and cuBLASLt version, one line per problem: key, choice,
-// timings. Read once; each new choice is merged at once into what other processes have written meanwhile, so that an
-// interrupted run keeps what it learnt and runs side by side keep each other's choices. Nothing here is an error: lines
-// that make no sense are passed over, and without a writable place the choices last as long as the process. Knows
-// nothing of CUDA.
+// GemmCache: the tuner's choices on disk, in one text file per GPU model and cuBLASLt version. It has one line per
+// problem: key, choice, timings. It does not depend on CUDA.
+//
+// The file is read once. Each new choice is merged at once with what other processes have written meanwhile, so an
+// interrupted run keeps what it learnt, and concurrent runs keep each other's choices. Nothing here is an error:
+// malformed lines are ignored, and where no file can be written the choices last as long as the process.
 //
 //   GemmCache& cache = gemmCache("NVIDIA H200", cublasLtGetVersion());
 //   if (!cache.find(key)) cache.store(key, "tile-128x128-... tile-128x128-...=3.10us");
@@ -16,16 +17,16 @@
 
 namespace graft::cuda {
 
-/// Threads may share one; so may processes, and several in one process, share a file.
+/// Thread-safe. Several instances, in one process or in several, may share a file.
 class GemmCache {
  public:
-  /// Without a path, in memory only. A store waits while others write, at most for `patience`; what could not be
-  /// written goes with the next one that can.
-  explicit GemmCache(std::string path, std::chrono::milliseconds patience = std::chrono::seconds(5));
+  /// An empty path: in memory only. `store` waits at most `lockTimeout` while others write; what could not be written
+  /// is written by a later store.
+  explicit GemmCache(std::string path, std::chrono::milliseconds lockTimeout = std::chrono::seconds(5));
 
-  /// What was last stored for the key, here or, as far as known, by another process.
+  /// The last line stored for the key, by this instance or by another process whose file was read since.
   std::optional<std::string> find(const std::string& key);
-  /// The key has no spaces, the line is not empty, and both are printable ASCII.
+  /// The key must have no spaces, the line must not be empty, and both must be printable ASCII.
   void store(const std::string& key, const std::string& line);
 
  private:
@@ -34,13 +35,14 @@ class GemmCache {
   bool merge();
 
   const std::string path_;
-  const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds lockTimeout_;
   std::mutex mutex_;
   Lines lines_, unsaved_;  // unsaved: stored here, not yet on disk
-  bool waitedInVain_ = false;
+  bool lockTimedOut_ = false;
 };
 
-/// The process's cache for all GPUs of that name: a file in $GRAFT_CACHE_DIR, else $XDG_CACHE_HOME/graft, else
+/// The process's cache for GPUs of that name and that version of cuBLASLt: a file in $GRAFT_CACHE_DIR, else
+/// $XDG_CACHE_HOME/graft, else
 /// ~/.cache/graft.
 GemmCache& gemmCache(const std::string& gpu, size_t ltVersion);
 

@@ -1,6 +1,6 @@
-// The memory that stamps.cuh's records go to, for tests/gpu/timestamps.py. Nothing unless configured with
-// -DGRAFT_STAMPS=ON.
-#ifdef GRAFT_STAMPS
+// The device memory for the records of timestamps.cuh, and how tests/gpu/timestamps.py reads it. Empty unless
+// configured with -DGRAFT_TIMESTAMPS=ON.
+#ifdef GRAFT_TIMESTAMPS
 #include <c10/cuda/CUDAException.h>
 #include <cuda_runtime_api.h>
 
@@ -9,12 +9,12 @@
 #include "kernels/cuda/tuning/timestamps.cuh"
 
 namespace {
-constexpr size_t kBytes = size_t{graft::cuda::kStampedProcessors} * graft::cuda::kStampsPerProcessor *
-                          graft::cuda::kStampFields * sizeof(long long);
+constexpr size_t kBytes = size_t{graft::cuda::kTimestampSms} * graft::cuda::kTimestampRecordsPerSm *
+                          graft::cuda::kTimestampFields * sizeof(long long);
 }
 
 extern "C" {
-__attribute__((visibility("default"))) void* graft_cuda_stamps() {
+__attribute__((visibility("default"))) void* graft_cuda_timestamps() {
   static void* records = nullptr;
   if (!records) {
     C10_CUDA_CHECK(cudaMalloc(&records, kBytes));
@@ -23,17 +23,17 @@ __attribute__((visibility("default"))) void* graft_cuda_stamps() {
   return records;
 }
 
-/// Waits for the GPU, then forgets all stamps.
-__attribute__((visibility("default"))) void graft_cuda_stamps_clear() {
+/// Waits for the GPU, then sets all records to zero.
+__attribute__((visibility("default"))) void graft_cuda_timestamps_clear() {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
-  C10_CUDA_CHECK(cudaMemset(graft_cuda_stamps(), 0, kBytes));
+  C10_CUDA_CHECK(cudaMemset(graft_cuda_timestamps(), 0, kBytes));
   C10_CUDA_CHECK(cudaDeviceSynchronize());
 }
 
-/// Waits for the GPU, then copies all records to memory of the host; returns how many bytes those are.
-__attribute__((visibility("default"))) size_t graft_cuda_stamps_read(void* to) {
+/// Waits for the GPU, then copies all records to `to` in host memory, unless it is null. Returns their size in bytes.
+__attribute__((visibility("default"))) size_t graft_cuda_timestamps_read(void* to) {
   C10_CUDA_CHECK(cudaDeviceSynchronize());
-  if (to) C10_CUDA_CHECK(cudaMemcpy(to, graft_cuda_stamps(), kBytes, cudaMemcpyDeviceToHost));
+  if (to) C10_CUDA_CHECK(cudaMemcpy(to, graft_cuda_timestamps(), kBytes, cudaMemcpyDeviceToHost));
   return kBytes;
 }
 }

@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 
-#include "kernels/cuda/graphs/streams.h"
+#include "kernels/cuda/graphs/exclusive_streams.h"
 #include "kernels/cuda/support.h"
 
 namespace graft::cuda {
@@ -31,21 +31,21 @@ WeightCopies::WeightCopies(const GemmArgs& a, cudaStream_t stream) {
   const size_t span = (static_cast<size_t>(a.n - 1) * a.ldw + a.k) * bytesOf(a.dtype);
   const size_t copies = std::clamp<size_t>((size_t{96} << 20) / std::max<size_t>(bytes, 1), 1, 12);
   for (size_t i = 0; i < copies; ++i) {
-    kept_.emplace_back(bytes);
-    C10_CUDA_CHECK(cudaMemcpyAsync(kept_.back().get(), a.w, span, cudaMemcpyDeviceToDevice, stream));
-    at_.push_back(kept_.back().get());
+    buffers_.emplace_back(bytes);
+    C10_CUDA_CHECK(cudaMemcpyAsync(buffers_.back().get(), a.w, span, cudaMemcpyDeviceToDevice, stream));
+    copies_.push_back(buffers_.back().get());
   }
 }
 
 c10::cuda::CUDAStream tuningStream() {
   static std::mutex mutex;
-  static auto* streams = new std::map<c10::DeviceIndex, OwnStreams>;  // held as long as the process may try something
+  static auto* streams = new std::map<c10::DeviceIndex, ExclusiveStreams>;  // never destroyed
   const std::lock_guard lock(mutex);
   const c10::DeviceIndex device = c10::cuda::current_device();
   return streams->try_emplace(device, device).first->second.get(0);
 }
 
-double timeCalls(const std::function<bool(int)>& call, c10::cuda::CUDAStream stream, double giveUp, int replays) {
+double timeCalls(const std::function<bool(int)>& call, c10::cuda::CUDAStream stream, double limit, int replays) {
   constexpr int kCalls = 12;
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
@@ -69,7 +69,7 @@ double timeCalls(const std::function<bool(int)>& call, c10::cuda::CUDAStream str
       float ms = 0;
       C10_CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
       if (r >= 1) times.push_back(ms * 1e3f / kCalls);
-      if (r == 2 && *std::min_element(times.begin(), times.end()) > giveUp) break;
+      if (r == 2 && *std::min_element(times.begin(), times.end()) > limit) break;
     }
     std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
     median = times[times.size() / 2];
@@ -82,13 +82,13 @@ double timeCalls(const std::function<bool(int)>& call, c10::cuda::CUDAStream str
   return median;
 }
 
-std::vector<std::pair<double, int>> race(int count, const std::function<double(int, double, int)>& time) {
+std::vector<std::pair<double, int>> timeCandidates(int count, const std::function<double(int, double, int)>& time) {
   std::vector<std::pair<double, int>> timed;
   double best = 1e30;
-  for (int way = 0; way < count; ++way) {
-    const double t = time(way, best * 1.5, 8);
+  for (int candidate = 0; candidate < count; ++candidate) {
+    const double t = time(candidate, best * 1.5, 8);
     if (t < 0) continue;
-    timed.emplace_back(t, way);
+    timed.emplace_back(t, candidate);
     best = std::min(best, t);
   }
   std::sort(timed.begin(), timed.end());

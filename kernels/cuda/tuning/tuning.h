@@ -1,5 +1,9 @@
 #pragma once
-// Trying out ways to compute the same thing, for runGemm: memory, clocks and a race.
+// What the GEMM tuner times with (gemm/gemm_tuner.h): scratch memory, copies of weights, a stream, and timed replays.
+//
+//   const auto timed = timeCandidates(count, [&](int candidate, double limit, int replays) {
+//     return timeCalls([&](int call) { return run(candidate, weights[call]); }, tuningStream(), limit, replays);
+//   });                                                       // {microseconds, candidate}, the fastest first
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -12,7 +16,7 @@
 
 namespace graft::cuda {
 
-// A buffer of the caching allocator on the current stream (and pool, under capture).
+// A buffer from the caching allocator, for the current stream (and, under capture, from the graph's memory pool).
 class Scratch {
  public:
   explicit Scratch(size_t bytes);
@@ -22,29 +26,32 @@ class Scratch {
   c10::DataPtr data_;
 };
 
-// What makes two products the same problem for timing.
+// Products with equal keys are the same problem for the tuner. It names dtype, shape, strides, alignment and options,
+// and is written to the cache on disk.
 std::string keyOf(const GemmArgs& a);
 
-// Copies of a product's weights, enough of them that in turn they come from memory, as in a model larger than the L2.
+// Copies of a product's weights, so many that calls which use them in turn read from memory rather than from the L2
+// cache, as in a model larger than the cache.
 class WeightCopies {
  public:
   WeightCopies(const GemmArgs& a, cudaStream_t stream);
-  const void* operator[](int call) const { return at_[call % at_.size()]; }
+  const void* operator[](int call) const { return copies_[call % copies_.size()]; }
 
  private:
-  std::vector<Scratch> kept_;
-  std::vector<const void*> at_;
+  std::vector<Scratch> buffers_;
+  std::vector<const void*> copies_;
 };
 
-// The stream that ways are tried on, one for each GPU.
+// The stream for tuning on the current GPU.
 c10::cuda::CUDAStream tuningStream();
 
-// Median time of call(0), call(1), ... replayed as a graph, in microseconds a call; negative if one returns false,
-// which means that the way does not apply. Ends early once it is slower than `giveUp`.
-double timeCalls(const std::function<bool(int)>& call, c10::cuda::CUDAStream stream, double giveUp, int replays);
+// The median time of call(0), call(1), ... in microseconds per call, from `replays` replays of a CUDA graph of them.
+// Negative if a call returns false, which means that it is not supported. Stops early once it is slower than `limit`.
+double timeCalls(const std::function<bool(int)>& call, c10::cuda::CUDAStream stream, double limit, int replays);
 
-// Times ways 0 .. count-1 by time(way, giveUp, replays), the best few once more and longer: they are often closer
-// together than eight replays can tell. Microseconds and way, the fastest first.
-std::vector<std::pair<double, int>> race(int count, const std::function<double(int, double, int)>& time);
+// Times candidates 0 .. count-1 by time(candidate, limit, replays), and the six fastest again with more replays,
+// because eight replays often cannot tell them apart. Returns (microseconds, candidate), the fastest first, without
+// those that are not supported.
+std::vector<std::pair<double, int>> timeCandidates(int count, const std::function<double(int, double, int)>& time);
 
 }  // namespace graft::cuda

@@ -1,5 +1,5 @@
-// Captures over a stand-in for CUDA graphs: its "replay" does nothing, tensors lie on the CPU, and it fails when it is
-// told to. What is kept, given back and thrown on, and that every use of the captures is ended.
+// Captures over a fake of CUDA graphs, whose "replay" does nothing and which fails on request, with tensors on the CPU:
+// which captures are kept, which are freed, which errors are rethrown, and that every use of the pool ends.
 #include "kernels/capture/captures.h"
 
 #include <ATen/ATen.h>
@@ -10,7 +10,6 @@
 
 #include <cstdio>
 
-#include "kernels/capture/warm_up.h"
 #include "tests/support/catch.h"
 
 using namespace graft;
@@ -19,8 +18,8 @@ using Values = Captures::Values;
 namespace {
 
 struct {
-  int pools = 0, graphs = 0, captures = 0, emptied = 0, entered = 0, left = 0;
-  int tries = 0;  ///< runs that are captured and thrown away, before the one that stays
+  int pools = 0, graphs = 0, captures = 0, emptied = 0, usesBegun = 0, usesEnded = 0;
+  int tries = 0;  ///< runs that are captured and discarded, before the one that is kept
   bool capturing = false, instantiates = true, replays = true;
 } fake;
 
@@ -42,8 +41,8 @@ const GraftCudaGraphs table = [] {
   t.makePool = [](int) -> void* { return ++fake.pools, &fake; };
   t.freePool = [](void*) { --fake.pools; };
   t.capture = capture;
-  t.enter = [](void*, char*, size_t) { return ++fake.entered, true; };
-  t.leave = [](void*, char*, size_t) { return ++fake.left, true; };
+  t.beginUse = [](void*, char*, size_t) { return ++fake.usesBegun, true; };
+  t.endUse = [](void*, char*, size_t) { return ++fake.usesEnded, true; };
   t.addCopies = [](void*, size_t, void* const*, const size_t*, size_t, void* const*, const size_t*, char*, size_t) {
     return true;
   };
@@ -52,7 +51,7 @@ const GraftCudaGraphs table = [] {
     return fake.replays;
   };
   t.freeGraph = [](void*) { --fake.graphs; };
-  t.capturing = [] { return fake.capturing; };
+  t.isCapturing = [] { return fake.capturing; };
   t.emptyCache = [] { ++fake.emptied; };
   return t;
 }();
@@ -65,15 +64,15 @@ struct Fresh {
   }
 };
 
-void runOut() { TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate 2 GiB."); }
+void throwOutOfMemory() { TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate 2 GiB."); }
 
-/// What is thrown by a run whose body is `body`; "" where nothing is.
+/// The message that a run of `body` throws; "" where it throws nothing.
 template <class F>
-std::string thrownBy(Captures& captures, const F& body, bool* full = nullptr) {
+std::string thrownBy(Captures& captures, const F& body, bool* outOfMemory = nullptr) {
   try {
     captures.run({at::ones({2})}, {9}, body);
   } catch (const std::exception& e) {
-    if (full) *full = outOfMemory(e);
+    if (outOfMemory) *outOfMemory = isOutOfMemory(e);
     return e.what();
   }
   return "";
@@ -81,7 +80,7 @@ std::string thrownBy(Captures& captures, const F& body, bool* full = nullptr) {
 
 }  // namespace
 
-TEST_CASE("a shape is captured once, and its outputs are the caller's own") {
+TEST_CASE("a shape is captured once, and its outputs belong to the caller") {
   Fresh f;
   const at::Tensor first = f.twice({1})[0].toTensor(), second = f.twice({1})[0].toTensor();
   CHECK(at::equal(first, at::full({2}, 2.0)));
@@ -89,26 +88,26 @@ TEST_CASE("a shape is captured once, and its outputs are the caller's own") {
   f.twice({2});
   CHECK(fake.captures == 2);
   CHECK(fake.pools == 1);
-  CHECK(fake.entered == 3);
-  CHECK(fake.left == 3);
+  CHECK(fake.usesBegun == 3);
+  CHECK(fake.usesEnded == 3);
   f.captures.clear();
   CHECK(fake.graphs == 0);
   CHECK(fake.pools == 0);
 }
 
-TEST_CASE("memory that runs out while capturing gives all captures and the cache back") {
+TEST_CASE("out of memory during a capture: all captures are freed and the cache is emptied") {
   Fresh f;
   f.twice({1});
   f.twice({2});
-  bool full = false;
+  bool outOfMemory = false;
   thrownBy(
       f.captures,
       [](const Values& in) {
-        if (fake.capturing) runOut();
+        if (fake.capturing) throwOutOfMemory();
         return in;
       },
-      &full);
-  CHECK(full);
+      &outOfMemory);
+  CHECK(outOfMemory);
   CHECK(f.captures.size() == 0);
   CHECK(fake.graphs == 0);
   CHECK(fake.pools == 0);
@@ -117,24 +116,24 @@ TEST_CASE("memory that runs out while capturing gives all captures and the cache
   CHECK(fake.pools == 1);
 }
 
-TEST_CASE("memory that runs out before the capture does so too, and as the body threw it") {
+TEST_CASE("out of memory before the capture: the same, and the body's exception is rethrown") {
   Fresh f;
   f.twice({1});
-  CHECK_THROWS_AS(f.captures.run({at::ones({2})}, {9}, [](const Values& in) { return runOut(), in; }),
+  CHECK_THROWS_AS(f.captures.run({at::ones({2})}, {9}, [](const Values& in) { return throwOutOfMemory(), in; }),
                   c10::OutOfMemoryError);
   CHECK(fake.graphs == 0);
   CHECK(fake.emptied == 1);
 }
 
-TEST_CASE("what cannot be captured leaves the others, and no pool without them") {
+TEST_CASE("a model that cannot be captured: other captures stay, a pool without captures does not") {
   Fresh f;
   const auto refuses = [](const Values& in) {
     if (fake.capturing) throw std::runtime_error("it waits");
     return in;
   };
-  bool full = true;
-  CHECK(thrownBy(f.captures, refuses, &full) == "cannot be captured (it waits)");
-  CHECK_FALSE(full);
+  bool outOfMemory = true;
+  CHECK(thrownBy(f.captures, refuses, &outOfMemory) == "cannot be captured (it waits)");
+  CHECK_FALSE(outOfMemory);
   CHECK(fake.pools == 0);
   f.twice({1});
   thrownBy(f.captures, refuses);
@@ -142,49 +141,49 @@ TEST_CASE("what cannot be captured leaves the others, and no pool without them")
   CHECK(fake.emptied == 0);
 }
 
-TEST_CASE("what a try has thrown is neither told nor believed when the run after it does not") {
+TEST_CASE("an error of a discarded try does not count if the run after it succeeds") {
   Fresh f;
   fake.tries = 1;
-  const auto thrown = [&](bool* full) {
+  const auto thrown = [&](bool* outOfMemory) {
     int runs = 0;
     const auto once = [&](const Values& in) {
-      if (++runs == 3) runOut();
+      if (++runs == 3) throwOutOfMemory();
       return in;
     };
-    return thrownBy(f.captures, once, full);
+    return thrownBy(f.captures, once, outOfMemory);
   };
-  bool full = false;
-  CHECK(thrown(&full) == "");
+  bool outOfMemory = false;
+  CHECK(thrown(&outOfMemory) == "");
   CHECK(f.captures.size() == 1);
   f.captures.clear();
   fake.instantiates = false;
-  CHECK(thrown(&full) == "cannot be captured");
-  CHECK_FALSE(full);
+  CHECK(thrown(&outOfMemory) == "cannot be captured");
+  CHECK_FALSE(outOfMemory);
 }
 
-TEST_CASE("a use that fails is ended too, so that the next stream waits for what it has launched") {
+TEST_CASE("a use of the pool ends even if the replay fails") {
   Fresh f;
   f.twice({1});
   fake.replays = false;
   CHECK_THROWS_AS(f.twice({1}), CaptureError);
-  CHECK(fake.entered == 2);
-  CHECK(fake.left == 2);
+  CHECK(fake.usesBegun == 2);
+  CHECK(fake.usesEnded == 2);
   CHECK(f.captures.size() == 1);
 }
 
-TEST_CASE("giving back says what was captured") {
+TEST_CASE("releaseMemory returns the keys of the captures that it freed") {
   Fresh f;
   f.twice({1});
   f.twice({2});
-  CHECK(f.captures.giveBack() == std::vector<CaptureKey>{{1}, {2}});
-  CHECK(f.captures.giveBack().empty());
+  CHECK(f.captures.releaseMemory() == std::vector<CaptureKey>{{1}, {2}});
+  CHECK(f.captures.releaseMemory().empty());
   CHECK(fake.pools == 0);
   CHECK(fake.emptied == 2);
 }
 
-TEST_CASE("memory that runs out is known behind TorchScript's interpreter, and in the words of CUDA's libraries") {
+TEST_CASE("out of memory is recognised through TorchScript's interpreter and in messages of CUDA's libraries") {
   static const auto library = torch::RegisterOperators().op("graft_test::run_out(Tensor x) -> Tensor",
-                                                            [](const at::Tensor& x) { return runOut(), x; });
+                                                            [](const at::Tensor& x) { return throwOutOfMemory(), x; });
   auto graph = std::make_shared<torch::jit::Graph>();
   torch::jit::parseIR("graph(%x : Tensor):\n  %y : Tensor = graft_test::run_out(%x)\n  return (%y)\n", graph.get());
   torch::jit::GraphFunction function("f", graph, nullptr);
@@ -192,47 +191,10 @@ TEST_CASE("memory that runs out is known behind TorchScript's interpreter, and i
     function(std::vector<c10::IValue>{at::ones({2})});
     FAIL("nothing was thrown");
   } catch (const std::exception& e) {
-    CHECK(outOfMemory(e));
+    CHECK(isOutOfMemory(e));
   }
-  CHECK(outOfMemory(std::runtime_error("CUDA error: out of memory")));
-  CHECK(outOfMemory(std::runtime_error("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")));
-  CHECK_FALSE(outOfMemory(std::runtime_error("CUDA error: an illegal memory access was encountered")));
-}
-
-namespace {
-
-/// How many calls it takes until the shape shall be captured.
-int64_t callsUntilDue(Sightings& seen, const Sightings::Shape& shape, bool full = false) {
-  int64_t calls = 1;
-  while (!seen.come(shape, full)) ++calls;
-  return calls;
-}
-
-}  // namespace
-
-TEST_CASE("a shape is due the second time, and later where another must go for it") {
-  Sightings seen;
-  CHECK(callsUntilDue(seen, {0, {1}}) == 2);
-  CHECK(callsUntilDue(seen, {0, {1}}) == 2);
-  CHECK(callsUntilDue(seen, {0, {2}}, true) == 8);
-  CHECK_FALSE(seen.come({1, {1}}, false));
-}
-
-TEST_CASE("where memory ran out, each next try takes twice as many calls, of that shape alone") {
-  Sightings seen;
-  for (int64_t wait = Sightings::kAfterRanOut, i = 0; i < 10; ++i, wait *= 2) {
-    seen.ranOut({0, {1}});
-    CHECK(callsUntilDue(seen, {0, {1}}) == wait);
-  }
-  CHECK(callsUntilDue(seen, {0, {2}}) == 2);
-  for (int i = 0; i < 100; ++i) seen.ranOut({0, {1}});
-  CHECK(callsUntilDue(seen, {0, {1}}) == Sightings::kMost);
-}
-
-TEST_CASE("a refused shape is never due, until all is forgotten") {
-  Sightings seen;
-  seen.refuse({0, {1}});
-  for (int i = 0; i < 100; ++i) CHECK_FALSE(seen.come({0, {1}}, false));
-  seen.forget();
-  CHECK(callsUntilDue(seen, {0, {1}}) == 2);
+  CHECK(isOutOfMemory(std::runtime_error("CUDA error: out of memory")));
+  CHECK(
+      isOutOfMemory(std::runtime_error("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")));
+  CHECK_FALSE(isOutOfMemory(std::runtime_error("CUDA error: an illegal memory access was encountered")));
 }

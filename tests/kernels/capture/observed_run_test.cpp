@@ -1,4 +1,4 @@
-// What an observer notes of a run: on the CPU, where operators go through the same dispatcher.
+// What an Observer records of a run, tested on the CPU: operators go through the same dispatcher there.
 #include "kernels/capture/observed_run.h"
 
 #include <ATen/ATen.h>
@@ -24,10 +24,10 @@ ObservedRun observe(const F& run, size_t* kernels = nullptr) {
 
 }  // namespace
 
-TEST_CASE("operators are noted with what they read and make, and what they are made of is not") {
+TEST_CASE("operators are recorded with what they read and write, without the operators that they call") {
   const at::Tensor x = at::randn({3, 4}), w = at::randn({5, 4});
   const ObservedRun run = observe([&] {
-    const at::Tensor y = at::linear(x, w);  // at::matmul and others inside
+    const at::Tensor y = at::linear(x, w);  // calls at::matmul and others
     at::relu(y);
   });
   REQUIRE(run.names == std::vector<std::string>{"aten::linear", "aten::relu"});
@@ -37,7 +37,7 @@ TEST_CASE("operators are noted with what they read and make, and what they are m
   CHECK(run.steps[1].writes == Numbers{3});
 }
 
-TEST_CASE("views are the memory that they look at, and do nothing") {
+TEST_CASE("views share memory and are idle") {
   const at::Tensor x = at::randn({3, 4});
   const ObservedRun run = observe([&] {
     const at::Tensor v = x.t();
@@ -51,7 +51,7 @@ TEST_CASE("views are the memory that they look at, and do nothing") {
   CHECK(run.steps[2].writes == Numbers{1});
 }
 
-TEST_CASE("writes in place, into outputs that are given, and into lists") {
+TEST_CASE("writes in place, into given outputs, and into lists") {
   at::Tensor x = at::randn({4}), y = at::randn({4}), z = at::randn({4});
   const ObservedRun run = observe([&] {
     x.select(0, 1).add_(1);
@@ -67,15 +67,15 @@ TEST_CASE("writes in place, into outputs that are given, and into lists") {
   CHECK(run.steps[3].writes == Numbers{0, 1});
 }
 
-TEST_CASE("an address that is used again is another memory") {
+TEST_CASE("a reused address counts as new memory") {
   const at::Tensor x = at::randn({4});
   const ObservedRun run = observe([&] {
-    for (int i = 0; i < 20; ++i) at::neg(x);  // each gives its memory back at once
+    for (int i = 0; i < 20; ++i) at::neg(x);  // each frees its memory at once
   });
   for (uint32_t i = 0; i < 20; ++i) CHECK(run.steps[i].writes == Numbers{i + 1});
 }
 
-TEST_CASE("boxed calls are told from what else lies on the stack") {
+TEST_CASE("boxed calls take their own arguments only from the stack") {
   const at::Tensor x = at::randn({4}), y = at::randn({4}), other = at::randn({4});
   const auto add = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Tensor");
   const ObservedRun run = observe([&] {
@@ -98,7 +98,7 @@ TEST_CASE("running statistics are written while training") {
   }
 }
 
-TEST_CASE("what other devices do is no matter") {
+TEST_CASE("memory on other devices is ignored") {
   const at::Tensor x = at::randn({4});
   Observer observer(c10::kCUDA, [] { return 0; });
   observer.start();
@@ -107,7 +107,7 @@ TEST_CASE("what other devices do is no matter") {
   for (const RunStep& s : observer.run().steps) CHECK(s.idle());
 }
 
-TEST_CASE("operators that fail are noted, and those after them as ever") {
+TEST_CASE("operators that fail are recorded, and later ones as usual") {
   const at::Tensor x = at::randn({4}), y = at::randn({3});
   const ObservedRun run = observe([&] {
     CHECK_THROWS(at::add(x, y));
@@ -117,12 +117,12 @@ TEST_CASE("operators that fail are noted, and those after them as ever") {
   CHECK(run.names[1] == "aten::neg");
 }
 
-TEST_CASE("kernels are those launched meanwhile") {
+TEST_CASE("an operator's kernels are those launched while it runs") {
   size_t kernels = 7;
   class Counting : public Observer {
    public:
     explicit Counting(size_t& k) : Observer(c10::kCPU, [&k] { return k; }), k_(k) {}
-    void begins(size_t) override { k_ += 3; }
+    void onOperatorBegin(size_t) override { k_ += 3; }
     size_t& k_;
   } observer(kernels);
   observer.start();
@@ -130,10 +130,10 @@ TEST_CASE("kernels are those launched meanwhile") {
   observer.stop();
   REQUIRE(observer.run().steps.size() == 2);
   CHECK(observer.run().steps[0].kernels == 3);
-  CHECK(observer.run().outside == 0);
+  CHECK(observer.run().kernelsBetweenOperators == 0);
 }
 
-TEST_CASE("kernels that no operator launches are counted apart") {
+TEST_CASE("kernels that no operator launches are counted separately") {
   size_t kernels = 2;
   const at::Tensor x = at::randn({4});
   const ObservedRun run = observe(
@@ -146,5 +146,5 @@ TEST_CASE("kernels that no operator launches are counted apart") {
       },
       &kernels);
   CHECK(run.steps[0].kernels == 0);
-  CHECK(run.outside == 9);
+  CHECK(run.kernelsBetweenOperators == 9);
 }

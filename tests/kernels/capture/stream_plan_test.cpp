@@ -1,4 +1,4 @@
-// Plans for several streams: who goes beside whom, and that nobody overtakes what it depends on.
+// Stream plans: which steps run at the same time, and that no step overtakes one that it depends on.
 #include "kernels/capture/stream_plan.h"
 
 #include <rapidcheck.h>
@@ -14,7 +14,7 @@ namespace {
 
 [[maybe_unused]] const int configured = setenv("RC_PARAMS", "max_success=3000 max_size=60", 0);
 
-/// Operators that each make one thing; memory is numbered as it is made.
+/// A run of operators with one output each. Memory is numbered as it is allocated.
 struct Run {
   std::vector<RunStep> steps;
   uint32_t made = 0;
@@ -29,7 +29,7 @@ struct Run {
     for (int i = 0; i < length; ++i) from = op({from});
     return from;
   }
-  /// An encoder as it is written: queries, keys and values apart, then one chain.
+  /// An encoder layer with separate queries, keys and values, then one chain.
   uint32_t layer(uint32_t x, uint32_t mask) {
     const uint32_t weights = input();
     const uint32_t q = op({x, weights}), k = op({x, weights}), v = op({x, weights});
@@ -47,7 +47,7 @@ struct Run {
   }
 };
 
-/// Whether `from` is over before `to` begins, by the plan alone; `without`: that wait of to's left out.
+/// Whether the plan orders `from` before `to`, optionally without the wait of `to` for `without`.
 bool ordered(const std::vector<RunStep>& steps, const StreamPlan& plan, uint32_t from, uint32_t to,
              std::optional<uint32_t> without = {}) {
   std::vector<bool> reached(to + 1, false);
@@ -55,10 +55,10 @@ bool ordered(const std::vector<RunStep>& steps, const StreamPlan& plan, uint32_t
   for (uint32_t i = to + 1; i-- > from;) {
     if (!reached[i]) continue;
     if (i == from) return true;
-    for (uint32_t w : plan.places[i].waits)
+    for (uint32_t w : plan.assignments[i].waits)
       if (i != to || w != without) reached[w] = true;
     for (uint32_t b = i; b-- > 0;) {
-      if (steps[b].idle() || plan.places[b].stream != plan.places[i].stream) continue;
+      if (steps[b].idle() || plan.assignments[b].stream != plan.assignments[i].stream) continue;
       reached[b] = true;
       break;
     }
@@ -66,29 +66,31 @@ bool ordered(const std::vector<RunStep>& steps, const StreamPlan& plan, uint32_t
   return false;
 }
 
-bool meet(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
+bool intersect(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b) {
   for (uint32_t x : a)
     for (uint32_t y : b)
       if (x == y) return true;
   return false;
 }
 
-/// Whether one must come before the other: one writes what the other reads or writes.
+/// Whether the order of two steps matters: one writes what the other reads or writes.
 bool conflict(const RunStep& a, const RunStep& b) {
   if (a.idle() || b.idle()) return false;
-  return a.everything || b.everything || meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes);
+  return a.barrier || b.barrier || intersect(a.writes, b.writes) || intersect(a.writes, b.reads) ||
+         intersect(a.reads, b.writes);
 }
 
 std::string problemOf(const std::vector<RunStep>& steps, const StreamPlan& plan, uint32_t streams) {
-  if (plan.places.size() != steps.size()) return "not a place for each step";
+  if (plan.assignments.size() != steps.size()) return "not an assignment for each step";
   if (plan.streams == 0 || plan.streams > streams) return "too many streams";
   std::vector<bool> awaited(steps.size(), false);
   for (uint32_t i = 0; i < steps.size(); ++i) {
-    const auto& place = plan.places[i];
-    if (place.stream >= plan.streams) return "a stream that is not there";
-    if (steps[i].idle() && !place.waits.empty()) return "an idle step waits";
-    for (uint32_t w : place.waits) {
-      if (w >= i || steps[w].idle() || plan.places[w].stream == place.stream) return "a wait that makes no sense";
+    const auto& assignment = plan.assignments[i];
+    if (assignment.stream >= plan.streams) return "a stream that does not exist";
+    if (steps[i].idle() && !assignment.waits.empty()) return "an idle step waits";
+    for (uint32_t w : assignment.waits) {
+      if (w >= i || steps[w].idle() || plan.assignments[w].stream == assignment.stream)
+        return "a wait that makes no sense";
       if (ordered(steps, plan, w, i, w)) return "a wait that is implied";
       awaited[w] = true;
     }
@@ -97,19 +99,19 @@ std::string problemOf(const std::vector<RunStep>& steps, const StreamPlan& plan,
         return "step " + std::to_string(i) + " may overtake " + std::to_string(j);
   }
   for (uint32_t i = 0; i < steps.size(); ++i)
-    if (awaited[i] != plan.places[i].awaited) return "awaited is wrong";
+    if (awaited[i] != plan.assignments[i].awaited) return "awaited is wrong";
   return "";
 }
 
 size_t waits(const StreamPlan& plan) {
   size_t n = 0;
-  for (const auto& place : plan.places) n += place.waits.size();
+  for (const auto& assignment : plan.assignments) n += assignment.waits.size();
   return n;
 }
 
 }  // namespace
 
-TEST_CASE("two towers go on two streams and meet once") {
+TEST_CASE("two towers use two streams and join once") {
   Run run;
   run.op({run.tower(12), run.tower(12)});
   const auto plan = planStreams(run.steps, {});
@@ -120,7 +122,7 @@ TEST_CASE("two towers go on two streams and meet once") {
   CHECK(plan->length < plan->total * 0.52);
 }
 
-TEST_CASE("towers that run in turn are taken apart too") {
+TEST_CASE("towers whose operators alternate are separated too") {
   Run run;
   uint32_t a = run.input(), b = run.input();
   for (int i = 0; i < 10; ++i) a = run.op({a}), b = run.op({b});
@@ -133,19 +135,19 @@ TEST_CASE("towers that run in turn are taken apart too") {
   CHECK(plan->length == 11.5);
 }
 
-TEST_CASE("a plain encoder is one stream, its mask beside the embeddings or not") {
+TEST_CASE("a plain encoder uses one stream, with its mask computed beside the embeddings") {
   Run run;
   run.tower(12);
   CHECK_FALSE(planStreams(run.steps, {}));
-  const StreamPlan plan = placeSteps(run.steps, {});
-  CHECK(plan.critical > plan.total * 0.8);
+  const StreamPlan plan = assignStreams(run.steps, {});
+  CHECK(plan.criticalPath > plan.total * 0.8);
 }
 
-TEST_CASE("one chain is one stream") {
+TEST_CASE("one chain uses one stream") {
   Run run;
   run.chain(run.input(), 100);
   CHECK_FALSE(planStreams(run.steps, {}));
-  CHECK(placeSteps(run.steps, {}).streams == 1);
+  CHECK(assignStreams(run.steps, {}).streams == 1);
 }
 
 TEST_CASE("few kernels are not worth a stream") {
@@ -154,7 +156,7 @@ TEST_CASE("few kernels are not worth a stream") {
   CHECK_FALSE(planStreams(run.steps, {}));
 }
 
-TEST_CASE("five towers share four streams, and as many as there are otherwise") {
+TEST_CASE("five towers share four streams, or use as many as are allowed") {
   Run run;
   std::vector<uint32_t> outputs;
   for (int i = 0; i < 5; ++i) outputs.push_back(run.chain(run.input(), 20));
@@ -169,7 +171,7 @@ TEST_CASE("five towers share four streams, and as many as there are otherwise") 
   CHECK_FALSE(planStreams(run.steps, {.streams = 1}));
 }
 
-TEST_CASE("what a tower needs early is not put behind another tower") {
+TEST_CASE("what a tower needs early is not queued behind another tower") {
   Run run;
   const uint32_t a = run.chain(run.input(), 20);
   const uint32_t mask = run.chain(run.input(), 2);
@@ -182,7 +184,7 @@ TEST_CASE("what a tower needs early is not put behind another tower") {
   CHECK(plan->length < 26);
 }
 
-TEST_CASE("branches that part and meet again") {
+TEST_CASE("branches that fork and join repeatedly") {
   Run run;
   uint32_t x = run.chain(run.input(), 4);
   for (int i = 0; i < 6; ++i) {
@@ -196,42 +198,42 @@ TEST_CASE("branches that part and meet again") {
   CHECK(waits(*plan) == 12);
 }
 
-TEST_CASE("writes in place come after what reads the memory, and before what reads it later") {
+TEST_CASE("writes in place are ordered after earlier readers and before later ones") {
   Run run;
   const uint32_t x = run.op({run.input()});
   const uint32_t a = run.chain(run.op({x}), 10);
-  run.steps.push_back({{run.input()}, {x}, 1});  // on the way of nobody but those who read x
+  run.steps.push_back({{run.input()}, {x}, 1});  // conflicts with the readers of x only
   const uint32_t b = run.chain(run.op({x}), 10);
   run.op({a, b});
   const auto plan = planStreams(run.steps, {});
   REQUIRE(plan);
   CHECK(problemOf(run.steps, *plan, 4) == "");
-  CHECK(waits(*plan) == 2);  // the write for the first reader of x, and the end
+  CHECK(waits(*plan) == 2);  // the write waits for the first reader of x, and the last step
 }
 
-TEST_CASE("what is not known comes after all and before all") {
+TEST_CASE("a barrier runs after all earlier and before all later steps") {
   Run run;
   const uint32_t a = run.chain(run.input(), 10), b = run.chain(run.input(), 10);
   run.steps.push_back({{}, {}, 1, true});
   run.op({run.chain(a, 10), run.chain(b, 10)});
-  const StreamPlan plan = placeSteps(run.steps, {});
+  const StreamPlan plan = assignStreams(run.steps, {});
   CHECK(problemOf(run.steps, plan, 4) == "");
-  CHECK(plan.critical == 22);
+  CHECK(plan.criticalPath == 22);
 }
 
-TEST_CASE("nothing at all") {
-  CHECK(placeSteps({}, {}).streams == 1);
-  CHECK(placeSteps({RunStep{}, RunStep{}}, {}).places.size() == 2);
+TEST_CASE("no steps, and idle steps only") {
+  CHECK(assignStreams({}, {}).streams == 1);
+  CHECK(assignStreams({RunStep{}, RunStep{}}, {}).assignments.size() == 2);
   CHECK_FALSE(planStreams({}, {}));
 }
 
-TEST_CASE("no step overtakes what it depends on, and no wait is in vain, whatever the steps") {
+TEST_CASE("random steps: none overtakes what it depends on, and no wait is redundant") {
   size_t several = 0, joined = 0;
   CHECK(rc::check([&](const std::vector<uint32_t>& choices, uint8_t streams, uint8_t shortest) {
     std::vector<RunStep> steps;
     const uint32_t memories = 2 + static_cast<uint32_t>(choices.size()) / 3;
     for (uint32_t c : choices) {
-      // A few digits of the number each: mostly one thing read and one written, and now and then anything else.
+      // Each property takes some digits of the number. Most steps read one memory and write one; some do anything else.
       RunStep step;
       const auto take = [&c](uint32_t n) {
         const uint32_t digit = c % n;
@@ -239,15 +241,15 @@ TEST_CASE("no step overtakes what it depends on, and no wait is in vain, whateve
         return digit;
       };
       step.kernels = take(3);
-      step.everything = take(40) == 0;
+      step.barrier = take(40) == 0;
       for (uint32_t k = take(4); k-- > 0;) step.reads.push_back(take(memories));
       for (uint32_t k = take(5) == 0 ? 2 : take(3) ? 1 : 0; k-- > 0;) step.writes.push_back(take(memories));
       steps.push_back(std::move(step));
     }
-    const StreamOptions options{.streams = streams % 6u, .shortest = shortest % 6u};
-    const StreamPlan plan = placeSteps(steps, options);
+    const StreamOptions options{.streams = streams % 6u, .minChainKernels = shortest % 6u};
+    const StreamPlan plan = assignStreams(steps, options);
     RC_ASSERT(problemOf(steps, plan, std::max(options.streams, 1u)) == "");
-    RC_ASSERT(plan.critical <= plan.total);
+    RC_ASSERT(plan.criticalPath <= plan.total);
     several += plan.streams > 1;
     joined += waits(plan);
   }));

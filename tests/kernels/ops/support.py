@@ -1,6 +1,6 @@
-"""What the operators' tests share: the loaded library, the comparison with fp64, and the plain formulas of two operators.
+"""Shared by the operators' tests: the loaded library, the comparison with fp64, and the plain formulas of two operators.
 
-Takes the library's path from the command line, as its first argument, or from GRAFT_OPS_LIBRARY.
+The library's path is the first argument of the command line, or GRAFT_OPS_LIBRARY.
 """
 
 import ctypes
@@ -39,8 +39,8 @@ class OperatorCase(unittest.TestCase):
         torch.manual_seed(1)
 
     def check(self, operator, reference, *args, rounding=None, **kwargs):
-        """operator(args) must be close to the fp64 reference, the Meta version must agree in shape and strides. `rounding`: how far
-        off it may be, as a part of the largest value; without it, what assert_close allows."""
+        """operator(args) must be close to the fp64 reference, and the Meta version must agree in shape and strides. `rounding`: the
+        allowed error relative to the largest value; by default that of assert_close."""
         with torch.no_grad():
             got = operator(*args, **kwargs)
             want = reference(*[wide(a) for a in args], **{k: wide(v) for k, v in kwargs.items()})

@@ -29,10 +29,10 @@ std::string inReturn(const std::string& expression) {
 }  // namespace
 
 TEST_CASE("nesting is bounded before anything recurses") {
-  CHECK_THAT(inReturn(repeat("(", 200000) + "x" + repeat(")", 200000)), StartsWith("brackets nested deeper"));
+  CHECK_THAT(inReturn(repeat("(", 200000) + "x" + repeat(")", 200000)), StartsWith("brackets are nested deeper"));
   CHECK_THAT(inReturn(repeat("-", 100000) + "x"), StartsWith("too many operators in a row"));
   CHECK_THAT(inReturn(repeat("not ", 100000) + "x"), StartsWith("too many operators in a row"));
-  CHECK_THAT(inReturn(repeat("x+", 100000) + "x"), StartsWith("a statement of more than"));
+  CHECK_THAT(inReturn(repeat("x+", 100000) + "x"), StartsWith("this statement has more than"));
   CHECK_THAT(inReturn(repeat("x+", 900) + "x"), StartsWith("this expression is nested too deeply"));
   CHECK_THAT(inReturn(repeat("x**", 900) + "x"), StartsWith("this expression is nested too deeply"));
   CHECK_THAT(inReturn("x" + repeat(".a", 1500)), StartsWith("this expression is nested too deeply"));
@@ -50,21 +50,22 @@ TEST_CASE("what doubles with every line is stopped") {
     const std::string before = "f" + std::to_string(i - 1);
     functions += "def f" + std::to_string(i) + "(x):\n    return " + before + "(" + before + "(x))\n";
   }
-  CHECK_THAT(refusal(functions + "def pattern(x):\n    return f15(x)\n"), StartsWith("the rule grows beyond"));
+  CHECK_THAT(refusal(functions + "def pattern(x):\n    return f15(x)\n"),
+             StartsWith("the rule has more than 5000 operations"));
   CHECK_THAT(refusal("def pattern(x):\n    a = (x, x)\n" + repeat("    a = (a, a)\n", 40) + "    return a\n"),
-             StartsWith("a value of more than"));
+             StartsWith("this value has more than"));
   CHECK_THAT(
       refusal("def pattern(x):\n    a = x.shape[0]\n" + repeat("    a = a + a\n", 40) + "    return x.view(a)\n"),
-      StartsWith("a value of more than"));
+      StartsWith("this value has more than"));
   CHECK_THAT(refusal("def f(x):\n    return g(x)\ndef g(x):\n    return f(x)\ndef pattern(x):\n    return f(x)\n"),
              ContainsSubstring("calls itself"));
   CHECK_THAT(refusal("A = B\nB = A\ndef pattern(x):\n    return x + A\n"), ContainsSubstring("is defined by itself"));
   CHECK_THAT(refusal("def pattern(x):\n" + repeat("    x = x + 1\n", 20000) + "    return x\n"),
-             StartsWith("the rule grows beyond"));
+             StartsWith("the rule has more than 5000 operations"));
 }
 
 TEST_CASE("bytes that are no text are refused") {
-  CHECK_THAT(refusal(std::string(2000000, '#')), StartsWith("a rule file of 2000000 bytes"));
+  CHECK_THAT(refusal(std::string(2000000, '#')), StartsWith("the rule file has 2000000 bytes"));
   CHECK_THAT(refusal(std::string("def pattern(x):\n    return x\0\n", 29)), StartsWith("unexpected byte 0x00"));
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "core/ir/graft_operators.h"
+#include "core/ir/operators/graft_operators.h"
 
 namespace graft::test {
 namespace {

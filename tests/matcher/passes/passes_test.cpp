@@ -26,7 +26,7 @@ std::string without(const std::string& text, const std::regex& what) { return st
 
 TEST_CASE("every pass is one file, has a help line, a stub for Python and a line in the reference") {
   const std::string stubs = read("resources/python/graft/__init__.py");
-  const std::string reference = read("docs/rules-reference.md");
+  const std::string reference = read("docs/reference/recipes.md");
   CHECK(passes().size() >= 8);
   for (const Pass& p : passes()) {
     const std::string name(p.name);
@@ -154,6 +154,19 @@ return %y)");
   CHECK(records[0].addedNames == Names{"x_half", "y_float"});
   CHECK(records[0].newWeights == Names{"w"});
   CHECK(records[0].changesNumbers);
+}
+
+TEST_CASE("half records what it changes where only literals become float16") {
+  Graph g = graph(R"(input %i : i64[2,3]
+%a = aten.to.dtype(%i, torch.float32) : f32[2,3]
+%n = aten.size.int(%a, 0) : int
+return %n)");
+  const auto records = runPass(g, "half");
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"a"});
+  CHECK(records[0].addedNames == Names{"a"});
+  CHECK(records[0].changesNumbers);
+  CHECK(runPass(g, "half").empty());
 }
 
 TEST_CASE("swap_module records the new operator and that numbers change") {

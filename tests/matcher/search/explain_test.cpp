@@ -146,3 +146,10 @@ TEST_CASE("explaining does not change what matches, and places that match are no
   CHECK(found.matches.size() == 1);
   for (const NearMiss& m : found.nearMisses) CHECK(m.anchor != found.matches[0].anchor);
 }
+
+TEST_CASE("an operator with fewer results than the pattern wants is explained") {
+  const Graph g = graph("input %x : tensor\n%a = my.op(%x)\n%c = aten.relu.default(%a)\nreturn %c");
+  const NearMiss m = nearest(g, rule("input %x : tensor\n%a, %b = my.op(%x)\n%c = aten.relu.default(%b)\nreturn %c"));
+  CHECK(m.reason == Reason::Arity);
+  CHECK_THAT(m.message, ContainsSubstring("output 0 of 1"));
+}

@@ -15,7 +15,7 @@ using test::rulesText;
 
 namespace {
 
-class TravelTest : public test::WindowFixture {
+class NavigationTest : public test::WindowFixture {
   Q_OBJECT
 
  private Q_SLOTS:
@@ -37,7 +37,7 @@ class TravelTest : public test::WindowFixture {
     QCOMPARE(document().selection(), QStringList{QStringLiteral("@encoder")});
     clickAt(inset + 4);
     QVERIFY(document().selection().isEmpty());
-    QVERIFY(window_->inspector()->plain().startsWith(QStringLiteral("FakeEncoder")));
+    QVERIFY(window_->panel<Inspector>()->plain().startsWith(QStringLiteral("FakeEncoder")));
     // In a narrow window the modules in between give way, and no panel.
     window_->resize(820, 560);
     QTRY_COMPARE(window_->width(), 820);
@@ -55,7 +55,7 @@ class TravelTest : public test::WindowFixture {
 
   void theTreeStandsAsItWasLeft() {
     open();
-    QTreeWidget* tree = window_->explorer()->tree();
+    QTreeWidget* tree = window_->panel<Explorer>()->tree();
     window_->canvas()->reveal(QStringLiteral("softmax_2"));
     const auto current = [&] { return tree->currentItem() ? tree->currentItem()->text(0) : QString(); };
     QCOMPARE(current(), QStringLiteral("attention"));
@@ -165,7 +165,7 @@ class TravelTest : public test::WindowFixture {
     auto* bar = window_->findChild<QWidget*>(QStringLiteral("failure"));
     window_->setOverlay(Overlay::Time);
     QVERIFY(bar->isVisible());
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty() && !document().isRunning(), 10000);
     QVERIFY(!bar->isVisible());
     QVERIFY(window_->canvas()->boxDecorations().anyHeat);
@@ -177,7 +177,7 @@ class TravelTest : public test::WindowFixture {
     // What is found by its type says so.
     QVERIFY(findInGraph(g, QStringLiteral("1x64x16")).front().second.contains(QStringLiteral("1×64×16")));
     QVERIFY(!findInGraph(g, QStringLiteral("softmax")).front().second.contains(QStringLiteral("f32")));
-    QLineEdit* line = window_->explorer()->search();
+    QLineEdit* line = window_->panel<Explorer>()->search();
     line->setText(QStringLiteral("softmax"));
     QTest::keyClick(line, Qt::Key_Return);
     QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
@@ -187,7 +187,7 @@ class TravelTest : public test::WindowFixture {
     QTest::keyClick(line, Qt::Key_Up);  // around the end
     QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax_3")});
     QTest::keyClick(line, Qt::Key_Escape);  // back to the drawing
-    QVERIFY(line->text().isEmpty() && window_->explorer()->tree()->isVisible());
+    QVERIFY(line->text().isEmpty() && window_->panel<Explorer>()->tree()->isVisible());
     QCOMPARE(window_->focusWidget(), window_->canvas());
     // Another model is not searched for what was in this one.
     line->setText(QStringLiteral("softmax"));
@@ -198,5 +198,5 @@ class TravelTest : public test::WindowFixture {
 
 }  // namespace
 
-QTEST_MAIN(TravelTest)
+QTEST_MAIN(NavigationTest)
 #include "navigation_test.moc"

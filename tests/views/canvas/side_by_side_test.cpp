@@ -46,7 +46,7 @@ class SideBySideTest : public test::WindowFixture {
     QVERIFY(window_->diffView()->text().contains(QStringLiteral("+  %fused_0 = graft.attention.default()")));
     QVERIFY(!window_->diffView()->text().contains(QStringLiteral("%gelu_3")));
     QCOMPARE(window_->diffView()->headline(), QStringLiteral("Against the model as opened: − 5 lines, + 1 line"));
-    document().undoStack()->undo();
+    document().undo();
     QTRY_COMPARE(window_->diffView()->headline(), QStringLiteral("No line differs from the model as opened."));
   }
 
@@ -78,7 +78,7 @@ class SideBySideTest : public test::WindowFixture {
     QSignalSpy again(&document(), &Document::message);
     kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
     QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     window_->action(QStringLiteral("compare"))->trigger();
     QVERIFY(document().otherPath().isEmpty());

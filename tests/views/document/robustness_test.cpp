@@ -12,12 +12,13 @@
 #include <QStatusBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <climits>
 #include <csignal>
 
 #include "tests/views/support/pulse.h"
 #include "tests/views/support/window_fixture.h"
 #include "views/panels/run/run_panel.h"
-#include "views/window/session_file.h"
+#include "views/window/files/session_file.h"
 
 using namespace graft;
 using test::fakeEngine;
@@ -34,7 +35,7 @@ class RobustnessTest : public test::WindowFixture {
  private:
   void openWithRules(const QStringList& engine = fakeEngine()) {
     open(engine);
-    window_->editor()->setText(QString::fromLatin1(rulesText));
+    window_->panel<RuleEditor>()->setText(QString::fromLatin1(rulesText));
     QTRY_VERIFY(!document().rules().empty() && document().rules().front().matched);
   }
 
@@ -50,6 +51,7 @@ class RobustnessTest : public test::WindowFixture {
     QTRY_COMPARE(document().position(), 1);
     const int rounds = std::max(8, qEnvironmentVariableIntValue("GRAFT_SOAK_ROUNDS")), settled = 4;
     qint64 memory = 0, worst = 0, slowest = 0;
+    int fewestBeats = INT_MAX;
     qsizetype files = 0;
     const QStringList kinds = {QStringLiteral("kill"),     QStringLiteral("abort"),   QStringLiteral("hang"),
                                QStringLiteral("nonsense"), QStringLiteral("no json"), QStringLiteral("memory")};
@@ -72,9 +74,10 @@ class RobustnessTest : public test::WindowFixture {
       QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
       slowest = std::max(slowest, clock.elapsed());
       worst = std::max(worst, heart.worst);
+      fewestBeats = std::min(fewestBeats, heart.beats);
       QCOMPARE(document().graph()->nodeCount(), size_t{44});
     }
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     QCOMPARE(exported(), QByteArray("exported 44 nodes"));
     const qint64 grown = residentBytes() - memory;
@@ -83,7 +86,9 @@ class RobustnessTest : public test::WindowFixture {
         "most; %.1f MB more memory, %lld more files open",
         rounds, static_cast<long long>(worst), static_cast<long long>(slowest), static_cast<double>(grown) / 1e6,
         static_cast<long long>(openFiles() - files));
-    QVERIFY(worst < 100 || qEnvironmentVariableIsSet("CI") || worst < 400);  // other jobs may hold the processor
+    // An engine that comes back has said hello, opened the model, applied a step and matched: the window was told of
+    // each in another turn of its event loop, and waited for none of them.
+    QVERIFY2(fewestBeats >= 4, qPrintable(QString::number(fewestBeats)));
     QVERIFY(grown < 6'000'000);
     QVERIFY(openFiles() <= files);
   }
@@ -97,7 +102,7 @@ class RobustnessTest : public test::WindowFixture {
     QVERIFY(failed[0][0].toString().contains(QStringLiteral("died 3 times over this model")));
     QTRY_VERIFY(window_->engine().isUp());
     QCOMPARE(document().graph()->nodeCount(), size_t{52});
-    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+    QCOMPARE(window_->panel<RuleEditor>()->text(), QString::fromLatin1(rulesText));
   }
 
   void anEngineThatDiesWhileItOpensIsFollowedByOneThatOpens() {
@@ -174,18 +179,15 @@ class RobustnessTest : public test::WindowFixture {
     qputenv(("FAKE_ENGINE_" + kind).constData(), "model/run");
     open();
     QSignalSpy down(&window_->engine(), &EngineClient::down), message(&document(), &Document::message);
-    window_->runPanel()->start();
-    if (kind == "HANG") {
-      QTest::qWait(100);
-      document().stopRun();
-    }
+    window_->panel<RunPanel>()->start();
+    if (kind == "HANG") document().stopRun();
     QTRY_VERIFY_WITH_TIMEOUT(!down.isEmpty(), 6000);
     QVERIFY(!document().isRunning());
     QTRY_VERIFY_WITH_TIMEOUT(!message.isEmpty(), 5000);
     // What was said of the one before is told to its end.
     auto* said = window_->findChild<QLabel*>(QStringLiteral("failureText"));
     QTRY_VERIFY2(said->text().contains(QStringLiteral("A new engine is at work")), qPrintable(said->text()));
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
   }
 
@@ -209,11 +211,11 @@ class RobustnessTest : public test::WindowFixture {
     window_->openModel(model_);
     auto* stop = window_->findChild<QToolButton*>(QStringLiteral("jobStop"));
     QTRY_VERIFY_WITH_TIMEOUT(stop->isVisible(), 3000);
-    QElapsedTimer clock;
-    clock.start();
+    QSignalSpy progress(&window_->engine(), &EngineClient::progress);
     stop->click();
-    QTRY_VERIFY_WITH_TIMEOUT(!document().isOpening(), 2000);
-    QVERIFY(clock.elapsed() < 1500);
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isOpening(), 20000);
+    // It stops at its next step, not at the last of its 300; a few may have been on their way.
+    QVERIFY2(progress.size() < 30, qPrintable(QString::number(progress.size())));
     QVERIFY(!document().isOpen());
     QVERIFY(window_->engine().isUp());
     QTRY_VERIFY(!stop->isVisible());
@@ -264,7 +266,7 @@ class RobustnessTest : public test::WindowFixture {
                    QStringLiteral(GRAFT_SOURCE_DIR "/tests/views/support/fake_engine.py")});
     document().apply(QStringLiteral("Attention"));
     QTRY_COMPARE(document().position(), 1);
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     QCOMPARE(exported(), QByteArray("exported 36 nodes"));
     QSignalSpy again(&document(), &Document::message);
@@ -279,15 +281,23 @@ class RobustnessTest : public test::WindowFixture {
     victim.start(QApplication::applicationFilePath(), {QStringLiteral("--victim"), model_});
     QVERIFY(victim.waitForReadyRead(20000));
     QCOMPARE(victim.readLine().trimmed(), QByteArray("edited"));
-    QTest::qWait(4000);
+    // Until what it has done is in its session's file.
+    const QDir sessions(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) +
+                        QStringLiteral("/sessions"));
+    const auto isSaved = [&] {
+      for (const QString& name : sessions.entryList({QStringLiteral("window-*.json")}))
+        if (contents(sessions.filePath(name)).contains("\"softmax_3\"")) return true;
+      return false;
+    };
+    QTRY_VERIFY_WITH_TIMEOUT(isSaved(), 20000);
     kill(static_cast<pid_t>(victim.processId()), SIGKILL);
     QVERIFY(victim.waitForFinished());
     window_ = std::make_unique<MainWindow>(fakeEngine());
     window_->show();
     window_->restoreSession(false);
-    QVERIFY(window_->editor()->text().endsWith(QStringLiteral("# typed at the end")));
-    QVERIFY(window_->editor()->isModified());
-    QCOMPARE(window_->runPanel()->inputsText(), QStringLiteral("f32[1,16,64] f32[1,1,1,16]"));
+    QVERIFY(window_->panel<RuleEditor>()->text().endsWith(QStringLiteral("# typed at the end")));
+    QVERIFY(window_->panel<RuleEditor>()->isModified());
+    QCOMPARE(window_->panel<RunPanel>()->inputsText(), QStringLiteral("f32[1,16,64] f32[1,1,1,16]"));
     QTRY_COMPARE_WITH_TIMEOUT(document().steps().size(), size_t{3}, 10000);
     QTRY_COMPARE(document().position(), 1);  // the other one was taken back, and can be done again
     QCOMPARE(document().graph()->nodeCount(), size_t{48});
@@ -298,7 +308,7 @@ class RobustnessTest : public test::WindowFixture {
     const int box = canvas->scene()->boxOf(QStringLiteral("softmax_3"));
     QCOMPARE(canvas->scene()->view.boxes[static_cast<size_t>(box)].key, std::string("softmax_3"));  // it is opened to
     QVERIFY(canvas->visibleSceneRect().contains(canvas->scene()->rect(box)));
-    document().undoStack()->redo();
+    document().redo();
     QCOMPARE(document().graph()->nodeCount(), size_t{44});
     QCOMPARE(exported(), QByteArray("exported 44 nodes"));
   }
@@ -361,14 +371,14 @@ int victim(const QString& model) {
   window.openModel(model);
   Document& d = window.document();
   if (!QTest::qWaitFor([&] { return d.isOpen(); }, 10000)) return 1;
-  window.editor()->setText(QString::fromLatin1(rulesText) + QStringLiteral("# typed at the end"), true);
+  window.panel<RuleEditor>()->setText(QString::fromLatin1(rulesText) + QStringLiteral("# typed at the end"), true);
   if (!QTest::qWaitFor([&] { return !d.rules().empty() && d.rules().front().matched; }, 10000)) return 1;
   d.apply(QStringLiteral("Attention"), {0});
   if (!QTest::qWaitFor([&] { return d.position() == 1; }, 10000)) return 1;
   d.apply(QStringLiteral("Attention"), {1});
   if (!QTest::qWaitFor([&] { return d.position() == 2; }, 10000)) return 1;
-  d.undoStack()->undo();
-  window.runPanel()->setInputs(QStringLiteral("f32[1,16,64] f32[1,1,1,16]"));
+  d.undo();
+  window.panel<RunPanel>()->setInputs(QStringLiteral("f32[1,16,64] f32[1,1,1,16]"));
   window.canvas()->reveal(QStringLiteral("softmax_3"));
   window.canvas()->zoomToKeys({QStringLiteral("softmax_3")}, 1.1, 1.1);
   std::puts("edited");

@@ -22,9 +22,9 @@ class InspectorTest : public test::WindowFixture {
     open();
     window_->canvas()->reveal(QStringLiteral("softmax"));
     QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
-    QVERIFY(window_->inspector()->plain().contains(QStringLiteral("aten.softmax.int")));
-    QTRY_VERIFY(window_->inspector()->plain().contains(QStringLiteral("What softmax does.")));
-    QVERIFY(window_->inspector()->plain().contains(QStringLiteral("aten::softmax.int(Tensor self) -> Tensor")));
+    QVERIFY(window_->panel<Inspector>()->plain().contains(QStringLiteral("aten.softmax.int")));
+    QTRY_VERIFY(window_->panel<Inspector>()->plain().contains(QStringLiteral("What softmax does.")));
+    QVERIFY(window_->panel<Inspector>()->plain().contains(QStringLiteral("aten::softmax.int(Tensor self) -> Tensor")));
     QTest::keyClick(window_->canvas(), Qt::Key_I);
     QCOMPARE(document().selection(), QStringList{QStringLiteral("add")});
     QTest::keyClick(window_->canvas(), Qt::Key_O);
@@ -34,7 +34,7 @@ class InspectorTest : public test::WindowFixture {
   void aClickOnTheSourceLineShowsThePython() {
     open();
     window_->canvas()->reveal(QStringLiteral("softmax_1"));
-    Inspector* inspector = window_->inspector();
+    Inspector* inspector = window_->panel<Inspector>();
     QVERIFY(!inspector->source()->isVisible());
     auto* browser = inspector->findChild<QTextBrowser*>();
     Q_EMIT browser->anchorClicked(QUrl(QStringLiteral("%3Fsource")));
@@ -62,7 +62,7 @@ class InspectorTest : public test::WindowFixture {
   void aWeightTellsItsStatistics() {
     open();
     window_->canvas()->reveal(QStringLiteral("linear"));
-    Inspector* inspector = window_->inspector();
+    Inspector* inspector = window_->panel<Inspector>();
     QTRY_VERIFY(!inspector->weight().isEmpty());
     QCOMPARE(inspector->weight().value(QLatin1String("std")).toDouble(), 0.05);
     QVERIFY(inspector->plain().contains(QStringLiteral("encoder.layer.0.attention.query.weight")));
@@ -80,18 +80,18 @@ class InspectorTest : public test::WindowFixture {
     QVERIFY(findInGraph(g, QStringLiteral("/((/")).empty());
     QCOMPARE(findInGraph(g, QStringLiteral("1x64x16")).size(), size_t{4});
     QCOMPARE(findInGraph(g, QStringLiteral("/^gelu(_\\d)?$/")).size(), size_t{4});
-    window_->explorer()->search()->setText(QStringLiteral("/((/"));
-    QVERIFY(window_->explorer()->results()->item(0)->text().contains(QLatin1String("no expression")));
+    window_->panel<Explorer>()->search()->setText(QStringLiteral("/((/"));
+    QVERIFY(window_->panel<Explorer>()->results()->item(0)->text().contains(QLatin1String("not a regular expression")));
     const QStringList selected = document().selection();
-    QTest::keyClick(window_->explorer()->search(), Qt::Key_Return);  // a remark is no result
+    QTest::keyClick(window_->panel<Explorer>()->search(), Qt::Key_Return);  // a remark is no result
     QCOMPARE(document().selection(), selected);
     window_->canvas()->setSelection({QStringLiteral(">0")});
     document().setSelection({QStringLiteral(">0")});
-    QVERIFY(window_->inspector()->plain().contains(QStringLiteral("Output 0")));
-    QVERIFY(window_->inspector()->plain().contains(QStringLiteral("layer_norm_3")));
-    window_->explorer()->search()->setText(QStringLiteral("softmax"));
-    QCOMPARE(window_->explorer()->results()->count(), 4);
-    QTest::keyClick(window_->explorer()->search(), Qt::Key_Return);
+    QVERIFY(window_->panel<Inspector>()->plain().contains(QStringLiteral("Output 0")));
+    QVERIFY(window_->panel<Inspector>()->plain().contains(QStringLiteral("layer_norm_3")));
+    window_->panel<Explorer>()->search()->setText(QStringLiteral("softmax"));
+    QCOMPARE(window_->panel<Explorer>()->results()->count(), 4);
+    QTest::keyClick(window_->panel<Explorer>()->search(), Qt::Key_Return);
     QCOMPARE(document().selection().size(), 1);
   }
 };

@@ -4,8 +4,9 @@
 
 #include "tests/views/support/window_fixture.h"
 #include "views/panels/history_panel.h"
-#include "views/panels/matches_panel.h"
-#include "views/panels/why_not_panel.h"
+#include "views/panels/rules/matches_panel.h"
+#include "views/panels/rules/pattern_panel.h"
+#include "views/panels/rules/why_not_panel.h"
 #include "views/widgets/qscintilla.h"
 
 using namespace graft;
@@ -25,89 +26,89 @@ class MatchesTest : public test::WindowFixture {
     open();
     type(QString::fromLatin1(rulesText));
     QCOMPARE(rule().matches.size(), size_t{4});
-    QVERIFY2(window_->editor()->sentence().startsWith(QStringLiteral("Attention: 4 matches in 52 nodes")),
-             qPrintable(window_->editor()->sentence()));
+    QVERIFY2(window_->panel<RuleEditor>()->sentence().startsWith(QStringLiteral("Attention: 4 matches in 52 nodes")),
+             qPrintable(window_->panel<RuleEditor>()->sentence()));
     // One colour for each pattern node, on canvas as in the list.
     window_->canvas()->setDepth(-1);
     const Canvas* canvas = window_->canvas();
     QCOMPARE(canvas->boxDecorations().pattern[static_cast<size_t>(canvas->scene()->boxOf(QStringLiteral("softmax")))],
              3);
     QCOMPARE(canvas->boxDecorations().pattern[static_cast<size_t>(canvas->scene()->boxOf(QStringLiteral("gelu")))], -1);
-    QCOMPARE(window_->patternCanvas()->scene()->graph->nodeCount(), size_t{5});
+    QCOMPARE(window_->panel<PatternPanel>()->scene()->graph->nodeCount(), size_t{5});
   }
 
   void lastMatchesStayGreyWhileTheTextIsWrong() {
     open();
     type(QString::fromLatin1(rulesText));
-    window_->editor()->setText(QString::fromLatin1(rulesText) + QStringLiteral("\n  syntax error\n"));
+    window_->panel<RuleEditor>()->setText(QString::fromLatin1(rulesText) + QStringLiteral("\n  syntax error\n"));
     QTRY_VERIFY(document().ruleError().any());
     QCOMPARE(document().ruleError().line, 9);
     QCOMPARE(rule().matches.size(), size_t{4});
     QVERIFY(!rule().matched);
-    QVERIFY(window_->editor()->sentence().startsWith(QStringLiteral("Line 9: expected an expression")));
+    QVERIFY(window_->panel<RuleEditor>()->sentence().startsWith(QStringLiteral("Line 9: expected an expression")));
   }
 
   void nothingFlickersWhileTheAnswerIsOnItsWay() {
     open();
     type(QString::fromLatin1(rulesText));
-    auto* list = window_->matches()->findChild<QTreeWidget*>();
+    auto* list = window_->panel<MatchesPanel>()->findChild<QTreeWidget*>();
     list->topLevelItem(2)->setCheckState(0, Qt::Unchecked);
-    window_->matches()->next();
-    const QString before = window_->editor()->sentence();
+    window_->panel<MatchesPanel>()->next();
+    const QString before = window_->panel<RuleEditor>()->sentence();
     const auto color = [&] { return list->topLevelItem(0)->foreground(0).color(); };
     const QColor black = color();
     int between = 0;
     const auto seen = connect(&document(), &Document::rulesChanged, this, [&] {
       ++between;  // read, not matched
       QVERIFY(!rule().matched);
-      QCOMPARE(window_->editor()->sentence(), before);
+      QCOMPARE(window_->panel<RuleEditor>()->sentence(), before);
       QCOMPARE(list->topLevelItemCount(), 4);
       QCOMPARE(color(), black);
       QSignalSpy told(&document(), &Document::message);
-      window_->matches()->applyTicked();  // the matches of this text are not known yet
+      window_->panel<MatchesPanel>()->applyTicked();  // the matches of this text are not known yet
       QCOMPARE(told.size(), 1);
     });
-    window_->editor()->setText(QString::fromLatin1(rulesText) + QStringLiteral("\n# a remark\n"));
+    window_->panel<RuleEditor>()->setText(QString::fromLatin1(rulesText) + QStringLiteral("\n# a remark\n"));
     QTRY_COMPARE(between, 1);
     QTRY_VERIFY(rule().matched);
     disconnect(seen);
     // What was unticked still is, and F3 goes on from where one was.
     QCOMPARE(list->topLevelItem(2)->checkState(0), Qt::Unchecked);
-    QCOMPARE(window_->matches()->current(), 0);
-    window_->matches()->applyTicked();
+    QCOMPARE(window_->panel<MatchesPanel>()->current(), 0);
+    window_->panel<MatchesPanel>()->applyTicked();
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{3});
   }
 
-  void whyNotNamesTheCauseAndItsEditHeals() {
+  void whyNotNamesTheCauseAndItsEditFixesTheRule() {
     open();
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
     QTRY_COMPARE(document().nearMisses().size(), size_t{1});
-    QVERIFY(window_->editor()->sentence().contains(QStringLiteral("dim is -1, but the rule wants 1")));
-    QCOMPARE(window_->whyNot()->rows(), 1);
-    Q_EMIT window_->whyNot()->goThere(document().nearMisses().front());
+    QVERIFY(window_->panel<RuleEditor>()->sentence().contains(QStringLiteral("dim is -1, but the rule wants 1")));
+    QCOMPARE(window_->panel<WhyNotPanel>()->rows(), 1);
+    Q_EMIT window_->panel<WhyNotPanel>()->goThere(document().nearMisses().front());
     QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
-    const QString wrong = window_->editor()->text();
+    const QString wrong = window_->panel<RuleEditor>()->text();
     const NearMissInfo miss = document().nearMisses().front();
-    auto* change = window_->whyNot()->findChild<QPushButton*>(QStringLiteral("change"));
+    auto* change = window_->panel<WhyNotPanel>()->findChild<QPushButton*>(QStringLiteral("change"));
     QVERIFY(change && change->toolTip().contains(QStringLiteral("1 becomes -1")));
     QTest::mouseClick(change, Qt::LeftButton);
     QTRY_COMPARE(rule().matches.size(), size_t{4});
-    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+    QCOMPARE(window_->panel<RuleEditor>()->text(), QString::fromLatin1(rulesText));
     // One step back takes it away, and the same edit fits no other text.
-    window_->editor()->scintilla()->undo();
-    QCOMPARE(window_->editor()->text(), wrong);
-    window_->editor()->setText(QString(wrong).replace(QStringLiteral("dim=1"), QStringLiteral("dim=2")));
-    const QString other = window_->editor()->text();
-    Q_EMIT window_->whyNot()->suggested(miss);
-    QCOMPARE(window_->editor()->text(), other);
+    window_->panel<RuleEditor>()->scintilla()->undo();
+    QCOMPARE(window_->panel<RuleEditor>()->text(), wrong);
+    window_->panel<RuleEditor>()->setText(QString(wrong).replace(QStringLiteral("dim=1"), QStringLiteral("dim=2")));
+    const QString other = window_->panel<RuleEditor>()->text();
+    Q_EMIT window_->panel<WhyNotPanel>()->suggested(miss);
+    QCOMPARE(window_->panel<RuleEditor>()->text(), other);
     QVERIFY(window_->findChild<QWidget*>(QStringLiteral("failure"))->isVisible());
   }
 
   void appliesUndoesRedoesExports() {
     open();
     type(QString::fromLatin1(rulesText));
-    window_->matches()->applyTicked();
+    window_->panel<MatchesPanel>()->applyTicked();
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().graph()->nodeCount(), size_t{36});
     QCOMPARE(document().recordsToHere().size(), size_t{4});
@@ -119,7 +120,7 @@ class MatchesTest : public test::WindowFixture {
     QVERIFY(!undo->isEnabled() && redo->isEnabled());
     QCOMPARE(document().graph()->nodeCount(), size_t{52});
     QTRY_COMPARE(rule().matches.size(), size_t{4});
-    document().undoStack()->redo();
+    document().redo();
     QCOMPARE(document().graph()->nodeCount(), size_t{36});
     const QString out = folder_.filePath(QStringLiteral("out.pt"));
     document().exportTo(out);
@@ -134,38 +135,38 @@ class MatchesTest : public test::WindowFixture {
     type(QString::fromLatin1(rulesText).replace(QLatin1String("class Attention"),
                                                 QLatin1String("class WrongAttention")));
     QSignalSpy told(&document(), &Document::message);
-    window_->matches()->applyTicked();
+    window_->panel<MatchesPanel>()->applyTicked();
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{3});
     QCOMPARE(document().steps()[1].rolledBack.size(), 1);
     QVERIFY(told.last().first().toString().contains(QLatin1String("1 taken back: `")));
     QVERIFY(told.last().first().toString().contains(QLatin1String("on random values")));
-    QVERIFY(told.last().first().toString().endsWith(QLatin1String("all proven")));
+    QVERIFY(told.last().first().toString().endsWith(QLatin1String("all verified")));
     QTreeWidget* list = window_->findChild<HistoryPanel*>()->tree();
     QTRY_COMPARE(list->topLevelItemCount(), 2);
     QVERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("1 taken back")));
     QVERIFY(!list->topLevelItem(1)->icon(0).isNull());
     QCOMPARE(list->topLevelItem(1)->text(1), QStringLiteral("3 of 4"));
     QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("inputs: x f32[2,4]")));
-    document().undoStack()->undo();
-    // Without proof it stays, and the history says so.
-    window_->action(QStringLiteral("prove"))->setChecked(false);
+    document().undo();
+    // Where nothing is verified it stays, and the history says so.
+    window_->action(QStringLiteral("verifyEach"))->setChecked(false);
     QTRY_COMPARE(rule().matches.size(), size_t{4});
-    window_->matches()->applyTicked();
+    window_->panel<MatchesPanel>()->applyTicked();
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{4});
-    QTRY_VERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("not proven")));
+    QTRY_VERIFY(list->topLevelItem(1)->text(0).contains(QLatin1String("not verified")));
     QVERIFY(list->topLevelItem(1)->toolTip(0).contains(QLatin1String("verification is switched off")));
     QVERIFY(!list->topLevelItem(1)->icon(0).isNull());  // a warning, also where the line is cut short
-    window_->action(QStringLiteral("prove"))->setChecked(true);
+    window_->action(QStringLiteral("verifyEach"))->setChecked(true);
   }
 
   void onlyTickedMatchesAreApplied() {
     open();
     type(QString::fromLatin1(rulesText));
-    auto* list = window_->matches()->findChild<QTreeWidget*>();
+    auto* list = window_->panel<MatchesPanel>()->findChild<QTreeWidget*>();
     list->topLevelItem(1)->setCheckState(0, Qt::Unchecked);
-    window_->matches()->applyTicked();
+    window_->panel<MatchesPanel>()->applyTicked();
     QTRY_COMPARE(document().position(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{3});
     QTreeWidget* steps = window_->findChild<HistoryPanel*>()->tree();
@@ -185,7 +186,7 @@ class MatchesTest : public test::WindowFixture {
     window_->setTheme(Theme::Dark);
     QVERIFY(lightness() < 100 && light > 200);  // its words are light in the dark
     window_->setTheme(Theme::Light);
-    window_->matches()->togglePreview();
+    window_->panel<MatchesPanel>()->togglePreview();
     QTRY_VERIFY(document().isPreviewing());
     QVERIFY(!failure->isVisible());  // it says nothing that is still so
     QVERIFY(window_->beforeCanvas()->isVisible());

@@ -3,9 +3,9 @@
 #include <QTreeWidget>
 
 #include "tests/views/support/window_fixture.h"
-#include "views/panels/library_panel.h"
-#include "views/panels/rule_from_selection.h"
-#include "views/panels/rule_words.h"
+#include "views/panels/rules/library_panel.h"
+#include "views/panels/rules/rule_from_selection.h"
+#include "views/panels/rules/rule_words.h"
 
 using namespace graft;
 using test::rulesText;
@@ -23,33 +23,33 @@ class RuleEditorTest : public test::WindowFixture {
   void completionOffersWhatCanBeCalled() {
     start();
     window_->arrange(Arrangement::Rewrite);
-    auto* scintilla = window_->editor()->scintilla();
+    auto* scintilla = window_->panel<RuleEditor>()->scintilla();
     auto* area = reinterpret_cast<QAbstractScrollArea*>(scintilla);
-    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
-    QTest::qWait(200);
+    // The engine is up, and has answered what can be called.
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp() && window_->engine().oldestPending() == 0, 10000);
     area->setFocus();
     QTest::keyClicks(area, QStringLiteral("x = kernels.a"));
-    QTRY_VERIFY(window_->editor()->isCompleting());
+    QTRY_VERIFY(window_->panel<RuleEditor>()->isCompleting());
     QTest::keyClick(area, Qt::Key_Tab);
-    QCOMPARE(window_->editor()->text(), QStringLiteral("x = kernels.attention"));
+    QCOMPARE(window_->panel<RuleEditor>()->text(), QStringLiteral("x = kernels.attention"));
   }
 
   void aNewLineIsANewLineWhereTheListWouldChangeNothing() {
     start();
     window_->arrange(Arrangement::Rewrite);
-    auto* area = reinterpret_cast<QAbstractScrollArea*>(window_->editor()->scintilla());
-    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
-    QTest::qWait(200);
+    auto* area = reinterpret_cast<QAbstractScrollArea*>(window_->panel<RuleEditor>()->scintilla());
+    // The engine is up, and has answered what can be called.
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp() && window_->engine().oldestPending() == 0, 10000);
     area->setFocus();
     QTest::keyClicks(area, QStringLiteral("import torch"));
     QTest::keyClick(area, Qt::Key_Return);
     QTest::keyClicks(area, QStringLiteral("# torch"));
-    QCOMPARE(window_->editor()->text(), QStringLiteral("import torch\n# torch"));
+    QCOMPARE(window_->panel<RuleEditor>()->text(), QStringLiteral("import torch\n# torch"));
     QTest::keyClick(area, Qt::Key_Return);
     QTest::keyClicks(area, QStringLiteral("kernels.att"));
-    QTRY_VERIFY(window_->editor()->isCompleting());
+    QTRY_VERIFY(window_->panel<RuleEditor>()->isCompleting());
     QTest::keyClick(area, Qt::Key_Return);  // this one is taken
-    QVERIFY(window_->editor()->text().endsWith(QStringLiteral("\nkernels.attention")));
+    QVERIFY(window_->panel<RuleEditor>()->text().endsWith(QStringLiteral("\nkernels.attention")));
   }
 
   void aCallTellsItsParameters() {
@@ -70,12 +70,12 @@ class RuleEditorTest : public test::WindowFixture {
     start();
     window_->arrange(Arrangement::Rewrite);
     window_->activateWindow();
-    auto* area = reinterpret_cast<QAbstractScrollArea*>(window_->editor()->scintilla());
-    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp(), 5000);
-    QTest::qWait(200);
+    auto* area = reinterpret_cast<QAbstractScrollArea*>(window_->panel<RuleEditor>()->scintilla());
+    // The engine is up, and has answered what can be called.
+    QTRY_VERIFY_WITH_TIMEOUT(window_->engine().isUp() && window_->engine().oldestPending() == 0, 10000);
     area->setFocus();
     QTest::keyClicks(area, QStringLiteral("x = F.gelu(y, "));
-    QLabel* tip = window_->editor()->callTip();
+    QLabel* tip = window_->panel<RuleEditor>()->callTip();
     QTRY_VERIFY(tip->isVisible());
     static const QRegularExpression bold(QStringLiteral("<b[^>]*>([^<]*)</b>"));
     QCOMPARE(bold.match(tip->text()).captured(1), QStringLiteral("approximate"));
@@ -115,10 +115,11 @@ class RuleEditorTest : public test::WindowFixture {
     dialog->literals()->item(1)->setCheckState(Qt::Checked);
     QCOMPARE(dialog->text(), text);
     QTest::keyClick(dialog, Qt::Key_Return);
-    QVERIFY(window_->editor()->text().endsWith(text));
-    QVERIFY(window_->editor()->isModified());
+    QVERIFY(window_->panel<RuleEditor>()->text().endsWith(text));
+    QVERIFY(window_->panel<RuleEditor>()->isModified());
     QTRY_COMPARE(document().rules().size(), size_t{2});
-    QTest::qWait(300);  // what the caret's move brings about
+    // What the caret's move brings about: the text is read, and its rules are matched.
+    QTRY_VERIFY(document().rulesAreRead() && window_->engine().oldestPending() == 0);
     QCOMPARE(document().currentRule(), QStringLiteral("NewRule"));
   }
 
@@ -132,7 +133,7 @@ class RuleEditorTest : public test::WindowFixture {
         "import torch\n\n\ndef helper(x):\n    return x\n\n\ndef unused(x):\n    return x\n\n\n"
         "class Mine(Rule):\n    # match: gelu\n    def pattern(x):\n        return helper(gelu(x))\n");
     file.close();
-    LibraryPanel* library = window_->library();
+    LibraryPanel* library = window_->panel<LibraryPanel>();
     window_->action(QStringLiteral("library"))->trigger();
     QVERIFY(library->isVisible());
     library->addFolder(own.path());
@@ -144,13 +145,13 @@ class RuleEditorTest : public test::WindowFixture {
     QTRY_VERIFY(library->preview()->scene());
     QCOMPARE(library->preview()->scene()->graph->nodeCount(), size_t{1});
     Q_EMIT library->addAsked(file.fileName(), QStringLiteral("Mine"));
-    const QString text = window_->editor()->text();
+    const QString text = window_->panel<RuleEditor>()->text();
     QVERIFY(text.startsWith(QStringLiteral("import torch\n")));
     QVERIFY(text.contains(QStringLiteral("def helper")) && text.contains(QStringLiteral("class Mine(Rule)")));
     QVERIFY(!text.contains(QStringLiteral("unused")));
     QTRY_VERIFY(document().rule(QStringLiteral("Mine")));
     Q_EMIT library->addAsked(file.fileName(), QStringLiteral("Mine"));  // not twice
-    QCOMPARE(window_->editor()->text(), text);
+    QCOMPARE(window_->panel<RuleEditor>()->text(), text);
   }
 };
 

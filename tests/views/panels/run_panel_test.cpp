@@ -31,10 +31,10 @@ class RunPanelTest : public test::WindowFixture {
     open();
     type(QString::fromLatin1(rulesText));
     window_->arrange(Arrangement::Measure);
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QVERIFY(document().isRunning());
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
-    QCOMPARE(window_->runPanel()->headlineText(),
+    QCOMPARE(window_->panel<RunPanel>()->headlineText(),
              QStringLiteral("1.12 ms instead of 3.14 ms with frozen TorchScript: 2.80 times faster, outputs agree "
                             "(max 4e-07, cosine 1.000000)"));
     window_->setOverlay(Overlay::Time);
@@ -60,10 +60,10 @@ class RunPanelTest : public test::WindowFixture {
       qputenv("FAKE_ENGINE_FAST", fast);
       qputenv("FAKE_ENGINE_SPREAD", spread);
       open();
-      window_->runPanel()->setAgainst(QStringLiteral("graft"));
-      window_->runPanel()->start();
+      window_->panel<RunPanel>()->setAgainst(QStringLiteral("graft"));
+      window_->panel<RunPanel>()->start();
       if (!QTest::qWaitFor([&] { return !document().lastRun().isEmpty(); }, 10000)) return QString();
-      return window_->runPanel()->headlineText().section(QLatin1String(", outputs"), 0, 0);
+      return window_->panel<RunPanel>()->headlineText().section(QLatin1String(", outputs"), 0, 0);
     };
     // A busy machine: half as fast again in the median, and the pairs say nothing.
     QCOMPARE(says("2.1", "0.4"),
@@ -75,7 +75,7 @@ class RunPanelTest : public test::WindowFixture {
 
   void whatIsMeasuredAgainstIsChosenAndSaid() {
     open();
-    RunPanel* panel = window_->runPanel();
+    RunPanel* panel = window_->panel<RunPanel>();
     QCOMPARE(panel->against(), QStringLiteral("torchscript"));
     panel->setAgainst(QStringLiteral("graft"));
     panel->start();
@@ -98,7 +98,7 @@ class RunPanelTest : public test::WindowFixture {
 
   void theRunPanelTellsOfMemoryOperatorsAndTheInside() {
     open();
-    RunPanel* panel = window_->runPanel();
+    RunPanel* panel = window_->panel<RunPanel>();
     window_->arrange(Arrangement::Measure);
     panel->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
@@ -127,7 +127,7 @@ class RunPanelTest : public test::WindowFixture {
 
   void aPinnedRunIsWhatLaterOnesAreMeasuredAgainst() {
     open();
-    RunPanel* panel = window_->runPanel();
+    RunPanel* panel = window_->panel<RunPanel>();
     panel->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     panel->pin();
@@ -144,7 +144,7 @@ class RunPanelTest : public test::WindowFixture {
 
   void sizesAreSwept() {
     open();
-    RunPanel* panel = window_->runPanel();
+    RunPanel* panel = window_->panel<RunPanel>();
     panel->setInputs(QStringLiteral("f32[B,16,64] f32[B,1,1,16] B=1,2,4"));
     panel->start();
     QTRY_COMPARE_WITH_TIMEOUT(panel->table(RunPanel::Sweep)->rowCount(), 3, 20000);
@@ -160,7 +160,7 @@ class RunPanelTest : public test::WindowFixture {
   void aFailedCheckIsSaidBeforeAnySpeed() {
     qputenv("FAKE_ENGINE_DIFFERS", "2");
     open();
-    RunPanel* panel = window_->runPanel();
+    RunPanel* panel = window_->panel<RunPanel>();
     panel->setInputs(QStringLiteral("f32[B,16,64] f32[B,1,1,16] B=1,2,4"));
     panel->start();
     QTRY_COMPARE_WITH_TIMEOUT(panel->table(RunPanel::Sweep)->rowCount(), 3, 20000);
@@ -174,7 +174,7 @@ class RunPanelTest : public test::WindowFixture {
     panel->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
     QVERIFY2(panel->headlineText().startsWith(
-                 QStringLiteral("A check failed: output 0 differs: max abs 0.5; the numbers part first at ")),
+                 QStringLiteral("A check failed: output 0 differs: max abs 0.5; the numbers first differ at ")),
              qPrintable(panel->headlineText()));
     qunsetenv("FAKE_ENGINE_DIFFERS");
   }
@@ -183,16 +183,16 @@ class RunPanelTest : public test::WindowFixture {
     open();
     type(QString::fromLatin1(rulesText));
     window_->arrange(Arrangement::Measure);
-    RunPanel* panel = window_->runPanel();
+    RunPanel* panel = window_->panel<RunPanel>();
     document().apply(QStringLiteral("Attention"));
     QTRY_COMPARE(document().position(), 1);
     panel->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     QCOMPARE(panel->noteText(), QString());
-    document().undoStack()->undo();
+    document().undo();
     QVERIFY2(panel->noteText().contains(QStringLiteral("has been changed since")), qPrintable(panel->noteText()));
     QCOMPARE(panel->timeline()->spans(1).size(), size_t{36});  // still of what ran
-    document().undoStack()->redo();
+    document().redo();
     QCOMPARE(panel->noteText(), QString());
     // A run that was asked for while a rewrite was under way is of the rewritten model.
     document().apply(QStringLiteral("Attention"));
@@ -210,7 +210,7 @@ class RunPanelTest : public test::WindowFixture {
   void everyControlSaysWhatItDoesAndTabGoesAsTheEyeDoes() {
     open();
     window_->arrange(Arrangement::Measure);
-    RunPanel* panel = window_->runPanel();
+    RunPanel* panel = window_->panel<RunPanel>();
     panel->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty() && !document().isRunning(), 10000);
     int controls = 0;
@@ -270,20 +270,20 @@ class RunPanelTest : public test::WindowFixture {
   void devicesAreTheEnginesOwn() {
     start();
     auto devices = [&] {
-      for (QComboBox* box : window_->runPanel()->findChildren<QComboBox*>())
+      for (QComboBox* box : window_->panel<RunPanel>()->findChildren<QComboBox*>())
         if (box->itemText(0) == QLatin1String("cpu")) return box->count();
       return 0;
     };
     QTRY_COMPARE_WITH_TIMEOUT(devices(), 2, 5000);
-    QVERIFY(window_->runPanel()->setDevice(QStringLiteral("cuda:0"), QStringLiteral("float16")));
-    QVERIFY(!window_->runPanel()->setDevice(QStringLiteral("abacus")));
+    QVERIFY(window_->panel<RunPanel>()->setDevice(QStringLiteral("cuda:0"), QStringLiteral("float16")));
+    QVERIFY(!window_->panel<RunPanel>()->setDevice(QStringLiteral("abacus")));
     QVERIFY(window_->statusText().contains(QStringLiteral("cuda:0")));
   }
 
   void aRunCanBeStopped() {
     qputenv("FAKE_ENGINE_STEP", "0.2");
     open();
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QVERIFY(document().isRunning());
     QTest::qWait(100);
     document().stopRun();

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A scripted engine for tests of the window: speaks the engine's protocol without PyTorch.
+"""A scripted engine for tests of the window: speaks the engine's protocol without PyTorch. fake_engine_test.py holds its answers
+to the recorded ones of the real engine.
 
 It opens any existing file as a small encoder. Rules are understood by their operators alone: a class named NAME in the text is a
 rule; its pattern is what `# match: op, op, …` in its body names, in order. Text with "syntax error" in it does not parse.
@@ -35,7 +36,7 @@ class Builder:
 
     def weight(self, path, *shape):
         name = path.replace(".", "_")
-        self.graph["weights"].append({"name": name, "path": path, "type": tensor(*shape), "buffer": False})
+        self.graph["weights"].append({"name": name, "path": path, "type": tensor(*shape), "buffer": False, "constant": False})
         return {"v": name}
 
     def call(self, op, parameters, args, kind, module):
@@ -79,6 +80,20 @@ def encoder(layers):
     return b.graph
 
 
+def compact(graph):
+    """The form in which the engine sends models: parameters and sources stand once, before the nodes."""
+    operators, sources, nodes = {}, [], []
+    for node in graph["nodes"]:
+        operators[node["op"]] = node["parameters"]
+        source = {k: node["source"][k] for k in ("file", "line")}
+        if source not in sources:
+            sources.append(source)
+        rest = {k: v for k, v in node.items() if k != "parameters"}
+        nodes.append({**rest, "source": sources.index(source)})
+    first = {"name": graph["name"], "symbols": {}, "operators": operators, "sources": sources}
+    return {**first, **{k: graph[k] for k in ("modules", "inputs", "weights")}, "nodes": nodes, "returns": graph["returns"]}
+
+
 def rules_of(text):
     out = []
     lines = text.split("\n")
@@ -94,13 +109,16 @@ def rules_of(text):
         for i, op in enumerate(ops):
             args = [{"v": "x"}] if i == 0 else [{"v": f"{ops[i - 1]}_p{i - 1}"}]
             name = f"{op}_p{i}"
-            nodes.append({"name": name, "op": f"aten.{op}.default", "module": None, "args": args, "outputs": [{"name": name, "type": "tensor"}]})
+            source = {"file": "rules.py", "line": number, "column": 1, "endColumn": 2, "code": line}
             for k, l in enumerate(lines[number:], number + 1):
                 column = l.find(op + "(")
                 if column >= 0:
                     spots[name] = {"line": k, "column": column + 1, "endColumn": column + 1 + len(op)}
+                    source.update(spots[name], code=l)
                     break
-        pattern = {"name": found.group(1), "inputs": [{"name": "x", "type": "tensor"}], "weights": [], "modules": [], "nodes": nodes,
+            nodes.append({"name": name, "op": f"aten.{op}.default", "module": None, "args": args, "outputs": [{"name": name, "type": "tensor"}],
+                          "parameters": ["self"], "source": source})
+        pattern = {"name": found.group(1), "inputs": [{"name": "x", "type": "tensor"}], "weights": [], "modules": [], "symbols": {}, "nodes": nodes,
                    "returns": [{"v": nodes[-1]["name"]}] if nodes else []}
         out.append({"name": found.group(1), "description": "", "line": number, "parameters": [], "pattern": pattern, "patternLines": spots,
                     "finds": "replacement" not in body, "ops": ops,
@@ -170,7 +188,8 @@ class Engine:
                 return {"ok": False, "rules": [], "recipes": [],
                         "error": {"message": "expected an expression" + ", and nothing else will do" * (12 if "long syntax" in line else 0), "line": number, "column": line.find("syntax error") + 1,
                                   "endColumn": line.find("syntax error") + 13}}
-        return {"ok": True, "rules": rules_of(text), "recipes": [{"name": "All", "description": "", "steps": [r["name"] for r in rules_of(text)]}]}
+        rules = [{k: v for k, v in rule.items() if k not in ("ops", "near")} for rule in rules_of(text)]
+        return {"ok": True, "rules": rules, "recipes": [{"name": "All", "description": "", "steps": [r["name"] for r in rules_of(text)]}]}
 
     def rule(self, params):
         for r in rules_of(params["text"]):
@@ -178,7 +197,7 @@ class Engine:
                 return r
         raise Failure(f"there is no rule {params['rule']}")
 
-    def apply(self, graph, rule, only):
+    def apply(self, graph, rule, only, verify):
         graph, records = copy.deepcopy(graph), []
         for i, match in enumerate(matches_of(graph, rule["ops"])):
             if only is not None and i not in only:
@@ -186,20 +205,21 @@ class Engine:
             first = next(n for n in graph["nodes"] if n["name"] == match["nodes"][0])
             last = next(n for n in graph["nodes"] if n["name"] == match["nodes"][-1])
             name = f"fused_{len([n for n in graph['nodes'] if n['op'].startswith('graft.')])}"
-            fused = {"name": name, "op": f"graft.{rule['name'].lower()}.default", "module": first["module"], "args": first["args"],
-                     "outputs": [{"name": name, "type": last["outputs"][0]["type"]}]}
+            fused = {"name": name, "op": f"graft.{rule['name'].lower()}.default", "module": first["module"], "args": first["args"], "parameters": first["parameters"],
+                     "source": last["source"], "outputs": [{"name": name, "type": last["outputs"][0]["type"]}]}
             at = graph["nodes"].index(last)
             graph["nodes"].insert(at + 1, fused)
             graph["nodes"] = [n for n in graph["nodes"] if n["name"] not in match["nodes"]]
             text = json.dumps(graph).replace(json.dumps({"v": last["name"]}), json.dumps({"v": name}))
             graph = json.loads(text)
             records.append({"rule": rule["name"], "scope": match["scope"], "removed": match["nodes"], "added": [name], "inputs": [],
-                            "outputs": [[last["name"], name]]})
+                            "outputs": [[last["name"], name]], "newWeights": [], "changesNumbers": False,
+                            **({"verification": {"verdict": "verified", "inputSets": 3}} if verify else {})})
         return graph, records
 
     def graph_field(self, graph, params, ident):
         """Whole, in parts of a few nodes that are sent at once, or none, as the request wants it."""
-        wanted = params.get("graph", "whole")
+        wanted, graph = params.get("graph", "whole"), compact(graph)
         if wanted != "parts":
             return graph if wanted == "whole" else None
         nodes, few = graph["nodes"], 9
@@ -248,7 +268,7 @@ class Engine:
         if method == "rules/check":
             return self.check(params["text"])
         if method == "node/weight":
-            return {"type": tensor(64, 64), "min": -0.21, "max": 0.2, "mean": 0.001, "std": 0.05, "first": [0.1, 0.2],
+            return {"type": tensor(64, 64), "min": -0.21, "max": 0.2, "mean": 0.001, "std": 0.05, "zeros": 0, "nonFinite": 0, "first": [0.1, 0.2],
                     "histogram": {"edges": [-0.21 + 0.0128 * i for i in range(33)], "counts": [int(1000 * 2.718 ** (-((i - 16) / 6) ** 2)) for i in range(32)]}}
         if method == "model/close":
             return {}
@@ -300,8 +320,9 @@ class Engine:
                     only = [i for i in (only if only is not None else range(len(matches_of(graph, r["ops"])))) if i != first]
                     node = matches_of(graph, r["ops"])[first]["nodes"][-1]
                     back.append({"node": node, "scope": "encoder.layer.0", "nodes": [node], "verification": {
-                        "verdict": "failed", "inputSets": 3, "why": f"on random values, `{node}` differs", "inputShapes": ["x f32[2,4]"]}})
-                new, some = self.apply(new, r, only)
+                        "verdict": "failed", "inputSets": 3, "why": f"on random values, `{node}` differs", "inputShapes": ["x f32[2,4]"],
+                        "inputs": "random values", "output": node, "element": "[0,0]", "expected": "1.5", "actual": "1.25", "maxAbs": 0.25}})
+                new, some = self.apply(new, r, only, params.get("verify"))
                 records += some
                 if "recipe" in params:
                     steps.append({"name": r["name"], "isRule": True, "rewrites": len(some), "ms": 1.5, "refused": [], "rolledBack": [], "records": some})
@@ -321,7 +342,7 @@ class Engine:
             d["position"] = params["step"]
             d["shown"] = d["inside"][params["step"]][params["subStep"] - 1] if "subStep" in params else d["snapshots"][params["step"]]
             d["revision"] += 1
-            return {"graph": self.graph_field(d["shown"], params, ident), "revision": d["revision"], "position": d["position"]}
+            return {"graph": self.graph_field(d["shown"], params, ident), "revision": d["revision"], "position": d["position"], "nodes": len(d["shown"]["nodes"])}
         if method == "model/export":
             try:
                 with open(params["path"], "w") as f:
@@ -354,6 +375,7 @@ class Engine:
             fast = float(os.environ.get("FAKE_ENGINE_FAST", "1.12" if d["runs"] == 1 else "0.98"))
             ratio, spread = 3.14 / fast, float(os.environ.get("FAKE_ENGINE_SPREAD", "0.03"))
             return {"original": side(3.14 * size), "rewritten": side(fast * size), "ratio": ratio, "ratioLow": ratio * (1 - spread), "ratioHigh": ratio * (1 + spread), "baseline": params.get("baseline", "graft"), "passed": not differs, "why": "output 0 differs: max abs 0.5" if differs else "",
+                    "device": params.get("device", "cpu"), "dtype": params.get("dtype", ""), "inputSets": 3, "revision": d["revision"],
                     "protocol": "cpu, float32, 60 pairs, interleaved", "inputs": [tensor(size, 16, 64)],
                     "outputs": [{**difference, **({"passed": False, "why": "max abs 0.5", "maxAbs": 0.5} if differs else {}), "name": "0", "type": tensor(1, 16, 64), "ulpHistogram": [5, 3, 1]}],
                     "layers": layers if params.get("layers", True) else [],

@@ -16,7 +16,7 @@
 #include <memory>
 
 #include "views/canvas/canvas.h"
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/rule_editor.h"
 #include "views/widgets/theme.h"
 #include "views/window/main_window.h"
 
@@ -72,7 +72,7 @@ class WindowFixture : public QObject {
   }
   void type(const QString& text) {
     window_->arrange(Arrangement::Rewrite);
-    window_->editor()->setText(text);
+    window_->panel<RuleEditor>()->setText(text);
     QTRY_VERIFY(!document().rules().empty() && document().rules().front().matched);
   }
   const RuleInfo& rule() { return document().rules().front(); }

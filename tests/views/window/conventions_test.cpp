@@ -23,8 +23,9 @@
 #include "tests/views/support/window_fixture.h"
 #include "views/document/graph_decode.h"
 #include "views/panels/history_panel.h"
-#include "views/panels/library_panel.h"
-#include "views/panels/matches_panel.h"
+#include "views/panels/rules/library_panel.h"
+#include "views/panels/rules/matches_panel.h"
+#include "views/panels/rules/pattern_panel.h"
 #include "views/panels/run/run_inputs.h"
 #include "views/panels/run/run_panel.h"
 #include "views/picture/picture.h"
@@ -38,7 +39,7 @@ using test::rulesText;
 
 namespace {
 
-class MannersTest : public test::WindowFixture {
+class ConventionsTest : public test::WindowFixture {
   Q_OBJECT
 
   static QPoint middle(Canvas& canvas, const QString& key) {
@@ -114,7 +115,7 @@ class MannersTest : public test::WindowFixture {
     for (const char* action : {"apply", "preview", "nextMatch"}) says(action, "no rule yet");
     says("nextChange", "Nothing has been changed");
     type(QString::fromLatin1(rulesText));
-    auto* list = window_->matches()->findChild<QTreeWidget*>();
+    auto* list = window_->panel<MatchesPanel>()->findChild<QTreeWidget*>();
     for (int i = 0; i < list->topLevelItemCount(); ++i) list->topLevelItem(i)->setCheckState(0, Qt::Unchecked);
     for (const char* action : {"apply", "preview"}) says(action, "No match is ticked");
     QVERIFY(!document().isPreviewing());
@@ -167,7 +168,7 @@ class MannersTest : public test::WindowFixture {
     QVERIFY(links.size() >= 11);
     tour->goTo(3);
     Q_EMIT tour->text()->anchorClicked(QUrl(QStringLiteral("rewrite")));
-    QVERIFY(window_->editor()->isVisible());
+    QVERIFY(window_->panel<RuleEditor>()->isVisible());
     type(QString::fromLatin1(rulesText));
     QVERIFY(tour->done().contains(3) && !tour->done().contains(4));
     QCOMPARE(tour->current(), 4);  // done, it gives way to the next
@@ -268,9 +269,9 @@ class MannersTest : public test::WindowFixture {
     list->setCurrentItem(list->topLevelItem(2));
     QTRY_COMPARE(document().position(), 2);
     QCOMPARE(document().graph()->nodeCount(), size_t{36});
-    while (document().undoStack()->canUndo()) document().undoStack()->undo();
+    while (document().canUndo()) document().undo();
     QCOMPARE(document().position(), 0);
-    while (document().undoStack()->canRedo()) document().undoStack()->redo();
+    while (document().canRedo()) document().redo();
     QCOMPARE(document().position(), 3);
   }
 
@@ -303,7 +304,7 @@ class MannersTest : public test::WindowFixture {
 
     // Behind its first rule: the fused attention stands there, GELUs are as they were; Ctrl+Z takes the recipe back.
     tree->setCurrentItem(child(0));
-    QTRY_COMPARE(document().inside(), 1);
+    QTRY_COMPARE(document().subStep(), 1);
     QCOMPARE(document().position(), 1);
     QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
     QCOMPARE(document().recordsToHere().size(), size_t{4});
@@ -312,11 +313,11 @@ class MannersTest : public test::WindowFixture {
     QTRY_COMPARE(document().rule(QStringLiteral("Gelu"))->matches.size(), size_t{4});
     QVERIFY(document().canRedo() && window_->action(QStringLiteral("redo"))->isEnabled());
     document().redo();
-    QCOMPARE(document().inside(), -1);
+    QCOMPARE(document().subStep(), -1);
     QVERIFY(!document().graph()->findNode("gelu"));
     QTRY_COMPARE(tree->currentItem(), tree->topLevelItem(1));
     tree->setCurrentItem(child(1));
-    QTRY_COMPARE(document().inside(), 3);  // Never was the second step
+    QTRY_COMPARE(document().subStep(), 3);  // Never was the second step
     document().undo();
     QCOMPARE(document().position(), 0);
     QCOMPARE(document().graph()->nodeCount(), size_t{52});
@@ -324,7 +325,7 @@ class MannersTest : public test::WindowFixture {
     // From the model as opened into the recipe, and on with a rule of one's own: the recipe's rest is gone.
     QTRY_COMPARE(tree->currentItem(), tree->topLevelItem(0));
     tree->setCurrentItem(child(0));
-    QTRY_COMPARE(document().inside(), 1);
+    QTRY_COMPARE(document().subStep(), 1);
     QTRY_COMPARE(document().rule(QStringLiteral("Norm"))->matches.size(), size_t{4});
     document().apply(QStringLiteral("Norm"), {0});
     QTRY_COMPARE(document().position(), 2);
@@ -332,7 +333,7 @@ class MannersTest : public test::WindowFixture {
     QCOMPARE(tree->topLevelItem(1)->childCount(), 1);
     QCOMPARE(document().recordsToHere().size(), size_t{5});
     document().undo();
-    QCOMPARE(document().inside(), -1);
+    QCOMPARE(document().subStep(), -1);
     QVERIFY(document().graph()->findNode("gelu"));
     QVERIFY(document().canRedo());
     // A new engine is brought there, too.
@@ -352,16 +353,16 @@ class MannersTest : public test::WindowFixture {
     document().applyRecipe(QStringLiteral("All"));
     QTRY_COMPARE(document().position(), 1);
     document().showStep(1, 1);
-    QTRY_COMPARE(document().inside(), 1);
+    QTRY_COMPARE(document().subStep(), 1);
     const QJsonObject state = window_->sessionState();
     window_.reset();
     start();
     document().restore(state);
-    QTRY_COMPARE_WITH_TIMEOUT(document().inside(), 1, 10000);
+    QTRY_COMPARE_WITH_TIMEOUT(document().subStep(), 1, 10000);
     QCOMPARE(document().position(), 1);
-    // What was proven is not proven again, which may take minutes; it is still said to be.
+    // What was verified is not verified again, which may take minutes; the history still says that it was.
     QCOMPARE(document().steps()[1].request.value(QLatin1String("verify")), QJsonValue(false));
-    QCOMPARE(document().steps()[1].verification, QStringLiteral("all proven"));
+    QCOMPARE(document().steps()[1].verification, QStringLiteral("all verified"));
     QVERIFY(document().graph()->findNode("gelu") && document().graph()->findNode("fused_0"));
   }
 
@@ -437,7 +438,7 @@ class MannersTest : public test::WindowFixture {
     type(QString::fromLatin1(rulesText));
     window_->canvas()->setDepth(9);
     QTRY_VERIFY(window_->canvas()->scene()->boxOf(QStringLiteral("softmax")) >= 0);
-    Canvas* pattern = window_->patternCanvas();
+    Canvas* pattern = window_->panel<PatternPanel>();
     QTRY_VERIFY(pattern->scene());
     const QString node = rule().patternOrder.value(3);
     QVERIFY(node.startsWith(QLatin1String("softmax")));
@@ -449,12 +450,12 @@ class MannersTest : public test::WindowFixture {
     point(pattern, node);
     QCOMPARE(window_->canvas()->litNodes().size(), 4);
     QVERIFY(window_->canvas()->litNodes().contains(rule().matches.front().map.value(node)));
-    QCOMPARE(window_->editor()->lit(), node);
+    QCOMPARE(window_->panel<RuleEditor>()->lit(), node);
     QEvent leave(QEvent::Leave);
     QApplication::sendEvent(pattern, &leave);
-    QVERIFY(window_->canvas()->litNodes().isEmpty() && window_->editor()->lit().isEmpty());
+    QVERIFY(window_->canvas()->litNodes().isEmpty() && window_->panel<RuleEditor>()->lit().isEmpty());
     point(window_->canvas(), rule().matches.front().map.value(node));
-    QCOMPARE(window_->editor()->lit(), node);
+    QCOMPARE(window_->panel<RuleEditor>()->lit(), node);
     QCOMPARE(pattern->litNodes(), QStringList{node});
   }
 
@@ -473,7 +474,7 @@ class MannersTest : public test::WindowFixture {
   void anEmptyEditorOffersAnExample() {
     open();
     window_->arrange(Arrangement::Rewrite);
-    RuleEditor* editor = window_->editor();
+    RuleEditor* editor = window_->panel<RuleEditor>();
     QVERIFY(editor->sentence().contains(QLatin1String("href=\"start\"")));
     editor->startRule();
     QTRY_COMPARE(document().rules().size(), size_t{1});
@@ -487,15 +488,15 @@ class MannersTest : public test::WindowFixture {
     open();
     type(QString::fromLatin1(rulesText));
     window_->activateWindow();
-    window_->editor()->scintilla()->setFocus();
+    window_->panel<RuleEditor>()->scintilla()->setFocus();
     QSignalSpy why(window_->action(QStringLiteral("whyNot")), &QAction::triggered);
     QSignalSpy library(window_->action(QStringLiteral("library")), &QAction::triggered);
-    const QString text = window_->editor()->text();
-    QTest::keyClick(window_->editor()->scintilla(), Qt::Key_Y, Qt::ControlModifier);
-    QTest::keyClick(window_->editor()->scintilla(), Qt::Key_L, Qt::ControlModifier);
+    const QString text = window_->panel<RuleEditor>()->text();
+    QTest::keyClick(window_->panel<RuleEditor>()->scintilla(), Qt::Key_Y, Qt::ControlModifier);
+    QTest::keyClick(window_->panel<RuleEditor>()->scintilla(), Qt::Key_L, Qt::ControlModifier);
     QCOMPARE(why.size(), 1);
     QCOMPARE(library.size(), 1);
-    QCOMPARE(window_->editor()->text(), text);
+    QCOMPARE(window_->panel<RuleEditor>()->text(), text);
   }
 
   void namesCanBeReadAtFirstSight() {
@@ -549,5 +550,5 @@ class MannersTest : public test::WindowFixture {
 
 }  // namespace
 
-QTEST_MAIN(MannersTest)
+QTEST_MAIN(ConventionsTest)
 #include "conventions_test.moc"

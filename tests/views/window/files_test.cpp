@@ -82,7 +82,7 @@ class FilesTest : public test::WindowFixture {
     QVERIFY(!plain.contains(" µs"));
     type(QString::fromLatin1(rulesText));
     QVERIFY(drawn("matches.svg").count(first) > plain.count(first));
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     window_->setOverlay(Overlay::Time);
     const QByteArray hot = drawn("heat.svg");
@@ -125,13 +125,13 @@ class FilesTest : public test::WindowFixture {
     type(QString::fromLatin1(rulesText));
     document().apply(QStringLiteral("Attention"));
     QTRY_COMPARE(document().position(), 1);
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
     const QString path = folder_.filePath(QStringLiteral("report.html"));
     triggerWithFile("exportReport", path);
     const QByteArray html = contents(path);
     for (const char* part : {"model.pt", "times faster", "<td>Attention</td><td>4</td>", "Latency</h3>", "interleaved",
-                             "aten.softmax.int", "<td>all proven</td>", "Before and after", "def pattern"})
+                             "aten.softmax.int", "<td>all verified</td>", "Before and after", "def pattern"})
       QVERIFY2(html.contains(part), part);
     QCOMPARE(html.count("<svg"), 4);  // latency, timeline, differences, the drawing
     QVERIFY(!html.contains("<?xml"));
@@ -151,19 +151,19 @@ class FilesTest : public test::WindowFixture {
     QMimeData text;
     text.setUrls({QUrl::fromLocalFile(rules)});
     drop(window_->canvas(), text);
-    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+    QCOMPARE(window_->panel<RuleEditor>()->text(), QString::fromLatin1(rulesText));
     // On what takes text, too: the text stays, the file is opened.
     const QString other = folder_.filePath(QStringLiteral("dropped.pt"));
     QVERIFY(QFile::copy(model_, other));
     QMimeData second;
     second.setUrls({QUrl::fromLocalFile(other)});
     window_->arrange(Arrangement::Rewrite);
-    drop(window_->editor()->scintilla()->viewport(), second);
+    drop(window_->panel<RuleEditor>()->scintilla()->viewport(), second);
     QTRY_COMPARE_WITH_TIMEOUT(document().path(), other, 10000);
-    QCOMPARE(window_->editor()->text(), QString::fromLatin1(rulesText));
+    QCOMPARE(window_->panel<RuleEditor>()->text(), QString::fromLatin1(rulesText));
     // On the line of inputs it is the inputs.
-    drop(window_->runPanel()->findChild<QLineEdit*>(), data);
-    QCOMPARE(parseRunInputs(window_->runPanel()->inputsText()).file, model_);
+    drop(window_->panel<RunPanel>()->findChild<QLineEdit*>(), data);
+    QCOMPARE(parseRunInputs(window_->panel<RunPanel>()->inputsText()).file, model_);
     QCOMPARE(document().path(), other);
   }
 

@@ -6,18 +6,18 @@
 #include <QSplitter>
 
 #include "tests/views/support/window_fixture.h"
+#include "views/panels/rules/why_not_panel.h"
 #include "views/panels/run/run_panel.h"
-#include "views/panels/why_not_panel.h"
 #include "views/widgets/empty_hint.h"
+#include "views/widgets/fixed_height_label.h"
 #include "views/widgets/qscintilla.h"
-#include "views/widgets/steady_label.h"
 
 using namespace graft;
 using test::rulesText;
 
 namespace {
 
-class SteadyTest : public test::WindowFixture {
+class LayoutStabilityTest : public test::WindowFixture {
   Q_OBJECT
 
   /// Where the widget stands in the window.
@@ -50,28 +50,28 @@ class SteadyTest : public test::WindowFixture {
   void cleanup() { window_.reset(); }
 
   void aLabelHasItsLinesWhateverItSays() {
-    SteadyLabel label(2);
+    FixedHeightLabel label(2);
     label.setContentsMargins(12, 8, 12, 8);
     label.resize(300, label.sizeHint().height());
     label.show();
     const QSize hint = label.sizeHint();
-    label.say(QStringLiteral("short"));
+    label.showText(QStringLiteral("short"));
     QVERIFY(!label.isElided() && label.toolTip().isEmpty());
     QCOMPARE(label.text(), QStringLiteral("short"));
     const QString longText = QStringLiteral("a sentence that is told <at length> ").repeated(8).trimmed();
-    label.say(longText);
+    label.showText(longText);
     QVERIFY(label.isElided());
     QCOMPARE(label.text().count(QLatin1Char('\n')), 1);
     QVERIFY(label.text().endsWith(QChar(0x2026)));
     QVERIFY(label.toolTip().contains(longText.toHtmlEscaped()));
-    QCOMPARE(label.said(), longText);
+    QCOMPARE(label.fullText(), longText);
     QCOMPARE(label.sizeHint(), hint);
     QVERIFY(label.fontMetrics().boundingRect(label.contentsRect(), 0, label.text()).width() <=
             label.contentsRect().width());
     label.resize(4000, label.height());
     QVERIFY(!label.isElided() && label.toolTip().isEmpty());
     QCOMPARE(label.text(), longText);
-    label.say(QStringLiteral("word").repeated(4000));  // nowhere to break
+    label.showText(QStringLiteral("word").repeated(4000));  // nowhere to break
     QVERIFY(label.isElided());
     QCOMPARE(label.sizeHint(), hint);
   }
@@ -80,16 +80,17 @@ class SteadyTest : public test::WindowFixture {
     start();
     window_->arrange(Arrangement::Rewrite);
     auto* rules = window_->findChild<QDockWidget*>(QStringLiteral("rules"));
-    auto* sentence = window_->editor()->findChild<SteadyLabel*>();
+    auto* sentence = window_->panel<RuleEditor>()->findChild<FixedHeightLabel*>();
     for (const int width : {480, 300}) {
       window_->resizeDocks({rules}, {width}, Qt::Horizontal);
       settle();
-      const QRect text = place(window_->editor()->scintilla());
+      const QRect text = place(window_->panel<RuleEditor>()->scintilla());
       const auto tells = [&](const QString& rulesOf, const QString& part) {
-        window_->editor()->setText(rulesOf);
-        QTRY_VERIFY2(window_->editor()->sentence().contains(part), qPrintable(window_->editor()->sentence()));
+        window_->panel<RuleEditor>()->setText(rulesOf);
+        QTRY_VERIFY2(window_->panel<RuleEditor>()->sentence().contains(part),
+                     qPrintable(window_->panel<RuleEditor>()->sentence()));
         settle();
-        QCOMPARE(place(window_->editor()->scintilla()), text);
+        QCOMPARE(place(window_->panel<RuleEditor>()->scintilla()), text);
         QCOMPARE(sentence->toolTip().isEmpty(), !sentence->isElided());
       };
       const QString good = QString::fromLatin1(rulesText), name = QStringLiteral("Attention");
@@ -127,7 +128,7 @@ class SteadyTest : public test::WindowFixture {
       settle();
       const QRect before = place(window_->canvas());
       QVERIFY(before.height() >= 150);
-      RunPanel* panel = window_->runPanel();
+      RunPanel* panel = window_->panel<RunPanel>();
       const auto ran = [&](const QString& inputs) {
         panel->setInputs(inputs);
         panel->start();
@@ -168,20 +169,20 @@ class SteadyTest : public test::WindowFixture {
     window_->arrange(Arrangement::Rewrite);
     settle();
     const QRect before = place(window_->canvas());
-    const QRect text = place(window_->editor()->scintilla());
+    const QRect text = place(window_->panel<RuleEditor>()->scintilla());
     const auto stays = [&] {
       settle();
       QCOMPARE(place(window_->canvas()), before);
-      QCOMPARE(place(window_->editor()->scintilla()), text);
+      QCOMPARE(place(window_->panel<RuleEditor>()->scintilla()), text);
     };
     type(QString::fromLatin1(rulesText));
     stays();
-    window_->showRuleTab(1);
+    window_->showRuleTab(RulesPanel::WhyNot);
     stays();
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
     QTRY_VERIFY(!document().nearMisses().empty());
     stays();
-    window_->showRuleTab(0);
+    window_->showRuleTab(RulesPanel::Matches);
     stays();
     type(QString::fromLatin1(rulesText));
     document().applyRecipe(QStringLiteral("All"));
@@ -244,17 +245,17 @@ class SteadyTest : public test::WindowFixture {
     open();
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
     QTRY_VERIFY(!document().nearMisses().empty());
-    window_->showRuleTab(1);
-    auto* list = window_->whyNot()->findChild<QListWidget*>();
-    auto* change = window_->whyNot()->findChild<QPushButton*>(QStringLiteral("change"));
+    window_->showRuleTab(RulesPanel::WhyNot);
+    auto* list = window_->panel<WhyNotPanel>()->findChild<QListWidget*>();
+    auto* change = window_->panel<WhyNotPanel>()->findChild<QPushButton*>(QStringLiteral("change"));
     QVERIFY(list->isEnabled() && change->isEnabled());
-    const QString text = window_->editor()->text();
-    window_->editor()->setText(text + QStringLiteral("syntax error"));
+    const QString text = window_->panel<RuleEditor>()->text();
+    window_->panel<RuleEditor>()->setText(text + QStringLiteral("syntax error"));
     QTRY_VERIFY(document().ruleError().any());
-    QCOMPARE(window_->whyNot()->rows(), 1);  // it stays, greyed
+    QCOMPARE(window_->panel<WhyNotPanel>()->rows(), 1);  // it stays, greyed
     QVERIFY(!change->isEnabled());
-    window_->editor()->setText(text);
-    QTRY_VERIFY(list->isEnabled() && window_->whyNot()->rows() == 1);
+    window_->panel<RuleEditor>()->setText(text);
+    QTRY_VERIFY(list->isEnabled() && window_->panel<WhyNotPanel>()->rows() == 1);
   }
 
   void bothDrawingsStayLevel() {
@@ -316,5 +317,5 @@ class SteadyTest : public test::WindowFixture {
 
 }  // namespace
 
-QTEST_MAIN(SteadyTest)
+QTEST_MAIN(LayoutStabilityTest)
 #include "layout_stability_test.moc"

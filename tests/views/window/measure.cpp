@@ -19,7 +19,7 @@
 #include "core/text/text.h"
 #include "tests/views/support/frames.h"
 #include "views/canvas/canvas.h"
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/rule_editor.h"
 #include "views/widgets/theme.h"
 #include "views/window/allocator.h"
 #include "views/window/main_window.h"
@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
   if (!rules.open(QIODevice::ReadOnly)) return 1;
   QString text = QString::fromUtf8(rules.readAll());
   window.arrange(Arrangement::Rewrite);
-  window.editor()->setText(text);
+  window.panel<RuleEditor>()->setText(text);
   until([&] { return !d.rules().empty() && d.rules().front().matched; });
   std::vector<double> typing;
   const double own = test::processorMs(), engines = engineCpu(window.engine().processId());

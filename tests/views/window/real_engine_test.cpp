@@ -8,12 +8,13 @@
 #include <QSettings>
 #include <QSignalSpy>
 #include <QToolButton>
+#include <climits>
 #include <csignal>
 
 #include "tests/views/support/pulse.h"
 #include "tests/views/support/window_fixture.h"
+#include "views/panels/rules/why_not_panel.h"
 #include "views/panels/run/run_panel.h"
-#include "views/panels/why_not_panel.h"
 #include "views/widgets/qscintilla.h"
 
 using namespace graft;
@@ -62,20 +63,20 @@ class RealEngineTest : public test::WindowFixture {
     window_->engine().setPatience(300);
     window_->openModel(model_);
     QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 60000);
-    window_->editor()->setText(QString::fromLatin1(rules));
+    window_->panel<RuleEditor>()->setText(QString::fromLatin1(rules));
     QTRY_VERIFY_WITH_TIMEOUT(!document().rules().empty() && document().rules().front().matched, 20000);
     QCOMPARE(document().rules().front().matches.size(), size_t{layers});
-    window_->runPanel()->setSeconds(0.1);
+    window_->panel<RunPanel>()->setSeconds(0.1);
   }
 
   void runIsRight() {
     QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
     QSignalSpy ran(&document(), &Document::runChanged);
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!ran.isEmpty() && !document().isRunning(), 60000);
     QVERIFY2(document().lastRunWorked(), qPrintable(document().lastRunError()));
-    QVERIFY2(window_->runPanel()->headlineText().contains(QStringLiteral("outputs agree")),
-             qPrintable(window_->runPanel()->headlineText()));
+    QVERIFY2(window_->panel<RunPanel>()->headlineText().contains(QStringLiteral("outputs agree")),
+             qPrintable(window_->panel<RunPanel>()->headlineText()));
     QCOMPARE(document()
                  .lastRun()
                  .value(QLatin1String("calls"))[QLatin1String("rewritten")][QLatin1String("aten.relu.default")]
@@ -100,27 +101,27 @@ class RealEngineTest : public test::WindowFixture {
   void init() { forget(); }
   void cleanup() { window_.reset(); }
 
-  void theEditOfANearMissHealsTheRule() {
+  void theEditOfANearMissFixesTheRule() {
     openModel(real());
     window_->arrange(Arrangement::Rewrite);
     // The product is followed by another activation in the model.
     const QString wrong = QStringLiteral(
         "import torch\nfrom graft import Rule\n\n\nclass Between(Rule):\n    def pattern(x, w):\n"
         "        return torch.relu(torch.matmul(x, w))\n");
-    window_->editor()->setText(QStringLiteral("# über the rule\n") + wrong);
+    window_->panel<RuleEditor>()->setText(QStringLiteral("# über the rule\n") + wrong);
     QTRY_VERIFY_WITH_TIMEOUT(!document().nearMisses().empty(), 20000);
     const QString message = document().nearMisses().front().message;
     QVERIFY2(message.startsWith(QStringLiteral("the operator is aten.tanh, but the rule wants aten.relu")),
              qPrintable(message));
-    window_->showRuleTab(1);
-    auto* change = window_->whyNot()->findChild<QPushButton*>(QStringLiteral("change"));
+    window_->showRuleTab(RulesPanel::WhyNot);
+    auto* change = window_->panel<WhyNotPanel>()->findChild<QPushButton*>(QStringLiteral("change"));
     QVERIFY(change);
     QTest::mouseClick(change, Qt::LeftButton);
-    QVERIFY2(window_->editor()->text().contains(QStringLiteral("torch.tanh(torch.matmul(x, w))")),
-             qPrintable(window_->editor()->text()));
+    QVERIFY2(window_->panel<RuleEditor>()->text().contains(QStringLiteral("torch.tanh(torch.matmul(x, w))")),
+             qPrintable(window_->panel<RuleEditor>()->text()));
     QTRY_COMPARE_WITH_TIMEOUT(document().rules().front().matches.size(), size_t{layers}, 20000);
-    window_->editor()->scintilla()->undo();
-    QCOMPARE(window_->editor()->text(), QStringLiteral("# über the rule\n") + wrong);
+    window_->panel<RuleEditor>()->scintilla()->undo();
+    QCOMPARE(window_->panel<RuleEditor>()->text(), QStringLiteral("# über the rule\n") + wrong);
   }
 
   void whateverBefallsItTheNextRunIsRight() {
@@ -133,6 +134,7 @@ class RealEngineTest : public test::WindowFixture {
     const QStringList times = {QStringLiteral("idle"), QStringLiteral("matching"), QStringLiteral("running"),
                                QStringLiteral("opening")};
     qint64 memory = 0, worst = 0, slowest = 0;
+    int fewestBeats = INT_MAX;
     qsizetype files = 0;
     for (int round = 0; round < rounds + settled; ++round) {
       if (round == settled) memory = test::residentBytes(), files = test::openFiles();
@@ -144,7 +146,7 @@ class RealEngineTest : public test::WindowFixture {
       if (when == QLatin1String("matching"))
         document().setRules(QString::fromLatin1(rules) + QStringLiteral("# %1\n").arg(round), {}, true);
       else if (when == QLatin1String("running"))
-        window_->runPanel()->start(), QTest::qWait(60);
+        window_->panel<RunPanel>()->start(), QTest::qWait(60);
       else if (when == QLatin1String("opening"))
         window_->openModel(model_);
       QElapsedTimer clock;
@@ -164,6 +166,7 @@ class RealEngineTest : public test::WindowFixture {
         QTRY_VERIFY2_WITH_TIMEOUT(!again.isEmpty(), qPrintable(fate + QLatin1Char(' ') + when), 20000);
       slowest = std::max(slowest, clock.elapsed());
       worst = std::max(worst, heart.worst);
+      fewestBeats = std::min(fewestBeats, heart.beats);
       if (fate != QLatin1String("stop"))
         QVERIFY2(down[0][0].toString().contains(fate == QLatin1String("kill") ? u"was killed" : u"aborted"),
                  qPrintable(down[0][0].toString()));
@@ -184,7 +187,8 @@ class RealEngineTest : public test::WindowFixture {
         "most; %.1f MB more memory, %lld more files open",
         rounds, static_cast<long long>(worst), static_cast<long long>(slowest), static_cast<double>(grown) / 1e6,
         static_cast<long long>(test::openFiles() - files));
-    QVERIFY(worst < 400);  // 100 where nothing else runs: other jobs may hold the processor
+    // The window was told of each answer of the new engine in another turn of its event loop, and waited for none.
+    QVERIFY2(fewestBeats >= 4, qPrintable(QString::number(fewestBeats)));
     QVERIFY(grown < 8'000'000);
     QVERIFY(test::openFiles() <= files);
   }
@@ -200,16 +204,16 @@ class RealEngineTest : public test::WindowFixture {
     const rlimit limit{room, room};
     QCOMPARE(prlimit(engine(), RLIMIT_AS, &limit, nullptr), 0);
     // Its types say 64 x 256; what a run of others takes is asked for before anything is compared.
-    window_->runPanel()->setInputs(QStringLiteral("f32[64,256] f32[256,256]"));
+    window_->panel<RunPanel>()->setInputs(QStringLiteral("f32[64,256] f32[256,256]"));
     QSignalSpy failed(&document(), &Document::failed);
     window_->openModel(hungry());
     QTRY_COMPARE_WITH_TIMEOUT(document().path(), hungry(), 20000);
-    window_->runPanel()->setInputs(QStringLiteral("f32[16384,16384]:zeros"));
-    window_->runPanel()->start();
+    window_->panel<RunPanel>()->setInputs(QStringLiteral("f32[16384,16384]:zeros"));
+    window_->panel<RunPanel>()->start();
     QTRY_VERIFY_WITH_TIMEOUT(!failed.isEmpty(), 60000);
     QVERIFY2(failed[0][1].toString().contains(QStringLiteral("memory")), qPrintable(failed[0][1].toString()));
     QVERIFY(!document().lastRunWorked());
-    window_->runPanel()->setInputs(QString());
+    window_->panel<RunPanel>()->setInputs(QString());
     window_->openModel(model_);
     QTRY_COMPARE_WITH_TIMEOUT(document().path(), model_, 60000);
     QTRY_VERIFY_WITH_TIMEOUT(document().rules().front().matched, 20000);
@@ -241,7 +245,7 @@ class RealEngineTest : public test::WindowFixture {
     Heartbeat heart;
     QTRY_VERIFY2_WITH_TIMEOUT(said().contains(words), qPrintable(said()), 20000);
     QVERIFY(!window_->engine().isUp());
-    QVERIFY(heart.worst < 400);
+    QVERIFY2(heart.beats >= 4, qPrintable(QString::number(heart.beats)));
     if (!words.startsWith(QLatin1String("has not"))) return;
     auto* stop = window_->findChild<QToolButton*>(QStringLiteral("jobStop"));
     QVERIFY(stop->isVisible());
@@ -269,7 +273,7 @@ class RealEngineTest : public test::WindowFixture {
     kill(engine(), SIGKILL);
     QSignalSpy gaveUp(&window_->engine(), &EngineClient::gaveUp);
     QTRY_VERIFY_WITH_TIMEOUT(!gaveUp.isEmpty(), 30000);
-    window_->runPanel()->start();  // nobody can
+    window_->panel<RunPanel>()->start();  // nobody can
     QVERIFY(!document().isRunning() && !document().lastRunWorked());
     QVERIFY(!document().lastRunError().isEmpty());
     QCOMPARE(document().position(), 1);

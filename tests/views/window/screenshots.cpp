@@ -14,11 +14,11 @@
 #include "views/canvas/canvas.h"
 #include "views/panels/diff_view.h"
 #include "views/panels/inspector.h"
-#include "views/panels/library_panel.h"
-#include "views/panels/matches_panel.h"
-#include "views/panels/rule_editor.h"
+#include "views/panels/rules/library_panel.h"
+#include "views/panels/rules/matches_panel.h"
+#include "views/panels/rules/rule_editor.h"
+#include "views/panels/rules/why_not_panel.h"
 #include "views/panels/run/run_panel.h"
-#include "views/panels/why_not_panel.h"
 #include "views/widgets/theme.h"
 #include "views/window/command_palette.h"
 #include "views/window/main_window.h"
@@ -48,7 +48,7 @@ class Photographer {
     const bool isFile = QFileInfo::exists(wanted_.inputs);
     window_.openModel(wanted_.model, isFile ? wanted_.inputs : QString());
     if (!until("the model", [&] { return document_.isOpen() && window_.canvas()->scene(); })) return false;
-    if (!isFile && !wanted_.inputs.isEmpty()) window_.runPanel()->setInputs(wanted_.inputs);
+    if (!isFile && !wanted_.inputs.isEmpty()) window_.panel<RunPanel>()->setInputs(wanted_.inputs);
     return true;
   }
 
@@ -62,11 +62,11 @@ class Photographer {
           linear.isEmpty())
         linear = QString::fromStdString(document_.graph()->node(n).name);
     window_.canvas()->reveal(linear);
-    window_.inspector()->showSource(true);
+    window_.panel<Inspector>()->showSource(true);
     until(
-        "the weight", [&] { return !window_.inspector()->weight().isEmpty(); }, 8000);
+        "the weight", [&] { return !window_.panel<Inspector>()->weight().isEmpty(); }, 8000);
     shoot("explore");
-    window_.inspector()->showSource(false);
+    window_.panel<Inspector>()->showSource(false);
   }
 
   bool rules() {
@@ -81,27 +81,27 @@ class Photographer {
     const QString name = attention ? attention->name : document_.rules().front().name;
     showLine(line);
     document_.setCurrentRule(name);
-    window_.matches()->next();
+    window_.panel<MatchesPanel>()->next();
     shoot("rewrite");
 
-    const QString text = window_.editor()->text();
-    window_.editor()->setText(QString(text).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
+    const QString text = window_.panel<RuleEditor>()->text();
+    window_.panel<RuleEditor>()->setText(QString(text).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")));
     showLine(line);
     document_.setCurrentRule(name);
-    window_.showRuleTab(1);
+    window_.showRuleTab(RulesPanel::WhyNot);
     if (until(
             "near misses", [&] { return !document_.nearMisses().empty(); }, 8000))
-      Q_EMIT window_.whyNot()->goThere(document_.nearMisses().front());
+      Q_EMIT window_.panel<WhyNotPanel>()->goThere(document_.nearMisses().front());
     shoot("whynot");
 
-    window_.editor()->setText(text);
+    window_.panel<RuleEditor>()->setText(text);
     until("matches again", [&] {
       const RuleInfo* rule = document_.rule(name);
       return rule && rule->matched && !rule->matches.empty();
     });
     showLine(line);
-    window_.showRuleTab(0);
-    window_.matches()->next();
+    window_.showRuleTab(RulesPanel::Matches);
+    window_.panel<MatchesPanel>()->next();
     document_.preview(name);
     until("the preview", [&] { return document_.isPreviewing(); });
     shoot("preview");
@@ -127,7 +127,7 @@ class Photographer {
   bool measure() {
     window_.arrange(Arrangement::Measure);
     QTest::qWait(200);
-    RunPanel* panel = window_.runPanel();
+    RunPanel* panel = window_.panel<RunPanel>();
     panel->setSeconds(wanted_.seconds);
     if (!panel->setDevice(wanted_.device, wanted_.dtype)) {
       std::fprintf(stderr, "screenshots: the engine has no device %s, or there is no dtype %s\n",
@@ -158,7 +158,7 @@ class Photographer {
       const RuleInfo* rule = document_.rule(document_.currentRule());
       return rule && rule->matched && !rule->matches.empty();
     });
-    window_.matches()->next();
+    window_.panel<MatchesPanel>()->next();
     shoot("rewrite_dark");
     window_.action(QStringLiteral("palette"))->trigger();
     shoot("palette");
@@ -168,7 +168,7 @@ class Photographer {
 
   void library() {
     window_.action(QStringLiteral("library"))->trigger();
-    QTreeWidget* tree = window_.library()->tree();
+    QTreeWidget* tree = window_.panel<LibraryPanel>()->tree();
     QTreeWidgetItem* file = tree->topLevelItem(0)->child(tree->topLevelItem(0)->childCount() - 1);
     file->setExpanded(true);
     until("the library", [&] { return file->childCount() > 2; });
@@ -199,8 +199,8 @@ class Photographer {
 
   /// The rule that begins on that line stands at the top.
   void showLine(int line) {
-    window_.editor()->showLine(1);
-    window_.editor()->showLine(line);
+    window_.panel<RuleEditor>()->showLine(1);
+    window_.panel<RuleEditor>()->showLine(line);
   }
 
   /// A fused attention in the middle of both canvases.

@@ -75,12 +75,12 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   inputs_->setToolTip(
       tr("A file of tensors (inputs.pt), or one specification for each input:\n"
          "    f32[8,128]:randn   i64[8,128]:randint(0,1000)   f32[4]:zeros\n"
-         "Names stand for sizes that are given behind; several sizes are swept:\n"
+         "Names stand for sizes, which follow them. Several sizes make a sweep:\n"
          "    i64[B,128] f32[B,128] B=1,8,32"));
   new FileDrop(inputs_, [this](const QString& path) { setInputs(path); });
   inputsMenu_ = new QToolButton(this);
   inputsMenu_->setText(tr("Inputs"));
-  inputsMenu_->setToolTip(tr("A file of tensors, the model's example inputs, or random ones"));
+  inputsMenu_->setToolTip(tr("Choose a file of tensors, the model's example inputs, or random ones"));
   inputsMenu_->setPopupMode(QToolButton::InstantPopup);
   auto* menu = new QMenu(inputsMenu_);
   menu->addAction(tr("From a file…"), this, [this] {
@@ -104,12 +104,12 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   dtype_->addItem(tr("as is"), QString());
   for (const char* d : {"float32", "float16", "bfloat16"})
     dtype_->addItem(QString::fromLatin1(d), QString::fromLatin1(d));
-  dtype_->setToolTip(tr("Weights and inputs are converted to this before running"));
+  dtype_->setToolTip(tr("The dtype that weights and inputs are converted to before running"));
   against_ = new QComboBox(this);
   against_->addItem(tr("as PyTorch runs it"), QStringLiteral("torchscript"));
   against_->addItem(tr("by Graft's executor"), QStringLiteral("graft"));
   against_->setToolTip(
-      tr("How the original is run that the rewritten model is measured against:\n"
+      tr("How to run the original, against which the rewritten model is measured:\n"
          "as PyTorch runs it – the TorchScript file, loaded and frozen by LibTorch\n"
          "by Graft's executor – operator by operator, on a GPU as a CUDA graph, like the rewritten one"));
   seconds_ = new QDoubleSpinBox(this);
@@ -121,8 +121,8 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   inside_ = new QCheckBox(tr("Inside"), this);
   inside_->setChecked(true);
   inside_->setToolTip(
-      tr("Compare the values inside, too: finds the node where numbers part.\n"
-         "Keeps all of them in memory three times while it does."));
+      tr("Also compare the values inside the model, to find the node where the numbers first differ.\n"
+         "Needs memory for three copies of all of them."));
   run_ = new QPushButton(icon(QStringLiteral("play")), tr("Run"), this);
   run_->setDefault(true);
   run_->setMinimumWidth(run_->fontMetrics().horizontalAdvance(tr("Stop")) + 60);  // as wide with either word
@@ -133,10 +133,10 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   QSizePolicy keepsItsPlace = progress_->sizePolicy();
   keepsItsPlace.setRetainSizeWhenHidden(true);  // nothing moves when it comes and goes
   progress_->setSizePolicy(keepsItsPlace);
-  headline_ = new SteadyLabel(2, this);
-  note_ = new SteadyLabel(1, this);
-  protocol_ = new SteadyLabel(0, this);
-  delta_ = new SteadyLabel(1, this);
+  headline_ = new FixedHeightLabel(2, this);
+  note_ = new FixedHeightLabel(1, this);
+  protocol_ = new FixedHeightLabel(0, this);
+  delta_ = new FixedHeightLabel(1, this);
   for (QLabel* l : {headline_, note_, protocol_, delta_}) l->setTextInteractionFlags(Qt::TextSelectableByMouse);
   hint_ = new QLabel(this);
   hint_->setWordWrap(true);
@@ -144,9 +144,9 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   hint_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   plot_ = new LatencyPlot(this);
   pin_ = new QPushButton(tr("Pin as baseline"), this);
-  pin_->setToolTip(tr("Keep this run in the plot and say how later ones differ from it"));
+  pin_->setToolTip(tr("Keep this run in the plot, and compare later runs with it"));
   copy_ = new QPushButton(tr("Copy"), this);
-  copy_->setToolTip(tr("All figures with units and how they were measured"));
+  copy_->setToolTip(tr("Copy all figures, with units and how they were measured"));
   layOut();
 
   connect(run_, &QPushButton::clicked, this, [this] {
@@ -202,7 +202,7 @@ void RunPanel::layOut() {
                 rmseRatio =
                     tr("The rewritten model's RMSE against the original in fp64, as a multiple of the\n"
                        "original's own: at 1 it is as exact as the original"),
-                verdict = tr("Whether it is within what rounding explains, and why not");
+                verdict = tr("Whether rounding explains the difference, and if not, why");
   tables_[Outputs] = makeTable({{tr("Output"), tr("The output's name or number")},
                                 {tr("Type"), tr("dtype and shape")},
                                 {tr("max abs"), maxAbs},
@@ -211,14 +211,14 @@ void RunPanel::layOut() {
                                 {tr("RMSE ratio"), rmseRatio},
                                 {tr("cosine"), tr("1: both point the same way")},
                                 {tr("Verdict"), verdict}});
-  tables_[Inside] = makeTable({{tr("Node"), tr("In the rewritten model; a click goes there")},
-                               {tr("In the original"), tr("The node that computes the same there")},
+  tables_[Inside] = makeTable({{tr("Node"), tr("The node in the rewritten model; click to go there")},
+                               {tr("In the original"), tr("The node that computes the same value")},
                                {tr("Type"), tr("dtype and shape")},
                                {tr("max abs"), maxAbs},
                                {tr("RMSE"), rmse},
                                {tr("RMSE ratio"), rmseRatio},
                                {tr("Verdict"), verdict}});
-  tables_[Operators] = makeTable({{tr("Operator"), tr("A click goes to the node of it that takes longest")},
+  tables_[Operators] = makeTable({{tr("Operator"), tr("Click to go to the slowest node with this operator")},
                                   {tr("calls, original"), tr("How often one run of the original calls it")},
                                   {tr("calls, rewritten"), tr("How often one run of the rewritten model calls it")},
                                   {tr("µs, original"), tr("Time in all its nodes, run by Graft's executor")},
@@ -340,8 +340,8 @@ bool RunPanel::setDevice(const QString& device, const QString& dtype) {
   return true;
 }
 
-QString RunPanel::say(const QString& error) {
-  headline_->say(tr("Not run: %1").arg(error));
+QString RunPanel::refuse(const QString& error) {
+  headline_->showText(tr("Not run: %1").arg(error));
   headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().change(Change::Removed))));
   return error;
 }
@@ -349,7 +349,7 @@ QString RunPanel::say(const QString& error) {
 void RunPanel::start() {
   if (document_.isRunning() || !document_.isOpen()) return;
   const RunInputs inputs = parseRunInputs(inputs_->text());
-  if (!inputs.error.isEmpty()) return static_cast<void>(say(inputs.error));
+  if (!inputs.error.isEmpty()) return static_cast<void>(refuse(inputs.error));
   settings_ = {{QStringLiteral("device"), device_->currentData().toString()},
                {QStringLiteral("seconds"), seconds_->value()},
                {QStringLiteral("baseline"), against()},
@@ -418,37 +418,37 @@ void RunPanel::refresh() {
   hint_->setStyleSheet(dim);
   refreshNote();
   if (!any) {
-    headline_->say(running                     ? tr("Measuring…")
-                   : document_.lastRunWorked() ? tr("Nothing has been measured yet")
-                   : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
-                                               : tr("The run did not finish: %1").arg(runError()));
+    headline_->showText(running                     ? tr("Measuring…")
+                        : document_.lastRunWorked() ? tr("Nothing has been measured yet")
+                        : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
+                                                    : tr("The run did not finish: %1").arg(runError()));
     headline_->setStyleSheet(running || document_.lastRunWorked() || runError().isEmpty() ? dim : wrong);
     hint_->setText(
-        tr("Run (F5) gives the model as opened and the one that is shown the same inputs, in turns: latencies "
-           "and their spread, every output's differences, the first node inside where numbers part, time and "
-           "memory. Several sizes at once: i64[B,128]\u00a0B=1,8,32."));
+        tr("Run (F5) runs the model as opened and the model as it is now on the same inputs, in turns. It shows "
+           "latencies and their spread, the differences of each output, the first node inside where the numbers "
+           "differ, time and memory. Several sizes at once: i64[B,128]\u00a0B=1,8,32."));
     return;
   }
   bool passed = agrees(run);
   for (const SweepRun& s : sweep_) passed = passed && agrees(s.second);
-  headline_->say(sweep_.size() > 1 ? sweepHeadline(sweep_) : headline(run));
+  headline_->showText(sweep_.size() > 1 ? sweepHeadline(sweep_) : headline(run));
   headline_->setStyleSheet(passed ? QStringLiteral("color:%1").arg(css(p.text)) : wrong);
   QStringList inputs;
   for (const QJsonValue v : at(run, "inputs").toArray()) inputs << v.toString();
-  protocol_->say(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
-                 (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
-                 (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
+  protocol_->showText(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
+                      (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
+                      (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
   protocol_->setStyleSheet(dim);
   const bool isPinned = !baseline_.isEmpty() && baseline_ != run;
   const bool isBaseline = !baseline_.isEmpty() && !isPinned;
   pin_->setText(isBaseline ? tr("Pinned ✓") : tr("Pin as baseline"));
   pin_->setEnabled(!isBaseline);
   delta_->setVisible(isPinned);
-  delta_->say(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
-                             .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
-                                  ms(median(baseline_, "rewritten")), ms(median(run, "rewritten")),
-                                  signedPercent(median(run, "original"), median(baseline_, "original")))
-                       : QString());
+  delta_->showText(isPinned ? tr("Against the pinned run: rewritten %1 (%2 → %3), original %4")
+                                  .arg(signedPercent(median(run, "rewritten"), median(baseline_, "rewritten")),
+                                       ms(median(baseline_, "rewritten")), ms(median(run, "rewritten")),
+                                       signedPercent(median(run, "original"), median(baseline_, "original")))
+                            : QString());
   plot_->setRun(run, isPinned ? baseline_ : QJsonObject());
   fillOutputs(run);
   fillInside(run);
@@ -465,6 +465,25 @@ QList<std::pair<QString, QByteArray>> RunPanel::pictures() {
   out.append({tr("Where the time goes"), timeline_->svg({wide, 170})});
   out.append({tr("Differences"), ulp_->svg({wide, 170})});
   return out;
+}
+
+PanelDescription runPanel() {
+  PanelDescription d;
+  d.name = QStringLiteral("run");
+  d.title = RunPanel::tr("Run");
+  d.help = RunPanel::tr("Runs both models on the same inputs: latency, differences, operators, memory");
+  d.area = Qt::BottomDockWidgetArea;
+  d.arrangements = {Arrangement::Measure};
+  d.size = {0, 380};
+  d.make = [](PanelContext& context) {
+    auto* run = new RunPanel(context.document());
+    QObject::connect(run, &RunPanel::nodeChosen, &context, &PanelContext::nodeAsked);
+    EngineClient& engine = context.engine();
+    QObject::connect(&engine, &EngineClient::up, run,
+                     [run, &engine] { run->setDevices(engine.hello().value(QLatin1String("devices")).toArray()); });
+    return run;
+  };
+  return d;
 }
 
 }  // namespace graft

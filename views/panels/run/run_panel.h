@@ -16,10 +16,10 @@
 #include <QToolButton>
 #include <QWidget>
 
-#include "views/document/document.h"
+#include "views/panels/panel.h"
 #include "views/panels/run/plots.h"
 #include "views/panels/run/run_inputs.h"
-#include "views/widgets/steady_label.h"
+#include "views/widgets/fixed_height_label.h"
 
 namespace graft {
 
@@ -37,17 +37,17 @@ class RunPanel : public QWidget {
   static bool agrees(const QJsonObject& run);
   /// "memory 90.2 MB instead of 102 MB; …": what both take, in words.
   static QString memoryLine(const QJsonObject& run);
-  QString headlineText() const { return headline_->said(); }
+  QString headlineText() const { return headline_->fullText(); }
   /// Operators, memory, device, repetitions and inputs of the run that is shown.
-  QString protocolText() const { return protocol_->said(); }
+  QString protocolText() const { return protocol_->fullText(); }
   /// With its headings, cells between tabs.
   static QString tableText(const QTableWidget& table);
-  /// Where inside the numbers part first, without links.
+  /// Where inside the numbers first differ, without links.
   QString insideText() const;
-  /// What the figures shown are not: stopped, failed, of an earlier step; "" where they are of the last run.
-  QString noteText() const { return note_->isVisibleTo(this) ? note_->said() : QString(); }
+  /// Says that the figures are of an earlier run or model; "" where they are of the last run.
+  QString noteText() const { return note_->isVisibleTo(this) ? note_->fullText() : QString(); }
   /// What changed against the pinned run; "" where none is pinned.
-  QString deltaText() const { return delta_->said(); }
+  QString deltaText() const { return delta_->fullText(); }
   /// The whole result as text, for the clipboard.
   QString report() const;
   /// What a report shows: each plot's title and its picture as SVG on white.
@@ -91,7 +91,7 @@ class RunPanel : public QWidget {
   void fillTimeline(const QJsonObject& run);
   void fillSweep();
   void showUlp();
-  QString say(const QString& error);
+  QString refuse(const QString& error);
 
   Document& document_;
   QLineEdit* inputs_;
@@ -101,7 +101,7 @@ class RunPanel : public QWidget {
   QCheckBox* inside_;
   QPushButton *run_, *pin_, *copy_;
   QProgressBar* progress_;
-  SteadyLabel *headline_, *protocol_, *delta_, *note_;
+  FixedHeightLabel *headline_, *protocol_, *delta_, *note_;
   QLabel *insideHead_, *hint_;
   QStackedWidget* pages_;  ///< before anything has been measured, and the figures
   LatencyPlot* plot_;
@@ -117,5 +117,7 @@ class RunPanel : public QWidget {
   QList<SweepRun> sweep_;
   QJsonObject settings_;
 };
+
+PanelDescription runPanel();
 
 }  // namespace graft

@@ -84,12 +84,12 @@ void RunPanel::fillInside(const QJsonObject& run) {
     if (!passed && ++failed == 1) first = i;
   }
   if (layers.isEmpty()) {
-    insideHead_->setText(tr("Tick “Inside” and run to compare what both compute on the way."));
+    insideHead_->setText(tr("Tick “Inside” and run to compare the values inside."));
   } else if (first < 0) {
-    insideHead_->setText(tr("All %1 values inside that correspond agree.").arg(layers.size()));
+    insideHead_->setText(tr("All %1 corresponding values inside agree.").arg(layers.size()));
   } else {
     const QString node = at(layers[first].toObject(), "rewritten").toString();
-    insideHead_->setText(tr("The numbers part first at <a href=\"%1\">%1</a>: %2. In all, %3 of %4 values differ.")
+    insideHead_->setText(tr("The numbers first differ at <a href=\"%1\">%1</a>: %2. In all, %3 of %4 values differ.")
                              .arg(node.toHtmlEscaped(), at(layers[first].toObject(), "why").toString().toHtmlEscaped())
                              .arg(failed)
                              .arg(layers.size()));
@@ -113,7 +113,8 @@ void RunPanel::fillOperators(const QJsonObject& run) {
   std::map<QString, Sum> sums;
   for (const int side : {0, 1}) {
     const char* name = side == 0 ? "original" : "rewritten";
-    const QJsonObject calls = inside(inside(run, "calls"), name), times = inside(inside(run, "nodeTimes"), name);
+    const QJsonObject calls = objectAt(objectAt(run, "calls"), name),
+                      times = objectAt(objectAt(run, "nodeTimes"), name);
     for (auto it = calls.begin(); it != calls.end(); ++it) sums[it.key()].calls[side] += it->toDouble();
     const GraphRef g = document_.ranGraph(side);
     if (!g) continue;
@@ -155,7 +156,7 @@ void RunPanel::fillOperators(const QJsonObject& run) {
 void RunPanel::fillTimeline(const QJsonObject& run) {
   auto spans = [&](const GraphRef& g, const char* side) {
     std::vector<TimelinePlot::Span> out;
-    const QJsonObject times = inside(inside(run, "nodeTimes"), side);
+    const QJsonObject times = objectAt(objectAt(run, "nodeTimes"), side);
     double start = 0;
     if (!g) return out;
     for (const NodeId id : g->order()) {

@@ -1,4 +1,4 @@
-// What the run panel says of a run in words: the headline, what the figures are not of, tables as text.
+// What the run panel says of a run in words: the headline, a note where the figures are of another run, tables as text.
 #include <QHeaderView>
 #include <QRegularExpression>
 #include <algorithm>
@@ -19,7 +19,7 @@ QString whyNot(const QJsonObject& run) {
       why = RunPanel::tr("output %1: %2").arg(at(o, "name").toString(), at(o, "why").toString());
   for (const QJsonValue v : at(run, "layers").toArray())
     if (const QJsonObject layer = v.toObject(); !at(layer, "passed").toBool())
-      return why + RunPanel::tr("; the numbers part first at %1").arg(at(layer, "rewritten").toString());
+      return why + RunPanel::tr("; the numbers first differ at %1").arg(at(layer, "rewritten").toString());
   return why;
 }
 
@@ -83,14 +83,15 @@ QString RunPanel::sweepHeadline(const QList<std::pair<QString, QJsonObject>>& ru
 }
 
 QString RunPanel::memoryLine(const QJsonObject& run) {
-  const QJsonObject a = inside(inside(run, "memory"), "original"), b = inside(inside(run, "memory"), "rewritten");
+  const QJsonObject a = objectAt(objectAt(run, "memory"), "original"),
+                    b = objectAt(objectAt(run, "memory"), "rewritten");
   if (a.isEmpty() || b.isEmpty()) return {};
   const auto pair = [](double before, double now) {
     return bytes(before) == bytes(now) ? bytes(now) : tr("%1 instead of %2").arg(bytes(now), bytes(before));
   };
   const auto calls = [&](const char* side) {
     double all = 0, ours = 0;
-    const QJsonObject list = inside(inside(run, "calls"), side);
+    const QJsonObject list = objectAt(objectAt(run, "calls"), side);
     for (auto it = list.begin(); it != list.end(); ++it) {
       all += it->toDouble();
       if (it.key().startsWith(QLatin1String("graft."))) ours += it->toDouble();
@@ -107,7 +108,7 @@ QString RunPanel::memoryLine(const QJsonObject& run) {
            pair(number(at(a, "weights")), number(at(b, "weights"))));
 }
 
-/// What is shown is not always of the last run, nor of the model as it is: then that stands above it.
+/// The figures may be of an earlier run, or of a model that has changed since: then a note above them says so.
 void RunPanel::refreshNote() {
   const bool any = !document_.lastRun().isEmpty(), running = document_.isRunning(), sweeping = sizes_ > 1;
   const QString before =
@@ -129,7 +130,7 @@ void RunPanel::refreshNote() {
     text = before;
   }
   if (any && (running || !document_.lastRunWorked())) text += QLatin1Char(' ') + before;
-  note_->say(text);
+  note_->showText(text);
   const bool isShown = !text.isEmpty() && (any || running);
   note_->setVisible(isShown);
   headline_->setLines(isShown ? 1 : 2);  // both have two lines together
@@ -149,14 +150,14 @@ QString RunPanel::report() const {
                  QLatin1Char('\n') + memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
                  QLatin1Char('\n');
   for (const char* side : {"original", "rewritten"}) {
-    const QJsonObject s = inside(run, side);
+    const QJsonObject s = objectAt(run, side);
     text += tr("%1: median %2 ms, p10 %3 ms, p90 %4 ms\n")
                 .arg(QLatin1String(side))
                 .arg(number(at(s, "medianMs")))
                 .arg(number(at(s, "p10Ms")))
                 .arg(number(at(s, "p90Ms")));
   }
-  if (!delta_->said().isEmpty()) text += delta_->said() + QLatin1Char('\n');
+  if (!delta_->fullText().isEmpty()) text += delta_->fullText() + QLatin1Char('\n');
   text += QLatin1Char('\n') + tableText(*tables_[Outputs]);
   if (!sweep_.isEmpty()) text += QLatin1Char('\n') + tableText(*tables_[Sweep]);
   return text;

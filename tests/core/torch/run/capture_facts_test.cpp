@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "core/ir/graft_operators.h"
+#include "core/ir/operators/graft_operators.h"
 #include "core/torch/model.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"

@@ -1,0 +1,39 @@
+#pragma once
+// Which algorithm each GEMM problem uses: choices in memory and in the tuning cache on disk (tuning/gemm_cache.h).
+//
+//   runAlgorithm(problem, chosenAlgorithm(problem, /*mayTune=*/true), stream);
+//
+// A choice is made twice: when a problem is first run outside of a capture, from timings of the problem alone; and once
+// more inside a captured model (graphs/tune_in_place.h), among the candidates whose timings were close. A problem is
+// named by the GPU's index and the key of its shapes, strides and options.
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/gemm/gemm_algorithm.h"
+
+namespace graft::cuda {
+
+/// The algorithm for a problem: chosen before, found on disk, or else tuned now. Where tuning is not possible (a
+/// capture is in progress, tuning is off, `mayTune` is false) it is a guess, which is not remembered.
+GemmAlgorithm chosenAlgorithm(const GemmProblem& problem, bool mayTune);
+
+/// While it lives, the problems that the calling thread runs are added to `problems`, each once; null: nothing is
+/// recorded.
+class RecordedProblems {
+ public:
+  explicit RecordedProblems(std::vector<std::string>* problems);
+  ~RecordedProblems();
+  RecordedProblems(const RecordedProblems&) = delete;
+  RecordedProblems& operator=(const RecordedProblems&) = delete;
+
+ private:
+  std::vector<std::string>* before_;
+};
+
+/// The names of the algorithms to try in place: the present choice, then the others whose timings were close. Empty
+/// once the choice is final.
+std::vector<std::string> gemmCandidates(const std::string& problem);
+/// Makes an algorithm the problem's choice. `isFinal`: for good, also on disk.
+void chooseGemmAlgorithm(const std::string& problem, const std::string& algorithm, bool isFinal);
+
+}  // namespace graft::cuda

@@ -1,0 +1,97 @@
+#include "kernels/cuda/graphs/captured_graph.h"
+
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <vector>
+
+#include "kernels/cuda/graphs/graph_support.h"
+
+namespace graft::cuda {
+
+Pool::Pool(c10::DeviceIndex d) : device(d), streams(d), stream(streams.get(0)) {
+  C10_CUDA_CHECK(cudaEventCreateWithFlags(&last, cudaEventDisableTiming));
+}
+
+Pool::~Pool() {
+  if (last) {
+    cudaEventSynchronize(last);
+    cudaEventDestroy(last);
+  }
+  (void)cudaGetLastError();
+}
+
+CapturedGraph::~CapturedGraph() {
+  if (start) cudaEventDestroy(start);
+  if (stop) cudaEventDestroy(stop);
+}
+
+bool Body::operator()() const {
+  try {
+    return function(argument) != 0;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::unique_ptr<CapturedGraph> captureOnce(Pool& pool, c10::MempoolId_t memory, const std::function<bool()>& run) {
+  auto captured = std::make_unique<CapturedGraph>();
+  captured->pool = &pool;
+  {
+    // PyTorch allocates a few bytes for each graph's random numbers. On the default stream they share a segment with
+    // the caller's memory; on the capture stream they would take a segment of 2 MiB.
+    const c10::cuda::CUDAStreamGuard onDefault(c10::cuda::getDefaultCUDAStream(pool.device));
+    at::get_generator_or_default<at::CUDAGeneratorImpl>(std::nullopt, at::cuda::detail::getDefaultCUDAGenerator())
+        ->register_graph(&captured->graph);
+  }
+  captured->graph.capture_begin(memory, cudaStreamCaptureModeThreadLocal);
+  bool ran = false;
+  try {
+    ran = run();
+  } catch (const std::exception&) {
+  }
+  if (!ran) {
+    try {
+      captured->graph.capture_end();  // ends the capture, which the failing operator has invalidated
+    } catch (const std::exception&) {
+      (void)cudaGetLastError();
+    }
+    throw std::runtime_error("the model does something that cannot be captured");
+  }
+  captured->graph.capture_end();
+  for (cudaGraphNode_t node : nodesOf(captured->graph.raw_cuda_graph())) captured->kernels += isKernel(node);
+  captured->graph.instantiate();
+  C10_CUDA_CHECK(cudaEventCreate(&captured->start));
+  C10_CUDA_CHECK(cudaEventCreate(&captured->stop));
+  return captured;
+}
+
+float replayOnce(CapturedGraph& c) {
+  const cudaStream_t stream = currentStream();
+  C10_CUDA_CHECK(cudaEventRecord(c.start, stream));
+  c.graph.replay();
+  C10_CUDA_CHECK(cudaEventRecord(c.stop, stream));
+  C10_CUDA_CHECK(cudaEventSynchronize(c.stop));
+  float ms = 0;
+  C10_CUDA_CHECK(cudaEventElapsedTime(&ms, c.start, c.stop));
+  return ms;
+}
+
+bool isFaster(CapturedGraph& a, CapturedGraph& b) {
+  constexpr float kShort = 0.6f;    // ms: below, a microsecond matters, and more replays cost little
+  constexpr float kNoise = 0.995f;  // a ratio of medians above this may be chance
+  const size_t replays = replayOnce(a) < kShort ? 31 : 15;
+  std::vector<float> times[2];
+  for (size_t i = 0; i < replays; ++i) {
+    times[0].push_back(replayOnce(a));
+    times[1].push_back(replayOnce(b));
+  }
+  for (auto& t : times) std::nth_element(t.begin(), t.begin() + replays / 2, t.end());
+  return times[1][replays / 2] < times[0][replays / 2] * kNoise;
+}
+
+}  // namespace graft::cuda

@@ -1,0 +1,45 @@
+// Steps into the normal form, on graphs as the importers leave them.
+#include <memory>
+#include <string>
+
+#include "core/formats/importers.h"
+#include "core/text/text.h"
+#include "core/torch/model.h"
+#include "tests/support/catch.h"
+#include "tests/support/graphs.h"
+
+using namespace graft;
+using test::graphOf;
+
+namespace {
+
+const OperatorSet& operators() {
+  static const std::unique_ptr<Semantics> semantics = makeTorchSemantics();
+  return semantics->operators();
+}
+
+std::string normalised(const std::string& body) {
+  Graph g = graphOf("graph g {\n input %x : f32[2,3]\n" + body + "}", operators());
+  REQUIRE(normalizeImported(g, operators()));
+  return toText(g);
+}
+
+bool holds(const std::string& text, const char* op) { return text.find(op) != text.npos; }
+
+}  // namespace
+
+TEST_CASE("an in-place operator on fresh memory becomes its functional form") {
+  const std::string text = normalised(" %a = aten.neg.default(%x)\n %b = aten.relu_.default(%a)\n return %b\n");
+  CHECK(holds(text, "aten.relu.default"));
+  CHECK_FALSE(holds(text, "aten.relu_.default"));
+}
+
+TEST_CASE("a comparison in place keeps the dtype, so it has no functional form") {
+  const std::string text = normalised(" %a = aten.neg.default(%x)\n %b = aten.eq_.Scalar(%a, 1.0)\n return %b\n");
+  CHECK(holds(text, "aten.eq_.Scalar"));
+}
+
+TEST_CASE("what may be the argument itself is no fresh memory") {
+  const std::string text = normalised(" %a = aten.atleast_1d.default(%x)\n %b = aten.relu_.default(%a)\n return %b\n");
+  CHECK(holds(text, "aten.relu_.default"));
+}

@@ -1,0 +1,23 @@
+// PatternPanel: the current rule's pattern as a drawing, its nodes in the colours that their text and their matches
+// have. Of a rule that does not match, only the nodes that the nearest miss reached are coloured.
+#pragma once
+
+#include "views/canvas/canvas.h"
+#include "views/panels/panel.h"
+
+namespace graft {
+
+class PatternPanel : public Canvas {
+  Q_OBJECT
+
+ public:
+  explicit PatternPanel(PanelContext& context);
+
+ private:
+  void refresh();
+  Document& document_;
+};
+
+PanelDescription patternPanel();
+
+}  // namespace graft

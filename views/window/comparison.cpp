@@ -1,0 +1,213 @@
+#include "views/window/comparison.h"
+
+#include <QFileInfo>
+#include <QTimer>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "views/document/graph_decode.h"
+#include "views/widgets/theme.h"
+
+namespace graft {
+
+Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent), document_(document) {
+  canvas_ = new Canvas;
+  canvas_->setOverviewVisible(true);
+  before_ = new Canvas;
+  before_->hide();
+  addWidget(before_);
+  addWidget(canvas_);
+  setChildrenCollapsible(false);
+  setHandleWidth(1);
+  for (Canvas* c : {canvas_, before_}) {
+    Canvas* other = c == canvas_ ? before_ : canvas_;
+    connect(c, &Canvas::viewChanged, this, [this, c, other] { followView(c, other); });
+    connect(c, &Canvas::sceneChanged, this, [this, c, other] { followOptions(c, other); });
+  }
+  connect(canvas_, &Canvas::selectionEdited, &document_, &Document::setSelection);
+  connect(before_, &Canvas::selectionEdited, this, [this](const QStringList& keys) {
+    QStringList others;
+    for (const QString& key : keys) others << counterpart(key, true);
+    document_.setSelection(others);
+  });
+  connect(&document_, &Document::graphChanged, this, &Comparison::refresh);
+  connect(&document_, &Document::otherChanged, this, [this] {
+    if (document_.otherPath().isEmpty())
+      refresh();
+    else
+      setComparing(true);
+  });
+  connect(&document_, &Document::previewChanged, this, &Comparison::refresh);
+  connect(&document_, &Document::previewChanged, this, &Comparison::showPreview);
+  for (auto signal : {&Document::matchesChanged, &Document::currentRuleChanged, &Document::rulesChanged})
+    connect(&document_, signal, this, &Comparison::refreshDecorations);
+  connect(&document_, &Document::selectionChanged, this, &Comparison::refreshSelection);
+}
+
+void Comparison::setComparing(bool on) {
+  comparing_ = on;
+  Q_EMIT comparingChanged(on);
+  refresh();
+}
+
+void Comparison::clear() {
+  canvas_->setGraph(nullptr);
+  before_->setGraph(nullptr);
+}
+
+void Comparison::refreshTheme() {
+  for (Canvas* c : {canvas_, before_}) c->setTheme(currentTheme());
+}
+
+void Comparison::refresh() {
+  const bool preview = document_.isPreviewing(), both = comparing_ || preview;
+  const bool appears = both && !before_->isVisibleTo(this);
+  following_ = true;  // both change: the one that is set first must not lead the other
+  if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
+  before_->setGraph(!both ? nullptr : preview ? document_.graph() : document_.original());
+  canvas_->setGraph(preview ? document_.previewGraph() : document_.graph());
+  following_ = false;
+  const QString other = document_.otherPath();
+  const QString name = QFileInfo(document_.path()).fileName();
+  canvas_->setTitle(preview           ? tr("preview: not applied yet")
+                    : !comparing_     ? QString()
+                    : other.isEmpty() ? tr("now")
+                                      : name);
+  before_->setTitle(preview || other.isEmpty() ? tr("before") : QFileInfo(other).fileName());
+  before_->setVisible(both);
+  if (appears) setSizes({width() / 2, width() / 2});
+  if (both) QTimer::singleShot(0, this, [this] { followView(canvas_, before_); });
+  changeAt_ = -1;
+  refreshSelection();
+  refreshDecorations();
+}
+
+/// Goes to the first place that the preview rewrites.
+void Comparison::showPreview() {
+  if (!document_.isPreviewing() || document_.previewRecords().empty()) return;
+  QTimer::singleShot(0, this, [this] {  // once both canvases have their place
+    if (!document_.isPreviewing()) return;
+    const QStringList& added = document_.previewRecords().front().added;
+    canvas_->openTo(added.value(0));
+    canvas_->zoomToKeys(added, 0.75, 0.7);  // two drawings beside each other, legible
+  });
+}
+
+void Comparison::showMatch(const QStringList& nodes) {
+  canvas_->reveal(nodes.value(0));
+  canvas_->setLit(nodes);
+  canvas_->zoomToKeys(nodes);
+}
+
+void Comparison::refreshSelection() {
+  const QStringList keys = document_.selection();
+  canvas_->setSelection(keys);
+  QStringList others;
+  for (const QString& key : keys) others << counterpart(key, false);
+  before_->setSelection(others);
+}
+
+void Comparison::setOverlay(Overlay overlay) {
+  overlay_ = overlay;
+  Q_EMIT overlayChanged(overlay);
+  const QJsonObject& run = document_.lastRun();
+  if ((overlay == Overlay::Time || overlay == Overlay::Error) && run.isEmpty() && document_.isOpen())
+    Q_EMIT failed(tr("Nothing has been measured yet"), tr("run the model once (F5), and its nodes get these colours"));
+  else if (overlay == Overlay::Error && !run.isEmpty() && run.value(QLatin1String("layers")).toArray().isEmpty())
+    Q_EMIT failed(tr("The last run did not look inside"), tr("tick “Inside” beside Run, and run again (F5)"));
+  refreshDecorations();
+}
+
+void Comparison::refreshDecorations() {
+  DecorationPair d;
+  const bool preview = document_.isPreviewing(), both = comparing_ || preview;
+  if (both) addChanges(d, preview ? document_.previewRecords() : document_.recordsToHere());
+  if (overlay_ != Overlay::Kind) d.before.fades = d.after.fades = false;
+  const RuleInfo* rule = document_.rule(document_.currentRule());
+  if (overlay_ == Overlay::Time) {
+    addTimes(d, document_.lastRun());
+  } else if (overlay_ == Overlay::Error) {
+    addErrors(d, document_.lastRun());
+  } else if (overlay_ == Overlay::Weights && document_.graph()) {
+    if (canvas_->scene()) addWeights(d.after, *canvas_->scene()->graph);
+    if (before_->scene()) addWeights(d.before, *before_->scene()->graph);
+  } else if (rule && !both) {
+    addMatches(d.after, *rule);
+    d.after.stale = document_.ruleError().any();
+  }
+  canvas_->setDecorations(d.after);
+  before_->setDecorations(d.before);
+  if (d.after.heat.isEmpty() || d.before.heat.isEmpty() || !before_->scene()) return;
+  // Both have one scale: the same colour is the same time.
+  d.after.heatMost = d.before.heatMost = std::max(canvas_->boxDecorations().most, before_->boxDecorations().most);
+  canvas_->setDecorations(d.after);
+  before_->setDecorations(d.before);
+}
+
+void Comparison::nextChange(int step) {
+  QStringList names;
+  for (const RecordInfo& r : document_.recordsToHere()) names << (r.added.isEmpty() ? QString() : r.added.first());
+  names.removeAll(QString());
+  if (names.isEmpty()) return Q_EMIT message(tr("Nothing has been changed"));
+  changeAt_ = changeAt_ < 0 ? (step > 0 ? 0 : static_cast<int>(names.size()) - 1)
+                            : static_cast<int>((changeAt_ + step + names.size()) % names.size());
+  canvas_->reveal(names[changeAt_]);
+}
+
+/// The name that stands for `key` in the other graph, by the rewrites' records.
+QString Comparison::counterpart(const QString& key, bool toAfter) const {
+  const GraphRef there = toAfter ? document_.graph() : document_.original();
+  if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
+      key.startsWith(QLatin1Char('>')))
+    return key;
+  // The records come first: a rewrite may have given an added node the name of a removed one.
+  if (document_.otherPath().isEmpty())
+    for (const RecordInfo& r : document_.recordsToHere()) {
+      const QStringList& own = toAfter ? r.removed : r.added;
+      const QStringList& others = toAfter ? r.added : r.removed;
+      if (own.contains(key) && !others.isEmpty()) return others.last();
+    }
+  return key;
+}
+
+/// Both canvases keep the same node at the same height.
+void Comparison::followView(Canvas* from, Canvas* to) {
+  // The other one leads only while somebody works in it; else it has merely fitted itself.
+  if (from == before_ && !before_->underMouse() && !before_->hasFocus()) std::swap(from, to);
+  if (following_ || !to->isVisible() || !from->scene() || !to->scene()) return;
+  following_ = true;
+  const QPointF middle = from->rect().center();
+  const SceneRef a = from->scene(), b = to->scene();
+  const QPointF at = from->toScene(middle);
+  int nearest = -1;
+  double best = 1e18;
+  for (size_t i = 0; i < a->view.boxes.size(); ++i) {
+    if (a->view.boxes[i].open) continue;
+    const QPointF c = a->rect(static_cast<int>(i)).center();
+    const double d = std::abs(c.y() - at.y()) * 3 + std::abs(c.x() - at.x());
+    if (d >= best) continue;
+    const QString key = counterpart(selectionKey(*a->graph, a->view.boxes[i]), from == before_);
+    if (b->boxOf(key) >= 0) best = d, nearest = static_cast<int>(i);
+  }
+  if (nearest >= 0) {
+    const QString key =
+        counterpart(selectionKey(*a->graph, a->view.boxes[static_cast<size_t>(nearest)]), from == before_);
+    const QPointF offset = from->toWidget(a->rect(nearest).center()) - middle;
+    to->setView(b->rect(b->boxOf(key)).center() - (offset + QPointF(to->rect().center())) / from->scale(),
+                from->scale());
+  } else {
+    to->setView(from->origin(), from->scale());
+  }
+  following_ = false;
+}
+
+void Comparison::followOptions(Canvas* from, Canvas* to) {
+  if (following_ || !to->scene() || !from->scene()) return;
+  following_ = true;
+  to->adoptViewOptions(from->viewOptions());
+  following_ = false;
+  followView(from, to);
+}
+
+}  // namespace graft

@@ -1,0 +1,59 @@
+// Comparison: the two canvases. On the right the model as it is, or as a preview would make it; on the left, while one
+// compares, what it is compared with. They move and select together, and wear one overlay.
+//
+//   auto* comparison = new Comparison(document);   comparison->setComparing(true);
+//   comparison->setOverlay(Overlay::Time);
+#pragma once
+
+#include <QSplitter>
+
+#include "views/canvas/canvas.h"
+#include "views/document/document.h"
+#include "views/window/overlays.h"
+
+namespace graft {
+
+class Comparison : public QSplitter {
+  Q_OBJECT
+
+ public:
+  explicit Comparison(Document& document, QWidget* parent = nullptr);
+  Canvas* canvas() { return canvas_; }
+  /// Hidden while nothing is compared or previewed.
+  Canvas* before() { return before_; }
+  bool isComparing() const { return comparing_; }
+  void setComparing(bool on);
+  Overlay overlay() const { return overlay_; }
+  void setOverlay(Overlay overlay);
+  /// Goes to the next place that was rewritten, or with -1 to the previous one.
+  void nextChange(int step);
+  /// Goes to the nodes of a match and lights them.
+  void showMatch(const QStringList& nodes);
+  /// Another model is about to be shown: nothing of this one is kept.
+  void clear();
+  void refreshDecorations();
+  void refreshTheme();
+
+ Q_SIGNALS:
+  void comparingChanged(bool on);
+  void overlayChanged(Overlay overlay);
+  void failed(const QString& what, const QString& why);
+  void message(const QString& text);
+
+ private:
+  void refresh();
+  void refreshSelection();
+  void showPreview();
+  void followView(Canvas* from, Canvas* to);
+  void followOptions(Canvas* from, Canvas* to);
+  QString counterpart(const QString& key, bool toAfter) const;
+
+  Document& document_;
+  Canvas *canvas_, *before_;
+  Overlay overlay_ = Overlay::Kind;
+  bool comparing_ = false;
+  bool following_ = false;  ///< one canvas is being moved after the other
+  int changeAt_ = -1;       ///< of the changes, the one last gone to
+};
+
+}  // namespace graft

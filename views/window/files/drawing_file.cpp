@@ -1,0 +1,63 @@
+#include "views/window/files/drawing_file.h"
+
+#include <QCoreApplication>
+#include <QFileInfo>
+#include <algorithm>
+#include <cmath>
+
+#include "views/canvas/canvas.h"
+#include "views/drawing/drawing.h"
+#include "views/picture/picture.h"
+#include "views/widgets/theme.h"
+#include "views/window/files/session_file.h"
+
+namespace graft {
+namespace {
+
+/// The colours that the canvas has beside those of kinds.
+Tints tintsOf(const Canvas& canvas) {
+  const BoxDecorations& boxes = canvas.boxDecorations();
+  const Decorations& d = canvas.decorations();
+  Tints tints;
+  if (!d.stale) tints.pattern = boxes.pattern;
+  if (!boxes.anyHeat || boxes.most <= 0) return tints;
+  tints.title = d.heatTitle.toStdString();
+  tints.most = heatText(boxes.most, d.heatUnit).toStdString();
+  for (const double heat : boxes.heat) {
+    tints.heat.push_back(std::min(heat / boxes.most, 1.0));  // NaN stays NaN
+    tints.figures.push_back(std::isnan(heat) ? std::string() : heatText(heat, d.heatUnit).toStdString());
+  }
+  return tints;
+}
+
+}  // namespace
+
+void writeDrawing(const Canvas& canvas, const QString& path, QString& why) {
+  const SceneRef scene = canvas.scene();
+  const QString ending = QFileInfo(path).suffix().toLower();
+  if (!QStringList{QStringLiteral("svg"), QStringLiteral("png"), QStringLiteral("pdf"), QStringLiteral("dot")}.contains(
+          ending)) {
+    why = QCoreApplication::translate("DrawingFile", "the name of a drawing ends in .svg, .png, .pdf or .dot");
+    return;
+  }
+  DrawOptions options;
+  options.theme = currentTheme();
+  options.title = scene->graph->name;
+  if (ending == QLatin1String("dot")) {
+    writeWhole(path, QByteArray::fromStdString(dotOf(scene->view, scene->graph->name, options)), why);
+    return;
+  }
+  std::vector<Change> changes;
+  if (canvas.boxDecorations().anyChange) changes = canvas.boxDecorations().change;
+  const QByteArray svg =
+      QByteArray::fromStdString(svgOf(scene->view, scene->layout, options, changes, tintsOf(canvas)));
+  if (ending == QLatin1String("svg")) {
+    writeWhole(path, svg, why);
+    return;
+  }
+  constexpr double pixelsPerUnit = 2;
+  const QByteArray picture = pictureOf(svg, ending, pixelsPerUnit, why);
+  if (why.isEmpty()) writeWhole(path, picture, why);
+}
+
+}  // namespace graft

@@ -1,0 +1,15 @@
+// The canvas's drawing as a file: as it is opened and coloured on the screen, in the theme of the screen.
+//
+//   QString why;   writeDrawing(canvas, "bert.svg", why);   // `why` stays empty where it was written
+#pragma once
+
+#include <QString>
+
+namespace graft {
+
+class Canvas;
+
+/// The format is the path's ending: .svg, .png, .pdf or .dot. The file is complete or as before.
+void writeDrawing(const Canvas& canvas, const QString& path, QString& why);
+
+}  // namespace graft

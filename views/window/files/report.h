@@ -1,0 +1,15 @@
+// The report: one HTML page with the verdict of the last run, its plots and tables, the steps and how each was
+// verified, a drawing of both models, and the rules.
+#pragma once
+
+#include <QString>
+
+namespace graft {
+
+class Document;
+class RunPanel;
+
+/// `depth`: how deep modules are open in the drawing, as in ViewOptions.
+QString reportHtml(const Document& document, RunPanel& run, const QString& rules, int depth);
+
+}  // namespace graft

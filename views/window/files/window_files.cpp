@@ -1,0 +1,212 @@
+#include "views/window/files/window_files.h"
+
+#include <QCoreApplication>
+#include <QDir>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMessageBox>
+#include <QSettings>
+
+#include "views/canvas/canvas.h"
+#include "views/panels/rules/rule_editor.h"
+#include "views/panels/run/run_panel.h"
+#include "views/window/files/drawing_file.h"
+#include "views/window/files/report.h"
+#include "views/window/files/session_file.h"
+
+namespace graft {
+namespace {
+
+QString countedSteps(const QJsonObject& state) {
+  return counted(stepsOf(state), WindowFiles::tr("step"), WindowFiles::tr("steps"));
+}
+
+/// A model as people export it: no file of tensors, nothing that was rewritten, and of two formats of one model the
+/// first.
+bool isSample(const QFileInfo& file) {
+  const QString name = file.completeBaseName();
+  for (const char* ending : {"inputs", "expected", "_fast"})
+    if (name.endsWith(QLatin1String(ending))) return false;
+  if (name == QLatin1String("sentences")) return false;
+  return file.suffix() == QLatin1String("pt") ||
+         !QFileInfo::exists(file.path() + QLatin1Char('/') + name + QStringLiteral(".pt"));
+}
+
+/// Some dialogs leave the ending to the program.
+QString withEnding(const QString& path, const char* ending) {
+  return QFileInfo(path).suffix().isEmpty() ? path + QLatin1Char('.') + QLatin1String(ending) : path;
+}
+
+}  // namespace
+
+WindowFiles::WindowFiles(QWidget& window, Document& document, RuleEditor& editor, RunPanel& run)
+    : QObject(&window), window_(window), document_(document), editor_(editor), run_(run) {
+  connect(&document_, &Document::opened, this, &WindowFiles::remember);
+  connect(&document_, &Document::exported, this,
+          [this](const QString& path) { Q_EMIT message(tr("Written: %1").arg(path), 8000); });
+}
+
+void WindowFiles::openModel(const QString& path, const QString& inputs) {
+  if (path.endsWith(QLatin1String(".py")) && !QFileInfo(path).isDir()) return openRules(path);
+  QSettings settings;
+  const QString key =
+      QStringLiteral("inputs/") + QString::fromLatin1(QFileInfo(path).absoluteFilePath().toUtf8().toPercentEncoding());
+  QString known = inputs.isEmpty() ? settings.value(key).toString() : QFileInfo(inputs).absoluteFilePath();
+  if (!QFileInfo::exists(known)) known.clear();
+  if (!inputs.isEmpty()) settings.setValue(key, known);
+  if (!known.isEmpty()) run_.setInputs(known);
+  const QString file = placeOf(path);
+  keepSteps(file);
+  // With other inputs a model keeps its steps. Opened again as it is, it begins anew.
+  QJsonObject left = document_.path() != file ? left_.take(file) : inputs.isEmpty() ? QJsonObject() : document_.state();
+  if (stepsOf(left) == 0) return document_.open(path, known);
+  left.insert(QStringLiteral("inputs"), known);
+  document_.restore(left);
+  Q_EMIT message(tr("%1 of before done again: Undo takes them back").arg(countedSteps(left)), 8000);
+}
+
+/// Another model takes the place of the open one, whose steps are not lost with it.
+void WindowFiles::keepSteps(const QString& file) {
+  const QString path = document_.path();
+  if (!document_.isOpen() || path == file) return;
+  const QJsonObject state = document_.state();
+  left_.remove(path);
+  if (stepsOf(state) == 0) return;
+  left_.insert(path, state);
+  Q_EMIT message(tr("%1 of %2 kept until it is opened again").arg(countedSteps(state), QFileInfo(path).fileName()),
+                 8000);
+}
+
+void WindowFiles::chooseInputs() {
+  if (!document_.isOpen()) return;
+  const QString path = QFileDialog::getOpenFileName(&window_, tr("Example inputs"), QFileInfo(document_.path()).path(),
+                                                    tr("Tensors saved by torch.save (*.pt);;All files (*)"));
+  if (!path.isEmpty()) openModel(document_.path(), path);
+}
+
+void WindowFiles::openRules(const QString& path) {
+  if (!mayDiscardRules()) return;
+  QFile file(path);
+  if (!file.open(QIODevice::ReadOnly)) return Q_EMIT failed(tr("%1 was not opened").arg(path), file.errorString());
+  editor_.setFile(QFileInfo(path).absoluteFilePath());
+  editor_.setText(QString::fromUtf8(file.readAll()));
+  Q_EMIT rulesOpened();
+}
+
+void WindowFiles::chooseModel() {
+  const QString path =
+      QFileDialog::getOpenFileName(&window_, tr("Open model"), QFileInfo(document_.path()).path(),
+                                   tr("Models (*.pt *.pt2 *.pth *.ts *.fx *.json *.txt);;All files (*)"));
+  if (!path.isEmpty()) openModel(path);
+}
+
+void WindowFiles::chooseOther() {
+  if (!document_.isOpen()) return;
+  const QString path = QFileDialog::getOpenFileName(&window_, tr("Compare with"), QFileInfo(document_.path()).path(),
+                                                    tr("Models (*.pt *.pt2 *.pth *.ts *.json);;All files (*)"));
+  if (!path.isEmpty()) document_.compareWith(path);
+}
+
+void WindowFiles::chooseRules() {
+  const QString path = QFileDialog::getOpenFileName(&window_, tr("Open rules"), QFileInfo(editor_.file()).path(),
+                                                    tr("Rule files (*.py);;All files (*)"));
+  if (!path.isEmpty()) openRules(path);
+}
+
+bool WindowFiles::mayDiscardRules() {
+  if (!editor_.isModified() || editor_.text().trimmed().isEmpty()) return true;
+  const auto answer =
+      QMessageBox::question(&window_, tr("Rules"), tr("The rules have been changed. Do you want to save them?"),
+                            QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel);
+  if (answer == QMessageBox::Save) saveRules(false);
+  return answer == QMessageBox::Discard || (answer == QMessageBox::Save && !editor_.isModified());
+}
+
+void WindowFiles::saveRules(bool as) {
+  QString path = editor_.file();
+  if (as || path.isEmpty())
+    path = QFileDialog::getSaveFileName(&window_, tr("Save rules"), path.isEmpty() ? QStringLiteral("rules.py") : path,
+                                        tr("Rule files (*.py)"));
+  if (path.isEmpty()) return;
+  path = withEnding(path, "py");
+  QString why;
+  if (!writeWhole(path, editor_.text().toUtf8(), why)) return Q_EMIT failed(tr("%1 was not written").arg(path), why);
+  editor_.setFile(path);
+  editor_.setSaved();
+  Q_EMIT message(tr("Written: %1").arg(path), 4000);
+}
+
+void WindowFiles::exportModel() {
+  if (!document_.isOpen()) return;
+  const QFileInfo source(document_.path());
+  const bool isExport = document_.format() == QLatin1String("torch.export");
+  const QString script = tr("TorchScript (*.pt)"), exported = tr("torch.export (*.pt2)");
+  QString kind = isExport ? exported : script;
+  const QString path = QFileDialog::getSaveFileName(
+      &window_, tr("Export rewritten model, in the format of the name's ending"),
+      source.path() + QLatin1Char('/') + source.completeBaseName() + QStringLiteral("_fast.") +
+          (isExport ? QStringLiteral("pt2") : QStringLiteral("pt")),
+      script + QStringLiteral(";;") + exported, &kind);
+  if (!path.isEmpty()) document_.exportTo(withEnding(path, kind == exported ? "pt2" : "pt"));
+}
+
+QString WindowFiles::besideModel(const QString& ending) const {
+  const QFileInfo model(document_.path());
+  const QString name = model.completeBaseName() + ending;
+  return model.dir().exists() ? model.dir().filePath(name) : name;  // it may lie on the engine's machine
+}
+
+void WindowFiles::exportDrawing(const Canvas& canvas) {
+  if (!canvas.scene()) return;
+  QString path = QFileDialog::getSaveFileName(&window_, tr("Export drawing"), besideModel(QStringLiteral(".svg")),
+                                              tr("Drawings (*.svg *.png *.pdf *.dot)"));
+  if (path.isEmpty()) return;
+  path = withEnding(path, "svg");
+  QString why;
+  writeDrawing(canvas, path, why);
+  tellWritten(path, why);
+}
+
+void WindowFiles::exportReport(const Canvas& canvas) {
+  if (!document_.isOpen()) return;
+  QString path = QFileDialog::getSaveFileName(&window_, tr("Export report"),
+                                              besideModel(QStringLiteral("_report.html")), tr("HTML (*.html)"));
+  if (path.isEmpty()) return;
+  path = withEnding(path, "html");
+  QString why;
+  writeWhole(path, reportHtml(document_, run_, editor_.text(), canvas.viewOptions().depth).toUtf8(), why);
+  tellWritten(path, why);
+}
+
+void WindowFiles::tellWritten(const QString& path, const QString& why) {
+  if (!why.isEmpty()) return Q_EMIT failed(tr("%1 was not written").arg(path), why);
+  Q_EMIT message(tr("Written: %1").arg(path), 6000);
+  Q_EMIT written(path);
+}
+
+void WindowFiles::remember() {
+  QSettings settings;
+  QStringList all = settings.value(QStringLiteral("recent")).toStringList();
+  all.removeAll(document_.path());
+  all.prepend(document_.path());
+  settings.setValue(QStringLiteral("recent"), all.mid(0, 12));
+  Q_EMIT recentChanged();
+}
+
+QStringList WindowFiles::recent() {
+  QStringList out = QSettings().value(QStringLiteral("recent")).toStringList();
+  out.removeIf([](const QString& path) { return !QFileInfo::exists(path); });
+  return out;
+}
+
+QStringList WindowFiles::samples(const QStringList& recent) {
+  QStringList out;
+  for (const char* folder : {"/../samples", "/../samples/models", "/../share/graft/samples"})
+    for (const QFileInfo& f :
+         QDir(QCoreApplication::applicationDirPath() + QString::fromLatin1(folder))
+             .entryInfoList({QStringLiteral("*.pt"), QStringLiteral("*.pt2")}, QDir::Files, QDir::Name))
+      if (isSample(f) && !recent.contains(f.absoluteFilePath())) out << f.absoluteFilePath();
+  return out;
+}
+
+}  // namespace graft

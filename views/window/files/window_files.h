@@ -1,0 +1,71 @@
+// WindowFiles: what the window opens, saves and remembers. Models with their example inputs, rule files, drawings and
+// reports. Asks for names, and says what came of each file. A model that makes way for another keeps its steps here.
+//
+//   files.openModel("bert.pt", "inputs.pt");   files.saveRules(false);   files.exportDrawing(*canvas);
+#pragma once
+
+#include <QHash>
+#include <QJsonObject>
+#include <QObject>
+#include <QStringList>
+#include <QWidget>
+
+#include "views/document/document.h"
+
+namespace graft {
+
+class Canvas;
+class RuleEditor;
+class RunPanel;
+
+class WindowFiles : public QObject {
+  Q_OBJECT
+
+ public:
+  /// Dialogs belong to `window`.
+  WindowFiles(QWidget& window, Document& document, RuleEditor& editor, RunPanel& run);
+
+  /// Example inputs give shapes; empty: those given for this model last time.
+  void openModel(const QString& path, const QString& inputs = {});
+  void openRules(const QString& path);
+  void chooseModel();
+  void chooseInputs();
+  void chooseRules();
+  /// The file that the model is compared with.
+  void chooseOther();
+  /// `as`: under a name that is asked for.
+  void saveRules(bool as);
+  /// False where the user would rather keep rules that are not saved.
+  bool mayDiscardRules();
+  void exportModel();
+  void exportDrawing(const Canvas& canvas);
+  void exportReport(const Canvas& canvas);
+
+  /// Models that were open lately and are still there, the last one first.
+  static QStringList recent();
+  /// The sample models that are installed or built, without those in `recent`.
+  static QStringList samples(const QStringList& recent);
+
+ Q_SIGNALS:
+  void rulesOpened();
+  void recentChanged();
+  void written(const QString& path);  ///< a drawing or a report
+  void message(const QString& text, int milliseconds);
+  void failed(const QString& what, const QString& why);
+
+ private:
+  void keepSteps(const QString& file);
+  void remember();
+  /// A name to write to: beside the model where its folder is on this machine.
+  QString besideModel(const QString& ending) const;
+  /// `why` is empty where the file was written.
+  void tellWritten(const QString& path, const QString& why);
+
+  QWidget& window_;
+  Document& document_;
+  RuleEditor& editor_;
+  RunPanel& run_;
+  QHash<QString, QJsonObject> left_;  ///< by path: models that made way for others, with their steps
+};
+
+}  // namespace graft

@@ -1,0 +1,141 @@
+#include "views/window/files/window_session.h"
+
+#include <QFileInfo>
+#include <QJsonArray>
+#include <cmath>
+#include <utility>
+
+#include "views/document/graph_decode.h"
+#include "views/panels/rules/rule_editor.h"
+#include "views/panels/run/run_panel.h"
+#include "views/window/comparison.h"
+#include "views/window/files/window_files.h"
+#include "views/window/panel_docks.h"
+
+namespace graft {
+
+WindowSession::WindowSession(Document& document, Comparison& comparison, PanelDocks& docks, WindowFiles& files,
+                             QObject* parent)
+    : QObject(parent), document_(document), comparison_(comparison), docks_(docks), files_(files) {
+  constexpr int often = 2000;
+  timer_.setInterval(often);
+  connect(&timer_, &QTimer::timeout, this, &WindowSession::autosave);
+  timer_.start();
+  connect(comparison_.canvas(), &Canvas::sceneChanged, this, &WindowSession::resumeView);
+}
+
+QJsonObject WindowSession::state() const {
+  const auto* editor = docks_.panel<RuleEditor>();
+  QJsonObject state = document_.state();
+  state.insert(QStringLiteral("rules"), editor->text());
+  state.insert(QStringLiteral("rulesFile"), editor->file());
+  state.insert(QStringLiteral("rulesModified"), editor->isModified());
+  state.insert(QStringLiteral("arrangement"), static_cast<int>(docks_.arrangement()));
+  state.insert(QStringLiteral("runInputs"), docks_.panel<RunPanel>()->inputsText());
+  // A view that is still to be restored counts as restored.
+  state.insert(QStringLiteral("view"), resumed_.isEmpty() ? viewState() : resumed_);
+  return state;
+}
+
+QJsonObject WindowSession::viewState() const {
+  const Canvas* canvas = comparison_.canvas();
+  if (!canvas->scene() || canvas->isPartial()) return {};
+  const ViewOptions& options = canvas->viewOptions();
+  const auto list = [](const std::set<std::string, std::less<>>& paths) {
+    QJsonArray out;
+    for (const std::string& path : paths) out << toQt(path);
+    return out;
+  };
+  const QPointF middle = canvas->visibleSceneRect().center();
+  return {{QStringLiteral("model"), document_.path()},
+          {QStringLiteral("other"), document_.otherPath()},
+          {QStringLiteral("depth"), options.depth},
+          {QStringLiteral("opened"), list(options.opened)},
+          {QStringLiteral("closed"), list(options.closed)},
+          {QStringLiteral("unfolded"), list(options.unfolded)},
+          {QStringLiteral("scale"), canvas->scale()},
+          {QStringLiteral("middle"), QJsonArray{std::round(middle.x()), std::round(middle.y())}},
+          {QStringLiteral("selection"), QJsonArray::fromStringList(document_.selection())}};
+}
+
+void WindowSession::resumeOptions() {
+  if (resumed_.isEmpty()) return;
+  const auto list = [this](const char* key) {
+    std::set<std::string, std::less<>> out;
+    for (const QJsonValue v : resumed_.value(QLatin1String(key)).toArray()) out.insert(v.toString().toStdString());
+    return out;
+  };
+  if (resumed_.value(QLatin1String("model")).toString() != document_.path()) {
+    resumed_ = {};
+    return;
+  }
+  ViewOptions options = comparison_.canvas()->viewOptions();
+  options.depth = resumed_.value(QLatin1String("depth")).toInt(options.depth);
+  options.opened = list("opened");
+  options.closed = list("closed");
+  options.unfolded = list("unfolded");
+  comparison_.canvas()->setViewOptions(options);
+  const QString other = resumed_.value(QLatin1String("other")).toString();
+  if (!other.isEmpty()) document_.compareWith(other);
+}
+
+/// It is drawn: the view is where it was.
+void WindowSession::resumeView() {
+  Canvas* canvas = comparison_.canvas();
+  if (resumed_.isEmpty() || !canvas->scene() || canvas->isPartial()) return;
+  const QJsonObject view = std::exchange(resumed_, {});
+  const QJsonArray middle = view.value(QLatin1String("middle")).toArray();
+  const double scale = view.value(QLatin1String("scale")).toDouble();
+  if (middle.size() == 2 && scale > 0) {
+    canvas->setView(canvas->origin(), scale);
+    canvas->panTo({middle[0].toDouble(), middle[1].toDouble()});
+  }
+  QStringList selection;
+  for (const QJsonValue v : view.value(QLatin1String("selection")).toArray()) selection << v.toString();
+  if (!selection.isEmpty()) document_.setSelection(selection);
+}
+
+void WindowSession::autosave() {
+  // While a model is being opened, the file from before still has everything.
+  if (document_.isOpening() || (!document_.isOpen() && docks_.panel<RuleEditor>()->text().isEmpty())) return;
+  QString why;
+  const bool ok = file_.save(state(), why);
+  if (!ok && !saidNotSaved_) Q_EMIT failed(tr("Your work cannot be saved: a crash would lose it"), why);
+  saidNotSaved_ = !ok;
+}
+
+QJsonObject WindowSession::restore(bool files) {
+  const SessionFile::Found found = file_.takeUp();
+  const QJsonObject& state = found.state;
+  if (!found.wasKilled && !files) return state;
+  const auto text = [&](const char* key) { return state.value(QLatin1String(key)).toString(); };
+  const bool isModified = state.value(QLatin1String("rulesModified")).toBool();
+  auto* editor = docks_.panel<RuleEditor>();
+  const QString rules = text("rulesFile");
+  editor->setFile(rules);
+  // Saved rules are read again: another program may have edited them.
+  if (!isModified && QFileInfo::exists(rules))
+    files_.openRules(rules);
+  else
+    editor->setText(text("rules"), isModified);
+  resumed_ = state.value(QLatin1String("view")).toObject();
+  document_.restore(state);
+  docks_.panel<RunPanel>()->setInputs(text("runInputs"));
+  const qsizetype steps = stepsOf(state);
+  if (!found.wasKilled || (!isModified && steps == 0)) return state;
+  const QString what =
+      steps == 0 ? tr("The last window was not closed: its rules are here again")
+                 : tr("The last window was not closed: its rules are here again, its model is being opened and %1 "
+                      "done again")
+                       .arg(counted(steps, tr("step"), tr("steps")));
+  // Later, once the status bar is shown: it would write over its labels before.
+  QTimer::singleShot(0, this, [this, what] { Q_EMIT message(what); });
+  return state;
+}
+
+void WindowSession::close() {
+  timer_.stop();
+  file_.close(state());
+}
+
+}  // namespace graft

@@ -1,0 +1,82 @@
+#include "views/window/overlays.h"
+
+#include <QCoreApplication>
+#include <QJsonArray>
+#include <algorithm>
+#include <utility>
+
+#include "views/document/graph_decode.h"
+
+namespace graft {
+namespace {
+
+QString tr(const char* text) { return QCoreApplication::translate("Overlays", text); }
+
+}  // namespace
+
+void addChanges(DecorationPair& d, const std::vector<RecordInfo>& records) {
+  for (const RecordInfo& r : records) {
+    for (const QString& name : r.removed) d.before.changes.insert(name, Change::Removed);
+    for (const QString& name : r.added) d.after.changes.insert(name, Change::Added);
+  }
+  d.before.fades = d.after.fades = !(d.before.changes.isEmpty() && d.after.changes.isEmpty());
+}
+
+void addMatches(Decorations& d, const RuleInfo& rule) {
+  int number = 0;
+  for (const MatchInfo& m : rule.matches) {
+    for (auto it = m.map.begin(); it != m.map.end(); ++it) {
+      d.pattern.insert(it.value(), static_cast<int>(std::max<qsizetype>(0, rule.patternOrder.indexOf(it.key()))));
+      d.match.insert(it.value(), number);
+    }
+    for (const QString& node : m.nodes)
+      if (!d.pattern.contains(node)) d.pattern.insert(node, 0), d.match.insert(node, number);
+    ++number;
+  }
+}
+
+void addTimes(DecorationPair& d, const QJsonObject& run) {
+  const QJsonObject times = run.value(QLatin1String("nodeTimes")).toObject();
+  for (const auto& [side, one] : {std::pair{"original", &d.before}, std::pair{"rewritten", &d.after}}) {
+    const QJsonObject list = times.value(QLatin1String(side)).toObject();
+    for (auto it = list.begin(); it != list.end(); ++it) one->heat.insert(it.key(), it.value().toDouble());
+    one->changes.clear();
+    one->heatTitle = tr("time in each node");
+    one->heatUnit = QStringLiteral("µs");
+  }
+}
+
+void addErrors(DecorationPair& d, const QJsonObject& run) {
+  for (const QJsonValue v : run.value(QLatin1String("layers")).toArray()) {
+    const QJsonObject layer = v.toObject();
+    const QJsonValue value = layer.value(QLatin1String("rmse"));
+    const double rmse = value.isString() ? value.toString().toDouble() : value.toDouble();
+    d.after.heat.insert(layer.value(QLatin1String("rewritten")).toString(), rmse);
+    d.before.heat.insert(layer.value(QLatin1String("original")).toString(), rmse);
+  }
+  for (Decorations* one : {&d.after, &d.before}) {
+    one->changes.clear();
+    one->heatAdds = false;
+    one->heatTitle = tr("RMSE against the original");
+  }
+}
+
+void addWeights(Decorations& d, const Graph& g) {
+  d.changes.clear();  // a colour says one thing: not what changed, too
+  for (const NodeId id : g.order()) {
+    double bytes = 0;
+    for (const Argument& a : g.node(id).args)
+      a.forEachValue([&](ValueId v) {
+        const Type& t = g.value(v).type;
+        if (!g.isWeight(v) || !t.tensorInfo.shape) return;
+        double n = t.tensorInfo.dtype ? static_cast<double>(dtypeSize(*t.tensorInfo.dtype)) : 4;
+        for (const Dim& dim : *t.tensorInfo.shape) n *= static_cast<double>(std::max<int64_t>(1, dim.size));
+        bytes += n;
+      });
+    if (bytes > 0) d.heat.insert(toQt(g.node(id).name), bytes);
+  }
+  d.heatTitle = tr("weights");
+  d.heatUnit = QStringLiteral("B");
+}
+
+}  // namespace graft

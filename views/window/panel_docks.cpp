@@ -1,0 +1,125 @@
+#include "views/window/panel_docks.h"
+
+#include <QSettings>
+#include <QStatusBar>
+#include <algorithm>
+
+namespace graft {
+namespace {
+
+/// Of the layout as QMainWindow saves it: another one's is not restored.
+constexpr int stateVersion = 2;
+
+QString settingOf(Arrangement a) { return QStringLiteral("arrangement%1").arg(static_cast<int>(a)); }
+
+}  // namespace
+
+PanelDocks::PanelDocks(QMainWindow& window, PanelContext& context) : window_(window), context_(context) {
+  for (const PanelDescription& p : panels()) docks_ << make(p);
+  for (const PanelDescription& p : panels())
+    if (!p.tabbedWith.isEmpty()) window_.tabifyDockWidget(dock(p.tabbedWith), dock(p.name));
+  firstState_ = window_.saveState(stateVersion);
+  for (const PanelDescription& p : panels())
+    if (!p.borrowsFrom.isEmpty())
+      connect(dock(p.name)->toggleViewAction(), &QAction::toggled, this, [this, &p](bool on) { makeRoom(p, on); });
+}
+
+QDockWidget* PanelDocks::make(const PanelDescription& panel) {
+  auto* d = new QDockWidget(QString(panel.title).remove(QLatin1Char('&')), &window_);
+  d->setObjectName(panel.name);
+  d->setWidget(panel.make(context_));
+  d->setFeatures(QDockWidget::DockWidgetMovable | QDockWidget::DockWidgetClosable | QDockWidget::DockWidgetFloatable);
+  d->toggleViewAction()->setToolTip(panel.help);
+  window_.addDockWidget(panel.area, d);
+  if (panel.isOnRequest) d->hide();
+  return d;
+}
+
+QDockWidget* PanelDocks::dock(const QString& name) const {
+  for (QDockWidget* d : docks_)
+    if (d->objectName() == name) return d;
+  return nullptr;
+}
+
+QString PanelDocks::nameOf(Arrangement arrangement) {
+  switch (arrangement) {
+    case Arrangement::Explore:
+      return QStringLiteral("explore");
+    case Arrangement::Rewrite:
+      return QStringLiteral("rewrite");
+    case Arrangement::Measure:
+      return QStringLiteral("measure");
+  }
+  Q_UNREACHABLE();
+}
+
+void PanelDocks::save() const { QSettings().setValue(settingOf(arrangement_), window_.saveState(stateVersion)); }
+
+void PanelDocks::reset() {
+  QSettings settings;
+  for (const Arrangement a : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure})
+    settings.remove(settingOf(a));
+  window_.restoreState(firstState_, stateVersion);
+  arrange(arrangement_);
+}
+
+void PanelDocks::arrange(Arrangement arrangement) {
+  arranging_ = true;
+  const bool isOpen = context_.document().isOpen();
+  if (window_.isVisible() && arrangement != arrangement_ && isOpen) save();
+  arrangement_ = arrangement;
+  const QByteArray saved = QSettings().value(settingOf(arrangement)).toByteArray();
+  if (saved.isEmpty() || !window_.restoreState(saved, stateVersion)) placeAnew();
+  // The welcome page stands alone: panels about a model would be empty.
+  for (const PanelDescription& p : panels())
+    if (!isOpen && p.needsModel) dock(p.name)->hide();
+  arranging_ = false;
+  Q_EMIT arranged(arrangement);
+}
+
+/// As at first: the arrangement's panels, in the sizes that they ask for.
+void PanelDocks::placeAnew() {
+  QList<QDockWidget*> wide, high;
+  QList<int> widths, heights;
+  for (const PanelDescription& p : panels()) {
+    QDockWidget* d = dock(p.name);
+    const bool isShown = p.arrangements.contains(arrangement_) && !p.isOnRequest;
+    d->setVisible(isShown);
+    if (!isShown) continue;
+    if (p.size.width() > 0) wide << d, widths << p.size.width();
+    if (p.size.height() > 0) high << d, heights << heights_.value(p.name, p.size.height());
+  }
+  if (!wide.isEmpty()) window_.resizeDocks(wide, widths, Qt::Horizontal);
+  if (!high.isEmpty()) window_.resizeDocks(high, heights, Qt::Vertical);
+}
+
+void PanelDocks::toggle(const QString& name) {
+  const auto p = std::find_if(panels().begin(), panels().end(), [&](const auto& d) { return d.name == name; });
+  const bool comes = !p->arrangements.contains(arrangement_) && context_.document().isOpen();
+  if (comes) arrange(p->arrangements.front());
+  dock(name)->setVisible(comes || !dock(name)->isVisible());
+  dock(name)->raise();
+}
+
+void PanelDocks::show(const QString& name) {
+  dock(name)->show();
+  dock(name)->raise();
+}
+
+/// The panel below lends height, and has it back afterwards.
+void PanelDocks::makeRoom(const PanelDescription& panel, bool isShown) {
+  if (arranging_ || !window_.isVisible()) return;
+  QDockWidget *above = dock(isShown ? panel.name : panel.tabbedWith), *lender = dock(panel.borrowsFrom);
+  constexpr int lent = 140;  // what is left to the lender
+  const auto described = std::find_if(panels().begin(), panels().end(),
+                                      [&](const PanelDescription& p) { return p.name == panel.borrowsFrom; });
+  int own = heights_.value(panel.borrowsFrom, described->size.height());
+  if (isShown && lender->isVisible()) own = lender->height();
+  heights_.insert(panel.borrowsFrom, own);
+  if (isShown) window_.resizeDocks({above}, {panel.size.width()}, Qt::Horizontal);
+  const int height = isShown ? std::min(lent, own) : own;
+  const int all = window_.statusBar()->y() - window_.centralWidget()->y() - 1;
+  window_.resizeDocks({above, lender}, {all - height, height}, Qt::Vertical);
+}
+
+}  // namespace graft
