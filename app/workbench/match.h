@@ -52,7 +52,7 @@ struct NearMissReport {
   std::string reason;                    ///< one word: reasonName(Reason)
   std::string parameter;                 ///< of the operator, where one argument differs
   std::string expected, actual;          ///< in the words of the rule and of the graph
-  std::string message;                   ///< one sentence: "dim is -1, the rule wants 1"
+  std::string message;                   ///< one sentence: "dim is -1, but the rule wants 1"
   std::string suggestion;                ///< an edit of the rule in words; may be empty
   std::vector<TextEdit> edits;           ///< that make the rule match here; empty where none is known
   int line = 0;                          ///< of the rule file; 0: unknown

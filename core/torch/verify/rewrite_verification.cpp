@@ -92,7 +92,7 @@ class TorchRewriteCheck : public RewriteCheck {
   RewriteVerification check(const RewriteCandidate& c) override {
     ++checked_;
     rule_ = c.rule;
-    job_.report("proving " + std::string(c.rule), checked_, std::max(checked_, places_));
+    job_.report("verifying " + std::string(c.rule), checked_, std::max(checked_, places_));
     outputsValid_ = false;
     RewriteVerification verification = verifyCandidate(c);
     if (c.changesNumbers && verification.verdict == Verdict::Failed) verification.verdict = Verdict::Measured;

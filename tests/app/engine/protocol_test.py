@@ -275,9 +275,9 @@ class Transcripts(unittest.TestCase):
         document = self.engine.reply()["result"]["document"]
         params = {"document": document, "text": text, "file": "clamp.py", "rule": "clamp"}
         apply = self.engine.send("rules/apply", {**params, "inputs": ["f32[2048,2048]"]})
-        while (message := self.engine.messages.get(timeout=SECONDS)).get("method") != "$/progress" or not message["params"]["what"].startswith("proving"):
+        while (message := self.engine.messages.get(timeout=SECONDS)).get("method") != "$/progress" or not message["params"]["what"].startswith("verifying clamp"):
             self.assertNotIn("id", message, "it ended before it was stopped")
-        self.assertEqual({k: message["params"][k] for k in ("id", "what", "done", "total")}, {"id": apply, "what": "proving clamp", "done": 1, "total": 1})
+        self.assertEqual({k: message["params"][k] for k in ("id", "what", "done", "total")}, {"id": apply, "what": "verifying clamp", "done": 1, "total": 1})
         self.engine.send_raw(json.dumps({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": apply}}).encode())
         self.assertEqual(self.engine.reply()["error"], {"code": -32800, "message": "stopped; nothing was changed"})
         self.engine.send("model/history", {"document": document})
