@@ -23,7 +23,7 @@ using nlohmann::json;
 using workbench::ApplyReport;
 using workbench::ApplyStage;
 
-struct Options : Common {
+struct ApplyFlags : Common {
   std::vector<std::string> models;
   std::string rules, recipe, output, report, failingInputs;
   std::vector<std::string> expect;
@@ -91,7 +91,7 @@ std::string fromHere(const std::string& path) {
 
 /// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
 /// written over another result or over a model that was given.
-Result<std::map<std::string, std::string>> outputPaths(const Options& o, const std::vector<std::string>& models) {
+Result<std::map<std::string, std::string>> outputPaths(const ApplyFlags& o, const std::vector<std::string>& models) {
   const auto refuse = [&](const std::string& why) {
     return Error{ErrorKind::Usage, fmt::format("-o {}: {}", o.output, why), {}};
   };
@@ -117,7 +117,7 @@ Result<std::map<std::string, std::string>> outputPaths(const Options& o, const s
 }
 
 /// Prints what one stage of the work has found.
-void tell(ApplyStage stage, const ApplyReport& r, const Options& o, const workbench::ChosenRecipe& rules,
+void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const workbench::ChosenRecipe& rules,
           const Console& console) {
   switch (stage) {
     case ApplyStage::Inputs:
@@ -166,8 +166,8 @@ void tell(ApplyStage stage, const ApplyReport& r, const Options& o, const workbe
   }
 }
 
-Status applyOne(const Options& o, const std::string& path, const std::string& out, const workbench::ChosenRecipe& rules,
-                const Console& console, json& reports) {
+Status applyOne(const ApplyFlags& o, const std::string& path, const std::string& out,
+                const workbench::ChosenRecipe& rules, const Console& console, json& reports) {
   auto options = runOptions(o);
   if (!options) return options.error();
   auto inputs = inputRequest(o);
@@ -189,7 +189,7 @@ Status applyOne(const Options& o, const std::string& path, const std::string& ou
   return report->refusal ? Status(*report->refusal) : done();
 }
 
-Status apply(const Options& o) {
+Status apply(const ApplyFlags& o) {
   const Console console(o.printing);
   auto rules = workbench::loadRecipe(o.rules, o.recipe, semantics().operators());
   if (!rules) return rules.error();
@@ -225,7 +225,7 @@ Status apply(const Options& o) {
 void addApply(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand(
       "apply", "Rewrite a model, verify it against the original, and write it as TorchScript or torch.export");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ApplyFlags>();
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--recipe", o->recipe, "The recipe to run; without it, all rules of the file run in its order");

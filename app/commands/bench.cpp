@@ -20,7 +20,7 @@ namespace {
 using workbench::BenchReport;
 using workbench::BenchStage;
 
-struct Options : Common {
+struct BenchFlags : Common {
   std::vector<std::string> models;
   std::string rules, recipe, against, python;
   double seconds = 3;
@@ -44,7 +44,7 @@ void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe&
   }
 }
 
-Status bench(const Options& o) {
+Status bench(const BenchFlags& o) {
   const Console console(o.printing);
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
@@ -81,7 +81,7 @@ Status bench(const Options& o) {
 
 void addBench(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("bench", "Time the original and the rewritten model in turns");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<BenchFlags>();
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--recipe", o->recipe, "The recipe to run; without it, all rules of the file run in its order");

@@ -14,13 +14,13 @@ namespace {
 using workbench::CompareStage;
 using workbench::Comparison;
 
-struct Options : Common {
+struct CompareFlags : Common {
   std::vector<std::string> models;
   double seconds = 3;
   bool layers = false;
 };
 
-Status compare(const Options& o) {
+Status compare(const CompareFlags& o) {
   const Console console(o.printing);
   const Job job = console.job();
   auto options = runOptions(o);
@@ -47,7 +47,7 @@ Status compare(const Options& o) {
 
 void addCompare(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("compare", "Run two models side by side: their outputs and their times");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CompareFlags>();
   c->add_option("models", o->models, "The two models")->required()->expected(2)->type_name("MODEL");
   c->add_option("--seconds", o->seconds, "How long to time both models")->capture_default_str();
   c->add_flag("--layers", o->layers, "Compare the values inside the models too, and say where the numbers part");

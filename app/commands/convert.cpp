@@ -12,12 +12,12 @@
 namespace graft::cli {
 namespace {
 
-struct Options : Common {
+struct ConvertFlags : Common {
   std::string model, output;
   std::string method = "forward";
 };
 
-Status convert(const Options& o) {
+Status convert(const ConvertFlags& o) {
   const Console console(o.printing);
   if (Status s = checkModelOutput(o.output); !s) return s;
   auto inputs = inputRequest(o);
@@ -35,7 +35,7 @@ Status convert(const Options& o) {
 
 void addConvert(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("convert", "Write a model in another format, as it is: TorchScript or torch.export");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ConvertFlags>();
   c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
   c->add_option("-o,--output", o->output, "Where the model goes: TorchScript for *.pt, torch.export for *.pt2")
       ->required()

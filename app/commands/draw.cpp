@@ -11,21 +11,21 @@
 namespace graft::cli {
 namespace {
 
-struct Options : Common {
+struct DrawFlags : Common {
   std::string model, output, other, theme = "light";
   int depth = 1;
   bool all = false;
 };
 
 /// Shapes on the edges come from a run on the given inputs where the file has none.
-Result<Graph> readGraph(const std::string& path, const Options& o, const Console& console) {
+Result<Graph> readGraph(const std::string& path, const DrawFlags& o, const Console& console) {
   auto m = openModel(path, o, console.job());
   if (!m) return m.error();
   if (Status s = recordGivenTypes(*m, o, console); !s) return s.error();
   return std::move(m->graph);
 }
 
-Status draw(const Options& o) {
+Status draw(const DrawFlags& o) {
   const Console console(o.printing);
   auto g = readGraph(o.model, o, console);
   if (!g) return g.error();
@@ -50,7 +50,7 @@ Status draw(const Options& o) {
 
 void addDraw(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("draw", "Draw the graph as SVG, PNG, PDF or DOT; with --diff, what a rewrite changed");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<DrawFlags>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
   c->add_option("-o,--output", o->output, "The picture; its ending says the format: .svg .png .pdf .dot")
       ->required()

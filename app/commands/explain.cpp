@@ -16,7 +16,7 @@
 namespace graft::cli {
 namespace {
 
-struct Options : Common {
+struct ExplainFlags : Common {
   std::string model, rules, rule, at;
   size_t limit = 10;
 };
@@ -31,7 +31,7 @@ void print(const workbench::NearMissReport& n, const Rule& rule, const Console& 
                                    : fmt::format("  edit: in line {} `{}` becomes `{}`", e.line, e.before, e.after));
 }
 
-Status explain(const Options& o) {
+Status explain(const ExplainFlags& o) {
   const Console console(o.printing);
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
@@ -66,7 +66,7 @@ Status explain(const Options& o) {
 
 void addExplain(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("explain", "Say why a rule does not match: near misses, with reasons and edits");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ExplainFlags>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--rule", o->rule, "The rule to explain; needed where the file holds several");

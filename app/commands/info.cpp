@@ -17,7 +17,7 @@
 namespace graft::cli {
 namespace {
 
-struct Options : Common {
+struct InfoFlags : Common {
   std::string model;
   std::string method = "forward";
 };
@@ -67,7 +67,7 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
   if (!info.modules.empty()) console.print(table(countRows("module", "calls", info.modules)));
 }
 
-Status info(const Options& o) {
+Status info(const InfoFlags& o) {
   const Console console(o.printing);
   auto found = workbench::info({o.model, o.method}, semantics(), console.job());
   if (!found) return found.error();
@@ -82,7 +82,7 @@ Status info(const Options& o) {
 
 void addInfo(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("info", "Say what a file holds: format, inputs, outputs, operators, modules, weights");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<InfoFlags>();
   c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();

@@ -18,14 +18,14 @@ namespace {
 using nlohmann::json;
 using workbench::RuleMatches;
 
-struct Options : Common {
+struct MatchFlags : Common {
   std::vector<std::string> models;
   std::string rules, rule;
   std::vector<std::string> expect;
 };
 
 /// Why a rule matches nowhere: for a single rule the nearest miss, for several where to ask.
-void tellUnmatched(const Options& o, const std::string& path, const Graph& g, const RuleFile& file,
+void tellUnmatched(const MatchFlags& o, const std::string& path, const Graph& g, const RuleFile& file,
                    const std::vector<const Rule*>& unmatched, const Console& console) {
   if (unmatched.empty()) return;
   if (unmatched.size() > 1 || (o.rule.empty() && file.rules.size() > 1))
@@ -53,7 +53,7 @@ std::string matchesTable(const workbench::MatchReport& found) {
 
 using Expectations = std::vector<workbench::Expectation>;
 
-Status matchOne(const Options& o, const std::string& path, const RuleFile& file, const Expectations& expected,
+Status matchOne(const MatchFlags& o, const std::string& path, const RuleFile& file, const Expectations& expected,
                 const Console& console, json& reports) {
   auto m = openModel(path, o, console.job());
   if (!m) return m.error();
@@ -84,7 +84,7 @@ Status matchOne(const Options& o, const std::string& path, const RuleFile& file,
   return done();
 }
 
-Status match(const Options& o) {
+Status match(const MatchFlags& o) {
   const Console console(o.printing);
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
@@ -107,7 +107,7 @@ Status match(const Options& o) {
 
 void addMatch(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("match", "Find where each rule matches; changes nothing");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<MatchFlags>();
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--rule", o->rule, "Only this rule");

@@ -18,7 +18,7 @@ using nlohmann::json;
 using workbench::ProfiledNode;
 using workbench::ProfileReport;
 
-struct Options : Common {
+struct ProfileFlags : Common {
   std::string model, trace;
   int repetitions = 20;
   int depth = 3;
@@ -70,7 +70,7 @@ json chromeTrace(const ProfileReport& report) {
   return {{"traceEvents", std::move(events)}};
 }
 
-Status profile(const Options& o) {
+Status profile(const ProfileFlags& o) {
   const Console console(o.printing);
   const Job job = console.job();
   auto options = runOptions(o);
@@ -103,7 +103,7 @@ Status profile(const Options& o) {
 
 void addProfile(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("profile", "Time each operator and each module; with --trace, write a Chrome trace");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ProfileFlags>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
   c->add_option("--trace", o->trace, "Where to write a Chrome trace")->type_name("T.json");
   c->add_option("--depth", o->depth, "How deep nested modules are listed on their own")->capture_default_str();

@@ -12,11 +12,11 @@
 namespace graft::cli {
 namespace {
 
-struct Options : Common {
+struct RunFlags : Common {
   std::string model, method = "forward", output, expected;
 };
 
-Status runModel(const Options& o) {
+Status runModel(const RunFlags& o) {
   const Console console(o.printing);
   const Job job = console.job();
   auto options = runOptions(o);
@@ -40,7 +40,7 @@ Status runModel(const Options& o) {
 
 void addRun(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("run", "Run a model and save its outputs; with --expect, compare them with saved ones");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<RunFlags>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();

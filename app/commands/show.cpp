@@ -19,14 +19,14 @@ namespace {
 
 using workbench::ShownModel;
 
-struct Options : Common {
+struct ShowFlags : Common {
   std::string model, method = "forward";
   std::string rules, recipe;
 };
 
 using Form = std::function<Result<std::string>(const ShownModel&)>;
 
-Status show(const Options& o, const Form& form) {
+Status show(const ShowFlags& o, const Form& form) {
   const Console console(o.printing);
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
@@ -49,7 +49,7 @@ Status show(const Options& o, const Form& form) {
 
 void addShow(CLI::App& app, Run& run, const char* name, const char* help, Form form) {
   auto* c = app.add_subcommand(name, help);
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ShowFlags>();
   c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
   c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
       ->capture_default_str();

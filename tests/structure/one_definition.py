@@ -63,9 +63,13 @@ def hidden(text):
 
 
 def library(path):
-    """The library of core or matcher that the source belongs to."""
+    """The library whose sources are compiled together with this one, or the source itself where none are."""
     parts = path.split("/")
-    return "/".join(parts[:2]) if parts[0] == "core" or parts[1] in ("lang", "report") else parts[0]
+    if parts[0] == "kernels":
+        return path
+    if parts[0] in ("core", "app") or parts[1] in ("lang", "layout", "drawing", "picture"):
+        return "/".join(parts[:2])
+    return parts[0]
 
 
 def hidden_clashes(sources):
@@ -110,7 +114,7 @@ def main():
     wrong = clashes(headers)
     for name, paths in wrong:
         print(f"{name} is defined in {' and in '.join(paths)}: rename one", file=sys.stderr)
-    sources = {p.relative_to(root).as_posix(): p.read_text() for f in ("core", "matcher") for p in sorted((root / f).rglob("*.cpp"))}
+    sources = {p.relative_to(root).as_posix(): p.read_text() for f in ("app", "core", "matcher", "views") for p in sorted((root / f).rglob("*.cpp"))}
     hides = hidden_clashes(sources)
     for name, paths in hides:
         print(f"{name} stands in the anonymous namespaces of {' and '.join(paths)}: rename one", file=sys.stderr)

@@ -10,7 +10,7 @@
 namespace graft {
 namespace {
 
-QString tr(const char* text) { return QCoreApplication::translate("Overlays", text); }
+QString overlayText(const char* text) { return QCoreApplication::translate("Overlays", text); }
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void addTimes(DecorationPair& d, const QJsonObject& run) {
     const QJsonObject list = times.value(QLatin1String(side)).toObject();
     for (auto it = list.begin(); it != list.end(); ++it) one->heat.insert(it.key(), it.value().toDouble());
     one->changes.clear();
-    one->heatTitle = tr("time in each node");
+    one->heatTitle = overlayText("time in each node");
     one->heatUnit = QStringLiteral("µs");
   }
 }
@@ -57,7 +57,7 @@ void addErrors(DecorationPair& d, const QJsonObject& run) {
   for (Decorations* one : {&d.after, &d.before}) {
     one->changes.clear();
     one->heatAdds = false;
-    one->heatTitle = tr("RMSE against the original");
+    one->heatTitle = overlayText("RMSE against the original");
   }
 }
 
@@ -75,7 +75,7 @@ void addWeights(Decorations& d, const Graph& g) {
       });
     if (bytes > 0) d.heat.insert(toQt(g.node(id).name), bytes);
   }
-  d.heatTitle = tr("weights");
+  d.heatTitle = overlayText("weights");
   d.heatUnit = QStringLiteral("B");
 }
 

@@ -16,7 +16,7 @@
 namespace graft {
 namespace {
 
-std::vector<NodeId> nodesOf(const Graph& g, const QStringList& names) {
+std::vector<NodeId> nodesNamed(const Graph& g, const QStringList& names) {
   const QSet<QString> wanted(names.begin(), names.end());
   std::vector<NodeId> out;
   for (const NodeId id : g.order())
@@ -54,7 +54,7 @@ QString identifier(QString name) { return name.replace(QLatin1Char('.'), QLatin1
 
 std::vector<SelectedLiteral> literalsOf(const Graph& g, const QStringList& names) {
   std::vector<SelectedLiteral> out;
-  for (const NodeId id : nodesOf(g, names)) {
+  for (const NodeId id : nodesNamed(g, names)) {
     const Node& n = g.node(id);
     for (size_t i = 0; i < n.args.size(); ++i)
       if (const QString kind = kindOf(n.args[i]); !kind.isEmpty() && isSpelled(n, i))
@@ -64,7 +64,7 @@ std::vector<SelectedLiteral> literalsOf(const Graph& g, const QStringList& names
 }
 
 QString patternFromNodes(const Graph& g, const QStringList& names, const QStringList& asParameters) {
-  const std::vector<NodeId> nodes = nodesOf(g, names);
+  const std::vector<NodeId> nodes = nodesNamed(g, names);
   if (nodes.empty()) return {};
   QSet<uint32_t> inside;
   for (const NodeId id : nodes)

@@ -26,7 +26,7 @@ pre{background:#f6f7f9;padding:12px;border-radius:6px;overflow-x:auto}
 </style><h1>%1</h1>
 )";
 
-QString tr(const char* text) { return QCoreApplication::translate("Report", text); }
+QString reportText(const char* text) { return QCoreApplication::translate("Report", text); }
 
 QString paragraph(const QString& text, const char* kind = "") {
   if (text.isEmpty()) return {};
@@ -62,7 +62,7 @@ QString inlineSvg(const QByteArray& svg) {
 
 QString reportOfRun(const Document& document, RunPanel& panel) {
   const QJsonObject& run = document.lastRun();
-  if (run.isEmpty()) return paragraph(tr("Nothing has been measured."), "dim");
+  if (run.isEmpty()) return paragraph(reportText("Nothing has been measured."), "dim");
   QString html = QStringLiteral("<h2%1>%2</h2>\n")
                      .arg(RunPanel::agrees(run) ? QString() : QStringLiteral(" class=\"bad\""),
                           panel.headlineText().toHtmlEscaped());
@@ -71,20 +71,21 @@ QString reportOfRun(const Document& document, RunPanel& panel) {
   for (const auto& [title, picture] : panel.pictures())
     html += QStringLiteral("<h3>%1</h3>\n").arg(title.toHtmlEscaped()) + inlineSvg(picture);
   constexpr int most = 30;
-  const std::pair<RunPanel::Tab, QString> tables[] = {
-      {RunPanel::Sweep, tr("Sizes")}, {RunPanel::Outputs, tr("Outputs")}, {RunPanel::Operators, tr("Operators")}};
+  const std::pair<RunPanel::Tab, QString> tables[] = {{RunPanel::Sweep, reportText("Sizes")},
+                                                      {RunPanel::Outputs, reportText("Outputs")},
+                                                      {RunPanel::Operators, reportText("Operators")}};
   for (const auto& [tab, title] : tables) {
     const QTableWidget* table = panel.table(tab);
     if (table->rowCount() == 0) continue;
     html += QStringLiteral("<h3>%1</h3>\n").arg(title) + tableHtml(*table, most);
-    if (table->rowCount() > most) html += paragraph(tr("… and %1 more").arg(table->rowCount() - most), "dim");
+    if (table->rowCount() > most) html += paragraph(reportText("… and %1 more").arg(table->rowCount() - most), "dim");
   }
-  return html + QStringLiteral("<h3>%1</h3>\n").arg(tr("Inside")) + paragraph(panel.insideText());
+  return html + QStringLiteral("<h3>%1</h3>\n").arg(reportText("Inside")) + paragraph(panel.insideText());
 }
 
 QString reportOfSteps(const Document& document) {
   QString html =
-      tr("<h2>Steps</h2><table><tr><th>Step</th><th>Rewrites</th><th>Nodes</th><th>Verification</th></tr>\n");
+      reportText("<h2>Steps</h2><table><tr><th>Step</th><th>Rewrites</th><th>Nodes</th><th>Verification</th></tr>\n");
   const auto row = [&](const QString& name, size_t rewrites, const QString& nodes, const QString& told) {
     html += QStringLiteral("<tr><td>%1</td><td>%2</td><td>%3</td><td>%4</td></tr>\n")
                 .arg(name)
@@ -99,8 +100,8 @@ QString reportOfSteps(const Document& document) {
     for (size_t k = 0; isCut && k < shown; ++k) rewrites += s.subSteps[k].records.size();
     QStringList told;
     if (!s.verification.isEmpty()) told << s.verification;
-    for (const QString& r : s.rolledBack) told << tr("taken back: %1").arg(r);
-    for (const QString& r : s.refused) told << tr("refused: %1").arg(r);
+    for (const QString& r : s.rolledBack) told << reportText("taken back: %1").arg(r);
+    for (const QString& r : s.refused) told << reportText("refused: %1").arg(r);
     row(s.label.toHtmlEscaped(), rewrites, QString::number((isCut ? document.graph() : s.graph)->nodeCount()),
         told.join(QLatin1Char('\n')));
     for (size_t k = 0; k < shown; ++k)
@@ -121,9 +122,9 @@ QString reportOfDrawing(const Document& document, int depth) {
   options.before = document.original().get();
   options.difference = &difference;
   const Result<std::string> svg = drawSvg(*document.graph(), options);
-  return tr("<h2>Before and after</h2>\n") +
+  return reportText("<h2>Before and after</h2>\n") +
          (svg ? inlineSvg(QByteArray::fromStdString(*svg))
-              : paragraph(tr("There is no drawing: %1").arg(toQt(svg.error().message)), "dim"));
+              : paragraph(reportText("There is no drawing: %1").arg(toQt(svg.error().message)), "dim"));
 }
 
 }  // namespace
@@ -134,10 +135,10 @@ QString reportHtml(const Document& document, RunPanel& run, const QString& rules
   QString html = QString::fromLatin1(head).arg(name.toHtmlEscaped());
   html += paragraph(document.otherPath().isEmpty()
                         ? date
-                        : tr("%1; compared with %2").arg(date, QFileInfo(document.otherPath()).fileName()),
+                        : reportText("%1; compared with %2").arg(date, QFileInfo(document.otherPath()).fileName()),
                     "dim");
   html += reportOfRun(document, run) + reportOfSteps(document) + reportOfDrawing(document, depth);
-  if (!rules.trimmed().isEmpty()) html += tr("<h2>Rules</h2>\n<pre>%1</pre>\n").arg(rules.toHtmlEscaped());
+  if (!rules.trimmed().isEmpty()) html += reportText("<h2>Rules</h2>\n<pre>%1</pre>\n").arg(rules.toHtmlEscaped());
   return html;
 }
 
