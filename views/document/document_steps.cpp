@@ -57,7 +57,8 @@ void Document::restoreNext() {
 
 /// Brings the engine to the step that is shown.
 void Document::syncEngine() {
-  if (!document_ || !history_.engineIsElsewhere()) return;
+  // An engine that is being given the steps again follows once it has them all.
+  if (!document_ || replaying_ || !history_.engineIsElsewhere()) return;
   const HistoryPosition to = history_.at();
   history_.setEngineAt(to);
   QJsonObject request = withDocument({{QStringLiteral("step"), to.step}});

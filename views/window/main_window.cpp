@@ -110,7 +110,6 @@ void MainWindow::connectCanvases() {
   for (Canvas* c : {canvas(), beforeCanvas()}) {
     connect(c, &Canvas::fileDropped, this, [this](const QString& path) { openModel(path); });
     connect(c, &Canvas::hovered, context_, &PanelContext::lightPatternOf);
-    connect(c, &Canvas::sceneChanged, status_, &StatusLine::refresh);
   }
   connect(comparison_, &Comparison::failed, failure_, &FailureBar::showFailure);
   connect(comparison_, &Comparison::message, this,

@@ -171,7 +171,7 @@ class NavigationTest : public test::WindowFixture {
     QVERIFY(window_->canvas()->boxDecorations().anyHeat);
   }
 
-  void whatIsFoundIsTravelledFromTheLine() {
+  void resultsAreVisitedFromTheSearchLine() {
     open();
     const Graph& g = *document().graph();
     // What is found by its type says so.

@@ -93,6 +93,29 @@ class RobustnessTest : public test::WindowFixture {
     QVERIFY(openFiles() <= files);
   }
 
+  void whatIsUndoneWhileANewEngineGetsTheStepsStaysUndone() {
+    openWithRules();
+    for (const int match : {0, 1}) {
+      document().apply(QStringLiteral("Attention"), {match});
+      QTRY_COMPARE(document().position(), match + 1);
+    }
+    // The new engine has opened the model, and is asked to apply the first step.
+    EngineClient& engine = window_->engine();
+    connect(&engine, &EngineClient::finished, this, [&] {
+      const bool applies = engine.methodOf(engine.oldestPending()) == QLatin1String("rules/apply");
+      if (applies && document().position() == 2) document().showStep(0);
+    });
+    QSignalSpy again(&document(), &Document::engineReplaced), failed(&document(), &Document::failed);
+    kill(static_cast<pid_t>(engine.processId()), SIGKILL);
+    QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 10000);
+    engine.disconnect(this);
+    QVERIFY2(failed.isEmpty(), qPrintable(failed.value(0).value(1).toString()));
+    QCOMPARE(document().position(), 0);
+    QCOMPARE(exported(), QByteArray("exported 52 nodes"));
+    document().showStep(2);
+    QCOMPARE(exported(), QByteArray("exported 44 nodes"));
+  }
+
   void anEngineThatDiesOfTheModelIsNotFedItForever() {
     openWithRules();
     qputenv("FAKE_ENGINE_CRASH", "model/open");  // of every engine from now on

@@ -280,7 +280,7 @@ class LayoutStabilityTest : public test::WindowFixture {
     QTRY_COMPARE(document().position(), 1);
     level("applied");
     window_->canvas()->reveal(QStringLiteral("linear_9"));
-    level("travelled");
+    level("another node shown");
     window_->resize(1200, 700);
     level("smaller");
     window_->resize(1440, 900);
