@@ -2,19 +2,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <fmt/format.h>
-#include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/frontend/source_range.h>
 #include <torch/csrc/jit/ir/constants.h>
-#include <torch/custom_class.h>
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <set>
 
-#include "core/formats/torchscript/convert.h"
 #include "core/formats/torchscript/writer.h"
-#include "core/torch/run/capture_facts.h"
 #include "core/torch/values/model_device.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
