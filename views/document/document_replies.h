@@ -7,10 +7,10 @@
 
 #include "views/document/document.h"
 #include "views/document/graph_decode.h"
+#include "views/document/json_fields.h"
 
 namespace graft {
 
-inline QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
 QStringList strings(const QJsonValue& list);
 
 std::vector<RecordInfo> readRecords(const QJsonArray&);

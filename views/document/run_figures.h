@@ -7,12 +7,9 @@
 #include <cmath>
 
 #include "core/base/ratio_range.h"
+#include "views/document/json_fields.h"
 
 namespace graft {
-
-inline QJsonValue at(const QJsonObject& o, const char* key) { return o.value(QLatin1String(key)); }
-inline QJsonObject objectAt(const QJsonObject& o, const char* key) { return at(o, key).toObject(); }
-inline double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(NAN); }
 
 inline QString ms(double v) {
   return (v >= 100 ? QString::number(v, 'f', 0) : QString::number(v, 'g', 3)) + QStringLiteral(" ms");

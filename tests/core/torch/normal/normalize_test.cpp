@@ -2,9 +2,9 @@
 #include <memory>
 #include <string>
 
-#include "core/formats/importers.h"
 #include "core/formats/model.h"
 #include "core/text/text.h"
+#include "core/torch/normal/imported_graph.h"
 #include "core/torch/semantics.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
