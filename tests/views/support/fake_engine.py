@@ -312,23 +312,24 @@ class Engine:
             return {"revision": d["revision"], "matches": 0, "nearMisses": misses}
         if method == "rules/apply":
             before, records, back = len(graph["nodes"]), [], []
+            verify = params.get("verify", not params.get("preview"))
             new, steps, inside = graph, [], []
             for r in [self.rule(params)] if "rule" in params else rules_of(params["text"])[:params.get("upTo")]:
                 only = params.get("only")
-                if params.get("verify") and r["name"].startswith("Wrong"):  # its first rewrite computes something else
+                if verify and r["name"].startswith("Wrong"):  # its first rewrite computes something else
                     first = (only or [0])[0]
                     only = [i for i in (only if only is not None else range(len(matches_of(graph, r["ops"])))) if i != first]
                     node = matches_of(graph, r["ops"])[first]["nodes"][-1]
                     back.append({"node": node, "scope": "encoder.layer.0", "nodes": [node], "verification": {
                         "verdict": "failed", "inputSets": 3, "why": f"on random values, `{node}` differs", "inputShapes": ["x f32[2,4]"],
                         "inputs": "random values", "output": node, "element": "[0,0]", "expected": "1.5", "actual": "1.25", "maxAbs": 0.25}})
-                new, some = self.apply(new, r, only, params.get("verify"))
+                new, some = self.apply(new, r, only, verify)
                 records += some
                 if "recipe" in params:
                     steps.append({"name": r["name"], "isRule": True, "rewrites": len(some), "ms": 1.5, "refused": [], "rolledBack": [], "records": some})
                     inside.append(new)
-            verdicts = {"verified": len(records) if params.get("verify") else 0, "measured": 0, "unverified": 0 if params.get("verify") else len(records), "rolledBack": len(back)}
-            if not params.get("verify"):
+            verdicts = {"verified": len(records) if verify else 0, "measured": 0, "unverified": 0 if verify else len(records), "rolledBack": len(back)}
+            if not verify:
                 verdicts["why"] = "verification is switched off"
             if not params.get("preview"):
                 d["snapshots"] = d["snapshots"][:d["position"]] + [graph, new]
