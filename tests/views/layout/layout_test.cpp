@@ -1,5 +1,7 @@
-#include <chrono>
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <ctime>
 
 #include "tests/support/catch.h"
 #include "tests/views/support/sample_graphs.h"
@@ -130,15 +132,22 @@ TEST_CASE("the layered layout overlaps nothing and joins every edge to its boxes
   checkLayout(random, *layout);
 }
 
-TEST_CASE("ten thousand visible nodes are laid out in half a second") {
-  VisibleGraph view = makeVisibleGraph(test::encoder(340), {.depth = -1, .foldRepeats = false});
-  REQUIRE(view.boxes.size() > 10000);
-  auto start = std::chrono::steady_clock::now();
-  Result<Layout> layout = layoutLayered(view);
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  REQUIRE(layout);
-  std::printf("layered: %zu boxes, %zu edges, %.0f ms\n", view.boxes.size(), view.edges.size(), seconds * 1e3);
-  CHECK(seconds < 0.5);
+// A ratio, because absolute times differ from machine to machine: five times the boxes may take ten times as long,
+// where a quadratic layout would take twenty-five. docs/measurements/window.md has the times.
+TEST_CASE("the time of a layout grows in step with the graph") {
+  const auto secondsFor = [](int layers) {
+    const VisibleGraph view = makeVisibleGraph(test::encoder(layers), {.depth = -1, .foldRepeats = false});
+    double best = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const std::clock_t start = std::clock();  // processor time: other tests run beside this one
+      REQUIRE(layoutLayered(view));
+      best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+    }
+    std::printf("layered: %zu boxes, %zu edges, %.0f ms\n", view.boxes.size(), view.edges.size(), best * 1e3);
+    return best;
+  };
+  const double small = secondsFor(68), large = secondsFor(340);
+  CHECK(large < 10 * small);
 }
 
 TEST_CASE("a cancelled layout says so") {
