@@ -137,7 +137,7 @@ def backend(rules, recipe=None, *, graft=None, library=None, verify=True, strict
         model = torch.compile(model, backend=graft_fx.backend("rules.py", recipe="Encoder"))
         with torch.no_grad(): model(x)
 
-    Graft proves each result on the inputs of the first call (`verify`), and this module compares it with the graph it came from
+    Graft verifies each result on the inputs of the first call (`verify`), and this module compares it with the graph it came from
     once more. The model's weights are shared, not copied; weights that a rule merged are made again when the model's change. Where
     a graph cannot be rewritten, it runs as it was and a warning says why; `strict=True` raises instead. `.reports` of the result
     lists what was done. `graft` is the program and `library` its operators: the default is $GRAFT, then the build that this file

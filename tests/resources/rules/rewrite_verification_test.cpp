@@ -1,4 +1,4 @@
-// Each rewrite is proven on its own: what computes something else is taken back and the rest stays.
+// Each rewrite is verified on its own: what computes something else is taken back and the rest stays.
 #include "core/torch/rewrite_verification.h"
 
 #include <sstream>
@@ -225,7 +225,7 @@ class Rectify(Rule):
   CHECK(run.records[0].verification.maxAbs > 0.1);
 }
 
-TEST_CASE("what cannot be proven says why") {
+TEST_CASE("what cannot be verified says why") {
   const char* const identity =
       "def pattern(x):\n    return torch.tanh(x)\ndef replacement(x):\n    return -torch.tanh(-x)\n";
   const RuleFile rules = take(parseRuleText(identity, "rules.py", test::semantics().operators()));
@@ -269,7 +269,7 @@ TEST_CASE("what cannot be proven says why") {
   CHECK_THAT(unknown.records[0].verification.why, ContainsSubstring("mine.op"));
 }
 
-TEST_CASE("a pass is proven as a whole") {
+TEST_CASE("a pass is verified as a whole") {
   Fixture f("x: f32[2,8]; w: weight f32[8,8]; b: weight f32[8]", "    return F.linear(x, w, b).relu()\n",
             "class R(Recipe):\n    steps = [decompose(nn.Linear), half()]\n");
   Graph after = f.model;

@@ -1,5 +1,5 @@
-// The proof by numbers against rules that are wrong on purpose: a dropped bias, another epsilon, swapped operands, tanh
-// for erf. Each matches its model and is applied; the proof must notice.
+// Verification against rules that are wrong on purpose: a dropped bias, another epsilon, swapped operands, tanh
+// for erf. Each matches its model and is applied; verification must notice.
 #include <sstream>
 
 #include "case_model.h"
@@ -99,11 +99,11 @@ const std::vector<Group>& groups() {
 }
 
 struct Caught {
-  bool byWhole = false;  // by the proof of the whole model
-  bool alone = false;    // by the proof of the rewrite, which is then taken back
+  bool byWhole = false;  // by verifying the whole model
+  bool alone = false;    // by verifying the rewrite, which is then taken back
 };
 
-/// Whether the proofs notice; the rule must match, and apply.
+/// Whether verification notices; the rule must match, and apply.
 Caught caught(const Group& g, const std::string& wrong) {
   test::Case c;
   c.file = "wrong.py";
@@ -215,7 +215,7 @@ TEST_CASE("sizes are tried within the ranges that the model declares") {
   }
 }
 
-TEST_CASE("the proof catches rules that are wrong on purpose") {
+TEST_CASE("verification catches rules that are wrong on purpose") {
   size_t tried = 0, found = 0, alone = 0;
   std::string missed;
   for (const Group& g : groups())

@@ -135,7 +135,7 @@ TEST_CASE("inputs are made from specifications, the same for a seed") {
              ContainsSubstring("input 0 'x' is tensor: its dtype and shape are not known"));
 }
 
-TEST_CASE("a sound rewrite is proven, another is refused with the input that shows it") {
+TEST_CASE("a sound rewrite is verified, another is refused with the input that shows it") {
   const char* before =
       "graph g {\n input %x : f32[4,4]\n %a = aten.add.Tensor(%x, %x)\n %r = aten.relu.default(%a)\n return %r\n}";
   const char* same =
