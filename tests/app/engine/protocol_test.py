@@ -11,11 +11,9 @@ import json
 import math
 import os
 import pathlib
-import queue
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 import torch
@@ -24,11 +22,13 @@ from attention_model import Attention
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+from engine_client import SECONDS, Engine  # noqa: E402
+
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RECORD = "--record" in sys.argv
 VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram"}
 ANY = "<any>"
-SECONDS = 60
 
 
 # What the second one adds takes the names of nodes that the first one removed: a product of other numbers.
@@ -64,53 +64,6 @@ class Scores(Rule):
     def replacement(x, scale: float):
         return kernels.masked_softmax(x, None, scale=1 / scale, dim=-1)
 """
-
-
-class Engine:
-    """A real engine. Replies come in the order of the requests; what it says on the way (progress) is kept aside."""
-
-    def __init__(self):
-        self.process = subprocess.Popen([BUILD / "bin" / "graft", "engine"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.messages, self.notices, self.number = queue.Queue(), [], 0
-        threading.Thread(target=self.read, daemon=True).start()
-
-    def read(self):
-        out = self.process.stdout
-        while True:
-            length = None
-            while (line := out.readline()) not in (b"\r\n", b""):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            if length is None:
-                return self.messages.put(None)
-            self.messages.put(json.loads(out.read(length)))
-
-    def send_raw(self, body):
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        self.process.stdin.flush()
-
-    def send(self, method, params=None, ident=None):
-        self.number += 1
-        ident = self.number if ident is None else ident
-        self.send_raw(json.dumps({"jsonrpc": "2.0", "id": ident, "method": method, "params": params or {}}).encode())
-        return ident
-
-    def reply(self):
-        while True:
-            message = self.messages.get(timeout=SECONDS)
-            if message is None or "method" not in message:
-                return message
-            self.notices.append(message)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            pipe.close()
-
-    def close(self):
-        self.process.stdin.close()
-        return self.process.wait(SECONDS)
 
 
 def make_model(folder):
@@ -184,7 +137,7 @@ class Transcripts(unittest.TestCase):
         cls.holder.cleanup()
 
     def setUp(self):
-        self.engine = Engine()
+        self.engine = Engine([BUILD / "bin" / "graft", "engine"])
         self.addCleanup(self.engine.kill)
 
     def test_every_method_has_a_transcript(self):

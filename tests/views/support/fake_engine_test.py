@@ -10,20 +10,19 @@ What the window reads are the keys that stand as literals in the sources of view
 
 import json
 import pathlib
-import queue
 import re
-import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+from engine_client import Engine  # noqa: E402
+
 BUILD = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
 TRANSCRIPTS = SOURCE / "tests" / "app" / "engine" / "transcripts"
 ANY = "<any>"  # in a transcript: a value that differs from run to run
-SECONDS = 30
 
 # Objects whose keys are names of nodes, operators or symbols, not words of the protocol.
 MAPS = {"map", "patternLines", "operators", "symbols"}
@@ -107,41 +106,6 @@ def recorded_shapes():
     return shapes
 
 
-class Engine:
-    """An engine's process, and what it sends."""
-
-    def __init__(self, command):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.messages, self.notices, self.number = queue.Queue(), [], 0
-        threading.Thread(target=self.read, daemon=True).start()
-
-    def read(self):
-        out = self.process.stdout
-        while True:
-            length = None
-            while (line := out.readline()) not in (b"\r\n", b""):
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            if length is None:
-                return
-            self.messages.put(json.loads(out.read(length)))
-
-    def ask(self, method, **params):
-        self.number += 1
-        body = json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}).encode()
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        self.process.stdin.flush()
-        while "method" in (message := self.messages.get(timeout=SECONDS)):
-            self.notices.append(message)
-        return message
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-
 class FakeEngine(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -154,7 +118,7 @@ class FakeEngine(unittest.TestCase):
         self.model = self.folder / "model.pt"
         self.model.write_bytes(b"")
         self.engine = Engine([sys.executable, HERE / "fake_engine.py"])
-        self.addCleanup(self.engine.close)
+        self.addCleanup(self.engine.kill)
         self.shapes = {}
 
     def ask(self, method, **params):
@@ -213,7 +177,7 @@ class FakeEngine(unittest.TestCase):
         shapes = []
         for engine, path in ((Engine([graft, "engine"]), text), (self.engine, self.model)):
             if engine is not self.engine:
-                self.addCleanup(engine.close)
+                self.addCleanup(engine.kill)
             document = engine.ask("model/open", path=str(path), graph="parts")["result"]["document"]
             engine.ask("model/run", document=document, seconds=0.2, baseline="graft")
             by_method = {}
