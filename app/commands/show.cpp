@@ -47,7 +47,7 @@ Status show(const ShowFlags& o, const Form& form) {
   return done();
 }
 
-void addShow(CLI::App& app, Run& run, const char* name, const char* help, Form form) {
+void addShow(CLI::App& app, Run& run, const char* name, const char* help, const Form& form) {
   auto* c = app.add_subcommand(name, help);
   auto o = std::make_shared<ShowFlags>();
   c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
