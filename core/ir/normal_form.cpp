@@ -115,8 +115,6 @@ std::string_view canonicalOperator(std::string_view name) {
   return it == table.end() ? name : it->second;
 }
 
-bool isCommutative(std::string_view name) { return factsOf(name).has(OperatorFact::Commutative); }
-
 std::optional<std::string> functionalForm(std::string_view inPlace) {
   const size_t last = inPlace.rfind('.'), first = inPlace.find('.');
   if (first == inPlace.npos || last == first) return std::nullopt;
@@ -135,8 +133,6 @@ std::optional<std::string> functionalForm(std::string_view inPlace) {
   return std::string(
       canonicalOperator(std::string(inPlace.substr(0, first + 1)) + functional + std::string(inPlace.substr(last))));
 }
-
-bool isIdentity(std::string_view name) { return factsOf(name).has(OperatorFact::Identity); }
 
 bool isIrrelevantParameter(std::string_view op, std::string_view parameter) {
   // "sparse" and "scale_grad_by_freq" of an embedding matter to its gradient alone.

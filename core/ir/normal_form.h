@@ -27,14 +27,8 @@ namespace graft {
 /// otherwise.
 std::string_view canonicalOperator(std::string_view name);
 
-/// Whether exchanging the first two arguments computes the same (add needs alpha == 1, which the caller checks).
-bool isCommutative(std::string_view name);
-
 /// The functional form of an in-place operator: "aten.add.Tensor" for "aten.add_.Tensor"; nothing where there is none.
 std::optional<std::string> functionalForm(std::string_view inPlace);
-
-/// Operators that only hand their first argument on, for matching through them ("aten.alias.default", ...).
-bool isIdentity(std::string_view name);
 
 /// Whether the parameter's value has no influence on numbers (cudnn_enable, pin_memory, ...): patterns need not give
 /// it.

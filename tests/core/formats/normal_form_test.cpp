@@ -1,5 +1,6 @@
 #include "core/ir/normal_form.h"
 
+#include "core/ir/operators/operator_facts.h"
 #include "tests/support/catch.h"
 
 using namespace graft;
@@ -27,6 +28,6 @@ TEST_CASE("parameters that name dimensions, and those that do not matter") {
   CHECK_FALSE(isDimensionParameter("aten.dropout.default", "p"));
   CHECK(isIrrelevantParameter("aten.layer_norm.default", "cudnn_enable"));
   CHECK_FALSE(isIrrelevantParameter("aten.layer_norm.default", "eps"));
-  CHECK(isCommutative("aten.mul.Tensor"));
-  CHECK_FALSE(isCommutative("aten.sub.Tensor"));
+  CHECK(factsOf("aten.mul.Tensor").has(OperatorFact::Commutative));
+  CHECK_FALSE(factsOf("aten.sub.Tensor").has(OperatorFact::Commutative));
 }
