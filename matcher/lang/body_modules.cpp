@@ -280,11 +280,13 @@ const ClassSyntax& Body::definitionOf(const ModuleInstance& module, const FileCo
 
 ModuleObject& Body::objectOf(ModuleInstance& module, Span at) {
   if (module.object) return *module.object;
+  guardSize(at);
   const FileContext* file = nullptr;
   const ClassSyntax* type = &definitionOf(module, file);
   module.object = std::make_shared<ModuleObject>(ModuleObject{type, file, module.name, module.takesOver, {}});
   if (const FunctionSyntax* init = type->findFunction("__init__")) {
-    if (++depth_ > maxModuleDepth) fail(at, fmt::format("`{}` holds itself", module.type));
+    if (++depth_ > maxModuleDepth)
+      fail(at, fmt::format("`{}` holds itself, or modules hold each other too deeply", module.type));
     Names inner = namesFor(Local{init, file, module.object}, module.arguments, module.keywords, at);
     std::swap(names_, inner);
     const auto outer = std::exchange(self_, module.object);
@@ -422,6 +424,7 @@ Term Body::callByPath(const Syntax& s, const std::string& path) {
 
 Term Body::callInstance(const ModuleRef& module, std::vector<Term> positional,
                         std::vector<std::pair<std::string, Term>> keywords, Span focus) {
+  guardSize(focus);  // a Sequential of Sequentials doubles with every line
   if (module->name.empty())
     fail(focus, "build the module in __init__ and call it in forward: self.name = nn." + module->type + "(...)");
   if (module->isContainer() && !module->items.empty()) {
