@@ -128,6 +128,10 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       return;
     case ApplyStage::Rewritten:
       for (const StepRun& s : r.steps)
+        for (const Record& record : s.records)
+          for (const Record::Retyped& t : record.retyped)
+            console.note(fmt::format("{}: `{}` was {} and is {} now", s.name, t.value, t.before, t.after));
+      for (const StepRun& s : r.steps)
         for (const std::string& why : s.refused)
           console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
       console.print(fmt::format("{}: {} with {}\n", console.bold(r.model), r.recipe, rules.file.path));
@@ -144,8 +148,9 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
           r.verification->passed
               ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
                             r.randomInputs.empty() ? "given" : "random", r.verification->inputSets - 1)
-              : fmt::format("differences where set {} of inputs failed (fp64 reference):", r.verification->inputSets));
-      console.print(differencesTable(r.verification->outputs));
+              : fmt::format("differences where set {} of inputs {} (fp64 reference):", r.verification->inputSets,
+                            r.changedOnPurpose.empty() ? "failed" : "differs"));
+      console.print(differencesTable(r.verification->outputs, !r.changedOnPurpose.empty()));
       if (!r.changedOnPurpose.empty())
         console.warn(
             fmt::format("the numbers differ, as {} may change them: {}", r.changedOnPurpose, r.verification->why));

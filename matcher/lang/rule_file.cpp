@@ -41,6 +41,40 @@ std::optional<RuleSyntax> bareRule(const FileContext& context) {
   return rule;
 }
 
+/// The settings of rules without a class stand beside them, among the file's constants.
+ClassSyntax settingsOf(const FileSyntax& file) {
+  ClassSyntax out;
+  for (const auto& a : file.assignments)
+    if (a.first == "scope" || a.first == "exact" || a.first == "changes_numbers" || a.first == "tolerance")
+      out.assignments.push_back(a);
+  return out;
+}
+
+/// def replace_attention(gm): with a pattern and a replacement inside, and the call that applies them, as scripts for
+/// torch.fx are written. The rule is called like the function.
+std::optional<RuleSyntax> functionRule(const FileContext& context, const FunctionSyntax& function) {
+  for (const StatementSyntax& s : function.body) {
+    if (!s.value || s.value->kind != Syntax::Kind::Call || s.value->items.size() < 4) continue;
+    const std::string callee = dottedName(s.value->items[0]);
+    if (callee.substr(callee.rfind('.') + 1) != "replace_pattern") continue;
+    const auto side = [&](const Syntax& given) -> SideSyntax {
+      const std::string name = dottedName(given.kind == Syntax::Kind::Call ? given.items[0] : given);
+      if (const FunctionSyntax* f = function.findFunction(name)) return {f, nullptr, &context};
+      if (const FunctionSyntax* f = context.syntax.findFunction(name)) return {f, nullptr, &context};
+      if (const ClassSyntax* c = context.syntax.findClass(name)) return {nullptr, c, &context};
+      context.text.fail(given.span.begin, "replace_pattern takes functions or classes of this file");
+    };
+    RuleSyntax rule;
+    rule.name = function.name;
+    rule.doc = function.doc;
+    rule.span = function.span;
+    rule.pattern = side(s.value->items[2]);
+    rule.replacement = side(s.value->items[3]);
+    return rule;
+  }
+  return std::nullopt;
+}
+
 /// A rule file that has been read. Other files' definitions point into it, so it stays where it is in memory.
 struct Module {
   Module(SourceText t, const OperatorSet& operators)
@@ -273,7 +307,14 @@ std::unique_ptr<Module> compile(SourceText source, Reading& reading) {
     if (out.findRule(rule.name)) text.fail(at.begin, fmt::format("a second rule called `{}`", rule.name));
     out.rules.push_back(std::move(rule));
   };
-  if (const auto bare = bareRule(context)) add(compileRule(context, *bare), bare->span);
+  const auto addWithoutClass = [&](const RuleSyntax& syntax) {
+    Rule rule = compileRule(context, syntax);
+    applySettings(context, settingsOf(module->syntax), rule);
+    add(std::move(rule), syntax.span);
+  };
+  if (const auto bare = bareRule(context)) addWithoutClass(*bare);
+  for (const FunctionSyntax& f : module->syntax.functions)
+    if (const auto rule = functionRule(context, f)) addWithoutClass(*rule);
   for (const ClassSyntax& c : module->syntax.classes) {
     if (derivesFrom(c, "Rule")) {
       Rule rule = compileRule(context, ruleSyntax(context, c));

@@ -65,7 +65,10 @@ struct FunctionSyntax {
   std::string name, doc;
   std::vector<ParameterSyntax> parameters;
   std::vector<StatementSyntax> body;
+  std::vector<FunctionSyntax> functions;  ///< defined inside: pattern and replacement of replace_pattern(…)
   Span span;
+
+  const FunctionSyntax* findFunction(std::string_view function) const;
 };
 
 struct ClassSyntax {

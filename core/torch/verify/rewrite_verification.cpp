@@ -16,6 +16,7 @@
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
 #include "core/torch/verify/program_set.h"
+#include "core/torch/verify/within.h"
 
 namespace graft {
 namespace {
@@ -97,8 +98,16 @@ class TorchRewriteCheck : public RewriteCheck {
     rule_ = c.rule;
     job_.report("verifying " + std::string(c.rule), checked_, std::max(checked_, places_));
     outputsValid_ = false;
+    tolerance_ = {};
     RewriteVerification verification = verifyCandidate(c);
-    if (c.changesNumbers && verification.verdict == Verdict::Failed) verification.verdict = Verdict::Measured;
+    if (c.changesNumbers && verification.verdict == Verdict::Failed && c.tolerance.isGiven()) {
+      tolerance_ = c.tolerance;
+      verification = verifyCandidate(c);
+      verification.tolerance = toString(tolerance_);
+      if (verification.verdict == Verdict::Verified) verification.verdict = Verdict::Measured;
+    } else if (c.changesNumbers && verification.verdict == Verdict::Failed) {
+      verification.verdict = Verdict::Measured;
+    }
     // A later place of this search may read what this one makes: the same quantity.
     for (const auto& [old, now] : c.outputs)
       if (const auto it = captured_.find(old); it != captured_.end() && verification.verdict != Verdict::Failed) {
@@ -266,7 +275,8 @@ class TorchRewriteCheck : public RewriteCheck {
     if (after->inputs.size() != before->inputs.size()) before = extractSubgraph(g, c.before, olds, {}, after->inputs);
     if (!before || before->inputs != after->inputs) return unverified("its two sides read different values");
     Sides sides;
-    const std::string structure = toText(before->graph) + toText(after->graph);
+    const std::string structure =
+        toText(before->graph) + toText(after->graph) + (tolerance_.isGiven() ? toString(tolerance_) : "");
     sides.graph = std::move(before->graph);
     for (ValueId v : olds) sides.outputNames.push_back(g.value(v).name);
     std::string missing;
@@ -317,6 +327,7 @@ class TorchRewriteCheck : public RewriteCheck {
     found.verdict = Verdict::Verified;
     const auto begin = std::chrono::steady_clock::now();
     std::vector<InputSet> sets = furtherPartInputs(own);
+    if (tolerance_.isGiven()) sets.resize(1);  // edge values say nothing of what is off on purpose
     sets.insert(sets.begin() + 1, sized.begin(), sized.end());
     for (InputSet& set : otherNumbersFor(own, numbers)) sets.push_back(std::move(set));
     for (const InputSet& set : sets) {
@@ -385,13 +396,20 @@ class TorchRewriteCheck : public RewriteCheck {
       return false;
     }
     sides.actual = *actual;
-    auto differences = part ? compareElements(*expected, *actual) : compareTensors(*expected, *actual);
+    std::vector<Difference> differences;
+    if (part && tolerance_.isGiven()) {
+      WithinTolerance within = compareWithin(*expected, *actual, tolerance_);
+      differences = std::move(within.differences);
+      verification.relativeRmse = std::max(verification.relativeRmse, within.relativeRmse);
+    } else {
+      differences = part ? compareElements(*expected, *actual) : compareTensors(*expected, *actual);
+    }
     const auto differs = [&] {
       for (const Difference& d : differences)
         if (!d.passed) return true;
       return false;
     };
-    if (differs())
+    if (differs() && !(part && tolerance_.isGiven()))
       if (const Program* wide = reference(sides)) {
         auto wideInputs = convert(inputs, "cpu", DType::Float64);
         auto exact = wideInputs ? runSeeded(*wide, *wideInputs, job_) : Result<TensorSet>(wideInputs.error());
@@ -437,6 +455,7 @@ class TorchRewriteCheck : public RewriteCheck {
   const Job job_;
   const std::string folder_;                         // where failing inputs go
   std::string rule_;                                 // that is being checked
+  RewriteTolerance tolerance_;                       // of that rule, once the usual one is exceeded
   RunOptions options_;                               // of a rewrite's two sides
   RunOptions whole_;                                 // of the model, which may call operators that are missing
   std::string missing_;                              // these, in words; "": none
