@@ -97,8 +97,8 @@ def main():
         torch.set_grad_enabled(False)
         if int(threads):
             torch.set_num_threads(int(threads))
-        for path in filter(None, library.split(os.pathsep)):
-            load_operators(path)
+        for operators in filter(None, library.split(os.pathsep)):
+            load_operators(operators)
         device = torch.device(device)
         if device.type == "cuda":
             if not torch.cuda.is_available():

@@ -224,6 +224,13 @@ class SharedLibrary(OwnOperators):
         self.assertIn("f32[", line)
 
 
+    def test_pytorch_beside_it_has_the_library_too(self):
+        rules = self.rules(DOUBLE)
+        report = self.of_model("bench", self.folder / "m.pt", "--rules", rules, "--library", LIBRARY, "--inputs", self.inputs, "--seconds",
+                               "0.2", "--against", "eager,exported", "--python", sys.executable)
+        self.assertEqual([b.get("error") for b in report["baselines"]["modes"]], [None, None], report)
+
+
 class Errors(OwnOperators):
     def refused(self, path, *says):
         self.fails(3, "info", self.folder / "m.pt", "--library", path, says=(os.path.basename(path), *says))
