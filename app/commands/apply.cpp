@@ -122,6 +122,7 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
   switch (stage) {
     case ApplyStage::Inputs:
       noteRandomInputs(r.randomInputs, console);
+      noteMissing(r.model, r.missing, "The model is verified in parts, and not timed.", console);
       if (!r.noInputs.empty())
         console.note("There are no inputs: shapes stay unknown, and rules with conditions on them do not match.");
       return;
@@ -141,6 +142,8 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       return;
     case ApplyStage::Verified:
       if (!r.verification) return console.print("not verified (--no-verify)");
+      for (const std::string& why : r.verification->notVerified) console.warn("not verified as a whole: " + why);
+      if (r.verification->isEmpty()) return;
       console.print(
           r.verification->passed
               ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
@@ -167,6 +170,12 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       if (!w.operatorLibrary.empty())
         console.print(
             fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(w.operatorLibrary)));
+      for (const UserLibrary& l : w.libraries)
+        console.print(
+            l.path.ends_with(".py")
+                ? fmt::format("in Python, before it is loaded: import {}, of {}",
+                              std::filesystem::path(l.path).stem().string(), fromHere(l.path))
+                : fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(l.path)));
     }
   }
 }

@@ -12,6 +12,7 @@ namespace graft::cli {
 void addCommon(CLI::App& command, Common& common, bool takesInputs) {
   command.add_flag("--json", common.printing.json, "Print the result as one JSON document (docs/json describes it)");
   command.add_flag("-q,--quiet", common.printing.quiet, "Leave out progress and notes on stderr");
+  addLibraryOption(command);
   if (!takesInputs) return;
   command
       .add_option("--inputs", common.inputs,
@@ -77,6 +78,40 @@ Status recordGivenTypes(Model& model, const Common& common, const Console& conso
   auto inputs = modelInputs(model.graph, common, console);
   if (!inputs) return inputs.error();
   return workbench::recordTypes(model, *inputs);
+}
+
+namespace {
+
+std::vector<std::string>& givenLibraries() {
+  static std::vector<std::string> paths;
+  return paths;
+}
+
+}  // namespace
+
+void addLibraryOption(CLI::App& command) {
+  command
+      .add_option("--library", givenLibraries(),
+                  "Load a library of your own operators first: a shared library, or a Python module that defines them; "
+                  "give it once for each")
+      ->type_name("LIB.so|MODULE.py")
+      ->allow_extra_args(false);
+}
+
+Status loadGivenLibraries() {
+  if (givenLibraries().empty()) return done();
+  semantics();  // Graft's own operators come first
+  for (const std::string& path : givenLibraries())
+    if (auto loaded = loadUserLibrary(path); !loaded) return loaded.error();
+  return done();
+}
+
+void noteMissing(const std::string& model, const std::vector<MissingOperator>& missing, const std::string& what,
+                 const Console& console) {
+  if (missing.empty()) return;
+  std::vector<std::string> names;
+  for (const MissingOperator& m : missing) names.push_back(m.name);
+  console.warn(fmt::format("{}: {}. {}", model, missingOperatorsText(names), what));
 }
 
 const Semantics& semantics() {

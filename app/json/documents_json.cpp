@@ -5,6 +5,16 @@
 #include "app/json/rewrites_json.h"
 #include "core/json/graph_json.h"
 
+namespace graft {
+
+nlohmann::json toJson(const MissingOperator& m) {
+  nlohmann::json out{{"operator", m.name}, {"nodes", m.nodes}};
+  if (!m.library.empty()) out["library"] = {{"path", m.library}, {"exists", m.libraryExists}};
+  return out;
+}
+
+}  // namespace graft
+
 namespace graft::workbench {
 
 using nlohmann::json;
@@ -12,6 +22,12 @@ using nlohmann::json;
 namespace {
 
 constexpr int schemaNumber = 1;
+
+json librariesJson() {
+  json out = json::array();
+  for (const UserLibrary& l : userLibraries()) out.push_back({{"path", l.path}, {"operators", l.operators}});
+  return out;
+}
 
 /// Stands where a verification would, of what nothing was compared with.
 json notVerified() { return {{"passed", nullptr}, {"skipped", true}}; }
@@ -26,6 +42,7 @@ json toJson(const ApplyReport& r) {
               {"recipe", r.recipe},
               {"steps", listJson(r.steps)},
               {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
+  if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
   if (r.timing) out["timing"] = toJson(*r.timing);
   if (r.output) {
     out["output"] = r.output->path;
@@ -94,6 +111,7 @@ json toJson(const ModelInfo& info) {
           {"modules", info.modules},
           {"methods", m.methods},
           {"operatorLibraries", m.operatorLibraries},
+          {"missingOperators", listJson(info.missing)},
           {"notes", m.notes},
           {"inputs", std::move(inputs)},
           {"symbols", symbolsJson(g)},
@@ -136,6 +154,7 @@ json toJson(const ShownModel& s) {
 
 std::string document(json report) {
   report["schema"] = schemaNumber;
+  if (json libraries = librariesJson(); !libraries.empty()) report["libraries"] = std::move(libraries);
   return report.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

@@ -140,6 +140,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   report.format = model->format;
   report.recipe = rules.recipe.name;
   Graph& original = model->graph;
+  report.missing = missingOperators(original);
   std::vector<TracedSizes> sizes;
   if (!model->format->declaresSizes) sizes = tracedSizes(original);
   std::optional<TensorSet> inputs;
@@ -191,7 +192,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
     }
     reached(ApplyStage::Verified);
     if (report.refusal) return report;
-    if (request.seconds) {
+    if (request.seconds && report.missing.empty()) {
       const RunOptions options{request.inputs.device, request.inputs.dtype};
       auto timing = timeAgainstOriginal(*model, graph, *inputs, options, *request.seconds, job);
       if (!timing) return timing.error();

@@ -75,6 +75,7 @@ Result<WrittenModel> writeRewritten(const Graph& graph, const std::string& path,
                         : isProgram ? "torch.export's format holds no runner"
                                     : captureObstacle(graph);
   if (const auto library = findOperatorLibrary(); library && usesGraftOperators(graph)) out.operatorLibrary = *library;
+  out.libraries = userLibrariesOf(graph);
   return out;
 }
 

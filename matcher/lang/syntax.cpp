@@ -81,7 +81,9 @@ class Converter {
       into.assignments.back().second.focus = left.span;
     } else if (first && left.kind == Syntax::Kind::Constant && left.literal.as<std::string>()) {
       into.doc = *left.literal.as<std::string>();
-    }  // other expressions (torch.fx.wrap("f")) carry no meaning
+    } else {
+      into.expressions.push_back(std::move(left));  // most of them (torch.fx.wrap("f")) carry no meaning
+    }
     if (kind() != jit::TK_EOF && kind() != jit::TK_DEDENT) lexer().expect(jit::TK_NEWLINE);
   }
 

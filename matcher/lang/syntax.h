@@ -75,6 +75,7 @@ struct ClassSyntax {
   std::string name, doc;
   std::vector<Syntax> bases;
   std::vector<std::pair<std::string, Syntax>> assignments;
+  std::vector<Syntax> expressions;  ///< that stand alone: library("libmy_ops.so")
   std::vector<FunctionSyntax> functions;
   std::vector<ClassSyntax> classes;
   Span span;

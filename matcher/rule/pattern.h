@@ -80,7 +80,9 @@ struct Recipe {
 struct RuleFile {
   std::string path;
   std::vector<std::string> imports;  ///< other rule files, from which it takes rules
-  std::vector<Rule> rules;           ///< imported ones last; Rule::file names their file
+  /// Libraries of operators that it and those name by library("…"): paths of files.
+  std::vector<std::string> libraries;
+  std::vector<Rule> rules;  ///< imported ones last; Rule::file names their file
   std::vector<Recipe> recipes;
   const Rule* findRule(std::string_view name) const;
   const Recipe* findRecipe(std::string_view name) const;

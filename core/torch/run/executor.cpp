@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "core/torch/run/direct_call.h"
+#include "core/torch/run/made_up.h"
 #include "core/torch/run/plan.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/tensor_sets.h"
@@ -48,8 +49,10 @@ class Run {
     try {
       for (size_t i = 0; i < inputs.size(); ++i)
         if (const uint32_t slot = plan_.root.parameters[i]; slot != noSlot) frame_[slot] = inputs[i];
+      if (plan_.leftOut.any()) sizes_ = symbolSizes(plan_.inputs, inputs);
       if (!execute(plan_.root)) return Error{ErrorKind::Cancelled, "stopped", {}};
       for (const Operand& o : plan_.root.returns) push(o);
+      stack_.insert(stack_.end(), std::make_move_iterator(reads_.begin()), std::make_move_iterator(reads_.end()));
       return tensorSet(
           std::vector<c10::IValue>(std::make_move_iterator(stack_.begin()), std::make_move_iterator(stack_.end())));
     } catch (const std::exception& e) {
@@ -180,11 +183,22 @@ class Run {
         for (uint32_t slot : detail.releases) frame_[slot] = c10::IValue();
         return true;
       }
+      case Instruction::Kind::Missing:
+        missing(i);
+        return true;
       case Instruction::Kind::Collect:
       case Instruction::Kind::Dispatch:
         return true;
     }
     return true;
+  }
+
+  void missing(const Instruction& i) {
+    const size_t base = stack_.size() - (i.operandEnd - i.operands);
+    for (size_t k = base; k < stack_.size(); ++k) reads_.push_back(std::move(stack_[k]));
+    stack_.resize(base);
+    for (const auto& [type, seed] : plan_.details[i.detail].madeUp)
+      stack_.push_back(makeUp(type, seed, sizes_, plan_.device, plan_.madeUpFloatsAs));
   }
 
   void getItem() {
@@ -277,6 +291,8 @@ class Run {
   const PlainCalls plain_;
   std::vector<c10::IValue> frame_;
   Stack stack_;
+  std::vector<c10::IValue> reads_;  // of missing operators
+  SymbolSizes sizes_;               // for what is made up
   const Instruction* current_ = nullptr;
   size_t base_ = 0;
 };
@@ -475,6 +491,7 @@ Result<Program> Program::build(const Graph& graph, const RunOptions& options) {
 }
 
 const RunOptions& Program::options() const { return impl_->options; }
+const LeftOut& Program::leftOut() const { return impl_->plan.leftOut; }
 size_t Program::operators() const { return impl_->plan.details.size(); }
 const CaptureFacts& Program::capture() const { return impl_->plan.capture; }
 
@@ -554,6 +571,7 @@ Type keepingSymbols(Type seen, const Type& known) {
 Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   RunOptions options;
   options.fixedShapes = false;
+  options.missing = Missing::LeftOut;
   for (const c10::IValue& v : valuesOf(inputs))
     if (v.isTensor() && v.toTensor().defined()) options.device = v.toTensor().device().str();
   auto device = requireDevice(options.device);

@@ -12,9 +12,11 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "core/torch/operator_library.h"
 #include "core/torch/run/direct_call.h"
 #include "core/torch/run/dtype_change.h"
 #include "core/torch/run/last_uses.h"
+#include "core/torch/run/made_up.h"
 #include "core/torch/run/plan_builtin.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/model_device.h"
@@ -44,6 +46,8 @@ class Planner {
       plan_.inputs.push_back(std::move(spec));
     }
     if (Status s = planBlock(g_.root(), plan_.root); !s) return s.error();
+    plan_.device = device_;
+    plan_.madeUpFloatsAs = options_.dtype;
     plan_.capture = captureFacts(g_);
     return std::move(plan_);
   }
@@ -303,9 +307,113 @@ class Planner {
     if (missing.empty()) return done();
     std::vector<std::string> names;
     for (const auto& [name, n] : missing) names.push_back(name);
-    return badInput(fmt::format("this machine does not have the operator{} {}; load the library that defines {}",
-                                names.size() == 1 ? "" : "s", fmt::join(names, ", "),
-                                names.size() == 1 ? "it" : "them"));
+    if (options_.missing != Missing::Refused) {
+      plan_.leftOut.operators = std::move(names);
+      return done();
+    }
+    return badInput(missingOperatorsText(names));
+  }
+
+  // Missing operators
+  // ------------------------------------------------------------------------------------------------------------------
+  /// Calls f for each value that the node and those in its blocks use.
+  template <class F>
+  void forEachUse(const Node& n, const F& f) const {
+    for (const Argument& a : n.args) a.forEachValue(f);
+    for (const auto& [key, a] : n.kwargs) a.forEachValue(f);
+    for (BlockId b : n.blocks) {
+      for (NodeId id : g_.order(b)) forEachUse(g_.node(id), f);
+      for (const Argument& a : g_.block(b).returns) a.forEachValue(f);
+    }
+  }
+
+  /// Whether it calls a missing operator, or a node in its blocks does.
+  bool isMissing(const Node& n) const {
+    if (!isBuiltIn(builtInName(n.op->name)) && !resolved_.contains(n.op->name)) return true;
+    for (BlockId b : n.blocks)
+      for (NodeId id : g_.order(b))
+        if (isMissing(g_.node(id))) return true;
+    return false;
+  }
+
+  bool usesOneOf(const Node& n, const std::unordered_set<ValueId>& values) const {
+    bool found = false;
+    forEachUse(n, [&](ValueId v) { found = found || values.contains(v); });
+    return found;
+  }
+
+  /// What follows from a missing operator is left out; the call itself notes what it reads, and makes up its outputs.
+  Status planLeftOut(const Node& n, std::vector<Instruction>& into) {
+    if (!isMissing(n)) {
+      absent_.insert(n.outputs.begin(), n.outputs.end());
+      return done();
+    }
+    LeftOut& left = plan_.leftOut;
+    InstructionDetail detail;
+    detail.node = n.id;
+    if (options_.missing == Missing::MadeUp && canBeMadeUp(g_, n)) {
+      left.madeUp.push_back(left.nodes.size());
+      for (size_t k = 0; k < n.outputs.size(); ++k)
+        detail.madeUp.emplace_back(g_.value(n.outputs[k]).type, std::hash<std::string>()(n.name) + k);
+      dependent_.insert(n.outputs.begin(), n.outputs.end());
+    } else {
+      absent_.insert(n.outputs.begin(), n.outputs.end());
+    }
+    left.nodes.push_back(n.name);
+    std::vector<Operand> operands;
+    std::unordered_set<ValueId> noted;
+    Status status = done();
+    forEachUse(n, [&](ValueId v) {
+      if (g_.isWeight(v) || absent_.contains(v) || slotOf_[v.index] == noSlot || !noted.insert(v).second) return;
+      auto o = operandFor(Argument(v), nullptr);
+      if (!o) {
+        status = o.error();
+        return;
+      }
+      operands.push_back(*o);
+      left.reads.push_back(fmt::format("{}, which {} ({}) reads", g_.value(v).name, n.name, n.op->name));
+    });
+    if (!status) return status;
+    Reads reads;
+    collectReads(operands, reads);
+    if (n.blocks.empty()) moveLastUses(reads, n.id);
+    Instruction i;
+    i.kind = Instruction::Kind::Missing;
+    i.detail = static_cast<uint32_t>(plan_.details.size());
+    i.operands = static_cast<uint32_t>(plan_.operands.size());
+    plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
+    i.operandEnd = static_cast<uint32_t>(plan_.operands.size());
+    i.outputs = static_cast<uint32_t>(plan_.outputs.size());
+    if (!detail.madeUp.empty())
+      for (ValueId v : n.outputs) plan_.outputs.push_back({giveSlot(v), v});
+    i.outputEnd = static_cast<uint32_t>(plan_.outputs.size());
+    plan_.details.push_back(std::move(detail));
+    into.push_back(std::move(i));
+    return done();
+  }
+
+  /// What the graph returns, with None for what is not computed.
+  Argument computed(const Argument& a) {
+    if (a.isValue()) {
+      const size_t at = returned_++;
+      if (dependent_.contains(a.valueId())) plan_.leftOut.dependent.push_back(at);
+      if (!absent_.contains(a.valueId())) return a;
+      plan_.leftOut.absent.push_back(at);
+      return {};
+    }
+    std::vector<Argument> items;
+    if (const std::vector<Argument>* given = a.items()) {
+      const size_t before = plan_.leftOut.absent.size();
+      for (const Argument& i : *given) items.push_back(computed(i));
+      const bool isWhole = before == plan_.leftOut.absent.size();  // a list of tensors holds no None
+      return a.isList() && isWhole ? Argument::list(std::move(items)) : Argument::tuple(std::move(items));
+    }
+    if (const auto* dict = a.as<Argument::Dict>()) {
+      std::vector<std::pair<Argument, Argument>> entries;
+      for (const auto& [key, value] : dict->items) entries.emplace_back(key, computed(value));
+      return Argument::dict(std::move(entries));
+    }
+    return a;
   }
 
   Error at(const Node& n, Error e) const {
@@ -320,13 +428,21 @@ class Planner {
       out.parameterIds.push_back(p);
     }
     for (NodeId id : g_.order(b)) {
+      const Node& n = g_.node(id);
+      if (plan_.leftOut.any()) {
+        if (isMissing(n) || usesOneOf(n, absent_)) {
+          if (Status s = planLeftOut(n, out.instructions); !s) return at(n, s.error());
+          continue;
+        }
+        if (usesOneOf(n, dependent_)) dependent_.insert(n.outputs.begin(), n.outputs.end());
+      }
       Instruction i;
       if (Status s = planNode(g_.node(id), i); !s) return at(g_.node(id), s.error());
       out.instructions.push_back(std::move(i));
     }
     leaveOnStack(out.instructions);
     for (const Argument& a : block.returns) {
-      auto o = operandFor(a, nullptr);
+      auto o = operandFor(plan_.leftOut.any() && b == g_.root() ? computed(a) : a, nullptr);
       if (!o) return o.error();
       out.returns.push_back(std::move(*o));
     }
@@ -499,6 +615,9 @@ class Planner {
   std::vector<uint32_t> slotOf_, free_;
   std::vector<ValueId> valueInSlot_;
   bool numbersOnDevice_ = false;  ///< for the node being planned
+  /// Where operators are missing: what is not computed, and what is computed from made-up values.
+  std::unordered_set<ValueId> absent_, dependent_;
+  size_t returned_ = 0;  ///< values in the returns so far
 };
 
 }  // namespace

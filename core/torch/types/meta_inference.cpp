@@ -1,6 +1,7 @@
 #include "core/torch/types/meta_inference.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -28,6 +29,19 @@ bool cannotKnow(const std::exception& e) {
        {"meta", "Meta", "data-dependent", "item()", "is_nonzero", "_local_scalar_dense", "not implemented"})
     if (why.find(sign) != why.npos) return true;
   return false;
+}
+
+/// Whether the operator is neither PyTorch's nor Graft's.
+bool isOfLibrary(std::string_view name) {
+  const std::string_view space = name.substr(0, name.find('.'));
+  for (std::string_view own : {"aten", "prim", "prims", "graft", "quantized"})
+    if (space == own) return false;
+  return true;
+}
+
+bool hasMetaKernel(std::string_view name) {
+  const auto op = c10::Dispatcher::singleton().findSchema(torchName(name));
+  return op && op->hasKernelForDispatchKey(c10::DispatchKey::Meta);
 }
 
 }  // namespace
@@ -111,6 +125,8 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
     return Outcome::Known;
   }
   const auto op = torch::jit::findOperatorFor(torchName(n.op->name));
+  // A library's own kernel may stand for all devices, and then read memory that a meta tensor does not have.
+  if (isOfLibrary(n.op->name) && !hasMetaKernel(n.op->name)) return Outcome::Unknown;
   if (!op || op->schema().arguments().size() != n.args.size()) return Outcome::Unknown;
   torch::jit::Stack stack;
   for (size_t i = 0; i < n.args.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -58,6 +59,8 @@ class TorchRewriteCheck : public RewriteCheck {
       : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)) {
     options_.device = deviceOf(inputs_);
     options_.fixedShapes = false;
+    whole_ = options_;
+    whole_.missing = Missing::MadeUp;
     sizesAreDeclared_ = !sizesAreOpen;
     addOthers(otherIntegerInputs(inputs_), false);
     if (sizesAreOpen) addOthers(otherSizes(inputs_, sizesByValue(inputs_)), false);
@@ -127,7 +130,11 @@ class TorchRewriteCheck : public RewriteCheck {
     for (const Argument& a : before.returns())
       sides.outputNames.push_back(a.isValue() ? before.value(a.valueId()).name : "");
     for (ValueId v : before.inputs()) sides.inputNames.push_back(before.value(v).name);
-    if (Status s = build(sides, after); !s) return unverified(s.error().message);
+    if (Status s = build(sides, after, whole_); !s) return unverified(s.error().message);
+    const LeftOut &left = sides.before->leftOut(), &leftAfter = sides.after->leftOut();
+    if (left.nodes != leftAfter.nodes || left.absent != leftAfter.absent || left.reads.size() != leftAfter.reads.size())
+      return unverified("it changes what follows from " + leftOutText(left.any() ? left : leftAfter));
+    sides.outputNames.insert(sides.outputNames.end(), left.reads.begin(), left.reads.end());
     if (tryInputs(sides, inputs_, "the given inputs", false, verification)) {
       verification.verdict = Verdict::Verified;
       outputs_ = std::move(sides.actual);
@@ -176,7 +183,7 @@ class TorchRewriteCheck : public RewriteCheck {
     if (others_.empty() || missing.empty()) return;
     const auto begin = std::chrono::steady_clock::now();
     const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-    auto program = Program::build(graph, options_);
+    auto program = Program::build(graph, whole_);
     for (Other& other : others_) {
       if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
       at::manual_seed(verificationSeed);
@@ -191,14 +198,20 @@ class TorchRewriteCheck : public RewriteCheck {
 
   /// The model as it is, its values kept.
   bool run(const Graph& graph, const std::unordered_set<ValueId>* wanted) {
-    auto program = Program::build(graph, options_);
+    auto program = Program::build(graph, whole_);
     if (!program) {
       problem_ = program.error().message;
       return false;
     }
+    if (program->leftOut().any()) missing_ = leftOutText(program->leftOut());
     at::manual_seed(verificationSeed);
     auto out = program->collect(copyOf(inputs_), wanted, wanted ? mostCaptured : mostKept, writesSomewhere(graph),
                                 captured_, job_);
+    if (!out && !program->leftOut().madeUp.empty() && out.error().kind != ErrorKind::Cancelled) {
+      whole_.missing = Missing::LeftOut;  // it does not run on what is made up
+      captured_.clear();
+      return run(graph, wanted);
+    }
     if (!out) {
       problem_ = out.error().message;
       return false;
@@ -215,10 +228,14 @@ class TorchRewriteCheck : public RewriteCheck {
     return out;
   }
 
-  Status build(Sides& sides, const Graph& after) const {
-    auto a = Program::build(sides.graph, options_);
+  static std::string leftOutText(const LeftOut& left) {
+    return fmt::format("{}, which this machine does not have", fmt::join(left.operators, ", "));
+  }
+
+  Status build(Sides& sides, const Graph& after, const RunOptions& options) const {
+    auto a = Program::build(sides.graph, options);
     if (!a) return a.error();
-    auto b = Program::build(after, options_);
+    auto b = Program::build(after, options);
     if (!b) return b.error();
     sides.before = std::move(*a);
     sides.after = std::move(*b);
@@ -231,6 +248,7 @@ class TorchRewriteCheck : public RewriteCheck {
       RunOptions wide = options_;
       wide.device = "cpu";
       wide.dtype = DType::Float64;
+      wide.missing = sides.before->leftOut().any() ? whole_.missing : Missing::Refused;
       if (auto r = Program::build(sides.graph, wide)) sides.reference = std::move(*r);
     }
     return sides.reference ? &*sides.reference : nullptr;
@@ -272,8 +290,11 @@ class TorchRewriteCheck : public RewriteCheck {
         missing = g.value(v).name;
     }
     if (!missing.empty())
-      return unverified(fmt::format("`{}`, which flows in, was not computed, or is too large to be kept", missing));
-    if (Status s = build(sides, after->graph); !s) return unverified(s.error().message);
+      return unverified(
+          missing_.empty()
+              ? fmt::format("`{}`, which flows in, was not computed, or is too large to be kept", missing)
+              : fmt::format("`{}`, which flows in, was not computed: it follows from {}", missing, missing_));
+    if (Status s = build(sides, after->graph, options_); !s) return unverified(s.error().message);
     const TensorSet own = tensorSet(std::move(values));
     if (!tryInputs(sides, own, ownValues, true, verification)) return verification;
     const auto sized = otherSizes(own, sizesOfValues(g, after->inputs), g.symbols());
@@ -432,10 +453,12 @@ class TorchRewriteCheck : public RewriteCheck {
 
   const TensorSet inputs_;
   const Job job_;
-  const std::string folder_;    // where failing inputs go
-  std::string rule_;            // that is being checked
-  RewriteTolerance tolerance_;  // of that rule, once the usual one is exceeded
-  RunOptions options_;
+  const std::string folder_;                         // where failing inputs go
+  std::string rule_;                                 // that is being checked
+  RewriteTolerance tolerance_;                       // of that rule, once the usual one is exceeded
+  RunOptions options_;                               // of a rewrite's two sides
+  RunOptions whole_;                                 // of the model, which may call operators that are missing
+  std::string missing_;                              // these, in words; "": none
   std::unordered_map<ValueId, TensorSet> captured_;  // by value of the graph, which keeps its ids from step to step
   std::vector<Other> others_;                        // of which the model itself must say what flows in
   bool sizesAreDeclared_ = false, declaredAdded_ = false;

@@ -48,6 +48,8 @@ def _pattern_only(*args, **kwargs):
     raise NotImplementedError("rules are read by graft and never executed")
 
 
+# At the top level of a rule file: a library of your own operators.
+library = _pattern_only
 # What patterns, replacements and conditions call.
 call_module = call_function = any_of = optional = runtime = users = _pattern_only
 # The passes, as `steps` of a recipe.
