@@ -1,4 +1,5 @@
 #include "app/commands/options.h"
+#include "core/base/words.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/semantics.h"
 
@@ -23,7 +24,10 @@ void addCommon(CLI::App& command, Common& common, bool takesInputs) {
                   "Make up one input, like f16[1,128]:randn or i64[2,9]:randint(0,30522); give it once for each input")
       ->type_name("SPEC");
   command.add_option("--seed", common.seed, "The seed of random inputs")->capture_default_str();
-  command.add_option("--device", common.device, "Where to run: cpu, cuda or cuda:N")->capture_default_str();
+  command
+      .add_option("--device", common.device,
+                  "Where to run: cpu, cuda or cuda:N. What the file has on another device moves along")
+      ->capture_default_str();
   command.add_option("--dtype", common.dtype, "Cast floating-point weights and inputs to this dtype");
 }
 
@@ -62,6 +66,16 @@ void noteRandomInputs(const std::vector<std::string>& random, const Console& con
         fmt::format("No inputs were given, so the model runs on random ones: {}. Give others with --inputs or "
                     "--input.",
                     fmt::join(random, " ")));
+}
+
+void noteMoved(const MovedAlong& moved, const std::string& device, const Console& console) {
+  if (moved.names + moved.constants > 0)
+    console.note(fmt::format("{} and {} that the file has on another device moved along to {}.",
+                             counted(moved.names, "device name"), counted(moved.constants, "constant"), device));
+  if (!moved.stays.empty())
+    console.note(fmt::format("{} on the host, because the model reads or returns {} there: {}.",
+                             moved.stays.size() == 1 ? "This copy stays" : "These copies stay",
+                             moved.stays.size() == 1 ? "it" : "them", fmt::join(moved.stays, ", ")));
 }
 
 Result<TensorSet> modelInputs(const Graph& graph, const Common& common, const Console& console) {

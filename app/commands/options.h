@@ -44,6 +44,8 @@ Result<Model> openModel(const std::string& path, const Common&, const Job&);
 Result<TensorSet> modelInputs(const Graph&, const Common&, const Console&);
 /// Says what was made up where no inputs were given: Inputs::random.
 void noteRandomInputs(const std::vector<std::string>& random, const Console&);
+/// Says what came along to another device than the file names, and what stays on the host.
+void noteMoved(const MovedAlong&, const std::string& device, const Console&);
 /// Where --inputs or --input are given, one run on them records types in the model: formats that carry none leave
 /// conditions on dtypes and shapes open.
 Status recordGivenTypes(Model&, const Common&, const Console&);

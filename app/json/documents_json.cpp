@@ -32,6 +32,8 @@ json librariesJson() {
 /// Stands where a verification would, of what nothing was compared with.
 json notVerified() { return {{"passed", nullptr}, {"skipped", true}}; }
 
+json toJson(const MovedAlong& m) { return {{"names", m.names}, {"constants", m.constants}, {"stays", m.stays}}; }
+
 }  // namespace
 
 json toJson(const ApplyReport& r) {
@@ -56,6 +58,7 @@ json toJson(const BenchReport& r) {
               {"rewrites", r.rewrites},     {"nodesBefore", r.nodesBefore},
               {"nodesAfter", r.nodesAfter}, {"outputs", listJson(r.outputs)},
               {"timing", toJson(r.timing)}};
+  if (r.moved) out["moved"] = toJson(*r.moved);
   if (r.baselines) out["baselines"] = toJson(*r.baselines);
   return out;
 }
@@ -141,6 +144,7 @@ json toJson(const ProfileReport& r) {
 json toJson(const RunReport& r) {
   json out = {{"model", r.model}, {"inputs", r.inputs}, {"outputs", r.outputs.describe()}};
   if (r.captured) out["captured"] = *r.captured;
+  if (r.moved) out["moved"] = toJson(*r.moved);
   if (!r.output.empty()) out["output"] = r.output;
   if (r.differences) out["differences"] = listJson(*r.differences);
   return out;

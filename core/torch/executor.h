@@ -50,6 +50,13 @@ struct LeftOut {
   bool any() const { return !operators.empty(); }
 };
 
+/// What the file names as one device, and the program has on another. Empty where it runs where the file has the model.
+struct MovedAlong {
+  size_t names = 0;                ///< arguments that named the file's device and now name the program's
+  size_t constants = 0;            ///< tensors that stand in the graph as literals
+  std::vector<std::string> stays;  ///< copies to the host that the model makes on purpose: "to_3 (aten.to.device) at …"
+};
+
 struct CaptureFacts;  // core/torch/run/capture_facts.h
 
 struct NodeTime {
@@ -89,16 +96,18 @@ class Program {
   size_t operators() const;
   /// Whether it may run as a CUDA graph.
   const CaptureFacts& capture() const;
+  const MovedAlong& moved() const;
 
  private:
   explicit Program(std::unique_ptr<Impl>);
   std::unique_ptr<Impl> impl_;
 };
 
-/// Runs once on `inputs` and writes the types seen (dtype, shape, device) into the graph's values. Shapes that come
-/// from inputs stay concrete, but for those that the graph has symbols for, where `keepSymbols` says that these are
-/// declared (FileFormat::declaresSizes) and no guesses. For formats that carry no shapes. What follows from operators
-/// that this machine does not have stays as it is.
+/// Runs once on `inputs` and writes the types seen (dtype, shape, device) into the graph's values. Types speak of the
+/// device that the file has the model on, wherever the inputs are: so the graph keeps saying one thing. Shapes that
+/// come from inputs stay concrete, but for those that the graph has symbols for, where `keepSymbols` says that these
+/// are declared (FileFormat::declaresSizes) and no guesses. For formats that carry no shapes. What follows from
+/// operators that this machine does not have stays as it is.
 Status recordTypes(Graph&, const TensorSet& inputs, bool keepSymbols = false);
 
 }  // namespace graft

@@ -24,6 +24,7 @@
 #include "core/formats/metadata.h"
 #include "core/formats/torchscript/call_segments.h"
 #include "core/ir/graph.h"
+#include "core/torch/values/placement.h"
 
 namespace graft {
 
@@ -38,7 +39,7 @@ std::optional<std::pair<size_t, size_t>> callOfMethod(std::string_view method);
 class TorchScriptWriter {
  public:
   /// `capture`: forward asks a graft.Runner first whether a CUDA graph stands in for it.
-  explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture) {}
+  explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture), place_(g) {}
   ~TorchScriptWriter();
   Result<torch::jit::Module> module();
   /// Of the module that module() made.
@@ -106,7 +107,8 @@ class TorchScriptWriter {
 
   const Graph& g_;
   bool capture_;
-  std::string device_;  ///< what operators' arguments call "where the module is"
+  const Placement place_;
+  const Node* node_ = nullptr;  ///< the one that is being written
   JitValue *runner_ = nullptr,
            *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
   ArchiveMetadata metadata_;

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "core/formats/torchscript/writer.h"
-#include "core/torch/values/model_device.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
 
@@ -236,7 +235,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::placedConstant(const at::Tensor&
 /// The module's device, read from a tensor that moves with it.
 TorchScriptWriter::JitValue* TorchScriptWriter::moduleDevice() {
   if (at_.device) return at_.device;
-  metadata_.device = device_;
+  metadata_.device = place_.model();
   JitValue* anchor = nullptr;
   for (auto it = attributes_.lower_bound(at_.path); !anchor && it != attributes_.end(); ++it) {
     if (!isBelow(it->first, at_.path)) break;

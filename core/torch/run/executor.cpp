@@ -14,6 +14,7 @@
 #include "core/torch/run/made_up.h"
 #include "core/torch/run/plan.h"
 #include "core/torch/values/device.h"
+#include "core/torch/values/placement.h"
 #include "core/torch/values/tensor_sets.h"
 
 namespace graft {
@@ -140,14 +141,15 @@ class Run {
         return false;
       if (i.leaves) {
         if constexpr (Hooks::active) {
-          hooks_.value(plan_.outputs[i.outputs].value, stack_.back());
+          if (const ValueId v = plan_.outputs[i.outputs].value) hooks_.value(v, stack_.back());
           hooks_.after();
         }
         continue;
       }
       for (uint32_t k = i.outputEnd; k-- > i.outputs;) {
         const OutputSlot& out = plan_.outputs[k];
-        if constexpr (Hooks::active) hooks_.value(out.value, stack_.back());
+        if constexpr (Hooks::active)
+          if (out.value) hooks_.value(out.value, stack_.back());
         if (out.slot != noSlot) frame_[out.slot] = std::move(stack_.back());
         stack_.pop_back();
       }
@@ -494,6 +496,7 @@ const RunOptions& Program::options() const { return impl_->options; }
 const LeftOut& Program::leftOut() const { return impl_->plan.leftOut; }
 size_t Program::operators() const { return impl_->plan.details.size(); }
 const CaptureFacts& Program::capture() const { return impl_->plan.capture; }
+const MovedAlong& Program::moved() const { return impl_->plan.moved; }
 
 Result<TensorSet> Program::run(const TensorSet& inputs, const Job& job) const {
   return runWith(*impl_, inputs, job, NoHooks{});
@@ -568,6 +571,15 @@ Type keepingSymbols(Type seen, const Type& known) {
 
 }  // namespace
 
+namespace {
+
+void renameDevice(Type& t, const std::string& from, const std::string& to) {
+  if (t.isTensor() && t.tensorInfo.device == from) t.tensorInfo.device = to;
+  for (Type& e : t.elements) renameDevice(e, from, to);
+}
+
+}  // namespace
+
 Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   RunOptions options;
   options.fixedShapes = false;
@@ -589,6 +601,9 @@ Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   if (!out) return out.error();
   const auto values = orderedByName(impl.plan.inputs, inputs);
   for (size_t i = 0; i < values.size(); ++i) note(graph.inputs()[i], values[i]);
+  const std::string home = homeDevice(graph), here = device->str();
+  for (auto& [id, type] : seen)
+    if (!home.empty()) renameDevice(type, here, home);
   for (auto& [id, type] : seen)
     // A None where the graph says optional tells less than the graph.
     if (type.kind != Type::Kind::None)

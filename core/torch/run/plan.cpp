@@ -15,11 +15,12 @@
 #include "core/torch/operator_library.h"
 #include "core/torch/run/direct_call.h"
 #include "core/torch/run/dtype_change.h"
+#include "core/torch/run/float32_parts.h"
 #include "core/torch/run/last_uses.h"
 #include "core/torch/run/made_up.h"
 #include "core/torch/run/plan_builtin.h"
 #include "core/torch/values/device.h"
-#include "core/torch/values/model_device.h"
+#include "core/torch/values/placement.h"
 #include "core/torch/values/weight.h"
 
 namespace graft {
@@ -27,11 +28,10 @@ namespace {
 
 class Planner {
  public:
-  Planner(const Graph& g, const RunOptions& options, c10::Device device)
-      : g_(g), options_(options), device_(device), model_(modelDevice(g)), uses_(g) {
-    change_.to = options.dtype;
-    if (options.dtype) change_.from = modelDType(g);
-  }
+  /// `parts`, where given, are those of the graph that stay in float32.
+  Planner(const Graph& g, const RunOptions& options, c10::Device device, const DTypeChange& change,
+          const Float32Parts* parts)
+      : g_(g), options_(options), device_(device), place_(g), change_(change), parts_(parts), uses_(g) {}
 
   Result<ProgramPlan> plan() {
     slotOf_.assign(g_.valueBound(), noSlot);
@@ -49,6 +49,8 @@ class Planner {
     plan_.device = device_;
     plan_.madeUpFloatsAs = options_.dtype;
     plan_.capture = captureFacts(g_);
+    if (!device_.is_cpu())
+      for (NodeId id : place_.copiesToHost()) plan_.moved.stays.push_back(described(plan_.labels[id.index]));
     return std::move(plan_);
   }
 
@@ -112,15 +114,19 @@ class Planner {
   }
 
   Result<uint32_t> weightConstant(ValueId id) {
-    if (auto it = weightConstant_.find(id.index); it != weightConstant_.end()) return it->second;
+    if (auto it = weightConstant_.find(keyOf(id)); it != weightConstant_.end()) return it->second;
     const Value& v = g_.value(id);
     at::Tensor t = weightTensor(v);
     if (!t.defined())
       return badInput(fmt::format("the weight '{}' has no data: the file it came from holds its shape only",
                                   v.path.empty() ? v.name : v.path));
     try {
-      if (options_.dtype) t = weightInDType(v, t, *options_.dtype);
-      if (t.device() != device_) t = t.to(device_);
+      if (options_.dtype)
+        t = parts_ && parts_->keepsWeight(id) ? keptWeight(t, *options_.dtype) : weightInDType(v, t, *options_.dtype);
+      if (t.device() != device_ && !(onHost_ && t.dim() == 0)) {
+        t = t.to(device_);
+        plan_.moved.constants += v.isConstant;
+      }
       // Weights are shared between graphs: a program that writes to one (running statistics, a cache) has its own.
       if (isWritten(id)) t = t.clone();
     } catch (const std::exception& e) {
@@ -128,13 +134,21 @@ class Planner {
           fmt::format("the weight '{}' cannot be brought to {}: {}", v.path, device_.str(), shortMessage(e)));
     }
     const uint32_t index = addConstant(std::move(t));
-    weightConstant_.emplace(id.index, index);
+    weightConstant_.emplace(keyOf(id), index);
     return index;
   }
 
-  Argument adjusted(const Argument& a) const {
-    if (const auto* d = a.as<DeviceName>()) return Argument(placed(*d, model_, device_.str()));
-    return change_.argument(a);
+  /// Where a node on the host reads a number, it has one of its own there.
+  uint64_t keyOf(ValueId weight) const { return uint64_t{weight.index} * 2 + (onHost_ ? 1 : 0); }
+
+  Argument adjusted(const Argument& a) {
+    if (const auto* d = a.as<DeviceName>()) {
+      if (!node_) return a;
+      DeviceName now = place_.placed(*node_, *d, device_.str());
+      plan_.moved.names += place_.follows(*node_, *d) && !(now == *d);
+      return Argument(std::move(now));
+    }
+    return keepsFloat32_ ? change_.keptArgument(a) : change_.argument(a);
   }
 
   Result<Operand> operandFor(const Argument& a, const c10::TypePtr& wanted) {
@@ -163,12 +177,12 @@ class Planner {
     });
     if (!weightsReady) return weightsReady.error();
     if (a.isValue() && (!wanted || fitsAlready(Type::tensor(), *wanted))) {
-      out.index = weightConstant_.at(a.valueId().index);
+      out.index = weightConstant_.at(keyOf(a.valueId()));
       return out;
     }
     if (!computed) {
-      auto value =
-          toIValue(adjusted(a), wanted.get(), [&](ValueId v) { return &plan_.constants[weightConstant_.at(v.index)]; });
+      auto value = toIValue(adjusted(a), wanted.get(),
+                            [&](ValueId v) { return &plan_.constants[weightConstant_.at(keyOf(v))]; });
       if (!value) return value.error();
       if (numbersOnDevice_ && value->isTensor() && value->toTensor().defined() &&
           value->toTensor().device() != device_) {
@@ -421,6 +435,11 @@ class Planner {
     return e;
   }
 
+  static std::string described(const NodeLabel& l) {
+    return l.source.empty() ? fmt::format("{} ({})", l.name, l.op)
+                            : fmt::format("{} ({}) at {}", l.name, l.op, l.source);
+  }
+
   Status planBlock(BlockId b, BlockPlan& out) {
     const Block& block = g_.block(b);
     for (ValueId p : block.parameters) {
@@ -441,6 +460,8 @@ class Planner {
       out.instructions.push_back(std::move(i));
     }
     leaveOnStack(out.instructions);
+    node_ = nullptr;
+    onHost_ = keepsFloat32_ = false;
     for (const Argument& a : block.returns) {
       auto o = operandFor(plan_.leftOut.any() && b == g_.root() ? computed(a) : a, nullptr);
       if (!o) return o.error();
@@ -479,7 +500,8 @@ class Planner {
     i.detail = static_cast<uint32_t>(plan_.details.size());
     plan_.details.emplace_back();
     InstructionDetail detail;
-    detail.node = n.id;
+    const bool added = parts_ && n.id.index >= parts_->originalNodes;
+    detail.node = added ? parts_->serves[n.id.index] : n.id;
     const std::string_view name = builtInName(n.op->name);
     std::vector<Argument> args = n.args;
     std::vector<c10::TypePtr> wanted(args.size());
@@ -490,7 +512,10 @@ class Planner {
       return s;
     }
     std::vector<Operand> operands;
-    numbersOnDevice_ = !device_.is_cpu() && !n.op->is(OperatorFact::CpuNumber);
+    node_ = &n;
+    onHost_ = place_.onHost(n);
+    keepsFloat32_ = parts_ && parts_->keeps(n.id);
+    numbersOnDevice_ = !device_.is_cpu() && !onHost_ && !n.op->is(OperatorFact::CpuNumber);
     for (size_t k = 0; k < args.size(); ++k) {
       auto o = operandFor(args[k], wanted[k]);
       if (!o) {
@@ -513,7 +538,7 @@ class Planner {
     plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
     i.operandEnd = static_cast<uint32_t>(plan_.operands.size());
     i.outputs = static_cast<uint32_t>(plan_.outputs.size());
-    for (ValueId v : n.outputs) plan_.outputs.push_back({giveSlot(v), v});
+    for (ValueId v : n.outputs) plan_.outputs.push_back({giveSlot(v), added ? ValueId() : v});
     i.outputEnd = static_cast<uint32_t>(plan_.outputs.size());
     plan_.details[i.detail] = std::move(detail);
     return done();
@@ -597,8 +622,10 @@ class Planner {
     for (size_t k = 0; k < schema.arguments().size(); ++k) {
       const std::string& parameter = schema.arguments()[k].name();
       if (!args[k].isNone()) continue;
-      if (parameter == "device" && !device_.is_cpu()) args[k] = Argument(DeviceName{device_.str()});
-      if (parameter == "dtype" && options_.dtype && change_.from == DType::Float32 && makesFloats(n))
+      if (parameter == "device" && !device_.is_cpu() && !place_.onHost(n))
+        args[k] = Argument(DeviceName{device_.str()});
+      if (parameter == "dtype" && options_.dtype && !(parts_ && parts_->keeps(n.id)) &&
+          change_.from == DType::Float32 && makesFloats(n))
         args[k] = Argument(*options_.dtype);
     }
   }
@@ -606,15 +633,18 @@ class Planner {
   const Graph& g_;
   const RunOptions& options_;
   c10::Device device_;
-  std::string model_;  ///< the device that means the model's place
-  DTypeChange change_;
+  Placement place_;
+  const DTypeChange change_;
+  const Float32Parts* parts_;
   ProgramPlan plan_;
   std::unordered_map<std::string, Resolved> resolved_;
-  std::unordered_map<uint32_t, uint32_t> weightConstant_;
+  std::unordered_map<uint64_t, uint32_t> weightConstant_;  ///< by keyOf
   LastUses uses_;
   std::vector<uint32_t> slotOf_, free_;
   std::vector<ValueId> valueInSlot_;
-  bool numbersOnDevice_ = false;  ///< for the node being planned
+  // Of the node that is being planned:
+  const Node* node_ = nullptr;
+  bool numbersOnDevice_ = false, onHost_ = false, keepsFloat32_ = false;
   /// Where operators are missing: what is not computed, and what is computed from made-up values.
   std::unordered_set<ValueId> absent_, dependent_;
   size_t returned_ = 0;  ///< values in the returns so far
@@ -658,7 +688,10 @@ Result<ProgramPlan> makePlan(const Graph& g, const RunOptions& options) {
   auto device = requireDevice(options.device);
   if (!device) return device.error();
   try {
-    return Planner(g, options, *device).plan();
+    if (!options.dtype) return Planner(g, options, *device, {}, nullptr).plan();
+    const DTypeChange change{modelDType(g), options.dtype};
+    const std::optional<Float32Parts> parts = keepFloat32(g, change);
+    return Planner(parts ? parts->graph : g, options, *device, change, parts ? &*parts : nullptr).plan();
   } catch (const std::exception& e) {
     return internalError(fmt::format("planning failed: {}", shortMessage(e)));
   }

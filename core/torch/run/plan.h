@@ -106,7 +106,7 @@ struct InputSpec {
 /// Where an instruction's result goes.
 struct OutputSlot {
   uint32_t slot = noSlot;  ///< noSlot where nobody uses it
-  ValueId value;
+  ValueId value;           ///< none of a cast that the graph does not have
 };
 
 struct ProgramPlan {
@@ -125,6 +125,7 @@ struct ProgramPlan {
   LeftOut leftOut;
   c10::Device device = c10::kCPU;       ///< where outputs are made up
   std::optional<DType> madeUpFloatsAs;  ///< the dtype that floating-point ones are brought to
+  MovedAlong moved;
 };
 
 Result<ProgramPlan> makePlan(const Graph&, const RunOptions&);
