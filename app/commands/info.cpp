@@ -38,6 +38,18 @@ std::vector<std::vector<std::string>> countRows(const char* heading, const char*
   return rows;
 }
 
+std::string captureText(const Capturing& c) {
+  if (!c.obstacle.empty()) return "on a GPU it runs operator by operator: " + c.obstacle;
+  std::string text = "on a GPU it runs as a CUDA graph";
+  if (!c.writes.empty()) text += fmt::format(", which writes {} as well", fmt::join(c.writes, ", "));
+  if (!c.waits.empty())
+    text += fmt::format(
+        "; operator by operator where that waits for the GPU: {}. Keep the number as a tensor, or calculate it from "
+        "sizes",
+        c.waits);
+  return text;
+}
+
 void print(const workbench::ModelInfo& info, const std::string& path, const Console& console) {
   const Model& m = info.model;
   const Graph& g = m.graph;
@@ -60,6 +72,7 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
   for (const MissingOperator& m : info.missing)
     console.print(
         fmt::format("  lacks {}, which {} {}", m.name, firstFew(m.nodes, 4), m.nodes.size() == 1 ? "calls" : "call"));
+  console.print("  " + captureText(info.capture));
   size_t guards = 0;
   for (const std::string& note : m.notes)
     if (note.starts_with("guard: "))

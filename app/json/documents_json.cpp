@@ -49,6 +49,7 @@ json toJson(const ApplyReport& r) {
   if (r.output) {
     out["output"] = r.output->path;
     out["captured"] = r.output->captureObstacle.empty();
+    if (!r.output->captureObstacle.empty()) out["whyNotCaptured"] = r.output->captureObstacle;
   }
   return out;
 }
@@ -116,6 +117,8 @@ json toJson(const ModelInfo& info) {
           {"operatorLibraries", m.operatorLibraries},
           {"missingOperators", listJson(info.missing)},
           {"notes", m.notes},
+          {"capture",
+           {{"obstacle", info.capture.obstacle}, {"waits", info.capture.waits}, {"writes", info.capture.writes}}},
           {"inputs", std::move(inputs)},
           {"symbols", symbolsJson(g)},
           {"outputs", std::move(outputs)}};

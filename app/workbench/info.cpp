@@ -11,6 +11,7 @@ Result<ModelInfo> info(const OpenRequest& request, const Semantics& semantics, c
   if (!model) return model.error();
   ModelInfo out{std::move(*model), 0, {}, {}, {}};
   const Graph& g = out.model.graph;
+  out.capture = capturing(g);
   for (NodeId n : g.order()) ++out.operators[g.node(n).op->name];
   for (const ModuleCall& c : g.moduleCalls()) ++out.modules[c.type];
   out.missing = missingOperators(g);

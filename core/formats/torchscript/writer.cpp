@@ -137,6 +137,7 @@ Result<jit::Module> TorchScriptWriter::module() {
     unit_ = std::make_shared<jit::CompilationUnit>();
     std::unordered_map<std::string, size_t> calls;
     for (const ModuleCall& call : g_.moduleCalls()) callNumber_.push_back(calls[call.path]++);
+    facts_ = captureFacts(g_);
     placeWeights();
     jit::Module root = buildModule("");
     placeWritten();

@@ -24,6 +24,7 @@
 #include "core/formats/metadata.h"
 #include "core/formats/torchscript/call_segments.h"
 #include "core/ir/graph.h"
+#include "core/torch/run/capture_facts.h"
 #include "core/torch/values/placement.h"
 
 namespace graft {
@@ -118,6 +119,7 @@ class TorchScriptWriter {
   std::unordered_map<uint32_t, Place> places_;
   std::unordered_map<std::string, Place> written_;               ///< by path: attributes that the model sets
   std::set<uint32_t> setWeights_;                                ///< the ones among them that it also reads
+  CaptureFacts facts_;                                           ///< of g_
   std::unordered_map<std::string, torch::jit::Module> modules_;  ///< by path
   std::unordered_map<std::string, std::string> aliases_;  ///< module path + "\n" + path of what it refers to: attribute
   std::vector<size_t> callNumber_;                        ///< by module call: which call of its path

@@ -597,7 +597,7 @@ Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
     auto [it, fresh] = seen.try_emplace(id, t);
     if (!fresh) it->second = mergeTypes(it->second, t);
   };
-  auto out = runWith(impl, inputs, {}, SeeHooks<decltype(note)>{&note});
+  auto out = runWith(impl, copyOf(inputs), {}, SeeHooks<decltype(note)>{&note});
   if (!out) return out.error();
   const auto values = orderedByName(impl.plan.inputs, inputs);
   for (size_t i = 0; i < values.size(); ++i) note(graph.inputs()[i], values[i]);

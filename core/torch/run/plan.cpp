@@ -8,6 +8,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <unordered_set>
@@ -45,10 +46,11 @@ class Planner {
       spec.torch = torchType(spec.type);
       plan_.inputs.push_back(std::move(spec));
     }
+    plan_.capture = captureFacts(g_);
     if (Status s = planBlock(g_.root(), plan_.root); !s) return s.error();
+    plan_.capture.writtenTensors = tensorSet(std::move(writtenTensors_));
     plan_.device = device_;
     plan_.madeUpFloatsAs = options_.dtype;
-    plan_.capture = captureFacts(g_);
     if (!device_.is_cpu())
       for (NodeId id : place_.copiesToHost()) plan_.moved.stays.push_back(described(plan_.labels[id.index]));
     return std::move(plan_);
@@ -98,21 +100,6 @@ class Planner {
     return static_cast<uint32_t>(plan_.constants.size() - 1);
   }
 
-  /// Whether a node writes to the value, through views too.
-  bool isWritten(ValueId v, int depth = 0) const {
-    for (NodeId id : g_.value(v).users) {
-      const Node& n = g_.node(id);
-      for (size_t k = 0; k < n.args.size() && k < n.op->parameters.size(); ++k) {
-        const Parameter& p = n.op->parameters[k];
-        if (p.aliasSet.empty() || !(n.args[k] == Argument(v))) continue;
-        if (p.written) return true;
-        for (ValueId out : n.outputs)
-          if (depth < 16 && isWritten(out, depth + 1)) return true;
-      }
-    }
-    return false;
-  }
-
   Result<uint32_t> weightConstant(ValueId id) {
     if (auto it = weightConstant_.find(keyOf(id)); it != weightConstant_.end()) return it->second;
     const Value& v = g_.value(id);
@@ -128,10 +115,15 @@ class Planner {
         plan_.moved.constants += v.isConstant;
       }
       // Weights are shared between graphs: a program that writes to one (running statistics, a cache) has its own.
-      if (isWritten(id)) t = t.clone();
+      const auto& written = plan_.capture.writtenWeights;
+      if (std::find(written.begin(), written.end(), id) != written.end()) {
+        t = t.clone();
+        writtenTensors_.push_back(t);
+      }
       // PyTorch's matrix products ask of a parameter whether it takes gradients, without gradients too, and add in
       // another order then.
-      if (!v.isBuffer && !v.isConstant && t.is_floating_point()) t = t.detach().set_requires_grad(true);
+      else if (!v.isBuffer && !v.isConstant && t.is_floating_point())
+        t = t.detach().set_requires_grad(true);
     } catch (const std::exception& e) {
       return badInput(
           fmt::format("the weight '{}' cannot be brought to {}: {}", v.path, device_.str(), shortMessage(e)));
@@ -648,6 +640,7 @@ class Planner {
   ProgramPlan plan_;
   std::unordered_map<std::string, Resolved> resolved_;
   std::unordered_map<uint64_t, uint32_t> weightConstant_;  ///< by keyOf
+  std::vector<c10::IValue> writtenTensors_;
   LastUses uses_;
   std::vector<uint32_t> slotOf_, free_;
   std::vector<ValueId> valueInSlot_;
