@@ -76,7 +76,7 @@ json Session::Methods::open() const {
   std::optional<TensorSet> inputs;
   // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
   if (has("inputs")) {
-    inputs = take(loadTensors(text("inputs")));
+    inputs = take(loadInputs(text("inputs"), model.graph));
     take(workbench::recordTypes(model, *inputs));
   }
   auto doc = std::make_unique<Document>(

@@ -34,6 +34,7 @@ struct ArchiveMetadata {
   std::map<std::string, std::string> aliases;  ///< attribute that refers to a module of another path -> that path
   std::vector<std::string> calls;              ///< for torch.export: each call's nn_module_stack, in order
   std::vector<Symbol> symbols;  ///< the ranges of the graph's symbols, where the program does not say them
+  std::string calling;          ///< the graph's callingText, where the program does not say it
   std::map<std::string, std::string> modules;  ///< path -> "type(name=value, ...)" where code cannot say it
 };
 

@@ -440,7 +440,7 @@ Status Instantiation::keepModule(const Node& n) {
     }
     editor_.setModule(made, original.module);
     editor_.setSource(made, original.source);
-    editor_.setOrigin(made, original.origin);
+    editor_.setOrigin(made, respelled(original.origin, original.args, graph_.node(made).args));
     auto types = semantics_.inferTypes(graph_, made);
     if (!types) return types.error();
     for (size_t o = 0; o < original.outputs.size(); ++o) {

@@ -120,10 +120,11 @@ jit::Module TorchScriptWriter::buildModule(const std::string& path) {
     t = t.detach();
     // The file would hold all of the larger tensor that a slice belongs to.
     if (t.has_storage() && t.storage().nbytes() > t.nbytes() + 64) t = t.clone();
-    if (v.isBuffer || v.isConstant || !c10::isFloatingType(t.scalar_type()))
+    const bool takesGradient = c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type());
+    if (v.isBuffer || v.isConstant)
       module.register_buffer(name, t);
     else
-      module.register_parameter(name, t, false);
+      module.register_parameter(name, t.set_requires_grad(takesGradient && !v.isFrozen), false);
   }
   for (const std::string& child : children_[path]) module.register_module(child, buildModule(joined(path, child)));
   modules_.emplace(path, module);
