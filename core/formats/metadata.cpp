@@ -67,6 +67,7 @@ std::string metadataJson(const ArchiveMetadata& n) {
     if (!value.empty()) out[key] = value;
   };
   put("operatorLibrary", n.operatorLibrary);
+  for (const UserLibrary& l : n.libraries) out["libraries"].push_back({{"path", l.path}, {"operators", l.operators}});
   put("model", n.model);
   put("blockParameters", n.blockParameters);
   put("blockResults", n.blockResults);
@@ -100,6 +101,15 @@ std::optional<ArchiveMetadata> readMetadata(const ZipDirectory& zip) {
     }
   };
   take("operatorLibrary", out.operatorLibrary);
+  std::vector<json> libraries;
+  take("libraries", libraries);
+  for (const json& l : libraries) {
+    try {
+      out.libraries.push_back({l.at("path").get<std::string>(), l.at("operators").get<std::vector<std::string>>()});
+    } catch (const json::exception&) {
+      continue;
+    }
+  }
   int version = 0;
   take("version", version);
   if (version != 1) return out;
@@ -130,6 +140,7 @@ std::optional<ArchiveMetadata> readMetadata(const ZipDirectory& zip) {
 void collectFacts(const Graph& g, const std::map<std::string, std::string>& typeInCode, ArchiveMetadata& metadata) {
   metadata.symbols = usedSymbols(g);
   metadata.calling = callingText(g);
+  metadata.libraries = userLibrariesOf(g);
   for (ValueId v : g.inputs()) metadata.inputs.push_back(toString(g.value(v).type));
   for (ValueId w : g.weights())
     if (const Value& v = g.value(w); v.name != nameOfPath(v.path)) metadata.weights[v.path] = v.name;

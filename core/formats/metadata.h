@@ -11,11 +11,13 @@
 
 #include "core/archive/zip_directory.h"
 #include "core/ir/graph.h"
+#include "core/torch/operator_library.h"
 
 namespace graft {
 
 struct ArchiveMetadata {
   std::string operatorLibrary;               ///< of the graft:: operators; empty where the graph has none
+  std::vector<UserLibrary> libraries;        ///< of the user's own operators
   std::string model;                         ///< the graph's name, where the class has another
   std::vector<std::string> inputs;           ///< their types, as the canonical text has them
   std::vector<std::string> blockParameters;  ///< names, in the order of the text

@@ -135,7 +135,7 @@ def separate_layers():
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def backend(rules, recipe=None, *, graft=None, library=None, verify=True, strict=False):
+def backend(rules, recipe=None, *, graft=None, library=None, libraries=(), verify=True, strict=False):
     """A backend for torch.compile that lets Graft rewrite each captured graph by the rule file `rules` and runs the result.
 
         model = torch.compile(model, backend=graft_fx.backend("rules.py", recipe="Encoder"))
@@ -145,9 +145,10 @@ def backend(rules, recipe=None, *, graft=None, library=None, verify=True, strict
     once more. The model's weights are shared, not copied; weights that a rule merged are made again when the model's change. Where
     a graph cannot be rewritten, it runs as it was and a warning says why; `strict=True` raises instead. `.reports` of the result
     lists what was done. `graft` is the program and `library` its operators: the default is $GRAFT, then the build that this file
-    lies in, then the PATH. For inference: a graph that needs gradients is left alone.
+    lies in, then the PATH. `libraries` are those of your own operators, shared libraries or Python modules, for that program; import your
+modules here as ever. For inference: a graph that needs gradients is left alone.
     """
-    return Backend(str(rules), recipe, graft, library, verify, strict)
+    return Backend(str(rules), recipe, graft, library, verify, strict, libraries)
 
 
 def split_inputs(inputs):

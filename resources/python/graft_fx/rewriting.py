@@ -57,7 +57,8 @@ class Unfit(Exception):
 class Backend:
     VARIANTS = 32  # sets of weights that one graph is used with, such as a block that a model has many times
 
-    def __init__(self, rules, recipe, graft, library, verify, strict):
+    def __init__(self, rules, recipe, graft, library, verify, strict, libraries=()):
+        self.libraries = [os.path.abspath(path) for path in libraries]
         self.rules, self.recipe, self.verify, self.strict = rules, recipe, verify, strict
         here = pathlib.Path(__file__).resolve().parents[3] / "build"
         self.graft = graft or os.environ.get("GRAFT") or next(
@@ -184,12 +185,28 @@ class Backend:
                    "-o", f"{folder}/out.pt", "--no-timing", "--json"]
         command += ["--recipe", self.recipe] if self.recipe else []
         command += [] if self.verify else ["--no-verify"]
+        for path in self.libraries:
+            command += ["--library", path]
         run = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
                              env=os.environ | {"GRAFT_OPS": self.library})
         if run.returncode:
             said = run.stderr.strip().replace(f"{folder}/graph.fx", "the graph") or f"exit code {run.returncode}"
             raise Unfit(f"graft apply: {said}")
-        return json.loads(run.stdout)["models"][0]
+        document = json.loads(run.stdout)
+        for own in document.get("libraries", []):
+            self._load_own(own["path"], own["operators"])
+        return document["models"][0]
+
+    @staticmethod
+    def _load_own(path, operators):
+        """A library of operators that the rewritten graph may call. What was imported here already stays as it is."""
+        known = set(torch._C._dispatch_get_all_op_names())
+        names = [o.replace(".", "::", 1).removesuffix(".default") for o in operators]
+        if all(name in known for name in names):
+            return
+        if path.endswith(".py"):
+            raise Unfit(f"import {os.path.basename(path)[:-3]} first: the rewritten graph calls its operators")
+        torch.ops.load_library(path)
 
     def _load(self, path, arguments, given):
         torch.ops.load_library(self.library)
