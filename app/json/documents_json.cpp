@@ -37,13 +37,11 @@ json toJson(const MovedAlong& m) { return {{"names", m.names}, {"constants", m.c
 }  // namespace
 
 json toJson(const ApplyReport& r) {
-  json out = {{"model", r.model},
-              {"format", r.format->name},
-              {"nodesBefore", r.nodesBefore},
-              {"nodesAfter", r.nodesAfter},
-              {"recipe", r.recipe},
-              {"steps", listJson(r.steps)},
-              {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
+  json out = {
+      {"model", r.model},           {"method", r.method},
+      {"format", r.format->name},   {"nodesBefore", r.nodesBefore},
+      {"nodesAfter", r.nodesAfter}, {"recipe", r.recipe},
+      {"steps", listJson(r.steps)}, {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
   if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
   if (r.timing) out["timing"] = toJson(*r.timing);
   if (r.output) {

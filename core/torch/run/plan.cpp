@@ -21,6 +21,7 @@
 #include "core/torch/run/made_up.h"
 #include "core/torch/run/plan_builtin.h"
 #include "core/torch/values/device.h"
+#include "core/torch/values/operators.h"
 #include "core/torch/values/placement.h"
 #include "core/torch/values/weight.h"
 
@@ -601,7 +602,16 @@ class Planner {
       return done();
     }
     if (r.jit->hasOperation()) {
-      detail.jit = r.jit->getOperation();
+      detail.jit = [operation = r.jit->getOperation(), op = r.jit](torch::jit::Stack& stack) mutable {
+        checkCall(op->schema(), stack);
+        operation(stack);
+      };
+      // Operators of any number of arguments take it last.
+      if (variadic)
+        detail.jit = [operation = r.jit->getOperation(), count = args.size()](torch::jit::Stack& stack) mutable {
+          stack.emplace_back(static_cast<int64_t>(count));
+          operation(stack);
+        };
       return done();
     }
     // Some operators of TorchScript are made for one node: they ask it for the number of its inputs.

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "core/torch/values/values.h"
+#include "core/torch/verify/scout.h"
 
 namespace graft {
 
@@ -29,11 +30,28 @@ Result<TensorSet> runSeeded(const Program& p, const TensorSet& inputs, const Job
   return p.run(copyOf(inputs), job);
 }
 
+Status sendAhead(const Program& p, const TensorSet& inputs, const Job& job) {
+  bool isEmpty = false, isOnCpu = true;
+  for (const c10::IValue& v : valuesOf(inputs)) isEmpty = isEmpty || (v.isInt() && v.toInt() == 0);
+  mapTensors(inputs, [&](const at::Tensor& t) {
+    isEmpty = isEmpty || t.numel() == 0;
+    isOnCpu = isOnCpu && t.device().is_cpu();
+    return t;
+  });
+  if (!isEmpty || !isOnCpu || p.options().device != "cpu") return done();
+  return sendAhead([&] { (void)runSeeded(p, inputs, job); });
+}
+
+Result<TensorSet> runProbe(const Program& p, const TensorSet& inputs, const Job& job) {
+  if (Status s = sendAhead(p, inputs, job); !s) return s.error();
+  return runSeeded(p, inputs, job);
+}
+
 std::optional<TensorSet> runReference(const VerificationPrograms& p, const TensorSet& inputs, const Job& job) {
   if (!p.reference) return std::nullopt;
   auto wide = convert(inputs, "cpu", DType::Float64);
   if (!wide) return std::nullopt;
-  auto out = runSeeded(*p.reference, *wide, job);
+  auto out = runProbe(*p.reference, *wide, job);
   return out ? std::optional(std::move(*out)) : std::nullopt;
 }
 

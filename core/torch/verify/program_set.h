@@ -23,6 +23,11 @@ Result<VerificationPrograms> buildVerificationPrograms(const Graph& original, co
 
 /// Random operators draw the same numbers in every program: the rewriter keeps their order.
 Result<TensorSet> runSeeded(const Program&, const TensorSet& inputs, const Job&);
+/// The same for inputs that were made up. Where some are empty, another process runs the program first, and a signal
+/// that ends it is an error: LibTorch does not check all sizes that it divides by.
+Result<TensorSet> runProbe(const Program&, const TensorSet& inputs, const Job&);
+/// That of runProbe alone.
+Status sendAhead(const Program&, const TensorSet& inputs, const Job&);
 /// The original in double precision; nothing where it does not run so (the dtypes' tolerances judge then).
 std::optional<TensorSet> runReference(const VerificationPrograms&, const TensorSet& inputs, const Job&);
 

@@ -186,6 +186,11 @@ class TorchRewriteCheck : public RewriteCheck {
     auto program = Program::build(graph, whole_);
     for (Other& other : others_) {
       if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
+      if (!sendAhead(*program, other.inputs, job_)) {
+        other.refused = true;
+        other.captured.clear();
+        continue;
+      }
       at::manual_seed(verificationSeed);
       const bool first = other.captured.empty();
       auto out = program->collect(copyOf(other.inputs), first ? nullptr : &missing, mostKept / others_.size(),
@@ -374,7 +379,7 @@ class TorchRewriteCheck : public RewriteCheck {
   /// False where it is decided: failed, or nothing can be said. Inputs that the original refuses say nothing.
   bool tryInputs(Sides& sides, const TensorSet& inputs, const std::string& what, bool part,
                  RewriteVerification& verification, bool whereDefined = false) const {
-    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runSeeded(*sides.before, inputs, job_);
+    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runProbe(*sides.before, inputs, job_);
     if (!expected) {
       if (what != ownValues && part) return true;
       verification = unverified("the original does not run on " + what + ": " + expected.error().message);
@@ -383,7 +388,7 @@ class TorchRewriteCheck : public RewriteCheck {
     if (whereDefined && holdsNaN(*expected)) return true;
     ++verification.inputSets;
     verification.inputs = what;
-    auto actual = runSeeded(*sides.after, inputs, job_);
+    auto actual = runProbe(*sides.after, inputs, job_);
     if (!actual) {
       if (actual.error().kind == ErrorKind::Cancelled) {
         verification = unverified("stopped");
@@ -412,7 +417,7 @@ class TorchRewriteCheck : public RewriteCheck {
     if (differs() && !(part && tolerance_.isGiven()))
       if (const Program* wide = reference(sides)) {
         auto wideInputs = convert(inputs, "cpu", DType::Float64);
-        auto exact = wideInputs ? runSeeded(*wide, *wideInputs, job_) : Result<TensorSet>(wideInputs.error());
+        auto exact = wideInputs ? runProbe(*wide, *wideInputs, job_) : Result<TensorSet>(wideInputs.error());
         if (exact)
           differences =
               part ? compareElements(*expected, *actual, &*exact) : compareTensors(*expected, *actual, &*exact);

@@ -117,13 +117,14 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     } catch (const std::exception& e) {
       return internalError(fmt::format("cannot make {}: {}", sets[i].what, shortMessage(e)));
     }
-    auto expected = runSeeded(programs->original, set, job);
+    const auto runs = [&](const Program& p) { return i == 0 ? runSeeded(p, set, job) : runProbe(p, set, job); };
+    auto expected = runs(programs->original);
     if (!expected) {
       // Inputs that the original refuses (a table index, a shape that depends on the data) show nothing either way.
       if (i == 0 || expected.error().kind == ErrorKind::Cancelled) return expected.error();
       continue;
     }
-    auto actual = runSeeded(programs->rewritten, set, job);
+    auto actual = runs(programs->rewritten);
     if (!actual) {
       if (actual.error().kind == ErrorKind::Cancelled) return actual.error();
       verification.why = fmt::format("on {}, the original runs and the rewritten model does not: {}", sets[i].what,
