@@ -100,8 +100,8 @@ void ExportWriter::weight(ValueId id) {
   t = t.detach().contiguous();
   const bool isParameter = !v.isBuffer && !v.isConstant;
   // A model with operators of ours is for inference: it runs as it was verified, also where gradients are on.
-  const bool gradient =
-      isParameter && !v.isFrozen && !usesGraftOperators(g_) && (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type()));
+  const bool gradient = isParameter && !v.isFrozen && !usesGraftOperators(g_) &&
+                        (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type()));
   const std::string arg = fresh((v.isConstant ? "c_" : isParameter ? "p_" : "b_") + v.path);
   names_[id.index] = arg;
   const json facts = meta(typeOfValue(c10::IValue(t)), gradient);
