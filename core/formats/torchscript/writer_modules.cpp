@@ -123,8 +123,8 @@ jit::Module TorchScriptWriter::buildModule(const std::string& path) {
     t = t.detach();
     // The file would hold all of the larger tensor that a slice belongs to.
     if (t.has_storage() && t.storage().nbytes() > t.nbytes() + 64) t = t.clone();
-    const bool takesGradient = (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type())) &&
-                               !v.isFrozen && !isForInference;
+    const bool takesGradient =
+        (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type())) && !v.isFrozen && !isForInference;
     if (v.isBuffer || v.isConstant)
       module.register_buffer(name, t);
     else

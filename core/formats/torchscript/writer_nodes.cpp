@@ -366,8 +366,8 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
     const auto dtype = a.isValue() ? g_.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
     return dtype && *dtype != DType::Bool;
   });
-  bool asTensors = !besideNumbers && std::any_of(numbers.begin(), numbers.end(),
-                                                 [&](size_t i) { return n.args[i].as<bool>(); });
+  bool asTensors =
+      !besideNumbers && std::any_of(numbers.begin(), numbers.end(), [&](size_t i) { return n.args[i].as<bool>(); });
   if (auto tensors = truths.empty() || besideNumbers ? nullptr : overloadThat(op->schema(), truths, wantsTensor)) {
     op = tensors;
     numbers.insert(numbers.end(), truths.begin(), truths.end());
