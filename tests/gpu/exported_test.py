@@ -229,7 +229,7 @@ class OnGpu(unittest.TestCase):
         self.assertTrue(y.is_inference())
         torch.testing.assert_close(y.clone(), self.plain(*x), rtol=1e-4, atol=1e-4)
         with torch.enable_grad():
-            self.assertFalse(self.model(*x).requires_grad)
+            self.assertEqual(self.model(*x).requires_grad, any(p.requires_grad for p in self.model.parameters()))
             mask = x[3].clone().requires_grad_()
             y = self.model(*x[:3], mask)
             self.assertTrue(y.requires_grad)
@@ -473,8 +473,8 @@ class Writing(unittest.TestCase):
 
     @needs_gpu
     def test_tries_do_not_leave_a_buffer(self):
-        fast, plain, _ = self.pair(Steps(), (torch.randn(1, 8),), "steps")
-        for i in range(7):
+        fast, plain, _ = self.pair(Steps(7), (torch.randn(1, 8),), "steps")
+        for i in range(7 - int(fast.at.item())):  # tracing has written some
             torch.manual_seed(i)
             self.same(fast, plain, torch.randn(1, 8, device="cuda"))
         self.captured(fast)
