@@ -87,8 +87,8 @@ def llama(batch):
 
 
 @model
-def bloom(batch):
-    return text(transformers.BloomModel, transformers.BloomConfig(hidden_size=768, n_layer=8, n_head=12, vocab_size=32000), batch, use_cache=False)
+def mpt(batch):
+    return text(transformers.MptModel, transformers.MptConfig(d_model=768, n_heads=12, n_layers=8, vocab_size=32000), batch, use_cache=False)
 
 
 @model

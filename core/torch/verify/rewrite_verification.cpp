@@ -15,6 +15,7 @@
 #include "core/text/text.h"
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
+#include "core/torch/verify/index_guard.h"
 #include "core/torch/verify/program_set.h"
 #include "core/torch/verify/within.h"
 
@@ -47,10 +48,11 @@ bool holdsNaN(const TensorSet& set) {
 struct Sides {
   Graph graph;  ///< of the original side
   std::vector<std::string> inputNames, outputNames;
-  std::optional<Program> before, after, reference;
-  bool referenceTried = false;
-  std::optional<TensorSet> expected;  ///< where it is known beforehand
-  TensorSet actual;                   ///< of the latest inputs
+  std::optional<Program> before, after;
+  std::optional<Reference> reference;  ///< made once it is asked for
+  std::optional<IndexGuard> guard;     ///< likewise
+  std::optional<TensorSet> expected;   ///< where it is known beforehand
+  TensorSet actual;                    ///< of the latest inputs
 };
 
 class TorchRewriteCheck : public RewriteCheck {
@@ -184,6 +186,7 @@ class TorchRewriteCheck : public RewriteCheck {
     const auto begin = std::chrono::steady_clock::now();
     const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
     auto program = Program::build(graph, whole_);
+    IndexGuard guard(graph, options_.device);
     for (Other& other : others_) {
       if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
       if (!sendAhead(*program, other.inputs, job_)) {
@@ -191,8 +194,12 @@ class TorchRewriteCheck : public RewriteCheck {
         other.captured.clear();
         continue;
       }
-      at::manual_seed(verificationSeed);
       const bool first = other.captured.empty();
+      if (first && guard.refuses(other.inputs, job_)) {
+        other.refused = true;
+        continue;
+      }
+      at::manual_seed(verificationSeed);
       auto out = program->collect(copyOf(other.inputs), first ? nullptr : &missing, mostKept / others_.size(),
                                   writesSomewhere(graph), other.captured, job_);
       other.refused = !out;
@@ -247,16 +254,13 @@ class TorchRewriteCheck : public RewriteCheck {
     return done();
   }
 
-  const Program* reference(Sides& sides) const {
-    if (!sides.referenceTried) {
-      sides.referenceTried = true;
-      RunOptions wide = options_;
-      wide.device = "cpu";
-      wide.dtype = DType::Float64;
-      wide.missing = sides.before->leftOut().any() ? whole_.missing : Missing::Refused;
-      if (auto r = Program::build(sides.graph, wide)) sides.reference = std::move(*r);
-    }
-    return sides.reference ? &*sides.reference : nullptr;
+  /// What the original makes of the inputs in double precision.
+  std::optional<TensorSet> exactly(Sides& sides, const TensorSet& inputs) const {
+    if (!sides.reference)
+      sides.reference.emplace(sides.graph, options_.device,
+                              sides.before->leftOut().any() ? whole_.missing : Missing::Refused);
+    return sides.reference->run(
+        inputs, [&](const Program& program, const TensorSet& wide) { return runProbe(program, wide, job_); });
   }
 
   RewriteVerification verifyCandidate(const RewriteCandidate& c) {
@@ -379,6 +383,10 @@ class TorchRewriteCheck : public RewriteCheck {
   /// False where it is decided: failed, or nothing can be said. Inputs that the original refuses say nothing.
   bool tryInputs(Sides& sides, const TensorSet& inputs, const std::string& what, bool part,
                  RewriteVerification& verification, bool whereDefined = false) const {
+    if (part && what != ownValues) {
+      if (!sides.guard) sides.guard.emplace(sides.graph, options_.device);
+      if (sides.guard->refuses(inputs, job_)) return true;
+    }
     auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runProbe(*sides.before, inputs, job_);
     if (!expected) {
       if (what != ownValues && part) return true;
@@ -415,13 +423,8 @@ class TorchRewriteCheck : public RewriteCheck {
       return false;
     };
     if (differs() && !(part && tolerance_.isGiven()))
-      if (const Program* wide = reference(sides)) {
-        auto wideInputs = convert(inputs, "cpu", DType::Float64);
-        auto exact = wideInputs ? runProbe(*wide, *wideInputs, job_) : Result<TensorSet>(wideInputs.error());
-        if (exact)
-          differences =
-              part ? compareElements(*expected, *actual, &*exact) : compareTensors(*expected, *actual, &*exact);
-      }
+      if (const auto exact = exactly(sides, inputs))
+        differences = part ? compareElements(*expected, *actual, &*exact) : compareTensors(*expected, *actual, &*exact);
     for (const Difference& d : differences) verification.maxAbs = std::max(verification.maxAbs, d.maxAbs);
     for (const Difference& d : differences) {
       if (d.passed) continue;

@@ -9,6 +9,7 @@
 
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
+#include "core/torch/verify/index_guard.h"
 #include "core/torch/verify/program_set.h"
 
 namespace graft {
@@ -99,6 +100,7 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
                     fmt::join(left.any() ? left.operators : leftAfter.operators, ", "))};
     return verification;
   }
+  IndexGuard guard(original, programs->original.options().device);
   const auto begin = std::chrono::steady_clock::now();
   std::vector<InputSet> sets = furtherInputs(inputs);
   sets.insert(sets.begin(), InputSet{"the given inputs", [&inputs] { return inputs; }});
@@ -117,6 +119,7 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     } catch (const std::exception& e) {
       return internalError(fmt::format("cannot make {}: {}", sets[i].what, shortMessage(e)));
     }
+    if (i > 0 && guard.refuses(set, job)) continue;
     const auto runs = [&](const Program& p) { return i == 0 ? runSeeded(p, set, job) : runProbe(p, set, job); };
     auto expected = runs(programs->original);
     if (!expected) {
