@@ -188,6 +188,10 @@ FAMILIES = {
         **samples.SMALL, max_position_embeddings=64), samples.tokens),
     "Phi-3": hugging_face(transformers.Phi3Model, WORDS, lambda: transformers.Phi3Config(
         **samples.SMALL, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0), samples.tokens),
+    "T5 with PyTorch's attention": hugging_face(transformers.T5EncoderModel, WORDS, lambda: transformers.T5Config(
+        d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, vocab_size=samples.TOKENS), samples.tokens),
+    "MPNet": hugging_face(transformers.MPNetModel, WORDS, lambda: transformers.MPNetConfig(
+        **samples.SMALL, max_position_embeddings=64), samples.tokens),
     "ModernBERT": hugging_face(transformers.ModernBertModel, WORDS, lambda: transformers.ModernBertConfig(
         **samples.SMALL, max_position_embeddings=64, pad_token_id=0, local_attention=8, global_attn_every_n_layers=2), samples.tokens),
     "SAM's image encoder": hugging_face(SamVisionEncoder, PIXELS, lambda: transformers.SamVisionConfig(
