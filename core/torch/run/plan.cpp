@@ -119,6 +119,9 @@ class Planner {
       if (t.device() != device_) t = t.to(device_);
       // Weights are shared between graphs: a program that writes to one (running statistics, a cache) has its own.
       if (isWritten(id)) t = t.clone();
+      // PyTorch's matrix products ask of a parameter whether it takes gradients, without gradients too, and add in
+      // another order then.
+      if (!v.isBuffer && !v.isConstant && t.is_floating_point()) t = t.detach().set_requires_grad(true);
     } catch (const std::exception& e) {
       return badInput(
           fmt::format("the weight '{}' cannot be brought to {}: {}", v.path, device_.str(), shortMessage(e)));
@@ -279,10 +282,16 @@ class Planner {
     }
   }
 
+  /// The overload that runs. Normal form has numbers in the place of tensors; a power computes other bits then.
+  static std::string overload(const Node& n) {
+    if (n.op->name != "aten.pow.Tensor_Tensor" || n.args.size() != 2) return n.op->name;
+    return n.args[1].number() ? "aten.pow.Tensor_Scalar" : n.args[0].number() ? "aten.pow.Scalar" : n.op->name;
+  }
+
   Status resolveOperators() {
     std::map<std::string, size_t> missing;
     for (NodeId id : g_.order()) {
-      const std::string& name = g_.node(id).op->name;
+      const std::string name = overload(g_.node(id));
       if (isBuiltIn(builtInName(name)) || resolved_.contains(name)) continue;
       const c10::OperatorName wanted = torchName(name);
       Resolved r;
@@ -415,7 +424,7 @@ class Planner {
 
   Status planCall(const Node& n, Instruction& i, InstructionDetail& detail, std::vector<Argument>& args,
                   std::vector<c10::TypePtr>& wanted) {
-    const Resolved& r = resolved_.at(n.op->name);
+    const Resolved& r = resolved_.at(overload(n));
     const auto& parameters = r.schema->arguments();
     if (!n.kwargs.empty()) {
       for (size_t k = args.size(); k < parameters.size(); ++k) {
