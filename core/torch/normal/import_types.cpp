@@ -306,7 +306,8 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
   for (int trial = 0; best.refused && trial < mostTrials;) {
     const std::set<std::string> symbols = best.symbols;
     const Operator& op = *g.node(best.refused).op;
-    tooSmall = tooSmall || op.facts->family == OperatorFamily::Convolution || op.baseName().find("pool") != std::string_view::npos;
+    tooSmall = tooSmall || op.facts->family == OperatorFamily::Convolution ||
+               op.baseName().find("pool") != std::string_view::npos;
     if (symbols.empty()) break;
     bool better = false;
     const auto attempt = [&](const std::set<std::string>& which, bool merges) {
