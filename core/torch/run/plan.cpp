@@ -123,7 +123,7 @@ class Planner {
       }
       // PyTorch's matrix products ask of a parameter whether it takes gradients, without gradients too, and add in
       // another order then.
-      else if (!v.isBuffer && !v.isConstant && t.is_floating_point())
+      else if (!v.isBuffer && !v.isConstant && !v.isFrozen && t.is_floating_point())
         t = t.detach().set_requires_grad(true);
     } catch (const std::exception& e) {
       return badInput(
