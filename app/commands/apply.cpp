@@ -91,6 +91,15 @@ std::string fromHere(const std::string& path) {
   return e || near.starts_with("..") ? path : near;
 }
 
+/// What a program in Python does about a library of operators before it loads the written file.
+std::string howToLoad(const std::string& library) {
+  const std::string what =
+      library.ends_with(".py")
+          ? fmt::format("import {}, of {}", std::filesystem::path(library).stem().string(), fromHere(library))
+          : fmt::format("torch.ops.load_library(\"{}\")", fromHere(library));
+  return "in Python, before it is loaded: " + what;
+}
+
 /// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
 /// written over another result or over a model that was given.
 Result<std::map<std::string, std::string>> outputPaths(const ApplyFlags& o, const std::vector<std::string>& models) {
@@ -170,15 +179,8 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       console.print(fmt::format("written {}\non a GPU it runs {}", w.path,
                                 w.captureObstacle.empty() ? "as CUDA graphs, one for each shape"
                                                           : "operator by operator: " + w.captureObstacle));
-      if (!w.operatorLibrary.empty())
-        console.print(
-            fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(w.operatorLibrary)));
-      for (const UserLibrary& l : w.libraries)
-        console.print(
-            l.path.ends_with(".py")
-                ? fmt::format("in Python, before it is loaded: import {}, of {}",
-                              std::filesystem::path(l.path).stem().string(), fromHere(l.path))
-                : fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(l.path)));
+      if (!w.operatorLibrary.empty()) console.print(howToLoad(w.operatorLibrary));
+      for (const UserLibrary& l : w.libraries) console.print(howToLoad(l.path));
     }
   }
 }

@@ -182,9 +182,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, cons
     if (g_.isWeight(v.id)) return converted(weight(v.id), Type::tensor(), wanted);
     return converted(at_.values.at(v.id.index), v.type, wanted);
   }
-  bool hasValues = false;
-  a.forEachValue([&](ValueId) { hasValues = true; });
-  if (hasValues) return nested(a, wanted);
+  if (a.holdsValue()) return nested(a, wanted);
   if (const auto* d = a.as<DeviceName>(); d && node_ && place_.follows(*node_, *d)) return moduleDevice();
   auto literal = toIValue(a, wanted.get());
   if (!literal) throw Refusal(literal.error().message);

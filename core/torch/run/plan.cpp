@@ -458,7 +458,7 @@ class Planner {
         if (usesOneOf(n, dependent_)) dependent_.insert(n.outputs.begin(), n.outputs.end());
       }
       Instruction i;
-      if (Status s = planNode(g_.node(id), i); !s) return at(g_.node(id), s.error());
+      if (Status s = planNode(n, i); !s) return at(n, s.error());
       out.instructions.push_back(std::move(i));
     }
     leaveOnStack(out.instructions);

@@ -3,6 +3,8 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/torch/run/capture_facts.h"
 #include "core/torch/values/values.h"
@@ -32,6 +34,14 @@ bool Reference::build() {
   wide.dtype = DType::Float64;
   if (auto made = Program::build(*g_, wide)) program_ = std::move(*made);
   return program_.has_value();
+}
+
+std::string leftOutText(const LeftOut& left) {
+  return fmt::format("{}, which this machine does not have", fmt::join(left.operators, ", "));
+}
+
+bool leaveOutTheSame(const LeftOut& a, const LeftOut& b) {
+  return a.nodes == b.nodes && a.absent == b.absent && a.reads.size() == b.reads.size();
 }
 
 Result<TensorSet> runSeeded(const Program& p, const TensorSet& inputs, const Job& job) {

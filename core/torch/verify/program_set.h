@@ -55,6 +55,11 @@ struct VerificationPrograms {
 Result<VerificationPrograms> buildVerificationPrograms(const Graph& original, const Graph& rewritten,
                                                        const TensorSet& inputs, Missing missing = Missing::Refused);
 
+/// "my.fused.default, which this machine does not have".
+std::string leftOutText(const LeftOut&);
+/// Whether two programs leave out the same, so that what they compute corresponds.
+bool leaveOutTheSame(const LeftOut&, const LeftOut&);
+
 /// Random operators draw the same numbers in every program: the rewriter keeps their order. Weights that the program
 /// writes are put back afterwards, so each run begins with what the file holds.
 Result<TensorSet> runSeeded(const Program&, const TensorSet& inputs, const Job&);

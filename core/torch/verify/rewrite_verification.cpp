@@ -134,7 +134,7 @@ class TorchRewriteCheck : public RewriteCheck {
     for (ValueId v : before.inputs()) sides.inputNames.push_back(before.value(v).name);
     if (Status s = build(sides, after, whole_); !s) return unverified(s.error().message);
     const LeftOut &left = sides.before->leftOut(), &leftAfter = sides.after->leftOut();
-    if (left.nodes != leftAfter.nodes || left.absent != leftAfter.absent || left.reads.size() != leftAfter.reads.size())
+    if (!leaveOutTheSame(left, leftAfter))
       return unverified("it changes what follows from " + leftOutText(left.any() ? left : leftAfter));
     sides.outputNames.insert(sides.outputNames.end(), left.reads.begin(), left.reads.end());
     if (tryInputs(sides, inputs_, "the given inputs", false, verification)) {
@@ -238,10 +238,6 @@ class TorchRewriteCheck : public RewriteCheck {
     out.verdict = Verdict::Unverified;
     out.why = std::move(why);
     return out;
-  }
-
-  static std::string leftOutText(const LeftOut& left) {
-    return fmt::format("{}, which this machine does not have", fmt::join(left.operators, ", "));
   }
 
   Status build(Sides& sides, const Graph& after, const RunOptions& options) const {

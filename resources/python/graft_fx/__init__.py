@@ -149,8 +149,8 @@ def backend(rules, recipe=None, *, graft=None, library=None, libraries=(), verif
     once more. The model's weights are shared, not copied; weights that a rule merged are made again when the model's change. Where
     a graph cannot be rewritten, it runs as it was and a warning says why; `strict=True` raises instead. `.reports` of the result
     lists what was done. `graft` is the program and `library` its operators: the default is $GRAFT, then the build that this file
-    lies in, then the PATH. `libraries` are those of your own operators, shared libraries or Python modules, for that program; import your
-modules here as ever. For inference: a graph that needs gradients is left alone.
+    lies in, then the PATH. `libraries` are those of your own operators, shared libraries or Python modules, for that program; import
+    your modules here as ever. For inference: a graph that needs gradients is left alone.
     """
     return Backend(str(rules), recipe, graft, library, verify, strict, libraries)
 

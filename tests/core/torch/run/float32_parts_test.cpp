@@ -93,7 +93,8 @@ TEST_CASE("what is looked up by whole numbers in a parameter is the model's") {
 }
 
 TEST_CASE("squares that are summed up do not overflow, and the model goes on in its own dtype") {
-  const Graph g = typed(" input %x : f32[2,8]\n weight %w \"w\" : f32[8]\n" + norm + " %o = aten.mul.Tensor(%n, %w)\n return %o");
+  const Graph g =
+      typed(" input %x : f32[2,8]\n weight %w \"w\" : f32[8]\n" + norm + " %o = aten.mul.Tensor(%n, %w)\n return %o");
   CHECK(kept(g, DType::Float16) == Names{"s", "m", "e", "r", "n"});
   const Graph alone = typed(" input %x : f32[2,8]\n" + norm + " return %n");
   const auto rows = convert(made(alone, {"f32[2,8]:ones"}), "cpu", std::nullopt);

@@ -177,10 +177,11 @@ TEST_CASE("what came along to another device is there in each operator that read
 }
 
 TEST_CASE("a program elsewhere names the copies that stay on the host") {
-  const Graph g = graphOf("graph Model {\n input %x : f32[2,4]@cpu\n %s = aten.neg.default(%x)\n"
-                          " %c = aten.to.device(%s" +
-                              toCpu + " return %c\n}",
-                          torchSemantics().operators());
+  const Graph g = graphOf(
+      "graph Model {\n input %x : f32[2,4]@cpu\n %s = aten.neg.default(%x)\n"
+      " %c = aten.to.device(%s" +
+          toCpu + " return %c\n}",
+      torchSemantics().operators());
   const auto here = Program::build(g), there = Program::build(g, {"meta"});
   REQUIRE_RESULT(here);
   REQUIRE_RESULT(there);
