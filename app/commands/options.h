@@ -70,6 +70,8 @@ const Semantics& semantics();
 
 /// The exit code of the error's kind, as `graft --help` lists them.
 int exitCode(ErrorKind);
+/// The kind of error that a process of this program ended with; BadInput for a code that is none of ours.
+ErrorKind kindOfExitCode(int code);
 
 /// Each command adds itself to the application and sets `run` when it is the one that was asked for.
 using Run = std::function<Status()>;
@@ -85,6 +87,7 @@ void addExplain(CLI::App&, Run&);
 void addApply(CLI::App&, Run&);
 void addConvert(CLI::App&, Run&);
 void addCompare(CLI::App&, Run&);
+void addBatch(CLI::App&, Run&);
 void addBench(CLI::App&, Run&);
 void addProfile(CLI::App&, Run&);
 void addKernels(CLI::App&, Run&);

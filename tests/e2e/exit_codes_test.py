@@ -28,7 +28,7 @@ SWAP = HEAD + """class Swap(Rule):
 class Usage(TestCase):
     def test_help_is_a_success(self):
         general, everything = self.done("--help").stdout, self.done("--help-all").stdout
-        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "apply", "convert", "compare",
+        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "apply", "batch", "convert", "compare",
                         "bench", "profile", "kernels", "engine"):
             self.assertRegex(general, rf"(?m)^  {command} +\S")
             self.assertRegex(everything, rf"(?m)^{command}\b.*\n.*\S")
