@@ -38,7 +38,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 internal error, 2 wrong usage, 3 bad input, 4 unexpected number of matches,\n"
-      "5 failed verification, 6 no such device, 130 interrupted. `graft COMMAND --help` explains each.");
+      "5 failed verification, 6 no such device, 7 nothing to rewrite, 130 interrupted. `graft COMMAND --help` explains "
+      "each.");
   graft::cli::Run run;
   for (auto add : {graft::cli::addInfo, graft::cli::addReport, graft::cli::addCode, graft::cli::addText,
                    graft::cli::addModules, graft::cli::addDraw, graft::cli::addRun, graft::cli::addMatch,
@@ -53,12 +54,13 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
-    const graft::Status status = run();
-    if (status) return 0;
-    fmt::print(stderr, "graft: {}\n", status.error().format());
-    if (status.error().kind == graft::ErrorKind::Internal)
-      fmt::print(stderr, "This is a defect of Graft: please report it.\n");
-    return graft::cli::exitCode(status.error().kind);
+    const graft::cli::Ending ending = run();
+    if (!ending.status) {
+      fmt::print(stderr, "graft: {}\n", ending.status.error().format());
+      if (ending.status.error().kind == graft::ErrorKind::Internal)
+        fmt::print(stderr, "This is a defect of Graft: please report it.\n");
+    }
+    return graft::cli::exitCode(ending);
   } catch (const std::exception& e) {
     fmt::print(stderr, "graft: internal error: {}\nThis is a defect of Graft: please report it.\n", e.what());
     return 1;

@@ -1,6 +1,7 @@
 // graft apply: rewrites a model by a rule file, verifies that it still computes the same, and writes it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -28,6 +29,7 @@ struct ApplyFlags : Common {
   std::string rules, recipe, output, report, failingInputs;
   std::vector<std::string> expect;
   bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false, verbose = false;
+  bool allowUnchanged = false;
   double seconds = 3;
 };
 
@@ -116,6 +118,15 @@ Result<std::map<std::string, std::string>> outputPaths(const ApplyFlags& o, cons
   return out;
 }
 
+/// Nothing was rewritten, and why that may be.
+void tellUnchanged(const ApplyReport& r, const ApplyFlags& o, const workbench::ChosenRecipe& rules,
+                   const Console& console) {
+  const bool none = std::none_of(r.steps.begin(), r.steps.end(),
+                                 [](const StepRun& s) { return s.isRule && !workbench::foundNothing(s); });
+  console.warn(fmt::format("{}: nothing was rewritten{}{}", r.model, none ? "; " + whyHint(r.model, rules) : "",
+                           o.allowUnchanged ? "" : ". No file was written; --allow-unchanged copies the model."));
+}
+
 /// Prints what one stage of the work has found.
 void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const workbench::ChosenRecipe& rules,
           const Console& console) {
@@ -132,9 +143,8 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       console.print(fmt::format("{}: {} with {}\n", console.bold(r.model), r.recipe, rules.file.path));
       console.print(stepsTable(r.steps, o.verbose));
       tellVerifications(r.steps, o.verbose, console);
-      console.print(fmt::format("nodes: {} before, {} after\n", r.nodesBefore, r.nodesAfter));
-      if (workbench::foundNothing(r.steps)) console.warn("nothing was rewritten; " + whyHint(r.model, rules));
-      return;
+      if (r.unchanged) return tellUnchanged(r, o, rules, console);
+      return console.print(fmt::format("nodes: {} before, {} after\n", r.nodesBefore, r.nodesAfter));
     case ApplyStage::Verified:
       if (!r.verification) return console.print("not verified (--no-verify)");
       console.print(
@@ -148,9 +158,11 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
             fmt::format("the numbers differ, as {} may change them: {}", r.changedOnPurpose, r.verification->why));
       return;
     case ApplyStage::Timed:
-      return console.print(timingText(r.timing->times, r.timing->original, "rewritten"));
+      if (!r.timing->notTimed.empty()) console.warn("the written file itself was not timed: " + r.timing->notTimed);
+      return console.print(timingText(r.timing->times, r.timing->original, r.timing->rewritten));
     case ApplyStage::Written: {
       const workbench::WrittenModel& w = *r.output;
+      if (r.unchanged) return console.print("written " + w.path + ", the model as it was");
       if (w.sizesAreFixed)
         console.note(fmt::format(
             "{} takes inputs of these sizes only: torch.export has to know how sizes follow from each other, and here "
@@ -166,7 +178,7 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
   }
 }
 
-Status applyOne(const ApplyFlags& o, const std::string& path, const std::string& out,
+Ending applyOne(const ApplyFlags& o, const std::string& path, const std::string& out,
                 const workbench::ChosenRecipe& rules, const Console& console, json& reports) {
   auto options = runOptions(o);
   if (!options) return options.error();
@@ -182,14 +194,16 @@ Status applyOne(const ApplyFlags& o, const std::string& path, const std::string&
   request.strict = o.strict;
   if (!o.noTiming) request.seconds = o.seconds;
   request.capture = !o.noCapture;
+  request.allowUnchanged = o.allowUnchanged;
   const auto onStage = [&](ApplyStage stage, const ApplyReport& r) { tell(stage, r, o, rules, console); };
   auto report = workbench::apply(request, rules, semantics(), onStage, console.job());
   if (!report) return report.error();
   reports.push_back(toJson(*report));
-  return report->refusal ? Status(*report->refusal) : done();
+  if (report->refusal) return *report->refusal;
+  return report->unchanged && !report->output ? Ending::unchanged() : Ending(done());
 }
 
-Status apply(const ApplyFlags& o) {
+Ending apply(const ApplyFlags& o) {
   const Console console(o.printing);
   auto rules = workbench::loadRecipe(o.rules, o.recipe, semantics().operators());
   if (!rules) return rules.error();
@@ -207,7 +221,7 @@ Status apply(const ApplyFlags& o) {
   if (!o.report.empty())
     if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
   json reports = json::array();
-  const Status status = forEachModel(*models, console, [&](const std::string& path) {
+  const Ending ending = forEachModel(*models, console, [&](const std::string& path) {
     return applyOne(o, path, outputs->at(path), *rules, console, reports);
   });
   const bool any = !reports.empty();
@@ -217,7 +231,7 @@ Status apply(const ApplyFlags& o) {
     console.print("report  " + o.report);
   }
   console.document(text);
-  return status;
+  return ending;
 }
 
 }  // namespace
@@ -249,6 +263,9 @@ void addApply(CLI::App& app, Run& run) {
       ->type_name("FOLDER")
       ->check(!CLI::ExistingFile);
   c->add_flag("--no-timing", o->noTiming, "Time neither model");
+  c->add_flag(
+      "--allow-unchanged", o->allowUnchanged,
+      "Copy the model where nothing was rewritten; without this, nothing is written then and the exit code is 7");
   c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,
               "Stop at the first match that cannot be rewritten, or whose rewrite computes something else");

@@ -38,13 +38,15 @@ void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe&
         console.warn("nothing was rewritten: this times the model against itself; " + whyHint(r.model, rules));
       return console.print(differencesTable(r.outputs));
     case BenchStage::Timed:
-      return console.print(timingText(r.timing.times, r.timing.original, "rewritten"));
+      if (!r.timing.notTimed.empty())
+        console.warn("the file that would be written was not timed: " + r.timing.notTimed);
+      return console.print(timingText(r.timing.times, r.timing.original, r.timing.rewritten));
     case BenchStage::BaselinesTimed:
       return console.print(baselinesTable(*r.baselines));
   }
 }
 
-Status bench(const BenchFlags& o) {
+Ending bench(const BenchFlags& o) {
   const Console console(o.printing);
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
@@ -62,7 +64,7 @@ Status bench(const BenchFlags& o) {
     request.python = std::move(*python);
   }
   nlohmann::json reports = nlohmann::json::array();
-  const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
+  const Ending ending = forEachModel(o.models, console, [&](const std::string& path) -> Ending {
     request.model = path;
     const auto onStage = [&](BenchStage stage, const BenchReport& r) { tell(stage, r, *rules, console); };
     auto report = workbench::bench(request, *rules, semantics(), onStage, console.job());
@@ -74,7 +76,7 @@ Status bench(const BenchFlags& o) {
     return done();
   });
   console.document(workbench::documentOfModels(std::move(reports)));
-  return status;
+  return ending;
 }
 
 }  // namespace

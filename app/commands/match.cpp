@@ -84,7 +84,7 @@ Status matchOne(const MatchFlags& o, const std::string& path, const RuleFile& fi
   return done();
 }
 
-Status match(const MatchFlags& o) {
+Ending match(const MatchFlags& o) {
   const Console console(o.printing);
   auto file = loadRuleFile(o.rules, semantics().operators());
   if (!file) return file.error();
@@ -97,10 +97,10 @@ Status match(const MatchFlags& o) {
     expected.push_back(std::move(*wanted));
   }
   json reports = json::array();
-  const Status status = forEachModel(
+  const Ending ending = forEachModel(
       o.models, console, [&](const std::string& path) { return matchOne(o, path, *file, expected, console, reports); });
   console.document(workbench::documentOfModels(std::move(reports)));
-  return status;
+  return ending;
 }
 
 }  // namespace

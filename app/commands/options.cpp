@@ -107,4 +107,10 @@ int exitCode(ErrorKind kind) {
   return 1;
 }
 
+int exitCode(const Ending& ending) {
+  constexpr int unchanged = 7;
+  if (!ending.status) return exitCode(ending.status.error().kind);
+  return ending.isUnchanged ? unchanged : 0;
+}
+
 }  // namespace graft::cli

@@ -25,6 +25,7 @@ json toJson(const ApplyReport& r) {
               {"nodesAfter", r.nodesAfter},
               {"recipe", r.recipe},
               {"steps", listJson(r.steps)},
+              {"unchanged", r.unchanged},
               {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
   if (r.timing) out["timing"] = toJson(*r.timing);
   if (r.output) {

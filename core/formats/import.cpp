@@ -67,6 +67,7 @@ Result<Model> importModel(const std::string& path, const Semantics& semantics, c
   if (!model) return model;
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
   model->format = (*format)->file;
+  model->method = options.method;
   return model;
 }
 

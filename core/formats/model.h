@@ -19,6 +19,7 @@ struct Model {
   Graph graph;
   const FileFormat* format = nullptr;  ///< an entry of fileFormats (format_list.h); importModel sets it
   std::string path;
+  std::string method = "forward";  ///< which of the file's methods or graphs `graph` is
   size_t fileBytes = 0;
   size_t weightBytes = 0;                      ///< of distinct weights
   std::vector<std::string> methods;            ///< the file's other methods or graphs

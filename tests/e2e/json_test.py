@@ -179,6 +179,11 @@ class Documents(TestCase):
         self.assertEqual(skipped["verification"], {"passed": None, "skipped": True})
         refused = self.check("apply", self.net, *common, "--whole-only", "--no-timing", code=5)["models"][0]
         self.assertFalse(refused["verification"]["passed"] or "output" in refused)
+        missed = self.file("missed.py", RULES.split("class Swish")[0] + "class Missed" + RULES.split("class Missed")[1].split("class All")[0])
+        for allowed, code in (((), 7), (("--allow-unchanged",), 0)):
+            unchanged = self.check("apply", self.net, "--rules", missed, *self.given, "-o", out, *allowed, code=code)["models"][0]
+            self.assertTrue(unchanged["unchanged"])
+            self.assertEqual("output" in unchanged, bool(allowed))
 
     def test_other_numbers_on_purpose(self):
         rules = self.file("purpose.py", RULES.replace("class Wrong(Rule):\n", "class Wrong(Rule):\n    changes_numbers = True\n\n"))

@@ -45,6 +45,34 @@ void castFloats(torch::jit::Module& module, at::ScalarType dtype) {
   for (const at::Tensor& t : module.buffers()) cast(t);
 }
 
+Result<Runnable> torchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options, bool freeze) {
+  auto device = requireDevice(options.device);
+  if (!device) return device.error();
+  if (options.threads > 0 && at::get_num_threads() != options.threads) at::set_num_threads(options.threads);
+  try {
+    // Loaded outside inference mode, as plain programs load: weights made inside it carry no version, and operators
+    // that keep packed copies of weights leave such ones alone.
+    const at::NoGradGuard noGrad;
+    auto loaded = torch::jit::load(path, *device);
+    loaded.eval();
+    if (freeze && options.dtype) castFloats(loaded, torchDType(*options.dtype));
+    auto module = std::make_shared<torch::jit::Module>(freeze ? torch::jit::freeze(loaded) : loaded);
+    return Runnable([module, values = valuesOf(inputs), device = *device]() -> Status {
+      try {
+        c10::InferenceMode inference;
+        module->forward(values);
+        synchronize(device);
+        return done();
+      } catch (const std::exception& e) {
+        return badInput(fmt::format("TorchScript's own run failed: {}", shortMessage(e)));
+      }
+    });
+  } catch (const std::exception& e) {
+    return badInput(
+        fmt::format("{}: TorchScript cannot load{} it: {}", path, freeze ? " or freeze" : "", shortMessage(e)));
+  }
+}
+
 }  // namespace
 
 Timing timingOf(std::vector<double> samplesMs) {
@@ -63,30 +91,11 @@ Runnable runnable(const Program& program, const TensorSet& inputs) {
 }
 
 Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options) {
-  auto device = requireDevice(options.device);
-  if (!device) return device.error();
-  if (options.threads > 0 && at::get_num_threads() != options.threads) at::set_num_threads(options.threads);
-  try {
-    // Loaded outside inference mode, as plain programs load: weights made inside it carry no version, and operators
-    // that keep packed copies of weights leave such ones alone.
-    const at::NoGradGuard noGrad;
-    auto module = torch::jit::load(path, *device);
-    module.eval();
-    if (options.dtype) castFloats(module, torchDType(*options.dtype));
-    auto frozen = std::make_shared<torch::jit::Module>(torch::jit::freeze(module));
-    return Runnable([frozen, values = valuesOf(inputs), device = *device]() -> Status {
-      try {
-        c10::InferenceMode inference;
-        frozen->forward(values);
-        synchronize(device);
-        return done();
-      } catch (const std::exception& e) {
-        return badInput(fmt::format("TorchScript's own run failed: {}", shortMessage(e)));
-      }
-    });
-  } catch (const std::exception& e) {
-    return badInput(fmt::format("{}: TorchScript cannot load or freeze it: {}", path, shortMessage(e)));
-  }
+  return torchScript(path, inputs, options, true);
+}
+
+Result<Runnable> loadedTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options) {
+  return torchScript(path, inputs, options, false);
 }
 
 double medianRatio(const Timing& a, const Timing& b) {
@@ -104,7 +113,9 @@ Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, dou
   std::vector<Timing> out(sides.size());
   constexpr size_t fewest = 5, most = 20000;
   for (size_t round = 0; round < fewest || (elapsed() < seconds && round < most); ++round) {
-    for (size_t k = 0; k < sides.size(); ++k) {
+    for (size_t i = 0; i < sides.size(); ++i) {
+      // Who comes second finds caches and clocks as the first left them.
+      const size_t k = round % 2 == 0 ? i : sides.size() - 1 - i;
       auto t = sides[k]();
       if (!t) return t.error();
       if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
