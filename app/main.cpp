@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
-    const graft::cli::Ending ending = run();
+    graft::cli::Ending ending = graft::cli::loadGivenLibraries();
+    if (ending.status) ending = run();
     if (!ending.status) {
       fmt::print(stderr, "graft: {}\n", ending.status.error().format());
       if (ending.status.error().kind == graft::ErrorKind::Internal)

@@ -1,5 +1,6 @@
 // graft apply: rewrites a model by a rule file, verifies that it still computes the same, and writes it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,13 +10,12 @@
 
 #include "app/commands/models.h"
 #include "app/commands/options.h"
-#include "app/console/differences_text.h"
-#include "app/console/timing_text.h"
-#include "app/console/verification_text.h"
+#include "app/console/applied_text.h"
 #include "app/json/documents_json.h"
 #include "app/workbench/apply.h"
 #include "core/base/atomic_file.h"
 #include "core/base/words.h"
+#include "core/formats/model.h"
 
 namespace graft::cli {
 namespace {
@@ -32,64 +32,6 @@ struct ApplyFlags : Common {
   bool allowUnchanged = false;
   double seconds = 3;
 };
-
-using Verdict = RewriteVerification::Verdict;
-
-/// A row for each step. Rules that found nothing share one line below, which names the first few, unless all rows are
-/// wanted.
-std::string stepsTable(const std::vector<StepRun>& steps, bool all) {
-  constexpr size_t kNamed = 4;
-  std::vector<std::vector<std::string>> rows{{"step", "rewrites", "verified", "ms", "where"}};
-  std::vector<std::string> idle;
-  for (const StepRun& s : steps) {
-    if (!all && s.isRule && workbench::foundNothing(s)) {
-      idle.push_back(s.name);
-      continue;
-    }
-    std::string where;
-    size_t shown = 0;
-    for (const Record& r : s.records) {
-      if (r.scope.empty() || shown == 2) continue;
-      where += (shown++ ? ", " : "") + r.scope;
-    }
-    if (s.records.size() > shown && shown > 0) where += ", …";
-    rows.push_back(
-        {s.name, std::to_string(s.records.size()), verifiedText(s), fmt::format("{:.2f}", s.milliseconds), where});
-  }
-  if (idle.empty()) return table(rows);
-  return table(rows) + fmt::format("{} matched nothing: {}{}\n", counted(idle.size(), "rule"), firstFew(idle, kNamed),
-                                   idle.size() > kNamed ? " (--verbose lists them)" : "");
-}
-
-/// Which rewrites were taken back and which could not be verified: --quiet silences neither.
-void tellVerifications(const std::vector<StepRun>& steps, bool each, const Console& console) {
-  size_t back = 0;
-  for (const StepRun& s : steps) {
-    back += s.rolledBack.size();
-    for (const std::string& line : takenBackLines(s, each)) console.warn(line);
-    std::map<std::string, size_t> unverified, remarks;
-    for (const RewriteVerification& v : verificationsOf(s))
-      if (v.verdict == Verdict::Unverified)
-        ++unverified[v.why];
-      else if (v.verdict == Verdict::Verified && !v.why.empty())
-        ++remarks[v.why];
-    for (const auto& [why, count] : remarks) console.note(fmt::format("{}: {} verified, but {}", s.name, count, why));
-    for (const auto& [why, count] : unverified)
-      console.warn(fmt::format("{}: {} not verified{}: {}", s.name, s.isRule ? counted(count, "rewrite") : "the step",
-                               s.isRule ? " on its own" : "", why));
-  }
-  if (back > 0)
-    console.warn(fmt::format("{} taken back; the others stay. With --strict that is an error{}",
-                             back == 1 ? "1 rewrite was" : fmt::format("{} rewrites were", back),
-                             back == 1 || each ? "." : "; --verbose and --report list each of them."));
-}
-
-/// A path from the current folder, where it lies below.
-std::string fromHere(const std::string& path) {
-  std::error_code e;
-  const auto near = std::filesystem::proximate(path, e).string();
-  return e || near.starts_with("..") ? path : near;
-}
 
 /// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
 /// written over another result or over a model that was given.
@@ -133,59 +75,33 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
   switch (stage) {
     case ApplyStage::Inputs:
       noteRandomInputs(r.randomInputs, console);
+      noteMissing(r.model, r.missing,
+                  o.noVerify ? "The model is not timed." : "The model is verified in parts, and not timed.", console);
       if (!r.noInputs.empty())
         console.note("There are no inputs: shapes stay unknown, and rules with conditions on them do not match.");
       return;
     case ApplyStage::Rewritten:
-      for (const StepRun& s : r.steps)
-        for (const std::string& why : s.refused)
-          console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
       console.print(fmt::format("{}: {} with {}\n", console.bold(r.model), r.recipe, rules.file.path));
-      console.print(stepsTable(r.steps, o.verbose));
-      tellVerifications(r.steps, o.verbose, console);
-      if (r.unchanged) return tellUnchanged(r, o, rules, console);
-      return console.print(fmt::format("nodes: {} before, {} after\n", r.nodesBefore, r.nodesAfter));
-    case ApplyStage::Verified:
-      if (!r.verification) return console.print("not verified (--no-verify)");
-      console.print(
-          r.verification->passed
-              ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
-                            r.randomInputs.empty() ? "given" : "random", r.verification->inputSets - 1)
-              : fmt::format("differences where set {} of inputs failed (fp64 reference):", r.verification->inputSets));
-      console.print(differencesTable(r.verification->outputs));
-      if (!r.changedOnPurpose.empty())
-        console.warn(
-            fmt::format("the numbers differ, as {} may change them: {}", r.changedOnPurpose, r.verification->why));
+      tellRewritten(r, {.passes = true, .idle = true, .each = o.verbose, .hints = true}, console);
+      if (r.unchanged) tellUnchanged(r, o, rules, console);
       return;
+    case ApplyStage::Verified:
+      return tellVerified(r, console);
     case ApplyStage::Timed:
-      if (!r.timing->notTimed.empty()) console.warn("the written file itself was not timed: " + r.timing->notTimed);
-      return console.print(timingText(r.timing->times, r.timing->original, r.timing->rewritten));
-    case ApplyStage::Written: {
-      const workbench::WrittenModel& w = *r.output;
-      if (r.unchanged) return console.print("written " + w.path + ", the model as it was");
-      if (w.sizesAreFixed)
-        console.note(fmt::format(
-            "{} takes inputs of these sizes only: torch.export has to know how sizes follow from each other, and here "
-            "it cannot. TorchScript (-o OUT.pt) takes what the traced model takes.",
-            w.path));
-      console.print(fmt::format("written {}\non a GPU it runs {}", w.path,
-                                w.captureObstacle.empty() ? "as CUDA graphs, one for each shape"
-                                                          : "operator by operator: " + w.captureObstacle));
-      if (!w.operatorLibrary.empty())
-        console.print(
-            fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(w.operatorLibrary)));
-    }
+      return tellTimed(r, console);
+    case ApplyStage::Written:
+      return tellWritten(r, console);
   }
 }
 
-Ending applyOne(const ApplyFlags& o, const std::string& path, const std::string& out,
+Ending applyOne(const ApplyFlags& o, const std::string& path, const std::string& method, const std::string& out,
                 const workbench::ChosenRecipe& rules, const Console& console, json& reports) {
   auto options = runOptions(o);
   if (!options) return options.error();
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
   workbench::ApplyRequest request;
-  request.model = {path, "forward", options->dtype};
+  request.model = {path, method, options->dtype};
   request.inputs = std::move(*inputs);
   request.output = out;
   request.failingInputs = o.failingInputs;
@@ -201,6 +117,50 @@ Ending applyOne(const ApplyFlags& o, const std::string& path, const std::string&
   reports.push_back(toJson(*report));
   if (report->refusal) return *report->refusal;
   return report->unchanged && !report->output ? Ending::unchanged() : Ending(done());
+}
+
+/// "out.forward.1.pt" for the graph forward.1 where forward goes to out.pt.
+std::string outputOf(const std::string& graph, const std::string& out) {
+  std::filesystem::path path(out);
+  const std::string ending = path.extension().string();
+  return path.replace_extension(graph + ending).string();
+}
+
+/// The graph that --method names, or all graphs of a capture, one after the other: one that fails never stops the
+/// others. --inputs are what the model is called with, so they are the first graph's; the others run on random ones.
+Ending applyGraphs(const ApplyFlags& o, const std::string& path, const std::string& out,
+                   const workbench::ChosenRecipe& rules, const Console& console, json& reports) {
+  auto graphs = o.method.empty() ? graphNames(path) : std::vector<std::string>{o.method};
+  if (!graphs) return graphs.error();
+  if (graphs->size() == 1) return applyOne(o, path, graphs->front(), out, rules, console, reports);
+  if (!rules.recipe.expect.empty())
+    return Error{ErrorKind::Usage,
+                 fmt::format("{}: an expected number of rewrites is one graph's; name it with --method: {}", path,
+                             fmt::join(*graphs, ", ")),
+                 {}};
+  ApplyFlags others = o;
+  others.inputs.clear();
+  others.specs.clear();
+  std::optional<Error> first;
+  size_t failed = 0, unchanged = 0;
+  for (const std::string& graph : *graphs) {
+    const bool isFirst = graph == graphs->front();
+    console.print(console.bold("graph " + graph));
+    const Ending ending =
+        applyOne(isFirst ? o : others, path, graph, isFirst ? out : outputOf(graph, out), rules, console, reports);
+    unchanged += ending.isUnchanged;
+    if (ending.status) continue;
+    ++failed;
+    Error e = ending.status.error();
+    e.message = fmt::format("{}: {}", graph, e.message);
+    if (e.kind == ErrorKind::Cancelled) return e;
+    console.warn(e.message);
+    if (!first) first = std::move(e);
+  }
+  if (!first) return unchanged == graphs->size() ? Ending::unchanged() : Ending(done());
+  first->message =
+      fmt::format("{}: {} of {} graphs failed; the first: {}", path, failed, graphs->size(), first->message);
+  return *first;
 }
 
 Ending apply(const ApplyFlags& o) {
@@ -222,7 +182,7 @@ Ending apply(const ApplyFlags& o) {
     if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
   json reports = json::array();
   const Ending ending = forEachModel(*models, console, [&](const std::string& path) {
-    return applyOne(o, path, outputs->at(path), *rules, console, reports);
+    return applyGraphs(o, path, outputs->at(path), *rules, console, reports);
   });
   const bool any = !reports.empty();
   const std::string text = workbench::documentOfModels(std::move(reports));
@@ -269,6 +229,7 @@ void addApply(CLI::App& app, Run& run) {
   c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,
               "Stop at the first match that cannot be rewritten, or whose rewrite computes something else");
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return apply(*o); }; });
 }

@@ -27,7 +27,8 @@ struct BenchFlags : Common {
 };
 
 /// Prints what one stage of the work has found.
-void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe& rules, const Console& console) {
+void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe& rules, const std::string& device,
+          const Console& console) {
   switch (stage) {
     case BenchStage::Inputs:
       return noteRandomInputs(r.randomInputs, console);
@@ -36,6 +37,7 @@ void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe&
                                 fmt::join(r.inputs, " "), counted(r.rewrites, "rewrite"), r.nodesBefore, r.nodesAfter));
       if (r.rewrites == 0)
         console.warn("nothing was rewritten: this times the model against itself; " + whyHint(r.model, rules));
+      if (r.moved) noteMoved(*r.moved, device, console);
       return console.print(differencesTable(r.outputs));
     case BenchStage::Timed:
       if (!r.timing.notTimed.empty())
@@ -66,7 +68,8 @@ Ending bench(const BenchFlags& o) {
   nlohmann::json reports = nlohmann::json::array();
   const Ending ending = forEachModel(o.models, console, [&](const std::string& path) -> Ending {
     request.model = path;
-    const auto onStage = [&](BenchStage stage, const BenchReport& r) { tell(stage, r, *rules, console); };
+    request.method = methodOf(o);
+    const auto onStage = [&](BenchStage stage, const BenchReport& r) { tell(stage, r, *rules, o.device, console); };
     auto report = workbench::bench(request, *rules, semantics(), onStage, console.job());
     if (!report) return report.error();
     reports.push_back(toJson(*report));
@@ -94,6 +97,7 @@ void addBench(CLI::App& app, Run& run) {
       ->type_name("MODES");
   c->add_option("--python", o->python, "The Python with PyTorch that --against runs")->type_name("PROGRAM");
   c->add_option("--seconds", o->seconds, "How long to time both models")->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return bench(*o); }; });
 }

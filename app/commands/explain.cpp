@@ -11,7 +11,6 @@
 #include "app/workbench/match.h"
 #include "app/workbench/rules.h"
 #include "core/base/words.h"
-#include "matcher/lang/rule_file.h"
 
 namespace graft::cli {
 namespace {
@@ -33,7 +32,7 @@ void print(const workbench::NearMissReport& n, const Rule& rule, const Console& 
 
 Status explain(const ExplainFlags& o) {
   const Console console(o.printing);
-  auto file = loadRuleFile(o.rules, semantics().operators());
+  auto file = workbench::loadRules(o.rules, semantics().operators());
   if (!file) return file.error();
   if (o.rule.empty() && file->rules.size() > 1)
     return Error{ErrorKind::Usage,
@@ -72,6 +71,7 @@ void addExplain(CLI::App& app, Run& run) {
   c->add_option("--rule", o->rule, "The rule to explain; needed where the file holds several");
   c->add_option("--at", o->at, "Only what was tried at this node")->type_name("NODE");
   c->add_option("--limit", o->limit, "How many near misses to show")->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return explain(*o); }; });
 }

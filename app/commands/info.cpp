@@ -11,6 +11,7 @@
 #include "app/commands/options.h"
 #include "app/json/documents_json.h"
 #include "app/workbench/info.h"
+#include "core/base/words.h"
 #include "core/ir/used_symbols.h"
 #include "core/text/text.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 struct InfoFlags : Common {
   std::string model;
-  std::string method = "forward";
 };
 
 std::string bytes(size_t n) {
@@ -35,6 +35,18 @@ std::vector<std::vector<std::string>> countRows(const char* heading, const char*
   std::vector<std::vector<std::string>> rows{{heading, count}};
   for (const auto& [name, n] : sorted) rows.push_back({name.empty() ? "(unknown type)" : name, std::to_string(n)});
   return rows;
+}
+
+std::string captureText(const Capturing& c) {
+  if (!c.obstacle.empty()) return "on a GPU it runs operator by operator: " + c.obstacle;
+  std::string text = "on a GPU it runs as a CUDA graph";
+  if (!c.writes.empty()) text += fmt::format(", which writes {} as well", fmt::join(c.writes, ", "));
+  if (!c.waits.empty())
+    text += fmt::format(
+        "; operator by operator where that waits for the GPU: {}. Keep the number as a tensor, or calculate it from "
+        "sizes",
+        c.waits);
+  return text;
 }
 
 void print(const workbench::ModelInfo& info, const std::string& path, const Console& console) {
@@ -56,6 +68,10 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
   if (!m.methods.empty()) console.print(fmt::format("  other methods: {}", fmt::join(m.methods, ", ")));
   if (!m.operatorLibraries.empty())
     console.print(fmt::format("  needs operator libraries: {}", fmt::join(m.operatorLibraries, ", ")));
+  for (const MissingOperator& m : info.missing)
+    console.print(
+        fmt::format("  lacks {}, which {} {}", m.name, firstFew(m.nodes, 4), m.nodes.size() == 1 ? "calls" : "call"));
+  console.print("  " + captureText(info.capture));
   size_t guards = 0;
   for (const std::string& note : m.notes)
     if (note.starts_with("guard: "))
@@ -69,12 +85,14 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
 
 Status info(const InfoFlags& o) {
   const Console console(o.printing);
-  auto found = workbench::info({o.model, o.method}, semantics(), console.job());
+  auto found = workbench::info({o.model, methodOf(o)}, semantics(), console.job());
   if (!found) return found.error();
   if (console.json())
     console.document(workbench::document(toJson(*found)));
   else
     print(*found, o.model, console);
+  noteMissing(o.model, found->missing, "Without it, the model can be matched, rewritten and written, but not run.",
+              console);
   return done();
 }
 
@@ -84,8 +102,7 @@ void addInfo(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("info", "Say what a file holds: format, inputs, outputs, operators, modules, weights");
   auto o = std::make_shared<InfoFlags>();
   c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
-  c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
-      ->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, false);
   c->callback([&run, o] { run = [o] { return info(*o); }; });
 }

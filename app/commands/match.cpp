@@ -10,7 +10,6 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/match.h"
 #include "core/base/words.h"
-#include "matcher/lang/rule_file.h"
 
 namespace graft::cli {
 namespace {
@@ -86,7 +85,7 @@ Status matchOne(const MatchFlags& o, const std::string& path, const RuleFile& fi
 
 Ending match(const MatchFlags& o) {
   const Console console(o.printing);
-  auto file = loadRuleFile(o.rules, semantics().operators());
+  auto file = workbench::loadRules(o.rules, semantics().operators());
   if (!file) return file.error();
   if (!o.rule.empty())
     if (auto known = workbench::ruleNamed(*file, o.rule); !known) return known.error();
@@ -112,6 +111,7 @@ void addMatch(CLI::App& app, Run& run) {
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--rule", o->rule, "Only this rule");
   c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 where the rule matches another number of times");
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return match(*o); }; });
 }

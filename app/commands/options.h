@@ -19,11 +19,13 @@
 #include "app/workbench/open.h"
 #include "core/base/result.h"
 #include "core/ir/semantics.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::cli {
 
 struct Common {
   Console::Options printing;
+  std::string method;              ///< --method; "": forward
   std::string inputs;              ///< --inputs FILE
   std::vector<std::string> specs;  ///< --input "f16[1,128]:randn"
   uint64_t seed = 0;
@@ -32,6 +34,11 @@ struct Common {
 };
 /// Adds the shared options to a command; those of what a model runs on only where it runs.
 void addCommon(CLI::App& command, Common& common, bool takesInputs);
+
+/// --method, for commands that read a model.
+void addMethodOption(CLI::App& command, Common& common);
+/// --method, or "forward" where it is not given.
+std::string methodOf(const Common&);
 
 /// --device and --dtype. Usage where they name no device and no floating-point dtype.
 Result<RunOptions> runOptions(const Common&);
@@ -43,9 +50,20 @@ Result<Model> openModel(const std::string& path, const Common&, const Job&);
 Result<TensorSet> modelInputs(const Graph&, const Common&, const Console&);
 /// Says what was made up where no inputs were given: Inputs::random.
 void noteRandomInputs(const std::vector<std::string>& random, const Console&);
+/// Says what came along to another device than the file names, and what stays on the host.
+void noteMoved(const MovedAlong&, const std::string& device, const Console&);
 /// Where --inputs or --input are given, one run on them records types in the model: formats that carry none leave
 /// conditions on dtypes and shapes open.
 Status recordGivenTypes(Model&, const Common&, const Console&);
+
+/// --library, which a command may be given several times. The operators of a library are the process's, so all commands
+/// share what it collects.
+void addLibraryOption(CLI::App& command);
+/// Loads what --library named, before the command runs: files may call these operators, and rules name them.
+Status loadGivenLibraries();
+/// Says that the model calls operators that this machine does not have, and what the command does about it.
+void noteMissing(const std::string& model, const std::vector<MissingOperator>&, const std::string& what,
+                 const Console&);
 
 /// LibTorch's semantics with Graft's operators loaded, made once.
 const Semantics& semantics();

@@ -5,6 +5,18 @@
 #include "app/json/rewrites_json.h"
 #include "core/json/graph_json.h"
 
+namespace graft {
+
+nlohmann::json toJson(const UserLibrary& l) { return {{"path", l.path}, {"operators", l.operators}}; }
+
+nlohmann::json toJson(const MissingOperator& m) {
+  nlohmann::json out{{"operator", m.name}, {"nodes", m.nodes}};
+  if (!m.library.empty()) out["library"] = {{"path", m.library}, {"exists", m.libraryExists}};
+  return out;
+}
+
+}  // namespace graft
+
 namespace graft::workbench {
 
 using nlohmann::json;
@@ -16,10 +28,13 @@ constexpr int schemaNumber = 1;
 /// Stands where a verification would, of what nothing was compared with.
 json notVerified() { return {{"passed", nullptr}, {"skipped", true}}; }
 
+json toJson(const MovedAlong& m) { return {{"names", m.names}, {"constants", m.constants}, {"stays", m.stays}}; }
+
 }  // namespace
 
 json toJson(const ApplyReport& r) {
   json out = {{"model", r.model},
+              {"method", r.method},
               {"format", r.format->name},
               {"nodesBefore", r.nodesBefore},
               {"nodesAfter", r.nodesAfter},
@@ -27,10 +42,12 @@ json toJson(const ApplyReport& r) {
               {"steps", listJson(r.steps)},
               {"unchanged", r.unchanged},
               {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
+  if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
   if (r.timing) out["timing"] = toJson(*r.timing);
   if (r.output) {
     out["output"] = r.output->path;
     out["captured"] = r.output->captureObstacle.empty();
+    if (!r.output->captureObstacle.empty()) out["whyNotCaptured"] = r.output->captureObstacle;
   }
   return out;
 }
@@ -40,6 +57,7 @@ json toJson(const BenchReport& r) {
               {"rewrites", r.rewrites},     {"nodesBefore", r.nodesBefore},
               {"nodesAfter", r.nodesAfter}, {"outputs", listJson(r.outputs)},
               {"timing", toJson(r.timing)}};
+  if (r.moved) out["moved"] = toJson(*r.moved);
   if (r.baselines) out["baselines"] = toJson(*r.baselines);
   return out;
 }
@@ -95,7 +113,10 @@ json toJson(const ModelInfo& info) {
           {"modules", info.modules},
           {"methods", m.methods},
           {"operatorLibraries", m.operatorLibraries},
+          {"missingOperators", listJson(info.missing)},
           {"notes", m.notes},
+          {"capture",
+           {{"obstacle", info.capture.obstacle}, {"waits", info.capture.waits}, {"writes", info.capture.writes}}},
           {"inputs", std::move(inputs)},
           {"symbols", symbolsJson(g)},
           {"outputs", std::move(outputs)}};
@@ -124,6 +145,7 @@ json toJson(const ProfileReport& r) {
 json toJson(const RunReport& r) {
   json out = {{"model", r.model}, {"inputs", r.inputs}, {"outputs", r.outputs.describe()}};
   if (r.captured) out["captured"] = *r.captured;
+  if (r.moved) out["moved"] = toJson(*r.moved);
   if (!r.output.empty()) out["output"] = r.output;
   if (r.differences) out["differences"] = listJson(*r.differences);
   return out;
@@ -137,6 +159,7 @@ json toJson(const ShownModel& s) {
 
 std::string document(json report) {
   report["schema"] = schemaNumber;
+  if (const auto libraries = userLibraries(); !libraries.empty()) report["libraries"] = listJson(libraries);
   return report.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

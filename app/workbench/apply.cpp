@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/base/atomic_file.h"
+#include "core/torch/cuda_runner.h"
 #include "core/torch/rewrite_verification.h"
 #include "matcher/rewrite/rewrite.h"
 #include "matcher/search/search.h"
@@ -131,7 +132,9 @@ Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, bool 
   auto model = open(which, semantics, job);
   if (!model) return model.error();
   report.model = which.path;
+  report.method = which.method;
   report.format = model->format;
+  report.missing = missingOperators(model->graph);
   Prepared out{std::move(*model), {}, std::nullopt};
   if (!out.model.format->declaresSizes) out.sizes = tracedSizes(out.model.graph);
   if (auto made = inputsFor(out.model.graph, on)) {
@@ -217,7 +220,8 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   auto staged =
       StagedModel::write(graph, request.output, inputs ? *inputs : TensorSet(), prepared->sizes, request.capture);
   if (!staged) return staged.error();
-  if (request.verify && request.seconds) {
+  if (request.verify && request.seconds && report.missing.empty()) {
+    limitTuning(3);  // whoever applies rules waits for it; the first run of the file goes on
     const RunOptions options{request.inputs.device, request.inputs.dtype};
     auto timing = timeWrittenFile({model, model.graph, graph, staged->path(), *inputs, options, *request.seconds}, job);
     if (!timing) return timing.error();

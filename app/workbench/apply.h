@@ -82,11 +82,13 @@ struct ApplyRequest {
 };
 struct ApplyReport {
   std::string model;
+  std::string method;  ///< which of the file's methods or graphs
   const FileFormat* format = nullptr;
   std::string recipe;
   size_t nodesBefore = 0, nodesAfter = 0;
   std::vector<std::string> randomInputs;  ///< Inputs::random
   std::string noInputs;                   ///< why there are none
+  std::vector<MissingOperator> missing;  ///< that this machine does not have: the model is verified in parts, not timed
   std::vector<StepRun> steps;
   std::optional<Verification> verification;  ///< of the whole model; none: it was not compared
   /// Numbers differ, and these steps change them on purpose: the model is written nevertheless.

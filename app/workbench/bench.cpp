@@ -51,7 +51,9 @@ Result<BenchReport> bench(const BenchRequest& request, const ChosenRecipe& rules
   const auto reached = [&](BenchStage stage) {
     if (onStage) onStage(stage, report);
   };
-  auto model = open({request.model}, semantics, job);
+  if (!request.baselines.empty() && request.method != "forward")
+    return Error{ErrorKind::Usage, "--against times what a file's forward computes: give it without --method", {}};
+  auto model = open({request.model, request.method}, semantics, job);
   if (!model) return model.error();
   // Rules see the dtypes of the file; the dtype asked for is what both sides then run in.
   InputRequest inFile = request.inputs;
@@ -74,6 +76,7 @@ Result<BenchReport> bench(const BenchRequest& request, const ChosenRecipe& rules
   {  // These programs are gone before others are timed: they leave the memory to those.
     auto a = NamedProgram::build(request.model, model->graph, options);
     if (!a) return a.error();
+    if (options.device != "cpu") report.moved = a->program.moved();
     auto b = NamedProgram::build(request.model + ", rewritten", rewritten, options);
     if (!b) return b.error();
     auto differences = differencesOf(model->graph, *a, *b, *inputs, options, job);

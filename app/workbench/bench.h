@@ -20,6 +20,7 @@ namespace graft::workbench {
 
 struct BenchRequest {
   std::string model;
+  std::string method = "forward";
   InputRequest inputs;
   double seconds = 3;
   std::vector<std::string> baselines;  ///< of baselineModes()
@@ -30,6 +31,7 @@ struct BenchReport {
   std::vector<std::string> randomInputs;  ///< Inputs::random
   std::vector<std::string> inputs;        ///< "f32[2,384]" of each
   size_t rewrites = 0, nodesBefore = 0, nodesAfter = 0;
+  std::optional<MovedAlong> moved;  ///< on a GPU: of the original
   std::vector<Difference> outputs;  ///< of the rewritten model to the original, on the inputs
   AgainstOriginal timing;
   std::optional<BaselineComparison> baselines;

@@ -10,6 +10,7 @@
 
 #include "app/workbench/open.h"
 #include "core/base/temporary_folder.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::workbench {
 
@@ -41,6 +42,7 @@ struct WrittenModel {
   bool sizesAreFixed = false;
   /// The library of operators that it needs; "": none, or one that was not found.
   std::string operatorLibrary;
+  std::vector<UserLibrary> libraries;  ///< of the user's own that it needs
 };
 /// Writes a rewritten model whose types were recorded from `inputs` (which may be empty). As a torch.export program it
 /// takes all `sizes` that the trace takes, where these are known.

@@ -34,6 +34,10 @@ struct ImportOptions {
 /// Tells the format by the file's content, not by its name. Errors are BadInput with the cause and what to do.
 Result<Model> importModel(const std::string& path, const Semantics&, const ImportOptions& = {}, const Job& = {});
 
+/// The graphs that a file holds of one capture, first "forward"; "forward" alone where it is a model of any other kind,
+/// whose further methods are told by Model::methods. Errors are those of importModel.
+Result<std::vector<std::string>> graphNames(const std::string& path);
+
 /// Whether the file holds what torch.save writes (tensors, weights, a pickled object) and so no model. False where it
 /// cannot be read.
 bool isSavedObject(const std::string& path);

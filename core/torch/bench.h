@@ -36,8 +36,18 @@ struct PairedTiming {
   std::string protocol;                  ///< device, threads, repetitions, in words
   std::optional<FlushedTiming> flushed;  ///< the same once more, where both are captured on a GPU
 };
-/// One run to the end, on a GPU until it is idle again.
-using Runnable = std::function<Status()>;
+/// One run to the end, on a GPU until it is idle again. What it wrote to buffers and inputs is put back after it, which
+/// is not timed: each run begins with the same numbers, for a counter that ran on would leave its cache sooner or
+/// later.
+struct Runnable {
+  std::function<Status()> run;
+  std::function<void()> putBack = {};  ///< none: it writes nothing
+  Status operator()() const {
+    Status s = run();
+    if (putBack) putBack();
+    return s;
+  }
+};
 /// Keeps references to both: they must outlive it.
 Runnable runnable(const Program&, const TensorSet& inputs);
 /// The model in the file run by TorchScript itself, frozen (its weights folded in, dead branches gone). This executes

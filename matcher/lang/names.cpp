@@ -87,7 +87,7 @@ constexpr std::array moduleFunctions{
     ModuleFunction{"Flatten", "torch.flatten", "start_dim end_dim"},
 };
 
-constexpr std::array<std::string_view, 76> modules{
+constexpr std::array<std::string_view, 79> modules{
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
@@ -139,6 +139,8 @@ constexpr std::array<std::string_view, 76> modules{
     "MaxPool2d",
     "MaxPool3d",
     "Mish",
+    "ModuleDict",
+    "ModuleList",
     "MultiheadAttention",
     "PReLU",
     "PixelShuffle",
@@ -149,6 +151,7 @@ constexpr std::array<std::string_view, 76> modules{
     "ReflectionPad2d",
     "ReplicationPad2d",
     "SELU",
+    "Sequential",
     "SiLU",
     "Sigmoid",
     "Softmax",
@@ -184,7 +187,8 @@ const Spelling* findSpelling(std::string_view python) {
 std::string packetOf(std::string_view python) {
   if (python.starts_with(".")) return "aten" + std::string(python);
   for (std::string_view prefix :
-       {"torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.Tensor.", "torch._C._nn."}) {
+       {"torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.Tensor.", "torch.functional.",
+        "torch._C._nn.", "torch._C._linalg.", "torch._C._special.", "torch._C._fft."}) {
     if (!python.starts_with(prefix)) continue;
     const std::string_view name = python.substr(prefix.size());
     if (prefix == "torch.special." || prefix == "torch.linalg.")

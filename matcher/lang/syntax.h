@@ -65,13 +65,17 @@ struct FunctionSyntax {
   std::string name, doc;
   std::vector<ParameterSyntax> parameters;
   std::vector<StatementSyntax> body;
+  std::vector<FunctionSyntax> functions;  ///< defined inside: pattern and replacement of replace_pattern(…)
   Span span;
+
+  const FunctionSyntax* findFunction(std::string_view function) const;
 };
 
 struct ClassSyntax {
   std::string name, doc;
   std::vector<Syntax> bases;
   std::vector<std::pair<std::string, Syntax>> assignments;
+  std::vector<Syntax> expressions;  ///< that stand alone: library("libmy_ops.so")
   std::vector<FunctionSyntax> functions;
   std::vector<ClassSyntax> classes;
   Span span;

@@ -38,7 +38,7 @@ bool OperandForms::plausible(const Argument& p, const Argument& g) const {
   const PatternParameter& kind = plan_.rule.parameters[static_cast<size_t>(parameter)];
   if (kind.kind == PatternParameter::Kind::Weight) return g.isValue() && index_.isWeightLike(g.valueId());
   return kind.isConstant() ? !g.isValue() || kind.kind == PatternParameter::Kind::Int
-                           : g.isValue() || g.items() != nullptr;
+                           : g.isValue() || g.items() != nullptr || (kind.orNumber && isNumber(g));
 }
 
 int OperandForms::formsOf(const PlanNode& p, const Node& pn, const Node& gn) const {

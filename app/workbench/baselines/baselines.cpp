@@ -9,7 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/workbench/baselines/child.h"
+#include "core/base/child.h"
+#include "core/base/python.h"
 #include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
 #include "core/torch/gpu_state.h"
@@ -99,9 +100,10 @@ struct Process {
   Status start(const std::string& python, const ModelFile& file, const std::string& inputs, const RunOptions& options) {
     // Where the library is not found, no rewritten model needs it.
     const auto library = findOperatorLibrary();
-    auto started =
-        Child::start({python, "-c", baselinesScript, timing.mode, file.path, inputs, options.device, file.dtype,
-                      std::to_string(options.threads), timing.mode == exportedMode && library ? *library : ""});
+    std::string libraries = timing.mode == exportedMode && library ? *library : "";
+    for (const UserLibrary& l : userLibraries()) libraries += ":" + l.path;
+    auto started = Child::start({python, "-c", baselinesScript, timing.mode, file.path, inputs, options.device,
+                                 file.dtype, std::to_string(options.threads), libraries});
     if (!started) return started.error();
     child.emplace(std::move(*started));
     return done();
@@ -170,25 +172,7 @@ Result<std::vector<std::string>> parseBaselines(const std::string& list) {
 }
 
 Result<std::string> findPython(const std::string& asked, const Job& job) {
-  std::vector<std::string> candidates;
-  const char* environment = std::getenv("GRAFT_PYTHON");
-  if (!asked.empty())
-    candidates = {asked};
-  else if (environment && *environment)
-    candidates = {environment};
-  else
-    candidates = {GRAFT_BUILD_PYTHON, "python3"};
-  std::string why;
-  for (const std::string& python : candidates) {
-    auto child = Child::start({python, "-c", "import importlib.util as u; print(u.find_spec('torch') is not None)"});
-    auto answer = child ? child->readLine(job, "looking for PyTorch") : child.error();
-    if (answer && *answer == "True") return python;
-    if (!answer && answer.error().kind == ErrorKind::Cancelled) return answer.error();
-    why += fmt::format("{}{}", why.empty() ? "" : "; ", answer ? python + " has no torch" : answer.error().message);
-  }
-  return Error{ErrorKind::BadInput,
-               fmt::format("--against needs a Python with PyTorch: {}. Name one by --python or GRAFT_PYTHON", why),
-               {}};
+  return graft::findPython(asked, "--python", "--against", job);
 }
 
 Result<PairedTiming> timeInPython(const PythonFile& a, const PythonFile& b, const TensorSet& inputs,

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "app/workbench/baselines/baselines.h"
+#include "core/base/python.h"
 #include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
 
@@ -46,7 +47,7 @@ Result<AgainstOriginal> timeTorchScript(const Request& r, const Job& job) {
 
 /// In Python processes: only Python loads what torch.export wrote.
 Result<AgainstOriginal> timeProgram(const Request& r, const TemporaryFolder& folder, const Job& job) {
-  auto python = findPython("", job);
+  auto python = graft::findPython("", "", "timing what torch.export wrote", job);
   if (!python) {
     if (python.error().kind == ErrorKind::Cancelled) return python.error();
     return timeGraphs(r, "only Python runs torch.export's files, and no Python with PyTorch was found", job);
@@ -90,11 +91,11 @@ Result<NamedRun> runOfOriginal(const Model& model, const Graph& graph, const Ten
   auto watch = stopwatch(*program, inputs, job);
   if (!watch) return watch.error();
   const std::string how = options.device == "cpu" ? "operator by operator" : watch->how;
-  return NamedRun{[program, run = watch->run]() -> Status {
-                    auto t = run();
-                    return t ? done() : Status(t.error());
-                  },
-                  fmt::format("original ({})", how)};
+  const auto run = [program, run = watch->run]() -> Status {
+    auto t = run();
+    return t ? done() : Status(t.error());
+  };
+  return NamedRun{{run}, fmt::format("original ({})", how)};
 }
 
 Result<AgainstOriginal> timeWrittenFile(const FileTimingRequest& request, const Job& job) {

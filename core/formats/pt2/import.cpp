@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/json_document.h"
+#include "core/formats/calling.h"
 #include "core/formats/graph_builder.h"
 #include "core/formats/metadata.h"
 #include "core/formats/pt2/format.h"
@@ -94,7 +95,6 @@ class ExportImporter {
       const std::string path = entry.at("path_name").text();
       const ZipRecord* bytes = source_.zip.find(folder + path);
       if (!bytes) throw ProgramRefusal{fmt::format("the data of its weight {} ({}) is missing", name, path)};
-      if (bytes->unpacked) throw ProgramRefusal{fmt::format("its weight {} is packed; save the model again", name)};
       records_.emplace(name, Record{bytes, entry.at("tensor_meta")});
     }
   }
@@ -114,11 +114,13 @@ class ExportImporter {
                                         fmt::join(layout.sizes, " "), fmt::join(layout.strides, " "));
     if (const auto known = shared_.find(key); known != shared_.end() && it->second.bytes->size > 0)
       return known->second;
-    auto tensor = tensors_.tensor(it->second.bytes->offset, it->second.bytes->size, layout, path);
+    auto tensor = tensors_.tensor(*it->second.bytes, layout, path);
     if (!tensor) throw ProgramRefusal{tensor.error().message};
     const ValueId v =
         g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
     g_.mutableWeight(v).isConstant = constant;
+    const JsonValue gradient = meta.find("requires_grad");
+    g_.mutableWeight(v).isFrozen = !buffer && gradient.isBoolean() && !gradient.boolean();
     if (metadata_)
       if (const auto name = metadata_->weights.find(path); name != metadata_->weights.end())
         names_.emplace_back(v, name->second);
@@ -138,7 +140,7 @@ class ExportImporter {
       } else if (kind == "user_input") {
         input(what.at("arg"), graph);
       } else if (kind == "constant_input") {
-        values_[what.at("name").text()] = constant(what.at("value"));
+        leaves_.push_back(values_[what.at("name").text()] = argument(what.at("value")));
       } else {
         throw ProgramRefusal{fmt::format("it has an input of kind {}, which Graft does not know", kind)};
       }
@@ -150,23 +152,18 @@ class ExportImporter {
     if (kind == "as_tensor") {
       const std::string name = what.at("name").text();
       values_[name] = Argument(g_.addInput(nameOf(name), pt2TensorType(graph.at("tensor_values").at(name))));
+      leaves_.push_back(values_[name]);
     } else if ((kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") && what.find("as_name")) {
       const std::string name = what.at("as_name").text();
       const Type type(kind == "as_sym_int"     ? Type::Kind::Int
                       : kind == "as_sym_float" ? Type::Kind::Float
                                                : Type::Kind::Bool);
       values_[name] = Argument(g_.addInput(name, type));
+      leaves_.push_back(values_[name]);
+    } else {
+      // Numbers and None that torch.export.export got are already part of the graph.
+      leaves_.push_back(argument(arg));
     }
-    // Numbers and None that torch.export.export got are already part of the graph.
-  }
-
-  static Argument constant(JsonValue v) {
-    const auto [kind, what] = only(v);
-    if (kind == "as_int") return Argument(what.integer());
-    if (kind == "as_float") return Argument(what.number());
-    if (kind == "as_bool") return Argument(what.boolean());
-    if (kind == "as_string") return Argument(what.text());
-    return {};
   }
 
   Argument named(JsonValue name) {
@@ -498,13 +495,42 @@ class ExportImporter {
         throw ProgramRefusal{fmt::format("it has an output of kind {}, which Graft does not know", kind)};
       }
     }
-    g_.setReturns(g_.root(), {pt2Structure(outSpec(module), leaves)});
+    const JsonValue signature = callOfModel(module);
+    std::optional<TreeSpec> result;
+    if (signature) result = parseTreeSpec(signature.at("out_spec").text());
+    if (!result || result->leafCount() != leaves.size()) {
+      g_.setReturns(g_.root(), {leaves.size() == 1 ? leaves[0] : Argument::tuple(std::move(leaves))});
+      return;
+    }
+    g_.setReturns(g_.root(), {structured(*result, leaves)});
+    calling(signature, module, std::move(*result));
   }
 
-  static std::string outSpec(JsonValue module) {
+  // Says how the model was called, where its inputs and results do not.
+  void calling(JsonValue signature, JsonValue module, TreeSpec result) {
+    auto arguments = parseTreeSpec(signature.at("in_spec").text());
+    if (!arguments || arguments->children.size() != 2 || !fillLeaves(*arguments, leaves_)) return;
+    CallingConvention out;
+    if (const JsonValue names = signature.find("forward_arg_names"); names.isArray()) {
+      for (JsonValue name : names) out.names.push_back(name.text());
+    } else {
+      for (size_t i = 0; i < arguments->children[0].children.size(); ++i) out.names.push_back(fmt::format("arg_{}", i));
+      for (const Argument& key : arguments->children[1].keys())
+        out.names.push_back(key.as<std::string>() ? *key.as<std::string>() : std::string());
+    }
+    if (const JsonValue named = module.find("treespec_namedtuple_fields"); named.isObject())
+      for (const auto& [type, fields] : named.members()) {
+        auto& [_, names] = out.namedTuples.emplace_back(std::string(type), std::vector<std::string>());
+        for (JsonValue field : fields.at("field_names")) names.push_back(field.text());
+      }
+    out.arguments = std::move(*arguments);
+    out.result = std::move(result);
+    setCalling(g_, std::move(out));
+  }
+
+  static JsonValue callOfModel(JsonValue module) {
     for (JsonValue entry : module.at("module_call_graph"))
-      if (entry.at("fqn").text().empty() && entry.at("signature").isObject())
-        return entry.at("signature").at("out_spec").text();
+      if (entry.at("fqn").text().empty() && entry.at("signature").isObject()) return entry.at("signature");
     return {};
   }
 
@@ -529,6 +555,7 @@ class ExportImporter {
   std::unordered_map<std::string, Record> records_;
   std::unordered_map<std::string, ValueId> shared_;
   std::unordered_map<std::string, Argument> values_;
+  std::vector<Argument> leaves_;  // what callers give, one after the other
   struct Weight {
     std::string path;
     bool buffer = false, constant = false;
@@ -545,17 +572,29 @@ class ExportImporter {
 
 bool TorchExportFormat::matches(const ZipDirectory& zip) { return zip.hasFolder("models"); }
 
-Result<Model> TorchExportFormat::read(const Source& source, const Semantics& semantics, const ImportOptions&) {
+Result<Model> TorchExportFormat::read(const Source& source, const Semantics& semantics, const ImportOptions& options) {
+  // "forward" is the program that torch.export.save writes, or the first one; the others go by their own names.
   std::vector<std::string> programs;
   for (const ZipRecord& r : source.zip.records())
-    if (r.name.starts_with("models/") && r.name.ends_with(".json")) programs.push_back(r.name);
-  const bool hasModel = source.zip.find("models/model.json") != nullptr;
+    if (r.name.starts_with("models/") && r.name.ends_with(".json"))
+      programs.push_back(r.name.substr(7, r.name.size() - 12));
   if (programs.empty())
     return badInput(fmt::format("{} is a torch.export archive without a program in it", source.path));
+  const auto main = std::find(programs.begin(), programs.end(), "model");
+  if (main != programs.end()) std::rotate(programs.begin(), main, main + 1);
+  auto chosen =
+      options.method == "forward" ? programs.begin() : std::find(programs.begin(), programs.end(), options.method);
+  if (chosen == programs.end())
+    return badInput(fmt::format("{} has no program {}; it has forward{}{}", source.path, options.method,
+                                programs.size() > 1 ? ", " : "",
+                                fmt::join(programs.begin() + 1, programs.end(), ", ")));
   Model m;
+  if (chosen != programs.begin()) m.methods.push_back("forward");
+  for (auto it = programs.begin() + 1; it < programs.end(); ++it)
+    if (it != chosen) m.methods.push_back(*it);
   try {
     ExportImporter importer(source, semantics.operators(), m.graph);
-    importer.run(hasModel ? "models/model.json" : programs.front());
+    importer.run("models/" + *chosen + ".json");
     const FinishOptions finish{
         .isDecomposed = importer.isDecomposed(), .names = importer.names(), .metadata = importer.metadata()};
     if (Status s = finishImport(m, source, semantics, finish); !s) return s.error();

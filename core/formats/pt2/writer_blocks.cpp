@@ -54,8 +54,11 @@ bool ExportWriter::isOnlyCondition(const Node& n) const {
 std::vector<ValueId> ExportWriter::captured(const Node& n) const {
   std::unordered_set<uint32_t> inside, seen;
   std::vector<ValueId> out;
-  const auto use = [&](ValueId v) {
-    if (!inside.contains(v.index) && !literals_.contains(v.index) && seen.insert(v.index).second) out.push_back(v);
+  const auto use = [&](ValueId given) {
+    if (inside.contains(given.index)) return;
+    whole(Argument(given)).forEachValue([&](ValueId v) {
+      if (seen.insert(v.index).second) out.push_back(v);
+    });
   };
   const auto walk = [&](const auto& self, const Node& owner) -> void {
     for (BlockId b : owner.blocks) {
@@ -106,7 +109,13 @@ void ExportWriter::conditional(const Node& n) {
   if (const auto* fixed = predicate.as<bool>()) {  // decided by an input whose value the file fixes
     const BlockId taken = n.blocks[*fixed ? 0 : 1];
     nodes(taken);
-    for (size_t i = 0; i < n.outputs.size(); ++i) bind(n.outputs[i], g_.block(taken).returns[i]);
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      const Argument result = whole(g_.block(taken).returns[i]);
+      if (result.items())
+        literals_.insert_or_assign(n.outputs[i].index, result);
+      else
+        bind(n.outputs[i], result);
+    }
     return;
   }
   if (!predicate.isValue() || !g_.value(predicate.valueId()).type.isTensor())

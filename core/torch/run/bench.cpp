@@ -14,8 +14,10 @@
 
 #include "core/torch/cuda_runner.h"
 #include "core/torch/gpu_state.h"
+#include "core/torch/run/capture_facts.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
+#include "kernels/capture/pytree.h"
 
 namespace graft {
 namespace {
@@ -32,8 +34,38 @@ double percentile(const std::vector<double>& sorted, double p) {
 
 Result<double> timeOnce(const Runnable& run) {
   const auto start = Clock::now();
-  if (Status s = run(); !s) return s.error();
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  const Status s = run.run();
+  const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  if (run.putBack) run.putBack();
+  if (!s) return s.error();
+  return milliseconds;
+}
+
+/// Tensors that runs may write, with the numbers that they had.
+class Before {
+ public:
+  explicit Before(const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& t : tensors)
+      if (t.layout() == at::kStrided) pairs_.emplace_back(t, t.clone());
+  }
+  bool isEmpty() const { return pairs_.empty(); }
+  /// The first call finds out which of them a run writes at all.
+  void putBack() {
+    const c10::InferenceMode inference;
+    if (!areWrittenOnly_) std::erase_if(pairs_, [](const auto& p) { return p.first.equal(p.second); });
+    areWrittenOnly_ = true;
+    for (const auto& [tensor, before] : pairs_) tensor.copy_(before);
+  }
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
+  bool areWrittenOnly_ = false;
+};
+
+Runnable puttingBack(std::function<Status()> run, const std::vector<at::Tensor>& mayWrite) {
+  const auto before = std::make_shared<Before>(mayWrite);
+  if (before->isEmpty()) return {std::move(run)};
+  return {std::move(run), [before] { before->putBack(); }};
 }
 
 // As nn.Module.to in Python; Module::to in C++ casts integer buffers too.
@@ -57,7 +89,7 @@ Result<Runnable> torchScript(const std::string& path, const TensorSet& inputs, c
     loaded.eval();
     if (freeze && options.dtype) castFloats(loaded, torchDType(*options.dtype));
     auto module = std::make_shared<torch::jit::Module>(freeze ? torch::jit::freeze(loaded) : loaded);
-    return Runnable([module, values = valuesOf(inputs), device = *device]() -> Status {
+    const auto run = [module, values = valuesOf(inputs), device = *device]() -> Status {
       try {
         c10::InferenceMode inference;
         module->forward(values);
@@ -66,7 +98,10 @@ Result<Runnable> torchScript(const std::string& path, const TensorSet& inputs, c
       } catch (const std::exception& e) {
         return badInput(fmt::format("TorchScript's own run failed: {}", shortMessage(e)));
       }
-    });
+    };
+    std::vector<at::Tensor> mayWrite = flattenTensors(valuesOf(inputs));
+    for (const auto& buffer : module->buffers()) mayWrite.push_back(buffer);
+    return puttingBack(run, mayWrite);
   } catch (const std::exception& e) {
     return badInput(
         fmt::format("{}: TorchScript cannot load{} it: {}", path, freeze ? " or freeze" : "", shortMessage(e)));
@@ -82,12 +117,17 @@ Timing timingOf(std::vector<double> samplesMs) {
 }
 
 Runnable runnable(const Program& program, const TensorSet& inputs) {
-  return [&program, &inputs]() -> Status {
+  const auto run = [&program, &inputs]() -> Status {
     auto out = program.run(inputs);
     if (!out) return out.error();
     if (auto device = requireDevice(program.options().device)) synchronize(*device);
     return done();
   };
+  if (!program.capture().writes()) return {run};
+  std::vector<at::Tensor> mayWrite = flattenTensors(valuesOf(inputs));
+  for (const at::Tensor& weight : flattenTensors(valuesOf(program.capture().writtenTensors)))
+    mayWrite.push_back(weight);
+  return puttingBack(run, mayWrite);
 }
 
 Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options) {
@@ -131,6 +171,16 @@ namespace {
 
 std::string launched(const CudaRunner::Replay& r) {
   return fmt::format("{} kernels{}", r.kernels, r.streams > 1 ? fmt::format(" on {} streams", r.streams) : "");
+}
+
+/// What a reader of the times should know of the tuner; may be empty.
+std::string guesses() {
+  const size_t n = guessedProducts();
+  if (n == 0) return "";
+  return fmt::format(
+      "; {} product{} guessed, as the time for tuning was over: another run goes on with them, or set "
+      "GRAFT_TUNING_SECONDS",
+      n, n == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -215,10 +265,10 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
   const std::string state = gpuStateText(a.options().device);
   auto flushed = timePairedBy(watch(*ra, true), watch(*rb, true), seconds * 0.3, job);
   if (!flushed) return flushed;
-  warm->protocol =
-      fmt::format("{}, {} alternating pairs of captured CUDA graphs ({} and {}), GPU time by events, waiting between{}",
-                  a.options().device, warm->repetitions, launched(*ra->time(inputs)), launched(*rb->time(inputs)),
-                  state.empty() ? "" : "; " + state);
+  warm->protocol = fmt::format(
+      "{}, {} alternating pairs of captured CUDA graphs ({} and {}), GPU time by events, waiting between{}{}",
+      a.options().device, warm->repetitions, launched(*ra->time(inputs)), launched(*rb->time(inputs)),
+      state.empty() ? "" : "; " + state, guesses());
   warm->flushed = {std::move(flushed->a), std::move(flushed->b), flushed->ratio, flushed->repetitions};
   return warm;
 }

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -14,7 +15,9 @@
 #include "core/text/text.h"
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
+#include "core/torch/verify/index_guard.h"
 #include "core/torch/verify/program_set.h"
+#include "core/torch/verify/within.h"
 
 namespace graft {
 namespace {
@@ -45,10 +48,11 @@ bool holdsNaN(const TensorSet& set) {
 struct Sides {
   Graph graph;  ///< of the original side
   std::vector<std::string> inputNames, outputNames;
-  std::optional<Program> before, after, reference;
-  bool referenceTried = false;
-  std::optional<TensorSet> expected;  ///< where it is known beforehand
-  TensorSet actual;                   ///< of the latest inputs
+  std::optional<Program> before, after;
+  std::optional<Reference> reference;  ///< made once it is asked for
+  std::optional<IndexGuard> guard;     ///< likewise
+  std::optional<TensorSet> expected;   ///< where it is known beforehand
+  TensorSet actual;                    ///< of the latest inputs
 };
 
 class TorchRewriteCheck : public RewriteCheck {
@@ -57,6 +61,8 @@ class TorchRewriteCheck : public RewriteCheck {
       : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)) {
     options_.device = deviceOf(inputs_);
     options_.fixedShapes = false;
+    whole_ = options_;
+    whole_.missing = Missing::MadeUp;
     sizesAreDeclared_ = !sizesAreOpen;
     addOthers(otherIntegerInputs(inputs_), false);
     if (sizesAreOpen) addOthers(otherSizes(inputs_, sizesByValue(inputs_)), false);
@@ -94,8 +100,16 @@ class TorchRewriteCheck : public RewriteCheck {
     rule_ = c.rule;
     job_.report("verifying " + std::string(c.rule), checked_, std::max(checked_, places_));
     outputsValid_ = false;
+    tolerance_ = {};
     RewriteVerification verification = verifyCandidate(c);
-    if (c.changesNumbers && verification.verdict == Verdict::Failed) verification.verdict = Verdict::Measured;
+    if (c.changesNumbers && verification.verdict == Verdict::Failed && c.tolerance.isGiven()) {
+      tolerance_ = c.tolerance;
+      verification = verifyCandidate(c);
+      verification.tolerance = toString(tolerance_);
+      if (verification.verdict == Verdict::Verified) verification.verdict = Verdict::Measured;
+    } else if (c.changesNumbers && verification.verdict == Verdict::Failed) {
+      verification.verdict = Verdict::Measured;
+    }
     // A later place of this search may read what this one makes: the same quantity.
     for (const auto& [old, now] : c.outputs)
       if (const auto it = captured_.find(old); it != captured_.end() && verification.verdict != Verdict::Failed) {
@@ -118,7 +132,11 @@ class TorchRewriteCheck : public RewriteCheck {
     for (const Argument& a : before.returns())
       sides.outputNames.push_back(a.isValue() ? before.value(a.valueId()).name : "");
     for (ValueId v : before.inputs()) sides.inputNames.push_back(before.value(v).name);
-    if (Status s = build(sides, after); !s) return unverified(s.error().message);
+    if (Status s = build(sides, after, whole_); !s) return unverified(s.error().message);
+    const LeftOut &left = sides.before->leftOut(), &leftAfter = sides.after->leftOut();
+    if (!leaveOutTheSame(left, leftAfter))
+      return unverified("it changes what follows from " + leftOutText(left.any() ? left : leftAfter));
+    sides.outputNames.insert(sides.outputNames.end(), left.reads.begin(), left.reads.end());
     if (tryInputs(sides, inputs_, "the given inputs", false, verification)) {
       verification.verdict = Verdict::Verified;
       outputs_ = std::move(sides.actual);
@@ -167,11 +185,21 @@ class TorchRewriteCheck : public RewriteCheck {
     if (others_.empty() || missing.empty()) return;
     const auto begin = std::chrono::steady_clock::now();
     const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-    auto program = Program::build(graph, options_);
+    auto program = Program::build(graph, whole_);
+    IndexGuard guard(graph, options_.device);
     for (Other& other : others_) {
       if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
-      at::manual_seed(verificationSeed);
+      if (!sendAhead(*program, other.inputs, job_)) {
+        other.refused = true;
+        other.captured.clear();
+        continue;
+      }
       const bool first = other.captured.empty();
+      if (first && guard.refuses(other.inputs, job_)) {
+        other.refused = true;
+        continue;
+      }
+      at::manual_seed(verificationSeed);
       auto out = program->collect(copyOf(other.inputs), first ? nullptr : &missing, mostKept / others_.size(),
                                   writesSomewhere(graph), other.captured, job_);
       other.refused = !out;
@@ -182,14 +210,20 @@ class TorchRewriteCheck : public RewriteCheck {
 
   /// The model as it is, its values kept.
   bool run(const Graph& graph, const std::unordered_set<ValueId>* wanted) {
-    auto program = Program::build(graph, options_);
+    auto program = Program::build(graph, whole_);
     if (!program) {
       problem_ = program.error().message;
       return false;
     }
+    if (program->leftOut().any()) missing_ = leftOutText(program->leftOut());
     at::manual_seed(verificationSeed);
     auto out = program->collect(copyOf(inputs_), wanted, wanted ? mostCaptured : mostKept, writesSomewhere(graph),
                                 captured_, job_);
+    if (!out && !program->leftOut().madeUp.empty() && out.error().kind != ErrorKind::Cancelled) {
+      whole_.missing = Missing::LeftOut;  // it does not run on what is made up
+      captured_.clear();
+      return run(graph, wanted);
+    }
     if (!out) {
       problem_ = out.error().message;
       return false;
@@ -206,25 +240,23 @@ class TorchRewriteCheck : public RewriteCheck {
     return out;
   }
 
-  Status build(Sides& sides, const Graph& after) const {
-    auto a = Program::build(sides.graph, options_);
+  Status build(Sides& sides, const Graph& after, const RunOptions& options) const {
+    auto a = Program::build(sides.graph, options);
     if (!a) return a.error();
-    auto b = Program::build(after, options_);
+    auto b = Program::build(after, options);
     if (!b) return b.error();
     sides.before = std::move(*a);
     sides.after = std::move(*b);
     return done();
   }
 
-  const Program* reference(Sides& sides) const {
-    if (!sides.referenceTried) {
-      sides.referenceTried = true;
-      RunOptions wide = options_;
-      wide.device = "cpu";
-      wide.dtype = DType::Float64;
-      if (auto r = Program::build(sides.graph, wide)) sides.reference = std::move(*r);
-    }
-    return sides.reference ? &*sides.reference : nullptr;
+  /// What the original makes of the inputs in double precision.
+  std::optional<TensorSet> exactly(Sides& sides, const TensorSet& inputs) const {
+    if (!sides.reference)
+      sides.reference.emplace(sides.graph, options_.device,
+                              sides.before->leftOut().any() ? whole_.missing : Missing::Refused);
+    return sides.reference->run(
+        inputs, [&](const Program& program, const TensorSet& wide) { return runProbe(program, wide, job_); });
   }
 
   RewriteVerification verifyCandidate(const RewriteCandidate& c) {
@@ -248,7 +280,8 @@ class TorchRewriteCheck : public RewriteCheck {
     if (after->inputs.size() != before->inputs.size()) before = extractSubgraph(g, c.before, olds, {}, after->inputs);
     if (!before || before->inputs != after->inputs) return unverified("its two sides read different values");
     Sides sides;
-    const std::string structure = toText(before->graph) + toText(after->graph);
+    const std::string structure =
+        toText(before->graph) + toText(after->graph) + (tolerance_.isGiven() ? toString(tolerance_) : "");
     sides.graph = std::move(before->graph);
     for (ValueId v : olds) sides.outputNames.push_back(g.value(v).name);
     std::string missing;
@@ -262,8 +295,11 @@ class TorchRewriteCheck : public RewriteCheck {
         missing = g.value(v).name;
     }
     if (!missing.empty())
-      return unverified(fmt::format("`{}`, which flows in, was not computed, or is too large to be kept", missing));
-    if (Status s = build(sides, after->graph); !s) return unverified(s.error().message);
+      return unverified(
+          missing_.empty()
+              ? fmt::format("`{}`, which flows in, was not computed, or is too large to be kept", missing)
+              : fmt::format("`{}`, which flows in, was not computed: it follows from {}", missing, missing_));
+    if (Status s = build(sides, after->graph, options_); !s) return unverified(s.error().message);
     const TensorSet own = tensorSet(std::move(values));
     if (!tryInputs(sides, own, ownValues, true, verification)) return verification;
     const auto sized = otherSizes(own, sizesOfValues(g, after->inputs), g.symbols());
@@ -296,6 +332,7 @@ class TorchRewriteCheck : public RewriteCheck {
     found.verdict = Verdict::Verified;
     const auto begin = std::chrono::steady_clock::now();
     std::vector<InputSet> sets = furtherPartInputs(own);
+    if (tolerance_.isGiven()) sets.resize(1);  // edge values say nothing of what is off on purpose
     sets.insert(sets.begin() + 1, sized.begin(), sized.end());
     for (InputSet& set : otherNumbersFor(own, numbers)) sets.push_back(std::move(set));
     for (const InputSet& set : sets) {
@@ -342,7 +379,11 @@ class TorchRewriteCheck : public RewriteCheck {
   /// False where it is decided: failed, or nothing can be said. Inputs that the original refuses say nothing.
   bool tryInputs(Sides& sides, const TensorSet& inputs, const std::string& what, bool part,
                  RewriteVerification& verification, bool whereDefined = false) const {
-    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runSeeded(*sides.before, inputs, job_);
+    if (part && what != ownValues) {
+      if (!sides.guard) sides.guard.emplace(sides.graph, options_.device);
+      if (sides.guard->refuses(inputs, job_)) return true;
+    }
+    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runProbe(*sides.before, inputs, job_);
     if (!expected) {
       if (what != ownValues && part) return true;
       verification = unverified("the original does not run on " + what + ": " + expected.error().message);
@@ -351,7 +392,7 @@ class TorchRewriteCheck : public RewriteCheck {
     if (whereDefined && holdsNaN(*expected)) return true;
     ++verification.inputSets;
     verification.inputs = what;
-    auto actual = runSeeded(*sides.after, inputs, job_);
+    auto actual = runProbe(*sides.after, inputs, job_);
     if (!actual) {
       if (actual.error().kind == ErrorKind::Cancelled) {
         verification = unverified("stopped");
@@ -364,20 +405,22 @@ class TorchRewriteCheck : public RewriteCheck {
       return false;
     }
     sides.actual = *actual;
-    auto differences = part ? compareElements(*expected, *actual) : compareTensors(*expected, *actual);
+    std::vector<Difference> differences;
+    if (part && tolerance_.isGiven()) {
+      WithinTolerance within = compareWithin(*expected, *actual, tolerance_);
+      differences = std::move(within.differences);
+      verification.relativeRmse = std::max(verification.relativeRmse, within.relativeRmse);
+    } else {
+      differences = part ? compareElements(*expected, *actual) : compareTensors(*expected, *actual);
+    }
     const auto differs = [&] {
       for (const Difference& d : differences)
         if (!d.passed) return true;
       return false;
     };
-    if (differs())
-      if (const Program* wide = reference(sides)) {
-        auto wideInputs = convert(inputs, "cpu", DType::Float64);
-        auto exact = wideInputs ? runSeeded(*wide, *wideInputs, job_) : Result<TensorSet>(wideInputs.error());
-        if (exact)
-          differences =
-              part ? compareElements(*expected, *actual, &*exact) : compareTensors(*expected, *actual, &*exact);
-      }
+    if (differs() && !(part && tolerance_.isGiven()))
+      if (const auto exact = exactly(sides, inputs))
+        differences = part ? compareElements(*expected, *actual, &*exact) : compareTensors(*expected, *actual, &*exact);
     for (const Difference& d : differences) verification.maxAbs = std::max(verification.maxAbs, d.maxAbs);
     for (const Difference& d : differences) {
       if (d.passed) continue;
@@ -414,9 +457,12 @@ class TorchRewriteCheck : public RewriteCheck {
 
   const TensorSet inputs_;
   const Job job_;
-  const std::string folder_;  // where failing inputs go
-  std::string rule_;          // that is being checked
-  RunOptions options_;
+  const std::string folder_;                         // where failing inputs go
+  std::string rule_;                                 // that is being checked
+  RewriteTolerance tolerance_;                       // of that rule, once the usual one is exceeded
+  RunOptions options_;                               // of a rewrite's two sides
+  RunOptions whole_;                                 // of the model, which may call operators that are missing
+  std::string missing_;                              // these, in words; "": none
   std::unordered_map<ValueId, TensorSet> captured_;  // by value of the graph, which keeps its ids from step to step
   std::vector<Other> others_;                        // of which the model itself must say what flows in
   bool sizesAreDeclared_ = false, declaredAdded_ = false;
