@@ -98,6 +98,7 @@ void addRun(CLI::App&, Run&);
 void addMatch(CLI::App&, Run&);
 void addExplain(CLI::App&, Run&);
 void addApply(CLI::App&, Run&);
+void addOptimize(CLI::App&, Run&);
 void addConvert(CLI::App&, Run&);
 void addCompare(CLI::App&, Run&);
 void addBench(CLI::App&, Run&);

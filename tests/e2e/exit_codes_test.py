@@ -39,7 +39,7 @@ class GeluLinear(Rule):
 class Usage(TestCase):
     def test_help_is_a_success(self):
         general, everything = self.done("--help").stdout, self.done("--help-all").stdout
-        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "apply", "convert", "compare",
+        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "optimize", "apply", "convert", "compare",
                         "bench", "profile", "kernels", "engine"):
             self.assertRegex(general, rf"(?m)^  {command} +\S")
             self.assertRegex(everything, rf"(?m)^{command}\b.*\n.*\S")
@@ -58,7 +58,10 @@ class Usage(TestCase):
         self.fails(2, "modules", MINILM, "--recipe", "Encoder", says="--rules")
 
     def test_missing_option(self):
-        self.fails(2, "match", MINILM, says="--rules")
+        self.fails(2, "bench", MINILM, says="--rules")
+        for option in ("--rule", "--expect"):
+            self.fails(2, "match", MINILM, option, "Attention=6", says="--rules")
+        self.fails(2, "optimize", MINILM, says="-o")
         self.fails(2, "apply", "--no-timing", MINILM, "--rules", RULES, says="-o")
 
     def test_no_model(self):
@@ -319,6 +322,34 @@ class Headline(TestCase):
         self.assertEqual((timing["against"], timing["timed"]), ("original (frozen TorchScript)", "written file (TorchScript)"))
         self.assertNotIn("notTimed", timing)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["fast.pt", "r.json"])
+
+    def test_what_a_run_writes_is_put_back_before_the_next(self):
+        class Cached(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(8, 8)
+                self.register_buffer("cache", torch.zeros(3, 8))
+                self.register_buffer("at", torch.zeros(1, dtype=torch.int64))
+
+            def forward(self, x):
+                self.cache.index_copy_(0, self.at, torch.nn.functional.gelu(self.linear(x)))
+                self.at += 1  # of room for three
+                return self.cache.sum(0)
+
+        model, x = Cached().eval(), torch.randn(1, 8)
+        torch.save((x,), self.folder / "in.pt")
+        torch.export.save(torch.export.export(model, (x,)), self.folder / "m.pt2")
+        with torch.no_grad():
+            traced = torch.jit.trace(model, x, check_trace=False)
+        traced.cache.zero_()
+        traced.at.zero_()
+        traced.save(str(self.folder / "m.pt"))
+        rules = self.file("rules.py", HEAD + GELU_LINEAR)
+        for ending in ("pt", "pt2"):
+            run = self.of_model("apply", self.folder / f"m.{ending}", "--rules", rules, "--inputs", self.folder / "in.pt",
+                                "--seconds", "0.1", "-o", self.folder / "fast.pt")
+            self.assertEqual(run["timing"]["timed"], "written file (TorchScript)", run["timing"])
+            self.assertGreater(run["timing"]["repetitions"], 3)
 
     def test_a_torch_export_file_is_timed_in_python(self):
         class Net(torch.nn.Module):

@@ -165,6 +165,21 @@ class Documents(TestCase):
         why = self.check("explain", self.net, "--rules", self.rules, "--rule", "Missed")
         self.assertTrue(why["nearMisses"][0]["edits"])
 
+    def test_without_rules(self):
+        found = self.check("match", self.net, *self.given)["models"][0]
+        self.assertIn({"name": "Linear", "rewrites": 2}, found["recipes"][0]["rules"])
+        self.assertEqual(found["rules"], [])
+        common = (*self.given, "--seconds", "0.05", "--budget", "2", "-o", self.folder / "fast.pt", "--allow-unchanged")
+        report = self.folder / "report.json"
+        document = self.check("optimize", self.net, *common, "--report", report)
+        self.assertEqual(self.valid(json.loads(report.read_text()), "optimize"), document)
+        self.assertTrue(document["recipes"] and document["result"]["output"])
+        alone = self.folder / "alone.pt"
+        torch.jit.trace(torch.nn.Sigmoid(), self.x).save(str(alone))
+        self.assertEqual(self.check("match", alone, *self.given)["models"][0]["recipes"], [])
+        unchanged = self.check("optimize", alone, *self.given, "-o", self.folder / "none.pt", code=7)
+        self.assertTrue(unchanged["advice"] and unchanged["result"]["unchanged"])
+
     def test_rewriting(self):
         out, report = self.folder / "out.pt", self.folder / "report.json"
         common = ("--rules", self.rules, "--recipe", "All", *self.given, "-o", out)
