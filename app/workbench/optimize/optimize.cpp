@@ -380,7 +380,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   if (!*best) {
     trials.finish();
     reached(OptimizeStage::Recipes);
-    return nothing("with none of the recipes that fit it can be timed");
+    return nothing("none of the recipes that fit it runs as TorchScript here");
   }
   Variant current = std::move(**best);
   if (Status s = addRecipes(trials, fits, semantics, current, report, job); !s) return s.error();
