@@ -175,4 +175,10 @@ ErrorKind kindOfExitCode(int code) {
   return ErrorKind::BadInput;
 }
 
+int exitCode(const Ending& ending) {
+  constexpr int unchanged = 7;
+  if (!ending.status) return exitCode(ending.status.error().kind);
+  return ending.isUnchanged ? unchanged : 0;
+}
+
 }  // namespace graft::cli
