@@ -16,6 +16,7 @@ Status completeGraph(Graph& g, const OperatorSet& operators, const FinishOptions
     inferFromExamples(g, options.examples);
   else if (options.inferTypes)
     inferMissingTypes(g);
+  if (!options.examples.empty() || options.inferTypes) normalizeTyped(g, operators);
   if (options.metadata) applyFacts(*options.metadata, g);
   orderDeclarations(g);
   return done();

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 namespace graft::lang {
 
 struct FileContext;
+class Composed;
 
 /// What a name of a file is defined as: a function, a module or a constant. It lives as long as its file.
 struct Definition {
@@ -50,7 +52,8 @@ class Body {
  public:
   using Names = std::map<std::string, Term, std::less<>>;
 
-  Body(const FileContext& file, Side side) : file_(&file), text_(&file.text), side_(side) {}
+  Body(const FileContext& file, Side side);
+  ~Body();
 
   Graph graph;
   std::vector<Expression> expressions;
@@ -89,6 +92,11 @@ class Body {
   Term callPath(const Syntax& s, const std::string& path, Span focus);
   Term callMethod(const Syntax& s, const Method& method);
   Term callLocal(const Syntax& s, const Local& local, bool isMethod);
+  Term paste(const Local& local, std::vector<Term> positional, std::vector<std::pair<std::string, Term>> keywords,
+             Span focus, bool isMethod);
+  const FunctionSyntax* composedFunction(std::string_view python);
+  Term byRank(const Syntax& s);
+  Term times(const Syntax& s);
   Term inFile(const FileContext& file, Span calledAt, const std::function<Term()>& evaluate);
   Term callModule(const Syntax& s, const ModuleInstance& module);
   Term callPatternModule(const Syntax& s);
@@ -99,11 +107,15 @@ class Body {
   Term callTerm(const Term& callee, std::vector<Term> positional, std::vector<std::pair<std::string, Term>> keywords,
                 Span span);
   Term newModule(const ModuleInstance& module, Term input, Span span);
+  bool starsAList(const Syntax& s, size_t first);
   void arguments(const Syntax& s, size_t first, std::vector<Term>& positional,
                  std::vector<std::pair<std::string, Term>>& keywords);
 
   Term operation(const std::string& packet, const std::string& spelled, std::vector<Term> terms, Span span);
-  Term emit(const BoundCall& bound, Span span);
+  Term emit(BoundCall bound, Span span);
+  void spellNormally(BoundCall& bound) const;
+  void readWritten(const Node& write);
+  Term unlessRedundant(const Node& cast, Span span);
   Term patternNode(const char* kind, std::vector<Argument> args, std::vector<std::pair<std::string, Argument>> kwargs,
                    Span span, std::string_view name = {});
   Argument argument(const Term& t, const Type& type, const Operator* op);
@@ -114,7 +126,8 @@ class Body {
   void guardSize(Span span);
   [[noreturn]] void fail(Span at, std::string message) const { text_->fail(at.begin, std::move(message)); }
 
-  const FileContext* file_;  // whose function is being read: an imported one means the names of its own file
+  std::shared_ptr<const Composed> composed_;  // once a function of it was asked for
+  const FileContext* file_;                   // whose function is being read: an imported one means the names of its own file
   const SourceText* text_;
   Side side_;
   Names names_, self_;

@@ -11,6 +11,7 @@
 
 #include "core/base/suggest.h"
 #include "core/ir/operators/graft_operators.h"
+#include "matcher/lang/composed.h"
 #include "matcher/lang/names.h"
 
 namespace graft::lang {
@@ -58,6 +59,9 @@ std::vector<std::string> callableNames() {
     else if (s.python.starts_with("torch."))
       parameters.emplace(s.python, pythonParameters(s.parameters));
   }
+  for (const std::string& composed : Composed::signatures())
+    parameters.insert_or_assign(composed.substr(0, composed.find('(')),
+                                composed.substr(composed.find('(') + 1, composed.size() - composed.find('(') - 2));
   for (const c10::OperatorName& op : c10::Dispatcher::singleton().getAllOpNames()) {
     const bool isOurs = op.name.starts_with("graft::");
     if (!isOurs && !op.name.starts_with("aten::")) continue;

@@ -22,6 +22,7 @@ struct Wildcard {};
 struct Sequence {
   std::vector<Term> items;
   bool isTuple = false;
+  std::vector<std::string> names = {};  ///< of an operator's outputs: x.max(dim=1).values
 };
 /// A value of the graph. `constant` is set for parameters that bind literals (scale: float).
 struct GraphValue {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matcher/rule/expression_calls.h"
+#include "matcher/rule/rank.h"
 #include "matcher/rule/symbolic.h"
 #include "matcher/search/reshapes.h"
 
@@ -125,7 +126,12 @@ Result<std::vector<Argument>> Instantiation::run() {
     const Node& n = replacement_.node(id);
     const std::string_view op = n.op->packetName();
     Status s = done();
-    if (op == "pattern.expr") {
+    if (isLeftOut(id)) continue;
+    if (op == "pattern.by_rank") {
+      auto chosen = chooseByRank(n);
+      if (!chosen) return chosen.error();
+      make(n.outputs[0], std::move(*chosen));
+    } else if (op == "pattern.expr") {
       auto value = calculate(n);
       if (!value) return value.error();
       make(n.outputs[0], std::move(*value));
@@ -145,6 +151,40 @@ Result<std::vector<Argument>> Instantiation::run() {
     addLeaves(*t, out);
   }
   return out;
+}
+
+namespace {
+
+// Which alternative belongs to three, four and five dimensions.
+std::optional<size_t> alternativeFor(const Graph& g, const Argument& tensor) {
+  const auto rank = tensor.isValue() ? knownRank(g, tensor.valueId()) : std::nullopt;
+  return rank && *rank >= 3 ? std::optional(static_cast<size_t>(*rank - 3)) : std::nullopt;
+}
+
+}  // namespace
+
+// Whether all that uses the node are alternatives for another number of dimensions.
+bool Instantiation::isLeftOut(NodeId id) const {
+  const Node& n = replacement_.node(id);
+  if (n.outputs.size() != 1 || replacement_.value(n.outputs[0]).returnUses > 0) return false;
+  const auto& users = replacement_.value(n.outputs[0]).users;
+  return !users.empty() && std::all_of(users.begin(), users.end(), [&](NodeId user) {
+    const Node& u = replacement_.node(user);
+    if (u.op->packetName() != "pattern.by_rank") return false;
+    const auto of = translate(*u.findArgument("of"));
+    const auto at = of ? alternativeFor(graph_, *of) : std::nullopt;
+    return !at || *at >= u.args.size() || !(u.args[*at] == Argument(n.outputs[0]));
+  });
+}
+
+Result<Argument> Instantiation::chooseByRank(const Node& n) const {
+  auto of = translate(*n.findArgument("of"));
+  if (!of) return of;
+  const auto at = alternativeFor(graph_, *of);
+  if (!at || *at >= n.args.size())
+    return badInput("what the replacement computes depends on how many dimensions a tensor has, and that is not known or " +
+                    std::string("none of 3 to ") + std::to_string(2 + n.args.size()));
+  return translate(n.args[*at]);
 }
 
 void Instantiation::placeModules() {

@@ -48,6 +48,8 @@ class Instantiation {
   Environment environment() const;
   void make(ValueId replacement, Argument a);
   Result<Argument> translate(const Argument& a) const;
+  bool isLeftOut(NodeId) const;
+  Result<Argument> chooseByRank(const Node&) const;
   Result<Argument> calculate(const Node& n);
   bool isPlain(const Argument& a) const;
   Result<Argument> materialize(const Argument& a);

@@ -118,10 +118,24 @@ bool BacktrackingSearch::matchAnyOf(size_t i) {
     if (choose && !fits(alternative)) continue;
     const MatchState::Mark m = state_.mark();
     state_.bind(t.pattern, t.graph);
-    if (unifier_.unify(alternative, *t.graph, t.site) && solve(i + 1)) return true;
+    const bool mayStand = &alternative == &pn.args.front() || isAsWanted(pn, t);
+    if (mayStand && unifier_.unify(alternative, *t.graph, t.site) && solve(i + 1)) return true;
     state_.undo(m);
   }
   return false;
+}
+
+// x for x.to(dtype): where it is of that dtype.
+bool BacktrackingSearch::isAsWanted(const Node& alternatives, const Goal& t) {
+  for (const auto& [what, wanted] : alternatives.kwargs) {
+    if (!t.graph->isValue()) return false;
+    const TensorInfo& info = graph_.value(t.graph->valueId()).type.tensorInfo;
+    if (what == "dtype" ? !info.dtype : info.device.empty()) return false;
+    const Argument has = what == "dtype" ? Argument(*info.dtype) : Argument(DeviceName{info.device});
+    // Not the site's parameter: what is compared is the value itself.
+    if (!unifier_.unify(wanted, *state_.make(has), {t.site.patternNode, t.site.graphNode, -1, false})) return false;
+  }
+  return true;
 }
 
 bool BacktrackingSearch::mayBegin(ValueId pattern, NodeId g) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matcher/rule/expression_calls.h"
+#include "matcher/rule/meaning.h"
 #include "matcher/rule/rank.h"
 #include "matcher/rule/symbolic.h"
 
@@ -102,7 +103,8 @@ bool Conditions::checkCalculated(const Goal& t) {
     return unifier_.literalEquals(a, b, t.site);
   };
   bool equal = false;
-  if (const auto* a = wanted->items(), *b = t.graph->items(); a && b) {
+  const auto listed = wanted->items() && t.graph->isValue() ? meaningOf(graph_, *t.graph) : std::nullopt;
+  if (const auto* a = wanted->items(), *b = listed ? listed->items() : t.graph->items(); a && b) {
     const bool shape = t.site.graphNode && graph_.node(t.site.graphNode).op->is(OperatorFact::Reshape);
     equal = a->size() == b->size();
     for (size_t k = 0; equal && k < a->size(); ++k)

@@ -6,6 +6,7 @@
 #include "core/base/words.h"
 #include "core/ir/normal_form.h"
 #include "matcher/rule/expression_calls.h"
+#include "matcher/rule/meaning.h"
 #include "matcher/rule/rank.h"
 #include "matcher/rule/symbolic.h"
 #include "matcher/search/reshapes.h"
@@ -239,13 +240,35 @@ bool Unifier::checkType(ValueId pattern, ValueId graph, const Site& c) {
   });
 }
 
+// Whether what the node computes is no more precise than single precision.
+bool Unifier::isSingle(const Node* n) const {
+  const auto dtype = n ? graph_.value(n->outputs[0]).type.tensorInfo.dtype : std::nullopt;
+  return dtype && isFloatingPoint(*dtype) && dtypeSize(*dtype) <= 4;
+}
+
 bool Unifier::literalEquals(const Argument& p, const Argument& g, const Site& c) const {
   const Node* gn = c.graphNode ? &graph_.node(c.graphNode) : nullptr;
   const Parameter* parameter = gn ? parameterAt(*gn, c.parameter) : nullptr;
   if (p.as<int64_t>() && (g.isValue() || g.as<SymbolicInt>())) {
     auto meaning = integerMeaning(graph_, g);
-    return meaning && meaning->number() == *p.as<int64_t>();
+    if (meaning && meaning->number() == *p.as<int64_t>()) return true;
+    if (meaning || !g.isValue()) return false;
   }
+  if (g.isValue() && !p.isValue()) {
+    const auto meant = meaningOf(graph_, g);
+    if (!meant) return false;
+    // Traced code calculates with numbers as tensors, in single precision.
+    const bool asTensor = graph_.value(g.valueId()).type.isTensor() && p.number() && meant->number();
+    if (asTensor) return static_cast<float>(*p.number()) == static_cast<float>(*meant->number()) && isSingle(gn);
+    return literalEquals(p, *meant, c);
+  }
+  if (p.isNone() != g.isNone() && parameter && gn->op->facts->family == OperatorFamily::Factory) {
+    // Where a pattern names no device, tensors are made where the model makes them.
+    if (p.isNone() && parameter->name == "device") return g.as<DeviceName>();
+    const auto meant = meaningOfNone(graph_, *gn, parameter->name);
+    return meant && *meant == (p.isNone() ? g : p);
+  }
+  if (const auto* list = g.items(); list && list->size() == 1 && isPlainNumber(p)) return literalEquals(p, list->front(), c);
   if (isPlainNumber(p) && isPlainNumber(g)) {
     if (p.as<int64_t>() && g.as<int64_t>()) {
       const int64_t a = *p.as<int64_t>(), b = *g.as<int64_t>();

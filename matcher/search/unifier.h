@@ -33,6 +33,7 @@ class Unifier {
   void readReversed(NodeId graphNode) { reversed_ = graphNode; }
 
  private:
+  bool isSingle(const Node*) const;
   bool unifyLists(const Argument& p, const Argument& g, const Site& site);
   const Argument* accepted(PatternParameter::Kind kind, const Argument& g);
   bool compareLiteral(const Argument& p, const Argument& g, const Site& site);

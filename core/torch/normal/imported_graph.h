@@ -39,4 +39,7 @@ struct Functionalised {
 /// `functionalised`, where given, is filled in.
 Status normalizeImported(Graph&, const OperatorSet&, Functionalised* functionalised = nullptr);
 
+/// The steps that ask for types, again: for files without types, after these have been inferred.
+void normalizeTyped(Graph&, const OperatorSet&);
+
 }  // namespace graft

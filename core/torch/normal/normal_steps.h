@@ -25,6 +25,9 @@ void removeIdleMasks(Graph&);
 /// attention. In graphs that write in place it changes the operators' names only.
 void recompose(Graph&, const OperatorSet&);
 
+/// One operator for each operation: 1 - x for rsub, conv2d for the general convolution, transpose for x.T of a matrix.
+void rewriteSpellings(Graph&, const OperatorSet&);
+
 /// Removes x[:], which is x.
 void removeWholeSlices(Graph&);
 
