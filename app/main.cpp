@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
-    const graft::Status status = run();
+    graft::Status status = graft::cli::loadGivenLibraries();
+    if (status) status = run();
     if (status) return 0;
     fmt::print(stderr, "graft: {}\n", status.error().format());
     if (status.error().kind == graft::ErrorKind::Internal)

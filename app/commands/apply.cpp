@@ -122,10 +122,15 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
   switch (stage) {
     case ApplyStage::Inputs:
       noteRandomInputs(r.randomInputs, console);
+      noteMissing(r.model, r.missing, "The model is verified in parts, and not timed.", console);
       if (!r.noInputs.empty())
         console.note("There are no inputs: shapes stay unknown, and rules with conditions on them do not match.");
       return;
     case ApplyStage::Rewritten:
+      for (const StepRun& s : r.steps)
+        for (const Record& record : s.records)
+          for (const Record::Retyped& t : record.retyped)
+            console.note(fmt::format("{}: `{}` was {} and is {} now", s.name, t.value, t.before, t.after));
       for (const StepRun& s : r.steps)
         for (const std::string& why : s.refused)
           console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
@@ -137,12 +142,15 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       return;
     case ApplyStage::Verified:
       if (!r.verification) return console.print("not verified (--no-verify)");
+      for (const std::string& why : r.verification->notVerified) console.warn("not verified as a whole: " + why);
+      if (r.verification->isEmpty()) return;
       console.print(
           r.verification->passed
               ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
                             r.randomInputs.empty() ? "given" : "random", r.verification->inputSets - 1)
-              : fmt::format("differences where set {} of inputs failed (fp64 reference):", r.verification->inputSets));
-      console.print(differencesTable(r.verification->outputs));
+              : fmt::format("differences where set {} of inputs {} (fp64 reference):", r.verification->inputSets,
+                            r.changedOnPurpose.empty() ? "failed" : "differs"));
+      console.print(differencesTable(r.verification->outputs, !r.changedOnPurpose.empty()));
       if (!r.changedOnPurpose.empty())
         console.warn(
             fmt::format("the numbers differ, as {} may change them: {}", r.changedOnPurpose, r.verification->why));
@@ -162,6 +170,12 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       if (!w.operatorLibrary.empty())
         console.print(
             fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(w.operatorLibrary)));
+      for (const UserLibrary& l : w.libraries)
+        console.print(
+            l.path.ends_with(".py")
+                ? fmt::format("in Python, before it is loaded: import {}, of {}",
+                              std::filesystem::path(l.path).stem().string(), fromHere(l.path))
+                : fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(l.path)));
     }
   }
 }

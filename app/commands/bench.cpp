@@ -27,7 +27,8 @@ struct BenchFlags : Common {
 };
 
 /// Prints what one stage of the work has found.
-void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe& rules, const Console& console) {
+void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe& rules, const std::string& device,
+          const Console& console) {
   switch (stage) {
     case BenchStage::Inputs:
       return noteRandomInputs(r.randomInputs, console);
@@ -36,6 +37,7 @@ void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe&
                                 fmt::join(r.inputs, " "), counted(r.rewrites, "rewrite"), r.nodesBefore, r.nodesAfter));
       if (r.rewrites == 0)
         console.warn("nothing was rewritten: this times the model against itself; " + whyHint(r.model, rules));
+      if (r.moved) noteMoved(*r.moved, device, console);
       return console.print(differencesTable(r.outputs));
     case BenchStage::Timed:
       return console.print(timingText(r.timing.times, r.timing.original, "rewritten"));
@@ -64,7 +66,7 @@ Status bench(const BenchFlags& o) {
   nlohmann::json reports = nlohmann::json::array();
   const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
     request.model = path;
-    const auto onStage = [&](BenchStage stage, const BenchReport& r) { tell(stage, r, *rules, console); };
+    const auto onStage = [&](BenchStage stage, const BenchReport& r) { tell(stage, r, *rules, o.device, console); };
     auto report = workbench::bench(request, *rules, semantics(), onStage, console.job());
     if (!report) return report.error();
     reports.push_back(toJson(*report));

@@ -14,6 +14,7 @@ namespace graft::cli {
 
 void addEngine(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("engine", "Serve JSON-RPC 2.0 on stdin and stdout, as graft-gui asks for");
+  addLibraryOption(*c);
   c->callback([&run] {
     run = [] {
       std::signal(SIGPIPE, SIG_IGN);

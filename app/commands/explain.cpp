@@ -11,7 +11,6 @@
 #include "app/workbench/match.h"
 #include "app/workbench/rules.h"
 #include "core/base/words.h"
-#include "matcher/lang/rule_file.h"
 
 namespace graft::cli {
 namespace {
@@ -33,7 +32,7 @@ void print(const workbench::NearMissReport& n, const Rule& rule, const Console& 
 
 Status explain(const ExplainFlags& o) {
   const Console console(o.printing);
-  auto file = loadRuleFile(o.rules, semantics().operators());
+  auto file = workbench::loadRules(o.rules, semantics().operators());
   if (!file) return file.error();
   if (o.rule.empty() && file->rules.size() > 1)
     return Error{ErrorKind::Usage,

@@ -11,6 +11,7 @@
 #include "app/commands/options.h"
 #include "app/json/documents_json.h"
 #include "app/workbench/info.h"
+#include "core/base/words.h"
 #include "core/ir/used_symbols.h"
 #include "core/text/text.h"
 
@@ -37,6 +38,18 @@ std::vector<std::vector<std::string>> countRows(const char* heading, const char*
   return rows;
 }
 
+std::string captureText(const Capturing& c) {
+  if (!c.obstacle.empty()) return "on a GPU it runs operator by operator: " + c.obstacle;
+  std::string text = "on a GPU it runs as a CUDA graph";
+  if (!c.writes.empty()) text += fmt::format(", which writes {} as well", fmt::join(c.writes, ", "));
+  if (!c.waits.empty())
+    text += fmt::format(
+        "; operator by operator where that waits for the GPU: {}. Keep the number as a tensor, or calculate it from "
+        "sizes",
+        c.waits);
+  return text;
+}
+
 void print(const workbench::ModelInfo& info, const std::string& path, const Console& console) {
   const Model& m = info.model;
   const Graph& g = m.graph;
@@ -56,6 +69,10 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
   if (!m.methods.empty()) console.print(fmt::format("  other methods: {}", fmt::join(m.methods, ", ")));
   if (!m.operatorLibraries.empty())
     console.print(fmt::format("  needs operator libraries: {}", fmt::join(m.operatorLibraries, ", ")));
+  for (const MissingOperator& m : info.missing)
+    console.print(
+        fmt::format("  lacks {}, which {} {}", m.name, firstFew(m.nodes, 4), m.nodes.size() == 1 ? "calls" : "call"));
+  console.print("  " + captureText(info.capture));
   size_t guards = 0;
   for (const std::string& note : m.notes)
     if (note.starts_with("guard: "))
@@ -75,6 +92,8 @@ Status info(const InfoFlags& o) {
     console.document(workbench::document(toJson(*found)));
   else
     print(*found, o.model, console);
+  noteMissing(o.model, found->missing, "Without it, the model can be matched, rewritten and written, but not run.",
+              console);
   return done();
 }
 

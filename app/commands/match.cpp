@@ -10,7 +10,6 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/match.h"
 #include "core/base/words.h"
-#include "matcher/lang/rule_file.h"
 
 namespace graft::cli {
 namespace {
@@ -86,7 +85,7 @@ Status matchOne(const MatchFlags& o, const std::string& path, const RuleFile& fi
 
 Status match(const MatchFlags& o) {
   const Console console(o.printing);
-  auto file = loadRuleFile(o.rules, semantics().operators());
+  auto file = workbench::loadRules(o.rules, semantics().operators());
   if (!file) return file.error();
   if (!o.rule.empty())
     if (auto known = workbench::ruleNamed(*file, o.rule); !known) return known.error();

@@ -1,4 +1,5 @@
 #include "app/commands/options.h"
+#include "core/base/words.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/semantics.h"
 
@@ -12,6 +13,7 @@ namespace graft::cli {
 void addCommon(CLI::App& command, Common& common, bool takesInputs) {
   command.add_flag("--json", common.printing.json, "Print the result as one JSON document (docs/json describes it)");
   command.add_flag("-q,--quiet", common.printing.quiet, "Leave out progress and notes on stderr");
+  addLibraryOption(command);
   if (!takesInputs) return;
   command
       .add_option("--inputs", common.inputs,
@@ -22,7 +24,10 @@ void addCommon(CLI::App& command, Common& common, bool takesInputs) {
                   "Make up one input, like f16[1,128]:randn or i64[2,9]:randint(0,30522); give it once for each input")
       ->type_name("SPEC");
   command.add_option("--seed", common.seed, "The seed of random inputs")->capture_default_str();
-  command.add_option("--device", common.device, "Where to run: cpu, cuda or cuda:N")->capture_default_str();
+  command
+      .add_option("--device", common.device,
+                  "Where to run: cpu, cuda or cuda:N. What the file has on another device moves along")
+      ->capture_default_str();
   command.add_option("--dtype", common.dtype, "Cast floating-point weights and inputs to this dtype");
 }
 
@@ -63,6 +68,16 @@ void noteRandomInputs(const std::vector<std::string>& random, const Console& con
                     fmt::join(random, " ")));
 }
 
+void noteMoved(const MovedAlong& moved, const std::string& device, const Console& console) {
+  if (moved.names + moved.constants > 0)
+    console.note(fmt::format("{} and {} that the file has on another device moved along to {}.",
+                             counted(moved.names, "device name"), counted(moved.constants, "constant"), device));
+  if (!moved.stays.empty())
+    console.note(fmt::format("{} on the host, because the model reads or returns {} there: {}.",
+                             moved.stays.size() == 1 ? "This copy stays" : "These copies stay",
+                             moved.stays.size() == 1 ? "it" : "them", fmt::join(moved.stays, ", ")));
+}
+
 Result<TensorSet> modelInputs(const Graph& graph, const Common& common, const Console& console) {
   auto request = inputRequest(common);
   if (!request) return request.error();
@@ -77,6 +92,40 @@ Status recordGivenTypes(Model& model, const Common& common, const Console& conso
   auto inputs = modelInputs(model.graph, common, console);
   if (!inputs) return inputs.error();
   return workbench::recordTypes(model, *inputs);
+}
+
+namespace {
+
+std::vector<std::string>& givenLibraries() {
+  static std::vector<std::string> paths;
+  return paths;
+}
+
+}  // namespace
+
+void addLibraryOption(CLI::App& command) {
+  command
+      .add_option("--library", givenLibraries(),
+                  "Load a library of your own operators first: a shared library, or a Python module that defines them; "
+                  "give it once for each")
+      ->type_name("LIB.so|MODULE.py")
+      ->allow_extra_args(false);
+}
+
+Status loadGivenLibraries() {
+  if (givenLibraries().empty()) return done();
+  semantics();  // Graft's own operators come first
+  for (const std::string& path : givenLibraries())
+    if (auto loaded = loadUserLibrary(path); !loaded) return loaded.error();
+  return done();
+}
+
+void noteMissing(const std::string& model, const std::vector<MissingOperator>& missing, const std::string& what,
+                 const Console& console) {
+  if (missing.empty()) return;
+  std::vector<std::string> names;
+  for (const MissingOperator& m : missing) names.push_back(m.name);
+  console.warn(fmt::format("{}: {}. {}", model, missingOperatorsText(names), what));
 }
 
 const Semantics& semantics() {

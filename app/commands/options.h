@@ -19,6 +19,7 @@
 #include "app/workbench/open.h"
 #include "core/base/result.h"
 #include "core/ir/semantics.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::cli {
 
@@ -43,9 +44,20 @@ Result<Model> openModel(const std::string& path, const Common&, const Job&);
 Result<TensorSet> modelInputs(const Graph&, const Common&, const Console&);
 /// Says what was made up where no inputs were given: Inputs::random.
 void noteRandomInputs(const std::vector<std::string>& random, const Console&);
+/// Says what came along to another device than the file names, and what stays on the host.
+void noteMoved(const MovedAlong&, const std::string& device, const Console&);
 /// Where --inputs or --input are given, one run on them records types in the model: formats that carry none leave
 /// conditions on dtypes and shapes open.
 Status recordGivenTypes(Model&, const Common&, const Console&);
+
+/// --library, which a command may be given several times. The operators of a library are the process's, so all commands
+/// share what it collects.
+void addLibraryOption(CLI::App& command);
+/// Loads what --library named, before the command runs: files may call these operators, and rules name them.
+Status loadGivenLibraries();
+/// Says that the model calls operators that this machine does not have, and what the command does about it.
+void noteMissing(const std::string& model, const std::vector<MissingOperator>&, const std::string& what,
+                 const Console&);
 
 /// LibTorch's semantics with Graft's operators loaded, made once.
 const Semantics& semantics();

@@ -27,6 +27,7 @@ Status runModel(const RunFlags& o) {
   if (!inputs) return inputs.error();
   auto report = workbench::run(*model, *inputs, {*options, o.output, o.expected}, job);
   if (!report) return report.error();
+  if (report->moved) noteMoved(*report->moved, options->device, console);
   if (!report->notCaptured.empty())
     console.note("The model ran operator by operator, not as a CUDA graph: " + report->notCaptured);
   for (const std::string& d : report->outputs.describe()) console.print("output  " + d);

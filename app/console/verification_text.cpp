@@ -35,13 +35,17 @@ std::vector<RewriteVerification> verificationsOf(const StepRun& s) {
 }
 
 std::string verifiedText(const StepRun& s) {
-  size_t verified = 0, measured = 0;
-  double most = 0;
+  size_t verified = 0, measured = 0, within = 0, retyped = 0;
+  double most = 0, mostRmse = 0;
   const auto verifications = verificationsOf(s);
   for (const RewriteVerification& p : verifications) {
     verified += p.verdict == Verdict::Verified;
     measured += p.verdict == Verdict::Measured;
-    if (p.verdict == Verdict::Measured) most = std::max(most, p.maxAbs);
+    if (p.verdict != Verdict::Measured) continue;
+    most = std::max(most, p.maxAbs);
+    mostRmse = std::max(mostRmse, p.relativeRmse);
+    within += !p.tolerance.empty();
+    retyped += p.element.empty() && p.maxAbs == 0;
   }
   if (!s.isRule && !s.rolledBack.empty()) return "taken back";
   if (verifications.empty() && s.rolledBack.empty()) return "-";
@@ -50,7 +54,12 @@ std::string verifiedText(const StepRun& s) {
     out = verified ? "yes" : measured ? "" : "no";
   else if (verified || !measured)
     out = fmt::format("{} of {}", verified, verifications.size() + s.rolledBack.size());
-  if (measured) out += fmt::format("{}measured, off by up to {:.2g}", out.empty() ? "" : ", ", most);
+  if (within == measured && within > 0)
+    out += fmt::format("{}{} within tolerance, RMSE up to {:.2g} %", out.empty() ? "" : ", ", within, 100 * mostRmse);
+  else if (measured && retyped == measured)
+    out += fmt::format("{}measured, of another type", out.empty() ? "" : ", ");
+  else if (measured)
+    out += fmt::format("{}measured, off by up to {:.2g}", out.empty() ? "" : ", ", most);
   if (!s.rolledBack.empty()) out += fmt::format(", {} taken back", s.rolledBack.size());
   return out;
 }

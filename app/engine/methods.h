@@ -35,6 +35,7 @@ struct Session::Methods {
 
   // session.cpp
   nlohmann::json initialize() const;
+  nlohmann::json loadLibrary() const;
   nlohmann::json open() const;
   nlohmann::json close() const;
   nlohmann::json graph() const;

@@ -1,6 +1,7 @@
 #include "app/engine/session.h"
 
 #include "app/engine/methods.h"
+#include "app/json/documents_json.h"
 #include "app/json/list_json.h"
 #include "app/json/rewrites_json.h"
 #include "core/formats/export.h"
@@ -8,6 +9,7 @@
 #include "core/text/diff.h"
 #include "core/text/text.h"
 #include "core/torch/memory.h"
+#include "core/torch/operator_library.h"
 
 namespace graft {
 
@@ -63,19 +65,29 @@ json Session::Methods::initialize() const {
   return {{"version", 1}, {"devices", std::move(list)}, {"methods", Session::methods()}};
 }
 
+/// Models that were opened before keep their nodes as they were: they are opened again to use the operators.
+json Session::Methods::loadLibrary() const {
+  const UserLibrary library = take(loadUserLibrary(text("path"), job));
+  return {{"path", library.path}, {"operators", library.operators}};
+}
+
 json Session::Methods::open() const {
   Model model = take(workbench::open({text("path")}, s.semantics_, job));
   std::optional<TensorSet> inputs;
   // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
   if (has("inputs")) {
-    inputs = take(loadTensors(text("inputs")));
+    inputs = take(loadInputs(text("inputs"), model.graph));
     take(workbench::recordTypes(model, *inputs));
   }
   auto doc = std::make_unique<Document>(
       Document{workbench::History(std::move(model.graph)), text("path"), model.format, std::move(inputs)});
-  json out = {{"document", s.nextDocument_},       {"format", model.format->name},
-              {"nodes", doc->graph().nodeCount()}, {"revision", doc->history.revision()},
-              {"weightBytes", model.weightBytes},  {"graph", graphField(doc->graph())}};
+  json out = {{"document", s.nextDocument_},
+              {"format", model.format->name},
+              {"nodes", doc->graph().nodeCount()},
+              {"revision", doc->history.revision()},
+              {"weightBytes", model.weightBytes},
+              {"graph", graphField(doc->graph())},
+              {"missingOperators", listJson(missingOperators(doc->graph()))}};
   s.documents_.emplace(s.nextDocument_++, std::move(doc));
   return out;
 }
@@ -149,6 +161,7 @@ Session::Document& Session::documentOf(const json& params, const char* key) {
 const std::vector<std::pair<std::string, Session::Method>>& Session::table() {
   static const std::vector<std::pair<std::string, Method>> rows{
       {"initialize", [](const Methods& m) { return m.initialize(); }},
+      {"library/load", [](const Methods& m) { return m.loadLibrary(); }},
       {"model/open", [](const Methods& m) { return m.open(); }},
       {"model/close", [](const Methods& m) { return m.close(); }},
       {"model/graph", [](const Methods& m) { return m.graph(); }},

@@ -1,5 +1,5 @@
-// graft-gui [MODEL] [--rules FILE] [--engine COMMAND]: the workbench's window. `graft engine` reads and runs the
-// models.
+// graft-gui [MODEL] [--rules FILE] [--library LIB] [--engine COMMAND]: the workbench's window. `graft engine` reads and
+// runs the models.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QFileInfo>
@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "views/document/document_info.h"
 #include "views/widgets/theme.h"
 #include "views/window/allocator.h"
 #include "views/window/main_window.h"
@@ -38,12 +39,16 @@ int main(int argc, char** argv) {
       QStringLiteral("engine"),
       QCoreApplication::translate("main", "How to start the engine, e.g. \"ssh gpu-box graft engine\""),
       QStringLiteral("COMMAND"));
+  const QCommandLineOption library(
+      QStringLiteral("library"),
+      QCoreApplication::translate("main", "Load a library of your own operators; give it once for each"),
+      QStringLiteral("LIB.so|MODULE.py"));
   const QCommandLineOption theme(QStringLiteral("theme"), QCoreApplication::translate("main", "light, dark or system"),
                                  QStringLiteral("THEME"));
   const QCommandLineOption inputs(
       QStringLiteral("inputs"), QCoreApplication::translate("main", "Example inputs of the model, for shapes and runs"),
       QStringLiteral("FILE"));
-  parser.addOptions({rules, inputs, engine, theme});
+  parser.addOptions({rules, inputs, engine, library, theme});
   parser.process(app);
 
   const auto refuse = [](const QString& why) { return std::fprintf(stderr, "graft-gui: %s\n", qPrintable(why)), 2; };
@@ -54,6 +59,7 @@ int main(int argc, char** argv) {
     const QString beside = QCoreApplication::applicationDirPath() + QStringLiteral("/graft");
     command = {QFileInfo::exists(beside) ? beside : QStringLiteral("graft"), QStringLiteral("engine")};
   }
+  for (const QString& path : parser.values(library)) command << QStringLiteral("--library") << graft::placeOf(path);
   const QStringList files = parser.positionalArguments();
   if (files.size() > 1)
     return refuse(

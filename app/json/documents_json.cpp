@@ -5,6 +5,16 @@
 #include "app/json/rewrites_json.h"
 #include "core/json/graph_json.h"
 
+namespace graft {
+
+nlohmann::json toJson(const MissingOperator& m) {
+  nlohmann::json out{{"operator", m.name}, {"nodes", m.nodes}};
+  if (!m.library.empty()) out["library"] = {{"path", m.library}, {"exists", m.libraryExists}};
+  return out;
+}
+
+}  // namespace graft
+
 namespace graft::workbench {
 
 using nlohmann::json;
@@ -13,8 +23,16 @@ namespace {
 
 constexpr int schemaNumber = 1;
 
+json librariesJson() {
+  json out = json::array();
+  for (const UserLibrary& l : userLibraries()) out.push_back({{"path", l.path}, {"operators", l.operators}});
+  return out;
+}
+
 /// Stands where a verification would, of what nothing was compared with.
 json notVerified() { return {{"passed", nullptr}, {"skipped", true}}; }
+
+json toJson(const MovedAlong& m) { return {{"names", m.names}, {"constants", m.constants}, {"stays", m.stays}}; }
 
 }  // namespace
 
@@ -26,10 +44,12 @@ json toJson(const ApplyReport& r) {
               {"recipe", r.recipe},
               {"steps", listJson(r.steps)},
               {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
+  if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
   if (r.timing) out["timing"] = toJson(*r.timing);
   if (r.output) {
     out["output"] = r.output->path;
     out["captured"] = r.output->captureObstacle.empty();
+    if (!r.output->captureObstacle.empty()) out["whyNotCaptured"] = r.output->captureObstacle;
   }
   return out;
 }
@@ -39,6 +59,7 @@ json toJson(const BenchReport& r) {
               {"rewrites", r.rewrites},     {"nodesBefore", r.nodesBefore},
               {"nodesAfter", r.nodesAfter}, {"outputs", listJson(r.outputs)},
               {"timing", toJson(r.timing)}};
+  if (r.moved) out["moved"] = toJson(*r.moved);
   if (r.baselines) out["baselines"] = toJson(*r.baselines);
   return out;
 }
@@ -94,7 +115,10 @@ json toJson(const ModelInfo& info) {
           {"modules", info.modules},
           {"methods", m.methods},
           {"operatorLibraries", m.operatorLibraries},
+          {"missingOperators", listJson(info.missing)},
           {"notes", m.notes},
+          {"capture",
+           {{"obstacle", info.capture.obstacle}, {"waits", info.capture.waits}, {"writes", info.capture.writes}}},
           {"inputs", std::move(inputs)},
           {"symbols", symbolsJson(g)},
           {"outputs", std::move(outputs)}};
@@ -123,6 +147,7 @@ json toJson(const ProfileReport& r) {
 json toJson(const RunReport& r) {
   json out = {{"model", r.model}, {"inputs", r.inputs}, {"outputs", r.outputs.describe()}};
   if (r.captured) out["captured"] = *r.captured;
+  if (r.moved) out["moved"] = toJson(*r.moved);
   if (!r.output.empty()) out["output"] = r.output;
   if (r.differences) out["differences"] = listJson(*r.differences);
   return out;
@@ -136,6 +161,7 @@ json toJson(const ShownModel& s) {
 
 std::string document(json report) {
   report["schema"] = schemaNumber;
+  if (json libraries = librariesJson(); !libraries.empty()) report["libraries"] = std::move(libraries);
   return report.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

@@ -19,6 +19,12 @@
 #include "app/workbench/profile.h"
 #include "app/workbench/run.h"
 
+namespace graft {
+
+nlohmann::json toJson(const MissingOperator&);
+
+}  // namespace graft
+
 namespace graft::workbench {
 
 /// A picture that was drawn, by views/drawing and not by the workbench.

@@ -55,7 +55,10 @@ json toJson(const Difference& d) {
 json toJson(const LayerDifference& l) { return layerJson(l.difference, l.original, l.rewritten); }
 
 json toJson(const Verification& v) {
-  return {{"passed", v.passed}, {"inputSets", v.inputSets}, {"outputs", listJson(v.outputs)}, {"why", v.why}};
+  if (v.isEmpty()) return {{"passed", nullptr}, {"skipped", true}, {"notVerified", v.notVerified}};
+  json out{{"passed", v.passed}, {"inputSets", v.inputSets}, {"outputs", listJson(v.outputs)}, {"why", v.why}};
+  if (!v.notVerified.empty()) out["notVerified"] = v.notVerified;
+  return out;
 }
 
 json toJson(const Timing& t, size_t mostSamples) {

@@ -1,6 +1,7 @@
 #include "app/json/rewrites_json.h"
 
 #include "app/json/list_json.h"
+#include "core/json/finite.h"
 #include "core/json/graph_json.h"
 
 namespace graft {
@@ -55,6 +56,9 @@ json toJson(const RewriteVerification& v) {
   out["expected"] = v.expected;
   out["actual"] = v.actual;
   out["maxAbs"] = v.maxAbs;
+  if (v.tolerance.empty()) return out;
+  out["tolerance"] = v.tolerance;
+  out["relativeRmse"] = finiteJson(v.relativeRmse);
   return out;
 }
 
@@ -71,6 +75,8 @@ json toJson(const Record& r) {
               {"outputs", pairs(r.outputs)},
               {"newWeights", r.newWeights},
               {"changesNumbers", r.changesNumbers}};
+  for (const Record::Retyped& t : r.retyped)
+    out["retyped"].push_back({{"value", t.value}, {"before", t.before}, {"after", t.after}});
   if (r.verification.verdict != RewriteVerification::Verdict::Unchecked) out["verification"] = toJson(r.verification);
   return out;
 }

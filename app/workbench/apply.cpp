@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/base/atomic_file.h"
+#include "core/torch/cuda_runner.h"
 #include "core/torch/rewrite_verification.h"
 #include "matcher/rewrite/rewrite.h"
 #include "matcher/search/search.h"
@@ -140,6 +141,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   report.format = model->format;
   report.recipe = rules.recipe.name;
   Graph& original = model->graph;
+  report.missing = missingOperators(original);
   std::vector<TracedSizes> sizes;
   if (!model->format->declaresSizes) sizes = tracedSizes(original);
   std::optional<TensorSet> inputs;
@@ -191,7 +193,8 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
     }
     reached(ApplyStage::Verified);
     if (report.refusal) return report;
-    if (request.seconds) {
+    if (request.seconds && report.missing.empty()) {
+      limitTuning(3);  // whoever applies rules waits for it; the first run of the file goes on
       const RunOptions options{request.inputs.device, request.inputs.dtype};
       auto timing = timeAgainstOriginal(*model, graph, *inputs, options, *request.seconds, job);
       if (!timing) return timing.error();

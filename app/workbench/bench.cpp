@@ -66,6 +66,7 @@ Result<BenchReport> bench(const BenchRequest& request, const ChosenRecipe& rules
   {  // These programs are gone before others are timed: they leave the memory to those.
     auto a = NamedProgram::build(request.model, model->graph, options);
     if (!a) return a.error();
+    if (options.device != "cpu") report.moved = a->program.moved();
     auto b = NamedProgram::build(request.model + ", rewritten", rewritten, options);
     if (!b) return b.error();
     auto differences = differencesOf(model->graph, *a, *b, *inputs, options, job);

@@ -36,6 +36,7 @@ struct BenchReport {
   std::vector<std::string> randomInputs;  ///< Inputs::random
   std::vector<std::string> inputs;        ///< "f32[2,384]" of each
   size_t rewrites = 0, nodesBefore = 0, nodesAfter = 0;
+  std::optional<MovedAlong> moved;  ///< on a GPU: of the original
   std::vector<Difference> outputs;  ///< of the rewritten model to the original, on the inputs
   AgainstOriginal timing;
   std::optional<BaselineComparison> baselines;

@@ -72,9 +72,11 @@ Result<WrittenModel> writeRewritten(const Graph& graph, const std::string& path,
   if (!isWritten)
     if (Status s = exportModel(graph, path, options); !s) return s.error();
   out.captureObstacle = !capture    ? "--no-capture"
-                        : isProgram ? "torch.export's format holds no runner"
+                        : isProgram ? "torch.export's format holds no runner; write it as TorchScript (-o OUT.pt), or "
+                                      "compile the loaded module with torch.compile(mode=\"reduce-overhead\")"
                                     : captureObstacle(graph);
   if (const auto library = findOperatorLibrary(); library && usesGraftOperators(graph)) out.operatorLibrary = *library;
+  out.libraries = userLibrariesOf(graph);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/workbench/open.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::workbench {
 
@@ -40,6 +41,7 @@ struct WrittenModel {
   bool sizesAreFixed = false;
   /// The library of operators that it needs; "": none, or one that was not found.
   std::string operatorLibrary;
+  std::vector<UserLibrary> libraries;  ///< of the user's own that it needs
 };
 /// Writes a rewritten model whose types were recorded from `inputs` (which may be empty). As a torch.export program it
 /// takes all `sizes` that the trace takes, where these are known.

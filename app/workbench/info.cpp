@@ -9,10 +9,12 @@ namespace graft::workbench {
 Result<ModelInfo> info(const OpenRequest& request, const Semantics& semantics, const Job& job) {
   auto model = open(request, semantics, job);
   if (!model) return model.error();
-  ModelInfo out{std::move(*model), 0, {}, {}};
+  ModelInfo out{std::move(*model), 0, {}, {}, {}};
   const Graph& g = out.model.graph;
+  out.capture = capturing(g);
   for (NodeId n : g.order()) ++out.operators[g.node(n).op->name];
   for (const ModuleCall& c : g.moduleCalls()) ++out.modules[c.type];
+  out.missing = missingOperators(g);
   for (ValueId w : g.weights()) {
     size_t elements = 1;
     if (const auto& shape = g.value(w).type.tensorInfo.shape)

@@ -12,6 +12,8 @@
 #include "app/workbench/open.h"
 #include "app/workbench/rules.h"
 #include "core/text/fx_table.h"
+#include "core/torch/cuda_runner.h"
+#include "core/torch/operator_library.h"
 
 namespace graft::workbench {
 
@@ -20,6 +22,8 @@ struct ModelInfo {
   size_t weightElements = 0;
   std::map<std::string, size_t> operators;  ///< how often each is called
   std::map<std::string, size_t> modules;    ///< how often modules of each type are called; "": of no known type
+  std::vector<MissingOperator> missing;     ///< that this machine does not have: the model does not run
+  Capturing capture;                        ///< whether a GPU can run it as a CUDA graph
 };
 Result<ModelInfo> info(const OpenRequest&, const Semantics&, const Job& = {});
 

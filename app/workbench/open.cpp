@@ -15,7 +15,8 @@ Result<Model> open(const OpenRequest& request, const Semantics& semantics, const
 }
 
 Result<Inputs> inputsFor(const Graph& graph, const InputRequest& request) {
-  auto tensors = request.file.empty() ? makeInputs(graph, request.specs, request.seed) : loadTensors(request.file);
+  auto tensors =
+      request.file.empty() ? makeInputs(graph, request.specs, request.seed) : loadInputs(request.file, graph);
   if (!tensors) return tensors.error();
   Inputs out;
   if (!request.isGiven() && !graph.inputs().empty()) out.random = tensors->describe();

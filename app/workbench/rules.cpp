@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/suggest.h"
+#include "core/torch/operator_library.h"
 #include "matcher/lang/rule_file.h"
 
 namespace graft::workbench {
@@ -39,8 +40,15 @@ Result<Recipe> chooseRecipe(const RuleFile& file, const std::string& name) {
   return all;
 }
 
+Result<RuleFile> loadRules(const std::string& path, const OperatorSet& operators) {
+  return loadRuleFile(path, operators, [](const std::string& library) -> Status {
+    auto loaded = loadUserLibrary(library);
+    return loaded ? done() : Status(loaded.error());
+  });
+}
+
 Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name, const OperatorSet& operators) {
-  auto file = loadRuleFile(path, operators);
+  auto file = loadRules(path, operators);
   if (!file) return file.error();
   auto recipe = chooseRecipe(*file, name);
   if (!recipe) return recipe.error();
@@ -92,7 +100,12 @@ const Result<RuleFile>& RuleText::read(std::string text, std::string file, const
   if (text_ == text && file_ == file && isCurrent()) return *rules_;
   text_ = std::move(text);
   file_ = std::move(file);
-  rules_.emplace(parseRuleText(text_, file_, operators));
+  const LoadLibrary onlyLoaded = [](const std::string& library) -> Status {
+    if (isUserLibraryLoaded(library)) return done();
+    return badInput(fmt::format(
+        "{} is not loaded: load it first. Nobody else does, because loading a library runs its code", library));
+  };
+  rules_.emplace(parseRuleText(text_, file_, operators, onlyLoaded));
   imports_.clear();
   std::error_code none;
   if (*rules_)

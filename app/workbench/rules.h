@@ -21,8 +21,11 @@ struct ChosenRecipe {
   RuleFile file;
   Recipe recipe;
 };
+/// The rule file. Libraries of operators that it names are loaded: whoever gives a rule file to a command means that,
+/// too.
+Result<RuleFile> loadRules(const std::string& path, const OperatorSet&);
 /// The rule file, and its recipe of that name; for an empty name all rules that have a replacement, in the file's
-/// order. Errors: those of loadRuleFile; Usage where there is no such recipe; BadInput where no rule has a replacement.
+/// order. Errors: those of loadRules; Usage where there is no such recipe; BadInput where no rule has a replacement.
 Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name, const OperatorSet&);
 Result<Recipe> chooseRecipe(const RuleFile&, const std::string& name);
 /// The recipe's first steps. The numbers of rewrites that it expects are those of all steps: they are dropped where
@@ -41,7 +44,8 @@ bool foundNothing(const std::vector<StepRun>&);
 /// The steps that compute something else on purpose, with commas between: rules that say so, `half`, `swap_module`.
 std::string changingSteps(const std::vector<StepRun>&);
 
-/// A rule file's text as an editor holds it. Reading the same text twice parses it once, unless a file that it imports
+/// A rule file's text as an editor holds it. Libraries that it names are not loaded, as one may only want to read it:
+/// naming one that nobody loaded is an error. Reading the same text twice parses it once, unless a file that it imports
 /// has changed meanwhile.
 class RuleText {
  public:

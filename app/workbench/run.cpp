@@ -26,6 +26,7 @@ Result<RunReport> run(const Model& model, const TensorSet& inputs, const RunRequ
   RunReport report;
   report.model = model.path;
   report.inputs = inputs.describe();
+  if (request.options.device != "cpu") report.moved = program->moved();
   auto outputs = outputsOf(report, *program, inputs, job);
   if (!outputs) return outputs.error();
   report.outputs = std::move(*outputs);

@@ -21,9 +21,10 @@ struct RunReport {
   std::string model;
   std::vector<std::string> inputs;  ///< "f32[2,384]" of each
   TensorSet outputs;
-  std::optional<bool> captured;  ///< on a GPU: whether it ran as a CUDA graph
-  std::string notCaptured;       ///< why not
-  std::string output;            ///< the file that was written
+  std::optional<bool> captured;     ///< on a GPU: whether it ran as a CUDA graph
+  std::string notCaptured;          ///< why not
+  std::optional<MovedAlong> moved;  ///< on a GPU
+  std::string output;               ///< the file that was written
   std::optional<std::vector<Difference>> differences;
   std::optional<Error> failure;  ///< the outputs are not the expected ones
 };

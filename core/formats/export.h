@@ -30,7 +30,7 @@ Status exportModel(const Graph&, const std::string& path, const ExportOptions& =
 Result<const FileFormat*> exportFormat(const std::string& path);
 
 /// Why the exported model must not run as a CUDA graph: it has no graft:: operator (and so must load without their
-/// library), or it writes to its weights, …. Empty where nothing forbids it.
+/// library), or a node does what a graph cannot repeat, and what to do about it. Empty where nothing forbids it.
 std::string captureObstacle(const Graph&);
 
 }  // namespace graft

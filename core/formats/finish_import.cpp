@@ -1,10 +1,21 @@
+#include <filesystem>
+
 #include "core/formats/reader.h"
 #include "core/ir/declaration_order.h"
 #include "core/ir/verify.h"
 #include "core/torch/normal/normal_steps.h"
+#include "core/torch/operator_library.h"
 
 namespace graft {
 namespace {
+
+/// The library that the model's file names, or the file of that name beside the model, where only that is there.
+std::string whereItIs(const std::string& library, const std::string& model) {
+  std::error_code none;
+  if (std::filesystem::exists(library, none)) return library;
+  const auto beside = std::filesystem::path(model).parent_path() / std::filesystem::path(library).filename();
+  return std::filesystem::exists(beside, none) ? beside.string() : library;
+}
 
 Status completeGraph(Graph& g, const OperatorSet& operators, const FinishOptions& options) {
   if (options.isDecomposed) recompose(g, operators);
@@ -32,6 +43,12 @@ Status finishImport(Model& model, const Source& source, const Semantics& semanti
   model.fileBytes = source.file->size();
   if (options.metadata && !options.metadata->operatorLibrary.empty())
     model.operatorLibraries.push_back(options.metadata->operatorLibrary);
+  if (options.metadata)
+    for (UserLibrary library : options.metadata->libraries) {
+      library.path = whereItIs(library.path, source.path);
+      noteLibraryOfFile(library);
+      model.operatorLibraries.push_back(library.path);
+    }
   for (ValueId w : g.weights())
     if (const auto& data = g.value(w).data) model.weightBytes += data->byteSize();
   return verify(g);

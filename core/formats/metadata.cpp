@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "core/formats/calling.h"
 #include "core/ir/size_expression.h"
 #include "core/ir/used_symbols.h"
 #include "core/text/literals.h"
@@ -37,6 +38,27 @@ Type withoutDetails(Type t) {
   return t;
 }
 
+void fill(TreeSpec& tree, const Graph& said, const Graph& g) {
+  if (tree.leaf.isValue())
+    for (size_t i = 0; i < g.inputs().size(); ++i)
+      if (tree.leaf.valueId() == said.inputs()[i]) {
+        tree.leaf = Argument(g.inputs()[i]);
+        break;
+      }
+  for (TreeSpec& child : tree.children) fill(child, said, g);
+}
+
+/// `text` names the graph's inputs.
+void applyCalling(const std::string& text, Graph& g) {
+  std::string inputs;
+  for (ValueId v : g.inputs()) inputs += fmt::format("input %{} : tensor\n", g.value(v).name);
+  auto parsed = parseText("graph _ {\n" + inputs + text + "return\n}\n", OperatorSet());
+  if (!parsed || !parsed->calling) return;
+  CallingConvention calling = *parsed->calling;
+  fill(calling.arguments, *parsed, g);
+  setCalling(g, std::move(calling));
+}
+
 }  // namespace
 
 std::string metadataJson(const ArchiveMetadata& n) {
@@ -45,6 +67,7 @@ std::string metadataJson(const ArchiveMetadata& n) {
     if (!value.empty()) out[key] = value;
   };
   put("operatorLibrary", n.operatorLibrary);
+  for (const UserLibrary& l : n.libraries) out["libraries"].push_back({{"path", l.path}, {"operators", l.operators}});
   put("model", n.model);
   put("blockParameters", n.blockParameters);
   put("blockResults", n.blockResults);
@@ -57,6 +80,7 @@ std::string metadataJson(const ArchiveMetadata& n) {
   put("types", n.types);
   put("aliases", n.aliases);
   put("calls", n.calls);
+  put("calling", n.calling);
   put("modules", n.modules);
   for (const Symbol& s : n.symbols)
     out["symbols"][s.name] = {s.min ? json(*s.min) : json(nullptr), s.max ? json(*s.max) : json(nullptr)};
@@ -77,6 +101,15 @@ std::optional<ArchiveMetadata> readMetadata(const ZipDirectory& zip) {
     }
   };
   take("operatorLibrary", out.operatorLibrary);
+  std::vector<json> libraries;
+  take("libraries", libraries);
+  for (const json& l : libraries) {
+    try {
+      out.libraries.push_back({l.at("path").get<std::string>(), l.at("operators").get<std::vector<std::string>>()});
+    } catch (const json::exception&) {
+      continue;
+    }
+  }
   int version = 0;
   take("version", version);
   if (version != 1) return out;
@@ -93,6 +126,7 @@ std::optional<ArchiveMetadata> readMetadata(const ZipDirectory& zip) {
   take("types", out.types);
   take("aliases", out.aliases);
   take("calls", out.calls);
+  take("calling", out.calling);
   take("modules", out.modules);
   std::map<std::string, std::array<json, 2>> ranges;
   take("symbols", ranges);
@@ -105,6 +139,8 @@ std::optional<ArchiveMetadata> readMetadata(const ZipDirectory& zip) {
 
 void collectFacts(const Graph& g, const std::map<std::string, std::string>& typeInCode, ArchiveMetadata& metadata) {
   metadata.symbols = usedSymbols(g);
+  metadata.calling = callingText(g);
+  metadata.libraries = userLibrariesOf(g);
   for (ValueId v : g.inputs()) metadata.inputs.push_back(toString(g.value(v).type));
   for (ValueId w : g.weights())
     if (const Value& v = g.value(w); v.name != nameOfPath(v.path)) metadata.weights[v.path] = v.name;
@@ -148,6 +184,7 @@ void applyFacts(const ArchiveMetadata& metadata, Graph& g) {
     const auto type = parseType(text);
     if (v && type && !g.isWeight(v) && type->kind == g.value(v).type.kind) g.setType(v, *type);
   }
+  if (!metadata.calling.empty()) applyCalling(metadata.calling, g);
   if (metadata.modules.empty()) return;
   std::string text = "graph _ {\n";
   size_t i = 0;

@@ -11,11 +11,13 @@
 
 #include "core/archive/zip_directory.h"
 #include "core/ir/graph.h"
+#include "core/torch/operator_library.h"
 
 namespace graft {
 
 struct ArchiveMetadata {
   std::string operatorLibrary;               ///< of the graft:: operators; empty where the graph has none
+  std::vector<UserLibrary> libraries;        ///< of the user's own operators
   std::string model;                         ///< the graph's name, where the class has another
   std::vector<std::string> inputs;           ///< their types, as the canonical text has them
   std::vector<std::string> blockParameters;  ///< names, in the order of the text
@@ -32,6 +34,7 @@ struct ArchiveMetadata {
   std::map<std::string, std::string> aliases;  ///< attribute that refers to a module of another path -> that path
   std::vector<std::string> calls;              ///< for torch.export: each call's nn_module_stack, in order
   std::vector<Symbol> symbols;  ///< the ranges of the graph's symbols, where the program does not say them
+  std::string calling;          ///< the graph's callingText, where the program does not say it
   std::map<std::string, std::string> modules;  ///< path -> "type(name=value, ...)" where code cannot say it
 };
 

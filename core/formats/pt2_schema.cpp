@@ -83,26 +83,6 @@ std::string expression(std::string_view raw, int depth) {
   return std::string(last) + "(" + joined(", ", false) + ")";
 }
 
-Argument structure(const json& spec, const std::vector<Argument>& leaves, size_t& at, int depth) {
-  const json& type = spec.at("type");
-  if (type.is_null() || depth > 50) return at < leaves.size() ? leaves[at++] : Argument();
-  std::vector<Argument> items;
-  for (const json& child : spec.at("children_spec")) items.push_back(structure(child, leaves, at, depth + 1));
-  const auto name = type.get<std::string>();
-  if (name == "builtins.list") return Argument::list(std::move(items));
-  if (name == "builtins.dict" || name == "collections.OrderedDict") {
-    const json keys = json::parse(spec.at("context").get<std::string>(), nullptr, false);
-    if (keys.is_array() && keys.size() == items.size()) {
-      std::vector<std::pair<Argument, Argument>> pairs;
-      for (size_t i = 0; i < items.size(); ++i)
-        pairs.emplace_back(keys[i].is_string() ? Argument(keys[i].get<std::string>()) : Argument(keys[i].dump()),
-                           std::move(items[i]));
-      return Argument::dict(std::move(pairs));
-    }
-  }
-  return Argument::tuple(std::move(items));
-}
-
 }  // namespace
 
 std::optional<DType> pt2DType(int64_t code) {
@@ -308,16 +288,6 @@ std::vector<GraphBuilder::Entered> pt2ModuleStack(std::string_view stack, std::s
     out.push_back(std::move(e));
   }
   return out;
-}
-
-Argument pt2Structure(const std::string& spec, const std::vector<Argument>& leaves) {
-  const json tree = spec.empty() ? json() : json::parse(spec, nullptr, /*allow_exceptions=*/false);
-  size_t at = 0;
-  if (tree.is_array() && tree.size() == 2 && tree[1].is_object()) {
-    const Argument out = structure(tree[1], leaves, at, 0);
-    if (at == leaves.size()) return out;
-  }
-  return leaves.size() == 1 ? leaves[0] : Argument::tuple(leaves);
 }
 
 }  // namespace graft

@@ -1,4 +1,4 @@
-// The small parts of torch.export's file format: enumerations, symbolic expressions, module stacks, trees of results.
+// The small parts of torch.export's file format: enumerations, symbolic expressions, module stacks.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,5 @@ std::optional<std::pair<std::string, int64_t>> pt2Sympy(std::string_view express
                                                         std::set<std::string>& symbols);
 /// "key,path,type;key,path,type"; the first entry's type names the model.
 std::vector<GraphBuilder::Entered> pt2ModuleStack(std::string_view, std::string& modelName);
-/// The results as the model returned them, from the tree that `spec` describes.
-Argument pt2Structure(const std::string& spec, const std::vector<Argument>& leaves);
 
 }  // namespace graft

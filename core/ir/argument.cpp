@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "core/base/json_document.h"
+
 namespace graft {
 
 bool Argument::List::operator==(const List& o) const { return items == o.items; }
@@ -57,5 +59,25 @@ bool Argument::operator==(const Argument& o) const {
   }
   return data == o.data;
 }
+
+size_t TreeSpec::leafCount() const {
+  size_t n = 0;
+  forEachLeaf([&](const TreeSpec&) { ++n; });
+  return n;
+}
+
+std::vector<Argument> TreeSpec::keys() const {
+  const auto json = JsonDocument::parse(context);
+  if (!json || !json->root().isArray()) return {};
+  std::vector<Argument> out;
+  for (JsonValue key : json->root())
+    if (key.isText())
+      out.emplace_back(key.text());
+    else if (key.isInteger())
+      out.emplace_back(key.integer());
+  return out.size() == children.size() ? out : std::vector<Argument>();
+}
+
+bool TreeSpec::operator==(const TreeSpec&) const = default;
 
 }  // namespace graft

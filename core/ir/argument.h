@@ -123,4 +123,35 @@ struct Argument {
   }
 };
 
+/// What one call of a model takes or gives, as a tree of containers: PyTorch's TreeSpec (torch.utils._pytree).
+struct TreeSpec {
+  std::string type;     ///< the container as PyTorch names it ("builtins.dict"); empty: a leaf
+  std::string context;  ///< what PyTorch needs to make the container again, as JSON: "[\"ids\", \"mask\"]"
+  std::vector<TreeSpec> children;
+  Argument leaf;  ///< of arguments: an input of the graph, or the literal that was exported in its place
+
+  bool isLeaf() const { return type.empty(); }
+  /// Calls f(const TreeSpec&) for every leaf, in order.
+  template <class F>
+  void forEachLeaf(F&& f) const {
+    if (isLeaf()) return f(*this);
+    for (const TreeSpec& c : children) c.forEachLeaf(f);
+  }
+  size_t leafCount() const;
+  /// The names of the children, of a dict or another container that PyTorch keeps names for: texts and whole numbers.
+  /// Empty where it keeps none.
+  std::vector<Argument> keys() const;
+  bool operator==(const TreeSpec&) const;
+};
+
+/// How a model is called, where a plain tuple of its inputs would not say it: keyword arguments, dicts, classes that
+/// PyTorch knows as pytrees. Rewrites change neither the inputs nor how many results there are, so it always holds.
+struct CallingConvention {
+  TreeSpec arguments;              ///< a tuple of positional arguments and a dict of keyword arguments
+  std::vector<std::string> names;  ///< of the arguments, positional ones first
+  TreeSpec result;                 ///< a leaf by itself where only the graph's returns say it
+  std::vector<std::pair<std::string, std::vector<std::string>>> namedTuples;  ///< types in the trees, their fields
+  bool operator==(const CallingConvention&) const = default;
+};
+
 }  // namespace graft

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace graft {
 namespace {
@@ -24,6 +26,18 @@ std::string cleanName(std::string_view wish) {
   while (!out.empty() && out.back() == '.') out.pop_back();
   if (out.empty() || (out[0] >= '0' && out[0] <= '9') || out[0] == '.') out.insert(out.begin(), '_');
   return out;
+}
+
+/// Notes which value stands for which; false where the arguments differ in anything else.
+bool pairValues(const Argument& was, const Argument& now, std::unordered_map<ValueId, ValueId>& out) {
+  if (was.isValue() && now.isValue()) return out.emplace(was.valueId(), now.valueId()).first->second == now.valueId();
+  if (was.isValue() || now.isValue() || was.data.index() != now.data.index()) return false;
+  const auto *a = was.items(), *b = now.items();
+  if (!a || !b) return was == now;
+  if (a->size() != b->size()) return false;
+  for (size_t i = 0; i < a->size(); ++i)
+    if (!pairValues((*a)[i], (*b)[i], out)) return false;
+  return true;
 }
 
 }  // namespace
@@ -419,21 +433,44 @@ void Graph::dropUses(NodeId user) {
   for (const auto& [key, a] : nodes_[user.index].kwargs) a.forEachValue(forget);
 }
 
+std::shared_ptr<const Origin> respelled(const std::shared_ptr<const Origin>& origin, const std::vector<Argument>& was,
+                                        const std::vector<Argument>& now) {
+  if (!origin || was == now) return origin;
+  std::unordered_map<ValueId, ValueId> to;
+  if (!pairValues(Argument::list(was), Argument::list(now), to)) return nullptr;
+  std::erase_if(to, [](const auto& pair) { return pair.first == pair.second; });
+  auto out = std::make_shared<Origin>(*origin);
+  std::unordered_set<ValueId> named;
+  const auto swap = [&](ValueId& v) {
+    const auto it = to.find(v);
+    if (it == to.end()) return;
+    named.insert(v);
+    v = it->second;
+  };
+  for (Argument& a : out->args) a.forEachValueMutable(swap);
+  for (auto& [key, a] : out->kwargs) a.forEachValueMutable(swap);
+  return named.size() == to.size() ? out : nullptr;
+}
+
 void Graph::setArgument(NodeId id, size_t index, Argument arg) {
-  dropUses(id);
-  nodes_[id.index].args[index] = std::move(arg);
-  addUses(id);
+  std::vector<Argument> args = nodes_[id.index].args;
+  args[index] = std::move(arg);
+  setArguments(id, std::move(args));
 }
 
 void Graph::setArguments(NodeId id, std::vector<Argument> args) {
   dropUses(id);
-  nodes_[id.index].args = std::move(args);
+  Node& n = nodes_[id.index];
+  n.origin = respelled(n.origin, n.args, args);
+  n.args = std::move(args);
   addUses(id);
 }
 
 void Graph::setKeywordArguments(NodeId id, std::vector<std::pair<std::string, Argument>> kwargs) {
   dropUses(id);
-  nodes_[id.index].kwargs = std::move(kwargs);
+  Node& n = nodes_[id.index];
+  if (n.kwargs != kwargs) n.origin.reset();
+  n.kwargs = std::move(kwargs);
   addUses(id);
 }
 
@@ -455,6 +492,7 @@ void Graph::replaceAllUses(ValueId from, ValueId to) {
   values_[from.index].users.clear();
   for (NodeId u : users) {
     usedBefore = false;
+    nodes_[u.index].origin = respelled(nodes_[u.index].origin, {Argument(from)}, {Argument(to)});
     for (Argument& a : nodes_[u.index].args) a.forEachValueMutable(swap);
     for (auto& [key, a] : nodes_[u.index].kwargs) a.forEachValueMutable(swap);
     if (!usedBefore) values_[to.index].users.push_back(u);

@@ -44,6 +44,10 @@ struct Origin {
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;
 };
+/// The same spelling for other arguments: `now` has other values where `was` has values. Null where the spelling does
+/// not name them (a module's call does not name its weights) or where something else differs.
+std::shared_ptr<const Origin> respelled(const std::shared_ptr<const Origin>&, const std::vector<Argument>& was,
+                                        const std::vector<Argument>& now);
 
 struct SourceLocation {
   std::string file;
@@ -62,11 +66,11 @@ struct Node {
   std::vector<ValueId> outputs;
   std::vector<BlockId> blocks;  ///< control flow: prim.If has two, prim.Loop one
   BlockId parent;
-  ModuleCallId module;           ///< the innermost module call that owns it; none: the model itself
-  uint32_t source = UINT32_MAX;  ///< into Graph::sources()
-  std::shared_ptr<const Origin> origin;
-  NodeId previous, next;  ///< neighbours in its block
-  int64_t orderKey = 0;   ///< grows along the block
+  ModuleCallId module;                   ///< the innermost module call that owns it; none: the model itself
+  uint32_t source = UINT32_MAX;          ///< into Graph::sources()
+  std::shared_ptr<const Origin> origin;  ///< edits of the graph keep it in step with the arguments, or drop it
+  NodeId previous, next;                 ///< neighbours in its block
+  int64_t orderKey = 0;                  ///< grows along the block
   bool alive = true;
 
   /// The argument of that parameter, or null.
@@ -88,6 +92,7 @@ struct Value {
   std::shared_ptr<const WeightData> data;
   bool isBuffer = false;    ///< a buffer or constant, not a parameter
   bool isConstant = false;  ///< a tensor literal of the graph, not part of any module
+  bool isFrozen = false;    ///< a parameter that takes no gradient: its requires_grad is False
   bool alive = true;
 };
 
@@ -126,6 +131,8 @@ class Graph {
   Graph();
 
   std::string name;  ///< of the model's class; may be empty
+  /// Null where the model takes its inputs as positional arguments and returns what the root block returns.
+  std::shared_ptr<const CallingConvention> calling;
 
   // Reading
   // ---------------------------------------------------------------------------------------------------------------
@@ -204,7 +211,10 @@ class Graph {
   void setArgument(NodeId node, size_t index, Argument arg);
   void setArguments(NodeId node, std::vector<Argument> args);
   void setKeywordArguments(NodeId node, std::vector<std::pair<std::string, Argument>> kwargs);
-  void setOperator(NodeId node, OperatorRef op) { nodes_[node.index].op = std::move(op); }
+  void setOperator(NodeId node, OperatorRef op) {
+    nodes_[node.index].op = std::move(op);
+    nodes_[node.index].origin.reset();
+  }
   void setReturns(BlockId block, std::vector<Argument> returns);
   void setType(ValueId v, Type type) { values_[v.index].type = std::move(type); }
   void setModule(NodeId n, ModuleCallId m) { nodes_[n.index].module = m; }

@@ -376,7 +376,11 @@ OperatorRef unknownOperator(std::string name) {
 const std::vector<OperatorRef>& OperatorSet::packet(std::string_view name) const {
   const std::string key(name);
   const auto it = packets_.find(key);
-  return it != packets_.end() ? it->second : packets_.emplace(key, load(name)).first->second;
+  if (it != packets_.end()) return it->second;
+  std::vector<OperatorRef> found = load(name);
+  // What is missing is asked for again: a library that is loaded later may bring it.
+  static const std::vector<OperatorRef> none;
+  return found.empty() ? none : packets_.emplace(key, std::move(found)).first->second;
 }
 
 OperatorRef OperatorSet::find(std::string_view name) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,16 @@
 #include "core/ir/graph.h"
 
 namespace graft {
+
+/// How far a rewrite may be off on purpose from what it replaces. What is not given is not asked for.
+struct RewriteTolerance {
+  std::optional<double> rmse;        ///< the root mean square of the difference, by that of the original's result
+  std::optional<double> rtol, atol;  ///< each element, as torch.allclose asks
+  bool isGiven() const { return rmse || rtol || atol; }
+  bool operator==(const RewriteTolerance&) const = default;
+};
+/// "RMSE of 2% of the result's", "atol 0.001 + rtol 0.01 at each element".
+std::string toString(const RewriteTolerance&);
 
 /// What is known about one rewrite, in words and numbers for a report.
 struct RewriteVerification {
@@ -32,6 +43,9 @@ struct RewriteVerification {
   std::string element;                   ///< the first one that differs: "[0,3,1]"; empty where the types differ
   std::string expected, actual;          ///< that element, or the types
   double maxAbs = 0;
+  // Where its rule declares a tolerance: Measured keeps to it, Failed does not.
+  std::string tolerance;    ///< in words
+  double relativeRmse = 0;  ///< the root mean square of the differences, by that of the original's result
 };
 std::string_view verdictName(RewriteVerification::Verdict);
 
@@ -42,6 +56,7 @@ struct RewriteCandidate {
   bool changesNumbers = false;
   std::vector<NodeId> before, after;
   std::vector<std::pair<ValueId, ValueId>> outputs;  ///< of before → of after
+  RewriteTolerance tolerance = {};                   ///< of its rule
 };
 
 class RewriteCheck {

@@ -118,6 +118,11 @@ class Extraction {
 
 }  // namespace
 
+bool staysAtRunTime(const Value& weight) {
+  const size_t last = weight.path.rfind('.') == std::string::npos ? 0 : weight.path.rfind('.');
+  return weight.kind == Value::Kind::Weight && weight.path.find(runTimeSuffix, last) != std::string::npos;
+}
+
 bool dependsOnWeightsAlone(const Graph& g, ValueId v) { return weightsAlone(g, v, 0); }
 
 Result<Subgraph> extractSubgraph(const Graph& g, std::vector<NodeId> nodes, const std::vector<ValueId>& outputs,

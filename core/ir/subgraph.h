@@ -5,6 +5,7 @@
 //   run(part->graph, valuesOf(part->inputs));
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -25,5 +26,11 @@ Result<Subgraph> extractSubgraph(const Graph&, std::vector<NodeId> nodes, const 
 
 /// Whether the value is a weight or computed by pure operators from weights and literals alone.
 bool dependsOnWeightsAlone(const Graph&, ValueId);
+
+/// Part of the name of a weight from which nothing is calculated beforehand: int8 numbers that are to be scaled when
+/// the model runs would otherwise become the large floats again that they were made from. A name is what every format
+/// keeps, and what PyTorch hands on.
+inline constexpr std::string_view runTimeSuffix = "_at_runtime";
+bool staysAtRunTime(const Value& weight);
 
 }  // namespace graft

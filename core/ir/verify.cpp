@@ -68,10 +68,33 @@ class Verifier {
       visible_[w.index] = true;
       if (Status s = name(g_.value(w).name); !s) return s;
     }
+    if (Status s = calling(); !s) return s;
     if (Status s = block(g_.root(), 0); !s) return s;
     if (seen_ != g_.nodeCount())
       return broken(fmt::format("{} nodes are linked, {} are counted", seen_, g_.nodeCount()));
     return users();
+  }
+
+  // Callers give each input once, and get as many results as the graph returns.
+  Status calling() const {
+    if (!g_.calling) return done();
+    const TreeSpec& arguments = g_.calling->arguments;
+    if (arguments.children.size() != 2 ||
+        arguments.children[0].children.size() + arguments.children[1].children.size() != g_.calling->names.size())
+      return broken("its arguments are no tuple and no dict of the names that it gives them");
+    std::vector<ValueId> given;
+    arguments.forEachLeaf([&](const TreeSpec& leaf) {
+      if (leaf.leaf.isValue()) given.push_back(leaf.leaf.valueId());
+    });
+    for (ValueId v : g_.inputs())
+      if (std::count(given.begin(), given.end(), v) != 1)
+        return broken(fmt::format("its arguments do not name the input {} once", g_.value(v).name));
+    if (given.size() != g_.inputs().size()) return broken("its arguments name a value that is no input");
+    size_t results = 0;
+    for (const Argument& a : g_.returns()) results += leaves(a);
+    if (!g_.calling->result.isLeaf() && !g_.returns().empty() && g_.calling->result.leafCount() != results)
+      return broken(fmt::format("its result has {} parts, and it returns {}", g_.calling->result.leafCount(), results));
+    return done();
   }
 
  private:
@@ -84,6 +107,18 @@ class Verifier {
         return broken(fmt::format("the symbol {} is at least {} and at most {}", s.name, *s.min, *s.max));
     }
     return done();
+  }
+
+  static size_t leaves(const Argument& a) {
+    size_t n = 0;
+    if (const auto* dict = a.as<Argument::Dict>()) {
+      for (const auto& [key, value] : dict->items) n += leaves(value);
+    } else if (const auto* items = a.items()) {
+      for (const Argument& i : *items) n += leaves(i);
+    } else {
+      n = 1;
+    }
+    return n;
   }
 
   Status name(std::string_view n) {
@@ -206,5 +241,7 @@ class Verifier {
 }  // namespace
 
 Status verify(const Graph& g) { return Verifier(g).run(); }
+
+Status verifyCalling(const Graph& g) { return Verifier(g).calling(); }
 
 }  // namespace graft

@@ -12,5 +12,7 @@ namespace graft {
 /// schema, literals of the parameter's type, outputs as many as returns. The message names the node. Linear in the
 /// graph's size.
 Status verify(const Graph&);
+/// Of these, that the graph's calling convention fits its inputs and results.
+Status verifyCalling(const Graph&);
 
 }  // namespace graft

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <charconv>
 #include <cmath>
+#include <memory>
 #include <unordered_map>
 
 #include "core/ir/verify.h"
@@ -147,6 +148,8 @@ class Parser {
     std::string name;
     if (!wordOrString(name) || !expect("{")) return false;
     g_.name = name == "_" ? "" : name;
+    CallingConvention calling;
+    bool isCalled = false;
     for (;;) {
       if (eat("module")) {
         if (!module()) return false;
@@ -163,13 +166,43 @@ class Parser {
         Type t;
         if (!newName(n) || !expect(":") || !type(t)) return false;
         define(n, g_.addInput(n, std::move(t)));
+      } else if (eat("arguments")) {
+        if (!words(calling.names) || !tree(calling.arguments, 0)) return false;
+        isCalled = true;
+      } else if (eat("result")) {
+        if (!tree(calling.result, 0)) return false;
+      } else if (eat("namedtuple")) {
+        auto& [type, fields] = calling.namedTuples.emplace_back();
+        if (!quotedString(type) || !words(fields)) return false;
       } else {
         break;
       }
     }
+    if (isCalled) g_.calling = std::make_shared<const CallingConvention>(std::move(calling));
     if (!body(g_.root(), 0)) return false;
     if (!expect("}")) return false;
     return peek() == '\0' || fail("expected the end of the text");
+  }
+
+  bool words(std::vector<std::string>& out) {
+    if (!expect("[")) return false;
+    while (!eat("]")) {
+      if (!quotedString(out.emplace_back())) return false;
+      if (!eat(",") && peek() != ']') return fail("expected ',' or ']'");
+    }
+    return true;
+  }
+
+  // tree("builtins.dict", "[\"x\"]", %x), an argument, or * for a leaf of the result.
+  bool tree(TreeSpec& out, int depth) {
+    if (depth > deepest) return fail("a tree is nested too deep");
+    if (eat("*")) return true;
+    if (!eat("tree(")) return argument(out.leaf, depth);
+    if (!quotedString(out.type) || !expect(",") || !quotedString(out.context)) return false;
+    if (out.type.empty()) return fail("a tree needs a type");
+    while (eat(","))
+      if (!tree(out.children.emplace_back(), depth + 1)) return false;
+    return expect(")");
   }
 
   bool symbol() {
@@ -232,6 +265,7 @@ class Parser {
     const ValueId v = g_.addWeight(path, std::move(t), nullptr, isBuffer);
     g_.rename(v, n);
     g_.mutableWeight(v).isConstant = isConstant;
+    g_.mutableWeight(v).isFrozen = !isBuffer && eat("frozen");
     define(n, v);
     return true;
   }

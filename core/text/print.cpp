@@ -28,14 +28,15 @@ class Printer {
       for (const ModuleCall& m : g_.moduleCalls()) module(m);
     for (ValueId w : g_.weights()) {
       const Value& v = g_.value(w);
-      out_ += fmt::format("  {} %{} {} : {}\n",
+      out_ += fmt::format("  {} %{} {} : {}{}\n",
                           v.isConstant ? "constant"
                           : v.isBuffer ? "buffer"
                                        : "weight",
-                          v.name, quoted(v.path), toString(v.type));
+                          v.name, quoted(v.path), toString(v.type), v.isFrozen ? " frozen" : "");
     }
     for (ValueId i : g_.inputs())
       out_ += fmt::format("  input %{} : {}\n", g_.value(i).name, toString(g_.value(i).type));
+    out_ += callingText(g_);
     body(g_.root(), 1);
     out_ += "}\n";
     return std::move(out_);
@@ -116,7 +117,30 @@ class Printer {
   std::string out_;
 };
 
+std::string names(const std::vector<std::string>& all) {
+  std::string out = "[";
+  for (const std::string& n : all) out += (out.size() > 1 ? ", " : "") + quoted(n);
+  return out + "]";
+}
+
+std::string treeText(const TreeSpec& t, const Graph& g, bool isResult) {
+  if (t.isLeaf()) return isResult ? "*" : toText(t.leaf, g);
+  std::string out = fmt::format("tree({}, {}", quoted(t.type), quoted(t.context));
+  for (const TreeSpec& c : t.children) out += ", " + treeText(c, g, isResult);
+  return out + ")";
+}
+
 }  // namespace
+
+std::string callingText(const Graph& g) {
+  if (!g.calling) return {};
+  const CallingConvention& c = *g.calling;
+  std::string out = fmt::format("  arguments {} {}\n", names(c.names), treeText(c.arguments, g, false));
+  if (!c.result.isLeaf()) out += fmt::format("  result {}\n", treeText(c.result, g, true));
+  for (const auto& [type, fields] : c.namedTuples)
+    out += fmt::format("  namedtuple {} {}\n", quoted(type), names(fields));
+  return out;
+}
 
 std::string toText(const Argument& a, const Graph& g) {
   struct Visitor {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <complex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -66,10 +67,26 @@ std::string pythonString(std::string_view s) {
     if (c == quote || c == '\\') out += '\\';
     if (c == '\n')
       out += "\\n";
+    else if (c == '\r')
+      out += "\\r";
+    else if (c == '\t')
+      out += "\\t";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     else
       out += c;
   }
   return out + quote;
+}
+
+/// Python's keywords, and the names that every line of code may use for something else than a value.
+const std::unordered_set<std::string_view>& reservedWords() {
+  static const std::unordered_set<std::string_view> words{
+      "False",    "None",   "True",  "and",  "as",     "assert", "async", "await",    "break",   "class",
+      "continue", "def",    "del",   "elif", "else",   "except", "for",   "from",     "finally", "global",
+      "if",       "import", "in",    "is",   "lambda", "not",    "or",    "nonlocal", "pass",    "raise",
+      "return",   "try",    "while", "with", "yield",  "self",   "torch"};
+  return words;
 }
 
 // One statement: what it assigns, the expression, the values it reads, what stands before it on its line.
@@ -84,6 +101,8 @@ class Writer {
   Writer(const Graph& g, const LiteralOf& literal) : g_(g), literal_(literal) {}
 
   Result<std::string> run() {
+    nameValues();
+    for (ValueId v : g_.inputs()) defined_.insert(v.index);
     for (NodeId id : g_.order(g_.root())) {
       if (!g_.node(id).blocks.empty())
         return badInput(
@@ -100,10 +119,65 @@ class Writer {
   }
 
  private:
+  /// Every value and its name in the code: an identifier that no other value has and that the code uses for nothing
+  /// else.
+  void nameValues() {
+    std::unordered_set<std::string> taken;
+    const auto reserve = [&](const Argument& a) { reserveUsed(a, taken); };
+    for (NodeId id : g_.order(g_.root())) {
+      const Node& n = g_.node(id);
+      for (const Argument& a : n.args) reserve(a);
+      for (const auto& [k, a] : n.kwargs) reserve(a);
+      if (!n.origin) continue;
+      for (const Argument& a : n.origin->args) reserve(a);
+      for (const auto& [k, a] : n.origin->kwargs) reserve(a);
+      if (n.origin->opcode == "call_function") taken.insert(n.origin->callee.substr(0, n.origin->callee.find('.')));
+    }
+    const auto name = [&](ValueId v) {
+      std::string wish = g_.value(v).name;
+      std::replace(wish.begin(), wish.end(), '.', '_');
+      while (reservedWords().contains(wish) || !taken.insert(wish).second) wish += '_';
+      names_.emplace(v.index, std::move(wish));
+    };
+    for (ValueId v : g_.inputs()) name(v);
+    for (ValueId w : g_.weights()) name(w);
+    for (NodeId id : g_.order(g_.root()))
+      for (ValueId v : g_.node(id).outputs) name(v);
+  }
+
+  /// Names of Python's that the argument's text uses.
+  static void reserveUsed(const Argument& a, std::unordered_set<std::string>& out) {
+    if (const auto* d = a.as<double>(); d && (*d - *d) != 0) out.insert("float");
+    if (a.as<std::complex<double>>()) out.insert("complex");
+    if (const auto* s = a.as<Argument::Slice>()) {
+      out.insert("slice");
+      for (const Argument& i : s->bounds) reserveUsed(i, out);
+    }
+    if (const auto* items = a.items())
+      for (const Argument& i : *items) reserveUsed(i, out);
+    if (const auto* d = a.as<Argument::Dict>())
+      for (const auto& [k, v] : d->items) {
+        reserveUsed(k, out);
+        reserveUsed(v, out);
+      }
+  }
+
+  /// Whether the code so far makes all values that the spelling names: what an edit left behind does not count.
+  bool isSpelled(const Node& n) const {
+    if (!n.origin) return false;
+    bool all = true;
+    const auto see = [&](ValueId v) {
+      all = all && g_.value(v).alive && (g_.isWeight(v) || defined_.contains(v.index));
+    };
+    for (const Argument& a : n.origin->args) a.forEachValue(see);
+    for (const auto& [k, a] : n.origin->kwargs) a.forEachValue(see);
+    return all;
+  }
+
   void node(NodeId id) {
     const Node& n = g_.node(id);
-    Statement s{n.name, "", {}};
-    if (n.origin) {
+    Statement s{n.outputs.empty() ? identifier(n.name) : identifier(n.outputs[0]), "", {}};
+    if (isSpelled(n)) {
       for (const Argument& a : n.origin->args) fetch(a);
       for (const auto& [k, a] : n.origin->kwargs) fetch(a);
       s.before = change(*n.origin);
@@ -131,7 +205,8 @@ class Writer {
                          ? fmt::format("{}[{}]", text(n.args[0]), text(n.args[1]))
                          : fmt::format("torch.ops.{}({})", callee(n), args);
     }
-    for (size_t i = 1; i < n.outputs.size(); ++i) s.target += ", " + identifier(g_.value(n.outputs[i]).name);
+    for (size_t i = 1; i < n.outputs.size(); ++i) s.target += ", " + identifier(n.outputs[i]);
+    for (ValueId v : n.outputs) defined_.insert(v.index);
     statements_.push_back(std::move(s));
   }
 
@@ -180,9 +255,11 @@ class Writer {
     return call(o.callee, o.args);
   }
 
+  const std::string& identifier(ValueId v) const { return names_.at(v.index); }
+  /// Of a node without results.
   static std::string identifier(std::string name) {
     std::replace(name.begin(), name.end(), '.', '_');
-    return name;
+    return reservedWords().contains(name) ? name + "_" : name;
   }
 
   void fetch(const Argument& a) {
@@ -190,12 +267,12 @@ class Writer {
       if (!g_.isWeight(v) || !fetched_.insert(v.index).second) return;
       const Value& w = g_.value(v);
       const auto literal = w.isConstant && literal_ ? literal_(w) : std::nullopt;
-      statements_.push_back({identifier(w.name), literal ? *literal : attributePath(w.path), {}});
+      statements_.push_back({identifier(v), literal ? *literal : attributePath(w.path), {}});
     });
   }
   void read(const Argument& a, Statement& s) const {
     a.forEachValue([&](ValueId v) {
-      const std::string name = identifier(g_.value(v).name);
+      const std::string& name = identifier(v);
       if (std::find(s.reads.begin(), s.reads.end(), name) == s.reads.end()) s.reads.push_back(name);
     });
   }
@@ -206,7 +283,7 @@ class Writer {
     return out;
   }
   std::string text(const Argument& a) const {
-    if (a.isValue()) return identifier(g_.value(a.valueId()).name);
+    if (a.isValue()) return identifier(a.valueId());
     if (const auto* s = a.as<std::string>()) return pythonString(*s);
     if (const auto* l = a.as<Argument::List>()) return "[" + join(l->items) + "]";
     if (const auto* t = a.as<Argument::Tuple>()) return "(" + join(t->items) + (t->items.size() == 1 ? ",)" : ")");
@@ -230,18 +307,18 @@ class Writer {
     for (size_t i = statements_.size(); i-- > 0;)
       for (const std::string& r : statements_[i].reads) lastRead.emplace(r, i);
     std::string out = "def forward(self";
-    for (ValueId v : g_.inputs()) out += ", " + identifier(g_.value(v).name);
+    for (ValueId v : g_.inputs()) out += ", " + identifier(v);
     out += "):\n";
     for (size_t i = 0; i < statements_.size(); ++i) {
       const Statement& s = statements_[i];
       out += "    " + s.before + (s.before.empty() ? "" : ";  ") +
-             (s.target.empty() ? s.expression : identifier(s.target) + " = " + s.expression);
+             (s.target.empty() ? s.expression : s.target + " = " + s.expression);
       std::string drop;
       if (i + 1 < statements_.size()) {
         for (const std::string& r : s.reads)
           if (lastRead.at(r) == i) drop += r + " = ";
-        if (!s.target.empty() && s.target.find(',') == std::string::npos && !lastRead.contains(identifier(s.target)))
-          drop += identifier(s.target) + " = ";
+        if (!s.target.empty() && s.target.find(',') == std::string::npos && !lastRead.contains(s.target))
+          drop += s.target + " = ";
       }
       out += drop.empty() ? "\n" : ";  " + drop + "None\n";
     }
@@ -251,7 +328,8 @@ class Writer {
   const Graph& g_;
   const LiteralOf& literal_;
   std::vector<Statement> statements_;
-  std::unordered_set<uint32_t> fetched_;
+  std::unordered_set<uint32_t> fetched_, defined_;
+  std::unordered_map<uint32_t, std::string> names_;  // of values
 };
 
 }  // namespace

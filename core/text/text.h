@@ -10,6 +10,8 @@
 //     %y = aten.layer_norm.default(%x, [384], weight=%w, bias=None, eps=1e-12, cudnn_enable=False) : f32[2,9,384] @m1
 //     "bert.py":12 return %y
 //   }
+// Where callers do not give the inputs one after the other, `arguments ["x"] tree("builtins.tuple", "null", …%x…)` and
+// `result tree(…*…)` say how they do (CallingConvention), and `namedtuple "TYPE" ["field"]` what a type in them holds.
 // Blocks of control flow are nested in braces after their node: `%z = prim.If(%c) : tensor { return %a } { return %b
 // }`. Equal graphs print equal text: it depends on order and names, not on ids.
 #pragma once
@@ -29,6 +31,8 @@ struct TextOptions {
 
 std::string toText(const Graph&, const TextOptions& = {});
 std::string toText(const Argument&, const Graph&);
+/// The lines that say how the graph is called; empty where it takes its inputs one after the other.
+std::string callingText(const Graph&);
 /// "[2, 128]", "[2, inf]": the sizes that a symbol may have.
 std::string rangeText(const Symbol&);
 /// One node's line without indentation and line end.

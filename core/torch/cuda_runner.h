@@ -22,7 +22,7 @@ class CudaRunner {
  public:
   struct Impl;
   /// NoDevice where the program does not run on a GPU or the operators' CUDA half is not loaded; BadInput where its
-  /// graph cannot be captured (for example because it writes to its weights).
+  /// graph cannot be captured (for example because it calls an operator that is not known).
   static Result<CudaRunner> make(const Program&, size_t captures = 16);
   CudaRunner(CudaRunner&&) noexcept;
   CudaRunner& operator=(CudaRunner&&) noexcept;
@@ -36,7 +36,8 @@ class CudaRunner {
     double milliseconds = 0;  ///< on the GPU, by events around the whole graph
     size_t kernels = 0, streams = 1;
   };
-  /// Replays once and waits. `flushed`: with nothing in the L2 cache.
+  /// Replays once and waits. `flushed`: with nothing in the L2 cache. Weights that the program writes are put back
+  /// afterwards, so each run is timed on the same numbers.
   Result<Replay> time(const TensorSet& inputs, bool flushed = false, const Job& = {});
 
   struct NodeProfile {
@@ -58,6 +59,20 @@ class CudaRunner {
   explicit CudaRunner(std::unique_ptr<Impl>);
   std::unique_ptr<Impl> impl_;
 };
+
+/// What is known of a graph before it runs on a GPU as a CUDA graph.
+struct Capturing {
+  std::string obstacle;             ///< why it cannot, and what to change; empty where nothing forbids it
+  std::string waits;                ///< a node that keeps it from doing so if its tensor lies on the GPU; may be empty
+  std::vector<std::string> writes;  ///< names of the buffers and inputs that each run writes
+};
+Capturing capturing(const Graph&);
+
+/// How long the process may time algorithms on GPUs from now on, what it has used before included. Nothing changes
+/// where GRAFT_TUNING_SECONDS says how long, or there is no GPU.
+void limitTuning(double seconds);
+/// How many products run with a guessed algorithm because that time is over.
+size_t guessedProducts();
 
 /// The most bytes of GPU memory that were held since the last call; 0 where there is no GPU.
 size_t peakGpuMemory(const std::string& device);

@@ -9,8 +9,10 @@
 namespace graft {
 
 /// Floating weights and inputs have the new dtype. So have operators' arguments that name a dtype; numbers in arguments
-/// that the dtype cannot hold are adapted. Types of intermediate values are inferred again. Where that is impossible
-/// (blocks, users' own operators) they follow the arguments; where an operator refuses the dtype they are unknown.
+/// that the dtype cannot hold are adapted. In half precision, parts of a float32 model stay in float32: what comes from
+/// whole numbers and buffers alone, and squares that are summed up (core/torch/run/float32_parts.h). Types of
+/// intermediate values are inferred again. Where that is impossible (blocks, users' own operators) they follow the
+/// arguments; where an operator refuses the dtype they are unknown.
 struct GraphInDType {
   Graph graph;
   bool rewroteArguments = false;  ///< false: casting the module's weights and inputs has the same effect

@@ -23,6 +23,10 @@ class TensorSet {
 
 /// What torch.save writes: a tensor, or a list, tuple or dict of them. Classes other than these are refused.
 Result<TensorSet> loadTensors(const std::string& path);
+/// The same as the graph's inputs, in their order: what the file holds is what the model is called with, nested as it
+/// is there. A tuple of the arguments, a dict of them by name, or a tuple of both: (args, kwargs). Literals that were
+/// exported in place of an argument are no inputs; BadInput where others are given, or where the arguments do not fit.
+Result<TensorSet> loadInputs(const std::string& path, const Graph&);
 Status saveTensors(const TensorSet&, const std::string& path);
 /// Random inputs for the graph's inputs from specifications like "f16[1,128]:randn", "i64[2,9]:randint(0,30522)",
 /// "…:zeros"; empty `specs`: from the inputs' types (symbolic dimensions take `symbolDefault`). Deterministic for a

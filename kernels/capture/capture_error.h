@@ -20,6 +20,10 @@ struct CaptureError : std::runtime_error {
 /// an operator throws into a std::runtime_error, and CUDA's libraries have errors of their own.
 bool isOutOfMemory(const std::exception&);
 
+/// What an exception says in one line: without a backtrace of C++, and of an error in TorchScript's interpreter what
+/// failed rather than where.
+std::string briefMessage(const std::exception&);
+
 /// Calls a function of GraftCudaGraphs (cuda_graphs.h) with room for a message. Throws CaptureError, `what` and the
 /// message, where it returns false.
 template <class F>

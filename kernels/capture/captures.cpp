@@ -33,8 +33,8 @@ class PoolUse {
 
 }  // namespace
 
-Captures::Captures(const GraftCudaGraphs& cuda, int device, size_t limit, bool constantWeights)
-    : cuda_(cuda), device_(device), limit_(std::max<size_t>(limit, 1)), constantWeights_(constantWeights) {}
+Captures::Captures(const GraftCudaGraphs& cuda, int device, size_t limit, BodyFacts facts)
+    : cuda_(cuda), device_(device), limit_(std::max<size_t>(limit, 1)), facts_(std::move(facts)) {}
 
 Captures::~Captures() { clear(); }
 
@@ -71,7 +71,7 @@ CapturedRun& Captures::findOrCapture(const Values& inputs, const CaptureKey& key
     return entries_.front().run;
   }
   if (!pool_) pool_ = cuda_.makePool(device_);
-  entries_.emplace_front(key, cuda_, pool_, inputs, body, constantWeights_);
+  entries_.emplace_front(key, cuda_, pool_, inputs, body, facts_);
   byKey_[key] = entries_.begin();
   shrinkTo(limit_);
   return entries_.front().run;

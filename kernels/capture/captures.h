@@ -1,7 +1,7 @@
 // Captures: a cache of a model's runs on one GPU as CUDA graphs, one for each key of its inputs (capture_key.h). The
 // first run with a key is captured, later ones replay the graph.
 //
-//   Captures captures(*cuda, /*device=*/0, /*limit=*/16, /*constantWeights=*/true);
+//   Captures captures(*cuda, /*device=*/0, /*limit=*/16, {.constantWeights = true});
 //   auto outputs = captures.run(inputs, [&](const std::vector<c10::IValue>& in) { return model(in); });
 //
 // The captures share one pool of memory. Beyond `limit` the least recently used one is freed. When the GPU runs out of
@@ -32,9 +32,8 @@ class Captures {
   using Body = CapturedRun::Body;
   using Timing = CapturedRun::Timing;
 
-  /// `constantWeights`: a promise that no kernel of the body writes the weights and biases of graft:: operators, so
-  /// that a kernel may load them while the previous one still runs.
-  Captures(const GraftCudaGraphs& cuda, int device, size_t limit, bool constantWeights);
+  /// `facts`: of all bodies that run() and time() are given.
+  Captures(const GraftCudaGraphs& cuda, int device, size_t limit, BodyFacts facts);
   ~Captures();
   Captures(const Captures&) = delete;
   Captures& operator=(const Captures&) = delete;
@@ -71,7 +70,7 @@ class Captures {
   const GraftCudaGraphs& cuda_;
   int device_;
   size_t limit_;
-  bool constantWeights_;
+  const BodyFacts facts_;
   void* pool_ = nullptr;  ///< while there are captures, and while one is made
   std::mutex mutex_;
   std::list<Entry> entries_;  ///< most recently used first

@@ -21,11 +21,12 @@ struct GraftCudaGraphs {
   void* (*makePool)(int device);
   /// Waits for the pool's last use. Free its graphs first.
   void (*freePool)(void* pool);
-  /// Captures body(argument), which returns 0 on failure. It first runs twice without a capture, so that kernels are
-  /// loaded and GEMM algorithms are tuned. Then, unless autotuning is off, it is captured several times to choose among
-  /// GEMM algorithms with similar times in place. The last capture uses several streams where the run has independent
-  /// parts and that is faster, unless the body records markers. Memory that the body allocates during that capture
-  /// lives in the pool as long as the graph.
+  /// Captures body(argument), which returns 0 on failure. It first runs at least twice without a capture, so that
+  /// kernels are loaded and GEMM algorithms are tuned, those that take most of the run first, until the process's time
+  /// for that is over (GRAFT_TUNING_SECONDS). Then, unless autotuning is off, it is captured several times to choose
+  /// among GEMM algorithms with similar times in place. The last capture uses several streams where the run has
+  /// independent parts and that is faster, unless the body records markers. Memory that the body allocates during that
+  /// capture lives in the pool as long as the graph.
   void* (*capture)(void* pool, int (*body)(void*), void* argument, char* error, size_t size);
   /// Call them around each use of the pool's graphs and of the memory that they read and write. Work of the current
   /// stream between the two calls is ordered after all earlier uses, whichever streams those were on.
@@ -63,8 +64,17 @@ struct GraftCudaGraphs {
   bool (*setAutotune)(bool on);
   /// Returns the unused device memory of LibTorch's allocator to the driver, unless a capture in progress prevents it.
   void (*emptyCache)();
+  /// As `capture`, for a body that writes to memory which outlives it. reset(argument) brings that memory back to what
+  /// it was; it is called before each run and each replay, which all work on the current stream. Returns 0 on failure.
+  /// The caller resets the memory once more afterwards; by then no work of the capture is left.
+  void* (*captureWriting)(void* pool, int (*body)(void*), int (*reset)(void*), void* argument, char* error,
+                          size_t size);
+  /// How long the process may time algorithms; what was used before counts.
+  void (*setTuningSeconds)(double seconds);
+  /// How many products run with a guessed algorithm because that time was over.
+  size_t (*guessedProblems)();
 };
-constexpr int graftCudaGraphsVersion = 6;
+constexpr int graftCudaGraphsVersion = 7;
 
 /// Exported by libgraft_ops.so. Null where there is no CUDA to run on; graft_ops_cuda_status() returns the reason.
 __attribute__((visibility("default"))) const GraftCudaGraphs* graft_ops_cuda_graphs();

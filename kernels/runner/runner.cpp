@@ -6,6 +6,10 @@
 //   else:
 //     ...                                 # the model itself, operator by operator
 //
+// A model that writes to buffers or inputs calls run_writing instead, which is told what it writes:
+//
+//     (runner).run_writing(self, (x, position), [self.keys, self.values], [0])       # two buffers, and the first input
+//
 // So the model stays readable in the file. It runs operator by operator wherever a graph cannot replace it: on the CPU,
 // when gradients, autocast or a tracer need to see the operators, and on the first call with a shape of inputs. From
 // the second call on, a shape is captured and replayed. Each call checks what a capture depends on (WeightGuard), so
@@ -85,7 +89,6 @@ class Runner : public torch::CustomClassHolder {
   /// Whether to call run() rather than the operators one by one. Every call of the model asks this, so it is cheap.
   bool captures(const c10::IValue& inputs) {
     if (inForward) return false;
-    if (!isEnabled()) return false;
     bool any = false;
     const bool gradients = at::GradMode::is_enabled();
     const bool plain = allTensors(inputs, [&](const at::Tensor& t) {
@@ -101,35 +104,40 @@ class Runner : public torch::CustomClassHolder {
     return cuda && !isIntercepted() && !cuda->isCapturing();
   }
 
-  c10::IValue run(const c10::IValue& self, const c10::IValue& inputs) {
+  c10::IValue run(const c10::IValue& self, const c10::IValue& inputs) { return runWriting(self, inputs, {}); }
+
+  c10::IValue runWriting(const c10::IValue& self, const c10::IValue& inputs, const LastingWrites& writes) {
     if (!self.isObject() || !inputs.isTuple()) TORCH_CHECK(false, "graft.Runner.run takes a module and a tuple");
     const auto& values = inputs.toTupleRef().elements();
     const auto forward = [&](const std::vector<c10::IValue>& in) {
       const ForwardScope scope;
+      // Without TorchScript's optimiser, which would profile the first runs, and from then on compile fused kernels for
+      // the module: those are not needed here, and for a long chain of concatenations that takes hours.
+      const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
       return torch::jit::Module(self.toObject()).get_method("forward")(in);
     };
     const std::vector<c10::IValue> given(values.begin(), values.end());
-    if (!graft_ops_cuda_graphs()) return forward(given);
+    if (!isEnabled() || !graft_ops_cuda_graphs()) return forward(given);
     const int device = deviceOf(given);
-    const std::optional<CaptureKey> key = keyOf(given, device);
-    const std::shared_ptr<Captures> captures = key ? capturesFor(self.toObject(), device, *key) : nullptr;
+    const std::optional<CaptureKey> key = keyOf(given, device, writes);
+    const std::shared_ptr<Captures> captures = key ? capturesFor(self.toObject(), device, *key, writes) : nullptr;
     if (!captures) return runWithoutTuning(forward, given, device);
+    std::string error;
     try {
-      const auto body = [&](const std::vector<c10::IValue>& in) {
-        // Without TorchScript's optimiser, which would profile the first runs and compile kernels in a later one.
-        const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
-        return std::vector<c10::IValue>{forward(in)};
-      };
+      const auto body = [&](const std::vector<c10::IValue>& in) { return std::vector<c10::IValue>{forward(in)}; };
       return captures->run(given, *key, body)[0];
     } catch (const std::exception& e) {
-      if (isOutOfMemory(e)) {
+      if (isOutOfMemory(e))
         backOff(device, *key);
-      } else if (dynamic_cast<const CaptureError*>(&e)) {
+      else if (dynamic_cast<const CaptureError*>(&e))
         exclude(device, *key, e.what());
-      }
-      // Any other error is the model's own: the run without a capture throws it again in its usual form.
+      else
+        error = briefMessage(e);
     }
-    return runWithoutTuning(forward, given, device);
+    // If the error is the model's own, the run without a capture throws it again in its usual form.
+    c10::IValue out = runWithoutTuning(forward, given, device);
+    if (!error.empty()) exclude(device, *key, error);
+    return out;
   }
 
   void clear() {
@@ -161,6 +169,10 @@ class Runner : public torch::CustomClassHolder {
     if (out.empty()) out = "nothing captured\n";
     if (!isEnabled()) out += "switched off by GRAFT_CAPTURE=0\n";
     if (!graft_ops_cuda_graphs()) out += std::string("no CUDA: ") + graft_ops_cuda_status() + "\n";
+    if (const GraftCudaGraphs* cuda = graft_ops_cuda_graphs(); cuda && cuda->guessedProblems() > 0)
+      out += std::to_string(cuda->guessedProblems()) +
+             " products run with guessed algorithms: the time for tuning is over (GRAFT_TUNING_SECONDS); the next "
+             "process goes on\n";
     if (!whyNotCaptured_.empty()) out += "not captured: " + whyNotCaptured_ + "\n";
     if (outOfMemory_ > 0)
       out += "captures freed or not made for lack of memory: " + std::to_string(outOfMemory_) + "\n";
@@ -229,8 +241,9 @@ class Runner : public torch::CustomClassHolder {
   }
 
   /// Nothing where an input cannot be captured; status() then says why.
-  std::optional<CaptureKey> keyOf(const std::vector<c10::IValue>& inputs, int device) {
+  std::optional<CaptureKey> keyOf(const std::vector<c10::IValue>& inputs, int device, const LastingWrites& writes) {
     try {
+      if (const char* why = writes.any() ? writes.obstacle(inputs) : nullptr) throw CaptureError(why);
       return captureKey(inputs, device);
     } catch (const CaptureError& e) {
       const std::scoped_lock lock(mutex_);
@@ -241,13 +254,16 @@ class Runner : public torch::CustomClassHolder {
 
   /// The captures to run inputs of that key with; null where the operators run one by one.
   std::shared_ptr<Captures> capturesFor(const c10::intrusive_ptr<c10::ivalue::Object>& module, int device,
-                                        const CaptureKey& key) {
+                                        const CaptureKey& key, const LastingWrites& writes) {
     const bool gradients = at::GradMode::is_enabled();
     const std::scoped_lock lock(mutex_);
     auto known = devices_.find(device);
     if (known == devices_.end() || !known->second.weights.holds(*module, gradients)) {
       auto weights = WeightGuard::make(*module, device, gradients);
-      if (!weights) return nullptr;
+      if (!weights) {
+        whyNotCaptured_ = "a weight lies on another device, is no plain tensor, or requires a gradient";
+        return nullptr;
+      }
       if (known != devices_.end()) warmUp_.reset();
       Device fresh{nullptr, std::move(*weights), c10::weak_intrusive_ptr<c10::ivalue::Object>(module)};
       known = devices_.insert_or_assign(device, std::move(fresh)).first;
@@ -256,7 +272,8 @@ class Runner : public torch::CustomClassHolder {
     if (d.captures && d.captures->has(key)) return d.captures;
     if (!warmUp_.countCall({device, key}, d.captures && d.captures->size() >= limit_)) return nullptr;
     if (!d.captures)
-      d.captures = std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, limit_, constantWeights_);
+      d.captures =
+          std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, limit_, BodyFacts{constantWeights_, writes});
     hasCaptures_ = true;
     return d.captures;
   }
@@ -280,7 +297,8 @@ class Runner : public torch::CustomClassHolder {
     const std::scoped_lock lock(mutex_);
     if (whyNotCaptured_ != why)
       TORCH_WARN("graft: this model runs operator by operator, not as a CUDA graph: ", why,
-                 " (GRAFT_CAPTURE=0 stops further tries)");
+                 ". A graph can hold nothing that waits for the GPU: .item(), .cpu(), sizes that depend on data. "
+                 "GRAFT_CAPTURE=0 stops further tries");
     whyNotCaptured_ = why;
     warmUp_.exclude({device, key});
   }
@@ -304,6 +322,11 @@ TORCH_LIBRARY_FRAGMENT(graft, m) {
            [](const c10::intrusive_ptr<Runner>& self, c10::IValue inputs) { return self->captures(inputs); })
       .def("run", [](const c10::intrusive_ptr<Runner>& self, c10::IValue module,
                      c10::IValue inputs) { return self->run(module, inputs); })
+      .def("run_writing",
+           [](const c10::intrusive_ptr<Runner>& self, c10::IValue module, c10::IValue inputs,
+              std::vector<at::Tensor> buffers, const std::vector<int64_t>& written) {
+             return self->runWriting(module, inputs, {std::move(buffers), {written.begin(), written.end()}});
+           })
       .def("clear", [](const c10::intrusive_ptr<Runner>& self) { self->clear(); })
       .def("set_limit", [](const c10::intrusive_ptr<Runner>& self, int64_t limit) { self->setLimit(limit); })
       .def("status", [](const c10::intrusive_ptr<Runner>& self) { return self->status(); })

@@ -301,8 +301,12 @@ BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceT
                 fmt::format("`{}` is one of Graft's operators, and their library is not loaded", call.spelled));
     const size_t lastDot = call.spelled.rfind('.');
     const std::string prefix = lastDot == std::string::npos ? "" : call.spelled.substr(0, lastDot + 1);
-    text.fail(call.span.begin, fmt::format("`{}` is not a known operator{}", call.spelled,
-                                           near.empty() ? "" : fmt::format("; did you mean `{}{}`?", prefix, near)));
+    const bool isOwn = call.spelled.starts_with("torch.ops.") && !call.packet.starts_with("aten.");
+    const std::string help = !near.empty() ? fmt::format("; did you mean `{}{}`?", prefix, near)
+                             : isOwn       ? "; load the library that defines it with --library LIB.so, or by "
+                                             "`library(\"LIB.so\")` in this file"
+                                           : "";
+    text.fail(call.span.begin, fmt::format("`{}` is not a known operator{}", call.spelled, help));
   }
   Attempt best;
   bool haveBest = false;

@@ -40,8 +40,10 @@ std::string defaultImport(std::string_view root) {
   if (root == "F") return "torch.nn.functional";
   if (root == "nn") return "torch.nn";
   if (root == "kernels") return "graft.kernels";
-  for (std::string_view n : {"call_module", "call_function", "any_of", "optional", "users", "slice"})
+  for (std::string_view n : {"call_module", "call_function", "any_of", "optional", "users", "slice", "runtime"})
     if (root == n) return std::string(n);
+  if (root == "inf" || root == "nan") return "math." + std::string(root);  // as torch.fx prints them
+  if (root == "device") return "torch.device";
   if (isHostFunction(root)) return std::string(root);
   return {};
 }
@@ -60,6 +62,9 @@ Definition FileContext::find(std::string_view name) const {
 Term Body::run(const FunctionSyntax& function) {
   if (++depth_ > maxCallDepth)
     fail(function.span, fmt::format("`{}` calls itself, or functions call each other too deeply", function.name));
+  if (!function.functions.empty())
+    fail(function.functions[0].span,
+         "a function cannot stand inside a function: put it beside the rule, where the pattern can call it");
   std::optional<Term> result;
   for (const StatementSyntax& s : function.body) {
     if (result) fail(s.span, "nothing may follow the return");
@@ -99,12 +104,20 @@ void Body::statement(const StatementSyntax& s, std::optional<Term>& result) {
 void Body::assign(const Syntax& target, Term value) {
   if (target.kind == Syntax::Kind::Name) {
     const auto* v = value.as<GraphValue>();
+    if (v && target.name.starts_with("_")) mayGo_.insert(v->id);
+    if (target.name == "_") return;
     if (v && side_ != Side::Where && named_.insert(v->id).second) graph.rename(v->id, target.name);
     names_[target.name] = std::move(value);
     return;
   }
-  if (target.kind == Syntax::Kind::Attribute && dottedName(target.items[0]) == "self") {
-    self_[target.name] = std::move(value);
+  if (target.kind == Syntax::Kind::Attribute && dottedName(target.items[0]) == "self" && self_) {
+    const std::string name = self_->name.empty() ? target.name : self_->name + "." + target.name;
+    if (const auto* m = value.as<ModuleRef>()) nameModule(**m, name);
+    if (const auto* p = value.as<std::shared_ptr<ParameterInstance>>(); p && (*p)->name.empty()) {
+      (*p)->name = name;
+      (*p)->takesOver = self_->takesOver;
+    }
+    self_->members.insert_or_assign(target.name, std::move(value));
     return;
   }
   if (target.kind != Syntax::Kind::Tuple && target.kind != Syntax::Kind::List)
@@ -113,6 +126,10 @@ void Body::assign(const Syntax& target, Term value) {
     if (s->items.size() != target.items.size())
       fail(target.span, fmt::format("there are {} names for {} values", target.items.size(), s->items.size()));
   }
+  if (isModuleCall(value)) {
+    size_t next = 0;
+    return assignOutputs(target, *value.as<GraphValue>(), next);
+  }
   if (const auto* v = value.as<GraphValue>(); v && v->isList) unpacked.emplace_back(v->id, target.items.size());
   for (size_t i = 0; i < target.items.size(); ++i)
     assign(target.items[i], element(value, static_cast<int64_t>(i), target.items[i].span));
@@ -120,6 +137,7 @@ void Body::assign(const Syntax& target, Term value) {
 
 Term Body::element(const Term& list, int64_t index, Span span) {
   if (list.as<Wildcard>()) return list;
+  if (isModuleCall(list) && index >= 0) return moduleOutput(*list.as<GraphValue>(), static_cast<size_t>(index), span);
   if (const auto* s = list.as<Sequence>()) {
     const int64_t size = static_cast<int64_t>(s->items.size());
     if (index < -size || index >= size)
@@ -201,7 +219,7 @@ Term Body::evaluateName(const Syntax& s) {
     --depth_;
     return t;
   }
-  if (found.type && found.file != file_) return Term{Path{found.type->name}, s.span};
+  if (found.type) return Term{Path{found.type->name, found.type, found.file}, s.span};
   if (file_->importedRules.contains(s.name))
     fail(s.span,
          fmt::format("`{}` is a rule: a pattern can use functions, modules and constants of other files", s.name));
@@ -260,21 +278,21 @@ Term Body::evaluateAttribute(const Syntax& s) {
   const std::string dotted = dottedName(s);
   if (!dotted.empty()) {
     const std::string root = dotted.substr(0, dotted.find('.'));
-    if (root == "self" && class_ && s.items[0].kind == Syntax::Kind::Name) {
-      if (auto it = self_.find(s.name); it != self_.end()) return it->second;
-      if (const FunctionSyntax* f = class_->findFunction(s.name)) return Term{Local{f, file_}, s.span};
-      std::vector<std::string> known;
-      for (const auto& [name, term] : self_) known.push_back(name);
-      const auto near = nearestName(s.name, known);
-      fail(s.focus, fmt::format("`self.{}` is not set in __init__{}", s.name,
-                                near ? fmt::format("; did you mean `self.{}`?", *near) : ""));
-    }
+    if (root == "self" && self_ && s.items[0].kind == Syntax::Kind::Name) return member(self_, s.name, s.focus);
+    // What torch.fx prints of a module's forward: `param = self.layer.param`. Its calls of modules are callAttribute's.
+    if (root == "self" && !self_ && !names_.contains(root) && !isHostAttribute(s.name) && !isHostMethod(s.name))
+      return patternWeight(dotted.substr(5), false, s.span);
     const Definition found = file_->find(root);
     if (root != "self" && !names_.contains(root) && !found.function && !found.value)
       return evaluatePath(dotted, s.span);
   }
   const Term object = evaluate(s.items[0]);
+  if (object.as<Wildcard>() && building_) return object;  // config.hidden_size
   if (object.as<Wildcard>()) fail(s.focus, "`_` has no attributes: give it a name");
+  if (const auto* module = object.as<ModuleRef>()) return memberOf(*module, s.name, s.focus);
+  if (const auto* several = object.as<Sequence>())  // torch.max(x, dim=1).values
+    for (size_t i = 0; i < several->names.size(); ++i)
+      if (several->names[i] == s.name) return several->items[i];
   if (side_ == Side::Where) checkMember(object, s);
   if (const auto host = tryHost(object, isHostAttribute(s.name) || side_ == Side::Where)) {
     if (!object.isTensorLike() || isHostAttribute(s.name) || side_ == Side::Where) {
@@ -289,14 +307,10 @@ Term Body::evaluateAttribute(const Syntax& s) {
     }
   }
   if (s.name == "data") return object;
-  if (const auto* outputs = object.as<Sequence>()) {
-    const auto named = std::find(outputs->names.begin(), outputs->names.end(), s.name);
-    if (named != outputs->names.end()) return outputs->items[static_cast<size_t>(named - outputs->names.begin())];
-  }
   if (object.isTensorLike() && side_ != Side::Where) {
-    constexpr std::pair<std::string_view, const char*> attributes[] = {
-        {"T", "aten.numpy_T"}, {"mT", "aten.mT"},     {"mH", "aten.mH"},
-        {"H", "aten.matrix_H"}, {"real", "aten.real"}, {"imag", "aten.imag"}};
+    constexpr std::pair<std::string_view, const char*> attributes[] = {{"T", "aten.numpy_T"}, {"mT", "aten.mT"},
+                                                                       {"mH", "aten.mH"},     {"H", "aten.matrix_H"},
+                                                                       {"real", "aten.real"}, {"imag", "aten.imag"}};
     for (const auto& [attribute, packet] : attributes)
       if (attribute == s.name) return operation(packet, "." + s.name, {object}, s.focus);
   }
@@ -351,6 +365,15 @@ Term Body::evaluateIfElse(const Syntax& s) {
   Expression e;
   e.kind = Expression::Kind::IfElse;
   e.source = text_->location(s.span);
+  if (side_ != Side::Where) {  // known now: one of the two is meant
+    const Term condition = evaluate(s.items[0]);
+    if (const Argument* a = condition.literal(); a && !a->isValue()) {
+      const bool* flag = a->as<bool>();
+      const bool holds = flag ? *flag : a->number() ? *a->number() != 0 : !a->isNone();
+      return evaluate(s.items[holds ? 1 : 2]);
+    }
+    if (condition.as<Wildcard>() && building_) return condition;
+  }
   for (const Syntax& i : s.items) {
     const auto host = tryHost(evaluate(i), side_ == Side::Where);
     if (!host)
@@ -362,6 +385,12 @@ Term Body::evaluateIfElse(const Syntax& s) {
 
 Term Body::evaluateUnary(const Syntax& s) {
   const Term t = evaluate(s.items[0]);
+  if (const Argument* a = t.literal(); a && s.name == "-") {  // -inf, -SCALE
+    if (const auto* d = a->as<double>()) return Term{Argument(-*d), s.span};
+    if (const auto* i = a->as<int64_t>(); i && *i != std::numeric_limits<int64_t>::min())
+      return Term{Argument(-*i), s.span};
+  }
+  if (t.as<Wildcard>() && building_) return t;
   if (const auto host = tryHost(t, side_ == Side::Where); host && (!t.isTensorLike() || side_ == Side::Where)) {
     Expression e;
     if (s.name == "not" && host->kind == Expression::Kind::Binary && host->name == "in") {
@@ -381,6 +410,7 @@ Term Body::evaluateUnary(const Syntax& s) {
 
 Term Body::evaluateBinary(const Syntax& s) {
   const Term a = evaluate(s.items[0]), b = evaluate(s.items[1]);
+  if (building_ && (a.as<Wildcard>() || b.as<Wildcard>())) return Term{Wildcard{}, s.span};
   const bool tensors = side_ == Side::Where;
   const auto left = tryHost(a, tensors), right = tryHost(b, tensors);
   // A tensor is not None. A parameter may be: that is known at the match.

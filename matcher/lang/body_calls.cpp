@@ -29,7 +29,8 @@ bool isList(const Expression& e) {
   if (e.kind == Kind::Subscript) return e.operands[1].kind == Kind::Slice;
   if (e.kind == Kind::Binary) return isList(e.operands[0]) || isList(e.operands[1]);
   if (e.kind == Kind::Attribute) return e.name == "shape";
-  if (e.kind == Kind::Call) return e.name == "tuple" || e.name == "list" || (e.name == "size" && e.operands.size() == 1);
+  if (e.kind == Kind::Call)
+    return e.name == "tuple" || e.name == "list" || (e.name == "size" && e.operands.size() == 1);
   return e.kind == Kind::List || e.kind == Kind::Tuple;
 }
 
@@ -99,16 +100,22 @@ Term Body::evaluateCall(const Syntax& s) {
   if (dotted == "optional" || dotted.ends_with(".optional")) return optional(s);
   if (composed_ && file_ == &composed_->file() && (dotted == "by_rank" || dotted == "times"))
     return dotted == "by_rank" ? byRank(s) : times(s);
+  if (dotted == "runtime" || dotted.ends_with(".runtime")) return runtime(s);
+  if (dotted == "getattr") return callAttribute(s);
+  // What torch.fx prints of a module's forward: `linear = self.layer.linear(x)`.
+  if (dotted.starts_with("self.") && !self_ && !names_.contains("self") && !isHostMethod(callee.name))
+    return callByPath(s, dotted.substr(5));
   const Term target = evaluate(callee);
   if (side_ == Side::Where && callee.kind == Syntax::Kind::Attribute && target.as<Expression>())
     fail(callee.focus,
          fmt::format("`{}` computes with tensors or is not known; `where` can ask shape, size(), dim(), numel(), "
                      "dtype, device and users(x)",
                      callee.name));
-  if (const auto* local = target.as<Local>()) return callLocal(s, *local, dotted.starts_with("self."));
-  if (const auto* module = target.as<std::shared_ptr<ModuleInstance>>()) return callModule(s, **module);
+  if (const auto* local = target.as<Local>()) return callLocal(s, *local);
+  if (const auto* module = target.as<ModuleRef>()) return callModule(s, *module);
   if (const auto* method = target.as<Method>()) return callMethod(s, *method);
-  if (const auto* path = target.as<Path>()) return callPath(s, path->name, callee.span);
+  if (const auto* path = target.as<Path>())
+    return path->type ? makeModule(s, path->type->name, *path) : callPath(s, path->name, callee.span);
   fail(callee.span, "this is a value, not a function");
 }
 
@@ -135,23 +142,47 @@ Term Body::inFile(const FileContext& file, Span calledAt, const std::function<Te
   }
 }
 
-Term Body::callLocal(const Syntax& s, const Local& local, bool isMethod) {
+// getattr(self.layers, "0") as torch.fx prints it, and getattr(module, "eps", 1e-5).
+Term Body::callAttribute(const Syntax& s) {
+  const std::string* name = s.items.size() >= 3 ? s.items[2].literal.as<std::string>() : nullptr;
+  if (!name || s.items.size() > 4) fail(s.focus, "getattr(module, \"name\") takes a module and a name");
+  const std::string dotted = dottedName(s.items[1]);
+  const bool isPath = (dotted == "self" || dotted.starts_with("self.")) && !self_ && !names_.contains("self");
+  if (isPath) {
+    auto module = std::make_shared<ModuleInstance>();
+    module->name = (dotted == "self" ? "" : dotted.substr(5) + ".") + *name;
+    module->span = s.span;
+    return Term{std::move(module), s.span};
+  }
+  const Term object = evaluate(s.items[1]);
+  if (const auto* module = object.as<ModuleRef>()) return memberOf(*module, *name, s.span);
+  Syntax attribute = s.items[1];
+  attribute.kind = Syntax::Kind::Attribute;
+  attribute.name = *name;
+  attribute.items = {s.items[1]};
+  attribute.keywords.clear();
+  return evaluate(attribute);
+}
+
+Term Body::callLocal(const Syntax& s, const Local& local) {
   std::vector<Term> positional;
   std::vector<std::pair<std::string, Term>> keywords;
   arguments(s, 1, positional, keywords);
-  return paste(local, std::move(positional), std::move(keywords), s.focus, isMethod);
+  return callFunction(local, positional, keywords, s.focus);
 }
 
-Term Body::paste(const Local& local, std::vector<Term> positional, std::vector<std::pair<std::string, Term>> keywords,
-                 Span focus, bool isMethod) {
+// What the function's parameters are called with.
+Body::Names Body::namesFor(const Local& local, const std::vector<Term>& positional,
+                           const std::vector<std::pair<std::string, Term>>& keywords, Span focus) {
   const FunctionSyntax& function = *local.function;
+  const bool isMethod = local.self != nullptr;
   Names inner;
   size_t next = 0;
   for (size_t i = isMethod ? 1 : 0; i < function.parameters.size(); ++i) {
     const ParameterSyntax& p = function.parameters[i];
     std::optional<Term> given;
     if (next < positional.size()) given = positional[next++];
-    for (auto& [name, value] : keywords) {
+    for (const auto& [name, value] : keywords) {
       if (name != p.name) continue;
       if (given) fail(value.span, fmt::format("`{}` is given twice", name));
       given = value;
@@ -174,8 +205,17 @@ Term Body::paste(const Local& local, std::vector<Term> positional, std::vector<s
   if (local.file != file_)
     for (const ParameterSyntax& p : function.parameters)
       if (const auto it = inner.find(p.name); it != inner.end()) moveTo(it->second, p.span);
+  return inner;
+}
+
+Term Body::callFunction(const Local& local, const std::vector<Term>& positional,
+                        const std::vector<std::pair<std::string, Term>>& keywords, Span focus) {
+  const FunctionSyntax& function = *local.function;
+  Names inner = namesFor(local, positional, keywords, focus);
   std::swap(names_, inner);
+  const auto outer = std::exchange(self_, local.self);
   Term result = inFile(*local.file, focus, [&] { return run(function); });
+  self_ = outer;
   std::swap(names_, inner);
   return result;
 }
@@ -210,8 +250,7 @@ Term Body::callMethod(const Syntax& s, const Method& method) {
   positional.push_back(object);
   arguments(s, 1, positional, keywords);
   const std::string spelled = "." + method.name;
-  if (const FunctionSyntax* f = composedFunction(spelled))
-    return paste({f, &composed_->file()}, std::move(positional), std::move(keywords), focus, false);
+  if (const FunctionSyntax* f = composedFunction(spelled)) return callComposed(*f, positional, keywords, focus);
   const Spelling* spelling = findSpelling(spelled);
   std::string packet = spelling ? std::string(spelling->packet) : packetOf(spelled);
   return callOperator(Call{std::move(packet), spelled, std::move(positional), std::move(keywords), focus}, spelled);
@@ -220,6 +259,8 @@ Term Body::callMethod(const Syntax& s, const Method& method) {
 Term Body::callPath(const Syntax& s, const std::string& path, Span focus) {
   std::vector<Term> positional;
   std::vector<std::pair<std::string, Term>> keywords;
+  if (path == "torch.nn.Parameter" || path == "torch.nn.parameter.Parameter") return newParameter(s, false);
+  if (path == "torch.nn.Buffer" || path == "torch.nn.parameter.Buffer") return newParameter(s, true);
   if (path.starts_with("torch.nn.") && !path.starts_with("torch.nn.functional.") &&
       !path.starts_with("torch.nn.init.")) {
     const std::string type = lastPart(path);
@@ -230,19 +271,11 @@ Term Body::callPath(const Syntax& s, const std::string& path, Span focus) {
       fail(focus, fmt::format("torch.nn has no module `{}`{}", type,
                               near ? fmt::format("; did you mean `nn.{}`?", *near) : ""));
     }
-    auto module = std::make_shared<ModuleInstance>();
-    module->type = type;
-    module->span = s.span;
-    if (side_ == Side::Replacement) arguments(s, 1, module->arguments, module->keywords);
-    return Term{std::move(module), s.span};
+    return makeModule(s, type, {});
   }
   if (side_ == Side::Pattern && path.find('.') == std::string::npos &&
-      std::isupper(static_cast<unsigned char>(path[0]))) {
-    auto module = std::make_shared<ModuleInstance>();  // self.attention = BertSelfAttention(config)
-    module->type = path;
-    module->span = s.span;
-    return Term{std::move(module), s.span};
-  }
+      std::isupper(static_cast<unsigned char>(path[0])))
+    return makeModule(s, path, {});  // self.attention = BertSelfAttention(config)
   arguments(s, 1, positional, keywords);
   return callTerm(Term{Path{path}, focus}, std::move(positional), std::move(keywords), focus);
 }
@@ -268,6 +301,10 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
     e.kind = Expression::Kind::Call;
     e.name = base;
     e.source = text_->location(span);
+    if ((name == "abs" || name == "pow" || name == "round") && side_ != Side::Where &&
+        std::any_of(positional.begin(), positional.end(), [](const Term& t) { return t.isTensorLike(); }))
+      return callOperator(Call{"aten." + name, name, std::move(positional), std::move(keywords), span},
+                          "torch." + name);
     bool host = !positional.empty() && keywords.empty();
     const bool aboutValues = name == base && (base == "len" || base == "users" || base == "isinstance");
     for (const Term& t : positional) {
@@ -281,6 +318,19 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
     if (mathModule || name == base)
       fail(span, fmt::format("`{}` takes numbers that are known at the match, not tensors", name));
   }
+  if (name == "torch.device") {  // device(type='cuda', index=0)
+    std::string device;
+    for (const Term& t : positional)
+      if (const Argument* a = t.literal(); a && a->as<std::string>()) device = *a->as<std::string>();
+    for (const auto& [key, t] : keywords) {
+      const Argument* a = t.literal();
+      if (key == "type" && a && a->as<std::string>()) device = *a->as<std::string>() + device;
+      if (key == "index" && a && a->as<int64_t>()) device += fmt::format(":{}", *a->as<int64_t>());
+    }
+    if (device.empty()) fail(span, "a device is written torch.device(\"cpu\")");
+    return Term{Argument(DeviceName{std::move(device)}), span};
+  }
+  if ((name == "torch.finfo" || name == "torch.iinfo") && positional.size() == 1) return positional[0];  // then .min
   if (mathModule)
     fail(span, fmt::format("`{}` is not a function of math that rules know: sqrt, floor, ceil, log, exp, pow", name));
   if (name.starts_with("torch.ops.")) {
@@ -288,8 +338,7 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
     const bool exact = std::count(op.begin(), op.end(), '.') == 2;
     return callOperator(Call{op, name, std::move(positional), std::move(keywords), span, exact}, name);
   }
-  if (const FunctionSyntax* f = composedFunction(name))
-    return paste({f, &composed_->file()}, std::move(positional), std::move(keywords), span, false);
+  if (const FunctionSyntax* f = composedFunction(name)) return callComposed(*f, positional, keywords, span);
   if (name.starts_with("torch.Tensor."))
     return callOperator(Call{"aten." + base, name, std::move(positional), std::move(keywords), span}, "." + base);
   const Spelling* spelling = findSpelling(name);
@@ -297,7 +346,12 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
   if (packet.empty()) {
     const ImportedName* from = nullptr;
     for (const ImportedName& i : text_->importedNames())
-      if (i.module.find('.') == std::string::npos && i.module + "." + i.name == name) from = &i;
+      if (i.module + "." + i.name == name) from = &i;
+    if (from && from->module.find('.') != std::string::npos)
+      fail(span,
+           fmt::format("`{}` is imported from `{}`, which is not read: write a function of that name in this file, "
+                       "which may call torch and kernels, or import one from a rule file",
+                       from->name, from->module));
     if (from)
       fail(span, fmt::format("`{0}` is imported from `{1}`, and there is no {1}.py beside this file or among the "
                              "shipped rules",
@@ -416,13 +470,18 @@ const FunctionSyntax* Body::composedFunction(std::string_view python) {
   return composed_->find(python);
 }
 
+Term Body::callComposed(const FunctionSyntax& f, const std::vector<Term>& positional,
+                        const std::vector<std::pair<std::string, Term>>& keywords, Span focus) {
+  return callFunction(Local{&f, &composed_->file()}, positional, keywords, focus);
+}
+
 Term Body::byRank(const Syntax& s) {
   std::vector<Argument> args;
   for (size_t i = 2; i < s.items.size(); ++i) args.push_back(argument(evaluate(s.items[i]), Type::tensor(), nullptr));
   if (side_ == Side::Pattern) return patternNode("pattern.any_of", std::move(args), {}, s.focus);
   // Which of them is made is known where the replacement is put in.
-  return patternNode("pattern.by_rank", std::move(args), {{"of", argument(evaluate(s.items[1]), Type::tensor(), nullptr)}},
-                     s.focus);
+  return patternNode("pattern.by_rank", std::move(args),
+                     {{"of", argument(evaluate(s.items[1]), Type::tensor(), nullptr)}}, s.focus);
 }
 
 Term Body::times(const Syntax& s) {
@@ -434,6 +493,14 @@ Term Body::times(const Syntax& s) {
   Sequence list;
   list.items.assign(static_cast<size_t>(*count.literal()->as<int64_t>()), value);
   return Term{std::move(list), s.span};
+}
+
+// runtime(x) in a replacement: nothing that is calculated from x is calculated beforehand.
+Term Body::runtime(const Syntax& s) {
+  if (side_ != Side::Replacement) fail(s.focus, "runtime(...) belongs in a replacement: a pattern matches either way");
+  if (s.items.size() != 2 || !s.keywords.empty()) fail(s.focus, "runtime(x) takes one value");
+  const Term value = evaluate(s.items[1]);
+  return patternNode("pattern.runtime", {argument(value, Type::tensor(), nullptr)}, {}, s.focus);
 }
 
 Term Body::anyOf(const Syntax& s) {
@@ -468,7 +535,9 @@ Term Body::optional(const Syntax& s) {
     const Names outer = names_;
     define(once, x);
     if (function.as<Local>()) {
-      applied = callLocal(call, *function.as<Local>(), false);
+      applied = callLocal(call, *function.as<Local>());
+    } else if (const auto* module = function.as<ModuleRef>()) {  // optional(self.dropout, x)
+      applied = callModule(call, *module);
     } else {
       std::vector<Term> positional;
       std::vector<std::pair<std::string, Term>> keywords;

@@ -1,6 +1,8 @@
 // What a body leaves in its graph: parameters, nodes, calculations that wait for the match, and results.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "matcher/lang/body.h"
 #include "matcher/lang/normal_call.h"
 
@@ -34,8 +36,8 @@ Type typeOf(ParameterKind kind) {
 const OperatorRef& patternOperator(const char* kind) {
   static const std::map<std::string_view, OperatorRef> table = [] {
     std::map<std::string_view, OperatorRef> t;
-    for (const char* k :
-         {"pattern.any_of", "pattern.call_module", "pattern.call_function", "pattern.expr", "pattern.by_rank", "prim.getitem"})
+    for (const char* k : {"pattern.any_of", "pattern.call_module", "pattern.call_function", "pattern.expr",
+                          "pattern.parameter", "pattern.runtime", "pattern.by_rank", "prim.getitem"})
       t.emplace(k, unknownOperator(k));
     return t;
   }();
@@ -123,7 +125,8 @@ Argument Body::argument(const Term& t, const Type& type, const Operator* op) {
     if (base.kind == Type::Kind::List && !a->items() && op) {
       // conv2d(stride=2) means [2, 2]
       const std::string_view name = op->baseName();
-      const bool two = name.ends_with("2d") || name.ends_with("2d_with_indices") || name == "im2col" || name == "col2im";
+      const bool two =
+          name.ends_with("2d") || name.ends_with("2d_with_indices") || name == "im2col" || name == "col2im";
       const int copies = two ? 2 : name.ends_with("3d") ? 3 : 1;
       std::vector<Argument> items(static_cast<size_t>(copies),
                                   out.items() && !out.items()->empty() ? out.items()->front() : *a);
@@ -161,6 +164,7 @@ Term Body::emit(BoundCall bound, Span span) {
   }
   const NodeId n = graph.append(graph.root(), bound.op, std::move(args));
   graph.setSource(n, graph.addSource(text_->location(span)));
+  if (call_) graph.setModule(n, call_);
   const Node& node = graph.node(n);
   if (side_ == Side::Pattern) {
     readWritten(node);
@@ -176,7 +180,7 @@ Term Body::emit(BoundCall bound, Span span) {
   for (size_t i = 0; i < s.items.size(); ++i) {
     s.items[i].data = GraphValue{node.outputs[i], std::nullopt, false};
     s.items[i].span = span;
-    s.names.push_back(bound.op->returns[i].name);
+    s.names.push_back(i < bound.op->returns.size() ? bound.op->returns[i].name : "");
   }
   return Term{std::move(s), span};
 }
@@ -200,13 +204,21 @@ void Body::returns(const Term& result, Span at) {
   }
   if (out.empty()) fail(at, "nothing is returned");
   graph.setReturns(graph.root(), std::move(out));
-  // What is computed and never used is no part of the pattern.
+  // What is computed and never used is no part of a replacement, which may be somebody's code as it was. In a pattern,
+  // it would look as if it had to be there.
   const std::vector<NodeId> order = graph.order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const Node& n = graph.node(*it);
     bool used = n.op->writes() || n.op->sideEffects;
     for (ValueId v : n.outputs) used |= !graph.isUnused(v);
-    if (!used) graph.erase(*it);
+    if (used) continue;
+    const bool mayGo = n.op->name == "prim.getitem" || n.op->name == "pattern.expr" ||
+                       std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return mayGo_.contains(v); });
+    if (const SourceLocation* at = graph.sourceOf(n); side_ == Side::Pattern && !mayGo && at)
+      throw Failure{badInputAt({at->file, at->line, at->column, at->code},
+                               "what this line computes is not part of what the pattern returns, so it would match "
+                               "without it: return it too, or leave the line out")};
+    graph.erase(*it);
   }
 }
 

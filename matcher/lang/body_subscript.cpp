@@ -20,6 +20,14 @@ bool isFullSlice(const Syntax& s) {
 Term Body::evaluateSubscript(const Syntax& s) {
   const Term object = evaluate(s.items[0]);
   if (s.items.size() < 2) fail(s.span, "there is nothing in these brackets");
+  if (const auto* module = object.as<ModuleRef>()) return subscriptModule(s, **module);
+  if (const auto* n = s.items[1].literal.as<int64_t>(); n && *n >= 0 && s.items.size() == 2 && isModuleCall(object)) {
+    // call_module(nn.LSTM, x)[0]: a result. Of a module that returns a tensor, it is a row of that.
+    const Argument* type = graph.node(graph.value(object.as<GraphValue>()->id).producer).findArgument("type");
+    const std::string* name = type ? type->as<std::string>() : nullptr;
+    for (std::string_view several : {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"})
+      if (name && *name == several) return moduleOutput(*object.as<GraphValue>(), static_cast<size_t>(*n), s.span);
+  }
   if (object.isTensorLike() && !object.as<GraphValue>()->isList && side_ != Side::Where)
     return subscriptTensor(s, object);
   if (s.items.size() > 2) fail(s.items[2].span, "this takes one index");

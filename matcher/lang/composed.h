@@ -1,5 +1,5 @@
-// Functions of PyTorch that are composed of operators: F.interpolate, F.normalize, F.cross_entropy. composed.py beside this
-// file has them in the rule language, and a rule that calls one gets its body.
+// Functions of PyTorch that are composed of operators: F.interpolate, F.normalize, F.cross_entropy. composed.py beside
+// this file has them in the rule language, and a rule that calls one gets its body.
 #pragma once
 
 #include <string>

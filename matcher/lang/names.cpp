@@ -61,8 +61,7 @@ constexpr std::array spellings{
     Spelling{"torch.norm", "aten.linalg_vector_norm", "input>self p=2>ord dim=None keepdim=False dtype=None"},
     Spelling{"torch.functional.einsum", "aten.einsum", ""},
     Spelling{"torch.nn.functional.logsigmoid", "aten.log_sigmoid", ""},
-    Spelling{"torch.nn.functional.unfold", "aten.im2col",
-             "input>self kernel_size dilation=1 padding=0 stride=1"},
+    Spelling{"torch.nn.functional.unfold", "aten.im2col", "input>self kernel_size dilation=1 padding=0 stride=1"},
     Spelling{"torch.nn.functional.fold", "aten.col2im",
              "input>self output_size kernel_size dilation=1 padding=0 stride=1"},
 };
@@ -92,7 +91,7 @@ constexpr std::array moduleFunctions{
     ModuleFunction{"Flatten", "torch.flatten", "start_dim end_dim"},
 };
 
-constexpr std::array<std::string_view, 137> modules{
+constexpr std::array<std::string_view, 140> modules{
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
@@ -178,6 +177,8 @@ constexpr std::array<std::string_view, 137> modules{
     "MaxUnpool2d",
     "MaxUnpool3d",
     "Mish",
+    "ModuleDict",
+    "ModuleList",
     "MultiLabelMarginLoss",
     "MultiLabelSoftMarginLoss",
     "MultiMarginLoss",
@@ -202,6 +203,7 @@ constexpr std::array<std::string_view, 137> modules{
     "ReplicationPad2d",
     "ReplicationPad3d",
     "SELU",
+    "Sequential",
     "SiLU",
     "Sigmoid",
     "SmoothL1Loss",
@@ -250,7 +252,8 @@ const Spelling* findSpelling(std::string_view python) {
 std::string packetOf(std::string_view python) {
   if (python.starts_with(".")) return "aten" + std::string(python);
   for (std::string_view prefix :
-       {"torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.fft.", "torch.Tensor.", "torch._C._nn."}) {
+       {"torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.fft.", "torch.Tensor.", "torch.functional.",
+        "torch._C._nn.", "torch._C._linalg.", "torch._C._special.", "torch._C._fft."}) {
     if (!python.starts_with(prefix)) continue;
     const std::string_view name = python.substr(prefix.size());
     if (prefix == "torch.special." || prefix == "torch.linalg." || prefix == "torch.fft.")

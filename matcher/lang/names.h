@@ -50,6 +50,9 @@ struct ModuleFunction {
   std::string_view parameters;  ///< the constructor's, by the names the function knows
 };
 const ModuleFunction* findModuleFunction(std::string_view type);
+/// The modules of torch.nn with weights that a replacement can make anew, as nn.Module classes of the rule language.
+/// The docstring of each is PyTorch's own name of the class.
+std::string_view moduleLibrary();
 /// Whether torch.nn has a module of that name.
 bool isTorchModule(std::string_view shortName);
 std::span<const std::string_view> torchModules();

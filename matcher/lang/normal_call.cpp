@@ -57,24 +57,27 @@ void Body::spellNormally(BoundCall& bound) const {
   } else if (isVectorNorm(*bound.op)) {
     const bool over = a.size() == 4;
     const bool two = !a[1] || (a[1]->literal() && a[1]->literal()->isNone());
-    become("aten.linalg_vector_norm.default", {a[0], two ? number(2, at) : *a[1], over ? a[2] : std::nullopt,
-                                               over ? a[3] : std::nullopt, std::nullopt});
+    become("aten.linalg_vector_norm.default",
+           {a[0], two ? number(2, at) : *a[1], over ? a[2] : std::nullopt, over ? a[3] : std::nullopt, std::nullopt});
   } else if (name == "aten.count_nonzero.dim_IntList") {
     const auto* list = a[1]->as<Sequence>();
-    if (!list) become("aten.count_nonzero.default", a);
-    else if (list->items.size() == 1) become("aten.count_nonzero.default", {a[0], list->items[0]});
+    if (!list)
+      become("aten.count_nonzero.default", a);
+    else if (list->items.size() == 1)
+      become("aten.count_nonzero.default", {a[0], list->items[0]});
   }
 }
 
-/// What a line writes to is read with the new elements by the lines below it. In the model nobody can tell the two apart
-/// any more where the import made the write a function: then the lines below read that function's result.
+/// What a line writes to is read with the new elements by the lines below it. In the model nobody can tell the two
+/// apart any more where the import made the write a function: then the lines below read that function's result.
 void Body::readWritten(const Node& write) {
   if (!write.op->writes() || write.outputs.size() != 1 || !functionalForm(write.op->name)) return;
   if (write.args.empty() || !write.args[0].isValue()) return;
   const ValueId target = write.args[0].valueId();
   if (!isFresh(graph, target)) return;
-  for (Names* names : {&names_, &self_})
-    for (auto& [name, term] : *names) replaceValue(term, target, write.outputs[0]);
+  for (auto& [name, term] : names_) replaceValue(term, target, write.outputs[0]);
+  if (!self_) return;
+  for (auto& [name, term] : self_->members) replaceValue(term, target, write.outputs[0]);
 }
 
 /// x.to(torch.float32) is x where x is of that dtype, and an import leaves it out there.
@@ -101,9 +104,11 @@ Term Body::unlessRedundant(const Node& cast, Span span) {
   };
   if (const Argument* copy = given("copy"); copy && !(*copy == Argument(false))) return made;
   if (op.name != "aten.contiguous.default")
-    if (const Argument* format = given("memory_format"); format && !(*format == Argument(Named{"torch.preserve_format"})))
+    if (const Argument* format = given("memory_format");
+        format && !(*format == Argument(Named{"torch.preserve_format"})))
       return made;
-  if (const Argument* format = given("memory_format"); format && !(*format == Argument(Named{"torch.contiguous_format"})) &&
+  if (const Argument* format = given("memory_format"); format &&
+                                                       !(*format == Argument(Named{"torch.contiguous_format"})) &&
                                                        !(*format == Argument(Named{"torch.preserve_format"})))
     return made;
   for (const char* what : {"dtype", "device"})

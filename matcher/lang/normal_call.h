@@ -1,5 +1,5 @@
-// What the import does to a call that a model makes, done to a call that a rule makes: both sides of a match then have the
-// same form. core/torch/normal has the other half.
+// What the import does to a call that a model makes, done to a call that a rule makes: both sides of a match then have
+// the same form. core/torch/normal has the other half.
 #pragma once
 
 #include "core/ir/operator.h"

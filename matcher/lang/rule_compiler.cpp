@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <re2/re2.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "core/base/suggest.h"
 #include "matcher/passes/passes.h"
 
@@ -19,28 +22,26 @@ std::string suggestion(std::string_view word, std::initializer_list<const char*>
   return near ? fmt::format("; did you mean `{}`?", *near) : "";
 }
 
-ParameterKind kindOf(const SourceText& text, const Syntax& type) {
-  std::string name = unqualified(dottedName(type));
-  if (type.kind == Syntax::Kind::Constant && type.literal.as<std::string>())
-    name = unqualified(*type.literal.as<std::string>());
-  if (type.kind == Syntax::Kind::Binary && type.name == "|") {  // Tensor | None
-    const Syntax& none = type.items.back();
-    if (none.kind != Syntax::Kind::Constant || !none.literal.isNone())
-      text.fail(none.span.begin, "a parameter has one type, or one type `| None`");
-    return kindOf(text, type.items[0]);
-  }
-  if (type.kind == Syntax::Kind::Subscript) {
-    name = unqualified(dottedName(type.items[0]));
-    const std::string inner = type.items.size() > 1 ? unqualified(dottedName(type.items[1])) : "";
-    if (name == "Optional" && type.items.size() == 2) return kindOf(text, type.items[1]);
-    if ((name == "list" || name == "List" || name == "tuple" || name == "Tuple") && inner == "int")
-      return ParameterKind::IntList;
-    text.fail(type.span.begin, "a list parameter is written `list[int]`");
-  }
-  if (name == "Tensor" || name == "FloatTensor" || name == "Parameter") return ParameterKind::Tensor;
+/// What a parameter's annotation says.
+struct Annotation {
+  ParameterKind kind = ParameterKind::Value;
+  bool orNone = false;
+  bool orNumber = false;  ///< a tensor or a number
+};
+
+/// "f32[2, 3]", which torch.compile prints behind names.
+bool isPrintedType(std::string_view text) {
+  const size_t bracket = text.find('[');
+  return bracket != std::string_view::npos && bracket > 1 && std::isdigit(static_cast<unsigned char>(text[1])) != 0 &&
+         std::string_view("fiucb").find(text[0]) != std::string_view::npos;
+}
+
+ParameterKind plainKind(const SourceText& text, const Syntax& type, std::string_view name) {
+  if (name == "Tensor" || name == "FloatTensor" || name == "LongTensor" || name == "Parameter" || isPrintedType(name))
+    return ParameterKind::Tensor;
   if (name == "Weight") return ParameterKind::Weight;
   if (name == "float") return ParameterKind::Float;
-  if (name == "int") return ParameterKind::Int;
+  if (name == "int" || name == "Sym") return ParameterKind::Int;
   if (name == "bool") return ParameterKind::Bool;
   if (name == "str") return ParameterKind::String;
   if (name == "Constant" || name == "Number" || name == "Scalar") return ParameterKind::Constant;
@@ -52,10 +53,101 @@ ParameterKind kindOf(const SourceText& text, const Syntax& type) {
           name, suggestion(name, {"Tensor", "Weight", "float", "int", "bool", "str", "Constant"})));
 }
 
-/// `Tensor | None` or `Optional[Tensor]`: None will do as well.
-bool allowsNone(const Syntax& type) {
-  return (type.kind == Syntax::Kind::Binary && type.name == "|") ||
-         (type.kind == Syntax::Kind::Subscript && unqualified(dottedName(type.items[0])) == "Optional");
+/// The alternatives of `A | B`, Optional[A], Union[A, B].
+void alternativesOf(const Syntax& type, std::vector<const Syntax*>& out, bool& orNone) {
+  const std::string generic = type.kind == Syntax::Kind::Subscript ? unqualified(dottedName(type.items[0])) : "";
+  if ((type.kind == Syntax::Kind::Binary && type.name == "|") || generic == "Optional" || generic == "Union") {
+    orNone = orNone || generic == "Optional";
+    for (size_t i = generic.empty() ? 0 : 1; i < type.items.size(); ++i) {
+      const Syntax& part = type.items[i];
+      if (generic == "Union" && part.kind == Syntax::Kind::Tuple)
+        for (const Syntax& item : part.items) alternativesOf(item, out, orNone);
+      else
+        alternativesOf(part, out, orNone);
+    }
+  } else if (type.kind == Syntax::Kind::Constant && type.literal.isNone()) {
+    orNone = true;
+  } else {
+    out.push_back(&type);
+  }
+}
+
+ParameterKind kindOf(const SourceText& text, const Syntax& type) {
+  if (type.kind == Syntax::Kind::Constant && type.literal.as<std::string>()) {
+    const std::string& name = *type.literal.as<std::string>();
+    return plainKind(text, type, isPrintedType(name) ? name : unqualified(name));
+  }
+  if (type.kind == Syntax::Kind::Subscript) {
+    const std::string name = unqualified(dottedName(type.items[0]));
+    const std::string inner = type.items.size() > 1 ? unqualified(dottedName(type.items[1])) : "";
+    if ((name == "list" || name == "List" || name == "tuple" || name == "Tuple") && inner == "int")
+      return ParameterKind::IntList;
+    text.fail(type.span.begin, "a list parameter is written `list[int]`");
+  }
+  return plainKind(text, type, unqualified(dottedName(type)));
+}
+
+Annotation annotationOf(const SourceText& text, const ParameterSyntax& p) {
+  Annotation out;
+  if (!p.type) {
+    out.orNumber = true;
+    return out;
+  }
+  std::vector<const Syntax*> types;
+  alternativesOf(*p.type, types, out.orNone);
+  if (types.empty()) text.fail(p.type->span.begin, "a parameter that is None alone is no parameter: write None");
+  std::vector<ParameterKind> kinds;
+  for (const Syntax* t : types) kinds.push_back(kindOf(text, *t));
+  const auto has = [&](ParameterKind k) { return std::find(kinds.begin(), kinds.end(), k) != kinds.end(); };
+  const auto isNumber = [](ParameterKind k) {
+    return k == ParameterKind::Float || k == ParameterKind::Int || k == ParameterKind::Bool ||
+           k == ParameterKind::Constant;
+  };
+  out.kind = kinds.front();
+  out.orNumber = out.kind == ParameterKind::Value;
+  if (kinds.size() == 1) return out;
+  const bool graphValues = has(ParameterKind::Tensor) || has(ParameterKind::Value) || has(ParameterKind::Weight);
+  const bool numbers = std::any_of(kinds.begin(), kinds.end(), isNumber);
+  if (graphValues && numbers && !has(ParameterKind::String) && !has(ParameterKind::IntList)) {  // Tensor | float
+    out.kind = ParameterKind::Value;
+    out.orNumber = true;
+  } else if (!graphValues && std::all_of(kinds.begin(), kinds.end(), [](ParameterKind k) {
+               return k == ParameterKind::Float || k == ParameterKind::Int;
+             })) {
+    out.kind = ParameterKind::Float;  // an int will do as one
+  } else if (!graphValues && kinds.size() == 2 && has(ParameterKind::Int) && has(ParameterKind::IntList)) {
+    out.kind = ParameterKind::IntList;
+  } else if (!graphValues) {
+    out.kind = ParameterKind::Constant;
+  } else if (std::all_of(kinds.begin(), kinds.end(),
+                         [](ParameterKind k) { return k == ParameterKind::Tensor || k == ParameterKind::Weight; })) {
+    out.kind = ParameterKind::Tensor;
+  } else {
+    text.fail(p.type->span.begin, "a parameter is a tensor, a tensor or a number, or a constant");
+  }
+  return out;
+}
+
+/// Whether the replacement uses the value only where a number would do as well: x + 1 is written as x + y.
+bool takesNumbers(const Graph& g, const std::vector<Expression>& expressions, ValueId v) {
+  const std::function<bool(const Expression&)> names = [&](const Expression& e) {
+    return (e.kind == Expression::Kind::Name && e.name == g.value(v).name) ||
+           std::any_of(e.operands.begin(), e.operands.end(), names);
+  };
+  if (std::any_of(expressions.begin(), expressions.end(), names)) return false;
+  for (NodeId user : g.value(v).users) {
+    const Node& n = g.node(user);
+    for (size_t i = 0; i < n.args.size(); ++i) {
+      bool uses = false;
+      n.args[i].forEachValue([&](ValueId a) { uses = uses || a == v; });
+      if (!uses) continue;
+      if (!n.op->hasSchema || i >= n.op->parameters.size()) return false;
+      const Type& type = n.op->parameters[i].type;
+      const Type& plain = type.kind == Type::Kind::Optional ? type.element() : type;
+      if (plain.kind == Type::Kind::Tensor && !(n.op->is(OperatorFact::NumberOperand) && i > 0)) return false;
+    }
+  }
+  return true;
 }
 
 /// A side's function with what is to be defined before it runs.
@@ -111,9 +203,9 @@ void compilePattern(const FileContext& file, const RuleSyntax& syntax, Body& bod
     }
     for (const PatternParameter& other : rule.parameters)
       if (other.name == p->name) file.text.fail(p->span.begin, fmt::format("two parameters are called `{}`", p->name));
-    const ParameterKind kind = p->type ? kindOf(file.text, *p->type) : ParameterKind::Value;
-    rule.parameters.push_back({p->name, kind, p->type && allowsNone(*p->type)});
-    body.addParameter(p->name, kind);
+    const Annotation type = annotationOf(file.text, *p);
+    rule.parameters.push_back({p->name, type.kind, type.orNone, type.orNumber});
+    body.addParameter(p->name, type.kind);
   }
   body.returns(body.run(f), f.span);
   if (body.graph.nodeCount() == 0)
@@ -123,7 +215,7 @@ void compilePattern(const FileContext& file, const RuleSyntax& syntax, Body& bod
 void compileReplacement(const FileContext& file, const RuleSyntax& syntax, const Body& pattern, Body& body,
                         const Rule& rule) {
   const FunctionSyntax& f = bodyOf(file, syntax.replacement);
-  body.modules = pattern.modules;
+  body.takeModulesOf(pattern);
   if (syntax.replacement.module) body.construct(*syntax.replacement.module);
   std::vector<const ParameterSyntax*> given;
   for (const ParameterSyntax* p : parametersOf(f)) {
@@ -238,13 +330,23 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
   rule.file = file.text.file();
   rule.line = file.text.lineOf(syntax.span.begin);
   Body pattern(*syntax.pattern.file, Side::Pattern);
+  std::vector<std::string> unionTyped;  // `Tensor | float`: the author says so
   compilePattern(*syntax.pattern.file, syntax, pattern, rule);
+  for (const ParameterSyntax* p : parametersOf(bodyOf(*syntax.pattern.file, syntax.pattern)))
+    if (p->type && (p->type->kind == Syntax::Kind::Binary || p->type->kind == Syntax::Kind::Subscript))
+      unionTyped.push_back(p->name);
   if (syntax.replacement) {
     Body replacement(*syntax.replacement.file, Side::Replacement);
     compileReplacement(*syntax.replacement.file, syntax, pattern, replacement, rule);
     replacement.graph.name = rule.name;
     rule.replacement = std::move(replacement.graph);
     rule.replacementExpressions = std::move(replacement.expressions);
+    for (PatternParameter& p : rule.parameters) {
+      const ValueId v = p.kind == ParameterKind::Value ? rule.replacement->findValue(p.name) : ValueId();
+      const bool isDeclared =
+          std::any_of(unionTyped.begin(), unionTyped.end(), [&](const auto& n) { return n == p.name; });
+      if (v && !isDeclared) p.orNumber = p.orNumber && takesNumbers(*rule.replacement, rule.replacementExpressions, v);
+    }
   }
   if (syntax.where) {
     const FunctionSyntax& condition = *syntax.where.function;
@@ -264,6 +366,7 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
     }
     rule.where = where.host(where.run(condition));
   }
+  for (const auto& [name, p] : pattern.weights) rule.parameters.push_back(p);
   pattern.graph.name = rule.name;
   rule.pattern = std::move(pattern.graph);
   rule.patternExpressions = std::move(pattern.expressions);
@@ -271,15 +374,49 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
   return rule;
 }
 
+namespace {
+
+/// `0.02`, or {"rmse": 0.02, "rtol": 0.01, "atol": 0.001}.
+RewriteTolerance toleranceOf(const FileContext& file, const Syntax& value) {
+  RewriteTolerance out;
+  const auto number = [&](const Syntax& s) {
+    const auto n = s.kind == Syntax::Kind::Constant ? s.literal.number() : std::nullopt;
+    if (!n || *n < 0 || s.literal.as<bool>()) file.text.fail(s.span.begin, "a tolerance is a number from 0 up");
+    return *n;
+  };
+  if (value.kind != Syntax::Kind::Dict) {
+    out.rmse = number(value);
+    return out;
+  }
+  for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+    const std::string* key = value.items[i].literal.as<std::string>();
+    std::optional<double>* limit = !key             ? nullptr
+                                   : *key == "rmse" ? &out.rmse
+                                   : *key == "rtol" ? &out.rtol
+                                   : *key == "atol" ? &out.atol
+                                                    : nullptr;
+    if (!limit) file.text.fail(value.items[i].span.begin, "a tolerance is given as \"rmse\", \"rtol\" and \"atol\"");
+    *limit = number(value.items[i + 1]);
+  }
+  if (!out.isGiven()) file.text.fail(value.span.begin, "a tolerance is a number, or {\"rtol\": 0.01, \"atol\": 0.001}");
+  return out;
+}
+
+}  // namespace
+
 void applySettings(const FileContext& file, const ClassSyntax& type, Rule& rule) {
   for (const auto& [name, value] : type.assignments) {
     const bool flag = name == "exact" || name == "changes_numbers";
     if (name == "pattern" || name == "replacement" || name == "replace" || name == "where") continue;
+    if (name == "tolerance") {
+      rule.tolerance = toleranceOf(file, value);
+      rule.changesNumbers = true;
+      continue;
+    }
     if (!flag && name != "scope")
-      file.text.fail(
-          value.focus.begin,
-          fmt::format("a rule has no setting `{}`{}", name,
-                      suggestion(name, {"scope", "exact", "changes_numbers", "pattern", "replacement", "where"})));
+      file.text.fail(value.focus.begin, fmt::format("a rule has no setting `{}`{}", name,
+                                                    suggestion(name, {"scope", "exact", "changes_numbers", "tolerance",
+                                                                      "pattern", "replacement", "where"})));
     if (flag) {
       const bool* b = value.literal.as<bool>();
       if (!b) file.text.fail(value.span.begin, fmt::format("`{}` is True or False", name));
@@ -293,6 +430,31 @@ void applySettings(const FileContext& file, const ClassSyntax& type, Rule& rule)
     }
   }
 }
+
+namespace {
+
+/// swap_module(A, B) where A or B is no activation of torch.nn: a rule, whose pattern is a call of A.
+std::shared_ptr<const Rule> swapRule(const FileContext& file, const Syntax& step) {
+  if (step.items.size() != 3 || !step.keywords.empty()) return nullptr;  // the pass says what is wrong
+  const auto isKnown = [](const Syntax& s) { return isActivationModule(unqualified(dottedName(s))); };
+  if (isKnown(step.items[1]) && isKnown(step.items[2])) return nullptr;
+  Rule rule;
+  rule.name = "swap_module";
+  rule.file = file.text.file();
+  rule.line = file.text.lineOf(step.span.begin);
+  rule.changesNumbers = true;
+  rule.parameters.push_back({"x", ParameterKind::Value});
+  Body pattern(file, Side::Pattern), replacement(file, Side::Replacement);
+  pattern.callAlone(step.items[1]);
+  replacement.takeModulesOf(pattern);
+  replacement.callAlone(step.items[2]);
+  rule.pattern = std::move(pattern.graph);
+  rule.replacement = std::move(replacement.graph);
+  rule.replacementExpressions = std::move(replacement.expressions);
+  return std::make_shared<const Rule>(std::move(rule));
+}
+
+}  // namespace
 
 Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const RuleFile& known) {
   const SourceText& text = file.text;
@@ -328,7 +490,8 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
         step.name = unqualified(dottedName(callee));
         step.line = text.lineOf(s.span.begin);
         check(step.name, callee.span);
-        for (size_t i = 1; s.kind == Syntax::Kind::Call && i < s.items.size(); ++i)
+        if (step.name == "swap_module") step.rule = swapRule(file, s);
+        for (size_t i = 1; s.kind == Syntax::Kind::Call && i < s.items.size() && !step.rule; ++i)
           step.args.push_back(stepArgument(file, s.items[i]));
         for (const auto& [key, argument] : s.keywords) step.kwargs.emplace_back(key, stepArgument(file, argument));
         recipe.steps.push_back(std::move(step));

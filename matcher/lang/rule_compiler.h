@@ -26,7 +26,7 @@ struct RuleSyntax {
 /// The parts of a class that derives from Rule. Throws Failure.
 RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type);
 Rule compileRule(const FileContext& file, const RuleSyntax& rule);
-/// scope, exact, changes_numbers.
+/// scope, exact, changes_numbers, tolerance.
 void applySettings(const FileContext& file, const ClassSyntax& type, Rule& rule);
 Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const RuleFile& known);
 

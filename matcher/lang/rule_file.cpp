@@ -41,6 +41,40 @@ std::optional<RuleSyntax> bareRule(const FileContext& context) {
   return rule;
 }
 
+/// The settings of rules without a class stand beside them, among the file's constants.
+ClassSyntax settingsOf(const FileSyntax& file) {
+  ClassSyntax out;
+  for (const auto& a : file.assignments)
+    if (a.first == "scope" || a.first == "exact" || a.first == "changes_numbers" || a.first == "tolerance")
+      out.assignments.push_back(a);
+  return out;
+}
+
+/// def replace_attention(gm): with a pattern and a replacement inside, and the call that applies them, as scripts for
+/// torch.fx are written. The rule is called like the function.
+std::optional<RuleSyntax> functionRule(const FileContext& context, const FunctionSyntax& function) {
+  for (const StatementSyntax& s : function.body) {
+    if (!s.value || s.value->kind != Syntax::Kind::Call || s.value->items.size() < 4) continue;
+    const std::string callee = dottedName(s.value->items[0]);
+    if (callee.substr(callee.rfind('.') + 1) != "replace_pattern") continue;
+    const auto side = [&](const Syntax& given) -> SideSyntax {
+      const std::string name = dottedName(given.kind == Syntax::Kind::Call ? given.items[0] : given);
+      if (const FunctionSyntax* f = function.findFunction(name)) return {f, nullptr, &context};
+      if (const FunctionSyntax* f = context.syntax.findFunction(name)) return {f, nullptr, &context};
+      if (const ClassSyntax* c = context.syntax.findClass(name)) return {nullptr, c, &context};
+      context.text.fail(given.span.begin, "replace_pattern takes functions or classes of this file");
+    };
+    RuleSyntax rule;
+    rule.name = function.name;
+    rule.doc = function.doc;
+    rule.span = function.span;
+    rule.pattern = side(s.value->items[2]);
+    rule.replacement = side(s.value->items[3]);
+    return rule;
+  }
+  return std::nullopt;
+}
+
 /// A rule file that has been read. Other files' definitions point into it, so it stays where it is in memory.
 struct Module {
   Module(SourceText t, const OperatorSet& operators)
@@ -54,8 +88,9 @@ struct Module {
 /// The rule files that are read while one of them is loaded.
 struct Reading {
   const OperatorSet& operators;
-  std::vector<std::string> open;  // from the first file to the one that is being read, canonical
-  bool onDisk = true;             // whether the first one's neighbours may be looked at
+  std::vector<std::string> open;      // from the first file to the one that is being read, canonical
+  bool onDisk = true;                 // whether the first one's neighbours may be looked at
+  const LoadLibrary* load = nullptr;  // what library("…") does; null: nothing
   std::map<std::string, std::unique_ptr<Module>> done = {};  // by path
 };
 
@@ -119,6 +154,7 @@ class Imports {
       const Module& from = imported(*path, into.text, name.offset, reading);
       noteFile(*path);
       for (const std::string& further : from.file.imports) noteFile(further);
+      into.file.libraries.insert(into.file.libraries.end(), from.file.libraries.begin(), from.file.libraries.end());
       if (name.name == "*") {
         takeAll(from, name.offset);
       } else if (!take(from, name.name, name.local, name.offset)) {
@@ -239,18 +275,46 @@ void refuseOtherClass(const SourceText& text, const ClassSyntax& c) {
                         near ? fmt::format("; did you mean `{}`?", *near) : ""));
 }
 
+/// library("libmy_ops.so"), from the folder of the file: its operators are known from here on.
+void loadLibraries(Module& module, const Reading& reading) {
+  for (const Syntax& call : module.syntax.expressions) {
+    if (call.kind != Syntax::Kind::Call) continue;
+    const std::string callee = dottedName(call.items[0]);
+    if (callee != "library" && callee != "graft.library") continue;
+    const auto* given =
+        call.items.size() == 2 && call.keywords.empty() ? call.items[1].literal.as<std::string>() : nullptr;
+    if (!given || given->empty())
+      module.text.fail(call.span.begin,
+                       "`library` takes one text: the path of a library of operators, from this "
+                       "file's folder");
+    const auto path = (std::filesystem::path(reading.open.back()).parent_path() / *given).lexically_normal().string();
+    module.file.libraries.push_back(path);
+    if (reading.load && *reading.load)
+      if (Status loaded = (*reading.load)(path); !loaded)
+        module.text.fail(call.items[1].span.begin, loaded.error().message);
+  }
+}
+
 std::unique_ptr<Module> compile(SourceText source, Reading& reading) {
   auto module = std::make_unique<Module>(std::move(source), reading.operators);
   const SourceText& text = module->text;
   const FileContext& context = module->context;
   RuleFile& out = module->file;
   out.path = text.file();
+  loadLibraries(*module, reading);
   Imports imports(*module, reading);
   const auto add = [&](Rule rule, Span at) {
     if (out.findRule(rule.name)) text.fail(at.begin, fmt::format("a second rule called `{}`", rule.name));
     out.rules.push_back(std::move(rule));
   };
-  if (const auto bare = bareRule(context)) add(compileRule(context, *bare), bare->span);
+  const auto addWithoutClass = [&](const RuleSyntax& syntax) {
+    Rule rule = compileRule(context, syntax);
+    applySettings(context, settingsOf(module->syntax), rule);
+    add(std::move(rule), syntax.span);
+  };
+  if (const auto bare = bareRule(context)) addWithoutClass(*bare);
+  for (const FunctionSyntax& f : module->syntax.functions)
+    if (const auto rule = functionRule(context, f)) addWithoutClass(*rule);
   for (const ClassSyntax& c : module->syntax.classes) {
     if (derivesFrom(c, "Rule")) {
       Rule rule = compileRule(context, ruleSyntax(context, c));
@@ -276,9 +340,10 @@ std::unique_ptr<Module> compile(SourceText source, Reading& reading) {
 
 namespace {
 
-Result<RuleFile> parse(std::string_view text, std::string_view file, bool onDisk, const OperatorSet& operators) {
+Result<RuleFile> parse(std::string_view text, std::string_view file, bool onDisk, const OperatorSet& operators,
+                       const LoadLibrary& load) {
   try {
-    Reading reading{operators, {}, onDisk};
+    Reading reading{operators, {}, onDisk, &load};
     std::error_code none;
     const auto path = std::filesystem::weakly_canonical(std::string(file), none);
     reading.open.push_back(none ? std::string(file) : path.string());
@@ -290,11 +355,12 @@ Result<RuleFile> parse(std::string_view text, std::string_view file, bool onDisk
 
 }  // namespace
 
-Result<RuleFile> parseRuleText(std::string_view text, std::string_view file, const OperatorSet& operators) {
-  return parse(text, file, file.find('/') != std::string_view::npos, operators);
+Result<RuleFile> parseRuleText(std::string_view text, std::string_view file, const OperatorSet& operators,
+                               const LoadLibrary& load) {
+  return parse(text, file, file.find('/') != std::string_view::npos, operators, load);
 }
 
-Result<RuleFile> loadRuleFile(const std::string& path, const OperatorSet& operators) {
+Result<RuleFile> loadRuleFile(const std::string& path, const OperatorSet& operators, const LoadLibrary& load) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return badInputAt({path, 0, 0, {}}, "this is a folder, not a rule file");
@@ -302,7 +368,7 @@ Result<RuleFile> loadRuleFile(const std::string& path, const OperatorSet& operat
   if (!in) return badInputAt({path, 0, 0, {}}, fmt::format("cannot read the rule file: {}", std::strerror(errno)));
   std::ostringstream content;
   content << in.rdbuf();
-  return parse(content.view(), path, true, operators);
+  return parse(content.view(), path, true, operators, load);
 }
 
 }  // namespace graft

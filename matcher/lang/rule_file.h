@@ -9,6 +9,7 @@
 //   Result<RuleFile> rules = loadRuleFile("resources/rules/transformer.py", operators);
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,12 +18,18 @@
 
 namespace graft {
 
+/// What library("libmy_ops.so") does in a rule file: the path, from the file's folder, is that of a library of
+/// operators, which the rules below may name. An error is shown at its place. Without such a function the path is only
+/// noted, in RuleFile::libraries: to load a library is to run its code, so whoever reads a file decides about it.
+using LoadLibrary = std::function<Status(const std::string& path)>;
+
 /// Errors carry file, line, column and the line's text; unknown operators and modules come with "did you mean".
 /// `from transformer import AddLayerNorm` takes a rule, a recipe (with its rules), a function, a module or a constant
 /// of another rule file: of transformer.py in the same folder, or among the shipped rules. The names in a function's
 /// body are those of its own file. Other modules are Python's, and ignored.
-Result<RuleFile> loadRuleFile(const std::string& path, const OperatorSet& operators);
+Result<RuleFile> loadRuleFile(const std::string& path, const OperatorSet& operators, const LoadLibrary& load = {});
 /// The same from a text. Imported files are looked for beside `file`, where that names a folder.
-Result<RuleFile> parseRuleText(std::string_view text, std::string_view file, const OperatorSet& operators);
+Result<RuleFile> parseRuleText(std::string_view text, std::string_view file, const OperatorSet& operators,
+                               const LoadLibrary& load = {});
 
 }  // namespace graft

@@ -1,7 +1,11 @@
 // decompose(op): an operator becomes the simple steps of its definition, for rules to fuse them anew and for people to
 // see them.
+#include <re2/re2.h>
+
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 
 #include "core/base/suggest.h"
 #include "matcher/passes/pass.h"
@@ -171,25 +175,70 @@ constexpr std::array<Decomposition, 8> decompositions{{
     {"batch_norm", "BatchNorm3d", batchNorm},
 }};
 
-Status decompose(GraphEditor& editor, const Step& step) {
-  const std::string name = nameArgument(step, 0);
-  const Decomposition* how = nullptr;
+/// What a step takes apart: one kind of operator, or whatever can be taken apart in some modules, or both.
+struct Wanted {
+  const Decomposition* only = nullptr;
+  std::unique_ptr<RE2> path;  ///< of a module call that holds the node
+};
+
+Result<Wanted> wantedBy(const Step& step, const Graph& g) {
+  Wanted out;
   std::vector<std::string> known;
-  for (const Decomposition& d : decompositions) {
-    if (d.op == name || d.module == name) how = &d;
-    known.emplace_back(d.op);
+  for (size_t i = 0; i < step.args.size(); ++i) {
+    const std::string name = nameArgument(step, i);
+    const Decomposition* found = nullptr;
+    for (const Decomposition& d : decompositions) {
+      if (d.op == name || d.module == name) found = &d;
+      known.emplace_back(d.op);
+    }
+    const std::string* path = step.args[i].as<std::string>();
+    if (found && !out.only) {
+      out.only = found;
+    } else if (path && !out.path) {
+      out.path = std::make_unique<RE2>(*path, RE2::Quiet);
+      if (!out.path->ok()) return badInput("\"" + *path + "\" is not a regular expression: " + out.path->error());
+      const auto fits = [&](const ModuleCall& m) { return RE2::FullMatch(m.path, *out.path); };
+      const auto calls = g.moduleCalls();
+      if (!std::any_of(calls.begin(), calls.end(), fits)) {
+        std::vector<std::string> paths;
+        for (const ModuleCall& m : calls) paths.push_back(m.path);
+        if (i == 0) paths.insert(paths.end(), known.begin(), known.end());
+        const auto nearest = nearestName(*path, paths);
+        return badInput("no module that is called has the path \"" + *path + "\"" +
+                        (nearest ? "; did you mean \"" + *nearest + "\"?" : ""));
+      }
+    } else {
+      const auto nearest = nearestName(name, known);
+      return badInput("decompose knows linear, silu, gelu, softmax, layer_norm and batch_norm, not `" + name + "`" +
+                      (nearest ? "; did you mean " + *nearest + "?" : ""));
+    }
   }
-  if (!how) {
-    const auto nearest = nearestName(name, known);
-    return badInput("decompose knows linear, silu, gelu, softmax, layer_norm and batch_norm, not `" + name + "`" +
-                    (nearest ? "; did you mean " + *nearest + "?" : ""));
-  }
+  if (!out.only && !out.path) return badInput("decompose takes an operator, nn.Linear, or the path of a module");
+  return out;
+}
+
+bool isAbout(const Decomposition& d, const Node& n) {
+  return n.op->baseName() == d.op || (d.op == "batch_norm" && n.op->baseName() == capturedBatchNorm);
+}
+
+Status decompose(GraphEditor& editor, const Step& step) {
   const Graph& g = editor.graph();
+  const auto wanted = wantedBy(step, g);
+  if (!wanted) return wanted.error();
   const GraphIndex index(g);
   for (NodeId id : index.order) {
     const Node n = g.node(id);
+    const auto at = std::find_if(decompositions.begin(), decompositions.end(), [&](const Decomposition& d) {
+      return (!wanted->only || wanted->only->op == d.op) && isAbout(d, n);
+    });
+    if (at == decompositions.end()) continue;
+    const Decomposition* how = &*at;
+    bool isInside = !wanted->path;
+    for (ModuleCallId m = n.module; m && !isInside; m = g.moduleCall(m).parent)
+      isInside = RE2::FullMatch(g.moduleCall(m).path, *wanted->path);
+    if (!isInside) continue;
     const bool captured = how->op == "batch_norm" && n.op->baseName() == capturedBatchNorm;
-    if ((n.op->baseName() != how->op && !captured) || !n.args[0].isValue() || !n.op->pure()) continue;
+    if (!n.args[0].isValue() || !n.op->pure()) continue;
     editor.begin(id);
     NodeBuilder b(editor, id);
     auto result = captured ? batchNormInTraining(b, g, n) : how->run(b, g, n);
@@ -207,7 +256,7 @@ Status decompose(GraphEditor& editor, const Step& step) {
 
 }  // namespace
 
-GRAFT_PASS(decompose, "nn.Linear",
-           "linear, silu, gelu, softmax, layer_norm or batch_norm into the steps of its definition", decompose)
+GRAFT_PASS(decompose, "nn.Linear", "linear, silu, gelu, softmax, layer_norm or batch_norm into steps, or by path",
+           decompose)
 
 }  // namespace graft

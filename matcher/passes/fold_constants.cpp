@@ -4,6 +4,7 @@
 // run with others.
 #include <algorithm>
 
+#include "core/ir/subgraph.h"
 #include "matcher/passes/pass.h"
 #include "matcher/search/graph_index.h"
 
@@ -34,7 +35,7 @@ Status foldConstants(GraphEditor& editor, const Step&) {
     size_t operands = 0;
     std::vector<ValueId> used;
     const auto look = [&](ValueId v) {
-      constant = constant && g.isWeight(v);
+      constant = constant && g.isWeight(v) && !staysAtRunTime(g.value(v));
       used.push_back(v);
       operands += bytesOf(g.value(v).type).value_or(0);
     };

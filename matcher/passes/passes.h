@@ -51,4 +51,7 @@ Result<RecipeRun> runRecipe(Graph& graph, const RuleFile& file, const Recipe& re
                             const std::function<void(const StepRun&, const Graph&)>& onStep = {},
                             const RewriteOptions& options = {});
 
+/// Whether the pass swap_module knows the module: an activation of torch.nn. Others are swapped by a rule.
+bool isActivationModule(std::string_view shortName);
+
 }  // namespace graft

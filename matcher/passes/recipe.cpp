@@ -61,7 +61,7 @@ class RecipeRunner {
     done.name = step.name;
     const auto start = std::chrono::steady_clock::now();
     Status s = graft::done();
-    if (const Rule* rule = file_.findRule(step.name)) {
+    if (const Rule* rule = step.rule ? step.rule.get() : file_.findRule(step.name)) {
       done.isRule = true;
       s = rule->replacement ? rewrite(*rule, done) : find(*rule, done);
     } else if (const Pass* pass = findPass(step.name)) {

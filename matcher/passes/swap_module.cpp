@@ -1,4 +1,5 @@
 // swap_module(A, B): calls of activation module A become calls of B: nn.GELU to nn.ReLU. It changes numbers on purpose.
+// Where A or B is no activation, the rule language makes a rule of the step.
 #include <algorithm>
 #include <array>
 
@@ -71,6 +72,10 @@ Status swapModule(GraphEditor& editor, const Step& step) {
 
 }  // namespace
 
-GRAFT_PASS(swap_module, "nn.GELU, nn.ReLU", "calls of one activation module become calls of another", swapModule)
+bool isActivationModule(std::string_view name) {
+  return std::any_of(activations.begin(), activations.end(), [&](const Activation& a) { return a.module == name; });
+}
+
+GRAFT_PASS(swap_module, "nn.GELU, nn.ReLU", "calls of one module, by type or path, become calls of another", swapModule)
 
 }  // namespace graft

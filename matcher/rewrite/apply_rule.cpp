@@ -8,26 +8,6 @@
 namespace graft {
 namespace {
 
-// Whether the replacement holds every operator that the pattern needs: then the rule may match what it made, for ever.
-bool mayContainPattern(const Rule& rule) {
-  const bool anyReshape = findsAllReshapes(rule);
-  std::vector<std::string_view> has;
-  for (NodeId n : rule.replacement->order()) has.push_back(canonicalOperator(rule.replacement->node(n).op->name));
-  for (NodeId n : rule.pattern.order()) {
-    const std::string_view op = canonicalOperator(rule.pattern.node(n).op->name);
-    if (op.starts_with("pattern.")) {
-      if (op.starts_with("pattern.call_")) return true;  // what it matches is known only at the match
-      continue;
-    }
-    const auto it = std::find_if(has.begin(), has.end(), [&](std::string_view h) {
-      return h == op || (anyReshape && isReshape(h) && isReshape(op));
-    });
-    if (it == has.end()) return false;
-    has.erase(it);
-  }
-  return true;
-}
-
 // The operators that the pattern may match. A rewrite that makes none of these makes no new match.
 class PatternOperators {
  public:
@@ -54,21 +34,49 @@ class PatternOperators {
 
 }  // namespace
 
+// What the rule has made so far, which decides where it may rewrite again. A match that holds a node of the model
+// itself takes that node away or marks it, and there are only so many. A match that lies wholly in what the rule made
+// may be its own replacement once more (relu(x) in relu(x), x * 0.5 for x / 2): it is rewritten only where that leaves
+// fewer nodes. So every rule comes to an end, whatever its replacement contains.
+class OwnNodes {
+ public:
+  explicit OwnNodes(const Rule& rule) {
+    for (NodeId n : rule.replacement->order()) {
+      const std::string& op = rule.replacement->node(n).op->name;
+      mayGrow_ = mayGrow_ || op == "pattern.call_module";  // what is kept of the match does not go
+      if (!op.starts_with("pattern.")) ++makes_;
+    }
+  }
+  /// Whether the match is to be passed over.
+  bool forbid(const Match& m) const { return isWhollyOwn(m) && (mayGrow_ || makes_ >= m.nodes.size()); }
+  bool isWhollyOwn(const Match& m) const {
+    return std::all_of(m.nodes.begin(), m.nodes.end(), [&](NodeId n) { return own_.contains(n); });
+  }
+  void add(const std::vector<NodeId>& nodes) { own_.insert(nodes.begin(), nodes.end()); }
+  /// A rewrite in what the rule made left as many nodes as before, or more: sizes that the replacement asks for.
+  void grew() { mayGrow_ = true; }
+
+ private:
+  std::unordered_set<NodeId> own_;
+  size_t makes_ = 0;  // nodes, at most, but for those that ask for sizes
+  bool mayGrow_ = false;
+};
+
 Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& semantics, const RewriteOptions& options) {
   RuleRun run;
   GraphEditor editor(graph, semantics, rule.name, options.listener);
   if (!rule.replacement) return badInput("the rule " + rule.name + " only finds: it has no replacement");
-  const bool oncePerPlace = mayContainPattern(rule);
-  std::unordered_set<NodeId> own, refusedAt;
-  const size_t limit = graph.nodeCount() * 8 + 1000;
+  OwnNodes own(rule);
+  std::unordered_set<NodeId> refusedAt;
   const PatternOperators wanted(rule);
   bool again = true;
   while (again) {
     again = false;
     SearchResult found;
     {
-      const Matcher matcher(graph);
-      found = matcher.findAll(rule);
+      SearchOptions options;
+      options.passOver = [&own](const Match& m) { return own.forbid(m); };
+      found = Matcher(graph).findAll(rule, options);
     }
     if (!found.problem.empty()) return badInput("the rule " + rule.name + ": " + found.problem);
     run.budgetExceeded = run.budgetExceeded || found.budgetExceeded;
@@ -79,11 +87,10 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
     editor.reserveRecords(found.matches.size());
     for (Match& next : found.matches) {
       Match match = std::move(next);  // reused by the next record
-      if (oncePerPlace &&
-          std::any_of(match.nodes.begin(), match.nodes.end(), [&](NodeId n) { return own.contains(n); }))
-        continue;
       if (refusedAt.contains(match.anchor)) continue;
       const NodeId anchor = match.anchor;
+      const bool whollyOwn = own.isWhollyOwn(match);
+      const size_t nodesBefore = graph.nodeCount();
       if (const Status s = rewriter.rewrite(rule, match); !s) {
         refusedAt.insert(anchor);
         if (s.error().kind == ErrorKind::Verification) {
@@ -97,15 +104,13 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
         continue;
       }
       const Record& record = editor.records().back();
-      if (oncePerPlace) own.insert(record.added.begin(), record.added.end());
+      own.add(record.added);
+      own.add(rewriter.kept());
+      if (whollyOwn && graph.nodeCount() >= nodesBefore) own.grew();
       // Worth another look: new nodes that the pattern wants, or values that lost a user and may now be inside a match.
-      again = again || rewriter.loosened() ||
-              (!oncePerPlace && std::any_of(record.added.begin(), record.added.end(),
-                                            [&](NodeId n) { return wanted.contain(*graph.node(n).op); }));
-    }
-    if (editor.records().size() > limit || graph.nodeCount() > limit) {
-      return badInput("the rule " + rule.name +
-                      " keeps matching what it makes: its replacement must not contain its pattern");
+      again = again || rewriter.loosened() || std::any_of(record.added.begin(), record.added.end(), [&](NodeId n) {
+                return wanted.contain(*graph.node(n).op);
+              });
     }
   }
   run.records = editor.takeRecords();

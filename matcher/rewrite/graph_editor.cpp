@@ -114,11 +114,21 @@ ValueId GraphEditor::addOutput(NodeId node, std::string_view name, Type type) {
   return graph_.addOutput(node, name, std::move(type));
 }
 
-ValueId GraphEditor::addWeight(std::string_view path, Type type, std::shared_ptr<const WeightData> data) {
-  const ValueId w = graph_.addWeight(path, std::move(type), std::move(data), true);
+ValueId GraphEditor::addWeight(std::string_view path, Type type, std::shared_ptr<const WeightData> data,
+                               bool isBuffer) {
+  const ValueId w = graph_.addWeight(path, std::move(type), std::move(data), isBuffer);
   newWeights_.push_back(w);
   record().newWeights.push_back(graph_.value(w).path);
   return w;
+}
+
+void GraphEditor::dropUnusedWeights() {
+  std::erase_if(newWeights_, [&](ValueId w) {
+    if (!graph_.value(w).alive || !graph_.isUnused(w)) return false;
+    std::erase(record().newWeights, graph_.value(w).path);
+    graph_.eraseWeight(w);
+    return true;
+  });
 }
 
 ModuleCallId GraphEditor::addModuleCall(ModuleCallId parent, std::string path, std::string type) {

@@ -68,7 +68,7 @@ class GraphEditor {
   void takeBack(NodeId inserted);
   ValueId addOutput(NodeId node, std::string_view name, Type type);
   /// Noted as a new weight.
-  ValueId addWeight(std::string_view path, Type type, std::shared_ptr<const WeightData> data);
+  ValueId addWeight(std::string_view path, Type type, std::shared_ptr<const WeightData> data, bool isBuffer = true);
   ModuleCallId addModuleCall(ModuleCallId parent, std::string path, std::string type);
 
   // Replacing and erasing: noted as outputs and removed
@@ -79,6 +79,8 @@ class GraphEditor {
   void replaceByLiteral(ValueId value, const Argument& literal);
   /// Nobody may use the node's results any more.
   void erase(NodeId node);
+  /// Weights that this edit added and that nobody uses go: they were steps on the way to others.
+  void dropUnusedWeights();
   /// Not noted: a weight goes with the last node that reads it.
   void eraseWeight(ValueId weight);
   /// Other data for a weight, of another type; noted as a new weight.

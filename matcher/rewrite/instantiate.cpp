@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ir/subgraph.h"
 #include "matcher/rule/expression_calls.h"
 #include "matcher/rule/rank.h"
 #include "matcher/rule/symbolic.h"
@@ -77,6 +78,15 @@ RuleSides::RuleSides(const Rule& r) : rule(&r), order(r.replacement->order()), r
     const ValueId at = named || i >= wanted.size() ? named : wanted[i];
     isRead.push_back(!at || !replacement.isUnused(at) || !r.replacementExpressions.empty());
   }
+  isInitial.assign(replacement.nodeBound(), 0);
+  for (auto id = order.rbegin(); id != order.rend(); ++id) {
+    const Node& n = replacement.node(*id);
+    if (n.op->name != "pattern.parameter" && !isInitial[id->index]) continue;
+    for (const Argument& a : n.args)
+      a.forEachValue([&](ValueId v) {
+        if (const NodeId by = replacement.value(v).producer) isInitial[by.index] = 1;
+      });
+  }
   const auto writes = [&](NodeId n) { return replacement.node(n).op->writes(); };
   if (std::none_of(order.begin(), order.end(), writes))
     for (NodeId p : r.pattern.order())
@@ -96,6 +106,9 @@ Instantiation::Instantiation(GraphEditor& editor, const RuleSides& sides, const 
       made_(replacement_.valueBound()) {
   module_ = graph_.node(match.nodes.front()).module;
   for (NodeId n : match.nodes) module_ = graph_.commonModule(module_, graph_.node(n).module);
+  home_ = module_;
+  for (ModuleCallId call : match.moduleOf)
+    if (call && call == module_) home_ = graph_.moduleCall(call).parent;
   if (match.anchor) source_ = graph_.node(match.anchor).source;
   copies_ = std::any_of(sides.views.begin(), sides.views.end(), [&](NodeId p) {
     const NodeId g = match.nodeOf[p.index];
@@ -103,12 +116,12 @@ Instantiation::Instantiation(GraphEditor& editor, const RuleSides& sides, const 
   });
 }
 
+// The replacement's own names: its parameters, and what it has made so far.
 Environment Instantiation::environment() const {
   Environment e;
   e.graph = &graph_;
-  for (uint32_t v = 0; v < match_.bindings.size(); ++v)
-    if (!match_.bindings[v].isNone() || rule_.pattern.isInput(ValueId(v)))
-      e.names.emplace_back(rule_.pattern.value(ValueId(v)).name, &match_.bindings[v]);
+  for (uint32_t v = 0; v < made_.size(); ++v)
+    if (made_[v]) e.names.emplace_back(replacement_.value(ValueId(v)).name, &*made_[v]);
   for (uint32_t p = 0; p < match_.moduleOf.size(); ++p)
     if (match_.moduleOf[p]) e.modules.emplace(rule_.pattern.node(NodeId(p)).name, match_.moduleOf[p]);
   return e;
@@ -137,6 +150,10 @@ Result<std::vector<Argument>> Instantiation::run() {
       make(n.outputs[0], std::move(*value));
     } else if (op == "pattern.call_module") {
       s = keepModule(n);
+    } else if (op == "pattern.parameter") {
+      s = makeParameter(n);
+    } else if (op == "pattern.runtime") {
+      s = makeRunTime(n);
     } else if (op.starts_with("pattern.")) {
       s = badInput("`" + std::string(op.substr(8)) + "` belongs in a pattern: a replacement has no alternatives");
     } else {
@@ -182,24 +199,107 @@ Result<Argument> Instantiation::chooseByRank(const Node& n) const {
   if (!of) return of;
   const auto at = alternativeFor(graph_, *of);
   if (!at || *at >= n.args.size())
-    return badInput("what the replacement computes depends on how many dimensions a tensor has, and that is not known or " +
-                    std::string("none of 3 to ") + std::to_string(2 + n.args.size()));
+    return badInput(
+        "what the replacement computes depends on how many dimensions a tensor has, and that is not known or " +
+        std::string("none of 3 to ") + std::to_string(2 + n.args.size()));
   return translate(n.args[*at]);
 }
 
 void Instantiation::placeModules() {
-  for (const auto& [node, module] : newModules_) {
-    if (!graph_.isAlive(node)) continue;
+  std::map<ModuleCallId, ModuleCallId> placed;
+  const std::function<ModuleCallId(ModuleCallId)> place = [&](ModuleCallId module) {
+    if (!module) return home_;
+    if (const auto known = placed.find(module); known != placed.end()) return known->second;
     const ModuleCall& wanted = replacement_.moduleCall(module);
-    const std::string base = (module_ ? graph_.moduleCall(module_).path + "." : "") + wanted.path;
-    std::string path = base;
+    const ModuleCallId parent = place(wanted.parent);
+    return placed[module] = editor_.addModuleCall(parent, pathBelow(wanted.path), wanted.type);
+  };
+  for (const auto& [node, module] : newModules_)
+    if (graph_.isAlive(node)) editor_.setModule(node, place(module));
+}
+
+// "fused.weight" as a path of the graph: below the module that holds the match, under a first name that nothing has.
+std::string Instantiation::pathBelow(const std::string& name) {
+  const std::string first = name.substr(0, name.find('.'));
+  std::string& path = pathOf_[first];
+  if (path.empty()) {
+    const std::string base = (home_ ? graph_.moduleCall(home_).path + "." : "") + first;
+    path = base;
+    const auto isTaken = [&](const std::string& other) {
+      return other == path || (other.starts_with(path) && other[path.size()] == '.');
+    };
     const auto taken = [&] {
       const auto calls = graph_.moduleCalls();
-      return std::any_of(calls.begin(), calls.end(), [&](const ModuleCall& m) { return m.path == path; });
+      const auto weights = graph_.weights();
+      return std::any_of(calls.begin(), calls.end(), [&](const ModuleCall& m) { return isTaken(m.path); }) ||
+             std::any_of(weights.begin(), weights.end(), [&](ValueId w) { return isTaken(graph_.value(w).path); });
     };
     for (int i = 1; taken(); ++i) path = base + "_" + std::to_string(i);
-    editor_.setModule(node, editor_.addModuleCall(module_, path, wanted.type));
   }
+  return path + name.substr(first.size());
+}
+
+// A weight that the model did not have: nn.Parameter(...), or one of a new module.
+Status Instantiation::makeParameter(const Node& n) {
+  const Argument* name = n.findArgument("name");
+  const Argument* buffer = n.findArgument("buffer");
+  auto value = translate(n.args[0]);
+  if (!value) return value.error();
+  if (n.args.size() > 1) {  // of the module that this one takes the place of, where it is of the same shape
+    const auto before = translate(n.args[1]);
+    if (!before) return before.error();
+    const auto shapeOf = [&](const Argument& a) { return graph_.value(a.valueId()).type.tensorInfo.shape; };
+    if (before->isValue() && isConstant(before->valueId()) && value->isValue() && (shapeOf(*before) == shapeOf(*value)))
+      *value = *before;
+  }
+  if (value->isNone()) {
+    make(n.outputs[0], Argument());
+    return done();
+  }
+  if (!name || !value->isValue() || !isConstant(value->valueId()))
+    return badInput("the first value of `self." + (name ? *name->as<std::string>() : "?") +
+                    "` is not known before the model runs");
+  // New weights are float32, as in PyTorch; in a model of another dtype they take that.
+  ValueId first = value->valueId();
+  const auto floating = [&](ValueId v) {
+    const auto dtype = graph_.value(v).type.tensorInfo.dtype;
+    return dtype && isFloatingPoint(*dtype) ? dtype : std::nullopt;
+  };
+  std::optional<DType> wanted;
+  for (const Argument& b : match_.bindings)
+    if (!wanted && b.isValue()) wanted = floating(b.valueId());
+  const OperatorRef cast = semantics_.operators().find("aten.to.dtype");
+  if (cast && wanted && floating(first) == DType::Float32 && *wanted != DType::Float32) {
+    std::vector<Argument> args{Argument(first), Argument(*wanted)};
+    for (size_t i = args.size(); i < cast->parameters.size(); ++i)
+      args.push_back(cast->parameters[i].defaultValue.value_or(Argument()));
+    const NodeId made = insert(cast, std::move(args));
+    auto cast = semantics_.evaluate(graph_, made);
+    editor_.takeBack(made);
+    if (!cast) return cast.error();
+    first = editor_.addWeight(pathBelow(*name->as<std::string>()) + "_first", cast->front().type, cast->front().data);
+  }
+  const bool isBuffer = buffer && buffer->as<bool>() && *buffer->as<bool>();
+  const Type type = graph_.value(first).type;
+  const auto data = graph_.value(first).data;
+  make(n.outputs[0], Argument(editor_.addWeight(pathBelow(*name->as<std::string>()), type, data, isBuffer)));
+  return done();
+}
+
+// The weight under a name that says so: see staysAtRunTime().
+Status Instantiation::makeRunTime(const Node& n) {
+  auto value = translate(n.args[0]);
+  if (!value) return value.error();
+  if (value->isValue() && graph_.isWeight(value->valueId()) && !staysAtRunTime(graph_.value(value->valueId()))) {
+    const Value weight = graph_.value(value->valueId());
+    *value = Argument(editor_.addWeight(weight.path + std::string(runTimeSuffix), weight.type, weight.data));
+  } else if (value->isValue() && !graph_.isWeight(value->valueId()) &&
+             dependsOnWeightsAlone(graph_, value->valueId())) {
+    return badInput("runtime(...) marks a weight, and `" + graph_.value(value->valueId()).name +
+                    "` is still to be calculated from weights: let fold_constants run before the rule");
+  }
+  make(n.outputs[0], std::move(*value));
+  return done();
 }
 
 NodeId Instantiation::insert(OperatorRef op, std::vector<Argument> args, std::string_view name) {
@@ -247,11 +347,11 @@ Result<Argument> Instantiation::calculate(const Node& n) {
   const Expression& e = rule_.replacementExpressions[static_cast<size_t>(*at)];
   // A size that is used as it is becomes a node that asks for it when the model runs; arithmetic on sizes takes the
   // known numbers.
-  if (!environment_) environment_ = environment();
-  environment_->opaqueSizes = true;
-  auto value = evaluate(e, *environment_);
-  environment_->opaqueSizes = false;
-  if (!value || !isPlain(*value)) value = evaluate(e, *environment_);
+  Environment names = environment();
+  names.opaqueSizes = true;
+  auto value = evaluate(e, names);
+  names.opaqueSizes = false;
+  if (!value || !isPlain(*value)) value = evaluate(e, names);
   return value ? materialize(*value) : value;
 }
 
@@ -307,9 +407,14 @@ Result<Argument> Instantiation::materialize(const Argument& a) {
   if (!symbol) return a;
   if (const auto size = parseSize(graph_, symbol->expression)) return sizeNode(size->first, size->second);
   const auto wanted = Polynomial::parse(symbol->expression);
-  for (const Argument& b : match_.bindings) {
-    if (!b.isValue() || graph_.isWeight(b.valueId())) continue;
-    const Value& v = graph_.value(b.valueId());
+  std::vector<ValueId> values;
+  for (const Argument& b : match_.bindings)
+    if (b.isValue()) values.push_back(b.valueId());
+  for (const std::optional<Argument>& made : made_)
+    if (made && made->isValue()) values.push_back(made->valueId());
+  for (ValueId id : values) {
+    if (graph_.isWeight(id)) continue;
+    const Value& v = graph_.value(id);
     const bool inside =
         v.producer && std::find(match_.nodes.begin(), match_.nodes.end(), v.producer) != match_.nodes.end();
     for (int64_t i = 0; !inside && i < v.type.tensorInfo.rank().value_or(0); ++i)
@@ -376,7 +481,7 @@ Status Instantiation::keepModule(const Node& n) {
     }
     editor_.setModule(made, original.module);
     editor_.setSource(made, original.source);
-    editor_.setOrigin(made, original.origin);
+    editor_.setOrigin(made, respelled(original.origin, original.args, graph_.node(made).args));
     auto types = semantics_.inferTypes(graph_, made);
     if (!types) return types.error();
     for (size_t o = 0; o < original.outputs.size(); ++o) {
@@ -439,12 +544,13 @@ Status Instantiation::makeNode(const Node& n) {
   return done();
 }
 
-bool Instantiation::isConstant(ValueId v) const { return graph_.isWeight(v); }
+bool Instantiation::isConstant(ValueId v) const { return graph_.isWeight(v) && !staysAtRunTime(graph_.value(v)); }
 
 // Operators on weights and literals alone are evaluated now; their results become weights.
 bool Instantiation::tryEvaluate(NodeId made, const Node& n) {
   const Node& node = graph_.node(made);
-  if (!node.op->pure()) return false;
+  const bool isInitial = sides_.isInitial[n.id.index] != 0;  // of a parameter: random ones too, and constants alone
+  if (!node.op->pure() && !(isInitial && node.op->random && !node.op->writes())) return false;
   bool constant = true, any = false;
   const auto look = [&](ValueId v) {
     any = true;
@@ -452,7 +558,7 @@ bool Instantiation::tryEvaluate(NodeId made, const Node& n) {
   };
   for (const Argument& a : node.args) a.forEachValue(look);
   for (const auto& [key, a] : node.kwargs) a.forEachValue(look);
-  if (!constant || !any) return false;
+  if (!constant || !(any || isInitial)) return false;
   auto values = semantics_.evaluate(graph_, made);
   if (!values || values->size() != n.outputs.size()) return false;
   const std::string path = weightPath(node);
@@ -476,6 +582,7 @@ std::string Instantiation::weightPath(const Node& made) const {
     });
   if (paths.size() > 1)
     if (std::string joined = joinedPath(paths); !joined.empty() && joined.size() < 200) return joined;
+  if (paths.empty()) return "constants." + graph_.node(made.id).name;
   return paths.front() + "_" + std::string(made.op->baseName());
 }
 

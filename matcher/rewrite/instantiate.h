@@ -28,6 +28,7 @@ struct RuleSides {
   std::vector<NodeId> order;          ///< of the replacement's nodes
   std::vector<Argument> returned;     ///< the leaves of what the pattern returns
   std::vector<NodeId> views;          ///< of the pattern; none where the replacement writes to memory
+  std::vector<uint8_t> isInitial;     ///< by the replacement's nodes: computes the first value of a new parameter
 };
 
 class Instantiation {
@@ -56,8 +57,11 @@ class Instantiation {
   Argument sizeNode(ValueId v, int64_t dim);
   Status keepModule(const Node& n);
   Status makeNode(const Node& n);
+  Status makeParameter(const Node& n);
+  Status makeRunTime(const Node& n);
   bool tryEvaluate(NodeId made, const Node& n);
   bool isConstant(ValueId v) const;
+  std::string pathBelow(const std::string& name);
   std::string weightPath(const Node& made) const;
 
   NodeId insert(OperatorRef op, std::vector<Argument> args, std::string_view name = {});
@@ -71,13 +75,14 @@ class Instantiation {
   const Graph& replacement_;
   BlockId block_;
   NodeId at_;
-  ModuleCallId module_;
+  ModuleCallId module_;  // that holds the match
+  ModuleCallId home_;    // of new modules: the same, or where it is called if the match is the whole of it
   uint32_t source_ = UINT32_MAX;
   bool copies_ = false;  // a view of the pattern stands for a reshape of the graph: so do those of the replacement
-  std::optional<Environment> environment_;     // of calculations, made for the first
   std::vector<std::optional<Argument>> made_;  // by the replacement's ValueId
   std::map<std::pair<ValueId, int64_t>, Argument> sizes_;
   std::vector<std::pair<NodeId, ModuleCallId>> newModules_;  // with the replacement's module
+  std::map<std::string, std::string> pathOf_;                // of new modules and weights, by their first name
 };
 
 /// The leaves of returned arguments, in order: values and literals, lists and tuples opened.

@@ -28,6 +28,11 @@ struct Record {
   /// Modules of the match that the replacement keeps: path and what the replacement calls it.
   std::vector<std::pair<std::string, std::string>> keptModules;
   bool changesNumbers = false;
+  /// Results that have another shape or dtype than before, which such a rule may give them.
+  struct Retyped {
+    std::string value, before, after;  ///< "relu", "f32[3,4]", "f32[6,4]"
+  };
+  std::vector<Retyped> retyped;
   RewriteVerification verification;  ///< of a rule's rewrite, where one was asked for
 };
 

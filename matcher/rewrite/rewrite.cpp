@@ -18,7 +18,8 @@ NodeId within(const Graph& g, NodeId n, BlockId block) {
   return n;
 }
 
-std::string shapeComplaint(const Type& before, const Type& after, bool dtypeMayChange) {
+/// How the new result's type is another one; empty where it is not.
+std::string typeComplaint(const Type& before, const Type& after) {
   const TensorInfo &b = before.tensorInfo, &a = after.tensorInfo;
   if (!before.isTensor() || !after.isTensor()) return "";
   if (b.shape && a.shape) {
@@ -29,7 +30,7 @@ std::string shapeComplaint(const Type& before, const Type& after, bool dtypeMayC
     }
     if (differs) return "the replacement's shape is " + shapeString(a) + ", the pattern's is " + shapeString(b);
   }
-  if (!dtypeMayChange && b.dtype && a.dtype && *b.dtype != *a.dtype)
+  if (b.dtype && a.dtype && *b.dtype != *a.dtype)
     return "the replacement's dtype is " + std::string(dtypeName(*a.dtype)) + ", the pattern's is " +
            std::string(dtypeName(*b.dtype));
   return "";
@@ -148,6 +149,7 @@ Status Rewriter::replace(const Rule& rule, Match& match) {
   }
   std::vector<std::pair<ValueId, ValueId>>& outputs = scratch_->outputs;
   outputs.clear();
+  bool otherTypes = false;
   for (size_t i = 0; i < before.size(); ++i) {
     if (!before[i].isValue()) continue;
     const Argument& old = match.bindings[before[i].valueId().index];
@@ -164,10 +166,10 @@ Status Rewriter::replace(const Rule& rule, Match& match) {
       if (again->second != now.valueId()) return badInput("one value of the graph would become two different ones");
       continue;
     }
-    const std::string complaint =
-        shapeComplaint(graph_.value(old.valueId()).type, graph_.value(now.valueId()).type, rule.changesNumbers);
-    if (!complaint.empty()) return badInput(rule.name + ": " + complaint);
+    const std::string complaint = typeComplaint(graph_.value(old.valueId()).type, graph_.value(now.valueId()).type);
+    if (!complaint.empty() && !rule.changesNumbers) return badInput(rule.name + ": " + complaint);
     outputs.emplace_back(old.valueId(), now.valueId());
+    otherTypes = otherTypes || !complaint.empty();
   }
 
   // Users of the old results that stand before the new ones must come after them.
@@ -177,7 +179,8 @@ Status Rewriter::replace(const Rule& rule, Match& match) {
   if (check_) {
     std::vector<NodeId> after = editor_.record().added;
     after.insert(after.end(), made.kept.begin(), made.kept.end());
-    verification = check_->check({graph_, rule.name, rule.changesNumbers, match.nodes, std::move(after), outputs});
+    verification =
+        check_->check({graph_, rule.name, rule.changesNumbers, match.nodes, std::move(after), outputs, rule.tolerance});
     if (verification.verdict == RewriteVerification::Verdict::Failed) {
       const std::string why = verification.why;
       rolledBack_ = {match.anchor ? graph_.node(match.anchor).name : "?", match.scope, {}, std::move(verification)};
@@ -186,8 +189,12 @@ Status Rewriter::replace(const Rule& rule, Match& match) {
     }
   }
 
+  if (otherTypes)
+    if (Status s = passOnTypes(match, made.kept); !s) return badInput(rule.name + ": " + s.error().message);
+
   // From here on nothing fails.
   made.placeModules();
+  kept_ = made.kept;
   Record& record = editor_.record();
   const std::vector<NodeId>& added = record.added;
   record.changesNumbers = rule.changesNumbers;
@@ -222,12 +229,69 @@ Status Rewriter::replace(const Rule& rule, Match& match) {
   for (NodeId n : match.nodes)
     if (!contains(made.kept, n)) scratch_->gone.push_back(n);
   takeOut();
+  editor_.dropUnusedWeights();
   std::erase_if(operands_, [&](ValueId v) {
     const std::vector<NodeId>& users = graph_.value(v).users;  // only results of nodes can come to lie inside a match
     return graph_.value(v).kind != Value::Kind::Output || users.empty() ||
            std::any_of(users.begin(), users.end(), [&](NodeId u) { return contains(added, u); });
   });
   loosened_ = !operands_.empty();
+  return done();
+}
+
+// Results of another shape or dtype: what is calculated from them takes their new types. Where something refuses them,
+// all types are as they were.
+Status Rewriter::passOnTypes(const Match& match, const std::vector<NodeId>& kept) {
+  Record& record = editor_.record();
+  std::vector<std::pair<ValueId, Type>> before;
+  std::vector<uint8_t> isOther(graph_.valueBound(), 0);
+  const auto set = [&](ValueId v, Type type) {
+    before.emplace_back(v, graph_.value(v).type);
+    isOther[v.index] = 1;
+    editor_.setType(v, std::move(type));
+  };
+  const auto readsOther = [&](const std::vector<Argument>& args) {
+    bool reads = false;
+    for (const Argument& a : args) a.forEachValue([&](ValueId v) { reads = reads || isOther[v.index]; });
+    return reads;
+  };
+  const auto refuse = [&](const std::string& why) {
+    for (auto it = before.rbegin(); it != before.rend(); ++it) editor_.setType(it->first, std::move(it->second));
+    record.retyped.clear();
+    return badInput(why);
+  };
+  std::string change;
+  for (const auto& [old, now] : scratch_->outputs) {
+    const auto text = [&](ValueId v) {
+      Type type = graph_.value(v).type;
+      type.tensorInfo.device.clear();
+      return toString(type);
+    };
+    const std::string from = text(old), to = text(now);
+    if (from == to) continue;
+    record.retyped.push_back({graph_.value(old).name, from, to});
+    if (change.empty()) change = "its result becomes " + to + ", which was " + from + ", and ";
+    set(old, graph_.value(now).type);
+  }
+  for (NodeId n : graph_.order()) {
+    const Node& node = graph_.node(n);
+    const bool isPart = contains(record.added, n) || (contains(match.nodes, n) && !contains(kept, n));
+    if (isPart || !(readsOther(node.args) || std::any_of(node.kwargs.begin(), node.kwargs.end(),
+                                                         [&](const auto& k) { return readsOther({k.second}); })))
+      continue;
+    if (!node.blocks.empty())
+      return refuse(change + "it flows into `" + node.name + "`, whose branches were made for the other");
+    const auto types = editor_.semantics().inferTypes(graph_, n);
+    if (!types) return refuse(change + "`" + node.name + "` does not take that: " + types.error().message);
+    const std::vector<ValueId> outputs = node.outputs;
+    for (size_t o = 0; o < std::min(types->size(), outputs.size()); ++o)
+      if (!((*types)[o] == graph_.value(outputs[o]).type)) set(outputs[o], (*types)[o]);
+  }
+  for (uint32_t b = 0; b < graph_.blockBound(); ++b) {
+    const Block& block = graph_.block(BlockId(b));
+    if (block.owner && graph_.isAlive(block.owner) && readsOther(block.returns))
+      return refuse(change + "it leaves a branch of `" + graph_.node(block.owner).name + "`");
+  }
   return done();
 }
 

@@ -52,6 +52,8 @@ class Rewriter {
   /// Of the latest rewrite that ended with Verification.
   const RolledBack& rolledBack() const { return rolledBack_; }
 
+  /// Nodes of the match that the latest rewrite left in place, as parts of modules that its replacement keeps.
+  const std::vector<NodeId>& kept() const { return kept_; }
   /// Whether the latest rewrite left some value with fewer users than before: other matches may have become possible.
   bool loosened() const { return loosened_; }
 
@@ -60,6 +62,7 @@ class Rewriter {
   void bringUpToDate(Argument& a) const;
   void forward(ValueId from, ValueId to);
   Status findLate(const Match& match, const std::vector<NodeId>& added);
+  Status passOnTypes(const Match& match, const std::vector<NodeId>& kept);
   Status replace(const Rule& rule, Match& match);
   void takeOut();
 
@@ -70,13 +73,15 @@ class Rewriter {
   RolledBack rolledBack_;
   bool loosened_ = false;
   std::unique_ptr<RuleSides> sides_;       // of the rule applied last
+  std::vector<NodeId> kept_;               // by the latest rewrite
   std::vector<ValueId> operands_;          // of the nodes that the latest rewrite took out
   std::vector<ValueId> forwarded_;         // by value: what took the place of results that earlier rewrites replaced
   std::unique_ptr<ViewRelaxation> views_;  // below what was replaced
   std::unique_ptr<Scratch> scratch_;       // lists of one rewrite, kept for their memory
 };
 
-/// Matches until nothing new matches (a rule whose replacement contains its own pattern is applied once per place).
+/// Matches until nothing new matches. A match that lies wholly in what the rule has made itself counts only where
+/// rewriting it leaves fewer nodes: so a rule comes to an end even if its replacement matches its pattern.
 struct RuleRun {
   std::vector<Record> records;
   std::vector<std::string> refused;  ///< why a match was not rewritten

@@ -12,11 +12,56 @@
 namespace graft {
 namespace {
 
+/// What torch.finfo and torch.iinfo say of a dtype; nothing where they say nothing.
+std::optional<Argument> dtypeLimit(DType t, std::string_view what) {
+  if (what == "bits") return Argument(static_cast<int64_t>(8 * dtypeSize(t)));
+  struct Limits {
+    DType dtype;
+    double largest, eps, tiny;
+  };
+  static constexpr Limits floats[] = {{DType::Float16, 65504.0, 0x1p-10, 0x1p-14},
+                                      {DType::BFloat16, 0x1.fep+127, 0x1p-7, 0x1p-126},
+                                      {DType::Float8E4M3, 448.0, 0x1p-3, 0x1p-6},
+                                      {DType::Float8E5M2, 57344.0, 0x1p-2, 0x1p-14},
+                                      {DType::Float32, 0x1.fffffep+127, 0x1p-23, 0x1p-126},
+                                      {DType::Float64, 0x1.fffffffffffffp+1023, 0x1p-52, 0x1p-1022}};
+  for (const Limits& f : floats)
+    if (f.dtype == t)
+      return Argument(what == "max" ? f.largest : what == "min" ? -f.largest : what == "eps" ? f.eps : f.tiny);
+  const bool isLargest = what == "max";
+  if (!isLargest && what != "min") return std::nullopt;
+  const auto of = [&](auto limits) { return Argument(static_cast<int64_t>(isLargest ? limits.max() : limits.min())); };
+  if (t == DType::Int8) return of(std::numeric_limits<int8_t>());
+  if (t == DType::UInt8) return of(std::numeric_limits<uint8_t>());
+  if (t == DType::Int16) return of(std::numeric_limits<int16_t>());
+  if (t == DType::Int32) return of(std::numeric_limits<int32_t>());
+  if (t == DType::Int64) return of(std::numeric_limits<int64_t>());
+  return std::nullopt;
+}
+
 /// The module an expression names, or nothing.
 const ModuleCall* moduleOf(const Expression& e, const Environment& env) {
   if (e.kind != Expression::Kind::Name || !env.graph) return nullptr;
   const auto it = env.modules.find(e.name);
   return it == env.modules.end() ? nullptr : &env.graph->moduleCall(it->second);
+}
+
+/// What the module calculates with, linear.weight, layer_norm.eps: an argument of that name of one of its operators, or
+/// a weight of its own. Nothing where it has none.
+std::optional<Argument> heldBy(const ModuleCall& m, std::string_view name, const Graph& g) {
+  for (NodeId id : g.order()) {
+    const Node& n = g.node(id);
+    if (!g.isWithin(n.module, m.id)) continue;
+    const Argument* a = n.findArgument(name);
+    if (!a) continue;
+    if (a->isValue() ? g.isWeight(a->valueId()) : !a->items() || !a->items()->empty()) {
+      bool holdsValue = false;
+      if (!a->isValue()) a->forEachValue([&](ValueId) { holdsValue = true; });
+      if (!holdsValue) return *a;
+    }
+  }
+  if (const ValueId w = g.findWeight(m.path + "." + std::string(name))) return Argument(w);
+  return std::nullopt;
 }
 
 Result<ValueId> tensorOperand(const Expression& e, const Argument& a, std::string_view what) {
@@ -263,6 +308,7 @@ Result<Argument> evaluateAttribute(const Expression& e, const Environment& env) 
     if (e.name == "type") return Argument(m->type);
     if (e.name == "path") return Argument(m->path);
     if (e.name == "name") return Argument(std::string(m->lastName()));
+    if (auto held = heldBy(*m, e.name, *env.graph)) return *held;
     std::vector<std::string> known;
     for (const auto& [name, value] : m->constructor) {
       if (name == e.name) return value;
@@ -284,6 +330,9 @@ Result<Argument> evaluateAttribute(const Expression& e, const Environment& env) 
   }
   if (const auto* t = base->as<DType>()) {
     if (e.name == "is_floating_point") return Argument(isFloatingPoint(*t));
+    if (e.name == "min" || e.name == "max" || e.name == "eps" || e.name == "tiny" || e.name == "smallest_normal" ||
+        e.name == "bits")
+      if (const auto limit = dtypeLimit(*t, e.name)) return *limit;  // torch.finfo(x.dtype).min
     if (e.name == "itemsize") return Argument(static_cast<int64_t>(dtypeSize(*t)));
     if (const auto limit = limitOf(*t, e.name)) return *limit;
   }
@@ -306,6 +355,13 @@ Result<Argument> evaluateCall(const Expression& e, const Environment& env) {
       return Argument(sameModuleType(*m, types));
     }
     return expressionError(e, "`isinstance` is asked of modules that the pattern names");
+  }
+  if (name == "getattr" && e.operands.size() >= 2 && e.operands[1].literal.as<std::string>()) {
+    Expression attribute = e;
+    attribute.kind = Expression::Kind::Attribute;
+    attribute.name = *e.operands[1].literal.as<std::string>();
+    auto value = evaluateAttribute(attribute, env);
+    return value || e.operands.size() < 3 ? value : evaluate(e.operands[2], env);
   }
   std::vector<Argument> args;
   for (const Expression& o : e.operands) {

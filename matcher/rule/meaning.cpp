@@ -46,8 +46,7 @@ std::optional<Argument> property(const Graph& g, std::string_view base, const No
   if (!type.isTensor()) return std::nullopt;
   const TensorInfo& info = type.tensorInfo;
   if (base == "dtype") return info.dtype ? std::optional(Argument(*info.dtype)) : std::nullopt;
-  if (base == "device")
-    return info.device.empty() ? std::nullopt : std::optional(Argument(DeviceName{info.device}));
+  if (base == "device") return info.device.empty() ? std::nullopt : std::optional(Argument(DeviceName{info.device}));
   if (base == "dim") {
     const auto rank = knownRank(g, v);
     return rank ? std::optional(Argument(*rank)) : std::nullopt;
@@ -96,19 +95,19 @@ std::optional<Argument> arithmetic(const Graph& g, std::string_view base, const 
   if (identity && !a.empty()) return a[0];
   if (base == "slice") return slice(n, a);
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 14> signs{{{"add", "+"},
-                                                                                       {"sub", "-"},
-                                                                                       {"mul", "*"},
-                                                                                       {"div", "/"},
-                                                                                       {"truediv", "/"},
-                                                                                       {"pow", "**"},
-                                                                                       {"floordiv", "//"},
-                                                                                       {"floor_divide", "//"},
-                                                                                       {"remainder", "%"},
-                                                                                       {"mod", "%"},
-                                                                                       {"Float", "float"},
-                                                                                       {"Int", "int"},
-                                                                                       {"sqrt", "sqrt"},
-                                                                                       {"rsqrt", "rsqrt"}}};
+                                                                                        {"sub", "-"},
+                                                                                        {"mul", "*"},
+                                                                                        {"div", "/"},
+                                                                                        {"truediv", "/"},
+                                                                                        {"pow", "**"},
+                                                                                        {"floordiv", "//"},
+                                                                                        {"floor_divide", "//"},
+                                                                                        {"remainder", "%"},
+                                                                                        {"mod", "%"},
+                                                                                        {"Float", "float"},
+                                                                                        {"Int", "int"},
+                                                                                        {"sqrt", "sqrt"},
+                                                                                        {"rsqrt", "rsqrt"}}};
   const auto sign = std::find_if(signs.begin(), signs.end(), [&](const auto& s) { return s.first == base; });
   if (sign == signs.end()) {
     if (base == "neg" && a.size() == 1) return binary("-", Argument(int64_t{0}), a[0]);

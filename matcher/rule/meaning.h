@@ -14,8 +14,8 @@ namespace graft {
 /// needs a size that is not known.
 std::optional<Argument> meaningOf(const Graph&, const Argument&);
 
-/// What the operator does where its argument of that name is None: a factory's dtype is float32, or follows its numbers.
-/// Nothing where None says nothing else.
+/// What the operator does where its argument of that name is None: a factory's dtype is float32, or follows its
+/// numbers. Nothing where None says nothing else.
 std::optional<Argument> meaningOfNone(const Graph&, const Node&, std::string_view parameter);
 
 }  // namespace graft

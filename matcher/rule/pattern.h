@@ -16,15 +16,19 @@
 //  - `pattern.call_function(args…, name=REGEX)`: an operator whose packet name ("aten.relu") fully matches;
 //  - `pattern.expr(index=i)`: the value of `patternExpressions[i]`.
 // In a replacement graph the inputs are the same parameters by name; `pattern.expr` nodes are computed at the match and
-// become literals; operators whose arguments are all weights or literals are evaluated once and stored as new weights;
-// `pattern.call_module` with `keep=NAME` keeps the module that the pattern named so.
+// become literals or what they name (self.linear.weight); operators whose arguments are all weights or literals are
+// evaluated once and stored as new weights; `pattern.call_module` with `keep=NAME` keeps the module that the pattern
+// named so; `pattern.parameter(x, name=PATH, buffer=BOOL)` is a new weight of that path below the match, with x, which
+// is evaluated once, as its value.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/ir/graph.h"
+#include "core/ir/rewrite_check.h"
 #include "matcher/rule/expression.h"
 
 namespace graft {
@@ -33,7 +37,8 @@ struct PatternParameter {
   enum class Kind { Value, Tensor, Weight, Float, Int, Bool, String, IntList, Constant /* any literal */ };
   std::string name;
   Kind kind = Kind::Value;
-  bool orNone = false;  ///< `Tensor | None`, `float | None`: binds None too
+  bool orNone = false;    ///< `Tensor | None`, `float | None`: binds None too
+  bool orNumber = false;  ///< of a Value: a number will do as well as a value of the graph
   bool isConstant() const { return kind >= Kind::Float; }
 };
 
@@ -52,6 +57,7 @@ struct Rule {
   std::string scope;            ///< a regular expression over module paths; empty: anywhere
   bool exact = false;           ///< x / 8.0 does not match x * 0.125
   bool changesNumbers = false;  ///< on purpose: the difference is measured and does not make the rewrite fail
+  RewriteTolerance tolerance;   ///< how far it may be off at most; where none is given, anything will do
 };
 
 /// A step of a recipe: a rule or a pass with its arguments.
@@ -60,6 +66,7 @@ struct Step {
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;
   int line = 0;
+  std::shared_ptr<const Rule> rule = nullptr;  ///< that this step is: swap_module(nn.LayerNorm, nn.RMSNorm(8))
 };
 
 struct Recipe {
@@ -73,7 +80,9 @@ struct Recipe {
 struct RuleFile {
   std::string path;
   std::vector<std::string> imports;  ///< other rule files, from which it takes rules
-  std::vector<Rule> rules;           ///< imported ones last; Rule::file names their file
+  /// Libraries of operators that it and those name by library("…"): paths of files.
+  std::vector<std::string> libraries;
+  std::vector<Rule> rules;  ///< imported ones last; Rule::file names their file
   std::vector<Recipe> recipes;
   const Rule* findRule(std::string_view name) const;
   const Recipe* findRecipe(std::string_view name) const;

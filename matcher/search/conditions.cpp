@@ -1,6 +1,7 @@
 #include "matcher/search/conditions.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "matcher/rule/expression_calls.h"
 #include "matcher/rule/meaning.h"
@@ -43,6 +44,7 @@ bool elementsOf(const Expression& e, const Environment& env, std::vector<Element
 
 bool Conditions::hold() {
   for (size_t d = 0; d < state_.deferred().size(); ++d) bindFromShape(state_.deferred()[d]);
+  if (!state_.deferred().empty()) bindBySizes();
   for (size_t d = 0; d < state_.deferred().size(); ++d)
     if (!checkCalculated(state_.deferred()[d])) return false;
   return checkScope() && soundness_.nothingEscapes() && checkWhere() && checkUnpacking() && soundness_.keepsOrder() &&
@@ -61,6 +63,72 @@ void Conditions::bindFromShape(const Goal& t) {
     const ValueId v = pattern_.findValue(elements[k].open->name);
     if (v && pattern_.isInput(v) && !state_.bound(v)) unifier_.bindParameter(v, (*t.graph->items())[k], t.site);
   }
+}
+
+// A value that the pattern knows by its sizes alone, y in x[:, :y.shape[0]]: any with these sizes will do, since
+// nothing else of it is asked. Where the graph asks a value for that size, it is this one; else the first input that
+// has it, or the first value before the match.
+void Conditions::bindBySizes() {
+  constexpr size_t mostTried = 200;
+  for (ValueId input : pattern_.inputs()) {
+    const int at = plan_.parameterOf[input.index];
+    if (state_.bound(input) || at < 0 || plan_.rule.parameters[static_cast<size_t>(at)].isConstant()) continue;
+    const std::string& name = pattern_.value(input).name;
+    const std::function<bool(const Expression&)> asks = [&](const Expression& e) {
+      return (e.kind == Expression::Kind::Name && e.name == name) ||
+             std::any_of(e.operands.begin(), e.operands.end(), asks);
+    };
+    std::vector<const Goal*> goals;
+    for (const Goal& t : state_.deferred()) {
+      const int e = plan_.producer(t.pattern)->expression;
+      if (e >= 0 && asks(plan_.rule.patternExpressions[static_cast<size_t>(e)])) goals.push_back(&t);
+    }
+    if (goals.empty()) continue;
+    std::vector<ValueId> candidates;
+    const auto add = [&](ValueId v) {
+      const NodeId by = graph_.value(v).producer;
+      const bool isEarlier = !by || (!state_.isCovered(by) && state_.anchor() &&
+                                     index_.position[by.index] < index_.position[state_.anchor().index]);
+      if (candidates.size() < mostTried && isEarlier && graph_.value(v).type.isTensor()) candidates.push_back(v);
+    };
+    for (const Goal* t : goals) {
+      const NodeId asker = t->graph->isValue() ? graph_.value(t->graph->valueId()).producer : NodeId();
+      if (asker && graph_.node(asker).op->baseName() == "size" && graph_.node(asker).args[0].isValue())
+        add(graph_.node(asker).args[0].valueId());
+    }
+    for (ValueId v : graph_.inputs()) add(v);
+    for (NodeId n : index_.order)
+      if (candidates.size() < mostTried)
+        for (ValueId v : graph_.node(n).outputs) add(v);
+    const auto fits = [&](const Goal* t) {
+      const int e = plan_.producer(t->pattern)->expression;
+      auto value = evaluate(plan_.rule.patternExpressions[static_cast<size_t>(e)], state_.environment());
+      return value && isSame(*value, *t);
+    };
+    for (ValueId candidate : candidates) {
+      const MatchState::Mark before = state_.mark();
+      state_.bind(input, state_.make(Argument(candidate)));
+      if (std::all_of(goals.begin(), goals.end(), fits)) break;
+      state_.undo(before);
+    }
+  }
+}
+
+bool Conditions::isSame(const Argument& wanted, const Goal& t) const {
+  const auto same = [&](const Argument& a, const Argument& b) {
+    if (const auto* i = a.as<int64_t>(), *j = b.as<int64_t>(); i && j) return *i == *j;
+    const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
+    if (x && y) return *x == *y;
+    return unifier_.literalEquals(a, b, t.site);
+  };
+  const auto listed = wanted.items() && t.graph->isValue() ? meaningOf(graph_, *t.graph) : std::nullopt;
+  const auto *a = wanted.items(), *b = listed ? listed->items() : t.graph->items();
+  if (!a || !b) return same(wanted, *t.graph);
+  const bool shape = t.site.graphNode && graph_.node(t.site.graphNode).op->is(OperatorFact::Reshape);
+  bool equal = a->size() == b->size();
+  for (size_t k = 0; equal && k < a->size(); ++k)
+    equal = same((*a)[k], (*b)[k]) || (shape && (isMinusOne((*a)[k]) != isMinusOne((*b)[k])));
+  return equal;
 }
 
 // Calculated integers and lists, once every name is bound.
@@ -96,23 +164,7 @@ bool Conditions::checkCalculated(const Goal& t) {
       return wrong("the integer " + std::string(n.op->packetName()),
                    "the pattern calculates it in a way that cannot be compared");
   }
-  const auto same = [&](const Argument& a, const Argument& b) {
-    if (const auto* i = a.as<int64_t>(), *j = b.as<int64_t>(); i && j) return *i == *j;
-    const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
-    if (x && y) return *x == *y;
-    return unifier_.literalEquals(a, b, t.site);
-  };
-  bool equal = false;
-  const auto listed = wanted->items() && t.graph->isValue() ? meaningOf(graph_, *t.graph) : std::nullopt;
-  if (const auto* a = wanted->items(), *b = listed ? listed->items() : t.graph->items(); a && b) {
-    const bool shape = t.site.graphNode && graph_.node(t.site.graphNode).op->is(OperatorFact::Reshape);
-    equal = a->size() == b->size();
-    for (size_t k = 0; equal && k < a->size(); ++k)
-      equal = same((*a)[k], (*b)[k]) || (shape && (isMinusOne((*a)[k]) != isMinusOne((*b)[k])));
-  } else {
-    equal = same(*wanted, *t.graph);
-  }
-  if (!equal) return wrong(argumentText(*wanted));
+  if (!isSame(*wanted, t)) return wrong(argumentText(*wanted));
   state_.bind(t.pattern, t.graph);
   return true;
 }

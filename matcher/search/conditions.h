@@ -20,6 +20,7 @@ class Conditions {
         unifier_(unifier),
         soundness_(state, explainer),
         plan_(state.plan),
+        index_(state.index),
         graph_(state.graph),
         pattern_(state.pattern) {}
 
@@ -27,6 +28,9 @@ class Conditions {
 
  private:
   void bindFromShape(const Goal& goal);
+  void bindBySizes();
+  /// Whether what the pattern calculates is what the graph has there.
+  bool isSame(const Argument& wanted, const Goal& goal) const;
   bool checkCalculated(const Goal& goal);
   bool checkScope();
   bool checkWhere();
@@ -39,6 +43,7 @@ class Conditions {
   Unifier& unifier_;
   Soundness soundness_;
   const Plan& plan_;
+  const GraphIndex& index_;
   const Graph& graph_;
   const Graph& pattern_;
 };

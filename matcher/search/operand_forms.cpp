@@ -38,7 +38,7 @@ bool OperandForms::plausible(const Argument& p, const Argument& g) const {
   const PatternParameter& kind = plan_.rule.parameters[static_cast<size_t>(parameter)];
   if (kind.kind == PatternParameter::Kind::Weight) return g.isValue() && index_.isWeightLike(g.valueId());
   return kind.isConstant() ? !g.isValue() || kind.kind == PatternParameter::Kind::Int
-                           : g.isValue() || g.items() != nullptr;
+                           : g.isValue() || g.items() != nullptr || (kind.orNumber && isNumber(g));
 }
 
 int OperandForms::formsOf(const PlanNode& p, const Node& pn, const Node& gn) const {
@@ -69,7 +69,8 @@ bool OperandForms::keepsDType(const Node& pn, const Node& gn) {
     return a.isValue() ? graph_.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
   };
   const auto before = dtypeOf(gn.args[0]), after = dtypeOf(Argument(gn.outputs[0]));
-  const bool onlyNumbers = std::none_of(gn.args.begin() + 1, gn.args.end(), [](const Argument& a) { return a.isValue(); });
+  const bool onlyNumbers =
+      std::none_of(gn.args.begin() + 1, gn.args.end(), [](const Argument& a) { return a.isValue(); });
   if (before == after && (before || onlyNumbers)) return true;
   return explainer_.fail(Reason::DType, pn.id, gn.id, [&](Mismatch& m) {
     m.parameter = "the result of `" + gn.name + "`";

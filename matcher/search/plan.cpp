@@ -394,13 +394,20 @@ std::vector<ValueId> Plan::startingPoints(bool loose) const {
 std::vector<ValueId> Plan::outputsOf(ModuleCallId call) const {
   const Graph& g = index.graph;
   std::vector<ValueId> out;
+  NodeId maker;
+  bool areOfOne = true;
   for (NodeId id : index.nodesIn(call))
     for (ValueId v : g.node(id).outputs) {
       bool leaves = g.value(v).returnUses > 0;
       for (NodeId u : g.value(v).users)
         leaves = leaves || (index.effective[u.index] && !g.isWithin(g.node(u).module, call));
-      if (leaves) out.push_back(v);
+      if (!leaves) continue;
+      areOfOne = areOfOne && (!maker || maker == id);
+      maker = id;
+      out.push_back(v);
     }
+  // An LSTM's results keep their places, whichever of them somebody reads.
+  if (maker && areOfOne && g.node(maker).outputs.size() > 1) return g.node(maker).outputs;
   return out;
 }
 

@@ -89,7 +89,8 @@ class Plan {
   std::vector<ValueId> valuesOf(const PlanNode& p, size_t output) const;
   /// Graph values where the first root may be, in topological order. `loose` finds more, for explanations.
   std::vector<ValueId> startingPoints(bool loose) const;
-  /// The values that leave the module call: used outside or returned, in order.
+  /// The values that leave the module call: used outside or returned, in order. Where one node computes all of them,
+  /// all of its results.
   std::vector<ValueId> outputsOf(ModuleCallId call) const;
   /// What the module call is given: its recorded inputs, or the values that flow in, in order of use.
   std::vector<ValueId> inputsOf(ModuleCallId call) const;

@@ -52,6 +52,7 @@ SearchResult Matcher::findAll(const Rule& rule, const SearchOptions& options) co
       if (!n || taken[n.index]) continue;
       if (!search->run(start)) continue;
       Match m = search->match();
+      if (options.passOver && options.passOver(m)) continue;
       for (NodeId id : m.nodes) taken[id.index] = 1;
       result.matches.push_back(std::move(m));
       if (budget.used >= budget.total) break;

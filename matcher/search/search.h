@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -88,6 +89,7 @@ struct SearchOptions {
   bool explain = false;             ///< collect near misses
   size_t nearMisses = 20;
   NodeId at;  ///< only matches and near misses that are anchored at this node or touch it
+  std::function<bool(const Match&)> passOver = {};  ///< matches that do not count: their nodes are free for others
 };
 
 struct SearchResult {

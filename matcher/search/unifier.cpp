@@ -137,7 +137,7 @@ bool Unifier::unifyLists(const Argument& p, const Argument& g, const Site& c) {
 }
 
 // What the parameter binds when given `g`; null where its kind does not allow that.
-const Argument* Unifier::accepted(PatternParameter::Kind kind, const Argument& g) {
+const Argument* Unifier::accepted(PatternParameter::Kind kind, bool orNumber, const Argument& g) {
   const auto holdsValue = [&](const Argument& a) {
     bool any = false;
     a.forEachValue([&](ValueId) { any = true; });
@@ -145,7 +145,7 @@ const Argument* Unifier::accepted(PatternParameter::Kind kind, const Argument& g
   };
   switch (kind) {
     case ParameterKind::Value:
-      return holdsValue(g) ? &g : nullptr;
+      return holdsValue(g) || (orNumber && (isPlainNumber(g) || g.as<SymbolicInt>())) ? &g : nullptr;
     case ParameterKind::Tensor: {
       if (!g.isValue()) return nullptr;
       const Type::Kind k = graph_.value(g.valueId()).type.kind;
@@ -183,14 +183,15 @@ bool Unifier::bindParameter(ValueId pattern, const Argument& g, const Site& c) {
   const int at = plan_.parameterOf[pattern.index];
   const ParameterKind kind = at < 0 ? ParameterKind::Value : plan_.rule.parameters[static_cast<size_t>(at)].kind;
   const bool orNone = at >= 0 && plan_.rule.parameters[static_cast<size_t>(at)].orNone;
-  const Argument* value = orNone && g.isNone() ? &g : accepted(kind, g);
+  const bool orNumber = at >= 0 && plan_.rule.parameters[static_cast<size_t>(at)].orNumber;
+  const Argument* value = orNone && g.isNone() ? &g : accepted(kind, orNumber, g);
   const auto nameParameter = [&](Mismatch& m) { m.parameter = parameterName(c); };
   if (!value) {
     return explainer_.fail(kind == ParameterKind::Weight ? Reason::Weight : Reason::ConstantKind, c.patternNode,
                            c.graphNode, [&](Mismatch& m) {
                              nameParameter(m);
-                             m.expected =
-                                 std::string(kindWords(kind)) + (orNone ? " or None" : "") + " for `" + name + "`";
+                             m.expected = std::string(kindWords(kind)) + (orNumber ? " or a number" : "") +
+                                          (orNone ? " or None" : "") + " for `" + name + "`";
                              m.actual = explainer_.describe(g);
                              m.detail = "";
                            });
@@ -268,7 +269,8 @@ bool Unifier::literalEquals(const Argument& p, const Argument& g, const Site& c)
     const auto meant = meaningOfNone(graph_, *gn, parameter->name);
     return meant && *meant == (p.isNone() ? g : p);
   }
-  if (const auto* list = g.items(); list && list->size() == 1 && isPlainNumber(p)) return literalEquals(p, list->front(), c);
+  if (const auto* list = g.items(); list && list->size() == 1 && isPlainNumber(p))
+    return literalEquals(p, list->front(), c);
   if (isPlainNumber(p) && isPlainNumber(g)) {
     if (p.as<int64_t>() && g.as<int64_t>()) {
       const int64_t a = *p.as<int64_t>(), b = *g.as<int64_t>();

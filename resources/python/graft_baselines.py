@@ -3,7 +3,8 @@
     graft_baselines.py MODE MODEL INPUTS DEVICE DTYPE THREADS LIBRARY
 
 MODE is one of MODES. INPUTS is what torch.save wrote (a tuple of tensors). DTYPE is "" or the dtype that floating weights and inputs
-are cast to. THREADS is 0 for PyTorch's own choice. LIBRARY is "" or a library of operators.
+are cast to. THREADS is 0 for PyTorch's own choice. LIBRARY lists libraries of operators, with colons between: shared libraries, and Python
+modules.
 
 It loads the model, warms up, and writes one JSON line to stdout: {"description", "readySeconds", ...}. Then it answers each line of
 stdin with a line. A number N runs the model N times: {"ms": [...], "wallMs": [...]}. `memory` asks for {"bytes"}: the most GPU memory
@@ -68,6 +69,19 @@ def load(mode, path, inputs, device, dtype):
     return torch.compile(module, mode=effort), f"torch.compile, {effort}{', of the converted TorchScript' if script is not None else ''}"
 
 
+def load_operators(path):
+    import importlib.util
+    import pathlib
+
+    import torch
+    if not path.endswith(".py"):
+        return torch.ops.load_library(path)
+    sys.path.insert(0, str(pathlib.Path(path).parent))
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+    module = sys.modules[pathlib.Path(path).stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
 def main():
     mode, path, inputs_path, device, dtype, threads, library = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -83,8 +97,8 @@ def main():
         torch.set_grad_enabled(False)
         if int(threads):
             torch.set_num_threads(int(threads))
-        if library:
-            torch.ops.load_library(library)
+        for operators in filter(None, library.split(os.pathsep)):
+            load_operators(operators)
         device = torch.device(device)
         if device.type == "cuda":
             if not torch.cuda.is_available():

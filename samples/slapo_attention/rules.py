@@ -39,6 +39,59 @@ class FusedQkv(Rule):
         return x.dim() == 3
 
 
+class FusedQKV(nn.Module):
+    """The tutorial's module, to the letter."""
+
+    def __init__(self, hidden_size, n_heads) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.fused_linear = nn.Linear(hidden_size, hidden_size * 3)
+
+    def permute_for_scores(self, x):
+        new_shape = x.shape[:-1] + (self.n_heads, -1, 3)
+        x = x.view(new_shape)
+        return x.permute(0, 2, 1, 3, 4)
+
+    def forward(self, hidden_states):
+        qkv = self.fused_linear(hidden_states)
+        reshaped_qkv = self.permute_for_scores(qkv)
+        q, k, v = torch.split(reshaped_qkv, 1, dim=-1)
+        q = torch.squeeze(q, -1).contiguous()
+        k = torch.squeeze(k, -1).contiguous()
+        v = torch.squeeze(v, -1).contiguous()
+        return [q, k, v]
+
+
+class NewQkv(Rule):
+    """The projections become a new module, as `sch.replace(fused_qkv, qkv_subgraphs)` does it: its weights are new, too, so the model
+    has to be trained again. FusedQkv above keeps the weights."""
+
+    changes_numbers = True
+
+    class pattern(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q_proj = nn.Linear(1, 1)
+            self.k_proj = nn.Linear(1, 1)
+            self.v_proj = nn.Linear(1, 1)
+
+        def permute_for_scores(self, x):
+            return x.view(x.shape[:-1] + (4, -1)).permute(0, 2, 1, 3)
+
+        def forward(self, x):
+            q = self.permute_for_scores(self.q_proj(x))
+            k = self.permute_for_scores(self.k_proj(x))
+            return q, k, self.permute_for_scores(self.v_proj(x))
+
+    class replacement(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fused_qkv = FusedQKV(hidden_size=64, n_heads=4)
+
+        def forward(self, x):
+            return self.fused_qkv(x)
+
+
 def scaled_dot_product(q, k, v, p=0.1):
     d_k = q.shape[-1]
     attn_score = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d_k)
@@ -86,6 +139,13 @@ class Optimize(Recipe):
 
     steps = [FusedQkv, CoreAttention, decompose(nn.Linear), FusedLayerNorm]
     expect = {FusedQkv: 1, CoreAttention: 1, FusedLayerNorm: 1}
+
+
+class Retrain(Recipe):
+    """The schedule as the tutorial has it: a new module for the projections, and only the output layer taken apart."""
+
+    steps = [NewQkv, CoreAttention, decompose(r"proj\.dense"), FusedLayerNorm]
+    expect = {NewQkv: 1, CoreAttention: 1, FusedLayerNorm: 1}
 
 
 class Merge(Recipe):

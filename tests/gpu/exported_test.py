@@ -7,11 +7,13 @@ Without a GPU its cases are skipped.
 """
 import contextlib
 import copy
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
 import warnings
 from typing import List
@@ -309,6 +311,284 @@ class OnGpu(unittest.TestCase):
         self.assertGreater(doc["captured"]["kernels"], 5)
         self.assertEqual(sum(len(n.get("kernels", [])) for n in doc["nodes"]), doc["captured"]["kernels"])
         self.assertGreater(doc["captured"]["us"], 0)
+
+
+def rewritten(model, example, name, recipe=(), file="transformer.py", capture=True):
+    """The path of a model that `graft apply` wrote."""
+    traced, out = folder / f"{name}.pt", folder / f"{name}_{'fast' if capture else 'plain'}.pt"
+    (model if isinstance(model, torch.jit.ScriptModule) else torch.jit.trace(model, example, check_trace=False)).save(str(traced))
+    torch.save(example, folder / f"{name}_in.pt")
+    graft("apply", traced, "--rules", SOURCE / "resources/rules" / file, *recipe, "--inputs", folder / f"{name}_in.pt", "--no-timing", "-o",
+          out, *([] if capture else ["--no-capture"]))
+    return out
+
+
+def rewritten_code(model, name):
+    return torch.jit.load(str(rewritten(model.eval(), (torch.randn(3, 8),), name))).code
+
+
+class Cache(torch.nn.Module):
+    """Decoding with a cache: writes at a position that an input names, and counts its calls."""
+
+    def __init__(self, length=64, width=32):
+        super().__init__()
+        self.k, self.v, self.q = (torch.nn.Linear(width, width, bias=False) for _ in range(3))
+        self.register_buffer("keys", torch.zeros(1, length, width))
+        self.register_buffer("values", torch.zeros(1, length, width))
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor):
+        self.keys.index_copy_(1, position, self.k(x))
+        self.values.index_copy_(1, position, self.v(x))
+        self.calls.add_(1)
+        scores = torch.softmax(self.q(x) @ self.keys.transpose(1, 2), -1)
+        return scores @ self.values, self.keys
+
+
+class Steps(torch.nn.Module):
+    """Writes where a counter of its own says: one write too many leaves the buffer, which ends the process on a GPU."""
+
+    def __init__(self, most=7):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8, bias=False)
+        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
+        self.register_buffer("rows", torch.zeros(most, 8))
+
+    def forward(self, x: torch.Tensor):
+        self.rows.index_copy_(0, self.at, self.linear(x))
+        self.at.add_(1)
+        return self.rows.sum(0)
+
+
+class InPlace(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8, bias=False)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor):
+        x.mul_(2)
+        return self.linear(x) + y, x[0]
+
+
+class Waits(torch.nn.Module):
+    """Cannot be captured: which branch runs depends on data."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8, bias=False)
+        self.register_buffer("total", torch.zeros(4, 8))
+
+    def forward(self, x: torch.Tensor):
+        self.total.add_(self.linear(x))
+        if bool(self.total.sum() > 0):
+            return self.total + 1
+        return self.total * 2
+
+
+class Writing(unittest.TestCase):
+    """Models that write to their buffers or inputs. In the file, the runner is told what they write."""
+
+    def pair(self, model, example, name):
+        fast, plain = (rewritten(model.eval(), example, name, capture=c) for c in (True, False))
+        load = [torch.jit.load(str(p), map_location="cuda" if GPU else "cpu") for p in (fast, plain)]
+        return (*load, fast)
+
+    def captured(self, model, n=1):
+        self.assertIn(f"{n} of at most" if n else "nothing captured", model.graft_runner.status())
+
+    def same(self, fast, plain, *x):
+        """Both have the same results and leave the same buffers."""
+        torch.testing.assert_close(fast(*x), plain(*x), rtol=1e-4, atol=1e-4)
+        other = dict(plain.named_buffers())
+        for name, buffer in fast.named_buffers():
+            torch.testing.assert_close(buffer, other[name], rtol=1e-4, atol=1e-4)
+
+    @staticmethod
+    def token(i):
+        torch.manual_seed(i)
+        device = "cuda" if GPU else "cpu"
+        return torch.randn(1, 1, 32, device=device), torch.tensor([i], device=device)
+
+    def test_the_file_says_what_is_written(self):
+        fast, plain, path = self.pair(Cache(), (torch.randn(1, 1, 32), torch.tensor([0])), "cache")
+        self.assertIn("run_writing", fast.code)
+        self.assertNotIn("run_writing", plain.code)
+        for i in range(5):
+            self.same(fast, plain, *self.token(i))
+        self.assertEqual(fast.calls.item(), 5)
+        text = graft("text", path)
+        self.assertEqual(text.split("\n", 1)[1], graft("text", folder / "cache_plain.pt").split("\n", 1)[1])
+        self.assertIn("keys", graft("info", path).split("as a CUDA graph, which writes", 1)[1])
+
+    def test_inputs_that_are_written(self):
+        fast, plain, _ = self.pair(InPlace(), (torch.randn(3, 8), torch.randn(3, 8)), "in_place")
+        self.assertRegex(fast.code, r"run_writing\(self, .*, annotate\(List\[Tensor\], \[\]\), \[0\]\)")
+        self.assertIn("graft_runner).run(self", rewritten_code(torch.nn.Sequential(torch.nn.Linear(8, 8, bias=False)), "reads"))
+
+    def test_a_constant_that_is_written_is_kept_as_a_buffer(self):
+        class Lifted(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(8, 8, bias=False)
+                self.state = types.SimpleNamespace(rows=torch.zeros(4, 8))
+
+            def forward(self, x):
+                self.state.rows.add_(self.linear(x))
+                return self.state.rows * 2
+
+        model, x = Lifted().eval(), torch.randn(4, 8)
+        exported, out = folder / "lifted.pt2", folder / "lifted_fast.pt"
+        torch.export.save(torch.export.export(model, (x,)), str(exported))
+        torch.save((x,), folder / "lifted_in.pt")
+        graft("apply", exported, "--rules", SOURCE / "resources/rules/transformer.py", "--inputs", folder / "lifted_in.pt", "--no-timing",
+              "-o", out)
+        fast = torch.jit.load(str(out), map_location="cuda" if GPU else "cpu")
+        self.assertIn("run_writing", fast.code)
+        self.assertEqual([tuple(b.shape) for b in fast.buffers()], [(4, 8)])
+        x = x.cuda() if GPU else x
+        step = 2 * x @ fast.linear.weight.t()
+        for i in range(1, 5):
+            torch.testing.assert_close(fast(x), i * step, rtol=1e-4, atol=1e-4)
+
+    @needs_gpu
+    def test_each_call_writes_once(self):
+        fast, plain, _ = self.pair(Cache(), (torch.randn(1, 1, 32), torch.tensor([0])), "cache")
+        for i in range(8):
+            self.same(fast, plain, *self.token(i))
+            self.assertEqual(fast.calls.item(), i + 1)
+        self.captured(fast)
+        self.assertEqual(fast(*self.token(8))[1].data_ptr(), fast.keys.data_ptr())
+
+    @needs_gpu
+    def test_tries_do_not_leave_a_buffer(self):
+        fast, plain, _ = self.pair(Steps(), (torch.randn(1, 8),), "steps")
+        for i in range(7):
+            torch.manual_seed(i)
+            self.same(fast, plain, torch.randn(1, 8, device="cuda"))
+        self.captured(fast)
+
+    @needs_gpu
+    def test_buffers_are_replaced_and_moved(self):
+        fast, plain, _ = self.pair(Cache(), (torch.randn(1, 1, 32), torch.tensor([0])), "cache")
+        for i in range(4):
+            self.same(fast, plain, *self.token(i))
+        for m in (fast, plain):
+            m.keys = torch.ones_like(m.keys)
+        for i in range(4, 8):
+            self.same(fast, plain, *self.token(i))
+        self.captured(fast)
+        for m in (fast, plain):
+            m.half(), m.float()
+        for i in range(8, 12):
+            self.same(fast, plain, *self.token(i))
+        self.captured(fast)
+
+    @needs_gpu
+    def test_inputs_are_written_back(self):
+        fast, plain, _ = self.pair(InPlace(), (torch.randn(3, 8), torch.randn(3, 8)), "in_place")
+        places = (lambda t: t, lambda t: torch.stack([t, t], -1)[..., 0], lambda t: t.t().contiguous().t())
+        for place in places:
+            for seed in range(4):
+                torch.manual_seed(seed)
+                x, y = torch.randn(3, 8, device="cuda"), torch.randn(3, 8, device="cuda")
+                a, b = place(x.clone()), place(x.clone())
+                one, other = fast(a, y), plain(b, y)
+                torch.testing.assert_close(one, other)
+                torch.testing.assert_close(a, b)
+                torch.testing.assert_close(a, 2 * x)
+                a.zero_()
+                torch.testing.assert_close(one[1], torch.zeros_like(one[1]))  # it is a view of the caller's tensor
+        self.captured(fast, 3)
+
+    @needs_gpu
+    def test_shared_memory_runs_without_a_graph(self):
+        fast, plain, _ = self.pair(InPlace(), (torch.randn(3, 8), torch.randn(3, 8)), "in_place")
+        for _ in range(4):
+            x = torch.randn(3, 8, device="cuda")
+            a, b = x.clone(), x.clone()
+            torch.testing.assert_close(fast(a, a), plain(b, b))
+            torch.testing.assert_close(a, b)
+        self.captured(fast, 0)
+        self.assertIn("shares its memory", fast.graft_runner.status())
+
+    @needs_gpu
+    def test_what_cannot_be_captured_writes_once_too(self):
+        fast, plain, _ = self.pair(torch.jit.script(Waits().eval()), (torch.randn(4, 8),), "waits")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for i in range(6):
+                torch.manual_seed(i)
+                self.same(fast, plain, torch.randn(4, 8, device="cuda"))
+        self.assertEqual(len([w for w in said if "operator by operator" in str(w.message)]), 1)
+        self.assertRegex(fast.graft_runner.status(), "not captured: the operator aten::\\w+ cannot be captured")
+
+    @needs_gpu
+    def test_the_program_captures_it_too(self):
+        rewritten(Cache().eval(), (torch.randn(1, 1, 32), torch.tensor([0])), "cache")
+        out = graft("run", folder / "cache.pt", "--inputs", folder / "cache_in.pt", "--device", "cuda", "--json", "-o", folder / "o.pt")
+        self.assertIn('"captured": true', out)
+        wanted = torch.jit.load(str(folder / "cache.pt"))(*torch.load(folder / "cache_in.pt"))
+        torch.testing.assert_close(torch.load(folder / "o.pt", map_location="cpu"), wanted, rtol=1e-4, atol=1e-4, check_device=False)
+        self.assertIn("captured CUDA graphs", graft("bench", folder / "cache.pt", "--rules", SOURCE / "resources/rules/transformer.py",
+                                                     "--inputs", folder / "cache_in.pt", "--device", "cuda", "--seconds", "0.2"))
+
+
+class Dense(torch.nn.Module):
+    """Each layer sees what all layers before it made. TorchScript's fuser does not come to an end on a long chain of these."""
+
+    def __init__(self, layers=40, growth=8):
+        super().__init__()
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm2d(growth * (i + 1)) for i in range(layers))
+        self.convs = torch.nn.ModuleList(torch.nn.Conv2d(growth * (i + 1), growth, 1) for i in range(layers))
+
+    def forward(self, x: torch.Tensor):
+        features = [x]
+        for norm, conv in zip(self.norms, self.convs):
+            features.append(torch.relu(conv(torch.relu(norm(torch.cat(features, 1))))))
+        return features[-1]
+
+
+@needs_gpu
+class CallsReturn(unittest.TestCase):
+    CALLS = """
+import sys, time, torch
+torch.set_grad_enabled(False)
+torch.ops.load_library(sys.argv[1])
+model, x = torch.jit.load(sys.argv[2], map_location="cuda"), [t.cuda() for t in torch.load(sys.argv[3])]
+for _ in range(4):
+    y = model(*x)
+torch.cuda.synchronize()
+print(y.float().abs().sum().item(), model.graft_runner.status())
+"""
+
+    def calls(self, path, example, seconds=90, **environment):
+        run = subprocess.run([sys.executable, "-c", self.CALLS, BUILD / "lib" / "libgraft_ops.so", path, example], capture_output=True,
+                             text=True, timeout=seconds, env={**os.environ, **environment})
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        return run.stdout
+
+    def test_a_long_chain_of_concatenations(self):
+        torch.manual_seed(0)
+        path = rewritten(Dense().eval(), (torch.randn(2, 8, 16, 16),), "dense", ["--recipe", "ConvNetChannelsLast"], "conv.py")
+        inputs = folder / "dense_in.pt"
+        self.assertIn("1 of at most", self.calls(path, inputs))
+        self.assertIn("GRAFT_CAPTURE=0", self.calls(path, inputs, GRAFT_CAPTURE="0"))
+
+    def test_tuning_ends_with_its_budget_and_goes_on_in_the_next_process(self):
+        cache = folder / "choices"
+        example = folder / "in.pt"
+        said = self.calls(fast_file, example, GRAFT_CACHE_DIR=str(cache), GRAFT_TUNING_SECONDS="0")
+        self.assertRegex(said, r"1 of at most[^\n]*\n[0-9]+ products run with guessed algorithms")
+        self.assertFalse(cache.exists() and list(cache.glob("gemm-*.txt")))
+        said = self.calls(fast_file, example, GRAFT_CACHE_DIR=str(cache), GRAFT_TUNING_SECONDS="60")
+        self.assertNotIn("guessed", said)
+        self.assertTrue(list(cache.glob("gemm-*.txt")))
+        self.assertNotIn("guessed", self.calls(fast_file, example, GRAFT_CACHE_DIR=str(cache), GRAFT_TUNING_SECONDS="0"))
+
+    def test_a_capture_that_takes_too_long_is_given_up(self):
+        said = self.calls(fast_file, folder / "in.pt", GRAFT_CAPTURE_SECONDS="0")
+        self.assertIn("0 of at most", said)
+        self.assertIn("given up", said)
 
 
 @contextlib.contextmanager

@@ -106,6 +106,10 @@ class Samples(unittest.TestCase):
         self.assertEqual(table(report), [[n.op, n.name, str(n.target), str(n.args), str(n.kwargs)] for n in traced.graph.nodes])
         self.assertIn(f"linear  {traced.linear}\n", report)
         self.assertEqual(graft("code", file).stdout.strip(), traced.code.strip())
+        rule = file.with_suffix(".py")
+        rule.write_text(traced.code.replace("def forward", "def pattern"))  # printed code is a pattern as it is
+        found = json.loads(graft("match", file, "--rules", rule, "--json").stdout)
+        self.assertEqual([r["matches"] for r in found["models"][0]["rules"]], [1])
 
     def test_a_file_written_for_torch_fx_with_a_wrapped_function_is_taken_as_it_is(self):
         report = self.apply("kernl_wrapped_function", MODELS / "bert.pt", "Replace")
@@ -150,6 +154,12 @@ class Samples(unittest.TestCase):
                       SOURCE / "samples/slapo_attention/rules.py", "--json")
         counts = {rule["name"]: rule["matches"] for rule in json.loads(found.stdout)["models"][0]["rules"]}
         self.assertEqual(counts["Projection"], 3)
+
+    def test_the_tutorials_own_module_takes_the_place_of_the_projections(self):
+        self.apply("slapo_attention", MODELS / "slapo_attention.pt", "Retrain")
+        weights = dict(torch.jit.load(self.output).named_parameters())
+        self.assertEqual(tuple(weights["self_attn.fused_qkv.fused_linear.weight"].shape), (192, 64))
+        self.assertFalse([name for name in weights if "q_proj" in name])
 
     def test_ln_pattern_is_there_once_the_dense_layer_is_taken_apart(self):
         model = MODELS / "slapo_attention.pt"

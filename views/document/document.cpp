@@ -1,6 +1,7 @@
 #include "views/document/document.h"
 
 #include <QFileInfo>
+#include <QJsonArray>
 #include <utility>
 
 #include "views/document/async.h"
@@ -244,6 +245,21 @@ QJsonObject Document::withRules(QJsonObject request) const {
   request.insert(QStringLiteral("text"), text_);
   request.insert(QStringLiteral("file"), file_);
   return request;
+}
+
+void Document::loadLibrary(const QString& path) {
+  const QString file = placeOf(path);
+  engine_.call(QStringLiteral("library/load"), {{QStringLiteral("path"), file}},
+               [this, file](const EngineReply& reply) {
+                 if (reply.cancelled()) return;
+                 if (!reply.ok())
+                   return Q_EMIT failed(tr("%1 was not loaded").arg(QFileInfo(file).fileName()), reply.error);
+                 engine_.addWords({QStringLiteral("--library"), file});
+                 QStringList operators;
+                 for (const QJsonValue& name : reply.result.value(QLatin1String("operators")).toArray())
+                   operators << name.toString();
+                 Q_EMIT libraryLoaded(file, operators);
+               });
 }
 
 void Document::exportTo(const QString& path) {

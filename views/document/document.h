@@ -106,6 +106,11 @@ class Document : public QObject {
   bool canUndo() const { return history_.canUndo(); }
   bool canRedo() const { return history_.canRedo(); }
   void exportTo(const QString& path);
+  /// Loads a library of operators into the engine, and into each one after it. Models and rules that need it are to be
+  /// read again.
+  void loadLibrary(const QString& path);
+  /// Reads the rules again, as they are.
+  void readRulesAgain();
   void run(const QJsonObject& settings);
   void stopRun();
   void setSelection(const QStringList& nodes);
@@ -133,6 +138,7 @@ class Document : public QObject {
   void runProgress(const QString& what, qint64 done, qint64 total);
   void otherChanged();  ///< compared with something else
   void exported(const QString& path);
+  void libraryLoaded(const QString& path, const QStringList& operators);
   void failed(const QString& what, const QString& why);  ///< `what` went wrong, everything is as it was
   void message(const QString& text);
   void engineReplaced();  ///< a new engine has everything that the one before had

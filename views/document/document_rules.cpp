@@ -28,6 +28,8 @@ void Document::setRules(const QString& text, const QString& file, bool now) {
     typing_.start();
 }
 
+void Document::readRulesAgain() { setRules(QString(text_), QString(file_), true); }
+
 void Document::setCurrentRule(const QString& name) {
   if (name == current_) return;
   current_ = name;

@@ -55,6 +55,8 @@ class EngineClient : public QObject {
   bool isComing() const { return process_ || restart_.isActive(); }
   const QJsonObject& hello() const { return hello_; }
   QStringList command() const { return command_; }
+  /// From now on every new engine is started with these words, too.
+  void addWords(const QStringList& words) { command_ += words; }
   /// The process' id; 0 while there is none.
   qint64 processId() const { return process_ ? process_->processId() : 0; }
   /// Calls back once, always: with the result, an error, or lostCode when the engine went away.

@@ -72,6 +72,7 @@ void Actions::makeFileMenu() {
   add(file, {"chooseInputs", tr("Example &inputs, for shapes…")}, [&files] { files.chooseInputs(); });
   recentMenu_ = file->addMenu(tr("Open &recent"));
   add(file, {"openRules", tr("Open r&ules…"), tr("Ctrl+Shift+O"), "", false}, [&files] { files.chooseRules(); });
+  add(file, {"loadLibrary", tr("&Load operators…"), {}, "", false}, [&files] { files.chooseLibrary(); });
   for (const PanelDescription& p : panels())
     if (!p.shortcut.isEmpty())
       add(file, {p.name.toLatin1().constData(), p.title, p.shortcut, "", false},

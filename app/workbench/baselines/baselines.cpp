@@ -11,7 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "app/workbench/baselines/child.h"
+#include "core/base/child.h"
+#include "core/base/python.h"
 #include "core/formats/export.h"
 #include "core/torch/gpu_state.h"
 #include "core/torch/graph_in_dtype.h"
@@ -175,25 +176,7 @@ Result<std::vector<std::string>> parseBaselines(const std::string& list) {
 }
 
 Result<std::string> findPython(const std::string& asked, const Job& job) {
-  std::vector<std::string> candidates;
-  const char* environment = std::getenv("GRAFT_PYTHON");
-  if (!asked.empty())
-    candidates = {asked};
-  else if (environment && *environment)
-    candidates = {environment};
-  else
-    candidates = {GRAFT_BUILD_PYTHON, "python3"};
-  std::string why;
-  for (const std::string& python : candidates) {
-    auto child = Child::start({python, "-c", "import importlib.util as u; print(u.find_spec('torch') is not None)"});
-    auto answer = child ? child->readLine(job, "looking for PyTorch") : child.error();
-    if (answer && *answer == "True") return python;
-    if (!answer && answer.error().kind == ErrorKind::Cancelled) return answer.error();
-    why += fmt::format("{}{}", why.empty() ? "" : "; ", answer ? python + " has no torch" : answer.error().message);
-  }
-  return Error{ErrorKind::BadInput,
-               fmt::format("--against needs a Python with PyTorch: {}. Name one by --python or GRAFT_PYTHON", why),
-               {}};
+  return graft::findPython(asked, "--against", job);
 }
 
 Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const TensorSet& inputs,
@@ -217,6 +200,8 @@ Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const Te
   out.readySeconds = own->readySeconds;
 
   Original original(request, options, folder.path);
+  std::string users;
+  for (const UserLibrary& l : userLibraries()) users += ":" + l.path;
   const auto library = findOperatorLibrary();  // where it is not found, no rewritten model needs it
   std::vector<Process> processes(request.modes.size());
   for (size_t i = 0; i < processes.size(); ++i) {
@@ -228,7 +213,7 @@ Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const Te
     // All load and compile at once; they are timed in turns later.
     const Status started =
         p.start({request.python, "-c", baselinesScript, p.timing.mode, file.path, inputsFile, options.device,
-                 file.dtype, std::to_string(options.threads), ours && library ? *library : ""});
+                 file.dtype, std::to_string(options.threads), (ours && library ? *library : "") + users});
     if (!started) return started.error();
   }
   for (Process& p : processes) {

@@ -254,6 +254,8 @@ class FxImporter {
     const ValueId v = g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor),
                                    n.at("buffer").boolean());
     g_.mutableWeight(v).isConstant = constant;
+    const JsonValue frozen = n.find("frozen");
+    g_.mutableWeight(v).isFrozen = frozen.isBoolean() && frozen.boolean() && !g_.value(v).isBuffer;
     weights_.emplace(key, v);
     values_[n.at("name").text()] = Argument(v);
   }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/base/atomic_file.h"
+#include "core/formats/calling.h"
 #include "core/formats/export.h"
 #include "core/formats/pt2/format.h"
 #include "core/formats/pt2/writer.h"
@@ -18,11 +19,6 @@ namespace graft {
 using nlohmann::json;
 
 namespace {
-
-json spec(const json& type, const json& context, const json& children) {
-  return {{"type", type}, {"context", context}, {"children_spec", children}};
-}
-json leafSpec() { return spec(nullptr, nullptr, json::array()); }
 
 /// Inputs of kinds that torch.export does not have become constants of the program, as torch.export.export makes them.
 std::unordered_map<uint32_t, Argument> fixedInputs(const Graph& g, const ExportOptions& options) {
@@ -63,25 +59,25 @@ void ExportWriter::run() {
   stacks();
   for (ValueId w : g_.weights())
     if (!g_.isUnused(w)) weight(w);
-  for (ValueId v : g_.inputs()) input(v);
+  const CallingConvention calling = convention();
+  calling.arguments.forEachLeaf([&](const TreeSpec& t) {
+    if (t.leaf.isValue())
+      input(t.leaf.valueId());
+    else
+      constantInput(fresh("constant"), t.leaf);
+  });
   nodes(g_.root());
-  const json outSpec = returns();
-  json forwardNames = json::array(), leaves = json::array();
-  for (ValueId v : g_.inputs()) {
-    forwardNames.push_back(name(v));
-    leaves.push_back(leafSpec());
-  }
-  const json inSpec = json::array(
-      {1, spec("builtins.tuple", "null",
-               json::array({spec("builtins.tuple", "null", leaves), spec("builtins.dict", "[]", json::array())}))});
+  for (const Argument& a : g_.returns()) result(a, 0);
   json calls = json::array();
   calls.push_back({{"fqn", ""},
                    {"signature",
                     {{"inputs", json::array()},
                      {"outputs", json::array()},
-                     {"in_spec", inSpec.dump()},
-                     {"out_spec", json::array({1, outSpec}).dump()},
-                     {"forward_arg_names", forwardNames}}}});
+                     {"in_spec", treeSpecJson(calling.arguments)},
+                     {"out_spec", treeSpecJson(calling.result)},
+                     {"forward_arg_names", calling.names}}}});
+  json namedTuples = json::object();
+  for (const auto& [type, fields] : calling.namedTuples) namedTuples[type] = {{"field_names", fields}};
   std::set<std::string> paths;
   for (const ModuleCall& call : g_.moduleCalls())
     if (!call.path.empty() && paths.insert(call.path).second)
@@ -97,7 +93,7 @@ void ExportWriter::run() {
                {"signature", {{"input_specs", inputSpecs_}, {"output_specs", outputSpecs_}}},
                {"module_call_graph", calls},
                {"metadata", json::object()},
-               {"treespec_namedtuple_fields", json::object()}}},
+               {"treespec_namedtuple_fields", namedTuples}}},
              {"opset_version", {{"aten", 10}}},
              {"range_constraints", ranges},
              {"schema_version", {{"major", 8}, {"minor", 17}}},
@@ -128,31 +124,35 @@ void ExportWriter::stacks() {
   archiveMetadata.calls = stacks_;
 }
 
-json ExportWriter::result(const Argument& a, int depth) {
-  if (depth > 50) throw Pt2Refusal("its result is nested too deep");
-  if (const auto* dict = a.as<Argument::Dict>()) {
-    json keys = json::array(), children = json::array();
-    for (const auto& [key, value] : dict->items) {
-      const auto* text = key.as<std::string>();
-      if (!text) throw Pt2Refusal("its result is a dictionary whose keys are no strings");
-      keys.push_back(*text);
-      children.push_back(result(value, depth + 1));
+// As the model was called where it was exported; of other models, with positional arguments.
+CallingConvention ExportWriter::convention() {
+  CallingConvention out;
+  if (g_.calling) out = *g_.calling;
+  if (out.arguments.isLeaf()) {
+    std::vector<Argument> inputs;
+    for (ValueId v : g_.inputs()) {
+      inputs.emplace_back(v);
+      out.names.push_back(name(v));
     }
-    return spec("builtins.dict", keys.dump(), children);
+    out.arguments = positional(inputs);
   }
-  if (const auto* items = a.items()) {
-    json children = json::array();
-    for (const Argument& i : *items) children.push_back(result(i, depth + 1));
-    return a.isList() ? spec("builtins.list", "null", children) : spec("builtins.tuple", "null", children);
-  }
-  body_.outputs.push_back(argument(a, nullptr));
-  outputSpecs_.push_back({{"user_output", {{"arg", body_.outputs.back()}}}});
-  return leafSpec();
+  if (!out.result.isLeaf()) return out;
+  auto containers = containersOf(g_);
+  if (!containers) throw Pt2Refusal("its result is a dictionary whose keys are neither texts nor whole numbers");
+  out.result = std::move(*containers);
+  return out;
 }
 
-json ExportWriter::returns() {
-  if (g_.returns().size() == 1) return result(g_.returns()[0], 0);
-  return result(Argument::tuple(std::vector<Argument>(g_.returns().begin(), g_.returns().end())), 0);
+void ExportWriter::result(const Argument& a, int depth) {
+  if (depth > 50) throw Pt2Refusal("its result is nested too deep");
+  if (const auto* dict = a.as<Argument::Dict>()) {
+    for (const auto& [key, value] : dict->items) result(value, depth + 1);
+  } else if (const auto* items = a.items()) {
+    for (const Argument& i : *items) result(i, depth + 1);
+  } else {
+    body_.outputs.push_back(argument(a, nullptr));
+    outputSpecs_.push_back({{"user_output", {{"arg", body_.outputs.back()}}}});
+  }
 }
 
 void ExportWriter::facts() {
@@ -163,6 +163,7 @@ void ExportWriter::facts() {
   archiveMetadata.symbols.clear();
   archiveMetadata.inputs.clear();
   archiveMetadata.types.clear();
+  archiveMetadata.calling.clear();
   archiveMetadata.model = g_.name;
   for (NodeId n : g_.order())
     for (size_t i = 1; i < g_.node(n).outputs.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/json_document.h"
+#include "core/formats/calling.h"
 #include "core/formats/graph_builder.h"
 #include "core/formats/metadata.h"
 #include "core/formats/pt2/format.h"
@@ -119,6 +120,8 @@ class ExportImporter {
     const ValueId v =
         g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
     g_.mutableWeight(v).isConstant = constant;
+    const JsonValue gradient = meta.find("requires_grad");
+    g_.mutableWeight(v).isFrozen = !buffer && gradient.isBoolean() && !gradient.boolean();
     if (metadata_)
       if (const auto name = metadata_->weights.find(path); name != metadata_->weights.end())
         names_.emplace_back(v, name->second);
@@ -138,7 +141,7 @@ class ExportImporter {
       } else if (kind == "user_input") {
         input(what.at("arg"), graph);
       } else if (kind == "constant_input") {
-        values_[what.at("name").text()] = constant(what.at("value"));
+        leaves_.push_back(values_[what.at("name").text()] = argument(what.at("value")));
       } else {
         throw ProgramRefusal{fmt::format("it has an input of kind {}, which Graft does not know", kind)};
       }
@@ -150,23 +153,18 @@ class ExportImporter {
     if (kind == "as_tensor") {
       const std::string name = what.at("name").text();
       values_[name] = Argument(g_.addInput(nameOf(name), pt2TensorType(graph.at("tensor_values").at(name))));
+      leaves_.push_back(values_[name]);
     } else if ((kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") && what.find("as_name")) {
       const std::string name = what.at("as_name").text();
       const Type type(kind == "as_sym_int"     ? Type::Kind::Int
                       : kind == "as_sym_float" ? Type::Kind::Float
                                                : Type::Kind::Bool);
       values_[name] = Argument(g_.addInput(name, type));
+      leaves_.push_back(values_[name]);
+    } else {
+      // Numbers and None that torch.export.export got are already part of the graph.
+      leaves_.push_back(argument(arg));
     }
-    // Numbers and None that torch.export.export got are already part of the graph.
-  }
-
-  static Argument constant(JsonValue v) {
-    const auto [kind, what] = only(v);
-    if (kind == "as_int") return Argument(what.integer());
-    if (kind == "as_float") return Argument(what.number());
-    if (kind == "as_bool") return Argument(what.boolean());
-    if (kind == "as_string") return Argument(what.text());
-    return {};
   }
 
   Argument named(JsonValue name) {
@@ -498,13 +496,49 @@ class ExportImporter {
         throw ProgramRefusal{fmt::format("it has an output of kind {}, which Graft does not know", kind)};
       }
     }
-    g_.setReturns(g_.root(), {pt2Structure(outSpec(module), leaves)});
+    const JsonValue signature = callOfModel(module);
+    std::optional<TreeSpec> result;
+    if (signature) result = parseTreeSpec(signature.at("out_spec").text());
+    if (!result || result->leafCount() != leaves.size()) {
+      g_.setReturns(g_.root(), {leaves.size() == 1 ? leaves[0] : Argument::tuple(std::move(leaves))});
+      return;
+    }
+    g_.setReturns(g_.root(), {structured(*result, leaves)});
+    calling(signature, module, std::move(*result));
   }
 
-  static std::string outSpec(JsonValue module) {
+  // Says how the model was called, where its inputs and results do not.
+  void calling(JsonValue signature, JsonValue module, TreeSpec result) {
+    auto arguments = parseTreeSpec(signature.at("in_spec").text());
+    if (!arguments || arguments->leafCount() != leaves_.size() || arguments->children.size() != 2) return;
+    CallingConvention out;
+    size_t at = 0;
+    fill(*arguments, at);
+    if (const JsonValue names = signature.find("forward_arg_names"); names.isArray()) {
+      for (JsonValue name : names) out.names.push_back(name.text());
+    } else {
+      for (size_t i = 0; i < arguments->children[0].children.size(); ++i) out.names.push_back(fmt::format("arg_{}", i));
+      for (const Argument& key : arguments->children[1].keys())
+        out.names.push_back(key.as<std::string>() ? *key.as<std::string>() : std::string());
+    }
+    if (const JsonValue named = module.find("treespec_namedtuple_fields"); named.isObject())
+      for (const auto& [type, fields] : named.members()) {
+        auto& [_, names] = out.namedTuples.emplace_back(std::string(type), std::vector<std::string>());
+        for (JsonValue field : fields.at("field_names")) names.push_back(field.text());
+      }
+    out.arguments = std::move(*arguments);
+    out.result = std::move(result);
+    setCalling(g_, std::move(out));
+  }
+
+  void fill(TreeSpec& tree, size_t& at) {
+    if (tree.isLeaf()) tree.leaf = leaves_[at++];
+    for (TreeSpec& child : tree.children) fill(child, at);
+  }
+
+  static JsonValue callOfModel(JsonValue module) {
     for (JsonValue entry : module.at("module_call_graph"))
-      if (entry.at("fqn").text().empty() && entry.at("signature").isObject())
-        return entry.at("signature").at("out_spec").text();
+      if (entry.at("fqn").text().empty() && entry.at("signature").isObject()) return entry.at("signature");
     return {};
   }
 
@@ -529,6 +563,7 @@ class ExportImporter {
   std::unordered_map<std::string, Record> records_;
   std::unordered_map<std::string, ValueId> shared_;
   std::unordered_map<std::string, Argument> values_;
+  std::vector<Argument> leaves_;  // what callers give, one after the other
   struct Weight {
     std::string path;
     bool buffer = false, constant = false;

@@ -57,8 +57,8 @@ class ExportWriter {
   };
 
   // export.cpp
-  json result(const Argument&, int depth);
-  json returns();
+  CallingConvention convention();
+  void result(const Argument&, int depth);
   void stacks();
   void facts();
 
@@ -71,6 +71,7 @@ class ExportWriter {
   json meta(const Type&, bool gradient = false);
   void weight(ValueId);
   void input(ValueId);
+  void constantInput(const std::string& name, const Argument&);
   json reference(ValueId);
   /// The literal where the value is known to be one; otherwise the argument itself.
   const Argument& known(const Argument&) const;
@@ -90,6 +91,8 @@ class ExportWriter {
   std::optional<Argument> knownOfTensor(const Node&, const TensorInfo&) const;
   /// True where the node need not be written, because its result is known before it runs. The result is a literal then.
   bool settle(const Node&);
+  Argument whole(const Argument&) const;
+  std::optional<Argument> computed(const Node&);
 
   // writer_blocks.cpp
   /// What stands for a value in the file: a name, for a size also an expression, the elements of a list, or a literal.
@@ -131,11 +134,13 @@ class ExportWriter {
   std::unordered_set<std::string> taken_;
   std::set<std::string> symbols_, inputSymbols_;  // all that occur in sizes; those that are inputs
   std::vector<std::string> stacks_;
-  std::unordered_map<uint32_t, std::string> expressions_;            // of sizes that nodes compute
-  std::unordered_map<uint32_t, std::vector<std::string>> elements_;  // of lists, by value
-  std::unordered_map<uint32_t, Argument> literals_;                  // values that are known to be literals
-  std::unordered_map<uint32_t, Condition> conditions_;               // by loop
-  std::unordered_set<uint32_t> asked_;                               // nodes that only the conditions of loops need
+  std::unordered_map<uint32_t, std::string> expressions_;                      // of sizes that nodes compute
+  std::unordered_map<uint32_t, std::vector<std::string>> elements_;            // of lists, by value
+  std::unordered_map<uint32_t, Argument> literals_;                            // values that are known to be literals
+  std::unordered_map<uint32_t, std::shared_ptr<const WeightData>> constants_;  // 0-dim tensors of known numbers
+  std::unordered_map<uint32_t, NodeId> deferred_;       // makers of these that are not written until one is used
+  std::unordered_map<uint32_t, Condition> conditions_;  // by loop
+  std::unordered_set<uint32_t> asked_;                  // nodes that only the conditions of loops need
   json inputSpecs_ = json::array(), outputSpecs_ = json::array();
 };
 

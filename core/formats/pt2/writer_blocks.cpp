@@ -54,8 +54,11 @@ bool ExportWriter::isOnlyCondition(const Node& n) const {
 std::vector<ValueId> ExportWriter::captured(const Node& n) const {
   std::unordered_set<uint32_t> inside, seen;
   std::vector<ValueId> out;
-  const auto use = [&](ValueId v) {
-    if (!inside.contains(v.index) && !literals_.contains(v.index) && seen.insert(v.index).second) out.push_back(v);
+  const auto use = [&](ValueId given) {
+    if (inside.contains(given.index)) return;
+    whole(Argument(given)).forEachValue([&](ValueId v) {
+      if (seen.insert(v.index).second) out.push_back(v);
+    });
   };
   const auto walk = [&](const auto& self, const Node& owner) -> void {
     for (BlockId b : owner.blocks) {

@@ -2,9 +2,11 @@
 // Scripted models check such facts before they compute ("if x.dim() != 4: raise"). torch.export cannot express the
 // check and needs none, because a program is exported for inputs of these facts.
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "core/formats/pt2/writer.h"
+#include "core/torch/semantics.h"
 
 namespace graft {
 namespace {
@@ -39,27 +41,33 @@ std::optional<Argument> onBools(std::string_view op, bool a, bool b) {
 /// Python's index `i` of a list of that size, counted from the front: for `l[i]` and for a slice's bound.
 int64_t place(int64_t i, int64_t size) { return i < 0 ? i + size : i; }
 
-/// Operators on a list of whole numbers, such as a shape.
+/// Operators on a list whose length is known, such as a shape. Its items may be sizes that only a run knows.
 std::optional<Argument> onList(std::string_view op, const std::vector<Argument>& list,
                                const std::vector<Argument>& more) {
   const auto size = static_cast<int64_t>(list.size());
   const auto numbers = [](const std::vector<Argument>& items) {
     return std::all_of(items.begin(), items.end(), [](const Argument& a) { return a.as<int64_t>(); });
   };
-  if (!numbers(list)) return std::nullopt;
   if (op == "aten.len.t" && more.empty()) return Argument(size);
+  if (op == "aten.list.t" && more.empty()) return Argument::list(list);
   if (more.empty()) return std::nullopt;
   const auto* number = more[0].as<int64_t>();
-  if (op == "aten.__contains__.int_list" && number)
+  if (op == "aten.__contains__.int_list" && number && numbers(list))
     return Argument(std::find(list.begin(), list.end(), more[0]) != list.end());
   if ((op == "aten.__getitem__.t" || op == "prim.getitem") && number) {
     const int64_t at = place(*number, size);
     if (at >= 0 && at < size) return list[static_cast<size_t>(at)];
   }
-  if (op == "aten.add.t" && more[0].items() && numbers(*more[0].items())) {
+  const std::vector<Argument>* other = more[0].items();
+  if (op == "aten.add.t" && other) {
     std::vector<Argument> joined = list;
-    joined.insert(joined.end(), more[0].items()->begin(), more[0].items()->end());
+    joined.insert(joined.end(), other->begin(), other->end());
     return Argument::list(std::move(joined));
+  }
+  if ((op == "aten.eq.int_list" || op == "aten.ne.int_list") && other) {
+    const bool isEqual = list == *other;
+    if (isEqual || list.size() != other->size() || (numbers(list) && numbers(*other)))
+      return Argument(isEqual == (op == "aten.eq.int_list"));
   }
   if (op == "aten.slice.t" && more.size() == 3 && more[2] == Argument(int64_t{1})) {
     const auto bound = [&](const Argument& a, int64_t otherwise) {
@@ -78,6 +86,7 @@ std::optional<Argument> onList(std::string_view op, const std::vector<Argument>&
 std::optional<Argument> ExportWriter::knownOfTensor(const Node& n, const TensorInfo& t) const {
   if (n.op->name == "aten.dim.default" && t.shape) return Argument(static_cast<int64_t>(t.shape->size()));
   if (n.op->name == "prim.dtype.default" && t.dtype) return Argument(*t.dtype);
+  if (n.op->name == "prim.device.default" && !t.device.empty()) return Argument(DeviceName{t.device});
   if (n.op->name == "aten.is_floating_point.default" && t.dtype) return Argument(isFloatingPoint(*t.dtype));
   if (n.op->name == "aten.size.default" && t.shape) {
     std::vector<Argument> sizes;
@@ -103,6 +112,7 @@ bool ExportWriter::settle(const Node& n) {
   const std::string_view op = n.op->name;
   const Argument& a = known(n.args[0]);
   std::optional<Argument> found;
+  deferred_.erase(n.outputs[0].index);
   if (a.isValue() && g_.value(a.valueId()).type.isTensor()) {
     found = knownOfTensor(n, g_.value(a.valueId()).type.tensorInfo);
     // A tensor is not None.
@@ -113,8 +123,8 @@ bool ExportWriter::settle(const Node& n) {
     found = Argument(!*a.as<bool>());
   } else if (a.items()) {
     std::vector<Argument> more;
-    for (size_t i = 1; i < n.args.size(); ++i) more.push_back(known(n.args[i]));
-    found = onList(op, *a.items(), more);
+    for (size_t i = 1; i < n.args.size(); ++i) more.push_back(whole(n.args[i]));
+    found = onList(op, *whole(a).items(), more);
   } else if (n.args.size() == 2) {
     const Argument& b = known(n.args[1]);
     if (a.as<int64_t>() && b.as<int64_t>()) found = onInts(op, *a.as<int64_t>(), *b.as<int64_t>());
@@ -125,8 +135,54 @@ bool ExportWriter::settle(const Node& n) {
     if (a.isNone() && b.isNone() && (op == "aten.__is__.default" || op == "aten.__isnot__.default"))
       found = Argument(op == "aten.__is__.default");
   }
+  if (!found) found = computed(n);
   if (found) literals_.insert_or_assign(n.outputs[0].index, std::move(*found));
-  return found.has_value();
+  return found.has_value() || deferred_.contains(n.outputs[0].index);
+}
+
+/// The argument with what is known of the values in it.
+Argument ExportWriter::whole(const Argument& given) const {
+  const Argument& a = known(given);
+  const auto* items = a.items();
+  if (!items) return a;
+  std::vector<Argument> out;
+  for (const Argument& i : *items) out.push_back(whole(i));
+  return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+}
+
+/// Numbers that follow from numbers alone, even where the code computes them with tensors: int(tensor(16) ** 0.5).
+/// A tensor on the way is written where another node turns out to use it.
+std::optional<Argument> ExportWriter::computed(const Node& n) {
+  static const std::unique_ptr<Semantics> semantics = makeTorchSemantics();
+  if (!n.op->hasSchema || !n.op->pure()) return std::nullopt;
+  const Type& made = g_.value(n.outputs[0]).type;
+  const auto& shape = made.tensorInfo.shape;
+  if (made.isTensor() && (!shape || !shape->empty())) return std::nullopt;
+  Graph alone;
+  bool isKnown = true,
+       hasTensor = n.op->name == "prim.NumToTensor.Scalar" || n.op->name == "aten.scalar_tensor.default";
+  const auto tensor = [&](ValueId v) {
+    const Value& value = g_.value(v);
+    const auto it = constants_.find(v.index);
+    const auto& data = it != constants_.end() ? it->second : value.data;
+    const bool isNumber = value.type.isTensor() && value.type.tensorInfo.shape && value.type.tensorInfo.shape->empty();
+    isKnown = isKnown && isNumber && data && (it != constants_.end() || value.isConstant);
+    hasTensor = hasTensor || isKnown;
+    return isKnown ? alone.addWeight(value.name, value.type, data, true) : ValueId();
+  };
+  std::vector<Argument> args;
+  for (const Argument& given : n.args) {
+    args.push_back(whole(given));
+    args.back().forEachValueMutable([&](ValueId& v) { v = tensor(v); });
+  }
+  if (!isKnown || (made.isTensor() && !hasTensor)) return std::nullopt;
+  const NodeId copy = alone.append(alone.root(), n.op, std::move(args), n.name);
+  auto result = semantics->evaluate(alone, copy);
+  if (!result || result->size() != 1) return std::nullopt;
+  if (!(*result)[0].data) return (*result)[0].literal;
+  constants_.insert_or_assign(n.outputs[0].index, (*result)[0].data);
+  deferred_.insert_or_assign(n.outputs[0].index, n.id);
+  return std::nullopt;
 }
 
 }  // namespace graft

@@ -26,6 +26,7 @@ std::string ExportWriter::fresh(std::string_view wish) {
 }
 
 const std::string& ExportWriter::name(ValueId v) {
+  if (const auto maker = deferred_.extract(v.index)) node(g_.node(maker.mapped()));
   const auto [it, isNew] = names_.try_emplace(v.index);
   if (!isNew) return it->second;
   const Value& value = g_.value(v);
@@ -96,19 +97,21 @@ void ExportWriter::weight(ValueId id) {
   at::Tensor t = weightTensor(v);
   if (!t.defined()) throw Pt2Refusal(fmt::format("the weight '{}' has no data", v.path));
   t = t.detach().contiguous();
-  const bool gradient = !v.isBuffer && c10::isFloatingType(t.scalar_type());
-  const std::string arg = fresh((v.isConstant ? "c_" : gradient ? "p_" : "b_") + v.path);
+  const bool isParameter = !v.isBuffer && !v.isConstant;
+  const bool gradient =
+      isParameter && !v.isFrozen && (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type()));
+  const std::string arg = fresh((v.isConstant ? "c_" : isParameter ? "p_" : "b_") + v.path);
   names_[id.index] = arg;
   const json facts = meta(typeOfValue(c10::IValue(t)), gradient);
   json& config = v.isConstant ? constants : weights;
   const std::string record = fmt::format("{}_{}", v.isConstant ? "tensor" : "weight", config.size());
-  config[v.path] = {{"path_name", record}, {"is_param", gradient}, {"use_pickle", false}, {"tensor_meta", facts}};
+  config[v.path] = {{"path_name", record}, {"is_param", isParameter}, {"use_pickle", false}, {"tensor_meta", facts}};
   data.emplace_back((v.isConstant ? "data/constants/" : "data/weights/") + record, t);
   body_.tensors[arg] = facts;
   body_.inputs.push_back({{"as_tensor", {{"name", arg}}}});
   if (v.isConstant)
     inputSpecs_.push_back({{"tensor_constant", {{"arg", {{"name", arg}}}, {"tensor_constant_name", v.path}}}});
-  else if (gradient)
+  else if (isParameter)
     inputSpecs_.push_back({{"parameter", {{"arg", {{"name", arg}}}, {"parameter_name", v.path}}}});
   else
     inputSpecs_.push_back({{"buffer", {{"arg", {{"name", arg}}}, {"buffer_name", v.path}, {"persistent", true}}}});
@@ -125,10 +128,7 @@ void ExportWriter::input(ValueId v) {
     expressions_[v.index] = symbol;
     arg = {{"as_sym_int", {{"as_name", name(v)}}}};
   } else if (const auto fixed = literals_.find(v.index); fixed != literals_.end()) {
-    arg = argument(fixed->second, nullptr);
-    inputSpecs_.push_back({{"constant_input", {{"name", name(v)}, {"value", arg}}}});
-    body_.inputs.push_back(std::move(arg));
-    return;
+    return constantInput(name(v), fixed->second);
   } else if (!t.isTensor()) {
     const bool nests = t.kind == Type::Kind::List || t.kind == Type::Kind::Tuple || t.kind == Type::Kind::Dict;
     throw Pt2Refusal(
@@ -146,6 +146,11 @@ void ExportWriter::input(ValueId v) {
   }
   body_.inputs.push_back(arg);
   inputSpecs_.push_back({{"user_input", {{"arg", arg}}}});
+}
+
+void ExportWriter::constantInput(const std::string& name, const Argument& value) {
+  body_.inputs.push_back(argument(value, nullptr));
+  inputSpecs_.push_back({{"constant_input", {{"name", name}, {"value", body_.inputs.back()}}}});
 }
 
 // Arguments

@@ -10,6 +10,7 @@
 #include "core/formats/graph_builder.h"
 #include "core/formats/torchscript/writer.h"
 #include "core/ir/normal_form.h"
+#include "core/torch/normal/imported_graph.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 
@@ -373,6 +374,12 @@ Argument TorchScriptConverter::schemaLiteral(Argument a, const Type& parameter) 
   return a;
 }
 
+// Tracing writes x * 0.5 with a constant tensor without dimensions, and the file does not say that it was a number.
+// TorchScript's executor takes such a constant for a number in these operators, so that it decides no dtype.
+static bool takesNumbers(std::string_view op) {
+  return op == "aten.add.Tensor" || op == "aten.sub.Tensor" || op == "aten.mul.Tensor" || op == "aten.div.Tensor";
+}
+
 std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& env, const Operator& op) {
   // A number that TorchScript wrapped may stay a number beside a real tensor.
   bool besideTensor = false;
@@ -393,6 +400,8 @@ std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& e
     Argument a = argument(b, n);
     args.push_back(declared ? schemaLiteral(std::move(a), op.parameters[i].type) : std::move(a));
   }
+  if (takesNumbers(op.name) && !numberOfConstant(g_, args[0]))
+    if (auto number = numberOfConstant(g_, args[1])) args[1] = std::move(*number);
   return args;
 }
 

@@ -101,6 +101,8 @@ class TorchScriptConverter {
   Bound fromIValue(const c10::IValue&, const std::string& path, bool buffer, bool constant);
   const std::pair<std::string, std::string>* constantOfMetadata(const std::string& attribute);
   ValueId weight(const at::Tensor&, const std::string& path, bool buffer, bool constant);
+  std::string viewOf(const at::Tensor&) const;
+  const std::string& parameterAt(const std::string& view);
   /// The value as an argument of a node. Appends a node where the graph has nothing that stands for the value.
   Argument argument(const Bound&, const torch::jit::Node* user);
   void materialise(Container&, const torch::jit::Value* typed, const torch::jit::Node* user);
@@ -129,8 +131,9 @@ class TorchScriptConverter {
   ModuleCallId module_;
   std::string modulePath_;
   int depth_ = 0;
-  const StraightLineProgram::Step* step_ = nullptr;    // of a long method, while the walk follows it
-  std::unordered_map<std::string, ValueId> weights_;   // by place and view
+  const StraightLineProgram::Step* step_ = nullptr;   // of a long method, while the walk follows it
+  std::unordered_map<std::string, ValueId> weights_;  // by place and view
+  std::optional<std::unordered_map<std::string, std::string>> parameters_;  // their paths, by place and view
   std::unordered_map<std::string, Bound> attributes_;  // that the model sets: path -> current value
   size_t constants_ = 0;
   std::vector<std::pair<ValueId, std::string>> names_;

@@ -32,13 +32,35 @@ const std::pair<std::string, std::string>* TorchScriptConverter::constantOfMetad
   return &metadata_->constants[number];
 }
 
-ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& path, bool buffer, bool constant) {
+/// The same memory with the same view is one weight, however many names it has. Empty where there is no memory.
+std::string TorchScriptConverter::viewOf(const at::Tensor& t) const {
+  if (t.layout() != c10::kStrided || !t.has_storage() || t.numel() == 0) return {};
+  return fmt::format("{}+{} {} {} {}", file_.place(t), t.storage_offset(), static_cast<int>(t.scalar_type()),
+                     fmt::join(t.sizes(), ","), fmt::join(t.strides(), ","));
+}
+
+/// The parameter that a plain attribute refers to, as LSTM's list of its own weights does; empty where there is none.
+const std::string& TorchScriptConverter::parameterAt(const std::string& view) {
+  if (!parameters_) {
+    parameters_.emplace();
+    for (const auto& p : file_.module().named_parameters())
+      if (const std::string at = file_.resolve(p.value) ? viewOf(p.value) : std::string(); !at.empty())
+        parameters_->emplace(at, p.name);
+  }
+  static const std::string none;
+  const auto it = parameters_->find(view);
+  return it == parameters_->end() ? none : it->second;
+}
+
+ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& given, bool buffer, bool constant) {
   if (Status s = file_.resolve(t); !s) throw Refusal{s.error().message};
-  // The same memory with the same view is one weight, however many names it has.
-  std::string key = path;
-  if (t.layout() == c10::kStrided && t.has_storage() && t.numel() > 0)
-    key = fmt::format("{}+{} {} {} {}", file_.place(t), t.storage_offset(), static_cast<int>(t.scalar_type()),
-                      fmt::join(t.sizes(), ","), fmt::join(t.strides(), ","));
+  std::string path = given, key = viewOf(t);
+  if (buffer && !constant && !key.empty())
+    if (const std::string& parameter = parameterAt(key); !parameter.empty()) {
+      path = parameter;
+      buffer = false;
+    }
+  if (key.empty()) key = path;
   if (const auto it = weights_.find(key); it != weights_.end()) return it->second;
   Type type = typeOfValue(c10::IValue(t));
   const auto* named = metadata_ && constant ? constantOfMetadata(path) : nullptr;
@@ -47,6 +69,7 @@ ValueId TorchScriptConverter::weight(const at::Tensor& t, const std::string& pat
                                                          : path,
                                  std::move(type), std::make_shared<TensorWeight>(t.detach()), buffer);
   g_.mutableWeight(v).isConstant = constant;
+  g_.mutableWeight(v).isFrozen = !buffer && !t.requires_grad();
   if (named)
     names_.emplace_back(v, named->second);
   else if (const auto name = metadata_ ? metadata_->weights.find(path) : decltype(metadata_->weights.find(path))();

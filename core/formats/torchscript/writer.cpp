@@ -9,7 +9,6 @@
 #include <charconv>
 
 #include "core/formats/torchscript/convert.h"
-#include "core/torch/values/model_device.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -138,7 +137,7 @@ Result<jit::Module> TorchScriptWriter::module() {
     unit_ = std::make_shared<jit::CompilationUnit>();
     std::unordered_map<std::string, size_t> calls;
     for (const ModuleCall& call : g_.moduleCalls()) callNumber_.push_back(calls[call.path]++);
-    device_ = modelDevice(g_);
+    facts_ = captureFacts(g_);
     placeWeights();
     jit::Module root = buildModule("");
     placeWritten();

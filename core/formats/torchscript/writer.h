@@ -24,6 +24,8 @@
 #include "core/formats/metadata.h"
 #include "core/formats/torchscript/call_segments.h"
 #include "core/ir/graph.h"
+#include "core/torch/run/capture_facts.h"
+#include "core/torch/values/placement.h"
 
 namespace graft {
 
@@ -38,7 +40,7 @@ std::optional<std::pair<size_t, size_t>> callOfMethod(std::string_view method);
 class TorchScriptWriter {
  public:
   /// `capture`: forward asks a graft.Runner first whether a CUDA graph stands in for it.
-  explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture) {}
+  explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture), place_(g) {}
   ~TorchScriptWriter();
   Result<torch::jit::Module> module();
   /// Of the module that module() made.
@@ -106,7 +108,8 @@ class TorchScriptWriter {
 
   const Graph& g_;
   bool capture_;
-  std::string device_;  ///< what operators' arguments call "where the module is"
+  const Placement place_;
+  const Node* node_ = nullptr;  ///< the one that is being written
   JitValue *runner_ = nullptr,
            *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
   ArchiveMetadata metadata_;
@@ -116,6 +119,7 @@ class TorchScriptWriter {
   std::unordered_map<uint32_t, Place> places_;
   std::unordered_map<std::string, Place> written_;               ///< by path: attributes that the model sets
   std::set<uint32_t> setWeights_;                                ///< the ones among them that it also reads
+  CaptureFacts facts_;                                           ///< of g_
   std::unordered_map<std::string, torch::jit::Module> modules_;  ///< by path
   std::unordered_map<std::string, std::string> aliases_;  ///< module path + "\n" + path of what it refers to: attribute
   std::vector<size_t> callNumber_;                        ///< by module call: which call of its path

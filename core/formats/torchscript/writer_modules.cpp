@@ -10,7 +10,6 @@
 #include <set>
 
 #include "core/formats/torchscript/writer.h"
-#include "core/torch/values/model_device.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
 
@@ -74,7 +73,9 @@ void TorchScriptWriter::placeWeights() {
   std::vector<ValueId> placed;
   for (ValueId id : g_.weights()) {
     const Value& v = g_.value(id);
-    if (g_.isUnused(id) || v.isConstant) continue;
+    const auto& written = facts_.writtenWeights;
+    // A constant that the model writes (a cache that export has lifted) is state, which an archive keeps in attributes.
+    if (g_.isUnused(id) || (v.isConstant && std::find(written.begin(), written.end(), id) == written.end())) continue;
     auto [module, name] = splitPath(v.path.empty() ? v.name : v.path);
     addModule(module);
     places_[id.index] = {module, name};
@@ -119,10 +120,11 @@ jit::Module TorchScriptWriter::buildModule(const std::string& path) {
     t = t.detach();
     // The file would hold all of the larger tensor that a slice belongs to.
     if (t.has_storage() && t.storage().nbytes() > t.nbytes() + 64) t = t.clone();
-    if (v.isBuffer || !c10::isFloatingType(t.scalar_type()))
+    const bool takesGradient = c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type());
+    if (v.isBuffer || v.isConstant)
       module.register_buffer(name, t);
     else
-      module.register_parameter(name, t, false);
+      module.register_parameter(name, t.set_requires_grad(takesGradient && !v.isFrozen), false);
   }
   for (const std::string& child : children_[path]) module.register_module(child, buildModule(joined(path, child)));
   modules_.emplace(path, module);
@@ -189,7 +191,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::modulePointer(const std::string&
 TorchScriptWriter::JitValue* TorchScriptWriter::weight(ValueId id) {
   if (auto it = at_.values.find(id.index); it != at_.values.end()) return it->second;
   const Value& v = g_.value(id);
-  if (v.isConstant) {
+  if (v.isConstant && !places_.contains(id.index)) {
     const at::Tensor t = weightTensor(v);
     if (!t.defined()) throw Refusal(fmt::format("the constant '{}' has no data", v.name));
     return at_.values[id.index] = t.dim() > 0 ? placedConstant(t, v) : tensorConstant(t, v.path, v.name);
@@ -236,7 +238,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::placedConstant(const at::Tensor&
 /// The module's device, read from a tensor that moves with it.
 TorchScriptWriter::JitValue* TorchScriptWriter::moduleDevice() {
   if (at_.device) return at_.device;
-  metadata_.device = device_;
+  metadata_.device = place_.model();
   JitValue* anchor = nullptr;
   for (auto it = attributes_.lower_bound(at_.path); !anchor && it != attributes_.end(); ++it) {
     if (!isBelow(it->first, at_.path)) break;

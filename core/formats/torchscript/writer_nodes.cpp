@@ -14,7 +14,6 @@
 #include <unordered_set>
 
 #include "core/torch/run/plan.h"
-#include "core/torch/values/model_device.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
@@ -185,7 +184,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, cons
   bool hasValues = false;
   a.forEachValue([&](ValueId) { hasValues = true; });
   if (hasValues) return nested(a, wanted);
-  if (const auto* d = a.as<DeviceName>(); d && meansModel(*d, device_)) return moduleDevice();
+  if (const auto* d = a.as<DeviceName>(); d && node_ && place_.follows(*node_, *d)) return moduleDevice();
   auto literal = toIValue(a, wanted.get());
   if (!literal) throw Refusal(literal.error().message);
   return constant(*literal);
@@ -335,6 +334,7 @@ void TorchScriptWriter::writeUnknown(const Node& n) {
 }
 
 void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
+  node_ = &n;
   if (writeStructural(n, cut)) return;
   // Printed code names no overloads.
   if (isForeign(*n.op) && n.op->name.ends_with(".default")) return writeUnknown(n);

@@ -2,8 +2,9 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/custom_class.h>
 
+#include <utility>
+
 #include "core/formats/torchscript/writer.h"
-#include "core/torch/run/capture_facts.h"
 
 namespace graft {
 
@@ -23,7 +24,7 @@ jit::Node* TorchScriptWriter::beginCapture(jit::Module& root) {
   if (!type) throw WriterRefusal("libgraft_ops.so, which the model needs, is not loaded");
   const c10::IValue runner = c10::ivalue::Object::create(c10::StrongTypePtr({}, type), 1);
   constexpr int64_t usualLimit = 0;
-  jit::Stack stack{runner, captureFacts(g_).constantWeights, usualLimit};
+  jit::Stack stack{runner, facts_.constantWeights, usualLimit};
   type->getMethod("__init__").run(stack);
   root.register_attribute(runnerAttribute, type, runner);
   const auto inputs = at_.graph->inputs();
@@ -43,7 +44,21 @@ TorchScriptWriter::JitValue* TorchScriptWriter::endCapture(jit::Node* branch, co
   const c10::TypePtr type = c10::unshapedType(result->type());
   at_.block->registerOutput(result);
   at_.block = branch->blocks()[0];
-  JitValue* replayed = callRunner("run", {at_.graph->inputs()[0], arguments_}, c10::AnyType::get());
+  std::vector<JitValue*> given{at_.graph->inputs()[0], arguments_};
+  if (facts_.writes()) {
+    // What the other branch has read is not seen in this one.
+    const auto values = std::exchange(at_.values, {});
+    const auto modules = std::exchange(at_.modules, {{"", at_.graph->inputs()[0]}});
+    std::vector<JitValue*> buffers;
+    for (ValueId w : facts_.writtenWeights) buffers.push_back(weight(w));
+    given.push_back(append(at_.graph->createList(c10::TensorType::get(), buffers))->output());
+    c10::List<int64_t> places;
+    for (size_t i : facts_.writtenInputs) places.push_back(static_cast<int64_t>(i));
+    given.push_back(constant(places));
+    at_.values = values;
+    at_.modules = modules;
+  }
+  JitValue* replayed = callRunner(facts_.writes() ? "run_writing" : "run", given, c10::AnyType::get());
   at_.block->registerOutput(call("prim::unchecked_cast", {replayed}, type));
   at_.block = at_.graph->block();
   branch->output()->setType(type);

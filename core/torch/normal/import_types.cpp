@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "core/ir/size_expression.h"
@@ -119,8 +120,24 @@ class InputSizes {
     for (Size& s : dims_)
       if (symbols.contains(s.symbol)) s.symbol.clear();
   }
-  bool anyFixed() const {
-    return std::any_of(dims_.begin(), dims_.end(), [](const Size& s) { return s.symbol.empty(); });
+  /// The example's own sizes.
+  void fixAll() {
+    for (Size& s : dims_) s.symbol.clear();
+  }
+  size_t fixed() const {
+    return static_cast<size_t>(
+        std::count_if(dims_.begin(), dims_.end(), [](const Size& s) { return s.symbol.empty(); }));
+  }
+  /// What each symbol was in the example.
+  std::map<std::string, int64_t, std::less<>> examples() const {
+    std::map<std::string, int64_t, std::less<>> out;
+    for (const Size& s : dims_)
+      if (!s.symbol.empty()) out.emplace(s.symbol, s.example);
+    return out;
+  }
+  /// Whether some size was more than the numbers that SizeNames has tables of.
+  bool anyLarge() const {
+    return std::any_of(dims_.begin(), dims_.end(), [](const Size& s) { return s.example > 200; });
   }
   /// Whether a size of whole numbers or truth values (tokens, masks) became a number. Those of floats often are: a
   /// linear layer takes one number of features only.
@@ -211,13 +228,13 @@ class Influence {
   std::unordered_map<uint32_t, std::set<std::string>> of_;
 };
 
-Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& inputs, bool goOn,
-             Scale scale) {
+Pass runPass(const Graph& g, const std::vector<NodeId>& order, const InputSizes& sizes, bool goOn, Scale scale) {
   Pass out;
   Graph typed = g;
+  const std::vector<Type> inputs = sizes.types();
   for (size_t i = 0; i < inputs.size(); ++i) typed.setType(g.inputs()[i], inputs[i]);
   MetaInference meta(typed);
-  meta.use(scale);
+  meta.use(scale, sizes.examples());
   meta.nameUnknownSizes();
   meta.rememberCalls();
   out.types.reserve(order.size());
@@ -249,14 +266,48 @@ Pass runPass(const Graph& g, const std::vector<NodeId>& order, const std::vector
 struct Found {
   InputSizes sizes;
   Pass pass;
+  Scale scale;
+  bool tooSmall;  ///< a convolution or a pool refused what stood for some size
 };
+
+/// Numbers that stand for symbols say which expression a size is as long as each of them tells it. The example's own
+/// sizes know better: calls `wrong` for each size that an expression, or a number, gives another value there.
+template <class Wrong>
+void compareWithExample(std::vector<Type>& types, const std::vector<Type>& once,
+                        const std::map<std::string, int64_t, std::less<>>& examples, const Wrong& wrong) {
+  const auto valueOf = [&](const Dim& d) -> std::optional<int64_t> {
+    if (d.isStatic()) return d.size;
+    const auto e = SizeExpression::parse(d.symbol);
+    return e ? e->evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
+      const auto it = examples.find(symbol);
+      return it == examples.end() ? std::nullopt : std::optional(it->second);
+    })
+             : std::nullopt;
+  };
+  for (size_t i = 0; i < std::min(types.size(), once.size()); ++i) {
+    auto& shape = types[i].tensorInfo.shape;
+    const auto& seen = once[i].tensorInfo.shape;
+    if (!shape || !seen) continue;
+    if (shape->size() != seen->size()) {
+      wrong(types[i], nullptr);
+      continue;
+    }
+    for (size_t d = 0; d < shape->size(); ++d)
+      if (const auto n = valueOf((*shape)[d]); n && (*seen)[d].isStatic() && *n != (*seen)[d].size)
+        wrong(types[i], &(*shape)[d]);
+  }
+}
 
 Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& examples, Scale scale) {
   constexpr int mostTrials = 24;
   InputSizes sizes(examples);
-  Pass best = runPass(g, order, sizes.types(), false, scale);
+  Pass best = runPass(g, order, sizes, false, scale);
+  bool tooSmall = false;
   for (int trial = 0; best.refused && trial < mostTrials;) {
     const std::set<std::string> symbols = best.symbols;
+    const Operator& op = *g.node(best.refused).op;
+    tooSmall = tooSmall || op.facts->family == OperatorFamily::Convolution ||
+               op.baseName().find("pool") != std::string_view::npos;
     if (symbols.empty()) break;
     bool better = false;
     const auto attempt = [&](const std::set<std::string>& which, bool merges) {
@@ -264,7 +315,7 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
       if (merges && !other.merge(which)) return;
       if (!merges) other.fix(which);
       ++trial;
-      Pass pass = runPass(g, order, other.types(), false, scale);
+      Pass pass = runPass(g, order, other, false, scale);
       if (pass.refused && pass.done <= best.done) return;
       sizes = std::move(other);
       best = std::move(pass);
@@ -284,14 +335,14 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
       InputSizes other = before;
       other.fix(fewer);
       ++trial;
-      Pass pass = runPass(g, order, other.types(), false, scale);
+      Pass pass = runPass(g, order, other, false, scale);
       if (pass.refused && pass.done < best.done) continue;
       fixed = std::move(fewer);
       sizes = std::move(other);
       best = std::move(pass);
     }
   }
-  return {std::move(sizes), std::move(best)};
+  return {std::move(sizes), std::move(best), scale, tooSmall};
 }
 
 }  // namespace
@@ -314,36 +365,47 @@ void inferMissingTypes(Graph& g) {
 
 void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
   const std::vector<NodeId> order = g.order();
-  Scale scale = Scale::Large;
-  Found found = openSizes(g, order, examples, scale);
+  InputSizes asRecorded(examples);
+  asRecorded.fixAll();
+  const Pass once = runPass(g, order, asRecorded, true, Scale::Large);
+  const auto mistakes = [&](Found& f, const auto& wrong) {
+    for (size_t n = 0; n < f.pass.types.size(); ++n)
+      compareWithExample(f.pass.types[n], once.types[n], f.sizes.examples(), wrong);
+  };
+  const auto countMistakes = [&](Found& f) {
+    size_t count = 0;
+    mistakes(f, [&](Type&, Dim*) { ++count; });
+    return count;
+  };
+  Found found = openSizes(g, order, examples, Scale::Large);
   for (Scale smaller : {Scale::Below77, Scale::Below14}) {
     if (!found.sizes.lengthFixed()) break;
     Found other = openSizes(g, order, examples, smaller);
     if (other.sizes.lengthFixed() || other.pass.refused) continue;
     found = std::move(other);
-    scale = smaller;
+  }
+  if (found.sizes.anyLarge() && (found.tooSmall || countMistakes(found) > 0)) {
+    Found other = openSizes(g, order, examples, Scale::Above);
+    if (std::tuple(bool(other.pass.refused), other.sizes.fixed(), countMistakes(other)) <
+        std::tuple(bool(found.pass.refused), found.sizes.fixed(), countMistakes(found)))
+      found = std::move(other);
   }
   InputSizes& sizes = found.sizes;
   Pass& best = found.pass;
-  if (best.refused) best = runPass(g, order, sizes.types(), true, scale);
+  if (best.refused) best = runPass(g, order, sizes, true, found.scale);
+  mistakes(found, [](Type& t, Dim* d) {
+    if (d)
+      *d = Dim();
+    else
+      t.tensorInfo.shape.reset();
+  });
   sizes.declare(g);
   const std::vector<Type> inputs = sizes.types();
   for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);
-  bool complete = true;
   for (size_t n = 0; n < order.size(); ++n)
-    for (size_t i = 0; i < best.types[n].size(); ++i) {
-      complete = complete && (!best.types[n][i].isTensor() || best.types[n][i].tensorInfo.shape);
-      g.setType(g.node(order[n]).outputs[i], best.types[n][i]);
-    }
-  if (!changesShapesInPlace(g)) settleSizes(g, !sizes.anyFixed());
-  if (complete) return;
-  const std::vector<NodeId> settled = g.order();
-  const Pass once = runPass(g, settled, examples, true, scale);
-  for (size_t n = 0; n < settled.size(); ++n)
-    for (size_t i = 0; i < once.types[n].size(); ++i) {
-      const ValueId v = g.node(settled[n]).outputs[i];
-      g.setType(v, completed(g.value(v).type, withoutSizes(once.types[n][i])));
-    }
+    for (size_t i = 0; i < best.types[n].size(); ++i)
+      g.setType(g.node(order[n]).outputs[i], completed(best.types[n][i], withoutSizes(once.types[n][i])));
+  if (!changesShapesInPlace(g)) settleSizes(g, sizes.fixed() == 0);
 }
 
 }  // namespace graft

@@ -6,6 +6,7 @@
 //   inferMissingTypes(graph);
 #pragma once
 
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace graft {
 
 /// Fills in constructor values of torch.nn modules from their weights' shapes and their nodes' arguments.
 void inferConstructors(Graph&);
+
+/// The number that a constant without dimensions holds.
+std::optional<Argument> numberOfConstant(const Graph&, const Argument&);
 
 /// Fills in what the types of the inputs and weights say about values whose types the file does not give.
 void inferMissingTypes(Graph&);

@@ -14,18 +14,6 @@
 namespace graft {
 namespace {
 
-std::optional<Argument> numberOf(const Graph& g, const Argument& a) {
-  if (!a.isValue()) return std::nullopt;
-  const Value& v = g.value(a.valueId());
-  if (v.kind != Value::Kind::Weight || !v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
-  const at::Tensor t = weightTensor(v);
-  if (!t.defined() || !t.device().is_cpu()) return std::nullopt;
-  if (t.scalar_type() == c10::ScalarType::Long || t.scalar_type() == c10::ScalarType::Int)
-    return Argument(t.item().toLong());
-  if (t.is_floating_point()) return Argument(t.item().toDouble());
-  return std::nullopt;
-}
-
 // Tracing writes x * 0.5 with 0.5 as a 0-dim tensor. Beside a tensor with dimensions that is the number: it promotes
 // alike.
 void foldScalarConstants(Graph& g) {
@@ -40,13 +28,16 @@ void foldScalarConstants(Graph& g) {
       if (i == first && (n.op->writes() || n.op->name == "aten.masked_fill.Tensor")) continue;
       const size_t valueIndex = n.op->name == "aten.masked_fill.Tensor" ? 2 : i;
       const Argument& other = g.node(id).args[i == first ? first + 1 : first];
-      const auto number = numberOf(g, g.node(id).args[valueIndex]);
-      if (!number || !other.isValue() || numberOf(g, other)) continue;
+      const auto number = numberOfConstant(g, g.node(id).args[valueIndex]);
+      if (!number || !other.isValue() || numberOfConstant(g, other)) continue;
       const Value& o = g.value(other.valueId());
       if (!o.type.isTensor() || o.type.tensorInfo.rank() == 0) continue;
-      const auto dtype = facts.of(o.id);
+      const auto dtype = facts.of(o.id), own = facts.of(g.node(id).args[valueIndex].valueId());
       const bool floating = number->as<double>() != nullptr;
-      if (dtype && ((floating && !isFloatingPoint(*dtype)) || (!floating && *dtype == DType::Bool))) continue;
+      // Beside a dtype that nobody knows, a constant of another dtype than numbers have may decide the result's.
+      if (dtype ? (floating && !isFloatingPoint(*dtype)) || (!floating && *dtype == DType::Bool)
+                : own != (floating ? DType::Float32 : DType::Int64))
+        continue;
       g.setArgument(id, valueIndex, *number);
     }
   }
@@ -261,6 +252,18 @@ void removeDead(Graph& g) {
 }
 
 }  // namespace
+
+std::optional<Argument> numberOfConstant(const Graph& g, const Argument& a) {
+  if (!a.isValue()) return std::nullopt;
+  const Value& v = g.value(a.valueId());
+  if (v.kind != Value::Kind::Weight || !v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
+  const at::Tensor t = weightTensor(v);
+  if (!t.defined() || !t.device().is_cpu()) return std::nullopt;
+  if (t.scalar_type() == c10::ScalarType::Long || t.scalar_type() == c10::ScalarType::Int)
+    return Argument(t.item().toLong());
+  if (t.is_floating_point()) return Argument(t.item().toDouble());
+  return std::nullopt;
+}
 
 Status normalizeImported(Graph& g, const OperatorSet& operators, Functionalised* functionalised) {
   removeIdentities(g);

@@ -45,7 +45,8 @@ class Speller {
       norm(id);
     } else if (op == "aten.count_nonzero.dim_IntList") {
       const std::vector<Argument>& a = g_.node(id).args;
-      if (a[1].items() && a[1].items()->size() == 1) become(id, "aten.count_nonzero.default", {a[0], (*a[1].items())[0]});
+      if (a[1].items() && a[1].items()->size() == 1)
+        become(id, "aten.count_nonzero.default", {a[0], (*a[1].items())[0]});
     }
   }
 

@@ -14,7 +14,9 @@
 
 #include "core/torch/cuda_runner.h"
 #include "core/torch/gpu_state.h"
+#include "core/torch/run/capture_facts.h"
 #include "core/torch/values/device.h"
+#include "core/torch/values/tensor_sets.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -89,6 +91,21 @@ Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inp
   }
 }
 
+Stopwatch watchOf(const Program& program, const TensorSet& inputs) {
+  if (!program.capture().writes()) return [run = runnable(program, inputs)] { return timeOnce(run); };
+  // Each run is timed on the same numbers: a counter that runs on would leave its cache sooner or later.
+  const auto weights = std::make_shared<TensorSet>(program.capture().writtenTensors);
+  const auto before = std::make_shared<TensorSet>(copyOf(*weights));
+  return [&program, &inputs, weights, before]() -> Result<double> {
+    const TensorSet own = copyOf(inputs);
+    auto milliseconds = timeOnce(runnable(program, own));
+    const c10::InferenceMode inference;
+    for (size_t i = 0; i < weights->size(); ++i)
+      valuesOf(*weights)[i].toTensor().copy_(valuesOf(*before)[i].toTensor());
+    return milliseconds;
+  };
+}
+
 double medianRatio(const Timing& a, const Timing& b) {
   std::vector<double> ratios;
   for (size_t i = 0; i < std::min(a.samplesMs.size(), b.samplesMs.size()); ++i)
@@ -122,6 +139,16 @@ std::string launched(const CudaRunner::Replay& r) {
   return fmt::format("{} kernels{}", r.kernels, r.streams > 1 ? fmt::format(" on {} streams", r.streams) : "");
 }
 
+/// What a reader of the times should know of the tuner; may be empty.
+std::string guesses() {
+  const size_t n = guessedProducts();
+  if (n == 0) return "";
+  return fmt::format(
+      "; {} product{} guessed, as the time for tuning was over: another run goes on with them, or set "
+      "GRAFT_TUNING_SECONDS",
+      n, n == 1 ? "" : "s");
+}
+
 }  // namespace
 
 Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, const Job& job) {
@@ -150,7 +177,7 @@ Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, 
     out.how = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
   }
   if (!out.run) {
-    out.run = [run = runnable(program, inputs)] { return timeOnce(run); };
+    out.run = watchOf(program, inputs);
     if (auto first = out.run(); !first) return first.error();
   }
   out.readySeconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -204,23 +231,32 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
   const std::string state = gpuStateText(a.options().device);
   auto flushed = timePairedBy(watch(*ra, true), watch(*rb, true), seconds * 0.3, job);
   if (!flushed) return flushed;
-  warm->protocol =
-      fmt::format("{}, {} alternating pairs of captured CUDA graphs ({} and {}), GPU time by events, waiting between{}",
-                  a.options().device, warm->repetitions, launched(*ra->time(inputs)), launched(*rb->time(inputs)),
-                  state.empty() ? "" : "; " + state);
+  warm->protocol = fmt::format(
+      "{}, {} alternating pairs of captured CUDA graphs ({} and {}), GPU time by events, waiting between{}{}",
+      a.options().device, warm->repetitions, launched(*ra->time(inputs)), launched(*rb->time(inputs)),
+      state.empty() ? "" : "; " + state, guesses());
   warm->flushed = {std::move(flushed->a), std::move(flushed->b), flushed->ratio, flushed->repetitions};
   return warm;
 }
 
 }  // namespace
 
-Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& job,
-                                const std::string& where) {
-  auto out = timePairedBy([&] { return timeOnce(a); }, [&] { return timeOnce(b); }, seconds, job);
+namespace {
+
+Result<PairedTiming> timeWholeRuns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job,
+                                   const std::string& where) {
+  auto out = timePairedBy(a, b, seconds, job);
   if (!out) return out;
   out->protocol = fmt::format("{}{}{} alternating pairs after warm-up, wall time of whole runs", where,
                               where.empty() ? "" : ", ", out->repetitions);
   return out;
+}
+
+}  // namespace
+
+Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& job,
+                                const std::string& where) {
+  return timeWholeRuns([&] { return timeOnce(a); }, [&] { return timeOnce(b); }, seconds, job, where);
 }
 
 Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
@@ -230,9 +266,9 @@ Result<PairedTiming> timePaired(const Program& a, const Program& b, const Tensor
   if (o.device != "cpu" && b.options().device == o.device)
     if (auto captured = timeCaptured(a, b, inputs, seconds, job, why)) return std::move(*captured);
   const int threads = o.threads > 0 ? o.threads : at::get_num_threads();
-  return timePaired(runnable(a, inputs), runnable(b, inputs), seconds, job,
-                    o.device == "cpu" ? fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s")
-                                      : fmt::format("{}, launched one by one, not captured ({})", o.device, why));
+  return timeWholeRuns(watchOf(a, inputs), watchOf(b, inputs), seconds, job,
+                       o.device == "cpu" ? fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s")
+                                         : fmt::format("{}, launched one by one, not captured ({})", o.device, why));
 }
 
 Result<PairedTiming> timeAgainstFrozen(const std::string& path, const Program& b, const TensorSet& inputs,

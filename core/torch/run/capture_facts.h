@@ -1,18 +1,35 @@
-// Whether a graph may run as a CUDA graph. Private to core/torch.
+// What a graph does that a CUDA graph of it must know: whether it may run as one at all, and what it writes. Private to
+// core/torch.
+//
+//   const CaptureFacts facts = captureFacts(graph);
+//   if (!facts.obstacle.empty()) ...             // runs operator by operator, and the obstacle says why
+//   facts.writtenWeights                          // its buffers: a KV cache, running statistics
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/ir/graph.h"
+#include "core/torch/tensors.h"
 
 namespace graft {
 
 struct CaptureFacts {
-  /// Empty where replaying a captured run does what running does: no node writes to what outlives a run, none has an
-  /// effect outside of tensors. Otherwise the node that forbids it, and why.
+  /// Empty where replaying a captured run does what running does. Otherwise the node that forbids it, why, and what to
+  /// do about it.
   std::string obstacle;
-  /// All weights and biases of graft:: operators are weights of the graph, so no kernel of a run writes to them.
+  /// Nodes that read a number out of a tensor. Where that lies on a GPU, the CPU waits for it, and the graph cannot be
+  /// captured. Whether it does is known when the model runs. Empty, or a sentence that names the first such node.
+  std::string waits;
+  /// Weights and inputs that some node may write, through views too: the latter as places in Graph::inputs().
+  std::vector<ValueId> writtenWeights;
+  std::vector<size_t> writtenInputs;
+  /// Of a program: the tensors of writtenWeights, which are its own. Each run begins with what the one before left.
+  TensorSet writtenTensors;
+  /// All weights and biases of graft:: operators are weights of the graph that no node writes.
   bool constantWeights = true;
+
+  bool writes() const { return !writtenWeights.empty() || !writtenInputs.empty(); }
 };
 CaptureFacts captureFacts(const Graph&);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 
 #include "core/torch/gpu_state.h"
@@ -13,6 +14,7 @@
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
 #include "kernels/capture/captures.h"
+#include "kernels/capture/pytree.h"
 
 namespace graft {
 namespace {
@@ -42,6 +44,11 @@ double median(std::vector<double>& v) {
   return v[v.size() / 2];
 }
 
+BodyFacts factsOf(const Program& program) {
+  const CaptureFacts& facts = program.capture();
+  return {facts.constantWeights, {flattenTensors(valuesOf(facts.writtenTensors)), facts.writtenInputs}};
+}
+
 struct Markers {
   const GraftCudaGraphs& cuda;
   void* handle;
@@ -58,20 +65,20 @@ struct CudaRunner::Impl {
   Captures captures;
 
   Impl(const Program& p, const GraftCudaGraphs& c, int d, size_t limit)
-      : program(&p), cuda(&c), device(d), captures(c, d, limit, p.capture().constantWeights) {}
+      : program(&p), cuda(&c), device(d), captures(c, d, limit, factsOf(p)) {}
 
   Captures::Body body(const TensorSet& like, const Job& job) const {
-    return [this, &like, &job, runs = 0](const Captures::Values& in) mutable {
-      auto out = runs == 0 ? firstRun(named(in, like), job) : program->run(named(in, like), job);
-      // The first two runs are without a capture; algorithms are timed in the first. Each later run is a capture.
-      if (++runs > 2) job.report(fmt::format("choosing algorithms in the whole model, capture {}", runs - 2), 0, 0);
+    return [this, &like, &job, captures = 0](const Captures::Values& in) mutable {
+      const bool capturing = cuda->isCapturing();
+      auto out = capturing ? program->run(named(in, like), job) : runBefore(named(in, like), job);
+      if (capturing) job.report(fmt::format("choosing algorithms in the whole model, capture {}", ++captures), 0, 0);
       if (!out) throw Failed(out.error());
       return valuesOf(*out);
     };
   }
 
-  /// Operators time their algorithms in this run.
-  Result<TensorSet> firstRun(const TensorSet& inputs, const Job& job) const {
+  /// A run without a capture, in which operators may time their algorithms.
+  Result<TensorSet> runBefore(const TensorSet& inputs, const Job& job) const {
     const size_t total = std::max<size_t>(program->operators(), 1);
     size_t begun = 0;
     const auto report = [&](NodeId) {
@@ -156,7 +163,7 @@ Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int rep
       return valuesOf(*out);
     };
     // A cache of its own: nothing else may use graphs with markers.
-    Captures markedCaptures(cuda, impl_->device, 1, impl_->program->capture().constantWeights);
+    Captures markedCaptures(cuda, impl_->device, 1, factsOf(*impl_->program));
     const auto& values = valuesOf(inputs);
     const auto plain = impl_->body(inputs, job);
     std::vector<double> whole, withMarkers;
@@ -197,6 +204,15 @@ Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int rep
   });
 }
 
+Capturing capturing(const Graph& g) {
+  const CaptureFacts facts = captureFacts(g);
+  Capturing out{facts.obstacle, facts.waits, {}};
+  for (ValueId w : facts.writtenWeights)
+    out.writes.push_back(g.value(w).path.empty() ? g.value(w).name : g.value(w).path);
+  for (size_t i : facts.writtenInputs) out.writes.push_back(g.value(g.inputs()[i]).name);
+  return out;
+}
+
 std::optional<GpuState> gpuState(const std::string& name) {
   const auto device = requireDevice(name);
   return device && !device->is_cpu() ? gpuState(device->index()) : std::nullopt;
@@ -205,6 +221,16 @@ std::optional<GpuState> gpuState(const std::string& name) {
 std::string gpuStateText(const std::string& name) {
   const auto state = gpuState(name);
   return state ? gpuStatesText({*state}) : "";
+}
+
+void limitTuning(double seconds) {
+  if (std::getenv("GRAFT_TUNING_SECONDS")) return;
+  if (const auto cuda = cudaGraphs()) (*cuda)->setTuningSeconds(seconds);
+}
+
+size_t guessedProducts() {
+  const auto cuda = cudaGraphs();
+  return cuda ? (*cuda)->guessedProblems() : 0;
 }
 
 size_t peakGpuMemory(const std::string& name) {

@@ -4,6 +4,8 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/isinf.h>
 #include <ATen/ops/logical_and.h>
+#include <ATen/ops/lt.h>
+#include <ATen/ops/masked_fill.h>
 #include <c10/util/BFloat16.h>
 
 #include <cmath>
@@ -59,19 +61,35 @@ double DTypeChange::number(double x) const {
   return x > most ? most : x < -most ? -most : x;
 }
 
-Argument DTypeChange::argument(const Argument& a) const {
-  if (const auto* d = a.as<DType>()) return Argument(of(*d));
-  if (const auto* x = a.as<double>()) return Argument(number(*x));
+template <class OfDType, class OfNumber>
+Argument DTypeChange::mapped(const Argument& a, const OfDType& ofDType, const OfNumber& ofNumber) {
+  if (const auto* d = a.as<DType>()) return Argument(ofDType(*d));
+  if (const auto* x = a.as<double>()) return Argument(ofNumber(*x));
   const auto* items = a.items();
   if (!items) return a;
   std::vector<Argument> out;
-  for (const Argument& i : *items) out.push_back(argument(i));
+  for (const Argument& i : *items) out.push_back(mapped(i, ofDType, ofNumber));
   return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+}
+
+Argument DTypeChange::argument(const Argument& a) const {
+  return mapped(
+      a, [&](DType d) { return of(d); }, [&](double x) { return number(x); });
+}
+
+Argument DTypeChange::keptArgument(const Argument& a) const {
+  return mapped(
+      a, [](DType d) { return d; }, [&](double x) { return x < 0 ? number(x) : x; });
 }
 
 bool makesFloats(const Node& n) {
   return n.op->facts->dtype == DTypeRule::DefaultFloat ||
          (n.op->packetName() == "aten.full" && n.args.size() > 1 && n.args[1].as<double>());
+}
+
+at::Tensor keptWeight(const at::Tensor& data, DType to) {
+  const at::Tensor low = data.isfinite().logical_and(data.lt(-largest(to)));
+  return low.any().item<bool>() ? data.masked_fill(low, -largest(to)) : data;
 }
 
 at::Tensor weightInDType(const Value& v, const at::Tensor& data, DType to) {

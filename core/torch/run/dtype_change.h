@@ -28,12 +28,21 @@ struct DTypeChange {
   double number(double) const;
   /// The argument with both in it, in lists and tuples too.
   Argument argument(const Argument&) const;
+  /// The argument of a node that stays in float32 (float32_parts.h). Its result may become a mask in `to`: numbers that
+  /// are too far below zero for that are adapted, and nothing else.
+  Argument keptArgument(const Argument&) const;
+
+ private:
+  template <class OfDType, class OfNumber>
+  static Argument mapped(const Argument&, const OfDType&, const OfNumber&);
 };
 
 /// Makes floating-point tensors from sizes alone, "aten.zeros(2, 3)": in whatever dtype is PyTorch's default where its
 /// argument `dtype` is None.
 bool makesFloats(const Node&);
 
+/// The data of a weight that stays in float32: the same as DTypeChange::keptArgument does to numbers.
+at::Tensor keptWeight(const at::Tensor& data, DType to);
 /// The data of weight `v`, in `to` where it is floating. Masks are kept in buffers and constants: there, what is finite
 /// stays finite (see DTypeChange::number). Throws what LibTorch throws.
 at::Tensor weightInDType(const Value& v, const at::Tensor& data, DType to);

@@ -11,8 +11,10 @@
 #include <chrono>
 
 #include "core/torch/run/direct_call.h"
+#include "core/torch/run/made_up.h"
 #include "core/torch/run/plan.h"
 #include "core/torch/values/device.h"
+#include "core/torch/values/placement.h"
 #include "core/torch/values/tensor_sets.h"
 
 namespace graft {
@@ -48,8 +50,10 @@ class Run {
     try {
       for (size_t i = 0; i < inputs.size(); ++i)
         if (const uint32_t slot = plan_.root.parameters[i]; slot != noSlot) frame_[slot] = inputs[i];
+      if (plan_.leftOut.any()) sizes_ = symbolSizes(plan_.inputs, inputs);
       if (!execute(plan_.root)) return Error{ErrorKind::Cancelled, "stopped", {}};
       for (const Operand& o : plan_.root.returns) push(o);
+      stack_.insert(stack_.end(), std::make_move_iterator(reads_.begin()), std::make_move_iterator(reads_.end()));
       return tensorSet(
           std::vector<c10::IValue>(std::make_move_iterator(stack_.begin()), std::make_move_iterator(stack_.end())));
     } catch (const std::exception& e) {
@@ -137,14 +141,15 @@ class Run {
         return false;
       if (i.leaves) {
         if constexpr (Hooks::active) {
-          hooks_.value(plan_.outputs[i.outputs].value, stack_.back());
+          if (const ValueId v = plan_.outputs[i.outputs].value) hooks_.value(v, stack_.back());
           hooks_.after();
         }
         continue;
       }
       for (uint32_t k = i.outputEnd; k-- > i.outputs;) {
         const OutputSlot& out = plan_.outputs[k];
-        if constexpr (Hooks::active) hooks_.value(out.value, stack_.back());
+        if constexpr (Hooks::active)
+          if (out.value) hooks_.value(out.value, stack_.back());
         if (out.slot != noSlot) frame_[out.slot] = std::move(stack_.back());
         stack_.pop_back();
       }
@@ -180,11 +185,22 @@ class Run {
         for (uint32_t slot : detail.releases) frame_[slot] = c10::IValue();
         return true;
       }
+      case Instruction::Kind::Missing:
+        missing(i);
+        return true;
       case Instruction::Kind::Collect:
       case Instruction::Kind::Dispatch:
         return true;
     }
     return true;
+  }
+
+  void missing(const Instruction& i) {
+    const size_t base = stack_.size() - (i.operandEnd - i.operands);
+    for (size_t k = base; k < stack_.size(); ++k) reads_.push_back(std::move(stack_[k]));
+    stack_.resize(base);
+    for (const auto& [type, seed] : plan_.details[i.detail].madeUp)
+      stack_.push_back(makeUp(type, seed, sizes_, plan_.device, plan_.madeUpFloatsAs));
   }
 
   void getItem() {
@@ -277,6 +293,8 @@ class Run {
   const PlainCalls plain_;
   std::vector<c10::IValue> frame_;
   Stack stack_;
+  std::vector<c10::IValue> reads_;  // of missing operators
+  SymbolSizes sizes_;               // for what is made up
   const Instruction* current_ = nullptr;
   size_t base_ = 0;
 };
@@ -475,8 +493,10 @@ Result<Program> Program::build(const Graph& graph, const RunOptions& options) {
 }
 
 const RunOptions& Program::options() const { return impl_->options; }
+const LeftOut& Program::leftOut() const { return impl_->plan.leftOut; }
 size_t Program::operators() const { return impl_->plan.details.size(); }
 const CaptureFacts& Program::capture() const { return impl_->plan.capture; }
+const MovedAlong& Program::moved() const { return impl_->plan.moved; }
 
 Result<TensorSet> Program::run(const TensorSet& inputs, const Job& job) const {
   return runWith(*impl_, inputs, job, NoHooks{});
@@ -551,9 +571,19 @@ Type keepingSymbols(Type seen, const Type& known) {
 
 }  // namespace
 
+namespace {
+
+void renameDevice(Type& t, const std::string& from, const std::string& to) {
+  if (t.isTensor() && t.tensorInfo.device == from) t.tensorInfo.device = to;
+  for (Type& e : t.elements) renameDevice(e, from, to);
+}
+
+}  // namespace
+
 Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   RunOptions options;
   options.fixedShapes = false;
+  options.missing = Missing::LeftOut;
   for (const c10::IValue& v : valuesOf(inputs))
     if (v.isTensor() && v.toTensor().defined()) options.device = v.toTensor().device().str();
   auto device = requireDevice(options.device);
@@ -567,10 +597,13 @@ Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
     auto [it, fresh] = seen.try_emplace(id, t);
     if (!fresh) it->second = mergeTypes(it->second, t);
   };
-  auto out = runWith(impl, inputs, {}, SeeHooks<decltype(note)>{&note});
+  auto out = runWith(impl, copyOf(inputs), {}, SeeHooks<decltype(note)>{&note});
   if (!out) return out.error();
   const auto values = orderedByName(impl.plan.inputs, inputs);
   for (size_t i = 0; i < values.size(); ++i) note(graph.inputs()[i], values[i]);
+  const std::string home = homeDevice(graph), here = device->str();
+  for (auto& [id, type] : seen)
+    if (!home.empty()) renameDevice(type, here, home);
   for (auto& [id, type] : seen)
     // A None where the graph says optional tells less than the graph.
     if (type.kind != Type::Kind::None)

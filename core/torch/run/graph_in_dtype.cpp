@@ -6,6 +6,7 @@
 
 #include "core/torch/graph_in_dtype.h"
 #include "core/torch/run/dtype_change.h"
+#include "core/torch/run/float32_parts.h"
 #include "core/torch/semantics.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
@@ -13,16 +14,17 @@
 namespace graft {
 namespace {
 
-Status castWeights(Graph& g, DType to) {
+Status castWeights(Graph& g, DType to, const Float32Parts* parts) {
   for (ValueId w : g.weights()) {
     const at::Tensor data = weightTensor(g.value(w));
     if (!data.defined()) continue;
     try {
-      const at::Tensor cast = weightInDType(g.value(w), data, to);
+      const bool keeps = parts && parts->keepsWeight(w);
+      const at::Tensor cast = keeps ? keptWeight(data, to) : weightInDType(g.value(w), data, to);
       if (cast.is_same(data)) continue;
       Value& weight = g.mutableWeight(w);
       weight.data = std::make_shared<TensorWeight>(cast);
-      weight.type.tensorInfo.dtype = to;
+      if (!keeps) weight.type.tensorInfo.dtype = to;
     } catch (const std::exception& e) {
       return badInput("the weight " + g.value(w).path + " cannot be brought to " + std::string(dtypeName(to)) + ": " +
                       shortMessage(e));
@@ -44,32 +46,33 @@ void changeTensorsInBetween(Graph& g, F&& f) {
     const ValueId v(static_cast<uint32_t>(i));
     if (!g.value(v).alive || g.isWeight(v) || g.isInput(v)) continue;
     Type t = g.value(v).type;
-    forEachTensor(t, f);
+    forEachTensor(t, [&](TensorInfo& info) { f(info, g.value(v)); });
     g.setType(v, std::move(t));
   }
 }
 
 /// What the graph says of the values in between is of the dtype it had.
-void retype(Graph& g, const DTypeChange& change) {
+void retype(Graph& g, const DTypeChange& change, const Float32Parts* parts) {
   // Inference begins with what the graph says and leaves it where it knows nothing better: in blocks, behind operators
   // that do not say what they return.
-  changeTensorsInBetween(g, [&](TensorInfo& t) {
-    if (t.dtype) t.dtype = change.of(*t.dtype);
+  changeTensorsInBetween(g, [&](TensorInfo& t, const Value& v) {
+    if (t.dtype && !(parts && v.producer && parts->keeps(v.producer))) t.dtype = change.of(*t.dtype);
   });
   std::vector<Type> inputs;
   for (ValueId v : g.inputs()) inputs.push_back(g.value(v).type);
   if (inferAllTypes(g, inputs)) return;
   // An operator refuses the dtype: what the others say of theirs may come from it.
-  changeTensorsInBetween(g, [](TensorInfo& t) { t = {}; });
+  changeTensorsInBetween(g, [](TensorInfo& t, const Value&) { t = {}; });
 }
 
 }  // namespace
 
 Result<GraphInDType> inDType(const Graph& original, DType to) {
-  GraphInDType out{original, false};
+  const DTypeChange change{modelDType(original), to};
+  std::optional<Float32Parts> parts = keepFloat32(original, change);
+  GraphInDType out{parts ? std::move(parts->graph) : original, false};
   Graph& g = out.graph;
-  const DTypeChange change{modelDType(g), to};
-  if (Status s = castWeights(g, to); !s) return s.error();
+  if (Status s = castWeights(g, to, parts ? &*parts : nullptr); !s) return s.error();
   for (ValueId v : g.inputs()) {
     Type t = g.value(v).type;
     if (!t.isTensor() || !t.tensorInfo.dtype || !isFloatingPoint(*t.tensorInfo.dtype)) continue;
@@ -79,14 +82,15 @@ Result<GraphInDType> inDType(const Graph& original, DType to) {
   for (NodeId id : g.order()) {
     const Node& n = g.node(id);
     std::vector<Argument> args = n.args;
-    bool changed = false;
+    const bool keeps = parts && parts->keeps(id);
+    bool changed = parts && id.index >= parts->originalNodes;
     for (Argument& a : args) {
-      Argument now = change.argument(a);
+      Argument now = keeps ? change.keptArgument(a) : change.argument(a);
       if (now == a) continue;
       a = std::move(now);
       changed = true;
     }
-    if (const auto d = n.op->findParameter("dtype"); d && change.from == DType::Float32 && makesFloats(n)) {
+    if (const auto d = n.op->findParameter("dtype"); d && !keeps && change.from == DType::Float32 && makesFloats(n)) {
       while (args.size() <= *d) args.push_back(n.op->parameters[args.size()].defaultValue.value_or(Argument::none()));
       if (args[*d].isNone()) args[*d] = Argument(to), changed = true;
     }
@@ -94,7 +98,8 @@ Result<GraphInDType> inDType(const Graph& original, DType to) {
     g.setArguments(id, std::move(args));
     out.rewroteArguments = true;
   }
-  retype(g, change);
+  for (ValueId w : g.weights()) out.rewroteArguments = out.rewroteArguments || (parts && parts->keepsWeight(w));
+  retype(g, change, parts ? &*parts : nullptr);
   return out;
 }
 

@@ -9,6 +9,7 @@ LastUses::LastUses(const Graph& g) : g_(g) {
   for (NodeId id : g.order()) {
     const Node& n = g.node(id);
     for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { note(v, id, false); });
+    for (const auto& [key, a] : n.kwargs) a.forEachValue([&](ValueId v) { note(v, id, false); });
     for (BlockId b : n.blocks) noteReturns(b);
   }
   noteReturns(g.root());

@@ -8,16 +8,20 @@
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <unordered_set>
 
+#include "core/torch/operator_library.h"
 #include "core/torch/run/direct_call.h"
 #include "core/torch/run/dtype_change.h"
+#include "core/torch/run/float32_parts.h"
 #include "core/torch/run/last_uses.h"
+#include "core/torch/run/made_up.h"
 #include "core/torch/run/plan_builtin.h"
 #include "core/torch/values/device.h"
-#include "core/torch/values/model_device.h"
+#include "core/torch/values/placement.h"
 #include "core/torch/values/weight.h"
 
 namespace graft {
@@ -25,11 +29,10 @@ namespace {
 
 class Planner {
  public:
-  Planner(const Graph& g, const RunOptions& options, c10::Device device)
-      : g_(g), options_(options), device_(device), model_(modelDevice(g)), uses_(g) {
-    change_.to = options.dtype;
-    if (options.dtype) change_.from = modelDType(g);
-  }
+  /// `parts`, where given, are those of the graph that stay in float32.
+  Planner(const Graph& g, const RunOptions& options, c10::Device device, const DTypeChange& change,
+          const Float32Parts* parts)
+      : g_(g), options_(options), device_(device), place_(g), change_(change), parts_(parts), uses_(g) {}
 
   Result<ProgramPlan> plan() {
     slotOf_.assign(g_.valueBound(), noSlot);
@@ -43,8 +46,13 @@ class Planner {
       spec.torch = torchType(spec.type);
       plan_.inputs.push_back(std::move(spec));
     }
-    if (Status s = planBlock(g_.root(), plan_.root); !s) return s.error();
     plan_.capture = captureFacts(g_);
+    if (Status s = planBlock(g_.root(), plan_.root); !s) return s.error();
+    plan_.capture.writtenTensors = tensorSet(std::move(writtenTensors_));
+    plan_.device = device_;
+    plan_.madeUpFloatsAs = options_.dtype;
+    if (!device_.is_cpu())
+      for (NodeId id : place_.copiesToHost()) plan_.moved.stays.push_back(described(plan_.labels[id.index]));
     return std::move(plan_);
   }
 
@@ -92,45 +100,50 @@ class Planner {
     return static_cast<uint32_t>(plan_.constants.size() - 1);
   }
 
-  /// Whether a node writes to the value, through views too.
-  bool isWritten(ValueId v, int depth = 0) const {
-    for (NodeId id : g_.value(v).users) {
-      const Node& n = g_.node(id);
-      for (size_t k = 0; k < n.args.size() && k < n.op->parameters.size(); ++k) {
-        const Parameter& p = n.op->parameters[k];
-        if (p.aliasSet.empty() || !(n.args[k] == Argument(v))) continue;
-        if (p.written) return true;
-        for (ValueId out : n.outputs)
-          if (depth < 16 && isWritten(out, depth + 1)) return true;
-      }
-    }
-    return false;
-  }
-
   Result<uint32_t> weightConstant(ValueId id) {
-    if (auto it = weightConstant_.find(id.index); it != weightConstant_.end()) return it->second;
+    if (auto it = weightConstant_.find(keyOf(id)); it != weightConstant_.end()) return it->second;
     const Value& v = g_.value(id);
     at::Tensor t = weightTensor(v);
     if (!t.defined())
       return badInput(fmt::format("the weight '{}' has no data: the file it came from holds its shape only",
                                   v.path.empty() ? v.name : v.path));
     try {
-      if (options_.dtype) t = weightInDType(v, t, *options_.dtype);
-      if (t.device() != device_) t = t.to(device_);
+      if (options_.dtype)
+        t = parts_ && parts_->keepsWeight(id) ? keptWeight(t, *options_.dtype) : weightInDType(v, t, *options_.dtype);
+      if (t.device() != device_ && !(onHost_ && t.dim() == 0)) {
+        t = t.to(device_);
+        plan_.moved.constants += v.isConstant;
+      }
       // Weights are shared between graphs: a program that writes to one (running statistics, a cache) has its own.
-      if (isWritten(id)) t = t.clone();
+      const auto& written = plan_.capture.writtenWeights;
+      if (std::find(written.begin(), written.end(), id) != written.end()) {
+        t = t.clone();
+        writtenTensors_.push_back(t);
+      }
+      // PyTorch's matrix products ask of a parameter whether it takes gradients, without gradients too, and add in
+      // another order then.
+      else if (!v.isBuffer && !v.isConstant && t.is_floating_point())
+        t = t.detach().set_requires_grad(true);
     } catch (const std::exception& e) {
       return badInput(
           fmt::format("the weight '{}' cannot be brought to {}: {}", v.path, device_.str(), shortMessage(e)));
     }
     const uint32_t index = addConstant(std::move(t));
-    weightConstant_.emplace(id.index, index);
+    weightConstant_.emplace(keyOf(id), index);
     return index;
   }
 
-  Argument adjusted(const Argument& a) const {
-    if (const auto* d = a.as<DeviceName>()) return Argument(placed(*d, model_, device_.str()));
-    return change_.argument(a);
+  /// Where a node on the host reads a number, it has one of its own there.
+  uint64_t keyOf(ValueId weight) const { return uint64_t{weight.index} * 2 + (onHost_ ? 1 : 0); }
+
+  Argument adjusted(const Argument& a) {
+    if (const auto* d = a.as<DeviceName>()) {
+      if (!node_) return a;
+      DeviceName now = place_.placed(*node_, *d, device_.str());
+      plan_.moved.names += place_.follows(*node_, *d) && !(now == *d);
+      return Argument(std::move(now));
+    }
+    return keepsFloat32_ ? change_.keptArgument(a) : change_.argument(a);
   }
 
   Result<Operand> operandFor(const Argument& a, const c10::TypePtr& wanted) {
@@ -159,12 +172,12 @@ class Planner {
     });
     if (!weightsReady) return weightsReady.error();
     if (a.isValue() && (!wanted || fitsAlready(Type::tensor(), *wanted))) {
-      out.index = weightConstant_.at(a.valueId().index);
+      out.index = weightConstant_.at(keyOf(a.valueId()));
       return out;
     }
     if (!computed) {
-      auto value =
-          toIValue(adjusted(a), wanted.get(), [&](ValueId v) { return &plan_.constants[weightConstant_.at(v.index)]; });
+      auto value = toIValue(adjusted(a), wanted.get(),
+                            [&](ValueId v) { return &plan_.constants[weightConstant_.at(keyOf(v))]; });
       if (!value) return value.error();
       if (numbersOnDevice_ && value->isTensor() && value->toTensor().defined() &&
           value->toTensor().device() != device_) {
@@ -279,10 +292,16 @@ class Planner {
     }
   }
 
+  /// The overload that runs. Normal form has numbers in the place of tensors; a power computes other bits then.
+  static std::string overload(const Node& n) {
+    if (n.op->name != "aten.pow.Tensor_Tensor" || n.args.size() != 2) return n.op->name;
+    return n.args[1].number() ? "aten.pow.Tensor_Scalar" : n.args[0].number() ? "aten.pow.Scalar" : n.op->name;
+  }
+
   Status resolveOperators() {
     std::map<std::string, size_t> missing;
     for (NodeId id : g_.order()) {
-      const std::string& name = g_.node(id).op->name;
+      const std::string name = overload(g_.node(id));
       if (isBuiltIn(builtInName(name)) || resolved_.contains(name)) continue;
       const c10::OperatorName wanted = torchName(name);
       Resolved r;
@@ -303,14 +322,123 @@ class Planner {
     if (missing.empty()) return done();
     std::vector<std::string> names;
     for (const auto& [name, n] : missing) names.push_back(name);
-    return badInput(fmt::format("this machine does not have the operator{} {}; load the library that defines {}",
-                                names.size() == 1 ? "" : "s", fmt::join(names, ", "),
-                                names.size() == 1 ? "it" : "them"));
+    if (options_.missing != Missing::Refused) {
+      plan_.leftOut.operators = std::move(names);
+      return done();
+    }
+    return badInput(missingOperatorsText(names));
+  }
+
+  // Missing operators
+  // ------------------------------------------------------------------------------------------------------------------
+  /// Calls f for each value that the node and those in its blocks use.
+  template <class F>
+  void forEachUse(const Node& n, const F& f) const {
+    for (const Argument& a : n.args) a.forEachValue(f);
+    for (const auto& [key, a] : n.kwargs) a.forEachValue(f);
+    for (BlockId b : n.blocks) {
+      for (NodeId id : g_.order(b)) forEachUse(g_.node(id), f);
+      for (const Argument& a : g_.block(b).returns) a.forEachValue(f);
+    }
+  }
+
+  /// Whether it calls a missing operator, or a node in its blocks does.
+  bool isMissing(const Node& n) const {
+    if (!isBuiltIn(builtInName(n.op->name)) && !resolved_.contains(n.op->name)) return true;
+    for (BlockId b : n.blocks)
+      for (NodeId id : g_.order(b))
+        if (isMissing(g_.node(id))) return true;
+    return false;
+  }
+
+  bool usesOneOf(const Node& n, const std::unordered_set<ValueId>& values) const {
+    bool found = false;
+    forEachUse(n, [&](ValueId v) { found = found || values.contains(v); });
+    return found;
+  }
+
+  /// What follows from a missing operator is left out; the call itself notes what it reads, and makes up its outputs.
+  Status planLeftOut(const Node& n, std::vector<Instruction>& into) {
+    if (!isMissing(n)) {
+      absent_.insert(n.outputs.begin(), n.outputs.end());
+      return done();
+    }
+    LeftOut& left = plan_.leftOut;
+    InstructionDetail detail;
+    detail.node = n.id;
+    if (options_.missing == Missing::MadeUp && canBeMadeUp(g_, n)) {
+      left.madeUp.push_back(left.nodes.size());
+      for (size_t k = 0; k < n.outputs.size(); ++k)
+        detail.madeUp.emplace_back(g_.value(n.outputs[k]).type, std::hash<std::string>()(n.name) + k);
+      dependent_.insert(n.outputs.begin(), n.outputs.end());
+    } else {
+      absent_.insert(n.outputs.begin(), n.outputs.end());
+    }
+    left.nodes.push_back(n.name);
+    std::vector<Operand> operands;
+    std::unordered_set<ValueId> noted;
+    Status status = done();
+    forEachUse(n, [&](ValueId v) {
+      if (g_.isWeight(v) || absent_.contains(v) || slotOf_[v.index] == noSlot || !noted.insert(v).second) return;
+      auto o = operandFor(Argument(v), nullptr);
+      if (!o) {
+        status = o.error();
+        return;
+      }
+      operands.push_back(*o);
+      left.reads.push_back(fmt::format("{}, which {} ({}) reads", g_.value(v).name, n.name, n.op->name));
+    });
+    if (!status) return status;
+    Reads reads;
+    collectReads(operands, reads);
+    if (n.blocks.empty()) moveLastUses(reads, n.id);
+    Instruction i;
+    i.kind = Instruction::Kind::Missing;
+    i.detail = static_cast<uint32_t>(plan_.details.size());
+    i.operands = static_cast<uint32_t>(plan_.operands.size());
+    plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
+    i.operandEnd = static_cast<uint32_t>(plan_.operands.size());
+    i.outputs = static_cast<uint32_t>(plan_.outputs.size());
+    if (!detail.madeUp.empty())
+      for (ValueId v : n.outputs) plan_.outputs.push_back({giveSlot(v), v});
+    i.outputEnd = static_cast<uint32_t>(plan_.outputs.size());
+    plan_.details.push_back(std::move(detail));
+    into.push_back(std::move(i));
+    return done();
+  }
+
+  /// What the graph returns, with None for what is not computed.
+  Argument computed(const Argument& a) {
+    if (a.isValue()) {
+      const size_t at = returned_++;
+      if (dependent_.contains(a.valueId())) plan_.leftOut.dependent.push_back(at);
+      if (!absent_.contains(a.valueId())) return a;
+      plan_.leftOut.absent.push_back(at);
+      return {};
+    }
+    std::vector<Argument> items;
+    if (const std::vector<Argument>* given = a.items()) {
+      const size_t before = plan_.leftOut.absent.size();
+      for (const Argument& i : *given) items.push_back(computed(i));
+      const bool isWhole = before == plan_.leftOut.absent.size();  // a list of tensors holds no None
+      return a.isList() && isWhole ? Argument::list(std::move(items)) : Argument::tuple(std::move(items));
+    }
+    if (const auto* dict = a.as<Argument::Dict>()) {
+      std::vector<std::pair<Argument, Argument>> entries;
+      for (const auto& [key, value] : dict->items) entries.emplace_back(key, computed(value));
+      return Argument::dict(std::move(entries));
+    }
+    return a;
   }
 
   Error at(const Node& n, Error e) const {
     e.message = fmt::format("{} ({}): {}", n.name, n.op->name, e.message);
     return e;
+  }
+
+  static std::string described(const NodeLabel& l) {
+    return l.source.empty() ? fmt::format("{} ({})", l.name, l.op)
+                            : fmt::format("{} ({}) at {}", l.name, l.op, l.source);
   }
 
   Status planBlock(BlockId b, BlockPlan& out) {
@@ -320,13 +448,23 @@ class Planner {
       out.parameterIds.push_back(p);
     }
     for (NodeId id : g_.order(b)) {
+      const Node& n = g_.node(id);
+      if (plan_.leftOut.any()) {
+        if (isMissing(n) || usesOneOf(n, absent_)) {
+          if (Status s = planLeftOut(n, out.instructions); !s) return at(n, s.error());
+          continue;
+        }
+        if (usesOneOf(n, dependent_)) dependent_.insert(n.outputs.begin(), n.outputs.end());
+      }
       Instruction i;
       if (Status s = planNode(g_.node(id), i); !s) return at(g_.node(id), s.error());
       out.instructions.push_back(std::move(i));
     }
     leaveOnStack(out.instructions);
+    node_ = nullptr;
+    onHost_ = keepsFloat32_ = false;
     for (const Argument& a : block.returns) {
-      auto o = operandFor(a, nullptr);
+      auto o = operandFor(plan_.leftOut.any() && b == g_.root() ? computed(a) : a, nullptr);
       if (!o) return o.error();
       out.returns.push_back(std::move(*o));
     }
@@ -363,7 +501,8 @@ class Planner {
     i.detail = static_cast<uint32_t>(plan_.details.size());
     plan_.details.emplace_back();
     InstructionDetail detail;
-    detail.node = n.id;
+    const bool added = parts_ && n.id.index >= parts_->originalNodes;
+    detail.node = added ? parts_->serves[n.id.index] : n.id;
     const std::string_view name = builtInName(n.op->name);
     std::vector<Argument> args = n.args;
     std::vector<c10::TypePtr> wanted(args.size());
@@ -374,7 +513,10 @@ class Planner {
       return s;
     }
     std::vector<Operand> operands;
-    numbersOnDevice_ = !device_.is_cpu() && !n.op->is(OperatorFact::CpuNumber);
+    node_ = &n;
+    onHost_ = place_.onHost(n);
+    keepsFloat32_ = parts_ && parts_->keeps(n.id);
+    numbersOnDevice_ = !device_.is_cpu() && !onHost_ && !n.op->is(OperatorFact::CpuNumber);
     for (size_t k = 0; k < args.size(); ++k) {
       auto o = operandFor(args[k], wanted[k]);
       if (!o) {
@@ -397,7 +539,7 @@ class Planner {
     plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
     i.operandEnd = static_cast<uint32_t>(plan_.operands.size());
     i.outputs = static_cast<uint32_t>(plan_.outputs.size());
-    for (ValueId v : n.outputs) plan_.outputs.push_back({giveSlot(v), v});
+    for (ValueId v : n.outputs) plan_.outputs.push_back({giveSlot(v), added ? ValueId() : v});
     i.outputEnd = static_cast<uint32_t>(plan_.outputs.size());
     plan_.details[i.detail] = std::move(detail);
     return done();
@@ -415,7 +557,7 @@ class Planner {
 
   Status planCall(const Node& n, Instruction& i, InstructionDetail& detail, std::vector<Argument>& args,
                   std::vector<c10::TypePtr>& wanted) {
-    const Resolved& r = resolved_.at(n.op->name);
+    const Resolved& r = resolved_.at(overload(n));
     const auto& parameters = r.schema->arguments();
     if (!n.kwargs.empty()) {
       for (size_t k = args.size(); k < parameters.size(); ++k) {
@@ -481,8 +623,10 @@ class Planner {
     for (size_t k = 0; k < schema.arguments().size(); ++k) {
       const std::string& parameter = schema.arguments()[k].name();
       if (!args[k].isNone()) continue;
-      if (parameter == "device" && !device_.is_cpu()) args[k] = Argument(DeviceName{device_.str()});
-      if (parameter == "dtype" && options_.dtype && change_.from == DType::Float32 && makesFloats(n))
+      if (parameter == "device" && !device_.is_cpu() && !place_.onHost(n))
+        args[k] = Argument(DeviceName{device_.str()});
+      if (parameter == "dtype" && options_.dtype && !(parts_ && parts_->keeps(n.id)) &&
+          change_.from == DType::Float32 && makesFloats(n))
         args[k] = Argument(*options_.dtype);
     }
   }
@@ -490,15 +634,22 @@ class Planner {
   const Graph& g_;
   const RunOptions& options_;
   c10::Device device_;
-  std::string model_;  ///< the device that means the model's place
-  DTypeChange change_;
+  Placement place_;
+  const DTypeChange change_;
+  const Float32Parts* parts_;
   ProgramPlan plan_;
   std::unordered_map<std::string, Resolved> resolved_;
-  std::unordered_map<uint32_t, uint32_t> weightConstant_;
+  std::unordered_map<uint64_t, uint32_t> weightConstant_;  ///< by keyOf
+  std::vector<c10::IValue> writtenTensors_;
   LastUses uses_;
   std::vector<uint32_t> slotOf_, free_;
   std::vector<ValueId> valueInSlot_;
-  bool numbersOnDevice_ = false;  ///< for the node being planned
+  // Of the node that is being planned:
+  const Node* node_ = nullptr;
+  bool numbersOnDevice_ = false, onHost_ = false, keepsFloat32_ = false;
+  /// Where operators are missing: what is not computed, and what is computed from made-up values.
+  std::unordered_set<ValueId> absent_, dependent_;
+  size_t returned_ = 0;  ///< values in the returns so far
 };
 
 }  // namespace
@@ -539,7 +690,10 @@ Result<ProgramPlan> makePlan(const Graph& g, const RunOptions& options) {
   auto device = requireDevice(options.device);
   if (!device) return device.error();
   try {
-    return Planner(g, options, *device).plan();
+    if (!options.dtype) return Planner(g, options, *device, {}, nullptr).plan();
+    const DTypeChange change{modelDType(g), options.dtype};
+    const std::optional<Float32Parts> parts = keepFloat32(g, change);
+    return Planner(parts ? parts->graph : g, options, *device, change, parts ? &*parts : nullptr).plan();
   } catch (const std::exception& e) {
     return internalError(fmt::format("planning failed: {}", shortMessage(e)));
   }

@@ -15,6 +15,7 @@
 
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -56,6 +57,7 @@ struct Instruction {
     Unpack,    ///< a list or tuple into all outputs
     If,
     Loop,
+    Missing,  ///< notes its operands as what a missing operator reads, and makes up its outputs
   };
   Kind kind = Kind::Dispatch;
   bool leaves = false;      ///< its only result stays on the stack for the next instruction
@@ -86,6 +88,8 @@ struct InstructionDetail {
   std::function<void(torch::jit::Stack&)> jit;
   std::vector<uint32_t> releases;  ///< slots to clear afterwards: last used inside its blocks
   std::vector<BlockPlan> blocks;
+  /// Of Kind::Missing: the outputs' types, and from which seed their numbers come.
+  std::vector<std::pair<Type, uint64_t>> madeUp;
 };
 
 /// What an error says about a node.
@@ -102,7 +106,7 @@ struct InputSpec {
 /// Where an instruction's result goes.
 struct OutputSlot {
   uint32_t slot = noSlot;  ///< noSlot where nobody uses it
-  ValueId value;
+  ValueId value;           ///< none of a cast that the graph does not have
 };
 
 struct ProgramPlan {
@@ -118,6 +122,10 @@ struct ProgramPlan {
   std::vector<InputSpec> inputs;
   std::deque<c10::SafeKernelFunction> kernels;  ///< of Instruction::kernel
   CaptureFacts capture;
+  LeftOut leftOut;
+  c10::Device device = c10::kCPU;       ///< where outputs are made up
+  std::optional<DType> madeUpFloatsAs;  ///< the dtype that floating-point ones are brought to
+  MovedAlong moved;
 };
 
 Result<ProgramPlan> makePlan(const Graph&, const RunOptions&);

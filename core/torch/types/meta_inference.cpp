@@ -1,6 +1,7 @@
 #include "core/torch/types/meta_inference.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -28,6 +29,19 @@ bool cannotKnow(const std::exception& e) {
        {"meta", "Meta", "data-dependent", "item()", "is_nonzero", "_local_scalar_dense", "not implemented"})
     if (why.find(sign) != why.npos) return true;
   return false;
+}
+
+/// Whether the operator is neither PyTorch's nor Graft's.
+bool isOfLibrary(std::string_view name) {
+  const std::string_view space = name.substr(0, name.find('.'));
+  for (std::string_view own : {"aten", "prim", "prims", "graft", "quantized"})
+    if (space == own) return false;
+  return true;
+}
+
+bool hasMetaKernel(std::string_view name) {
+  const auto op = c10::Dispatcher::singleton().findSchema(torchName(name));
+  return op && op->hasKernelForDispatchKey(c10::DispatchKey::Meta);
 }
 
 }  // namespace
@@ -111,6 +125,8 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
     return Outcome::Known;
   }
   const auto op = torch::jit::findOperatorFor(torchName(n.op->name));
+  // A library's own kernel may stand for all devices, and then read memory that a meta tensor does not have.
+  if (isOfLibrary(n.op->name) && !hasMetaKernel(n.op->name)) return Outcome::Unknown;
   if (!op || op->schema().arguments().size() != n.args.size()) return Outcome::Unknown;
   torch::jit::Stack stack;
   for (size_t i = 0; i < n.args.size(); ++i) {
@@ -201,7 +217,7 @@ bool MetaInference::isSameInAllRuns(const Node& n, const std::vector<c10::IValue
 }
 
 // Convolutions, pools and slices with a step round down: three runs would not tell which halves they take.
-void MetaInference::declareWindows(const Node& n) {
+bool MetaInference::declareWindows(const Node& n) {
   const std::string_view op = n.op->baseName();
   const auto known = [&](const Argument& a) -> const Runs* {
     const auto it = a.isValue() ? values_.find(a.valueId()) : values_.end();
@@ -210,13 +226,22 @@ void MetaInference::declareWindows(const Node& n) {
                ? nullptr
                : &it->second;
   };
-  if (n.outputs.empty() || n.args.empty()) return;
+  if (n.outputs.empty() || n.args.empty()) return true;
   const Runs *in = known(n.args[0]), *out = known(Argument(n.outputs[0]));
-  if (!in || !out) return;
+  if (!in || !out) return true;
   const auto sizes = [](const Runs& v, int64_t dim) {
     SizeNames::Sizes s;
     for (size_t r = 0; r < runs; ++r) s[r] = v[r]->toTensor().size(dim);
     return s;
+  };
+  bool telling = true;
+  const auto declare = [&](int64_t dim, int64_t add, int64_t divisor) {
+    const SizeNames::Sizes from = sizes(*in, dim), to = sizes(*out, dim);
+    const auto isOne = [](const SizeNames::Sizes& s) {
+      return std::all_of(s.begin(), s.end(), [&](int64_t n) { return n == s[0]; });
+    };
+    telling = telling && (isOne(from) || !isOne(to));
+    names_.declareFloor(to, from, add, divisor);
   };
   const int64_t rank = (*in)[0]->toTensor().dim();
   const auto number = [&](std::string_view parameter, size_t i, int64_t otherwise) -> std::optional<int64_t> {
@@ -234,34 +259,33 @@ void MetaInference::declareWindows(const Node& n) {
     const auto dim = number("dim", 0, 0), start = number("start", 0, 0), step = number("step", 0, 1);
     const auto end = number("end", 0, INT64_MAX);
     if (!dim || !start || !step || !end || *step < 2 || *start < 0 || *end < INT32_MAX || *dim >= rank || *dim < -rank)
-      return;
+      return true;
     const int64_t at = *dim < 0 ? *dim + rank : *dim;
-    names_.declareFloor(sizes(*out, at), sizes(*in, at), *step - 1 - *start, *step);
-    return;
+    declare(at, *step - 1 - *start, *step);
+    return telling;
   }
   const bool convolution = n.op->facts->family == OperatorFamily::Convolution;
   const bool pool = op.starts_with("max_pool") || op.starts_with("avg_pool");
-  if (!convolution && !pool) return;
-  if (const Argument* turned = n.findArgument("transposed"); turned && !(*turned == Argument(false))) return;
-  if (const Argument* ceil = n.findArgument("ceil_mode"); ceil && !(*ceil == Argument(false))) return;
+  if (!convolution && !pool) return true;
+  if (const Argument* turned = n.findArgument("transposed"); turned && !(*turned == Argument(false))) return true;
+  if (const Argument* ceil = n.findArgument("ceil_mode"); ceil && !(*ceil == Argument(false))) return true;
   const Runs* weight = convolution ? known(n.args[1]) : nullptr;
-  if (convolution && (!weight || (*weight)[0]->toTensor().dim() < 3)) return;
+  if (convolution && (!weight || (*weight)[0]->toTensor().dim() < 3)) return true;
   const int64_t spatial = convolution          ? (*weight)[0]->toTensor().dim() - 2
                           : op.ends_with("1d") ? 1
                           : op.ends_with("3d") ? 3
                                                : 2;
-  if (rank < spatial || (*out)[0]->toTensor().dim() != rank) return;
+  if (rank < spatial || (*out)[0]->toTensor().dim() != rank) return true;
   for (int64_t i = 0; i < spatial; ++i) {
     const auto at = static_cast<size_t>(i);
     const auto kernel =
         convolution ? std::optional((*weight)[0]->toTensor().size(i + 2)) : number("kernel_size", at, 1);
     const auto stride = number("stride", at, pool ? kernel.value_or(1) : 1), padding = number("padding", at, 0);
     const auto dilation = number("dilation", at, 1);
-    if (!kernel || !stride || !padding || !dilation || *stride < 1) return;
-    const int64_t dim = rank - spatial + i;
-    names_.declareFloor(sizes(*out, dim), sizes(*in, dim), 2 * *padding - *dilation * (*kernel - 1) - 1 + *stride,
-                        *stride);
+    if (!kernel || !stride || !padding || !dilation || *stride < 1) return telling;
+    declare(rank - spatial + i, 2 * *padding - *dilation * (*kernel - 1) - 1 + *stride, *stride);
   }
+  return telling;
 }
 
 std::string MetaInference::deviceOf(const Node& n) const {
@@ -320,7 +344,13 @@ Result<std::vector<Type>> MetaInference::run(NodeId id) {
       Runs& all = values_[n.outputs[i]];
       for (size_t r = 0; r < runs; ++r) all[r] = std::move(results[r][i]);
     }
-    if (names_.hasSymbols()) declareWindows(n);
+    refused_ = names_.hasSymbols() && !declareWindows(n);
+    if (refused_) {
+      known_ = false;
+      for (ValueId v : n.outputs) values_.erase(v);
+    }
+  }
+  if (known_) {
     for (ValueId v : n.outputs) types.push_back(typeOf(values_.at(v), device));
     if (gathered) {
       std::vector<Runs> made;

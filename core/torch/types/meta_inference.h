@@ -33,7 +33,9 @@ class MetaInference {
   /// Equal calls run once, unless the graph writes in place. For whoever asks for all nodes, as above.
   void rememberCalls();
   /// Which numbers stand for symbols. Before anything is run.
-  void use(SizeNames::Scale s) { names_.use(s); }
+  void use(SizeNames::Scale s, std::map<std::string, int64_t, std::less<>> examples = {}) {
+    names_.use(s, std::move(examples));
+  }
   /// The types of the node's outputs; Type::tensor() without details where they cannot be known beforehand. An error
   /// says why the operator refuses its arguments. What was found is remembered for the nodes that follow.
   Result<std::vector<Type>> run(NodeId);
@@ -55,7 +57,8 @@ class MetaInference {
   std::optional<c10::IValue> make(const Type&, size_t run);
   /// The results of all runs from those of the first, where no symbol can have had a part in them.
   bool isSameInAllRuns(const Node&, const std::vector<c10::IValue>& results) const;
-  void declareWindows(const Node&);
+  /// False where sizes that differ from run to run all leave one and the same: the symbols' stand-ins are too small.
+  bool declareWindows(const Node&);
   Type typeOf(const Runs&, const std::string& device);
   std::string deviceOf(const Node&) const;
 

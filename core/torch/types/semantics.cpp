@@ -1,7 +1,10 @@
+#include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "core/torch/semantics.h"
@@ -35,6 +38,26 @@ Result<torch::jit::Stack> runNode(const Graph& g, const Node& n, const ValueLook
   return stack;
 }
 
+// First values of new parameters are random, but the same in every run. Others' random numbers go on as they were.
+class SeededGenerator {
+ public:
+  explicit SeededGenerator(uint64_t seed) : generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::lock_guard lock(generator_.mutex());
+    before_ = generator_.get_state();
+    generator_.set_current_seed(seed);
+  }
+  ~SeededGenerator() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(before_);
+  }
+  SeededGenerator(const SeededGenerator&) = delete;
+  SeededGenerator& operator=(const SeededGenerator&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor before_;
+};
+
 class TorchSemantics : public Semantics {
  public:
   const OperatorSet& operators() const override { return operators_; }
@@ -49,7 +72,9 @@ class TorchSemantics : public Semantics {
 
   Result<std::vector<Constant>> evaluate(const Graph& g, NodeId id) const override {
     const Node& n = g.node(id);
-    if (!n.op->pure()) return badInput(fmt::format("{} ({}) cannot be computed beforehand", n.name, n.op->name));
+    const bool isRandom = n.op->random && !n.op->writes() && !n.op->sideEffects;
+    if (!n.op->pure() && !isRandom)
+      return badInput(fmt::format("{} ({}) cannot be computed beforehand", n.name, n.op->name));
     std::unordered_map<ValueId, c10::IValue> values;
     std::string missing;
     const auto load = [&](ValueId v) {
@@ -62,6 +87,8 @@ class TorchSemantics : public Semantics {
     for (const Argument& a : n.args) a.forEachValue(load);
     if (!missing.empty())
       return badInput(fmt::format("{} depends on {}, which is known only when the model runs", n.name, missing));
+    std::optional<SeededGenerator> seeded;
+    if (isRandom) seeded.emplace(std::hash<std::string>()(n.name));
     auto stack = runNode(g, n, [&](ValueId v) -> const c10::IValue* {
       const auto it = values.find(v);
       return it == values.end() ? nullptr : &it->second;

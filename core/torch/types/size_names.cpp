@@ -24,6 +24,19 @@ constexpr std::array<std::array<int64_t, 4>, SizeNames::runs> smallestStands{
     {{3, 5, 7, 4}, {11, 13, 8, 9}, {6, 4, 12, 10}}};
 constexpr size_t mostFactors = 48;
 constexpr int64_t largestOffset = 4096, largestSlope = 64;
+constexpr int64_t largestExample = int64_t{1} << 32;  // primes are looked for by division
+
+template <size_t N>
+std::optional<SizeNames::Sizes> numbersAt(const std::array<std::array<int64_t, N>, SizeNames::runs>& table, size_t at) {
+  if (at >= N) return std::nullopt;
+  return SizeNames::Sizes{table[0][at], table[1][at], table[2][at]};
+}
+
+bool isPrime(int64_t n) {
+  for (int64_t d = 2; d * d <= n; ++d)
+    if (n % d == 0) return false;
+  return n > 1;
+}
 
 bool isPlain(std::string_view e) { return e.find_first_of(" /*") == e.npos; }
 std::string inParentheses(const std::string& e) { return isPlain(e) ? e : "(" + e + ")"; }
@@ -47,23 +60,34 @@ std::string scaled(int64_t k, const std::string& e) { return k == 1 ? e : fmt::f
 
 }  // namespace
 
-std::optional<int64_t> SizeNames::standIn(std::string_view symbol, size_t run) {
-  const auto stand = [&](size_t r, size_t at) {
-    return scale_ == Scale::Large     ? stands[r][at]
-           : scale_ == Scale::Below77 ? smallStands[r][at]
-                                      : smallestStands[r][at];
+std::optional<SizeNames::Sizes> SizeNames::numbersFor(std::string_view symbol, size_t at) const {
+  if (scale_ == Scale::Below77) return numbersAt(smallStands, at);
+  if (scale_ == Scale::Below14) return numbersAt(smallestStands, at);
+  const auto example = examples_.find(symbol);
+  if (scale_ == Scale::Large || example == examples_.end() || example->second < stands[0][0] ||
+      example->second > largestExample)
+    return numbersAt(stands, at);
+  // Primes, and a multiple of 64, as in the tables; no two symbols have one number in a run.
+  const int64_t n = example->second;
+  const auto taken = [&](size_t run, int64_t number) {
+    return std::any_of(symbols_.begin(), symbols_.end(), [&](const auto& s) { return s.second[run] == number; });
   };
-  const size_t most = scale_ == Scale::Large     ? stands[0].size()
-                      : scale_ == Scale::Below77 ? smallStands[0].size()
-                                                 : smallestStands[0].size();
-  auto it = std::find(symbols_.begin(), symbols_.end(), symbol);
+  const auto prime = [&](size_t run, int64_t from, int64_t factor) {
+    while (!isPrime(from) || taken(run, from * factor)) ++from;
+    return from * factor;
+  };
+  return Sizes{prime(0, n * 5 / 4, 1), prime(1, n * 5 / 2, 1), prime(2, n * 7 / 4 / 64 + 1, 64)};
+}
+
+std::optional<int64_t> SizeNames::standIn(std::string_view symbol, size_t run) {
+  auto it = std::find_if(symbols_.begin(), symbols_.end(), [&](const auto& s) { return s.first == symbol; });
   if (it == symbols_.end()) {
-    if (symbols_.size() == most) return std::nullopt;
-    it = symbols_.insert(symbols_.end(), std::string(symbol));
-    const auto at = static_cast<size_t>(it - symbols_.begin());
-    enter({stand(0, at), stand(1, at), stand(2, at)}, *it);
+    const auto numbers = numbersFor(symbol, symbols_.size());
+    if (!numbers) return std::nullopt;
+    it = symbols_.insert(symbols_.end(), {std::string(symbol), *numbers});
+    enter(*numbers, std::string(symbol));
   }
-  return stand(run, static_cast<size_t>(it - symbols_.begin()));
+  return it->second[run];
 }
 
 void SizeNames::nameUnknown(std::set<std::string> taken) {

@@ -29,9 +29,14 @@ class SizeNames {
 
   /// Which numbers stand for the symbols: those below 77 and below 14 for fewer of them. Models with a table of so many
   /// positions (CLIP's text encoder has 77) cut what is longer off, and then fit nothing.
-  enum class Scale : uint8_t { Large, Below77, Below14 };
-  /// Before the first symbol.
-  void use(Scale s) { scale_ = s; }
+  /// Above: larger than what each symbol was in an example. Of a second of sound, many strides leave one frame of what
+  /// Large stands for.
+  enum class Scale : uint8_t { Large, Below77, Below14, Above };
+  /// Before the first symbol. Above asks for `examples`; a symbol that has none is Large.
+  void use(Scale s, std::map<std::string, int64_t, std::less<>> examples = {}) {
+    scale_ = s;
+    examples_ = std::move(examples);
+  }
   /// What the symbol is in that run; nothing where there are more symbols than numbers.
   std::optional<int64_t> standIn(std::string_view symbol, size_t run);
   bool hasSymbols() const { return !symbols_.empty(); }
@@ -50,16 +55,19 @@ class SizeNames {
     int64_t add = 0, divisor = 1;
   };
 
+  /// What the symbol is in each run, where it is the `at`th; nothing where there are more symbols than numbers.
+  std::optional<Sizes> numbersFor(std::string_view symbol, size_t at) const;
   const std::string& enter(const Sizes&, std::string text);
   std::string search(const Sizes&) const;
   std::string product(const Sizes&) const;
   std::string sum(const Sizes&) const;
 
-  std::vector<std::string> symbols_;
+  std::vector<std::pair<std::string, Sizes>> symbols_;
   std::map<Sizes, Named> known_;
   std::vector<const std::pair<const Sizes, Named>*> order_;  // of known_, oldest first
   bool nameUnknown_ = false;
   Scale scale_ = Scale::Large;
+  std::map<std::string, int64_t, std::less<>> examples_;
   std::set<std::string> taken_;
   size_t next_ = 0;
 };

@@ -37,7 +37,7 @@ Result<c10::Device> requireDevice(const std::string& name) {
   } catch (const std::exception&) {
     return Error{ErrorKind::Usage, fmt::format("'{}' is no device; use cpu, cuda or cuda:N", name), {}};
   }
-  if (device.is_cpu()) return c10::Device(c10::kCPU);
+  if (device.is_cpu() || device.is_meta()) return device;
   if (!device.is_cuda())
     return Error{
         ErrorKind::NoDevice, fmt::format("the device '{}' is not supported; use cpu, cuda or cuda:N", name), {}};

@@ -10,7 +10,8 @@
 
 namespace graft {
 
-/// The device of that name, ready to use. NoDevice where this machine or build has none, with what is missing.
+/// The device of that name, ready to use; "meta", which has no data, for whoever asks what a model would do elsewhere.
+/// NoDevice where this machine or build has none, with what is missing.
 Result<c10::Device> requireDevice(const std::string& name);
 /// Waits for all work on it; nothing for the CPU.
 void synchronize(c10::Device);

@@ -6,6 +6,7 @@
 #include "core/archive/zip_directory.h"
 #include "core/base/atomic_file.h"
 #include "core/torch/tensors.h"
+#include "core/torch/values/call_arguments.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -58,9 +59,7 @@ c10::IValue forPython(const c10::IValue& v) {
   return c10::ivalue::Tuple::create(std::move(out));
 }
 
-}  // namespace
-
-Result<TensorSet> loadTensors(const std::string& path) {
+Result<c10::IValue> loadValue(const std::string& path) {
   auto file = MappedFile::open(path);
   if (!file) return file.error();
   auto zip = ZipDirectory::read((*file)->bytes(), path);
@@ -87,25 +86,46 @@ Result<TensorSet> loadTensors(const std::string& path) {
     const std::string_view bytes = (*file)->bytes();
     const c10::IValue v = torch::jit::pickle_load({bytes.begin(), bytes.end()});
     if (Status s = checkContents(v); !s) return badInput(fmt::format("{}: {}", path, s.error().message));
-    if (v.isTuple()) return tensorSet(v.toTupleRef().elements().vec());
-    if (v.isList()) {
-      const auto list = v.toList();
-      return tensorSet(std::vector<c10::IValue>(list.begin(), list.end()));
-    }
-    if (!v.isGenericDict()) return tensorSet({v});
-    std::vector<c10::IValue> values;
-    std::vector<std::string> names;
-    for (const auto& e : v.toGenericDict()) {
-      names.push_back(e.key().isString() ? e.key().toStringRef() : describe(e.key()));
-      values.push_back(e.value());
-    }
-    TensorSet set = tensorSet(std::move(values));
-    set.impl->names = std::move(names);
-    return set;
+    return v;
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} cannot be read as tensors: {}. Save a tensor, or a list, tuple or dict of them",
                                 path, shortMessage(e)));
   }
+}
+
+/// The entries of the outermost container; their names where it is a dict.
+TensorSet entriesOf(const c10::IValue& v) {
+  if (v.isTuple()) return tensorSet(v.toTupleRef().elements().vec());
+  if (v.isList()) {
+    const auto list = v.toList();
+    return tensorSet(std::vector<c10::IValue>(list.begin(), list.end()));
+  }
+  if (!v.isGenericDict()) return tensorSet({v});
+  std::vector<c10::IValue> values;
+  std::vector<std::string> names;
+  for (const auto& e : v.toGenericDict()) {
+    names.push_back(e.key().isString() ? e.key().toStringRef() : describe(e.key()));
+    values.push_back(e.value());
+  }
+  TensorSet set = tensorSet(std::move(values));
+  set.impl->names = std::move(names);
+  return set;
+}
+
+}  // namespace
+
+Result<TensorSet> loadTensors(const std::string& path) {
+  auto v = loadValue(path);
+  if (!v) return v.error();
+  return entriesOf(*v);
+}
+
+Result<TensorSet> loadInputs(const std::string& path, const Graph& g) {
+  auto v = loadValue(path);
+  if (!v) return v.error();
+  auto bound = boundInputs(g, *v);
+  if (!bound) return badInput(fmt::format("{}: {}", path, bound.error().message));
+  return *bound ? std::move(**bound) : entriesOf(*v);
 }
 
 Status saveTensors(const TensorSet& set, const std::string& path) {

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/torch/tensors.h"
 #include "core/torch/values/values.h"
+#include "core/torch/verify/within.h"
 
 namespace graft {
 namespace {
@@ -343,6 +346,40 @@ std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSe
 std::vector<Difference> compareElements(const TensorSet& expected, const TensorSet& actual,
                                         const TensorSet* reference) {
   return compareAll(expected, actual, reference, Judge::Elements);
+}
+
+WithinTolerance compareWithin(const TensorSet& expected, const TensorSet& actual, const RewriteTolerance& tolerance) {
+  WithinTolerance result;
+  std::vector<Difference>& out = result.differences;
+  out = compareAll(expected, actual, nullptr, Judge::Elements);
+  const std::vector<Leaf> e = flatten(expected), a = flatten(actual);
+  for (size_t i = 0; i < std::min({out.size(), e.size(), a.size()}); ++i) {
+    Difference& d = out[i];
+    if (!d.measured || !e[i].value.isTensor() || !a[i].value.isTensor() || !d.sameNonFinite) continue;
+    const at::Tensor x = plain(e[i].value.toTensor()), y = plain(a[i].value.toTensor());
+    const Tolerance each{tolerance.rtol.value_or(0), tolerance.atol.value_or(0), 0, 1};
+    const Sums s = accumulate(x, y, at::Tensor(), each, true);
+    const double rms = std::sqrt(s.normE / static_cast<double>(std::max<int64_t>(s.finite, 1)));
+    const double relative = rms > 0 ? d.rmse / rms : d.rmse > 0 ? std::numeric_limits<double>::infinity() : 0;
+    result.relativeRmse = std::max(result.relativeRmse, relative);
+    d.passed = true;
+    d.why = d.element = d.expected = d.actual = "";
+    if (tolerance.rmse && !(relative <= *tolerance.rmse)) {
+      d.passed = false;
+      d.why = fmt::format("its RMSE is {:.3g} % of the result's, at most {:.3g} % is allowed", 100 * relative,
+                          100 * *tolerance.rmse);
+    }
+    if (!d.passed || !(tolerance.rtol || tolerance.atol) || s.tooFar == 0) continue;
+    d.passed = false;
+    d.element = placeOf(x, s.firstTooFar);
+    d.expected = elementText(x, s.firstTooFar);
+    d.actual = elementText(y, s.firstTooFar);
+    d.why = fmt::format(
+        "{} of {} elements are off by more than {:.2g} + {:.2g} of the expected; the first at {}: {}, "
+        "expected {}",
+        s.tooFar, x.numel(), each.absolute, each.relative, d.element, d.actual, d.expected);
+  }
+  return result;
 }
 
 }  // namespace graft

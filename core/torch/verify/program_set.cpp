@@ -8,8 +8,9 @@
 namespace graft {
 
 Result<VerificationPrograms> buildVerificationPrograms(const Graph& original, const Graph& rewritten,
-                                                       const TensorSet& inputs) {
+                                                       const TensorSet& inputs, Missing missing) {
   RunOptions options;
+  options.missing = missing;
   options.device = deviceOf(inputs);
   options.fixedShapes = false;
   auto a = Program::build(original, options);

@@ -19,7 +19,7 @@ struct VerificationPrograms {
 };
 /// On the device that the inputs are on.
 Result<VerificationPrograms> buildVerificationPrograms(const Graph& original, const Graph& rewritten,
-                                                       const TensorSet& inputs);
+                                                       const TensorSet& inputs, Missing missing = Missing::Refused);
 
 /// Random operators draw the same numbers in every program: the rewriter keeps their order.
 Result<TensorSet> runSeeded(const Program&, const TensorSet& inputs, const Job&);

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -15,6 +16,7 @@
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
 #include "core/torch/verify/program_set.h"
+#include "core/torch/verify/within.h"
 
 namespace graft {
 namespace {
@@ -57,6 +59,8 @@ class TorchRewriteCheck : public RewriteCheck {
       : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)) {
     options_.device = deviceOf(inputs_);
     options_.fixedShapes = false;
+    whole_ = options_;
+    whole_.missing = Missing::MadeUp;
     sizesAreDeclared_ = !sizesAreOpen;
     addOthers(otherIntegerInputs(inputs_), false);
     if (sizesAreOpen) addOthers(otherSizes(inputs_, sizesByValue(inputs_)), false);
@@ -94,8 +98,16 @@ class TorchRewriteCheck : public RewriteCheck {
     rule_ = c.rule;
     job_.report("verifying " + std::string(c.rule), checked_, std::max(checked_, places_));
     outputsValid_ = false;
+    tolerance_ = {};
     RewriteVerification verification = verifyCandidate(c);
-    if (c.changesNumbers && verification.verdict == Verdict::Failed) verification.verdict = Verdict::Measured;
+    if (c.changesNumbers && verification.verdict == Verdict::Failed && c.tolerance.isGiven()) {
+      tolerance_ = c.tolerance;
+      verification = verifyCandidate(c);
+      verification.tolerance = toString(tolerance_);
+      if (verification.verdict == Verdict::Verified) verification.verdict = Verdict::Measured;
+    } else if (c.changesNumbers && verification.verdict == Verdict::Failed) {
+      verification.verdict = Verdict::Measured;
+    }
     // A later place of this search may read what this one makes: the same quantity.
     for (const auto& [old, now] : c.outputs)
       if (const auto it = captured_.find(old); it != captured_.end() && verification.verdict != Verdict::Failed) {
@@ -118,7 +130,11 @@ class TorchRewriteCheck : public RewriteCheck {
     for (const Argument& a : before.returns())
       sides.outputNames.push_back(a.isValue() ? before.value(a.valueId()).name : "");
     for (ValueId v : before.inputs()) sides.inputNames.push_back(before.value(v).name);
-    if (Status s = build(sides, after); !s) return unverified(s.error().message);
+    if (Status s = build(sides, after, whole_); !s) return unverified(s.error().message);
+    const LeftOut &left = sides.before->leftOut(), &leftAfter = sides.after->leftOut();
+    if (left.nodes != leftAfter.nodes || left.absent != leftAfter.absent || left.reads.size() != leftAfter.reads.size())
+      return unverified("it changes what follows from " + leftOutText(left.any() ? left : leftAfter));
+    sides.outputNames.insert(sides.outputNames.end(), left.reads.begin(), left.reads.end());
     if (tryInputs(sides, inputs_, "the given inputs", false, verification)) {
       verification.verdict = Verdict::Verified;
       outputs_ = std::move(sides.actual);
@@ -167,7 +183,7 @@ class TorchRewriteCheck : public RewriteCheck {
     if (others_.empty() || missing.empty()) return;
     const auto begin = std::chrono::steady_clock::now();
     const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
-    auto program = Program::build(graph, options_);
+    auto program = Program::build(graph, whole_);
     for (Other& other : others_) {
       if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
       at::manual_seed(verificationSeed);
@@ -182,14 +198,20 @@ class TorchRewriteCheck : public RewriteCheck {
 
   /// The model as it is, its values kept.
   bool run(const Graph& graph, const std::unordered_set<ValueId>* wanted) {
-    auto program = Program::build(graph, options_);
+    auto program = Program::build(graph, whole_);
     if (!program) {
       problem_ = program.error().message;
       return false;
     }
+    if (program->leftOut().any()) missing_ = leftOutText(program->leftOut());
     at::manual_seed(verificationSeed);
     auto out = program->collect(copyOf(inputs_), wanted, wanted ? mostCaptured : mostKept, writesSomewhere(graph),
                                 captured_, job_);
+    if (!out && !program->leftOut().madeUp.empty() && out.error().kind != ErrorKind::Cancelled) {
+      whole_.missing = Missing::LeftOut;  // it does not run on what is made up
+      captured_.clear();
+      return run(graph, wanted);
+    }
     if (!out) {
       problem_ = out.error().message;
       return false;
@@ -206,10 +228,14 @@ class TorchRewriteCheck : public RewriteCheck {
     return out;
   }
 
-  Status build(Sides& sides, const Graph& after) const {
-    auto a = Program::build(sides.graph, options_);
+  static std::string leftOutText(const LeftOut& left) {
+    return fmt::format("{}, which this machine does not have", fmt::join(left.operators, ", "));
+  }
+
+  Status build(Sides& sides, const Graph& after, const RunOptions& options) const {
+    auto a = Program::build(sides.graph, options);
     if (!a) return a.error();
-    auto b = Program::build(after, options_);
+    auto b = Program::build(after, options);
     if (!b) return b.error();
     sides.before = std::move(*a);
     sides.after = std::move(*b);
@@ -222,6 +248,7 @@ class TorchRewriteCheck : public RewriteCheck {
       RunOptions wide = options_;
       wide.device = "cpu";
       wide.dtype = DType::Float64;
+      wide.missing = sides.before->leftOut().any() ? whole_.missing : Missing::Refused;
       if (auto r = Program::build(sides.graph, wide)) sides.reference = std::move(*r);
     }
     return sides.reference ? &*sides.reference : nullptr;
@@ -248,7 +275,8 @@ class TorchRewriteCheck : public RewriteCheck {
     if (after->inputs.size() != before->inputs.size()) before = extractSubgraph(g, c.before, olds, {}, after->inputs);
     if (!before || before->inputs != after->inputs) return unverified("its two sides read different values");
     Sides sides;
-    const std::string structure = toText(before->graph) + toText(after->graph);
+    const std::string structure =
+        toText(before->graph) + toText(after->graph) + (tolerance_.isGiven() ? toString(tolerance_) : "");
     sides.graph = std::move(before->graph);
     for (ValueId v : olds) sides.outputNames.push_back(g.value(v).name);
     std::string missing;
@@ -262,8 +290,11 @@ class TorchRewriteCheck : public RewriteCheck {
         missing = g.value(v).name;
     }
     if (!missing.empty())
-      return unverified(fmt::format("`{}`, which flows in, was not computed, or is too large to be kept", missing));
-    if (Status s = build(sides, after->graph); !s) return unverified(s.error().message);
+      return unverified(
+          missing_.empty()
+              ? fmt::format("`{}`, which flows in, was not computed, or is too large to be kept", missing)
+              : fmt::format("`{}`, which flows in, was not computed: it follows from {}", missing, missing_));
+    if (Status s = build(sides, after->graph, options_); !s) return unverified(s.error().message);
     const TensorSet own = tensorSet(std::move(values));
     if (!tryInputs(sides, own, ownValues, true, verification)) return verification;
     const auto sized = otherSizes(own, sizesOfValues(g, after->inputs), g.symbols());
@@ -296,6 +327,7 @@ class TorchRewriteCheck : public RewriteCheck {
     found.verdict = Verdict::Verified;
     const auto begin = std::chrono::steady_clock::now();
     std::vector<InputSet> sets = furtherPartInputs(own);
+    if (tolerance_.isGiven()) sets.resize(1);  // edge values say nothing of what is off on purpose
     sets.insert(sets.begin() + 1, sized.begin(), sized.end());
     for (InputSet& set : otherNumbersFor(own, numbers)) sets.push_back(std::move(set));
     for (const InputSet& set : sets) {
@@ -364,13 +396,20 @@ class TorchRewriteCheck : public RewriteCheck {
       return false;
     }
     sides.actual = *actual;
-    auto differences = part ? compareElements(*expected, *actual) : compareTensors(*expected, *actual);
+    std::vector<Difference> differences;
+    if (part && tolerance_.isGiven()) {
+      WithinTolerance within = compareWithin(*expected, *actual, tolerance_);
+      differences = std::move(within.differences);
+      verification.relativeRmse = std::max(verification.relativeRmse, within.relativeRmse);
+    } else {
+      differences = part ? compareElements(*expected, *actual) : compareTensors(*expected, *actual);
+    }
     const auto differs = [&] {
       for (const Difference& d : differences)
         if (!d.passed) return true;
       return false;
     };
-    if (differs())
+    if (differs() && !(part && tolerance_.isGiven()))
       if (const Program* wide = reference(sides)) {
         auto wideInputs = convert(inputs, "cpu", DType::Float64);
         auto exact = wideInputs ? runSeeded(*wide, *wideInputs, job_) : Result<TensorSet>(wideInputs.error());
@@ -414,9 +453,12 @@ class TorchRewriteCheck : public RewriteCheck {
 
   const TensorSet inputs_;
   const Job job_;
-  const std::string folder_;  // where failing inputs go
-  std::string rule_;          // that is being checked
-  RunOptions options_;
+  const std::string folder_;                         // where failing inputs go
+  std::string rule_;                                 // that is being checked
+  RewriteTolerance tolerance_;                       // of that rule, once the usual one is exceeded
+  RunOptions options_;                               // of a rewrite's two sides
+  RunOptions whole_;                                 // of the model, which may call operators that are missing
+  std::string missing_;                              // these, in words; "": none
   std::unordered_map<ValueId, TensorSet> captured_;  // by value of the graph, which keeps its ids from step to step
   std::vector<Other> others_;                        // of which the model itself must say what flows in
   bool sizesAreDeclared_ = false, declaredAdded_ = false;

@@ -1,8 +1,11 @@
 #include "core/torch/verification.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
@@ -14,12 +17,88 @@ namespace {
 constexpr double enoughForInputs =
     20;  // sets beyond the given one and one more stop here: fp64 runs of large models are slow
 
+/// Both sides and their reference. Where the model does not run on what is made up for missing operators (an index out
+/// of range, say), what follows from these is left out.
+Result<VerificationPrograms> programsFor(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
+                                         const Job& job) {
+  auto programs = buildVerificationPrograms(original, rewritten, inputs, Missing::MadeUp);
+  if (!programs || programs->original.leftOut().madeUp.empty()) return programs;
+  if (auto out = runSeeded(programs->original, inputs, job); out || out.error().kind == ErrorKind::Cancelled)
+    return programs;
+  return buildVerificationPrograms(original, rewritten, inputs, Missing::LeftOut);
+}
+
+/// How comparisons call the values that a graph returns: "0", "1.logits".
+void nameValues(const Argument& a, const std::string& name, std::vector<std::string>& names) {
+  if (a.isValue()) return names.push_back(name);
+  if (const std::vector<Argument>* items = a.items())
+    for (size_t i = 0; i < items->size(); ++i) nameValues((*items)[i], fmt::format("{}.{}", name, i), names);
+  if (const auto* dict = a.as<Argument::Dict>())
+    for (const auto& [key, value] : dict->items) {
+      const auto* text = key.as<std::string>();
+      nameValues(value, fmt::format("{}.{}", name, text ? *text : "?"), names);
+    }
+}
+
+std::vector<std::string> namesOf(const Graph& g) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < g.returns().size(); ++i) nameValues(g.returns()[i], std::to_string(i), names);
+  return names;
+}
+
+std::string numbered(const std::vector<size_t>& outputs, const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const size_t at : outputs) out.push_back(names.at(at));
+  return fmt::format("output{} {}", outputs.size() == 1 ? "" : "s", fmt::join(out, ", "));
+}
+
+std::vector<std::string> notVerified(const LeftOut& left, const std::vector<std::string>& names) {
+  if (!left.any()) return {};
+  const std::string operators = fmt::format("{}, which this machine does not have", fmt::join(left.operators, ", "));
+  std::vector<std::string> out;
+  if (!left.absent.empty())
+    out.push_back(fmt::format("{} {} not compared: {} from {}", numbered(left.absent, names),
+                              left.absent.size() == 1 ? "was" : "were",
+                              left.absent.size() == 1 ? "it follows" : "they follow", operators));
+  if (!left.dependent.empty())
+    out.push_back(fmt::format("{} {} compared on made-up values of {}", numbered(left.dependent, names),
+                              left.dependent.size() == 1 ? "was" : "were", operators));
+  if (out.empty()) out.push_back("no output depends on " + operators);
+  return out;
+}
+
+/// Differences of the outputs that were computed, and of what missing operators read, by names that say so.
+std::vector<Difference> computed(std::vector<Difference> all, const LeftOut& left, const Graph& original,
+                                 const std::vector<std::string>& names) {
+  if (!left.any()) return all;
+  std::erase_if(all, [&](const Difference& d) {
+    return std::any_of(left.absent.begin(), left.absent.end(), [&](size_t at) { return names.at(at) == d.name; });
+  });
+  const size_t outputs = original.returns().size();
+  for (Difference& d : all) {
+    const size_t at = std::strtoul(d.name.c_str(), nullptr, 10);
+    if (at >= outputs && at - outputs < left.reads.size()) d.name = left.reads[at - outputs];
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
                                    const Job& job) {
-  auto programs = buildVerificationPrograms(original, rewritten, inputs);
+  auto programs = programsFor(original, rewritten, inputs, job);
   if (!programs) return programs.error();
+  Verification verification;
+  const LeftOut &left = programs->original.leftOut(), &leftAfter = programs->rewritten.leftOut();
+  const std::vector<std::string> names = namesOf(original);
+  verification.notVerified = notVerified(left, names);
+  if (left.nodes != leftAfter.nodes || left.absent != leftAfter.absent || left.reads.size() != leftAfter.reads.size()) {
+    verification.passed = true;
+    verification.notVerified = {
+        fmt::format("the whole was not compared: the rewrites changed calls of {}, which this machine does not have",
+                    fmt::join(left.any() ? left.operators : leftAfter.operators, ", "))};
+    return verification;
+  }
   const auto begin = std::chrono::steady_clock::now();
   std::vector<InputSet> sets = furtherInputs(inputs);
   sets.insert(sets.begin(), InputSet{"the given inputs", [&inputs] { return inputs; }});
@@ -28,7 +107,6 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     others.push_back(std::move(set));
   for (InputSet& set : otherIntegerInputs(inputs)) others.push_back(std::move(set));
   sets.insert(sets.begin() + 2, std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
-  Verification verification;
   for (size_t i = 0; i < sets.size(); ++i) {
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
     if (i > 1 && used.count() > enoughForInputs) break;
@@ -54,7 +132,8 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
       return verification;
     }
     const auto reference = runReference(*programs, set, job);
-    auto differences = compareTensors(*expected, *actual, reference ? &*reference : nullptr);
+    auto differences =
+        computed(compareTensors(*expected, *actual, reference ? &*reference : nullptr), left, original, names);
     ++verification.inputSets;
     for (const Difference& d : differences) {
       if (d.passed) continue;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "kernels/cuda/gemm/gemm_tuner.h"
@@ -38,12 +39,23 @@ struct Choices {
   // Recursive: tuning a norm and the product after it needs the choice for the product alone.
   std::recursive_mutex mutex;
   std::unordered_map<std::string, Choice> byProblem;
+  std::unordered_set<std::string> guessed;  // for lack of time
 };
 Choices& choices() {
   static Choices all;
   return all;
 }
-thread_local std::vector<std::string>* recorded = nullptr;
+thread_local std::vector<TuningProblem>* recorded = nullptr;
+thread_local const std::vector<std::string>* tuned = nullptr;  // null: all
+
+// Of one call, from the rates of an H100 or H200. Only the order of problems depends on it.
+double estimatedMicroseconds(const GemmArgs& a) {
+  const double operations = 2.0 * static_cast<double>(a.m) * static_cast<double>(a.n) * static_cast<double>(a.k);
+  const double elements =
+      static_cast<double>(a.m) * a.k + static_cast<double>(a.n) * a.k + static_cast<double>(a.m) * a.n;
+  const double perMicrosecond = a.dtype != Dtype::kFloat ? 4e8 : usesTf32() ? 2e8 : 4e7;
+  return 2 + std::max(operations / perMicrosecond, elements * bytesOf(a.dtype) / 2e6);
+}
 
 GemmCache& cacheOf(int device) {
   return gemmCache(at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name, cublasLtGetVersion());
@@ -80,6 +92,15 @@ std::optional<Choice> readLine(const std::string& line) {
   return c;
 }
 
+void record(const std::string& problem, const GemmArgs& a, bool isOpen) {
+  const auto known =
+      std::find_if(recorded->begin(), recorded->end(), [&](const TuningProblem& each) { return each.name == problem; });
+  if (known != recorded->end())
+    ++known->calls;
+  else
+    recorded->push_back({problem, estimatedMicroseconds(a), 1, isOpen});
+}
+
 std::optional<Choice> choiceOnDisk(const std::string& key, int device) {
   const auto line = cacheOf(device).find(key);
   return line ? readLine(*line) : std::nullopt;
@@ -91,22 +112,52 @@ GemmAlgorithm chosenAlgorithm(const GemmProblem& p, bool mayTune) {
   const std::string key = keyOf(p.a) + (p.after ? "-norm" : p.before ? "-normed" : "");
   const int device = c10::cuda::current_device();
   const std::string problem = fmt::format("{}:{}", device, key);
-  if (recorded && std::find(recorded->begin(), recorded->end(), problem) == recorded->end())
-    recorded->push_back(problem);
   Choices& all = choices();
   const std::lock_guard lock(all.mutex);
-  if (const auto it = all.byProblem.find(problem); it != all.byProblem.end()) return it->second.algorithm;
-  if (const auto found = choiceOnDisk(key, device)) return (all.byProblem[problem] = *found).algorithm;
-  if (!mayTune || !options().autotune || isCapturing())
-    return p.before ? GemmAlgorithm{GemmAlgorithm::Kind::kNormFirst, 0} : guessAlgorithm(p.a);
-  const std::vector<TimedAlgorithm> timed = timeAlgorithms(p);
+  const auto algorithm = [&] {
+    if (const auto it = all.byProblem.find(problem); it != all.byProblem.end())
+      return std::optional(it->second.algorithm);
+    const auto found = choiceOnDisk(key, device);
+    if (!found) return std::optional<GemmAlgorithm>();
+    return std::optional((all.byProblem[problem] = *found).algorithm);
+  }();
+  if (recorded) record(problem, p.a, !algorithm);
+  if (algorithm) return *algorithm;
+  const auto guess = [&] { return p.before ? GemmAlgorithm{GemmAlgorithm::Kind::kNormFirst, 0} : guessAlgorithm(p.a); };
+  if (!mayTune || !options().autotune || isCapturing()) return guess();
+  if (tuned && std::find(tuned->begin(), tuned->end(), problem) == tuned->end()) return guess();
+  if (tuningBudget().isSpent()) {
+    all.guessed.insert(problem);
+    return guess();
+  }
+  const TuningBudget::Use use(tuningBudget());
+  // What this problem's candidates are made of (the product alone, after a norm) is tuned with it.
+  const auto* const outer = std::exchange(tuned, nullptr);
+  std::vector<TimedAlgorithm> timed;
+  try {
+    timed = timeAlgorithms(p);
+  } catch (...) {
+    tuned = outer;
+    throw;
+  }
+  tuned = outer;
+  all.guessed.erase(problem);
   cacheOf(device).store(key, lineOf(timed));
   return (all.byProblem[problem] = choiceOnDisk(key, device).value_or(Choice{timed.front().algorithm, {}, false}))
       .algorithm;
 }
 
-RecordedProblems::RecordedProblems(std::vector<std::string>* problems) : before_(std::exchange(recorded, problems)) {}
+RecordedProblems::RecordedProblems(std::vector<TuningProblem>* problems) : before_(std::exchange(recorded, problems)) {}
 RecordedProblems::~RecordedProblems() { recorded = before_; }
+
+TunedProblems::TunedProblems(const std::vector<std::string>& names) : before_(std::exchange(tuned, &names)) {}
+TunedProblems::~TunedProblems() { tuned = before_; }
+
+size_t guessedProblems() {
+  Choices& all = choices();
+  const std::lock_guard lock(all.mutex);
+  return all.guessed.size();
+}
 
 std::vector<std::string> gemmCandidates(const std::string& problem) {
   Choices& all = choices();

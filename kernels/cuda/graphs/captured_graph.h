@@ -50,8 +50,13 @@ struct CapturedGraph {
 struct Body {
   int (*function)(void*);
   void* argument;
+  int (*resetFunction)(void*) = nullptr;  ///< null where the function writes to nothing that outlives it
 
+  /// Runs it as it is, to be captured. What a captured run writes is written by replays alone.
   bool operator()() const;
+  /// Before each run without a capture, and before each replay: brings the memory that the function writes back to what
+  /// it was. Throws std::exception.
+  void reset() const;
 };
 
 /// Captures what `run` launches on the current stream, in the given memory pool. `run` calls the body; it returns false
@@ -61,7 +66,8 @@ std::unique_ptr<CapturedGraph> captureOnce(Pool& pool, c10::MempoolId_t memory, 
 /// Replays the graph on the current stream and waits for it. Its time in milliseconds.
 float replayOnce(CapturedGraph& graph);
 
-/// Whether `b` takes less time than `a`, by more than the measurement's noise. The two are replayed in turn.
-bool isFaster(CapturedGraph& a, CapturedGraph& b);
+/// Whether `b` takes less time than `a`, by more than the measurement's noise. The two, both captured from `body`, are
+/// replayed in turn.
+bool isFaster(CapturedGraph& a, CapturedGraph& b, const Body& body);
 
 }  // namespace graft::cuda

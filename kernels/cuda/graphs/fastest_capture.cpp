@@ -3,6 +3,9 @@
 #include <c10/cuda/CUDAException.h>
 
 #include <exception>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "kernels/capture/observed_run.h"
 #include "kernels/capture/stream_plan.h"
@@ -36,11 +39,12 @@ bool isFasterOnStreams(CapturedGraph& captured, Pool& pool, const Body& body, co
   try {
     {
       MultiStreamRun run(observed, plan, pool.streams);
+      body.reset();
       faster = runOnStreams(run, body);
     }
     C10_CUDA_CHECK(cudaStreamSynchronize(pool.stream.stream()));
     if (faster)
-      faster = isFaster(captured, *captureOnStreams(pool, at::cuda::graph_pool_handle(), body, observed, plan));
+      faster = isFaster(captured, *captureOnStreams(pool, at::cuda::graph_pool_handle(), body, observed, plan), body);
   } catch (const std::exception&) {
     (void)cudaGetLastError();
     faster = false;
@@ -53,15 +57,24 @@ bool isFasterOnStreams(CapturedGraph& captured, Pool& pool, const Body& body, co
 
 std::unique_ptr<CapturedGraph> captureFastest(Pool& pool, const Body& body) {
   const uint32_t most = maxStreams();
-  if (most < 2) return captureOnce(pool, pool.memory, body);
   Observer observer(c10::kCUDA, [&] { return capturedNodes(pool.stream.stream()); });
   hasMarkers = false;
-  auto captured = captureOnce(pool, pool.memory, [&] {
-    observer.start();
-    const bool ran = body();
-    observer.stop();
-    return ran;
-  });
+  bool ran = false;
+  std::unique_ptr<CapturedGraph> captured;
+  try {
+    captured = captureOnce(pool, pool.memory, [&] {
+      observer.start();
+      ran = body();
+      observer.stop();
+      return ran;
+    });
+  } catch (const std::exception& e) {
+    // The run ended in the operator that it began last. Where it ended well, the capture failed for another reason.
+    const std::vector<std::string>& names = observer.run().names;
+    if (ran || names.empty()) throw;
+    throw std::runtime_error("the operator " + names.back() + " cannot be captured");
+  }
+  if (most < 2) return captured;
   // A kernel that no operator launched (TorchScript's fuser launches such) cannot be part of a plan.
   const bool plannable = !hasMarkers && observer.run().kernelsBetweenOperators == 0;
   const auto plan = plannable ? planStreams(observer.run().steps, {.streams = most}) : std::nullopt;

@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <chrono>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -35,9 +36,42 @@ void freePool(void* pool) {
   delete static_cast<Pool*>(pool);
 }
 
-void* capture(void* handle, int (*function)(void*), void* argument, char* error, size_t size) {
+/// Runs the body without a capture, and tunes these problems alone.
+void runTuning(const std::vector<std::string>& problems, const Body& body) {
+  const TunedProblems tuned(problems);
+  body.reset();
+  if (!body()) throw std::runtime_error("the model does not run");
+}
+
+/// Ends captures of models that run too long for one: GRAFT_CAPTURE_SECONDS (60), tuning not counted.
+class CaptureDeadline {
+ public:
+  void check() const {
+    const double tuning = tuningBudget().secondsUsed() - tuningBefore_;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() - tuning;
+    if (seconds > limit_)
+      throw std::runtime_error("a few runs took " + std::to_string(static_cast<int>(seconds)) +
+                               " s, so the capture was given up (GRAFT_CAPTURE_SECONDS sets the limit)");
+  }
+
+ private:
+  const double limit_ = secondsFromEnvironment("GRAFT_CAPTURE_SECONDS", 60),
+               tuningBefore_ = tuningBudget().secondsUsed();
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// Waits until no work of a capture is left, also where the capture failed.
+struct Settled {
+  Pool& pool;
+  ~Settled() {
+    if (cudaStreamSynchronize(pool.stream.stream()) != cudaSuccess) (void)cudaGetLastError();
+  }
+};
+
+void* captureWriting(void* handle, int (*function)(void*), int (*reset)(void*), void* argument, char* error,
+                     size_t size) {
   try {
-    const Body body{function, argument};
+    const Body body{function, argument, reset};
     auto* pool = static_cast<Pool*>(handle);
     const c10::cuda::CUDAGuard onDevice(pool->device);
     // Work on inputs and weights may still run on the caller's stream, and other graphs in this memory.
@@ -46,13 +80,21 @@ void* capture(void* handle, int (*function)(void*), void* argument, char* error,
     // Memory that earlier runs used on other streams would be held beside what the runs below allocate.
     freeBlasWorkspaces();
     emptyAllocatorCache();
+    const Settled settled{*pool};
     const c10::cuda::CUDAStreamGuard onStream(pool->stream);
-    std::vector<std::string> problems;
-    for (int i = 0; i < 2; ++i) {
-      const RecordedProblems recording(i == 0 ? nullptr : &problems);
-      if (!body()) throw std::runtime_error("the model does not run");
+    const CaptureDeadline deadline;
+    std::vector<TuningProblem> problems;
+    {
+      const RecordedProblems recording(&problems);
+      runTuning({}, body);
     }
+    deadline.check();
+    if (options().autotune) {
+      for (const std::vector<std::string>& round : tuningRounds(problems)) runTuning(round, body);
+    }
+    runTuning({}, body);  // what was tuned loads its kernels
     C10_CUDA_CHECK(cudaStreamSynchronize(pool->stream.stream()));
+    deadline.check();
     if (options().autotune) tuneInPlace(problems, *pool, body);
     emptyAllocatorCache();
     auto captured = captureFastest(*pool, body);
@@ -63,6 +105,10 @@ void* capture(void* handle, int (*function)(void*), void* argument, char* error,
     writeError(e, error, size);
     return nullptr;
   }
+}
+
+void* capture(void* handle, int (*function)(void*), void* argument, char* error, size_t size) {
+  return captureWriting(handle, function, nullptr, argument, error, size);
 }
 
 bool beginUse(void* handle, char* error, size_t size) {
@@ -146,6 +192,8 @@ size_t peakMemory(int device) {
       stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
 }
 
+void setTuningSeconds(double seconds) { tuningBudget().setSeconds(seconds); }
+
 bool setAutotune(bool on) { return std::exchange(options().autotune, on); }
 
 constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
@@ -168,7 +216,10 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 kernelsAfterMarker,
                                 peakMemory,
                                 setAutotune,
-                                emptyAllocatorCache};
+                                emptyAllocatorCache,
+                                captureWriting,
+                                setTuningSeconds,
+                                guessedProblems};
 
 }  // namespace
 }  // namespace graft::cuda

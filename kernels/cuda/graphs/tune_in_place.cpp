@@ -22,35 +22,40 @@ struct OpenChoice {
 
 }  // namespace
 
-void tuneInPlace(const std::vector<std::string>& problems, Pool& pool, const Body& body) {
+void tuneInPlace(std::vector<TuningProblem> problems, Pool& pool, const Body& body) {
   constexpr int kMaxRounds = 3;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   // All attempts share one memory pool: they are replayed one after another, and nobody reads their results.
   const auto attempt = [&, memory = at::cuda::graph_pool_handle()] { return captureOnce(pool, memory, body); };
   std::vector<OpenChoice> choices;
-  for (const std::string& each : problems) {
-    std::vector<std::string> candidates = gemmCandidates(each);
-    if (!candidates.empty()) choices.push_back({each, candidates, candidates[0]});
+  sortByValue(problems);
+  for (const TuningProblem& each : problems) {
+    std::vector<std::string> candidates = gemmCandidates(each.name);
+    if (!candidates.empty()) choices.push_back({each.name, candidates, candidates[0]});
   }
-  if (choices.empty()) return;
+  TuningBudget& budget = tuningBudget();
+  if (choices.empty() || budget.isSpent()) return;
+  const TuningBudget::Use use(budget);
   emptyAllocatorCache();
   const OpenChoice* current = nullptr;
   try {
     std::unique_ptr<CapturedGraph> best = attempt();
     bool changed = true;
-    for (int round = 0; round < kMaxRounds && changed; ++round) {
+    for (int round = 0; round < kMaxRounds && changed && !budget.isSpent(); ++round) {
       if (round > 0 && std::chrono::steady_clock::now() > deadline) break;
       changed = false;
       for (OpenChoice& c : choices) {
+        if (budget.isSpent()) break;
         current = &c;
         const std::string before = c.chosen;
         for (const std::string& candidate : c.candidates) {
           if (candidate == c.chosen || candidate == before) continue;
+          if (budget.isSpent()) break;
           chooseGemmAlgorithm(c.problem, candidate, false);
           std::unique_ptr<CapturedGraph> other = attempt();
-          if (isFaster(*best, *other)) best = std::move(other), c.chosen = candidate;
+          if (isFaster(*best, *other, body)) best = std::move(other), c.chosen = candidate;
         }
-        chooseGemmAlgorithm(c.problem, c.chosen, true);
+        chooseGemmAlgorithm(c.problem, c.chosen, /*isFinal=*/!budget.isSpent());
         changed |= c.chosen != before;
         current = nullptr;
       }

@@ -6,10 +6,12 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <chrono>
 #include <mutex>
 
 #include "kernels/cuda/composite_fallback.h"
 #include "kernels/cuda/support.h"
+#include "kernels/cuda/tuning/tuning_budget.h"
 
 namespace graft::cuda {
 namespace {
@@ -62,11 +64,12 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return out;
 }
 
-// While it lives, cuDNN times its plans and remembers the fastest, if tuning is allowed. The switch is global to the
+// While it lives, cuDNN times its plans and remembers the fastest, if tuning is allowed. cuDNN does so when it first
+// sees a convolution, so the order is the model's; half of the budget is left for products. The switch is global to the
 // process: with several threads, the first turns it on and the last restores it.
 class CudnnBenchmark {
  public:
-  CudnnBenchmark() : on_(options().autotune && !isCapturing()) {
+  CudnnBenchmark() : on_(options().autotune && !isCapturing() && !tuningBudget().isSpent(0.5)) {
     if (!on_) return;
     const std::lock_guard lock(mutex);
     if (users++ > 0) return;
@@ -75,6 +78,9 @@ class CudnnBenchmark {
   }
   ~CudnnBenchmark() {
     if (!on_) return;
+    // A convolution that cuDNN knows already takes the host some microseconds.
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    if (seconds > 1e-3) tuningBudget().add(seconds);
     const std::lock_guard lock(mutex);
     if (--users == 0) at::globalContext().setBenchmarkCuDNN(before);
   }
@@ -86,6 +92,7 @@ class CudnnBenchmark {
   static inline int users = 0;
   static inline bool before = false;
   const bool on_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 // Whether one cuDNN kernel does it all, which exists for half types in channels-last.

@@ -14,6 +14,7 @@ class Rule:
     scope: str = ""
     exact: bool = False
     changes_numbers: bool = False
+    tolerance: "float | dict[str, float] | None" = None
 
 
 class Recipe:
@@ -47,8 +48,10 @@ def _pattern_only(*args, **kwargs):
     raise NotImplementedError("rules are read by graft and never executed")
 
 
-# What patterns and conditions call.
-call_module = call_function = any_of = optional = users = _pattern_only
+# At the top level of a rule file: a library of your own operators.
+library = _pattern_only
+# What patterns, replacements and conditions call.
+call_module = call_function = any_of = optional = runtime = users = _pattern_only
 # The passes, as `steps` of a recipe.
 decompose = eliminate_common = eliminate_dead = fold_constants = _pattern_only
 half = normalize = remove_dropout = swap_module = _pattern_only

@@ -21,7 +21,7 @@ import torch.utils._pytree as pytree
 
 from .compiled import break_text, compile_jointly, fake_of, guard_text, untouched, weights_of
 from .file import FileWriter
-from .graphs import graph_data, named_tensors
+from .graphs import graph_data, named_tensors, root_of
 from .rewriting import Backend
 
 __all__ = ["backend", "capture", "save"]
@@ -56,7 +56,9 @@ def save(gm, path, example_inputs=(), lower=False):
 
 def capture(model, inputs, path, joint=False, dynamic=None):
     """Runs `model` once under torch.compile and writes every graph that it captured: one, or several where the capture broke, each
-    with its guards and the reason of the break. `inputs`: a tuple of positional or a dict of keyword arguments.
+    with its guards and the reason of the break. `model`: a module, a function or anything else that can be called; modules and tensors
+    that a function uses from around it are the graph's weights. `inputs`: a tuple of positional or a dict of keyword arguments, nested as
+    the model takes them.
 
     The graphs are called forward, forward.1, ...: `graft info model.fx --method forward.1`. `joint=True` takes gradients as well
     and writes, for each, AOTAutograd's joint graph and the two it is parted into: joint, forward and backward. `dynamic` is that
@@ -64,7 +66,8 @@ def capture(model, inputs, path, joint=False, dynamic=None):
     """
     args, kwargs = split_inputs(inputs)
     writer, graphs, captures, problems = FileWriter(), [], [], []
-    own = {id(t): name for name, t in reversed(named_tensors(model))}
+    root = root_of(model)
+    own = {id(t): name for name, t in reversed(named_tensors(root))}
     position = {id(t): i for i, t in enumerate(pytree.tree_leaves((args, kwargs))) if isinstance(t, torch.Tensor)}
 
     def compiler(gm, example_inputs):
@@ -73,12 +76,12 @@ def capture(model, inputs, path, joint=False, dynamic=None):
         notes = {"guards": None, "break": break_text(why) if why is not None and why.graph_break else None}
         captures.append(notes)
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-        known = weights_of(placeholders, example_inputs, own)
+        known = weights_of(placeholders, example_inputs, own, getattr(root, "names", ()))
         order = {n.name: position.get(id(v), len(position)) for n, v in zip(placeholders, example_inputs)}
 
         def note(name, graph, values, known, names=None):
             try:
-                made = graph_data(graph, values, known, model, writer, names=names)
+                made = graph_data(graph, values, known, root, writer, names=names)
                 # As the model's caller gave them; torch.compile has them in the order of their first use.
                 made["inputs"].sort(key=lambda i: order.get(i["wish"], len(position)))
                 graphs.append((made, notes, name + suffix))
@@ -100,14 +103,14 @@ def capture(model, inputs, path, joint=False, dynamic=None):
     # LSTM and GRU are one operator each, which it would leave to Python.
     known = torch._dynamo.config
     settings = known.patch({name: True for name in ("specialize_float", "allow_rnn") if hasattr(known, name)})
-    with torch.set_grad_enabled(joint), untouched(model), settings, separate_layers():
+    with torch.set_grad_enabled(joint), untouched(root), settings, separate_layers():
         compiled = torch._dynamo.optimize(compiler, guard_export_fn=guards, dynamic=dynamic)(model)
         outputs = compiled(*args, **kwargs)
         if joint:
             ends = [t.sum() for t in pytree.tree_leaves(outputs) if isinstance(t, torch.Tensor) and t.requires_grad]
             if not ends:
                 raise ValueError("graft_fx.capture: no output of the model depends on anything that requires a gradient")
-            wanted = [t for t in [*model.parameters(), *pytree.tree_leaves((args, kwargs))]
+            wanted = [t for t in [*root.parameters(), *pytree.tree_leaves((args, kwargs))]
                       if isinstance(t, torch.Tensor) and t.requires_grad]
             torch.autograd.grad(ends, wanted, allow_unused=True)
     torch._dynamo.reset()
@@ -116,7 +119,8 @@ def capture(model, inputs, path, joint=False, dynamic=None):
     if not graphs:
         raise RuntimeError("torch.compile captured no graph of this model")
     graphs = [made | {"guards": notes["guards"] or [], "break": notes["break"], "name": name} for made, notes, name in graphs]
-    writer.write(path, type(model).__name__, graphs)
+    named = model if hasattr(model, "__name__") else type(model)
+    writer.write(path, named.__name__.replace("<lambda>", "function"), graphs)
 
 
 @contextlib.contextmanager
@@ -131,7 +135,7 @@ def separate_layers():
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def backend(rules, recipe=None, *, graft=None, library=None, verify=True, strict=False):
+def backend(rules, recipe=None, *, graft=None, library=None, libraries=(), verify=True, strict=False):
     """A backend for torch.compile that lets Graft rewrite each captured graph by the rule file `rules` and runs the result.
 
         model = torch.compile(model, backend=graft_fx.backend("rules.py", recipe="Encoder"))
@@ -141,9 +145,10 @@ def backend(rules, recipe=None, *, graft=None, library=None, verify=True, strict
     once more. The model's weights are shared, not copied; weights that a rule merged are made again when the model's change. Where
     a graph cannot be rewritten, it runs as it was and a warning says why; `strict=True` raises instead. `.reports` of the result
     lists what was done. `graft` is the program and `library` its operators: the default is $GRAFT, then the build that this file
-    lies in, then the PATH. For inference: a graph that needs gradients is left alone.
+    lies in, then the PATH. `libraries` are those of your own operators, shared libraries or Python modules, for that program; import your
+modules here as ever. For inference: a graph that needs gradients is left alone.
     """
-    return Backend(str(rules), recipe, graft, library, verify, strict)
+    return Backend(str(rules), recipe, graft, library, verify, strict, libraries)
 
 
 def split_inputs(inputs):

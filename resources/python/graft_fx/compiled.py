@@ -25,17 +25,19 @@ def source_of(node):
     return name() if callable(name) else name or ""
 
 
-def weights_of(placeholders, values, own):
-    """(tensor, path) by placeholder, for those inputs of a captured graph that are the model's own tensors."""
+def weights_of(placeholders, values, own, names=()):
+    """(tensor, path) by placeholder, for those inputs of a captured graph that are the model's own tensors. `names`: what a plain
+    function takes from around it."""
     out, taken = {}, {}
     for n, v in zip(placeholders, values):
         source = source_of(n)
         if not isinstance(v, torch.Tensor):
             continue
-        if id(v) not in own and not isinstance(v, torch.nn.Parameter) and not source.startswith(("L['self']", 'L["self"]')) \
-                and not re.search(r"_(parameters|buffers)\[", source):
+        name = re.match(r"[LG]\[['\"]([^'\"]*)['\"]\]", source)
+        around = source.startswith("G[") or (name is not None and name[1] in {"self", *names})
+        if id(v) not in own and not isinstance(v, torch.nn.Parameter) and not around and not re.search(r"_(parameters|buffers)\[", source):
             continue
-        path = own.get(id(v)) or dotted(source) or n.name
+        path = own.get(id(v)) or dotted(source, names) or n.name
         while taken.setdefault(path, id(v)) != id(v):
             path += "_"
         out[n.name] = (v, path)

@@ -1,5 +1,6 @@
 """What a graph is, as data: FX nodes as they were, and the ATen operators that they come down to."""
 
+import contextlib
 import inspect
 import itertools
 import logging
@@ -14,6 +15,8 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from .autocast import ExplicitCasts, devices
 
 LOG = logging.getLogger("graft_fx")
 SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -44,12 +47,12 @@ def graph_data(gm, values, known, root, writer, names=None, lower=False):
                 raise ValueError(f"graft_fx: {n.target} holds a {type(tensor).__name__}; only straight graphs can be saved")
             entry |= {"path": paths.get(id(tensor))}
         if tensor is not None:
-            entry |= {"data": writer.tensor(tensor),
+            entry |= {"data": writer.tensor(tensor), "frozen": not tensor.requires_grad,
                       "buffer": id(tensor) not in parameters and not isinstance(tensor, torch.nn.Parameter)}
         else:
             entry |= {"target": getattr(n.target, "leaf", None) or target_name(n.target), "args": [encode(a) for a in n.args],
                       "kwargs": [[k, encode(v)] for k, v in n.kwargs.items()], "from": n.meta.get("graft_from"),
-                      "modules": module_stack(n.meta.get("nn_module_stack")), "stack": n.meta.get("stack_trace")}
+                      "modules": module_stack(n.meta.get("nn_module_stack"), getattr(root, "names", ())), "stack": n.meta.get("stack_trace")}
         nodes.append(entry)
     fx = [fx_node(n, notes) for n in gm.graph.nodes]
     for entry in fx:
@@ -58,6 +61,32 @@ def graph_data(gm, values, known, root, writer, names=None, lower=False):
     return {"name": "forward", "symbols": symbol_ranges(aten), "inputs": arguments, "aten": nodes, "fx": fx, "code": gm.code,
             "modules": {name: {"type": type_name(m), "constructor": constructor_values(m), "training": m.training}
                         for name, m in root.named_modules() if name}}
+
+
+class Surroundings(torch.nn.Module):
+    """What a plain function uses from around it: the modules and tensors of its closure and of its globals, by their names."""
+
+    def __init__(self, found):
+        super().__init__()
+        for name, value in found.items():
+            if isinstance(value, (torch.nn.Module, torch.Tensor)):
+                setattr(self, name, value)
+        self.names = set(found)
+
+
+def root_of(model):
+    """The module that holds what `model` computes with: itself, that of a bound method, or what a function or another object has."""
+    owner = getattr(model, "__self__", None)
+    for module in (model, owner):
+        if isinstance(module, torch.nn.Module):
+            return module
+    function = getattr(model, "func", model)  # of a functools.partial
+    if not inspect.isfunction(function):
+        root = Surroundings({k: v for k, v in getattr(owner or model, "__dict__", {}).items() if k.isidentifier()})
+        root.names = set()  # torch.compile finds them below L['self']
+        return root
+    used = inspect.getclosurevars(function)
+    return Surroundings({**used.globals, **used.nonlocals})
 
 
 def named_tensors(module):
@@ -73,9 +102,12 @@ def trace_aten(gm, values, notes, lower):
     mode = next((v.fake_mode for v in values if isinstance(v, FakeTensor)), None)
     fixed = [isinstance(v, bool) or not isinstance(v, (torch.Tensor, int, float, *SYMBOLS)) for v in values]
 
+    casts = devices() or any(n.target is torch.amp.autocast_mode._enter_autocast for n in gm.graph.nodes)
+
     def run(*given):
         given = iter(given)
-        return Lowering(gm, notes, lower).run(*[v if f else next(given) for v, f in zip(values, fixed)])
+        with ExplicitCasts() if casts else contextlib.nullcontext():
+            return Lowering(gm, notes, lower).run(*[v if f else next(given) for v, f in zip(values, fixed)])
 
     def attempt(mode):
         notes.__init__()
@@ -265,16 +297,18 @@ def value_type(v):
     return None
 
 
-def dotted(text):
-    """A path as people write it; torch.compile writes it as a Python expression: L['self']._modules['layer']._modules['0']."""
+def dotted(text, kept=()):
+    """A path as people write it; torch.compile writes it as a Python expression: L['self']._modules['layer']._modules['0'].
+    The name in front is left out, but for those in `kept`."""
+    text = re.sub(r"^[LG]\[['\"]([^'\"]*)['\"]\]", lambda m: m[1] if m[1] in kept else m[0], text)
     text = re.sub(r"^(?:[LG]\[['\"][^'\"]*['\"]\]|L__self__)", "", text)
     text = re.sub(r"\.?_(?:modules|parameters|buffers)\[['\"]([^'\"]*)['\"]\]", r".\1", text)
     return re.sub(r"\[['\"]?([^\]'\"]*)['\"]?\]", r".\1", text).replace("._modules.", ".").strip(".")
 
 
-def module_stack(stack):
+def module_stack(stack, kept=()):
     """[key, path, type] from the outside in."""
-    return [[str(key), dotted(path), kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"]
+    return [[str(key), dotted(path, kept), kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"]
             for key, (path, kind) in (stack or {}).items()]
 
 

@@ -5,14 +5,49 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import warnings
+import weakref
 
 import torch
+from torch._dynamo.callback import callback_handler
 
-from .compiled import fake_of, weights_of
+from .autocast import without_autocast
+from .compiled import break_text, fake_of, weights_of
 from .file import FileWriter
 from .graphs import LOG, SYMBOLS, graph_data, value_type
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def has_half(nodes):
+    """Whether a node of the graph computes in half precision, as all do under torch.autocast."""
+    names = {str(d)[6:] for d in HALVES}
+    values = [v for n in nodes for v in (n["value"] if isinstance(n["value"], list) else [n["value"]])]
+    return any(isinstance(v, dict) and v["dtype"] in names for v in values)
+
+
+def watch_skips(backend):
+    """Has the backend told of each frame that torch.compile cannot capture: it is never given a graph of these."""
+    if any(getattr(f, "backend", None) is not None and f.backend() is backend for f in callback_handler.end_callbacks):
+        return
+
+    def ended(_):
+        error, backend = sys.exc_info()[1], ended.backend()
+        if backend is not None and isinstance(error, torch._dynamo.exc.Unsupported) and compiler_of(sys._getframe()) is backend:
+            backend.skip(error)
+
+    ended.backend = weakref.ref(backend)
+    callback_handler.register_end_callback(ended)
+
+
+def compiler_of(frame):
+    """The backend of the innermost compilation that `frame` runs in."""
+    while frame is not None and not (frame.f_code.co_name == "_compile" and "compiler_fn" in frame.f_locals):
+        frame = frame.f_back
+    return torch._dynamo.eval_frame.innermost_fn(frame.f_locals["compiler_fn"]) if frame is not None else None
 
 
 class Unfit(Exception):
@@ -22,7 +57,8 @@ class Unfit(Exception):
 class Backend:
     VARIANTS = 32  # sets of weights that one graph is used with, such as a block that a model has many times
 
-    def __init__(self, rules, recipe, graft, library, verify, strict):
+    def __init__(self, rules, recipe, graft, library, verify, strict, libraries=()):
+        self.libraries = [os.path.abspath(path) for path in libraries]
         self.rules, self.recipe, self.verify, self.strict = rules, recipe, verify, strict
         here = pathlib.Path(__file__).resolve().parents[3] / "build"
         self.graft = graft or os.environ.get("GRAFT") or next(
@@ -35,12 +71,25 @@ class Backend:
         prefix = pathlib.Path(self.graft).resolve().parents[1]
         places = [prefix / "lib/libgraft_ops.so", prefix / "lib/graft/libgraft_ops.so"]  # of a build, of what is installed
         self.library = library or os.environ.get("GRAFT_OPS") or str(next((p for p in places if p.exists()), places[0]))
-        self.reports = []
+        self.reports, self.skipped = [], []
         self.__name__ = "graft"
+        watch_skips(self)
+
+    def skip(self, error):
+        """Tells of a frame that torch.compile runs in plain Python."""
+        stack = getattr(error, "real_stack", None)
+        where = f" ({stack[-1].filename}:{stack[-1].lineno}, in {stack[-1].name})" if stack else ""
+        reason = f"{str(error).strip().splitlines()[0]}{where}"
+        self.skipped.append(reason)
+        warnings.warn(f"graft_fx: torch.compile runs a function in plain Python and gives Graft no graph of it: {reason}", stacklevel=2)
 
     def __call__(self, gm, example_inputs):
         report = {"graph": len(self.reports), "rewritten": False}
         self.reports.append(report)
+        watch_skips(self)
+        why = getattr(gm, "compile_subgraph_reason", None)
+        if why is not None and why.graph_break:
+            report["break"] = break_text(why)
         try:
             return self._rewrite(gm, example_inputs, report)
         except Exception as e:
@@ -77,7 +126,8 @@ class Backend:
                     wrong = [rule["name"] for rule in rules if rule["rolledBack"]]
                     raise Unfit(f"{', '.join(wrong)} computes something else and was taken back" if wrong else "no rule matches in it")
                 loaded = self._load(f"{folder}/out.pt", arguments, given)
-            self._check(gm, loaded, arguments, given, outputs, exact=document["verification"]["passed"] is not False)
+            exact = document["verification"]["passed"] is not False
+            self._check(gm, loaded, arguments, given, outputs, exact, coarse=has_half(graph["aten"]))
             merged = False
             for name, t in [*loaded.named_parameters(), *loaded.named_buffers()]:
                 own = arguments[paths[name]] if name in paths else None
@@ -117,7 +167,8 @@ class Backend:
                     refused[0] = str(e)
                     warnings.warn(f"graft_fx: graph {report['graph']} runs as it was with other weights: {e}", stacklevel=2)
                     return gm.forward(*arguments)
-            result = made(*[arguments[i] for i in given])
+            with without_autocast():  # the casts stand in the graph
+                result = made(*[arguments[i] for i in given])
             return tuple(result) if outputs != 1 else (result,)
 
         # A symbol's hint: asking for its value would fix it.
@@ -134,12 +185,28 @@ class Backend:
                    "-o", f"{folder}/out.pt", "--no-timing", "--json"]
         command += ["--recipe", self.recipe] if self.recipe else []
         command += [] if self.verify else ["--no-verify"]
+        for path in self.libraries:
+            command += ["--library", path]
         run = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
                              env=os.environ | {"GRAFT_OPS": self.library})
         if run.returncode:
             said = run.stderr.strip().replace(f"{folder}/graph.fx", "the graph") or f"exit code {run.returncode}"
             raise Unfit(f"graft apply: {said}")
-        return json.loads(run.stdout)["models"][0]
+        document = json.loads(run.stdout)
+        for own in document.get("libraries", []):
+            self._load_own(own["path"], own["operators"])
+        return document["models"][0]
+
+    @staticmethod
+    def _load_own(path, operators):
+        """A library of operators that the rewritten graph may call. What was imported here already stays as it is."""
+        known = set(torch._C._dispatch_get_all_op_names())
+        names = [o.replace(".", "::", 1).removesuffix(".default") for o in operators]
+        if all(name in known for name in names):
+            return
+        if path.endswith(".py"):
+            raise Unfit(f"import {os.path.basename(path)[:-3]} first: the rewritten graph calls its operators")
+        torch.ops.load_library(path)
 
     def _load(self, path, arguments, given):
         torch.ops.load_library(self.library)
@@ -148,12 +215,13 @@ class Backend:
             warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript, which is what graft apply writes
             return torch.jit.load(path, map_location=devices.pop() if len(devices) == 1 else None)
 
-    def _check(self, gm, loaded, arguments, given, outputs, exact):
-        """Both once on copies of the arguments: the same outputs in the same order."""
+    def _check(self, gm, loaded, arguments, given, outputs, exact, coarse):
+        """Both once on copies of the arguments: the same outputs in the same order. `coarse`: they compute in half precision."""
         copies = [[v.detach().clone() if isinstance(v, torch.Tensor) else v for v in arguments] for _ in range(2)]
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             expected = gm.forward(*copies[0])
-            got = loaded(*[copies[1][i] for i in given])
+            with without_autocast():
+                got = loaded(*[copies[1][i] for i in given])
         got = tuple(got) if outputs != 1 else (got,)
         if len(got) != len(expected):
             raise Unfit(f"the rewritten graph gives {len(got)} outputs instead of {len(expected)}")
@@ -168,6 +236,6 @@ class Backend:
                 continue
             # Graft has compared more closely; this is for outputs that changed places.
             scale, apart = a.abs().double().nan_to_num().max(), (a.double() - b.double()).abs().nan_to_num(posinf=0).max()
-            tolerance = 0 if not a.is_floating_point() else 5e-2 if a.dtype in (torch.float16, torch.bfloat16) else 1e-3
+            tolerance = 0 if not a.is_floating_point() else 5e-2 if coarse or a.dtype in HALVES else 1e-3
             if apart > tolerance * max(scale, 1e-6):
                 raise Unfit(f"output {i} differs from the graph's by {apart:.3g} (largest value {scale:.3g})")

@@ -130,6 +130,7 @@ class Transcripts(unittest.TestCase):
         cls.folder = pathlib.Path(cls.holder.name)
         make_model(cls.folder)
         cls.names = {"model": str(cls.folder / "model.pt"), "inputs": str(cls.folder / "inputs.pt"), "folder": str(cls.folder), "torch": str(pathlib.Path(torch.__file__).parent), "here": str(HERE),
+                     "library": str(BUILD / "lib/tests/libmy_ops.so"),
                      "rules": (HERE / "transcripts" / "rules.py").read_text(), "kernels": KERNEL_RULE}
 
     @classmethod

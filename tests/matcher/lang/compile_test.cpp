@@ -228,7 +228,65 @@ TEST_CASE("every node of a pattern knows where it stands") {
   CHECK(at[2].second.line == 3);
 }
 
-TEST_CASE("what is computed and not used is no part of the pattern") {
-  CHECK(nodes(ruleOf("def pattern(x):\n    y = x.tanh()\n    x.view(2)\n    return x.relu()\n").pattern) ==
-        "%relu = aten.relu.default(%x)\n");
+TEST_CASE("what is computed and not used is no part of the replacement") {
+  const Rule r = ruleOf(
+      "def pattern(x):\n    return x.relu()\ndef replace(x):\n    y = x.tanh()\n    x.view(2)\n    return x.relu()\n");
+  CHECK(nodes(*r.replacement) == "%relu = aten.relu.default(%x)\n");
+}
+
+TEST_CASE("a tolerance is one number, or limits by name, and says that numbers change") {
+  const auto rule = [](const std::string& tolerance) {
+    return ruleOf("class A(Rule):\n    tolerance = " + tolerance + "\n    def pattern(x):\n        return x.relu()\n");
+  };
+  CHECK(rule("0.02").tolerance == RewriteTolerance{0.02, std::nullopt, std::nullopt});
+  CHECK(rule("0.02").changesNumbers);
+  CHECK(rule("{\"rtol\": 0.01, \"atol\": 1e-3}").tolerance == RewriteTolerance{std::nullopt, 0.01, 1e-3});
+  CHECK(toString(rule("{\"rmse\": 0.5, \"atol\": 1}").tolerance) ==
+        "an RMSE of 50 % of the result's and 1 + 0 of the expected at each element");
+}
+
+TEST_CASE("a rule without a class has its settings beside it") {
+  const Rule rule = ruleOf("tolerance = 0.1\nexact = True\ndef pattern(x):\n    return x.relu()\n");
+  CHECK(rule.exact);
+  CHECK(rule.tolerance.rmse == 0.1);
+}
+
+TEST_CASE("devices are written as Python and torch.fx write them") {
+  CHECK(pattern("x", "x.to(device(type='cuda', index=1))") == pattern("x", "x.to(torch.device('cuda:1'))"));
+  CHECK(pattern("x", "x.masked_fill(x, -inf)") == pattern("x", "x.masked_fill(x, float('-inf'))"));
+  CHECK(pattern("x", "torch.functional.einsum('ij->i', x)") == pattern("x", "torch.einsum('ij->i', x)"));
+}
+
+TEST_CASE("types of parameters may be joined") {
+  using Kind = PatternParameter::Kind;
+  const auto parameter = [](const std::string& type) {
+    return ruleOf("def pattern(x, c: " + type + "):\n    return torch.add(x, c)\n").parameters[1];
+  };
+  for (const char* either : {"Tensor | float", "float | Tensor", "Union[torch.Tensor, int]", "Any"}) {
+    CHECK(parameter(either).kind == Kind::Value);
+    CHECK(parameter(either).orNumber);
+    CHECK_FALSE(parameter(either).orNone);
+  }
+  CHECK(parameter("float | int").kind == Kind::Float);
+  CHECK(parameter("Optional[float]").orNone);
+  CHECK(parameter("Tensor | float | None").orNone);
+  CHECK(parameter("\"f32[2, 3][3, 1]cpu\"").kind == Kind::Tensor);
+}
+
+TEST_CASE("a function that applies its own pattern is a rule") {
+  const Rule rule = ruleOf(R"(
+def replace_tanh(gm: torch.fx.GraphModule):
+
+    def pattern(x):
+        return torch.tanh(x)
+
+    def replace(x):
+        return torch.relu(x)
+
+    replace_pattern(gm, pattern, replace)
+)");
+  CHECK(rule.name == "replace_tanh");
+  CHECK(nodes(rule.pattern) == "%tanh = aten.tanh.default(%x)\n");
+  REQUIRE(rule.replacement);
+  CHECK(nodes(*rule.replacement) == "%relu = aten.relu.default(%x)\n");
 }

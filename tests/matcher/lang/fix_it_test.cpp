@@ -159,8 +159,8 @@ TEST_CASE("parameters are declared as the graph has them, in the pattern and in 
   CHECK(weight.text.find("def pattern(x, w):") != std::string::npos);
 
   const std::string scaled = "input %x : f32[4]\n %y = aten.mul.Tensor(%x, 0.25) : f32[4]\n return %y";
-  const FixItResult number = fixItFor(rule("x, c", "x * c"), graphOf(scaled));
-  CHECK(number.text.find("def pattern(x, c: float):") != std::string::npos);
+  const FixItResult number = fixItFor(rule("x: Tensor, c: Tensor", "x * c"), graphOf(scaled));
+  CHECK(number.text.find("def pattern(x: Tensor, c: float):") != std::string::npos);
   const FixItResult broader = fixItFor(rule("x, c: int", "x * c"), graphOf(scaled));
   CHECK(broader.text.find("def pattern(x, c: float):") != std::string::npos);
 }

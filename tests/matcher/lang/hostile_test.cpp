@@ -1,4 +1,6 @@
 // Files made to break a parser: every one ends soon, with an error or a rule, never with a crash.
+#include <fmt/format.h>
+
 #include <chrono>
 
 #include "matcher/lang/rule_file.h"
@@ -62,6 +64,26 @@ TEST_CASE("what doubles with every line is stopped") {
   CHECK_THAT(refusal("A = B\nB = A\ndef pattern(x):\n    return x + A\n"), ContainsSubstring("is defined by itself"));
   CHECK_THAT(refusal("def pattern(x):\n" + repeat("    x = x + 1\n", 20000) + "    return x\n"),
              StartsWith("the rule has more than 5000 operations"));
+}
+
+TEST_CASE("modules that hold each other twice, line after line, are refused") {
+  std::string init = "        self.m0 = nn.Sequential(nn.Identity(), nn.Identity())\n";
+  for (int i = 1; i < 60; ++i)
+    init += fmt::format("        self.m{0} = nn.Sequential(self.m{1}, self.m{1})\n", i, i - 1);
+  const std::string body = "    def forward(self, x):\n        return self.m59(x).relu()\n";
+  CHECK_THAT(refusal("def pattern(x):\n    return x.tanh()\nclass Replacement(nn.Module):\n    def __init__(self):\n" +
+                     init + body),
+             StartsWith("the rule has more than 5000 operations"));
+  std::string classes;
+  for (int i = 0; i < 40; ++i)
+    classes += fmt::format(
+        "class M{0}(nn.Module):\n    def __init__(self):\n        self.a = M{1}()\n        self.b = M{1}()\n"
+        "    def forward(self, x):\n        return self.a(self.b(x))\n",
+        i, i + 1);
+  CHECK_THAT(refusal("def pattern(x):\n    return x.tanh()\nclass Replacement(nn.Module):\n    def __init__(self):\n"
+                     "        self.m = M0()\n    def forward(self, x):\n        return self.m(x)\n" +
+                     classes + "class M40(nn.Module):\n    def forward(self, x):\n        return x\n"),
+             ContainsSubstring("deep") || StartsWith("the rule has more than 5000 operations"));
 }
 
 TEST_CASE("bytes that are no text are refused") {

@@ -302,3 +302,29 @@ class Mine(Rule):
   CHECK(found.nearMisses[0].line == 6);  // not that of `twice`, which stands in another file
   CHECK(FixIts(text, path, test::operators(), *graph).edits(rule, found.nearMisses[0]).empty());
 }
+
+TEST_CASE("a library is looked for beside the file that names it, and only who reads the file loads it") {
+  Folder f;
+  const std::string own = f.write("own.py", "library(\"libs/libown.so\")\n" + std::string(reluRules));
+  const std::string path = f.write("rules.py", "from own import Relu\nlibrary('/opt/libother.so')\n");
+  const auto noted = loadRuleFile(path, test::operators());
+  REQUIRE(noted);
+  const std::string beside = (std::filesystem::canonical(own).parent_path() / "libs/libown.so").string();
+  CHECK(noted->libraries == std::vector<std::string>{"/opt/libother.so", beside});
+  std::vector<std::string> asked;
+  REQUIRE(loadRuleFile(path, test::operators(), [&](const std::string& library) {
+    asked.push_back(library);
+    return done();
+  }));
+  CHECK(asked == noted->libraries);
+  const auto refused = loadRuleFile(path, test::operators(),
+                                    [](const std::string&) -> Status { return badInput("it is of another machine"); });
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().format(), ContainsSubstring("rules.py:2:9: it is of another machine"));
+  for (const char* wrong :
+       {"library()\n", "library(3)\n", "library('')\n", "library('a.so', 'b.so')\n", "library(path='a.so')\n"}) {
+    const auto file = parseRuleText(wrong + std::string(reluRules), "rules.py", test::operators());
+    REQUIRE_FALSE(file);
+    CHECK_THAT(file.error().message, ContainsSubstring("`library` takes one text"));
+  }
+}

@@ -124,6 +124,45 @@ class RealEngineTest : public test::WindowFixture {
     QCOMPARE(window_->panel<RuleEditor>()->text(), QStringLiteral("# über the rule\n") + wrong);
   }
 
+  void aLoadedLibraryIsThereForTheModelTheRulesAndTheNextEngine() {
+    const QString library =
+        QFileInfo(QStringLiteral(GRAFT_ENGINE)).path() + QStringLiteral("/../lib/tests/libmy_ops.so");
+    if (!QFileInfo::exists(library)) QSKIP("the library of the end-to-end tests is not built");
+    const QString model = folder_.filePath(QStringLiteral("fused.txt"));
+    QFile file(model);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(
+        "graph Fused {\n  input %x : f32[4,4]\n  %fused = my.fused.default(%x) : f32[4,4]\n"
+        "  %relu = aten.relu.default(%fused) : f32[4,4]\n  return %relu\n}\n");
+    file.close();
+    start(real());
+    window_->openModel(model);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 60000);
+    window_->panel<RuleEditor>()->setText(
+        QStringLiteral("import torch\nfrom graft import Rule\n\n\nclass Fused(Rule):\n    def pattern(x):\n"
+                       "        return torch.relu(torch.ops.my.fused(x))\n"));
+    QTRY_VERIFY_WITH_TIMEOUT(document().ruleError().message.contains(QStringLiteral("torch.ops.my.fused")), 20000);
+    window_->files().loadLibrary(folder_.filePath(QStringLiteral("gone.so")));
+    QTRY_VERIFY_WITH_TIMEOUT(said().contains(QStringLiteral("there is no library")), 20000);
+    QSignalSpy opened(&document(), &Document::opened);
+    window_->files().loadLibrary(library);
+    QTRY_VERIFY_WITH_TIMEOUT(!opened.isEmpty(), 60000);
+    QTRY_VERIFY_WITH_TIMEOUT(!document().rules().empty() && document().rules().front().matched, 20000);
+    QCOMPARE(document().rules().front().matches.size(), size_t{1});
+    const auto runs = [&] {
+      QSignalSpy ran(&document(), &Document::runChanged);
+      window_->panel<RunPanel>()->setSeconds(0.1);
+      window_->panel<RunPanel>()->start();
+      QTRY_VERIFY_WITH_TIMEOUT(!ran.isEmpty() && !document().isRunning(), 60000);
+      QVERIFY2(document().lastRunWorked(), qPrintable(document().lastRunError()));
+    };
+    runs();
+    QSignalSpy replaced(&document(), &Document::engineReplaced);
+    ::kill(engine(), SIGKILL);
+    QTRY_VERIFY_WITH_TIMEOUT(!replaced.isEmpty(), 60000);
+    runs();
+  }
+
   void whateverBefallsItTheNextRunIsRight() {
     openModel(real());
     document().apply(QStringLiteral("Once"));

@@ -56,6 +56,8 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "scope",
                            "exact",
                            "changes_numbers",
+                           "tolerance",
+                           "runtime(x)",
                            "steps",
                            "expect",
                            "normalize",

@@ -45,6 +45,7 @@ WindowFiles::WindowFiles(QWidget& window, Document& document, RuleEditor& editor
   connect(&document_, &Document::opened, this, &WindowFiles::remember);
   connect(&document_, &Document::exported, this,
           [this](const QString& path) { Q_EMIT message(tr("Written: %1").arg(path), 8000); });
+  connect(&document_, &Document::libraryLoaded, this, &WindowFiles::readAgainWith);
 }
 
 void WindowFiles::openModel(const QString& path, const QString& inputs) {
@@ -111,6 +112,26 @@ void WindowFiles::chooseRules() {
   const QString path = QFileDialog::getOpenFileName(&window_, tr("Open rules"), QFileInfo(editor_.file()).path(),
                                                     tr("Rule files (*.py);;All files (*)"));
   if (!path.isEmpty()) openRules(path);
+}
+
+void WindowFiles::chooseLibrary() {
+  const QString path = QFileDialog::getOpenFileName(&window_, tr("Load operators"), QFileInfo(document_.path()).path(),
+                                                    tr("Libraries of operators (*.so *.py);;All files (*)"));
+  if (!path.isEmpty()) loadLibrary(path);
+}
+
+void WindowFiles::loadLibrary(const QString& path) { document_.loadLibrary(path); }
+
+/// Nodes of the open model that call these operators were read without them.
+void WindowFiles::readAgainWith(const QString& library, const QStringList& operators) {
+  Q_EMIT message(tr("Loaded from %1: %2").arg(QFileInfo(library).fileName(), operators.join(QStringLiteral(", "))),
+                 8000);
+  document_.readRulesAgain();
+  if (!document_.isOpen()) return;
+  if (const QJsonObject state = document_.state(); stepsOf(state) > 0)
+    document_.restore(state);
+  else
+    document_.open(document_.path(), document_.inputs());
 }
 
 bool WindowFiles::mayDiscardRules() {

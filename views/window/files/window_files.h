@@ -31,6 +31,9 @@ class WindowFiles : public QObject {
   void chooseModel();
   void chooseInputs();
   void chooseRules();
+  /// A library of operators of the user's own: the open model and the rules are read again with it.
+  void chooseLibrary();
+  void loadLibrary(const QString& path);
   /// The file that the model is compared with.
   void chooseOther();
   /// `as`: under a name that is asked for.
@@ -55,6 +58,7 @@ class WindowFiles : public QObject {
 
  private:
   void keepSteps(const QString& file);
+  void readAgainWith(const QString& library, const QStringList& operators);
   void remember();
   /// A name to write to: beside the model where its folder is on this machine.
   QString besideModel(const QString& ending) const;

@@ -39,7 +39,49 @@ std::string callOf(const Operator& op, const std::string& computed) {
   return text + ")\n return %out\n}";
 }
 
+CaptureFacts factsIn(std::string_view text) { return captureFacts(graphOf(text, torchSemantics().operators())); }
+
+/// Names of what the graph writes, weights first.
+std::set<std::string> writtenIn(std::string_view text) {
+  const Graph g = graphOf(text, torchSemantics().operators());
+  const CaptureFacts facts = captureFacts(g);
+  std::set<std::string> names;
+  for (ValueId w : facts.writtenWeights) names.insert(g.value(w).name);
+  for (size_t i : facts.writtenInputs) names.insert(g.value(g.inputs()[i]).name);
+  CHECK(facts.obstacle == "");
+  return names;
+}
+
 }  // namespace
+
+TEST_CASE("what a graph writes is found through views, lists and control flow") {
+  const std::string head = "graph g {\n buffer %w \"w\" : f32[4,4]\n input %x : f32[4,4]\n input %c : bool\n";
+  CHECK(writtenIn(head + " %y = aten.add.Tensor(%x, %w)\n %z = aten.relu_.default(%y)\n return %z\n}").empty());
+  CHECK(writtenIn(head + " %y = aten.add_.Tensor(%w, %x)\n return %y\n}") == std::set<std::string>{"w"});
+  CHECK(writtenIn(head + " %y = aten.add_.Tensor(%x, %w)\n return %y\n}") == std::set<std::string>{"x"});
+  CHECK(writtenIn(head + " %s = aten.select.int(%w, 0, 1)\n %t = aten.t.default(%x)\n %y = aten.copy_.default(%s, %x)\n"
+                         " %z = aten.mul_.Tensor(%t, 2)\n return %y\n}") == std::set<std::string>{"w", "x"});
+  CHECK(writtenIn(head + " %l = prim.ListConstruct(%w, %x)\n %a, %b = prim.ListUnpack(%l)\n"
+                         " %y = aten.neg_.default(%a)\n return %y\n}") == std::set<std::string>{"w", "x"});
+}
+
+TEST_CASE("a weight that is written is no constant one, and an attribute that is replaced is an obstacle") {
+  const std::string head = "graph g {\n buffer %w \"w\" : f32[8,8]\n input %x : f32[8,8]\n";
+  const std::string product = " %y = graft.linear.default(%x, %w, None)\n";
+  CHECK(factsIn(head + product + " return %y\n}").constantWeights);
+  CHECK_FALSE(factsIn(head + " %n = aten.add_.Tensor(%w, %x)\n" + product + " return %y\n}").constantWeights);
+  const std::string why = factsIn(head + " prim.SetAttr(\"w\", %x)\n return %x\n}").obstacle;
+  CHECK(why.find("prim.SetAttr") != std::string::npos);
+  CHECK(why.find("copy_") != std::string::npos);
+}
+
+TEST_CASE("a number that is read out of a tensor makes the CPU wait, a size does not") {
+  const std::string head = "graph g {\n input %x : f32[8,8]\n";
+  CHECK(factsIn(head + " %n = aten.size.int(%x, 0)\n %y = aten.neg.default(%x)\n return %y\n}").waits == "");
+  const std::string waits =
+      factsIn(head + " %n = aten.item.default(%x)\n %y = aten.mul.Scalar(%x, %n)\n return %y\n}").waits;
+  CHECK(waits.find("aten.item") != std::string::npos);
+}
 
 TEST_CASE("weights are promised to be constant only where no node makes them, for each operator of the library") {
   // What is computed from a model's input. Any other tensor is one that kernels may read before the one ahead is done.

@@ -88,6 +88,28 @@ TEST_CASE("small numbers stand for symbols where asked, and no symbol's numbers 
   }
 }
 
+TEST_CASE("numbers above an example stand for its symbols, so that many strides leave more than one frame") {
+  SizeNames names;
+  names.use(SizeNames::Scale::Above, {{"a", 4000}, {"b", 4000}, {"c", 3}});
+  Sizes a, b, c;
+  for (size_t r = 0; r < SizeNames::runs; ++r) {
+    a[r] = *names.standIn("a", r);
+    b[r] = *names.standIn("b", r);
+    c[r] = *names.standIn("c", r);
+    CHECK((a[r] > 4000 && b[r] > 4000 && a[r] != b[r] && c[r] < 4000));
+  }
+  CHECK_FALSE((a[0] == a[1] || a[1] == a[2]));
+  Sizes frames = a, before = a;
+  for (int64_t kernel : {10, 3, 3, 3, 3, 2, 2}) {
+    const int64_t stride = kernel == 10 ? 5 : 2;
+    for (size_t r = 0; r < SizeNames::runs; ++r) frames[r] = (before[r] - kernel) / stride + 1;
+    names.declareFloor(frames, before, stride - kernel, stride);
+    before = frames;
+  }
+  CHECK(names.dim(frames).symbol == "(a - 80)//320");
+  CHECK(names.dim(b).symbol == "b");
+}
+
 TEST_CASE("unknown sizes get names, equal ones the same") {
   Symbols s;
   s.names.nameUnknown({"d0"});

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/ir/argument.h"
-#include "matcher/lang/source_text.h"
+#include "matcher/lang/syntax/source_text.h"
 
 namespace graft::lang {
 
@@ -65,13 +65,17 @@ struct FunctionSyntax {
   std::string name, doc;
   std::vector<ParameterSyntax> parameters;
   std::vector<StatementSyntax> body;
+  std::vector<FunctionSyntax> functions;  ///< defined inside: pattern and replacement of replace_pattern(…)
   Span span;
+
+  const FunctionSyntax* findFunction(std::string_view function) const;
 };
 
 struct ClassSyntax {
   std::string name, doc;
   std::vector<Syntax> bases;
   std::vector<std::pair<std::string, Syntax>> assignments;
+  std::vector<Syntax> expressions;  ///< that stand alone: library("libmy_ops.so")
   std::vector<FunctionSyntax> functions;
   std::vector<ClassSyntax> classes;
   Span span;

@@ -1,4 +1,4 @@
-#include "app/workbench/baselines/child.h"
+#include "core/base/child.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to us
 
-namespace graft::workbench {
+namespace graft {
 
 Result<Child> Child::start(const std::vector<std::string>& command) {
   std::signal(SIGPIPE, SIG_IGN);  // writing to a child that has ended is then an error and does not end this program
@@ -27,6 +27,7 @@ Result<Child> Child::start(const std::vector<std::string>& command) {
   if (pipe2(in.data(), O_CLOEXEC) != 0 || pipe2(out.data(), O_CLOEXEC) != 0)
     return internalError(fmt::format("no pipe: {}", std::strerror(errno)));
   c.in_ = in[1];
+  fcntl(c.in_, F_SETFL, O_NONBLOCK);  // a child that reads no more must not stop this program
   c.out_ = out[0];
   c.err_ = memfd_create("stderr", MFD_CLOEXEC);
   posix_spawn_file_actions_t actions;
@@ -58,7 +59,8 @@ Child::Child(Child&& other) noexcept
       in_(std::exchange(other.in_, -1)),
       out_(std::exchange(other.out_, -1)),
       err_(std::exchange(other.err_, -1)),
-      read_(std::move(other.read_)) {}
+      read_(std::move(other.read_)),
+      limit_(other.limit_) {}
 
 Child::~Child() {
   for (int fd : {in_, out_, err_})
@@ -68,11 +70,14 @@ Child::~Child() {
   waitpid(pid_, nullptr, 0);
 }
 
-Status Child::write(const std::string& line) {
-  const std::string text = line + "\n";
+Status Child::write(const std::string& line) { return writeBytes(line + "\n"); }
+
+Status Child::writeBytes(std::string_view text) {
+  const auto begin = std::chrono::steady_clock::now();
   for (size_t at = 0; at < text.size();) {
+    if (Status s = wait(in_, POLLOUT, {}, "", begin); !s) return s;
     const ssize_t n = ::write(in_, text.data() + at, text.size() - at);
-    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n <= 0) return badInput("the process has ended" + complaint());
     at += static_cast<size_t>(n);
   }
@@ -90,26 +95,52 @@ std::string Child::complaint() const {
   return ": " + said.substr(said.rfind('\n') == std::string::npos ? 0 : said.rfind('\n') + 1);
 }
 
-Result<std::string> Child::readLine(const Job& job, const std::string& waiting) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (true) {
-    if (const size_t end = read_.find('\n'); end != std::string::npos) {
-      std::string line = read_.substr(0, end);
-      read_.erase(0, end + 1);
-      return line;
-    }
+Status Child::wait(int pipe, short events, const Job& job, const std::string& waiting,
+                   std::chrono::steady_clock::time_point begin) const {
+  for (;;) {
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
-    const auto seconds =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
-    if (!waiting.empty() && seconds > 0) job.report(fmt::format("{}, {} s", waiting, seconds), 0, 0);
-    pollfd p{out_, POLLIN, 0};
-    if (poll(&p, 1, 200) == 0) continue;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (limit_ > 0 && seconds > limit_)
+      return badInput(fmt::format("the process has not answered for {:.0f} s{}", limit_, complaint()));
+    if (!waiting.empty() && seconds >= 1) job.report(fmt::format("{}, {} s", waiting, static_cast<int>(seconds)), 0, 0);
+    pollfd p{pipe, events, 0};
+    constexpr int milliseconds = 200;
+    if (poll(&p, 1, milliseconds) > 0) return done();
+  }
+}
+
+Status Child::readMore(const Job& job, const std::string& waiting, std::chrono::steady_clock::time_point begin) {
+  for (;;) {
+    if (Status s = wait(out_, POLLIN, job, waiting, begin); !s) return s;
     std::array<char, 65536> text{};
     const ssize_t n = ::read(out_, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return badInput("the process has ended" + complaint());
     read_.append(text.data(), static_cast<size_t>(n));
+    return done();
   }
 }
 
-}  // namespace graft::workbench
+Result<std::string> Child::readLine(const Job& job, const std::string& waiting) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (size_t seen = 0;;) {
+    if (const size_t end = read_.find('\n', seen); end != std::string::npos) {
+      std::string line = read_.substr(0, end);
+      read_.erase(0, end + 1);
+      return line;
+    }
+    seen = read_.size();
+    if (Status s = readMore(job, waiting, begin); !s) return s.error();
+  }
+}
+
+Result<std::string> Child::readBytes(size_t count, const Job& job) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (read_.size() < count)
+    if (Status s = readMore(job, "", begin); !s) return s.error();
+  std::string out = read_.substr(0, count);
+  read_.erase(0, count);
+  return out;
+}
+
+}  // namespace graft

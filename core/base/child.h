@@ -1,4 +1,4 @@
-// A child process that answers lines with lines.
+// A child process that answers what is written to it: lines with lines, or with lines and bytes.
 //
 //   auto child = Child::start({"python3", "-c", "print(input())"});
 //   child->write("hello");
@@ -9,13 +9,15 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/progress.h"
 #include "core/base/result.h"
 
-namespace graft::workbench {
+namespace graft {
 
 class Child {
  public:
@@ -27,17 +29,30 @@ class Child {
   ~Child();
 
   Status write(const std::string& line);
+  /// The same for bytes, as they are.
+  Status writeBytes(std::string_view bytes);
   /// Waits for a line. Errors: Cancelled; BadInput where the child has ended, with the last line of its stderr. Reports
   /// `waiting` as progress, with the seconds that have passed.
   Result<std::string> readLine(const Job&, const std::string& waiting);
+  /// So many bytes, which follow a line. Errors as those of readLine.
+  Result<std::string> readBytes(size_t count, const Job&);
+  /// From now on, a read or a write that takes longer than that is an error, and the child is of no more use: it may
+  /// still answer. 0: no limit.
+  void setLimit(double seconds) { limit_ = seconds; }
 
  private:
   Child() = default;
   std::string complaint() const;
+  /// Waits until the pipe is ready, no longer than to the limit from `begin` on.
+  Status wait(int pipe, short events, const Job&, const std::string& waiting,
+              std::chrono::steady_clock::time_point begin) const;
+  /// Adds to read_ what the child has written.
+  Status readMore(const Job&, const std::string& waiting, std::chrono::steady_clock::time_point begin);
 
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, err_ = -1;
   std::string read_;
+  double limit_ = 0;
 };
 
-}  // namespace graft::workbench
+}  // namespace graft

@@ -57,11 +57,7 @@ Result<std::string> findOperatorLibrary() {
       places.empty() ? "" : places.front().parent_path().parent_path().string()));
 }
 
-Status loadOperatorLibrary(const std::string& path) {
-  if (!path.empty()) {
-    if (!std::filesystem::exists(path)) return badInput(fmt::format("there is no operator library {}", path));
-    return openLibrary(std::filesystem::absolute(path).string());
-  }
+Status loadOperatorLibrary() {
   const auto own = findOperatorLibrary();
   return own ? openLibrary(*own) : Status(own.error());
 }

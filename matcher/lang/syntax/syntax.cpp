@@ -1,4 +1,4 @@
-#include "matcher/lang/syntax.h"
+#include "matcher/lang/syntax/syntax.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/frontend/lexer.h>
@@ -81,7 +81,9 @@ class Converter {
       into.assignments.back().second.focus = left.span;
     } else if (first && left.kind == Syntax::Kind::Constant && left.literal.as<std::string>()) {
       into.doc = *left.literal.as<std::string>();
-    }  // other expressions (torch.fx.wrap("f")) carry no meaning
+    } else {
+      into.expressions.push_back(std::move(left));  // most of them (torch.fx.wrap("f")) carry no meaning
+    }
     if (kind() != jit::TK_EOF && kind() != jit::TK_DEDENT) lexer().expect(jit::TK_NEWLINE);
   }
 
@@ -104,7 +106,10 @@ class Converter {
         if (e.kind() == jit::TK_STRINGLITERAL) f.doc = *expression(e, 0).literal.as<std::string>();
       }
       first = false;
-      statement(s, f.body);
+      if (s.kind() == jit::TK_DEF)
+        f.functions.push_back(function(jit::Def(s.tree())));
+      else
+        statement(s, f.body);
     }
     return f;
   }
@@ -139,9 +144,6 @@ class Converter {
         break;
       case jit::TK_PASS:
         return;
-      case jit::TK_DEF:
-        text_.fail(out.span.begin,
-                   "a function cannot stand inside a function: put it beside the rule, where the pattern can call it");
       default:
         text_.fail(out.span.begin, fmt::format("`{}` has no meaning in a rule", jit::kindToString(s.kind())));
     }
@@ -261,6 +263,7 @@ class Converter {
           e.keywords.push_back({a.name().name(), expression(a.value(), depth + 1)});
           e.span.end = std::max(e.span.end, e.keywords.back().value.span.end);
         }
+        if (e.items[0].kind == Kind::Name && e.items[0].name == "slice" && e.keywords.empty()) asSlice(e);
         break;
       }
       case jit::TK_SUBSCRIPT:
@@ -317,6 +320,16 @@ class Converter {
           text_.fail(e.focus.begin, "comparisons cannot be chained: write `a < b and b < c`");
     }
     return e;
+  }
+
+  /// slice(None, 1, None), as torch.fx prints `:1`.
+  static void asSlice(Syntax& e) {
+    std::vector<Syntax> bounds(e.items.begin() + 1, e.items.end());
+    if (bounds.empty() || bounds.size() > 3) return;
+    if (bounds.size() == 1) bounds.insert(bounds.begin(), Syntax());
+    bounds.resize(3);
+    e.items = std::move(bounds);
+    e.kind = Syntax::Kind::Slice;
   }
 
   static bool isComparison(std::string_view op) {
@@ -439,6 +452,11 @@ bool derivesFrom(const ClassSyntax& c, std::string_view base) {
   });
 }
 
+const FunctionSyntax* FunctionSyntax::findFunction(std::string_view function) const {
+  for (const FunctionSyntax& f : functions)
+    if (f.name == function) return &f;
+  return nullptr;
+}
 const FunctionSyntax* ClassSyntax::findFunction(std::string_view function) const {
   for (const FunctionSyntax& f : functions)
     if (f.name == function) return &f;

@@ -1,0 +1,191 @@
+#include "core/torch/run/float32_parts.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/torch/values/operators.h"
+
+namespace graft {
+namespace {
+
+class Keeper {
+ public:
+  Keeper(const Graph& g, const DTypeChange& change) : change_(change) {
+    parts_.graph = g;
+    parts_.originalNodes = g.nodeBound();
+  }
+
+  Float32Parts run() {
+    parts_.nodes.resize(g_.nodeBound());
+    parts_.weights.resize(g_.valueBound());
+    float32_.resize(g_.valueBound());
+    squared_.resize(g_.valueBound());
+    findFlexible();
+    const std::vector<NodeId> order = g_.order();
+    for (NodeId id : order) decide(g_.node(id));
+    for (NodeId id : order)
+      if (parts_.nodes[id.index])
+        for (const Argument& a : g_.node(id).args)
+          a.forEachValue([&](ValueId v) { parts_.weights[v.index] |= flexible_[v.index]; });
+    fallback_ = order.empty() ? NodeId() : order.front();
+    for (NodeId id : order) join(id);
+    for (size_t b = 0; b < g_.blockBound(); ++b) joinReturns(BlockId(static_cast<uint32_t>(b)));
+    return std::move(parts_);
+  }
+
+ private:
+  enum class Kind { NoFloat, Float32, Other };  ///< Other may hold float32 tensors, for all that is known
+
+  static Kind kindOf(const Type& t) {
+    switch (t.kind) {
+      case Type::Kind::Tensor:
+        if (!t.tensorInfo.dtype) return Kind::Other;
+        return *t.tensorInfo.dtype == DType::Float32  ? Kind::Float32
+               : isFloatingPoint(*t.tensorInfo.dtype) ? Kind::Other
+                                                      : Kind::NoFloat;
+      case Type::Kind::Int:
+      case Type::Kind::Float:
+      case Type::Kind::Bool:
+      case Type::Kind::Number:
+      case Type::Kind::String:
+      case Type::Kind::DType:
+      case Type::Kind::None:
+        return Kind::NoFloat;
+      case Type::Kind::List:
+        return kindOf(t.element()) == Kind::NoFloat ? Kind::NoFloat : Kind::Other;
+      default:
+        return Kind::Other;
+    }
+  }
+  Kind kindOf(ValueId v) const { return kindOf(g_.value(v).type); }
+
+  /// Buffers and constants go with whatever they are used for. In a frozen model all weights are constants, and a
+  /// buffer that is written to holds what the model computes: these are the model's.
+  void findFlexible() {
+    flexible_.resize(g_.valueBound());
+    bool parameters = false;
+    for (ValueId w : g_.weights())
+      parameters |= !g_.value(w).isBuffer && !g_.value(w).isConstant && kindOf(w) == Kind::Float32;
+    const std::vector<NodeId> order = g_.order();
+    const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId id) { return g_.node(id).op->writes(); });
+    for (ValueId w : g_.weights())
+      flexible_[w.index] =
+          parameters && kindOf(w) == Kind::Float32 && (g_.value(w).isConstant || (g_.value(w).isBuffer && !writes));
+  }
+
+  bool isReducedSquare(const Node& n) const {
+    const std::string_view op = n.op->baseName();
+    if (n.args.empty() || !n.args[0].isValue() || n.outputs.size() != 1) return false;
+    const bool square = op == "square" || (op == "pow" && n.args.size() > 1 && n.args[1].number() == 2.0) ||
+                        (op == "mul" && n.args.size() > 1 && n.args[0] == n.args[1]);
+    const Value& out = g_.value(n.outputs[0]);
+    if (!square || out.users.empty() || out.returnUses > 0) return false;
+    return std::all_of(out.users.begin(), out.users.end(), [&](NodeId user) {
+      const std::string_view by = g_.node(user).op->baseName();
+      return by == "mean" || by == "sum";
+    });
+  }
+
+  void decide(const Node& n) {
+    if (!n.blocks.empty()) return;
+    bool inFloat32 = false, inModel = false, allSquared = true;
+    const auto look = [&](ValueId v) {
+      if (float32_[v.index]) {
+        inFloat32 = true;
+      } else if (!flexible_[v.index] && kindOf(v) != Kind::NoFloat) {
+        inModel = true;
+        allSquared = allSquared && squared_[v.index];
+      }
+    };
+    for (const Argument& a : n.args) a.forEachValue(look);
+    for (const auto& [key, a] : n.kwargs) a.forEachValue(look);
+    bool keeps;
+    if (n.op->writes()) {
+      keeps = !n.args.empty() && n.args[0].isValue() && float32_[n.args[0].valueId().index];
+    } else if (!inModel) {
+      keeps = true;
+    } else if (inFloat32) {
+      keeps = allSquared && n.op->facts->family == OperatorFamily::Arithmetic;
+    } else {
+      keeps = isReducedSquare(n) && kindOf(n.args[0].valueId()) == Kind::Float32;
+      if (keeps) squared_[n.args[0].valueId().index] = 1;
+    }
+    parts_.nodes[n.id.index] = keeps;
+    if (!keeps) return;
+    for (ValueId v : n.outputs) float32_[v.index] = kindOf(v) != Kind::NoFloat;
+  }
+
+  // Casts
+  // ------------------------------------------------------------------------------------------------------------------
+  ValueId castOf(ValueId v, bool up, NodeId wantedBy) {
+    auto& made = (up ? up_ : down_)[v.index];
+    if (made) return made;
+    static const OperatorRef op = TorchOperators().find("aten.to.dtype");
+    const DType to = up ? DType::Float32 : *change_.to;
+    std::vector<Argument> args{Argument(v), Argument(to), Argument(false), Argument(false), Argument()};
+    const Value& value = g_.value(v);
+    const std::string name = value.name + (up ? "_float32" : "_cast");
+    NodeId node;
+    if (value.kind == Value::Kind::Output && !g_.node(value.producer).outputs.empty())
+      node = g_.insertAfter(value.producer, op, std::move(args), name);
+    else
+      node = g_.prepend(value.kind == Value::Kind::BlockParameter ? value.block : g_.root(), op, std::move(args), name);
+    Type type = g_.value(v).type;
+    type.tensorInfo.dtype = to;
+    made = g_.output(node);
+    g_.setType(made, std::move(type));
+    const NodeId producer = g_.value(v).producer;
+    if (producer) {
+      g_.setModule(node, g_.node(producer).module);
+      g_.setSource(node, g_.node(producer).source);
+    }
+    parts_.nodes.resize(g_.nodeBound());
+    parts_.nodes[node.index] = 1;  // its dtype is what it says
+    parts_.serves.resize(g_.nodeBound());
+    parts_.serves[node.index] = producer ? producer : wantedBy;
+    return made;
+  }
+
+  bool isFloat32(ValueId v) const { return float32_[v.index]; }
+
+  /// The argument as a node of that side takes it.
+  Argument joined(Argument a, bool keeps, NodeId wantedBy) {
+    a.forEachValueMutable([&](ValueId& v) {
+      if (v.index >= float32_.size() || kindOf(v) != Kind::Float32) return;
+      const bool is = flexible_[v.index] ? parts_.weights[v.index] : isFloat32(v);
+      const bool takesNoPart = g_.isWeight(v) && g_.value(v).type.tensorInfo.shape &&
+                               g_.value(v).type.tensorInfo.shape->empty();  // in the promotion of dtypes
+      if (is != keeps && !takesNoPart) v = castOf(v, keeps, wantedBy);
+    });
+    return a;
+  }
+
+  void join(NodeId id) {
+    const bool keeps = parts_.nodes[id.index];
+    std::vector<Argument> args = g_.node(id).args;
+    for (Argument& a : args) a = joined(std::move(a), keeps, id);
+    if (args != g_.node(id).args) g_.setArguments(id, std::move(args));
+  }
+
+  void joinReturns(BlockId b) {
+    std::vector<Argument> returns = g_.block(b).returns;
+    for (Argument& a : returns) a = joined(std::move(a), false, fallback_);
+    if (returns != g_.block(b).returns) g_.setReturns(b, std::move(returns));
+  }
+
+  DTypeChange change_;
+  Float32Parts parts_;
+  Graph& g_ = parts_.graph;
+  std::vector<char> float32_, squared_, flexible_;  ///< by ValueId
+  std::unordered_map<uint32_t, ValueId> up_, down_;
+  NodeId fallback_;
+};
+
+}  // namespace
+
+std::optional<Float32Parts> keepFloat32(const Graph& g, const DTypeChange& change) {
+  if (!change.to || dtypeSize(*change.to) != 2 || change.from != DType::Float32) return std::nullopt;
+  return Keeper(g, change).run();
+}
+
+}  // namespace graft

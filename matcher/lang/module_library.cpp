@@ -1,0 +1,140 @@
+// The modules of torch.nn with weights of their own that a replacement can make anew, in the rule language itself:
+// their weights have the shapes and the first values that PyTorch gives them.
+#include "matcher/lang/names.h"
+
+namespace graft::lang {
+
+std::string_view moduleLibrary() {
+  return R"(
+import math
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Linear(nn.Module):
+    """torch.nn.modules.linear.Linear"""
+    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = nn.Parameter((torch.rand([out_features, in_features]) * 2 - 1) / math.sqrt(in_features))
+        self.bias = nn.Parameter((torch.rand([out_features]) * 2 - 1) / math.sqrt(in_features)) if bias else None
+
+    def forward(self, input):
+        return F.linear(input, self.weight, self.bias)
+
+
+class Conv1d(nn.Module):
+    """torch.nn.modules.conv.Conv1d"""
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.groups = groups
+        fan = in_channels // groups * kernel_size
+        self.weight = nn.Parameter((torch.rand([out_channels, in_channels // groups, kernel_size]) * 2 - 1) / math.sqrt(fan))
+        self.bias = nn.Parameter((torch.rand([out_channels]) * 2 - 1) / math.sqrt(fan)) if bias else None
+
+    def forward(self, input):
+        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv2d(nn.Module):
+    """torch.nn.modules.conv.Conv2d"""
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.groups = groups
+        fan = in_channels // groups * kernel_size * kernel_size
+        self.weight = nn.Parameter(
+            (torch.rand([out_channels, in_channels // groups, kernel_size, kernel_size]) * 2 - 1) / math.sqrt(fan))
+        self.bias = nn.Parameter((torch.rand([out_channels]) * 2 - 1) / math.sqrt(fan)) if bias else None
+
+    def forward(self, input):
+        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Embedding(nn.Module):
+    """torch.nn.modules.sparse.Embedding"""
+    def __init__(self, num_embeddings, embedding_dim):
+        self.weight = nn.Parameter(torch.randn([num_embeddings, embedding_dim]))
+
+    def forward(self, input):
+        return F.embedding(input, self.weight)
+
+
+class LayerNorm(nn.Module):
+    """torch.nn.modules.normalization.LayerNorm"""
+    def __init__(self, normalized_shape, eps=1e-05, elementwise_affine=True, bias=True):
+        self.normalized_shape = normalized_shape
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(normalized_shape)) if elementwise_affine else None
+        self.bias = (nn.Parameter(torch.zeros(normalized_shape)) if bias else None) if elementwise_affine else None
+
+    def forward(self, input):
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(nn.Module):
+    """torch.nn.modules.normalization.RMSNorm"""
+    def __init__(self, normalized_shape, eps=None, elementwise_affine=True):
+        self.normalized_shape = normalized_shape
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(normalized_shape)) if elementwise_affine else None
+
+    def forward(self, input):
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+
+class GroupNorm(nn.Module):
+    """torch.nn.modules.normalization.GroupNorm"""
+    def __init__(self, num_groups, num_channels, eps=1e-05, affine=True):
+        self.num_groups = num_groups
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones([num_channels])) if affine else None
+        self.bias = nn.Parameter(torch.zeros([num_channels])) if affine else None
+
+    def forward(self, input):
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+
+class BatchNorm1d(nn.Module):
+    """torch.nn.modules.batchnorm.BatchNorm1d"""
+    def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True):
+        self.eps = eps
+        self.momentum = momentum
+        self.weight = nn.Parameter(torch.ones([num_features])) if affine else None
+        self.bias = nn.Parameter(torch.zeros([num_features])) if affine else None
+        self.register_buffer("running_mean", torch.zeros([num_features]))
+        self.register_buffer("running_var", torch.ones([num_features]))
+
+    def forward(self, input):
+        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, self.momentum, self.eps)
+
+
+class BatchNorm2d(nn.Module):
+    """torch.nn.modules.batchnorm.BatchNorm2d"""
+    def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True):
+        self.eps = eps
+        self.momentum = momentum
+        self.weight = nn.Parameter(torch.ones([num_features])) if affine else None
+        self.bias = nn.Parameter(torch.zeros([num_features])) if affine else None
+        self.register_buffer("running_mean", torch.zeros([num_features]))
+        self.register_buffer("running_var", torch.ones([num_features]))
+
+    def forward(self, input):
+        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, self.momentum, self.eps)
+
+
+class PReLU(nn.Module):
+    """torch.nn.modules.activation.PReLU"""
+    def __init__(self, num_parameters=1, init=0.25):
+        self.weight = nn.Parameter(torch.ones([num_parameters]) * init)
+
+    def forward(self, input):
+        return F.prelu(input, self.weight)
+)";
+}
+
+}  // namespace graft::lang

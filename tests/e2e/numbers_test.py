@@ -1,0 +1,117 @@
+"""The executor computes what PyTorch computes from the same file: sizes that a traced file only hints at, dtypes beside numbers, the
+very bits where the operators are the same."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from support import TestCase, main
+
+torch.set_num_threads(1)
+
+
+class Frames(nn.Module):
+    """The front end of speech models: strided convolutions leave few frames of many samples, and a slice takes the last away."""
+
+    def __init__(self, kernels=(10, 3, 3, 3, 3, 2, 2)):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv1d(8 if i else 1, 8, k, stride=2 if i else 5) for i, k in enumerate(kernels))
+        self.places, self.q = nn.Conv1d(8, 8, 4, padding=2), nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = x[:, None]
+        for layer in self.layers:
+            x = F.gelu(layer(x))
+        x = (x + F.gelu(self.places(x)[:, :, :-1])).transpose(1, 2)
+        heads = self.q(x).view(x.shape[0], x.shape[1], -1, 4).transpose(1, 2)
+        return F.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).reshape(x.shape[0], x.shape[1], -1)
+
+
+class Cut(nn.Module):
+    """No more than 50 of each row: of a short example that is all, of what stands for its size it is 50."""
+
+    def forward(self, x):
+        x = x[:, :50]
+        return x.reshape(x.shape[0], x.shape[1] // 2, -1)
+
+
+class Grown(nn.Module):
+    """Its layers lie in memory the other way round, so that their product depends on how PyTorch folds it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(32, 96)
+
+    def forward(self, x):
+        return self.layer(x.transpose(0, 1)).pow(2).mean(-1)
+
+
+class Beside(nn.Module):
+    """Numbers beside tensors of every kind. What PyTorch was given as a number decides no dtype."""
+
+    def forward(self, ids, x):
+        rows, length = ids.shape
+        last = ids.sum()  # no dimensions
+        wide = torch.tensor(0.5, dtype=torch.float64)  # a tensor: it decides the dtype
+        return (ids * 0.5, ids / 3, ids - 2, 1 - ids, 2.5 - ids, 1 / (ids + 1), ids // 2, ids % 2.5, 2.0 ** ids, ids * wide, last * 0.25,
+                last / 3, last * x, x.mean() * 0.1, x.half() * 2.5, x.double() * 0.1, (ids > 3) * 2, (ids > 3) * 0.5,
+                ids.to(torch.int32) * 3 + 0.5, ids.to(torch.uint8) + 1.5, torch.where(ids > 3, ids, 0.5), (rows * 0.5) * ids,
+                (length / 3) * x, x * math.sqrt(length) + ids, torch.arange(length) / length, torch.arange(3) / 2)
+
+
+class Doubled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 4)
+
+    def forward(self, ids):
+        return self.layer(ids * 0.5)
+
+
+class Numbers(TestCase):
+    def same(self, model, inputs, *others, form="trace"):
+        """Graft runs the file as PyTorch runs it, on `inputs`, which it is made with, and on `others`: equal bits."""
+        torch.manual_seed(0)
+        path = self.folder / ("model.pt" if form == "trace" else "model.pt2")
+        if form == "trace":
+            torch.jit.trace(model, inputs, check_trace=False).save(path)
+            run = torch.jit.load(path)
+        else:
+            program = torch.export.export(model, inputs)
+            torch.export.save(program, path)
+            run = program.module()
+        for given in (inputs, *others):
+            torch.save(given, self.folder / "in.pt")
+            with torch.no_grad():
+                expected = run(*given)
+            torch.save(expected, self.folder / "expected.pt")
+            report = self.json("run", path, "--inputs", self.folder / "in.pt", "--expect", self.folder / "expected.pt")
+            for difference in report["differences"]:
+                self.assertEqual((difference["maxAbs"], difference["passed"]), (0, True), difference)
+        return path
+
+    def test_sizes_behind_many_strides(self):
+        path = self.same(Frames().eval(), (torch.randn(1, 4000),), (torch.randn(2, 5003),), (torch.randn(1, 800),))
+        text = self.done("text", path).stdout
+        self.assertRegex(text, r"linear.* : f32\[s0,\(s1 - 80\)//320,8\]")
+        # So few frames that every larger number of samples has more: the example's own sizes hold, and no other is wrong.
+        self.same(Frames().eval(), (torch.randn(1, 420),), (torch.randn(1, 719),))
+
+    def test_sizes_that_stand_ins_do_not_show(self):
+        self.same(Cut(), (torch.randn(3, 12),), (torch.randn(2, 30),))
+
+    def test_dtypes_beside_numbers(self):
+        inputs = torch.randint(1, 9, (2, 5)), torch.randn(2, 5)
+        for form in ("trace", "export"):
+            with self.subTest(form=form):
+                self.same(Beside(), inputs, form=form)
+                self.same(Doubled().eval(), (torch.ones(2, 3, dtype=torch.long),), form=form)
+
+    def test_parameters_are_folded_as_pytorch_folds_them(self):
+        for form in ("trace", "export"):
+            self.same(Grown().eval(), (torch.randn(2, 9, 32),), form=form)
+
+
+main()

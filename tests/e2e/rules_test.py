@@ -1,0 +1,152 @@
+"""Rules that change numbers on purpose, and what they leave in the files: tolerances, weights that stay as they are until the
+model runs, results of other shapes, new modules with weights.
+
+    rules_test.py BUILD_FOLDER
+"""
+
+import sys
+import unittest
+
+from support import SOURCE, TestCase
+
+import torch
+from torch import nn
+
+INT8 = """
+class Int8(Rule):
+    tolerance = {tolerance}
+
+    def pattern(x, w: Weight, b: Weight):
+        return F.linear(x, w, b)
+
+    def replacement(x, w: Weight, b: Weight):
+        scale = w.abs().amax(dim=1, keepdim=True) / 127.0
+        q = runtime(torch.round(w / scale).to(torch.int8))
+        return F.linear(x, q.to(x.dtype) * scale, b)
+
+class Fold(Recipe):
+    steps = [fold_constants, Int8, fold_constants]
+"""
+
+
+class Rules(TestCase):
+    def model(self):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8)).eval()
+        self.input = torch.randn(4, 16)
+        self.path, self.inputs = self.folder / "m.pt", self.folder / "in.pt"
+        torch.jit.trace(model, (self.input,)).save(str(self.path))
+        torch.save([self.input], self.inputs)
+        return model
+
+    def apply(self, rules, output, model=None, *options):
+        return self.of_model("apply", model or self.path, "--rules", self.file("rules.py", rules), "--inputs", self.inputs,
+                             "-o", self.folder / output, "--no-timing", *options)
+
+    def test_int8_weights_stay_int8_in_every_format_and_after_reading_them_again(self):
+        model = self.model()
+        rules = INT8.replace("{tolerance}", "0.02")
+        for output in ("out.pt", "out.pt2"):
+            report = self.apply(rules, output, None, "--recipe", "Fold")
+            step = next(s for s in report["steps"] if s["name"] == "Int8")
+            self.assertEqual(step["rewrites"], 2)
+            for record in step["records"]:
+                self.assertEqual(record["verification"]["verdict"], "measured")
+                self.assertLess(record["verification"]["relativeRmse"], 0.02)
+                self.assertIn("2 %", record["verification"]["tolerance"])
+            again = self.apply("class Fold(Recipe):\n    steps = [fold_constants]\n", "again" + output[3:],
+                               self.folder / output, "--recipe", "Fold")
+            self.assertEqual(again["nodesBefore"], again["nodesAfter"])
+        read = {"out.pt": torch.jit.load(self.folder / "again.pt"),
+                "out.pt2": torch.export.load(str(self.folder / "again.pt2")).module()}
+        for loaded in read.values():
+            dtypes = [t.dtype for t in loaded.state_dict().values()]
+            self.assertEqual(dtypes.count(torch.int8), 2)
+            torch.testing.assert_close(loaded(self.input), model(self.input), rtol=0.1, atol=0.02)
+        sys.path.insert(0, str(SOURCE / "resources/python"))
+        import graft_fx
+        graft_fx.save(read["out.pt2"], str(self.folder / "out.fx"), (self.input,))
+        fx = self.apply("class Fold(Recipe):\n    steps = [fold_constants]\n", "fx.pt", self.folder / "out.fx", "--recipe",
+                        "Fold")
+        self.assertTrue(fx["verification"]["passed"])
+        dtypes = [t.dtype for t in torch.jit.load(self.folder / "fx.pt").state_dict().values()]
+        self.assertEqual(dtypes.count(torch.int8), 2)
+
+    def test_a_rewrite_beyond_its_tolerance_is_taken_back(self):
+        self.model()
+        report = self.apply(INT8.replace("{tolerance}", "0.0001"), "out.pt", None, "--recipe", "Fold")
+        step = next(s for s in report["steps"] if s["name"] == "Int8")
+        self.assertEqual((step["rewrites"], len(step["rolledBack"])), (0, 2))
+        self.assertIn("at most 0.01 % is allowed", step["rolledBack"][0]["verification"]["why"])
+
+    def test_numbers_changed_on_purpose_are_no_failure(self):
+        self.model()
+        rule = self.file("rules.py", "class Silu(Rule):\n    changes_numbers = True\n"
+                                     "    def pattern(x):\n        return torch.relu(x)\n"
+                                     "    def replacement(x):\n        return F.silu(x)\n")
+        run = self.done("apply", self.path, "--rules", rule, "--inputs", self.inputs, "-o", self.folder / "out.pt", "--no-timing")
+        self.assertIn("changed on purpose", run.stdout)
+        self.assertNotIn("FAILED", run.stdout + run.stderr)
+
+    def test_a_result_of_another_shape_is_reported_and_written(self):
+        self.model()
+        rules = ("class Twice(Rule):\n    changes_numbers = True\n"
+                 "    def pattern(x):\n        return torch.relu(x)\n"
+                 "    def replacement(x):\n        return torch.cat([x, x])\n")
+        report = self.apply(rules, "out.pt")
+        record = report["steps"][0]["records"][0]
+        self.assertEqual([(t["before"], t["after"]) for t in record["retyped"]], [("f32[4,32]", "f32[8,32]")])
+        self.assertEqual(tuple(torch.jit.load(self.folder / "out.pt")(self.input).shape), (8, 8))
+
+    def test_new_modules_come_along_with_their_weights(self):
+        self.model()
+        rules = """
+class Gate(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.gate = nn.Parameter(torch.ones(size) * 2)
+        self.register_buffer("shift", torch.zeros(size))
+
+    def forward(self, x):
+        return self.norm(x) * self.gate + self.shift
+
+class Gated(Rule):
+    changes_numbers = True
+
+    class pattern(nn.Module):
+        def __init__(self):
+            self.relu = nn.ReLU()
+
+        def forward(self, x):
+            return self.relu(x)
+
+    class replacement(nn.Module):
+        def __init__(self):
+            self.gate = Gate(32)
+
+        def forward(self, x):
+            return self.gate(x)
+
+class Swap(Recipe):
+    steps = [Gated, swap_module("2", nn.Linear(32, 4))]
+"""
+        for output in ("out.pt", "out.pt2"):
+            self.apply(rules, output, None, "--recipe", "Swap")
+        script = torch.jit.load(self.folder / "out.pt")
+        exported = torch.export.load(str(self.folder / "out.pt2")).module()
+        for loaded in (script, exported):
+            state = loaded.state_dict()
+            parameters = dict(loaded.named_parameters())
+            self.assertEqual([n for n in state if n.startswith("gate.") and n in parameters],
+                             [n for n in state if n.startswith("gate.") and n != "gate.shift"])
+            self.assertEqual(sorted(n for n in state if n.startswith("gate.")),
+                             ["gate.gate", "gate.norm.bias", "gate.norm.weight", "gate.shift"])
+            self.assertEqual(tuple(state["linear.weight"].shape), (4, 32))
+            self.assertLessEqual(state["linear.weight"].abs().max().item(), 32 ** -0.5)
+            self.assertNotIn("2.weight", state)
+        torch.testing.assert_close(script(self.input), exported(self.input))
+
+
+if __name__ == "__main__":
+    unittest.main()
