@@ -122,7 +122,8 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
   switch (stage) {
     case ApplyStage::Inputs:
       noteRandomInputs(r.randomInputs, console);
-      noteMissing(r.model, r.missing, "The model is verified in parts, and not timed.", console);
+      noteMissing(r.model, r.missing,
+                  o.noVerify ? "The model is not timed." : "The model is verified in parts, and not timed.", console);
       if (!r.noInputs.empty())
         console.note("There are no inputs: shapes stay unknown, and rules with conditions on them do not match.");
       return;

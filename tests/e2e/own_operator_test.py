@@ -303,6 +303,7 @@ class Missing(OwnOperators):
         report = self.apply(self.trace(WithOperator(), "w.pt"), "--no-verify", "--no-timing")
         self.assertEqual(report["steps"][0]["rewrites"], 2)
         self.assertTrue((self.folder / "out.pt").exists())
+        self.assertEqual(report["verification"], {"passed": None, "skipped": True})
 
     def test_a_file_with_types_is_verified_on_made_up_outputs(self):
         torch.export.save(torch.export.export(WithOperator(), (self.x,)), self.folder / "w.pt2")
