@@ -124,15 +124,21 @@ Term Body::subscriptTensor(const Syntax& s, Term tensor) {
     } else {
       Term index = evaluate(item);
       if (index.isTensorLike() || index.as<Sequence>()) {
-        if (ellipsis || items.size() != static_cast<size_t>(dim) + 1 || !index.isTensorLike())
-          fail(item.span, "an index that is a tensor can follow only plain `:`");
-        Sequence list;
-        for (int64_t i = 0; i < dim; ++i) list.items.push_back(Term{Argument(), item.span});
-        list.items.push_back(std::move(index));
-        return operation("aten.index", "[index]", {tensor, Term{std::move(list), item.span}}, s.span);
+        if (ellipsis) fail(item.span, "an index that is a tensor cannot follow `...`: which dimension it has is not known");
+        if (!index.isTensorLike()) fail(item.span, "an index that is a list is a tensor in the model: give it as one");
+        advanced.resize(static_cast<size_t>(dim), Term{Argument(), item.span});
+        advanced.push_back(std::move(index));
+        ++dim;
+        continue;
       }
       tensor = operation("aten.select", "[i]", {tensor, literal(dim, item.span), std::move(index)}, s.span);
     }
+  }
+  // Numbers, slices and new dimensions come first, then all indices that are tensors at once.
+  if (!advanced.empty()) {
+    Sequence list;
+    list.items = std::move(advanced);
+    return operation("aten.index", "[index]", {tensor, Term{std::move(list), s.span}}, s.span);
   }
   tensor.span = s.span;
   return tensor;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int deepest = 40;
 
-std::optional<Argument> meaning(const Graph&, const Argument&, int depth);
+std::optional<Argument> meantBy(const Graph&, const Argument&, int depth);
 
 Expression literal(Argument a) {
   Expression e;
@@ -52,6 +52,10 @@ std::optional<Argument> property(const Graph& g, std::string_view base, const No
     return rank ? std::optional(Argument(*rank)) : std::nullopt;
   }
   if (base == "size" && n.args.size() == 1) return listOfSizes(g, v);
+  if (base == "len") {
+    const auto size = sizeMeaning(g, v, 0);
+    return size ? std::optional(size->argument()) : std::nullopt;
+  }
   if (base == "numel" || base == "sym_numel") {
     const auto sizes = listOfSizes(g, v);
     if (!sizes) return std::nullopt;
@@ -72,28 +76,27 @@ std::optional<Argument> binary(std::string_view sign, const Argument& a, const A
   return calculated(std::move(e));
 }
 
-std::optional<Argument> slice(const Node& n, const std::vector<Argument>& a) {
+std::optional<Argument> slice(const std::vector<Argument>& a) {
   if (a.size() != 4) return std::nullopt;
   Expression bounds, e;
   bounds.kind = Expression::Kind::Slice;
   for (size_t i = 1; i < 4; ++i) bounds.operands.push_back(literal(a[i]));
   e.kind = Expression::Kind::Subscript;
   e.operands = {literal(a[0]), std::move(bounds)};
-  (void)n;
   return calculated(std::move(e));
 }
 
 std::optional<Argument> arithmetic(const Graph& g, std::string_view base, const Node& n, int depth) {
   std::vector<Argument> a;
   for (const Argument& given : n.args) {
-    auto known = given.isNone() ? std::optional(given) : meaning(g, given, depth + 1);
+    auto known = given.isNone() ? std::optional(given) : meantBy(g, given, depth + 1);
     if (!known) return std::nullopt;
     a.push_back(std::move(*known));
   }
   const bool identity = base == "NumToTensor" || base == "ScalarImplicit" || base == "IntImplicit" ||
                         base == "FloatImplicit" || base == "item" || base == "detach";
   if (identity && !a.empty()) return a[0];
-  if (base == "slice") return slice(n, a);
+  if (base == "slice") return slice(a);
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 14> signs{{{"add", "+"},
                                                                                         {"sub", "-"},
                                                                                         {"mul", "*"},
@@ -130,11 +133,11 @@ std::optional<Argument> arithmetic(const Graph& g, std::string_view base, const 
 
 // Whether the value is a number or a list of them, or a tensor that holds a number which was never one of a tensor's
 // elements.
-std::optional<Argument> meaning(const Graph& g, const Argument& a, int depth) {
+std::optional<Argument> meantBy(const Graph& g, const Argument& a, int depth) {
   if (const auto* items = a.items()) {
     std::vector<Argument> known;
     for (const Argument& i : *items) {
-      auto item = meaning(g, i, depth + 1);
+      auto item = meantBy(g, i, depth + 1);
       if (!item) return std::nullopt;
       known.push_back(std::move(*item));
     }
@@ -156,7 +159,7 @@ std::optional<Argument> meaning(const Graph& g, const Argument& a, int depth) {
 
 std::optional<Argument> meaningOf(const Graph& g, const Argument& a) {
   if (!a.isValue()) return std::nullopt;
-  return meaning(g, a, 0);
+  return meantBy(g, a, 0);
 }
 
 std::optional<Argument> meaningOfNone(const Graph& g, const Node& n, std::string_view parameter) {

@@ -252,8 +252,8 @@ bool Unifier::literalEquals(const Argument& p, const Argument& g, const Site& c)
   const Parameter* parameter = gn ? parameterAt(*gn, c.parameter) : nullptr;
   if (p.as<int64_t>() && (g.isValue() || g.as<SymbolicInt>())) {
     auto meaning = integerMeaning(graph_, g);
-    if (meaning && meaning->number() == *p.as<int64_t>()) return true;
-    if (meaning || !g.isValue()) return false;
+    if (meaning && meaning->number()) return *meaning->number() == *p.as<int64_t>();
+    if (!g.isValue()) return false;
   }
   if (g.isValue() && !p.isValue()) {
     const auto meant = meaningOf(graph_, g);

@@ -206,8 +206,7 @@ Result<std::optional<TensorSet>> boundInputs(const Graph& g, const c10::IValue& 
   if (isSequence(v))
     for (const c10::IValue& item : itemsOf(v)) isFlat = isFlat && !isContainer(item);
   if (!g.calling || (isFlat && entries == g.inputs().size())) return std::optional<TensorSet>();
-  return badInput(
-      fmt::format("these are not the arguments of the model, which is called as {}: {}", binder.signature(), why));
+  return badInput(fmt::format("these are not the arguments of the model, which is called as {}: {}", binder.signature(), why));
 }
 
 }  // namespace graft
