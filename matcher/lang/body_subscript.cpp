@@ -124,7 +124,8 @@ Term Body::subscriptTensor(const Syntax& s, Term tensor) {
     } else {
       Term index = evaluate(item);
       if (index.isTensorLike() || index.as<Sequence>()) {
-        if (ellipsis) fail(item.span, "an index that is a tensor cannot follow `...`: which dimension it has is not known");
+        if (ellipsis)
+          fail(item.span, "an index that is a tensor cannot follow `...`: which dimension it has is not known");
         if (!index.isTensorLike()) fail(item.span, "an index that is a list is a tensor in the model: give it as one");
         advanced.resize(static_cast<size_t>(dim), Term{Argument(), item.span});
         advanced.push_back(std::move(index));
