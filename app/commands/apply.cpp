@@ -1,5 +1,6 @@
 // graft apply: rewrites a model by a rule file, verifies that it still computes the same, and writes it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <map>
@@ -15,6 +16,7 @@
 #include "app/workbench/apply.h"
 #include "core/base/atomic_file.h"
 #include "core/base/words.h"
+#include "core/formats/model.h"
 
 namespace graft::cli {
 namespace {
@@ -87,6 +89,15 @@ std::string fromHere(const std::string& path) {
   std::error_code e;
   const auto near = std::filesystem::proximate(path, e).string();
   return e || near.starts_with("..") ? path : near;
+}
+
+/// What a program in Python does about a library of operators before it loads the written file.
+std::string howToLoad(const std::string& library) {
+  const std::string what =
+      library.ends_with(".py")
+          ? fmt::format("import {}, of {}", std::filesystem::path(library).stem().string(), fromHere(library))
+          : fmt::format("torch.ops.load_library(\"{}\")", fromHere(library));
+  return "in Python, before it is loaded: " + what;
 }
 
 /// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
@@ -168,27 +179,20 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       console.print(fmt::format("written {}\non a GPU it runs {}", w.path,
                                 w.captureObstacle.empty() ? "as CUDA graphs, one for each shape"
                                                           : "operator by operator: " + w.captureObstacle));
-      if (!w.operatorLibrary.empty())
-        console.print(
-            fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(w.operatorLibrary)));
-      for (const UserLibrary& l : w.libraries)
-        console.print(
-            l.path.ends_with(".py")
-                ? fmt::format("in Python, before it is loaded: import {}, of {}",
-                              std::filesystem::path(l.path).stem().string(), fromHere(l.path))
-                : fmt::format("in Python, before it is loaded: torch.ops.load_library(\"{}\")", fromHere(l.path)));
+      if (!w.operatorLibrary.empty()) console.print(howToLoad(w.operatorLibrary));
+      for (const UserLibrary& l : w.libraries) console.print(howToLoad(l.path));
     }
   }
 }
 
-Status applyOne(const ApplyFlags& o, const std::string& path, const std::string& out,
+Status applyOne(const ApplyFlags& o, const std::string& path, const std::string& method, const std::string& out,
                 const workbench::ChosenRecipe& rules, const Console& console, json& reports) {
   auto options = runOptions(o);
   if (!options) return options.error();
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
   workbench::ApplyRequest request;
-  request.model = {path, "forward", options->dtype};
+  request.model = {path, method, options->dtype};
   request.inputs = std::move(*inputs);
   request.output = out;
   request.failingInputs = o.failingInputs;
@@ -202,6 +206,49 @@ Status applyOne(const ApplyFlags& o, const std::string& path, const std::string&
   if (!report) return report.error();
   reports.push_back(toJson(*report));
   return report->refusal ? Status(*report->refusal) : done();
+}
+
+/// "out.forward.1.pt" for the graph forward.1 where forward goes to out.pt.
+std::string outputOf(const std::string& graph, const std::string& out) {
+  std::filesystem::path path(out);
+  const std::string ending = path.extension().string();
+  return path.replace_extension(graph + ending).string();
+}
+
+/// The graph that --method names, or all graphs of a capture, one after the other: one that fails never stops the
+/// others. --inputs are what the model is called with, so they are the first graph's; the others run on random ones.
+Status applyGraphs(const ApplyFlags& o, const std::string& path, const std::string& out,
+                   const workbench::ChosenRecipe& rules, const Console& console, json& reports) {
+  auto graphs = o.method.empty() ? graphNames(path) : std::vector<std::string>{o.method};
+  if (!graphs) return graphs.error();
+  if (graphs->size() == 1) return applyOne(o, path, graphs->front(), out, rules, console, reports);
+  if (!rules.recipe.expect.empty())
+    return Error{ErrorKind::Usage,
+                 fmt::format("{}: an expected number of rewrites is one graph's; name it with --method: {}", path,
+                             fmt::join(*graphs, ", ")),
+                 {}};
+  ApplyFlags others = o;
+  others.inputs.clear();
+  others.specs.clear();
+  std::optional<Error> first;
+  size_t failed = 0;
+  for (const std::string& graph : *graphs) {
+    const bool isFirst = graph == graphs->front();
+    console.print(console.bold("graph " + graph));
+    const Status s =
+        applyOne(isFirst ? o : others, path, graph, isFirst ? out : outputOf(graph, out), rules, console, reports);
+    if (s) continue;
+    ++failed;
+    Error e = s.error();
+    e.message = fmt::format("{}: {}", graph, e.message);
+    if (e.kind == ErrorKind::Cancelled) return e;
+    console.warn(e.message);
+    if (!first) first = std::move(e);
+  }
+  if (!first) return done();
+  first->message =
+      fmt::format("{}: {} of {} graphs failed; the first: {}", path, failed, graphs->size(), first->message);
+  return *first;
 }
 
 Status apply(const ApplyFlags& o) {
@@ -223,7 +270,7 @@ Status apply(const ApplyFlags& o) {
     if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
   json reports = json::array();
   const Status status = forEachModel(*models, console, [&](const std::string& path) {
-    return applyOne(o, path, outputs->at(path), *rules, console, reports);
+    return applyGraphs(o, path, outputs->at(path), *rules, console, reports);
   });
   const bool any = !reports.empty();
   const std::string text = workbench::documentOfModels(std::move(reports));
@@ -267,6 +314,7 @@ void addApply(CLI::App& app, Run& run) {
   c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,
               "Stop at the first match that cannot be rewritten, or whose rewrite computes something else");
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return apply(*o); }; });
 }

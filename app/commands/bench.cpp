@@ -66,6 +66,7 @@ Status bench(const BenchFlags& o) {
   nlohmann::json reports = nlohmann::json::array();
   const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
     request.model = path;
+    request.method = methodOf(o);
     const auto onStage = [&](BenchStage stage, const BenchReport& r) { tell(stage, r, *rules, o.device, console); };
     auto report = workbench::bench(request, *rules, semantics(), onStage, console.job());
     if (!report) return report.error();
@@ -94,6 +95,7 @@ void addBench(CLI::App& app, Run& run) {
       ->type_name("MODES");
   c->add_option("--python", o->python, "The Python with PyTorch that --against runs")->type_name("PROGRAM");
   c->add_option("--seconds", o->seconds, "How long to time both models")->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return bench(*o); }; });
 }

@@ -51,6 +51,7 @@ void addCompare(CLI::App& app, Run& run) {
   c->add_option("models", o->models, "The two models")->required()->expected(2)->type_name("MODEL");
   c->add_option("--seconds", o->seconds, "How long to time both models")->capture_default_str();
   c->add_flag("--layers", o->layers, "Compare the values inside the models too, and say where the numbers part");
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return compare(*o); }; });
 }

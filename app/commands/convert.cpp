@@ -14,7 +14,6 @@ namespace {
 
 struct ConvertFlags : Common {
   std::string model, output;
-  std::string method = "forward";
 };
 
 Status convert(const ConvertFlags& o) {
@@ -23,7 +22,7 @@ Status convert(const ConvertFlags& o) {
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
   auto converted =
-      workbench::convert({{o.model, o.method, inputs->dtype}, *inputs, o.output}, semantics(), console.job());
+      workbench::convert({{o.model, methodOf(o), inputs->dtype}, *inputs, o.output}, semantics(), console.job());
   if (!converted) return converted.error();
   console.document(workbench::document(toJson(*converted)));
   console.print(
@@ -40,8 +39,7 @@ void addConvert(CLI::App& app, Run& run) {
   c->add_option("-o,--output", o->output, "Where the model goes: TorchScript for *.pt, torch.export for *.pt2")
       ->required()
       ->type_name("OUT.pt|OUT.pt2");
-  c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
-      ->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->footer(
       "--inputs fixes all sizes at those of the inputs. For torch.export it also fixes inputs that are neither tensors "

@@ -64,6 +64,7 @@ void addDraw(CLI::App& app, Run& run) {
   c->add_option("--theme", o->theme, "The colours: light or dark")
       ->check(CLI::IsMember({"light", "dark"}))
       ->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return draw(*o); }; });
 }

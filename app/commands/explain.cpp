@@ -71,6 +71,7 @@ void addExplain(CLI::App& app, Run& run) {
   c->add_option("--rule", o->rule, "The rule to explain; needed where the file holds several");
   c->add_option("--at", o->at, "Only what was tried at this node")->type_name("NODE");
   c->add_option("--limit", o->limit, "How many near misses to show")->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return explain(*o); }; });
 }

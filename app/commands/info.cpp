@@ -20,7 +20,6 @@ namespace {
 
 struct InfoFlags : Common {
   std::string model;
-  std::string method = "forward";
 };
 
 std::string bytes(size_t n) {
@@ -86,7 +85,7 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
 
 Status info(const InfoFlags& o) {
   const Console console(o.printing);
-  auto found = workbench::info({o.model, o.method}, semantics(), console.job());
+  auto found = workbench::info({o.model, methodOf(o)}, semantics(), console.job());
   if (!found) return found.error();
   if (console.json())
     console.document(workbench::document(toJson(*found)));
@@ -103,8 +102,7 @@ void addInfo(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("info", "Say what a file holds: format, inputs, outputs, operators, modules, weights");
   auto o = std::make_shared<InfoFlags>();
   c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
-  c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
-      ->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, false);
   c->callback([&run, o] { run = [o] { return info(*o); }; });
 }

@@ -111,6 +111,7 @@ void addMatch(CLI::App& app, Run& run) {
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--rule", o->rule, "Only this rule");
   c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 where the rule matches another number of times");
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return match(*o); }; });
 }

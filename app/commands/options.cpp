@@ -54,10 +54,20 @@ Result<workbench::InputRequest> inputRequest(const Common& common) {
   return workbench::InputRequest{common.inputs, common.specs, common.seed, options->device, options->dtype};
 }
 
+void addMethodOption(CLI::App& command, Common& common) {
+  command
+      .add_option("--method", common.method,
+                  "Which method of a TorchScript module, which graph of an FX file, or which program of an archive of "
+                  "torch.export; without it forward")
+      ->type_name("NAME");
+}
+
+std::string methodOf(const Common& common) { return common.method.empty() ? "forward" : common.method; }
+
 Result<Model> openModel(const std::string& path, const Common& common, const Job& job) {
   auto options = runOptions(common);
   if (!options) return options.error();
-  return workbench::open({path, "forward", options->dtype}, semantics(), job);
+  return workbench::open({path, methodOf(common), options->dtype}, semantics(), job);
 }
 
 void noteRandomInputs(const std::vector<std::string>& random, const Console& console) {

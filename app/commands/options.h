@@ -25,6 +25,7 @@ namespace graft::cli {
 
 struct Common {
   Console::Options printing;
+  std::string method;              ///< --method; "": forward
   std::string inputs;              ///< --inputs FILE
   std::vector<std::string> specs;  ///< --input "f16[1,128]:randn"
   uint64_t seed = 0;
@@ -33,6 +34,11 @@ struct Common {
 };
 /// Adds the shared options to a command; those of what a model runs on only where it runs.
 void addCommon(CLI::App& command, Common& common, bool takesInputs);
+
+/// --method, for commands that read a model.
+void addMethodOption(CLI::App& command, Common& common);
+/// --method, or "forward" where it is not given.
+std::string methodOf(const Common&);
 
 /// --device and --dtype. Usage where they name no device and no floating-point dtype.
 Result<RunOptions> runOptions(const Common&);

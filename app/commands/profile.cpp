@@ -77,7 +77,7 @@ Status profile(const ProfileFlags& o) {
   if (!options) return options.error();
   if (!o.trace.empty())
     if (auto probe = AtomicFile::beside(o.trace); !probe) return probe.error();
-  auto model = workbench::open({o.model}, semantics(), job);
+  auto model = workbench::open({o.model, methodOf(o)}, semantics(), job);
   if (!model) return model.error();
   auto inputs = modelInputs(model->graph, o, console);
   if (!inputs) return inputs.error();
@@ -110,6 +110,7 @@ void addProfile(CLI::App& app, Run& run) {
   c->add_option("--repetitions", o->repetitions, "How many runs each median is of")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return profile(*o); }; });
 }

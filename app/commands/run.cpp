@@ -13,7 +13,7 @@ namespace graft::cli {
 namespace {
 
 struct RunFlags : Common {
-  std::string model, method = "forward", output, expected;
+  std::string model, output, expected;
 };
 
 Status runModel(const RunFlags& o) {
@@ -21,7 +21,7 @@ Status runModel(const RunFlags& o) {
   const Job job = console.job();
   auto options = runOptions(o);
   if (!options) return options.error();
-  auto model = workbench::open({o.model, o.method}, semantics(), job);
+  auto model = workbench::open({o.model, methodOf(o)}, semantics(), job);
   if (!model) return model.error();
   auto inputs = modelInputs(model->graph, o, console);
   if (!inputs) return inputs.error();
@@ -43,8 +43,7 @@ void addRun(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("run", "Run a model and save its outputs; with --expect, compare them with saved ones");
   auto o = std::make_shared<RunFlags>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
-  c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
-      ->capture_default_str();
+  addMethodOption(*c, *o);
   c->add_option("-o,--output", o->output, "Where to save the outputs, as torch.save does")->type_name("OUT.pt");
   c->add_option("--expect", o->expected, "Saved outputs to compare with")->type_name("FILE");
   addCommon(*c, *o, true);

@@ -20,7 +20,7 @@ namespace {
 using workbench::ShownModel;
 
 struct ShowFlags : Common {
-  std::string model, method = "forward";
+  std::string model;
   std::string rules, recipe;
 };
 
@@ -31,7 +31,7 @@ Status show(const ShowFlags& o, const Form& form) {
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
   auto shown =
-      workbench::show({{o.model, o.method, inputs->dtype}, *inputs, o.rules, o.recipe}, semantics(), console.job());
+      workbench::show({{o.model, methodOf(o), inputs->dtype}, *inputs, o.rules, o.recipe}, semantics(), console.job());
   if (!shown) return shown.error();
   if (shown->foundNothing)
     console.warn("nothing was rewritten; " + whyHint(o.model, *shown->rules));
@@ -51,8 +51,7 @@ void addShow(CLI::App& app, Run& run, const char* name, const char* help, const 
   auto* c = app.add_subcommand(name, help);
   auto o = std::make_shared<ShowFlags>();
   c->add_option("model", o->model, modelHelp())->required()->type_name("MODEL");
-  c->add_option("--method", o->method, "Which method of a TorchScript module, or which graph of an FX file")
-      ->capture_default_str();
+  addMethodOption(*c, *o);
   c->add_option("--rules", o->rules, "Show the graph as a recipe of this rule file leaves it")->type_name("FILE");
   c->add_option("--recipe", o->recipe, "The recipe to run; without it, all rules of the file run in its order");
   addCommon(*c, *o, true);

@@ -66,10 +66,7 @@ json Session::Methods::initialize() const {
 }
 
 /// Models that were opened before keep their nodes as they were: they are opened again to use the operators.
-json Session::Methods::loadLibrary() const {
-  const UserLibrary library = take(loadUserLibrary(text("path"), job));
-  return {{"path", library.path}, {"operators", library.operators}};
-}
+json Session::Methods::loadLibrary() const { return toJson(take(loadUserLibrary(text("path"), job))); }
 
 json Session::Methods::open() const {
   Model model = take(workbench::open({text("path")}, s.semantics_, job));

@@ -7,6 +7,8 @@
 
 namespace graft {
 
+nlohmann::json toJson(const UserLibrary& l) { return {{"path", l.path}, {"operators", l.operators}}; }
+
 nlohmann::json toJson(const MissingOperator& m) {
   nlohmann::json out{{"operator", m.name}, {"nodes", m.nodes}};
   if (!m.library.empty()) out["library"] = {{"path", m.library}, {"exists", m.libraryExists}};
@@ -23,12 +25,6 @@ namespace {
 
 constexpr int schemaNumber = 1;
 
-json librariesJson() {
-  json out = json::array();
-  for (const UserLibrary& l : userLibraries()) out.push_back({{"path", l.path}, {"operators", l.operators}});
-  return out;
-}
-
 /// Stands where a verification would, of what nothing was compared with.
 json notVerified() { return {{"passed", nullptr}, {"skipped", true}}; }
 
@@ -37,13 +33,11 @@ json toJson(const MovedAlong& m) { return {{"names", m.names}, {"constants", m.c
 }  // namespace
 
 json toJson(const ApplyReport& r) {
-  json out = {{"model", r.model},
-              {"format", r.format->name},
-              {"nodesBefore", r.nodesBefore},
-              {"nodesAfter", r.nodesAfter},
-              {"recipe", r.recipe},
-              {"steps", listJson(r.steps)},
-              {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
+  json out = {
+      {"model", r.model},           {"method", r.method},
+      {"format", r.format->name},   {"nodesBefore", r.nodesBefore},
+      {"nodesAfter", r.nodesAfter}, {"recipe", r.recipe},
+      {"steps", listJson(r.steps)}, {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
   if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
   if (r.timing) out["timing"] = toJson(*r.timing);
   if (r.output) {
@@ -161,7 +155,7 @@ json toJson(const ShownModel& s) {
 
 std::string document(json report) {
   report["schema"] = schemaNumber;
-  if (json libraries = librariesJson(); !libraries.empty()) report["libraries"] = std::move(libraries);
+  if (const auto libraries = userLibraries(); !libraries.empty()) report["libraries"] = listJson(libraries);
   return report.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

@@ -21,6 +21,7 @@
 
 namespace graft {
 
+nlohmann::json toJson(const UserLibrary&);
 nlohmann::json toJson(const MissingOperator&);
 
 }  // namespace graft

@@ -138,6 +138,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   auto model = open(request.model, semantics, job);
   if (!model) return model.error();
   report.model = request.model.path;
+  report.method = request.model.method;
   report.format = model->format;
   report.recipe = rules.recipe.name;
   Graph& original = model->graph;

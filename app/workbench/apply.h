@@ -81,6 +81,7 @@ struct ApplyRequest {
 };
 struct ApplyReport {
   std::string model;
+  std::string method;  ///< which of the file's methods or graphs
   const FileFormat* format = nullptr;
   std::string recipe;
   size_t nodesBefore = 0, nodesAfter = 0;

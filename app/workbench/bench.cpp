@@ -23,7 +23,7 @@ Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& 
                                             const RunOptions& options, double seconds, const Job& job) {
   auto fast = Program::build(rewritten, options);
   if (!fast) return fast.error();
-  if (!original.format->torchJitLoads || options.device != "cpu")
+  if (!original.format->torchJitLoads || original.method != "forward" || options.device != "cpu")
     return timeInExecutor(original, *fast, inputs, options, seconds, job);
   auto frozen = frozenTorchScript(original.path, inputs, options);
   if (!frozen) return frozen.error();
@@ -43,7 +43,9 @@ Result<BenchReport> bench(const BenchRequest& request, const ChosenRecipe& rules
   const auto reached = [&](BenchStage stage) {
     if (onStage) onStage(stage, report);
   };
-  auto model = open({request.model}, semantics, job);
+  if (!request.baselines.empty() && request.method != "forward")
+    return Error{ErrorKind::Usage, "--against times what a file's forward computes: give it without --method", {}};
+  auto model = open({request.model, request.method}, semantics, job);
   if (!model) return model.error();
   // Rules see the dtypes of the file; the dtype asked for is what both sides then run in.
   InputRequest inFile = request.inputs;

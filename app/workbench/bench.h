@@ -26,6 +26,7 @@ Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& 
 
 struct BenchRequest {
   std::string model;
+  std::string method = "forward";
   InputRequest inputs;
   double seconds = 3;
   std::vector<std::string> baselines;  ///< of baselineModes()

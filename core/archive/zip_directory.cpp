@@ -21,6 +21,8 @@ constexpr uint32_t localSignature = 0x04034b50, centralSignature = 0x02014b50, e
 constexpr uint32_t end64Signature = 0x06064b50, locatorSignature = 0x07064b50;
 constexpr size_t localSize = 30, centralSize = 46, endSize = 22, end64Size = 56, locatorSize = 20;
 constexpr size_t maxRecords = 1'000'000, maxNameLength = 1024, maxUnpacked = size_t{128} << 20;
+// Weights that somebody packed shrink by less than this; what grows more, beyond maxUnpacked, is no model.
+constexpr size_t mostGrowth = 8;
 
 template <class T>
 T readAt(std::string_view bytes, size_t at) {
@@ -235,9 +237,9 @@ Result<ZipDirectory> ZipDirectory::read(std::string_view file, const std::string
     ZipRecord record{name, begin, s.plain, nullptr};
     if (method == 8) {
       unpackedBytes += s.plain;
-      if (s.plain > maxUnpacked || unpackedBytes > maxUnpacked)
-        return badInput(
-            fmt::format("{} would unpack to more than {} MB; Graft does not open it", path, maxUnpacked >> 20));
+      const size_t most = maxUnpacked + mostGrowth * file.size();
+      if (s.plain > most || unpackedBytes > most || s.plain > maxUnpacked + mostGrowth * s.packed)
+        return badInput(fmt::format("{} would unpack to more than {} MB; Graft does not open it", path, most >> 20));
       auto content = inflate(file.substr(begin, s.packed), s.plain);
       // PyTorch packs source text and debug records, and its reader does not check them.
       if (!content || checksum(*content) != readAt<uint32_t>(directory, entry + 16))

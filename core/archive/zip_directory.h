@@ -1,6 +1,7 @@
 // Model files as archives: the mapped bytes of a file, and the directory of its zip. Needs no PyTorch. A directory that
 // was read without an error is safe to use: every record lies within the file, overlaps no other, and has a plain
-// relative name that occurs once. PyTorch packs only source text, so all packed records together may unpack to 128 MB.
+// relative name that occurs once. PyTorch packs only source text; other tools pack all records. All packed ones
+// together may unpack to 128 MB and eight times the file's size.
 //
 //   Result<std::shared_ptr<MappedFile>> file = MappedFile::open("model.pt");
 //   Result<ZipDirectory> zip = ZipDirectory::read(**file, "model.pt");

@@ -9,11 +9,12 @@
 
 namespace graft {
 
-Result<std::string> findPython(const std::string& asked, const std::string& purpose, const Job& job) {
+Result<std::string> findPython(const std::string& named, const std::string& option, const std::string& purpose,
+                               const Job& job) {
   std::vector<std::string> candidates;
   const char* environment = std::getenv("GRAFT_PYTHON");
-  if (!asked.empty())
-    candidates = {asked};
+  if (!named.empty())
+    candidates = {named};
   else if (environment && *environment)
     candidates = {environment};
   else
@@ -28,7 +29,7 @@ Result<std::string> findPython(const std::string& asked, const std::string& purp
   }
   return Error{ErrorKind::BadInput,
                fmt::format("{} needs a Python with PyTorch: {}. Name one by {}GRAFT_PYTHON", purpose, why,
-                           purpose == "--against" ? "--python or " : ""),
+                           option.empty() ? "" : option + " or "),
                {}};
 }
 

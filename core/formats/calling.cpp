@@ -48,7 +48,19 @@ Argument structuredFrom(const TreeSpec& t, const std::vector<Argument>& leaves, 
   return Argument::tuple(std::move(items));
 }
 
+void fillFrom(TreeSpec& t, const std::vector<Argument>& leaves, size_t& at) {
+  if (t.isLeaf()) t.leaf = leaves[at++];
+  for (TreeSpec& child : t.children) fillFrom(child, leaves, at);
+}
+
 }  // namespace
+
+bool fillLeaves(TreeSpec& tree, const std::vector<Argument>& leaves) {
+  if (tree.leafCount() != leaves.size()) return false;
+  size_t at = 0;
+  fillFrom(tree, leaves, at);
+  return true;
+}
 
 std::optional<TreeSpec> parseTreeSpec(std::string_view text) {
   const json tree = json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -19,6 +19,8 @@ namespace graft {
 std::optional<TreeSpec> parseTreeSpec(std::string_view json);
 std::string treeSpecJson(const TreeSpec&);
 
+/// Puts the leaves into the tree; false where it has another number of them.
+bool fillLeaves(TreeSpec&, const std::vector<Argument>& leaves);
 /// The leaves in the tree's containers: lists, dicts and tuples as such, all others as tuples. `leaves` must be as many
 /// as the tree has.
 Argument structured(const TreeSpec&, const std::vector<Argument>& leaves);

@@ -55,6 +55,16 @@ bool isSavedObject(const std::string& path) {
   return zip && holdsSavedObject(*zip);
 }
 
+Result<std::vector<std::string>> graphNames(const std::string& path) {
+  auto file = MappedFile::open(path);
+  if (!file) return file.error();
+  Source source{std::move(*file), {}, path};
+  const auto format = formatOf(source);
+  if (!format) return format.error();
+  if (!(*format)->graphs) return std::vector<std::string>{"forward"};
+  return (*format)->graphs(source);
+}
+
 Result<Model> importModel(const std::string& path, const Semantics& semantics, const ImportOptions& options,
                           const Job& job) {
   auto file = MappedFile::open(path);
@@ -67,6 +77,7 @@ Result<Model> importModel(const std::string& path, const Semantics& semantics, c
   if (!model) return model;
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
   model->format = (*format)->file;
+  model->method = options.method;
   return model;
 }
 

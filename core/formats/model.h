@@ -19,6 +19,7 @@ struct Model {
   Graph graph;
   const FileFormat* format = nullptr;  ///< an entry of fileFormats (format_list.h); importModel sets it
   std::string path;
+  std::string method = "forward";  ///< which of the file's methods or graphs `graph` is
   size_t fileBytes = 0;
   size_t weightBytes = 0;                      ///< of distinct weights
   std::vector<std::string> methods;            ///< the file's other methods or graphs
@@ -32,6 +33,10 @@ struct ImportOptions {
 
 /// Tells the format by the file's content, not by its name. Errors are BadInput with the cause and what to do.
 Result<Model> importModel(const std::string& path, const Semantics&, const ImportOptions& = {}, const Job& = {});
+
+/// The graphs that a file holds of one capture, first "forward"; "forward" alone where it is a model of any other kind,
+/// whose further methods are told by Model::methods. Errors are those of importModel.
+Result<std::vector<std::string>> graphNames(const std::string& path);
 
 /// Whether the file holds what torch.save writes (tensors, weights, a pickled object) and so no model. False where it
 /// cannot be read.

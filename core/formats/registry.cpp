@@ -14,6 +14,7 @@ constexpr Format registered() {
   else
     out.matchesBytes = &F::matches;
   out.read = &F::read;
+  if constexpr (requires { &F::graphs; }) out.graphs = &F::graphs;
   if constexpr (requires { &F::write; }) out.write = &F::write;
   return out;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/formats/file_format.h"
 #include "core/formats/reader.h"
@@ -17,6 +18,8 @@ struct Format {
   bool (*matchesBytes)(std::string_view) = nullptr;
   bool (*matchesArchive)(const ZipDirectory&) = nullptr;
   Result<Model> (*read)(const Source&, const Semantics&, const ImportOptions&) = nullptr;
+  /// The graphs of one capture; null where a file is one model.
+  Result<std::vector<std::string>> (*graphs)(const Source&) = nullptr;
   Status (*write)(const Graph&, const std::string& path, const ExportOptions&) = nullptr;  ///< null: it is only read
 };
 

@@ -94,6 +94,12 @@ struct Argument {
   void forEachValue(F&& f) const {
     visitValues(*this, f);
   }
+  /// Whether it is a value or holds one; otherwise it is a literal.
+  bool holdsValue() const {
+    bool any = false;
+    forEachValue([&](ValueId) { any = true; });
+    return any;
+  }
   /// Calls f(ValueId&) for every value: for renaming.
   template <class F>
   void forEachValueMutable(F&& f) {

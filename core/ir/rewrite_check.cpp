@@ -1,6 +1,6 @@
 #include "core/ir/rewrite_check.h"
 
-#include <sstream>
+#include <fmt/format.h>
 
 namespace graft {
 
@@ -22,16 +22,11 @@ std::string_view verdictName(RewriteVerification::Verdict v) {
 }
 
 std::string toString(const RewriteTolerance& t) {
-  const auto number = [](double d) {
-    std::ostringstream out;
-    out << d;
-    return out.str();
-  };
   std::string out;
-  if (t.rmse) out = "an RMSE of " + number(100 * *t.rmse) + " % of the result's";
+  if (t.rmse) out = fmt::format("an RMSE of {:g} % of the result's", 100 * *t.rmse);
   if (t.rtol || t.atol)
-    out += (out.empty() ? "" : " and ") + number(t.atol.value_or(0)) + " + " + number(t.rtol.value_or(0)) +
-           " of the expected at each element";
+    out += fmt::format("{}{:g} + {:g} of the expected at each element", out.empty() ? "" : " and ", t.atol.value_or(0),
+                       t.rtol.value_or(0));
   return out;
 }
 

@@ -21,7 +21,7 @@ struct RewriteTolerance {
   bool isGiven() const { return rmse || rtol || atol; }
   bool operator==(const RewriteTolerance&) const = default;
 };
-/// "RMSE of 2% of the result's", "atol 0.001 + rtol 0.01 at each element".
+/// "an RMSE of 2 % of the result's", "0.001 + 0.01 of the expected at each element".
 std::string toString(const RewriteTolerance&);
 
 /// What is known about one rewrite, in words and numbers for a report.

@@ -30,9 +30,7 @@ std::string operatorText(const Graph& g, const Node& n) {
       if (shape && shape->size() == 2)  // [out, in], as linear layers keep it
         add(fmt::format("in_features={}, out_features={}", (*shape)[1].size, (*shape)[0].size));
     } else if (p.keywordOnly && !(p.defaultValue && *p.defaultValue == a) && !a.isNone()) {
-      bool literal = true;
-      a.forEachValue([&](ValueId) { literal = false; });
-      if (literal) add(p.name + "=" + (a.as<std::string>() ? "'" + *a.as<std::string>() + "'" : toText(a, g)));
+      if (!a.holdsValue()) add(p.name + "=" + (a.as<std::string>() ? "'" + *a.as<std::string>() + "'" : toText(a, g)));
     }
   }
   return std::string(n.op->packetName()) + "(" + out + ")";

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
@@ -19,10 +20,11 @@
 namespace graft {
 namespace {
 
-std::vector<c10::IValue> cloned(const std::vector<c10::IValue>& values) {
-  std::vector<c10::IValue> out;
-  for (const c10::IValue& v : values) out.push_back(mapTensors(v, [](const at::Tensor& t) { return t.clone(); }));
-  return out;
+/// A copy with the same strides, so that views of it correspond to views of the tensor.
+at::Tensor cloneWithGaps(const at::Tensor& t) {
+  at::Tensor copy = at::empty_strided(t.sizes(), t.strides(), t.options());
+  copy.copy_(t, /*non_blocking=*/true);
+  return copy;
 }
 
 void setConstantWeights(bool constant) {
@@ -77,10 +79,11 @@ CapturedRun::CapturedRun(const GraftCudaGraphs& cuda, void* pool, const Values& 
                          BodyFacts facts)
     : cuda_(cuda), facts_(std::move(facts)), graph_(nullptr, FreeGraph{&cuda}) {
   const PlainMode mode;
-  inputs_ = cloned(inputs);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
     const bool written =
         std::find(facts_.writes.inputs.begin(), facts_.writes.inputs.end(), i) != facts_.writes.inputs.end();
+    inputs_.push_back(
+        mapTensors(inputs[i], [&](const at::Tensor& t) { return written ? cloneWithGaps(t) : t.clone(); }));
     forEachTensor(inputs_[i], [&](const at::Tensor& t) {
       inputTensors_.push_back(t);
       inputIsWritten_.push_back(written);
@@ -253,7 +256,6 @@ CapturedRun::Values CapturedRun::copyOut(const std::vector<at::Tensor>& own, con
       if (kind.ofInput) {
         const at::Tensor &caller = given[*kind.ofInput], &mine = inputTensors_[*kind.ofInput];
         if (t.is_same(mine)) return caller;
-        if (caller.strides() != mine.strides()) return t.clone();  // the caller's has gaps, where no such view exists
         return caller.as_strided(t.sizes(), t.strides(),
                                  caller.storage_offset() + t.storage_offset() - mine.storage_offset());
       }

@@ -252,6 +252,17 @@ class Runner : public torch::CustomClassHolder {
     }
   }
 
+  /// Why the weights of a module cannot be part of a capture. Who calls a model to infer with it hears once of
+  /// gradients.
+  static std::string whyNoGuard(const c10::ivalue::Object& module, int device, bool gradients) {
+    if (!gradients || !WeightGuard::make(module, device, false))
+      return "a weight lies on another device, or is no plain tensor";
+    constexpr const char* kWhy =
+        "its weights require gradients; call it under torch.no_grad(), or model.requires_grad_(False)";
+    TORCH_WARN_ONCE("graft: this model runs operator by operator, not as a CUDA graph: ", kWhy);
+    return kWhy;
+  }
+
   /// The captures to run inputs of that key with; null where the operators run one by one.
   std::shared_ptr<Captures> capturesFor(const c10::intrusive_ptr<c10::ivalue::Object>& module, int device,
                                         const CaptureKey& key, const LastingWrites& writes) {
@@ -261,7 +272,7 @@ class Runner : public torch::CustomClassHolder {
     if (known == devices_.end() || !known->second.weights.holds(*module, gradients)) {
       auto weights = WeightGuard::make(*module, device, gradients);
       if (!weights) {
-        whyNotCaptured_ = "a weight lies on another device, is no plain tensor, or requires a gradient";
+        whyNotCaptured_ = whyNoGuard(*module, device, gradients);
         return nullptr;
       }
       if (known != devices_.end()) warmUp_.reset();

@@ -1,11 +1,13 @@
 // The modules of torch.nn with weights of their own that a replacement can make anew, in the rule language itself:
 // their weights have the shapes and the first values that PyTorch gives them.
+#include <fmt/format.h>
+
 #include "matcher/lang/names.h"
 
 namespace graft::lang {
+namespace {
 
-std::string_view moduleLibrary() {
-  return R"(
+constexpr std::string_view moduleClasses = R"(
 import math
 import torch
 import torch.nn.functional as F
@@ -99,34 +101,6 @@ class GroupNorm(nn.Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
 
-class BatchNorm1d(nn.Module):
-    """torch.nn.modules.batchnorm.BatchNorm1d"""
-    def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True):
-        self.eps = eps
-        self.momentum = momentum
-        self.weight = nn.Parameter(torch.ones([num_features])) if affine else None
-        self.bias = nn.Parameter(torch.zeros([num_features])) if affine else None
-        self.register_buffer("running_mean", torch.zeros([num_features]))
-        self.register_buffer("running_var", torch.ones([num_features]))
-
-    def forward(self, input):
-        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, self.momentum, self.eps)
-
-
-class BatchNorm2d(nn.Module):
-    """torch.nn.modules.batchnorm.BatchNorm2d"""
-    def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True):
-        self.eps = eps
-        self.momentum = momentum
-        self.weight = nn.Parameter(torch.ones([num_features])) if affine else None
-        self.bias = nn.Parameter(torch.zeros([num_features])) if affine else None
-        self.register_buffer("running_mean", torch.zeros([num_features]))
-        self.register_buffer("running_var", torch.ones([num_features]))
-
-    def forward(self, input):
-        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, self.momentum, self.eps)
-
-
 class PReLU(nn.Module):
     """torch.nn.modules.activation.PReLU"""
     def __init__(self, num_parameters=1, init=0.25):
@@ -135,6 +109,30 @@ class PReLU(nn.Module):
     def forward(self, input):
         return F.prelu(input, self.weight)
 )";
+
+/// Of "1d" and "2d", which differ in their names alone.
+constexpr std::string_view batchNorm = R"(
+
+class BatchNorm{0}(nn.Module):
+    """torch.nn.modules.batchnorm.BatchNorm{0}"""
+    def __init__(self, num_features, eps=1e-05, momentum=0.1, affine=True):
+        self.eps = eps
+        self.momentum = momentum
+        self.weight = nn.Parameter(torch.ones([num_features])) if affine else None
+        self.bias = nn.Parameter(torch.zeros([num_features])) if affine else None
+        self.register_buffer("running_mean", torch.zeros([num_features]))
+        self.register_buffer("running_var", torch.ones([num_features]))
+
+    def forward(self, input):
+        return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, self.momentum, self.eps)
+)";
+
+}  // namespace
+
+std::string_view moduleLibrary() {
+  static const std::string text =
+      std::string(moduleClasses) + fmt::format(batchNorm, "1d") + fmt::format(batchNorm, "2d");
+  return text;
 }
 
 }  // namespace graft::lang

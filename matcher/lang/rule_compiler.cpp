@@ -4,7 +4,6 @@
 #include <re2/re2.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "core/base/suggest.h"
 #include "matcher/passes/passes.h"
@@ -128,13 +127,16 @@ Annotation annotationOf(const SourceText& text, const ParameterSyntax& p) {
   return out;
 }
 
+/// `Tensor | float`: the author says that numbers will do, whatever the replacement makes of them.
+bool saysOrNumber(const ParameterSyntax& p) {
+  return p.type && (p.type->kind == Syntax::Kind::Binary || p.type->kind == Syntax::Kind::Subscript);
+}
+
 /// Whether the replacement uses the value only where a number would do as well: x + 1 is written as x + y.
 bool takesNumbers(const Graph& g, const std::vector<Expression>& expressions, ValueId v) {
-  const std::function<bool(const Expression&)> names = [&](const Expression& e) {
-    return (e.kind == Expression::Kind::Name && e.name == g.value(v).name) ||
-           std::any_of(e.operands.begin(), e.operands.end(), names);
-  };
-  if (std::any_of(expressions.begin(), expressions.end(), names)) return false;
+  if (std::any_of(expressions.begin(), expressions.end(),
+                  [&](const Expression& e) { return reads(e, g.value(v).name); }))
+    return false;
   for (NodeId user : g.value(v).users) {
     const Node& n = g.node(user);
     for (size_t i = 0; i < n.args.size(); ++i) {
@@ -330,22 +332,20 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
   rule.file = file.text.file();
   rule.line = file.text.lineOf(syntax.span.begin);
   Body pattern(*syntax.pattern.file, Side::Pattern);
-  std::vector<std::string> unionTyped;  // `Tensor | float`: the author says so
   compilePattern(*syntax.pattern.file, syntax, pattern, rule);
-  for (const ParameterSyntax* p : parametersOf(bodyOf(*syntax.pattern.file, syntax.pattern)))
-    if (p->type && (p->type->kind == Syntax::Kind::Binary || p->type->kind == Syntax::Kind::Subscript))
-      unionTyped.push_back(p->name);
   if (syntax.replacement) {
     Body replacement(*syntax.replacement.file, Side::Replacement);
     compileReplacement(*syntax.replacement.file, syntax, pattern, replacement, rule);
     replacement.graph.name = rule.name;
     rule.replacement = std::move(replacement.graph);
     rule.replacementExpressions = std::move(replacement.expressions);
+    const auto declared = parametersOf(bodyOf(*syntax.pattern.file, syntax.pattern));
     for (PatternParameter& p : rule.parameters) {
-      const ValueId v = p.kind == ParameterKind::Value ? rule.replacement->findValue(p.name) : ValueId();
-      const bool isDeclared =
-          std::any_of(unionTyped.begin(), unionTyped.end(), [&](const auto& n) { return n == p.name; });
-      if (v && !isDeclared) p.orNumber = p.orNumber && takesNumbers(*rule.replacement, rule.replacementExpressions, v);
+      const bool isSaid = std::any_of(declared.begin(), declared.end(),
+                                      [&](const ParameterSyntax* d) { return d->name == p.name && saysOrNumber(*d); });
+      const ValueId v = rule.replacement->findValue(p.name);
+      if (p.kind == ParameterKind::Value && p.orNumber && !isSaid && v)
+        p.orNumber = takesNumbers(*rule.replacement, rule.replacementExpressions, v);
     }
   }
   if (syntax.where) {

@@ -285,8 +285,7 @@ void loadLibraries(Module& module, const Reading& reading) {
         call.items.size() == 2 && call.keywords.empty() ? call.items[1].literal.as<std::string>() : nullptr;
     if (!given || given->empty())
       module.text.fail(call.span.begin,
-                       "`library` takes one text: the path of a library of operators, from this "
-                       "file's folder");
+                       "`library` takes one text: the path of a library of operators, from this file's folder");
     const auto path = (std::filesystem::path(reading.open.back()).parent_path() / *given).lexically_normal().string();
     module.file.libraries.push_back(path);
     if (reading.load && *reading.load)

@@ -74,9 +74,9 @@ Result<RuleRun> applyRule(Graph& graph, const Rule& rule, const Semantics& seman
     again = false;
     SearchResult found;
     {
-      SearchOptions options;
-      options.passOver = [&own](const Match& m) { return own.forbid(m); };
-      found = Matcher(graph).findAll(rule, options);
+      SearchOptions search;
+      search.passOver = [&own](const Match& m) { return own.forbid(m); };
+      found = Matcher(graph).findAll(rule, search);
     }
     if (!found.problem.empty()) return badInput("the rule " + rule.name + ": " + found.problem);
     run.budgetExceeded = run.budgetExceeded || found.budgetExceeded;

@@ -274,10 +274,11 @@ Status Instantiation::makeParameter(const Node& n) {
     for (size_t i = args.size(); i < cast->parameters.size(); ++i)
       args.push_back(cast->parameters[i].defaultValue.value_or(Argument()));
     const NodeId made = insert(cast, std::move(args));
-    auto cast = semantics_.evaluate(graph_, made);
+    auto values = semantics_.evaluate(graph_, made);
     editor_.takeBack(made);
-    if (!cast) return cast.error();
-    first = editor_.addWeight(pathBelow(*name->as<std::string>()) + "_first", cast->front().type, cast->front().data);
+    if (!values) return values.error();
+    const auto& inDType = values->front();
+    first = editor_.addWeight(pathBelow(*name->as<std::string>()) + "_first", inDType.type, inDType.data);
   }
   const bool isBuffer = buffer && buffer->as<bool>() && *buffer->as<bool>();
   const Type type = graph_.value(first).type;

@@ -310,6 +310,11 @@ Error expressionError(const Expression& e, std::string message) {
   return out;
 }
 
+bool reads(const Expression& e, std::string_view name) {
+  return (e.kind == Kind::Name && e.name == name) ||
+         std::any_of(e.operands.begin(), e.operands.end(), [&](const Expression& o) { return reads(o, name); });
+}
+
 const Argument* Environment::find(std::string_view name) const {
   for (const auto& [known, meant] : names)
     if (known == name) return meant;

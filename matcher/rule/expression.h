@@ -57,6 +57,8 @@ struct Environment {
 /// Dimensions that are not static come out as SymbolicInt; comparing them with anything but themselves is an error that
 /// says which shape is unknown. Errors carry the expression's position.
 Result<Argument> evaluate(const Expression&, const Environment&);
+/// Whether the expression reads what this name means.
+bool reads(const Expression&, std::string_view name);
 /// The expression as Python text.
 std::string toString(const Expression&);
 

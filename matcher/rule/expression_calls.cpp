@@ -54,11 +54,8 @@ std::optional<Argument> heldBy(const ModuleCall& m, std::string_view name, const
     if (!g.isWithin(n.module, m.id)) continue;
     const Argument* a = n.findArgument(name);
     if (!a) continue;
-    if (a->isValue() ? g.isWeight(a->valueId()) : !a->items() || !a->items()->empty()) {
-      bool holdsValue = false;
-      if (!a->isValue()) a->forEachValue([&](ValueId) { holdsValue = true; });
-      if (!holdsValue) return *a;
-    }
+    const bool isEmpty = a->items() && a->items()->empty();
+    if (a->isValue() ? g.isWeight(a->valueId()) : !isEmpty && !a->holdsValue()) return *a;
   }
   if (const ValueId w = g.findWeight(m.path + "." + std::string(name))) return Argument(w);
   return std::nullopt;

@@ -1,7 +1,6 @@
 #include "matcher/search/conditions.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "matcher/rule/expression_calls.h"
 #include "matcher/rule/meaning.h"
@@ -74,14 +73,10 @@ void Conditions::bindBySizes() {
     const int at = plan_.parameterOf[input.index];
     if (state_.bound(input) || at < 0 || plan_.rule.parameters[static_cast<size_t>(at)].isConstant()) continue;
     const std::string& name = pattern_.value(input).name;
-    const std::function<bool(const Expression&)> asks = [&](const Expression& e) {
-      return (e.kind == Expression::Kind::Name && e.name == name) ||
-             std::any_of(e.operands.begin(), e.operands.end(), asks);
-    };
     std::vector<const Goal*> goals;
     for (const Goal& t : state_.deferred()) {
       const int e = plan_.producer(t.pattern)->expression;
-      if (e >= 0 && asks(plan_.rule.patternExpressions[static_cast<size_t>(e)])) goals.push_back(&t);
+      if (e >= 0 && reads(plan_.rule.patternExpressions[static_cast<size_t>(e)], name)) goals.push_back(&t);
     }
     if (goals.empty()) continue;
     std::vector<ValueId> candidates;

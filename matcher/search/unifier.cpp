@@ -138,14 +138,9 @@ bool Unifier::unifyLists(const Argument& p, const Argument& g, const Site& c) {
 
 // What the parameter binds when given `g`; null where its kind does not allow that.
 const Argument* Unifier::accepted(PatternParameter::Kind kind, bool orNumber, const Argument& g) {
-  const auto holdsValue = [&](const Argument& a) {
-    bool any = false;
-    a.forEachValue([&](ValueId) { any = true; });
-    return any;
-  };
   switch (kind) {
     case ParameterKind::Value:
-      return holdsValue(g) || (orNumber && (isPlainNumber(g) || g.as<SymbolicInt>())) ? &g : nullptr;
+      return g.holdsValue() || (orNumber && (isPlainNumber(g) || g.as<SymbolicInt>())) ? &g : nullptr;
     case ParameterKind::Tensor: {
       if (!g.isValue()) return nullptr;
       const Type::Kind k = graph_.value(g.valueId()).type.kind;
@@ -173,7 +168,7 @@ const Argument* Unifier::accepted(PatternParameter::Kind kind, bool orNumber, co
       return &g;
     }
     case ParameterKind::Constant:
-      return holdsValue(g) ? nullptr : &g;
+      return g.holdsValue() ? nullptr : &g;
   }
   return nullptr;
 }

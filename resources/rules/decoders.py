@@ -9,18 +9,19 @@ import torch.nn.functional as F
 from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
 from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
 from transformer import AddLayerNorm, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, NewGelu
+from transformer import AlibiAttention, AlibiAttentionMaskedBefore, AlibiAttentionWithoutMask, AttentionScaledBefore
+from transformer import AttentionScaledBeforeWithoutMask
+from transformer import AttentionWithoutMask, BiasedAttention, BiasedFilledAttention, BiasedFilledAttentionScaledBefore
+from transformer import FilledAttention as NumberFilledAttention  # Gpt2's own fills with minus infinity
+from transformer import FilledAttentionScaledBefore, FoldedAlibiAttention, PositionAttention
 from transformer import QkvProjection as QkvProjectionWithBias  # Qwen2's and Phi's
-from transformer import ScaledDotProductAttention, SwiGlu, four_dimensional, of_one_width, one_product
+from transformer import ScaledDotProductAttention, SelectedFill, SwiGlu
+from transformer import four_dimensional, hides, lowest, of_one_width, one_product, probabilities, same
 
 
 def cast(x):
     """A change of dtype that may be there."""
     return optional(torch.Tensor.to, x, dtype=_)
-
-
-def probabilities(scores):
-    """A softmax, perhaps computed in float32 and cast back, perhaps with an inactive dropout."""
-    return optional(F.dropout, cast(torch.softmax(scores, dim=-1, dtype=_)), p=_, training=False)
 
 
 def rms(x, eps):
@@ -43,11 +44,6 @@ def repeat(x):
 def heads_of(x, head_dim):
     """[batch, length, features] to [batch, heads, length, head size]."""
     return x.view(x.shape[0], _, _, head_dim).transpose(1, 2)
-
-
-def same(x):
-    """The shape that x has, asked for once more."""
-    return optional(torch.Tensor.view, x, x.shape)
 
 
 class Conv1D(Rule):
@@ -278,10 +274,9 @@ class WhereAttention(Rule):
         return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, shown, scale: float, fill: float):
-        return kernels.attention(q, k, v, torch.where(shown, 0.0, fill), scale=scale)
+        return kernels.attention(q, k, v, torch.where(shown, 0.0, lowest(fill)), scale=scale)
 
-    def where(q, k, v, fill):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4 and fill < -1e30
+    where = hides
 
 
 class GroupedQueryAttention(Rule):
@@ -307,47 +302,6 @@ class Attention(Rule):
 
     def replacement(q, k, v, mask, scale: float):
         return kernels.attention(q, k, v, mask, scale=scale)
-
-    where = four_dimensional
-
-
-class AlibiAttention(Rule):
-    """Falcon's attention: alibi is added before the scores are scaled, a mask after it."""
-
-    def pattern(q, k, v, bias, mask, scale: float):
-        scores = (same(torch.matmul(q, k.transpose(-1, -2))) + bias) * scale
-        return torch.matmul(same(probabilities(scores + mask)), v)
-
-    def replacement(q, k, v, bias, mask, scale: float):
-        return kernels.attention(q, k, v, bias * scale + mask, scale=scale)
-
-    where = four_dimensional
-
-
-class BiasedFilledAttention(Rule):
-    """MPT's attention: alibi is added to the scaled scores, and a mask fills hidden places with the lowest number there is, which
-    swallows any score when it is added."""
-
-    def pattern(q, k, v, bias, hidden, scale: float, fill: float):
-        scores = (torch.matmul(q, k.transpose(-1, -2)) * scale + bias).masked_fill(hidden, fill)
-        return torch.matmul(probabilities(cast(scores)), v)
-
-    def replacement(q, k, v, bias, hidden, scale: float, fill: float):
-        return kernels.attention(q, k, v, torch.where(hidden, fill, bias), scale=scale)
-
-    def where(q, k, v, fill):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4 and fill < -1e30
-
-
-class BiasedAttention(Rule):
-    """T5's attention: no scale, and a bias by relative position added before the mask."""
-
-    def pattern(q, k, v, bias, mask):
-        scores = torch.matmul(q, k.transpose(-1, -2)) + bias
-        return torch.matmul(probabilities(scores + mask), v)
-
-    def replacement(q, k, v, bias, mask):
-        return kernels.attention(q, k, v, bias + mask, scale=1.0)
 
     where = four_dimensional
 
@@ -399,6 +353,7 @@ class Gpt2(Recipe):
     steps = [
         normalize,
         remove_dropout,
+        SelectedFill,  # before numbers in tensors become constants
         fold_constants,
         Conv1D,
         MatmulLinearWithBias,
@@ -411,9 +366,20 @@ class Gpt2(Recipe):
         CausalAttention,
         FilledAttention,
         WhereAttention,
-        AlibiAttention,
+        NumberFilledAttention,
+        FilledAttentionScaledBefore,
         BiasedFilledAttention,
+        BiasedFilledAttentionScaledBefore,
+        AlibiAttention,
+        AlibiAttentionMaskedBefore,
+        AlibiAttentionWithoutMask,
+        FoldedAlibiAttention,
+        PositionAttention,
+        BiasedAttention,
         Attention,
+        AttentionWithoutMask,
+        AttentionScaledBefore,
+        AttentionScaledBeforeWithoutMask,
         Rotary,
         NewGelu,
         GeluLinear,
@@ -455,15 +421,25 @@ class Llama(Recipe):
 
 
 class T5(Recipe):
-    """T5's encoder."""
+    """T5 and models built like it: attention with a bias by relative position, added to a mask or not."""
 
     steps = [
         normalize,
         remove_dropout,
+        SelectedFill,  # before numbers in tensors become constants
         fold_constants,
         QkvProjection,
+        ScaledDotProductAttention,
+        PositionAttention,
         BiasedAttention,
         Attention,
+        AttentionWithoutMask,
+        AttentionScaledBefore,
+        AttentionScaledBeforeWithoutMask,
+        NumberFilledAttention,
+        FilledAttentionScaledBefore,
+        BiasedFilledAttention,
+        BiasedFilledAttentionScaledBefore,
         AddRmsNorm,
         RmsNorm,
         ReluLinear,

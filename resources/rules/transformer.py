@@ -10,14 +10,30 @@ from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
 from graft import eliminate_dead, fold_constants, normalize, remove_dropout
 
 
+def scalar(number):
+    """A number that a model puts into a tensor without dimensions."""
+    return torch.full([], number, dtype=_, layout=_, device=_, pin_memory=_)
+
+
 def keep(x):
     """What inference leaves of a dropout."""
     return optional(F.dropout, x, p=_, training=False)
 
 
+def cast_back(x, like):
+    """A change to the dtype that something else has, if there is one."""
+    return any_of(optional(torch.Tensor.to, x, dtype=_), x.type_as(like))
+
+
 def probabilities(scores):
     """A softmax, perhaps computed in float32 and cast back."""
-    return keep(optional(torch.Tensor.to, torch.softmax(scores, dim=-1, dtype=_), dtype=_))
+    wide = optional(torch.Tensor.to, scores, dtype=_)
+    return keep(cast_back(torch.softmax(wide, dim=-1, dtype=_), _))
+
+
+def same(x):
+    """The shape that x has, asked for once more."""
+    return optional(torch.Tensor.view, x, x.shape)
 
 
 def positions(n):
@@ -170,6 +186,19 @@ class QkvProjectionScaledWithBias(Rule):
     where = of_one_width
 
 
+class SelectedFill(Rule):
+    """Hidden places that where() fills with a number, which may stand in a tensor: filled with the number."""
+
+    def pattern(hidden: Tensor, scores: Tensor, fill: float):
+        return any_of(torch.where(hidden, scalar(fill), scores), torch.where(hidden, fill, scores))
+
+    def replacement(hidden: Tensor, scores: Tensor, fill: float):
+        return scores.masked_fill(hidden, fill)
+
+    def where(hidden, scores):
+        return hidden.dtype == torch.bool and hidden.dim() <= scores.dim()
+
+
 def four_dimensional(q, k, v):
     return q.dim() == 4 and k.dim() == 4 and v.dim() == 4
 
@@ -251,19 +280,140 @@ class AttentionScaledBeforeWithoutMask(Rule):
     where = four_dimensional
 
 
+class BiasedAttention(Rule):
+    """The same with a bias by relative position added before the mask, as T5 has it."""
+
+    def pattern(q, k, v, bias, mask):
+        scores = torch.matmul(q, k.transpose(-1, -2)) + bias
+        return torch.matmul(probabilities(scores + mask), v)
+
+    def replacement(q, k, v, bias, mask):
+        return kernels.attention(q, k, v, bias + mask, scale=1.0)
+
+    where = four_dimensional
+
+
+class AlibiAttention(Rule):
+    """Falcon's attention: alibi is added before the scores are scaled, a mask after it."""
+
+    def pattern(q, k, v, bias, mask, scale: float):
+        scores = (same(torch.matmul(q, k.transpose(-1, -2))) + bias) * scale
+        return torch.matmul(same(probabilities(scores + mask)), v)
+
+    def replacement(q, k, v, bias, mask, scale: float):
+        return kernels.attention(q, k, v, bias * scale + mask, scale=scale)
+
+    where = four_dimensional
+
+
+class AlibiAttentionWithoutMask(Rule):
+    """The same where nothing is added after the scale: a bias, or its sum with a mask."""
+
+    def pattern(q, k, v, bias, scale: float):
+        scores = (torch.matmul(q, k.transpose(-1, -2)) + bias) * scale
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, bias, scale: float):
+        return kernels.attention(q, k, v, bias * scale, scale=scale)
+
+    where = four_dimensional
+
+
+class AlibiAttentionMaskedBefore(Rule):
+    """The same where bias and mask are added one after the other."""
+
+    def pattern(q, k, v, bias, mask, scale: float):
+        scores = (torch.matmul(q, k.transpose(-1, -2)) + bias + mask) * scale
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, bias, mask, scale: float):
+        return kernels.attention(q, k, v, (bias + mask) * scale, scale=scale)
+
+    where = four_dimensional
+
+
+class FoldedAlibiAttention(Rule):
+    """BLOOM's attention: heads folded into the batch, and one product that scales the scores and adds alibi."""
+
+    def pattern(q, k, v, bias, mask, scale: float, heads: int):
+        scores = torch.baddbmm(bias, q, k.transpose(-1, -2), beta=1.0, alpha=scale).view(_, heads, _, _)
+        return torch.bmm(probabilities(scores + mask).view(-1, _, _), v)
+
+    def replacement(q, k, v, bias, mask, scale: float, heads: int):
+        both = bias.view(-1, heads, bias.shape[1], bias.shape[2]) + mask
+        shown = both.expand(-1, -1, q.shape[1], k.shape[1]).reshape(q.shape[0], q.shape[1], k.shape[1])
+        return kernels.attention(q, k, v, shown, scale=scale)
+
+    def where(q, k, v, bias, mask):
+        return q.dim() == 3 and k.dim() == 3 and v.dim() == 3 and bias.dim() == 3 and mask.dim() == 4
+
+
+def lowest(fill):
+    """A number that swallows any score when it is added, so rows that are hidden whole stay the average they are. Half precision has no
+    such number; float32 has, and attention adds in float32."""
+    return max(fill * 1e34, -3.4028234663852886e38)
+
+
+def lowered(hidden, fill):
+    """The same as something to add."""
+    return torch.where(hidden, lowest(fill), 0.0)
+
+
+def hides(q, k, v, fill):
+    """No score outweighs the number: it is the lowest that the dtype has, or nearly so."""
+    return q.dim() == 4 and k.dim() == 4 and v.dim() == 4 and (fill < -1e30 or (fill <= -65504.0 and q.dtype == torch.float16))
+
+
 class FilledAttention(Rule):
-    """Attention whose mask fills hidden places with the lowest number there is. Added instead of filled in, that number still swallows
-    any score, so rows that are hidden whole stay the average they are."""
+    """Attention whose mask fills hidden places with a number far below any score."""
 
     def pattern(q, k, v, hidden, scale: float, fill: float):
         scores = (torch.matmul(q, k.transpose(-1, -2)) / scale).masked_fill(hidden, fill)
         return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, hidden, scale: float, fill: float):
-        return kernels.attention(q, k, v, torch.where(hidden, fill, 0.0), scale=1 / scale)
+        return kernels.attention(q, k, v, lowered(hidden, fill), scale=1 / scale)
 
-    def where(q, k, v, fill):
-        return q.dim() == 4 and k.dim() == 4 and v.dim() == 4 and fill < -1e30
+    where = hides
+
+
+class FilledAttentionScaledBefore(Rule):
+    """The same where the model scales the queries before the product, or nothing at all."""
+
+    def pattern(q, k, v, hidden, fill: float):
+        scores = torch.matmul(q, k.transpose(-1, -2)).masked_fill(hidden, fill)
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, hidden, fill: float):
+        return kernels.attention(q, k, v, lowered(hidden, fill), scale=1.0)
+
+    where = hides
+
+
+class BiasedFilledAttention(Rule):
+    """MPT's attention: alibi is added to the scaled scores before hidden places are filled."""
+
+    def pattern(q, k, v, bias, hidden, scale: float, fill: float):
+        scores = (torch.matmul(q, k.transpose(-1, -2)) / scale + bias).masked_fill(hidden, fill)
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, bias, hidden, scale: float, fill: float):
+        return kernels.attention(q, k, v, lowered(hidden, fill) + bias, scale=1 / scale)
+
+    where = hides
+
+
+class BiasedFilledAttentionScaledBefore(Rule):
+    """The same without a scale behind the product."""
+
+    def pattern(q, k, v, bias, hidden, fill: float):
+        scores = (torch.matmul(q, k.transpose(-1, -2)) + bias).masked_fill(hidden, fill)
+        return torch.matmul(probabilities(scores), v)
+
+    def replacement(q, k, v, bias, hidden, fill: float):
+        return kernels.attention(q, k, v, lowered(hidden, fill) + bias, scale=1.0)
+
+    where = hides
 
 
 class DisentangledAttention(Rule):
@@ -275,11 +425,11 @@ class DisentangledAttention(Rule):
         return torch.bmm(probabilities(scores).view(-1, _, _), v)
 
     def replacement(q, k, v, by_position, hidden, root, heads: int, fill: float):
-        shown = by_position.view(-1, heads, by_position.shape[1], by_position.shape[2]).masked_fill(hidden, fill)
+        shown = by_position.view(-1, heads, by_position.shape[1], by_position.shape[2]) + lowered(hidden, fill)
         return kernels.attention(q, k / root, v, shown.view(by_position.shape), scale=1.0)
 
     def where(by_position, root, fill):
-        return by_position.dim() == 3 and root.dim() == 0 and fill < -1e30
+        return by_position.dim() == 3 and root.dim() == 0 and (fill < -1e30 or (fill <= -65504.0 and by_position.dtype == torch.float16))
 
 
 class WindowAttention(Rule):
@@ -593,6 +743,7 @@ class Encoder(Recipe):
         PaddingMask,
         PaddingMaskBroadcast,
         SelectBeforeExpand,
+        SelectedFill,  # before numbers in tensors become constants
         CosineWindowAttention,  # before masks and their new dimensions become one constant
         fold_constants,
         LayerScale,
@@ -607,7 +758,15 @@ class Encoder(Recipe):
         AttentionWithoutMask,
         AttentionScaledBefore,
         AttentionScaledBeforeWithoutMask,
+        BiasedAttention,
+        AlibiAttention,
+        AlibiAttentionMaskedBefore,
+        AlibiAttentionWithoutMask,
+        FoldedAlibiAttention,
         FilledAttention,
+        FilledAttentionScaledBefore,
+        BiasedFilledAttention,
+        BiasedFilledAttentionScaledBefore,
         DisentangledAttention,
         WindowAttention,
         GridAttention,

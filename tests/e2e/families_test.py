@@ -166,9 +166,9 @@ class HalfRows(nn.Module):
         return x[order // 2] * 2
 
 
-def hugging_face(model, kind, config, inputs):
+def hugging_face(model, kind, config, inputs, attention="eager"):
     built = type(model.__name__, (kind, model), {})
-    return lambda: samples.hugging_face(built, config(), inputs)
+    return lambda: samples.hugging_face(built, config(), inputs, attention)
 
 
 def picture():
@@ -188,6 +188,10 @@ FAMILIES = {
         **samples.SMALL, max_position_embeddings=64), samples.tokens),
     "Phi-3": hugging_face(transformers.Phi3Model, WORDS, lambda: transformers.Phi3Config(
         **samples.SMALL, num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0), samples.tokens),
+    "T5 with PyTorch's attention": hugging_face(transformers.T5EncoderModel, WORDS, lambda: transformers.T5Config(
+        d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4, vocab_size=samples.TOKENS), samples.tokens, "sdpa"),
+    "MPNet": hugging_face(transformers.MPNetModel, WORDS, lambda: transformers.MPNetConfig(
+        **samples.SMALL, max_position_embeddings=64), samples.tokens),
     "ModernBERT": hugging_face(transformers.ModernBertModel, WORDS, lambda: transformers.ModernBertConfig(
         **samples.SMALL, max_position_embeddings=64, pad_token_id=0, local_attention=8, global_attn_every_n_layers=2), samples.tokens),
     "SAM's image encoder": hugging_face(SamVisionEncoder, PIXELS, lambda: transformers.SamVisionConfig(
@@ -252,6 +256,22 @@ class Families(TestCase):
                 with self.subTest(family=family, form=form):
                     report = self.applied(self.folder / f"family.{form}", given, file, recipe, f"fast.{form}")
                     self.assertEqual({s["name"]: s["rewrites"] for s in report["steps"] if s["isRule"] and s["rewrites"]}, expected)
+                    self.assertTrue(report["verification"]["passed"], report["verification"])
+
+    def test_attention_with_a_bias_is_found_in_half_precision_too(self):
+        """The mask's number is another there, parts of the model stay in float32, and casts stand between."""
+        warnings.simplefilter("ignore")
+        for family in ("T5 with PyTorch's attention", "MPNet", "MPT", "Falcon with alibi"):
+            file, recipe, expected = table()[family]
+            torch.manual_seed(0)
+            model, inputs = FAMILIES[family]()
+            path, given = self.saved("half", model, inputs, "trace")
+            for dtype in ("float16", "bfloat16"):
+                with self.subTest(family=family, dtype=dtype):
+                    report = self.of_model("apply", path, "--rules", RULES / file, "--recipe", recipe, "--inputs", given,
+                                           "--no-timing", "--dtype", dtype, "-o", self.folder / "fast.pt")
+                    found = {s["name"]: s["rewrites"] for s in report["steps"] if "Attention" in s["name"] and s["rewrites"]}
+                    self.assertEqual(found, {rule: n for rule, n in expected.items() if "Attention" in rule})
                     self.assertTrue(report["verification"]["passed"], report["verification"])
 
     def test_a_view_of_what_a_kernel_lays_out_otherwise(self):

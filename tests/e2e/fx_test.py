@@ -113,6 +113,13 @@ class FxTestCase(TestCase):
         self.done("run", path, "--inputs", self.folder / "inputs.pt", "--expect", self.folder / "expected.pt", *options)
 
 
+GLOBAL, GLOBAL_NET = torch.ones(16), torch.nn.Linear(16, 16)
+
+
+def of_globals(x):
+    return GLOBAL_NET(x) + GLOBAL
+
+
 class Save(FxTestCase):
     def test_custom_leaves_and_wrapped_functions_stay_one_node_each(self):
         model = Gated()
@@ -287,6 +294,30 @@ class Capture(FxTestCase):
         for name, count in (("joint", 4), ("forward", 4), ("backward", 0)):
             self.assertEqual(self.json("info", self.path, "--method", name)["weights"]["count"], count)
 
+    def test_functions_methods_and_objects_are_captured_with_what_they_use(self):
+        net, table = Mlp(), torch.randn(16)
+
+        class Holder:
+            def __init__(self):
+                self.net = net
+
+            def __call__(self, x):
+                return self.net(x).tanh()
+
+        def closed(x, more):
+            return net(x) + table * more["by"]
+
+        x, more = torch.randn(2, 16), {"by": torch.randn(16)}
+        weights = {f"net.{name}" for name, _ in net.named_parameters()}
+        for f, inputs, paths in ((closed, (x, more), weights | {"table"}), (lambda x: net(x) * 2, (x,), weights),
+                                 (Holder(), (x,), weights), (net.forward, (x,), {path[4:] for path in weights}),
+                                 (of_globals, (x,), {"GLOBAL_NET.weight", "GLOBAL_NET.bias", "GLOBAL"}), (torch.relu, (x,), set())):
+            with torch.no_grad():
+                expected = f(*inputs)
+            graft_fx.capture(f, inputs, self.path)
+            self.assertEqual({n["path"] for n in document(self.path)["graphs"][0]["aten"] if n["op"] == "get_attr"}, paths)
+            self.computes(self.path, inputs, expected)
+
     def test_joint_of_what_has_no_gradient_is_refused(self):
         model = Mlp().requires_grad_(False)
         with self.assertRaisesRegex(ValueError, "requires a gradient"):
@@ -398,6 +429,47 @@ class Backend(FxTestCase):
     def test_a_rule_file_with_an_error_is_named(self):
         rules = self.file("bad.py", "class Bad(Rule)\n")
         self.runs_as_it_was(Mlp(), torch.randn(4, 16), self.backend(rules), "bad.py")
+
+    def test_rewrites_are_accepted_under_autocast(self):
+        class Inside(torch.nn.Module):
+            def __init__(self, model):
+                super().__init__()
+                self.model = model
+
+            def forward(self, x):
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    y = self.model(x)
+                return y.float()
+
+        x = torch.randn(4, 16)
+        for model, around in ((Stacked().eval(), True), (Inside(Stacked().eval()), False)):
+            torch._dynamo.reset()
+            backend = self.backend()
+            fast = torch.compile(model, backend=backend)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=around), torch.no_grad():
+                got, expected = self.quietly(fast, x), model(x)
+                self.assertEqual(got.dtype, expected.dtype)
+                torch.testing.assert_close(got.float(), expected.float(), rtol=5e-2, atol=5e-2)
+            self.rewritten(backend, "GeluLinear", 3)
+            with torch.no_grad():
+                exact = (model.model if not around else model).double()(x.double())
+            self.assertLess((got.double() - exact).norm(), 3 * (expected.double() - exact).norm() + 1e-3)
+
+    def test_a_function_that_cannot_be_captured_is_told(self):
+        def loop(x):
+            for _ in range(2):
+                with open("/dev/null"):
+                    torch._dynamo.graph_break()
+                x = x + 1
+            return x
+
+        backend = self.backend()
+        with warnings.catch_warnings(record=True) as caught, torch.no_grad():
+            warnings.simplefilter("always")
+            torch.testing.assert_close(torch.compile(loop, backend=backend)(torch.ones(2)), torch.full((2,), 3.0))
+        self.assertEqual(len(backend.skipped), 1)
+        self.assertIn("fx_test.py", backend.skipped[0])
+        self.assertTrue(any("plain Python" in str(w.message) for w in caught))
 
     def test_strict_raises(self):
         with torch.no_grad(), self.assertRaisesRegex(Exception, "no rule matches"):

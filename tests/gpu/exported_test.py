@@ -229,7 +229,7 @@ class OnGpu(unittest.TestCase):
         self.assertTrue(y.is_inference())
         torch.testing.assert_close(y.clone(), self.plain(*x), rtol=1e-4, atol=1e-4)
         with torch.enable_grad():
-            self.assertFalse(self.model(*x).requires_grad)
+            self.assertEqual(self.model(*x).requires_grad, any(p.requires_grad for p in self.model.parameters()))
             mask = x[3].clone().requires_grad_()
             y = self.model(*x[:3], mask)
             self.assertTrue(y.requires_grad)
@@ -316,6 +316,7 @@ class OnGpu(unittest.TestCase):
 def rewritten(model, example, name, recipe=(), file="transformer.py", capture=True):
     """The path of a model that `graft apply` wrote."""
     traced, out = folder / f"{name}.pt", folder / f"{name}_{'fast' if capture else 'plain'}.pt"
+    model = copy.deepcopy(model)  # tracing runs it, which may write to its buffers
     (model if isinstance(model, torch.jit.ScriptModule) else torch.jit.trace(model, example, check_trace=False)).save(str(traced))
     torch.save(example, folder / f"{name}_in.pt")
     graft("apply", traced, "--rules", SOURCE / "resources/rules" / file, *recipe, "--inputs", folder / f"{name}_in.pt", "--no-timing", "-o",
@@ -413,28 +414,38 @@ class Writing(unittest.TestCase):
         fast, plain, path = self.pair(Cache(), (torch.randn(1, 1, 32), torch.tensor([0])), "cache")
         self.assertIn("run_writing", fast.code)
         self.assertNotIn("run_writing", plain.code)
+        before = fast.calls.item()
         for i in range(5):
             self.same(fast, plain, *self.token(i))
-        self.assertEqual(fast.calls.item(), 5)
+        self.assertEqual(fast.calls.item(), before + 5)
         text = graft("text", path)
         self.assertEqual(text.split("\n", 1)[1], graft("text", folder / "cache_plain.pt").split("\n", 1)[1])
         self.assertIn("keys", graft("info", path).split("as a CUDA graph, which writes", 1)[1])
 
     def test_inputs_that_are_written(self):
         fast, plain, _ = self.pair(InPlace(), (torch.randn(3, 8), torch.randn(3, 8)), "in_place")
-        self.assertRegex(fast.code, r"run_writing\(self, .*, annotate\(List\[Tensor\], \[\]\), \[0\]\)")
+        self.assertRegex(fast.code, r"run_writing\(self, .*, annotate\(List\[Tensor\], \[\]\), \[0\], \)")
         self.assertIn("graft_runner).run(self", rewritten_code(torch.nn.Sequential(torch.nn.Linear(8, 8, bias=False)), "reads"))
 
     def test_a_constant_that_is_written_is_kept_as_a_buffer(self):
-        class Lifted(torch.nn.Module):
+        class Adds(torch.nn.Module):
             def __init__(self):
                 super().__init__()
                 self.linear = torch.nn.Linear(8, 8, bias=False)
+
+            def forward(self, x, rows):
+                return rows.add_(self.linear(x))
+
+        class Lifted(torch.nn.Module):
+            """What its submodule writes is no buffer: torch.export makes a constant of it, which lies in the whole."""
+
+            def __init__(self):
+                super().__init__()
+                self.adds = Adds()
                 self.state = types.SimpleNamespace(rows=torch.zeros(4, 8))
 
             def forward(self, x):
-                self.state.rows.add_(self.linear(x))
-                return self.state.rows * 2
+                return self.adds(x, self.state.rows) * 2
 
         model, x = Lifted().eval(), torch.randn(4, 8)
         exported, out = folder / "lifted.pt2", folder / "lifted_fast.pt"
@@ -446,23 +457,24 @@ class Writing(unittest.TestCase):
         self.assertIn("run_writing", fast.code)
         self.assertEqual([tuple(b.shape) for b in fast.buffers()], [(4, 8)])
         x = x.cuda() if GPU else x
-        step = 2 * x @ fast.linear.weight.t()
+        step = 2 * x @ fast.adds.linear.weight.t()
         for i in range(1, 5):
             torch.testing.assert_close(fast(x), i * step, rtol=1e-4, atol=1e-4)
 
     @needs_gpu
     def test_each_call_writes_once(self):
         fast, plain, _ = self.pair(Cache(), (torch.randn(1, 1, 32), torch.tensor([0])), "cache")
+        before = fast.calls.item()
         for i in range(8):
             self.same(fast, plain, *self.token(i))
-            self.assertEqual(fast.calls.item(), i + 1)
+            self.assertEqual(fast.calls.item(), before + i + 1)
         self.captured(fast)
         self.assertEqual(fast(*self.token(8))[1].data_ptr(), fast.keys.data_ptr())
 
     @needs_gpu
     def test_tries_do_not_leave_a_buffer(self):
-        fast, plain, _ = self.pair(Steps(), (torch.randn(1, 8),), "steps")
-        for i in range(7):
+        fast, plain, _ = self.pair(Steps(7), (torch.randn(1, 8),), "steps")
+        for i in range(7 - int(fast.at.item())):  # tracing has written some
             torch.manual_seed(i)
             self.same(fast, plain, torch.randn(1, 8, device="cuda"))
         self.captured(fast)
@@ -520,6 +532,7 @@ class Writing(unittest.TestCase):
                 torch.manual_seed(i)
                 self.same(fast, plain, torch.randn(4, 8, device="cuda"))
         self.assertEqual(len([w for w in said if "operator by operator" in str(w.message)]), 1)
+        torch.randn(4, device="cuda")  # a capture that failed leaves the random generator usable
         self.assertRegex(fast.graft_runner.status(), "not captured: the operator aten::\\w+ cannot be captured")
 
     @needs_gpu

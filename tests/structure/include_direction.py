@@ -56,7 +56,7 @@ LAYERS = [
     Layer("core/archive", ("core/base",)),
     Layer("core/torch", TEXT_CORE, json=NOWHERE),
     Layer("core/torch/values", torch_part("core/archive") + ("kernels/capture",), libtorch=EVERYWHERE),
-    Layer("core/torch/libraries", torch_part("core/torch/values"), libtorch=EVERYWHERE),
+    Layer("core/torch/libraries", torch_part("core/torch/values") + ("kernels/capture",), libtorch=EVERYWHERE),
     Layer("core/torch/types", torch_part("core/torch/values"), libtorch=EVERYWHERE),
     Layer("core/torch/normal", torch_part("core/torch/types", "core/torch/values"), libtorch=EVERYWHERE),
     Layer("core/torch/run", torch_part("core/torch/values") + ("kernels/capture",), libtorch=EVERYWHERE),

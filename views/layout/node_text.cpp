@@ -61,12 +61,6 @@ bool isBoring(std::string_view parameter) {
                   "deterministic", "allow_tf32", "transposed", "output_padding", "generator"});
 }
 
-bool holdsValue(const Argument& a) {
-  bool found = false;
-  a.forEachValue([&](ValueId) { found = true; });
-  return found;
-}
-
 std::string literalText(const Argument& a, const Graph& graph) {
   if (const double* d = a.as<double>()) return fmt::format("{:.5g}", *d);
   if (const auto* items = a.items()) {
@@ -169,7 +163,7 @@ NodeText describeNode(const Graph& graph, const Node& node) {
       if (graph.isWeight(a.valueId())) chip(parameter == "self" ? "" : parameter, a.valueId());
       return;
     }
-    if (holdsValue(a)) {  // lists: their weights are chips; lists of sizes show what is known of them
+    if (a.holdsValue()) {  // lists: their weights are chips; lists of sizes show what is known of them
       a.forEachValue([&](ValueId v) {
         if (graph.isWeight(v)) chip("", v);
       });

@@ -176,7 +176,7 @@ Result<std::vector<std::string>> parseBaselines(const std::string& list) {
 }
 
 Result<std::string> findPython(const std::string& asked, const Job& job) {
-  return graft::findPython(asked, "--against", job);
+  return graft::findPython(asked, "--python", "--against", job);
 }
 
 Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const TensorSet& inputs,

@@ -2,6 +2,9 @@
 // graphs as JSON and one record for each weight.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "core/base/result.h"
 #include "core/formats/file_format.h"
 
@@ -13,6 +16,8 @@ struct FxFormat {
   static bool matches(const ZipDirectory&);
   /// ImportOptions::method chooses among the graphs of a capture that broke: "forward", "forward.1", ….
   static Result<Model> read(const Source&, const Semantics&, const ImportOptions&);
+  /// "forward", "forward.1", …: each is rewritten by itself.
+  static Result<std::vector<std::string>> graphs(const Source&);
 };
 
 }  // namespace graft

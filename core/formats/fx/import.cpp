@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "core/base/json_document.h"
+#include "core/formats/calling.h"
 #include "core/formats/fx/format.h"
 #include "core/formats/graph_builder.h"
 #include "core/formats/pt2_schema.h"
@@ -56,6 +57,7 @@ class FxImporter {
       values_[in.at("name").text()] = Argument(v);
     }
     for (JsonValue n : graph.at("aten")) node(n);
+    if (const JsonValue call = graph.find("call"); call.isObject()) calling(call);
     build_.findModuleInputs();
     constructors(graph.at("modules"));
     const std::string name = document.at("name").text();
@@ -236,7 +238,7 @@ class FxImporter {
     const JsonValue data = n.at("data");
     const std::string record = data.at("record").text();
     const ZipRecord* found = source_.zip.find(record);
-    if (!found || found->unpacked) throw FxRefusal{fmt::format("the data of a weight ({}) is missing", record)};
+    if (!found) throw FxRefusal{fmt::format("the data of a weight ({}) is missing", record)};
     const auto dtype = parseDType(data.at("dtype").text());
     if (!dtype)
       throw FxRefusal{fmt::format("a weight has dtype {}, which Graft does not know", data.at("dtype").text())};
@@ -249,7 +251,7 @@ class FxImporter {
     }
     TensorLayout layout{torchDType(*dtype), {}, {}, 0};
     for (JsonValue size : data.at("shape")) layout.sizes.push_back(size.integer());
-    auto tensor = tensors_.tensor(found->offset, found->size, layout, path);
+    auto tensor = tensors_.tensor(*found, layout, path);
     if (!tensor) throw FxRefusal{tensor.error().message};
     const ValueId v = g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor),
                                    n.at("buffer").boolean());
@@ -321,6 +323,18 @@ class FxImporter {
     bind(n, Argument::tuple(std::move(all)));
   }
 
+  // How the captured model was called; what torch.compile makes of its results is no part of the graph.
+  void calling(JsonValue call) {
+    CallingConvention out;
+    auto arguments = parseTreeSpec(call.at("arguments").text());
+    std::vector<Argument> leaves;
+    for (JsonValue leaf : call.at("leaves")) leaves.push_back(argument(leaf));
+    if (!arguments || arguments->children.size() != 2 || !fillLeaves(*arguments, leaves)) return;
+    out.arguments = std::move(*arguments);
+    for (JsonValue name : call.at("names")) out.names.push_back(name.text());
+    setCalling(g_, std::move(out));
+  }
+
   void bind(JsonValue n, Argument value) {
     if (n.at("from").isText()) lastOf_[n.at("from").text()] = value;
     values_[n.at("name").text()] = std::move(value);
@@ -364,6 +378,15 @@ std::vector<std::string> notes(JsonValue graph) {
   return out;
 }
 
+JsonDocument documentOf(const Source& source) {
+  auto json = JsonDocument::parse(source.zip.bytes(*source.zip.find(programRecord)));
+  if (!json) throw JsonError(fmt::format("{}: {}", programRecord, json.error().message));
+  const JsonValue document = json->root();
+  if (!document.at("format").is("graft-fx") || document.at("version").integer() != 1)
+    throw FxRefusal{"it was written by another version of graft_fx; save it with the one in resources/python"};
+  return std::move(*json);
+}
+
 }  // namespace
 
 bool FxFormat::matches(const ZipDirectory& zip) { return zip.find(programRecord) != nullptr; }
@@ -371,12 +394,8 @@ bool FxFormat::matches(const ZipDirectory& zip) { return zip.find(programRecord)
 Result<Model> FxFormat::read(const Source& source, const Semantics& semantics, const ImportOptions& options) {
   Model m;
   try {
-    const auto json = JsonDocument::parse(source.zip.bytes(*source.zip.find(programRecord)));
-    if (!json) throw JsonError(fmt::format("{}: {}", programRecord, json.error().message));
-    const JsonValue document = json->root();
-    if (!document.at("format").is("graft-fx") || document.at("version").integer() != 1)
-      return badInput(fmt::format(
-          "{} was written by another version of graft_fx; save it with the one in resources/python", source.path));
+    const JsonDocument json = documentOf(source);
+    const JsonValue document = json.root();
     // A capture that broke has several graphs: "forward" is the first, "forward.1" the next.
     JsonValue chosen;
     std::string all;
@@ -400,6 +419,20 @@ Result<Model> FxFormat::read(const Source& source, const Semantics& semantics, c
                                .inferTypes = false};
     if (Status s = finishImport(m, source, semantics, finish); !s) return s.error();
     return m;
+  } catch (const FxRefusal& r) {
+    return badInput(fmt::format("{}: {}", source.path, r.why));
+  } catch (const std::exception& e) {
+    return badInput(fmt::format("{} is not a valid FX file: {}", source.path, shortMessage(e)));
+  }
+}
+
+Result<std::vector<std::string>> FxFormat::graphs(const Source& source) {
+  try {
+    const JsonDocument json = documentOf(source);
+    std::vector<std::string> out;
+    for (JsonValue graph : json.root().at("graphs")) out.push_back(graphName(graph, out.size()));
+    std::stable_partition(out.begin(), out.end(), [](const std::string& name) { return name == "forward"; });
+    return out;
   } catch (const FxRefusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));
   } catch (const std::exception& e) {

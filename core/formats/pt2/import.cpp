@@ -95,7 +95,6 @@ class ExportImporter {
       const std::string path = entry.at("path_name").text();
       const ZipRecord* bytes = source_.zip.find(folder + path);
       if (!bytes) throw ProgramRefusal{fmt::format("the data of its weight {} ({}) is missing", name, path)};
-      if (bytes->unpacked) throw ProgramRefusal{fmt::format("its weight {} is packed; save the model again", name)};
       records_.emplace(name, Record{bytes, entry.at("tensor_meta")});
     }
   }
@@ -115,7 +114,7 @@ class ExportImporter {
                                         fmt::join(layout.sizes, " "), fmt::join(layout.strides, " "));
     if (const auto known = shared_.find(key); known != shared_.end() && it->second.bytes->size > 0)
       return known->second;
-    auto tensor = tensors_.tensor(it->second.bytes->offset, it->second.bytes->size, layout, path);
+    auto tensor = tensors_.tensor(*it->second.bytes, layout, path);
     if (!tensor) throw ProgramRefusal{tensor.error().message};
     const ValueId v =
         g_.addWeight(path, typeOfValue(c10::IValue(*tensor)), std::make_shared<TensorWeight>(*tensor), buffer);
@@ -510,10 +509,8 @@ class ExportImporter {
   // Says how the model was called, where its inputs and results do not.
   void calling(JsonValue signature, JsonValue module, TreeSpec result) {
     auto arguments = parseTreeSpec(signature.at("in_spec").text());
-    if (!arguments || arguments->leafCount() != leaves_.size() || arguments->children.size() != 2) return;
+    if (!arguments || arguments->children.size() != 2 || !fillLeaves(*arguments, leaves_)) return;
     CallingConvention out;
-    size_t at = 0;
-    fill(*arguments, at);
     if (const JsonValue names = signature.find("forward_arg_names"); names.isArray()) {
       for (JsonValue name : names) out.names.push_back(name.text());
     } else {
@@ -529,11 +526,6 @@ class ExportImporter {
     out.arguments = std::move(*arguments);
     out.result = std::move(result);
     setCalling(g_, std::move(out));
-  }
-
-  void fill(TreeSpec& tree, size_t& at) {
-    if (tree.isLeaf()) tree.leaf = leaves_[at++];
-    for (TreeSpec& child : tree.children) fill(child, at);
   }
 
   static JsonValue callOfModel(JsonValue module) {
@@ -580,17 +572,29 @@ class ExportImporter {
 
 bool TorchExportFormat::matches(const ZipDirectory& zip) { return zip.hasFolder("models"); }
 
-Result<Model> TorchExportFormat::read(const Source& source, const Semantics& semantics, const ImportOptions&) {
+Result<Model> TorchExportFormat::read(const Source& source, const Semantics& semantics, const ImportOptions& options) {
+  // "forward" is the program that torch.export.save writes, or the first one; the others go by their own names.
   std::vector<std::string> programs;
   for (const ZipRecord& r : source.zip.records())
-    if (r.name.starts_with("models/") && r.name.ends_with(".json")) programs.push_back(r.name);
-  const bool hasModel = source.zip.find("models/model.json") != nullptr;
+    if (r.name.starts_with("models/") && r.name.ends_with(".json"))
+      programs.push_back(r.name.substr(7, r.name.size() - 12));
   if (programs.empty())
     return badInput(fmt::format("{} is a torch.export archive without a program in it", source.path));
+  const auto main = std::find(programs.begin(), programs.end(), "model");
+  if (main != programs.end()) std::rotate(programs.begin(), main, main + 1);
+  auto chosen =
+      options.method == "forward" ? programs.begin() : std::find(programs.begin(), programs.end(), options.method);
+  if (chosen == programs.end())
+    return badInput(fmt::format("{} has no program {}; it has forward{}{}", source.path, options.method,
+                                programs.size() > 1 ? ", " : "",
+                                fmt::join(programs.begin() + 1, programs.end(), ", ")));
   Model m;
+  if (chosen != programs.begin()) m.methods.push_back("forward");
+  for (auto it = programs.begin() + 1; it < programs.end(); ++it)
+    if (it != chosen) m.methods.push_back(*it);
   try {
     ExportImporter importer(source, semantics.operators(), m.graph);
-    importer.run(hasModel ? "models/model.json" : programs.front());
+    importer.run("models/" + *chosen + ".json");
     const FinishOptions finish{
         .isDecomposed = importer.isDecomposed(), .names = importer.names(), .metadata = importer.metadata()};
     if (Status s = finishImport(m, source, semantics, finish); !s) return s.error();

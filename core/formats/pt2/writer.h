@@ -138,6 +138,7 @@ class ExportWriter {
   std::unordered_map<uint32_t, std::vector<std::string>> elements_;            // of lists, by value
   std::unordered_map<uint32_t, Argument> literals_;                            // values that are known to be literals
   std::unordered_map<uint32_t, std::shared_ptr<const WeightData>> constants_;  // 0-dim tensors of known numbers
+  std::unordered_set<uint32_t> deferrable_;                                    // those that numbers alone make
   std::unordered_map<uint32_t, NodeId> deferred_;       // makers of these that are not written until one is used
   std::unordered_map<uint32_t, Condition> conditions_;  // by loop
   std::unordered_set<uint32_t> asked_;                  // nodes that only the conditions of loops need

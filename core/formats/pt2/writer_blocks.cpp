@@ -109,7 +109,13 @@ void ExportWriter::conditional(const Node& n) {
   if (const auto* fixed = predicate.as<bool>()) {  // decided by an input whose value the file fixes
     const BlockId taken = n.blocks[*fixed ? 0 : 1];
     nodes(taken);
-    for (size_t i = 0; i < n.outputs.size(); ++i) bind(n.outputs[i], g_.block(taken).returns[i]);
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      const Argument result = whole(g_.block(taken).returns[i]);
+      if (result.items())
+        literals_.insert_or_assign(n.outputs[i].index, result);
+      else
+        bind(n.outputs[i], result);
+    }
     return;
   }
   if (!predicate.isValue() || !g_.value(predicate.valueId()).type.isTensor())

@@ -151,7 +151,8 @@ Argument ExportWriter::whole(const Argument& given) const {
 }
 
 /// Numbers that follow from numbers alone, even where the code computes them with tensors: int(tensor(16) ** 0.5).
-/// A tensor on the way is written where another node turns out to use it.
+/// A tensor of numbers on the way is written where another node turns out to use it; what begins with a constant of the
+/// graph stays where it is.
 std::optional<Argument> ExportWriter::computed(const Node& n) {
   static const std::unique_ptr<Semantics> semantics = makeTorchSemantics();
   if (!n.op->hasSchema || !n.op->pure()) return std::nullopt;
@@ -159,15 +160,19 @@ std::optional<Argument> ExportWriter::computed(const Node& n) {
   const auto& shape = made.tensorInfo.shape;
   if (made.isTensor() && (!shape || !shape->empty())) return std::nullopt;
   Graph alone;
-  bool isKnown = true,
-       hasTensor = n.op->name == "prim.NumToTensor.Scalar" || n.op->name == "aten.scalar_tensor.default";
+  const bool makesTensor = n.op->name == "prim.NumToTensor.Scalar" || n.op->name == "aten.scalar_tensor.default";
+  bool isKnown = true, fromWeight = false, hasTensor = makesTensor;
+  const auto isWritten = [&](const Value& v) {
+    return std::any_of(v.users.begin(), v.users.end(), [&](NodeId user) { return g_.node(user).op->writes(); });
+  };
   const auto tensor = [&](ValueId v) {
     const Value& value = g_.value(v);
     const auto it = constants_.find(v.index);
     const auto& data = it != constants_.end() ? it->second : value.data;
     const bool isNumber = value.type.isTensor() && value.type.tensorInfo.shape && value.type.tensorInfo.shape->empty();
-    isKnown = isKnown && isNumber && data && (it != constants_.end() || value.isConstant);
+    isKnown = isKnown && isNumber && data && !isWritten(value) && (it != constants_.end() || value.isConstant);
     hasTensor = hasTensor || isKnown;
+    fromWeight = fromWeight || (it == constants_.end() || !deferrable_.contains(v.index));
     return isKnown ? alone.addWeight(value.name, value.type, data, true) : ValueId();
   };
   std::vector<Argument> args;
@@ -181,6 +186,8 @@ std::optional<Argument> ExportWriter::computed(const Node& n) {
   if (!result || result->size() != 1) return std::nullopt;
   if (!(*result)[0].data) return (*result)[0].literal;
   constants_.insert_or_assign(n.outputs[0].index, (*result)[0].data);
+  if (fromWeight) return std::nullopt;
+  deferrable_.insert(n.outputs[0].index);
   deferred_.insert_or_assign(n.outputs[0].index, n.id);
   return std::nullopt;
 }

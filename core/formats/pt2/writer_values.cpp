@@ -7,6 +7,7 @@
 
 #include "core/formats/pt2/writer.h"
 #include "core/formats/pt2_schema.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
 
@@ -98,8 +99,9 @@ void ExportWriter::weight(ValueId id) {
   if (!t.defined()) throw Pt2Refusal(fmt::format("the weight '{}' has no data", v.path));
   t = t.detach().contiguous();
   const bool isParameter = !v.isBuffer && !v.isConstant;
-  const bool gradient =
-      isParameter && !v.isFrozen && (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type()));
+  // A model with operators of ours is for inference: it runs as it was verified, also where gradients are on.
+  const bool gradient = isParameter && !v.isFrozen && !usesGraftOperators(g_) &&
+                        (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type()));
   const std::string arg = fresh((v.isConstant ? "c_" : isParameter ? "p_" : "b_") + v.path);
   names_[id.index] = arg;
   const json facts = meta(typeOfValue(c10::IValue(t)), gradient);

@@ -110,7 +110,6 @@ void CallSegments::findFlows(const std::function<bool(ValueId, const std::string
   const auto use = [&](ValueId v, int64_t position, uint32_t at) {
     const Value& value = g_.value(v);
     if (value.kind == Value::Kind::Weight) {
-      if (value.isConstant) return;
       for (uint32_t s = at; s != none && !holds(v, g_.moduleCall(segments_[s].call).path); s = segments_[s].parent)
         if (once(in, s, v)) segments_[s].inputs.push_back(v);
       return;

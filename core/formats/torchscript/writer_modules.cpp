@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/formats/torchscript/writer.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
 
@@ -113,6 +114,8 @@ std::string TorchScriptWriter::className(const std::string& path) const {
 jit::Module TorchScriptWriter::buildModule(const std::string& path) {
   jit::Module module(c10::QualifiedName(className(path)), unit_, /*shouldMangle=*/true);
   module.register_attribute("training", c10::BoolType::get(), false);
+  // A model with operators of ours is for inference: it runs as it was verified, also where gradients are on.
+  const bool isForInference = usesGraftOperators(g_);
   for (const auto& [name, id] : attributes_[path]) {
     const Value& v = g_.value(id);
     at::Tensor t = weightTensor(v);
@@ -120,11 +123,12 @@ jit::Module TorchScriptWriter::buildModule(const std::string& path) {
     t = t.detach();
     // The file would hold all of the larger tensor that a slice belongs to.
     if (t.has_storage() && t.storage().nbytes() > t.nbytes() + 64) t = t.clone();
-    const bool takesGradient = c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type());
+    const bool takesGradient =
+        (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type())) && !v.isFrozen && !isForInference;
     if (v.isBuffer || v.isConstant)
       module.register_buffer(name, t);
     else
-      module.register_parameter(name, t.set_requires_grad(takesGradient && !v.isFrozen), false);
+      module.register_parameter(name, t.set_requires_grad(takesGradient), false);
   }
   for (const std::string& child : children_[path]) module.register_module(child, buildModule(joined(path, child)));
   modules_.emplace(path, module);

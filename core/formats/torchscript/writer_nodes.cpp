@@ -47,16 +47,17 @@ std::shared_ptr<jit::Operator> findOperator(const c10::OperatorName& name) {
   return nullptr;
 }
 
-/// The overload that takes plain numbers at `numbers` and is otherwise like `schema`: mul.Scalar for mul.Tensor.
-std::shared_ptr<jit::Operator> scalarOverload(const c10::FunctionSchema& schema, const std::vector<size_t>& numbers) {
+/// The overload that takes at `places` what `takes` accepts and is otherwise like `schema`: mul.Scalar for mul.Tensor.
+std::shared_ptr<jit::Operator> overloadThat(const c10::FunctionSchema& schema, const std::vector<size_t>& places,
+                                            bool (*takes)(const c10::Type&)) {
   for (const auto& op : jit::getAllOperatorsFor(c10::Symbol::fromQualString(schema.name()))) {
     const auto& other = op->schema().arguments();
     if (other.size() != schema.arguments().size()) continue;
     bool fits = true;
     for (size_t i = 0; i < other.size() && fits; ++i) {
-      const bool number = std::find(numbers.begin(), numbers.end(), i) != numbers.end();
+      const bool isPlace = std::find(places.begin(), places.end(), i) != places.end();
       fits = other[i].name() == schema.arguments()[i].name() &&
-             (number ? wantsNumber(*other[i].type()) : *other[i].type() == *schema.arguments()[i].type());
+             (isPlace ? takes(*other[i].type()) : *other[i].type() == *schema.arguments()[i].type());
     }
     if (fits) return op;
   }
@@ -181,9 +182,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, cons
     if (g_.isWeight(v.id)) return converted(weight(v.id), Type::tensor(), wanted);
     return converted(at_.values.at(v.id.index), v.type, wanted);
   }
-  bool hasValues = false;
-  a.forEachValue([&](ValueId) { hasValues = true; });
-  if (hasValues) return nested(a, wanted);
+  if (a.holdsValue()) return nested(a, wanted);
   if (const auto* d = a.as<DeviceName>(); d && node_ && place_.follows(*node_, *d)) return moduleDevice();
   auto literal = toIValue(a, wanted.get());
   if (!literal) throw Refusal(literal.error().message);
@@ -196,6 +195,15 @@ TorchScriptWriter::JitValue* TorchScriptWriter::numberAsTensor(const Argument& n
   for (const Argument& a : user.args)
     if (a.isValue())
       if (const auto d = g_.value(a.valueId()).type.tensorInfo.dtype) integers = integers || !isFloatingPoint(*d);
+  // LibTorch's optimiser takes a constant tensor of a truth value for a Scalar: this one is made beside its operand.
+  if (const auto* truth = number.as<bool>())
+    for (const Argument& a : user.args)
+      if (a.isValue() && g_.value(a.valueId()).type.isTensor())
+        return call("aten::new_full",
+                    {argument(a, c10::TensorType::get()), constant(c10::List<int64_t>()), constant(int64_t{*truth}),
+                     constant(static_cast<int64_t>(c10::ScalarType::Bool)), constant(c10::IValue()),
+                     constant(c10::IValue()), constant(c10::IValue())},
+                    c10::TensorType::get());
   auto v = toIValue(number, c10::TensorType::get().get());
   if (!v) throw Refusal(v.error().message);
   at::Tensor t = v->toTensor().clone();
@@ -344,32 +352,45 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
     throw Refusal(fmt::format("TorchScript has no operator {}{}", n.op->name,
                               name.name.starts_with("aten::") ? "" : "; load the library that defines it"));
   if (!n.kwargs.empty()) throw Refusal("its keyword arguments belong to no schema");
-  std::vector<size_t> numbers;
+  std::vector<size_t> numbers, truths;
   const auto parameters = op->schema().arguments();
-  for (size_t i = 0; i < n.args.size() && i < parameters.size(); ++i)
+  for (size_t i = 0; i < n.args.size() && i < parameters.size(); ++i) {
     if (isNumber(n.args[i]) && wantsTensor(*parameters[i].type())) numbers.push_back(i);
-  bool asTensors = false;
-  if (!numbers.empty()) {
-    if (auto scalar = scalarOverload(op->schema(), numbers))
+    if (n.args[i].as<bool>() && wantsNumber(*parameters[i].type())) truths.push_back(i);
+  }
+  // TorchScript's Scalars are no truth values. Beside tensors of another dtype 1 stands for true; beside truth values a
+  // tensor of one, which takes part in no type promotion either.
+  const bool besideNumbers = std::any_of(n.args.begin(), n.args.end(), [&](const Argument& a) {
+    const auto dtype = a.isValue() ? g_.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
+    return dtype && *dtype != DType::Bool;
+  });
+  bool asTensors =
+      !besideNumbers && std::any_of(numbers.begin(), numbers.end(), [&](size_t i) { return n.args[i].as<bool>(); });
+  if (auto tensors = truths.empty() || besideNumbers ? nullptr : overloadThat(op->schema(), truths, wantsTensor)) {
+    op = tensors;
+    numbers.insert(numbers.end(), truths.begin(), truths.end());
+    asTensors = true;
+  } else if (!numbers.empty() && !asTensors) {
+    if (auto scalar = overloadThat(op->schema(), numbers, wantsNumber))
       op = scalar;
     else
       asTensors = true;
   }
   const c10::FunctionSchema& schema = op->schema();
-  // TorchScript's Scalars are no truth values. Where the call names a dtype, 1 stands for true.
-  const bool dtypeSaid = [&] {
-    for (size_t i = 0; i < n.args.size() && i < schema.arguments().size(); ++i)
-      if (schema.arguments()[i].name() == "dtype") return !n.args[i].isNone();
-    return false;
-  }();
   std::vector<JitValue*> inputs;
   for (size_t i = 0; i < n.args.size(); ++i) {
-    const bool* truth = n.args[i].as<bool>();
-    if (truth && dtypeSaid && i < schema.arguments().size() &&
-        schema.arguments()[i].type()->kind() == c10::TypeKind::NumberType) {
+    const std::string parameter = i < schema.arguments().size() ? schema.arguments()[i].name() : "";
+    // The dtype that follows from a truth value is said.
+    if (const bool* truth = n.args[i].as<bool>();
+        truth && i < schema.arguments().size() && wantsNumber(*schema.arguments()[i].type())) {
       inputs.push_back(constant(int64_t{*truth}));
       continue;
     }
+    if (parameter == "dtype" && n.args[i].isNone() && !truths.empty() && n.outputs.size() == 1)
+      if (const auto dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype) {
+        inputs.push_back(argument(Argument(*dtype), schema.arguments()[i].type()));
+        continue;
+      }
     const bool number = asTensors && std::find(numbers.begin(), numbers.end(), i) != numbers.end();
     const c10::TypePtr wanted = i < schema.arguments().size() ? schema.arguments()[i].type() : nullptr;
     inputs.push_back(number ? numberAsTensor(n.args[i], n) : argument(n.args[i], wanted));

@@ -1,5 +1,6 @@
 #include "core/torch/libraries/python_operators.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
@@ -21,6 +22,7 @@
 #include "core/base/child.h"
 #include "core/base/python.h"
 #include "core/torch/values/values.h"
+#include "kernels/capture/pytree.h"
 
 namespace graft {
 namespace {
@@ -43,16 +45,6 @@ double secondsAllowed() {
 // Values as the script reads and writes them
 // --------------------------------------------------------------------------------------------------------------------
 
-/// The memory from the tensor's first element to its last.
-size_t extentBytes(at::IntArrayRef sizes, at::IntArrayRef strides, size_t itemSize) {
-  int64_t extent = 1;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return 0;
-    extent += (sizes[i] - 1) * strides[i];
-  }
-  return static_cast<size_t>(extent) * itemSize;
-}
-
 /// What goes to the process: the arguments, and their tensors' bytes.
 struct Message {
   json tensors = json::array();
@@ -69,7 +61,7 @@ struct Message {
     if (!meta) t = t.cpu();
     const auto dtype = graftDType(t.scalar_type());
     TORCH_CHECK(dtype.has_value(), "tensors of ", t.scalar_type(), " cannot be sent to a Python process");
-    const size_t bytes = meta ? 0 : extentBytes(t.sizes(), t.strides(), t.element_size());
+    const size_t bytes = meta ? 0 : at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.element_size());
     tensors.push_back({{"dtype", std::string(dtypeName(*dtype))},
                        {"sizes", t.sizes().vec()},
                        {"strides", t.strides().vec()},
@@ -242,8 +234,8 @@ class PythonModule {
     Reply out;
     if (Status s = child_->write(request.dump()); !s) gone(s.error());
     for (const at::Tensor& t : message.data)
-      if (Status s = child_->writeBytes(
-              {static_cast<const char*>(t.const_data_ptr()), extentBytes(t.sizes(), t.strides(), t.element_size())});
+      if (Status s = child_->writeBytes({static_cast<const char*>(t.const_data_ptr()),
+                                         at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.element_size())});
           !s)
         gone(s.error());
     auto line = child_->readLine({}, "");
@@ -264,7 +256,7 @@ class PythonModule {
       at::Tensor made = at::empty_strided(sizes, strides,
                                           at::TensorOptions(torchDType(*dtype)).device(meta ? c10::kMeta : c10::kCPU));
       const size_t bytes = t["bytes"].get<size_t>();
-      if (bytes != (meta ? 0 : extentBytes(sizes, strides, made.element_size())))
+      if (bytes != (meta ? 0 : at::detail::computeStorageNbytes(sizes, strides, made.element_size())))
         gone(badInput("it sends a tensor of another size than it says"));
       if (bytes > 0) {
         auto data = child_->readBytes(bytes, {});
@@ -273,14 +265,6 @@ class PythonModule {
       }
       out.tensors.push_back(std::move(made));
     }
-    return out;
-  }
-
-  static c10::IValue mapTensors(const c10::IValue& v, const std::function<at::Tensor(const at::Tensor&)>& f) {
-    if (v.isTensor()) return v.toTensor().defined() ? c10::IValue(f(v.toTensor())) : v;
-    if (!v.isTensorList()) return v;
-    c10::List<at::Tensor> out;
-    for (const at::Tensor& t : v.toTensorVector()) out.push_back(f(t));
     return out;
   }
 
@@ -304,7 +288,7 @@ bool givesViews(const c10::FunctionSchema& schema) {
 }  // namespace
 
 Result<std::vector<std::string>> registerPythonOperators(const std::string& path, const Job& job) {
-  auto python = findPython("", "the Python module " + path, job);
+  auto python = findPython("", "", "the Python module " + path, job);
   if (!python) return python.error();
   auto child = Child::start({*python, "-c", script, path});
   if (!child) return child.error();

@@ -16,22 +16,13 @@
 #include <set>
 #include <string_view>
 
+#include "core/torch/libraries/library_list.h"
 #include "core/torch/libraries/python_operators.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
 namespace {
-
-/// The operators of a library belong to the whole process, as LibTorch's dispatcher does, and so does this list.
-struct Loaded {
-  std::mutex mutex;
-  std::vector<UserLibrary> libraries;
-};
-Loaded& loaded() {
-  static Loaded one;
-  return one;
-}
 
 /// What a library may bring: operators, and kernels for operators that are there already.
 using Registrations = std::set<std::pair<std::string, c10::DispatchKey>>;
@@ -85,10 +76,9 @@ std::string whyNotLoaded(const std::string& path, const std::string& said) {
   if (isPythons(symbol) || library == "libtorch_python.so")
     return fmt::format(
         "{} is a Python extension, and this program holds no Python (it lacks {}). Build it with torch/library.h "
-        "instead "
-        "of torch/extension.h, with is_python_module=False and the linker's option --as-needed, or give a Python "
-        "module "
-        "that imports it: --library MODULE.py",
+        "instead of torch/extension.h, with is_python_module=False and the linker's option --as-needed, or give a "
+        "Python "
+        "module that imports it: --library MODULE.py",
         path, library.empty() ? symbol : library);
   if (!symbol.empty()) {
     const std::string name = demangled(symbol);
@@ -200,12 +190,6 @@ bool isOfPyTorch(std::string_view name) {
   return false;
 }
 
-std::string canonicalPath(const std::string& path) {
-  std::error_code none;
-  const auto out = std::filesystem::canonical(path, none);
-  return none ? path : out.string();
-}
-
 Result<UserLibrary> load(const std::string& path, const Job& job) {
   if (path.ends_with(".py")) {
     auto operators = registerPythonOperators(path, job);
@@ -237,44 +221,12 @@ Result<UserLibrary> loadUserLibrary(const std::string& path, const Job& job) {
   if (!std::filesystem::exists(path, none)) return badInput(fmt::format("there is no library {}", path));
   if (std::filesystem::is_directory(path, none))
     return badInput(fmt::format("{} is a folder, not a library of operators", path));
-  const std::string at = canonicalPath(path);
-  const std::lock_guard lock(loaded().mutex);
-  for (const UserLibrary& l : loaded().libraries)
-    if (l.path == at) return l;
-  auto out = load(at, job);
-  if (out) loaded().libraries.push_back(*out);
+  static std::mutex loading;
+  const std::lock_guard lock(loading);
+  if (const auto known = findUserLibrary(path)) return *known;
+  auto out = load(canonicalPath(path), job);
+  if (out) addUserLibrary(*out);
   return out;
-}
-
-std::vector<UserLibrary> userLibraries() {
-  const std::lock_guard lock(loaded().mutex);
-  return loaded().libraries;
-}
-
-std::vector<UserLibrary> userLibrariesOf(const Graph& g) {
-  std::set<std::string> called;
-  for (NodeId n : g.order()) called.insert(g.node(n).op->name);
-  std::vector<UserLibrary> out;
-  for (UserLibrary& l : userLibraries()) {
-    std::erase_if(l.operators, [&](const std::string& name) { return !called.contains(name); });
-    if (!l.operators.empty()) out.push_back(std::move(l));
-  }
-  for (const MissingOperator& m : missingOperators(g)) {
-    if (m.library.empty()) continue;
-    const auto at = std::find_if(out.begin(), out.end(), [&](const UserLibrary& l) { return l.path == m.library; });
-    if (at != out.end())
-      at->operators.push_back(m.name);
-    else
-      out.push_back({m.library, {m.name}});
-  }
-  return out;
-}
-
-bool isUserLibraryLoaded(const std::string& path) {
-  const std::string at = canonicalPath(path);
-  const std::lock_guard lock(loaded().mutex);
-  return std::any_of(loaded().libraries.begin(), loaded().libraries.end(),
-                     [&](const UserLibrary& l) { return l.path == at; });
 }
 
 }  // namespace graft

@@ -26,11 +26,7 @@ std::vector<int64_t> shapeOf(const Graph& g, const Argument* a) {
 
 void copyArguments(const Node& n, std::initializer_list<std::pair<const char*, const char*>> names, Constructor& out) {
   for (const auto& [parameter, name] : names)
-    if (const Argument* a = n.findArgument(parameter)) {
-      bool literal = true;
-      a->forEachValue([&](ValueId) { literal = false; });
-      if (literal) out.emplace_back(name, *a);
-    }
+    if (const Argument* a = n.findArgument(parameter); a && !a->holdsValue()) out.emplace_back(name, *a);
 }
 
 bool hasBias(const Node& n) {

@@ -82,9 +82,10 @@ class Finder {
     const Operator& op = *n.op;
     if (op.name == "prim.SetAttr")
       obstacle(n, "replaces an attribute of the model; write into a buffer instead (copy_, index_copy_)");
-    else if (!op.hasSchema && !op.variadic)
+    else if (!op.hasSchema && !op.variadic && !op.is(OperatorFact::Structural))
       obstacle(n, "is not known to this machine; load the library that defines it");
-    if (op.sideEffects) obstacle(n, "does something outside of tensors; take it out of the model");
+    if (op.sideEffects && !op.is(OperatorFact::Structural))
+      obstacle(n, "does something outside of tensors; take it out of the model");
     bool takesTensor = false;
     const bool sharesAll = op.variadic || !op.hasSchema || op.name.starts_with("prim.");
     Origins shared;

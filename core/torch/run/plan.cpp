@@ -21,6 +21,7 @@
 #include "core/torch/run/made_up.h"
 #include "core/torch/run/plan_builtin.h"
 #include "core/torch/values/device.h"
+#include "core/torch/values/operators.h"
 #include "core/torch/values/placement.h"
 #include "core/torch/values/weight.h"
 
@@ -122,7 +123,7 @@ class Planner {
       }
       // PyTorch's matrix products ask of a parameter whether it takes gradients, without gradients too, and add in
       // another order then.
-      else if (!v.isBuffer && !v.isConstant && t.is_floating_point())
+      else if (!v.isBuffer && !v.isConstant && !v.isFrozen && t.is_floating_point())
         t = t.detach().set_requires_grad(true);
     } catch (const std::exception& e) {
       return badInput(
@@ -457,7 +458,7 @@ class Planner {
         if (usesOneOf(n, dependent_)) dependent_.insert(n.outputs.begin(), n.outputs.end());
       }
       Instruction i;
-      if (Status s = planNode(g_.node(id), i); !s) return at(g_.node(id), s.error());
+      if (Status s = planNode(n, i); !s) return at(n, s.error());
       out.instructions.push_back(std::move(i));
     }
     leaveOnStack(out.instructions);
@@ -601,7 +602,16 @@ class Planner {
       return done();
     }
     if (r.jit->hasOperation()) {
-      detail.jit = r.jit->getOperation();
+      detail.jit = [operation = r.jit->getOperation(), op = r.jit](torch::jit::Stack& stack) mutable {
+        checkCall(op->schema(), stack);
+        operation(stack);
+      };
+      // Operators of any number of arguments take it last.
+      if (variadic)
+        detail.jit = [operation = r.jit->getOperation(), count = args.size()](torch::jit::Stack& stack) mutable {
+          stack.emplace_back(static_cast<int64_t>(count));
+          operation(stack);
+        };
       return done();
     }
     // Some operators of TorchScript are made for one node: they ask it for the number of its inputs.

@@ -13,6 +13,8 @@
 #include "core/ir/size_expression.h"
 #include "core/torch/semantics.h"
 #include "core/torch/types/meta_rules.h"
+#include "core/torch/types/zeros_run.h"
+#include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -157,11 +159,17 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
     case MetaRule::None:
       break;
   }
+  const std::vector<c10::IValue> given = stack;
   try {
     const c10::NoGradGuard noGrad;
+    checkCall(op->schema(), stack);
+    if (op->schema().is_vararg()) stack.emplace_back(static_cast<int64_t>(n.args.size()));
     op->getOperation()(stack);
   } catch (const std::exception& e) {
-    if (cannotKnow(e)) return Outcome::Unknown;
+    if (cannotKnow(e)) {
+      const ZerosRun run = runOnZeros(*n.op, *op, given, results, why);
+      return run == ZerosRun::Done ? Outcome::Known : run == ZerosRun::Refused ? Outcome::Refused : Outcome::Unknown;
+    }
     why = shortMessage(e);
     return Outcome::Refused;
   }

@@ -31,6 +31,8 @@ Result<torch::jit::Stack> runNode(const Graph& g, const Node& n, const ValueLook
   }
   try {
     const c10::NoGradGuard noGrad;
+    checkCall(schema, stack);
+    if (schema.is_vararg()) stack.emplace_back(static_cast<int64_t>(n.args.size()));
     op->getOperation()(stack);
   } catch (const std::exception& e) {
     return badInput(fmt::format("{}: {}", n.name, shortMessage(e)));

@@ -31,7 +31,7 @@ bool isNamed(const c10::IValue& v) {
   return std::all_of(dict.begin(), dict.end(), [](const auto& e) { return e.key().isString(); });
 }
 
-std::vector<std::pair<std::string, c10::IValue>> entriesOf(const c10::IValue& v) {
+std::vector<std::pair<std::string, c10::IValue>> namedEntries(const c10::IValue& v) {
   std::vector<std::pair<std::string, c10::IValue>> out;
   for (const auto& e : v.toGenericDict()) out.emplace_back(e.key().toStringRef(), e.value());
   return out;
@@ -44,16 +44,16 @@ std::vector<Call> callsOf(const c10::IValue& v) {
     const std::vector<c10::IValue> items = itemsOf(v);
     out.push_back({items, {}});
     if (items.size() == 2 && isSequence(items[0]) && isNamed(items[1]))
-      out.push_back({itemsOf(items[0]), entriesOf(items[1])});
+      out.push_back({itemsOf(items[0]), namedEntries(items[1])});
   } else if (isNamed(v)) {
-    out.push_back({{}, entriesOf(v)});
+    out.push_back({{}, namedEntries(v)});
     Call both;
     bool isBoth = true;
     for (const auto& [name, value] : out[0].kwargs)
       if (name == "args" && isSequence(value))
         both.args = itemsOf(value);
       else if (name == "kwargs" && isNamed(value))
-        both.kwargs = entriesOf(value);
+        both.kwargs = namedEntries(value);
       else
         isBoth = false;
     if (isBoth) out.push_back(std::move(both));
@@ -206,7 +206,8 @@ Result<std::optional<TensorSet>> boundInputs(const Graph& g, const c10::IValue& 
   if (isSequence(v))
     for (const c10::IValue& item : itemsOf(v)) isFlat = isFlat && !isContainer(item);
   if (!g.calling || (isFlat && entries == g.inputs().size())) return std::optional<TensorSet>();
-  return badInput(fmt::format("these are not the arguments of the model, which is called as {}: {}", binder.signature(), why));
+  return badInput(
+      fmt::format("these are not the arguments of the model, which is called as {}: {}", binder.signature(), why));
 }
 
 }  // namespace graft

@@ -14,7 +14,8 @@
 namespace graft {
 
 /// Nothing where the value does not look like a call and has as many entries as the graph has inputs, or where the
-/// graph's inputs say all that is known of calls: its entries are the inputs then, or what is wrong shows when they run.
+/// graph's inputs say all that is known of calls: its entries are the inputs then, or what is wrong shows when they
+/// run.
 Result<std::optional<TensorSet>> boundInputs(const Graph&, const c10::IValue&);
 
 }  // namespace graft

@@ -7,8 +7,18 @@
 
 namespace graft {
 
-Result<at::Tensor> MappedTensors::tensor(size_t begin, size_t size, const TensorLayout& layout,
-                                         const std::string& name) {
+namespace {
+
+/// Memory that lives as long as `owner`.
+template <class T>
+c10::DataPtr keptBy(void* data, T owner) {
+  return {data, new T(std::move(owner)), [](void* k) { delete static_cast<T*>(k); }, c10::Device(c10::kCPU)};
+}
+
+}  // namespace
+
+Result<at::Tensor> MappedTensors::tensor(const ZipRecord& record, const TensorLayout& layout, const std::string& name) {
+  const size_t begin = record.offset, size = record.size;
   const auto misfit = [&](std::string_view what) {
     return badInput(fmt::format("tensor {} is not valid: {}; save the model again", name, what));
   };
@@ -41,16 +51,15 @@ Result<at::Tensor> MappedTensors::tensor(size_t begin, size_t size, const Tensor
     if (empty) return at::empty(layout.sizes, options);
     auto it = storages_.find(begin);
     if (it == storages_.end()) {
-      char* data = file_->data() + begin;
       c10::DataPtr pointer;
-      if (begin % 16 == 0) {
-        pointer = c10::DataPtr(
-            data, new std::shared_ptr<MappedFile>(file_),
-            [](void* k) { delete static_cast<std::shared_ptr<MappedFile>*>(k); }, c10::Device(c10::kCPU));
+      if (record.unpacked) {
+        // Weights are never written to.
+        pointer = keptBy(const_cast<char*>(record.unpacked->data()), record.unpacked);
+      } else if (begin % 16 == 0) {
+        pointer = keptBy(file_->data() + begin, file_);
       } else {  // vector loads want aligned data
-        auto* copy = new std::string(data, size);
-        pointer = c10::DataPtr(
-            copy->data(), copy, [](void* k) { delete static_cast<std::string*>(k); }, c10::Device(c10::kCPU));
+        auto copy = std::make_shared<std::string>(file_->data() + begin, size);
+        pointer = keptBy(copy->data(), copy);
       }
       it = storages_
                .emplace(begin, c10::Storage(c10::Storage::use_byte_size_t(), size, std::move(pointer), nullptr, false))

@@ -1,5 +1,5 @@
-// Tensors over the bytes of a mapped model file: nothing is copied, records that several tensors name are shared.
-// Includes LibTorch: for core/torch alone.
+// Tensors over the bytes of a mapped model file: nothing is copied that is not packed, records that several tensors
+// name are shared. Includes LibTorch: for core/torch alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,9 +22,9 @@ struct TensorLayout {
 class MappedTensors {
  public:
   explicit MappedTensors(std::shared_ptr<MappedFile> file) : file_(std::move(file)) {}
-  /// `begin` and `size` are bytes within the file, checked by whoever read its directory. The error says what does not
+  /// The record is one of the file's directory. A packed one lies in memory, unpacked. The error says what does not
   /// fit.
-  Result<at::Tensor> tensor(size_t begin, size_t size, const TensorLayout&, const std::string& name);
+  Result<at::Tensor> tensor(const ZipRecord&, const TensorLayout&, const std::string& name);
 
  private:
   std::shared_ptr<MappedFile> file_;

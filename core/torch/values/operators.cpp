@@ -191,4 +191,10 @@ std::vector<OperatorRef> TorchOperators::load(std::string_view packet) const {
   return out;
 }
 
+void checkCall(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) {
+  if (schema.overload_name() == "int" && schema.name() == "aten::remainder" && !arguments.empty() &&
+      arguments.back().isInt() && arguments.back().toInt() == 0)
+    throw std::runtime_error("integer modulo by zero");
+}
+
 }  // namespace graft

@@ -22,4 +22,8 @@ bool isForeign(const Operator&);
 /// The operator of a schema as LibTorch holds it.
 OperatorRef operatorOf(const c10::FunctionSchema&);
 
+/// Throws std::runtime_error where the operator would end the process: TorchScript's remainder of whole numbers divides
+/// by zero. `arguments` end with those of the call.
+void checkCall(const c10::FunctionSchema&, const std::vector<c10::IValue>& arguments);
+
 }  // namespace graft

@@ -77,9 +77,20 @@ class Groups {
   }
 
  private:
+  /// Whether it is a tensor or may hold some.
   bool isTensor(ValueId v) const {
-    const Type& t = g_.value(v).type;
-    return t.kind != Type::Kind::Int && t.kind != Type::Kind::Float && t.kind != Type::Kind::Bool;
+    switch (g_.value(v).type.kind) {
+      case Type::Kind::Any:
+      case Type::Kind::Tensor:
+      case Type::Kind::List:
+      case Type::Kind::Tuple:
+      case Type::Kind::Dict:
+      case Type::Kind::Optional:
+      case Type::Kind::Object:
+        return true;
+      default:
+        return false;
+    }
   }
   /// Operators of every device take it: a literal without dimensions.
   bool liesAnywhere(ValueId v) const {

@@ -119,9 +119,8 @@ Result<std::vector<LayerDifference>> compareLayers(const Graph& original, const 
   auto b = observeAll(programs->rewritten, inputs);
   if (!b) return b.error();
   std::map<ValueId, TensorSet> wide;
-  if (auto in64 = convert(inputs, "cpu", DType::Float64); in64 && programs->reference)
-    if (auto r = observeAll(*programs->reference, *in64))
-      for (Seen& s : *r) wide[s.id] = std::move(s.value);
+  if (auto r = programs->reference.run(inputs, observeAll))
+    for (Seen& s : *r) wide[s.id] = std::move(s.value);
   try {
     const auto pairs = renamed.empty() ? pairByNumbers(*a, *b, job) : pairByName(original, rewritten, *a, *b, renamed);
     std::vector<LayerDifference> out;

@@ -15,6 +15,7 @@
 #include "core/text/text.h"
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
+#include "core/torch/verify/index_guard.h"
 #include "core/torch/verify/program_set.h"
 #include "core/torch/verify/within.h"
 
@@ -47,10 +48,11 @@ bool holdsNaN(const TensorSet& set) {
 struct Sides {
   Graph graph;  ///< of the original side
   std::vector<std::string> inputNames, outputNames;
-  std::optional<Program> before, after, reference;
-  bool referenceTried = false;
-  std::optional<TensorSet> expected;  ///< where it is known beforehand
-  TensorSet actual;                   ///< of the latest inputs
+  std::optional<Program> before, after;
+  std::optional<Reference> reference;  ///< made once it is asked for
+  std::optional<IndexGuard> guard;     ///< likewise
+  std::optional<TensorSet> expected;   ///< where it is known beforehand
+  TensorSet actual;                    ///< of the latest inputs
 };
 
 class TorchRewriteCheck : public RewriteCheck {
@@ -132,7 +134,7 @@ class TorchRewriteCheck : public RewriteCheck {
     for (ValueId v : before.inputs()) sides.inputNames.push_back(before.value(v).name);
     if (Status s = build(sides, after, whole_); !s) return unverified(s.error().message);
     const LeftOut &left = sides.before->leftOut(), &leftAfter = sides.after->leftOut();
-    if (left.nodes != leftAfter.nodes || left.absent != leftAfter.absent || left.reads.size() != leftAfter.reads.size())
+    if (!leaveOutTheSame(left, leftAfter))
       return unverified("it changes what follows from " + leftOutText(left.any() ? left : leftAfter));
     sides.outputNames.insert(sides.outputNames.end(), left.reads.begin(), left.reads.end());
     if (tryInputs(sides, inputs_, "the given inputs", false, verification)) {
@@ -184,10 +186,20 @@ class TorchRewriteCheck : public RewriteCheck {
     const auto begin = std::chrono::steady_clock::now();
     const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
     auto program = Program::build(graph, whole_);
+    IndexGuard guard(graph, options_.device);
     for (Other& other : others_) {
       if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
-      at::manual_seed(verificationSeed);
+      if (!sendAhead(*program, other.inputs, job_)) {
+        other.refused = true;
+        other.captured.clear();
+        continue;
+      }
       const bool first = other.captured.empty();
+      if (first && guard.refuses(other.inputs, job_)) {
+        other.refused = true;
+        continue;
+      }
+      at::manual_seed(verificationSeed);
       auto out = program->collect(copyOf(other.inputs), first ? nullptr : &missing, mostKept / others_.size(),
                                   writesSomewhere(graph), other.captured, job_);
       other.refused = !out;
@@ -228,10 +240,6 @@ class TorchRewriteCheck : public RewriteCheck {
     return out;
   }
 
-  static std::string leftOutText(const LeftOut& left) {
-    return fmt::format("{}, which this machine does not have", fmt::join(left.operators, ", "));
-  }
-
   Status build(Sides& sides, const Graph& after, const RunOptions& options) const {
     auto a = Program::build(sides.graph, options);
     if (!a) return a.error();
@@ -242,16 +250,13 @@ class TorchRewriteCheck : public RewriteCheck {
     return done();
   }
 
-  const Program* reference(Sides& sides) const {
-    if (!sides.referenceTried) {
-      sides.referenceTried = true;
-      RunOptions wide = options_;
-      wide.device = "cpu";
-      wide.dtype = DType::Float64;
-      wide.missing = sides.before->leftOut().any() ? whole_.missing : Missing::Refused;
-      if (auto r = Program::build(sides.graph, wide)) sides.reference = std::move(*r);
-    }
-    return sides.reference ? &*sides.reference : nullptr;
+  /// What the original makes of the inputs in double precision.
+  std::optional<TensorSet> exactly(Sides& sides, const TensorSet& inputs) const {
+    if (!sides.reference)
+      sides.reference.emplace(sides.graph, options_.device,
+                              sides.before->leftOut().any() ? whole_.missing : Missing::Refused);
+    return sides.reference->run(
+        inputs, [&](const Program& program, const TensorSet& wide) { return runProbe(program, wide, job_); });
   }
 
   RewriteVerification verifyCandidate(const RewriteCandidate& c) {
@@ -374,7 +379,11 @@ class TorchRewriteCheck : public RewriteCheck {
   /// False where it is decided: failed, or nothing can be said. Inputs that the original refuses say nothing.
   bool tryInputs(Sides& sides, const TensorSet& inputs, const std::string& what, bool part,
                  RewriteVerification& verification, bool whereDefined = false) const {
-    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runSeeded(*sides.before, inputs, job_);
+    if (part && what != ownValues) {
+      if (!sides.guard) sides.guard.emplace(sides.graph, options_.device);
+      if (sides.guard->refuses(inputs, job_)) return true;
+    }
+    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runProbe(*sides.before, inputs, job_);
     if (!expected) {
       if (what != ownValues && part) return true;
       verification = unverified("the original does not run on " + what + ": " + expected.error().message);
@@ -383,7 +392,7 @@ class TorchRewriteCheck : public RewriteCheck {
     if (whereDefined && holdsNaN(*expected)) return true;
     ++verification.inputSets;
     verification.inputs = what;
-    auto actual = runSeeded(*sides.after, inputs, job_);
+    auto actual = runProbe(*sides.after, inputs, job_);
     if (!actual) {
       if (actual.error().kind == ErrorKind::Cancelled) {
         verification = unverified("stopped");
@@ -410,13 +419,8 @@ class TorchRewriteCheck : public RewriteCheck {
       return false;
     };
     if (differs() && !(part && tolerance_.isGiven()))
-      if (const Program* wide = reference(sides)) {
-        auto wideInputs = convert(inputs, "cpu", DType::Float64);
-        auto exact = wideInputs ? runSeeded(*wide, *wideInputs, job_) : Result<TensorSet>(wideInputs.error());
-        if (exact)
-          differences =
-              part ? compareElements(*expected, *actual, &*exact) : compareTensors(*expected, *actual, &*exact);
-      }
+      if (const auto exact = exactly(sides, inputs))
+        differences = part ? compareElements(*expected, *actual, &*exact) : compareTensors(*expected, *actual, &*exact);
     for (const Difference& d : differences) verification.maxAbs = std::max(verification.maxAbs, d.maxAbs);
     for (const Difference& d : differences) {
       if (d.passed) continue;

@@ -9,6 +9,7 @@
 
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
+#include "core/torch/verify/index_guard.h"
 #include "core/torch/verify/program_set.h"
 
 namespace graft {
@@ -54,7 +55,7 @@ std::string numbered(const std::vector<size_t>& outputs, const std::vector<std::
 
 std::vector<std::string> notVerified(const LeftOut& left, const std::vector<std::string>& names) {
   if (!left.any()) return {};
-  const std::string operators = fmt::format("{}, which this machine does not have", fmt::join(left.operators, ", "));
+  const std::string operators = leftOutText(left);
   std::vector<std::string> out;
   if (!left.absent.empty())
     out.push_back(fmt::format("{} {} not compared: {} from {}", numbered(left.absent, names),
@@ -92,13 +93,13 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
   const LeftOut &left = programs->original.leftOut(), &leftAfter = programs->rewritten.leftOut();
   const std::vector<std::string> names = namesOf(original);
   verification.notVerified = notVerified(left, names);
-  if (left.nodes != leftAfter.nodes || left.absent != leftAfter.absent || left.reads.size() != leftAfter.reads.size()) {
+  if (!leaveOutTheSame(left, leftAfter)) {
     verification.passed = true;
-    verification.notVerified = {
-        fmt::format("the whole was not compared: the rewrites changed calls of {}, which this machine does not have",
-                    fmt::join(left.any() ? left.operators : leftAfter.operators, ", "))};
+    verification.notVerified = {"the whole was not compared: the rewrites changed calls of " +
+                                leftOutText(left.any() ? left : leftAfter)};
     return verification;
   }
+  IndexGuard guard(original, programs->original.options().device);
   const auto begin = std::chrono::steady_clock::now();
   std::vector<InputSet> sets = furtherInputs(inputs);
   sets.insert(sets.begin(), InputSet{"the given inputs", [&inputs] { return inputs; }});
@@ -117,13 +118,15 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     } catch (const std::exception& e) {
       return internalError(fmt::format("cannot make {}: {}", sets[i].what, shortMessage(e)));
     }
-    auto expected = runSeeded(programs->original, set, job);
+    if (i > 0 && guard.refuses(set, job)) continue;
+    const auto runs = [&](const Program& p) { return i == 0 ? runSeeded(p, set, job) : runProbe(p, set, job); };
+    auto expected = runs(programs->original);
     if (!expected) {
       // Inputs that the original refuses (a table index, a shape that depends on the data) show nothing either way.
       if (i == 0 || expected.error().kind == ErrorKind::Cancelled) return expected.error();
       continue;
     }
-    auto actual = runSeeded(programs->rewritten, set, job);
+    auto actual = runs(programs->rewritten);
     if (!actual) {
       if (actual.error().kind == ErrorKind::Cancelled) return actual.error();
       verification.why = fmt::format("on {}, the original runs and the rewritten model does not: {}", sets[i].what,

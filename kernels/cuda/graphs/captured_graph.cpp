@@ -43,6 +43,32 @@ void Body::reset() const {
     throw std::runtime_error("the memory that the model writes cannot be brought back to what it was");
 }
 
+namespace {
+
+/// Ends a capture that failed. CUDAGraph::capture_end() stops at the error that CUDA reports of such a capture.
+/// LibTorch's allocator would then go on to reserve memory for it, and its random generator to refuse every later draw
+/// of the process. So CUDA's capture ends here, and LibTorch ends one of an empty node in its place.
+void discardCapture(at::cuda::CUDAGraph& graph, c10::cuda::CUDAStream stream) {
+  const c10::cuda::CUDAStreamGuard onStream(stream);
+  cudaGraph_t failed = nullptr;
+  (void)cudaStreamEndCapture(stream, &failed);
+  if (failed) (void)cudaGraphDestroy(failed);
+  (void)cudaGetLastError();
+  try {
+    C10_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaGraph_t empty = nullptr;
+    cudaGraphNode_t node = nullptr;
+    if (cudaStreamGetCaptureInfo(stream, &status, nullptr, &empty, nullptr, nullptr, nullptr) == cudaSuccess && empty)
+      (void)cudaGraphAddEmptyNode(&node, empty, nullptr, 0);
+    graph.capture_end();
+  } catch (const std::exception&) {
+    (void)cudaGetLastError();
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<CapturedGraph> captureOnce(Pool& pool, c10::MempoolId_t memory, const std::function<bool()>& run) {
   auto captured = std::make_unique<CapturedGraph>();
   captured->pool = &pool;
@@ -60,14 +86,15 @@ std::unique_ptr<CapturedGraph> captureOnce(Pool& pool, c10::MempoolId_t memory, 
   } catch (const std::exception&) {
   }
   if (!ran) {
-    try {
-      captured->graph.capture_end();  // ends the capture, which the failing operator has invalidated
-    } catch (const std::exception&) {
-      (void)cudaGetLastError();
-    }
+    discardCapture(captured->graph, pool.stream);
     throw std::runtime_error("the model does something that cannot be captured");
   }
-  captured->graph.capture_end();
+  try {
+    captured->graph.capture_end();
+  } catch (const std::exception&) {
+    discardCapture(captured->graph, pool.stream);
+    throw;
+  }
   for (cudaGraphNode_t node : nodesOf(captured->graph.raw_cuda_graph())) captured->kernels += isKernel(node);
   captured->graph.instantiate();
   C10_CUDA_CHECK(cudaEventCreate(&captured->start));

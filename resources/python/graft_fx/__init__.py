@@ -14,6 +14,7 @@ weights/N are the tensors' bytes. No class of yours is pickled, so reading the f
 """
 
 import contextlib
+import inspect
 
 import torch
 import torch.fx
@@ -21,7 +22,7 @@ import torch.utils._pytree as pytree
 
 from .compiled import break_text, compile_jointly, fake_of, guard_text, untouched, weights_of
 from .file import FileWriter
-from .graphs import graph_data, named_tensors, root_of
+from .graphs import encode, graph_data, named_tensors, root_of, value_type
 from .rewriting import Backend
 
 __all__ = ["backend", "capture", "save"]
@@ -84,6 +85,9 @@ def capture(model, inputs, path, joint=False, dynamic=None):
                 made = graph_data(graph, values, known, root, writer, names=names)
                 # As the model's caller gave them; torch.compile has them in the order of their first use.
                 made["inputs"].sort(key=lambda i: order.get(i["wish"], len(position)))
+                if name + suffix == "forward" and not joint:
+                    given = {id(v): n.name for n, v in zip(placeholders, example_inputs) if n.name not in known}
+                    made["call"] = call_of(model, args, kwargs, given, made["inputs"])
                 graphs.append((made, notes, name + suffix))
             except Exception as e:  # torch.compile would take it for a reason to go on without us
                 problems.append(e)
@@ -145,10 +149,45 @@ def backend(rules, recipe=None, *, graft=None, library=None, libraries=(), verif
     once more. The model's weights are shared, not copied; weights that a rule merged are made again when the model's change. Where
     a graph cannot be rewritten, it runs as it was and a warning says why; `strict=True` raises instead. `.reports` of the result
     lists what was done. `graft` is the program and `library` its operators: the default is $GRAFT, then the build that this file
-    lies in, then the PATH. `libraries` are those of your own operators, shared libraries or Python modules, for that program; import your
-modules here as ever. For inference: a graph that needs gradients is left alone.
+    lies in, then the PATH. `libraries` are those of your own operators, shared libraries or Python modules, for that program; import
+    your modules here as ever. For inference: a graph that needs gradients is left alone.
     """
     return Backend(str(rules), recipe, graft, library, verify, strict, libraries)
+
+
+def call_of(model, args, kwargs, given, inputs):
+    """How `model` is called, as PyTorch's pytrees have it: `given` has the names of the inputs that its tensors became, by id, and
+    `inputs` those of the graph, which gets one for each tensor that it does not use. None where a plain list of inputs says more."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    tensors = [id(t) for t in leaves if isinstance(t, torch.Tensor)]
+    used = {i["wish"] for i in inputs}
+    if len(set(tensors)) < len(tensors) or used - {given.get(t) for t in tensors}:
+        return None  # a tensor given twice is one input; a size that varies is an input that stands in no argument
+    try:
+        text = pytree.treespec_dumps(spec)
+        bound = inspect.signature(getattr(model, "forward", model)).bind(*args, **kwargs)
+    except (NotImplementedError, TypeError, ValueError):
+        return None
+    found, wanted = [], []
+    for i, leaf in enumerate(leaves):
+        if not isinstance(leaf, torch.Tensor):
+            found.append(encode(leaf))
+            continue
+        name = given.get(id(leaf))
+        if name not in used:
+            name = f"unused_{i}"
+            inputs.append({"name": name, "op": "placeholder", "value": value_type(leaf), "wish": name})
+        wanted.append(name)
+        found.append({"node": next(i["name"] for i in inputs if i["wish"] == name)})
+    inputs.sort(key=lambda i: wanted.index(i["wish"]))
+    names = []
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{name}_{i}" for i in range(len(value))]
+        elif name not in kwargs and kind is not inspect.Parameter.VAR_KEYWORD:
+            names.append(name)
+    return {"arguments": text, "names": names + list(kwargs), "leaves": found}
 
 
 def split_inputs(inputs):

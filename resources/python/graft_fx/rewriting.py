@@ -47,7 +47,10 @@ def compiler_of(frame):
     """The backend of the innermost compilation that `frame` runs in."""
     while frame is not None and not (frame.f_code.co_name == "_compile" and "compiler_fn" in frame.f_locals):
         frame = frame.f_back
-    return torch._dynamo.eval_frame.innermost_fn(frame.f_locals["compiler_fn"]) if frame is not None else None
+    found = frame.f_locals["compiler_fn"] if frame is not None else None
+    while found is not None and not isinstance(found, Backend):  # torch.compile wraps what it was given
+        found = next((getattr(found, name) for name in ("_torchdynamo_orig_backend", "compiler_fn") if hasattr(found, name)), None)
+    return found
 
 
 class Unfit(Exception):

@@ -294,16 +294,28 @@ TEST_CASE("a capture that fails leaves what the model writes as it was") {
 }
 
 TEST_CASE("timing leaves what the model writes as it was, and begins with the same numbers each time") {
-  Writer w;
-  const at::Tensor x = at::ones({2});
-  w.run(x);
-  const at::Tensor cached = w.cache.clone(), own = w.own.clone();
-  for (int i = 0; i < 3; ++i) {
-    w.captures.time(
-        {x}, [&](const Values& in) { return w.body(in); }, false);
-    CHECK(at::equal(w.cache, cached));
-    CHECK(at::equal(w.own, own));
-  }
+  fake = {};
+  const at::Tensor cache = at::zeros({2});
+  at::Tensor own;
+  const auto body = [&](const Values& in) {
+    own = in[0].toTensor();
+    if (fake.capturing) return Values{own.sum()};
+    cache.add_(own);
+    own.mul_(2);
+    return Values{own.sum()};
+  };
+  int pool = 0;
+  CapturedRun run(table, &pool, {at::ones({2})}, body, {false, {{cache}, {0}}});
+  std::vector<at::Tensor> seen;
+  fake.onReplay = [&] {
+    seen.push_back(at::stack({cache, own}));
+    body({own});
+  };
+  for (int i = 0; i < 3; ++i) run.time(false);
+  for (const at::Tensor& numbers : seen) CHECK(at::equal(numbers, at::stack({at::zeros({2}), at::ones({2})})));
+  CHECK(seen.size() == 3);
+  CHECK(at::equal(cache, at::zeros({2})));
+  CHECK(at::equal(own, at::ones({2})));
 }
 
 TEST_CASE("inputs that share memory with what is written are no inputs for a capture") {

@@ -1,0 +1,199 @@
+// What of a float32 model stays in float32 in half precision, and that each operator gets operands of one dtype.
+#include "core/torch/run/float32_parts.h"
+
+#include <set>
+
+#include "core/torch/executor.h"
+#include "core/torch/graph_in_dtype.h"
+#include "core/torch/semantics.h"
+#include "tests/support/graphs.h"
+
+using namespace graft;
+
+namespace {
+
+const Semantics& torchSemantics() {
+  static const auto semantics = makeTorchSemantics();
+  return *semantics;
+}
+
+Graph typed(const std::string& body) {
+  Graph g = test::graphOf("graph g {\n" + body + "\n}", torchSemantics().operators());
+  std::vector<Type> inputs;
+  for (ValueId v : g.inputs()) inputs.push_back(g.value(v).type);
+  const Status inferred = inferAllTypes(g, inputs);
+  REQUIRE_RESULT(inferred);
+  return g;
+}
+
+/// The names of the original's nodes that stay in float32.
+std::set<std::string> kept(const Graph& g, DType to = DType::BFloat16) {
+  std::set<std::string> out;
+  const auto parts = keepFloat32(g, {modelDType(g), to});
+  REQUIRE(parts);
+  for (NodeId id : g.order())
+    if (parts->keeps(id)) out.insert(g.node(id).name);
+  return out;
+}
+
+using Names = std::set<std::string>;
+
+TensorSet made(const Graph& g, std::vector<std::string> specs) {
+  auto inputs = makeInputs(g, specs, 3);
+  REQUIRE_RESULT(inputs);
+  return *inputs;
+}
+
+TensorSet runIn(const Graph& g, const TensorSet& inputs, std::optional<DType> dtype) {
+  RunOptions options;
+  options.dtype = dtype;
+  const auto program = Program::build(g, options);
+  REQUIRE_RESULT(program);
+  const auto there = convert(inputs, "cpu", dtype);
+  REQUIRE_RESULT(there);
+  auto out = program->run(*there);
+  REQUIRE_RESULT(out);
+  return *out;
+}
+
+/// How far the dtype's result is from float32's, at most.
+double off(const Graph& g, const TensorSet& inputs, DType dtype) {
+  const auto wide = convert(runIn(g, inputs, dtype), "cpu", DType::Float32);
+  REQUIRE_RESULT(wide);
+  const auto d = compareTensors(runIn(g, inputs, std::nullopt), *wide);
+  CHECK(d[0].sameNonFinite);
+  return d[0].maxAbs;
+}
+
+/// The root mean square of each row divides the row.
+const std::string norm =
+    " %s = aten.pow.Tensor_Scalar(%x, 2)\n %m = aten.mean.dim(%s, [-1], True)\n"
+    " %e = aten.add.Tensor(%m, 1e-6)\n %r = aten.rsqrt.default(%e)\n %n = aten.mul.Tensor(%x, %r)\n";
+
+const std::string rotary =
+    " input %x : f32[1,300,4]\n %p = aten.arange.default(300, dtype=torch.float32)\n"
+    " %u = aten.unsqueeze.default(%p, 1)\n %a = aten.mul.Tensor(%u, 0.7)\n %c = aten.cos.default(%a)\n"
+    " %y = aten.mul.Tensor(%x, %c)\n return %y";
+
+}  // namespace
+
+TEST_CASE("what comes from whole numbers alone stays in float32 until it meets the model") {
+  const Graph g = typed(rotary);
+  CHECK(kept(g) == Names{"p", "u", "a", "c"});
+  // bfloat16 has no 257: angles would be off by whole turns.
+  CHECK(off(g, made(g, {"f32[1,300,4]:ones"}), DType::BFloat16) < 0.01);
+  CHECK(runIn(g, made(g, {}), DType::BFloat16).describe() == std::vector<std::string>{"bf16[1,300,4]"});
+}
+
+TEST_CASE("what is looked up by whole numbers in a parameter is the model's") {
+  const Graph g = typed(
+      " input %i : i64[3]\n weight %w \"w\" : f32[9,4]\n %e = aten.embedding.default(%w, %i)\n"
+      " %t = aten.tanh.default(%e)\n return %t");
+  CHECK(kept(g).empty());
+}
+
+TEST_CASE("squares that are summed up do not overflow, and the model goes on in its own dtype") {
+  const Graph g =
+      typed(" input %x : f32[2,8]\n weight %w \"w\" : f32[8]\n" + norm + " %o = aten.mul.Tensor(%n, %w)\n return %o");
+  CHECK(kept(g, DType::Float16) == Names{"s", "m", "e", "r", "n"});
+  const Graph alone = typed(" input %x : f32[2,8]\n" + norm + " return %n");
+  const auto rows = convert(made(alone, {"f32[2,8]:ones"}), "cpu", std::nullopt);
+  REQUIRE_RESULT(rows);
+  const Graph large = typed(" input %y : f32[2,8]\n %x = aten.mul.Tensor(%y, 1000)\n" + norm + " return %n");
+  CHECK(off(large, *rows, DType::Float16) < 1e-3);
+}
+
+TEST_CASE("a square that nobody sums is the model's") {
+  const Graph g = typed(
+      " input %x : f32[2,8]\n weight %w \"w\" : f32[8,8]\n %r = aten.relu.default(%x)\n"
+      " %s = aten.pow.Tensor_Scalar(%r, 2)\n %o = aten.mm.default(%s, %w)\n return %o");
+  CHECK(kept(g).empty());
+}
+
+TEST_CASE("a quotient of whole numbers meets a product in the model's dtype") {
+  const Graph g = typed(
+      " input %x : f32[2,3]\n input %i : i64[3,3]\n %q = aten.div.Tensor(%i, 4)\n %o = aten.mm.default(%x, %q)\n"
+      " return %o");
+  CHECK(kept(g) == Names{"q"});
+  CHECK(runIn(g, made(g, {"f32[2,3]:randn", "i64[3,3]:randint(0,9)"}), DType::BFloat16).describe() ==
+        std::vector<std::string>{"bf16[2,3]"});
+}
+
+TEST_CASE("a mask that hides all keys alike weighs them alike, also where half precision has no such number") {
+  const Graph g = typed(
+      " input %x : f32[2,4]\n input %i : i64[4]\n %h = aten.eq.Scalar(%i, 0)\n"
+      " %z = aten.zeros.default([4], dtype=torch.float32)\n"
+      " %m = aten.masked_fill.Scalar(%z, %h, -3.4028234663852886e+38)\n %s = aten.add.Tensor(%x, %m)\n"
+      " %p = aten.softmax.int(%s, -1)\n return %p");
+  CHECK(kept(g, DType::Float16).contains("m"));
+  CHECK(off(g, made(g, {"f32[2,4]:zeros", "i64[4]:zeros"}), DType::Float16) == 0);
+}
+
+TEST_CASE("a buffer serves the parts that stay and the model, each in its dtype") {
+  const Graph g = typed(
+      " input %x : f32[2,4]\n weight %w \"w\" : f32[4]\n buffer %b \"b\" : f32[4]\n %c = aten.cos.default(%b)\n"
+      " %y = aten.mul.Tensor(%x, %c)\n %z = aten.mul.Tensor(%y, %b)\n %v = aten.mul.Tensor(%z, %w)\n return %v");
+  const auto parts = keepFloat32(g, {modelDType(g), DType::Float16});
+  REQUIRE(parts);
+  CHECK(kept(g, DType::Float16) == Names{"c"});
+  CHECK(parts->keepsWeight(g.findWeight("b")));
+  CHECK_FALSE(parts->keepsWeight(g.findWeight("w")));
+  // `z` reads a cast of it, `c` the buffer itself.
+  const auto operand = [&](const char* node, size_t i) {
+    return parts->graph.node(parts->graph.findNode(node)).args[i].valueId();
+  };
+  CHECK(operand("c", 0) == g.findWeight("b"));
+  CHECK(operand("z", 1) != g.findWeight("b"));
+}
+
+TEST_CASE("a frozen model, whose weights are all constants, is brought to the dtype whole") {
+  const Graph g = typed(
+      " input %i : i64[3]\n buffer %w \"w\" : f32[9,4]\n %e = aten.embedding.default(%w, %i)\n"
+      " %t = aten.tanh.default(%e)\n return %t");
+  const auto parts = keepFloat32(g, {modelDType(g), DType::Float16});
+  REQUIRE(parts);
+  CHECK_FALSE(parts->keepsWeight(g.findWeight("w")));
+  CHECK(kept(g).empty());
+}
+
+TEST_CASE("nothing stays in a model that is not in float32, and on the way to more precision") {
+  const Graph g = typed(rotary);
+  CHECK_FALSE(keepFloat32(g, {DType::Float32, DType::Float64}));
+  CHECK_FALSE(keepFloat32(g, {DType::BFloat16, DType::Float16}));
+  CHECK_FALSE(keepFloat32(g, {DType::Float32, std::nullopt}));
+}
+
+TEST_CASE("a graph written out has the casts that a program in that dtype runs, and its nodes keep their ids") {
+  const Graph g = typed(rotary);
+  const auto written = inDType(g, DType::BFloat16);
+  REQUIRE_RESULT(written);
+  CHECK(written->rewroteArguments);
+  for (NodeId id : g.order()) CHECK(written->graph.node(id).name == g.node(id).name);
+  const TensorSet inputs = made(g, {});
+  const auto there = convert(inputs, "cpu", DType::BFloat16);
+  REQUIRE_RESULT(there);
+  CHECK(compareTensors(runIn(g, inputs, DType::BFloat16), runIn(written->graph, *there, std::nullopt))[0].maxAbs == 0);
+  CHECK(toString(written->graph.value(written->graph.findValue("c")).type) == "f32[300,1]");
+  CHECK(toString(written->graph.value(written->graph.findValue("y")).type) == "bf16[1,300,4]");
+}
+
+TEST_CASE("whoever watches a run sees the graph's own values and nodes") {
+  const Graph g = typed(rotary);
+  RunOptions half;
+  half.dtype = DType::Float16;
+  const auto program = Program::build(g, half);
+  REQUIRE_RESULT(program);
+  const auto inputs = convert(made(g, {}), "cpu", DType::Float16);
+  REQUIRE_RESULT(inputs);
+  Names seen;
+  const auto out = program->observe(*inputs, [&](ValueId v, const TensorSet&) {
+    REQUIRE(v.index < g.valueBound());
+    seen.insert(g.value(v).name);
+  });
+  REQUIRE_RESULT(out);
+  CHECK(seen == Names{"p", "u", "a", "c", "y"});
+  std::vector<NodeTime> times;
+  const auto timed = program->profile(*inputs, times);
+  REQUIRE_RESULT(timed);
+  for (const NodeTime& t : times) CHECK(t.node.index < g.nodeBound());
+}
