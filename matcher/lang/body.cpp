@@ -357,23 +357,16 @@ Term Body::evaluateSequence(const Syntax& s) {
 }
 
 Term Body::evaluateIfElse(const Syntax& s) {
-  // A condition that is known now chooses between anything.
-  if (side_ != Side::Where)
-    if (const auto condition = tryHost(evaluate(s.items[0])))
-      if (const auto value = graft::evaluate(*condition, {}))
-        if (const auto yes = truth(*condition, *value)) return evaluate(s.items[*yes ? 1 : 2]);
+  if (side_ != Side::Where) {  // a condition that is known now chooses between anything
+    const Term condition = evaluate(s.items[0]);
+    if (condition.as<Wildcard>() && building_) return condition;
+    if (const auto host = tryHost(condition))
+      if (const auto value = graft::evaluate(*host, {}))
+        if (const auto holds = truth(*host, *value)) return evaluate(s.items[*holds ? 1 : 2]);
+  }
   Expression e;
   e.kind = Expression::Kind::IfElse;
   e.source = text_->location(s.span);
-  if (side_ != Side::Where) {  // known now: one of the two is meant
-    const Term condition = evaluate(s.items[0]);
-    if (const Argument* a = condition.literal(); a && !a->isValue()) {
-      const bool* flag = a->as<bool>();
-      const bool holds = flag ? *flag : a->number() ? *a->number() != 0 : !a->isNone();
-      return evaluate(s.items[holds ? 1 : 2]);
-    }
-    if (condition.as<Wildcard>() && building_) return condition;
-  }
   for (const Syntax& i : s.items) {
     const auto host = tryHost(evaluate(i), side_ == Side::Where);
     if (!host)
@@ -413,8 +406,9 @@ Term Body::evaluateBinary(const Syntax& s) {
   if (building_ && (a.as<Wildcard>() || b.as<Wildcard>())) return Term{Wildcard{}, s.span};
   const bool tensors = side_ == Side::Where;
   const auto left = tryHost(a, tensors), right = tryHost(b, tensors);
-  // A tensor is not None. A parameter may be: that is known at the match.
-  if ((s.name == "is" || s.name == "is not") && !left && a.isTensorLike() && b.literal() && b.literal()->isNone())
+  // A tensor is not None, nor is what is calculated from sizes. A parameter may be: that is known at the match.
+  if ((s.name == "is" || s.name == "is not") && (a.isTensorLike() || a.as<Expression>()) && b.literal() &&
+      b.literal()->isNone() && side_ != Side::Where)
     return Term{Argument(s.name == "is not"), s.span};
   if (left && right) {
     Expression e;

@@ -436,6 +436,9 @@ Term Body::callInstance(const ModuleRef& module, std::vector<Term> positional,
     }
     return positional[0];
   }
+  // It computes nothing, and leaves nothing in a graph.
+  if (side_ == Side::Pattern && module->type == "Identity" && !module->definition && positional.size() == 1)
+    return positional[0];
   const auto kept = modules.find(module->name);
   const bool isNew = side_ != Side::Pattern && kept == modules.end();
   if (!isNew && !keywords.empty())

@@ -129,11 +129,16 @@ bool BacktrackingSearch::matchAnyOf(size_t i) {
 bool BacktrackingSearch::isAsWanted(const Node& alternatives, const Goal& t) {
   for (const auto& [what, wanted] : alternatives.kwargs) {
     if (!t.graph->isValue()) return false;
+    // A dtype that the match leaves open would let every tensor stand for its own cast.
+    if (wanted.isValue() && pattern_.isInput(wanted.valueId()) && !state_.bound(wanted.valueId())) return false;
     const TensorInfo& info = graph_.value(t.graph->valueId()).type.tensorInfo;
     if (what == "dtype" ? !info.dtype : info.device.empty()) return false;
     const Argument has = what == "dtype" ? Argument(*info.dtype) : Argument(DeviceName{info.device});
-    // Not the site's parameter: what is compared is the value itself.
-    if (!unifier_.unify(wanted, *state_.make(has), {t.site.patternNode, t.site.graphNode, -1, false})) return false;
+    // Not the site's parameter: what is compared is the value itself. What differs explains nothing: the cast is
+    // missing.
+    const Site site{t.site.patternNode, t.site.graphNode, -1, false};
+    if (!wanted.isValue() && !unifier_.literalEquals(wanted, has, site)) return false;
+    if (!unifier_.unify(wanted, *state_.make(has), site)) return false;
   }
   return true;
 }
@@ -234,7 +239,9 @@ bool BacktrackingSearch::matchNode(size_t i) {
 // Explaining: the same operator with its operands in an order that means something else.
 void BacktrackingSearch::matchInAnotherForm(const Node& pn, const Node& gn, int forms, size_t i) {
   const std::string here = "`" + gn.name + "` (" + std::string(gn.op->packetName()) + ")";
-  if (forms == OperandForms::Direct && pn.args.size() >= 2 && pn.args[0].isValue() && pn.args[1].isValue()) {
+  const bool isTwoSided =
+      pn.args.size() >= 2 && ((pn.args[0].isValue() && pn.args[1].isValue()) || pn.op->is(OperatorFact::NumberOperand));
+  if (forms == OperandForms::Direct && isTwoSided) {
     const MatchState::Mark m = state_.mark();
     if (explainer_.fail(Reason::Operand, pn.id, gn.id, [&](Mismatch& miss) {
           miss.detail = "the operands of " + here + " are the other way round";

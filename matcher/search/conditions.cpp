@@ -113,7 +113,7 @@ bool Conditions::isSame(const Argument& wanted, const Goal& t) const {
   const auto same = [&](const Argument& a, const Argument& b) {
     if (const auto* i = a.as<int64_t>(), *j = b.as<int64_t>(); i && j) return *i == *j;
     const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
-    if (x && y) return *x == *y;
+    if (x && y && (*x == *y || !b.isValue())) return *x == *y;
     return unifier_.literalEquals(a, b, t.site);
   };
   const auto listed = wanted.items() && t.graph->isValue() ? meaningOf(graph_, *t.graph) : std::nullopt;

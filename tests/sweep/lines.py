@@ -3,9 +3,12 @@
 writes, against a rule whose pattern is that very line.
 
     lines.py BUILD                        all lines: minutes
-    lines.py BUILD --sample 60 --expect   every so many-th line; fails where another line fails than those marked in lines.txt
+    lines.py BUILD --sample 60 --expect   those marked `always` and every so many-th of the others; fails where another line
+                                          fails than those marked in lines.txt
     lines.py BUILD --only 'F.pad'         lines that contain this
     lines.py BUILD --keep FOLDER          the models are made in FOLDER, and not made again where they are there already
+
+`line => other` is also rewritten to the other line, which has to be verified.
 
 A format that PyTorch itself refuses to write a line in is not counted.
 """
@@ -42,9 +45,11 @@ class Line:
 
     def __init__(self, text, given):
         text, _, notes = text.partition("  # ")
+        text, _, self.replacement = (part.strip() for part in text.partition("=>"))
         self.text = text.strip()
         self.name = f"Line_{zlib.crc32(f'{given} {self.text}'.encode()):08x}"  # the same in each run, for --keep
-        self.known = dict(note.removeprefix("no ").split(": ", 1) for note in notes.split("; ") if note)
+        self.always = notes.startswith("always")
+        self.known = dict(note.removeprefix("no ").split(": ", 1) for note in notes.split("; ") if note.startswith("no "))
         tree = ast.parse(self.text)
         # Renamed before modules are named, which have the names m0, m1, ...
         used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
@@ -94,7 +99,10 @@ class Line:
         parameters = ", ".join([*self.inputs, *(f"{w}: Weight" for w in self.weights)])
         text = f"from graft import *\n{IMPORTS}\n\nclass Own(Rule):\n"
         if not self.modules:
-            return text + f"    def pattern({parameters}):\n{self.body(8, [])}"
+            text += f"    def pattern({parameters}):\n{self.body(8, [])}"
+            if self.replacement:
+                text += f"\n    def replacement({parameters}):\n        return {self.replacement}\n"
+            return text
         return (text + f"    class pattern(nn.Module):\n{self.init(12, [])}\n"
                 f"        def forward(self, {parameters}):\n{self.body(12, [])}")
 
@@ -133,9 +141,13 @@ def write(line, model, form, path):
     elif form == "pt2":
         torch.export.save(torch.export.export(model, values), path)
     else:
+        # symbolic_trace runs a line without values. Where that fails, or runs part of the line itself and keeps a constant,
+        # torch.compile captures it.
         try:
-            graft_fx.save(torch.fx.symbolic_trace(model), path, values)
-        except Exception:  # symbolic_trace runs the line once without values; torch.compile runs it with them
+            traced = torch.fx.symbolic_trace(model)
+            assert not any(str(n.target).startswith("_tensor_constant") for n in traced.graph.nodes if n.op == "get_attr")
+            graft_fx.save(traced, path, values)
+        except Exception:
             graft_fx.capture(model, values, path)
 
 
@@ -167,6 +179,11 @@ def make(lines, folder, forms):
                     path.with_suffix(path.suffix + ".refused").write_text(f"{type(e).__name__}: {e}")
 
 
+def is_verified(verdicts):
+    """Of the engine's counts: every rewrite was."""
+    return verdicts["verified"] > 0 and not verdicts["rolledBack"] and not verdicts["unverified"]
+
+
 def check(engine, line, path, inputs):
     """None where the line is found, otherwise why not."""
     opened = engine.ask("model/open", path=str(path), inputs=str(inputs), graph="none")
@@ -181,6 +198,14 @@ def check(engine, line, path, inputs):
         said = engine.ask("rules/explain", document=document, text=line.rule(), file="rule.py", rule="Own")
         misses = said["result"]["nearMisses"] if "result" in said else [said["error"]]
         why = misses[0]["message"] if misses else "nothing in the graph is like it"
+    elif line.replacement:
+        applied = engine.ask("rules/apply", document=document, text=line.rule(), file="rule.py", rule="Own")
+        if "error" in applied:
+            why = "applying: " + applied["error"]["message"]
+        elif not applied["result"]["records"] or applied["result"]["rolledBack"]:
+            why = f"applying: nothing is rewritten: {applied['result']['refused']} {applied['result']['rolledBack']}"
+        elif not is_verified(applied["result"]["verdicts"]):
+            why = f"applying: {applied['result']['verdicts']}"
     engine.ask("model/close", document=document)
     return why
 
@@ -198,7 +223,8 @@ def main():
     if arguments.only:
         lines = [line for line in lines if arguments.only in line.text]
     if arguments.sample:
-        lines = lines[:: max(1, len(lines) // arguments.sample)]
+        step = max(1, len(lines) // arguments.sample)
+        lines = [line for i, line in enumerate(lines) if line.always or i % step == 0]
     forms = arguments.format or list(FORMATS)
 
     warnings.filterwarnings("ignore")
