@@ -101,7 +101,7 @@ Status recordGivenTypes(Model& model, const Common& common, const Console& conso
   if (common.inputs.empty() && common.specs.empty()) return done();
   auto inputs = modelInputs(model.graph, common, console);
   if (!inputs) return inputs.error();
-  return workbench::recordTypes(model, *inputs);
+  return workbench::recordTypes(model, *inputs, semantics().operators());
 }
 
 namespace {

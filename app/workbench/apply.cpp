@@ -156,7 +156,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   }
   reached(ApplyStage::Inputs);
   if (inputs)
-    if (Status s = recordTypes(*model, *inputs); !s) return s.error();
+    if (Status s = recordTypes(*model, *inputs, semantics.operators()); !s) return s.error();
 
   RewriteRequest how;
   how.recipe = rules.recipe;

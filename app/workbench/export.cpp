@@ -87,7 +87,8 @@ Result<ConvertReport> convert(const ConvertRequest& request, const Semantics& se
   if (request.inputs.isGiven()) {
     auto inputs = inputsFor(model->graph, request.inputs);
     if (!inputs) return inputs.error();
-    if (Status s = recordTypes(*model, inputs->tensors, DeclaredSizes::FixedByInputs); !s) return s.error();
+    if (Status s = recordTypes(*model, inputs->tensors, semantics.operators(), DeclaredSizes::FixedByInputs); !s)
+      return s.error();
     how.inputs = std::move(inputs->tensors);
   }
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};

@@ -20,6 +20,11 @@ bool isNumber(TypeKind k) {
 /// How a term is taken: a list is written as a list; one number stands for a list; a number stands for a tensor.
 enum class Fit { Exact, OneForList, NumberForTensor };
 
+/// The `...` of x[..., i], among indices that are tensors.
+bool standsForDimensions(const Argument& a, const Type& element) {
+  return a.as<Ellipsis>() && element.kind == TypeKind::Optional && element.element().isTensor();
+}
+
 bool literalFits(const Argument& a, const Type& type, Fit fit) {
   switch (type.kind) {
     case TypeKind::Any:
@@ -52,7 +57,7 @@ bool literalFits(const Argument& a, const Type& type, Fit fit) {
     case TypeKind::List:
       if (const auto* items = a.items()) {
         for (const Argument& i : *items)
-          if (!literalFits(i, type.element(), fit)) return false;
+          if (!literalFits(i, type.element(), fit) && !standsForDimensions(i, type.element())) return false;
         return true;
       }
       return fit != Fit::Exact && (type.element().kind == TypeKind::Int || type.element().kind == TypeKind::Float) &&
@@ -109,7 +114,8 @@ bool fits(const Term& t, const Type& type, Fit fit) {
     if (type.kind == TypeKind::Any) return true;
     if (type.kind != TypeKind::List) return false;
     for (const Term& i : s->items)
-      if (!fits(i, type.element(), fit)) return false;
+      if (!fits(i, type.element(), fit) && !(i.literal() && standsForDimensions(*i.literal(), type.element())))
+        return false;
     return true;
   }
   return false;

@@ -500,6 +500,22 @@ Status Instantiation::keepModule(const Node& n) {
   return done();
 }
 
+// x[..., i]: the list has an entry for each dimension that the ellipsis stands for.
+Status Instantiation::expandEllipsis(std::vector<Argument>& args) const {
+  const auto* items = args[1].items();
+  if (!items) return done();
+  const auto dots = std::find_if(items->begin(), items->end(), [](const Argument& a) { return a.as<Ellipsis>(); });
+  if (dots == items->end()) return done();
+  const auto rank = args[0].isValue() ? knownRank(graph_, args[0].valueId()) : std::nullopt;
+  if (!rank || static_cast<size_t>(*rank) + 1 < items->size())
+    return badInput("what `...` stands for depends on how many dimensions a tensor has, and that is not known here");
+  std::vector<Argument> out(items->begin(), dots);
+  out.resize(out.size() + static_cast<size_t>(*rank) + 1 - items->size());
+  out.insert(out.end(), dots + 1, items->end());
+  args[1] = Argument::list(std::move(out));
+  return done();
+}
+
 Status Instantiation::makeNode(const Node& n) {
   std::vector<Argument> args;
   args.reserve(n.args.size());
@@ -508,6 +524,8 @@ Status Instantiation::makeNode(const Node& n) {
     if (!t) return t.error();
     args.push_back(std::move(*t));
   }
+  if (n.op->name == "aten.index.Tensor")
+    if (Status s = expandEllipsis(args); !s) return s;
   OperatorRef op = n.op;
   if (!op->hasSchema)  // the rule language's stand-in (prim.getitem) for an operator that the model's set knows with a
                        // schema

@@ -56,6 +56,7 @@ class Instantiation {
   Result<Argument> materialize(const Argument& a);
   Argument sizeNode(ValueId v, int64_t dim);
   Status keepModule(const Node& n);
+  Status expandEllipsis(std::vector<Argument>& args) const;
   Status makeNode(const Node& n);
   Status makeParameter(const Node& n);
   Status makeRunTime(const Node& n);

@@ -400,14 +400,18 @@ bool BacktrackingSearch::enterModule(const Node& pn, NodeId g, ModuleCallId call
   for (size_t o = 0; o < pn.outputs.size() && o < outputs.size(); ++o)
     state_.bind(pn.outputs[o], state_.make(Argument(outputs[o])));
   const std::vector<ValueId> inputs = plan_.inputsOf(call);
-  if (inputs.size() != pn.args.size() && !explainer_.fail(Reason::Arity, pn.id, g, [&](Mismatch& miss) {
-        miss.expected = std::to_string(pn.args.size());
+  // attention(x, x, x): what comes in is x.
+  std::vector<Argument> args;
+  for (const Argument& a : pn.args)
+    if (inputs.size() >= pn.args.size() || std::find(args.begin(), args.end(), a) == args.end()) args.push_back(a);
+  if (inputs.size() != args.size() && !explainer_.fail(Reason::Arity, pn.id, g, [&](Mismatch& miss) {
+        miss.expected = std::to_string(args.size());
         miss.actual = counted(inputs.size(), "input") + " in the call of `" + graph_.moduleCall(call).path + "`";
         miss.mapped = true;
       }))
     return false;
-  for (size_t k = 0; k < std::min(inputs.size(), pn.args.size()); ++k)
-    if (!unifier_.unify(pn.args[k], *state_.make(Argument(inputs[k])), {pn.id, g, static_cast<int>(k), false}))
+  for (size_t k = 0; k < std::min(inputs.size(), args.size()); ++k)
+    if (!unifier_.unify(*state_.make(args[k]), *state_.make(Argument(inputs[k])), {pn.id, g, static_cast<int>(k), false}))
       return false;
   return true;
 }

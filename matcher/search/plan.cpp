@@ -421,6 +421,8 @@ std::vector<ValueId> Plan::inputsOf(ModuleCallId call) const {
     if (std::find(flows.begin(), flows.end(), v) == flows.end()) flows.push_back(v);
   };
   for (NodeId id : index.nodesIn(call)) {
+    // An import asks the earliest value that has a size for it, which need not come into the call.
+    if (g.node(id).op->name == "aten.size.int") continue;
     for (const Argument& a : g.node(id).args) a.forEachValue(use);
     for (const auto& [key, a] : g.node(id).kwargs) a.forEachValue(use);
   }

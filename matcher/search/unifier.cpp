@@ -109,6 +109,8 @@ bool Unifier::unifyLists(const Argument& p, const Argument& g, const Site& c) {
   const auto& ps = *p.items();
   if (!g.items()) return ps.size() == 1 ? unify(ps[0], g, c) : compareLiteral(p, g, c);  // dim=1 for dim=[1]
   const auto& gs = *g.items();
+  if (std::any_of(ps.begin(), ps.end(), [](const Argument& a) { return a.as<Ellipsis>(); }))
+    return unifyIndices(ps, gs, c);
   if (ps.size() != gs.size()) {
     return explainer_.fail(Reason::Arity, c.patternNode, c.graphNode, [&](Mismatch& m) {
       m.parameter = parameterName(c);
@@ -132,6 +134,28 @@ bool Unifier::unifyLists(const Argument& p, const Argument& g, const Site& c) {
       }
     }
     if (!unify(ps[k], gs[reversed_ && c.graphNode == reversed_ ? gs.size() - 1 - k : k], c)) return false;
+  }
+  return true;
+}
+
+// x[..., i]: the ellipsis stands for as many dimensions as are left, and dimensions at the end need no entry.
+bool Unifier::unifyIndices(const std::vector<Argument>& ps, const std::vector<Argument>& gs, const Site& c) {
+  static const Argument none;
+  const Argument& indexed = graph_.node(c.graphNode).args[0];
+  const auto known = indexed.isValue() ? knownRank(graph_, indexed.valueId()) : std::nullopt;
+  const size_t rank = known ? static_cast<size_t>(*known) : 0;
+  if (!known || rank + 1 < ps.size() || gs.size() > rank)
+    return explainer_.fail(Reason::Rank, c.patternNode, c.graphNode, [&](Mismatch& m) {
+      m.parameter = parameterName(c);
+      m.expected = counted(ps.size() - 1, "dimension") + " or more";
+      m.actual = known ? counted(rank, "dimension") : "an unknown number of dimensions";
+    });
+  const auto dots = static_cast<size_t>(
+      std::find_if(ps.begin(), ps.end(), [](const Argument& a) { return a.as<Ellipsis>(); }) - ps.begin());
+  const size_t after = ps.size() - dots - 1;
+  for (size_t k = 0; k < rank; ++k) {
+    const Argument& p = k < dots ? ps[k] : k >= rank - after ? ps[ps.size() - (rank - k)] : none;
+    if (!unify(p, k < gs.size() ? gs[k] : none, c)) return false;
   }
   return true;
 }

@@ -6,6 +6,7 @@ writes, against a rule whose pattern is that very line.
     lines.py BUILD --sample 60 --expect   those marked `always` and every so many-th of the others; fails where another line
                                           fails than those marked in lines.txt
     lines.py BUILD --only 'F.pad'         lines that contain this
+    lines.py BUILD --docs                 all lines; writes the tables of docs/reference/own-lines.md
     lines.py BUILD --keep FOLDER          the models are made in FOLDER, and not made again where they are there already
 
 `line => other` is also rewritten to the other line, which has to be verified.
@@ -28,6 +29,7 @@ import zlib
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+PAGE = ROOT / "docs/reference/own-lines.md"
 sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "resources/python")]
 
 import torch  # noqa: E402
@@ -49,7 +51,11 @@ class Line:
         self.text = text.strip()
         self.name = f"Line_{zlib.crc32(f'{given} {self.text}'.encode()):08x}"  # the same in each run, for --keep
         self.always = notes.startswith("always")
-        self.known = dict(note.removeprefix("no ").split(": ", 1) for note in notes.split("; ") if note.startswith("no "))
+        self.known = {}  # the reason, by format
+        for note in notes.split("; "):
+            if note.startswith("no "):
+                formats, reason = note.removeprefix("no ").split(": ", 1)
+                self.known |= {form: reason.strip() for form in (FORMATS if formats == "any" else formats.split(", "))}
         tree = ast.parse(self.text)
         # Renamed before modules are named, which have the names m0, m1, ...
         used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
@@ -210,6 +216,39 @@ def check(engine, line, path, inputs):
     return why
 
 
+def failing_table(lines):
+    """What does not match: the reasons that lines.txt gives, with the lines of each and the first of them."""
+    reasons = {}
+    for line in lines:
+        for form, reason in line.known.items():
+            reasons.setdefault(reason, {}).setdefault(line.text, []).append(form)
+    rows = ["| Why | Lines | Formats | For example |", "|---|---|---|---|"]
+    for reason, of in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        forms = {form for formats in of.values() for form in formats}
+        example = next(iter(of)).replace("|", "\\|")
+        rows.append(f"| {reason} | {len(of)} | {', '.join(f for f in FORMATS if f in forms)} | `{example}` |")
+    return "\n".join(rows)
+
+
+def counts_table(lines, found):
+    rows = ["| Format | Lines that PyTorch writes | Match | |", "|---|---|---|---|"]
+    for form in FORMATS:
+        of = [why for (_, written), why in found.items() if written == form]
+        good = sum(why is None for why in of)
+        rows.append(f"| {form} | {len(of)} | {good} | {100 * good / len(of):.1f} % |")
+    good = sum(all(found.get((line, form)) is None for form in FORMATS) for line in lines)
+    rows.append(f"| every format | {len(lines)} | {good} | {100 * good / len(lines):.1f} % |")
+    return "\n".join(rows)
+
+
+def between(text, name, content=None):
+    """What the page says between the marks of that name; with `content`, the page that says this instead."""
+    begin, end = f"<!-- {name} -->\n\n", f"\n\n<!-- end of {name} -->"
+    before, rest = text.split(begin)
+    now, after = rest.split(end)
+    return now if content is None else before + begin + content + end + after
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
@@ -218,8 +257,9 @@ def main():
     parser.add_argument("--format", choices=FORMATS, action="append")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--expect", action="store_true", help="fail where other lines fail than those marked")
+    parser.add_argument("--docs", action="store_true", help="write the tables of docs/reference/own-lines.md")
     arguments = parser.parse_args()
-    lines = read_lines()
+    every = lines = read_lines()
     if arguments.only:
         lines = [line for line in lines if arguments.only in line.text]
     if arguments.sample:
@@ -256,15 +296,21 @@ def main():
         print(f"{form:9} {len(all_of):5}  {good:5}  {100 * good / max(1, len(all_of)):.1f} %")
     whole = [line for line in lines if not any((line, form) in failures for form in forms)]
     print(f"{len(whole)} of {len(lines)} lines match in every format: {100 * len(whole) / max(1, len(lines)):.1f} %")
+    if arguments.docs:
+        text = between(PAGE.read_text(), "counts", counts_table(lines, found))
+        PAGE.write_text(between(text, "failing", failing_table(lines)))
     if not arguments.expect:
         return 0
-    unexpected = [(line.text, form) for line, form in failures if form not in line.known and "any" not in line.known]
-    mended = [line.text for line in lines if line.known and line in whole]
+    unexpected = [(line.text, form) for line, form in failures if form not in line.known]
+    mended = [(line.text, form) for line, form in found if form in line.known and (line, form) not in failures]
     for text, form in unexpected:
         print(f"this line does not match in {form}: {text}")
-    for text in mended:
-        print(f"this line matches now; take its mark away: {text}")
-    return 1 if unexpected or mended else 0
+    for text, form in mended:
+        print(f"this line matches in {form} now; take its mark away: {text}")
+    stale = between(PAGE.read_text(), "failing") != failing_table(every)
+    if stale:
+        print(f"{PAGE.relative_to(ROOT)} has other reasons than lines.txt: ./dev sweep lines --docs writes it")
+    return 1 if unexpected or mended or stale else 0
 
 
 if __name__ == "__main__":

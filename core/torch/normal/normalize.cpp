@@ -286,6 +286,18 @@ Status normalizeImported(Graph& g, const OperatorSet& operators, Functionalised*
 void normalizeTyped(Graph& g, const OperatorSet& operators) {
   rewriteSpellings(g, operators);
   Functionaliser(g, operators, nullptr).run();
+  // Where the last write has become a function now, as an import of the written file would find it.
+  removeIdentities(g);
+  removeRedundantCasts(g);
+  removeWholeSlices(g);
+  removeDead(g);
+}
+
+SettledBranches normalizeRecorded(Graph& g, const OperatorSet& operators) {
+  const SettledBranches settled = settleBranches(g);
+  removeDead(g);
+  normalizeTyped(g, operators);
+  return settled;
 }
 
 }  // namespace graft

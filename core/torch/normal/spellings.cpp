@@ -26,6 +26,9 @@ class Speller {
       become(id, "aten.sub.Tensor", {a[1], a[0], a[2]});
     } else if (op == "aten.add.Tensor") {
       subtraction(id);
+    } else if (op == "prim.abs.default") {  // Python's own, scripted
+      const Argument x = g_.node(id).args[0];
+      if (x.isValue() && g_.value(x.valueId()).type.isTensor()) become(id, "aten.abs.default", {x});
     } else if (op == "aten.full.default" || op == "aten.full_like.default" || op == "aten.new_full.default") {
       filling(id);
     } else if (op == "aten.masked_fill.Tensor" && g_.node(id).args[2].number()) {
