@@ -139,6 +139,7 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
         console.note("There are no inputs: shapes stay unknown, and rules with conditions on them do not match.");
       return;
     case ApplyStage::Rewritten:
+      for (const std::string& note : r.settled) console.note(note);
       for (const StepRun& s : r.steps)
         for (const Record& record : s.records)
           for (const Record::Retyped& t : record.retyped)

@@ -155,8 +155,10 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
     report.noInputs = made.error().message;
   }
   reached(ApplyStage::Inputs);
+  const size_t noted = model->notes.size();
   if (inputs)
     if (Status s = recordTypes(*model, *inputs, semantics.operators()); !s) return s.error();
+  report.settled.assign(model->notes.begin() + static_cast<std::ptrdiff_t>(noted), model->notes.end());
 
   RewriteRequest how;
   how.recipe = rules.recipe;

@@ -40,8 +40,8 @@ Status completeGraph(Graph& g, const OperatorSet& operators, const FinishOptions
 void typesAreKnown(Model& model, const OperatorSet& operators) {
   const SettledBranches settled = normalizeRecorded(model.graph, operators);
   if (settled.branches > 0)
-    model.notes.push_back(fmt::format("The inputs' ranks and dtypes decide {} of the code's branches; the others are left out.",
-                                      settled.branches));
+    model.notes.push_back(fmt::format(
+        "The inputs' ranks and dtypes decide {} of the code's branches; the others are left out.", settled.branches));
   if (settled.checks > 0)
     model.notes.push_back(
         fmt::format("{} checks that PyTorch's own modules make of their inputs are left out.", settled.checks));

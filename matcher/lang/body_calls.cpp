@@ -98,8 +98,8 @@ Term Body::evaluateCall(const Syntax& s) {
   if (dotted == "call_function" || dotted.ends_with(".call_function")) return callPatternFunction(s);
   if (dotted == "any_of" || dotted.ends_with(".any_of")) return anyOf(s);
   if (dotted == "optional" || dotted.ends_with(".optional")) return optional(s);
-  if (composed_ && file_ == &composed_->file() && (dotted == "by_rank" || dotted == "times"))
-    return dotted == "by_rank" ? byRank(s) : times(s);
+  const bool isOurs = file_->text.file() == moduleLibraryName || (composed_ && file_ == &composed_->file());
+  if (isOurs && (dotted == "by_rank" || dotted == "times")) return dotted == "by_rank" ? byRank(s) : times(s);
   if (dotted == "runtime" || dotted.ends_with(".runtime")) return runtime(s);
   if (dotted == "getattr") return callAttribute(s);
   // What torch.fx prints of a module's forward: `linear = self.layer.linear(x)`.

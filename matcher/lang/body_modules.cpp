@@ -258,7 +258,7 @@ Term Body::subscriptModule(const Syntax& s, const ModuleInstance& module) {
 // The classes of torch.nn that a replacement can make anew.
 const FileContext& Body::library() {
   if (!library_) {
-    static const SourceText text = SourceText::scan(moduleLibrary(), "torch.nn");
+    static const SourceText text = SourceText::scan(moduleLibrary(), moduleLibraryName);
     static const FileSyntax syntax = parseFile(text);
     library_ = std::make_unique<FileContext>(FileContext{text, syntax, file_->operators});
   }

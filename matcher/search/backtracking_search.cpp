@@ -411,7 +411,8 @@ bool BacktrackingSearch::enterModule(const Node& pn, NodeId g, ModuleCallId call
       }))
     return false;
   for (size_t k = 0; k < std::min(inputs.size(), args.size()); ++k)
-    if (!unifier_.unify(*state_.make(args[k]), *state_.make(Argument(inputs[k])), {pn.id, g, static_cast<int>(k), false}))
+    if (!unifier_.unify(*state_.make(args[k]), *state_.make(Argument(inputs[k])),
+                        {pn.id, g, static_cast<int>(k), false}))
       return false;
   return true;
 }

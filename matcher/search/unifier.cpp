@@ -146,9 +146,9 @@ bool Unifier::unifyIndices(const std::vector<Argument>& ps, const std::vector<Ar
   const size_t rank = known ? static_cast<size_t>(*known) : 0;
   if (!known || rank + 1 < ps.size() || gs.size() > rank)
     return explainer_.fail(Reason::Rank, c.patternNode, c.graphNode, [&](Mismatch& m) {
-      m.parameter = parameterName(c);
-      m.expected = counted(ps.size() - 1, "dimension") + " or more";
-      m.actual = known ? counted(rank, "dimension") : "an unknown number of dimensions";
+      m.parameter = indexed.isValue() ? graph_.value(indexed.valueId()).name : parameterName(c);
+      m.expected = "one of " + counted(ps.size() - 1, "dimension") + " or more";
+      m.actual = "of " + (known ? counted(rank, "dimension") : "an unknown number of dimensions");
     });
   const auto dots = static_cast<size_t>(
       std::find_if(ps.begin(), ps.end(), [](const Argument& a) { return a.as<Ellipsis>(); }) - ps.begin());

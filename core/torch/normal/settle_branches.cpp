@@ -1,5 +1,5 @@
-// Scripted code asks its values for their ranks and dtypes: F.interpolate chooses its operator by x.dim(), and repeats a
-// factor in a loop. Once types are known, the answers are.
+// Scripted code asks its values for their ranks and dtypes: F.interpolate chooses its operator by x.dim(), and repeats
+// a factor in a loop. Once types are known, the answers are.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -88,8 +88,25 @@ class BranchSettler {
       return truth ? std::optional(Argument(!*truth)) : std::nullopt;
     }
     if (n.args.size() != 2) return std::nullopt;
+    if (op == "aten.__is__.default" || op == "aten.__isnot__.default") {
+      const auto same = isNone(n.args[0], n.args[1]);
+      return same ? std::optional(Argument(*same == (op == "aten.__is__.default"))) : std::nullopt;
+    }
+    if (op == "aten.__contains__.str_list") {
+      const auto* items = n.args[0].items();
+      if (!items || !n.args[1].as<std::string>()) return std::nullopt;
+      return Argument(std::find(items->begin(), items->end(), n.args[1]) != items->end());
+    }
     const auto *a = n.args[0].as<int64_t>(), *b = n.args[1].as<int64_t>();
     return a && b ? calculated(op, *a, *b) : std::nullopt;
+  }
+
+  /// Whether a is b, one of which is None.
+  std::optional<bool> isNone(const Argument& a, const Argument& b) const {
+    if (!a.isNone() && !b.isNone()) return std::nullopt;
+    const Argument& other = a.isNone() ? b : a;
+    if (!other.isValue()) return other.isNone();
+    return g_.value(other.valueId()).type.isTensor() ? std::optional(false) : std::nullopt;
   }
 
   /// Of a list that is written out, and of a tensor's sizes.
@@ -146,8 +163,11 @@ class BranchSettler {
     const auto* trips = n.args[0].as<int64_t>();
     const std::vector<Argument> returns = g_.block(body).returns;
     if (!trips || *trips > mostTrips || !(n.args[1] == Argument(true)) || !(returns[0] == Argument(true))) return false;
-    for (ValueId out : n.outputs)
-      if (!takesLiteral(out)) return false;
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      const Argument& result = returns[i + 1];
+      const bool isComputed = *trips > 0 && result.isValue() && g_.value(result.valueId()).kind == Value::Kind::Output;
+      if (!isComputed && !takesLiteral(n.outputs[i])) return false;
+    }
     const std::vector<ValueId> parameters = g_.block(body).parameters;
     std::vector<Argument> carried(n.args.begin() + 2, n.args.end());
     for (int64_t trip = 0; trip < *trips; ++trip) {
@@ -187,8 +207,8 @@ class BranchSettler {
     for (const BlockId b : std::vector<BlockId>(g_.node(from).blocks)) {
       const BlockId block = g_.addBlock(made);
       for (ValueId p : std::vector<ValueId>(g_.block(b).parameters))
-        known.insert_or_assign(
-            p, Argument(g_.addBlockParameter(block, std::string(g_.value(p).name), g_.value(p).type)));
+        known.insert_or_assign(p,
+                               Argument(g_.addBlockParameter(block, std::string(g_.value(p).name), g_.value(p).type)));
       for (NodeId inner : g_.order(b)) copy(inner, {{}, block}, known);
       std::vector<Argument> returns = g_.block(b).returns;
       for (Argument& a : returns) a = substituted(a, known);

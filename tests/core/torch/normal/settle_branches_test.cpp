@@ -1,5 +1,5 @@
-// What scripted code asks of ranks and dtypes, once they are known: branches, loops and lists of graphs as the importer of
-// TorchScript leaves them.
+// What scripted code asks of ranks and dtypes, once they are known: branches, loops and lists of graphs as the importer
+// of TorchScript leaves them.
 #include <memory>
 #include <string>
 
@@ -44,31 +44,31 @@ std::string ifOn(const std::string& condition, const std::string& source = "\"mo
 }  // namespace
 
 TEST_CASE("the rank decides a branch, nested ones too") {
-  const Settled yes = settled(" input %x : f32[2,3]\n" +
-                              ifOn(" %d = aten.dim.default(%x) : int\n %c = aten.eq.int(%d, 2) : bool\n"));
+  const Settled yes =
+      settled(" input %x : f32[2,3]\n" + ifOn(" %d = aten.dim.default(%x) : int\n %c = aten.eq.int(%d, 2) : bool\n"));
   CHECK(yes.holds("aten.relu.default"));
   CHECK_FALSE(yes.holds("prim.If"));
   CHECK_FALSE(yes.holds("aten.tanh.default"));
   CHECK_FALSE(yes.holds("aten.dim.default"));
   CHECK(yes.counts.branches == 1);
-  const Settled no = settled(" input %x : f32[2,3]\n" +
-                             ifOn(" %d = aten.dim.default(%x) : int\n %e = aten.eq.int(%d, 3) : bool\n"
-                                  " %c = prim.If(%e) : bool {\n return True\n } {\n return False\n }\n"));
+  const Settled no =
+      settled(" input %x : f32[2,3]\n" + ifOn(" %d = aten.dim.default(%x) : int\n %e = aten.eq.int(%d, 3) : bool\n"
+                                              " %c = prim.If(%e) : bool {\n return True\n } {\n return False\n }\n"));
   CHECK(no.holds("aten.tanh.default"));
   CHECK_FALSE(no.holds("prim.If"));
   CHECK(no.counts.branches == 2);
 }
 
 TEST_CASE("a size decides nothing: it is the example's") {
-  const Settled s = settled(" input %x : f32[2,3]\n" +
-                            ifOn(" %n = aten.size.int(%x, 0) : int\n %c = aten.eq.int(%n, 2) : bool\n"));
+  const Settled s =
+      settled(" input %x : f32[2,3]\n" + ifOn(" %n = aten.size.int(%x, 0) : int\n %c = aten.eq.int(%n, 2) : bool\n"));
   CHECK(s.holds("prim.If"));
   CHECK(s.counts.branches == 0);
 }
 
 TEST_CASE("an unknown rank decides nothing") {
-  const Settled s = settled(" input %x : tensor\n" +
-                            ifOn(" %d = aten.dim.default(%x) : int\n %c = aten.eq.int(%d, 2) : bool\n"));
+  const Settled s =
+      settled(" input %x : tensor\n" + ifOn(" %d = aten.dim.default(%x) : int\n %c = aten.eq.int(%d, 2) : bool\n"));
   CHECK(s.holds("prim.If"));
 }
 
