@@ -307,14 +307,12 @@ BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceT
       if (usable(*op)) candidates.push_back(op);
   }
   if (candidates.empty()) {
-    const std::string near = nearestOperator(call.packet);
+    const std::string near = nearestFunction(call.spelled, call.packet);
     if (call.packet.starts_with("graft.") && operators.overloads("graft.attention").empty())
       text.fail(call.span.begin,
                 fmt::format("`{}` is one of Graft's operators, and their library is not loaded", call.spelled));
-    const size_t lastDot = call.spelled.rfind('.');
-    const std::string prefix = lastDot == std::string::npos ? "" : call.spelled.substr(0, lastDot + 1);
     const bool isOwn = call.spelled.starts_with("torch.ops.") && !call.packet.starts_with("aten.");
-    const std::string help = !near.empty() ? fmt::format("; did you mean `{}{}`?", prefix, near)
+    const std::string help = !near.empty() ? fmt::format("; did you mean `{}`?", near)
                              : isOwn       ? "; load the library that defines it with --library LIB.so, or by "
                                              "`library(\"LIB.so\")` in this file"
                                            : "";

@@ -58,11 +58,12 @@ inline constexpr std::string_view moduleLibraryName = "torch.nn";  ///< as a fil
 bool isTorchModule(std::string_view shortName);
 std::span<const std::string_view> torchModules();
 
-/// Functions of "torch.", "F." and "kernels." that rules can call on this machine, with their parameters, sorted:
-/// "F.gelu(input, approximate)".
+/// Functions of "torch.", "F.", "kernels." and their like that rules can call on this machine, as Python spells them,
+/// with their parameters, sorted: "F.gelu(input, approximate)", "torch.Tensor.view(input, size)".
 std::vector<std::string> callableNames();
 
-/// The nearest spelling of an operator that exists, for "did you mean"; empty where none is near.
-std::string nearestOperator(std::string_view packet);
+/// The nearest function that exists, as Python spells it, for "did you mean"; empty where none is near. `spelled` is
+/// what the rule says: "torch.sofmax", "F.sofmax", ".sofmax", "torch.ops.aten.sofmax".
+std::string nearestFunction(std::string_view spelled, std::string_view packet);
 
 }  // namespace graft::lang

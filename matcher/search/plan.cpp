@@ -420,9 +420,13 @@ std::vector<ValueId> Plan::inputsOf(ModuleCallId call) const {
     if (value.producer && g.isWithin(g.node(value.producer).module, call)) return;
     if (std::find(flows.begin(), flows.end(), v) == flows.end()) flows.push_back(v);
   };
+  // An import asks the earliest value that has a size for it, which need not come into the call.
+  std::vector<ValueId> measured;
   for (NodeId id : index.nodesIn(call)) {
-    // An import asks the earliest value that has a size for it, which need not come into the call.
-    if (g.node(id).op->name == "aten.size.int") continue;
+    if (g.node(id).op->name == "aten.size.int") {
+      g.node(id).args[0].forEachValue([&](ValueId v) { measured.push_back(v); });
+      continue;
+    }
     for (const Argument& a : g.node(id).args) a.forEachValue(use);
     for (const auto& [key, a] : g.node(id).kwargs) a.forEachValue(use);
   }
@@ -430,7 +434,13 @@ std::vector<ValueId> Plan::inputsOf(ModuleCallId call) const {
   const bool current = !recorded.empty() && std::all_of(flows.begin(), flows.end(), [&](ValueId v) {
     return std::find(recorded.begin(), recorded.end(), v) != recorded.end();
   });
-  return current ? recorded : flows;
+  if (!current) return flows;
+  std::vector<ValueId> inputs;
+  for (ValueId v : recorded) {
+    const bool isMeasured = std::find(measured.begin(), measured.end(), v) != measured.end();
+    if (!isMeasured || std::find(flows.begin(), flows.end(), v) != flows.end()) inputs.push_back(v);
+  }
+  return inputs;
 }
 
 }  // namespace graft

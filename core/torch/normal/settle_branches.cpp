@@ -87,6 +87,10 @@ class BranchSettler {
       const bool* truth = n.args[0].as<bool>();
       return truth ? std::optional(Argument(!*truth)) : std::nullopt;
     }
+    if (op == "aten.__derive_index.default") {  // of range(start, stop, step)
+      const auto *index = n.args[0].as<int64_t>(), *start = n.args[1].as<int64_t>(), *step = n.args[2].as<int64_t>();
+      return index && start && step ? std::optional(Argument(*start + *index * *step)) : std::nullopt;
+    }
     if (n.args.size() != 2) return std::nullopt;
     if (op == "aten.__is__.default" || op == "aten.__isnot__.default") {
       const auto same = isNone(n.args[0], n.args[1]);
