@@ -340,7 +340,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   const TensorSet& inputs = *prepared->inputs;
   result.nodesBefore = result.nodesAfter = model.graph.nodeCount();
   reached(OptimizeStage::Inputs);
-  if (Status s = recordTypes(prepared->model, inputs); !s) return s.error();
+  if (Status s = recordTypes(*prepared, result, semantics); !s) return s.error();
   Trials trials(*prepared, request, semantics, job);
   // Nothing is kept after all.
   const auto nothing = [&](const std::string& why) -> Result<OptimizeReport> {
