@@ -27,6 +27,7 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
       const std::string file = entry.path().string();
       const FileFormat* format = formatOfEnding(entry.path().extension().string());
       if (!format) continue;
+      if (file.ends_with(".inputs.pt")) continue;  // a model's inputs, beside it
       if (format->sharesEnding && isSavedObject(file)) {
         others.push_back(entry.path().filename().string());
       } else {

@@ -15,7 +15,7 @@
 namespace graft::cli {
 
 /// The named files, and from each folder the files with a model's ending (formatOfEnding), sorted by name. Inputs and
-/// weights that torch.save wrote are no models: a warning names them.
+/// weights that torch.save wrote are no models: a warning names them, but for x.inputs.pt, a model's inputs beside it.
 Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, const Console&);
 
 /// Calls f for each of modelFiles(). With one model its ending is returned; with several each error is printed, the

@@ -70,6 +70,8 @@ const Semantics& semantics();
 
 /// The exit code of the error's kind, as `graft --help` lists them.
 int exitCode(ErrorKind);
+/// The kind of error that a process of this program ended with; BadInput for a code that is none of ours.
+ErrorKind kindOfExitCode(int code);
 
 /// How a command ended: with an error; or done, which for a model in which there was nothing to do has an exit code of
 /// its own.
@@ -101,6 +103,7 @@ void addApply(CLI::App&, Run&);
 void addOptimize(CLI::App&, Run&);
 void addConvert(CLI::App&, Run&);
 void addCompare(CLI::App&, Run&);
+void addBatch(CLI::App&, Run&);
 void addBench(CLI::App&, Run&);
 void addProfile(CLI::App&, Run&);
 void addKernels(CLI::App&, Run&);

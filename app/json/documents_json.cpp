@@ -209,6 +209,23 @@ json toJson(const RunReport& r) {
   return out;
 }
 
+json toJson(const BatchReport& b) {
+  json models = json::array();
+  for (const BatchResult& r : b.results) {
+    json model{{"model", r.task.model},
+               {"outcome", std::string(outcomeName(r.outcome))},
+               {"seconds", r.seconds},
+               {"resumed", r.isFromState}};
+    if (r.outcome != BatchOutcome::NotRun) model["exitCode"] = r.exitCode;
+    if (r.outcome == BatchOutcome::Done) model["output"] = r.task.output;
+    if (!r.error.empty()) model["error"] = r.error;
+    const json report = json::parse(r.report, nullptr, false);
+    if (report.is_object() && report.contains("models")) model["graphs"] = report["models"];
+    models.push_back(std::move(model));
+  }
+  return {{"models", std::move(models)}, {"seconds", b.seconds}, {"interrupted", b.isInterrupted}};
+}
+
 json toJson(const ShownModel& s) {
   json out = graft::toJson(s.graph);
   if (s.isRewritten) out["verification"] = notVerified();

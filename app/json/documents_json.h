@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/workbench/apply.h"
+#include "app/workbench/batch/batch.h"
 #include "app/workbench/bench.h"
 #include "app/workbench/compare.h"
 #include "app/workbench/export.h"
@@ -37,6 +38,7 @@ struct DrawnModel {
 };
 
 nlohmann::json toJson(const ApplyReport&);
+nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
 nlohmann::json toJson(const Comparison&);
 nlohmann::json toJson(const ConvertReport&);

@@ -200,6 +200,14 @@ class Documents(TestCase):
             self.assertTrue(unchanged["unchanged"])
             self.assertEqual("output" in unchanged, bool(allowed))
 
+    def test_batches(self):
+        broken, report = self.file("broken.pt", "no model"), self.folder / "report.json"
+        common = (self.net, broken, "--rules", self.rules, "-o", self.folder / "fast", "--no-timing", "--report", report)
+        document = self.check("batch", *common, code=3)
+        self.assertEqual(self.valid(json.loads(report.read_text()), "batch"), document)
+        self.assertEqual([m["outcome"] for m in document["models"]], ["done", "failed"])
+        self.assertEqual([m["resumed"] for m in self.check("batch", *common, code=3)["models"]], [True, False])
+
     def test_other_numbers_on_purpose(self):
         rules = self.file("purpose.py", RULES.replace("class Wrong(Rule):\n", "class Wrong(Rule):\n    changes_numbers = True\n\n"))
         model = self.check("apply", self.net, "--rules", rules, *self.given, "--no-timing", "-o", self.folder / "out.pt")["models"][0]
