@@ -168,17 +168,17 @@ int exitCode(ErrorKind kind) {
   return 1;
 }
 
-int exitCode(const Ending& ending) {
-  constexpr int unchanged = 7;
-  if (!ending.status) return exitCode(ending.status.error().kind);
-  return ending.isUnchanged ? unchanged : 0;
-}
-
 ErrorKind kindOfExitCode(int code) {
   for (const ErrorKind kind : {ErrorKind::Internal, ErrorKind::Usage, ErrorKind::BadInput, ErrorKind::Expectation,
                                ErrorKind::Verification, ErrorKind::NoDevice, ErrorKind::Cancelled})
     if (exitCode(kind) == code) return kind;
   return ErrorKind::BadInput;
+}
+
+int exitCode(const Ending& ending) {
+  constexpr int unchanged = 7;
+  if (!ending.status) return exitCode(ending.status.error().kind);
+  return ending.isUnchanged ? unchanged : 0;
 }
 
 }  // namespace graft::cli

@@ -8,7 +8,7 @@ TEST_CASE("Progress is never past its end, and never as wide as the terminal") {
   CHECK(progressText("matching", 2, 5, 80) == "matching 40 %");
   CHECK(progressText("matching", 7, 5, 80) == "matching 100 %");
   CHECK(progressText("matching", 7, 0, 80) == "matching");
-  CHECK(progressText("a model with a long name", 1, 2, 20) == "a model with a… 50 %");
+  CHECK(progressText("a model with a long name", 1, 2, 20) == "a model with … 50 %");
   CHECK(progressText(std::string(300, 'x'), 1, 2, 3).size() < 20);
 }
 

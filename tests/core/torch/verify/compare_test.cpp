@@ -139,7 +139,8 @@ TEST_CASE("inputs are made from specifications, the same for a seed") {
 
 TEST_CASE("a specification stands in its place or names its input, and numbers are numbers") {
   const Graph g = graphOf(
-      "graph g {\n input %x : f32[2]\n input %n : int\n input %p : float\n input %b : bool\n input %o : int?\n return "
+      "graph g {\n input %x : f32[2]\n input %n : int\n input %p : float\n input %b : bool\n input %o : "
+      "optional[int]\n return "
       "%x\n}");
   const auto made = [&](const std::vector<std::string>& specs) {
     auto inputs = makeInputs(g, specs, 1);
