@@ -30,8 +30,8 @@ struct BatchFlags {
   workbench::BatchDefaults defaults;
   size_t processes = 1;
   double limit = 0, seconds = 3;
-  bool fresh = false, noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false;
-  bool allowUnchanged = false;
+  bool fresh = false, noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false,
+       allowUnchanged = false;
 };
 
 constexpr const char* stateName = "graft-batch.jsonl";
@@ -51,20 +51,18 @@ Result<std::vector<BatchTask>> tasksOf(const BatchFlags& o, const Console& conso
   return out;
 }
 
-/// The words for `graft apply` that hold for every model.
-std::vector<std::string> flagsOf(const BatchFlags& o) {
-  std::vector<std::string> out;
-  const auto add = [&](bool given, const char* flag) {
-    if (given) out.emplace_back(flag);
+/// The words that hold for every model, and those for models with rules.
+void addFlags(BatchFlags& o) {
+  const auto add = [](std::vector<std::string>& to, bool given, const char* flag) {
+    if (given) to.emplace_back(flag);
   };
-  add(o.noVerify, "--no-verify");
-  add(o.wholeOnly, "--whole-only");
-  add(o.noTiming, "--no-timing");
-  add(o.noCapture, "--no-capture");
-  add(o.strict, "--strict");
-  add(o.allowUnchanged, "--allow-unchanged");
-  if (!o.noTiming) out.insert(out.end(), {"--seconds", fmt::format("{:g}", o.seconds)});
-  return out;
+  add(o.defaults.flagsOfRules, o.noTiming, "--no-timing");
+  add(o.defaults.flagsOfRules, o.noVerify, "--no-verify");
+  add(o.defaults.flagsOfRules, o.wholeOnly, "--whole-only");
+  add(o.defaults.flagsOfRules, o.strict, "--strict");
+  add(o.defaults.flags, o.noCapture, "--no-capture");
+  add(o.defaults.flags, o.allowUnchanged, "--allow-unchanged");
+  if (!o.noTiming) o.defaults.flags.insert(o.defaults.flags.end(), {"--seconds", fmt::format("{:g}", o.seconds)});
 }
 
 Status makeFolder(const std::string& folder) {
@@ -124,9 +122,9 @@ Status endOf(const BatchReport& report, const std::string& state) {
   return done();
 }
 
-Status batch(BatchFlags& o) {
+Ending batch(BatchFlags& o) {
   const Console console(o.printing);
-  o.defaults.flags = flagsOf(o);
+  addFlags(o);
   auto tasks = tasksOf(o, console);
   if (!tasks) return tasks.error();
   if (Status s = workbench::checkOutputs(*tasks); !s) return s;
@@ -172,7 +170,7 @@ Status batch(BatchFlags& o) {
 
 void addBatch(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand(
-      "batch", "Rewrite many models, each in a process of its own; goes on where an earlier batch was interrupted");
+      "batch", "Rewrite or optimize many models, each in a process of its own; goes on where an earlier batch stopped");
   auto o = std::make_shared<BatchFlags>();
   c->add_option("models", o->models, "Models, or folders of them; x.inputs.pt beside x.pt holds its inputs")
       ->type_name("MODEL");
@@ -180,7 +178,9 @@ void addBatch(CLI::App& app, Run& run) {
                 "JSON Lines: an object for each model with its \"model\", and what differs for it: output, inputs, "
                 "input, rules, recipe, method, device, dtype, expect, library")
       ->type_name("FILE.jsonl");
-  c->add_option("--rules", o->defaults.rules, "The rule file of models that name no other")->type_name("FILE");
+  c->add_option("--rules", o->defaults.rules,
+                "The rule file of models that name no other; models without one are optimized by Graft's own recipes")
+      ->type_name("FILE");
   c->add_option("--recipe", o->defaults.recipe, "The recipe to run; without it, all rules of the file run");
   c->add_option("-o,--output", o->defaults.outputFolder, "The folder for the rewritten models; it is made where needed")
       ->type_name("FOLDER");
@@ -205,9 +205,9 @@ void addBatch(CLI::App& app, Run& run) {
   c->add_flag("--no-timing", o->noTiming, "Time no model");
   c->add_flag("--no-verify", o->noVerify, "Compare no numbers; the report then says so");
   c->add_flag("--whole-only", o->wholeOnly, "Compare whole models only, not each rewrite on its own");
+  c->add_flag("--allow-unchanged", o->allowUnchanged, "Copy models in which nothing was rewritten");
   c->add_flag("--no-capture", o->noCapture, "Write models that do not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict, "A match that cannot be rewritten fails its model");
-  c->add_flag("--allow-unchanged", o->allowUnchanged, "Copy models in which nothing was rewritten");
   c->add_flag("--json", o->printing.json, "Print the report as one JSON document (docs/json describes it)");
   c->add_flag("-q,--quiet", o->printing.quiet, "Leave out progress and notes on stderr");
   c->footer("A model that fails stops no other. The exit code is 0, or that of the first model that failed.");

@@ -223,6 +223,7 @@ json toJson(const BatchReport& b) {
     if (!r.error.empty()) model["error"] = r.error;
     const json report = json::parse(r.report, nullptr, false);
     if (report.is_object() && report.contains("models")) model["graphs"] = report["models"];
+    if (report.is_object() && report.contains("result")) model["graphs"] = json::array({report["result"]});
     models.push_back(std::move(model));
   }
   return {{"models", std::move(models)}, {"seconds", b.seconds}, {"interrupted", b.isInterrupted}};

@@ -149,6 +149,15 @@ class Batch(TestCase):
         self.assertRegex(run.stdout, r"(?m)a\.pt +failed .*was expected to rewrite 2 places")
         self.assertRegex(run.stdout, r"(?m)b\.pt +done .*earlier")
 
+    def test_without_rules_models_are_optimized(self):
+        self.model("a")
+        run = graft("batch", self.models, "-o", self.fast, "--seconds", "0.1", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        [model] = json.loads(run.stdout)["models"]
+        self.assertEqual((model["outcome"], model["exitCode"]), ("unchanged", 7))
+        self.assertTrue(model["graphs"][0]["unchanged"])
+        self.assertFalse((self.fast / "a.pt").exists())
+
     def test_a_model_that_takes_too_long_is_stopped(self):
         self.model("a")
         document = self.report(self.models, "--rules", self.rules, "-o", self.fast, "--limit", "0.01", code=3)
@@ -163,7 +172,7 @@ class Batch(TestCase):
                            ('{"model": "a.pt", "expect": 3}', "expect")):
             self.fails(3, "batch", "--manifest", self.file("m.jsonl", text), *common, says=says)
         self.fails(2, "batch", *common, says="--manifest")
-        self.fails(2, "batch", self.models / "a.pt", "-o", self.fast, says="--rules")
+        self.fails(2, "batch", self.models / "a.pt", "-o", self.fast, "--no-timing", says="--no-timing needs a rule file")
         self.fails(2, "batch", self.models / "a.pt", "--rules", self.rules, says="-o")
         self.fails(2, "batch", self.models, "--rules", self.rules, "-o", self.models, says="overwrite")
         same = self.file("m.jsonl", '{"model": "models/a.pt", "output": "x.pt"}\n{"model": "models/a.pt", "output": "./x.pt"}')

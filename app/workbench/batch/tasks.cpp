@@ -27,9 +27,15 @@ constexpr std::array<std::string_view, 11> keys{"model",  "output", "inputs", "r
                                                 "device", "dtype",  "input",  "expect", "library"};
 
 Result<BatchTask> made(const Described& d, const BatchDefaults& defaults) {
-  if (d.rules.empty())
-    return Error{ErrorKind::Usage, fmt::format("{}: no rule file is named; give one with --rules", d.model), {}};
-  BatchTask task{d.model, d.output, {"apply", d.model}, {d.model}};
+  const bool hasRules = !d.rules.empty();
+  if (!hasRules && (!d.recipe.empty() || !d.expect.empty() || !defaults.flagsOfRules.empty()))
+    return Error{ErrorKind::Usage,
+                 fmt::format("{}: {} needs a rule file; give one with --rules", d.model,
+                             !d.recipe.empty()   ? "a recipe"
+                             : !d.expect.empty() ? "an expected number of rewrites"
+                                                 : defaults.flagsOfRules.front()),
+                 {}};
+  BatchTask task{d.model, d.output, {hasRules ? "apply" : "optimize", d.model}, {d.model}};
   const auto say = [&](const char* option, const std::string& value) {
     if (value.empty()) return;
     task.words.emplace_back(option);
@@ -55,6 +61,7 @@ Result<BatchTask> made(const Described& d, const BatchDefaults& defaults) {
   for (const std::string& e : d.expect) say("--expect", e);
   for (const std::string& l : d.library) read("--library", l);
   task.words.insert(task.words.end(), defaults.flags.begin(), defaults.flags.end());
+  if (hasRules) task.words.insert(task.words.end(), defaults.flagsOfRules.begin(), defaults.flagsOfRules.end());
   return task;
 }
 

@@ -16,11 +16,12 @@
 
 namespace graft::workbench {
 
-/// One model of a batch, as the words of one call of this program.
+/// One model of a batch, as the words of one call of this program: `graft apply` with its rules, or `graft optimize`
+/// where none are named.
 struct BatchTask {
   std::string model;
   std::string output;
-  std::vector<std::string> words;  ///< "apply", the model, its options: without --json and --quiet
+  std::vector<std::string> words;  ///< "apply" or "optimize", the model, its options: without --json and --quiet
   std::vector<std::string> files;  ///< that the words name and that are read: the task is another one if they change
 
   bool operator==(const BatchTask&) const = default;
@@ -30,11 +31,13 @@ struct BatchTask {
 struct BatchDefaults {
   std::string rules, recipe, device, dtype;
   std::vector<std::string> libraries;
-  std::string outputFolder;        ///< where results go that name no file
-  std::vector<std::string> flags;  ///< for every call: "--no-timing", …
+  std::string outputFolder;               ///< where results go that name no file
+  std::vector<std::string> flags;         ///< for every call: "--no-capture", …
+  std::vector<std::string> flagsOfRules;  ///< for the calls with rules: "--no-timing", …
 };
 
-/// The task for a model file. Inputs are those in a file beside it, x.inputs.pt for x.pt, where there is one.
+/// The task for a model file. Inputs are those in a file beside it, x.inputs.pt for x.pt, where there is one. Usage
+/// where no output is named, or where what only rules need is given without rules.
 Result<BatchTask> taskFor(const std::string& model, const BatchDefaults&);
 /// A task for each line. Errors are BadInput at the line: no JSON, a key that is none, no model.
 Result<std::vector<BatchTask>> readManifest(const std::string& path, const BatchDefaults&);
