@@ -115,10 +115,11 @@ Status fitOne(const MatchFlags& o, const std::string& path, const std::vector<Ru
   }
   console.print(fmt::format("{}; these of Graft's recipes fit:\n", title));
   console.print(table(rows));
-  console.note(
-      fmt::format("`graft optimize {0} -o OUT.pt` tries them all; `graft apply {0} --rules {1} --recipe {2} "
-                  "-o OUT.pt` takes the first.",
-                  path, found.fits[0].file->path, found.fits[0].recipe->name));
+  const std::string inputs = o.inputs.empty() ? "" : " --inputs " + o.inputs;
+  console.note(fmt::format(
+      "`graft optimize {0}{3} -o OUT.pt` tries them all; `graft apply {0} --rules {1} --recipe {2}{3} -o OUT.pt` takes "
+      "the first.",
+      path, found.fits[0].file->path, found.fits[0].recipe->name, inputs));
   reports.push_back(toJson(found));
   return done();
 }

@@ -218,6 +218,7 @@ class Shipped(OptimizeTest):
         [found] = self.json("match", model)["models"]
         self.assertIn({"name": "NewGelu", "rewrites": 2}, [r for f in found["recipes"] for r in f["rules"]])
         self.assertEqual(found["advice"], [])
+        self.assertIn(f"graft optimize {model} --inputs {self.inputs} -o", self.done("match", model, "--inputs", self.inputs).stderr)
         kept = self.file("fast.pt", "an earlier result")
         run = graft("optimize", model, *self.common, "--json")
         self.assertIn(run.returncode, (0, 7), run.stderr)
