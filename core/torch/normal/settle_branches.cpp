@@ -63,10 +63,11 @@ class BranchSettler {
     if (op == "prim.ListConstruct") return list(id);
     if (g_.node(id).outputs.size() != 1) return false;
     const ValueId out = g_.node(id).outputs[0];
-    if (g_.isUnused(out) || !takesLiteral(out)) return false;
+    if (g_.isUnused(out)) return false;
     const auto answer = answerOf(g_.node(id));
-    if (answer) becomes(out, *answer);
-    return answer.has_value();
+    if (!answer || !takesLiteral(out)) return false;
+    becomes(out, *answer);
+    return true;
   }
 
   std::optional<Argument> answerOf(const Node& n) const {
