@@ -63,11 +63,13 @@ INPUTS = {
     "tokens": (2, 3, lambda n, longer: tokens(n, 15 if longer else 12)),
     "texts": (2, 3, lambda n, longer: dict(**tokens(n, 15 if longer else 12), decoder_input_ids=torch.randint(5, 100, (n, 8 if longer else 7)))),
     "pixels": (1, 2, lambda n, longer: dict(pixel_values=torch.randn(n, 3, 64, 64))),
-    "pictures and texts": (2, 3, lambda n, longer: dict(**tokens(n), pixel_values=torch.randn(n, 3, 64, 64))),
+    "pictures and texts": (2, 3, lambda n, longer: dict(**tokens(n, 12), pixel_values=torch.randn(n, 3, 64, 64))),
     "sound": (1, 2, lambda n, longer: dict(input_values=torch.randn(n, 5200 if longer else 4000))),
     "channel of sound": (1, 2, lambda n, longer: dict(input_values=torch.randn(n, 1, 5200 if longer else 4000))),
     "mel": (1, 2, lambda n, longer: dict(input_values=torch.randn(n, 100, 80))),
     "features": (1, 2, lambda n, longer: dict(input_features=torch.randn(n, 80, 100))),
+    "features and texts": (1, 2, lambda n, longer: dict(input_features=torch.randn(n, 80, 100), decoder_input_ids=torch.randint(5, 100, (n, 7)))),
+    "sound and texts": (1, 2, lambda n, longer: dict(input_values=torch.randn(n, 4000), decoder_input_ids=torch.randint(5, 100, (n, 7)))),
     "frames": (1, 2, lambda n, longer: dict(pixel_values=torch.randn(n, 8, 3, 64, 64))),
 }
 
@@ -259,6 +261,33 @@ def word(result):
     return f"≤ {detail}" if kind == "near" else kind
 
 
+def table(rows):
+    """The page of the documentation."""
+    results = [r for _, found in rows for r in found.values()]
+    count = lambda *kinds: sum(kind in kinds for kind, _ in results)
+    lines = ["# Models checked", "",
+             f"`./dev sweep models` makes this page. It builds {len(rows)} models, small and with seeded random weights, lets",
+             "PyTorch trace and export each, and runs every file twice on the CPU with one thread: by PyTorch",
+             "and by `graft run`.", "",
+             "| Column | Says |", "|---|---|",
+             "| traced | the file of `torch.jit.trace`, against `torch.jit.load` |",
+             "| other sizes | the same file on a larger batch, and a longer text or sound, where PyTorch runs it on these |",
+             "| exported | the archive of `torch.export`, against the exported program |", "",
+             "*Bitwise* means that all outputs are equal bit for bit, and have PyTorch's dtypes. *≤ x* is the",
+             "largest difference of an element where they are not. An en dash stands where PyTorch refuses: it does",
+             "not trace or export the model, or its traced file does not run on other sizes.", "",
+             f"Of {count('bitwise', 'near', 'differs', 'fails')} comparisons, {count('bitwise')} are bitwise, {count('near')} are near, "
+             f"{count('differs')} differ, and Graft failed in {count('fails')}.", "",
+             "| library | model | traced | other sizes | exported |", "|---|---|---|---|---|"]
+    cell = lambda found, column: word(found[column]) if column in found and found[column][0] not in ("no", "not built") else "–"
+    for row, found in rows:
+        lines.append(f"| {row.library} | {row.name} | {cell(found, 'traced')} | {cell(found, 'other sizes')} | {cell(found, 'exported')} |")
+    bad = [(row.name, column, *found[column]) for row, found in rows for column in found if found[column][0] in ("differs", "fails")]
+    if bad:
+        lines += ["", "What differs or fails:", "", *(f"- {name}, {column}: {detail}" for name, column, _, detail in bad)]
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
@@ -299,6 +328,11 @@ def main():
                 finish(*waiting.pop(0))
         for pair in waiting:
             finish(*pair)
+    if arguments.table:
+        arguments.table.write_text(table(rows))
+    missing = set(families.SAMPLE) - {row.name for row, found in rows if any(r[0] == "bitwise" for r in found.values())}
+    if arguments.sample and missing:
+        unexpected.append(f"nothing was compared of {', '.join(sorted(missing))}")
     print(f"{len(rows)} models, {len(unexpected)} unexpected")
     for line in unexpected:
         print(f"    {line}")
