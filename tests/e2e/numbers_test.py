@@ -113,5 +113,25 @@ class Numbers(TestCase):
         for form in ("trace", "export"):
             self.same(Grown().eval(), (torch.randn(2, 9, 32),), form=form)
 
+    def test_a_tensor_of_one_element_stands_for_a_number(self):
+        @torch.jit.script
+        def repeated(x, times: int, by: float, back: bool):
+            for _ in range(times):
+                x = torch.neg(torch.relu(x)) * by
+            return -x if back else x
+
+        path, given, rules = self.folder / "model.pt", self.folder / "in.pt", self.folder / "rules.py"
+        repeated.save(str(path))
+        rules.write_text("def pattern(x): return torch.neg(torch.relu(x))\ndef replacement(x): return -x.clamp(min=0)\n")
+        x = torch.randn(2, 3)
+        torch.save([x, torch.tensor(2), torch.tensor([0.5]), torch.tensor(True)], given)
+        torch.save(repeated(x, 2, 0.5, True), self.folder / "expected.pt")
+        self.done("run", path, "--inputs", given, "--expect", self.folder / "expected.pt")
+        specifications = [w for s in ("f32[2,3]:randn", "i64[]:full(2)", "f32[]:full(0.5)", "b8[]:ones") for w in ("--input", s)]
+        for inputs in (["--inputs", given], specifications):
+            report = self.of_model("apply", path, "--rules", rules, *inputs, "-o", self.folder / "out.pt", "--no-timing")
+            self.assertEqual(report["steps"][0]["records"][0]["verification"]["verdict"], "verified")
+        torch.testing.assert_close(torch.jit.load(self.folder / "out.pt")(x, 3, 2.0, False), repeated(x, 3, 2.0, False))
+
 
 main()
