@@ -84,6 +84,20 @@ void tellVerifications(const std::vector<StepRun>& steps, bool each, const Conso
                              back == 1 || each ? "." : "; --verbose and --report list each of them."));
 }
 
+/// Each rewrite passed and the whole did not: what was taken back for that.
+void tellBisection(const ApplyReport& r, bool each, const Console& console) {
+  const workbench::Bisection& b = *r.bisection;
+  console.warn(fmt::format("each of {} passed its check, and the model as a whole did not: {}",
+                           counted(b.rewrites, "rewrite"), b.why));
+  for (const StepRun& s : r.steps)
+    for (const std::string& line : takenBackLines(s, each)) console.warn(line);
+  console.warn(fmt::format("{} taken back{}; with the other {} the model passes ({} to find that out)",
+                           b.takenBack == 1 ? "1 rewrite was" : fmt::format("{} rewrites were", b.takenBack),
+                           b.isComplete ? "" : ", some of them untried, since time was up", b.rewrites - b.takenBack,
+                           counted(b.runs, "run")));
+  console.print(fmt::format("nodes: {} before, {} after\n", r.nodesBefore, r.nodesAfter));
+}
+
 /// A path from the current folder, where it lies below.
 std::string fromHere(const std::string& path) {
   std::error_code e;
@@ -154,6 +168,7 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       return;
     case ApplyStage::Verified:
       if (!r.verification) return console.print("not verified (--no-verify)");
+      if (r.bisection) tellBisection(r, o.verbose, console);
       for (const std::string& why : r.verification->notVerified) console.warn("not verified as a whole: " + why);
       if (r.verification->isEmpty()) return;
       console.print(

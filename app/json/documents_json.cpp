@@ -39,6 +39,12 @@ json toJson(const ApplyReport& r) {
       {"nodesAfter", r.nodesAfter}, {"recipe", r.recipe},
       {"steps", listJson(r.steps)}, {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
   if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
+  if (r.bisection)
+    out["bisection"] = {{"why", r.bisection->why},
+                        {"rewrites", r.bisection->rewrites},
+                        {"takenBack", r.bisection->takenBack},
+                        {"runs", r.bisection->runs},
+                        {"complete", r.bisection->isComplete}};
   if (r.timing) out["timing"] = toJson(*r.timing);
   if (r.output) {
     out["output"] = r.output->path;
