@@ -38,12 +38,14 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 internal error, 2 wrong usage, 3 bad input, 4 unexpected number of matches,\n"
-      "5 failed verification, 6 no such device, 130 interrupted. `graft COMMAND --help` explains each.");
+      "5 failed verification, 6 no such device, 7 nothing to rewrite, 130 interrupted. `graft COMMAND --help` explains "
+      "each.");
   graft::cli::Run run;
-  for (auto add : {graft::cli::addInfo, graft::cli::addReport, graft::cli::addCode, graft::cli::addText,
-                   graft::cli::addModules, graft::cli::addDraw, graft::cli::addRun, graft::cli::addMatch,
-                   graft::cli::addExplain, graft::cli::addApply, graft::cli::addConvert, graft::cli::addCompare,
-                   graft::cli::addBench, graft::cli::addProfile, graft::cli::addKernels, graft::cli::addEngine})
+  for (auto add :
+       {graft::cli::addInfo, graft::cli::addReport, graft::cli::addCode, graft::cli::addText, graft::cli::addModules,
+        graft::cli::addDraw, graft::cli::addRun, graft::cli::addMatch, graft::cli::addExplain, graft::cli::addOptimize,
+        graft::cli::addApply, graft::cli::addBatch, graft::cli::addConvert, graft::cli::addCompare,
+        graft::cli::addBench, graft::cli::addProfile, graft::cli::addKernels, graft::cli::addEngine})
     add(app, run);
   // CLI11 would call an unknown command a missing one.
   if (argc > 1 && argv[1][0] != '-' && !isCommand(app, argv[1])) return unknownCommand(app, argv[1]);
@@ -53,13 +55,14 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
-    graft::Status status = graft::cli::loadGivenLibraries();
-    if (status) status = run();
-    if (status) return 0;
-    fmt::print(stderr, "graft: {}\n", status.error().format());
-    if (status.error().kind == graft::ErrorKind::Internal)
-      fmt::print(stderr, "This is a defect of Graft: please report it.\n");
-    return graft::cli::exitCode(status.error().kind);
+    graft::cli::Ending ending = graft::cli::loadGivenLibraries();
+    if (ending.status) ending = run();
+    if (!ending.status) {
+      fmt::print(stderr, "graft: {}\n", ending.status.error().format());
+      if (ending.status.error().kind == graft::ErrorKind::Internal)
+        fmt::print(stderr, "This is a defect of Graft: please report it.\n");
+    }
+    return graft::cli::exitCode(ending);
   } catch (const std::exception& e) {
     fmt::print(stderr, "graft: internal error: {}\nThis is a defect of Graft: please report it.\n", e.what());
     return 1;

@@ -33,6 +33,7 @@ find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 # Static where there is an archive, so that a build runs on a machine without it.
 find_library(GRAFT_RE2 NAMES libre2.a re2 REQUIRED)
+find_library(GRAFT_ZLIB NAMES libz.a z REQUIRED)
 
 set(GRAFT_HAVE_CUDA OFF)
 if(NOT GRAFT_CUDA STREQUAL "OFF")

@@ -40,13 +40,15 @@ void tell(BenchStage stage, const BenchReport& r, const workbench::ChosenRecipe&
       if (r.moved) noteMoved(*r.moved, device, console);
       return console.print(differencesTable(r.outputs));
     case BenchStage::Timed:
-      return console.print(timingText(r.timing.times, r.timing.original, "rewritten"));
+      if (!r.timing.notTimed.empty())
+        console.warn("the file that would be written was not timed: " + r.timing.notTimed);
+      return console.print(timingText(r.timing.times, r.timing.original, r.timing.rewritten));
     case BenchStage::BaselinesTimed:
       return console.print(baselinesTable(*r.baselines));
   }
 }
 
-Status bench(const BenchFlags& o) {
+Ending bench(const BenchFlags& o) {
   const Console console(o.printing);
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
@@ -64,7 +66,7 @@ Status bench(const BenchFlags& o) {
     request.python = std::move(*python);
   }
   nlohmann::json reports = nlohmann::json::array();
-  const Status status = forEachModel(o.models, console, [&](const std::string& path) -> Status {
+  const Ending ending = forEachModel(o.models, console, [&](const std::string& path) -> Ending {
     request.model = path;
     request.method = methodOf(o);
     const auto onStage = [&](BenchStage stage, const BenchReport& r) { tell(stage, r, *rules, o.device, console); };
@@ -77,7 +79,7 @@ Status bench(const BenchFlags& o) {
     return done();
   });
   console.document(workbench::documentOfModels(std::move(reports)));
-  return status;
+  return ending;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,8 @@
 #include "app/commands/options.h"
 #include "app/json/documents_json.h"
 #include "app/workbench/match.h"
+#include "app/workbench/optimize/advice.h"
+#include "app/workbench/optimize/shipped_recipes.h"
 #include "core/base/words.h"
 
 namespace graft::cli {
@@ -83,8 +86,58 @@ Status matchOne(const MatchFlags& o, const std::string& path, const RuleFile& fi
   return done();
 }
 
-Status match(const MatchFlags& o) {
+/// Which of the recipes that come with Graft fit: what `graft match` says without --rules.
+Status fitOne(const MatchFlags& o, const std::string& path, const std::vector<RuleFile>& shipped,
+              const Console& console, json& reports) {
+  const Job job = console.job();
+  auto m = openModel(path, o, job);
+  if (!m) return m.error();
+  if (Status s = recordGivenTypes(*m, o, console); !s) return s;
+  const auto start = std::chrono::steady_clock::now();
+  workbench::FittedModel found{path, m->format, m->graph.nodeCount(), {}, {}, 0};
+  found.fits = workbench::fittingRecipes(m->graph, shipped, semantics(), job);
+  found.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted", {}};
+  const std::string title = fmt::format("{}: {}", console.bold(path), counted(found.nodes, "node"));
+  if (found.fits.empty()) {
+    found.advice = workbench::adviceFor(*m, nullptr, {}, shipped, semantics().operators(), job);
+    console.print(title + ", and none of the recipes that come with Graft fits");
+    for (const std::string& line : found.advice) console.print(line);
+    reports.push_back(toJson(found));
+    return done();
+  }
+  std::vector<std::vector<std::string>> rows{{"recipe", "rewrites", "nodes", "rules"}};
+  for (const workbench::RecipeFit& f : found.fits) {
+    std::vector<std::string> rules;
+    for (const auto& [name, rewrites] : f.rules) rules.push_back(fmt::format("{} {}", name, rewrites));
+    rows.push_back({f.recipe->name, std::to_string(f.rewrites), fmt::format("{} to {}", f.nodesBefore, f.nodesAfter),
+                    firstFew(rules, 4)});
+  }
+  console.print(fmt::format("{}; these of Graft's recipes fit:\n", title));
+  console.print(table(rows));
+  console.note(
+      fmt::format("`graft optimize {0} -o OUT.pt` tries them all; `graft apply {0} --rules {1} --recipe {2} "
+                  "-o OUT.pt` takes the first.",
+                  path, found.fits[0].file->path, found.fits[0].recipe->name));
+  reports.push_back(toJson(found));
+  return done();
+}
+
+Ending fit(const MatchFlags& o, const Console& console) {
+  if (!o.rule.empty() || !o.expect.empty())
+    return Error{ErrorKind::Usage, "--rule and --expect name rules of a file: give it by --rules", {}};
+  auto shipped = workbench::loadShippedRules(semantics().operators());
+  if (!shipped) return shipped.error();
+  json reports = json::array();
+  const Ending ending = forEachModel(
+      o.models, console, [&](const std::string& path) { return fitOne(o, path, *shipped, console, reports); });
+  console.document(workbench::documentOfModels(std::move(reports)));
+  return ending;
+}
+
+Ending match(const MatchFlags& o) {
   const Console console(o.printing);
+  if (o.rules.empty()) return fit(o, console);
   auto file = workbench::loadRules(o.rules, semantics().operators());
   if (!file) return file.error();
   if (!o.rule.empty())
@@ -96,19 +149,21 @@ Status match(const MatchFlags& o) {
     expected.push_back(std::move(*wanted));
   }
   json reports = json::array();
-  const Status status = forEachModel(
+  const Ending ending = forEachModel(
       o.models, console, [&](const std::string& path) { return matchOne(o, path, *file, expected, console, reports); });
   console.document(workbench::documentOfModels(std::move(reports)));
-  return status;
+  return ending;
 }
 
 }  // namespace
 
 void addMatch(CLI::App& app, Run& run) {
-  auto* c = app.add_subcommand("match", "Find where each rule matches; changes nothing");
+  auto* c =
+      app.add_subcommand("match", "Find where each rule matches, or which of Graft's recipes fit; changes nothing");
   auto o = std::make_shared<MatchFlags>();
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
-  c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
+  c->add_option("--rules", o->rules, "The rule file; without it, the recipes that come with Graft are tried")
+      ->type_name("FILE");
   c->add_option("--rule", o->rule, "Only this rule");
   c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 where the rule matches another number of times");
   addMethodOption(*c, *o);

@@ -27,6 +27,7 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
       const std::string file = entry.path().string();
       const FileFormat* format = formatOfEnding(entry.path().extension().string());
       if (!format) continue;
+      if (file.ends_with(".inputs.pt")) continue;  // a model's inputs, beside it
       if (format->sharesEnding && isSavedObject(file)) {
         others.push_back(entry.path().filename().string());
       } else {
@@ -66,18 +67,19 @@ Result<workbench::Expectation> parseExpectation(const std::string& text, const R
   return workbench::Expectation{rule, std::stoul(digits)};
 }
 
-Status forEachModel(const std::vector<std::string>& paths, const Console& console,
-                    const std::function<Status(const std::string&)>& f) {
+Ending forEachModel(const std::vector<std::string>& paths, const Console& console,
+                    const std::function<Ending(const std::string&)>& f) {
   auto files = modelFiles(paths, console);
   if (!files) return files.error();
   Status first = done();
   size_t failed = 0;
   for (const std::string& file : *files) {
-    Status s = f(file);
-    if (s) continue;
-    if (s.error().kind == ErrorKind::Cancelled || files->size() == 1) return s;
-    console.warn("graft: " + s.error().format());
-    if (failed++ == 0) first = s;
+    Ending e = f(file);
+    if (files->size() == 1) return e;
+    if (e.status) continue;
+    if (e.status.error().kind == ErrorKind::Cancelled) return e;
+    console.warn("graft: " + e.status.error().format());
+    if (failed++ == 0) first = e.status;
   }
   if (failed == 0) return done();
   Error e = first.error();

@@ -8,19 +8,20 @@
 #include <utility>
 #include <vector>
 
+#include "app/commands/options.h"
 #include "app/console/console.h"
 #include "app/workbench/rules.h"
 
 namespace graft::cli {
 
 /// The named files, and from each folder the files with a model's ending (formatOfEnding), sorted by name. Inputs and
-/// weights that torch.save wrote are no models: a warning names them.
+/// weights that torch.save wrote are no models: a warning names them, but for x.inputs.pt, a model's inputs beside it.
 Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& paths, const Console&);
 
-/// Calls f for each of modelFiles(). With one model its error is returned; with several each error is printed, the rest
-/// goes on, and the first error is returned with a count.
-Status forEachModel(const std::vector<std::string>& paths, const Console&,
-                    const std::function<Status(const std::string&)>& f);
+/// Calls f for each of modelFiles(). With one model its ending is returned; with several each error is printed, the
+/// rest goes on, and the first error is returned with a count. Of several, a model with nothing to do has not failed.
+Ending forEachModel(const std::vector<std::string>& paths, const Console&,
+                    const std::function<Ending(const std::string&)>& f);
 
 /// "A model file: TorchScript (.pt), torch.fx (.fx) or torch.export (.pt2)": for `--help`.
 std::string modelHelp();

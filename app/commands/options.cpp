@@ -20,8 +20,10 @@ void addCommon(CLI::App& command, Common& common, bool takesInputs) {
                   "The model's inputs, as Python's torch.save writes them: a tensor, or a list, tuple or dict of them")
       ->type_name("FILE");
   command
-      .add_option("--input", common.specs,
-                  "Make up one input, like f16[1,128]:randn or i64[2,9]:randint(0,30522); give it once for each input")
+      .add_option(
+          "--input", common.specs,
+          "Make up one input, like f16[1,128]:randn or i64[2,9]:randint(0,30522), or say a number: 3. Give it once "
+          "for each input, in order, or by name: mask=i64[2,9]:ones, n=3")
       ->type_name("SPEC");
   command.add_option("--seed", common.seed, "The seed of random inputs")->capture_default_str();
   command
@@ -164,6 +166,19 @@ int exitCode(ErrorKind kind) {
       return 130;
   }
   return 1;
+}
+
+ErrorKind kindOfExitCode(int code) {
+  for (const ErrorKind kind : {ErrorKind::Internal, ErrorKind::Usage, ErrorKind::BadInput, ErrorKind::Expectation,
+                               ErrorKind::Verification, ErrorKind::NoDevice, ErrorKind::Cancelled})
+    if (exitCode(kind) == code) return kind;
+  return ErrorKind::BadInput;
+}
+
+int exitCode(const Ending& ending) {
+  constexpr int unchanged = 7;
+  if (!ending.status) return exitCode(ending.status.error().kind);
+  return ending.isUnchanged ? unchanged : 0;
 }
 
 }  // namespace graft::cli

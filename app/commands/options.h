@@ -70,9 +70,26 @@ const Semantics& semantics();
 
 /// The exit code of the error's kind, as `graft --help` lists them.
 int exitCode(ErrorKind);
+/// The kind of error that a process of this program ended with; BadInput for a code that is none of ours.
+ErrorKind kindOfExitCode(int code);
+
+/// How a command ended: with an error; or done, which for a model in which there was nothing to do has an exit code of
+/// its own.
+struct Ending {
+  Ending(Status s) : status(std::move(s)) {}
+  Ending(Error e) : status(std::move(e)) {}
+  static Ending unchanged() { return Ending(done(), true); }
+  Status status;
+  bool isUnchanged = false;
+
+ private:
+  Ending(Status s, bool nothingToDo) : status(std::move(s)), isUnchanged(nothingToDo) {}
+};
+/// 0, 7 where there was nothing to do, or the code of the error's kind.
+int exitCode(const Ending&);
 
 /// Each command adds itself to the application and sets `run` when it is the one that was asked for.
-using Run = std::function<Status()>;
+using Run = std::function<Ending()>;
 void addInfo(CLI::App&, Run&);
 void addReport(CLI::App&, Run&);
 void addCode(CLI::App&, Run&);
@@ -83,8 +100,10 @@ void addRun(CLI::App&, Run&);
 void addMatch(CLI::App&, Run&);
 void addExplain(CLI::App&, Run&);
 void addApply(CLI::App&, Run&);
+void addOptimize(CLI::App&, Run&);
 void addConvert(CLI::App&, Run&);
 void addCompare(CLI::App&, Run&);
+void addBatch(CLI::App&, Run&);
 void addBench(CLI::App&, Run&);
 void addProfile(CLI::App&, Run&);
 void addKernels(CLI::App&, Run&);

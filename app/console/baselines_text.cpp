@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "app/console/console.h"
+#include "core/base/ratio_range.h"
 
 namespace graft::cli {
 
@@ -32,7 +33,7 @@ std::string baselinesTable(const workbench::BaselineComparison& c) {
       add(p.mode, {"-", "-", "-"}, "-", {"-", "-", "-", p.error});
     else
       add(p.mode, side(p.times), ms(p.host.medianMs),
-          {p.ratio >= 1 ? fmt::format("{:.2f}x faster", p.ratio) : fmt::format("{:.2f}x SLOWER", 1 / p.ratio),
+          {speedText(p.ratio, ratioRange(p.times.samplesMs, c.rewritten.samplesMs)),
            fmt::format("{:.1f} s", p.readySeconds), memory ? fmt::format("{} MiB", p.peakBytes >> 20) : "-",
            p.description});
   }

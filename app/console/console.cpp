@@ -1,11 +1,14 @@
 #include "app/console/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
 
 #include "app/console/interrupt.h"
 
@@ -13,23 +16,60 @@ namespace graft::cli {
 namespace {
 
 // The width of UTF-8 text on the screen, in code points: none of what we print is wider or narrower.
-size_t width(const std::string& s) {
+size_t width(std::string_view s) {
   size_t n = 0;
   for (unsigned char c : s) n += (c & 0xC0) != 0x80;
   return n;
 }
 
+/// The text in at most so many columns.
+std::string shortened(std::string_view s, size_t most) {
+  if (width(s) <= most) return std::string(s);
+  size_t end = 0;
+  for (size_t columns = 0; end < s.size(); ++end)
+    if ((static_cast<unsigned char>(s[end]) & 0xC0) != 0x80 && ++columns >= most) break;
+  return std::string(s.substr(0, end)) + "…";
+}
+
+size_t columnsOf(int file) {
+  winsize size{};
+  return isatty(file) && ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : std::string::npos;
+}
+
 }  // namespace
+
+/// The line on a terminal that says how far the work has come. Reports come from any thread.
+class Console::ProgressLine {
+ public:
+  ~ProgressLine() { clear(); }
+  void show(std::string_view what, size_t done, size_t total) {
+    const std::scoped_lock lock(mutex_);
+    // Where the end is not known, the last report stays until the next one.
+    stands_ = total == 0 || done < total;
+    fmt::print(stderr, "\r\033[K{}", stands_ ? progressText(what, done, total, columnsOf(STDERR_FILENO)) : "");
+    std::fflush(stderr);
+  }
+  void clear() {
+    const std::scoped_lock lock(mutex_);
+    if (std::exchange(stands_, false)) fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  }
+
+ private:
+  std::mutex mutex_;
+  bool stands_ = false;
+};
 
 Console::Console(Options options) : options_(options) {
   const bool noColour = std::getenv("NO_COLOR") && *std::getenv("NO_COLOR");
   colour_ = isatty(STDOUT_FILENO) && !noColour && !options.json;
-  progress_ = isatty(STDERR_FILENO) && !options.quiet;
+  if (isatty(STDERR_FILENO) && !options.quiet) progress_ = std::make_shared<ProgressLine>();
   cancel_ = onInterrupt();
 }
 
 void Console::print(const std::string& text) const {
   if (options_.json) return;
+  if (progress_) progress_->clear();
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
 }
@@ -39,40 +79,54 @@ void Console::note(const std::string& text) const {
 }
 
 void Console::warn(const std::string& text) const {
+  if (progress_) progress_->clear();
   std::fflush(stdout);
   fmt::print(stderr, "{}\n", text);
 }
 
 void Console::document(const std::string& text) const {
-  if (options_.json) fmt::print("{}\n", text);
+  if (!options_.json) return;
+  if (progress_) progress_->clear();
+  fmt::print("{}\n", text);
 }
 
 Job Console::job() const {
   Job job;
   job.cancel = cancel_;
   if (progress_)
-    job.onProgress = [](std::string_view what, size_t done, size_t total) {
-      if (total > 0)
-        fmt::print(stderr, "\r\033[K{} {:.0f} %", what, 100.0 * static_cast<double>(done) / static_cast<double>(total));
-      else
-        fmt::print(stderr, "\r\033[K{}", what);
-      // Where the end is not known, the last report stays until the next one.
-      if (total > 0 && done >= total) fmt::print(stderr, "\r\033[K");
-      std::fflush(stderr);
+    job.onProgress = [line = progress_](std::string_view what, size_t done, size_t total) {
+      line->show(what, done, total);
     };
   return job;
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows) {
+std::string progressText(std::string_view what, size_t done, size_t total, size_t most) {
+  const std::string percent =
+      total > 0
+          ? fmt::format(" {:.0f} %", 100.0 * static_cast<double>(std::min(done, total)) / static_cast<double>(total))
+          : "";
+  // A line as wide as the terminal would wrap, and only its last part could be cleared.
+  const size_t room = most > percent.size() + 8 ? most - percent.size() - 1 : 8;
+  return shortened(what, room) + percent;
+}
+
+size_t terminalWidth() { return columnsOf(STDOUT_FILENO); }
+
+std::string table(const std::vector<std::vector<std::string>>& rows, size_t most) {
   if (rows.empty()) return "";
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& r : rows)
     for (size_t i = 0; i < r.size() && i < widths.size(); ++i) widths[i] = std::max(widths[i], width(r[i]));
+  size_t before = 0;
+  for (size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i] + 2;
+  constexpr size_t leastOfLast = 12;
+  if (most != std::string::npos && before + widths.back() > most)
+    widths.back() = std::min(widths.back(), std::max(leastOfLast, most > before ? most - before : 0));
   std::string out;
   for (size_t k = 0; k < rows.size(); ++k) {
     std::string line;
     for (size_t i = 0; i < rows[k].size(); ++i) {
-      line += rows[k][i];
+      line += i + 1 == widths.size() ? shortened(rows[k][i], widths[i]) : rows[k][i];
       if (i + 1 < rows[k].size()) line += std::string(widths[i] - width(rows[k][i]) + 2, ' ');
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();

@@ -6,7 +6,9 @@
 //   console.warn("one rewrite was taken back");
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/progress.h"
@@ -29,19 +31,26 @@ class Console {
   void warn(const std::string& text) const;
   /// The one document of --json, which is not printed without it.
   void document(const std::string& text) const;
-  /// Reports progress on a terminal's stderr, in place; is cancelled by Ctrl-C.
+  /// Reports progress on a terminal's stderr, in one line that the next text replaces; is cancelled by Ctrl-C.
   Job job() const;
   bool json() const { return options_.json; }
   /// In bold letters, where stdout is a terminal.
   std::string bold(const std::string& s) const { return colour_ ? "\033[1m" + s + "\033[0m" : s; }
 
  private:
+  class ProgressLine;
   Options options_;
-  bool colour_, progress_;
+  bool colour_;
+  std::shared_ptr<ProgressLine> progress_;
   CancelToken cancel_;
 };
 
-/// Columns padded to the widest cell, two spaces apart; the first row is underlined as a heading.
-std::string table(const std::vector<std::vector<std::string>>& rows);
+/// The columns of the terminal that stdout is; without limit where it is none.
+size_t terminalWidth();
+/// Columns padded to the widest cell, two spaces apart; the first row is underlined as a heading. Where the table is
+/// wider than `most` columns, the cells of its last column end in "…".
+std::string table(const std::vector<std::vector<std::string>>& rows, size_t most = terminalWidth());
+/// "matching 40 %", as wide as `most` columns allow. Never more than 100 %; a total of 0 is not known.
+std::string progressText(std::string_view what, size_t done, size_t total, size_t most);
 
 }  // namespace graft::cli

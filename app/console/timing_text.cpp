@@ -20,13 +20,8 @@ std::string pairsText(const Pairs& t, const std::string& original, const std::st
   };
   const size_t w = std::max(original.size(), rewritten.size());
   const RatioRange range = ratioRange(t.a.samplesMs, t.b.samplesMs);
-  std::string speed;
-  if (!range.tellsDifference())
-    speed = fmt::format(
-        "no difference that these runs can tell ({:.2f} to {:.2f} times as fast; a longer --seconds tells more)",
-        range.low, range.high);
-  else
-    speed = fmt::format("{:.2f} times {}", t.ratio >= 1 ? t.ratio : 1 / t.ratio, t.ratio >= 1 ? "faster" : "SLOWER");
+  std::string speed = speedText(t.ratio, range);
+  if (speedOf(t.ratio, range) == Speed::Untold) speed += "; a longer --seconds tells more";
   return fmt::format("{:<{}}  {}\n{:<{}}  {}\n{}", original, w, side(t.a), rewritten, w, side(t.b), speed);
 }
 

@@ -28,16 +28,54 @@ constexpr int schemaNumber = 1;
 /// Stands where a verification would, of what nothing was compared with.
 json notVerified() { return {{"passed", nullptr}, {"skipped", true}}; }
 
+json toJson(const RecipeFit& f) {
+  json rules = json::array();
+  for (const auto& [name, rewrites] : f.rules) rules.push_back({{"name", name}, {"rewrites", rewrites}});
+  return {{"recipe", f.recipe->name},
+          {"file", f.file->path},
+          {"rewrites", f.rewrites},
+          {"nodesAfter", f.nodesAfter},
+          {"rules", std::move(rules)}};
+}
+
+/// What runs told of one model beside another; null where they were not timed.
+json toJson(const std::optional<SpeedBeside>& s) {
+  if (!s) return nullptr;
+  return {{"ratio", s->ratio},
+          {"ratioLow", s->range.low},
+          {"ratioHigh", s->range.high},
+          {"speed", speedName(speedOf(s->ratio, s->range))}};
+}
+
+json toJson(const TriedRecipe& t) {
+  return {{"recipe", t.recipe},
+          {"file", t.file},
+          {"rewrites", t.rewrites},
+          {"nodesAfter", t.nodesAfter},
+          {"beside", toJson(t.speed)},
+          {"kept", t.isKept},
+          {"why", t.why}};
+}
+
+json toJson(const TriedRule& t) {
+  return {{"recipe", t.recipe},         {"rule", t.rule},   {"rewrites", t.rewrites},
+          {"without", toJson(t.speed)}, {"kept", t.isKept}, {"why", t.why}};
+}
+
 json toJson(const MovedAlong& m) { return {{"names", m.names}, {"constants", m.constants}, {"stays", m.stays}}; }
 
 }  // namespace
 
 json toJson(const ApplyReport& r) {
-  json out = {
-      {"model", r.model},           {"method", r.method},
-      {"format", r.format->name},   {"nodesBefore", r.nodesBefore},
-      {"nodesAfter", r.nodesAfter}, {"recipe", r.recipe},
-      {"steps", listJson(r.steps)}, {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
+  json out = {{"model", r.model},
+              {"method", r.method},
+              {"format", r.format->name},
+              {"nodesBefore", r.nodesBefore},
+              {"nodesAfter", r.nodesAfter},
+              {"recipe", r.recipe},
+              {"steps", listJson(r.steps)},
+              {"unchanged", r.unchanged},
+              {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
   if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
   if (r.bisection)
     out["bisection"] = {{"why", r.bisection->why},
@@ -99,6 +137,30 @@ json toJson(const MatchedModel& r) {
           {"rules", listJson(r.report.rules)}};
 }
 
+json toJson(const FittedModel& r) {
+  json recipes = json::array();
+  for (const RecipeFit& f : r.fits) recipes.push_back(toJson(f));
+  return {{"model", r.model},       {"format", r.format->name},      {"nodes", r.nodes},  {"ms", r.milliseconds},
+          {"rules", json::array()}, {"recipes", std::move(recipes)}, {"advice", r.advice}};
+}
+
+json toJson(const OptimizeReport& r) {
+  json recipes = json::array(), rules = json::array();
+  for (const TriedRecipe& t : r.recipes) recipes.push_back(toJson(t));
+  for (const TriedRule& t : r.rules) rules.push_back(toJson(t));
+  json out{{"recipes", std::move(recipes)},
+           {"rules", std::move(rules)},
+           {"seconds", r.seconds},
+           {"outOfTime", r.isOutOfTime},
+           {"result", toJson(r.result)}};
+  if (!r.beside.empty()) out["against"] = r.beside;
+  if (r.result.unchanged) {
+    out["whyUnchanged"] = r.whyUnchanged;
+    out["advice"] = r.advice;
+  }
+  return out;
+}
+
 json toJson(const ModelInfo& info) {
   const Model& m = info.model;
   const Graph& g = m.graph;
@@ -151,6 +213,24 @@ json toJson(const RunReport& r) {
   if (!r.output.empty()) out["output"] = r.output;
   if (r.differences) out["differences"] = listJson(*r.differences);
   return out;
+}
+
+json toJson(const BatchReport& b) {
+  json models = json::array();
+  for (const BatchResult& r : b.results) {
+    json model{{"model", r.task.model},
+               {"outcome", std::string(outcomeName(r.outcome))},
+               {"seconds", r.seconds},
+               {"resumed", r.isFromState}};
+    if (r.outcome != BatchOutcome::NotRun) model["exitCode"] = r.exitCode;
+    if (r.outcome == BatchOutcome::Done) model["output"] = r.task.output;
+    if (!r.error.empty()) model["error"] = r.error;
+    const json report = json::parse(r.report, nullptr, false);
+    if (report.is_object() && report.contains("models")) model["graphs"] = report["models"];
+    if (report.is_object() && report.contains("result")) model["graphs"] = json::array({report["result"]});
+    models.push_back(std::move(model));
+  }
+  return {{"models", std::move(models)}, {"seconds", b.seconds}, {"interrupted", b.isInterrupted}};
 }
 
 json toJson(const ShownModel& s) {

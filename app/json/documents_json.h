@@ -11,11 +11,14 @@
 #include <vector>
 
 #include "app/workbench/apply.h"
+#include "app/workbench/batch/batch.h"
 #include "app/workbench/bench.h"
 #include "app/workbench/compare.h"
 #include "app/workbench/export.h"
 #include "app/workbench/info.h"
 #include "app/workbench/match.h"
+#include "app/workbench/optimize/optimize.h"
+#include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/profile.h"
 #include "app/workbench/run.h"
 
@@ -35,14 +38,17 @@ struct DrawnModel {
 };
 
 nlohmann::json toJson(const ApplyReport&);
+nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
 nlohmann::json toJson(const Comparison&);
 nlohmann::json toJson(const ConvertReport&);
 nlohmann::json toJson(const DrawnModel&);
 nlohmann::json toJson(const ExplainedModel&);
+nlohmann::json toJson(const FittedModel&);
 nlohmann::json toJson(const KernelInfo&);
 nlohmann::json toJson(const MatchedModel&);
 nlohmann::json toJson(const ModelInfo&);
+nlohmann::json toJson(const OptimizeReport&);
 nlohmann::json toJson(const ProfileReport&);
 nlohmann::json toJson(const RunReport&);
 nlohmann::json toJson(const ShownModel&);

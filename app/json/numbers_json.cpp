@@ -21,6 +21,7 @@ json pairsJson(const Pairs& t, size_t mostSamples) {
           {"ratio", t.ratio},
           {"ratioLow", range.low},
           {"ratioHigh", range.high},
+          {"speed", speedName(speedOf(t.ratio, range))},
           {"repetitions", t.repetitions}};
 }
 
@@ -82,6 +83,8 @@ json toJson(const LayerRow& l) { return layerJson(l.difference, l.original, l.re
 json toJson(const AgainstOriginal& t) {
   json out = graft::toJson(t.times);
   out["against"] = t.original;
+  out["timed"] = t.rewritten;
+  if (!t.notTimed.empty()) out["notTimed"] = t.notTimed;
   return out;
 }
 

@@ -166,6 +166,43 @@ std::optional<Bisected> bisect(const Graph& original, const RuleFile& file, cons
 
 }  // namespace
 
+Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, bool needsInputs, ApplyReport& report,
+                         const Semantics& semantics, const Job& job) {
+  auto model = open(which, semantics, job);
+  if (!model) return model.error();
+  report.model = which.path;
+  report.method = which.method;
+  report.format = model->format;
+  report.missing = missingOperators(model->graph);
+  Prepared out{std::move(*model), {}, std::nullopt};
+  if (!out.model.format->declaresSizes) out.sizes = tracedSizes(out.model.graph);
+  if (auto made = inputsFor(out.model.graph, on)) {
+    report.randomInputs = std::move(made->random);
+    out.inputs = std::move(made->tensors);
+  } else if (needsInputs || on.isGiven()) {
+    return made.error();
+  } else {
+    report.noInputs = made.error().message;
+  }
+  return out;
+}
+
+Status verifyWhole(const Prepared& before, const Graph& rewritten, ApplyReport& report, const Job& job) {
+  auto verification = verifyRewrite(before.model.graph, rewritten, *before.inputs, job);
+  if (!verification) return verification.error();
+  report.verification = std::move(*verification);
+  report.refusal.reset();
+  if (report.verification->passed) return done();
+  // A model that does not run on the inputs has no numbers that could differ on purpose.
+  if (!report.verification->outputs.empty()) report.changedOnPurpose = changingSteps(report.steps);
+  if (report.changedOnPurpose.empty())
+    report.refusal = Error{ErrorKind::Verification,
+                           fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.",
+                                       report.model, report.verification->why),
+                           {}};
+  return done();
+}
+
 Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules, const Semantics& semantics,
                           const OnApplyStage& onStage, const Job& job) {
   ApplyReport report;
@@ -174,37 +211,23 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   };
   // Where nothing can be written is found out before the work, not after it.
   if (auto probe = AtomicFile::beside(request.output); !probe) return probe.error();
-  auto model = open(request.model, semantics, job);
-  if (!model) return model.error();
-  report.model = request.model.path;
-  report.method = request.model.method;
-  report.format = model->format;
   report.recipe = rules.recipe.name;
-  Graph& original = model->graph;
-  report.missing = missingOperators(original);
-  std::vector<TracedSizes> sizes;
-  if (!model->format->declaresSizes) sizes = tracedSizes(original);
-  std::optional<TensorSet> inputs;
-  if (auto made = inputsFor(original, request.inputs)) {
-    report.randomInputs = std::move(made->random);
-    inputs = std::move(made->tensors);
-  } else if (request.verify || request.inputs.isGiven()) {
-    return made.error();
-  } else {
-    report.noInputs = made.error().message;
-  }
+  auto prepared = prepare(request.model, request.inputs, request.verify, report, semantics, job);
+  if (!prepared) return prepared.error();
+  const Model& model = prepared->model;
+  const std::optional<TensorSet>& inputs = prepared->inputs;
   reached(ApplyStage::Inputs);
   if (inputs)
-    if (Status s = recordTypes(*model, *inputs); !s) return s.error();
+    if (Status s = recordTypes(prepared->model, *inputs); !s) return s.error();
 
   RewriteRequest how;
   how.recipe = rules.recipe;
   how.strict = request.strict;
   if (request.verify && request.verifyRewrites)
-    how.verify = {inputs, !request.inputs.isGiven(), "", !model->format->declaresSizes, request.failingInputs};
+    how.verify = {inputs, !request.inputs.isGiven(), "", !model.format->declaresSizes, request.failingInputs};
   RewriteSelection selection;
   if (how.verify.inputs && !how.strict) how.selection = &selection;
-  auto rewritten = rewrite(original, rules.file, how, semantics, job);
+  auto rewritten = rewrite(model.graph, rules.file, how, semantics, job);
   if (job.cancelled()) return interrupted();
   if (!rewritten) return rewritten.error();
   const Graph& graph = rewritten->graph;
@@ -217,47 +240,49 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
         return Error{ErrorKind::Verification,
                      fmt::format("{}: a match was not rewritten: {} (--strict)", s.name, s.refused[0]),
                      {}};
+  report.unchanged = rewroteNothing(report.steps);
   reached(ApplyStage::Rewritten);
+  if (report.unchanged) {
+    if (request.allowUnchanged) {
+      auto copied = copyModel(request.model, model.graph, request.output);
+      if (!copied) return copied.error();
+      report.output = std::move(*copied);
+      reached(ApplyStage::Written);
+    }
+    return report;
+  }
 
-  if (request.verify) {
-    auto verification = verifyRewrite(original, graph, *inputs, job);
-    if (!verification) return verification.error();
-    report.verification = std::move(*verification);
-    if (!report.verification->passed) {
-      const std::string& why = report.verification->why;
-      // A model that does not run on the inputs has no numbers that could differ on purpose.
-      if (!report.verification->outputs.empty()) report.changedOnPurpose = changingSteps(report.steps);
-      if (report.changedOnPurpose.empty())
-        report.refusal = Error{
-            ErrorKind::Verification,
-            fmt::format("{}: the rewritten model computes something else: {}. Nothing was written.", report.model, why),
-            {}};
-    }
-    if (report.refusal && how.selection && !report.verification->outputs.empty())
-      if (auto found = bisect(original, rules.file, how, *inputs, report.verification->why, semantics, job)) {
-        report.refusal.reset();
-        report.bisection = std::move(found->bisection);
-        report.verification = std::move(found->verification);
-        report.steps = std::move(found->rewritten.steps);
-        report.nodesAfter = found->rewritten.graph.nodeCount();
-        rewritten->graph = std::move(found->rewritten.graph);
-      }
+  if (request.verify)
+    if (Status s = verifyWhole(*prepared, graph, report, job); !s) return s.error();
+  if (report.refusal && how.selection && !report.verification->outputs.empty()) {
+    auto found = bisect(model.graph, rules.file, how, *inputs, report.verification->why, semantics, job);
     if (job.cancelled()) return interrupted();
-    reached(ApplyStage::Verified);
-    if (report.refusal) return report;
-    if (request.seconds && report.missing.empty()) {
-      limitTuning(3);  // whoever applies rules waits for it; the first run of the file goes on
-      const RunOptions options{request.inputs.device, request.inputs.dtype};
-      auto timing = timeAgainstOriginal(*model, graph, *inputs, options, *request.seconds, job);
-      if (!timing) return timing.error();
-      report.timing = std::move(*timing);
-      reached(ApplyStage::Timed);
+    if (found) {
+      report.refusal.reset();
+      report.bisection = std::move(found->bisection);
+      report.verification = std::move(found->verification);
+      report.steps = std::move(found->rewritten.steps);
+      report.nodesAfter = found->rewritten.graph.nodeCount();
+      rewritten->graph = std::move(found->rewritten.graph);
     }
-  } else {
-    reached(ApplyStage::Verified);
+  }
+  reached(ApplyStage::Verified);
+  if (report.refusal) return report;
+  if (job.cancelled()) return interrupted();
+  // What is timed is the file. It gets its name when all is done.
+  auto staged =
+      StagedModel::write(graph, request.output, inputs ? *inputs : TensorSet(), prepared->sizes, request.capture);
+  if (!staged) return staged.error();
+  if (request.verify && request.seconds && report.missing.empty()) {
+    limitTuning(3);  // whoever applies rules waits for it; the first run of the file goes on
+    const RunOptions options{request.inputs.device, request.inputs.dtype};
+    auto timing = timeWrittenFile({model, model.graph, graph, staged->path(), *inputs, options, *request.seconds}, job);
+    if (!timing) return timing.error();
+    report.timing = std::move(*timing);
+    reached(ApplyStage::Timed);
   }
   if (job.cancelled()) return interrupted();
-  auto written = writeRewritten(graph, request.output, inputs ? *inputs : TensorSet(), sizes, request.capture);
+  auto written = staged->publish();
   if (!written) return written.error();
   report.output = std::move(*written);
   reached(ApplyStage::Written);

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "app/workbench/bench.h"
+#include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/export.h"
 #include "app/workbench/history.h"
 #include "app/workbench/open.h"
@@ -81,6 +81,7 @@ struct ApplyRequest {
   bool strict = false;            ///< a match that cannot be rewritten is an error, too
   std::optional<double> seconds;  ///< how long to time both models; none: they are not timed
   bool capture = true;            ///< the written model may run as CUDA graphs on a GPU
+  bool allowUnchanged = false;    ///< where nothing was rewritten, the output is the model as it is
 };
 /// The whole model failed its check although each rewrite passed: what was done about it.
 struct Bisection {
@@ -104,16 +105,36 @@ struct ApplyReport {
   std::optional<Bisection> bisection;        ///< some rewrites were taken back so that the whole passes
   /// Numbers differ, and these steps change them on purpose: the model is written nevertheless.
   std::string changedOnPurpose;
-  std::optional<AgainstOriginal> timing;
-  std::optional<WrittenModel> output;  ///< none: nothing was written
-  std::optional<Error> refusal;        ///< why nothing was written
+  std::optional<AgainstOriginal> timing;  ///< of the written file
+  std::optional<WrittenModel> output;     ///< none: nothing was written
+  bool unchanged = false;                 ///< nothing was rewritten: `output` is the model as it is, or none
+  std::optional<Error> refusal;           ///< why nothing was written
 };
+/// A model that is about to be rewritten: opened, its types recorded from a run on its inputs.
+struct Prepared {
+  Model model;
+  std::vector<TracedSizes> sizes;   ///< as the file has them; empty where it declares its own
+  std::optional<TensorSet> inputs;  ///< none: the report says why
+};
+/// Fills what the report says of model and inputs. An error where there have to be inputs and are none.
+Result<Prepared> prepare(const OpenRequest&, const InputRequest&, bool needsInputs, ApplyReport&, const Semantics&,
+                         const Job& = {});
+/// Compares the whole rewritten model, and sets the report's refusal where that fails.
+Status verifyWhole(const Prepared&, const Graph& rewritten, ApplyReport&, const Job& = {});
+
 /// How far the work has come: the report holds what this stage and those before it found.
-enum class ApplyStage { Inputs, Rewritten, Verified, Timed, Written };
+enum class ApplyStage {
+  Inputs,
+  Rewritten,
+  Verified,
+  Timed,
+  Written
+};  // a written file is timed before it gets its name
 using OnApplyStage = std::function<void(ApplyStage, const ApplyReport&)>;
 
-/// Opens, rewrites, verifies, times and writes a model. What fails the verification is refused: that is part of the
-/// report, as its reason. Errors are for what could not be done at all; then nothing was written.
+/// Opens, rewrites, verifies, writes and times a model. What fails the verification is refused: that is part of the
+/// report, as its reason. A model in which nothing was rewritten is not written either, unless that is allowed. Errors
+/// are for what could not be done at all; then nothing was written.
 Result<ApplyReport> apply(const ApplyRequest&, const ChosenRecipe&, const Semantics&, const OnApplyStage& = {},
                           const Job& = {});
 

@@ -3,38 +3,46 @@
 #include <fmt/format.h>
 
 #include "app/workbench/compare.h"
+#include "core/base/temporary_folder.h"
+#include "core/formats/export.h"
+#include "core/torch/graph_in_dtype.h"
 
 namespace graft::workbench {
 namespace {
 
-Result<AgainstOriginal> timeInExecutor(const Model& original, const Program& fast, const TensorSet& inputs,
-                                       const RunOptions& options, double seconds, const Job& job) {
-  auto slow = Program::build(original.graph, options);
+/// On a GPU both as captured graphs, timed there.
+Result<AgainstOriginal> timeCapturedGraphs(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
+                                           const RunOptions& options, double seconds, const Job& job) {
+  auto slow = Program::build(original, options);
   if (!slow) return slow.error();
-  auto t = timePaired(*slow, fast, inputs, seconds, job);
+  auto fast = Program::build(rewritten, options);
+  if (!fast) return fast.error();
+  auto t = timePaired(*slow, *fast, inputs, seconds, job);
   if (!t) return t.error();
-  return AgainstOriginal{std::move(*t),
-                         options.device == "cpu" ? "original (operator by operator)" : "original (captured)"};
+  return AgainstOriginal{std::move(*t), "original (captured)", "rewritten (captured)", {}};
+}
+
+/// The file that `apply` would write, in a folder that goes again.
+Result<AgainstOriginal> timeAsWritten(const Model& original, const Graph& rewritten, const TensorSet& inputs,
+                                      const RunOptions& options, double seconds, const Job& job) {
+  auto folder = TemporaryFolder::inSystem();
+  if (!folder) return folder.error();
+  const std::string path = folder->file("rewritten.pt");
+  std::optional<Graph> originalCast, rewrittenCast;
+  if (options.dtype) {
+    auto a = inDType(original.graph, *options.dtype), b = inDType(rewritten, *options.dtype);
+    if (!a) return a.error();
+    if (!b) return b.error();
+    originalCast = std::move(a->graph);
+    rewrittenCast = std::move(b->graph);
+  }
+  const Graph& before = originalCast ? *originalCast : original.graph;
+  const Graph& after = rewrittenCast ? *rewrittenCast : rewritten;
+  if (Status s = exportModel(after, path); !s) return s.error();
+  return timeWrittenFile({original, before, after, path, inputs, options, seconds}, job);
 }
 
 }  // namespace
-
-Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& rewritten, const TensorSet& inputs,
-                                            const RunOptions& options, double seconds, const Job& job) {
-  auto fast = Program::build(rewritten, options);
-  if (!fast) return fast.error();
-  if (!original.format->torchJitLoads || original.method != "forward" || options.device != "cpu")
-    return timeInExecutor(original, *fast, inputs, options, seconds, job);
-  auto frozen = frozenTorchScript(original.path, inputs, options);
-  if (!frozen) return frozen.error();
-  // A file may name the dtypes it was traced with: then TorchScript cannot run it in another, Graft can.
-  if (options.dtype && !(*frozen)().ok()) return timeInExecutor(original, *fast, inputs, options, seconds, job);
-  const std::string where = fmt::format(
-      "{}, {}", options.device, options.threads > 0 ? fmt::format("{} threads", options.threads) : "default threads");
-  auto t = timePaired(*frozen, runnable(*fast, inputs), seconds, job, where);
-  if (!t) return t.error();
-  return AgainstOriginal{std::move(*t), "original (frozen TorchScript)"};
-}
 
 Result<BenchReport> bench(const BenchRequest& request, const ChosenRecipe& rules, const Semantics& semantics,
                           const OnBenchStage& onStage, const Job& job) {
@@ -76,7 +84,9 @@ Result<BenchReport> bench(const BenchRequest& request, const ChosenRecipe& rules
     report.outputs = std::move(*differences);
   }
   reached(BenchStage::Compared);
-  auto timing = timeAgainstOriginal(*model, rewritten, *inputs, options, request.seconds, job);
+  auto timing = options.device == "cpu"
+                    ? timeAsWritten(*model, rewritten, *inputs, options, request.seconds, job)
+                    : timeCapturedGraphs(model->graph, rewritten, *inputs, options, request.seconds, job);
   if (!timing) return timing.error();
   report.timing = std::move(*timing);
   reached(BenchStage::Timed);

@@ -1,5 +1,5 @@
-// Bench: how fast a rewritten model is against what people run today: for a TorchScript file TorchScript itself,
-// frozen; for other formats the original graph in Graft's own executor; and, where asked for, PyTorch's own modes.
+// Bench: how fast a rewritten model is against what people run today. On the CPU that is the file that `apply` would
+// write beside frozen TorchScript; on a GPU both graphs, captured; and, where asked for, PyTorch's own modes.
 //
 //   Result<BenchReport> r = workbench::bench({.model = {"bert.pt"}, .seconds = 3}, rules, semantics, job);
 //   r->timing.times.ratio                                  // above 1: the rewritten model is faster
@@ -11,18 +11,12 @@
 #include <vector>
 
 #include "app/workbench/baselines/baselines.h"
+#include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/open.h"
 #include "app/workbench/rules.h"
 #include "core/torch/bench.h"
 
 namespace graft::workbench {
-
-struct AgainstOriginal {
-  PairedTiming times;    ///< a: the original, b: the rewritten model
-  std::string original;  ///< what the original ran as, in words
-};
-Result<AgainstOriginal> timeAgainstOriginal(const Model& original, const Graph& rewritten, const TensorSet& inputs,
-                                            const RunOptions&, double seconds, const Job&);
 
 struct BenchRequest {
   std::string model;

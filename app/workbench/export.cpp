@@ -1,7 +1,11 @@
 #include "app/workbench/export.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/atomic_file.h"
 #include "core/formats/export.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/semantics.h"
@@ -77,6 +81,44 @@ Result<WrittenModel> writeRewritten(const Graph& graph, const std::string& path,
                                     : captureObstacle(graph);
   if (const auto library = findOperatorLibrary(); library && usesGraftOperators(graph)) out.operatorLibrary = *library;
   out.libraries = userLibrariesOf(graph);
+  return out;
+}
+
+Result<StagedModel> StagedModel::write(const Graph& graph, const std::string& output, const TensorSet& inputs,
+                                       const std::vector<TracedSizes>& sizes, bool capture) {
+  auto folder = TemporaryFolder::beside(output);
+  if (!folder) return folder.error();
+  const std::string name = std::filesystem::path(output).filename().string();
+  auto written = writeRewritten(graph, folder->file(name), inputs, sizes, capture);
+  if (!written) return written.error();
+  return StagedModel(std::move(*folder), std::move(*written), output);
+}
+
+Result<WrittenModel> StagedModel::publish() {
+  std::error_code error;
+  std::filesystem::rename(model_.path, output_, error);
+  if (error) return badInput(fmt::format("{} cannot be written: {}", output_, error.message()));
+  model_.path = output_;
+  return model_;
+}
+
+Result<WrittenModel> copyModel(const OpenRequest& from, const Graph& graph, const std::string& path) {
+  auto format = exportFormat(path);
+  if (!format) return format.error();
+  WrittenModel out;
+  out.path = path;
+  out.captureObstacle = "it is the model as it was";
+  if (from.dtype || from.method != "forward" || !from.path.ends_with((*format)->ending)) {
+    if (Status s = exportModel(graph, path); !s) return s.error();
+    return out;
+  }
+  auto file = AtomicFile::beside(path);
+  if (!file) return file.error();
+  std::error_code error;
+  std::filesystem::copy_file(from.path, file->temporaryPath(), std::filesystem::copy_options::overwrite_existing,
+                             error);
+  if (error) return badInput(fmt::format("{} cannot be written: {}", path, error.message()));
+  if (Status s = file->commit(); !s) return s.error();
   return out;
 }
 

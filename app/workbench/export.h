@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/workbench/open.h"
+#include "core/base/temporary_folder.h"
 #include "core/torch/operator_library.h"
 
 namespace graft::workbench {
@@ -47,5 +48,26 @@ struct WrittenModel {
 /// takes all `sizes` that the trace takes, where these are known.
 Result<WrittenModel> writeRewritten(const Graph&, const std::string& path, const TensorSet& inputs,
                                     const std::vector<TracedSizes>& sizes, bool capture);
+
+/// A rewritten model in a file that has not its name yet: what is timed, and thrown away where it is not wanted.
+class StagedModel {
+ public:
+  /// Beside `output`, in a folder that goes with this object.
+  static Result<StagedModel> write(const Graph&, const std::string& output, const TensorSet& inputs,
+                                   const std::vector<TracedSizes>& sizes, bool capture);
+  const std::string& path() const { return model_.path; }
+  /// Gives the file its name.
+  Result<WrittenModel> publish();
+
+ private:
+  StagedModel(TemporaryFolder folder, WrittenModel model, std::string output)
+      : folder_(std::move(folder)), model_(std::move(model)), output_(std::move(output)) {}
+  TemporaryFolder folder_;
+  WrittenModel model_;
+  std::string output_;
+};
+
+/// The model's own file under another name; where format or dtype are others, the same graph.
+Result<WrittenModel> copyModel(const OpenRequest&, const Graph&, const std::string& path);
 
 }  // namespace graft::workbench

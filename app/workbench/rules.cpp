@@ -80,6 +80,20 @@ bool foundNothing(const std::vector<StepRun>& steps) {
   return std::all_of(steps.begin(), steps.end(), [](const StepRun& s) { return foundNothing(s); });
 }
 
+bool rewroteNothing(const std::vector<StepRun>& steps) {
+  const bool hasRules = std::any_of(steps.begin(), steps.end(), [](const StepRun& s) { return s.isRule; });
+  // A rule that only finds leaves records that add and remove nothing.
+  const auto changes = [](const Record& r) { return !r.added.empty() || !r.removed.empty() || !r.outputs.empty(); };
+  return std::none_of(steps.begin(), steps.end(), [&](const StepRun& s) {
+    const Pass* pass = s.isRule ? nullptr : findPass(s.name);
+    const bool onlyTidies =
+        pass && pass->arguments.empty() &&
+        std::none_of(s.records.begin(), s.records.end(), [](const Record& r) { return r.changesNumbers; });
+    if (hasRules && onlyTidies) return false;
+    return s.isRule ? std::any_of(s.records.begin(), s.records.end(), changes) : !s.records.empty();
+  });
+}
+
 std::string changingSteps(const std::vector<StepRun>& steps) {
   std::vector<std::string> names;
   for (const StepRun& s : steps)

@@ -41,6 +41,9 @@ using Expectation = std::pair<std::string, size_t>;
 /// Whether a step rewrote, refused and took back nothing, and whether a whole recipe did so.
 bool foundNothing(const StepRun&);
 bool foundNothing(const std::vector<StepRun>&);
+/// Whether the recipe left the model as it was. Passes that only tidy up count where the recipe has no rules: beside
+/// rules that matched nowhere, nobody asked for them alone.
+bool rewroteNothing(const std::vector<StepRun>&);
 /// The steps that compute something else on purpose, with commas between: rules that say so, `half`, `swap_module`.
 std::string changingSteps(const std::vector<StepRun>&);
 

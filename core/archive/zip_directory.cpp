@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -43,19 +44,8 @@ bool validUtf8(std::string_view s) {
   return true;
 }
 
-// CRC-32 as zip defines it.
 uint32_t checksum(std::string_view bytes) {
-  static const auto table = [] {
-    std::array<uint32_t, 256> t{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      t[i] = i;
-      for (int bit = 0; bit < 8; ++bit) t[i] = t[i] & 1 ? 0xEDB88320U ^ (t[i] >> 1) : t[i] >> 1;
-    }
-    return t;
-  }();
-  uint32_t crc = ~uint32_t{0};
-  for (char c : bytes) crc = table[(crc ^ static_cast<unsigned char>(c)) & 0xFF] ^ (crc >> 8);
-  return ~crc;
+  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 bool plainName(std::string_view name) {

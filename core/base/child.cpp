@@ -143,4 +143,29 @@ Result<std::string> Child::readBytes(size_t count, const Job& job) {
   return out;
 }
 
+Result<Child::End> Child::end(const Job& job) {
+  const auto begin = std::chrono::steady_clock::now();
+  close(std::exchange(in_, -1));
+  End out;
+  for (;;) {
+    if (Status s = wait(out_, POLLIN, job, "", begin); !s) return s.error();
+    std::array<char, 65536> text{};
+    const ssize_t n = ::read(out_, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    read_.append(text.data(), static_cast<size_t>(n));
+  }
+  out.output = std::move(read_);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+  pid_ = -1;
+  if (WIFEXITED(status)) out.code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) out.signal = WTERMSIG(status);
+  const off_t size = lseek(err_, 0, SEEK_END);
+  out.errors.resize(static_cast<size_t>(std::max<off_t>(size, 0)));
+  const ssize_t n = pread(err_, out.errors.data(), out.errors.size(), 0);
+  out.errors.resize(static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  return out;
+}
+
 }  // namespace graft

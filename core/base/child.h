@@ -36,6 +36,15 @@ class Child {
   Result<std::string> readLine(const Job&, const std::string& waiting);
   /// So many bytes, which follow a line. Errors as those of readLine.
   Result<std::string> readBytes(size_t count, const Job&);
+  /// How a process ended.
+  struct End {
+    std::string output;  ///< that it wrote to stdout and nobody has read
+    std::string errors;  ///< that it wrote to stderr
+    int code = -1;       ///< its exit code; -1: a signal ended it
+    int signal = 0;
+  };
+  /// Closes the child's stdin and waits for its end. Errors: Cancelled, and BadInput after the limit.
+  Result<End> end(const Job&);
   /// From now on, a read or a write that takes longer than that is an error, and the child is of no more use: it may
   /// still answer. 0: no limit.
   void setLimit(double seconds) { limit_ = seconds; }

@@ -1,8 +1,8 @@
-// Paired timing: A B A B …, so that drift hits both; medians, percentiles and the ratio of pairs.
+// Paired timing: A B B A …, so that drift and the order hit both; medians, percentiles and the ratio of pairs.
 //
 //   auto original = frozenTorchScript("bert.pt", inputs, options);       // what people run today
-//   auto fast = runnable(*program, inputs);
-//   auto t = timePaired(*original, fast, 3.0);  t->ratio                 // above 1: fast is faster
+//   auto fast = loadedTorchScript("fast.pt", inputs, options);           // what they will run
+//   auto t = timePaired(*original, *fast, 3.0);  t->ratio                // above 1: fast is faster
 #pragma once
 
 #include <functional>
@@ -36,13 +36,25 @@ struct PairedTiming {
   std::string protocol;                  ///< device, threads, repetitions, in words
   std::optional<FlushedTiming> flushed;  ///< the same once more, where both are captured on a GPU
 };
-/// One run to the end, on a GPU until it is idle again.
-using Runnable = std::function<Status()>;
+/// One run to the end, on a GPU until it is idle again. What it wrote to buffers and inputs is put back after it, which
+/// is not timed: each run begins with the same numbers, for a counter that ran on would leave its cache sooner or
+/// later.
+struct Runnable {
+  std::function<Status()> run;
+  std::function<void()> putBack = {};  ///< none: it writes nothing
+  Status operator()() const {
+    Status s = run();
+    if (putBack) putBack();
+    return s;
+  }
+};
 /// Keeps references to both: they must outlive it.
 Runnable runnable(const Program&, const TensorSet& inputs);
 /// The model in the file run by TorchScript itself, frozen (its weights folded in, dead branches gone). This executes
 /// the file's code: for models that the user asked to run.
 Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions&);
+/// The same as torch.jit.load gives it, in its own dtype: what the user of a written file runs.
+Result<Runnable> loadedTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions&);
 
 /// One measured run: its milliseconds, however they are taken.
 using Stopwatch = std::function<Result<double>()>;
@@ -54,7 +66,8 @@ struct ProgramWatch {
   double readySeconds = 0;  ///< from planning's end to the first fast run: tuning, capturing
 };
 Result<ProgramWatch> stopwatch(const Program&, const TensorSet& inputs, const Job& = {});
-/// Measures all in turn, round after round, for about `seconds` (at least 5 rounds). The caller warms up.
+/// Measures all in turn, round after round and every second round in reverse, for about `seconds` (at least 5 rounds).
+/// The caller warms up.
 Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>&, double seconds, const Job& = {});
 /// The median of a_i / b_i: above 1, b is faster.
 double medianRatio(const Timing& a, const Timing& b);

@@ -94,15 +94,6 @@ struct Reading {
   std::map<std::string, std::unique_ptr<Module>> done = {};  // by path
 };
 
-/// Where the shipped rules lie beside this program; empty where they do not.
-std::filesystem::path shippedRules() {
-  std::error_code e;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", e).parent_path();
-  for (const char* folder : {"../share/graft/rules", "../../resources/rules", "../../../resources/rules"})
-    if (std::filesystem::is_directory(program / folder, e)) return std::filesystem::canonical(program / folder, e);
-  return {};
-}
-
 /// The rule file that a module's name stands for: a neighbour of the importing file, or a shipped one. Nothing for
 /// Python's own modules and for names that are no plain word, so that no import leads out of these two folders.
 std::optional<std::string> ruleFileOf(std::string_view module, const Reading& reading) {
@@ -113,7 +104,7 @@ std::optional<std::string> ruleFileOf(std::string_view module, const Reading& re
   std::vector<std::filesystem::path> folders;
   if (reading.onDisk || reading.open.size() > 1)
     folders.push_back(std::filesystem::path(reading.open.back()).parent_path());
-  if (auto shipped = shippedRules(); !shipped.empty()) folders.push_back(std::move(shipped));
+  if (std::string shipped = shippedRulesFolder(); !shipped.empty()) folders.emplace_back(std::move(shipped));
   for (const auto& folder : folders) {
     std::error_code e;
     const auto path = std::filesystem::canonical(folder / (std::string(module) + ".py"), e);
@@ -353,6 +344,14 @@ Result<RuleFile> parse(std::string_view text, std::string_view file, bool onDisk
 }
 
 }  // namespace
+
+std::string shippedRulesFolder() {
+  std::error_code e;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", e).parent_path();
+  for (const char* folder : {"../share/graft/rules", "../../resources/rules", "../../../resources/rules"})
+    if (std::filesystem::is_directory(program / folder, e)) return std::filesystem::canonical(program / folder, e);
+  return {};
+}
 
 Result<RuleFile> parseRuleText(std::string_view text, std::string_view file, const OperatorSet& operators,
                                const LoadLibrary& load) {

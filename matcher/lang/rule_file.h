@@ -32,4 +32,7 @@ Result<RuleFile> loadRuleFile(const std::string& path, const OperatorSet& operat
 Result<RuleFile> parseRuleText(std::string_view text, std::string_view file, const OperatorSet& operators,
                                const LoadLibrary& load = {});
 
+/// The folder of the rule files that come with this program; "" where they do not lie beside it.
+std::string shippedRulesFolder();
+
 }  // namespace graft

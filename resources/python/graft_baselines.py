@@ -45,7 +45,7 @@ def load(mode, path, inputs, device, dtype):
     if script is not None:
         script = as_asked(script.eval())
     if mode == "exported":
-        return script, MODES[mode]
+        return (as_asked(program.module()) if script is None else script), MODES[mode]
     if mode == "jit":
         if script is None:
             script = torch.jit.trace(as_asked(program.module()), inputs, check_trace=False)

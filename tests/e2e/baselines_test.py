@@ -56,7 +56,8 @@ class Baselines(TestCase):
 
         torch.jit.trace(Named().eval(), torch.randn(4, 32)).save(str(self.model))
         doc = self.of_model("bench", self.model, *self.common, "--dtype", "bfloat16")
-        self.assertEqual(doc["timing"]["against"], "original (operator by operator)")  # TorchScript would multiply BFloat16 with Float
+        self.assertEqual(doc["timing"]["against"], "original (written as TorchScript, frozen)")  # its own file would multiply BFloat16 with Float
+        self.assertEqual(doc["timing"]["timed"], "written file (TorchScript)")
         self.assertGreater(doc["timing"]["rewritten"]["medianMs"], 0)
         baselines = self.baselines(self.model, "eager,jit,compile,exported", "--dtype", "bfloat16")
         self.assertEqual([p.get("error") for p in baselines.values()], [None] * 4)

@@ -25,10 +25,21 @@ SWAP = HEAD + """class Swap(Rule):
 """
 
 
+GELU_LINEAR = """
+
+class GeluLinear(Rule):
+    def pattern(x, w, b):
+        return F.gelu(F.linear(x, w, b))
+
+    def replacement(x, w, b):
+        return kernels.linear(x, w, b, activation="gelu")
+"""
+
+
 class Usage(TestCase):
     def test_help_is_a_success(self):
         general, everything = self.done("--help").stdout, self.done("--help-all").stdout
-        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "apply", "convert", "compare",
+        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "optimize", "apply", "batch", "convert", "compare",
                         "bench", "profile", "kernels", "engine"):
             self.assertRegex(general, rf"(?m)^  {command} +\S")
             self.assertRegex(everything, rf"(?m)^{command}\b.*\n.*\S")
@@ -47,7 +58,10 @@ class Usage(TestCase):
         self.fails(2, "modules", MINILM, "--recipe", "Encoder", says="--rules")
 
     def test_missing_option(self):
-        self.fails(2, "match", MINILM, says="--rules")
+        self.fails(2, "bench", MINILM, says="--rules")
+        for option in ("--rule", "--expect"):
+            self.fails(2, "match", MINILM, option, "Attention=6", says="--rules")
+        self.fails(2, "optimize", MINILM, says="-o")
         self.fails(2, "apply", "--no-timing", MINILM, "--rules", RULES, says="-o")
 
     def test_no_model(self):
@@ -253,6 +267,109 @@ class All(Recipe):
         self.assertEqual(kept.read_text(), "an earlier result")
 
 
+class Unchanged(TestCase):
+    """Where nothing was rewritten, the output would be the model that is there already: 7, and no file."""
+
+    def setUp(self):
+        super().setUp()
+        self.model, self.other = self.folder / "m.pt", self.folder / "other.pt"
+        x = torch.randn(2, 4)
+        torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout()).eval(), x).save(str(self.model))
+        torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU()).eval(), x).save(str(self.other))
+        self.rules, self.out = self.file("rules.py", HEAD + GELU_LINEAR), self.folder / "out.pt"
+        self.common = ("--rules", self.rules, "--input", "f32[2,4]:randn", "--seconds", "0.1")
+
+    def test_no_file_is_written(self):
+        self.fails(7, "apply", self.model, *self.common, "-o", self.out, says=("m.pt: nothing was rewritten", "--allow-unchanged"))
+        kept = self.file("out.pt", "an earlier result")
+        self.fails(7, "apply", self.model, *self.common, "-o", kept)
+        self.assertEqual(kept.read_text(), "an earlier result")
+
+    def test_passes_that_tidy_up_count_only_where_no_rule_was_asked_for(self):
+        passes = "\n\nclass Tidy(Recipe):\n    steps = [remove_dropout]\n\n\nclass Both(Recipe):\n    steps = [remove_dropout, GeluLinear]\n"
+        self.rules.write_text(self.rules.read_text() + passes)
+        self.fails(7, "apply", self.model, *self.common, "--recipe", "Both", "-o", self.out)
+        self.done("apply", self.model, *self.common, "--recipe", "Tidy", "-o", self.out)
+
+    def test_what_was_taken_back_leaves_nothing(self):
+        rules = self.file("wrong.py", SWAP)
+        run = self.fails(7, "apply", self.other, "--rules", rules, "--input", "f32[2,4]:randn", "-o", self.out, says="taken back")
+        self.assertNotIn("graft explain", run.stderr)  # the rule did match
+
+    def test_the_model_is_copied_where_that_is_allowed(self):
+        run = self.done("apply", self.model, *self.common, "-o", self.out, "--allow-unchanged")
+        self.assertIn("the model as it was", run.stdout)
+        self.assertEqual(self.out.read_bytes(), self.model.read_bytes())
+        self.done("apply", self.model, *self.common, "-o", self.folder / "out.pt2", "--allow-unchanged")
+        self.assertEqual(self.json("info", self.folder / "out.pt2")["format"], "torch.export")
+
+    def test_among_several_models_it_has_not_failed(self):
+        (self.folder / "out").mkdir()
+        run = self.done("apply", self.model, self.other, *self.common, "-o", self.folder / "out")
+        self.assertIn("m.pt: nothing was rewritten", run.stderr)
+        self.assertEqual([path.name for path in (self.folder / "out").iterdir()], ["other.pt"])
+
+
+class Headline(TestCase):
+    """What is said of speed is said of the file that was written."""
+
+    def test_the_written_file_is_what_was_timed(self):
+        report = self.folder / "r.json"
+        common = ("--rules", RULES, "--recipe", "Encoder", "--inputs", SENTENCES, "--seconds", "0.2")
+        said = self.done("apply", MINILM, *common, "-o", self.folder / "fast.pt", "--report", report).stdout
+        self.assertIn("written file (TorchScript)", said)
+        timing = json.loads(report.read_text())["models"][0]["timing"]
+        self.assertEqual((timing["against"], timing["timed"]), ("original (frozen TorchScript)", "written file (TorchScript)"))
+        self.assertNotIn("notTimed", timing)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["fast.pt", "r.json"])
+
+    def test_what_a_run_writes_is_put_back_before_the_next(self):
+        class Cached(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(8, 8)
+                self.register_buffer("cache", torch.zeros(3, 8))
+                self.register_buffer("at", torch.zeros(1, dtype=torch.int64))
+
+            def forward(self, x):
+                self.cache.index_copy_(0, self.at, torch.nn.functional.gelu(self.linear(x)))
+                self.at += 1  # of room for three
+                return self.cache.sum(0)
+
+        model, x = Cached().eval(), torch.randn(1, 8)
+        torch.save((x,), self.folder / "in.pt")
+        torch.export.save(torch.export.export(model, (x,)), self.folder / "m.pt2")
+        with torch.no_grad():
+            traced = torch.jit.trace(model, x, check_trace=False)
+        traced.cache.zero_()
+        traced.at.zero_()
+        traced.save(str(self.folder / "m.pt"))
+        rules = self.file("rules.py", HEAD + GELU_LINEAR)
+        for ending in ("pt", "pt2"):
+            run = self.of_model("apply", self.folder / f"m.{ending}", "--rules", rules, "--inputs", self.folder / "in.pt",
+                                "--seconds", "0.1", "-o", self.folder / "fast.pt")
+            self.assertEqual(run["timing"]["timed"], "written file (TorchScript)", run["timing"])
+            self.assertGreater(run["timing"]["repetitions"], 3)
+
+    def test_a_torch_export_file_is_timed_in_python(self):
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return torch.nn.functional.gelu(x) + 1
+
+        torch.export.save(torch.export.export(Net(), (torch.randn(4, 8),)), self.folder / "m.pt2")
+        torch.save((torch.randn(4, 8),), self.folder / "in.pt")
+        rules = self.file("rules.py", SWAP.replace("torch.relu(x)", "0.5 * x * (1 + torch.erf(x * 0.7071067811865476))"))
+        run = self.of_model("apply", self.folder / "m.pt2", "--rules", rules, "--inputs", self.folder / "in.pt", "--seconds", "0.1",
+                            "-o", self.folder / "fast.pt2")
+        self.assertEqual((run["timing"]["against"], run["timing"]["timed"]),
+                         ("original (torch.export, in Python)", "written file (torch.export, in Python)"))
+
+    def test_a_model_beside_itself_has_the_same_speed(self):
+        run = self.done("compare", MINILM, MINILM, "--inputs", SENTENCES, "--seconds", "1").stdout
+        self.assertRegex(run, "the same speed|no difference that these runs can tell")
+        self.assertNotRegex(run, "times (faster|slower)")
+
+
 class Verification(TestCase):
     def test_a_benchmark_of_a_wrong_rewrite_is_told_to_be_one(self):
         rules = self.file("rules.py", SWAP)
@@ -262,13 +379,14 @@ class Verification(TestCase):
         self.assertIn("the numbers differ, as Swap may change them", self.done(*common).stderr)
 
     def test_a_wrong_rewrite_is_taken_back_and_the_rest_written(self):
-        rules, out, report = self.file("rules.py", SWAP), self.folder / "new.pt", self.folder / "report.json"
+        rules = self.file("rules.py", SWAP + GELU_LINEAR)
+        out, report = self.folder / "new.pt", self.folder / "report.json"
         run = self.done("apply", "--no-timing", MINILM, "--rules", rules, "--inputs", SENTENCES, "-o", out, "--report", report)
         back, total = run.stderr.splitlines()
         self.assertRegex(back, r"^Swap: 6 rewrites taken back: they compute something else on the model's own values, .*; at `gelu` in ")
         self.assertIn("6 rewrites were taken back", total)
-        rule = json.loads(report.read_text())["models"][0]["steps"][0]
-        self.assertEqual((rule["rewrites"], len(rule["rolledBack"])), (0, 6))
+        rule, kept = json.loads(report.read_text())["models"][0]["steps"]
+        self.assertEqual((rule["rewrites"], len(rule["rolledBack"]), kept["rewrites"]), (0, 6, 6))
         failure = rule["rolledBack"][0]["verification"]
         self.assertEqual(failure["verdict"], "failed")
         self.assertTrue(failure["element"] and failure["expected"] != failure["actual"] and failure["inputShapes"], failure)
@@ -310,7 +428,7 @@ class Told(TestCase):
         self.assertRegex(run.stderr, r"^Swap: 1 of 2 nodes at .*; `graft explain \S+ --rules \S+ --rule Swap` says more\n$")
         self.assertEqual(self.done("match", MINILM, "--rules", rules, "--quiet").stderr, "")
         more = ("--inputs", SENTENCES, "--no-timing", "-o", self.folder / "out.pt")
-        self.assertIn("nothing was rewritten", self.done("apply", MINILM, "--rules", rules, *more).stderr)
+        self.fails(7, "apply", MINILM, "--rules", rules, *more, says=("nothing was rewritten", "graft explain"))
         more = ("--inputs", SENTENCES, "--seconds", "0.1")
         self.assertIn("nothing was rewritten", self.done("bench", MINILM, "--rules", rules, *more).stderr)
 

@@ -165,6 +165,21 @@ class Documents(TestCase):
         why = self.check("explain", self.net, "--rules", self.rules, "--rule", "Missed")
         self.assertTrue(why["nearMisses"][0]["edits"])
 
+    def test_without_rules(self):
+        found = self.check("match", self.net, *self.given)["models"][0]
+        self.assertIn({"name": "Linear", "rewrites": 2}, found["recipes"][0]["rules"])
+        self.assertEqual(found["rules"], [])
+        common = (*self.given, "--seconds", "0.05", "--budget", "2", "-o", self.folder / "fast.pt", "--allow-unchanged")
+        report = self.folder / "report.json"
+        document = self.check("optimize", self.net, *common, "--report", report)
+        self.assertEqual(self.valid(json.loads(report.read_text()), "optimize"), document)
+        self.assertTrue(document["recipes"] and document["result"]["output"])
+        alone = self.folder / "alone.pt"
+        torch.jit.trace(torch.nn.Sigmoid(), self.x).save(str(alone))
+        self.assertEqual(self.check("match", alone, *self.given)["models"][0]["recipes"], [])
+        unchanged = self.check("optimize", alone, *self.given, "-o", self.folder / "none.pt", code=7)
+        self.assertTrue(unchanged["advice"] and unchanged["result"]["unchanged"])
+
     def test_rewriting(self):
         out, report = self.folder / "out.pt", self.folder / "report.json"
         common = ("--rules", self.rules, "--recipe", "All", *self.given, "-o", out)
@@ -179,6 +194,19 @@ class Documents(TestCase):
         self.assertEqual(skipped["verification"], {"passed": None, "skipped": True})
         refused = self.check("apply", self.net, *common, "--whole-only", "--no-timing", code=5)["models"][0]
         self.assertFalse(refused["verification"]["passed"] or "output" in refused)
+        missed = self.file("missed.py", RULES.split("class Swish")[0] + "class Missed" + RULES.split("class Missed")[1].split("class All")[0])
+        for allowed, code in (((), 7), (("--allow-unchanged",), 0)):
+            unchanged = self.check("apply", self.net, "--rules", missed, *self.given, "-o", out, *allowed, code=code)["models"][0]
+            self.assertTrue(unchanged["unchanged"])
+            self.assertEqual("output" in unchanged, bool(allowed))
+
+    def test_batches(self):
+        broken, report = self.file("broken.pt", "no model"), self.folder / "report.json"
+        common = (self.net, broken, "--rules", self.rules, "-o", self.folder / "fast", "--no-timing", "--report", report)
+        document = self.check("batch", *common, code=3)
+        self.assertEqual(self.valid(json.loads(report.read_text()), "batch"), document)
+        self.assertEqual([m["outcome"] for m in document["models"]], ["done", "failed"])
+        self.assertEqual([m["resumed"] for m in self.check("batch", *common, code=3)["models"]], [True, False])
 
     def test_other_numbers_on_purpose(self):
         rules = self.file("purpose.py", RULES.replace("class Wrong(Rule):\n", "class Wrong(Rule):\n    changes_numbers = True\n\n"))

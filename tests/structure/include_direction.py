@@ -71,10 +71,11 @@ LAYERS = [
     Layer("matcher/lang", ALL_CORE + MATCHER, libtorch=SOURCES),
     Layer("app/workbench", WORKBENCH + ("app/workbench/baselines",)),
     Layer("app/workbench/baselines", ALL_CORE + ("core/formats",)),
-    Layer("app/json", WORKBENCH + ("app/workbench", "app/workbench/baselines"), json=EVERYWHERE),
+    Layer("app/workbench/batch", ("core/base",)),
+    Layer("app/json", WORKBENCH + ("app/workbench", "app/workbench/baselines", "app/workbench/batch"), json=EVERYWHERE),
     Layer("app/console", TEXT_CORE + MATCHER + ("core/torch", "app/workbench", "app/workbench/baselines")),
     Layer("app/engine", WORKBENCH + ("app/workbench", "app/json"), json=EVERYWHERE),
-    Layer("app/commands", WORKBENCH + ("app/workbench", "app/json", "app/console", "views/drawing"), json=EVERYWHERE),
+    Layer("app/commands", WORKBENCH + ("app/workbench", "app/workbench/batch", "app/json", "app/console", "views/drawing"), json=EVERYWHERE),
     Layer("kernels", ("core/base", "kernels/capture"), libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("kernels/capture", (), libtorch=EVERYWHERE, json=NOWHERE),
     Layer("views/layout", TEXT_CORE),
@@ -87,7 +88,7 @@ LAYERS = [
     Layer("views/window", TEXT_CORE + CANVAS + ("views/canvas", "views/panels", "views/drawing", "views/picture"), qt=EVERYWHERE, json=EVERYWHERE),
 ]
 # Single files that may include what their folder may not.
-EXCEPTIONS = {"app/commands/engine.cpp": ("app/engine",)}
+EXCEPTIONS = {"app/commands/engine.cpp": ("app/engine",), "app/commands/batch.cpp": ("app",)}
 LAYERED_FOLDERS = ("core", "kernels", "matcher", "views")
 MOST_FILES = 25
 PROJECT_FOLDERS = ("app", "core", "kernels", "matcher", "samples", "tests", "views")

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <stdlib.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -13,6 +11,7 @@
 
 #include "core/base/child.h"
 #include "core/base/python.h"
+#include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
 #include "core/torch/gpu_state.h"
 #include "core/torch/graph_in_dtype.h"
@@ -37,19 +36,6 @@ double ofTurn(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-/// A file for the children that is gone afterwards.
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "graft-baselines-XXXXXX").string();
-    if (mkdtemp(name.data())) path = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path.empty()) std::filesystem::remove_all(path, ignored);
-  }
-};
-
 /// A file, and the dtype that its weights and inputs are still to be brought to ("" none).
 struct ModelFile {
   std::string path, dtype;
@@ -59,8 +45,8 @@ struct ModelFile {
 /// once, and written where a mode needs it.
 class Original {
  public:
-  Original(const BaselineRequest& request, const RunOptions& options, std::string folder)
-      : own_{request.model, options.dtype ? std::string(dtypeName(*options.dtype)) : ""}, folder_(std::move(folder)) {
+  Original(const BaselineRequest& request, const RunOptions& options, const TemporaryFolder& folder)
+      : own_{request.model, options.dtype ? std::string(dtypeName(*options.dtype)) : ""}, folder_(folder) {
     if (!options.dtype) return;
     auto cast = inDType(*request.original, *options.dtype);
     if (cast && cast->rewroteArguments) cast_ = std::move(cast->graph);
@@ -74,7 +60,7 @@ class Original {
     std::vector<std::string> endings{own_.path.ends_with(".pt2") ? ".pt2" : ".pt"};
     if (compiled) endings.insert(endings.begin(), ".pt2");
     for (const std::string& ending : endings) {
-      const std::string path = folder_ + "/original" + ending;
+      const std::string path = folder_.file("original" + ending);
       if (std::filesystem::exists(path) || exportModel(*cast_, path)) return {path, own_.dtype};
     }
     return own_;  // PyTorch will say what it thinks of it
@@ -82,9 +68,14 @@ class Original {
 
  private:
   ModelFile own_;
-  std::string folder_;
+  const TemporaryFolder& folder_;
   std::optional<Graph> cast_;
 };
+
+Status saveOnCpu(const TensorSet& inputs, const std::string& path) {
+  auto onCpu = graft::convert(inputs, "cpu", std::nullopt);
+  return onCpu ? saveTensors(*onCpu, path) : Status(onCpu.error());
+}
 
 Status writeExported(const Graph& rewritten, const RunOptions& options, const std::string& path) {
   if (!options.dtype) return exportModel(rewritten, path);
@@ -106,8 +97,13 @@ struct Process {
     return j;
   }
 
-  Status start(const std::vector<std::string>& command) {
-    auto started = Child::start(command);
+  Status start(const std::string& python, const ModelFile& file, const std::string& inputs, const RunOptions& options) {
+    // Where the library is not found, no rewritten model needs it.
+    const auto library = findOperatorLibrary();
+    std::string libraries = timing.mode == exportedMode && library ? *library : "";
+    for (const UserLibrary& l : userLibraries()) libraries += ":" + l.path;
+    auto started = Child::start({python, "-c", baselinesScript, timing.mode, file.path, inputs, options.device,
+                                 file.dtype, std::to_string(options.threads), libraries});
     if (!started) return started.error();
     child.emplace(std::move(*started));
     return done();
@@ -179,15 +175,44 @@ Result<std::string> findPython(const std::string& asked, const Job& job) {
   return graft::findPython(asked, "--python", "--against", job);
 }
 
+Result<PairedTiming> timeInPython(const PythonFile& a, const PythonFile& b, const TensorSet& inputs,
+                                  const RunOptions& options, const std::string& python, double seconds,
+                                  const Job& job) {
+  auto folder = TemporaryFolder::inSystem();
+  if (!folder) return folder.error();
+  const std::string inputsFile = folder->file("inputs.pt");
+  if (Status s = saveOnCpu(inputs, inputsFile); !s) return s.error();
+  std::vector<Process> processes(2);
+  for (size_t i = 0; i < 2; ++i) {
+    const PythonFile& side = i == 0 ? a : b;
+    processes[i].timing.mode = side.mode;
+    if (Status s = processes[i].start(python, {side.path, ""}, inputsFile, options); !s) return s.error();
+  }
+  std::vector<Stopwatch> sides;
+  for (Process& p : processes) {
+    if (Status s = p.wait(job); !s) return s.error();
+    sides.push_back([&p, &job] { return p.turn(job); });
+  }
+  auto timings = timeInTurns(sides, seconds, job);
+  if (!timings) return timings.error();
+  PairedTiming out;
+  out.a = std::move((*timings)[0]);
+  out.b = std::move((*timings)[1]);
+  out.ratio = medianRatio(out.a, out.b);
+  out.repetitions = static_cast<int>(out.a.samplesMs.size());
+  out.protocol = fmt::format("{}, {} rounds in turn in two Python processes, {} runs each (the first not counted), {}",
+                             options.device, out.repetitions, runsOfATurn,
+                             options.device == "cpu" ? "wall time" : "GPU time by events around the call");
+  return out;
+}
+
 Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const TensorSet& inputs,
                                                 const RunOptions& options, const BaselineRequest& request,
                                                 double seconds, const Job& job) {
-  const TemporaryFolder folder;
-  if (folder.path.empty()) return badInput("no temporary folder can be made; set TMPDIR");
-  const std::string inputsFile = folder.path / "inputs.pt", exported = folder.path / "rewritten.pt";
-  auto onCpu = graft::convert(inputs, "cpu", std::nullopt);
-  if (!onCpu) return onCpu.error();
-  if (Status s = saveTensors(*onCpu, inputsFile); !s) return s.error();
+  auto folder = TemporaryFolder::inSystem();
+  if (!folder) return folder.error();
+  const std::string inputsFile = folder->file("inputs.pt"), exported = folder->file("rewritten.pt");
+  if (Status s = saveOnCpu(inputs, inputsFile); !s) return s.error();
   if (std::find(request.modes.begin(), request.modes.end(), exportedMode) != request.modes.end())
     if (Status s = writeExported(rewritten, options, exported); !s) return s.error();
 
@@ -199,22 +224,15 @@ Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const Te
   out.how = own->how;
   out.readySeconds = own->readySeconds;
 
-  Original original(request, options, folder.path);
-  std::string users;
-  for (const UserLibrary& l : userLibraries()) users += ":" + l.path;
-  const auto library = findOperatorLibrary();  // where it is not found, no rewritten model needs it
+  Original original(request, options, *folder);
   std::vector<Process> processes(request.modes.size());
   for (size_t i = 0; i < processes.size(); ++i) {
     Process& p = processes[i];
     p.timing.mode = request.modes[i];
-    const bool ours = p.timing.mode == exportedMode;
-    const ModelFile file =
-        ours ? ModelFile{exported, original.dtype()} : original.file(p.timing.mode.starts_with("compile"));
+    const ModelFile file = p.timing.mode == exportedMode ? ModelFile{exported, original.dtype()}
+                                                         : original.file(p.timing.mode.starts_with("compile"));
     // All load and compile at once; they are timed in turns later.
-    const Status started =
-        p.start({request.python, "-c", baselinesScript, p.timing.mode, file.path, inputsFile, options.device,
-                 file.dtype, std::to_string(options.threads), (ours && library ? *library : "") + users});
-    if (!started) return started.error();
+    if (Status s = p.start(request.python, file, inputsFile, options); !s) return s.error();
   }
   for (Process& p : processes) {
     const Status ready = p.wait(job);

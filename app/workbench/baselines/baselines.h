@@ -49,6 +49,15 @@ Result<std::vector<std::string>> parseBaselines(const std::string& list);
 /// before anything is timed.
 Result<std::string> findPython(const std::string& named, const Job&);
 
+/// A model file and the mode of baselineModes() that runs it.
+struct PythonFile {
+  std::string mode, path;
+};
+/// Two files in turns, each in a Python process of its own, in the dtype that the files have. An error where one of the
+/// two does not run.
+Result<PairedTiming> timeInPython(const PythonFile& a, const PythonFile& b, const TensorSet& inputs, const RunOptions&,
+                                  const std::string& python, double seconds, const Job&);
+
 /// A mode that does not work is part of the result.
 Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const TensorSet& inputs, const RunOptions&,
                                                 const BaselineRequest&, double seconds, const Job&);

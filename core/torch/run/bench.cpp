@@ -16,8 +16,8 @@
 #include "core/torch/gpu_state.h"
 #include "core/torch/run/capture_facts.h"
 #include "core/torch/values/device.h"
-#include "core/torch/values/tensor_sets.h"
 #include "core/torch/values/values.h"
+#include "kernels/capture/pytree.h"
 
 namespace graft {
 namespace {
@@ -34,8 +34,38 @@ double percentile(const std::vector<double>& sorted, double p) {
 
 Result<double> timeOnce(const Runnable& run) {
   const auto start = Clock::now();
-  if (Status s = run(); !s) return s.error();
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  const Status s = run.run();
+  const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  if (run.putBack) run.putBack();
+  if (!s) return s.error();
+  return milliseconds;
+}
+
+/// Tensors that runs may write, with the numbers that they had.
+class Before {
+ public:
+  explicit Before(const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& t : tensors)
+      if (t.layout() == at::kStrided) pairs_.emplace_back(t, t.clone());
+  }
+  bool isEmpty() const { return pairs_.empty(); }
+  /// The first call finds out which of them a run writes at all.
+  void putBack() {
+    const c10::InferenceMode inference;
+    if (!areWrittenOnly_) std::erase_if(pairs_, [](const auto& p) { return p.first.equal(p.second); });
+    areWrittenOnly_ = true;
+    for (const auto& [tensor, before] : pairs_) tensor.copy_(before);
+  }
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
+  bool areWrittenOnly_ = false;
+};
+
+Runnable puttingBack(std::function<Status()> run, const std::vector<at::Tensor>& mayWrite) {
+  const auto before = std::make_shared<Before>(mayWrite);
+  if (before->isEmpty()) return {std::move(run)};
+  return {std::move(run), [before] { before->putBack(); }};
 }
 
 // As nn.Module.to in Python; Module::to in C++ casts integer buffers too.
@@ -47,6 +77,37 @@ void castFloats(torch::jit::Module& module, at::ScalarType dtype) {
   for (const at::Tensor& t : module.buffers()) cast(t);
 }
 
+Result<Runnable> torchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options, bool freeze) {
+  auto device = requireDevice(options.device);
+  if (!device) return device.error();
+  if (options.threads > 0 && at::get_num_threads() != options.threads) at::set_num_threads(options.threads);
+  try {
+    // Loaded outside inference mode, as plain programs load: weights made inside it carry no version, and operators
+    // that keep packed copies of weights leave such ones alone.
+    const at::NoGradGuard noGrad;
+    auto loaded = torch::jit::load(path, *device);
+    loaded.eval();
+    if (freeze && options.dtype) castFloats(loaded, torchDType(*options.dtype));
+    auto module = std::make_shared<torch::jit::Module>(freeze ? torch::jit::freeze(loaded) : loaded);
+    const auto run = [module, values = valuesOf(inputs), device = *device]() -> Status {
+      try {
+        c10::InferenceMode inference;
+        module->forward(values);
+        synchronize(device);
+        return done();
+      } catch (const std::exception& e) {
+        return badInput(fmt::format("TorchScript's own run failed: {}", shortMessage(e)));
+      }
+    };
+    std::vector<at::Tensor> mayWrite = flattenTensors(valuesOf(inputs));
+    for (const auto& buffer : module->buffers()) mayWrite.push_back(buffer);
+    return puttingBack(run, mayWrite);
+  } catch (const std::exception& e) {
+    return badInput(
+        fmt::format("{}: TorchScript cannot load{} it: {}", path, freeze ? " or freeze" : "", shortMessage(e)));
+  }
+}
+
 }  // namespace
 
 Timing timingOf(std::vector<double> samplesMs) {
@@ -56,54 +117,25 @@ Timing timingOf(std::vector<double> samplesMs) {
 }
 
 Runnable runnable(const Program& program, const TensorSet& inputs) {
-  return [&program, &inputs]() -> Status {
+  const auto run = [&program, &inputs]() -> Status {
     auto out = program.run(inputs);
     if (!out) return out.error();
     if (auto device = requireDevice(program.options().device)) synchronize(*device);
     return done();
   };
+  if (!program.capture().writes()) return {run};
+  std::vector<at::Tensor> mayWrite = flattenTensors(valuesOf(inputs));
+  for (const at::Tensor& weight : flattenTensors(valuesOf(program.capture().writtenTensors)))
+    mayWrite.push_back(weight);
+  return puttingBack(run, mayWrite);
 }
 
 Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options) {
-  auto device = requireDevice(options.device);
-  if (!device) return device.error();
-  if (options.threads > 0 && at::get_num_threads() != options.threads) at::set_num_threads(options.threads);
-  try {
-    // Loaded outside inference mode, as plain programs load: weights made inside it carry no version, and operators
-    // that keep packed copies of weights leave such ones alone.
-    const at::NoGradGuard noGrad;
-    auto module = torch::jit::load(path, *device);
-    module.eval();
-    if (options.dtype) castFloats(module, torchDType(*options.dtype));
-    auto frozen = std::make_shared<torch::jit::Module>(torch::jit::freeze(module));
-    return Runnable([frozen, values = valuesOf(inputs), device = *device]() -> Status {
-      try {
-        c10::InferenceMode inference;
-        frozen->forward(values);
-        synchronize(device);
-        return done();
-      } catch (const std::exception& e) {
-        return badInput(fmt::format("TorchScript's own run failed: {}", shortMessage(e)));
-      }
-    });
-  } catch (const std::exception& e) {
-    return badInput(fmt::format("{}: TorchScript cannot load or freeze it: {}", path, shortMessage(e)));
-  }
+  return torchScript(path, inputs, options, true);
 }
 
-Stopwatch watchOf(const Program& program, const TensorSet& inputs) {
-  if (!program.capture().writes()) return [run = runnable(program, inputs)] { return timeOnce(run); };
-  // Each run is timed on the same numbers: a counter that runs on would leave its cache sooner or later.
-  const auto weights = std::make_shared<TensorSet>(program.capture().writtenTensors);
-  const auto before = std::make_shared<TensorSet>(copyOf(*weights));
-  return [&program, &inputs, weights, before]() -> Result<double> {
-    const TensorSet own = copyOf(inputs);
-    auto milliseconds = timeOnce(runnable(program, own));
-    const c10::InferenceMode inference;
-    for (size_t i = 0; i < weights->size(); ++i)
-      valuesOf(*weights)[i].toTensor().copy_(valuesOf(*before)[i].toTensor());
-    return milliseconds;
-  };
+Result<Runnable> loadedTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options) {
+  return torchScript(path, inputs, options, false);
 }
 
 double medianRatio(const Timing& a, const Timing& b) {
@@ -121,7 +153,9 @@ Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, dou
   std::vector<Timing> out(sides.size());
   constexpr size_t fewest = 5, most = 20000;
   for (size_t round = 0; round < fewest || (elapsed() < seconds && round < most); ++round) {
-    for (size_t k = 0; k < sides.size(); ++k) {
+    for (size_t i = 0; i < sides.size(); ++i) {
+      // Who comes second finds caches and clocks as the first left them.
+      const size_t k = round % 2 == 0 ? i : sides.size() - 1 - i;
       auto t = sides[k]();
       if (!t) return t.error();
       if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
@@ -177,7 +211,7 @@ Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, 
     out.how = fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
   }
   if (!out.run) {
-    out.run = watchOf(program, inputs);
+    out.run = [run = runnable(program, inputs)] { return timeOnce(run); };
     if (auto first = out.run(); !first) return first.error();
   }
   out.readySeconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -241,22 +275,13 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
 
 }  // namespace
 
-namespace {
-
-Result<PairedTiming> timeWholeRuns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job,
-                                   const std::string& where) {
-  auto out = timePairedBy(a, b, seconds, job);
+Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& job,
+                                const std::string& where) {
+  auto out = timePairedBy([&] { return timeOnce(a); }, [&] { return timeOnce(b); }, seconds, job);
   if (!out) return out;
   out->protocol = fmt::format("{}{}{} alternating pairs after warm-up, wall time of whole runs", where,
                               where.empty() ? "" : ", ", out->repetitions);
   return out;
-}
-
-}  // namespace
-
-Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& job,
-                                const std::string& where) {
-  return timeWholeRuns([&] { return timeOnce(a); }, [&] { return timeOnce(b); }, seconds, job, where);
 }
 
 Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
@@ -266,9 +291,9 @@ Result<PairedTiming> timePaired(const Program& a, const Program& b, const Tensor
   if (o.device != "cpu" && b.options().device == o.device)
     if (auto captured = timeCaptured(a, b, inputs, seconds, job, why)) return std::move(*captured);
   const int threads = o.threads > 0 ? o.threads : at::get_num_threads();
-  return timeWholeRuns(watchOf(a, inputs), watchOf(b, inputs), seconds, job,
-                       o.device == "cpu" ? fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s")
-                                         : fmt::format("{}, launched one by one, not captured ({})", o.device, why));
+  return timePaired(runnable(a, inputs), runnable(b, inputs), seconds, job,
+                    o.device == "cpu" ? fmt::format("cpu, {} thread{}", threads, threads == 1 ? "" : "s")
+                                      : fmt::format("{}, launched one by one, not captured ({})", o.device, why));
 }
 
 Result<PairedTiming> timeAgainstFrozen(const std::string& path, const Program& b, const TensorSet& inputs,

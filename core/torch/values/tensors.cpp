@@ -8,7 +8,9 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/torch/values/call_arguments.h"
@@ -95,15 +97,90 @@ Filling usualFilling(const Graph& g, ValueId input, DType dtype) {
   return {"randint", {0, static_cast<double>(dtype == DType::Bool ? 2 : indexBound(g, input).value_or(2))}};
 }
 
+/// "3", "0.5", "true" and "None": an input that is no tensor.
+std::optional<c10::IValue> parseNumber(std::string_view text) {
+  if (text == "true" || text == "True") return c10::IValue(true);
+  if (text == "false" || text == "False") return c10::IValue(false);
+  if (text == "None") return c10::IValue();
+  const char* end = text.data() + text.size();
+  int64_t whole = 0;
+  if (const auto [at, error] = std::from_chars(text.data(), end, whole); error == std::errc() && at == end)
+    return c10::IValue(whole);
+  double real = 0;
+  if (const auto [at, error] = std::from_chars(text.data(), end, real); error == std::errc() && at == end)
+    return c10::IValue(real);
+  return std::nullopt;
+}
+
+/// The number as the input's type has it; nothing where it does not fit. Of a type that nobody told, as it is.
+std::optional<c10::IValue> fitting(c10::IValue number, const Type& wanted) {
+  const bool isOptional = wanted.kind == Type::Kind::Optional;
+  const Type type = isOptional ? Type(wanted.element()) : wanted;
+  if (number.isNone()) return isOptional || type.kind == Type::Kind::Any ? std::optional(number) : std::nullopt;
+  switch (type.kind) {
+    case Type::Kind::Any:
+      return number;
+    case Type::Kind::Int:
+      return number.isInt() ? std::optional(number) : std::nullopt;
+    case Type::Kind::Bool:
+      return number.isBool() ? std::optional(number) : std::nullopt;
+    case Type::Kind::Float:
+      return number.isBool() ? std::nullopt : std::optional(c10::IValue(number.toScalar().toDouble()));
+    case Type::Kind::Number:
+      return number.isBool() ? std::nullopt : std::optional(number);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Each input's specification, "" where none was given. "n=3" is that of the input n, the others are in order.
+Result<std::vector<std::string_view>> byInput(const Graph& g, const std::vector<std::string>& specs) {
+  std::vector<std::string_view> out(g.inputs().size());
+  std::vector<bool> isNamed(out.size());
+  std::vector<std::string_view> inOrder;
+  std::vector<std::string> names;
+  for (const ValueId v : g.inputs()) names.push_back(g.value(v).name);
+  for (const std::string& spec : specs) {
+    const size_t equals = spec.find('=');
+    if (equals == std::string::npos) {
+      inOrder.emplace_back(spec);
+      continue;
+    }
+    const std::string name = spec.substr(0, equals);
+    const auto at = static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    if (at == names.size())
+      return badInput(fmt::format("the model has no input '{}'; it has {}", name, fmt::join(names, ", ")));
+    if (isNamed[at]) return badInput(fmt::format("the input '{}' is given twice", name));
+    isNamed[at] = true;
+    out[at] = std::string_view(spec).substr(equals + 1);
+  }
+  const size_t open = static_cast<size_t>(std::count(isNamed.begin(), isNamed.end(), false));
+  const bool anyNamed = open < out.size();
+  if (!specs.empty() && (inOrder.size() > open || (!anyNamed && inOrder.size() < open)))
+    return badInput(
+        fmt::format("{} input specification{} for a model that takes {}: {}. NAME=SPEC is that of one input",
+                    specs.size(), specs.size() == 1 ? "" : "s", out.size(), fmt::join(names, ", ")));
+  auto next = inOrder.begin();
+  for (size_t i = 0; i < out.size() && next != inOrder.end(); ++i)
+    if (!isNamed[i]) out[i] = *next++;
+  return out;
+}
+
 Result<c10::IValue> makeInput(const Graph& g, size_t index, std::string_view spec, at::Generator& generator,
                               int64_t symbolDefault) {
   const Value& input = g.value(g.inputs()[index]);
   Type type = input.type;
   std::string_view rest = spec;
+  if (const auto number = spec.empty() ? std::nullopt : parseNumber(spec)) {
+    auto fits = fitting(*number, type);
+    if (!fits) return badInput(fmt::format("input {} '{}' is {}, not {}", index, input.name, toString(type), spec));
+    return std::move(*fits);
+  }
   if (!spec.empty()) {
     const auto given = consumeType(rest);
     if (!given || !given->isTensor() || (!rest.empty() && rest.front() != ':'))
-      return badInput(fmt::format("'{}' is no input specification; write it like \"f16[1,128]:randn\"", spec));
+      return badInput(fmt::format(
+          "'{}' is no input specification; write it like \"f16[1,128]:randn\", or a number like \"3\"", spec));
     type = *given;
     if (!rest.empty()) rest.remove_prefix(1);
   }
@@ -143,15 +220,13 @@ std::vector<std::string> TensorSet::describe() const {
 
 Result<TensorSet> makeInputs(const Graph& g, const std::vector<std::string>& specs, uint64_t seed,
                              int64_t symbolDefault) {
-  if (!specs.empty() && specs.size() != g.inputs().size())
-    return badInput(fmt::format("{} input specification{} for a model that takes {}", specs.size(),
-                                specs.size() == 1 ? "" : "s", g.inputs().size()));
+  auto given = byInput(g, specs);
+  if (!given) return given.error();
   try {
     auto generator = at::detail::createCPUGenerator(seed);
     std::vector<c10::IValue> values;
     for (size_t i = 0; i < g.inputs().size(); ++i) {
-      auto v =
-          makeInput(g, i, specs.empty() ? std::string_view() : std::string_view(specs[i]), generator, symbolDefault);
+      auto v = makeInput(g, i, (*given)[i], generator, symbolDefault);
       if (!v) return v.error();
       values.push_back(std::move(*v));
     }

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/ratio_range.h"
 #include "tests/support/catch.h"
 
 using namespace graft;
@@ -28,20 +27,14 @@ static bool says(const PairedTiming& t, const std::string& what) {
 TEST_CASE("A difference is claimed where the runs tell it") {
   const PairedTiming faster = timing({2.0, 2.1, 1.9, 2.0, 2.2, 2.0}, {1, 1, 1, 1, 1, 1}, 2.0);
   CHECK(says(faster, "2.00 times faster; cpu"));
-  CHECK(says(timing(faster.b.samplesMs, faster.a.samplesMs, 0.5), "2.00 times SLOWER; cpu"));
+  CHECK(says(timing(faster.b.samplesMs, faster.a.samplesMs, 0.5), "2.00 times slower; cpu"));
 }
 
 TEST_CASE("A busy machine makes equal models look different, and nothing is claimed of them") {
   const PairedTiming noise = timing({10, 90, 30, 12, 80}, {11, 30, 10, 60, 26}, 3.0);
-  CHECK(says(noise, "no difference that these runs can tell (0.20 to 3.08 times as fast"));
+  CHECK(says(noise,
+             "no difference that these runs can tell (0.20 to 3.08 times as fast); a longer --seconds tells more"));
   CHECK_FALSE(says(noise, "faster"));
-}
-
-TEST_CASE("Two sides are different where the range of their ratio leaves 1 out") {
-  CHECK(ratioRange({2, 2, 3}, {1, 1, 1, 9}).tellsDifference());
-  CHECK(ratioRange({1, 1, 1}, {2, 2, 3}).tellsDifference());
-  CHECK_FALSE(ratioRange({1, 2}, {1, 1}).tellsDifference());
-  CHECK_FALSE(ratioRange({}, {}).tellsDifference());
 }
 
 TEST_CASE("Of many pairs a few that are far off do not hide a small difference") {

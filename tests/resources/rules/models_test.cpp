@@ -135,6 +135,7 @@ TEST_CASE("every shipped rule has cases of its own") {
     const RuleFile rules =
         take(loadRuleFile(GRAFT_SOURCE_DIR "/resources/rules/" + file + ".py", semantics->operators()));
     for (const Rule& rule : rules.rules) {
+      if (!rule.file.ends_with("/" + file + ".py")) continue;  // the file that defines it has its cases
       INFO(file << ".cases has none for " << rule.name);
       CHECK(cases.find("\nrule " + rule.name + "\n") != std::string::npos);
     }

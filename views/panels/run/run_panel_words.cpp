@@ -48,13 +48,10 @@ QString RunPanel::headline(const QJsonObject& run) {
   const double a = median(run, "original"), b = median(run, "rewritten"), ratio = ratioOf(run);
   const RatioRange range = ratioRangeOf(run);
   const QString before = ms(a) + (baselineName(run).isEmpty() ? QString() : tr(" with ") + baselineName(run));
+  const Speed told = speedOf(ratio, range);
   const QString speed =
-      !range.tellsDifference() ? tr("%1 and %2: no difference that these runs can tell (%3 to %4 times as fast)")
-                                     .arg(ms(b), before)
-                                     .arg(range.low, 0, 'f', 2)
-                                     .arg(range.high, 0, 'f', 2)
-      : ratio >= 1 ? tr("%1 instead of %2: %3 times faster").arg(ms(b), before).arg(ratio, 0, 'f', ratio < 10 ? 2 : 1)
-                   : tr("%1 instead of %2: %3 times slower").arg(ms(b), before).arg(1 / ratio, 0, 'f', 2);
+      (told == Speed::Faster || told == Speed::Slower ? tr("%1 instead of %2: %3") : tr("%1 and %2: %3"))
+          .arg(ms(b), before, QString::fromStdString(speedText(ratio, range)));
   if (!agrees(run)) return tr("A check failed: %1. %2").arg(whyNot(run), speed);
   double worst = 0, cosine = 1;
   for (const QJsonValue v : at(run, "outputs").toArray()) {
@@ -71,7 +68,8 @@ QString RunPanel::sweepHeadline(const QList<std::pair<QString, QJsonObject>>& ru
   QString first;
   for (const auto& [label, run] : runs) {
     const double ratio = ratioOf(run);
-    untold += !ratioRangeOf(run).tellsDifference();
+    const Speed told = speedOf(ratio, ratioRangeOf(run));
+    untold += told != Speed::Faster && told != Speed::Slower;
     least = std::min(least, ratio);
     most = std::max(most, ratio);
     if (!agrees(run) && ++failed == 1) first = tr("%1: %2").arg(label, whyNot(run));

@@ -1,5 +1,7 @@
 // Comparing tensors, proving rewrites, timing, and making inputs.
 #include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/formats/export.h"
 #include "core/text/text.h"
@@ -133,6 +135,33 @@ TEST_CASE("inputs are made from specifications, the same for a seed") {
              ContainsSubstring("2 input specifications for a model that takes 1"));
   CHECK_THAT(makeInputs(g, {}, 1).error().message,
              ContainsSubstring("input 0 'x' is tensor: its dtype and shape are not known"));
+}
+
+TEST_CASE("a specification stands in its place or names its input, and numbers are numbers") {
+  const Graph g = graphOf(
+      "graph g {\n input %x : f32[2]\n input %n : int\n input %p : float\n input %b : bool\n input %o : "
+      "optional[int]\n return "
+      "%x\n}");
+  const auto made = [&](const std::vector<std::string>& specs) {
+    auto inputs = makeInputs(g, specs, 1);
+    REQUIRE_RESULT(inputs);
+    return fmt::format("{}", fmt::join(inputs->describe(), " "));
+  };
+  CHECK(made({"f32[3]", "7", "2", "false", "None"}) == "f32[3] 7 2 False None");
+  CHECK(made({"n=7"}) == "f32[2] 7 1 True 2");
+  CHECK(made({"o=4", "x=f32[5]:zeros"}) == "f32[5] 2 1 True 4");
+  CHECK(made({"p=0.5", "f32[3]", "9"}) == "f32[3] 9 0.5 True 2");
+  const auto refusal = [&](const std::vector<std::string>& specs) {
+    const auto inputs = makeInputs(g, specs, 1);
+    return inputs ? "" : inputs.error().message;
+  };
+  CHECK_THAT(refusal({"m=3"}), ContainsSubstring("no input 'm'; it has x, n, p, b, o"));
+  CHECK_THAT(refusal({"n=3", "n=4"}), ContainsSubstring("given twice"));
+  CHECK_THAT(refusal({"n=0.5"}), ContainsSubstring("'n' is int, not 0.5"));
+  CHECK_THAT(refusal({"x=3"}), ContainsSubstring("'x' is f32[2], not 3"));
+  CHECK_THAT(refusal({"b=1"}), ContainsSubstring("'b' is bool, not 1"));
+  CHECK_THAT(refusal({"n=None"}), ContainsSubstring("not None"));
+  CHECK_THAT(refusal({"1", "2"}), ContainsSubstring("2 input specifications for a model that takes 5"));
 }
 
 TEST_CASE("a sound rewrite is verified, another is refused with the input that shows it") {

@@ -1,0 +1,70 @@
+// Optimize: makes a model faster without a rule file. It tries the recipes that come with Graft, each as a TorchScript
+// file that it writes, and keeps what is verified and not slower.
+//
+//   OptimizeRequest request{.model = {"m.pt"}, .inputs = {.file = "in.pt"}, .output = "fast.pt"};
+//   auto r = workbench::optimize(request, semantics, {}, job);
+//   r->result.output, r->recipes[0].why, r->rules[2].isKept, r->advice
+//
+// The order of the trials is fixed: recipes by how many nodes they leave, their rules in the recipe's order. One takes
+// the place of another, or is left out, where the runs tell that the model is faster so, never for a difference that
+// they cannot tell.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/workbench/apply.h"
+#include "core/base/ratio_range.h"
+
+namespace graft::workbench {
+
+struct OptimizeRequest {
+  OpenRequest model;
+  InputRequest inputs;
+  std::string output;           ///< where the faster model goes
+  double seconds = 3;           ///< how long to time the result beside the original
+  double budget = 60;           ///< seconds for all trials; what is left untried then stays as the recipe has it
+  bool capture = true;          ///< ApplyRequest::capture
+  bool allowUnchanged = false;  ///< ApplyRequest::allowUnchanged
+};
+
+/// How fast one model was beside another.
+struct SpeedBeside {
+  double ratio = 0;
+  RatioRange range;
+};
+struct TriedRecipe {
+  std::string file, recipe;
+  size_t rewrites = 0, nodesAfter = 0;
+  std::optional<SpeedBeside> speed;  ///< as exported, beside the original; a second recipe's beside the first alone
+  bool isKept = false;
+  std::string why;  ///< why it is not kept
+};
+struct TriedRule {
+  std::string recipe, rule;
+  size_t rewrites = 0;
+  std::optional<SpeedBeside> speed;  ///< of the model without this rule, beside the model with it
+  bool isKept = true;
+  std::string why;  ///< why it is not kept, or was not tried
+};
+struct OptimizeReport {
+  ApplyReport result;  ///< its recipe: "Encoder without Linear"; `unchanged` where nothing is kept
+  std::vector<TriedRecipe> recipes;
+  std::vector<TriedRule> rules;
+  std::string beside;  ///< what the original ran as in the trials: "original (frozen TorchScript)"; "": none was run
+  std::string whyUnchanged;         ///< where nothing is kept: "none of the recipes that come with Graft fits it"
+  std::vector<std::string> advice;  ///< then: what the model's time goes into, and what to do
+  double seconds = 0;               ///< that all of it took
+  bool isOutOfTime = false;         ///< the budget was used up before all was tried
+};
+enum class OptimizeStage { Inputs, Recipes, Rules, Rewritten, Verified, Timed, Written };
+using OnOptimizeStage = std::function<void(OptimizeStage, const OptimizeReport&)>;
+
+/// Errors are for what could not be done at all, such as running the model on this machine. A model that nothing makes
+/// faster is no error, nor is one whose verification fails: then nothing is written, unless that is allowed, and the
+/// recipes say why they are not kept.
+Result<OptimizeReport> optimize(const OptimizeRequest&, const Semantics&, const OnOptimizeStage& = {}, const Job& = {});
+
+}  // namespace graft::workbench

@@ -1,0 +1,226 @@
+"""graft optimize and graft match without rules: the recipes that come with Graft, tried on models that nobody told them of. What is kept
+depends on the machine; so these tests use rewrites whose speed no machine doubts, in a program of their own beside rules of their own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import torch
+from torch import nn
+
+from support import BUILD, GRAFT, OPERATORS, TestCase, graft, main
+
+# Both rewrites compute the same. GELU in one operator is many times as fast as in eight; a maximum along a new dimension of two is
+# many times slower than ReLU.
+SHIPPED = """import torch
+import torch.nn.functional as F
+from graft import Recipe, Rule, eliminate_dead, normalize
+
+
+class OneGelu(Rule):
+    def pattern(x):
+        return 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * torch.pow(x, 3.0))))
+
+    def replacement(x):
+        return F.gelu(x, approximate="tanh")
+
+
+class SlowRelu(Rule):
+    def pattern(x):
+        return F.relu(x)
+
+    def replacement(x):
+        return torch.amax(torch.stack([x, torch.zeros_like(x)], dim=-1), dim=-1)
+
+
+class Wrong(Rule):
+    def pattern(x):
+        return torch.sin(x)
+
+    def replacement(x):
+        return torch.cos(x)
+
+
+class Both(Recipe):
+    steps = [normalize, OneGelu, SlowRelu, eliminate_dead]
+
+
+class Less(Recipe):
+    steps = [normalize, SlowRelu]
+
+
+class Mistaken(Recipe):
+    steps = [Wrong]
+"""
+
+
+class Gelu(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+class Odd(nn.Module):
+    """Nothing that comes with Graft fits it."""
+
+    def forward(self, x):
+        return torch.cumsum(torch.cos(x), dim=-1).sort(dim=-1).values
+
+
+class OptimizeTest(TestCase):
+    def setUp(self):
+        super().setUp()
+        self.out, self.inputs, self.x = self.folder / "fast.pt", self.folder / "in.pt", torch.randn(128, 2048)
+        torch.save((self.x,), self.inputs)
+        self.common = ("--inputs", self.inputs, "--seconds", "0.3", "--budget", "20", "-o", self.out)
+
+    def model(self, module, name="m.pt"):
+        path, module = self.folder / name, module.eval()
+        if name.endswith(".pt2"):
+            torch.export.save(torch.export.export(module, (self.x,)), path)
+        else:
+            torch.jit.trace(module, self.x, check_trace=False).save(str(path))
+        return path
+
+    def expected(self, module):
+        torch.save(module.eval()(self.x), self.folder / "expected.pt")
+        return ("--inputs", self.inputs, "--expect", self.folder / "expected.pt")
+
+
+class Chosen(OptimizeTest):
+    """Beside rules of the test's own."""
+
+    @classmethod
+    def setUpClass(cls):
+        import tempfile
+        holder = tempfile.TemporaryDirectory(prefix="graft-e2e-", dir=BUILD)
+        cls.addClassCleanup(holder.cleanup)
+        cls.program = os.path.join(holder.name, "bin", "graft")
+        rules = os.path.join(holder.name, "share", "graft", "rules")
+        os.makedirs(os.path.dirname(cls.program))
+        os.makedirs(rules)
+        try:
+            os.link(GRAFT, cls.program)
+        except OSError:
+            shutil.copy2(GRAFT, cls.program)
+        with open(os.path.join(rules, "own.py"), "w") as file:
+            file.write(SHIPPED)
+
+    def optimize(self, model, *more, code=0):
+        command = [self.program, "optimize", model, *self.common, "--json", *more]
+        run = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300,
+                             env={**os.environ, "GRAFT_OPS": str(OPERATORS), "OMP_NUM_THREADS": "1"})
+        self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+        return json.loads(run.stdout)
+
+    def test_what_makes_it_faster_is_kept_and_what_makes_it_slower_is_left_out(self):
+        module = nn.Sequential(Gelu(), nn.ReLU())
+        report = self.optimize(self.model(module))
+        self.assertEqual([(r["recipe"], r["kept"], r["why"]) for r in report["recipes"]],
+                         [("Both", True, ""), ("Less", False, "Both does the same and more")])
+        rules = {r["rule"]: r for r in report["rules"]}
+        self.assertTrue(rules["OneGelu"]["kept"], report)
+        self.assertEqual((rules["SlowRelu"]["kept"], rules["SlowRelu"]["why"], rules["SlowRelu"]["without"]["speed"]),
+                         (False, "the model is faster without it", "faster"))
+        result = report["result"]
+        self.assertEqual((result["recipe"], result["timing"]["speed"], result["timing"]["timed"]),
+                         ("Both without SlowRelu", "faster", "written file (TorchScript)"))
+        self.assertTrue(result["verification"]["passed"])
+        operators = self.json("info", self.out)["operators"]
+        self.assertFalse(report["outOfTime"])
+        self.assertIn("aten.gelu.default", operators)
+        self.assertIn("aten.relu.default", operators)
+        self.done("run", self.out, *self.expected(module))
+
+    def test_a_model_that_only_becomes_slower_stays_as_it_is(self):
+        model = self.model(nn.ReLU())
+        report = self.optimize(model, code=7)
+        self.assertEqual((report["whyUnchanged"], report["recipes"][0]["kept"], report["recipes"][0]["beside"]["speed"]),
+                         ("the written file is slower", False, "slower"))
+        self.assertTrue(report["result"]["unchanged"])
+        self.assertNotIn("output", report["result"])
+        self.assertFalse(self.out.exists())
+        report = self.optimize(model, "--allow-unchanged")
+        self.assertEqual(self.out.read_bytes(), model.read_bytes())
+
+    def test_what_verification_takes_back_is_not_kept(self):
+        class Sine(nn.Module):
+            def forward(self, x):
+                return torch.sin(x) + 1
+
+        report = self.optimize(self.model(Sine()), code=7)
+        self.assertEqual(report["whyUnchanged"], "verification took back all rewrites")
+        self.assertFalse(self.out.exists())
+
+    def test_a_torch_export_model_goes_into_a_torch_export_file(self):
+        self.out = self.folder / "fast.pt2"
+        self.common = (*self.common[:-1], self.out)
+        module = nn.Sequential(Gelu(), nn.Tanh())
+        result = self.optimize(self.model(module, "m.pt2"))["result"]
+        self.assertEqual((result["format"], result["timing"]["timed"]), ("torch.export", "written file (torch.export, in Python)"))
+        self.done("run", self.out, *self.expected(module))
+
+    def test_without_time_the_best_guess_is_kept_and_the_report_says_so(self):
+        self.common = [0.001 if option == "20" else option for option in self.common]
+        report = self.optimize(self.model(nn.Sequential(Gelu(), nn.Tanh())))
+        self.assertTrue(report["outOfTime"])
+        self.assertEqual([r["why"] for r in report["rules"]], ["not tried: the time for trying was over (--budget)"])
+        self.assertTrue(report["result"]["output"])
+
+
+class Shipped(OptimizeTest):
+    """With the rules that come with Graft."""
+
+    def test_a_model_that_nothing_fits_gets_advice(self):
+        model = self.model(Odd())
+        run = graft("optimize", model, *self.common)
+        self.assertEqual(run.returncode, 7, run.stderr)
+        self.assertIn("none of the recipes that come with Graft fits it", run.stderr)
+        self.assertRegex(run.stdout, r"Its time goes into .*aten\.sort \(\d+ %, 1 call\)")
+        self.assertIn(f"graft profile {model}", run.stdout)
+        self.assertFalse(self.out.exists())
+        said = self.done("match", model)
+        self.assertIn("none of the recipes that come with Graft fits", said.stdout)
+        self.assertNotIn("Its time goes into", said.stdout)  # match runs nothing
+
+    def test_a_model_that_a_recipe_fits_is_written_verified_or_left_alone(self):
+        module = nn.Sequential(nn.Linear(2048, 256), Gelu(), nn.Linear(256, 32), Gelu())
+        model = self.model(module)
+        [found] = self.json("match", model)["models"]
+        self.assertIn({"name": "NewGelu", "rewrites": 2}, [r for f in found["recipes"] for r in f["rules"]])
+        self.assertEqual(found["advice"], [])
+        kept = self.file("fast.pt", "an earlier result")
+        run = graft("optimize", model, *self.common, "--json")
+        self.assertIn(run.returncode, (0, 7), run.stderr)
+        report = json.loads(run.stdout)
+        self.assertEqual(any(r["kept"] for r in report["recipes"]), run.returncode == 0)
+        if run.returncode == 7:
+            return self.assertEqual(kept.read_text(), "an earlier result")
+        self.assertIn(report["result"]["timing"]["speed"], ("faster", "same", "untold"))
+        self.done("run", self.out, *self.expected(module))
+
+    def test_the_model_itself_is_not_overwritten_and_wrong_inputs_are_told(self):
+        model = self.model(nn.ReLU())
+        self.fails(2, "optimize", model, "--inputs", self.inputs, "-o", model, says="would be overwritten")
+        self.fails(2, "optimize", model, "--inputs", self.inputs, "-o", self.folder / "m.onnx", says=".pt for torchscript")
+        self.fails(3, "optimize", model, "--inputs", self.folder / "nowhere.pt", "-o", self.out, says="nowhere.pt")
+
+    def test_an_interrupt_leaves_nothing_half_written(self):
+        kept, model = self.file("fast.pt", "an earlier result"), self.model(nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(4)]))
+        command = [GRAFT, "optimize", model, *self.common]
+        for delay in (0.5, 1.5):
+            process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=120)[1].decode()
+            if process.returncode == 0:
+                self.skipTest("this machine is done before it can be interrupted")
+            # While libraries are still being loaded the signal itself ends the program.
+            self.assertIn(process.returncode, (130, -signal.SIGINT), said)
+            self.assertEqual(kept.read_text(), "an earlier result")
+            self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["fast.pt", "in.pt", "m.pt"])
+
+
+main()
