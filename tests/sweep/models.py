@@ -2,8 +2,8 @@
 """Whether Graft computes what PyTorch computes: models of torchvision and of transformers, small and with random weights, as traced
 files and as torch.export archives, against PyTorch's own run of the very file.
 
-    models.py BUILD                    all models: half an hour
-    models.py BUILD --sample           those of families.SAMPLE alone, as CI does
+    models.py BUILD                    all models: an hour of one core
+    models.py BUILD --sample           those of families.SAMPLE alone; CI asks their first part
     models.py BUILD --only bert        models whose names contain this
     models.py BUILD --form traced      one of the forms alone; the default is both
     models.py BUILD --part run         one of the parts alone: run, rewritten, again; the default is all
@@ -188,14 +188,15 @@ def first_line(error):
 
 
 def saved(model, inputs, form, path):
-    """Writes the model as a file; a function that runs that file in PyTorch comes back."""
+    """Writes the model as a file; a function that runs that file in PyTorch comes back, and whether the file calls operators that
+    transformers defines in Python."""
     try:
         if form == "traced":
             torch.jit.trace(model, inputs, check_trace=False, strict=False).save(path)
-            return torch.jit.load(path)
+            return torch.jit.load(path), False
         program = torch.export.export(model, inputs, strict=False)
         torch.export.save(program, path)
-        return program.module()
+        return program.module(), any(str(n.target).startswith("transformers.") for n in program.graph.nodes)
     except Exception as error:
         raise Refused(first_line(error)) from None
 
@@ -237,6 +238,9 @@ class Sweep:
         operators = build / "lib/libgraft_ops.so"
         if operators.exists():
             torch.ops.load_library(str(operators))
+        self.of_transformers = self.folder / "transformers_operators.py"
+        self.of_transformers.write_text("import transformers.integrations.moe\n")
+        self.libraries = {}  # by file: what Graft has to load for it
 
     def expected(self, run, inputs, stem):
         """What PyTorch makes of the inputs, and both as files for Graft."""
@@ -252,7 +256,8 @@ class Sweep:
         return expected, given, wanted
 
     def asked(self, *command):
-        """(exit code, standard output, what went wrong)."""
+        """(exit code, standard output, what went wrong). The second word of a command is the model."""
+        command += self.libraries.get(command[1], ())
         try:
             done = subprocess.run([str(self.graft), *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         except subprocess.TimeoutExpired:
@@ -329,7 +334,8 @@ class Sweep:
             path = self.folder / (stem + FORMS[form])
             try:
                 with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                    run = saved(module, given, form, path)
+                    run, calls_transformers = saved(module, given, form, path)
+                self.libraries[path] = ("--library", self.of_transformers) if calls_transformers else ()
                 expected, given_file, wanted_file = self.expected(run, given, f"{stem}.{form}")
             except Refused as error:
                 found.update({column: ("no", str(error)) for column in columns})
@@ -367,29 +373,32 @@ def table(rows):
     rewritten = lambda column: column.endswith("rewritten")
     again = lambda column: column.endswith("again")
     good, all_ = ("bitwise", "near"), ("bitwise", "near", "differs", "fails")
+    wrapped = lambda text: textwrap.wrap(text, 100, subsequent_indent="  " if text.startswith("- ") else "", break_long_words=False)
     lines = ["# Models checked", "",
-             "`./dev sweep models` makes this page. It builds small models with seeded random weights, lets PyTorch",
-             "trace and export each, and runs every file on the CPU with one thread: by PyTorch and by Graft.", "",
+             *wrapped("`./dev sweep models` makes this page. It builds small models with seeded random weights, lets PyTorch trace and "
+                      "export each, and runs every file on the CPU with one thread: by PyTorch and by Graft."), "",
              "| Column | Says |", "|---|---|",
              "| traced | Graft's run of the file of `torch.jit.trace`, against PyTorch's run of that file |",
              "| other sizes | the same file on a larger batch, and a longer text or sound, if PyTorch runs it on these |",
              "| exported | Graft's run of the archive of `torch.export`, against PyTorch's run of it |",
-             "| rewritten | how many rewrites the shipped rules make (`ConvNet` of `conv.py` for torchvision, else `Encoder` of `transformer.py`), and what PyTorch computes with the rewritten file |",
+             "| rewritten | how many rewrites the shipped rules make, and what PyTorch computes with the rewritten file |",
              "| again | what PyTorch computes with the file that Graft reads and writes again |", "",
-             "*Bitwise* means that all outputs are equal bit for bit, and have PyTorch's dtypes. *≤ x* is the",
-             "largest difference of an element where they are not. *Differs* and *fails* are explained below the",
-             "table. An en dash stands where PyTorch refuses: it does not trace or export the model, or its traced",
-             "file does not run on other sizes.", "",
-             f"- Run by Graft: of {count(*all_, of=runs)} runs, {count('bitwise', of=runs)} are bitwise equal to PyTorch's, "
-             f"{count('near', of=runs)} are near,",
-             f"  {count('differs', of=runs)} differ, and {count('fails', of=runs)} fail.",
-             f"- Rewritten: of {count(*all_, of=rewritten)} files, {count(*good, of=rewritten)} compute the same in PyTorch, "
-             f"{count('differs', of=rewritten)} differ, and {count('fails', of=rewritten)} fail.",
-             f"- Written again: of {count(*all_, of=again)} files, {count(*good, of=again)} compute the same in PyTorch, "
-             f"{count('differs', of=again)} differ, and {count('fails', of=again)} fail.", "",
+             *wrapped("The rules are `ConvNet` of `conv.py` for torchvision, and `Encoder` of `transformer.py` for the others. *Bitwise* "
+                      "means that all outputs are equal bit for bit, and have PyTorch's dtypes. *≤ x* is the largest difference of an "
+                      "element where they are not. *Differs* and *fails* are explained below the table. An en dash stands where PyTorch "
+                      "refuses: it does not trace or export the model, or its traced file does not run on other sizes. Under "
+                      "*rewritten* it also stands where no rule matches. Mixtures of experts are exported with an operator that "
+                      "transformers defines in Python; Graft gets it with `--library`. What was not asked in the latest sweep is left "
+                      "empty."), "",
+             *wrapped(f"- Run by Graft: of {count(*all_, of=runs)} runs, {count('bitwise', of=runs)} are bitwise equal to PyTorch's, "
+                      f"{count('near', of=runs)} are near, {count('differs', of=runs)} differ, and {count('fails', of=runs)} fail."),
+             *wrapped(f"- Rewritten: of {count(*all_, of=rewritten)} files, {count(*good, of=rewritten)} compute the same in PyTorch, "
+                      f"{count('differs', of=rewritten)} differ, and {count('fails', of=rewritten)} fail."),
+             *wrapped(f"- Written again: of {count(*all_, of=again)} files, {count(*good, of=again)} compute the same in PyTorch, "
+                      f"{count('differs', of=again)} differ, and {count('fails', of=again)} fail."), "",
              "| library | model | traced | other sizes | rewritten | again | exported | rewritten | again |", "|" + "---|" * 9]
     for row, found in rows:
-        cells = [word(c, found[c]) if found.get(c, ("no",))[0] not in ("no", "not built") else "–" for c in columns]
+        cells = ["" if c not in found else "–" if found[c][0] in ("no", "not built") else word(c, found[c]) for c in columns]
         lines.append(f"| {row.library} | {row.name} | {' | '.join(cells)} |")
     bad = [(row.name, column, *found[column]) for row, found in rows for column in columns
            if found.get(column, ("no",))[0] in ("differs", "fails")]
@@ -449,7 +458,8 @@ def main():
                     unexpected.append(f"{row.name}, {column}: {kind}: {detail}")
 
         for row in models:
-            known = {c: r for c, r in before.get((row.library, row.name), {}).items() if c in columns and r[0] not in ("fails", "differs")}
+            known = {c: r for c, r in before.get((row.library, row.name), {}).items()
+                     if c not in columns or r[0] not in ("fails", "differs")}
             missing = [column for column in columns if column not in known]
             waiting.append((row, known, sweep.model(row, missing) if missing else {}))
             gc.collect()
