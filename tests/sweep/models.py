@@ -405,6 +405,7 @@ def table(rows):
     if bad:
         lines += ["", "What differs or fails:", ""]
         for name, column, kind, detail in bad:
+            detail = families.KNOWN.get((name, column), detail)
             lines += textwrap.wrap(f"- {name}, {column}: {kind}: {detail}", 100, subsequent_indent="  ", break_long_words=False)
     return "\n".join(lines) + "\n"
 
