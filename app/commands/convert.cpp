@@ -24,6 +24,7 @@ Status convert(const ConvertFlags& o) {
   auto converted =
       workbench::convert({{o.model, methodOf(o), inputs->dtype}, *inputs, o.output}, semantics(), console.job());
   if (!converted) return converted.error();
+  for (const std::string& note : converted->settled) console.note(note);
   console.document(workbench::document(toJson(*converted)));
   console.print(
       fmt::format("{}, {} nodes, written as {}", converted->format->name, converted->nodes, converted->output));

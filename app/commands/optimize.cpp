@@ -12,6 +12,7 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/optimize/optimize.h"
 #include "core/base/atomic_file.h"
+#include "core/base/ratio_range.h"
 #include "core/base/words.h"
 
 namespace graft::cli {
@@ -28,12 +29,19 @@ struct OptimizeFlags : Common {
   double seconds = 3, budget = 60;
 };
 
+/// What came of a trial. Of recipes that all make a model slower the best is tried without each of its rules.
+std::string outcomeText(const TriedRecipe& t) {
+  if (!t.isKept) return t.why;
+  if (!t.behind.empty()) return "kept behind " + t.behind;
+  return t.speed && speedOf(t.speed->ratio, t.speed->range) == Speed::Slower ? "the best of these" : "kept";
+}
+
 void tellRecipes(const OptimizeReport& r, const Console& console) {
   if (r.recipes.empty()) return;
   std::vector<std::vector<std::string>> rows{{"recipe", "rewrites", "nodes", "as TorchScript", ""}};
   for (const TriedRecipe& t : r.recipes)
     rows.push_back({t.recipe, std::to_string(t.rewrites), fmt::format("{} to {}", r.result.nodesBefore, t.nodesAfter),
-                    t.speed ? speedText(t.speed->ratio, t.speed->range) : "-", t.isKept ? "kept" : t.why});
+                    t.speed ? speedText(t.speed->ratio, t.speed->range) : "-", outcomeText(t)});
   console.print(table(rows) + fmt::format("beside the {}\n", r.beside));
 }
 

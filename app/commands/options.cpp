@@ -103,7 +103,10 @@ Status recordGivenTypes(Model& model, const Common& common, const Console& conso
   if (common.inputs.empty() && common.specs.empty()) return done();
   auto inputs = modelInputs(model.graph, common, console);
   if (!inputs) return inputs.error();
-  return workbench::recordTypes(model, *inputs);
+  const size_t noted = model.notes.size();
+  const Status recorded = workbench::recordTypes(model, *inputs, semantics().operators());
+  for (size_t i = noted; i < model.notes.size(); ++i) console.note(model.notes[i]);
+  return recorded;
 }
 
 namespace {

@@ -84,6 +84,7 @@ std::string howToLoad(const std::string& library) {
 }  // namespace
 
 void tellRewritten(const ApplyReport& r, const StepsShown& shown, const Console& console) {
+  for (const std::string& note : r.settled) console.note(note);
   for (const StepRun& s : r.steps)
     for (const Record& record : s.records)
       for (const Record::Retyped& t : record.retyped)

@@ -74,7 +74,7 @@ json Session::Methods::open() const {
   // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
   if (has("inputs")) {
     inputs = take(loadInputs(text("inputs"), model.graph));
-    take(workbench::recordTypes(model, *inputs));
+    take(workbench::recordTypes(model, *inputs, s.semantics_.operators()));
   }
   auto doc = std::make_unique<Document>(
       Document{workbench::History(std::move(model.graph)), text("path"), model.format, std::move(inputs)});

@@ -48,13 +48,15 @@ json toJson(const std::optional<SpeedBeside>& s) {
 }
 
 json toJson(const TriedRecipe& t) {
-  return {{"recipe", t.recipe},
-          {"file", t.file},
-          {"rewrites", t.rewrites},
-          {"nodesAfter", t.nodesAfter},
-          {"beside", toJson(t.speed)},
-          {"kept", t.isKept},
-          {"why", t.why}};
+  json out{{"recipe", t.recipe},
+           {"file", t.file},
+           {"rewrites", t.rewrites},
+           {"nodesAfter", t.nodesAfter},
+           {"beside", toJson(t.speed)},
+           {"kept", t.isKept},
+           {"why", t.why}};
+  if (!t.behind.empty()) out["behind"] = t.behind;
+  return out;
 }
 
 json toJson(const TriedRule& t) {

@@ -187,6 +187,15 @@ Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, bool 
   return out;
 }
 
+Status recordTypes(Prepared& prepared, ApplyReport& report, const Semantics& semantics) {
+  if (!prepared.inputs) return done();
+  const std::vector<std::string>& notes = prepared.model.notes;
+  const size_t noted = notes.size();
+  if (Status s = recordTypes(prepared.model, *prepared.inputs, semantics.operators()); !s) return s;
+  report.settled.assign(notes.begin() + static_cast<std::ptrdiff_t>(noted), notes.end());
+  return done();
+}
+
 Status verifyWhole(const Prepared& before, const Graph& rewritten, ApplyReport& report, const Job& job) {
   auto verification = verifyRewrite(before.model.graph, rewritten, *before.inputs, job);
   if (!verification) return verification.error();
@@ -217,8 +226,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   const Model& model = prepared->model;
   const std::optional<TensorSet>& inputs = prepared->inputs;
   reached(ApplyStage::Inputs);
-  if (inputs)
-    if (Status s = recordTypes(prepared->model, *inputs); !s) return s.error();
+  if (Status s = recordTypes(*prepared, report, semantics); !s) return s.error();
 
   RewriteRequest how;
   how.recipe = rules.recipe;

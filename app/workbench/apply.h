@@ -99,6 +99,7 @@ struct ApplyReport {
   size_t nodesBefore = 0, nodesAfter = 0;
   std::vector<std::string> randomInputs;  ///< Inputs::random
   std::string noInputs;                   ///< why there are none
+  std::vector<std::string> settled;       ///< what the inputs' ranks and dtypes decided, in words
   std::vector<MissingOperator> missing;  ///< that this machine does not have: the model is verified in parts, not timed
   std::vector<StepRun> steps;
   std::optional<Verification> verification;  ///< of the whole model; none: it was not compared
@@ -119,6 +120,9 @@ struct Prepared {
 /// Fills what the report says of model and inputs. An error where there have to be inputs and are none.
 Result<Prepared> prepare(const OpenRequest&, const InputRequest&, bool needsInputs, ApplyReport&, const Semantics&,
                          const Job& = {});
+/// Records in the model what one run on the inputs sees, where there are inputs; the report's `settled` says what that
+/// decided.
+Status recordTypes(Prepared&, ApplyReport&, const Semantics&);
 /// Compares the whole rewritten model, and sets the report's refusal where that fails.
 Status verifyWhole(const Prepared&, const Graph& rewritten, ApplyReport&, const Job& = {});
 

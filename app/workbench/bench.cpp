@@ -62,7 +62,7 @@ Result<BenchReport> bench(const BenchRequest& request, const ChosenRecipe& rules
   if (!declared) return declared.error();
   report.randomInputs = std::move(declared->random);
   reached(BenchStage::Inputs);
-  if (Status s = recordTypes(*model, declared->tensors); !s) return s.error();
+  if (Status s = recordTypes(*model, declared->tensors, semantics.operators()); !s) return s.error();
   const RunOptions options{request.inputs.device, request.inputs.dtype};
   auto inputs = graft::convert(declared->tensors, options.device, options.dtype);
   if (!inputs) return inputs.error();

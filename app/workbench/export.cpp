@@ -126,15 +126,19 @@ Result<ConvertReport> convert(const ConvertRequest& request, const Semantics& se
   auto model = open(request.model, semantics, job);
   if (!model) return model.error();
   ExportOptions how;
+  const size_t noted = model->notes.size();
   if (request.inputs.isGiven()) {
     auto inputs = inputsFor(model->graph, request.inputs);
     if (!inputs) return inputs.error();
-    if (Status s = recordTypes(*model, inputs->tensors, DeclaredSizes::FixedByInputs); !s) return s.error();
+    if (Status s = recordTypes(*model, inputs->tensors, semantics.operators(), DeclaredSizes::FixedByInputs); !s)
+      return s.error();
     how.inputs = std::move(inputs->tensors);
   }
   if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted; nothing was written", {}};
   if (Status s = exportModel(model->graph, request.output, how); !s) return s.error();
-  return ConvertReport{request.model.path, model->format, request.output, model->graph.nodeCount()};
+  ConvertReport report{request.model.path, model->format, request.output, model->graph.nodeCount()};
+  report.settled.assign(model->notes.begin() + static_cast<std::ptrdiff_t>(noted), model->notes.end());
+  return report;
 }
 
 }  // namespace graft::workbench

@@ -24,6 +24,7 @@ struct ConvertReport {
   const FileFormat* format = nullptr;  ///< of the file that was read
   std::string output;
   size_t nodes = 0;
+  std::vector<std::string> settled = {};  ///< what the inputs' ranks and dtypes decided, in words
 };
 /// Writes the model in another format, as it is.
 Result<ConvertReport> convert(const ConvertRequest&, const Semantics&, const Job& = {});

@@ -30,7 +30,7 @@ Result<ShownModel> show(const ShowRequest& request, const Semantics& semantics, 
   if (request.inputs.isGiven()) {
     auto inputs = inputsFor(model->graph, request.inputs);
     if (!inputs) return inputs.error();
-    if (Status s = recordTypes(*model, inputs->tensors); !s) return s.error();
+    if (Status s = recordTypes(*model, inputs->tensors, semantics.operators()); !s) return s.error();
   }
   ShownModel out;
   if (!request.rules.empty()) {

@@ -1,6 +1,7 @@
 #include "app/workbench/open.h"
 
 #include "core/formats/export.h"
+#include "core/ir/verify.h"
 #include "core/torch/graph_in_dtype.h"
 
 namespace graft::workbench {
@@ -26,9 +27,11 @@ Result<Inputs> inputsFor(const Graph& graph, const InputRequest& request) {
   return out;
 }
 
-Status recordTypes(Model& model, const TensorSet& inputs, DeclaredSizes sizes) {
+Status recordTypes(Model& model, const TensorSet& inputs, const OperatorSet& operators, DeclaredSizes sizes) {
   const bool keepSymbols = sizes == DeclaredSizes::Stay && model.format->declaresSizes;
-  return graft::recordTypes(model.graph, inputs, keepSymbols);
+  if (Status s = graft::recordTypes(model.graph, inputs, keepSymbols); !s) return s;
+  typesAreKnown(model, operators);
+  return verify(model.graph);
 }
 
 }  // namespace graft::workbench

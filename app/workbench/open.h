@@ -2,7 +2,7 @@
 //
 //   Result<Model> model = workbench::open({"minilm.pt"}, semantics, job);
 //   Result<workbench::Inputs> inputs = workbench::inputsFor(model->graph, {.file = "sentences.pt", .device = "cuda"});
-//   workbench::recordTypes(*model, inputs->tensors);        // shapes and dtypes, as one run saw them
+//   workbench::recordTypes(*model, inputs->tensors, semantics.operators());  // shapes and dtypes, as one run saw them
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,9 @@ Result<Inputs> inputsFor(const Graph&, const InputRequest&);
 /// What becomes of sizes that the file declares to differ from call to call.
 enum class DeclaredSizes { Stay, FixedByInputs };
 /// Runs the model once on the inputs and writes the types seen into its graph: formats that carry no types leave
-/// conditions on dtypes and shapes open otherwise. An error where the model does not take the inputs or this machine
-/// lacks an operator.
-Status recordTypes(Model&, const TensorSet& inputs, DeclaredSizes = DeclaredSizes::Stay);
+/// conditions on dtypes and shapes open otherwise. What scripted code asks of its values' ranks and dtypes is answered
+/// then, and a note of the model says so. An error where the model does not take the inputs or this machine lacks an
+/// operator.
+Status recordTypes(Model&, const TensorSet& inputs, const OperatorSet&, DeclaredSizes = DeclaredSizes::Stay);
 
 }  // namespace graft::workbench

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "core/formats/reader.h"
@@ -27,12 +29,23 @@ Status completeGraph(Graph& g, const OperatorSet& operators, const FinishOptions
     inferFromExamples(g, options.examples);
   else if (options.inferTypes)
     inferMissingTypes(g);
+  if (!options.examples.empty() || options.inferTypes) normalizeTyped(g, operators);
   if (options.metadata) applyFacts(*options.metadata, g);
   orderDeclarations(g);
   return done();
 }
 
 }  // namespace
+
+void typesAreKnown(Model& model, const OperatorSet& operators) {
+  const SettledBranches settled = normalizeRecorded(model.graph, operators);
+  if (settled.branches > 0)
+    model.notes.push_back(fmt::format(
+        "The inputs' ranks and dtypes decide {} of the code's branches; the others are left out.", settled.branches));
+  if (settled.checks > 0)
+    model.notes.push_back(
+        fmt::format("{} checks that PyTorch's own modules make of their inputs are left out.", settled.checks));
+}
 
 Status finishImport(Model& model, const Source& source, const Semantics& semantics, const FinishOptions& options) {
   Graph& g = model.graph;

@@ -24,7 +24,7 @@ struct Model {
   size_t weightBytes = 0;                      ///< of distinct weights
   std::vector<std::string> methods;            ///< the file's other methods or graphs
   std::vector<std::string> operatorLibraries;  ///< that the file says its operators need
-  std::vector<std::string> notes;              ///< what the file says about the graph: a capture's break and guards
+  std::vector<std::string> notes;  ///< what is said about the graph: a capture's break and guards, branches left out
 };
 
 struct ImportOptions {
@@ -37,6 +37,10 @@ Result<Model> importModel(const std::string& path, const Semantics&, const Impor
 /// The graphs that a file holds of one capture, first "forward"; "forward" alone where it is a model of any other kind,
 /// whose further methods are told by Model::methods. Errors are those of importModel.
 Result<std::vector<std::string>> graphNames(const std::string& path);
+
+/// Once a run has recorded types: the steps of the normal form that ask for them. Ranks and dtypes choose the branches
+/// of scripted code; what that takes away stands in the model's notes.
+void typesAreKnown(Model&, const OperatorSet&);
 
 /// Whether the file holds what torch.save writes (tensors, weights, a pickled object) and so no model. False where it
 /// cannot be read.

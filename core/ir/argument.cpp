@@ -78,6 +78,9 @@ std::vector<Argument> TreeSpec::keys() const {
   return out.size() == children.size() ? out : std::vector<Argument>();
 }
 
-bool TreeSpec::operator==(const TreeSpec&) const = default;
+// Written out: clang 14 ends with a crash on a defaulted comparison of a type that holds a vector of itself.
+bool TreeSpec::operator==(const TreeSpec& o) const {
+  return type == o.type && context == o.context && leaf == o.leaf && children == o.children;
+}
 
 }  // namespace graft

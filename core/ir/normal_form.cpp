@@ -1,6 +1,7 @@
 #include "core/ir/normal_form.h"
 
 #include <algorithm>
+#include <deque>
 #include <unordered_map>
 
 #include "core/ir/operators/operator_facts.h"
@@ -71,16 +72,53 @@ constexpr Pair sameOperator[] = {
     {"aten.where.ScalarSelf", "aten.where.self"},
     {"aten.where.ScalarOther", "aten.where.self"},
     {"aten.where.Scalar", "aten.where.self"},
-    {"aten.clip.default", "aten.clamp.default"},
-    {"aten.clip.Tensor", "aten.clamp.Tensor"},
-    {"aten.negative.default", "aten.neg.default"},
-    {"aten.absolute.default", "aten.abs.default"},
-    {"aten.concat.default", "aten.cat.default"},
-    {"aten.concatenate.default", "aten.cat.default"},
     {"aten.swapaxes.default", "aten.transpose.int"},
     {"aten.swapdims.default", "aten.transpose.int"},
     {"aten.sym_size.int", "aten.size.int"},
+    {"aten.special_softmax.default", "aten.softmax.int"},
+    {"aten.special_log_softmax.default", "aten.log_softmax.int"},
+    {"aten.split.sizes", "aten.split_with_sizes.default"},
 };
+
+// Names of one operator that take the same arguments in every overload, as TorchScript's own list of aliases has them.
+constexpr Pair sameName[] = {
+    {"absolute", "abs"},
+    {"adjoint", "mH"},
+    {"arccos", "acos"},
+    {"arccosh", "acosh"},
+    {"arcsin", "asin"},
+    {"arcsinh", "asinh"},
+    {"arctan", "atan"},
+    {"arctan2", "atan2"},
+    {"arctanh", "atanh"},
+    {"clip", "clamp"},
+    {"concat", "cat"},
+    {"concatenate", "cat"},
+    {"det", "linalg_det"},
+    {"fix", "trunc"},
+    {"ger", "outer"},
+    {"inverse", "linalg_inv"},
+    {"linalg_matmul", "matmul"},
+    {"matrix_exp", "linalg_matrix_exp"},
+    {"moveaxis", "movedim"},
+    {"negative", "neg"},
+    {"row_stack", "vstack"},
+    {"special_digamma", "digamma"},
+    {"special_erf", "erf"},
+    {"special_erfc", "erfc"},
+    {"special_erfinv", "erfinv"},
+    {"special_exp2", "exp2"},
+    {"special_expit", "sigmoid"},
+    {"special_expm1", "expm1"},
+    {"special_gammaln", "lgamma"},
+    {"special_i0", "i0"},
+    {"special_log1p", "log1p"},
+    {"special_logit", "logit"},
+    {"special_logsumexp", "logsumexp"},
+    {"special_psi", "digamma"},
+    {"special_sinc", "sinc"},
+};
+constexpr std::string_view sameNameOverloads[] = {"default", "Tensor", "int", "intlist"};
 
 // Where two parameters of one operator have another name than the rule below expects.
 constexpr std::string_view dimensionNames[] = {
@@ -109,6 +147,14 @@ std::string_view canonicalOperator(std::string_view name) {
   static const std::unordered_map<std::string_view, std::string_view> table = [] {
     std::unordered_map<std::string_view, std::string_view> t;
     for (const Pair& p : sameOperator) t.emplace(p.from, p.to);
+    static std::deque<std::string> made;  // what the views look at
+    const auto full = [&](std::string_view base, std::string_view end, std::string_view overload) {
+      return std::string_view(
+          made.emplace_back("aten." + std::string(base) + std::string(end) + "." + std::string(overload)));
+    };
+    for (const Pair& p : sameName)
+      for (const std::string_view overload : sameNameOverloads)
+        for (const std::string_view end : {"", "_"}) t.emplace(full(p.from, end, overload), full(p.to, end, overload));
     return t;
   }();
   const auto it = table.find(name);

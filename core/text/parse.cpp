@@ -324,8 +324,8 @@ class Parser {
     }
     const size_t outputs = nameless ? 0 : names.size();
     if (types.size() > outputs) return fail("more types than outputs");
-    const bool free = !op->hasSchema || op->variadic;
-    if (!free && op->returns.size() != outputs && !peekBlock()) {
+    const bool free = !op->hasSchema || op->variadic || op->name == "prim.If";  // what its branches return
+    if (!free && op->returns.size() != outputs) {
       at_ = opAt;
       return fail(fmt::format("{} has {} outputs, {} are named", opName, op->returns.size(), outputs));
     }

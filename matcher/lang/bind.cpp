@@ -17,16 +17,24 @@ bool isNumber(TypeKind k) {
          k == TypeKind::Complex;
 }
 
-bool literalFits(const Argument& a, const Type& type, bool strict) {
+/// How a term is taken: a list is written as a list; one number stands for a list; a number stands for a tensor.
+enum class Fit { Exact, OneForList, NumberForTensor };
+
+/// The `...` of x[..., i], among indices that are tensors.
+bool standsForDimensions(const Argument& a, const Type& element) {
+  return a.as<Ellipsis>() && element.kind == TypeKind::Optional && element.element().isTensor();
+}
+
+bool literalFits(const Argument& a, const Type& type, Fit fit) {
   switch (type.kind) {
     case TypeKind::Any:
       return true;
     case TypeKind::Optional:
-      return a.isNone() || literalFits(a, type.element(), strict);
+      return a.isNone() || literalFits(a, type.element(), fit);
     case TypeKind::None:
       return a.isNone();
     case TypeKind::Tensor:
-      return !strict && a.number().has_value();
+      return fit == Fit::NumberForTensor && a.number().has_value();
     case TypeKind::Bool:
       return a.as<bool>();
     case TypeKind::Int:
@@ -49,19 +57,20 @@ bool literalFits(const Argument& a, const Type& type, bool strict) {
     case TypeKind::List:
       if (const auto* items = a.items()) {
         for (const Argument& i : *items)
-          if (!literalFits(i, type.element(), strict)) return false;
+          if (!literalFits(i, type.element(), fit) && !standsForDimensions(i, type.element())) return false;
         return true;
       }
-      return (type.element().kind == TypeKind::Int || type.element().kind == TypeKind::Float) &&
-             literalFits(a, type.element(), true);
+      return fit != Fit::Exact && (type.element().kind == TypeKind::Int || type.element().kind == TypeKind::Float) &&
+             literalFits(a, type.element(), Fit::OneForList);
     default:
       return false;
   }
 }
 
-bool valueFits(const GraphValue& v, const Type& type, bool strict) {
+bool valueFits(const GraphValue& v, const Type& type, Fit fit) {
+  const bool strict = fit != Fit::NumberForTensor;
   if (type.kind == TypeKind::Any) return true;
-  if (type.kind == TypeKind::Optional) return valueFits(v, type.element(), strict);
+  if (type.kind == TypeKind::Optional) return valueFits(v, type.element(), fit);
   if (v.isList) return type.kind == TypeKind::List;
   const ParameterKind p = v.parameter.value_or(ParameterKind::Tensor);
   switch (p) {
@@ -89,10 +98,11 @@ bool valueFits(const GraphValue& v, const Type& type, bool strict) {
   return false;
 }
 
-bool fits(const Term& t, const Type& type, bool strict) {
+bool fits(const Term& t, const Type& type, Fit fit) {
+  const bool strict = fit != Fit::NumberForTensor;
   if (t.as<Wildcard>()) return true;
-  if (const Argument* a = t.literal()) return literalFits(*a, type, strict);
-  if (const auto* v = t.as<GraphValue>()) return valueFits(*v, type, strict);
+  if (const Argument* a = t.literal()) return literalFits(*a, type, fit);
+  if (const auto* v = t.as<GraphValue>()) return valueFits(*v, type, fit);
   if (t.as<Expression>()) {
     const Type& base = type.kind == TypeKind::Optional ? type.element() : type;
     return base.kind == TypeKind::Any || isNumber(base.kind) || base.kind == TypeKind::DType ||
@@ -100,11 +110,12 @@ bool fits(const Term& t, const Type& type, bool strict) {
            (!strict && base.kind == TypeKind::Tensor);
   }
   if (const auto* s = t.as<Sequence>()) {
-    if (type.kind == TypeKind::Optional) return fits(t, type.element(), strict);
+    if (type.kind == TypeKind::Optional) return fits(t, type.element(), fit);
     if (type.kind == TypeKind::Any) return true;
     if (type.kind != TypeKind::List) return false;
     for (const Term& i : s->items)
-      if (!fits(i, type.element(), strict)) return false;
+      if (!fits(i, type.element(), fit) && !(i.literal() && standsForDimensions(*i.literal(), type.element())))
+        return false;
     return true;
   }
   return false;
@@ -164,7 +175,8 @@ bool gathers(const Call& call, size_t first, const Type& list) {
       call.positional[first].as<GraphValue>() == nullptr)
     return false;
   for (size_t i = first; i < call.positional.size(); ++i)
-    if (call.positional[i].as<Sequence>() || !fits(call.positional[i], list.element(), false)) return false;
+    if (call.positional[i].as<Sequence>() || !fits(call.positional[i], list.element(), Fit::NumberForTensor))
+      return false;
   // One number alone is left as it is: it may stand for several (stride=2), or for the list itself (x.view(shape)).
   if (call.positional.size() == first + 1 && element == TypeKind::Int) return false;
   return true;
@@ -187,7 +199,7 @@ std::optional<size_t> parameterNamed(const Operator& op, std::string_view name) 
   return std::nullopt;
 }
 
-Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict, const SourceText& text) {
+Attempt tryOverload(const Call& call, const OperatorRef& op, Fit fit, const SourceText& text) {
   Attempt out;
   BoundCall b{op, std::vector<std::optional<Term>>(op->parameters.size())};
   const auto refuse = [&](std::string why, Span at) {
@@ -216,7 +228,7 @@ Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict, const 
         break;
       }
     }
-    if (!fits(t, p.type, strict))
+    if (!fits(t, p.type, fit))
       return refuse(fmt::format("`{}` of `{}` is {}, not {}", p.name, call.spelled, readableType(p.type), describe(t)),
                     t.span);
     b.arguments[next] = t;
@@ -235,7 +247,7 @@ Attempt tryOverload(const Call& call, const OperatorRef& op, bool strict, const 
     }
     if (b.arguments[*i]) return refuse(fmt::format("`{}` is given twice", name), text.keywordSpan(name, t.span));
     const Parameter& p = op->parameters[*i];
-    if (!fits(t, p.type, strict))
+    if (!fits(t, p.type, fit))
       return refuse(fmt::format("`{}` of `{}` is {}, not {}", name, call.spelled, readableType(p.type), describe(t)),
                     t.span);
     b.arguments[*i] = t;
@@ -295,14 +307,12 @@ BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceT
       if (usable(*op)) candidates.push_back(op);
   }
   if (candidates.empty()) {
-    const std::string near = nearestOperator(call.packet);
+    const std::string near = nearestFunction(call.spelled, call.packet);
     if (call.packet.starts_with("graft.") && operators.overloads("graft.attention").empty())
       text.fail(call.span.begin,
                 fmt::format("`{}` is one of Graft's operators, and their library is not loaded", call.spelled));
-    const size_t lastDot = call.spelled.rfind('.');
-    const std::string prefix = lastDot == std::string::npos ? "" : call.spelled.substr(0, lastDot + 1);
     const bool isOwn = call.spelled.starts_with("torch.ops.") && !call.packet.starts_with("aten.");
-    const std::string help = !near.empty() ? fmt::format("; did you mean `{}{}`?", prefix, near)
+    const std::string help = !near.empty() ? fmt::format("; did you mean `{}`?", near)
                              : isOwn       ? "; load the library that defines it with --library LIB.so, or by "
                                              "`library(\"LIB.so\")` in this file"
                                            : "";
@@ -310,9 +320,9 @@ BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceT
   }
   Attempt best;
   bool haveBest = false;
-  for (const bool strict : {true, false}) {
+  for (const Fit fit : {Fit::Exact, Fit::OneForList, Fit::NumberForTensor}) {
     for (const OperatorRef& op : candidates) {
-      Attempt a = tryOverload(call, op, strict, text);
+      Attempt a = tryOverload(call, op, fit, text);
       if (a.bound) {
         const std::string_view canonical = canonicalOperator(op->name);
         if (canonical != op->name)
@@ -321,7 +331,7 @@ BoundCall bindCall(const Call& call, const OperatorSet& operators, const SourceT
         return std::move(*a.bound);
       }
       if (!haveBest || a.progress > best.progress ||
-          (!strict && a.progress == best.progress && candidates.size() == 1)) {
+          (fit == Fit::NumberForTensor && a.progress == best.progress && candidates.size() == 1)) {
         best = std::move(a);
         haveBest = true;
       }

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "core/base/suggest.h"
 #include "matcher/lang/names.h"
+#include "matcher/rule/expression_calls.h"
 
 namespace graft::lang {
 namespace {
@@ -305,11 +307,13 @@ Term Body::evaluateAttribute(const Syntax& s) {
     }
   }
   if (s.name == "data") return object;
-  if (object.isTensorLike() && s.name == "T")
-    return operation("aten.transpose", ".T", {object, {Argument(int64_t{0}), {}}, {Argument(int64_t{1}), {}}}, s.focus);
-  if (object.isTensorLike() && s.name == "mT")
-    return operation("aten.transpose", ".mT", {object, {Argument(int64_t{-2}), {}}, {Argument(int64_t{-1}), {}}},
-                     s.focus);
+  if (object.isTensorLike() && side_ != Side::Where) {
+    constexpr std::pair<std::string_view, const char*> attributes[] = {{"T", "aten.numpy_T"}, {"mT", "aten.mT"},
+                                                                       {"mH", "aten.mH"},     {"H", "aten.matrix_H"},
+                                                                       {"real", "aten.real"}, {"imag", "aten.imag"}};
+    for (const auto& [attribute, packet] : attributes)
+      if (attribute == s.name) return operation(packet, "." + s.name, {object}, s.focus);
+  }
   if (object.as<Path>()) return Term{Path{object.as<Path>()->name + "." + s.name}, s.span};
   return Term{Method{std::make_shared<Term>(object), s.name}, s.span};
 }
@@ -353,18 +357,16 @@ Term Body::evaluateSequence(const Syntax& s) {
 }
 
 Term Body::evaluateIfElse(const Syntax& s) {
+  if (side_ != Side::Where) {  // a condition that is known now chooses between anything
+    const Term condition = evaluate(s.items[0]);
+    if (condition.as<Wildcard>() && building_) return condition;
+    if (const auto host = tryHost(condition))
+      if (const auto value = graft::evaluate(*host, {}))
+        if (const auto holds = truth(*host, *value)) return evaluate(s.items[*holds ? 1 : 2]);
+  }
   Expression e;
   e.kind = Expression::Kind::IfElse;
   e.source = text_->location(s.span);
-  if (side_ != Side::Where) {  // known now: one of the two is meant
-    const Term condition = evaluate(s.items[0]);
-    if (const Argument* a = condition.literal(); a && !a->isValue()) {
-      const bool* flag = a->as<bool>();
-      const bool holds = flag ? *flag : a->number() ? *a->number() != 0 : !a->isNone();
-      return evaluate(s.items[holds ? 1 : 2]);
-    }
-    if (condition.as<Wildcard>() && building_) return condition;
-  }
   for (const Syntax& i : s.items) {
     const auto host = tryHost(evaluate(i), side_ == Side::Where);
     if (!host)
@@ -404,6 +406,10 @@ Term Body::evaluateBinary(const Syntax& s) {
   if (building_ && (a.as<Wildcard>() || b.as<Wildcard>())) return Term{Wildcard{}, s.span};
   const bool tensors = side_ == Side::Where;
   const auto left = tryHost(a, tensors), right = tryHost(b, tensors);
+  // A tensor is not None, nor is what is calculated from sizes. A parameter may be: that is known at the match.
+  if ((s.name == "is" || s.name == "is not") && (a.isTensorLike() || a.as<Expression>()) && b.literal() &&
+      b.literal()->isNone() && side_ != Side::Where)
+    return Term{Argument(s.name == "is not"), s.span};
   if (left && right) {
     Expression e;
     e.kind = Expression::Kind::Binary;
@@ -442,11 +448,14 @@ Term Body::evaluateBinary(const Syntax& s) {
       fail(t->span, fmt::format("`{}` cannot be applied to this", s.name));
   for (const Entry& e : table) {
     if (e.sign != s.name) continue;
-    const bool mirrored = left && !right;  // 1 - x, 1 / x: as PyTorch computes them
-    if (mirrored && s.name == "-") return operation("aten.rsub", s.name, {b, a}, s.focus);
+    const bool mirrored = left && !right;  // 1 / x, 0 < x: as PyTorch computes them
     if (mirrored && s.name == "/")
       return operation("aten.mul", s.name, {operation("aten.reciprocal", s.name, {b}, s.focus), a}, s.focus);
-    if (mirrored && (s.name == "+" || s.name == "*")) return operation(e.packet, s.name, {b, a}, s.focus);
+    if (mirrored && (s.name == "+" || s.name == "*" || s.name == "==" || s.name == "!="))
+      return operation(e.packet, s.name, {b, a}, s.focus);
+    if (mirrored && (s.name[0] == '<' || s.name[0] == '>') && s.name.substr(1, 1) != s.name.substr(0, 1))
+      return operation(std::string("aten.") + (s.name[0] == '<' ? 'g' : 'l') + (s.name.size() == 2 ? 'e' : 't'), s.name,
+                       {b, a}, s.focus);
     return operation(e.packet, s.name, {a, b}, s.focus);
   }
   fail(s.focus, fmt::format("`{}` asks for a truth value, and this is a tensor", s.name));

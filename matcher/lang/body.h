@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 namespace graft::lang {
 
 struct FileContext;
+class Composed;
 
 /// What a name of a file is defined as: a function, a module or a constant. It lives as long as its file.
 struct Definition {
@@ -50,7 +52,8 @@ class Body {
  public:
   using Names = std::map<std::string, Term, std::less<>>;
 
-  Body(const FileContext& file, Side side) : file_(&file), text_(&file.text), side_(side) {}
+  Body(const FileContext& file, Side side);
+  ~Body();
 
   Graph graph;
   std::vector<Expression> expressions;
@@ -105,6 +108,11 @@ class Body {
                  const std::vector<std::pair<std::string, Term>>& keywords, Span focus);
   Term callFunction(const Local& local, const std::vector<Term>& positional,
                     const std::vector<std::pair<std::string, Term>>& keywords, Span focus);
+  const FunctionSyntax* composedFunction(std::string_view python);
+  Term callComposed(const FunctionSyntax&, const std::vector<Term>& positional,
+                    const std::vector<std::pair<std::string, Term>>& keywords, Span focus);
+  Term byRank(const Syntax& s);
+  Term times(const Syntax& s);
   Term inFile(const FileContext& file, Span calledAt, const std::function<Term()>& evaluate);
   Term callAttribute(const Syntax& s);
   Term callPatternModule(const Syntax& s);
@@ -115,6 +123,7 @@ class Body {
   Term callOperator(Call call, const std::string& spelling);
   Term callTerm(const Term& callee, std::vector<Term> positional, std::vector<std::pair<std::string, Term>> keywords,
                 Span span);
+  bool starsAList(const Syntax& s, size_t first);
 
   // Modules
   using ModuleRef = std::shared_ptr<ModuleInstance>;
@@ -148,7 +157,10 @@ class Body {
                  std::vector<std::pair<std::string, Term>>& keywords);
 
   Term operation(const std::string& packet, const std::string& spelled, std::vector<Term> terms, Span span);
-  Term emit(const BoundCall& bound, Span span);
+  Term emit(BoundCall bound, Span span);
+  void spellNormally(BoundCall& bound) const;
+  void readWritten(const Node& write);
+  Term unlessRedundant(const Node& cast, Span span);
   Term patternNode(const char* kind, std::vector<Argument> args, std::vector<std::pair<std::string, Argument>> kwargs,
                    Span span, std::string_view name = {});
   Argument argument(const Term& t, const Type& type, const Operator* op);
@@ -159,6 +171,7 @@ class Body {
   void guardSize(Span span);
   [[noreturn]] void fail(Span at, std::string message) const { text_->fail(at.begin, std::move(message)); }
 
+  std::shared_ptr<const Composed> composed_;  // once a function of it was asked for
   const FileContext* file_;  // whose function is being read: an imported one means the names of its own file
   const SourceText* text_;
   Side side_;

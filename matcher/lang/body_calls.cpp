@@ -6,6 +6,7 @@
 
 #include "core/base/suggest.h"
 #include "matcher/lang/body.h"
+#include "matcher/lang/composed.h"
 #include "matcher/lang/names.h"
 
 namespace graft::lang {
@@ -22,6 +23,24 @@ void moveTo(Term& t, Span span) {
   }
 }
 
+/// Whether a calculation gives a list: of sizes, or written out.
+bool isList(const Expression& e) {
+  using Kind = Expression::Kind;
+  if (e.kind == Kind::Subscript) return e.operands[1].kind == Kind::Slice;
+  if (e.kind == Kind::Binary) return isList(e.operands[0]) || isList(e.operands[1]);
+  if (e.kind == Kind::Attribute) return e.name == "shape";
+  if (e.kind == Kind::Call)
+    return e.name == "tuple" || e.name == "list" || (e.name == "size" && e.operands.size() == 1);
+  return e.kind == Kind::List || e.kind == Kind::Tuple;
+}
+
+/// "cpu", or the device of a value.
+bool isDevice(const Term& t) {
+  if (const Argument* a = t.literal()) return a->as<DeviceName>() || a->as<std::string>();
+  const auto* e = t.as<Expression>();
+  return e && e->kind == Expression::Kind::Attribute && e->name == "device";
+}
+
 Argument literalFromText(std::string_view text) {
   if (text == "None") return {};
   if (text == "True" || text == "False") return Argument(text == "True");
@@ -34,8 +53,26 @@ Argument literalFromText(std::string_view text) {
 
 }  // namespace
 
+/// Whether a `*` among the arguments stands for numbers whose count is known only at the match.
+bool Body::starsAList(const Syntax& s, size_t first) {
+  for (size_t i = first; i < s.items.size(); ++i) {
+    if (s.items[i].kind != Syntax::Kind::Starred) continue;
+    if (evaluate(s.items[i].items[0]).as<Expression>()) return true;
+  }
+  return false;
+}
+
 void Body::arguments(const Syntax& s, size_t first, std::vector<Term>& positional,
                      std::vector<std::pair<std::string, Term>>& keywords) {
+  if (s.items.size() > first + 1 && starsAList(s, first)) {
+    // x.view(*x.shape[:-1], 2, 2): the numbers are known at the match, and together they are the list that is meant.
+    Syntax all = s;
+    all.kind = Syntax::Kind::Tuple;
+    all.keywords.clear();
+    all.items.erase(all.items.begin(), all.items.begin() + static_cast<ptrdiff_t>(first));
+    positional.push_back(evaluateSequence(all));
+    first = s.items.size();
+  }
   for (size_t i = first; i < s.items.size(); ++i) {
     if (s.items[i].kind != Syntax::Kind::Starred) {
       positional.push_back(evaluate(s.items[i]));
@@ -61,6 +98,8 @@ Term Body::evaluateCall(const Syntax& s) {
   if (dotted == "call_function" || dotted.ends_with(".call_function")) return callPatternFunction(s);
   if (dotted == "any_of" || dotted.ends_with(".any_of")) return anyOf(s);
   if (dotted == "optional" || dotted.ends_with(".optional")) return optional(s);
+  const bool isOurs = file_->text.file() == moduleLibraryName || (composed_ && file_ == &composed_->file());
+  if (isOurs && (dotted == "by_rank" || dotted == "times")) return dotted == "by_rank" ? byRank(s) : times(s);
   if (dotted == "runtime" || dotted.ends_with(".runtime")) return runtime(s);
   if (dotted == "getattr") return callAttribute(s);
   // What torch.fx prints of a module's forward: `linear = self.layer.linear(x)`.
@@ -94,6 +133,10 @@ Term Body::inFile(const FileContext& file, Span calledAt, const std::function<Te
     return out;
   } catch (Failure& f) {
     const Position at = before->text.position(calledAt.begin);
+    if (composed_ && &file == &composed_->file()) {  // nobody knows that file: the mistake is the caller's
+      f.error.position = at;
+      throw;
+    }
     f.error.message += fmt::format(" (used at {}:{}:{})", at.file, at.line, at.column);
     throw;
   }
@@ -207,8 +250,7 @@ Term Body::callMethod(const Syntax& s, const Method& method) {
   positional.push_back(object);
   arguments(s, 1, positional, keywords);
   const std::string spelled = "." + method.name;
-  if (method.name == "t" && positional.size() == 1)
-    return operation("aten.transpose", ".t", {object, {Argument(int64_t{0}), {}}, {Argument(int64_t{1}), {}}}, focus);
+  if (const FunctionSyntax* f = composedFunction(spelled)) return callComposed(*f, positional, keywords, focus);
   const Spelling* spelling = findSpelling(spelled);
   std::string packet = spelling ? std::string(spelling->packet) : packetOf(spelled);
   return callOperator(Call{std::move(packet), spelled, std::move(positional), std::move(keywords), focus}, spelled);
@@ -271,6 +313,8 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
       if (operand) e.operands.push_back(*operand);
     }
     if (host) return Term{std::move(e), span};
+    if ((name == "abs" || name == "round") && positional.size() == 1 && positional[0].isTensorLike())
+      return operation("aten." + name, name, std::move(positional), span);
     if (mathModule || name == base)
       fail(span, fmt::format("`{}` takes numbers that are known at the match, not tensors", name));
   }
@@ -294,6 +338,7 @@ Term Body::callTerm(const Term& callee, std::vector<Term> positional,
     const bool exact = std::count(op.begin(), op.end(), '.') == 2;
     return callOperator(Call{op, name, std::move(positional), std::move(keywords), span, exact}, name);
   }
+  if (const FunctionSyntax* f = composedFunction(name)) return callComposed(*f, positional, keywords, span);
   if (name.starts_with("torch.Tensor."))
     return callOperator(Call{"aten." + base, name, std::move(positional), std::move(keywords), span}, "." + base);
   const Spelling* spelling = findSpelling(name);
@@ -345,6 +390,10 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
           call.packet += "_";
           continue;
         }
+        if (p.python == "return_indices" && literal && *literal == Argument(true)) {
+          call.packet += "_with_indices";
+          continue;
+        }
         if (p.python == "_stacklevel" || given->as<Wildcard>()) continue;
         fail(given->span, fmt::format("`{}` of `{}` has no meaning in a graph: leave it out", p.python, call.spelled));
       }
@@ -368,6 +417,12 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
     call.positional.clear();
     call.keywords = std::move(mapped);
   }
+  // A loss takes its reduction as a number.
+  for (auto& [name, value] : call.keywords) {
+    const auto* how = name == "reduction" && value.literal() ? value.literal()->as<std::string>() : nullptr;
+    const int64_t number = !how ? -1 : *how == "none" ? 0 : *how == "mean" ? 1 : *how == "sum" ? 2 : -1;
+    if (number >= 0) value.data = Argument(number);
+  }
   // split with a list of sizes is another operator than split into equal parts.
   if (call.packet == "aten.split") {
     for (auto& [name, value] : call.keywords) {
@@ -381,6 +436,13 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
   const Span span = call.span;
   // x.to(dtype=...) and x.to(dtype): one spelling.
   if (call.packet == "aten.to") {
+    if (call.positional.size() == 2 && isDevice(call.positional[1])) {
+      call.keywords.emplace_back("device", call.positional[1]);
+      call.positional.pop_back();
+      call.packet = "aten.to.dtype_layout";
+      call.exactOverload = true;
+      return emit(bindCall(call, file_->operators, *text_), span);
+    }
     const bool device =
         std::any_of(call.keywords.begin(), call.keywords.end(), [](const auto& k) { return k.first == "device"; });
     Call dtype = call;
@@ -397,6 +459,40 @@ Term Body::callOperator(Call call, const std::string& spellingName) {
     }
   }
   return emit(bindCall(call, file_->operators, *text_), span);
+}
+
+Body::Body(const FileContext& file, Side side) : file_(&file), text_(&file.text), side_(side) {}
+Body::~Body() = default;
+
+const FunctionSyntax* Body::composedFunction(std::string_view python) {
+  if (side_ == Side::Where) return nullptr;
+  if (!composed_) composed_ = std::make_shared<Composed>(file_->operators);
+  return composed_->find(python);
+}
+
+Term Body::callComposed(const FunctionSyntax& f, const std::vector<Term>& positional,
+                        const std::vector<std::pair<std::string, Term>>& keywords, Span focus) {
+  return callFunction(Local{&f, &composed_->file()}, positional, keywords, focus);
+}
+
+Term Body::byRank(const Syntax& s) {
+  std::vector<Argument> args;
+  for (size_t i = 2; i < s.items.size(); ++i) args.push_back(argument(evaluate(s.items[i]), Type::tensor(), nullptr));
+  if (side_ == Side::Pattern) return patternNode("pattern.any_of", std::move(args), {}, s.focus);
+  // Which of them is made is known where the replacement is put in.
+  return patternNode("pattern.by_rank", std::move(args),
+                     {{"of", argument(evaluate(s.items[1]), Type::tensor(), nullptr)}}, s.focus);
+}
+
+Term Body::times(const Syntax& s) {
+  Term value = evaluate(s.items[1]);
+  const Term count = evaluate(s.items[2]);
+  const Argument* literal = value.literal();
+  const bool number = value.as<GraphValue>() || value.as<Expression>() || (literal && literal->number());
+  if (const auto* e = value.as<Expression>(); !number || (e && isList(*e))) return value;
+  Sequence list;
+  list.items.assign(static_cast<size_t>(*count.literal()->as<int64_t>()), value);
+  return Term{std::move(list), s.span};
 }
 
 // runtime(x) in a replacement: nothing that is calculated from x is calculated beforehand.

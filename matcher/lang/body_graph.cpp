@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "matcher/lang/body.h"
+#include "matcher/lang/normal_call.h"
 
 namespace graft::lang {
 namespace {
@@ -36,7 +37,7 @@ const OperatorRef& patternOperator(const char* kind) {
   static const std::map<std::string_view, OperatorRef> table = [] {
     std::map<std::string_view, OperatorRef> t;
     for (const char* k : {"pattern.any_of", "pattern.call_module", "pattern.call_function", "pattern.expr",
-                          "pattern.parameter", "pattern.runtime", "prim.getitem"})
+                          "pattern.parameter", "pattern.runtime", "pattern.by_rank", "prim.getitem"})
       t.emplace(k, unknownOperator(k));
     return t;
   }();
@@ -124,7 +125,9 @@ Argument Body::argument(const Term& t, const Type& type, const Operator* op) {
     if (base.kind == Type::Kind::List && !a->items() && op) {
       // conv2d(stride=2) means [2, 2]
       const std::string_view name = op->baseName();
-      const int copies = name.ends_with("2d") ? 2 : name.ends_with("3d") ? 3 : 1;
+      const bool two =
+          name.ends_with("2d") || name.ends_with("2d_with_indices") || name == "im2col" || name == "col2im";
+      const int copies = two ? 2 : name.ends_with("3d") ? 3 : 1;
       std::vector<Argument> items(static_cast<size_t>(copies),
                                   out.items() && !out.items()->empty() ? out.items()->front() : *a);
       if (out.items() && out.items()->size() == 1) return Argument::list(std::move(items));
@@ -149,9 +152,11 @@ Term Body::operation(const std::string& packet, const std::string& spelled, std:
   return emit(bindCall(Call{packet, spelled, std::move(terms), {}, span}, file_->operators, *text_), span);
 }
 
-Term Body::emit(const BoundCall& bound, Span span) {
+Term Body::emit(BoundCall bound, Span span) {
   guardSize(span);
   if (side_ == Side::Where) fail(span, "`where` looks at shapes, dtypes and constants; it cannot compute with tensors");
+  if (side_ == Side::Pattern && bound.op->is(OperatorFact::Identity) && bound.arguments[0]) return *bound.arguments[0];
+  spellNormally(bound);
   std::vector<Argument> args;
   for (size_t i = 0; i < bound.arguments.size(); ++i) {
     const Parameter& p = bound.op->parameters[i];
@@ -161,6 +166,10 @@ Term Body::emit(const BoundCall& bound, Span span) {
   graph.setSource(n, graph.addSource(text_->location(span)));
   if (call_) graph.setModule(n, call_);
   const Node& node = graph.node(n);
+  if (side_ == Side::Pattern) {
+    readWritten(node);
+    if (isCast(*node.op) && node.args[0].isValue()) return unlessRedundant(node, span);
+  }
   if (node.outputs.size() == 1) {
     const bool list = bound.op->returns[0].type.kind == Type::Kind::List;
     return Term{GraphValue{node.outputs[0], std::nullopt, list}, span};

@@ -258,7 +258,7 @@ Term Body::subscriptModule(const Syntax& s, const ModuleInstance& module) {
 // The classes of torch.nn that a replacement can make anew.
 const FileContext& Body::library() {
   if (!library_) {
-    static const SourceText text = SourceText::scan(moduleLibrary(), "torch.nn");
+    static const SourceText text = SourceText::scan(moduleLibrary(), moduleLibraryName);
     static const FileSyntax syntax = parseFile(text);
     library_ = std::make_unique<FileContext>(FileContext{text, syntax, file_->operators});
   }
@@ -436,6 +436,9 @@ Term Body::callInstance(const ModuleRef& module, std::vector<Term> positional,
     }
     return positional[0];
   }
+  // It computes nothing, and leaves nothing in a graph.
+  if (side_ == Side::Pattern && module->type == "Identity" && !module->definition && positional.size() == 1)
+    return positional[0];
   const auto kept = modules.find(module->name);
   const bool isNew = side_ != Side::Pattern && kept == modules.end();
   if (!isNew && !keywords.empty())

@@ -2,6 +2,7 @@
 // of them.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "matcher/lang/body.h"
@@ -93,12 +94,22 @@ Term Body::subscriptTensor(const Syntax& s, Term tensor) {
   }
   const auto literal = [](int64_t n, Span at) { return Term{Argument(n), at}; };
   int64_t dim = 0;
-  std::vector<Term> advanced;
+  // Indices that are tensors stand in one list, by dimension: those before the ellipsis, and those after it.
+  std::vector<Term> leading, ending;
+  size_t leadingDimensions = 0;
+  bool indexed = false;
+  const auto keepsDimension = [&](const Syntax& item) {
+    if (!ellipsis)
+      ++dim;
+    else
+      ending.push_back(Term{Argument(), item.span});
+  };
   for (size_t k = 0; k < items.size(); ++k) {
     const Syntax& item = *items[k];
     if (isEllipsis(item)) {
       if (ellipsis) fail(item.span, "one `...` is enough");
       ellipsis = true;
+      leadingDimensions = static_cast<size_t>(dim);
       continue;
     }
     if (ellipsis) {
@@ -107,12 +118,12 @@ Term Body::subscriptTensor(const Syntax& s, Term tensor) {
       if (isNone(item)) --dim;
     }
     if (isFullSlice(item)) {
-      if (!ellipsis) ++dim;
+      keepsDimension(item);
       continue;
     }
     if (isNone(item)) {
       tensor = operation("aten.unsqueeze", "[None]", {tensor, literal(dim, item.span)}, s.span);
-      if (!ellipsis) ++dim;
+      keepsDimension(item);
     } else if (item.kind == Syntax::Kind::Slice) {
       std::vector<Term> args{tensor, literal(dim, item.span)};
       args.push_back(isNone(item.items[0]) ? literal(0, item.span) : evaluate(item.items[0]));
@@ -120,19 +131,31 @@ Term Body::subscriptTensor(const Syntax& s, Term tensor) {
                                            : evaluate(item.items[1]));
       args.push_back(isNone(item.items[2]) ? literal(1, item.span) : evaluate(item.items[2]));
       tensor = operation("aten.slice", "[:]", std::move(args), s.span);
-      if (!ellipsis) ++dim;
+      keepsDimension(item);
     } else {
       Term index = evaluate(item);
       if (index.isTensorLike() || index.as<Sequence>()) {
-        if (ellipsis || items.size() != static_cast<size_t>(dim) + 1 || !index.isTensorLike())
-          fail(item.span, "an index that is a tensor can follow only plain `:`");
-        Sequence list;
-        for (int64_t i = 0; i < dim; ++i) list.items.push_back(Term{Argument(), item.span});
-        list.items.push_back(std::move(index));
-        return operation("aten.index", "[index]", {tensor, Term{std::move(list), item.span}}, s.span);
+        if (!index.isTensorLike()) fail(item.span, "an index that is a list is a tensor in the model: give it as one");
+        if (!ellipsis) leading.resize(static_cast<size_t>(dim), Term{Argument(), item.span});
+        (ellipsis ? ending : leading).push_back(std::move(index));
+        if (!ellipsis) ++dim;
+        indexed = true;
+        continue;
       }
       tensor = operation("aten.select", "[i]", {tensor, literal(dim, item.span), std::move(index)}, s.span);
     }
+  }
+  // Numbers, slices and new dimensions come first, then all indices that are tensors at once.
+  if (indexed) {
+    Sequence list;
+    list.items = std::move(leading);
+    // How many dimensions the ellipsis stands for is known at the match.
+    if (std::any_of(ending.begin(), ending.end(), [](const Term& t) { return t.isTensorLike(); })) {
+      list.items.resize(std::max(list.items.size(), leadingDimensions), Term{Argument(), s.span});
+      list.items.push_back(Term{Argument(Ellipsis{}), s.span});
+      list.items.insert(list.items.end(), ending.begin(), ending.end());
+    }
+    return operation("aten.index", "[index]", {tensor, Term{std::move(list), s.span}}, s.span);
   }
   tensor.span = s.span;
   return tensor;

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "matcher/lang/fix_it.h"
-#include "matcher/lang/syntax.h"
+#include "matcher/lang/syntax/syntax.h"
 
 namespace graft::lang {
 

@@ -33,8 +33,9 @@ class Conv1d(nn.Module):
         self.padding = padding
         self.dilation = dilation
         self.groups = groups
-        fan = in_channels // groups * kernel_size
-        self.weight = nn.Parameter((torch.rand([out_channels, in_channels // groups, kernel_size]) * 2 - 1) / math.sqrt(fan))
+        length = times(kernel_size, 1)[0]
+        fan = in_channels // groups * length
+        self.weight = nn.Parameter((torch.rand([out_channels, in_channels // groups, length]) * 2 - 1) / math.sqrt(fan))
         self.bias = nn.Parameter((torch.rand([out_channels]) * 2 - 1) / math.sqrt(fan)) if bias else None
 
     def forward(self, input):
@@ -48,9 +49,10 @@ class Conv2d(nn.Module):
         self.padding = padding
         self.dilation = dilation
         self.groups = groups
-        fan = in_channels // groups * kernel_size * kernel_size
+        height, width = times(kernel_size, 2)
+        fan = in_channels // groups * height * width
         self.weight = nn.Parameter(
-            (torch.rand([out_channels, in_channels // groups, kernel_size, kernel_size]) * 2 - 1) / math.sqrt(fan))
+            (torch.rand([out_channels, in_channels // groups, height, width]) * 2 - 1) / math.sqrt(fan))
         self.bias = nn.Parameter((torch.rand([out_channels]) * 2 - 1) / math.sqrt(fan)) if bias else None
 
     def forward(self, input):

@@ -53,15 +53,17 @@ const ModuleFunction* findModuleFunction(std::string_view type);
 /// The modules of torch.nn with weights that a replacement can make anew, as nn.Module classes of the rule language.
 /// The docstring of each is PyTorch's own name of the class.
 std::string_view moduleLibrary();
+inline constexpr std::string_view moduleLibraryName = "torch.nn";  ///< as a file
 /// Whether torch.nn has a module of that name.
 bool isTorchModule(std::string_view shortName);
 std::span<const std::string_view> torchModules();
 
-/// Functions of "torch.", "F." and "kernels." that rules can call on this machine, with their parameters, sorted:
-/// "F.gelu(input, approximate)".
+/// Functions of "torch.", "F.", "kernels." and their like that rules can call on this machine, as Python spells them,
+/// with their parameters, sorted: "F.gelu(input, approximate)", "torch.Tensor.view(input, size)".
 std::vector<std::string> callableNames();
 
-/// The nearest spelling of an operator that exists, for "did you mean"; empty where none is near.
-std::string nearestOperator(std::string_view packet);
+/// The nearest function that exists, as Python spells it, for "did you mean"; empty where none is near. `spelled` is
+/// what the rule says: "torch.sofmax", "F.sofmax", ".sofmax", "torch.ops.aten.sofmax".
+std::string nearestFunction(std::string_view spelled, std::string_view packet);
 
 }  // namespace graft::lang

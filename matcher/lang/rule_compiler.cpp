@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/suggest.h"
+#include "core/ir/normal_form.h"
 #include "matcher/passes/passes.h"
 
 namespace graft::lang {
@@ -146,7 +147,11 @@ bool takesNumbers(const Graph& g, const std::vector<Expression>& expressions, Va
       if (!n.op->hasSchema || i >= n.op->parameters.size()) return false;
       const Type& type = n.op->parameters[i].type;
       const Type& plain = type.kind == Type::Kind::Optional ? type.element() : type;
-      if (plain.kind == Type::Kind::Tensor && !(n.op->is(OperatorFact::NumberOperand) && i > 0)) return false;
+      if (plain.kind != Type::Kind::Tensor) continue;
+      // 1 - x and 2 ** x begin with a number; where others have one first, their normal form has it second.
+      const std::string_view op = canonicalOperator(n.op->name);
+      const bool mayBeFirst = op == "aten.sub.Tensor" || op == "aten.pow.Tensor_Tensor";
+      if (!n.op->is(OperatorFact::NumberOperand) || (i == 0 && !mayBeFirst)) return false;
     }
   }
   return true;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/ir/graph.h"
-#include "matcher/lang/syntax.h"
+#include "matcher/lang/syntax/syntax.h"
 #include "matcher/rule/expression.h"
 #include "matcher/rule/pattern.h"
 

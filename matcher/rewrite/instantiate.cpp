@@ -4,6 +4,7 @@
 
 #include "core/ir/subgraph.h"
 #include "matcher/rule/expression_calls.h"
+#include "matcher/rule/rank.h"
 #include "matcher/rule/symbolic.h"
 #include "matcher/search/reshapes.h"
 
@@ -138,7 +139,12 @@ Result<std::vector<Argument>> Instantiation::run() {
     const Node& n = replacement_.node(id);
     const std::string_view op = n.op->packetName();
     Status s = done();
-    if (op == "pattern.expr") {
+    if (isLeftOut(id)) continue;
+    if (op == "pattern.by_rank") {
+      auto chosen = chooseByRank(n);
+      if (!chosen) return chosen.error();
+      make(n.outputs[0], std::move(*chosen));
+    } else if (op == "pattern.expr") {
       auto value = calculate(n);
       if (!value) return value.error();
       make(n.outputs[0], std::move(*value));
@@ -162,6 +168,41 @@ Result<std::vector<Argument>> Instantiation::run() {
     addLeaves(*t, out);
   }
   return out;
+}
+
+namespace {
+
+// Which alternative belongs to three, four and five dimensions.
+std::optional<size_t> alternativeFor(const Graph& g, const Argument& tensor) {
+  const auto rank = tensor.isValue() ? knownRank(g, tensor.valueId()) : std::nullopt;
+  return rank && *rank >= 3 ? std::optional(static_cast<size_t>(*rank - 3)) : std::nullopt;
+}
+
+}  // namespace
+
+// Whether all that uses the node are alternatives for another number of dimensions.
+bool Instantiation::isLeftOut(NodeId id) const {
+  const Node& n = replacement_.node(id);
+  if (n.outputs.size() != 1 || replacement_.value(n.outputs[0]).returnUses > 0) return false;
+  const auto& users = replacement_.value(n.outputs[0]).users;
+  return !users.empty() && std::all_of(users.begin(), users.end(), [&](NodeId user) {
+    const Node& u = replacement_.node(user);
+    if (u.op->packetName() != "pattern.by_rank") return false;
+    const auto of = translate(*u.findArgument("of"));
+    const auto at = of ? alternativeFor(graph_, *of) : std::nullopt;
+    return !at || *at >= u.args.size() || !(u.args[*at] == Argument(n.outputs[0]));
+  });
+}
+
+Result<Argument> Instantiation::chooseByRank(const Node& n) const {
+  auto of = translate(*n.findArgument("of"));
+  if (!of) return of;
+  const auto at = alternativeFor(graph_, *of);
+  if (!at || *at >= n.args.size())
+    return badInput(
+        "what the replacement computes depends on how many dimensions a tensor has, and that is not known or " +
+        std::string("none of 3 to ") + std::to_string(2 + n.args.size()));
+  return translate(n.args[*at]);
 }
 
 void Instantiation::placeModules() {
@@ -459,6 +500,22 @@ Status Instantiation::keepModule(const Node& n) {
   return done();
 }
 
+// x[..., i]: the list has an entry for each dimension that the ellipsis stands for.
+Status Instantiation::expandEllipsis(std::vector<Argument>& args) const {
+  const auto* items = args[1].items();
+  if (!items) return done();
+  const auto dots = std::find_if(items->begin(), items->end(), [](const Argument& a) { return a.as<Ellipsis>(); });
+  if (dots == items->end()) return done();
+  const auto rank = args[0].isValue() ? knownRank(graph_, args[0].valueId()) : std::nullopt;
+  if (!rank || static_cast<size_t>(*rank) + 1 < items->size())
+    return badInput("what `...` stands for depends on how many dimensions a tensor has, and that is not known here");
+  std::vector<Argument> out(items->begin(), dots);
+  out.resize(out.size() + static_cast<size_t>(*rank) + 1 - items->size());
+  out.insert(out.end(), dots + 1, items->end());
+  args[1] = Argument::list(std::move(out));
+  return done();
+}
+
 Status Instantiation::makeNode(const Node& n) {
   std::vector<Argument> args;
   args.reserve(n.args.size());
@@ -467,6 +524,8 @@ Status Instantiation::makeNode(const Node& n) {
     if (!t) return t.error();
     args.push_back(std::move(*t));
   }
+  if (n.op->name == "aten.index.Tensor")
+    if (Status s = expandEllipsis(args); !s) return s;
   OperatorRef op = n.op;
   if (!op->hasSchema)  // the rule language's stand-in (prim.getitem) for an operator that the model's set knows with a
                        // schema

@@ -49,11 +49,14 @@ class Instantiation {
   Environment environment() const;
   void make(ValueId replacement, Argument a);
   Result<Argument> translate(const Argument& a) const;
+  bool isLeftOut(NodeId) const;
+  Result<Argument> chooseByRank(const Node&) const;
   Result<Argument> calculate(const Node& n);
   bool isPlain(const Argument& a) const;
   Result<Argument> materialize(const Argument& a);
   Argument sizeNode(ValueId v, int64_t dim);
   Status keepModule(const Node& n);
+  Status expandEllipsis(std::vector<Argument>& args) const;
   Status makeNode(const Node& n);
   Status makeParameter(const Node& n);
   Status makeRunTime(const Node& n);

@@ -113,8 +113,14 @@ Result<Argument> contains(const Expression& e, const Argument& item, const Argum
   return boolean(!wanted);
 }
 
+std::optional<int64_t> wholeNumber(const Argument& a) {
+  if (const auto* i = a.as<int64_t>()) return *i;
+  if (const auto* truth = a.as<bool>()) return *truth ? 1 : 0;
+  return std::nullopt;
+}
+
 Result<Argument> power(const Expression& e, const Argument& a, const Argument& b) {
-  if (const auto* x = a.as<int64_t>(), *y = b.as<int64_t>(); x && y && *y >= 0) {
+  if (const auto x = wholeNumber(a), y = wholeNumber(b); x && y && *y >= 0) {
     int64_t out = 1;
     for (int64_t i = 0; i < *y; ++i) {
       if (__builtin_mul_overflow(out, *x, &out))
@@ -130,7 +136,24 @@ Result<Argument> power(const Expression& e, const Argument& a, const Argument& b
   auto x = a.number(), y = b.number();
   if (!x || !y) return expressionError(e, "`**` needs numbers");
   if (*x == 0 && *y < 0) return expressionError(e, "`" + toString(e) + "` divides by zero");
+  if (*x < 0 && *y != std::floor(*y)) return expressionError(e, "`" + toString(e) + "` is a complex number");
   return Argument(std::pow(*x, *y));
+}
+
+bool isBitwise(std::string_view op) { return op == "&" || op == "|" || op == "^" || op == "<<" || op == ">>"; }
+
+Result<Argument> bitwise(const Expression& e, int64_t a, int64_t b, bool truths) {
+  const std::string& op = e.name;
+  if (op == "&" || op == "|" || op == "^") {
+    const int64_t out = op == "&" ? a & b : op == "|" ? a | b : a ^ b;
+    return truths ? boolean(out != 0) : Argument(out);
+  }
+  if (b < 0) return expressionError(e, "`" + toString(e) + "` shifts by a negative number");
+  if (op == ">>") return Argument(a >> std::min<int64_t>(b, 63));
+  int64_t out = 0;
+  if ((b >= 63 && a != 0) || __builtin_mul_overflow(a, int64_t{1} << std::min<int64_t>(b, 62), &out))
+    return expressionError(e, "`" + toString(e) + "` does not fit 64 bits");
+  return Argument(out);
 }
 
 Result<Argument> arithmetic(const Expression& e, const Argument& a, const Argument& b) {
@@ -169,15 +192,11 @@ Result<Argument> arithmetic(const Expression& e, const Argument& a, const Argume
     }
     return unknownSize(e, a, b);
   }
-  const auto asInt = [](const Argument& x) -> std::optional<int64_t> {
-    if (const auto* i = x.as<int64_t>()) return *i;
-    if (const auto* t = x.as<bool>()) return *t ? 1 : 0;
-    return std::nullopt;
-  };
-  const auto x = asInt(a), y = asInt(b);
+  const auto x = wholeNumber(a), y = wholeNumber(b);
   if (x && y && op != "/") {
     int64_t out = 0;
     bool overflow = false;
+    if (isBitwise(op)) return bitwise(e, *x, *y, a.as<bool>() && b.as<bool>());
     if (op == "+")
       overflow = __builtin_add_overflow(*x, *y, &out);
     else if (op == "-")
@@ -200,7 +219,7 @@ Result<Argument> arithmetic(const Expression& e, const Argument& a, const Argume
     return Argument(out);
   }
   const auto u = a.number(), v = b.number();
-  if (!u || !v) {
+  if (!u || !v || isBitwise(op) || op == "@") {
     return expressionError(e, "`" + op + "` does not work on " + argumentText(a) + " and " + argumentText(b));
   }
   if (op == "+") return Argument(*u + *v);
@@ -208,10 +227,15 @@ Result<Argument> arithmetic(const Expression& e, const Argument& a, const Argume
   if (op == "*") return Argument(*u * *v);
   if (*v == 0) return expressionError(e, "`" + toString(e) + "` divides by zero");
   if (op == "/") return Argument(*u / *v);
-  if (op == "//") return Argument(std::floor(*u / *v));
+  // As Python has it: 1.0 // 0.1 is 9, although 1.0 / 0.1 rounds to 10.
   double rest = std::fmod(*u, *v);
-  if (rest != 0 && (rest < 0) != (*v < 0)) rest += *v;
-  return Argument(rest);
+  double quotient = (*u - rest) / *v;
+  if (rest != 0 && (rest < 0) != (*v < 0)) {
+    rest += *v;
+    --quotient;
+  }
+  if (op == "%") return Argument(rest == 0 ? std::copysign(0.0, *v) : rest);
+  return Argument(quotient == 0 ? std::copysign(0.0, *u / *v) : std::round(quotient));
 }
 
 Result<Argument> binary(const Expression& e, const Argument& a, const Argument& b) {
@@ -396,6 +420,11 @@ Result<Argument> evaluate(const Expression& e, const Environment& env) {
         auto yes = truth(e.operands[0], operands[0]);
         if (!yes) return yes.error();
         return boolean(!*yes);
+      }
+      if (e.name == "~") {
+        const auto i = polynomialOf(operands[0]);
+        if (!i) return expressionError(e, "`~` needs a whole number");
+        return (Polynomial::constant(-1) - *i).argument();
       }
       if (const auto* i = operands[0].as<int64_t>()) {
         int64_t out = *i;

@@ -228,6 +228,54 @@ Result<Argument> plainCall(const Expression& e, std::string_view name, std::vect
       e, "`" + e.name + "` cannot be called here" + (nearest ? "; did you mean `" + *nearest + "`?" : ""));
 }
 
+template <class Float>
+std::optional<Argument> floatLimit(std::string_view what) {
+  using Limits = std::numeric_limits<Float>;
+  if (what == "max") return Argument(static_cast<double>(Limits::max()));
+  if (what == "min") return Argument(static_cast<double>(Limits::lowest()));
+  if (what == "eps") return Argument(static_cast<double>(Limits::epsilon()));
+  if (what == "tiny" || what == "smallest_normal") return Argument(static_cast<double>(Limits::min()));
+  return std::nullopt;
+}
+
+template <class Whole>
+std::optional<Argument> wholeLimit(std::string_view what) {
+  using Limits = std::numeric_limits<Whole>;
+  if (what == "max") return Argument(static_cast<int64_t>(Limits::max()));
+  if (what == "min") return Argument(static_cast<int64_t>(Limits::min()));
+  return std::nullopt;
+}
+
+/// torch.finfo(dtype).min and its like.
+std::optional<Argument> limitOf(DType t, std::string_view what) {
+  switch (t) {
+    case DType::Float64:
+      return floatLimit<double>(what);
+    case DType::Float32:
+      return floatLimit<float>(what);
+    case DType::Float16:
+      if (what == "max" || what == "min") return Argument(what == "max" ? 65504.0 : -65504.0);
+      if (what == "eps") return Argument(0x1p-10);
+      return what == "tiny" || what == "smallest_normal" ? std::optional(Argument(0x1p-14)) : std::nullopt;
+    case DType::BFloat16:
+      if (what == "max" || what == "min") return Argument((what == "max" ? 1 : -1) * (0x1p128 - 0x1p120));
+      if (what == "eps") return Argument(0x1p-7);
+      return what == "tiny" || what == "smallest_normal" ? std::optional(Argument(0x1p-126)) : std::nullopt;
+    case DType::Int64:
+      return wholeLimit<int64_t>(what);
+    case DType::Int32:
+      return wholeLimit<int32_t>(what);
+    case DType::Int16:
+      return wholeLimit<int16_t>(what);
+    case DType::Int8:
+      return wholeLimit<int8_t>(what);
+    case DType::UInt8:
+      return wholeLimit<uint8_t>(what);
+    default:
+      return std::nullopt;
+  }
+}
+
 bool sameModuleType(const ModuleCall& m, const Expression& type) {
   std::string wanted;  // nn.Linear, torch.nn.Linear, "Linear"
   if (const auto* s = type.literal.as<std::string>())
@@ -283,6 +331,7 @@ Result<Argument> evaluateAttribute(const Expression& e, const Environment& env) 
         e.name == "bits")
       if (const auto limit = dtypeLimit(*t, e.name)) return *limit;  // torch.finfo(x.dtype).min
     if (e.name == "itemsize") return Argument(static_cast<int64_t>(dtypeSize(*t)));
+    if (const auto limit = limitOf(*t, e.name)) return *limit;
   }
   auto v = tensorOperand(e.operands[0], *base, e.name);
   if (!v) return v.error();
@@ -316,6 +365,11 @@ Result<Argument> evaluateCall(const Expression& e, const Environment& env) {
     auto v = evaluate(o, env);
     if (!v) return v;
     args.push_back(std::move(*v));
+  }
+  if ((name == "finfo" || name == "iinfo") && args.size() == 1 && args[0].as<DType>()) return args[0];
+  if (name == "len" && args.size() == 1 && args[0].isValue() && env.graph) {
+    if (auto size = sizeIn(env, args[0].valueId(), 0)) return *size;
+    return expressionError(e, "the length of `" + toString(e.operands[0]) + "` is not known");
   }
   static constexpr std::array<std::string_view, 10> tensorCalls{
       "dim",       "size",       "numel",         "users",        "is_floating_point",

@@ -11,24 +11,30 @@ namespace {
 using Kind = Expression::Kind;
 
 // Python's binding strength; larger binds tighter.
+constexpr int comparison = 4, sign = 11, whole = 13;
+
 int strength(const Expression& e) {
   switch (e.kind) {
     case Kind::IfElse:
       return 0;
     case Kind::Unary:
-      return e.name == "not" ? 3 : 7;
+      return e.name == "not" ? 3 : sign;
     case Kind::Binary:
       if (e.name == "or") return 1;
       if (e.name == "and") return 2;
-      if (e.name == "+" || e.name == "-") return 5;
-      if (e.name == "*" || e.name == "/" || e.name == "//" || e.name == "%") return 6;
-      if (e.name == "**") return 8;
-      return 4;  // comparisons
+      if (e.name == "|") return 5;
+      if (e.name == "^") return 6;
+      if (e.name == "&") return 7;
+      if (e.name == "<<" || e.name == ">>") return 8;
+      if (e.name == "+" || e.name == "-") return 9;
+      if (e.name == "*" || e.name == "/" || e.name == "//" || e.name == "%") return 10;
+      if (e.name == "**") return 12;
+      return comparison;
     case Kind::Literal:
-      if (const auto n = e.literal.number(); n && !e.literal.as<bool>() && std::signbit(*n)) return 7;
-      return 10;
+      if (const auto n = e.literal.number(); n && !e.literal.as<bool>() && std::signbit(*n)) return sign;
+      return whole;
     default:
-      return 10;
+      return whole;
   }
 }
 
@@ -61,13 +67,13 @@ std::string text(const Expression& e) {
     case Kind::Name:
       return e.name;
     case Kind::Attribute:
-      return operand(e.operands[0], 10) + "." + e.name;
+      return operand(e.operands[0], whole) + "." + e.name;
     case Kind::Call:
       if (e.isMethod && !e.operands.empty())
-        return operand(e.operands[0], 10) + "." + e.name + "(" + joined(e.operands, 1) + ")";
+        return operand(e.operands[0], whole) + "." + e.name + "(" + joined(e.operands, 1) + ")";
       return e.name + "(" + joined(e.operands) + ")";
     case Kind::Subscript:
-      return operand(e.operands[0], 10) + "[" + text(e.operands[1]) + "]";
+      return operand(e.operands[0], whole) + "[" + text(e.operands[1]) + "]";
     case Kind::Slice:
       return sliceText(e);
     case Kind::Unary:
@@ -75,8 +81,8 @@ std::string text(const Expression& e) {
     case Kind::Binary: {
       const int s = strength(e);
       const bool power = e.name == "**";  // groups to the right; comparisons would chain
-      return operand(e.operands[0], power || s == 4 ? s + 1 : s) + " " + e.name + " " +
-             operand(e.operands[1], power ? 7 : s + 1);
+      return operand(e.operands[0], power || s == comparison ? s + 1 : s) + " " + e.name + " " +
+             operand(e.operands[1], power ? sign : s + 1);
     }
     case Kind::List:
       return "[" + joined(e.operands) + "]";

@@ -118,10 +118,29 @@ bool BacktrackingSearch::matchAnyOf(size_t i) {
     if (choose && !fits(alternative)) continue;
     const MatchState::Mark m = state_.mark();
     state_.bind(t.pattern, t.graph);
-    if (unifier_.unify(alternative, *t.graph, t.site) && solve(i + 1)) return true;
+    const bool mayStand = &alternative == &pn.args.front() || isAsWanted(pn, t);
+    if (mayStand && unifier_.unify(alternative, *t.graph, t.site) && solve(i + 1)) return true;
     state_.undo(m);
   }
   return false;
+}
+
+// x for x.to(dtype): where it is of that dtype.
+bool BacktrackingSearch::isAsWanted(const Node& alternatives, const Goal& t) {
+  for (const auto& [what, wanted] : alternatives.kwargs) {
+    if (!t.graph->isValue()) return false;
+    // A dtype that the match leaves open would let every tensor stand for its own cast.
+    if (wanted.isValue() && pattern_.isInput(wanted.valueId()) && !state_.bound(wanted.valueId())) return false;
+    const TensorInfo& info = graph_.value(t.graph->valueId()).type.tensorInfo;
+    if (what == "dtype" ? !info.dtype : info.device.empty()) return false;
+    const Argument has = what == "dtype" ? Argument(*info.dtype) : Argument(DeviceName{info.device});
+    // Not the site's parameter: what is compared is the value itself. What differs explains nothing: the cast is
+    // missing.
+    const Site site{t.site.patternNode, t.site.graphNode, -1, false};
+    if (!wanted.isValue() && !unifier_.literalEquals(wanted, has, site)) return false;
+    if (!unifier_.unify(wanted, *state_.make(has), site)) return false;
+  }
+  return true;
 }
 
 bool BacktrackingSearch::mayBegin(ValueId pattern, NodeId g) const {
@@ -220,7 +239,9 @@ bool BacktrackingSearch::matchNode(size_t i) {
 // Explaining: the same operator with its operands in an order that means something else.
 void BacktrackingSearch::matchInAnotherForm(const Node& pn, const Node& gn, int forms, size_t i) {
   const std::string here = "`" + gn.name + "` (" + std::string(gn.op->packetName()) + ")";
-  if (forms == OperandForms::Direct && pn.args.size() >= 2 && pn.args[0].isValue() && pn.args[1].isValue()) {
+  const bool isTwoSided =
+      pn.args.size() >= 2 && ((pn.args[0].isValue() && pn.args[1].isValue()) || pn.op->is(OperatorFact::NumberOperand));
+  if (forms == OperandForms::Direct && isTwoSided) {
     const MatchState::Mark m = state_.mark();
     if (explainer_.fail(Reason::Operand, pn.id, gn.id, [&](Mismatch& miss) {
           miss.detail = "the operands of " + here + " are the other way round";
@@ -379,14 +400,19 @@ bool BacktrackingSearch::enterModule(const Node& pn, NodeId g, ModuleCallId call
   for (size_t o = 0; o < pn.outputs.size() && o < outputs.size(); ++o)
     state_.bind(pn.outputs[o], state_.make(Argument(outputs[o])));
   const std::vector<ValueId> inputs = plan_.inputsOf(call);
-  if (inputs.size() != pn.args.size() && !explainer_.fail(Reason::Arity, pn.id, g, [&](Mismatch& miss) {
-        miss.expected = std::to_string(pn.args.size());
+  // attention(x, x, x): what comes in is x.
+  std::vector<Argument> args;
+  for (const Argument& a : pn.args)
+    if (inputs.size() >= pn.args.size() || std::find(args.begin(), args.end(), a) == args.end()) args.push_back(a);
+  if (inputs.size() != args.size() && !explainer_.fail(Reason::Arity, pn.id, g, [&](Mismatch& miss) {
+        miss.expected = std::to_string(args.size());
         miss.actual = counted(inputs.size(), "input") + " in the call of `" + graph_.moduleCall(call).path + "`";
         miss.mapped = true;
       }))
     return false;
-  for (size_t k = 0; k < std::min(inputs.size(), pn.args.size()); ++k)
-    if (!unifier_.unify(pn.args[k], *state_.make(Argument(inputs[k])), {pn.id, g, static_cast<int>(k), false}))
+  for (size_t k = 0; k < std::min(inputs.size(), args.size()); ++k)
+    if (!unifier_.unify(*state_.make(args[k]), *state_.make(Argument(inputs[k])),
+                        {pn.id, g, static_cast<int>(k), false}))
       return false;
   return true;
 }

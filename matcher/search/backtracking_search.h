@@ -63,6 +63,7 @@ class BacktrackingSearch {
   /// The whole module call stands for the pattern's node; `g` computes its first matched output.
   bool enterModule(const Node& pn, NodeId g, ModuleCallId call, const std::vector<ValueId>& outputs);
   /// Whether the graph's node may compute the pattern's value, by operator alone.
+  bool isAsWanted(const Node& alternatives, const Goal&);
   bool mayBegin(ValueId pattern, NodeId graphNode) const;
   /// Whether what computes `root` fits at the candidate while nothing else is bound. Where it does not, it never does.
   bool fitsAlone(ValueId root, ValueId candidate);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matcher/rule/expression_calls.h"
+#include "matcher/rule/meaning.h"
 #include "matcher/rule/rank.h"
 #include "matcher/rule/symbolic.h"
 
@@ -112,10 +113,11 @@ bool Conditions::isSame(const Argument& wanted, const Goal& t) const {
   const auto same = [&](const Argument& a, const Argument& b) {
     if (const auto* i = a.as<int64_t>(), *j = b.as<int64_t>(); i && j) return *i == *j;
     const auto x = integerMeaning(graph_, a), y = integerMeaning(graph_, b);
-    if (x && y) return *x == *y;
+    if (x && y && (*x == *y || !b.isValue())) return *x == *y;
     return unifier_.literalEquals(a, b, t.site);
   };
-  const auto *a = wanted.items(), *b = t.graph->items();
+  const auto listed = wanted.items() && t.graph->isValue() ? meaningOf(graph_, *t.graph) : std::nullopt;
+  const auto *a = wanted.items(), *b = listed ? listed->items() : t.graph->items();
   if (!a || !b) return same(wanted, *t.graph);
   const bool shape = t.site.graphNode && graph_.node(t.site.graphNode).op->is(OperatorFact::Reshape);
   bool equal = a->size() == b->size();

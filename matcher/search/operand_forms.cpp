@@ -44,6 +44,7 @@ bool OperandForms::plausible(const Argument& p, const Argument& g) const {
 int OperandForms::formsOf(const PlanNode& p, const Node& pn, const Node& gn) const {
   if (p.kind != NodeKind::Operator || pn.args.size() < 2 || gn.args.size() < 2) return Direct;
   if (p.reshapes && index_.opOf[gn.id.index] != p.op) return Reshaped;
+  if (p.functional != GraphIndex::none && index_.opOf[gn.id.index] == p.functional) return Direct;
   if (index_.opOf[gn.id.index] != p.op) {  // mul for div, or div for mul: one operand must be a number
     int forms = 0;
     if (isNumber(gn.args[1])) forms |= Reciprocal;
@@ -62,7 +63,26 @@ int OperandForms::formsOf(const PlanNode& p, const Node& pn, const Node& gn) con
   return forms;
 }
 
+// What is written in place keeps its dtype; the function's result has the dtype that its operands promote to.
+bool OperandForms::keepsDType(const Node& pn, const Node& gn) {
+  const auto dtypeOf = [&](const Argument& a) {
+    return a.isValue() ? graph_.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
+  };
+  const auto before = dtypeOf(gn.args[0]), after = dtypeOf(Argument(gn.outputs[0]));
+  const bool onlyNumbers =
+      std::none_of(gn.args.begin() + 1, gn.args.end(), [](const Argument& a) { return a.isValue(); });
+  if (before == after && (before || onlyNumbers)) return true;
+  return explainer_.fail(Reason::DType, pn.id, gn.id, [&](Mismatch& m) {
+    m.parameter = "the result of `" + gn.name + "`";
+    m.expected = before ? std::string(dtypeName(*before)) : "the dtype of its first operand";
+    m.actual = after ? std::string(dtypeName(*after)) : "an unknown dtype";
+    m.mapped = true;
+  });
+}
+
 bool OperandForms::unify(const Node& pn, const Node& gn, Form form) {
+  const PlanNode& p = plan_.nodes[pn.id.index];
+  if (p.functional != GraphIndex::none && index_.opOf[gn.id.index] == p.functional && !keepsDType(pn, gn)) return false;
   if (form == Reshaped) return unifyReshape(pn, gn);
   if (form == Direct || form == Swapped) return unifyArguments(pn, gn, form == Swapped);
   return unifyReciprocal(pn, gn, form);

@@ -31,6 +31,7 @@ class OperandForms {
   bool plausible(const Argument& p, const Argument& g) const;
   bool unifyArguments(const Node& pn, const Node& gn, bool swapped);
   bool unifyReciprocal(const Node& pn, const Node& gn, Form form);
+  bool keepsDType(const Node& pn, const Node& gn);
   bool unifyReshape(const Node& pn, const Node& gn);
 
   MatchState& state_;

@@ -36,6 +36,18 @@ bool isIntegerNode(const Node& n) {
   return n.op->returns[0].type.kind == Type::Kind::Int;
 }
 
+// A parameter, or what may be a view of one: others may look at it.
+bool writesToParameter(const Graph& pattern, const Node& n) {
+  const NodeId by = n.args.empty() || !n.args[0].isValue() ? NodeId() : pattern.value(n.args[0].valueId()).producer;
+  return !by || !pattern.node(by).op->hasSchema || pattern.node(by).op->aliases();
+}
+
+bool replacementWrites(const Rule& rule) {
+  if (!rule.replacement) return false;
+  const std::vector<NodeId> order = rule.replacement->order();
+  return std::any_of(order.begin(), order.end(), [&](NodeId n) { return rule.replacement->node(n).op->writes(); });
+}
+
 }  // namespace
 
 Plan::Plan(const Rule& r, const GraphIndex& i) : rule(r), pattern(r.pattern), index(i) {
@@ -114,6 +126,8 @@ void Plan::compile(NodeId id) {
     p.kind = PlanNode::Kind::Operator;
     const std::string_view canonical = canonicalOperator(n.op->name);
     p.op = index.findOperator(canonical);
+    if (n.op->writes() && (!writesToParameter(pattern, n) || !replacementWrites(rule)))
+      if (const auto functional = functionalForm(canonical)) p.functional = index.findOperator(*functional);
     p.commutative = n.op->is(OperatorFact::Commutative);
     p.isDivision = canonical == "aten.div.Tensor";
     p.reshapes = findsAllReshapes && isReshape(canonical);
@@ -178,7 +192,7 @@ bool Plan::accepts(const PlanNode& p, NodeId g) const {
   const uint32_t op = index.opOf[g.index];
   if (p.kind == PlanNode::Kind::Operator) {
     if (op == GraphIndex::none) return false;
-    return op == p.op || op == p.reciprocal ||
+    return op == p.op || op == p.reciprocal || op == p.functional ||
            (p.reshapes && std::find(reshapes.begin(), reshapes.end(), op) != reshapes.end());
   }
   if (p.kind != PlanNode::Kind::CallFunction || !p.name) return false;
@@ -406,7 +420,13 @@ std::vector<ValueId> Plan::inputsOf(ModuleCallId call) const {
     if (value.producer && g.isWithin(g.node(value.producer).module, call)) return;
     if (std::find(flows.begin(), flows.end(), v) == flows.end()) flows.push_back(v);
   };
+  // An import asks the earliest value that has a size for it, which need not come into the call.
+  std::vector<ValueId> measured;
   for (NodeId id : index.nodesIn(call)) {
+    if (g.node(id).op->name == "aten.size.int") {
+      g.node(id).args[0].forEachValue([&](ValueId v) { measured.push_back(v); });
+      continue;
+    }
     for (const Argument& a : g.node(id).args) a.forEachValue(use);
     for (const auto& [key, a] : g.node(id).kwargs) a.forEachValue(use);
   }
@@ -414,7 +434,13 @@ std::vector<ValueId> Plan::inputsOf(ModuleCallId call) const {
   const bool current = !recorded.empty() && std::all_of(flows.begin(), flows.end(), [&](ValueId v) {
     return std::find(recorded.begin(), recorded.end(), v) != recorded.end();
   });
-  return current ? recorded : flows;
+  if (!current) return flows;
+  std::vector<ValueId> inputs;
+  for (ValueId v : recorded) {
+    const bool isMeasured = std::find(measured.begin(), measured.end(), v) != measured.end();
+    if (!isMeasured || std::find(flows.begin(), flows.end(), v) != flows.end()) inputs.push_back(v);
+  }
+  return inputs;
 }
 
 }  // namespace graft

@@ -28,6 +28,7 @@ struct PlanNode {
   NodeId id;
   uint32_t op = GraphIndex::none;          ///< of the index; none where the graph has no such operator
   uint32_t reciprocal = GraphIndex::none;  ///< mul for div and div for mul, where x / 8 may be x * 0.125
+  uint32_t functional = GraphIndex::none;  ///< mul for mul_: an import makes functions of writes that nobody can see
   bool isDivision = false;
   bool commutative = false;
   bool reshapes = false;            ///< any reshape may stand for it
@@ -74,6 +75,7 @@ class Plan {
     } else {
       f(p.op);
       if (p.reciprocal != p.op) f(p.reciprocal);
+      if (p.functional != p.op) f(p.functional);
     }
   }
   /// The pattern node that computes the value; null for parameters.

@@ -6,6 +6,7 @@
 #include "core/base/words.h"
 #include "core/ir/normal_form.h"
 #include "matcher/rule/expression_calls.h"
+#include "matcher/rule/meaning.h"
 #include "matcher/rule/rank.h"
 #include "matcher/rule/symbolic.h"
 #include "matcher/search/reshapes.h"
@@ -108,6 +109,8 @@ bool Unifier::unifyLists(const Argument& p, const Argument& g, const Site& c) {
   const auto& ps = *p.items();
   if (!g.items()) return ps.size() == 1 ? unify(ps[0], g, c) : compareLiteral(p, g, c);  // dim=1 for dim=[1]
   const auto& gs = *g.items();
+  if (std::any_of(ps.begin(), ps.end(), [](const Argument& a) { return a.as<Ellipsis>(); }))
+    return unifyIndices(ps, gs, c);
   if (ps.size() != gs.size()) {
     return explainer_.fail(Reason::Arity, c.patternNode, c.graphNode, [&](Mismatch& m) {
       m.parameter = parameterName(c);
@@ -131,6 +134,28 @@ bool Unifier::unifyLists(const Argument& p, const Argument& g, const Site& c) {
       }
     }
     if (!unify(ps[k], gs[reversed_ && c.graphNode == reversed_ ? gs.size() - 1 - k : k], c)) return false;
+  }
+  return true;
+}
+
+// x[..., i]: the ellipsis stands for as many dimensions as are left, and dimensions at the end need no entry.
+bool Unifier::unifyIndices(const std::vector<Argument>& ps, const std::vector<Argument>& gs, const Site& c) {
+  static const Argument none;
+  const Argument& indexed = graph_.node(c.graphNode).args[0];
+  const auto known = indexed.isValue() ? knownRank(graph_, indexed.valueId()) : std::nullopt;
+  const size_t rank = known ? static_cast<size_t>(*known) : 0;
+  if (!known || rank + 1 < ps.size() || gs.size() > rank)
+    return explainer_.fail(Reason::Rank, c.patternNode, c.graphNode, [&](Mismatch& m) {
+      m.parameter = indexed.isValue() ? graph_.value(indexed.valueId()).name : parameterName(c);
+      m.expected = "one of " + counted(ps.size() - 1, "dimension") + " or more";
+      m.actual = "of " + (known ? counted(rank, "dimension") : "an unknown number of dimensions");
+    });
+  const auto dots = static_cast<size_t>(
+      std::find_if(ps.begin(), ps.end(), [](const Argument& a) { return a.as<Ellipsis>(); }) - ps.begin());
+  const size_t after = ps.size() - dots - 1;
+  for (size_t k = 0; k < rank; ++k) {
+    const Argument& p = k < dots ? ps[k] : k >= rank - after ? ps[ps.size() - (rank - k)] : none;
+    if (!unify(p, k < gs.size() ? gs[k] : none, c)) return false;
   }
   return true;
 }
@@ -235,13 +260,36 @@ bool Unifier::checkType(ValueId pattern, ValueId graph, const Site& c) {
   });
 }
 
+// Whether what the node computes is no more precise than single precision.
+bool Unifier::isSingle(const Node* n) const {
+  const auto dtype = n ? graph_.value(n->outputs[0]).type.tensorInfo.dtype : std::nullopt;
+  return dtype && isFloatingPoint(*dtype) && dtypeSize(*dtype) <= 4;
+}
+
 bool Unifier::literalEquals(const Argument& p, const Argument& g, const Site& c) const {
   const Node* gn = c.graphNode ? &graph_.node(c.graphNode) : nullptr;
   const Parameter* parameter = gn ? parameterAt(*gn, c.parameter) : nullptr;
   if (p.as<int64_t>() && (g.isValue() || g.as<SymbolicInt>())) {
     auto meaning = integerMeaning(graph_, g);
-    return meaning && meaning->number() == *p.as<int64_t>();
+    if (meaning && meaning->number()) return *meaning->number() == *p.as<int64_t>();
+    if (!g.isValue()) return false;
   }
+  if (g.isValue() && !p.isValue()) {
+    const auto meant = meaningOf(graph_, g);
+    if (!meant) return false;
+    // Traced code calculates with numbers as tensors, in single precision.
+    const bool asTensor = graph_.value(g.valueId()).type.isTensor() && p.number() && meant->number();
+    if (asTensor) return static_cast<float>(*p.number()) == static_cast<float>(*meant->number()) && isSingle(gn);
+    return literalEquals(p, *meant, c);
+  }
+  if (p.isNone() != g.isNone() && parameter && gn->op->facts->family == OperatorFamily::Factory) {
+    // Where a pattern names no device, tensors are made where the model makes them.
+    if (p.isNone() && parameter->name == "device") return g.as<DeviceName>();
+    const auto meant = meaningOfNone(graph_, *gn, parameter->name);
+    return meant && *meant == (p.isNone() ? g : p);
+  }
+  if (const auto* list = g.items(); list && list->size() == 1 && isPlainNumber(p))
+    return literalEquals(p, list->front(), c);
   if (isPlainNumber(p) && isPlainNumber(g)) {
     if (p.as<int64_t>() && g.as<int64_t>()) {
       const int64_t a = *p.as<int64_t>(), b = *g.as<int64_t>();

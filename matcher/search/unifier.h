@@ -33,7 +33,9 @@ class Unifier {
   void readReversed(NodeId graphNode) { reversed_ = graphNode; }
 
  private:
+  bool isSingle(const Node*) const;
   bool unifyLists(const Argument& p, const Argument& g, const Site& site);
+  bool unifyIndices(const std::vector<Argument>& ps, const std::vector<Argument>& gs, const Site& site);
   const Argument* accepted(PatternParameter::Kind kind, bool orNumber, const Argument& g);
   bool compareLiteral(const Argument& p, const Argument& g, const Site& site);
   bool sameValue(const Argument& a, const Argument& b, PatternParameter::Kind kind) const;

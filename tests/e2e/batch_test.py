@@ -121,6 +121,18 @@ class Batch(TestCase):
         self.assertEqual(resumed(), {"a.pt": False, "b.pt": False})
         self.assertEqual({m["resumed"] for m in self.report(*command, "--fresh")["models"]}, {False})
 
+    def test_a_model_in_which_nothing_was_rewritten_has_not_failed(self):
+        self.model("a")
+        torch.jit.trace(torch.nn.Tanh(), torch.randn(2, 2)).save(str(self.models / "b.pt"))
+        command = (self.models, "--rules", self.rules, "-o", self.fast)
+        run = self.batch(*command)
+        self.assertRegex(run.stdout, r"(?m)b\.pt +unchanged +0 ")
+        self.assertIn("1 done, 1 unchanged, 0 failed", run.stdout)
+        self.assertFalse((self.fast / "b.pt").exists())
+        self.assertEqual([(m["outcome"], m["resumed"]) for m in self.report(*command)["models"]], [("done", True), ("unchanged", True)])
+        self.assertEqual([m["outcome"] for m in self.report(*command, "--allow-unchanged")["models"]], ["done", "done"])
+        self.assertEqual((self.fast / "b.pt").read_bytes(), (self.models / "b.pt").read_bytes())
+
     def test_manifest(self):
         self.model("a"), self.model("b", inputs=False)
         other = self.file("models/other.py", RULES.replace("Swish", "Other"))
@@ -138,7 +150,8 @@ class Batch(TestCase):
         self.assertRegex(run.stdout, r"(?m)b\.pt +done .*earlier")
 
     def test_without_rules_models_are_optimized(self):
-        self.model("a")
+        torch.jit.trace(lambda x: torch.cumsum(x, 0), torch.randn(4, 8)).save(str(self.models / "a.pt"))
+        torch.save((torch.randn(4, 8),), self.models / "a.inputs.pt")
         run = graft("batch", self.models, "-o", self.fast, "--seconds", "0.1", "--json")
         self.assertEqual(run.returncode, 0, run.stderr)
         [model] = json.loads(run.stdout)["models"]

@@ -39,8 +39,8 @@ class GeluLinear(Rule):
 class Usage(TestCase):
     def test_help_is_a_success(self):
         general, everything = self.done("--help").stdout, self.done("--help-all").stdout
-        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "optimize", "apply", "batch", "convert", "compare",
-                        "bench", "profile", "kernels", "engine"):
+        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "optimize", "apply", "batch",
+                        "convert", "compare", "bench", "profile", "kernels", "engine"):
             self.assertRegex(general, rf"(?m)^  {command} +\S")
             self.assertRegex(everything, rf"(?m)^{command}\b.*\n.*\S")
         alone = self.done("match", "--help").stdout

@@ -28,6 +28,14 @@ class OneGelu(Rule):
         return F.gelu(x, approximate="tanh")
 
 
+class OneExactGelu(Rule):
+    def pattern(x):
+        return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
+
+    def replacement(x):
+        return F.gelu(x)
+
+
 class SlowRelu(Rule):
     def pattern(x):
         return F.relu(x)
@@ -52,6 +60,10 @@ class Less(Recipe):
     steps = [normalize, SlowRelu]
 
 
+class More(Recipe):
+    steps = [SlowRelu, OneExactGelu]
+
+
 class Mistaken(Recipe):
     steps = [Wrong]
 """
@@ -60,6 +72,11 @@ class Mistaken(Recipe):
 class Gelu(nn.Module):
     def forward(self, x):
         return 0.5 * x * (1.0 + torch.tanh(0.7978845608028654 * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+class ExactGelu(nn.Module):
+    def forward(self, x):
+        return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
 
 
 class Odd(nn.Module):
@@ -132,6 +149,16 @@ class Chosen(OptimizeTest):
         self.assertFalse(report["outOfTime"])
         self.assertIn("aten.gelu.default", operators)
         self.assertIn("aten.relu.default", operators)
+        self.done("run", self.out, *self.expected(module))
+
+    def test_two_recipes_together_without_the_rule_that_both_have(self):
+        module = nn.Sequential(Gelu(), nn.ReLU(), ExactGelu())
+        report = self.optimize(self.model(module))
+        recipes = {r["recipe"]: r for r in report["recipes"]}
+        self.assertEqual((recipes["Both"]["kept"], recipes["More"]["kept"], recipes["More"]["behind"]), (True, True, "Both"), report)
+        self.assertEqual({r["rule"] for r in report["rules"] if not r["kept"]}, {"SlowRelu"})
+        self.assertEqual({s["name"] for s in report["result"]["steps"] if s["isRule"] and s["rewrites"]}, {"OneGelu", "OneExactGelu"})
+        self.assertIn("aten.relu.default", self.json("info", self.out)["operators"])
         self.done("run", self.out, *self.expected(module))
 
     def test_a_model_that_only_becomes_slower_stays_as_it_is(self):

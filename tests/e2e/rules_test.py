@@ -193,6 +193,38 @@ class Swap(Recipe):
         self.fails(5, "apply", path, "--rules", self.folder / "rules.py", "--inputs", self.inputs, "-o",
                    self.folder / "none.pt", "--no-timing", says=("something else", "nothing was written"))
 
+    def test_a_new_convolution_has_a_kernel_of_two_sides(self):
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
+        self.input, self.inputs, path = torch.randn(2, 3, 8, 8), self.folder / "in.pt", self.folder / "m.pt"
+        torch.jit.trace(model, (self.input,)).save(str(path))
+        torch.save([self.input], self.inputs)
+        rules = """
+class Longer(Rule):
+    changes_numbers = True
+
+    class pattern(nn.Module):
+        def __init__(self):
+            self.relu = nn.ReLU()
+
+        def forward(self, x):
+            return self.relu(x)
+
+    class replacement(nn.Module):
+        def __init__(self):
+            self.tall = nn.Conv2d(4, 5, (3, 1), padding=(1, 0))
+            self.square = nn.Conv2d(5, 6, 3)
+
+        def forward(self, x):
+            return self.square(self.tall(x))
+"""
+        self.apply(rules, "out.pt", path)
+        written = torch.jit.load(self.folder / "out.pt")
+        state = written.state_dict()
+        self.assertEqual(tuple(state["tall.weight"].shape), (5, 4, 3, 1))
+        self.assertEqual(tuple(state["square.weight"].shape), (6, 5, 3, 3))
+        self.assertLessEqual(state["tall.weight"].abs().max().item(), (4 * 3) ** -0.5)
+        self.assertEqual(tuple(written(self.input).shape), (2, 6, 4, 4))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <iterator>
 
 #include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/optimize/advice.h"
@@ -36,6 +36,18 @@ std::string nameOf(const Plan& plan) {
     out += fmt::format("{}{}{}{}", out.empty() ? "" : ", then ", p.recipe->name, p.dropped.empty() ? "" : " without ",
                        fmt::join(p.dropped, ", "));
   return out;
+}
+
+/// The plan without a rule of one of its recipes, nor the same rule in its other recipes: they would rewrite what it
+/// leaves.
+Plan withoutRule(Plan plan, const std::string& recipe, const std::string& name) {
+  const auto ruleOf = [&](const PlannedRecipe& p) { return p.file->findRule(name); };
+  const Rule* rule = nullptr;
+  for (const PlannedRecipe& p : plan)
+    if (p.recipe->name == recipe && !rule) rule = ruleOf(p);
+  for (PlannedRecipe& p : plan)
+    if (const Rule* same = ruleOf(p); rule && same && same->file == rule->file) p.dropped.push_back(name);
+  return plan;
 }
 
 /// A plan as the file that it would write, loaded and ready to be timed.
@@ -188,56 +200,21 @@ Result<std::optional<Variant>> bestRecipe(Trials& trials, const std::vector<Reci
   return best;
 }
 
-/// The others once more, behind the one that is kept: a model may hold convolutions and attention.
-Status addRecipes(Trials& trials, const std::vector<RecipeFit>& fits, const Semantics& semantics, Variant& current,
-                  OptimizeReport& report, const Job& job) {
-  for (size_t i = 0; i < fits.size(); ++i) {
-    TriedRecipe& row = report.recipes[i];
-    if (row.isKept || !row.speed) continue;
-    if (job.cancelled()) return stoppedTrying();
-    if (trials.isOver()) {
-      report.isOutOfTime = true;
-      continue;
-    }
-    bool addsRewrites = false;
-    for (const Step& s : fits[i].recipe->steps)
-      if (const Rule* rule = fits[i].file->findRule(s.name); rule && rule->replacement && !addsRewrites)
-        addsRewrites = !Matcher(current.graph).findAll(*rule).matches.empty();
-    if (!addsRewrites) continue;
-    Plan plan = current.plan;
-    plan.push_back({fits[i].file, fits[i].recipe, {}});
-    auto variant = trials.build(plan);
-    if (!variant || variant->rewrites() <= current.rewrites()) continue;
-    auto speed = trials.time(current.run, variant->run, row.recipe + " behind the others");
-    if (!speed) {
-      if (isCancelled(speed.error())) return speed.error();
-      continue;
-    }
-    if (!isFaster(*speed)) continue;
-    row.isKept = true;
-    row.why.clear();
-    row.speed = *speed;
-    current = std::move(*variant);
-  }
-  return done();
-}
-
-/// Leaves out each rule without which the exported model is faster.
-Status dropRules(Trials& trials, Variant& current, OptimizeReport& report, const Job& job) {
+/// Leaves out each rule of that recipe ("": of all) without which the exported model is faster. A row for each rule.
+Result<std::vector<TriedRule>> dropRules(Trials& trials, Variant& current, const std::string& ofRecipe,
+                                         OptimizeReport& report, const Job& job) {
+  std::vector<TriedRule> rows;
   for (const auto& [recipe, step] : current.rules)
-    report.rules.push_back({recipe, step.name, step.records.size(), {}, true, {}});
-  trials.shareAmong(report.rules.size());
-  for (TriedRule& row : report.rules) {
+    if (ofRecipe.empty() || recipe == ofRecipe) rows.push_back({recipe, step.name, step.records.size(), {}, true, {}});
+  trials.shareAmong(rows.size());
+  for (TriedRule& row : rows) {
     if (job.cancelled()) return stoppedTrying();
     if (trials.isOver()) {
       row.why = overBudget;
       report.isOutOfTime = true;
       continue;
     }
-    Plan plan = current.plan;
-    for (PlannedRecipe& p : plan)
-      if (p.recipe->name == row.recipe) p.dropped.push_back(row.rule);
-    auto variant = trials.build(plan);
+    auto variant = trials.build(withoutRule(current.plan, row.recipe, row.rule));
     if (!variant) continue;  // the recipe needs it
     if (variant->rules.empty()) {
       row.why = "it is the only one";
@@ -252,6 +229,57 @@ Status dropRules(Trials& trials, Variant& current, OptimizeReport& report, const
     if (!isFaster(*speed)) continue;
     row.isKept = false;
     row.why = "the model is faster without it";
+    current = std::move(*variant);
+  }
+  return rows;
+}
+
+/// Whether a rule of the recipe still matches there.
+bool addsRewrites(const RecipeFit& fit, const Graph& graph) {
+  const Matcher matcher(graph);
+  return std::any_of(fit.recipe->steps.begin(), fit.recipe->steps.end(), [&](const Step& s) {
+    const Rule* rule = fit.file->findRule(s.name);
+    return rule && rule->replacement && !matcher.findAll(*rule).matches.empty();
+  });
+}
+
+/// The others once more, behind the one that is kept: a model may hold convolutions and attention. One that makes the
+/// model no faster as it is may do so without some of its rules.
+Status addRecipes(Trials& trials, const std::vector<RecipeFit>& fits, Variant& current, OptimizeReport& report,
+                  const Job& job) {
+  for (size_t i = 0; i < fits.size(); ++i) {
+    TriedRecipe& row = report.recipes[i];
+    if (row.isKept || !row.speed) continue;
+    if (job.cancelled()) return stoppedTrying();
+    if (trials.isOver()) {
+      report.isOutOfTime = true;
+      continue;
+    }
+    if (!addsRewrites(fits[i], current.graph)) continue;
+    Plan plan = current.plan;
+    plan.push_back({fits[i].file, fits[i].recipe, {}});
+    auto variant = trials.build(plan);
+    if (!variant || variant->rewrites() <= current.rewrites()) continue;
+    const std::string what = row.recipe + " behind " + nameOf(current.plan);
+    auto speed = trials.time(current.run, variant->run, what);
+    std::vector<TriedRule> without;
+    if (speed && !isFaster(*speed)) {
+      auto rows = dropRules(trials, *variant, row.recipe, report, job);
+      if (!rows) return rows.error();
+      std::copy_if(rows->begin(), rows->end(), std::back_inserter(without),
+                   [](const TriedRule& r) { return !r.isKept; });
+      if (!without.empty()) speed = trials.time(current.run, variant->run, what);
+    }
+    if (!speed) {
+      if (isCancelled(speed.error())) return speed.error();
+      continue;
+    }
+    if (!isFaster(*speed) || variant->rewrites() <= current.rewrites()) continue;
+    row.isKept = true;
+    row.why.clear();
+    row.behind = nameOf(current.plan);
+    row.speed = *speed;
+    std::move(without.begin(), without.end(), std::back_inserter(report.rules));
     current = std::move(*variant);
   }
   return done();
@@ -284,9 +312,7 @@ Result<std::optional<Graph>> withoutOneRule(const Prepared& before, const Optimi
                                             OptimizeReport& report, const Semantics& semantics, const Job& job) {
   for (auto row = report.rules.rbegin(); row != report.rules.rend(); ++row) {
     if (!row->isKept) continue;
-    Plan fewer = plan;
-    for (PlannedRecipe& p : fewer)
-      if (p.recipe->name == row->recipe) p.dropped.push_back(row->rule);
+    Plan fewer = withoutRule(plan, row->recipe, row->rule);
     auto graph = rewriteVerified(before, request, fewer, report.result, semantics, job);
     if (!graph) return graph.error();
     if (report.result.unchanged) continue;
@@ -340,7 +366,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   const TensorSet& inputs = *prepared->inputs;
   result.nodesBefore = result.nodesAfter = model.graph.nodeCount();
   reached(OptimizeStage::Inputs);
-  if (Status s = recordTypes(prepared->model, inputs); !s) return s.error();
+  if (Status s = recordTypes(*prepared, result, semantics); !s) return s.error();
   Trials trials(*prepared, request, semantics, job);
   // Nothing is kept after all.
   const auto nothing = [&](const std::string& why) -> Result<OptimizeReport> {
@@ -352,7 +378,10 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
     }
     report.rules.clear();
     result = asItWas(std::move(result));
-    report.advice = adviceFor(model, &inputs, trials.options(), *shipped, semantics.operators(), job);
+    // Where recipes fit, the rule that comes nearest would be no help.
+    const bool noneFits = report.recipes.empty();
+    report.advice = adviceFor(model, &inputs, trials.options(), noneFits ? *shipped : std::vector<RuleFile>(),
+                              semantics.operators(), job);
     if (job.cancelled()) return stoppedTrying();
     if (request.allowUnchanged) {
       auto copied = copyModel(request.model, model.graph, request.output);
@@ -383,10 +412,12 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
     return nothing("none of the recipes that fit it runs as TorchScript here");
   }
   Variant current = std::move(**best);
-  if (Status s = addRecipes(trials, fits, semantics, current, report, job); !s) return s.error();
+  if (Status s = addRecipes(trials, fits, current, report, job); !s) return s.error();
   trials.finish();
   reached(OptimizeStage::Recipes);
-  if (Status s = dropRules(trials, current, report, job); !s) return s.error();
+  auto rules = dropRules(trials, current, "", report, job);
+  if (!rules) return rules.error();
+  std::move(rules->begin(), rules->end(), std::back_inserter(report.rules));
   trials.finish();
   reached(OptimizeStage::Rules);
   Plan plan = current.plan;

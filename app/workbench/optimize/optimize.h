@@ -38,7 +38,8 @@ struct SpeedBeside {
 struct TriedRecipe {
   std::string file, recipe;
   size_t rewrites = 0, nodesAfter = 0;
-  std::optional<SpeedBeside> speed;  ///< as exported, beside the original; a second recipe's beside the first alone
+  std::optional<SpeedBeside> speed;  ///< as exported, beside the original; with `behind`, beside what that makes
+  std::string behind;                ///< the recipes before it in the plan; "": it is the first, or is not kept
   bool isKept = false;
   std::string why;  ///< why it is not kept
 };

@@ -313,7 +313,14 @@ void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
     g_.setReturns(block_, std::move(returns));
     block_ = outer;
   }
-  for (const jit::Value* v : n->outputs()) env[v] = Bound::of(g_.addOutput(node, "if", graftType(*v->type())));
+  const std::vector<BlockId> blocks = g_.node(node).blocks;
+  for (size_t i = 0; i < n->outputs().size(); ++i) {
+    const jit::Value* v = n->outputs()[i];
+    const ValueId made = g_.addOutput(node, "if", graftType(*v->type()));
+    // `x.dim() == 3 and mode == "area"` is no question where the mode is another one.
+    const Argument &yes = g_.block(blocks[0]).returns[i], &no = g_.block(blocks[1]).returns[i];
+    env[v] = yes.as<bool>() && yes == no ? Bound::of(yes) : Bound::of(made);
+  }
 }
 
 // Printed code has no names for parameters and results of blocks.

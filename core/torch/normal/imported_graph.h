@@ -43,4 +43,17 @@ struct Functionalised {
 /// `functionalised`, where given, is filled in.
 Status normalizeImported(Graph&, const OperatorSet&, Functionalised* functionalised = nullptr);
 
+/// The steps that ask for types, again: for files without types, after these have been inferred.
+void normalizeTyped(Graph&, const OperatorSet&);
+
+/// What scripted code asked of its values' ranks and dtypes and has an answer to.
+struct SettledBranches {
+  size_t branches = 0;  ///< one of the two is left
+  size_t loops = 0;     ///< written out
+  size_t checks = 0;    ///< of PyTorch's own modules, which raise an error otherwise; left out
+};
+/// The steps that ask for types, once a run on the user's inputs has recorded them. The graph then is for inputs of
+/// these ranks and dtypes, as a traced or exported one is.
+SettledBranches normalizeRecorded(Graph&, const OperatorSet&);
+
 }  // namespace graft

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/ir/graph.h"
+#include "core/torch/normal/imported_graph.h"
 
 namespace graft {
 
@@ -24,6 +25,12 @@ void removeIdleMasks(Graph&);
 /// Puts together what ExportedProgram.run_decompositions takes apart: linear layers, products of batches, norms,
 /// attention. In graphs that write in place it changes the operators' names only.
 void recompose(Graph&, const OperatorSet&);
+
+/// One operator for each operation: 1 - x for rsub, conv2d for the general convolution, transpose for x.T of a matrix.
+void rewriteSpellings(Graph&, const OperatorSet&);
+
+/// Takes the branches of scripted code that ranks and dtypes decide, and writes out its short loops.
+SettledBranches settleBranches(Graph&);
 
 /// Removes x[:], which is x.
 void removeWholeSlices(Graph&);

@@ -5,6 +5,7 @@
 #include <ATen/ops/item.h>
 
 #include "core/ir/normal_form.h"
+#include "core/torch/normal/dtype_facts.h"
 #include "core/torch/normal/imported_graph.h"
 #include "core/torch/normal/normal_steps.h"
 #include "core/torch/values/values.h"
@@ -12,89 +13,6 @@
 
 namespace graft {
 namespace {
-
-// What follows from operators about dtypes where a file carries none. Only what holds for every input is said.
-class DTypeFacts {
- public:
-  explicit DTypeFacts(const Graph& g) : g_(g) {}
-
-  std::optional<DType> of(ValueId v, int depth = 0) {
-    const Value& value = g_.value(v);
-    if (value.type.tensorInfo.dtype) return value.type.tensorInfo.dtype;
-    if (value.kind != Value::Kind::Output || depth > 64) return std::nullopt;
-    if (const auto it = known_.find(v); it != known_.end()) return it->second;
-    const Node& producer = g_.node(value.producer);
-    if (producer.outputs.front() != v) return std::nullopt;  // the table speaks of the first result
-    const auto found = fromProducer(producer, depth);
-    known_[v] = found;
-    return found;
-  }
-
- private:
-  std::optional<DType> fromProducer(const Node& n, int depth) {
-    if (!n.op->name.starts_with("aten.")) return std::nullopt;  // another library's, of which nothing is known
-    const auto tensor = [&](size_t i) {
-      return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
-    };
-    const DTypeRule rule = n.op->facts->dtype;
-    if (rule == DTypeRule::Bool) return DType::Bool;
-    if (const Argument* dtype = n.findArgument("dtype"))
-      if (const auto* d = dtype->as<DType>()) return *d;
-    switch (rule) {
-      case DTypeRule::First:
-        return tensor(0);
-      case DTypeRule::KeepsFloating: {
-        const auto in = tensor(0);
-        return in && isFloatingPoint(*in) ? in : std::nullopt;
-      }
-      case DTypeRule::Promotes:
-      case DTypeRule::PromotesToFloat:
-        return promoted(n, tensor);
-      case DTypeRule::Common:
-      case DTypeRule::Joined:
-        return common(n, depth);
-      default:
-        return std::nullopt;
-    }
-  }
-
-  /// Beside plain numbers a tensor keeps its dtype, unless a number is of a higher kind; so do two of one dtype.
-  template <class OfTensor>
-  std::optional<DType> promoted(const Node& n, OfTensor&& tensor) const {
-    const auto first = tensor(0);
-    bool tensorsFollow = false, allAgree = true, wholeNumbers = true;
-    for (size_t i = 1; i < n.args.size(); ++i) {
-      const Argument& a = n.args[i];
-      const Type::Kind kind = a.isValue() ? g_.value(a.valueId()).type.kind : Type::Kind::Int;
-      const bool isTensor = kind != Type::Kind::Int && kind != Type::Kind::Float;
-      tensorsFollow = tensorsFollow || isTensor;
-      allAgree = allAgree && (!isTensor || tensor(i) == first);
-      wholeNumbers = wholeNumbers && kind == Type::Kind::Int && !a.as<double>() && !a.as<std::complex<double>>();
-    }
-    if (first && isFloatingPoint(*first) && allAgree) return first;
-    if (first && !tensorsFollow && wholeNumbers && *first != DType::Bool && n.op->facts->dtype == DTypeRule::Promotes)
-      return first;
-    const auto second = tensor(1);
-    return second && isFloatingPoint(*second) && n.args[0].number() ? second : std::nullopt;
-  }
-
-  /// The first dtype that is known; nothing where a list joins tensors of several.
-  std::optional<DType> common(const Node& n, int depth) {
-    std::optional<DType> found;
-    bool agree = true;
-    for (const Argument& a : n.args)
-      a.forEachValue([&](ValueId v) {
-        if (!g_.value(v).type.isTensor() || (found && n.op->facts->dtype == DTypeRule::Common)) return;
-        const auto own = of(v, depth + 1);
-        agree = agree && (!found || !own || own == found);
-        if (!found) found = own;
-      });
-    return agree ? found : std::nullopt;
-  }
-
-  const Graph& g_;
-  std::unordered_map<ValueId, std::optional<DType>> known_;
-};
 
 // Tracing writes x * 0.5 with 0.5 as a 0-dim tensor. Beside a tensor with dimensions that is the number: it promotes
 // alike.
@@ -121,63 +39,6 @@ void foldScalarConstants(Graph& g) {
                 : own != (floating ? DType::Float32 : DType::Int64))
         continue;
       g.setArgument(id, valueIndex, *number);
-    }
-  }
-}
-
-// Operators whose normal form has its arguments in another order or another overload.
-// full([], 1, dtype=bool) is full([], True, dtype=bool): TorchScript's numbers are no truth values.
-void rewriteFilling(Graph& g, NodeId id) {
-  const Node& n = g.node(id);
-  const auto at = n.op->findParameter("fill_value");
-  const Argument* dtype = n.findArgument("dtype");
-  if (!at || *at >= n.args.size() || !dtype || !dtype->as<DType>()) return;
-  const auto* number = n.args[*at].as<int64_t>();
-  const bool* truth = n.args[*at].as<bool>();
-  const bool wanted = *dtype == Argument(DType::Bool);
-  std::vector<Argument> args = n.args;
-  if (wanted && number && (*number == 0 || *number == 1))
-    args[*at] = Argument(*number == 1);
-  else if (!wanted && truth)
-    args[*at] = Argument(int64_t{*truth});
-  else
-    return;
-  g.setArguments(id, std::move(args));
-}
-
-void rewriteSpellings(Graph& g, const OperatorSet& operators) {
-  for (NodeId id : g.order()) {
-    if (!g.node(id).op->hasSchema) continue;  // nothing is known of its arguments
-    const std::string& op = g.node(id).op->name;
-    if (op == "aten.rsub.Tensor" || op == "aten.rsub.Scalar") {
-      // rsub(x, y, alpha) = y - alpha * x
-      const std::vector<Argument>& a = g.node(id).args;
-      std::vector<Argument> swapped{a[1], a[0], a[2]};
-      if (const OperatorRef sub = operators.find("aten.sub.Tensor")) {
-        g.setOperator(id, sub);
-        g.setArguments(id, std::move(swapped));
-      }
-    } else if (op == "aten.full.default" || op == "aten.full_like.default" || op == "aten.new_full.default") {
-      rewriteFilling(g, id);
-    } else if (op == "aten.masked_fill.Tensor" && g.node(id).args[2].number()) {
-      if (const OperatorRef fill = operators.find("aten.masked_fill.Scalar")) g.setOperator(id, fill);
-    } else if (op.starts_with("aten.upsample_") && op.ends_with(".vec") && g.node(id).args.back().isNone() &&
-               !g.node(id).args[1].isNone()) {
-      // To a size, with no factors: TorchScript's text does not tell the two overloads apart.
-      const OperatorRef plain = operators.find(op.substr(0, op.size() - 3) + "default");
-      if (!plain) continue;
-      std::vector<Argument> args = g.node(id).args;
-      args.pop_back();
-      args.resize(plain->parameters.size(), Argument::none());
-      g.setOperator(id, plain);
-      g.setArguments(id, std::move(args));
-    } else if (op == "aten.t.default" && g.node(id).args[0].isValue()) {
-      const auto rank = g.value(g.node(id).args[0].valueId()).type.tensorInfo.rank();
-      const OperatorRef transpose = operators.find("aten.transpose.int");
-      if (rank != 2 || !transpose) continue;
-      std::vector<Argument> args{g.node(id).args[0], Argument(int64_t{0}), Argument(int64_t{1})};
-      g.setOperator(id, transpose);
-      g.setArguments(id, std::move(args));
     }
   }
 }
@@ -420,6 +281,23 @@ Status normalizeImported(Graph& g, const OperatorSet& operators, Functionalised*
   askSizesEarly(g);
   removeDead(g);
   return done();
+}
+
+void normalizeTyped(Graph& g, const OperatorSet& operators) {
+  rewriteSpellings(g, operators);
+  Functionaliser(g, operators, nullptr).run();
+  // Where the last write has become a function now, as an import of the written file would find it.
+  removeIdentities(g);
+  removeRedundantCasts(g);
+  removeWholeSlices(g);
+  removeDead(g);
+}
+
+SettledBranches normalizeRecorded(Graph& g, const OperatorSet& operators) {
+  const SettledBranches settled = settleBranches(g);
+  removeDead(g);
+  normalizeTyped(g, operators);
+  return settled;
 }
 
 }  // namespace graft

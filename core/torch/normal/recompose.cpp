@@ -179,14 +179,6 @@ class Recomposer {
               {a[0], a[1], a[2], a[3], a[4], Argument(false), a[5], a[6], Argument(true)});
     } else if (op == "aten.max_pool2d_with_indices.default" && onlyFirstUsed(n)) {
       replace(id, "aten.max_pool2d.default", a);
-    } else if (op == "aten.convolution.default" && a[6] == Argument(false)) {
-      const Shape* w = shape(a[1]);
-      const size_t rank = w ? w->size() : 0;
-      const char* plain = rank == 3   ? "aten.conv1d.default"
-                          : rank == 4 ? "aten.conv2d.default"
-                          : rank == 5 ? "aten.conv3d.default"
-                                      : "";
-      if (*plain) replace(id, plain, {a[0], a[1], a[2], a[3], a[4], a[5], a[8]});
     } else if (op == "aten._to_copy.default" && !writes_ && !a[1].isNone() && a[2].isNone() && a[3].isNone() &&
                a[6].isNone()) {
       replace(id, "aten.to.dtype", {a[0], a[1], Argument(false), Argument(false), none});

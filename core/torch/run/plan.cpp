@@ -249,6 +249,13 @@ class Planner {
     return out;
   }
 
+  /// Of a list whose elements have a known type; null of anything else.
+  c10::TypePtr containerType(ValueId v) const {
+    const Type& type = g_.value(v).type;
+    const bool isKnown = type.kind == Type::Kind::List && type.element().kind != Type::Kind::Any;
+    return isKnown ? torchType(type) : nullptr;
+  }
+
   /// The element type of a list that no schema asks for.
   c10::TypePtr commonElement(const std::vector<Argument>& items) const {
     c10::TypePtr common;
@@ -464,8 +471,14 @@ class Planner {
     leaveOnStack(out.instructions);
     node_ = nullptr;
     onHost_ = keepsFloat32_ = false;
-    for (const Argument& a : block.returns) {
-      auto o = operandFor(plan_.leftOut.any() && b == g_.root() ? computed(a) : a, nullptr);
+    const NodeId owner = b == g_.root() ? NodeId() : block.owner;
+    // A loop's first return says whether it goes on.
+    const size_t skipped = owner && builtInName(g_.node(owner).op->name) == "prim.Loop" ? 1 : 0;
+    for (size_t k = 0; k < block.returns.size(); ++k) {
+      const Argument& a = block.returns[k];
+      const bool isResult = owner && k >= skipped && k - skipped < g_.node(owner).outputs.size();
+      const c10::TypePtr wanted = isResult ? containerType(g_.node(owner).outputs[k - skipped]) : nullptr;
+      auto o = operandFor(plan_.leftOut.any() && b == g_.root() ? computed(a) : a, wanted);
       if (!o) return o.error();
       out.returns.push_back(std::move(*o));
     }
@@ -510,6 +523,9 @@ class Planner {
     if (isBuiltIn(name)) {
       if (Status s = planBuiltIn(n, name, i, args); !s) return s;
       wanted.resize(args.size());
+      // A list that is filled later holds nothing that would say of what it is a list.
+      if (i.kind == Instruction::Kind::Collect && !wanted.empty() && n.outputs.size() == 1)
+        wanted[0] = containerType(n.outputs[0]);
     } else if (Status s = planCall(n, i, detail, args, wanted); !s) {
       return s;
     }

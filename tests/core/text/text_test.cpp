@@ -20,7 +20,7 @@ const char* const encoder = R"(graph Tiny {
   %cat = aten.cat.default([%values, %values], dim=0) : f16[*]
   %view = aten.view.default(%cat, size=[%n, -1]) : f16[?,?]
   !print = my.unknown.op(%view, "a \"quoted\"\n text", 1.0, 1e-12, -inf, nan, <contiguous_format>, device("cuda:0"), sym("2*s0"), ..., slice(None, 3, None), {"k": (1,)}, complex(0.0, -1.0), flag=True)
-  %if = prim.If(%n) : tensor {
+  %if = prim.If(%n) : tensor @m0 "tiny.py":14 {
     %relu = aten.relu.default(%x) : tensor
     return %relu
   } {

@@ -61,7 +61,7 @@ TEST_CASE("numbers take the canonical overload") {
   CHECK(pattern("x", "8 * x") == "%mul = aten.mul.Tensor(%x, other=8)\n");
   CHECK(pattern("x, s: float", "x * s") == "%mul = aten.mul.Tensor(%x, %s)\n");
   CHECK(pattern("x", "x + 1") == "%add = aten.add.Tensor(%x, other=1, alpha=1)\n");
-  CHECK(pattern("x", "1 - x") == "%rsub = aten.rsub.Scalar(%x, other=1, alpha=1)\n");
+  CHECK(pattern("x", "1 - x") == "%sub = aten.sub.Tensor(1, %x, alpha=1)\n");
   CHECK(pattern("x", "-x") == "%neg = aten.neg.default(%x)\n");
   CHECK(pattern("x, y", "x @ y") == "%matmul = aten.matmul.default(%x, %y)\n");
   CHECK(pattern("x", "1 / x") ==

@@ -62,7 +62,6 @@ Semantics::Constant weightOf(const Type& type, const std::string& name) {
 Graph modelOf(const Case& c) {
   const RuleFile file = take(parseRuleText(c.python(), c.file, semantics().operators()));
   const Graph& from = file.rules[0].pattern;
-  if (!file.rules[0].patternExpressions.empty()) throw std::runtime_error("a case writes its sizes as numbers");
   Graph g;
   std::map<uint32_t, ValueId> to;
   std::vector<Type> inputs;
@@ -81,11 +80,20 @@ Graph modelOf(const Case& c) {
   const auto renamed = [&](std::vector<Argument> args) {
     for (Argument& a : args)
       if (a.as<Named>() && a.as<Named>()->name == "_") a = Argument(true);  // cudnn_enabled, which a model has
-    for (Argument& a : args) a.forEachValueMutable([&](ValueId& v) { v = to.at(v.index); });
+    for (Argument& a : args)
+      a.forEachValueMutable([&](ValueId& v) {
+        if (!to.contains(v.index)) throw std::runtime_error("a case writes its sizes as numbers");
+        v = to.at(v.index);
+      });
     return args;
   };
   for (NodeId id : from.order()) {
     const Node& n = from.node(id);
+    if (n.op->name == "pattern.expr") continue;
+    if (n.op->name == "pattern.any_of") {  // a cast, or what is of that dtype: the model has the cast
+      to[n.outputs[0].index] = to.at(n.args[0].valueId().index);
+      continue;
+    }
     const NodeId made = g.append(g.root(), n.op, renamed(n.args), n.name);
     while (g.node(made).outputs.size() < n.outputs.size()) g.addOutput(made, n.name, Type::any());
     for (size_t i = 0; i < n.outputs.size(); ++i) to[n.outputs[i].index] = g.node(made).outputs[i];

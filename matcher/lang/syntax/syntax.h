@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/ir/argument.h"
-#include "matcher/lang/source_text.h"
+#include "matcher/lang/syntax/source_text.h"
 
 namespace graft::lang {
 

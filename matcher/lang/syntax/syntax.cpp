@@ -1,4 +1,4 @@
-#include "matcher/lang/syntax.h"
+#include "matcher/lang/syntax/syntax.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/frontend/lexer.h>
@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+
+#include "matcher/lang/syntax/precedence.h"
 
 namespace graft::lang {
 namespace {
@@ -19,7 +21,14 @@ constexpr int maxDepth = 150;  // of an expression: everything after the parser 
 class Converter {
  public:
   explicit Converter(const SourceText& text)
-      : text_(text), parser_(std::make_shared<jit::Source>(text.masked(), text.file(), 1)) {}
+      : text_(text), parser_(std::make_shared<jit::Source>(text.masked(), text.file(), 1)) {
+    std::vector<uint32_t> open{0};
+    for (const char c : text.masked()) {
+      if ((c == ')' || c == ']' || c == '}') && open.size() > 1) open.pop_back();
+      bracketAround_.push_back(open.back());
+      if (c == '(' || c == '[' || c == '{') open.push_back(static_cast<uint32_t>(bracketAround_.size()));
+    }
+  }
 
   FileSyntax file() {
     FileSyntax f;
@@ -292,32 +301,13 @@ class Converter {
         e.kind = Kind::IfElse;
         addAll(e, tree, depth);
         break;
-      case jit::TK_STARRED:
-        e.kind = Kind::Starred;
-        addAll(e, tree, depth);
-        break;
-      case jit::TK_UNARY_MINUS:
-      case '~':
-      case jit::TK_NOT:
-        e.kind = Kind::Unary;
-        e.name = operatorText(tree->kind());
-        addAll(e, tree, depth);
-        if (e.name == "-" && e.items[0].kind == Kind::Constant) negate(e);
-        break;
       case jit::TK_LIST_COMP:
       case jit::TK_DICT_COMP:
         text_.fail(e.span.begin, "comprehensions would have to be executed: write the items out");
       default:
-        if (trees.size() != 2)
+        if (!isPrefix(tree->kind()) && trees.size() != 2)
           text_.fail(e.span.begin, fmt::format("`{}` has no meaning in a rule", jit::kindToString(tree->kind())));
-        e.kind = Kind::Binary;
-        e.name = operatorText(tree->kind());
-        addAll(e, tree, depth);
-        if (const size_t sign = text_.masked().rfind(e.name, e.items[1].span.begin);
-            sign != std::string::npos && sign >= e.items[0].span.begin)
-          e.focus = {static_cast<uint32_t>(sign), static_cast<uint32_t>(sign + e.name.size())};
-        if (isComparison(e.name) && e.items[0].kind == Kind::Binary && isComparison(e.items[0].name))
-          text_.fail(e.focus.begin, "comparisons cannot be chained: write `a < b and b < c`");
+        return operation(tree, depth);
     }
     return e;
   }
@@ -332,23 +322,73 @@ class Converter {
     e.kind = Syntax::Kind::Slice;
   }
 
-  static bool isComparison(std::string_view op) {
-    for (std::string_view c : {"==", "!=", "<", "<=", ">", ">="})
-      if (op == c) return true;
-    return false;
+  static bool isPrefix(int kind) {
+    return kind == jit::TK_UNARY_MINUS || kind == '~' || kind == jit::TK_NOT || kind == jit::TK_STARRED;
+  }
+  static bool isInfix(int kind) {
+    switch (kind) {
+      case jit::TK_AND:
+      case jit::TK_OR:
+      case jit::TK_IN:
+      case jit::TK_IS:
+      case jit::TK_ISNOT:
+      case jit::TK_EQ:
+      case jit::TK_NE:
+      case jit::TK_LE:
+      case jit::TK_GE:
+      case jit::TK_LSHIFT:
+      case jit::TK_RSHIFT:
+      case jit::TK_FLOOR_DIV:
+      case jit::TK_POW:
+        return true;
+      default:
+        return kind > 0 && kind < 256 &&
+               std::string_view("<>|^&+-*/%@").find(static_cast<char>(kind)) != std::string_view::npos;
+    }
   }
 
-  static void negate(Syntax& e) {
-    const Argument& inner = e.items[0].literal;
-    if (const auto* i = inner.as<int64_t>()) {
-      e.literal = Argument(-*i);
-    } else if (const auto* d = inner.as<double>()) {
-      e.literal = Argument(-*d);
-    } else {
+  static bool isNotIn(const jit::TreeRef& tree) {
+    return tree->kind() == jit::TK_NOT && tree->trees()[0]->kind() == jit::TK_IN &&
+           tree->trees()[0]->range().start() == tree->range().start();
+  }
+
+  /// Where the operator itself stands: the parser's range is that of all it applies to.
+  Span signSpan(const jit::TreeRef& tree, std::string_view sign) const {
+    const auto begin = static_cast<uint32_t>(tree->range().start()), length = static_cast<uint32_t>(sign.size());
+    if (isPrefix(tree->kind()) && !isNotIn(tree)) return {begin, begin + length};
+    const jit::TreeRef& right = (isNotIn(tree) ? tree->trees()[0] : tree)->trees()[1];
+    const std::string& text = text_.masked();
+    size_t at = right->range().start();
+    size_t minuses = 0;  // of the number -1, whose range begins at the 1
+    if (right->kind() == jit::TK_CONST) minuses = jit::Const(right).text().find_first_not_of('-');
+    const auto stands = [&] { return at >= length && text.compare(at - length, length, sign) == 0; };
+    while (at > begin && (minuses > 0 || !stands())) minuses -= text[--at] == '-' && minuses > 0;
+    at = std::max<size_t>(at, length);
+    return {static_cast<uint32_t>(at) - length, static_cast<uint32_t>(at)};
+  }
+
+  /// Operators that no bracket parts, with their operands: grouped anew, since the parser's groups are not Python's.
+  Syntax operation(const jit::TreeRef& tree, int depth) {
+    std::vector<OperatorPart> parts;
+    collect(tree, std::nullopt, depth, parts);
+    return group(text_, std::move(parts));
+  }
+
+  void collect(const jit::TreeRef& tree, std::optional<uint32_t> bracket, int depth, std::vector<OperatorPart>& parts) {
+    const int kind = tree->kind();
+    const bool prefix = isPrefix(kind), infix = isInfix(kind) && tree->trees().size() == 2;
+    Span at = span(tree->range());
+    if (depth > maxDepth) text_.fail(at.begin, "this expression is nested too deeply: give parts of it names");
+    const std::string sign = isNotIn(tree) ? "not in" : kind == jit::TK_STARRED ? "*" : operatorText(kind);
+    if (prefix || infix) at = signSpan(tree, sign);
+    if ((!prefix && !infix) || (bracket && bracketAround_[at.begin] != *bracket)) {
+      parts.push_back({OperatorPart::Kind::Operand, {}, at, expression(tree, depth + 1)});
       return;
     }
-    e.kind = Syntax::Kind::Constant;
-    e.items.clear();
+    const auto& operands = (isNotIn(tree) ? tree->trees()[0] : tree)->trees();
+    if (operands.size() > 1) collect(operands[0], bracketAround_[at.begin], depth + 1, parts);
+    parts.push_back({operands.size() > 1 ? OperatorPart::Kind::Infix : OperatorPart::Kind::Prefix, sign, at, {}});
+    collect(operands.back(), bracketAround_[at.begin], depth + 1, parts);
   }
 
   Argument number(std::string text, uint32_t offset) const {
@@ -372,6 +412,7 @@ class Converter {
   }
 
   const SourceText& text_;
+  std::vector<uint32_t> bracketAround_;  ///< by offset: the innermost bracket that is open there
   jit::Parser parser_;
 };
 

@@ -1,4 +1,4 @@
-#include "matcher/lang/source_text.h"
+#include "matcher/lang/syntax/source_text.h"
 
 #include <fmt/format.h>
 
