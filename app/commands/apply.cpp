@@ -86,6 +86,7 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
       if (r.unchanged) tellUnchanged(r, o, rules, console);
       return;
     case ApplyStage::Verified:
+      if (r.bisection) tellBisection(r, o.verbose, console);
       return tellVerified(r, console);
     case ApplyStage::Timed:
       return tellTimed(r, console);

@@ -97,6 +97,19 @@ void tellRewritten(const ApplyReport& r, const StepsShown& shown, const Console&
   if (!r.unchanged) console.print(fmt::format("nodes: {} before, {} after\n", r.nodesBefore, r.nodesAfter));
 }
 
+void tellBisection(const ApplyReport& r, bool each, const Console& console) {
+  const workbench::Bisection& b = *r.bisection;
+  console.warn(fmt::format("each of {} passed its check, and the model as a whole did not: {}",
+                           counted(b.rewrites, "rewrite"), b.why));
+  for (const StepRun& s : r.steps)
+    for (const std::string& line : takenBackLines(s, each)) console.warn(line);
+  console.warn(fmt::format("{} taken back{}; with the other {} the model passes ({} to find that out)",
+                           b.takenBack == 1 ? "1 rewrite was" : fmt::format("{} rewrites were", b.takenBack),
+                           b.isComplete ? "" : ", some of them untried, since time was up", b.rewrites - b.takenBack,
+                           counted(b.runs, "run")));
+  console.print(fmt::format("nodes: {} before, {} after\n", r.nodesBefore, r.nodesAfter));
+}
+
 void tellVerified(const ApplyReport& r, const Console& console) {
   if (!r.verification) return console.print("not verified (--no-verify)");
   for (const std::string& why : r.verification->notVerified) console.warn("not verified as a whole: " + why);

@@ -20,6 +20,8 @@ struct StepsShown {
 };
 /// The steps, what verification took back or could not verify, and the nodes before and after.
 void tellRewritten(const workbench::ApplyReport&, const StepsShown&, const Console&);
+/// Each rewrite passed and the whole did not: what was taken back for that, one line for each with `each`.
+void tellBisection(const workbench::ApplyReport&, bool each, const Console&);
 void tellVerified(const workbench::ApplyReport&, const Console&);
 void tellTimed(const workbench::ApplyReport&, const Console&);
 /// Of a report with an output.

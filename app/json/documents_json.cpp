@@ -79,6 +79,12 @@ json toJson(const ApplyReport& r) {
               {"unchanged", r.unchanged},
               {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
   if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
+  if (r.bisection)
+    out["bisection"] = {{"why", r.bisection->why},
+                        {"rewrites", r.bisection->rewrites},
+                        {"takenBack", r.bisection->takenBack},
+                        {"runs", r.bisection->runs},
+                        {"complete", r.bisection->isComplete}};
   if (r.timing) out["timing"] = toJson(*r.timing);
   if (r.output) {
     out["output"] = r.output->path;

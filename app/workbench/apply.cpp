@@ -103,7 +103,8 @@ Result<Rewritten> rewrite(Graph graph, const RuleFile& file, const RewriteReques
   const VerifyOn& on = request.verify;
   std::unique_ptr<RewriteCheck> check;
   if (on.inputs) check = makeRewriteCheck(*on.inputs, job, on.failingInputs, on.sizesAreOpen);
-  const RewriteOptions options{check.get(), request.strict};
+  if (request.selection) request.selection->ask(check.get());
+  const RewriteOptions options{request.selection ? request.selection : check.get(), request.strict};
   const auto start = std::chrono::steady_clock::now();
   if (out.isRecipe) {
     const auto keep = [&](const StepRun& step, const Graph& now) {
@@ -126,6 +127,44 @@ Result<Rewritten> rewrite(Graph graph, const RuleFile& file, const RewriteReques
   out.graph = std::move(graph);
   return out;
 }
+
+namespace {
+
+constexpr double enoughForBisection = 20;  // seconds
+
+struct Bisected {
+  Rewritten rewritten;
+  Verification verification;
+  Bisection bisection;
+};
+
+/// The whole failed with the rewrites that `how.selection` has kept: the least part of them is taken back with which it
+/// fails. Nothing where the whole passes with none of them, or where too few rewrites are left for the recipe.
+std::optional<Bisected> bisect(const Graph& original, const RuleFile& file, const RewriteRequest& how,
+                               const TensorSet& inputs, const std::string& why, const Semantics& semantics,
+                               const Job& job) {
+  RewriteSelection& selection = *how.selection;
+  RewriteRequest again = how;
+  again.verify = {};
+  std::optional<Bisected> best;
+  const auto passes = [&] {
+    if (job.cancelled()) return false;
+    auto rewritten = rewrite(original, file, again, semantics, job);
+    if (!rewritten) return false;
+    auto verification = verifyRewrite(original, rewritten->graph, inputs, job);
+    if (!verification || !verification->passed) return false;
+    best = Bisected{std::move(*rewritten), std::move(*verification), {}};
+    return true;
+  };
+  const Kept kept =
+      keepMost(selection, "with it, the model as a whole differs by more than it may", enoughForBisection, passes);
+  if (!best || kept.numbers.empty()) return std::nullopt;
+  best->bisection = {why, selection.made().size(), selection.made().size() - kept.numbers.size(), kept.runs,
+                     kept.isComplete};
+  return best;
+}
+
+}  // namespace
 
 Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, bool needsInputs, ApplyReport& report,
                          const Semantics& semantics, const Job& job) {
@@ -194,6 +233,8 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   how.strict = request.strict;
   if (request.verify && request.verifyRewrites)
     how.verify = {inputs, !request.inputs.isGiven(), "", !model.format->declaresSizes, request.failingInputs};
+  RewriteSelection selection;
+  if (how.verify.inputs && !how.strict) how.selection = &selection;
   auto rewritten = rewrite(model.graph, rules.file, how, semantics, job);
   if (job.cancelled()) return interrupted();
   if (!rewritten) return rewritten.error();
@@ -221,6 +262,18 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
 
   if (request.verify)
     if (Status s = verifyWhole(*prepared, graph, report, job); !s) return s.error();
+  if (report.refusal && how.selection && !report.verification->outputs.empty()) {
+    auto found = bisect(model.graph, rules.file, how, *inputs, report.verification->why, semantics, job);
+    if (job.cancelled()) return interrupted();
+    if (found) {
+      report.refusal.reset();
+      report.bisection = std::move(found->bisection);
+      report.verification = std::move(found->verification);
+      report.steps = std::move(found->rewritten.steps);
+      report.nodesAfter = found->rewritten.graph.nodeCount();
+      rewritten->graph = std::move(found->rewritten.graph);
+    }
+  }
   reached(ApplyStage::Verified);
   if (report.refusal) return report;
   if (job.cancelled()) return interrupted();

@@ -20,6 +20,7 @@
 #include "app/workbench/open.h"
 #include "app/workbench/rules.h"
 #include "core/torch/verification.h"
+#include "matcher/rewrite/rewrite_selection.h"
 
 namespace graft::workbench {
 
@@ -39,6 +40,8 @@ struct RewriteRequest {
   VerifyOn verify = {};
   bool strict = false;        ///< the first rewrite that fails is an error
   bool keepSubSteps = false;  ///< for History
+  /// Keeps which rewrites are made and what is said of each, or says which are made again.
+  RewriteSelection* selection = nullptr;
 };
 
 /// How many rewrites were verified, and how many not.
@@ -80,6 +83,14 @@ struct ApplyRequest {
   bool capture = true;            ///< the written model may run as CUDA graphs on a GPU
   bool allowUnchanged = false;    ///< where nothing was rewritten, the output is the model as it is
 };
+/// The whole model failed its check although each rewrite passed: what was done about it.
+struct Bisection {
+  std::string why;         ///< how the whole failed
+  size_t rewrites = 0;     ///< that it failed with
+  size_t takenBack = 0;    ///< of these, the others stay
+  size_t runs = 0;         ///< of the whole model, to find them
+  bool isComplete = true;  ///< time was enough; else more than need be was taken back
+};
 struct ApplyReport {
   std::string model;
   std::string method;  ///< which of the file's methods or graphs
@@ -92,6 +103,7 @@ struct ApplyReport {
   std::vector<MissingOperator> missing;  ///< that this machine does not have: the model is verified in parts, not timed
   std::vector<StepRun> steps;
   std::optional<Verification> verification;  ///< of the whole model; none: it was not compared
+  std::optional<Bisection> bisection;        ///< some rewrites were taken back so that the whole passes
   /// Numbers differ, and these steps change them on purpose: the model is written nevertheless.
   std::string changedOnPurpose;
   std::optional<AgainstOriginal> timing;  ///< of the written file

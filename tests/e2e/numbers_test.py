@@ -70,6 +70,29 @@ class Doubled(nn.Module):
         return self.layer(ids * 0.5)
 
 
+class Across(nn.Module):
+    """A decoder that looks at an encoder: both have as many rows, which an example of one row hardly shows."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(8, 8), nn.Linear(6, 8)
+
+    def forward(self, x, y):
+        x, y = self.one(x), self.other(y)
+        return x.relu(), torch.bmm(torch.bmm(y, x.transpose(1, 2)).softmax(dim=-1), x)
+
+
+class Registers(nn.Module):
+    """A model whose configuration asks for none of something keeps a weight without elements for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.register, self.layer = nn.Parameter(torch.zeros(1, 0, 8)), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.layer(torch.cat([self.register.expand(x.shape[0], -1, -1), x], dim=1))
+
+
 class Numbers(TestCase):
     def same(self, model, inputs, *others, form="trace"):
         """Graft runs the file as PyTorch runs it, on `inputs`, which it is made with, and on `others`: equal bits."""
@@ -99,6 +122,14 @@ class Numbers(TestCase):
         # So few frames that every larger number of samples has more: the example's own sizes hold, and no other is wrong.
         self.same(Frames().eval(), (torch.randn(1, 420),), (torch.randn(1, 719),))
 
+    def test_two_inputs_of_one_row_have_as_many_rows(self):
+        path = self.same(Across().eval(), (torch.randn(1, 9, 8), torch.randn(1, 5, 6)), (torch.randn(3, 7, 8), torch.randn(3, 4, 6)))
+        self.assertEqual([i["type"] for i in self.json("info", path)["inputs"]], ["f32[s0,s1,8]", "f32[s0,s4,6]"])
+
+    def test_weights_without_elements(self):
+        for form in ("trace", "export"):
+            self.same(Registers().eval(), (torch.randn(2, 5, 8),), form=form)
+
     def test_sizes_that_stand_ins_do_not_show(self):
         self.same(Cut(), (torch.randn(3, 12),), (torch.randn(2, 30),))
 
@@ -112,6 +143,26 @@ class Numbers(TestCase):
     def test_parameters_are_folded_as_pytorch_folds_them(self):
         for form in ("trace", "export"):
             self.same(Grown().eval(), (torch.randn(2, 9, 32),), form=form)
+
+    def test_a_tensor_of_one_element_stands_for_a_number(self):
+        @torch.jit.script
+        def repeated(x, times: int, by: float, back: bool):
+            for _ in range(times):
+                x = torch.neg(torch.relu(x)) * by
+            return -x if back else x
+
+        path, given, rules = self.folder / "model.pt", self.folder / "in.pt", self.folder / "rules.py"
+        repeated.save(str(path))
+        rules.write_text("def pattern(x): return torch.neg(torch.relu(x))\ndef replacement(x): return -x.clamp(min=0)\n")
+        x = torch.randn(2, 3)
+        torch.save([x, torch.tensor(2), torch.tensor([0.5]), torch.tensor(True)], given)
+        torch.save(repeated(x, 2, 0.5, True), self.folder / "expected.pt")
+        self.done("run", path, "--inputs", given, "--expect", self.folder / "expected.pt")
+        specifications = [w for s in ("f32[2,3]:randn", "i64[]:full(2)", "f32[]:full(0.5)", "b8[]:ones") for w in ("--input", s)]
+        for inputs in (["--inputs", given], specifications):
+            report = self.of_model("apply", path, "--rules", rules, *inputs, "-o", self.folder / "out.pt", "--no-timing")
+            self.assertEqual(report["steps"][0]["records"][0]["verification"]["verdict"], "verified")
+        torch.testing.assert_close(torch.jit.load(self.folder / "out.pt")(x, 3, 2.0, False), repeated(x, 3, 2.0, False))
 
 
 main()

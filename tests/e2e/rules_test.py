@@ -158,6 +158,41 @@ class Swap(Recipe):
             self.assertNotIn("2.weight", state)
         torch.testing.assert_close(script(self.input), exported(self.input))
 
+    def test_the_rewrites_that_spoil_the_whole_are_taken_back_and_the_others_stay(self):
+        class Sensitive(nn.Module):
+            """What the third ReLU is off by comes out a million times as large."""
+
+            def forward(self, x):
+                first, second = torch.relu(x), torch.relu(1 - x)
+                third = torch.relu(x + 1)
+                return first + second, (third - torch.clamp(x + 1, min=0)) * 1e6, torch.relu(x - 1)
+
+        self.model()
+        path = self.folder / "sensitive.pt"
+        torch.jit.trace(Sensitive(), (self.input,)).save(str(path))
+        rules = "def pattern(x): return torch.relu(x)\ndef replacement(x): return torch.relu(x) * 1.0000005\n"
+        report = self.apply(rules, "out.pt", path)
+        step = report["steps"][0]
+        self.assertEqual((step["rewrites"], len(step["rolledBack"])), (3, 1))
+        self.assertIn("the model as a whole differs", step["rolledBack"][0]["verification"]["why"])
+        self.assertTrue(report["verification"]["passed"])
+        self.assertEqual([report["bisection"][key] for key in ("rewrites", "takenBack", "complete")], [4, 1, True])
+        self.assertIn("output 0.1", report["bisection"]["why"])
+        with torch.no_grad():
+            self.assertEqual(torch.jit.load(self.folder / "out.pt")(self.input)[1].abs().max(), 0)
+        said = self.done("apply", path, "--rules", self.folder / "rules.py", "--inputs", self.inputs, "-o",
+                         self.folder / "again.pt", "--no-timing").stderr
+        self.assertIn("each of 4 rewrites passed its check, and the model as a whole did not", said)
+        self.assertIn("1 rewrite was taken back; with the other 3 the model passes", said)
+
+        class Spoilt(nn.Module):
+            def forward(self, x):
+                return (torch.relu(x) - torch.clamp(x, min=0)) * 1e6
+
+        torch.jit.trace(Spoilt(), (self.input,)).save(str(path))
+        self.fails(5, "apply", path, "--rules", self.folder / "rules.py", "--inputs", self.inputs, "-o",
+                   self.folder / "none.pt", "--no-timing", says=("something else", "nothing was written"))
+
     def test_a_new_convolution_has_a_kernel_of_two_sides(self):
         model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()
         self.input, self.inputs, path = torch.randn(2, 3, 8, 8), self.folder / "in.pt", self.folder / "m.pt"

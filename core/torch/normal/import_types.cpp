@@ -92,12 +92,13 @@ class InputSizes {
     return out;
   }
 
-  /// Symbols of equal examples become one.
-  bool merge(const std::set<std::string>& symbols) {
+  /// Symbols of equal examples become one; those of 1 too, where `ones` says so: many sizes are 1 that have nothing to
+  /// do with each other.
+  bool merge(const std::set<std::string>& symbols, bool ones) {
     std::map<int64_t, std::string> first;
     bool changed = false;
     for (size_t i = 0; i < dims_.size(); ++i) {
-      if (!symbols.contains(dims_[i].symbol) || dims_[i].example < 2) continue;
+      if (!symbols.contains(dims_[i].symbol) || dims_[i].example < (ones ? 1 : 2)) continue;
       const std::string to = first.emplace(dims_[i].example, dims_[i].symbol).first->second;
       if (to == dims_[i].symbol) continue;
       const std::string from = dims_[i].symbol;
@@ -310,10 +311,11 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
                op.baseName().find("pool") != std::string_view::npos;
     if (symbols.empty()) break;
     bool better = false;
-    const auto attempt = [&](const std::set<std::string>& which, bool merges) {
+    enum class How : uint8_t { Merge, MergeOnes, Fix };
+    const auto attempt = [&](const std::set<std::string>& which, How how) {
       InputSizes other = sizes;
-      if (merges && !other.merge(which)) return;
-      if (!merges) other.fix(which);
+      if (how != How::Fix && !other.merge(which, how == How::MergeOnes)) return;
+      if (how == How::Fix) other.fix(which);
       ++trial;
       Pass pass = runPass(g, order, other, false, scale);
       if (pass.refused && pass.done <= best.done) return;
@@ -321,11 +323,13 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
       best = std::move(pass);
       better = true;
     };
-    attempt(symbols, true);
-    for (auto s = symbols.begin(); s != symbols.end() && !better; ++s) attempt({*s}, false);
+    attempt(symbols, How::Merge);
+    if (!better)
+      attempt(symbols, How::MergeOnes);  // the batch of an encoder and of a decoder, in an example of one row
+    for (auto s = symbols.begin(); s != symbols.end() && !better; ++s) attempt({*s}, How::Fix);
     if (better) continue;
     const InputSizes before = sizes;
-    attempt(symbols, false);
+    attempt(symbols, How::Fix);
     if (!better) break;
     // All of them at once was too many, maybe: what need not be a number stays a symbol.
     std::set<std::string> fixed = symbols;

@@ -599,8 +599,10 @@ Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   };
   auto out = runWith(impl, copyOf(inputs), {}, SeeHooks<decltype(note)>{&note});
   if (!out) return out.error();
-  const auto values = orderedByName(impl.plan.inputs, inputs);
-  for (size_t i = 0; i < values.size(); ++i) note(graph.inputs()[i], values[i]);
+  // As the model got them: of a tensor with one element that stood for a number, the number.
+  const auto values = prepare(impl, inputs);
+  if (!values) return values.error();
+  for (size_t i = 0; i < values->size(); ++i) note(graph.inputs()[i], (*values)[i]);
   const std::string home = homeDevice(graph), here = device->str();
   for (auto& [id, type] : seen)
     if (!home.empty()) renameDevice(type, here, home);

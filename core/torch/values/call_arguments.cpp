@@ -160,7 +160,7 @@ class Binder {
       const bool nests = type.kind != Type::Kind::Tensor && type.kind != Type::Kind::Int &&
                          type.kind != Type::Kind::Float && type.kind != Type::Kind::Bool;
       if (isContainer(v) && !nests) return wrong(fmt::format("its argument {} is {}", where, describe(v)));
-      given_[wanted.valueId().index] = v;
+      given_[wanted.valueId().index] = asNumber(v, type);
       return true;
     }
     const auto given = toArgument(v);
@@ -193,6 +193,15 @@ class Binder {
 };
 
 }  // namespace
+
+c10::IValue asNumber(c10::IValue v, const Type& wanted) {
+  const Type& plain = wanted.kind == Type::Kind::Optional ? wanted.element() : wanted;
+  const bool isNumber =
+      plain.kind == Type::Kind::Int || plain.kind == Type::Kind::Float || plain.kind == Type::Kind::Bool;
+  if (!isNumber || !v.isTensor()) return v;
+  auto number = fit(v, *torchType(plain));
+  return number ? std::move(*number) : v;
+}
 
 Result<std::optional<TensorSet>> boundInputs(const Graph& g, const c10::IValue& v) {
   Binder binder(g);

@@ -18,4 +18,7 @@ namespace graft {
 /// run.
 Result<std::optional<TensorSet>> boundInputs(const Graph&, const c10::IValue&);
 
+/// Of a tensor with one element the number, where the model takes a number; any other value as it is.
+c10::IValue asNumber(c10::IValue, const Type& wanted);
+
 }  // namespace graft

@@ -27,17 +27,21 @@ Result<at::Tensor> MappedTensors::tensor(const ZipRecord& record, const TensorLa
   if (layout.sizes.size() > 64) return misfit("it has more than 64 dimensions");
   // The last element's place, without overflow: everything is bounded by the record's size.
   const auto limit = static_cast<int64_t>(size / c10::elementSize(layout.dtype));
-  int64_t last = layout.offset, contiguous = 1;
-  bool empty = false;
+  int64_t last = layout.offset, contiguous = 1, product = 1;
+  // What has no elements reads nothing. Its other sizes need only be numbers that can be multiplied.
+  const bool empty = std::find(layout.sizes.begin(), layout.sizes.end(), 0) != layout.sizes.end();
+  for (const int64_t n : layout.sizes)
+    if (n > 0 && empty && __builtin_mul_overflow(product, n, &product)) return misfit("its sizes are too large");
   if (last < 0) return misfit("its offset is negative");
   for (size_t i = layout.sizes.size(); i-- > 0;) {
     const int64_t n = layout.sizes[i], stride = layout.strides.empty() ? contiguous : layout.strides[i];
     if (n < 0 || stride < 0) return misfit("a size or stride is negative");
-    empty |= n == 0;
+    if (last > limit) return misfit("it is larger than its record");
+    if (empty) continue;
     if (n > 1 && (stride > limit || (n - 1) > limit)) return misfit("it is larger than its record");
     if (n > 1) last += (n - 1) * stride;
     if (last > limit) return misfit("it is larger than its record");
-    if (n > 0 && contiguous > limit / n + 1) return misfit("it is larger than its record");
+    if (contiguous > limit / n + 1) return misfit("it is larger than its record");
     contiguous *= n;
   }
   if (!empty && last >= limit) return misfit(fmt::format("it is larger than its record of {} bytes", size));

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/torch/values/call_arguments.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
 #include "kernels/capture/pytree.h"
@@ -198,7 +199,7 @@ Result<c10::IValue> makeInput(const Graph& g, size_t index, std::string_view spe
   if (!filling) return badInput(fmt::format("'{}' is no way to fill a tensor", rest));
   auto t = fill(sizes, *info.dtype, *filling, generator);
   if (!t) return t.error();
-  return c10::IValue(std::move(*t));
+  return asNumber(c10::IValue(std::move(*t)), input.type);
 }
 
 c10::IValue converted(const c10::IValue& v, c10::Device device, std::optional<c10::ScalarType> dtype) {

@@ -3,7 +3,10 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randperm.h>
 
@@ -11,6 +14,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <limits>
 
 #include "core/torch/values/values.h"
@@ -43,12 +47,41 @@ at::Tensor shuffled(const at::Tensor& t, at::Generator& g) {
   return t.cpu().reshape({-1}).index({at::randperm(t.numel(), g, at::kLong)}).reshape(t.sizes()).to(t.device());
 }
 
+/// Normal numbers: random parts of one sequence, which is drawn once. Drawing as many as a layer's values have takes
+/// longer than computing with them.
+template <class T>
+at::Tensor gaussian(at::IntArrayRef sizes, at::ScalarType type, at::Generator& g) {
+  constexpr int64_t drawn = 1 << 20;
+  static const at::Tensor sequence = [] {
+    auto generator = at::detail::createCPUGenerator(verificationSeed);
+    return at::randn({drawn}, generator, at::kDouble);
+  }();
+  at::Tensor out = at::empty(sizes, type);
+  const auto* from = sequence.const_data_ptr<double>();
+  auto* to = out.mutable_data_ptr<T>();
+  for (int64_t done = 0; done < out.numel();) {
+    const int64_t begin = at::randint(drawn, {1}, g, at::kLong).item<int64_t>();
+    const int64_t n = std::min(drawn - begin, out.numel() - done);
+    for (int64_t i = 0; i < n; ++i) to[done + i] = static_cast<T>(from[begin + i]);
+    done += n;
+  }
+  return out;
+}
+
+/// How large the numbers are: the root of their mean square; 1 for zeros, and where some are not finite.
+double sizeOf(const at::Tensor& t) {
+  const at::Tensor x = t.element_size() == 1 ? t.to(at::kFloat) : t;
+  const double norm = at::linalg_vector_norm(x, 2, std::nullopt, false, at::kDouble).item<double>();
+  return std::isfinite(norm) && norm > 0 ? norm / std::sqrt(static_cast<double>(t.numel())) : 1;
+}
+
 /// Normal numbers of both signs, as large as the given ones.
-at::Tensor gaussianLike(const at::Tensor& t, at::Generator& g) {
+at::Tensor gaussianLike(const at::Tensor& t, at::Generator& g, double factor = 1) {
   if (t.numel() == 0) return t.clone();
-  const at::Tensor x = t.cpu().to(at::kDouble);
-  const double size = x.isfinite().all().item<bool>() ? x.square().mean().sqrt().item<double>() : 1.0;
-  return at::randn(t.sizes(), g, at::kDouble).mul(size > 0 ? size : 1.0).to(t.scalar_type()).to(t.device());
+  // Each double takes all of its digits: what rounds them to floats shall show.
+  const at::Tensor x = t.scalar_type() == at::kDouble ? gaussian<double>(t.sizes(), at::kDouble, g)
+                                                      : gaussian<float>(t.sizes(), at::kFloat, g);
+  return x.mul_(sizeOf(t) * factor).to(t.scalar_type()).to(t.device());
 }
 
 bool anyTensor(const TensorSet& given, const std::function<bool(const at::Tensor&)>& holds) {
@@ -76,10 +109,18 @@ std::function<TensorSet()> sprinkled(const TensorSet& given, uint64_t offset,
     return floatsBy(given, [&](const at::Tensor& t) {
       if (t.numel() < few) return t.clone();
       at::Tensor x = gaussianLike(t, generator).contiguous().cpu();
-      const at::Tensor flat = x.view({-1}), places = at::randperm(t.numel(), generator, at::kLong);
-      int64_t next = 0;
-      for (double v : values(t.scalar_type()))
-        if (next < std::max<int64_t>(t.numel() / 4, 1)) flat[places[next++].item<int64_t>()].fill_(v);
+      const at::Tensor flat = x.view({-1});
+      const int64_t most = std::max<int64_t>(t.numel() / 4, 1);
+      std::vector<int64_t> places;
+      for (double v : values(t.scalar_type())) {
+        if (static_cast<int64_t>(places.size()) == most) break;
+        int64_t place = 0;
+        do {
+          place = at::randint(t.numel(), {1}, generator, at::kLong).item<int64_t>();
+        } while (std::find(places.begin(), places.end(), place) != places.end());
+        places.push_back(place);
+        flat[place].fill_(v);
+      }
       return x.to(t.device());
     })();
   };
@@ -147,7 +188,7 @@ TensorSet random(const TensorSet& given, uint64_t offset, double factor) {
   return mapTensors(given, [&](const at::Tensor& t) {
     if (isMask(t) || isAdditiveMask(t)) return t.clone();  // shuffled, they might leave a row nothing to see
     if (!isFloating(t)) return shuffled(t, generator);
-    return gaussianLike(t, generator).mul(factor).to(t.scalar_type());
+    return gaussianLike(t, generator, factor);
   });
 }
 
@@ -300,28 +341,46 @@ std::vector<InputSet> otherSizes(const TensorSet& given, const DimNames& names, 
     return at == symbols.end() || (s.second >= at->min.value_or(s.second) && s.second <= at->max.value_or(s.second));
   };
   std::vector<InputSet> out;
-  const auto add = [&](std::vector<std::pair<std::string, int64_t>> changed) {
+  const auto add = [&](std::vector<std::pair<std::string, int64_t>> changed, bool fewRows = false,
+                       bool instead = false) {
     std::string what;
     std::erase_if(
         changed, [&](const auto& c) { return !allowed(c) || std::find(sizes.begin(), sizes.end(), c) != sizes.end(); });
     for (const auto& [name, size] : changed) what += fmt::format("{}{} = {}", what.empty() ? "" : ", ", name, size);
     const auto same = [&](const InputSet& s) { return s.what == "other sizes, " + what; };
     if (changed.empty() || std::any_of(out.begin(), out.end(), same)) return;
-    out.push_back({"other sizes, " + what, [&given, names, changed] { return resized(given, names, changed); }});
+    InputSet set{"other sizes, " + what, [&given, names, changed] { return resized(given, names, changed); }};
+    set.fewRows = fewRows;
+    set.instead = instead;
+    out.push_back(std::move(set));
   };
-  const int64_t now = sizes[0].second;
-  for (const int64_t batch : {int64_t{1}, odd(now), larger(now), int64_t{0}}) add({{sizes[0].first, batch}});
+  const int64_t now = sizes[0].second, few = now > 3 ? 3 : odd(now);
+  for (const int64_t batch : {int64_t{1}, few, larger(now), int64_t{0}})
+    add({{sizes[0].first, batch}}, batch == few && few < now);
   if (sizes.size() < 2) return out;
   auto others = sizes, more = sizes, ones = sizes;
   for (auto& [name, size] : others) size = odd(size);
   for (auto& [name, size] : more) size = larger(size);
   for (auto& [name, size] : ones) size = 1;
-  others.erase(others.begin());
-  more.erase(more.begin());
-  add(std::move(others));
-  add(std::move(more));
+  for (auto* changed : {&others, &more}) {
+    (*changed)[0].second = few;
+    const size_t before = out.size();
+    if (few < now) add(*changed);
+    const bool isSecond = out.size() > before;
+    changed->erase(changed->begin());
+    add(*changed, false, isSecond);
+  }
   add(std::move(ones));
   return out;
+}
+
+int64_t elementsOf(const TensorSet& set) {
+  int64_t count = 0;
+  mapTensors(set, [&](const at::Tensor& t) {
+    count += t.numel();
+    return t;
+  });
+  return count;
 }
 
 }  // namespace graft

@@ -20,6 +20,8 @@ struct InputSet {
   bool whereDefined = false;
   /// A difference on these is told and decides nothing: what a mask hides may be NaN for one side and not the other.
   bool onlyTold = false;
+  bool fewRows = false;  ///< fewer than given, but not one, of the size that comes first (the batch)
+  bool instead = false;  ///< to be tried where the set before it is refused, and only there
 };
 
 /// For a whole model. The given set must outlive the result.
@@ -36,10 +38,13 @@ DimNames sizesOfInputs(const Graph&, const TensorSet& given);
 DimNames sizesByValue(const TensorSet& given);
 /// Of the values that flow into a part of the graph; nothing where some size is not one symbol.
 DimNames sizesOfValues(const Graph&, const std::vector<ValueId>& values);
-/// The given values with other sizes: 1, odd ones, a larger one and 0 for the first that may differ (the batch), odd
-/// and larger ones for the others, 1 for all, as far as the ranges of `symbols` allow. The elements are the given ones,
-/// repeated or left out. What refuses such sizes says nothing.
+/// The given values with other sizes: 1, few, a larger one and 0 for the first that may differ (the batch), odd and
+/// larger ones for the others (with few of the first, which takes less time), 1 for all, as far as the ranges of
+/// `symbols` allow. The elements are the given ones, repeated or left out. What refuses such sizes says nothing.
 std::vector<InputSet> otherSizes(const TensorSet& given, const DimNames& names, std::span<const Symbol> symbols = {});
+
+/// How many elements all tensors have together.
+int64_t elementsOf(const TensorSet&);
 
 /// By input: tensors of integers with which both graphs only calculate, so that any would do: no table is looked up by
 /// them. Masks of zeros and ones are none, nor are tensors of fewer than 8 elements.

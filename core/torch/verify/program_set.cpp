@@ -56,7 +56,7 @@ Result<TensorSet> runSeeded(const Program& p, const TensorSet& inputs, const Job
   return out;
 }
 
-Status sendAhead(const Program& p, const TensorSet& inputs, const Job& job) {
+bool isSentAhead(const Program& p, const TensorSet& inputs) {
   bool isEmpty = false, isOnCpu = true;
   for (const c10::IValue& v : valuesOf(inputs)) isEmpty = isEmpty || (v.isInt() && v.toInt() == 0);
   mapTensors(inputs, [&](const at::Tensor& t) {
@@ -64,7 +64,11 @@ Status sendAhead(const Program& p, const TensorSet& inputs, const Job& job) {
     isOnCpu = isOnCpu && t.device().is_cpu();
     return t;
   });
-  if (!isEmpty || !isOnCpu || p.options().device != "cpu") return done();
+  return isEmpty && isOnCpu && p.options().device == "cpu";
+}
+
+Status sendAhead(const Program& p, const TensorSet& inputs, const Job& job) {
+  if (!isSentAhead(p, inputs)) return done();
   return sendAhead([&] { (void)runSeeded(p, inputs, job); });
 }
 

@@ -68,6 +68,8 @@ Result<TensorSet> runSeeded(const Program&, const TensorSet& inputs, const Job&)
 Result<TensorSet> runProbe(const Program&, const TensorSet& inputs, const Job&);
 /// That of runProbe alone.
 Status sendAhead(const Program&, const TensorSet& inputs, const Job&);
+/// Whether runProbe sends these inputs ahead.
+bool isSentAhead(const Program&, const TensorSet& inputs);
 /// The original in double precision; nothing where it does not run so (the dtypes' tolerances judge then).
 std::optional<TensorSet> runReference(VerificationPrograms&, const TensorSet& inputs, const Job&);
 

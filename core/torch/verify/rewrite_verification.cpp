@@ -17,6 +17,7 @@
 #include "core/torch/verify/check_inputs.h"
 #include "core/torch/verify/index_guard.h"
 #include "core/torch/verify/program_set.h"
+#include "core/torch/verify/scout.h"
 #include "core/torch/verify/within.h"
 
 namespace graft {
@@ -44,10 +45,29 @@ bool holdsNaN(const TensorSet& set) {
   return found;
 }
 
+/// "aten.conv2d.default(%,[1, 1],…) …": what a part calls, whatever the sizes and names of its values are.
+std::string operatorsOf(const Graph& g) {
+  std::string out;
+  for (NodeId id : g.order()) {
+    const Node& n = g.node(id);
+    out += n.op->name + "(";
+    const auto add = [&](const Argument& a) {
+      bool hasValue = false;
+      a.forEachValue([&](ValueId) { hasValue = true; });
+      out += hasValue ? "%," : toText(a, g) + ",";
+    };
+    for (const Argument& a : n.args) add(a);
+    for (const auto& [key, a] : n.kwargs) add(a);
+    out += ") ";
+  }
+  return out;
+}
+
 /// Both sides of a rewrite, ready to run, and the first in fp64 once that is asked for.
 struct Sides {
   Graph graph;  ///< of the original side
   std::vector<std::string> inputNames, outputNames;
+  std::string operators;  ///< that both call, with the literals they get
   std::optional<Program> before, after;
   std::optional<Reference> reference;  ///< made once it is asked for
   std::optional<IndexGuard> guard;     ///< likewise
@@ -151,6 +171,7 @@ class TorchRewriteCheck : public RewriteCheck {
   struct Other {
     std::string what;
     TensorSet inputs;
+    bool fewRows = false, instead = false;  ///< as of InputSet
     bool declared = false;  ///< the model's file says that they may come: a replacement that refuses them fails
     std::unordered_map<ValueId, TensorSet> captured = {};
     bool refused = false;  ///< the model does not run on them: they say nothing
@@ -159,9 +180,9 @@ class TorchRewriteCheck : public RewriteCheck {
   void addOthers(const std::vector<InputSet>& sets, bool declared) {
     for (const InputSet& set : sets) {
       try {
-        others_.push_back({set.what, set.make(), declared});
+        others_.push_back({set.what, set.make(), set.fewRows, set.instead, declared});
       } catch (const std::exception&) {
-        continue;
+        others_.push_back({.what = set.what, .refused = true});
       }
     }
   }
@@ -187,7 +208,9 @@ class TorchRewriteCheck : public RewriteCheck {
     const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
     auto program = Program::build(graph, whole_);
     IndexGuard guard(graph, options_.device);
-    for (Other& other : others_) {
+    for (size_t i = 0; i < others_.size(); ++i) {
+      Other& other = others_[i];
+      other.refused = other.refused || (other.instead && !others_[i - 1].refused);
       if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
       if (!sendAhead(*program, other.inputs, job_)) {
         other.refused = true;
@@ -282,6 +305,7 @@ class TorchRewriteCheck : public RewriteCheck {
     Sides sides;
     const std::string structure =
         toText(before->graph) + toText(after->graph) + (tolerance_.isGiven() ? toString(tolerance_) : "");
+    sides.operators = operatorsOf(before->graph) + " / " + operatorsOf(after->graph);
     sides.graph = std::move(before->graph);
     for (ValueId v : olds) sides.outputNames.push_back(g.value(v).name);
     std::string missing;
@@ -305,23 +329,29 @@ class TorchRewriteCheck : public RewriteCheck {
     const auto sized = otherSizes(own, sizesOfValues(g, after->inputs), g.symbols());
     const std::vector<bool> numbers = plainIntegers(sides.graph, after->graph, own);
     verifyFurther(sides, own, sized, numbers, structure, verification, [&] {
-      std::vector<std::pair<const Other*, TensorSet>> sets;
+      std::vector<FromModel> sets;
       for (const Other& other : others_) {
         std::vector<c10::IValue> flowIn;
         for (ValueId v : after->inputs)
           if (const auto it = other.captured.find(v); !other.refused && it != other.captured.end())
             flowIn.push_back(valuesOf(it->second).at(0));
-        if (flowIn.size() == after->inputs.size()) sets.emplace_back(&other, tensorSet(std::move(flowIn)));
+        if (flowIn.size() == after->inputs.size()) sets.push_back({&other, tensorSet(std::move(flowIn))});
       }
       return sets;
     });
     return verification;
   }
 
+  /// What flows into a place while the model runs on other inputs.
+  struct FromModel {
+    const Other* other;
+    TensorSet values;
+  };
+
   /// Random and edge values, once for each structure.
   void verifyFurther(Sides& sides, const TensorSet& own, const std::vector<InputSet>& sized,
                      const std::vector<bool>& numbers, const std::string& structure, RewriteVerification& verification,
-                     const std::function<std::vector<std::pair<const Other*, TensorSet>>()>& valuesOfOthers) {
+                     const std::function<std::vector<FromModel>()>& valuesFromModel) {
     if (const auto known = further_.find(structure); known != further_.end()) {
       const size_t sets = verification.inputSets;
       verification = known->second;
@@ -331,44 +361,68 @@ class TorchRewriteCheck : public RewriteCheck {
     RewriteVerification found;
     found.verdict = Verdict::Verified;
     const auto begin = std::chrono::steady_clock::now();
-    std::vector<InputSet> sets = furtherPartInputs(own);
-    if (tolerance_.isGiven()) sets.resize(1);  // edge values say nothing of what is off on purpose
-    sets.insert(sets.begin() + 1, sized.begin(), sized.end());
-    for (InputSet& set : otherNumbersFor(own, numbers)) sets.push_back(std::move(set));
-    for (const InputSet& set : sets) {
+    const auto isLate = [&] {
       const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
-      if (seconds_ + used.count() > enoughSeconds) {
-        found.why = "tried on fewer inputs: time is up";
-        break;
-      }
+      if (seconds_ + used.count() <= enoughSeconds) return false;
+      found.why = "tried on fewer inputs: time is up";
+      return true;
+    };
+    /// Whether to go on.
+    const auto tried = [&](const InputSet& set, TensorSet* kept = nullptr) {
+      if (isLate()) return false;
       TensorSet values;
       try {
         values = set.make();
       } catch (const std::exception&) {
-        continue;  // a dtype that cannot hold such values
+        return true;  // a dtype that cannot hold such values
       }
       if (set.onlyTold) {
         RewriteVerification aside;
         if (!tryInputs(sides, values, set.what, true, aside, set.whereDefined)) found.why = aside.why;
         found.inputSets += aside.inputSets;
-        continue;
+        return true;
       }
-      if (!tryInputs(sides, values, set.what, true, found, set.whereDefined)) break;
+      const size_t before = found.inputSets;
+      if (!tryInputs(sides, values, set.what, true, found, set.whereDefined)) return false;
+      if (kept && found.inputSets > before) *kept = std::move(values);
+      return true;
+    };
+    const std::vector<InputSet> ofOwn = furtherPartInputs(own);
+    bool goesOn = tried(ofOwn.front());
+    TensorSet inFewRows;
+    bool wasTaken = false;
+    for (const InputSet& set : sized) {
+      if (!goesOn) break;
+      if (set.instead && wasTaken) continue;
+      TensorSet taken;
+      goesOn = tried(set, &taken);
+      wasTaken = taken.size() > 0;
+      if (set.fewRows && wasTaken) inFewRows = std::move(taken);
     }
     // A replacement may stand for the traced sizes alone, and then refuses others; it may not compute something else.
     if (found.verdict == Verdict::Verified)
-      for (const auto& [other, values] : valuesOfOthers()) {
-        RewriteVerification tried;
-        if (tryInputs(sides, values, other->what, true, tried)) {
-          found.inputSets += tried.inputSets;
-        } else if (tried.verdict == Verdict::Failed && (other->declared || !tried.output.empty())) {
-          tried.inputSets += found.inputSets;
-          found = std::move(tried);
+      for (auto& [other, values] : valuesFromModel()) {
+        RewriteVerification aside;
+        if (tryInputs(sides, values, other->what, true, aside)) {
+          found.inputSets += aside.inputSets;
+          if (other->fewRows && aside.inputSets > 0) inFewRows = std::move(values);
+        } else if (aside.verdict == Verdict::Failed && (other->declared || !aside.output.empty())) {
+          aside.inputSets += found.inputSets;
+          found = std::move(aside);
+          goesOn = false;
           break;
         } else if (found.why.empty()) {
-          found.why = tried.why;
+          found.why = aside.why;
         }
       }
+    // Edge values need not come in as many rows as the given inputs have where both sides take fewer.
+    if (!tolerance_.isGiven()) {  // and say nothing of what is off on purpose
+      const bool isLess = inFewRows.size() > 0 && 2 * elementsOf(inFewRows) <= elementsOf(own);
+      std::vector<InputSet> edges = isLess ? furtherPartInputs(inFewRows) : ofOwn;
+      edges.erase(edges.begin());
+      for (const InputSet& set : edges) goesOn = goesOn && tried(set);
+    }
+    for (const InputSet& set : otherNumbersFor(own, numbers)) goesOn = goesOn && tried(set);
     const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
     seconds_ += used.count();
     further_.emplace(structure, found);
@@ -378,12 +432,13 @@ class TorchRewriteCheck : public RewriteCheck {
 
   /// False where it is decided: failed, or nothing can be said. Inputs that the original refuses say nothing.
   bool tryInputs(Sides& sides, const TensorSet& inputs, const std::string& what, bool part,
-                 RewriteVerification& verification, bool whereDefined = false) const {
+                 RewriteVerification& verification, bool whereDefined = false) {
     if (part && what != ownValues) {
       if (!sides.guard) sides.guard.emplace(sides.graph, options_.device);
       if (sides.guard->refuses(inputs, job_)) return true;
     }
-    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runProbe(*sides.before, inputs, job_);
+    const auto runs = survives(sides, inputs) ? runSeeded : runProbe;
+    auto expected = sides.expected ? Result<TensorSet>(*sides.expected) : runs(*sides.before, inputs, job_);
     if (!expected) {
       if (what != ownValues && part) return true;
       verification = unverified("the original does not run on " + what + ": " + expected.error().message);
@@ -392,7 +447,7 @@ class TorchRewriteCheck : public RewriteCheck {
     if (whereDefined && holdsNaN(*expected)) return true;
     ++verification.inputSets;
     verification.inputs = what;
-    auto actual = runProbe(*sides.after, inputs, job_);
+    auto actual = runs(*sides.after, inputs, job_);
     if (!actual) {
       if (actual.error().kind == ErrorKind::Cancelled) {
         verification = unverified("stopped");
@@ -437,6 +492,26 @@ class TorchRewriteCheck : public RewriteCheck {
     return true;
   }
 
+  /// Whether neither side ends the process on these inputs. One child finds out for both: a copy of a process with a
+  /// model's values takes tens of milliseconds. Other sizes than 0 and 1 do not matter for that, so the second of two
+  /// layers that only differ in their widths is not sent ahead.
+  bool survives(const Sides& sides, const TensorSet& inputs) {
+    if (!isSentAhead(*sides.before, inputs)) return true;
+    std::string key = sides.operators;
+    for (const c10::IValue& v : valuesOf(inputs)) {
+      key += v.isTensor() ? " " : " " + describe(v);
+      if (v.isTensor())
+        for (const int64_t n : v.toTensor().sizes()) key += n < 2 ? std::to_string(n) : "n";
+    }
+    if (survived_.contains(key)) return true;
+    const Status both = sendAhead([&] {
+      (void)runSeeded(*sides.before, inputs, job_);
+      (void)runSeeded(*sides.after, inputs, job_);
+    });
+    if (both) survived_.insert(std::move(key));
+    return bool(both);
+  }
+
   void describeInputs(const Sides& sides, const TensorSet& inputs, RewriteVerification& verification) const {
     if (!folder_.empty()) {
       std::string name = rule_ + "-" + (verification.output.empty() ? "all" : verification.output) + ".pt";
@@ -470,6 +545,7 @@ class TorchRewriteCheck : public RewriteCheck {
   TensorSet outputs_;    // of the graph as it is, where outputsValid_
   bool outputsValid_ = false;
   std::unordered_map<std::string, RewriteVerification> further_;
+  std::unordered_set<std::string> survived_;  // what survives() knows
   double seconds_ = 0;
   size_t checked_ = 0, places_ = 0;  // of the search that prepare() was told of
 };

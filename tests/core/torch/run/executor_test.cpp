@@ -231,6 +231,16 @@ TEST_CASE("types seen in a run are written into the graph") {
   CHECK(toString(g.value(g.findValue("x")).type) == "f16[2,5]@cpu");
 }
 
+TEST_CASE("a tensor of one element that is given for a number is written down as the number") {
+  Graph g = graphOf("graph g {\n input %x : tensor\n input %n : int\n %y = aten.mul.Scalar(%x, %n)\n return %y\n}");
+  Graph tensors = graphOf("graph g {\n input %x : tensor\n input %n : tensor\n return %x, %n\n}");
+  const TensorSet made = inputsFor(tensors, {"f32[2]:ones", "i64[]:full(3)"});
+  REQUIRE(made.describe()[1] == "i64[]");
+  REQUIRE_RESULT(recordTypes(g, made));
+  CHECK(toString(g.value(g.findValue("n")).type) == "int");
+  CHECK(inputsFor(g, {"f32[2]:ones", "i64[]:full(3)"}).describe()[1] == "3");
+}
+
 TEST_CASE("a program in another dtype follows with its casts and its mask numbers") {
   const Graph g = graphOf(maskedScores);
   RunOptions half, wide;
