@@ -91,7 +91,7 @@ class OptimizeTest(TestCase):
         super().setUp()
         self.out, self.inputs, self.x = self.folder / "fast.pt", self.folder / "in.pt", torch.randn(128, 2048)
         torch.save((self.x,), self.inputs)
-        self.common = ("--inputs", self.inputs, "--seconds", "0.3", "--budget", "20", "-o", self.out)
+        self.common = ("--inputs", self.inputs, "--seconds", "0.5", "--budget", "20", "-o", self.out)
 
     def model(self, module, name="m.pt"):
         path, module = self.folder / name, module.eval()

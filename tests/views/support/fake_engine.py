@@ -375,7 +375,8 @@ class Engine:
                 layer.update(rmse=3e-3, maxAbs=0.02, passed=False, why="max abs 0.02")
             fast = float(os.environ.get("FAKE_ENGINE_FAST", "1.12" if d["runs"] == 1 else "0.98"))
             ratio, spread = 3.14 / fast, float(os.environ.get("FAKE_ENGINE_SPREAD", "0.03"))
-            return {"original": side(3.14 * size), "rewritten": side(fast * size), "ratio": ratio, "ratioLow": ratio * (1 - spread), "ratioHigh": ratio * (1 + spread), "baseline": params.get("baseline", "graft"), "passed": not differs, "why": "output 0 differs: max abs 0.5" if differs else "",
+            return {"original": side(3.14 * size), "rewritten": side(fast * size), "ratio": ratio, "ratioLow": ratio * (1 - spread), "ratioHigh": ratio * (1 + spread),
+                    "speed": "faster" if ratio * (1 - spread) > 1 else "slower" if ratio * (1 + spread) < 1 else "same", "baseline": params.get("baseline", "graft"), "passed": not differs, "why": "output 0 differs: max abs 0.5" if differs else "",
                     "device": params.get("device", "cpu"), "dtype": params.get("dtype", ""), "inputSets": 3, "revision": d["revision"],
                     "protocol": "cpu, float32, 60 pairs, interleaved", "inputs": [tensor(size, 16, 64)],
                     "outputs": [{**difference, **({"passed": False, "why": "max abs 0.5", "maxAbs": 0.5} if differs else {}), "name": "0", "type": tensor(1, 16, 64), "ulpHistogram": [5, 3, 1]}],
