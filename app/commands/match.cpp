@@ -42,15 +42,25 @@ void tellUnmatched(const MatchFlags& o, const std::string& path, const Graph& g,
                            n.message, path, o.rules, rule.name));
 }
 
+/// A row for each rule. Of several, those that match nowhere share one line, which names the first few.
 std::string matchesTable(const workbench::MatchReport& found) {
+  constexpr size_t kNamed = 4;
   std::vector<std::vector<std::string>> rows{{"rule", "matches", "where"}};
+  std::vector<std::string> idle;
   for (const RuleMatches& r : found.rules) {
+    if (found.rules.size() > 1 && r.places.empty() && !r.budgetExceeded) {
+      idle.push_back(r.rule);
+      continue;
+    }
     std::vector<std::string> where;
     for (const workbench::MatchPlace& p : r.places) where.push_back(p.scope.empty() ? "(model)" : p.scope);
     rows.push_back(
         {r.rule, r.budgetExceeded ? "budget exceeded" : std::to_string(r.places.size()), firstFew(where, 3)});
   }
-  return table(rows);
+  if (idle.empty()) return table(rows);
+  const std::string line = fmt::format("{} matched nothing: {}{}\n", counted(idle.size(), "rule"),
+                                       firstFew(idle, kNamed), idle.size() > kNamed ? " (--json lists them)" : "");
+  return rows.size() == 1 ? line : table(rows) + line;
 }
 
 using Expectations = std::vector<workbench::Expectation>;
