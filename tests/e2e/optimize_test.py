@@ -4,9 +4,7 @@ depends on the machine; so these tests use rewrites whose speed no machine doubt
 import json
 import os
 import shutil
-import signal
 import subprocess
-import time
 
 import torch
 from torch import nn
@@ -239,14 +237,7 @@ class Shipped(OptimizeTest):
         kept, model = self.file("fast.pt", "an earlier result"), self.model(nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(4)]))
         command = [GRAFT, "optimize", model, *self.common]
         for delay in (0.5, 1.5):
-            process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            time.sleep(delay)
-            process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=120)[1].decode()
-            if process.returncode == 0:
-                self.skipTest("this machine is done before it can be interrupted")
-            # While libraries are still being loaded the signal itself ends the program.
-            self.assertIn(process.returncode, (130, -signal.SIGINT), said)
+            self.interrupt(command, delay)
             self.assertEqual(kept.read_text(), "an earlier result")
             self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["fast.pt", "in.pt", "m.pt"])
 

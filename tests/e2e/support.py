@@ -2,9 +2,11 @@
 
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -48,6 +50,17 @@ class TestCase(unittest.TestCase):
         document = self.json(*arguments)
         self.assertEqual(len(document["models"]), 1)
         return document["models"][0]
+
+    def interrupt(self, command, delay, timeout=120):
+        """Starts the command and presses Ctrl-C after `delay` seconds. A machine that is done by then skips the test."""
+        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=timeout)[1].decode()
+        if process.returncode == 0:
+            self.skipTest("this machine is done before it can be interrupted")
+        # While libraries are still being loaded the signal itself ends the program, which a shell calls 130 too.
+        self.assertIn(process.returncode, (130, -signal.SIGINT), said)
 
     def fails(self, code, *arguments, says=()):
         """Exits with `code`, says each of `says` on stderr (in any case of letters), and leaves no new file behind."""

@@ -6,28 +6,20 @@
 #include <optional>
 
 #include "core/formats/pt2/writer.h"
+#include "core/ir/operators/int_operators.h"
 #include "core/torch/semantics.h"
 
 namespace graft {
 namespace {
 
 /// Python's arithmetic of whole numbers. Nothing where it has no result, or where the operator is another one.
-std::optional<Argument> onInts(std::string_view op, int64_t a, int64_t b) {
+std::optional<Argument> calculated(std::string_view op, int64_t a, int64_t b) {
   const auto floordiv = [&] { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); };
-  if (op == "aten.eq.int") return Argument(a == b);
-  if (op == "aten.ne.int") return Argument(a != b);
-  if (op == "aten.lt.int") return Argument(a < b);
-  if (op == "aten.le.int") return Argument(a <= b);
-  if (op == "aten.gt.int") return Argument(a > b);
-  if (op == "aten.ge.int") return Argument(a >= b);
-  if (op == "aten.add.int") return Argument(a + b);
-  if (op == "aten.sub.int") return Argument(a - b);
-  if (op == "aten.mul.int") return Argument(a * b);
   if (op == "aten.floordiv.int" && b != 0) return Argument(floordiv());
   if (op == "aten.remainder.int" && b != 0) return Argument(a - floordiv() * b);
   if (op == "prim.max.int") return Argument(std::max(a, b));
   if (op == "prim.min.int") return Argument(std::min(a, b));
-  return std::nullopt;
+  return onInts(op, a, b);
 }
 
 std::optional<Argument> onBools(std::string_view op, bool a, bool b) {
@@ -127,7 +119,7 @@ bool ExportWriter::settle(const Node& n) {
     found = onList(op, *whole(a).items(), more);
   } else if (n.args.size() == 2) {
     const Argument& b = known(n.args[1]);
-    if (a.as<int64_t>() && b.as<int64_t>()) found = onInts(op, *a.as<int64_t>(), *b.as<int64_t>());
+    if (a.as<int64_t>() && b.as<int64_t>()) found = calculated(op, *a.as<int64_t>(), *b.as<int64_t>());
     // TorchScript compares dtypes by their codes.
     if (a.as<DType>() && b.as<DType>() && (op == "aten.eq.int" || op == "aten.ne.int"))
       found = Argument((a == b) == (op == "aten.eq.int"));

@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/ir/operators/int_operators.h"
 #include "core/torch/normal/normal_steps.h"
 
 namespace graft {
@@ -24,21 +25,6 @@ Argument substituted(const Argument& a, const Meanings& known) {
   std::vector<Argument> out;
   for (const Argument& i : *items) out.push_back(substituted(i, known));
   return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
-}
-
-std::optional<Argument> calculated(std::string_view op, int64_t a, int64_t b) {
-  if (op == "aten.eq.int") return Argument(a == b);
-  if (op == "aten.ne.int") return Argument(a != b);
-  if (op == "aten.lt.int") return Argument(a < b);
-  if (op == "aten.le.int") return Argument(a <= b);
-  if (op == "aten.gt.int") return Argument(a > b);
-  if (op == "aten.ge.int") return Argument(a >= b);
-  int64_t out = 0;
-  const bool overflow = op == "aten.add.int"   ? __builtin_add_overflow(a, b, &out)
-                        : op == "aten.sub.int" ? __builtin_sub_overflow(a, b, &out)
-                        : op == "aten.mul.int" ? __builtin_mul_overflow(a, b, &out)
-                                               : true;
-  return overflow ? std::nullopt : std::optional(Argument(out));
 }
 
 class BranchSettler {
@@ -103,7 +89,7 @@ class BranchSettler {
       return Argument(std::find(items->begin(), items->end(), n.args[1]) != items->end());
     }
     const auto *a = n.args[0].as<int64_t>(), *b = n.args[1].as<int64_t>();
-    return a && b ? calculated(op, *a, *b) : std::nullopt;
+    return a && b ? onInts(op, *a, *b) : std::nullopt;
   }
 
   /// Whether a is b, one of which is None.
