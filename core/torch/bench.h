@@ -71,6 +71,8 @@ Result<ProgramWatch> stopwatch(const Program&, const TensorSet& inputs, const Jo
 Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>&, double seconds, const Job& = {});
 /// The median of a_i / b_i: above 1, b is faster.
 double medianRatio(const Timing& a, const Timing& b);
+/// Two of them as a pair, without a protocol.
+Result<PairedTiming> timeTwoInTurns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& = {});
 
 /// Runs both alternately, after warm-up, for about `seconds` (at least 5 pairs). `where` begins the protocol: device,
 /// threads.

@@ -188,18 +188,12 @@ Result<PairedTiming> timeInPython(const PythonFile& a, const PythonFile& b, cons
     processes[i].timing.mode = side.mode;
     if (Status s = processes[i].start(python, {side.path, ""}, inputsFile, options); !s) return s.error();
   }
-  std::vector<Stopwatch> sides;
-  for (Process& p : processes) {
+  for (Process& p : processes)
     if (Status s = p.wait(job); !s) return s.error();
-    sides.push_back([&p, &job] { return p.turn(job); });
-  }
-  auto timings = timeInTurns(sides, seconds, job);
-  if (!timings) return timings.error();
-  PairedTiming out;
-  out.a = std::move((*timings)[0]);
-  out.b = std::move((*timings)[1]);
-  out.ratio = medianRatio(out.a, out.b);
-  out.repetitions = static_cast<int>(out.a.samplesMs.size());
+  auto timed =
+      timeTwoInTurns([&] { return processes[0].turn(job); }, [&] { return processes[1].turn(job); }, seconds, job);
+  if (!timed) return timed.error();
+  PairedTiming out = std::move(*timed);
   out.protocol = fmt::format("{}, {} rounds in turn in two Python processes, {} runs each (the first not counted), {}",
                              options.device, out.repetitions, runsOfATurn,
                              options.device == "cpu" ? "wall time" : "GPU time by events around the call");

@@ -147,6 +147,17 @@ double medianRatio(const Timing& a, const Timing& b) {
   return percentile(ratios, 0.5);
 }
 
+Result<PairedTiming> timeTwoInTurns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job) {
+  auto timings = timeInTurns({a, b}, seconds, job);
+  if (!timings) return timings.error();
+  PairedTiming out;
+  out.a = std::move((*timings)[0]);
+  out.b = std::move((*timings)[1]);
+  out.ratio = medianRatio(out.a, out.b);
+  out.repetitions = static_cast<int>(out.a.samplesMs.size());
+  return out;
+}
+
 Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, double seconds, const Job& job) {
   const auto begin = Clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
@@ -229,14 +240,7 @@ Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double
       if (auto t = (*s)(); !t) return t.error();
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
   }
-  auto timings = timeInTurns({a, b}, seconds, job);
-  if (!timings) return timings.error();
-  PairedTiming out;
-  out.a = std::move((*timings)[0]);
-  out.b = std::move((*timings)[1]);
-  out.ratio = medianRatio(out.a, out.b);
-  out.repetitions = static_cast<int>(out.a.samplesMs.size());
-  return out;
+  return timeTwoInTurns(a, b, seconds, job);
 }
 
 /// Both captured, GPU time by events; `why` where one of them cannot be captured.
