@@ -1,0 +1,58 @@
+// Simplification of expressions: index arithmetic with the bounds of its ranges, and constants. It is what makes views
+// cost nothing: (i0*64 + i1)//64 is i0 where i1 < 64.
+//
+//   Simplifier s(program);
+//   ExprId row = s.floorDivide(s.add(s.multiply(i0, s.integer(64)), i1), s.integer(64));   // i0
+//
+// The functions build simplified expressions from simplified ones; simplify() does it with a whole expression.
+// Floating-point expressions keep their value bit by bit: x + 0 stays, since -0 + 0 is 0.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+
+#include "core/compile/loops/program.h"
+
+namespace graft::loops {
+
+/// Bounds of an integer, inclusive; absent: none is known.
+struct Bounds {
+  std::optional<int64_t> min, max;
+};
+
+class Simplifier {
+ public:
+  /// Adds to the program's expressions. The program must outlive it; ranges and sizes may be added meanwhile.
+  explicit Simplifier(Program&);
+
+  ExprId integer(int64_t);
+  // Of i64 expressions
+  ExprId add(ExprId, ExprId);
+  ExprId subtract(ExprId, ExprId);
+  ExprId multiply(ExprId, ExprId);
+  ExprId floorDivide(ExprId, ExprId);  ///< the divisor must not be 0
+  ExprId remainder(ExprId, ExprId);    ///< likewise
+  ExprId minimum(ExprId, ExprId);
+  ExprId maximum(ExprId, ExprId);
+  // Comparisons and choices; a condition that the bounds decide becomes a constant, and the choice its operand
+  ExprId compare(Op, ExprId, ExprId);
+  ExprId logicalAnd(ExprId, ExprId);
+  ExprId select(ExprId condition, ExprId then, ExprId otherwise);
+
+  /// The whole expression, all its parts.
+  ExprId simplify(ExprId);
+  /// The expression with `to` in the place of a range, simplified.
+  ExprId substitute(ExprId, const std::unordered_map<RangeId, ExprId>& to);
+  Bounds bounds(ExprId) const;
+  /// Whether a <= b, a < b or a == b for all values of the ranges and sizes; false where it cannot tell.
+  bool isAlwaysLess(ExprId a, ExprId b) const;
+  bool isAlwaysLessOrEqual(ExprId a, ExprId b) const;
+
+ private:
+  Program& program_;
+  mutable std::unordered_map<ExprId, Bounds> bounds_;
+  std::unordered_map<ExprId, ExprId> simplified_;
+};
+
+}  // namespace graft::loops
