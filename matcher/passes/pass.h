@@ -23,6 +23,10 @@
 #define GRAFT_PASS(name, arguments, help, run) \
   extern const Pass pass_##name;               \
   const Pass pass_##name{#name, arguments, help, run};
+/// Likewise, of a pass that has each of its edits checked.
+#define GRAFT_CHECKED_PASS(name, arguments, help, run) \
+  extern const Pass pass_##name;                       \
+  const Pass pass_##name{#name, arguments, help, run, true};
 
 namespace graft {
 

@@ -24,6 +24,9 @@ struct Pass {
   std::string_view help;       ///< one line
   /// Changes the graph through the editor, which keeps a record of each change.
   Status (*run)(GraphEditor& editor, const Step& step);
+  /// It asks the editor's check before each edit, and takes back those that fail. Other passes are checked, and taken
+  /// back, as a whole.
+  bool checksEdits = false;
 };
 
 /// All passes, by name.
