@@ -16,7 +16,8 @@ class Compiled {
  public:
   /// `graph` has every value's dtype and sizes, `inputs` and `outputs` are what ATen's operators take and give: outputs
   /// of a kernel get the strides that these have. An error says why no kernel can be made.
-  static Result<std::shared_ptr<const Compiled>> make(const Graph& graph, at::TensorList inputs, at::TensorList outputs);
+  static Result<std::shared_ptr<const Compiled>> make(const Graph& graph, at::TensorList inputs,
+                                                      at::TensorList outputs);
 
   /// Throws what PyTorch throws where an index is out of range or an integer is divided by zero.
   std::vector<at::Tensor> run(at::TensorList inputs) const;

@@ -22,9 +22,7 @@ bool isPlain(const at::Tensor& t) {
          !t.is_neg() && graftDType(t.scalar_type()) && !t.is_complex();
 }
 
-void append(std::string& key, int64_t number) {
-  key.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
+void append(std::string& key, int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); }
 
 /// What a kernel is made for.
 std::string keyOf(at::TensorList inputs, at::IntArrayRef sizes) {
@@ -56,7 +54,8 @@ Argument withNumbers(const Argument& a, const std::unordered_map<ValueId, int64_
 
 std::shared_ptr<Group> Group::of(std::string_view program) {
   static std::mutex mutex;
-  static auto* const groups = new std::unordered_map<std::string, std::shared_ptr<Group>>();  // threads may outlive statics
+  static auto* const groups =
+      new std::unordered_map<std::string, std::shared_ptr<Group>>();  // threads may outlive statics
   // The text of a model's call lies where it lay before: comparing it is cheaper than hashing it.
   thread_local std::unordered_map<const char*, std::pair<std::string_view, std::shared_ptr<Group>>> recent;
   if (const auto at = recent.find(program.data()); at != recent.end() && at->second.first == program)
@@ -97,7 +96,9 @@ std::vector<at::Tensor> Group::runFirst(at::TensorList inputs, at::IntArrayRef s
   std::vector<at::Tensor> results;
   const Graph graph = typed(inputs, sizes, results);
   Result<std::shared_ptr<const Compiled>> made = Compiled::make(graph, inputs, results);
-  if (!made) TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
+  if (!made) {
+    TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
+  }
   const std::shared_ptr<const Compiled> kernel = made ? std::move(*made) : nullptr;
   {
     const std::lock_guard lock(mutex_);

@@ -27,7 +27,8 @@ class Group {
   /// program, is of a later version, or calls operators that this PyTorch does not have. Thread-safe, as the rest.
   static std::shared_ptr<Group> of(std::string_view program);
 
-  /// By a generated kernel where the tensors are dense ones on the CPU and one can be made, otherwise as ATen operators.
+  /// By a generated kernel where the tensors are dense ones on the CPU and one can be made, otherwise as ATen
+  /// operators.
   std::vector<at::Tensor> run(at::TensorList inputs, at::IntArrayRef sizes);
   std::vector<at::Tensor> runAten(at::TensorList inputs, at::IntArrayRef sizes) const { return aten_(inputs, sizes); }
 

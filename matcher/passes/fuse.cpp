@@ -51,8 +51,7 @@ Result<FusionOptions> optionsOf(const Step& step) {
 /// Puts one group in place.
 class GroupEdit {
  public:
-  GroupEdit(GraphEditor& editor, const FusionGroup& group)
-      : editor_(editor), g_(editor.graph()), group_(group) {
+  GroupEdit(GraphEditor& editor, const FusionGroup& group) : editor_(editor), g_(editor.graph()), group_(group) {
     for (const NodeId n : group.nodes)
       if (!last_ || g_.isBefore(last_, n)) last_ = n;
   }
@@ -95,9 +94,9 @@ class GroupEdit {
       editor_.record().inputs.emplace_back(g_.value(v).name, g_.value(v).name);
     }
     NodeBuilder b(editor_, last_);
-    const Argument list = b.call("graft.generated.default", {Argument::list(std::move(tensors)),
-                                                             Argument(groupText(groupGraph(g_, group_))),
-                                                             Argument::list(std::move(sizes))});
+    const Argument list = b.call("graft.generated.default",
+                                 {Argument::list(std::move(tensors)), Argument(groupText(groupGraph(g_, group_))),
+                                  Argument::list(std::move(sizes))});
     for (size_t i = 0; i < group_.outputs.size() && !b.error(); ++i) {
       const Argument item = b.call("prim.getitem", {list, Argument(static_cast<int64_t>(i))});
       if (b.error()) break;
@@ -166,7 +165,7 @@ Status fuse(GraphEditor& editor, const Step& step) {
 
 }  // namespace
 
-GRAFT_CHECKED_PASS(fuse, "only=[…], apart=[…], max_nodes=64",
-                   "operators that no rule covers become generated kernels, group by group", fuse)
+GRAFT_PASS(fuse, "only=[…], apart=[…], max_nodes=64",
+           "operators that no rule covers become generated kernels, group by group", fuse, true)
 
 }  // namespace graft

@@ -65,6 +65,7 @@ class RecipeRunner {
       done.isRule = true;
       s = rule->replacement ? rewrite(*rule, done) : find(*rule, done);
     } else if (const Pass* pass = findPass(step.name)) {
+      done.isRule = pass->checksEdits;
       s = change(*pass, step, done);
     } else {
       s = unknownStep(file_, recipe_, step);
@@ -113,7 +114,8 @@ class RecipeRunner {
     out.rolledBack = editor.rolledBack();
     out.refused = editor.refused();
     if (options_.strict && !out.rolledBack.empty())
-      return Error{ErrorKind::Verification, "the step " + step.name + ": " + out.rolledBack.front().verification.why, {}};
+      return Error{
+          ErrorKind::Verification, "the step " + step.name + ": " + out.rolledBack.front().verification.why, {}};
     return before && !out.records.empty() ? check(*before, out) : done();
   }
 

@@ -41,7 +41,11 @@ struct Judgement {
 class Planner {
  public:
   Planner(const Graph& g, const FusionOptions& options)
-      : g_(g), options_(options), nodes_(fusionNodes(g, options)), groupOf_(g.nodeBound(), none), readers_(g.valueBound()) {}
+      : g_(g),
+        options_(options),
+        nodes_(fusionNodes(g, options)),
+        groupOf_(g.nodeBound(), none),
+        readers_(g.valueBound()) {}
 
   FusionPlan plan() {
     makeGroups();
@@ -225,7 +229,8 @@ class Planner {
     while (!queue.empty()) {
       const auto [saved, a, b, versionA, versionB] = *queue.begin();
       queue.erase(queue.begin());
-      if (!groups_[a].isAlive || !groups_[b].isAlive || groups_[a].version != versionA || groups_[b].version != versionB)
+      if (!groups_[a].isAlive || !groups_[b].isAlive || groups_[a].version != versionA ||
+          groups_[b].version != versionB)
         continue;
       const Judgement j = judge(a, b);  // merges elsewhere may have closed a cycle
       if (!j.isLegal || j.saved() <= 0) continue;
@@ -242,8 +247,15 @@ class Planner {
     NodeId consumer;
     for (const NodeId reader : readers_[v.index])
       if (groupOf_[reader.index] == b) consumer = reader;
-    decisions_.push_back({g_.node(g_.value(v).producer).name, g_.node(consumer).name, g_.value(v).name, true, true, "",
-                          j.apart, j.together, {}});
+    decisions_.push_back({g_.node(g_.value(v).producer).name,
+                          g_.node(consumer).name,
+                          g_.value(v).name,
+                          true,
+                          true,
+                          "",
+                          j.apart,
+                          j.together,
+                          {}});
   }
 
   /// a goes into b.
@@ -292,8 +304,15 @@ class Planner {
         const uint32_t a = producer ? groupOf_[producer.index] : none;
         if (a == none || a == b || !groups_[a].computes || !seen.emplace(a, b).second) continue;
         const Judgement j = judge(a, b);
-        FusionDecision d{g_.node(producer).name, g_.node(id).name, g_.value(r.base).name, j.isLegal, false, j.why,
-                         j.apart,                j.together,       {}};
+        FusionDecision d{g_.node(producer).name,
+                         g_.node(id).name,
+                         g_.value(r.base).name,
+                         j.isLegal,
+                         false,
+                         j.why,
+                         j.apart,
+                         j.together,
+                         {}};
         if (j.isLegal) d.why = "it would not be faster";
         plan.decisions.push_back(std::move(d));
       }
@@ -346,7 +365,8 @@ class Planner {
         });
       if (nodes_[id.index].role == Role::View) continue;
       ++calls;
-      for (const FusionRead& r : nodes_[id.index].reads) out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
+      for (const FusionRead& r : nodes_[id.index].reads)
+        out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
       out.bytesApart += static_cast<size_t>(nodes_[id.index].outputBytes);
       for (const ValueId v : n.outputs) {
         if (!isReadOutside(v, index, index)) continue;
@@ -397,6 +417,8 @@ FusionPlan planFusion(const Graph& g, const FusionOptions& options) { return Pla
 
 Graph groupGraph(const Graph& g, const FusionGroup& group) {
   Graph out;
+  out.name = group.name;
+  for (const Symbol& s : g.symbols()) out.setSymbol(s);
   std::unordered_map<ValueId, ValueId> now;
   for (const ValueId v : group.inputs) now.emplace(v, out.addInput(g.value(v).name, g.value(v).type));
   for (const NodeId id : group.nodes) {

@@ -32,9 +32,9 @@ struct FusionDecision {
   std::string producer, consumer;  ///< the nodes between which the value passes
   std::string value;
   bool isLegal = false, isMerged = false;
-  std::string why;                           ///< why it is not legal, or not merged; empty where it is merged
-  double apart = 0, together = 0;            ///< predicted microseconds
-  std::optional<double> measured;            ///< of the group that it ended in, where that was timed
+  std::string why;                 ///< why it is not legal, or not merged; empty where it is merged
+  double apart = 0, together = 0;  ///< predicted microseconds
+  std::optional<double> measured;  ///< of the group that it ended in, where that was timed
 };
 
 struct FusionGroup {

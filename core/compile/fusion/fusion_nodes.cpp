@@ -177,7 +177,8 @@ class Reader {
         if (f.role == Role::Compute) {
           read.mayInline = kind_ != lower::Kind::Window && !(kind_ == lower::Kind::Gather && place == 0);
         }
-        const auto known = std::find_if(f.reads.begin(), f.reads.end(), [&](const FusionRead& r) { return r.base == read.base; });
+        const auto known =
+            std::find_if(f.reads.begin(), f.reads.end(), [&](const FusionRead& r) { return r.base == read.base; });
         if (known == f.reads.end())
           f.reads.push_back(read);
         else

@@ -1,5 +1,5 @@
-// What fusion knows of each node before it begins: whether it computes, only looks at another value, or cannot be part of
-// a generated kernel; what it costs; which rows it works on.
+// What fusion knows of each node before it begins: whether it computes, only looks at another value, or cannot be part
+// of a generated kernel; what it costs; which rows it works on.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct FusionOptions;
 
 /// A value that a node reads, behind the views that only look at it.
 struct FusionRead {
-  ValueId base;             ///< not made by a view
-  bool mayInline = true;    ///< false: elements are read many times, or at places that other values say
+  ValueId base;           ///< not made by a view
+  bool mayInline = true;  ///< false: elements are read many times, or at places that other values say
 };
 
 struct FusionNode {
@@ -26,8 +26,8 @@ struct FusionNode {
   };
   NodeId id;
   Role role = Role::Barrier;
-  std::string why;     ///< of a Barrier
-  size_t epoch = 0;    ///< nodes that write or have effects come before it: it may not move across one
+  std::string why;                ///< of a Barrier
+  size_t epoch = 0;               ///< nodes that write or have effects come before it: it may not move across one
   std::vector<FusionRead> reads;  ///< of tensors, each once; of a Barrier too
   double elements = 0;            ///< of its iteration
   double operations = 0;          ///< for each element

@@ -58,7 +58,7 @@ Result<Graph> parseGroup(std::string_view text, const OperatorSet& operators) {
   if (version > kGroupVersion)
     return badInput("the program of a generated group has version " + std::to_string(version) + "; this Graft reads " +
                     std::to_string(kGroupVersion) + ": a later Graft wrote it");
-  Result<Graph> graph = parseText(text.substr(end + 1), operators);
+  Result<Graph> graph = parseText(text.substr(end), operators);  // the lines keep their numbers
   if (!graph) return graph;
   if (const Status s = checkGroup(*graph); !s) return s.error();
   return graph;

@@ -1,8 +1,8 @@
-// The program of graft::generated: a group's operators as text, with a version in the first line. Files carry it, people
-// read it, and what runs is made from it alone. A library reads its own version and all before it.
+// The program of graft::generated: a group's operators as text, with a version in the first line. Files carry it,
+// people read it, and what runs is made from it alone. A library reads its own version and all before it.
 //
 //   generated 1
-//   graph {
+//   graph exp {
 //     input %x : f32[4,8]
 //     %y = aten.exp.default(%x) : f32[4,8]
 //     return %y

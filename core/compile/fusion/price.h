@@ -7,8 +7,8 @@ namespace graft {
 
 /// Of two cores of a server's CPU, measured (docs/measurements/cpu.md).
 struct Prices {
-  double call = 2.5;                ///< microseconds that one operator costs before it does anything
-  double bytesPerMicrosecond = 12e3;  ///< read or written, beyond the first-level cache
+  double call = 2.5;                       ///< microseconds that one operator costs before it does anything
+  double bytesPerMicrosecond = 12e3;       ///< read or written, beyond the first-level cache
   double operationsPerMicrosecond = 20e3;  ///< of elementary floating-point operations, vectorised
 };
 
