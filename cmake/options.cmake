@@ -5,6 +5,7 @@ option(GRAFT_FUZZERS "Build the libFuzzer targets in tests/fuzz (needs clang)" O
 option(GRAFT_WARNINGS_AS_ERRORS "Treat warnings as errors" OFF)
 option(GRAFT_UNITY "Compile sources of a folder together: a whole build in half the time, a changed file in ten times" OFF)
 set(GRAFT_CUDA AUTO CACHE STRING "Build the CUDA operators: AUTO (when nvcc is found), ON or OFF")
+set(GRAFT_LLVM AUTO CACHE STRING "Build libgraft_ops_llvm.so, machine code at run time: AUTO (when llvm-config is found), ON or OFF")
 set(GRAFT_GUI AUTO CACHE STRING "Build graft-gui: AUTO (when Qt 6 and QScintilla are found), ON or OFF")
 # Hopper's own kernels as machine code; for every other GPU since Ampere the driver compiles the portable ones.
 set(GRAFT_CUDA_ARCHITECTURES "80-virtual;90a-real" CACHE STRING "CUDA architectures, e.g. 80;90a for machine code of both")

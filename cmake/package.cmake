@@ -19,6 +19,9 @@ foreach(library graft_ops_cuda graft_cuda_runner)  # where there is CUDA, and th
     install(TARGETS ${library} LIBRARY DESTINATION lib/graft COMPONENT graft OPTIONAL)
   endif()
 endforeach()
+if(TARGET graft_ops_llvm)
+  install(TARGETS graft_ops_llvm LIBRARY DESTINATION lib/graft COMPONENT graft)
+endif()
 install(DIRECTORY resources/rules resources/python DESTINATION share/graft COMPONENT graft
         PATTERN "__pycache__" EXCLUDE)
 # Small models with random weights for the welcome page, where ./dev models has exported them.

@@ -1,0 +1,124 @@
+// NestEmitter: one nest of a program as an LLVM function. Expressions become values where they are first needed; the
+// IrBuilder moves them out of the loops that they do not depend on.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/compile/codegen/access.h"
+#include "core/compile/codegen/ir_builder.h"
+#include "core/compile/codegen/ir_operations.h"
+#include "core/compile/codegen/loop_plan.h"
+
+namespace graft::codegen {
+
+class NestEmitter {
+ public:
+  /// `slots`: the place of each buffer in the call's list of pointers; -1 for locals. `width`: lanes of f32 in a
+  /// register.
+  NestEmitter(Accesses&, CpuLevel, int width, const std::vector<int>& slots);
+
+  struct Emitted {
+    std::string function;  ///< its text
+    ExprId iterations, scratchBytes;
+    double instructions = 0;
+  };
+  Emitted emit(const loops::Nest&, const std::string& name);
+  const std::set<std::string>& declarations() const { return b_.declarations(); }
+  const std::set<std::string>& helpers() const { return operations_.helpers(); }
+
+ private:
+  /// What a range is at the moment.
+  struct Binding {
+    Value index;         ///< i64; of lane 0
+    int lanes = 1;       ///< > 1: lane k has index + k
+    int scope = 0;       ///< of the loop it runs in
+    bool isZero = false;  ///< part of a merged loop, whose last range counts for all
+  };
+  /// The vectors around the expression that is emitted.
+  struct Lanes {
+    int count = 1;
+    Value active;  ///< which lanes run; none: all
+  };
+  /// The Selects around it: conditions that must hold, or must not, from the innermost out. 0: none.
+  struct Guard {
+    int outer = 0;
+    ExprId condition;
+    bool isThen = true;
+    bool operator==(const Guard&) const = default;
+  };
+  struct Pointer {
+    Value at;  ///< one pointer, or one for each lane
+    bool isContiguous = false;
+  };
+
+  // Loops (nest_loops.cpp)
+  void openRange(const Loop&, const Value& start, const Value& end, int64_t step, int lanes,
+                 const std::vector<Value>& carried, std::vector<Value>* inside);
+  std::vector<Value> closeRange(const Loop&, const std::vector<Value>& next);
+  /// Runs `body` for [start, end) of the loop, `lanes` at a time, and the rest with lanes switched off. `length`: of it
+  /// where it is known.
+  void forLanes(const Loop&, const Value& start, const Value& end, std::optional<int64_t> length, int lanes,
+                const std::function<void()>& body);
+  void emitStores(const loops::Nest&);
+  void emitStore(const loops::Store&);
+  void emitElement(const loops::Store&);
+  void openIterations(const NestPlan&);
+  void closeIterations();
+  void placeLocals(const loops::Nest&);
+
+  // Expressions (nest_emitter.cpp)
+  Value value(ExprId);
+  Value compute(ExprId);
+  Value rangeValue(RangeId);
+  Value selectValue(const loops::Expr&);
+  Value checkedValue(const loops::Expr&);
+  Value guardValue(int guard);
+  /// The lanes in which an instruction counts; none: in all. Of scalars: whether it counts in any.
+  Value activeLanes(bool isUnsafe, int lanes);
+  void remember(ExprId, int guard, const Value&);
+  void forget(BufferId written);
+  int scopeOf(ExprId);
+  bool isVector(ExprId);
+
+  // Memory (nest_memory.cpp)
+  Pointer pointer(BufferId, const Affine&);
+  Value load(ExprId);
+  void store(BufferId, const Affine&, const Value&);
+  std::optional<int64_t> known(ExprId) const;
+
+  // Reductions (nest_reduce.cpp)
+  Value reduce(ExprId);
+  struct Accumulator {
+    Value best, place;  ///< place: of ArgMinimum and ArgMaximum alone
+  };
+  Value placeOf(const loops::Expr& reduce);
+  std::vector<Value> accumulate(const loops::Expr&, const std::vector<Value>& sofar, int lanes);
+  std::vector<Value> join(const loops::Expr&, const std::vector<Value>&, const std::vector<Value>&);
+
+  IrBuilder b_;
+  Accesses& accesses_;
+  IrOperations operations_;
+  LoopPlanner planner_;
+  int width_;
+  const std::vector<int>& slots_;
+
+  std::unordered_map<RangeId, Binding> bindings_;
+  std::vector<std::unordered_map<uint64_t, Value>> memos_;  ///< values by expression and guard, for each open loop
+  std::vector<std::vector<std::unordered_map<uint64_t, Value>>> suspendedMemos_;
+  std::vector<Guard> guards_;
+  int guard_ = 0;
+  Lanes lanes_;
+  int barrier_ = 0;        ///< the loop in which stores run one after another
+  int storesLanes_ = 1;    ///< lanes along an outer range; a local then has an element for each
+  std::unordered_map<BufferId, Value> scalars_;  ///< locals without dimensions
+  std::unordered_map<BufferId, Value> places_;   ///< pointers to buffers
+  std::unordered_map<BufferId, int64_t> versions_;
+  NestPlan plan_;
+  std::vector<Loop> iterationLoops_;
+};
+
+}  // namespace graft::codegen
