@@ -546,6 +546,44 @@ class Writing(unittest.TestCase):
                                                      "--inputs", folder / "cache_in.pt", "--device", "cuda", "--seconds", "0.2"))
 
 
+class Masks(torch.nn.Module):
+    """Its trace holds tensors without dimensions as constants on the CPU, for a mask, a fill and a sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8, bias=False)
+
+    def forward(self, x: torch.Tensor):
+        mask = torch.where(x > 0, torch.tensor(0.5), torch.finfo(torch.float16).min)
+        kept = x.masked_fill(x > 1, torch.tensor(2.0)) + torch.tensor(3.0)
+        return self.linear(kept).softmax(-1) * (mask > 0)
+
+
+class NumbersAsConstants(unittest.TestCase):
+    """`where` would copy a number from the CPU in every run, which no CUDA graph can hold: it moves with the model."""
+
+    def setUp(self):
+        path = rewritten(Masks().eval(), (torch.randn(3, 8),), "masks")
+        self.model, self.original = torch.jit.load(str(path)), torch.jit.load(str(folder / "masks.pt"))
+
+    def test_only_what_would_be_copied_moves(self):
+        self.assertEqual([(b.dim(), b.item()) for b in self.model.buffers()], [(0, 0.5)])
+        self.assertIn("where(gt, graft_constant, ", self.model.code)
+        x = torch.randn(3, 8)
+        torch.testing.assert_close(self.model(x), self.original(x))
+        self.assertNotIn("graft_constant", graft("text", folder / "masks_fast.pt"))
+
+    @needs_gpu
+    def test_is_captured(self):
+        for dtype in (torch.float32, torch.float16):
+            model, x = self.model.to("cuda", dtype), torch.randn(3, 8)
+            for _ in range(4):
+                y = model(x.to("cuda", dtype))
+            self.assertIn("1 of at most", model.graft_runner.status())
+            self.assertNotIn("not captured", model.graft_runner.status())
+            torch.testing.assert_close(y.cpu().float(), self.original(x), rtol=2e-2, atol=2e-2)
+
+
 class Dense(torch.nn.Module):
     """Each layer sees what all layers before it made. TorchScript's fuser does not come to an end on a long chain of these."""
 

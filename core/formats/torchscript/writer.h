@@ -58,6 +58,7 @@ class TorchScriptWriter {
     torch::jit::Block* block = nullptr;
     torch::jit::Node* control = nullptr;  ///< the outermost control flow around `block`; attributes are read before it
     std::unordered_map<uint32_t, JitValue*> values;
+    std::unordered_map<uint32_t, JitValue*> movingNumbers;  ///< constants without dimensions that move with the module
     std::unordered_map<std::string, JitValue*> modules;
     JitValue* device = nullptr;  ///< of its module, once a node needs it
   };
@@ -79,6 +80,8 @@ class TorchScriptWriter {
   JitValue* modulePointer(const std::string& path);
   JitValue* tensorConstant(const at::Tensor&, const std::string& path, const std::string& name);
   JitValue* placedConstant(const at::Tensor&, const Value&);
+  bool wantsOnDevice(const Value&, const c10::TypePtr& wanted) const;
+  JitValue* movingNumber(const Value&);
   JitValue* moduleDevice();
   JitValue* newBuffer(const std::string& name, const at::Tensor&);
   std::string identifierOf(const std::string& name);

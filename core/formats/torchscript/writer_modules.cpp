@@ -232,11 +232,35 @@ TorchScriptWriter::JitValue* TorchScriptWriter::newBuffer(const std::string& nam
 }
 
 /// Keeps the constant as a buffer: buffers move with their module, constants of TorchScript stay on the CPU. (0-dim
-/// constants may stay there, because operators of every device take them.)
+/// constants may stay there where the operator takes them beside tensors of any device: see wantsOnDevice.)
 TorchScriptWriter::JitValue* TorchScriptWriter::placedConstant(const at::Tensor& t, const Value& v) {
   JitValue* made = newBuffer("graft_constant", t.detach());
   metadata_.placedConstants[joined(at_.path, made->node()->s(jit::attr::name))] = {v.path, v.name};
   return made;
+}
+
+/// Whether the node that is being written would copy this 0-dim constant from the CPU to its other tensors in every
+/// run, which no CUDA graph can hold.
+bool TorchScriptWriter::wantsOnDevice(const Value& v, const c10::TypePtr& wanted) const {
+  const auto isNumber = [&](const Value& x) { return x.isConstant && x.type.tensorInfo.rank() == 0; };
+  if (!isNumber(v) || places_.contains(v.id.index) || !node_ || place_.onHost(*node_)) return false;
+  if (!wanted || !wanted->isSubtypeOf(*c10::OptionalType::ofTensor())) return false;
+  if (node_->op->is(OperatorFact::CpuNumber) || node_->op->name.starts_with("prim.")) return false;
+  bool besideTensors = false;
+  for (const Argument& a : node_->args)
+    a.forEachValue([&](ValueId id) {
+      const Value& other = g_.value(id);
+      besideTensors = besideTensors || (other.type.isTensor() && !isNumber(other));
+    });
+  return besideTensors;
+}
+
+TorchScriptWriter::JitValue* TorchScriptWriter::movingNumber(const Value& v) {
+  JitValue*& made = at_.movingNumbers[v.id.index];
+  if (made) return made;
+  const at::Tensor t = weightTensor(v);
+  if (!t.defined()) throw Refusal(fmt::format("the constant '{}' has no data", v.name));
+  return made = placedConstant(t, v);
 }
 
 /// The module's device, read from a tensor that moves with it.
