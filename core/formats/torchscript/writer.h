@@ -25,6 +25,7 @@
 #include "core/formats/torchscript/call_segments.h"
 #include "core/ir/graph.h"
 #include "core/torch/run/capture_facts.h"
+#include "core/torch/run/dtype_change.h"
 #include "core/torch/values/placement.h"
 
 namespace graft {
@@ -40,7 +41,8 @@ std::optional<std::pair<size_t, size_t>> callOfMethod(std::string_view method);
 class TorchScriptWriter {
  public:
   /// `capture`: forward asks a graft.Runner first whether a CUDA graph stands in for it.
-  explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture), place_(g) {}
+  explicit TorchScriptWriter(const Graph& g, bool capture = false)
+      : g_(g), capture_(capture), place_(g), modelDType_(modelDType(g)) {}
   ~TorchScriptWriter();
   Result<torch::jit::Module> module();
   /// Of the module that module() made.
@@ -82,6 +84,7 @@ class TorchScriptWriter {
   JitValue* placedConstant(const at::Tensor&, const Value&);
   bool wantsOnDevice(const Value&, const c10::TypePtr& wanted) const;
   JitValue* movingNumber(const Value&);
+  JitValue* inItsDType(JitValue* read, const Value&);
   JitValue* moduleDevice();
   JitValue* newBuffer(const std::string& name, const at::Tensor&);
   std::string identifierOf(const std::string& name);
@@ -112,6 +115,7 @@ class TorchScriptWriter {
   const Graph& g_;
   bool capture_;
   const Placement place_;
+  const std::optional<DType> modelDType_;
   const Node* node_ = nullptr;  ///< the one that is being written
   JitValue *runner_ = nullptr,
            *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
