@@ -10,25 +10,18 @@ namespace {
 
 const char* scalarType(DType dtype) {
   switch (dtype) {
-    case DType::Bool:
-      return "i1";
+    case DType::Bool: return "i1";
     case DType::UInt8:
-    case DType::Int8:
-      return "i8";
+    case DType::Int8: return "i8";
     case DType::Int16:
     case DType::UInt16:
     case DType::Float16:
-    case DType::BFloat16:
-      return "i16";
+    case DType::BFloat16: return "i16";
     case DType::Int32:
-    case DType::UInt32:
-      return "i32";
-    case DType::Float32:
-      return "float";
-    case DType::Float64:
-      return "double";
-    default:
-      return "i64";
+    case DType::UInt32: return "i32";
+    case DType::Float32: return "float";
+    case DType::Float64: return "double";
+    default: return "i64";
   }
 }
 
@@ -166,7 +159,8 @@ Value IrBuilder::callEach(const std::string& name, const std::vector<Value>& arg
   declare("declare " + type(dtype, 1) + " @" + name + "(" + types + ") readnone nounwind willreturn");
   const auto one = [&](int i) {
     std::string passed;
-    for (const Value& a : arguments) passed += (passed.empty() ? "" : ", ") + typed(a.lanes == 1 ? a : lane(a, i));
+    for (const Value& a : arguments)
+      passed += (passed.empty() ? "" : ", ") + typed(a.lanes == 1 ? a : lane(a, i));
     return emit(dtype, 1, scope, "call " + type(dtype, 1) + " @" + name + "(" + passed + ")");
   };
   if (lanes == 1) return one(0);
@@ -187,7 +181,8 @@ Value IrBuilder::lane(const Value& vector, int64_t index) {
 Value IrBuilder::half(const Value& vector, bool second) {
   const int count = vector.lanes / 2;
   std::string places;
-  for (int i = 0; i < count; ++i) places += (i ? ", i32 " : "i32 ") + std::to_string(i + (second ? count : 0));
+  for (int i = 0; i < count; ++i)
+    places += (i ? ", i32 " : "i32 ") + std::to_string(i + (second ? count : 0));
   if (count == 1) return lane(vector, second ? 1 : 0);
   return emit(vector.dtype, count, vector.scope,
               "shufflevector " + typed(vector) + ", " + type(vector.dtype, vector.lanes) + " poison, " +
@@ -269,8 +264,7 @@ std::vector<Value> IrBuilder::closeLoop(const std::vector<Value>& next) {
   }
   t += "body" + n + ":\n";
   const std::string last = "%" + s.label;
-  t += "  " + s.index.name + " = phi i64 [ " + s.start.name + ", " + before + " ], [ " + nextIndex + ", " + last +
-       " ]\n";
+  t += "  " + s.index.name + " = phi i64 [ " + s.start.name + ", " + before + " ], [ " + nextIndex + ", " + last + " ]\n";
   for (size_t i = 0; i < s.carried.size(); ++i)
     t += "  " + s.carried[i].name + " = phi " + type(s.carried[i].dtype, s.carried[i].lanes) + " [ " +
          s.initial[i].name + ", " + before + " ], [ " + next[i].name + ", " + last + " ]\n";

@@ -42,7 +42,7 @@ class IrBuilder {
   Value lanesFrom0(DType, int lanes);  ///< 0, 1, 2 …
 
   // Instructions. Operands of different widths: the scalar one is spread over the lanes.
-  Value binary(std::string_view op, const Value&, const Value&);          ///< the result has the first operand's dtype
+  Value binary(std::string_view op, const Value&, const Value&);  ///< the result has the first operand's dtype
   Value compare(std::string_view predicate, const Value&, const Value&);  ///< "fcmp olt"
   Value select(const Value& condition, const Value& then, const Value& otherwise);
   Value convert(std::string_view op, const Value&, DType);  ///< "sitofp"; "bitcast" keeps the bits
@@ -53,9 +53,7 @@ class IrBuilder {
   Value callEach(const std::string& name, const std::vector<Value>&);
   Value spread(const Value&, int lanes);
   /// An instruction without effect, as text; its operands belong to no loop further in than `scope`.
-  Value instruction(DType dtype, int lanes, int scope, const std::string& text) {
-    return emit(dtype, lanes, scope, text);
-  }
+  Value instruction(DType dtype, int lanes, int scope, const std::string& text) { return emit(dtype, lanes, scope, text); }
   Value lane(const Value& vector, int64_t index);
   /// The first or the second half of a vector's lanes.
   Value half(const Value& vector, bool second);

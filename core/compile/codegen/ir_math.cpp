@@ -73,8 +73,8 @@ ExpReduced reduceExp(const Floats& f, const Value& x) {
 
 /// (e^r - 1 - r) / r².
 Value expTail(const Floats& f, const Value& r) {
-  return f.polynomial(
-      r, {1.9875691500E-4, 1.3981999507E-3, 8.3334519073E-3, 4.1665795894E-2, 1.6666665459E-1, 5.0000001201E-1});
+  return f.polynomial(r, {1.9875691500E-4, 1.3981999507E-3, 8.3334519073E-3, 4.1665795894E-2, 1.6666665459E-1,
+                          5.0000001201E-1});
 }
 
 /// log of x >= 0, without the special cases: e ln 2 + log1p(m), with sqrt(1/2) <= 1 + m < sqrt(2).
@@ -85,13 +85,14 @@ Value logOfPositive(const Floats& f, const Value& x) {
   // Counted from sqrt(1/2), the exponent's bits are e.
   const Value offset = b.binary("sub", f.bits(scaled), f.whole(0x3f3504f3));
   const Value e = b.binary("ashr", offset, f.whole(23));
-  const Value mantissa = f.fromBits(b.binary("add", b.binary("and", offset, f.whole(0x7fffff)), f.whole(0x3f3504f3)));
+  const Value mantissa =
+      f.fromBits(b.binary("add", b.binary("and", offset, f.whole(0x7fffff)), f.whole(0x3f3504f3)));
   const Value exponent = f.add(b.convert("sitofp", e, DType::Float32), b.select(isTiny, f(-23), f(0)));
   const Value m = f.subtract(mantissa, f(1));
   const Value z = f.multiply(m, m);
-  const Value p =
-      f.polynomial(m, {7.0376836292E-2, -1.1514610310E-1, 1.1676998740E-1, -1.2420140846E-1, 1.4249322787E-1,
-                       -1.6668057665E-1, 2.0000714765E-1, -2.4999993993E-1, 3.3333331174E-1});
+  const Value p = f.polynomial(m, {7.0376836292E-2, -1.1514610310E-1, 1.1676998740E-1, -1.2420140846E-1,
+                                   1.4249322787E-1, -1.6668057665E-1, 2.0000714765E-1, -2.4999993993E-1,
+                                   3.3333331174E-1});
   Value y = f.multiply(f.multiply(m, z), p);
   y = f.fma(exponent, f(kLn2Low), y);
   y = f.fma(z, f(-0.5), y);
@@ -113,17 +114,16 @@ Value sinOrCos(IrBuilder& b, const Value& x, bool isCos) {
   const Floats f{b};
   const Value size = f.absolute(x);
   // x = n pi/2 + r, |r| <= pi/4, with pi/2 in four parts (Cody and Waite).
-  const Floats::Rounded n =
-      f.round(f.multiply(b.select(b.compare("fcmp olt", size, f(1e4)), x, f(0)), f(0.63661977236758134)));
+  const Floats::Rounded n = f.round(f.multiply(b.select(b.compare("fcmp olt", size, f(1e4)), x, f(0)), f(0.63661977236758134)));
   Value r = f.fma(n.number, f(-1.5703125), x);
   r = f.fma(n.number, f(-4.8351287841796875e-4), r);
   r = f.fma(n.number, f(-3.1385570764541626e-7), r);
   r = f.fma(n.number, f(-6.0771005065061922e-11), r);
   const Value z = f.multiply(r, r);
   const Value sine = f.fma(f.multiply(f.polynomial(z, {-1.9515295891E-4, 8.3321608736E-3, -1.6666654611E-1}), z), r, r);
-  const Value cosine =
-      f.fma(f.multiply(z, z), f.polynomial(z, {2.443315711809948E-5, -1.388731625493765E-3, 4.166664568298827E-2}),
-            f.fma(z, f(-0.5), f(1)));
+  const Value cosine = f.fma(
+      f.multiply(z, z), f.polynomial(z, {2.443315711809948E-5, -1.388731625493765E-3, 4.166664568298827E-2}),
+      f.fma(z, f(-0.5), f(1)));
   const Value quarter = isCos ? b.binary("add", n.integer, f.whole(1)) : n.integer;
   const Value takesCosine = b.compare("icmp ne", b.binary("and", quarter, f.whole(1)), f.whole(0));
   const Value chosen = b.select(takesCosine, cosine, sine);
@@ -169,8 +169,7 @@ Value emitExpm1(IrBuilder& b, const Value& value) {
 Value emitLog(IrBuilder& b, const Value& x) {
   const Floats f{b};
   const Value inside = logOfPositive(f, x);
-  const Value atZero =
-      b.select(b.compare("fcmp oeq", x, f(0)), f(-kInfinity), f(std::numeric_limits<double>::quiet_NaN()));
+  const Value atZero = b.select(b.compare("fcmp oeq", x, f(0)), f(-kInfinity), f(std::numeric_limits<double>::quiet_NaN()));
   const Value isInfinite = b.compare("fcmp oeq", x, f(kInfinity));
   return b.select(isInfinite, x, b.select(b.compare("fcmp ogt", x, f(0)), inside, atZero));
 }
@@ -190,8 +189,8 @@ Value emitTanh(IrBuilder& b, const Value& x) {
   const Floats f{b};
   const Value size = f.absolute(x);
   const Value z = f.multiply(x, x);
-  const Value p =
-      f.polynomial(z, {-5.70498872745E-3, 2.06390887954E-2, -5.37397155531E-2, 1.33314422036E-1, -3.33332819422E-1});
+  const Value p = f.polynomial(z, {-5.70498872745E-3, 2.06390887954E-2, -5.37397155531E-2, 1.33314422036E-1,
+                                   -3.33332819422E-1});
   const Value near = f.fma(f.multiply(p, z), x, x);
   const Value e = emitExp(b, f.add(size, size));
   const Value far = f.copySign(f.subtract(f(1), f.divide(f(2), f.add(e, f(1)))), x);
@@ -211,9 +210,9 @@ Value emitErf(IrBuilder& b, const Value& x) {
   const Floats f{b};
   const Value size = f.absolute(x);
   const Value s = f.multiply(x, x);
-  const Value near = f.fma(
-      f.polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1}), x,
-      x);
+  const Value near = f.fma(f.polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
+                                            -3.76125336e-1, 1.28379166e-1}),
+                           x, x);
   const Value t = f.clamp(size, 0, 10);
   const Value q = f.polynomial(t, {-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1,
                                    -6.34846687e-1, -1.28717512e-1});

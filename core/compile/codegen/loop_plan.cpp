@@ -11,9 +11,9 @@ using loops::Op;
 
 namespace {
 
-constexpr double kGuess = 128;    ///< of a size that varies
-constexpr int64_t kBlock = 4096;  ///< elements of a vector loop in one iteration
-constexpr double kGather = 1.5;   ///< instructions for each lane that is loaded alone
+constexpr double kGuess = 128;      ///< of a size that varies
+constexpr int64_t kBlock = 4096;    ///< elements of a vector loop in one iteration
+constexpr double kGather = 1.5;     ///< instructions for each lane that is loaded alone
 
 bool contains(const std::vector<RangeId>& v, RangeId r) { return std::find(v.begin(), v.end(), r) != v.end(); }
 
@@ -25,8 +25,7 @@ double LoopPlanner::estimate(ExprId size) const {
   const loops::Program& p = accesses_.program();
   std::vector<int64_t> guesses;
   for (const loops::Size& s : p.sizes)
-    guesses.push_back(
-        std::clamp<int64_t>(static_cast<int64_t>(kGuess), s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));
+    guesses.push_back(std::clamp<int64_t>(static_cast<int64_t>(kGuess), s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));
   return static_cast<double>(evaluateSize(p, size, guesses.data()));
 }
 
@@ -126,10 +125,8 @@ void LoopPlanner::sortByStride(std::vector<RangeId>& ranges, const Uses& uses) c
 int LoopPlanner::lanesFor(double operations, double extent, bool isReduction) const {
   // Several registers at a time hide the latency of short bodies, and share what is the same for all lanes.
   int registers = 1;
-  if (isReduction)
-    registers = operations <= 10 ? 4 : operations <= 30 ? 2 : 1;
-  else
-    registers = operations <= 6 ? 4 : operations <= 20 ? 2 : 1;
+  if (isReduction) registers = operations <= 10 ? 4 : operations <= 30 ? 2 : 1;
+  else registers = operations <= 6 ? 4 : operations <= 20 ? 2 : 1;
   while (registers > 1 && extent < 2.0 * registers * width_) registers /= 2;
   return width_ * registers;
 }
@@ -189,8 +186,7 @@ double LoopPlanner::reduceCost(ExprId id, std::optional<RangeId> vector) {
   return cost;
 }
 
-double LoopPlanner::storeCost(const loops::Store& store, std::optional<RangeId> vector,
-                              const std::vector<RangeId>& outer) {
+double LoopPlanner::storeCost(const loops::Store& store, std::optional<RangeId> vector, const std::vector<RangeId>& outer) {
   const Body body = bodyOf(store.value);
   std::vector<RangeId> trips = outer;
   trips.insert(trips.end(), store.ranges.begin(), store.ranges.end());
@@ -269,8 +265,8 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   plan.outer = merge(order, uses, {});
   plan.instructions = least;
   if (vector) {
-    const auto at =
-        std::find_if(plan.outer.begin(), plan.outer.end(), [&](const Loop& l) { return contains(l.ranges, *vector); });
+    const auto at = std::find_if(plan.outer.begin(), plan.outer.end(),
+                                 [&](const Loop& l) { return contains(l.ranges, *vector); });
     plan.vector = *at;
     plan.outer.erase(at);
     double operations = 0;
@@ -294,8 +290,7 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   }
   double iterations = 1;
   for (const Loop& l : plan.outer) iterations *= std::max(1.0, estimate(l.extent));
-  if (plan.block)
-    iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
+  if (plan.block) iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
   plan.instructions /= iterations;
   return plan;
 }
@@ -337,8 +332,7 @@ InnerPlan LoopPlanner::planReduce(ExprId id, bool vectorOutside) {
     plan.vector = *at;
     plan.sequential.erase(at);
     const Body body = bodyOf(e.operands[0]);
-    plan.lanes =
-        lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent), true);
+    plan.lanes = lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent), true);
   }
   return plan;
 }

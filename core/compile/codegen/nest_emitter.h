@@ -33,9 +33,9 @@ class NestEmitter {
  private:
   /// What a range is at the moment.
   struct Binding {
-    Value index;          ///< i64; of lane 0
-    int lanes = 1;        ///< > 1: lane k has index + k
-    int scope = 0;        ///< of the loop it runs in
+    Value index;         ///< i64; of lane 0
+    int lanes = 1;       ///< > 1: lane k has index + k
+    int scope = 0;       ///< of the loop it runs in
     bool isZero = false;  ///< part of a merged loop, whose last range counts for all
   };
   /// The vectors around the expression that is emitted.
@@ -112,8 +112,8 @@ class NestEmitter {
   std::vector<Guard> guards_;
   int guard_ = 0;
   Lanes lanes_;
-  int barrier_ = 0;                              ///< the loop in which stores run one after another
-  int storesLanes_ = 1;                          ///< lanes along an outer range; a local then has an element for each
+  int barrier_ = 0;        ///< the loop in which stores run one after another
+  int storesLanes_ = 1;    ///< lanes along an outer range; a local then has an element for each
   std::unordered_map<BufferId, Value> scalars_;  ///< locals without dimensions
   std::unordered_map<BufferId, Value> places_;   ///< pointers to buffers
   std::unordered_map<BufferId, int64_t> versions_;

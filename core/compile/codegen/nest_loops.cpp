@@ -221,9 +221,8 @@ NestEmitter::Emitted NestEmitter::emit(const loops::Nest& nest, const std::strin
     emitStores(nest);
   }
   closeIterations();
-  result.function = b_.finish("@" + name +
-                              "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %sizes, ptr "
-                              "noalias %scratch, i64 %begin, i64 %end)");
+  result.function = b_.finish(
+      "@" + name + "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %sizes, ptr noalias %scratch, i64 %begin, i64 %end)");
   return result;
 }
 
