@@ -213,6 +213,7 @@ class Verifier {
     }
     for (const Nest& n : given_.nests)
       for (const Store& s : n.stores) {
+        if (neverRun(n.outer) || neverRun(s.ranges)) continue;
         std::vector<Polynomial> facts;
         addRangeFacts(n.outer, facts);
         addRangeFacts(s.ranges, facts);
@@ -228,6 +229,13 @@ class Verifier {
     return true;
   }
 
+  // Nothing is evaluated in a loop of no iterations.
+  bool neverRun(const std::vector<RangeId>& ranges) {
+    return std::any_of(ranges.begin(), ranges.end(), [&](RangeId r) {
+      const Bounds extent = math().bounds(program_.range(r).extent);
+      return extent.max && *extent.max <= 0;
+    });
+  }
   // Where ranges run, their extents are not 0.
   void addRangeFacts(const std::vector<RangeId>& ranges, std::vector<Polynomial>& facts) {
     for (const RangeId r : ranges) {
@@ -268,7 +276,7 @@ class Verifier {
         for (const bool choice : {true, false})
           if (value.value_or(choice) == choice)
             open.emplace_back(e.operands[choice ? 1 : 2], innerContext(context, condition, choice));
-      } else {
+      } else if (!neverRun(e.ranges)) {
         const size_t inner = e.op == Op::Reduce ? innerContext(context, id, true) : context;
         for (const ExprId o : e.operands) open.emplace_back(o, inner);
       }
