@@ -19,10 +19,11 @@
 #include "matcher/passes/passes.h"
 #include "matcher/rewrite/graph_editor.h"
 
-/// Defines the pass that passes.cpp lists: the build makes the list from the names of the files in matcher/passes.
-#define GRAFT_PASS(name, arguments, help, run) \
+/// Defines the pass that passes.cpp lists: the build makes the list from the names of the files in matcher/passes. The
+/// last arguments are its function and, where it checks its edits itself, true.
+#define GRAFT_PASS(name, arguments, help, ...) \
   extern const Pass pass_##name;               \
-  const Pass pass_##name{#name, arguments, help, run};
+  const Pass pass_##name{#name, arguments, help, __VA_ARGS__};
 
 namespace graft {
 

@@ -24,6 +24,9 @@ struct Pass {
   std::string_view help;       ///< one line
   /// Changes the graph through the editor, which keeps a record of each change.
   Status (*run)(GraphEditor& editor, const Step& step);
+  /// It asks the editor's check before each edit, and takes back those that fail. Other passes are checked, and taken
+  /// back, as a whole.
+  bool checksEdits = false;
 };
 
 /// All passes, by name.
@@ -34,7 +37,7 @@ const Pass* findPass(std::string_view name);
 /// What one step of a recipe did.
 struct StepRun {
   std::string name;
-  bool isRule = false;
+  bool isRule = false;  ///< its records are rewrites, each checked by itself: a rule, or a pass that checks its edits
   std::vector<Record> records;
   std::vector<std::string> refused;
   std::vector<RolledBack> rolledBack;  ///< a pass is taken back as a whole: one entry without a node

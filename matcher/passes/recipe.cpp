@@ -65,6 +65,7 @@ class RecipeRunner {
       done.isRule = true;
       s = rule->replacement ? rewrite(*rule, done) : find(*rule, done);
     } else if (const Pass* pass = findPass(step.name)) {
+      done.isRule = pass->checksEdits;
       s = change(*pass, step, done);
     } else {
       s = unknownStep(file_, recipe_, step);
@@ -101,14 +102,20 @@ class RecipeRunner {
 
   Status change(const Pass& pass, const Step& step, StepRun& out) {
     std::optional<Graph> before;
-    if (options_.check) before = graph_;
+    if (options_.check && !pass.checksEdits) before = graph_;
     GraphEditor editor(graph_, semantics_, std::string(pass.name), options_.listener);
+    editor.setCheck(pass.checksEdits ? options_.check : nullptr);
     if (const Status s = pass.run(editor, step); !s) {
       Error e = s.error();
       if (!e.position && step.line > 0) e.position = Position{file_.path, step.line, 0, ""};
       return e;
     }
     out.records = editor.takeRecords();
+    out.rolledBack = editor.rolledBack();
+    out.refused = editor.refused();
+    if (options_.strict && !out.rolledBack.empty())
+      return Error{
+          ErrorKind::Verification, "the step " + step.name + ": " + out.rolledBack.front().verification.why, {}};
     return before && !out.records.empty() ? check(*before, out) : done();
   }
 

@@ -61,6 +61,11 @@ void GraphEditor::commit() {
   if (listener_) listener_->onRecord(records_.back(), graph_);
 }
 
+void GraphEditor::noteRolledBack(RolledBack r) {
+  rolledBack_.push_back(std::move(r));
+  if (listener_) listener_->onRolledBack(rolledBack_.back(), graph_);
+}
+
 void GraphEditor::cancel() {
   const Record& r = record();
   assert(r.removed.empty() && r.outputs.empty());

@@ -39,6 +39,15 @@ class GraphEditor {
   /// Of all edits so far, in order; while an edit is open, the last is that edit's.
   const std::vector<Record>& records() const { return records_; }
   std::vector<Record> takeRecords();
+  /// Whom a pass asks before each of its edits becomes final, where it does so itself (Pass::checksEdits); may be null.
+  RewriteCheck* check() const { return check_; }
+  void setCheck(RewriteCheck* check) { check_ = check; }
+  /// An edit that was cancelled because it failed the check.
+  void noteRolledBack(RolledBack);
+  const std::vector<RolledBack>& rolledBack() const { return rolledBack_; }
+  /// Why an edit was cancelled for another reason.
+  void noteRefused(std::string why) { refused_.push_back(std::move(why)); }
+  const std::vector<std::string>& refused() const { return refused_; }
   void reserveRecords(size_t more) { records_.reserve(records_.size() + more); }
 
   // Edits
@@ -111,6 +120,9 @@ class GraphEditor {
   std::string name_;
   RewriteListener* listener_;
   std::vector<Record> records_;
+  RewriteCheck* check_ = nullptr;
+  std::vector<RolledBack> rolledBack_;
+  std::vector<std::string> refused_;
   std::vector<ValueId> newWeights_;  // of the open edit
   bool isOpen_ = false;
 };

@@ -14,6 +14,7 @@
 #include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
 #include "core/torch/cuda_runner.h"
+#include "matcher/passes/passes.h"
 #include "matcher/search/search.h"
 
 namespace graft::workbench {
@@ -39,14 +40,17 @@ std::string nameOf(const Plan& plan) {
 }
 
 /// The plan without a rule of one of its recipes, nor the same rule in its other recipes: they would rewrite what it
-/// leaves.
+/// leaves. Or without a pass of one recipe.
 Plan withoutRule(Plan plan, const std::string& recipe, const std::string& name) {
   const auto ruleOf = [&](const PlannedRecipe& p) { return p.file->findRule(name); };
   const Rule* rule = nullptr;
   for (const PlannedRecipe& p : plan)
     if (p.recipe->name == recipe && !rule) rule = ruleOf(p);
-  for (PlannedRecipe& p : plan)
-    if (const Rule* same = ruleOf(p); rule && same && same->file == rule->file) p.dropped.push_back(name);
+  for (PlannedRecipe& p : plan) {
+    const Rule* same = ruleOf(p);
+    const bool isPass = !rule && p.recipe->name == recipe;
+    if (isPass || (rule && same && same->file == rule->file)) p.dropped.push_back(name);
+  }
   return plan;
 }
 
@@ -234,12 +238,20 @@ Result<std::vector<TriedRule>> dropRules(Trials& trials, Variant& current, const
   return rows;
 }
 
-/// Whether a rule of the recipe still matches there.
+bool hasStep(const Recipe& recipe, std::string_view name) {
+  return std::any_of(recipe.steps.begin(), recipe.steps.end(), [&](const Step& s) { return s.name == name; });
+}
+
+/// Whether a rule of the recipe still matches there, or a pass may find something.
 bool addsRewrites(const RecipeFit& fit, const Graph& graph) {
   const Matcher matcher(graph);
   return std::any_of(fit.recipe->steps.begin(), fit.recipe->steps.end(), [&](const Step& s) {
     const Rule* rule = fit.file->findRule(s.name);
-    return rule && rule->replacement && !matcher.findAll(*rule).matches.empty();
+    if (!rule) {
+      const Pass* pass = findPass(s.name);
+      return pass && pass->checksEdits;
+    }
+    return rule->replacement && !matcher.findAll(*rule).matches.empty();
   });
 }
 
@@ -393,7 +405,10 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
     return report;
   };
 
-  const std::vector<RecipeFit> fits = fittingRecipes(model.graph, *shipped, semantics, job);
+  std::vector<RecipeFit> fits = fittingRecipes(model.graph, *shipped, semantics, job);
+  // Generated kernels run on the CPU alone.
+  if (trials.options().device != "cpu")
+    std::erase_if(fits, [](const RecipeFit& f) { return hasStep(*f.recipe, "fuse"); });
   if (job.cancelled()) return stoppedTrying();
   if (fits.empty()) {
     reached(OptimizeStage::Recipes);

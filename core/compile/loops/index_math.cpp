@@ -1,7 +1,6 @@
 #include "core/compile/loops/index_math.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace graft::loops {
@@ -12,102 +11,6 @@ constexpr size_t kMostTerms = 32;
 constexpr size_t kHighestDegree = 12;
 constexpr int kProofSteps = 300;
 constexpr int kDeepestProof = 24;
-
-int64_t floorDivided(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
-
-std::optional<int64_t> checkedAdd(std::optional<int64_t> a, std::optional<int64_t> b, bool& overflows) {
-  int64_t out = 0;
-  if (!a || !b) return std::nullopt;
-  if (!__builtin_add_overflow(*a, *b, &out)) return out;
-  overflows = true;
-  return std::nullopt;
-}
-
-std::optional<int64_t> checkedMultiply(int64_t a, int64_t b, bool& overflows) {
-  int64_t out = 0;
-  if (!__builtin_mul_overflow(a, b, &out)) return out;
-  overflows = true;
-  return std::nullopt;
-}
-
-Bounds multiplyBounds(Bounds a, Bounds b, bool& overflows) {
-  if (a.min && a.max && b.min && b.max) {
-    Bounds out;
-    bool isKnown = true;
-    for (const int64_t x : {*a.min, *a.max})
-      for (const int64_t y : {*b.min, *b.max}) {
-        const auto product = checkedMultiply(x, y, overflows);
-        if (!product) {
-          isKnown = false;
-          continue;
-        }
-        out.min = std::min(out.min.value_or(*product), *product);
-        out.max = std::max(out.max.value_or(*product), *product);
-      }
-    if (isKnown) return out;
-  }
-  // Of numbers that are not negative, what is known of one end stays known.
-  if (a.min && b.min && *a.min >= 0 && *b.min >= 0) {
-    Bounds out{checkedMultiply(*a.min, *b.min, overflows), std::nullopt};
-    if (a.max && b.max) out.max = checkedMultiply(*a.max, *b.max, overflows);
-    return out;
-  }
-  return {};
-}
-
-Bounds scaleBounds(Bounds a, int64_t n, bool& overflows) {
-  const auto scaled = [&](std::optional<int64_t> v) { return v ? checkedMultiply(*v, n, overflows) : v; };
-  return n >= 0 ? Bounds{scaled(a.min), scaled(a.max)} : Bounds{scaled(a.max), scaled(a.min)};
-}
-
-Bounds dtypeBounds(DType dtype) {
-  switch (dtype) {
-    case DType::Bool:
-      return {0, 1};
-    case DType::UInt8:
-      return {0, 255};
-    case DType::Int8:
-      return {-128, 127};
-    case DType::Int16:
-      return {INT16_MIN, INT16_MAX};
-    case DType::Int32:
-      return {INT32_MIN, INT32_MAX};
-    default:
-      return {};
-  }
-}
-
-Bounds quotientBounds(Bounds a, Bounds b) {
-  if (!b.min || *b.min <= 0) return {};
-  Bounds out;
-  if (a.min) out.min = *a.min >= 0 ? (b.max ? *a.min / *b.max : 0) : floorDivided(*a.min, *b.min);
-  if (a.max) out.max = *a.max >= 0 ? *a.max / *b.min : b.max ? floorDivided(*a.max, *b.max) : int64_t{-1};
-  return out;
-}
-
-Bounds remainderBounds(Bounds a, Bounds b) {
-  Bounds out;
-  if (b.min && *b.min > 0) {
-    out.min = 0;
-    if (b.max) out.max = *b.max - 1;
-    if (a.min && *a.min >= 0 && a.max && (!out.max || *a.max < *out.max)) out.max = a.max;
-  } else if (b.max && *b.max < 0) {
-    if (b.min) out.min = *b.min + 1;
-    out.max = 0;
-  }
-  return out;
-}
-
-template <class Pick>
-std::optional<int64_t> pickBoth(std::optional<int64_t> a, std::optional<int64_t> b, Pick pick) {
-  return a && b ? std::optional(pick(*a, *b)) : std::nullopt;
-}
-template <class Pick>
-std::optional<int64_t> pickEither(std::optional<int64_t> a, std::optional<int64_t> b, Pick pick) {
-  return a && b ? std::optional(pick(*a, *b)) : a ? a : b;
-}
-const auto kLesser = [](int64_t a, int64_t b) { return std::min(a, b); };
-const auto kGreater = [](int64_t a, int64_t b) { return std::max(a, b); };
 
 // The operands whose numbers decide the number of the expression.
 std::span<const ExprId> numberOperands(const Expr& e) {
@@ -259,30 +162,22 @@ Bounds IndexMath::learnBounds(ExprId id) {
       if (!a.min || *a.min < 0 || !b.min || *b.min <= 0) return {};
       return remainderBounds(a, b);
     }
-    case Op::Minimum: {
-      const Bounds a = of(0), b = of(1);
-      return {pickBoth(a.min, b.min, kLesser), pickEither(a.max, b.max, kLesser)};
-    }
-    case Op::Maximum: {
-      const Bounds a = of(0), b = of(1);
-      return {pickEither(a.min, b.min, kGreater), pickBoth(a.max, b.max, kGreater)};
-    }
-    case Op::Select: {
-      const Bounds a = of(1), b = of(2);
-      return {pickBoth(a.min, b.min, kLesser), pickBoth(a.max, b.max, kGreater)};
-    }
+    case Op::Minimum:
+      return minimumBounds(of(0), of(1));
+    case Op::Maximum:
+      return maximumBounds(of(0), of(1));
+    case Op::Select:
+      return eitherBounds(of(1), of(2));
     case Op::And: {
       const Bounds a = of(0), b = of(1);
       // The bits of a number that is not negative bound the result, whatever the other one is.
       Bounds out;
       for (const Bounds& x : {a, b})
-        if (x.min && *x.min >= 0) out = {0, pickEither(out.max, x.max, kLesser)};
+        if (x.min && *x.min >= 0) out = {0, minimumBounds(out, x).max};
       return out;
     }
-    case Op::CheckedIndex: {
-      const Bounds size = of(1);
-      return {0, size.max ? std::optional(std::max<int64_t>(*size.max - 1, 0)) : std::nullopt};
-    }
+    case Op::CheckedIndex:
+      return rangeBounds(of(1));
     case Op::Sign:
       return {-1, 1};
     case Op::Reduce:
@@ -329,10 +224,8 @@ IndexMath::Makeup IndexMath::makeup(const Polynomial& p) {
 
 Bounds IndexMath::atomBounds(Atom a) {
   switch (a.kind) {
-    case Atom::Kind::Range: {
-      const Bounds extent = known(program_.ranges[a.index].extent).bounds;
-      return {0, extent.max ? std::optional(std::max<int64_t>(*extent.max - 1, 0)) : std::nullopt};
-    }
+    case Atom::Kind::Range:
+      return rangeBounds(known(program_.ranges[a.index].extent).bounds);
     case Atom::Kind::Size:
       return {program_.sizes[a.index].min, program_.sizes[a.index].max};
     default:
@@ -346,8 +239,7 @@ IndexMath::Interval IndexMath::interval(const Polynomial& p) {
     Bounds product{1, 1};
     for (const Atom a : t.factors) product = multiplyBounds(product, atomBounds(a), out.overflows);
     product = scaleBounds(product, t.coefficient, out.overflows);
-    out.bounds.min = checkedAdd(out.bounds.min, product.min, out.overflows);
-    out.bounds.max = checkedAdd(out.bounds.max, product.max, out.overflows);
+    out.bounds = addBounds(out.bounds, product, out.overflows);
   }
   return out;
 }
@@ -423,6 +315,9 @@ std::optional<bool> IndexMath::decide(ExprId condition, std::span<const Polynomi
 }
 
 bool IndexMath::isNonNegative(const Polynomial& p, std::span<const Polynomial> facts) {
+  budget_ = kProofSteps;
+  if (prove(p, {}, 0)) return true;
+  if (facts.empty()) return false;
   budget_ = kProofSteps;
   return prove(p, {facts.begin(), facts.end()}, 0);
 }

@@ -15,15 +15,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/compile/loops/bounds.h"
 #include "core/compile/loops/polynomial.h"
 #include "core/compile/loops/program.h"
 
 namespace graft::loops {
-
-/// Bounds of an integer, inclusive; absent: none is known.
-struct Bounds {
-  std::optional<int64_t> min, max;
-};
 
 class IndexMath {
  public:

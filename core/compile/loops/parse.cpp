@@ -7,6 +7,7 @@
 #include "core/compile/loops/fold.h"
 #include "core/compile/loops/spelling.h"
 #include "core/compile/loops/text.h"
+#include "core/compile/loops/verify.h"
 
 namespace graft::loops {
 namespace {
@@ -31,6 +32,7 @@ class ProgramParser {
       }
     }
     if (failed_) return error_;
+    if (Status s = verify(program_); !s) return badInputAt({std::string(file_), 0, 0, ""}, s.error().message);
     return std::move(program_);
   }
 

@@ -47,6 +47,7 @@ class Simplifier {
 
   /// What the decisions stand on.
   IndexMath& math() const { return *math_; }
+  const Program& program() const { return program_; }
 
  private:
   ExprId build(const Polynomial&);

@@ -37,7 +37,7 @@ TEST_CASE("every pass is one file, has a help line, a stub for Python and a line
     CHECK(std::regex_search(stubs, std::regex("\\n[\\w =]*\\b" + name + "\\b[\\w =]*= _pattern_only")));
     CHECK(std::regex_search(reference, std::regex("\\n\\| [^|]*`" + name + "\\b[^|]*\\|")));
   }
-  CHECK(findPass("fuse") == nullptr);
+  CHECK(findPass("no_such_pass") == nullptr);
 }
 
 TEST_CASE("the stubs for Python name no pass that does not exist") {

@@ -1,0 +1,442 @@
+// Source of the order of merges: XLA's priority fusion (xla/backends/gpu/transforms/priority_fusion.h).
+#include "core/compile/fusion/fusion.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/compile/fusion/fusion_nodes.h"
+
+namespace graft {
+namespace {
+
+using Role = FusionNode::Role;
+
+/// A group while it grows. Barriers have one each too: a cycle may lead through them.
+struct Group {
+  std::vector<NodeId> nodes;
+  std::set<uint32_t> before, after;  ///< neighbours
+  bool isAlive = true, computes = false;
+  uint32_t version = 0;
+  int64_t first = 0, last = 0;  ///< places in the block
+  size_t epoch = 0;
+  double elements = 0;    ///< the largest of its nodes
+  double operations = 0;  ///< of all nodes, for each element
+  bool hasRows = false;
+  double rows = 0;
+  std::vector<int64_t> rowKey;
+};
+
+struct Judgement {
+  bool isLegal = false;
+  std::string why;
+  double apart = 0, together = 0;
+  double saved() const { return apart - together; }
+};
+
+class Planner {
+ public:
+  Planner(const Graph& g, const FusionOptions& options)
+      : g_(g),
+        options_(options),
+        nodes_(fusionNodes(g, options)),
+        groupOf_(g.nodeBound(), none),
+        readers_(g.valueBound()) {}
+
+  FusionPlan plan() {
+    makeGroups();
+    mergeAll();
+    FusionPlan plan;
+    plan.decisions = std::move(decisions_);
+    explainEdges(plan);
+    collect(plan);
+    return plan;
+  }
+
+ private:
+  static constexpr uint32_t none = UINT32_MAX;
+
+  void makeGroups() {
+    for (const NodeId id : g_.order(g_.root())) {
+      const FusionNode& f = nodes_[id.index];
+      if (f.role == Role::View) continue;
+      groupOf_[id.index] = static_cast<uint32_t>(groups_.size());
+      Group& made = groups_.emplace_back();
+      made.nodes = {id};
+      made.first = made.last = static_cast<int64_t>(groups_.size());
+      made.computes = f.role == Role::Compute;
+      made.epoch = f.epoch;
+      made.elements = f.elements;
+      made.operations = f.operations;
+      made.hasRows = f.hasRows;
+      made.rows = f.rows;
+      made.rowKey = f.rowKey;
+    }
+    for (uint32_t b = 0; b < groups_.size(); ++b) {
+      for (const FusionRead& read : nodes_[groups_[b].nodes.front().index].reads) {
+        readers_[read.base.index].push_back(groups_[b].nodes.front());
+        const NodeId producer = g_.value(read.base).producer;
+        const uint32_t a = producer ? groupOf_[producer.index] : none;
+        if (a == none || a == b) continue;
+        groups_[a].after.insert(b);
+        groups_[b].before.insert(a);
+      }
+    }
+  }
+
+  /// Base values that a makes and b reads.
+  std::vector<ValueId> shared(uint32_t a, uint32_t b, bool& mayInline) const {
+    std::vector<ValueId> values;
+    mayInline = true;
+    const auto look = [&](NodeId producer, NodeId consumer) {
+      for (const FusionRead& r : nodes_[consumer.index].reads) {
+        if (g_.value(r.base).producer != producer) continue;
+        mayInline = mayInline && r.mayInline;
+        if (std::find(values.begin(), values.end(), r.base) == values.end()) values.push_back(r.base);
+      }
+    };
+    for (const NodeId consumer : groups_[b].nodes)
+      for (const FusionRead& r : nodes_[consumer.index].reads)
+        if (const NodeId producer = g_.value(r.base).producer; producer && groupOf_[producer.index] == a)
+          look(producer, consumer);
+    return values;
+  }
+
+  bool isReadOutside(ValueId v, uint32_t a, uint32_t b) const {
+    for (const NodeId reader : readers_[v.index])
+      if (const uint32_t g = groupOf_[reader.index]; g != a && g != b) return true;
+    return isReturned(v);
+  }
+  /// By the block, itself or through views.
+  bool isReturned(ValueId v) const {
+    if (g_.value(v).returnUses > 0) return true;
+    for (const NodeId user : g_.value(v).users) {
+      if (nodes_[user.index].role != Role::View) continue;
+      for (const ValueId out : g_.node(user).outputs)
+        if (isReturned(out)) return true;
+    }
+    return false;
+  }
+
+  static std::string rowsDiffer(const Group& a, const Group& b) {
+    return "the rows differ: " + std::to_string(static_cast<int64_t>(a.rows)) + " and " +
+           std::to_string(static_cast<int64_t>(b.hasRows ? b.rows : b.elements));
+  }
+
+  /// Whether both can be one kernel, as far as what they go over tells.
+  std::string domainObstacle(const Group& a, const Group& b, bool isReadElsewhere) const {
+    if (a.hasRows && b.hasRows) return a.rowKey == b.rowKey ? "" : rowsDiffer(a, b);
+    if (a.hasRows) {
+      const bool fits = b.elements == a.elements || b.elements == a.rows;
+      return fits ? "" : rowsDiffer(a, b);
+    }
+    if (isReadElsewhere && a.elements != b.elements)
+      return "the value is read elsewhere too, and they go over different numbers of elements";
+    return "";
+  }
+
+  Judgement judge(uint32_t ai, uint32_t bi) const {
+    const Group &a = groups_[ai], &b = groups_[bi];
+    Judgement j;
+    if (!a.computes || !b.computes) {
+      j.why = "one of them has no generated kernel";
+      return j;
+    }
+    bool mayInline = true;
+    const std::vector<ValueId> values = shared(ai, bi, mayInline);
+    const Prices& p = options_.prices;
+    double reads = 0, writes = 0;
+    bool isReadElsewhere = false;
+    for (const ValueId v : values) {
+      const double bytes = bytesOf(g_.value(v).type);
+      reads += bytes;
+      writes += bytes;
+      if (!isReadOutside(v, ai, bi)) continue;
+      isReadElsewhere = true;
+    }
+    const double kept = isReadElsewhere ? writes : 0;
+    // A producer that is smaller than what reads it is computed again for each reader.
+    const double again = a.hasRows || a.elements >= b.elements ? 0 : (b.elements - a.elements) * a.operations;
+    j.apart = 2 * p.call + microsecondsOfBytes(p, reads + writes);
+    j.together = p.call + microsecondsOfBytes(p, kept) + microsecondsOfOperations(p, again);
+    if (a.epoch != b.epoch)
+      j.why = "an operator that writes or has effects lies between them";
+    else if (!mayInline)
+      j.why = "the consumer reads elements many times, or at places that other values say";
+    else if (a.nodes.size() + b.nodes.size() > options_.maxNodes)
+      j.why = "the group would have more than " + std::to_string(options_.maxNodes) + " nodes";
+    else if (tensorsOf(ai, bi) > options_.maxInputs)
+      j.why = "the group would read and write more than " + std::to_string(options_.maxInputs) + " tensors";
+    else
+      j.why = domainObstacle(a, b, isReadElsewhere);
+    if (j.why.empty() && isCycle(ai, bi)) j.why = "an operator between them reads the one and is read by the other";
+    j.isLegal = j.why.empty();
+    return j;
+  }
+
+  size_t tensorsOf(uint32_t ai, uint32_t bi) const {
+    std::unordered_set<ValueId> seen;
+    for (const uint32_t i : {ai, bi}) {
+      for (const NodeId n : groups_[i].nodes) {
+        for (const FusionRead& r : nodes_[n.index].reads) {
+          const NodeId producer = g_.value(r.base).producer;
+          const uint32_t from = producer ? groupOf_[producer.index] : none;
+          if (from == none || (from != ai && from != bi)) seen.insert(r.base);
+        }
+        for (const ValueId v : g_.node(n).outputs)
+          if (isReadOutside(v, ai, bi)) seen.insert(v);
+      }
+    }
+    return seen.size();
+  }
+
+  /// Whether some path leads from a to b through a third.
+  bool isCycle(uint32_t a, uint32_t b) const {
+    const int64_t end = groups_[b].last;
+    std::vector<uint32_t> todo;
+    std::unordered_set<uint32_t> seen;
+    const auto push = [&](uint32_t from, bool fromProducer) {
+      for (const uint32_t next : groups_[from].after) {
+        if (fromProducer && next == b) continue;
+        if (groups_[next].first <= end && seen.insert(next).second) todo.push_back(next);
+      }
+    };
+    push(a, true);
+    while (!todo.empty()) {
+      const uint32_t g = todo.back();
+      todo.pop_back();
+      if (g == b) return true;
+      push(g, false);
+    }
+    return false;
+  }
+
+  using Entry = std::tuple<double, uint32_t, uint32_t, uint32_t, uint32_t>;  // -saved, producer, consumer, versions
+
+  void consider(std::set<Entry>& queue, uint32_t a, uint32_t b) const {
+    const Judgement j = judge(a, b);
+    if (j.isLegal && j.saved() > 0) queue.emplace(-j.saved(), a, b, groups_[a].version, groups_[b].version);
+  }
+
+  void mergeAll() {
+    std::set<Entry> queue;
+    for (uint32_t a = 0; a < groups_.size(); ++a)
+      for (const uint32_t b : groups_[a].after) consider(queue, a, b);
+    while (!queue.empty()) {
+      const auto [saved, a, b, versionA, versionB] = *queue.begin();
+      queue.erase(queue.begin());
+      if (!groups_[a].isAlive || !groups_[b].isAlive || groups_[a].version != versionA ||
+          groups_[b].version != versionB)
+        continue;
+      const Judgement j = judge(a, b);  // merges elsewhere may have closed a cycle
+      if (!j.isLegal || j.saved() <= 0) continue;
+      note(a, b, j);
+      merge(a, b);
+      for (const uint32_t before : groups_[b].before) consider(queue, before, b);
+      for (const uint32_t after : groups_[b].after) consider(queue, b, after);
+    }
+  }
+
+  void note(uint32_t a, uint32_t b, const Judgement& j) {
+    bool ignored = false;
+    const ValueId v = shared(a, b, ignored).front();
+    NodeId consumer;
+    for (const NodeId reader : readers_[v.index])
+      if (groupOf_[reader.index] == b) consumer = reader;
+    decisions_.push_back({g_.node(g_.value(v).producer).name,
+                          g_.node(consumer).name,
+                          g_.value(v).name,
+                          true,
+                          true,
+                          "",
+                          j.apart,
+                          j.together,
+                          {}});
+  }
+
+  /// a goes into b.
+  void merge(uint32_t ai, uint32_t bi) {
+    Group &a = groups_[ai], &b = groups_[bi];
+    for (const NodeId n : a.nodes) groupOf_[n.index] = bi;
+    b.nodes.insert(b.nodes.begin(), a.nodes.begin(), a.nodes.end());
+    b.first = std::min(a.first, b.first);
+    b.last = std::max(a.last, b.last);
+    b.elements = std::max(a.elements, b.elements);
+    b.operations += a.operations;
+    if (a.hasRows && !b.hasRows) {
+      b.hasRows = true;
+      b.rows = a.rows;
+      b.rowKey = a.rowKey;
+    }
+    for (const uint32_t before : a.before) {
+      groups_[before].after.erase(ai);
+      if (before == bi) continue;
+      groups_[before].after.insert(bi);
+      b.before.insert(before);
+    }
+    for (const uint32_t after : a.after) {
+      groups_[after].before.erase(ai);
+      if (after == bi) continue;
+      groups_[after].before.insert(bi);
+      b.after.insert(after);
+    }
+    b.before.erase(ai);
+    b.after.erase(ai);
+    a.isAlive = false;
+    a.nodes.clear();
+    a.before.clear();
+    a.after.clear();
+    ++b.version;
+  }
+
+  /// The pairs that stay apart, and why.
+  void explainEdges(FusionPlan& plan) const {
+    std::set<std::pair<uint32_t, uint32_t>> seen;
+    for (const NodeId id : g_.order(g_.root())) {
+      const uint32_t b = groupOf_[id.index];
+      if (b == none || nodes_[id.index].role != Role::Compute) continue;
+      for (const FusionRead& r : nodes_[id.index].reads) {
+        const NodeId producer = g_.value(r.base).producer;
+        const uint32_t a = producer ? groupOf_[producer.index] : none;
+        if (a == none || a == b || !groups_[a].computes || !seen.emplace(a, b).second) continue;
+        const Judgement j = judge(a, b);
+        FusionDecision d{g_.node(producer).name,
+                         g_.node(id).name,
+                         g_.value(r.base).name,
+                         j.isLegal,
+                         false,
+                         j.why,
+                         j.apart,
+                         j.together,
+                         {}};
+        if (j.isLegal) d.why = "it would not be faster";
+        plan.decisions.push_back(std::move(d));
+      }
+    }
+  }
+
+  // What becomes of the groups
+  // -------------------------------------------------------------------------------------------------------------------
+  void collect(FusionPlan& plan) {
+    std::vector<uint32_t> order;
+    for (uint32_t i = 0; i < groups_.size(); ++i)
+      if (groups_[i].isAlive && groups_[i].computes) order.push_back(i);
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return groups_[a].last < groups_[b].last; });
+    for (const uint32_t i : order) {
+      Group& group = groups_[i];
+      if (group.nodes.size() < 2) {
+        const Node& n = g_.node(group.nodes.front());
+        plan.notFused.push_back({n.name, n.op->name, "it has no neighbour that it may be fused with"});
+        continue;
+      }
+      plan.groups.push_back(describe(i));
+    }
+    for (const NodeId id : g_.order()) {
+      const Node& n = g_.node(id);
+      const FusionNode& f = nodes_[id.index];
+      if (f.role == Role::Barrier && n.op->hasSchema && !n.op->is(OperatorFact::Structural))
+        plan.notFused.push_back({n.name, n.op->name, f.why.empty() ? "it is in a branch or a loop" : f.why});
+    }
+  }
+
+  FusionGroup describe(uint32_t index) const {
+    FusionGroup out;
+    std::set<std::pair<int64_t, NodeId>> members;  // with the views that they read through
+    for (const NodeId id : groups_[index].nodes) {
+      members.emplace(g_.node(id).orderKey, id);
+      for (const Argument& a : g_.node(id).args) a.forEachValue([&](ValueId v) { addViews(v, members); });
+    }
+    for (const auto& [key, id] : members) out.nodes.push_back(id);
+    const std::unordered_set<NodeId> inside(out.nodes.begin(), out.nodes.end());
+    std::vector<ValueId> numbers;
+    std::unordered_set<ValueId> seen;
+    double calls = 0;
+    for (const NodeId id : out.nodes) {
+      const Node& n = g_.node(id);
+      for (const Argument& a : n.args)
+        a.forEachValue([&](ValueId v) {
+          if (inside.contains(g_.value(v).producer) || !seen.insert(v).second) return;
+          (g_.value(v).type.isTensor() ? out.inputs : numbers).push_back(v);
+          if (g_.value(v).type.isTensor()) out.bytes += static_cast<size_t>(bytesOf(g_.value(v).type));
+        });
+      if (nodes_[id.index].role == Role::View) continue;
+      ++calls;
+      for (const FusionRead& r : nodes_[id.index].reads)
+        out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
+      out.bytesApart += static_cast<size_t>(nodes_[id.index].outputBytes);
+      for (const ValueId v : n.outputs) {
+        if (!isReadOutside(v, index, index)) continue;
+        out.outputs.push_back(v);
+        out.bytes += static_cast<size_t>(bytesOf(g_.value(v).type));
+      }
+    }
+    out.inputs.insert(out.inputs.end(), numbers.begin(), numbers.end());
+    const double fewer = static_cast<double>(out.bytesApart) - static_cast<double>(out.bytes);
+    out.savedMicroseconds = (calls - 1) * options_.prices.call + microsecondsOfBytes(options_.prices, fewer);
+    out.name = nameOf(out);
+    return out;
+  }
+
+  void addViews(ValueId v, std::set<std::pair<int64_t, NodeId>>& members) const {
+    const NodeId producer = g_.value(v).producer;
+    if (!producer || nodes_[producer.index].role != Role::View) return;
+    if (!members.emplace(g_.node(producer).orderKey, producer).second) return;
+    for (const Argument& a : g_.node(producer).args) a.forEachValue([&](ValueId w) { addViews(w, members); });
+  }
+
+  std::string nameOf(const FusionGroup& group) const {
+    constexpr size_t mostWords = 4;
+    std::vector<std::string> words;
+    for (const NodeId id : group.nodes)
+      if (nodes_[id.index].role == Role::Compute) words.emplace_back(g_.node(id).op->baseName());
+    std::string name;
+    for (size_t i = 0; i < words.size(); ++i) {
+      const bool isLeftOut = words.size() > mostWords && i >= mostWords - 1 && i + 1 < words.size();
+      if (isLeftOut && i > mostWords - 1) continue;
+      name += (i > 0 ? "_" : "") + (isLeftOut ? std::to_string(words.size() - mostWords) + "more" : words[i]);
+    }
+    return name;
+  }
+
+  const Graph& g_;
+  const FusionOptions& options_;
+  std::vector<FusionNode> nodes_;
+  std::vector<Group> groups_;
+  std::vector<uint32_t> groupOf_;             // by NodeId; none for views
+  std::vector<std::vector<NodeId>> readers_;  // by ValueId: nodes that are no views, through views
+  std::vector<FusionDecision> decisions_;
+};
+
+}  // namespace
+
+FusionPlan planFusion(const Graph& g, const FusionOptions& options) { return Planner(g, options).plan(); }
+
+Graph groupGraph(const Graph& g, const FusionGroup& group) {
+  Graph out;
+  out.name = group.name;
+  for (const Symbol& s : g.symbols()) out.setSymbol(s);
+  std::unordered_map<ValueId, ValueId> now;
+  for (const ValueId v : group.inputs) now.emplace(v, out.addInput(g.value(v).name, g.value(v).type));
+  for (const NodeId id : group.nodes) {
+    const Node& n = g.node(id);
+    std::vector<Argument> args = n.args;
+    for (Argument& a : args) a.forEachValueMutable([&](ValueId& v) { v = now.at(v); });
+    const NodeId made = out.append(out.root(), n.op, std::move(args), n.name);
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      if (i >= out.node(made).outputs.size()) out.addOutput(made, g.value(n.outputs[i]).name, Type());
+      const ValueId v = out.node(made).outputs[i];
+      out.setType(v, g.value(n.outputs[i]).type);
+      now.emplace(n.outputs[i], v);
+    }
+  }
+  std::vector<Argument> returns;
+  for (const ValueId v : group.outputs) returns.emplace_back(now.at(v));
+  out.setReturns(out.root(), std::move(returns));
+  return out;
+}
+
+}  // namespace graft

@@ -1,0 +1,65 @@
+// Fusion: which nodes of a graph become one kernel. It changes nothing: the pass `fuse` puts the groups in place.
+//
+//   FusionPlan plan = planFusion(graph, {});
+//   for (const FusionGroup& g : plan.groups) print(g.name, g.nodes.size(), g.savedMicroseconds);
+//   for (const FusionDecision& d : plan.decisions) print(d.producer, d.consumer, d.isMerged, d.why);
+//
+// Producers and consumers merge in the order of what a merge saves, the most first, and what it makes of its neighbours
+// is priced anew: XLA's priority fusion. The same graph gives the same plan. Time is O(E log E) of the edges E, for
+// groups of a limited size.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/compile/fusion/price.h"
+#include "core/ir/graph.h"
+
+namespace graft {
+
+struct FusionOptions {
+  std::vector<std::string> only = {};   ///< module paths, operators or node names: only these are fused; empty: all
+  std::vector<std::string> apart = {};  ///< likewise: these are not fused with anything
+  size_t maxNodes = 64;            ///< of one group, views not counted
+  size_t maxInputs = 48;           ///< tensors that one group reads and writes
+  Prices prices = {};
+};
+
+/// One pair that was looked at, in the order of the decisions.
+struct FusionDecision {
+  std::string producer, consumer;  ///< the nodes between which the value passes
+  std::string value;
+  bool isLegal = false, isMerged = false;
+  std::string why;                 ///< why it is not legal, or not merged; empty where it is merged
+  double apart = 0, together = 0;  ///< predicted microseconds
+  std::optional<double> measured;  ///< of the group that it ended in, where that was timed
+};
+
+struct FusionGroup {
+  std::string name;             ///< of its operators: "add_gelu_mul"
+  std::vector<NodeId> nodes;    ///< in order; views that others read too are among them, and stay in the graph
+  std::vector<ValueId> inputs;  ///< tensors, then numbers, in the order of their first use
+  std::vector<ValueId> outputs;
+  size_t bytes = 0;              ///< that its kernel reads and writes
+  size_t bytesApart = 0;         ///< that its operators read and write one by one
+  double savedMicroseconds = 0;  ///< predicted
+};
+
+/// A node that no kernel is generated for.
+struct NotFused {
+  std::string node, op, why;
+};
+
+struct FusionPlan {
+  std::vector<FusionGroup> groups;  ///< in the order of their last nodes
+  std::vector<FusionDecision> decisions;
+  std::vector<NotFused> notFused;
+};
+FusionPlan planFusion(const Graph&, const FusionOptions& = {});
+
+/// The group as a graph of its own, for groupText() and lowering: weights are inputs like all others.
+Graph groupGraph(const Graph&, const FusionGroup&);
+
+}  // namespace graft

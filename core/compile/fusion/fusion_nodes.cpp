@@ -1,0 +1,218 @@
+#include "core/compile/fusion/fusion_nodes.h"
+
+#include <algorithm>
+
+#include "core/compile/fusion/fusion.h"
+#include "core/compile/lower/lower.h"
+
+namespace graft {
+namespace {
+
+using Role = FusionNode::Role;
+
+constexpr double unknownSize = 64;  // of a dimension that varies, for prices alone
+
+bool isNumber(const Type& type) { return type.kind == Type::Kind::Int; }
+bool isItem(const Node& n) { return n.op->name == "prim.getitem"; }
+
+bool hasKnownShape(const Type& type) { return type.isTensor() && type.tensorInfo.dtype && type.tensorInfo.shape; }
+
+bool holdsSymbol(const Argument& a) {
+  if (a.as<SymbolicInt>()) return true;
+  const std::vector<Argument>* items = a.items();
+  return items && std::any_of(items->begin(), items->end(), holdsSymbol);
+}
+
+/// Whether `wish` names the node: a module's path, an operator, or the node itself.
+bool isNamed(const Graph& g, const Node& n, std::string_view wish) {
+  if (n.name == wish || n.op->name == wish || n.op->packetName() == wish || n.op->baseName() == wish) return true;
+  const std::string_view scope = g.scopeOf(n.id);
+  return scope.starts_with(wish) && (scope.size() == wish.size() || scope[wish.size()] == '.');
+}
+bool isNamed(const Graph& g, const Node& n, const std::vector<std::string>& wishes) {
+  return std::any_of(wishes.begin(), wishes.end(), [&](const std::string& wish) { return isNamed(g, n, wish); });
+}
+
+/// Why a group may not hold the node, whatever lowering says; empty where it may.
+std::string obstacle(const Graph& g, const Node& n, const FusionOptions& options) {
+  if (n.parent != g.root()) return "it is in a branch or a loop";
+  if (!n.op->pure() || !n.blocks.empty()) return "it writes, draws random numbers or has effects";
+  if (isNamed(g, n, options.apart)) return "it is to stay apart";
+  if (!options.only.empty() && !isNamed(g, n, options.only)) return "only others are to be fused";
+  std::string why;
+  const auto look = [&](ValueId v) {
+    const Type& type = g.value(v).type;
+    if (isNumber(type) || hasKnownShape(type) || !why.empty()) return;
+    const bool isList = type.kind == Type::Kind::List && type.element().isTensor();
+    if (!isList) why = "%" + g.value(v).name + " is no tensor whose dtype and shape are known";
+  };
+  for (const Argument& a : n.args) {
+    if (holdsSymbol(a)) return "one of its sizes is computed by no node";
+    a.forEachValue(look);
+  }
+  for (const ValueId v : n.outputs) look(v);
+  return why;
+}
+
+/// A view that leaves the elements in their order: reshaping what it gives needs no copy.
+bool keepsOrder(const Node& n) {
+  const std::string_view name = n.op->baseName();
+  return n.op->is(OperatorFact::Reshape | OperatorFact::Identity) || name == "unsqueeze" || name == "squeeze";
+}
+
+/// Whether ATen copies here: a reshape below a permutation, a contiguous() of one.
+bool copies(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n) {
+  if (!n.op->is(OperatorFact::MayView)) return !n.op->is(OperatorFact::View);
+  for (ValueId v = n.args.front().valueId();;) {
+    const NodeId producer = g.value(v).producer;
+    if (!producer || nodes[producer.index].role != Role::View) return false;
+    const Node& before = g.node(producer);
+    if (!keepsOrder(before)) return true;
+    v = before.args.front().valueId();
+  }
+}
+
+class Reader {
+ public:
+  Reader(const Graph& g, const FusionOptions& options) : g_(g), options_(options), nodes_(g.nodeBound()) {}
+
+  std::vector<FusionNode> read() {
+    size_t epoch = 0;
+    for (const NodeId id : g_.order()) {
+      const Node& n = g_.node(id);
+      FusionNode& f = nodes_[id.index];
+      f.id = id;
+      f.epoch = epoch;
+      if (n.parent != g_.root()) {
+        readsWithin(n);
+        continue;
+      }
+      if (n.op->writes() || n.op->sideEffects || !n.op->hasSchema) ++epoch;
+      f.why = obstacle(g_, n, options_);
+      if (f.why.empty()) classify(n, f);
+      readsOf(n, f);
+    }
+    return std::move(nodes_);
+  }
+
+ private:
+  void classify(const Node& n, FusionNode& f) {
+    if (isItem(n)) {
+      const NodeId list = n.args.front().isValue() ? g_.value(n.args.front().valueId()).producer : NodeId();
+      if (list && nodes_[list.index].role == Role::View && n.args.at(1).as<int64_t>())
+        f.role = Role::View;
+      else
+        f.why = "it takes an item of what no kernel makes";
+      return;
+    }
+    const lower::Traits traits = lower::traitsOf(g_, n);
+    if (traits.kind == lower::Kind::None || traits.kind == lower::Kind::Size) {
+      f.why = traits.kind == lower::Kind::Size ? "it computes a size" : traits.whyNot;
+      return;
+    }
+    kind_ = traits.kind;
+    const bool isView = traits.kind == lower::Kind::View && !n.args.empty() && n.args.front().isValue();
+    if (isView && !copies(g_, nodes_, n)) {
+      f.role = Role::View;
+      return;
+    }
+    for (const ValueId v : n.outputs)
+      if (!hasKnownShape(g_.value(v).type)) {
+        f.why = "its results are no tensors";
+        return;
+      }
+    f.role = Role::Compute;
+    f.operations = traits.cost;
+    for (const ValueId v : n.outputs) {
+      f.outputBytes += bytesOf(g_.value(v).type);
+      f.elements = std::max(f.elements, elementsOf(g_.value(v).type));
+    }
+    f.hasRows = traits.kind == lower::Kind::Reduction || traits.kind == lower::Kind::Scan;
+    if (f.hasRows) rowsOf(n, traits, f);
+  }
+
+  void rowsOf(const Node& n, const lower::Traits& traits, FusionNode& f) {
+    const Type& type = g_.value(n.args.front().valueId()).type;
+    const std::vector<Dim>& shape = *type.tensorInfo.shape;
+    f.elements = std::max(f.elements, elementsOf(type));
+    std::vector<char> isReduced(shape.size(), traits.reducedDims.empty());
+    for (const int64_t d : traits.reducedDims) isReduced[static_cast<size_t>(d)] = true;
+    f.rows = 1;
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (!isReduced[d]) f.rows *= shape[d].isStatic() ? static_cast<double>(shape[d].size) : unknownSize;
+    const bool isTrailing = std::is_sorted(isReduced.begin(), isReduced.end());
+    f.rowKey = {static_cast<int64_t>(f.rows)};
+    if (isTrailing) return;
+    for (size_t d = 0; d < shape.size(); ++d) f.rowKey.push_back(isReduced[d] ? -1 : shape[d].size);
+  }
+
+  /// What a branch or a loop reads is read by the node that owns it.
+  void readsWithin(const Node& n) {
+    BlockId block = n.parent;
+    NodeId owner = g_.block(block).owner;
+    while (g_.node(owner).parent != g_.root()) {
+      block = g_.node(owner).parent;
+      owner = g_.block(block).owner;
+    }
+    std::vector<FusionRead>& reads = nodes_[owner.index].reads;
+    const auto note = [&](ValueId v) { reads.push_back({baseOf(g_, nodes_, v), false}); };
+    for (const Argument& a : n.args) a.forEachValue(note);
+    for (const auto& [key, a] : n.kwargs) a.forEachValue(note);
+    for (const BlockId b : n.blocks)
+      for (const Argument& a : g_.block(b).returns) a.forEachValue(note);
+  }
+
+  void readsOf(const Node& n, FusionNode& f) {
+    for (const BlockId b : n.blocks)
+      for (const Argument& a : g_.block(b).returns)
+        a.forEachValue([&](ValueId v) { f.reads.push_back({baseOf(g_, nodes_, v), false}); });
+    for (const auto& [key, a] : n.kwargs)
+      a.forEachValue([&](ValueId v) { f.reads.push_back({baseOf(g_, nodes_, v), false}); });
+    size_t place = 0;
+    for (const Argument& a : n.args) {
+      a.forEachValue([&](ValueId v) {
+        const Type::Kind kind = g_.value(v).type.kind;
+        if (kind != Type::Kind::Tensor && kind != Type::Kind::List && f.role != Role::Barrier) return;
+        FusionRead read{baseOf(g_, nodes_, v), true};
+        if (f.role == Role::Compute) {
+          read.mayInline = kind_ != lower::Kind::Window && !(kind_ == lower::Kind::Gather && place == 0);
+        }
+        const auto known =
+            std::find_if(f.reads.begin(), f.reads.end(), [&](const FusionRead& r) { return r.base == read.base; });
+        if (known == f.reads.end())
+          f.reads.push_back(read);
+        else
+          known->mayInline = known->mayInline && read.mayInline;
+      });
+      ++place;
+    }
+  }
+
+  const Graph& g_;
+  const FusionOptions& options_;
+  std::vector<FusionNode> nodes_;
+  lower::Kind kind_ = lower::Kind::None;  // of the node that was classified last
+};
+
+}  // namespace
+
+double elementsOf(const Type& type) {
+  if (!type.tensorInfo.shape) return unknownSize;
+  double n = 1;
+  for (const Dim& d : *type.tensorInfo.shape) n *= d.isStatic() ? static_cast<double>(d.size) : unknownSize;
+  return n;
+}
+
+double bytesOf(const Type& type) {
+  return elementsOf(type) * static_cast<double>(type.tensorInfo.dtype ? dtypeSize(*type.tensorInfo.dtype) : 4);
+}
+
+ValueId baseOf(const Graph& g, const std::vector<FusionNode>& nodes, ValueId value) {
+  for (NodeId n = g.value(value).producer; n && nodes[n.index].role == Role::View; n = g.value(value).producer)
+    value = g.node(n).args.front().valueId();
+  return value;
+}
+
+std::vector<FusionNode> fusionNodes(const Graph& g, const FusionOptions& options) { return Reader(g, options).read(); }
+
+}  // namespace graft

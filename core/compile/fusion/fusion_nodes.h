@@ -1,0 +1,48 @@
+// What fusion knows of each node before it begins: whether it computes, only looks at another value, or cannot be part
+// of a generated kernel; what it costs; which rows it works on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+struct FusionOptions;
+
+/// A value that a node reads, behind the views that only look at it.
+struct FusionRead {
+  ValueId base;           ///< not made by a view
+  bool mayInline = true;  ///< false: elements are read many times, or at places that other values say
+};
+
+struct FusionNode {
+  enum class Role : uint8_t {
+    Barrier,  ///< not part of any group
+    View,     ///< costs nothing in a kernel, and is repeated where it is read
+    Compute,
+  };
+  NodeId id;
+  Role role = Role::Barrier;
+  std::string why;                ///< of a Barrier
+  size_t epoch = 0;               ///< nodes that write or have effects come before it: it may not move across one
+  std::vector<FusionRead> reads;  ///< of tensors, each once; of a Barrier too
+  double elements = 0;            ///< of its iteration
+  double operations = 0;          ///< for each element
+  double outputBytes = 0;
+  /// Of a reduction, norm or scan: what tells rows apart. Nodes of equal row keys go over the same rows.
+  bool hasRows = false;
+  double rows = 0;
+  std::vector<int64_t> rowKey;
+};
+
+double bytesOf(const Type&);
+double elementsOf(const Type&);
+/// The value that `value` looks at through views of `nodes`, by NodeId's index.
+ValueId baseOf(const Graph&, const std::vector<FusionNode>& nodes, ValueId value);
+/// One for each NodeId's index; those that are not in the root block are barriers.
+std::vector<FusionNode> fusionNodes(const Graph&, const FusionOptions&);
+
+}  // namespace graft

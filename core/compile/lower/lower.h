@@ -1,0 +1,65 @@
+// Lowering: a group of operators, as a graph of its own, becomes loops.
+//
+//   Traits t = traitsOf(graph, node);              // t.kind == Kind::None: it stays an operator, t.whyNot says why
+//   Result<loops::Program> p = lower(group);       // all nodes of `group` as one program
+//
+// A node's types must be known: dtype and shape of each tensor, sizes as numbers or expressions of symbols. f16 and
+// bf16 are computed in f32 and rounded where they are stored, where the model casts to them, and ahead of what jumps
+// (comparisons, rounding, places of maxima).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/compile/loops/program.h"
+#include "core/ir/graph.h"
+
+namespace graft::lower {
+
+/// How an operator with these arguments becomes loops.
+enum class Kind : uint8_t {
+  None,       ///< not at all
+  Size,       ///< an integer made of sizes: no loop
+  Pointwise,  ///< each element from the elements at its place
+  View,       ///< each element is one of an operand's, or a constant: another index
+  Gather,     ///< likewise, at a place that elements of another operand say
+  Reduction,  ///< from all elements along dimensions: sums, and what is made of them (softmax, norms)
+  Scan,       ///< from all elements so far along a dimension
+  Window,     ///< from the elements of a window
+  Factory,    ///< reads no tensor
+};
+std::string_view kindName(Kind);
+
+/// What a fusion needs to know of a node.
+struct Traits {
+  Kind kind = Kind::None;
+  /// Reduction and Scan: along which dimensions of the first operand, from 0.
+  std::vector<int64_t> reducedDims = {};
+  /// Operations for one element of the result, those of the operands not counted. Reduction, Scan and Window: for each
+  /// element that is read.
+  double cost = 0;
+  /// Reads elements of an operand more than once for one result or several: an expensive producer is not computed
+  /// inside, but gets a buffer of its own.
+  bool repeatsReads = false;
+  std::string whyNot = {};  ///< of None: names the operator and the argument
+};
+
+/// Takes microseconds.
+Traits traitsOf(const Graph&, const Node&);
+
+/// The whole graph as one program. Its inputs are the graph's tensors, in order; its sizes are the symbols of their
+/// types, in the order of their names, and then the graph's integer inputs, each under the name of its value. Its
+/// outputs are the graph's returns, in order. BadInput where a node has no lowering, or a type is not known.
+Result<loops::Program> lower(const Graph& group);
+
+/// The operators that are lowered with some arguments, sorted by name.
+struct LoweredOperator {
+  std::string name;  ///< "aten.add.Tensor"
+  Kind kind = Kind::None;
+};
+std::vector<LoweredOperator> loweredOperators();
+
+}  // namespace graft::lower

@@ -1,0 +1,82 @@
+#include "kernels/generated/aten_run.h"
+
+#include <ATen/core/stack.h>
+#include <c10/util/Exception.h>
+
+#include "core/torch/values/values.h"
+
+namespace graft::ops {
+namespace {
+
+constexpr std::string_view itemOperator = "prim.getitem";
+
+/// Inputs of the graph: numbers come in `sizes`, all others are tensors.
+bool isNumber(const Type& type) { return type.kind == Type::Kind::Int; }
+
+template <class T>
+T given(Result<T> result, const Node& node) {
+  TORCH_CHECK(result, "graft::generated: ", node.name, ": ", result.error().message);
+  return std::move(*result);
+}
+
+}  // namespace
+
+AtenRun::AtenRun(const Graph& graph) : graph_(graph) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    Step& step = steps_.emplace_back(Step{id, std::nullopt});
+    if (node.op->name == itemOperator) continue;
+    TORCH_CHECK(node.op->pure() && node.blocks.empty(), "graft::generated: a group may not call ", node.op->name);
+    step.handle = c10::Dispatcher::singleton().findSchema(torchName(node.op->name));
+    TORCH_CHECK(step.handle, "graft::generated: this PyTorch has no operator ", node.op->name);
+    TORCH_CHECK(step.handle->schema().arguments().size() == node.args.size(), "graft::generated: ", node.op->name,
+                " takes other arguments in this PyTorch");
+  }
+}
+
+std::vector<at::Tensor> AtenRun::operator()(at::TensorList inputs, at::IntArrayRef sizes, const See& see) const {
+  std::vector<c10::IValue> values(graph_.valueBound());
+  size_t tensor = 0, number = 0;
+  for (const ValueId input : graph_.inputs()) {
+    const bool takesNumber = isNumber(graph_.value(input).type);
+    const size_t at = takesNumber ? number++ : tensor++;
+    TORCH_CHECK(at < (takesNumber ? sizes.size() : inputs.size()), "graft::generated: the group takes ",
+                graph_.inputs().size(), " inputs, ", inputs.size(), " tensors and ", sizes.size(), " sizes were given");
+    values[input.index] = takesNumber ? c10::IValue(sizes[at]) : c10::IValue(inputs[at]);
+  }
+  TORCH_CHECK(tensor == inputs.size() && number == sizes.size(), "graft::generated: more inputs than the group takes");
+  const ValueLookup lookup = [&](ValueId v) { return &values[v.index]; };
+  const auto device = inputs.empty() ? std::nullopt : std::optional(inputs.front().device());
+  torch::jit::Stack stack;
+  for (const Step& step : steps_) {
+    const Node& node = graph_.node(step.node);
+    if (!step.handle) {
+      const c10::List<c10::IValue> list = values[node.args.at(0).valueId().index].toList();
+      const auto* wanted = node.args.at(1).as<int64_t>();
+      TORCH_CHECK(wanted, "graft::generated: ", node.name, " takes an item that is no number");
+      const int64_t at = *wanted < 0 ? *wanted + static_cast<int64_t>(list.size()) : *wanted;
+      values[node.outputs.front().index] = list.get(at);
+    } else {
+      stack.clear();
+      for (size_t i = 0; i < node.args.size(); ++i) {
+        const c10::Argument& parameter = step.handle->schema().arguments()[i];
+        if (node.args[i].as<DeviceName>() && device) {
+          stack.emplace_back(*device);
+          continue;
+        }
+        stack.push_back(given(toIValue(node.args[i], parameter.type().get(), lookup), node));
+      }
+      step.handle->callBoxed(stack);
+      TORCH_CHECK(stack.size() == node.outputs.size(), "graft::generated: ", node.name, " has ", node.outputs.size(),
+                  " results, ", node.op->name, " gives ", stack.size());
+      for (size_t i = 0; i < stack.size(); ++i) values[node.outputs[i].index] = std::move(stack[i]);
+    }
+    if (see)
+      for (const ValueId output : node.outputs) see(output, values[output.index]);
+  }
+  std::vector<at::Tensor> results;
+  for (const Argument& r : graph_.returns()) results.push_back(values[r.valueId().index].toTensor());
+  return results;
+}
+
+}  // namespace graft::ops

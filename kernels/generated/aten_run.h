@@ -1,0 +1,38 @@
+// Runs a group's operators one by one, as ATen has them: what a generated kernel replaces, and what takes its place
+// where none can be made. Through the dispatcher alone, so that meta and fake tensors, and autograd, pass.
+//
+//   AtenRun run(graph);                            // resolves the operators once; throws where one is missing
+//   std::vector<at::Tensor> out = run(inputs, sizes);
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <functional>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace graft::ops {
+
+class AtenRun {
+ public:
+  /// `graph` must outlive it. Throws c10::Error with a sentence where an operator is unknown or is not one that a group
+  /// may have: without effects, of tensors and numbers.
+  explicit AtenRun(const Graph& graph);
+
+  using See = std::function<void(ValueId, const c10::IValue&)>;
+  /// One tensor for each return of the graph. Its inputs are the tensors and the sizes, in their order. `see` is shown
+  /// each value that is computed. Tensors that the group makes itself are made on `device`.
+  std::vector<at::Tensor> operator()(at::TensorList inputs, at::IntArrayRef sizes, const See& see = {}) const;
+
+ private:
+  struct Step {
+    NodeId node;
+    std::optional<c10::OperatorHandle> handle;  // none: an item of a list
+  };
+  const Graph& graph_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace graft::ops

@@ -1,0 +1,110 @@
+#include "kernels/generated/code_cache.h"
+
+#include <c10/util/hash.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "core/base/atomic_file.h"
+
+namespace graft::ops {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view firstWords = "graft code 1 ";
+constexpr size_t hashLength = 40;
+
+std::string hashOf(std::string_view bytes) { return c10::sha1(std::string(bytes)).str(); }
+
+fs::path usualFolder() {
+  const auto given = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (const std::string own = given("GRAFT_CACHE_DIR"); !own.empty()) return fs::path(own) / "code";
+  if (const std::string xdg = given("XDG_CACHE_HOME"); !xdg.empty()) return fs::path(xdg) / "graft" / "code";
+  if (const std::string home = given("HOME"); !home.empty()) return fs::path(home) / ".cache" / "graft" / "code";
+  return {};
+}
+
+/// Makes the folder where it is missing. The reason why it cannot be used; empty where it can.
+std::string obstacle(const fs::path& folder) {
+  if (folder.empty()) return "no folder for it is known";
+  std::error_code error;
+  fs::create_directories(folder.parent_path(), error);
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return "cannot make the folder " + folder.string();
+  struct stat s {};
+  if (lstat(folder.c_str(), &s) != 0 || !S_ISDIR(s.st_mode)) return folder.string() + " is no folder";
+  if (s.st_uid != geteuid()) return folder.string() + " belongs to another user";
+  if ((s.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write to " + folder.string();
+  return "";
+}
+
+}  // namespace
+
+CodeCache::CodeCache(fs::path folder, size_t mostBytes)
+    : folder_(std::move(folder)), mostBytes_(mostBytes), whyNot_(obstacle(folder_)) {}
+
+fs::path CodeCache::fileOf(std::string_view key) const { return folder_ / (hashOf(key) + ".code"); }
+
+std::optional<std::string> CodeCache::find(std::string_view key) const {
+  if (!whyNot_.empty()) return std::nullopt;
+  const fs::path file = fileOf(key);
+  std::ifstream in(file, std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(in), {}};
+  const size_t head = firstWords.size() + hashLength + 1;
+  if (!in || all.size() <= head || !all.starts_with(firstWords) || all[head - 1] != '\n') return std::nullopt;
+  std::string code = all.substr(head);
+  if (hashOf(code) != all.substr(firstWords.size(), hashLength)) return std::nullopt;
+  // What is used stays.
+  std::error_code ignored;
+  fs::last_write_time(file, fs::file_time_type::clock::now(), ignored);
+  return code;
+}
+
+void CodeCache::store(std::string_view key, std::string_view code) const {
+  if (!whyNot_.empty()) return;
+  std::string all(firstWords);
+  all += hashOf(code);
+  all += '\n';
+  all += code;
+  if (writeFileAtomically(fileOf(key).string(), all)) removeOld();
+}
+
+void CodeCache::removeOld() const {
+  struct Entry {
+    fs::file_time_type used;
+    fs::path file;
+    size_t bytes;
+  };
+  std::vector<Entry> entries;
+  size_t total = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    const size_t bytes = at->file_size(gone);
+    const auto used = at->last_write_time(gone);
+    if (gone) continue;
+    entries.push_back({used, at->path(), bytes});
+    total += bytes;
+  }
+  if (total <= mostBytes_) return;
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& e : entries) {
+    if (total <= mostBytes_ / 4 * 3) return;
+    if (fs::remove(e.file, error)) total -= e.bytes;
+  }
+}
+
+const CodeCache& codeCache() {
+  static const auto* const cache = new CodeCache(usualFolder());  // threads may outlive statics
+  return *cache;
+}
+
+}  // namespace graft::ops

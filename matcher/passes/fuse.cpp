@@ -1,0 +1,171 @@
+// fuse(): groups of operators that no rule covers become calls of graft::generated, one kernel each.
+//
+//   fuse()                                         # everything that a kernel can be generated for
+//   fuse(only=["encoder.layer", "aten.gelu"])      # these module paths, operators or nodes alone
+//   fuse(apart=["decoder"], max_nodes=16)
+#include "core/compile/fusion/fusion.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/compile/fusion/group_text.h"
+#include "matcher/passes/pass.h"
+
+namespace graft {
+namespace {
+
+constexpr const char* usage = "fuse takes only=[…], apart=[…] (module paths, operators, nodes) and max_nodes=N";
+
+Result<std::vector<std::string>> names(const Argument& a) {
+  std::vector<std::string> out;
+  if (const auto* one = a.as<std::string>()) return std::vector{*one};
+  const std::vector<Argument>* items = a.items();
+  if (!items) return badInput(usage);
+  for (const Argument& item : *items) {
+    const auto* text = item.as<std::string>();
+    if (!text) return badInput(usage);
+    out.push_back(*text);
+  }
+  return out;
+}
+
+Result<FusionOptions> optionsOf(const Step& step) {
+  FusionOptions options;
+  if (!step.args.empty()) return badInput(usage);
+  for (const auto& [key, value] : step.kwargs) {
+    if (key == "max_nodes") {
+      const auto* n = value.as<int64_t>();
+      if (!n || *n < 2) return badInput("fuse(max_nodes=…) takes a whole number from 2 on");
+      options.maxNodes = static_cast<size_t>(*n);
+    } else if (key == "only" || key == "apart") {
+      auto list = names(value);
+      if (!list) return list.error();
+      (key == "only" ? options.only : options.apart) = std::move(*list);
+    } else {
+      return badInput("fuse takes no " + key + "; " + usage);
+    }
+  }
+  return options;
+}
+
+/// Puts one group in place.
+class GroupEdit {
+ public:
+  GroupEdit(GraphEditor& editor, const FusionGroup& group) : editor_(editor), g_(editor.graph()), group_(group) {
+    for (const NodeId n : group.nodes)
+      if (!last_ || g_.isBefore(last_, n)) last_ = n;
+  }
+
+  Status apply() {
+    editor_.begin(last_);
+    std::vector<std::pair<ValueId, ValueId>> outputs;
+    if (const Status s = insert(outputs); !s) {
+      editor_.cancel();
+      return s;
+    }
+    if (editor_.check()) {
+      RewriteVerification v =
+          editor_.check()->check({g_, "fuse", false, group_.nodes, editor_.record().added, outputs, {}});
+      if (v.verdict == RewriteVerification::Verdict::Failed) {
+        RolledBack back{g_.node(last_).name, std::string(g_.scopeOf(last_)), {}, std::move(v)};
+        for (const NodeId n : group_.nodes) back.nodes.push_back(g_.node(n).name);
+        editor_.cancel();
+        editor_.noteRolledBack(std::move(back));
+        return done();
+      }
+      editor_.record().verification = std::move(v);
+    }
+    moveReaders();
+    for (const auto& [old, now] : outputs) editor_.replaceValue(old, now);
+    for (auto n = order_.rbegin(); n != order_.rend(); ++n)
+      if (isUnused(*n)) editor_.erase(*n);
+    editor_.commit();
+    return done();
+  }
+
+ private:
+  /// The call, and one item of its list for each output, before the last node of the group.
+  Status insert(std::vector<std::pair<ValueId, ValueId>>& outputs) {
+    order_ = group_.nodes;
+    std::sort(order_.begin(), order_.end(), [&](NodeId a, NodeId b) { return g_.isBefore(a, b); });
+    std::vector<Argument> tensors, sizes;
+    for (const ValueId v : group_.inputs) {
+      (g_.value(v).type.isTensor() ? tensors : sizes).emplace_back(v);
+      editor_.record().inputs.emplace_back(g_.value(v).name, g_.value(v).name);
+    }
+    NodeBuilder b(editor_, last_);
+    const Argument list = b.call("graft.generated.default",
+                                 {Argument::list(std::move(tensors)), Argument(groupText(groupGraph(g_, group_))),
+                                  Argument::list(std::move(sizes))});
+    for (size_t i = 0; i < group_.outputs.size() && !b.error(); ++i) {
+      const Argument item = b.call("prim.getitem", {list, Argument(static_cast<int64_t>(i))});
+      if (b.error()) break;
+      editor_.setType(item.valueId(), g_.value(group_.outputs[i]).type);
+      outputs.emplace_back(group_.outputs[i], item.valueId());
+    }
+    return b.error() ? Status(*b.error()) : done();
+  }
+
+  /// Nodes that read what the group makes and stand before its last node go behind it, in their order: views of the
+  /// group that others read too, for one.
+  void moveReaders() {
+    std::unordered_set<ValueId> late(group_.outputs.begin(), group_.outputs.end());
+    NodeId behind = last_;
+    for (NodeId n = order_.front(), next; n && n != last_; n = next) {
+      next = g_.node(n).next;
+      if (!reads(n, late)) continue;
+      for (const ValueId v : g_.node(n).outputs) late.insert(v);
+      editor_.moveAfter(n, behind);
+      behind = n;
+    }
+  }
+
+  bool reads(NodeId id, const std::unordered_set<ValueId>& values) const {
+    const auto holds = [&](const Argument& a) {
+      bool any = false;
+      a.forEachValue([&](ValueId v) { any = any || values.contains(v); });
+      return any;
+    };
+    const Node& n = g_.node(id);
+    if (std::any_of(n.args.begin(), n.args.end(), holds)) return true;
+    for (const BlockId b : n.blocks) {
+      if (std::any_of(g_.block(b).returns.begin(), g_.block(b).returns.end(), holds)) return true;
+      for (const NodeId inner : g_.order(b))
+        if (reads(inner, values)) return true;
+    }
+    return false;
+  }
+
+  bool isUnused(NodeId n) const {
+    const std::vector<ValueId>& outputs = g_.node(n).outputs;
+    return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return g_.isUnused(v); });
+  }
+
+  GraphEditor& editor_;
+  const Graph& g_;
+  const FusionGroup& group_;
+  std::vector<NodeId> order_;
+  NodeId last_;
+};
+
+Status fuse(GraphEditor& editor, const Step& step) {
+  const auto options = optionsOf(step);
+  if (!options) return options.error();
+  const FusionPlan plan = planFusion(editor.graph(), *options);
+  if (editor.check()) {
+    std::vector<std::vector<NodeId>> places;
+    for (const FusionGroup& group : plan.groups) places.push_back(group.nodes);
+    if (!places.empty()) editor.check()->prepare(editor.graph(), places);
+  }
+  for (const FusionGroup& group : plan.groups)
+    if (const Status s = GroupEdit(editor, group).apply(); !s)
+      editor.noteRefused(group.name + ": " + s.error().message);
+  return done();
+}
+
+}  // namespace
+
+GRAFT_PASS(fuse, "only=[…], apart=[…], max_nodes=64",
+           "operators that no rule covers become generated kernels, group by group", fuse, true)
+
+}  // namespace graft

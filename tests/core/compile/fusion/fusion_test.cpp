@@ -1,0 +1,216 @@
+// Which nodes become one kernel, and why others stay apart.
+#include "core/compile/fusion/fusion.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/support/graphs.h"
+
+using namespace graft;
+using namespace graft::test;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::vector<Names> groupsOf(const Graph& g, const FusionPlan& plan) {
+  std::vector<Names> out;
+  for (const FusionGroup& group : plan.groups) {
+    Names& names = out.emplace_back();
+    for (const NodeId n : group.nodes) names.push_back(g.node(n).name);
+  }
+  return out;
+}
+std::vector<Names> groupsOf(const Graph& g, const FusionOptions& options = {}) {
+  return groupsOf(g, planFusion(g, options));
+}
+
+const FusionDecision* findDecision(const FusionPlan& plan, std::string_view producer, std::string_view consumer) {
+  for (const FusionDecision& d : plan.decisions)
+    if (d.producer == producer && d.consumer == consumer) return &d;
+  return nullptr;
+}
+
+constexpr const char* chain = R"(graph chain {
+  input %x : f32[64,256]
+  %a = aten.relu.default(%x) : f32[64,256]
+  %b = aten.tanh.default(%a) : f32[64,256]
+  %c = aten.mul.Tensor(%b, %x) : f32[64,256]
+  return %c
+})";
+
+}  // namespace
+
+TEST_CASE("a chain of pointwise operators is one group") {
+  const Graph g = graphOf(chain);
+  const FusionPlan plan = planFusion(g);
+  REQUIRE(groupsOf(g, plan) == std::vector<Names>{{"a", "b", "c"}});
+  const FusionGroup& group = plan.groups.front();
+  CHECK(group.name == "relu_tanh_mul");
+  REQUIRE(group.inputs.size() == 1);
+  CHECK(g.value(group.inputs[0]).name == "x");
+  REQUIRE(group.outputs.size() == 1);
+  CHECK(g.value(group.outputs[0]).name == "c");
+  CHECK(group.bytes == 2 * 64 * 256 * 4);
+  CHECK(group.bytesApart == 7 * 64 * 256 * 4);
+  CHECK(group.savedMicroseconds > 0);
+  const FusionDecision* d = findDecision(plan, "a", "b");
+  REQUIRE(d);
+  CHECK(d->isMerged);
+  CHECK(d->apart > d->together);
+}
+
+TEST_CASE("an operator without a kernel separates groups, and is named") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,64]
+  %a = aten.relu.default(%x) : f32[64,64]
+  %b = aten.tanh.default(%a) : f32[64,64]
+  %m = aten.matmul.default(%b, %b) : f32[64,64]
+  %c = aten.relu.default(%m) : f32[64,64]
+  %d = aten.tanh.default(%c) : f32[64,64]
+  return %d
+})");
+  const FusionPlan plan = planFusion(g);
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"a", "b"}, {"c", "d"}});
+  const auto m =
+      std::find_if(plan.notFused.begin(), plan.notFused.end(), [](const NotFused& n) { return n.node == "m"; });
+  REQUIRE(m != plan.notFused.end());
+  CHECK_FALSE(m->why.empty());
+}
+
+TEST_CASE("two that a third separates are not merged: it would have to run in between") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,64]
+  %a = aten.relu.default(%x) : f32[64,64]
+  %m = aten.matmul.default(%a, %x) : f32[64,64]
+  %c = aten.add.Tensor(%a, %m, alpha=1) : f32[64,64]
+  return %c
+})");
+  const FusionPlan plan = planFusion(g);
+  CHECK(plan.groups.empty());
+  const FusionDecision* d = findDecision(plan, "a", "c");
+  REQUIRE(d);
+  CHECK_FALSE(d->isLegal);
+  CHECK(d->why.find("between them") != std::string::npos);
+}
+
+TEST_CASE("views between two operators become part of the kernel, and those behind it stay") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,32]
+  %a = aten.relu.default(%x) : f32[64,32]
+  %t = aten.transpose.int(%a, 0, 1) : f32[32,64]
+  %b = aten.tanh.default(%t) : f32[32,64]
+  %u = aten.transpose.int(%b, 0, 1) : f32[64,32]
+  %m = aten.matmul.default(%u, %u) : f32[64,64]
+  return %m
+})");
+  CHECK(groupsOf(g) == std::vector<Names>{{"a", "t", "b"}});
+}
+
+TEST_CASE("a value that others read too becomes an output") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,64]
+  %a = aten.relu.default(%x) : f32[64,64]
+  %b = aten.tanh.default(%a) : f32[64,64]
+  %m = aten.matmul.default(%a, %b) : f32[64,64]
+  return %m
+})");
+  const FusionPlan plan = planFusion(g);
+  REQUIRE(plan.groups.size() == 1);
+  CHECK(plan.groups[0].outputs.size() == 2);
+}
+
+TEST_CASE("nothing moves across an operator that writes") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,64]
+  input %y : f32[64,64]
+  %a = aten.relu.default(%x) : f32[64,64]
+  %w = aten.copy_.default(%y, %x, False) : f32[64,64]
+  %b = aten.add.Tensor(%a, %y, alpha=1) : f32[64,64]
+  return %b
+})");
+  const FusionPlan plan = planFusion(g);
+  CHECK(plan.groups.empty());
+  const FusionDecision* d = findDecision(plan, "a", "b");
+  REQUIRE(d);
+  CHECK(d->why.find("writes") != std::string::npos);
+}
+
+TEST_CASE("only, apart and max_nodes steer") {
+  const Graph g = graphOf(chain);
+  CHECK(groupsOf(g, {.only = {"aten.relu", "b"}}) == std::vector<Names>{{"a", "b"}});
+  CHECK(groupsOf(g, {.apart = {"tanh"}}).empty());
+  CHECK(groupsOf(g, {.maxNodes = 2}).size() == 1);
+  CHECK(groupsOf(g, {.maxNodes = 2})[0].size() == 2);
+}
+
+TEST_CASE("a row kernel takes in what is read by the row and what reads it") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[8,128,768]
+  %a = aten.gelu.default(%x, approximate="none") : f32[8,128,768]
+  %n = aten.layer_norm.default(%a, [768], weight=None, bias=None, eps=1e-05, cudnn_enable=True) : f32[8,128,768]
+  %b = aten.tanh.default(%n) : f32[8,128,768]
+  %s = aten.softmax.int(%b, -1, dtype=None) : f32[8,128,768]
+  return %s
+})");
+  CHECK(groupsOf(g) == std::vector<Names>{{"a", "n", "b", "s"}});
+}
+
+TEST_CASE("reductions over different rows stay apart") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[8,128,768]
+  %n = aten.softmax.int(%x, -1, dtype=None) : f32[8,128,768]
+  %s = aten.softmax.int(%n, 1, dtype=None) : f32[8,128,768]
+  return %s
+})");
+  const FusionPlan plan = planFusion(g);
+  CHECK(plan.groups.empty());
+  REQUIRE(plan.decisions.size() == 1);
+  CHECK(plan.decisions[0].why.find("rows differ") != std::string::npos);
+}
+
+TEST_CASE("the group's graph has weights as inputs and computes the same values") {
+  const Graph g = graphOf(R"(graph g {
+  weight %w "w" : f32[256]
+  input %x : f32[64,256]
+  %a = aten.mul.Tensor(%x, %w) : f32[64,256]
+  %b = aten.relu.default(%a) : f32[64,256]
+  return %b
+})");
+  const FusionPlan plan = planFusion(g);
+  REQUIRE(plan.groups.size() == 1);
+  const Graph part = groupGraph(g, plan.groups[0]);
+  CHECK(part.weights().empty());
+  CHECK(part.inputs().size() == 2);
+  CHECK(toText(part, {.sources = false, .modules = false}) == R"(graph mul_relu {
+  input %x : f32[64,256]
+  input %w : f32[256]
+  %a = aten.mul.Tensor(%x, %w) : f32[64,256]
+  %b = aten.relu.default(%a) : f32[64,256]
+  return %b
+}
+)");
+}
+
+TEST_CASE("20,000 nodes are planned in a second, the same way each time") {
+  std::string text = "graph big {\n  input %x : f32[64,256]\n  %v0 = aten.relu.default(%x) : f32[64,256]\n";
+  const auto line = [&](const std::string& s) { text += "  " + s + " : f32[64,256]\n"; };
+  for (int i = 1; i < 20'000; ++i) {
+    const std::string v = "%v" + std::to_string(i), before = "%v" + std::to_string(i - 1);
+    if (i % 9 == 0)
+      line(v + " = aten.linear.default(" + before + ", %x, None)");
+    else if (i % 5 == 0)
+      line(v + " = aten.add.Tensor(" + before + ", %v" + std::to_string(i - i % 9) + ", alpha=1)");
+    else
+      line(v + " = aten.tanh.default(" + before + ")");
+  }
+  text += "  return %v19999\n}\n";
+  const Graph g = graphOf(text);
+  const auto begin = std::chrono::steady_clock::now();
+  const FusionPlan plan = planFusion(g);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  CHECK(plan.groups.size() == 2222);
+  // Debug builds and busy machines get more; ./dev bench has the figure.
+  CHECK(seconds < 5);
+  CHECK(groupsOf(g, plan) == groupsOf(g, planFusion(g)));
+}

@@ -1,0 +1,66 @@
+// The program of graft::generated: text in, graph out, and what is refused.
+#include "core/compile/fusion/group_text.h"
+
+#include "tests/support/graphs.h"
+
+using namespace graft;
+using namespace graft::test;
+
+namespace {
+
+std::string messageOf(std::string_view text) {
+  const auto g = parseGroup(text, testOperators());
+  return g ? "" : g.error().format();
+}
+
+constexpr std::string_view good = R"(generated 1
+graph relu_add {
+  input %x : f32[4,8]
+  %r = aten.relu.default(%x) : f32[4,8]
+  %s = aten.add.Tensor(%r, %x, alpha=1) : f32[4,8]
+  return %s
+}
+)";
+
+std::string with(std::string_view from, std::string_view to) {
+  std::string text(good);
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a group's text reads back as the same text") {
+  const auto g = parseGroup(good, testOperators());
+  REQUIRE_RESULT(g);
+  CHECK(g->inputs().size() == 1);
+  CHECK(groupText(*g) == good);
+}
+
+TEST_CASE("a later version is refused with a sentence") {
+  CHECK(messageOf(with("generated 1", "generated 2")).find("a later Graft wrote it") != std::string::npos);
+}
+
+TEST_CASE("text without the first line is no group") {
+  for (const char* text :
+       {"", "generated", "generated \n", "generated x\n", "generated -1\n", "generated 1", "graph g {}\n"})
+    CHECK(messageOf(text).find("begins with the line 'generated 1'") != std::string::npos);
+}
+
+TEST_CASE("an error in the graph names its line in the whole text") {
+  CHECK(messageOf(with("%r, %x", "%r, %nowhere")).find("5:") != std::string::npos);
+}
+
+TEST_CASE("a group may not write, draw random numbers, hold weights or return nothing") {
+  CHECK(messageOf(with("aten.relu.default", "aten.relu_.default")).find("may not call aten.relu_.default") !=
+        std::string::npos);
+  CHECK(messageOf(with("aten.relu.default", "aten.unheard_of.default")).find("no operator aten.unheard_of.default") !=
+        std::string::npos);
+  CHECK(messageOf(with("input %x : f32[4,8]", "weight %x \"w\" : f32[4,8]")).find("no weights") != std::string::npos);
+  CHECK_FALSE(messageOf(with("  return %s\n", "")).empty());
+  CHECK(messageOf(with("f32[4,8]\n  %r", "str\n  %r")).find("takes tensors and sizes") != std::string::npos);
+}
+
+TEST_CASE("a text of more than a million characters is refused") {
+  CHECK(messageOf(std::string(good) + std::string(1'000'000, ' ')).find("million") != std::string::npos);
+}

@@ -1,0 +1,162 @@
+"""graft::generated as users call it: beside the ATen operators that its program names, on fresh inputs of many kinds.
+
+    generated_test.py libgraft_ops.so
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+LIBRARY = pathlib.Path(sys.argv[1]).resolve()
+os.environ["GRAFT_CACHE_DIR"] = tempfile.mkdtemp(prefix="graft-generated-test-")
+import torch
+
+torch.ops.load_library(LIBRARY)
+generated = torch.ops.graft.generated
+
+POINTWISE = """generated 1
+graph gelu_scale {
+  input %x : f32[4,8]
+  input %w : f32[8]
+  %g = aten.gelu.default(%x, approximate="none") : f32[4,8]
+  %m = aten.mul.Tensor(%g, %w) : f32[4,8]
+  %a = aten.add.Tensor(%m, %x, alpha=2) : f32[4,8]
+  return %a
+}
+"""
+ROWS = """generated 1
+graph softmax_norm {
+  input %x : f32[4,8]
+  %s = aten.softmax.int(%x, -1, None) : f32[4,8]
+  %t = aten.transpose.int(%s, 0, 1) : f32[8,4]
+  %e = aten.exp.default(%t) : f32[8,4]
+  return %e, %s
+}
+"""
+
+
+def pointwise(x, w):
+    return torch.nn.functional.gelu(x) * w + 2 * x
+
+
+class Generated(unittest.TestCase):
+    def check(self, got, expected):
+        self.assertEqual(got.dtype, expected.dtype)
+        self.assertEqual(got.stride(), expected.stride())
+        torch.testing.assert_close(got, expected, equal_nan=True)
+
+    def test_agrees_with_aten_at_many_sizes_dtypes_and_strides(self):
+        for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+            for rows, columns in ((4, 8), (0, 8), (1, 1), (3, 17), (1000, 257)):
+                w = torch.randn(columns, dtype=dtype)
+                for x in (torch.randn(rows, columns, dtype=dtype), torch.randn(columns, rows, dtype=dtype).t(),
+                          torch.randn(rows, 2 * columns, dtype=dtype)[:, ::2], torch.randn(1, columns, dtype=dtype).expand(rows, columns)):
+                    with self.subTest(dtype=dtype, shape=tuple(x.shape), strides=x.stride()):
+                        self.check(generated([x, w], POINTWISE)[0], pointwise(x, w))
+
+    def test_rows_and_several_outputs(self):
+        for shape in ((4, 8), (1, 1), (33, 1000), (0, 5)):
+            x = torch.randn(*shape)
+            e, s = generated([x], ROWS)
+            expected = x.softmax(-1)
+            self.check(s, expected)
+            self.check(e, expected.t().exp())
+
+    def test_nan_and_infinities_are_those_of_aten(self):
+        x = torch.tensor([[float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 3e38, -3e38]])
+        w = torch.tensor([1.0, 2.0, float("inf"), -1.0, 1.0, 1.0, 2.0, 2.0])
+        self.check(generated([x, w], POINTWISE)[0], pointwise(x, w))
+
+    def test_gradients_flow_through_the_aten_operators(self):
+        x = torch.randn(4, 8, dtype=torch.float64, requires_grad=True)
+        w = torch.randn(8, dtype=torch.float64, requires_grad=True)
+        self.assertTrue(torch.autograd.gradcheck(lambda a, b: generated([a, b], POINTWISE)[0], (x, w)))
+
+    def test_meta_tensors_tell_shapes(self):
+        out = generated([torch.randn(3, 5, device="meta"), torch.randn(5, device="meta")], POINTWISE)[0]
+        self.assertEqual((out.shape, out.dtype), ((3, 5), torch.float32))
+
+    def test_what_does_not_fit_is_refused_as_aten_refuses_it(self):
+        with self.assertRaisesRegex(RuntimeError, "must match the size"):
+            generated([torch.randn(4, 8), torch.randn(7)], POINTWISE)
+        for inputs in ([torch.randn(4, 8)], [torch.randn(4, 8)] * 3):
+            with self.assertRaisesRegex(RuntimeError, "inputs"):
+                generated(inputs, POINTWISE)
+
+    def test_a_program_that_is_none_is_refused_with_a_sentence(self):
+        for program, message in (("", "begins with the line"), (POINTWISE.replace("generated 1", "generated 9"), "later Graft"),
+                                 (POINTWISE.replace("aten.mul.Tensor", "aten.mul_.Tensor"), "may not call"),
+                                 (POINTWISE[:-20], "graft::generated")):
+            with self.assertRaisesRegex(RuntimeError, message):
+                generated([torch.randn(4, 8), torch.randn(8)], program)
+
+    def test_scripted_saved_and_loaded_it_computes_the_same_in_other_dtypes_too(self):
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.randn(8), requires_grad=False)
+                self.program: str = POINTWISE
+
+            def forward(self, x):
+                return torch.ops.graft.generated([x, self.weight], self.program)[0]
+
+        with tempfile.TemporaryDirectory() as folder:
+            torch.jit.script(Model()).save(f"{folder}/m.pt")
+            model = torch.jit.load(f"{folder}/m.pt")
+        for dtype in (torch.float32, torch.bfloat16):
+            model = model.to(dtype)
+            x = torch.randn(5, 8, dtype=dtype)
+            self.check(model(x), pointwise(x, model.weight))
+
+    def test_threads_may_call_it_at_once(self):
+        x, w = torch.randn(64, 128), torch.randn(128)
+        program, wrong = POINTWISE.replace("gelu_scale", "from_threads"), []
+        expected = pointwise(x, w)
+
+        def work(i):
+            for rows in range(1, 20):
+                try:
+                    torch.testing.assert_close(generated([x[:rows], w], program)[0], expected[:rows])
+                except Exception as e:
+                    wrong.append(e)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def run_elsewhere(self, **environment):
+        """The pointwise program in a process of its own: the largest difference, and what it says on stderr."""
+        code = f"""
+import torch
+torch.ops.load_library({str(LIBRARY)!r})
+x, w = torch.randn(7, 8), torch.randn(8)
+got = torch.ops.graft.generated([x, w], {POINTWISE!r})[0]
+print((got - (torch.nn.functional.gelu(x) * w + 2 * x)).abs().max().item())
+"""
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, timeout=120)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return float(run.stdout), run.stderr
+
+    def test_a_cache_that_is_absent_read_only_or_corrupt_costs_nothing_but_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):
+                self.assertLess(self.run_elsewhere(GRAFT_CACHE_DIR=folder)[0], 1e-5)
+            for file in pathlib.Path(folder).rglob("*.code"):
+                file.write_bytes(file.read_bytes()[:-9])
+            self.assertLess(self.run_elsewhere(GRAFT_CACHE_DIR=folder)[0], 1e-5)
+        self.assertLess(self.run_elsewhere(GRAFT_CACHE_DIR="/proc/nowhere")[0], 1e-5)
+
+    def test_switched_off_it_runs_as_aten_operators(self):
+        difference, said = self.run_elsewhere(GRAFT_GENERATED="0")
+        self.assertEqual(difference, 0.0)
+        self.assertNotIn("graft::generated", said)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
