@@ -90,6 +90,9 @@ std::vector<Entry> viewOperators();
 std::vector<Entry> joinOperators();
 std::vector<Entry> reductionOperators();
 std::vector<Entry> normOperators();
+std::vector<Entry> lookupOperators();
+std::vector<Entry> factoryOperators();
+std::vector<Entry> windowOperators();
 std::vector<Entry> sizeOperators();
 
 /// Null where the operator has no lowering.
