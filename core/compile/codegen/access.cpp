@@ -23,21 +23,25 @@ double weight(const Expr& e) {
   switch (e.op) {
     case Op::Constant:
     case Op::Range:
-    case Op::Size: return 0;
+    case Op::Size:
+      return 0;
     case Op::Divide:
-    case Op::Sqrt: return 4;
+    case Op::Sqrt:
+      return 4;
     case Op::Exp:
     case Op::Exp2:
     case Op::Log:
     case Op::Log2:
-    case Op::Log10: return 12;
+    case Op::Log10:
+      return 12;
     case Op::Tanh:
     case Op::Sigmoid:
     case Op::Erf:
     case Op::Expm1:
     case Op::Log1p:
     case Op::Sin:
-    case Op::Cos: return 20;
+    case Op::Cos:
+      return 20;
     case Op::Tan:
     case Op::Asin:
     case Op::Acos:
@@ -51,11 +55,14 @@ double weight(const Expr& e) {
     case Op::Power:
     case Op::Fmod:
     case Op::Atan2:
-    case Op::Hypot: return 100;
+    case Op::Hypot:
+      return 100;
     case Op::FloorDivide:
     case Op::TruncateDivide:
-    case Op::Remainder: return 40;
-    default: return 1;
+    case Op::Remainder:
+      return 40;
+    default:
+      return 1;
   }
 }
 
@@ -83,14 +90,16 @@ const Dependence& Accesses::of(ExprId id) {
     if (program_.buffer(e.buffer()).role == loops::Buffer::Role::Local) mergeInto(d.written, {e.buffer()});
     d.isUnsafe |= !isAlwaysInside(id);
   }
-  const bool divides = e.op == Op::FloorDivide || e.op == Op::TruncateDivide || e.op == Op::Remainder || e.op == Op::Fmod;
+  const bool divides =
+      e.op == Op::FloorDivide || e.op == Op::TruncateDivide || e.op == Op::Remainder || e.op == Op::Fmod;
   if (divides && !isFloatingPoint(e.dtype)) {
     const int64_t* divisor = program_.expressions.findInteger(e.operands[1]);
     d.isUnsafe |= !divisor || *divisor == 0;
   }
   d.isUnsafe |= e.op == Op::CheckedIndex || e.op == Op::CheckedDivisor;
   if (e.op == Op::Reduce) {
-    std::erase_if(d.ranges, [&](RangeId r) { return std::find(e.ranges.begin(), e.ranges.end(), r) != e.ranges.end(); });
+    std::erase_if(d.ranges,
+                  [&](RangeId r) { return std::find(e.ranges.begin(), e.ranges.end(), r) != e.ranges.end(); });
     d.operations = 1;
   }
   return dependences_.emplace(id, std::move(d)).first->second;
@@ -188,17 +197,29 @@ int64_t evaluateSize(const loops::Program& program, ExprId id, const int64_t* si
   const auto operand = [&](size_t i) { return evaluateSize(program, e.operands[i], sizes); };
   const auto floorDivide = [](int64_t a, int64_t b) { return b == 0 ? 0 : a / b - (a % b != 0 && (a < 0) != (b < 0)); };
   switch (e.op) {
-    case Op::Constant: return static_cast<int64_t>(e.bits);
-    case Op::Size: return sizes[e.index];
-    case Op::Add: return operand(0) + operand(1);
-    case Op::Subtract: return operand(0) - operand(1);
-    case Op::Multiply: return operand(0) * operand(1);
-    case Op::FloorDivide: return floorDivide(operand(0), operand(1));
-    case Op::Remainder: return operand(0) - floorDivide(operand(0), operand(1)) * operand(1);
-    case Op::Minimum: return std::min(operand(0), operand(1));
-    case Op::Maximum: return std::max(operand(0), operand(1));
-    case Op::Negate: return -operand(0);
-    default: assert(!"a size has no other operations"); return 0;
+    case Op::Constant:
+      return static_cast<int64_t>(e.bits);
+    case Op::Size:
+      return sizes[e.index];
+    case Op::Add:
+      return operand(0) + operand(1);
+    case Op::Subtract:
+      return operand(0) - operand(1);
+    case Op::Multiply:
+      return operand(0) * operand(1);
+    case Op::FloorDivide:
+      return floorDivide(operand(0), operand(1));
+    case Op::Remainder:
+      return operand(0) - floorDivide(operand(0), operand(1)) * operand(1);
+    case Op::Minimum:
+      return std::min(operand(0), operand(1));
+    case Op::Maximum:
+      return std::max(operand(0), operand(1));
+    case Op::Negate:
+      return -operand(0);
+    default:
+      assert(!"a size has no other operations");
+      return 0;
   }
 }
 

@@ -43,7 +43,8 @@ Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
   std::vector<int> slots(program.buffers.size(), -1);
   int slot = 0;
   size_t layout = 0;
-  for (const Buffer::Role role : {Buffer::Role::Input, Buffer::Role::Output, Buffer::Role::Temporary, Buffer::Role::Local})
+  for (const Buffer::Role role :
+       {Buffer::Role::Input, Buffer::Role::Output, Buffer::Role::Temporary, Buffer::Role::Local})
     for (uint32_t i = 0; i < program.buffers.size(); ++i) {
       if (program.buffers[i].role != role) continue;
       const loops::BufferId id(i);
@@ -53,7 +54,8 @@ Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
       if (role == Buffer::Role::Temporary) {
         loops::Simplifier s(program);
         loops::ExprId bytes = s.integer(static_cast<int64_t>(dtypeSize(program.buffers[i].dtype)));
-        for (const loops::ExprId size : std::vector<loops::ExprId>(program.buffers[i].sizes)) bytes = s.multiply(bytes, size);
+        for (const loops::ExprId size : std::vector<loops::ExprId>(program.buffers[i].sizes))
+          bytes = s.multiply(bytes, size);
         code.temporaryBytes.push_back(bytes);
       }
     }

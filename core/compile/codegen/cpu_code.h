@@ -48,7 +48,7 @@ using NestFunction = int (*)(void* const* buffers, const int64_t* sizes, void* s
 struct CpuCode {
   loops::Program program;  ///< as the code computes it; owns the expressions below
   std::string ir;
-  std::vector<CpuNest> nests;                  ///< to be run one after another
+  std::vector<CpuNest> nests;                 ///< to be run one after another
   std::vector<loops::ExprId> temporaryBytes;  ///< of each temporary, in the order of `buffers`
 };
 

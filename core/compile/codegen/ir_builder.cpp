@@ -10,18 +10,25 @@ namespace {
 
 const char* scalarType(DType dtype) {
   switch (dtype) {
-    case DType::Bool: return "i1";
+    case DType::Bool:
+      return "i1";
     case DType::UInt8:
-    case DType::Int8: return "i8";
+    case DType::Int8:
+      return "i8";
     case DType::Int16:
     case DType::UInt16:
     case DType::Float16:
-    case DType::BFloat16: return "i16";
+    case DType::BFloat16:
+      return "i16";
     case DType::Int32:
-    case DType::UInt32: return "i32";
-    case DType::Float32: return "float";
-    case DType::Float64: return "double";
-    default: return "i64";
+    case DType::UInt32:
+      return "i32";
+    case DType::Float32:
+      return "float";
+    case DType::Float64:
+      return "double";
+    default:
+      return "i64";
   }
 }
 
@@ -41,7 +48,7 @@ std::string IrBuilder::suffix(DType dtype, int lanes) {
   return lanes == 1 ? name : "v" + std::to_string(lanes) + name;
 }
 
-IrBuilder::IrBuilder() {
+IrBuilder::IrBuilder(bool hasAvx512) : hasAvx512_(hasAvx512) {
   scopes_.emplace_back();
   scopes_.back().label = "entry";
 }
@@ -159,8 +166,7 @@ Value IrBuilder::callEach(const std::string& name, const std::vector<Value>& arg
   declare("declare " + type(dtype, 1) + " @" + name + "(" + types + ") readnone nounwind willreturn");
   const auto one = [&](int i) {
     std::string passed;
-    for (const Value& a : arguments)
-      passed += (passed.empty() ? "" : ", ") + typed(a.lanes == 1 ? a : lane(a, i));
+    for (const Value& a : arguments) passed += (passed.empty() ? "" : ", ") + typed(a.lanes == 1 ? a : lane(a, i));
     return emit(dtype, 1, scope, "call " + type(dtype, 1) + " @" + name + "(" + passed + ")");
   };
   if (lanes == 1) return one(0);
@@ -181,8 +187,7 @@ Value IrBuilder::lane(const Value& vector, int64_t index) {
 Value IrBuilder::half(const Value& vector, bool second) {
   const int count = vector.lanes / 2;
   std::string places;
-  for (int i = 0; i < count; ++i)
-    places += (i ? ", i32 " : "i32 ") + std::to_string(i + (second ? count : 0));
+  for (int i = 0; i < count; ++i) places += (i ? ", i32 " : "i32 ") + std::to_string(i + (second ? count : 0));
   if (count == 1) return lane(vector, second ? 1 : 0);
   return emit(vector.dtype, count, vector.scope,
               "shufflevector " + typed(vector) + ", " + type(vector.dtype, vector.lanes) + " poison, " +
@@ -194,6 +199,22 @@ Value IrBuilder::anyLane(const Value& condition) {
   const std::string function = "@llvm.vector.reduce.or." + suffix(DType::Bool, condition.lanes);
   declare("declare i1 " + function + "(" + type(DType::Bool, condition.lanes) + ")");
   return emit(DType::Bool, 1, condition.scope, "call i1 " + function + "(" + typed(condition) + ")");
+}
+
+Value IrBuilder::scale(const Value& x, const Value& n) {
+  if (x.lanes > 16) {
+    const Value low = scale(half(x, false), half(n, false)), high = scale(half(x, true), half(n, true));
+    std::string places;
+    for (int i = 0; i < x.lanes; ++i) places += (i ? ", i32 " : "i32 ") + std::to_string(i);
+    return emit(
+        x.dtype, x.lanes, std::max(x.scope, n.scope),
+        "shufflevector " + typed(low) + ", " + typed(high) + ", " + type(DType::Int32, x.lanes) + " <" + places + ">");
+  }
+  const std::string function = "<16 x float> @llvm.x86.avx512.mask.scalef.ps.512(";
+  declare("declare " + function + "<16 x float>, <16 x float>, <16 x float>, i16, i32)");
+  // No lane is left out, and the result is rounded as everything else.
+  return emit(x.dtype, 16, std::max(x.scope, n.scope),
+              "call " + function + typed(x) + ", " + typed(n) + ", <16 x float> zeroinitializer, i16 -1, i32 4)");
 }
 
 Value IrBuilder::loadPointer(const Value& table, int64_t index) {
@@ -264,7 +285,8 @@ std::vector<Value> IrBuilder::closeLoop(const std::vector<Value>& next) {
   }
   t += "body" + n + ":\n";
   const std::string last = "%" + s.label;
-  t += "  " + s.index.name + " = phi i64 [ " + s.start.name + ", " + before + " ], [ " + nextIndex + ", " + last + " ]\n";
+  t += "  " + s.index.name + " = phi i64 [ " + s.start.name + ", " + before + " ], [ " + nextIndex + ", " + last +
+       " ]\n";
   for (size_t i = 0; i < s.carried.size(); ++i)
     t += "  " + s.carried[i].name + " = phi " + type(s.carried[i].dtype, s.carried[i].lanes) + " [ " +
          s.initial[i].name + ", " + before + " ], [ " + next[i].name + ", " + last + " ]\n";

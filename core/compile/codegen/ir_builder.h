@@ -33,7 +33,8 @@ struct Value {
 
 class IrBuilder {
  public:
-  IrBuilder();
+  /// `hasAvx512`: whether the processor that the code is for has AVX-512.
+  explicit IrBuilder(bool hasAvx512);
 
   // Constants, of scope 0
   Value number(DType, double);
@@ -42,7 +43,7 @@ class IrBuilder {
   Value lanesFrom0(DType, int lanes);  ///< 0, 1, 2 …
 
   // Instructions. Operands of different widths: the scalar one is spread over the lanes.
-  Value binary(std::string_view op, const Value&, const Value&);  ///< the result has the first operand's dtype
+  Value binary(std::string_view op, const Value&, const Value&);          ///< the result has the first operand's dtype
   Value compare(std::string_view predicate, const Value&, const Value&);  ///< "fcmp olt"
   Value select(const Value& condition, const Value& then, const Value& otherwise);
   Value convert(std::string_view op, const Value&, DType);  ///< "sitofp"; "bitcast" keeps the bits
@@ -53,11 +54,16 @@ class IrBuilder {
   Value callEach(const std::string& name, const std::vector<Value>&);
   Value spread(const Value&, int lanes);
   /// An instruction without effect, as text; its operands belong to no loop further in than `scope`.
-  Value instruction(DType dtype, int lanes, int scope, const std::string& text) { return emit(dtype, lanes, scope, text); }
+  Value instruction(DType dtype, int lanes, int scope, const std::string& text) {
+    return emit(dtype, lanes, scope, text);
+  }
   Value lane(const Value& vector, int64_t index);
   /// The first or the second half of a vector's lanes.
   Value half(const Value& vector, bool second);
   Value anyLane(const Value& condition);  ///< whether one lane is true
+  /// x * 2^n, rounded once, of f32, where an instruction does that: AVX-512, and whole registers.
+  bool canScale(const Value& x) const { return hasAvx512_ && x.lanes >= 16; }
+  Value scale(const Value& x, const Value& n);
   /// A * b + c, fused where the processor can.
   Value multiplyAdd(const Value& a, const Value& b, const Value& c) { return intrinsic("llvm.fmuladd", {a, b, c}); }
 
@@ -111,6 +117,7 @@ class IrBuilder {
   std::vector<Scope> scopes_;
   std::vector<std::vector<Scope>> suspended_;
   std::set<std::string> declarations_;
+  bool hasAvx512_;
   int names_ = 0;
   int loops_ = 0;
   bool raises_ = false;

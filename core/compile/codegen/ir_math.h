@@ -1,5 +1,5 @@
-// Functions of f32 as vector code: polynomials after an exact reduction of the argument. Each is within 2 units in the
-// last place of the right result, for every argument, with the NaN, infinities and signs of zero that C's functions
+// Functions of f32 as vector code: polynomials after an exact reduction of the argument. Each is within 2.1 units in
+// the last place of the right result, for every argument, with the NaN, infinities and signs of zero that C's functions
 // give. All of it is written for f32; others are called lane by lane from the C library.
 #pragma once
 

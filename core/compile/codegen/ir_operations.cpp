@@ -20,49 +20,86 @@ int bitsOf(DType d) { return static_cast<int>(dtypeSize(d)) * 8; }
 
 const char* libraryName(Op op) {
   switch (op) {
-    case Op::Exp: return "exp";
-    case Op::Exp2: return "exp2";
-    case Op::Expm1: return "expm1";
-    case Op::Log: return "log";
-    case Op::Log2: return "log2";
-    case Op::Log10: return "log10";
-    case Op::Log1p: return "log1p";
-    case Op::Sin: return "sin";
-    case Op::Cos: return "cos";
-    case Op::Tan: return "tan";
-    case Op::Asin: return "asin";
-    case Op::Acos: return "acos";
-    case Op::Atan: return "atan";
-    case Op::Sinh: return "sinh";
-    case Op::Cosh: return "cosh";
-    case Op::Tanh: return "tanh";
-    case Op::Asinh: return "asinh";
-    case Op::Acosh: return "acosh";
-    case Op::Atanh: return "atanh";
-    case Op::Erf: return "erf";
-    case Op::Erfc: return "erfc";
-    case Op::Power: return "pow";
-    case Op::Fmod: return "fmod";
-    case Op::Atan2: return "atan2";
-    case Op::Hypot: return "hypot";
-    default: return nullptr;
+    case Op::Exp:
+      return "exp";
+    case Op::Exp2:
+      return "exp2";
+    case Op::Expm1:
+      return "expm1";
+    case Op::Log:
+      return "log";
+    case Op::Log2:
+      return "log2";
+    case Op::Log10:
+      return "log10";
+    case Op::Log1p:
+      return "log1p";
+    case Op::Sin:
+      return "sin";
+    case Op::Cos:
+      return "cos";
+    case Op::Tan:
+      return "tan";
+    case Op::Asin:
+      return "asin";
+    case Op::Acos:
+      return "acos";
+    case Op::Atan:
+      return "atan";
+    case Op::Sinh:
+      return "sinh";
+    case Op::Cosh:
+      return "cosh";
+    case Op::Tanh:
+      return "tanh";
+    case Op::Asinh:
+      return "asinh";
+    case Op::Acosh:
+      return "acosh";
+    case Op::Atanh:
+      return "atanh";
+    case Op::Erf:
+      return "erf";
+    case Op::Erfc:
+      return "erfc";
+    case Op::Power:
+      return "pow";
+    case Op::Fmod:
+      return "fmod";
+    case Op::Atan2:
+      return "atan2";
+    case Op::Hypot:
+      return "hypot";
+    default:
+      return nullptr;
   }
 }
 
 using MathFunction = Value (*)(IrBuilder&, const Value&);
 MathFunction findMath(Op op) {
   switch (op) {
-    case Op::Exp: return emitExp;
-    case Op::Exp2: return emitExp2;
-    case Op::Expm1: return emitExpm1;
-    case Op::Log: return emitLog;
-    case Op::Log1p: return emitLog1p;
-    case Op::Tanh: return emitTanh;
-    case Op::Sigmoid: return emitSigmoid;
-    case Op::Erf: return emitErf;
-    case Op::Sin: return emitSin;
-    case Op::Cos: return emitCos;
-    default: return nullptr;
+    case Op::Exp:
+      return emitExp;
+    case Op::Exp2:
+      return emitExp2;
+    case Op::Expm1:
+      return emitExpm1;
+    case Op::Log:
+      return emitLog;
+    case Op::Log1p:
+      return emitLog1p;
+    case Op::Tanh:
+      return emitTanh;
+    case Op::Sigmoid:
+      return emitSigmoid;
+    case Op::Erf:
+      return emitErf;
+    case Op::Sin:
+      return emitSin;
+    case Op::Cos:
+      return emitCos;
+    default:
+      return nullptr;
   }
 }
 
@@ -138,21 +175,30 @@ Value IrOperations::combine(ReduceKind kind, const Value& sofar, const Value& ne
     case ReduceKind::Product:
       if (sofar.dtype == DType::Bool) return b_.binary("and", sofar, next);
       return b_.binary(isFloat ? "fmul contract" : "mul", sofar, next);
-    case ReduceKind::Minimum: return extreme(false, sofar, next);
-    case ReduceKind::Maximum: return extreme(true, sofar, next);
-    case ReduceKind::Any: return b_.binary("or", sofar, next);
-    default: return b_.binary("and", sofar, next);
+    case ReduceKind::Minimum:
+      return extreme(false, sofar, next);
+    case ReduceKind::Maximum:
+      return extreme(true, sofar, next);
+    case ReduceKind::Any:
+      return b_.binary("or", sofar, next);
+    default:
+      return b_.binary("and", sofar, next);
   }
 }
 
 Value IrOperations::identity(ReduceKind kind, DType dtype) {
   const bool isLeast = kind == ReduceKind::Maximum || kind == ReduceKind::ArgMaximum;
   switch (kind) {
-    case ReduceKind::Sum: return b_.number(dtype, 0.0);
-    case ReduceKind::Product: return b_.number(dtype, 1.0);
-    case ReduceKind::Any: return b_.boolean(false);
-    case ReduceKind::All: return b_.boolean(true);
-    default: break;
+    case ReduceKind::Sum:
+      return b_.number(dtype, 0.0);
+    case ReduceKind::Product:
+      return b_.number(dtype, 1.0);
+    case ReduceKind::Any:
+      return b_.boolean(false);
+    case ReduceKind::All:
+      return b_.boolean(true);
+    default:
+      break;
   }
   if (dtype == DType::Bool) return b_.boolean(!isLeast);
   if (isFloatingPoint(dtype)) return b_.number(dtype, isLeast ? -INFINITY : INFINITY);
@@ -242,8 +288,7 @@ Value IrOperations::cast(const Value& v, DType to) {
     return to == DType::Float16 ? floatToHalf(single) : floatToBFloat(single);
   }
   const bool isFromFloat = isFloatingPoint(from), isToFloat = isFloatingPoint(to);
-  if (to == DType::Bool)
-    return b_.compare(isFromFloat ? "fcmp une" : "icmp ne", v, b_.number(from, 0.0));
+  if (to == DType::Bool) return b_.compare(isFromFloat ? "fcmp une" : "icmp ne", v, b_.number(from, 0.0));
   if (isFromFloat && isToFloat) return b_.convert(to == DType::Float64 ? "fpext" : "fptrunc", v, to);
   if (isToFloat) return b_.convert(isUnsigned(from) ? "uitofp" : "sitofp", v, to);
   if (isFromFloat) {
@@ -271,8 +316,9 @@ Value IrOperations::power(const Value& x, const Value& exponent) {
     Value result = one(0);
     if (lanes > 1) result = {"poison", DType::Int64, lanes, 0, true};
     for (int i = 0; lanes > 1 && i < lanes; ++i)
-      result = b_.instruction(DType::Int64, lanes, scope,
-                              "insertelement " + b_.typed(result) + ", " + b_.typed(one(i)) + ", i64 " + std::to_string(i));
+      result =
+          b_.instruction(DType::Int64, lanes, scope,
+                         "insertelement " + b_.typed(result) + ", " + b_.typed(one(i)) + ", i64 " + std::to_string(i));
     return cast(result, x.dtype);
   }
   // The exponents for which PyTorch computes something simpler, and so does this
@@ -295,28 +341,43 @@ Value IrOperations::floating(const Expr& e, std::span<const Value> v) {
   const DType dtype = v[0].dtype;
   const auto number = [&](double x) { return b_.number(dtype, x); };
   switch (e.op) {
-    case Op::Negate: return b_.unary("fneg", v[0]);
-    case Op::Absolute: return b_.intrinsic("llvm.fabs", {v[0]});
+    case Op::Negate:
+      return b_.unary("fneg", v[0]);
+    case Op::Absolute:
+      return b_.intrinsic("llvm.fabs", {v[0]});
     case Op::Sign: {
       const Value negative = b_.select(b_.compare("fcmp olt", v[0], number(0)), number(-1), number(0));
       return b_.select(b_.compare("fcmp ogt", v[0], number(0)), number(1), negative);
     }
-    case Op::Floor: return b_.intrinsic("llvm.floor", {v[0]});
-    case Op::Ceil: return b_.intrinsic("llvm.ceil", {v[0]});
-    case Op::Round: return b_.intrinsic("llvm.rint", {v[0]});
-    case Op::Truncate: return b_.intrinsic("llvm.trunc", {v[0]});
-    case Op::Sqrt: return b_.intrinsic("llvm.sqrt", {v[0]});
-    case Op::Sigmoid: return b_.binary("fdiv", number(1), b_.binary("fadd", libraryFunction("exp", std::vector{b_.unary("fneg", v[0])}), number(1)));
-    case Op::Add: return b_.binary("fadd contract", v[0], v[1]);
-    case Op::Subtract: return b_.binary("fsub contract", v[0], v[1]);
-    case Op::Multiply: return b_.binary("fmul contract", v[0], v[1]);
-    case Op::Divide: return b_.binary("fdiv", v[0], v[1]);
-    case Op::TruncateDivide: return b_.intrinsic("llvm.trunc", {b_.binary("fdiv", v[0], v[1])});
+    case Op::Floor:
+      return b_.intrinsic("llvm.floor", {v[0]});
+    case Op::Ceil:
+      return b_.intrinsic("llvm.ceil", {v[0]});
+    case Op::Round:
+      return b_.intrinsic("llvm.rint", {v[0]});
+    case Op::Truncate:
+      return b_.intrinsic("llvm.trunc", {v[0]});
+    case Op::Sqrt:
+      return b_.intrinsic("llvm.sqrt", {v[0]});
+    case Op::Sigmoid:
+      return b_.binary("fdiv", number(1),
+                       b_.binary("fadd", libraryFunction("exp", std::vector{b_.unary("fneg", v[0])}), number(1)));
+    case Op::Add:
+      return b_.binary("fadd contract", v[0], v[1]);
+    case Op::Subtract:
+      return b_.binary("fsub contract", v[0], v[1]);
+    case Op::Multiply:
+      return b_.binary("fmul contract", v[0], v[1]);
+    case Op::Divide:
+      return b_.binary("fdiv", v[0], v[1]);
+    case Op::TruncateDivide:
+      return b_.intrinsic("llvm.trunc", {b_.binary("fdiv", v[0], v[1])});
     case Op::FloorDivide: {
       // Python's rule, as PyTorch has it: exact where the quotient is whole
       const Value rest = libraryFunction("fmod", v);
       Value quotient = b_.binary("fdiv", b_.binary("fsub", v[0], rest), v[1]);
-      const Value differs = b_.binary("xor", b_.compare("fcmp olt", v[1], number(0)), b_.compare("fcmp olt", rest, number(0)));
+      const Value differs =
+          b_.binary("xor", b_.compare("fcmp olt", v[1], number(0)), b_.compare("fcmp olt", rest, number(0)));
       const Value corrects = b_.binary("and", b_.compare("fcmp une", rest, number(0)), differs);
       quotient = b_.select(corrects, b_.binary("fsub", quotient, number(1)), quotient);
       const Value floor = b_.intrinsic("llvm.floor", {quotient});
@@ -329,19 +390,29 @@ Value IrOperations::floating(const Expr& e, std::span<const Value> v) {
     }
     case Op::Remainder: {
       const Value rest = libraryFunction("fmod", v);
-      const Value differs = b_.binary("xor", b_.compare("fcmp olt", v[1], number(0)), b_.compare("fcmp olt", rest, number(0)));
+      const Value differs =
+          b_.binary("xor", b_.compare("fcmp olt", v[1], number(0)), b_.compare("fcmp olt", rest, number(0)));
       const Value corrects = b_.binary("and", b_.compare("fcmp une", rest, number(0)), differs);
       return b_.select(corrects, b_.binary("fadd", rest, v[1]), rest);
     }
-    case Op::Power: return power(v[0], v[1]);
-    case Op::Minimum: return extreme(false, v[0], v[1]);
-    case Op::Maximum: return extreme(true, v[0], v[1]);
-    case Op::CopySign: return b_.intrinsic("llvm.copysign", {v[0], v[1]});
-    case Op::Equal: return b_.compare("fcmp oeq", v[0], v[1]);
-    case Op::NotEqual: return b_.compare("fcmp une", v[0], v[1]);
-    case Op::Less: return b_.compare("fcmp olt", v[0], v[1]);
-    case Op::LessEqual: return b_.compare("fcmp ole", v[0], v[1]);
-    default: return libraryFunction(libraryName(e.op), v);
+    case Op::Power:
+      return power(v[0], v[1]);
+    case Op::Minimum:
+      return extreme(false, v[0], v[1]);
+    case Op::Maximum:
+      return extreme(true, v[0], v[1]);
+    case Op::CopySign:
+      return b_.intrinsic("llvm.copysign", {v[0], v[1]});
+    case Op::Equal:
+      return b_.compare("fcmp oeq", v[0], v[1]);
+    case Op::NotEqual:
+      return b_.compare("fcmp une", v[0], v[1]);
+    case Op::Less:
+      return b_.compare("fcmp olt", v[0], v[1]);
+    case Op::LessEqual:
+      return b_.compare("fcmp ole", v[0], v[1]);
+    default:
+      return libraryFunction(libraryName(e.op), v);
   }
 }
 
@@ -378,11 +449,13 @@ Value IrOperations::integral(const Expr& e, std::span<const Value> v, const Valu
   const auto number = [&](int64_t x) { return b_.integer(dtype, x); };
   const std::string sign = isUnsigned(dtype) ? "icmp u" : "icmp s";
   switch (e.op) {
-    case Op::Negate: return b_.binary("sub", number(0), v[0]);
+    case Op::Negate:
+      return b_.binary("sub", number(0), v[0]);
     case Op::Absolute:
       if (isUnsigned(dtype)) return v[0];
       return b_.select(b_.compare("icmp slt", v[0], number(0)), b_.binary("sub", number(0), v[0]), v[0]);
-    case Op::Not: return b_.binary("xor", v[0], dtype == DType::Bool ? b_.boolean(true) : number(-1));
+    case Op::Not:
+      return b_.binary("xor", v[0], dtype == DType::Bool ? b_.boolean(true) : number(-1));
     case Op::Sign: {
       if (dtype == DType::Bool) return v[0];
       const Value positive = b_.select(b_.compare("icmp ne", v[0], number(0)), number(1), number(0));
@@ -391,20 +464,31 @@ Value IrOperations::integral(const Expr& e, std::span<const Value> v, const Valu
     case Op::Floor:
     case Op::Ceil:
     case Op::Round:
-    case Op::Truncate: return v[0];
-    case Op::Add: return b_.binary(dtype == DType::Bool ? "or" : "add", v[0], v[1]);
-    case Op::Subtract: return b_.binary(dtype == DType::Bool ? "xor" : "sub", v[0], v[1]);
-    case Op::Multiply: return b_.binary(dtype == DType::Bool ? "and" : "mul", v[0], v[1]);
+    case Op::Truncate:
+      return v[0];
+    case Op::Add:
+      return b_.binary(dtype == DType::Bool ? "or" : "add", v[0], v[1]);
+    case Op::Subtract:
+      return b_.binary(dtype == DType::Bool ? "xor" : "sub", v[0], v[1]);
+    case Op::Multiply:
+      return b_.binary(dtype == DType::Bool ? "and" : "mul", v[0], v[1]);
     case Op::FloorDivide:
     case Op::TruncateDivide:
     case Op::Remainder:
-    case Op::Fmod: return divideInteger(e.op, v[0], v[1], active);
-    case Op::Power: return power(v[0], v[1]);
-    case Op::Minimum: return extreme(false, v[0], v[1]);
-    case Op::Maximum: return extreme(true, v[0], v[1]);
-    case Op::And: return b_.binary("and", v[0], v[1]);
-    case Op::Or: return b_.binary("or", v[0], v[1]);
-    case Op::Xor: return b_.binary("xor", v[0], v[1]);
+    case Op::Fmod:
+      return divideInteger(e.op, v[0], v[1], active);
+    case Op::Power:
+      return power(v[0], v[1]);
+    case Op::Minimum:
+      return extreme(false, v[0], v[1]);
+    case Op::Maximum:
+      return extreme(true, v[0], v[1]);
+    case Op::And:
+      return b_.binary("and", v[0], v[1]);
+    case Op::Or:
+      return b_.binary("or", v[0], v[1]);
+    case Op::Xor:
+      return b_.binary("xor", v[0], v[1]);
     case Op::ShiftLeft:
     case Op::ShiftRight: {
       // Beyond the number's bits nothing is left of it but its sign
@@ -415,10 +499,14 @@ Value IrOperations::integral(const Expr& e, std::span<const Value> v, const Valu
         return b_.select(isInside, b_.binary(e.op == Op::ShiftLeft ? "shl" : "lshr", v[0], places), number(0));
       return b_.binary("ashr", v[0], b_.select(isInside, places, number(bits - 1)));
     }
-    case Op::Equal: return b_.compare("icmp eq", v[0], v[1]);
-    case Op::NotEqual: return b_.compare("icmp ne", v[0], v[1]);
-    case Op::Less: return b_.compare(sign + "lt", v[0], v[1]);
-    case Op::LessEqual: return b_.compare(sign + "le", v[0], v[1]);
+    case Op::Equal:
+      return b_.compare("icmp eq", v[0], v[1]);
+    case Op::NotEqual:
+      return b_.compare("icmp ne", v[0], v[1]);
+    case Op::Less:
+      return b_.compare(sign + "lt", v[0], v[1]);
+    case Op::LessEqual:
+      return b_.compare(sign + "le", v[0], v[1]);
     default: {
       // A function of numbers, of which the program verifies that they are floating
       return v[0];

@@ -11,9 +11,9 @@ using loops::Op;
 
 namespace {
 
-constexpr double kGuess = 128;      ///< of a size that varies
-constexpr int64_t kBlock = 4096;    ///< elements of a vector loop in one iteration
-constexpr double kGather = 1.5;     ///< instructions for each lane that is loaded alone
+constexpr double kGuess = 128;    ///< of a size that varies
+constexpr int64_t kBlock = 4096;  ///< elements of a vector loop in one iteration
+constexpr double kGather = 3;     ///< instructions for each lane that is loaded alone
 
 bool contains(const std::vector<RangeId>& v, RangeId r) { return std::find(v.begin(), v.end(), r) != v.end(); }
 
@@ -25,7 +25,8 @@ double LoopPlanner::estimate(ExprId size) const {
   const loops::Program& p = accesses_.program();
   std::vector<int64_t> guesses;
   for (const loops::Size& s : p.sizes)
-    guesses.push_back(std::clamp<int64_t>(static_cast<int64_t>(kGuess), s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));
+    guesses.push_back(
+        std::clamp<int64_t>(static_cast<int64_t>(kGuess), s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));
   return static_cast<double>(evaluateSize(p, size, guesses.data()));
 }
 
@@ -125,8 +126,10 @@ void LoopPlanner::sortByStride(std::vector<RangeId>& ranges, const Uses& uses) c
 int LoopPlanner::lanesFor(double operations, double extent, bool isReduction) const {
   // Several registers at a time hide the latency of short bodies, and share what is the same for all lanes.
   int registers = 1;
-  if (isReduction) registers = operations <= 10 ? 4 : operations <= 30 ? 2 : 1;
-  else registers = operations <= 6 ? 4 : operations <= 20 ? 2 : 1;
+  if (isReduction)
+    registers = operations <= 10 ? 4 : operations <= 30 ? 2 : 1;
+  else
+    registers = operations <= 6 ? 4 : operations <= 20 ? 2 : 1;
   while (registers > 1 && extent < 2.0 * registers * width_) registers /= 2;
   return width_ * registers;
 }
@@ -186,9 +189,9 @@ double LoopPlanner::reduceCost(ExprId id, std::optional<RangeId> vector) {
   return cost;
 }
 
-double LoopPlanner::storeCost(const loops::Store& store, std::optional<RangeId> vector, const std::vector<RangeId>& outer) {
+double LoopPlanner::storeCost(const loops::Store& store, std::optional<RangeId> vector) {
   const Body body = bodyOf(store.value);
-  std::vector<RangeId> trips = outer;
+  std::vector<RangeId> trips = outer_;
   trips.insert(trips.end(), store.ranges.begin(), store.ranges.end());
   double cost = bodyCost(body, trips, vector);
   double times = 1;
@@ -219,10 +222,10 @@ std::optional<RangeId> LoopPlanner::bestReduceRange(ExprId id) {
 
 std::optional<RangeId> LoopPlanner::bestStoreRange(const loops::Store& store, double* cost) {
   std::optional<RangeId> best;
-  double least = storeCost(store, {}, {});
+  double least = storeCost(store, {});
   for (size_t i = store.ranges.size(); i-- > 0;) {
     if (store.scan && *store.scan == store.ranges[i]) continue;
-    const double c = storeCost(store, store.ranges[i], {});
+    const double c = storeCost(store, store.ranges[i]);
     if (c < least) {
       best = store.ranges[i];
       least = c;
@@ -242,8 +245,7 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
     uses.accesses.insert(uses.accesses.end(), part.accesses.begin(), part.accesses.end());
     uses.asValues.insert(uses.asValues.end(), part.asValues.begin(), part.asValues.end());
   }
-  double outerTimes = 1;
-  for (const RangeId r : nest.outer) outerTimes *= extent(r);
+  outer_ = nest.outer;
   double inside = 0;
   for (const loops::Store& store : nest.stores) {
     double cost = 0;
@@ -251,10 +253,10 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
     inside += cost;
   }
   std::optional<RangeId> vector;
-  double least = inside * outerTimes;
+  double least = inside;
   for (size_t i = nest.outer.size(); i-- > 0;) {
     double cost = 0;
-    for (const loops::Store& store : nest.stores) cost += storeCost(store, nest.outer[i], nest.outer);
+    for (const loops::Store& store : nest.stores) cost += storeCost(store, nest.outer[i]);
     if (cost < least) {
       least = cost;
       vector = nest.outer[i];
@@ -265,8 +267,8 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   plan.outer = merge(order, uses, {});
   plan.instructions = least;
   if (vector) {
-    const auto at = std::find_if(plan.outer.begin(), plan.outer.end(),
-                                 [&](const Loop& l) { return contains(l.ranges, *vector); });
+    const auto at =
+        std::find_if(plan.outer.begin(), plan.outer.end(), [&](const Loop& l) { return contains(l.ranges, *vector); });
     plan.vector = *at;
     plan.outer.erase(at);
     double operations = 0;
@@ -290,7 +292,8 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   }
   double iterations = 1;
   for (const Loop& l : plan.outer) iterations *= std::max(1.0, estimate(l.extent));
-  if (plan.block) iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
+  if (plan.block)
+    iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
   plan.instructions /= iterations;
   return plan;
 }
@@ -332,7 +335,8 @@ InnerPlan LoopPlanner::planReduce(ExprId id, bool vectorOutside) {
     plan.vector = *at;
     plan.sequential.erase(at);
     const Body body = bodyOf(e.operands[0]);
-    plan.lanes = lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent), true);
+    plan.lanes =
+        lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent), true);
   }
   return plan;
 }

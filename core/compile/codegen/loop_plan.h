@@ -74,13 +74,14 @@ class LoopPlanner {
   };
   Body bodyOf(ExprId);
   double bodyCost(const Body&, const std::vector<RangeId>& trips, std::optional<RangeId> vector);
-  double storeCost(const loops::Store&, std::optional<RangeId> vector, const std::vector<RangeId>& outer);
+  double storeCost(const loops::Store&, std::optional<RangeId> vector);
   double reduceCost(ExprId reduce, std::optional<RangeId> vector);
   std::optional<RangeId> bestReduceRange(ExprId reduce);
   std::optional<RangeId> bestStoreRange(const loops::Store&, double* cost);
 
   Accesses& accesses_;
   int width_;
+  std::vector<RangeId> outer_;  ///< of the nest that was planned last
 };
 
 }  // namespace graft::codegen

@@ -13,7 +13,8 @@ uint64_t memoKey(ExprId id, int guard) { return static_cast<uint64_t>(guard) << 
 }  // namespace
 
 NestEmitter::NestEmitter(Accesses& accesses, CpuLevel level, int width, const std::vector<int>& slots)
-    : accesses_(accesses),
+    : b_(level == CpuLevel::Avx512),
+      accesses_(accesses),
       operations_(b_, level),
       planner_(accesses, width),
       width_(width),
@@ -76,18 +77,24 @@ Value NestEmitter::compute(ExprId id) {
     case Op::Constant:
       if (isFloatingPoint(e.dtype)) return b_.number(e.dtype, accesses_.program().expressions.constant(id));
       return b_.integer(e.dtype, static_cast<int64_t>(e.bits));
-    case Op::Range: return rangeValue(e.range());
+    case Op::Range:
+      return rangeValue(e.range());
     case Op::Size: {
       const std::string at = "getelementptr i64, ptr %sizes, i64 " + std::to_string(e.index);
       const Value pointer = b_.instruction(DType::Int64, 1, 0, at);
       return b_.instruction(DType::Int64, 1, 0, "load i64, ptr " + pointer.name + ", align 8");
     }
-    case Op::Load: return load(id);
-    case Op::Reduce: return reduce(id);
-    case Op::Select: return selectValue(e);
+    case Op::Load:
+      return load(id);
+    case Op::Reduce:
+      return reduce(id);
+    case Op::Select:
+      return selectValue(e);
     case Op::CheckedIndex:
-    case Op::CheckedDivisor: return checkedValue(e);
-    default: break;
+    case Op::CheckedDivisor:
+      return checkedValue(e);
+    default:
+      break;
   }
   std::vector<Value> operands;
   int lanes = 1;
@@ -152,8 +159,8 @@ Value NestEmitter::activeLanes(bool isUnsafe, int lanes) {
 Value NestEmitter::checkedValue(const Expr& e) {
   const Value v = value(e.operands[0]);
   const bool isIndex = e.op == Op::CheckedIndex;
-  const Value bad = isIndex ? b_.compare("icmp uge", v, value(e.operands[1]))
-                            : b_.compare("icmp eq", v, b_.integer(v.dtype, 0));
+  const Value bad =
+      isIndex ? b_.compare("icmp uge", v, value(e.operands[1])) : b_.compare("icmp eq", v, b_.integer(v.dtype, 0));
   const Value active = activeLanes(true, bad.lanes);
   b_.raise(active ? b_.binary("and", bad, active) : bad);
   return b_.select(bad, b_.integer(v.dtype, isIndex ? 0 : 1), v);

@@ -33,9 +33,9 @@ class NestEmitter {
  private:
   /// What a range is at the moment.
   struct Binding {
-    Value index;         ///< i64; of lane 0
-    int lanes = 1;       ///< > 1: lane k has index + k
-    int scope = 0;       ///< of the loop it runs in
+    Value index;          ///< i64; of lane 0
+    int lanes = 1;        ///< > 1: lane k has index + k
+    int scope = 0;        ///< of the loop it runs in
     bool isZero = false;  ///< part of a merged loop, whose last range counts for all
   };
   /// The vectors around the expression that is emitted.
@@ -68,7 +68,6 @@ class NestEmitter {
   void emitElement(const loops::Store&);
   void openIterations(const NestPlan&);
   void closeIterations();
-  void placeLocals(const loops::Nest&);
 
   // Expressions (nest_emitter.cpp)
   Value value(ExprId);
@@ -92,9 +91,7 @@ class NestEmitter {
 
   // Reductions (nest_reduce.cpp)
   Value reduce(ExprId);
-  struct Accumulator {
-    Value best, place;  ///< place: of ArgMinimum and ArgMaximum alone
-  };
+  // An accumulator is one value, or of ArgMinimum and ArgMaximum two: the best, and its place.
   Value placeOf(const loops::Expr& reduce);
   std::vector<Value> accumulate(const loops::Expr&, const std::vector<Value>& sofar, int lanes);
   std::vector<Value> join(const loops::Expr&, const std::vector<Value>&, const std::vector<Value>&);
@@ -112,8 +109,8 @@ class NestEmitter {
   std::vector<Guard> guards_;
   int guard_ = 0;
   Lanes lanes_;
-  int barrier_ = 0;        ///< the loop in which stores run one after another
-  int storesLanes_ = 1;    ///< lanes along an outer range; a local then has an element for each
+  int barrier_ = 0;                              ///< the loop in which stores run one after another
+  int storesLanes_ = 1;                          ///< lanes along an outer range; a local then has an element for each
   std::unordered_map<BufferId, Value> scalars_;  ///< locals without dimensions
   std::unordered_map<BufferId, Value> places_;   ///< pointers to buffers
   std::unordered_map<BufferId, int64_t> versions_;

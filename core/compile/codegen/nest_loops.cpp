@@ -152,12 +152,6 @@ void NestEmitter::closeIterations() {
   b_.closeLoop(next);
 }
 
-void NestEmitter::placeLocals(const loops::Nest& nest) {
-  loops::Simplifier& s = accesses_.simplifier();
-  (void)nest;
-  (void)s;
-}
-
 NestEmitter::Emitted NestEmitter::emit(const loops::Nest& nest, const std::string& name) {
   loops::Simplifier& s = accesses_.simplifier();
   const loops::Program& program = accesses_.program();
@@ -221,8 +215,9 @@ NestEmitter::Emitted NestEmitter::emit(const loops::Nest& nest, const std::strin
     emitStores(nest);
   }
   closeIterations();
-  result.function = b_.finish(
-      "@" + name + "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %sizes, ptr noalias %scratch, i64 %begin, i64 %end)");
+  result.function = b_.finish("@" + name +
+                              "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %sizes, ptr "
+                              "noalias %scratch, i64 %begin, i64 %end)");
   return result;
 }
 

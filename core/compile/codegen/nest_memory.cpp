@@ -57,8 +57,10 @@ NestEmitter::Pointer NestEmitter::pointer(BufferId buffer, const Affine& where) 
       vectorOffset = vectorOffset ? b_.binary("add", vectorOffset, part) : part;
     } else {
       const Value v = times(value(term.atom), factor);
-      if (v.lanes == 1) offsets.push_back(v);
-      else vectorOffset = vectorOffset ? b_.binary("add", vectorOffset, v) : v;
+      if (v.lanes == 1)
+        offsets.push_back(v);
+      else
+        vectorOffset = vectorOffset ? b_.binary("add", vectorOffset, v) : v;
     }
   }
   if (vectorOffset && isContiguous) {
@@ -92,19 +94,22 @@ Value NestEmitter::load(ExprId id) {
   if (lanes == 1) {
     Value at = from.at;
     // A load that must not be is one of something else instead.
-    if (active) at = b_.instruction(DType::Int64, 1, scope, "select i1 " + active.name + ", ptr " + at.name + ", ptr @graft.nothing");
+    if (active)
+      at = b_.instruction(DType::Int64, 1, scope,
+                          "select i1 " + active.name + ", ptr " + at.name + ", ptr @graft.nothing");
     text = "load " + type + ", ptr " + at.name + ", align " + alignment(stored);
   } else if (from.isContiguous && !active) {
     text = "load " + type + ", ptr " + from.at.name + ", align " + alignment(stored);
   } else {
     const std::string suffix = IrBuilder::suffix(stored, lanes);
     const std::string mask = IrBuilder::type(DType::Bool, lanes);
-    const std::string function =
-        from.isContiguous ? "@llvm.masked.load." + suffix + ".p0" : "@llvm.masked.gather." + suffix + ".v" + std::to_string(lanes) + "p0";
+    const std::string function = from.isContiguous
+                                     ? "@llvm.masked.load." + suffix + ".p0"
+                                     : "@llvm.masked.gather." + suffix + ".v" + std::to_string(lanes) + "p0";
     const std::string address = from.isContiguous ? "ptr" : pointers(lanes);
     b_.declare("declare " + type + " " + function + "(" + address + ", i32, " + mask + ", " + type + ")");
-    text = "call " + type + " " + function + "(" + address + " " + from.at.name + ", i32 " + alignment(stored) + ", " + mask +
-           " " + (active ? active.name : allLanes(lanes)) + ", " + type + " zeroinitializer)";
+    text = "call " + type + " " + function + "(" + address + " " + from.at.name + ", i32 " + alignment(stored) + ", " +
+           mask + " " + (active ? active.name : allLanes(lanes)) + ", " + type + " zeroinitializer)";
   }
   const Value loaded = b_.memoryRead(text, stored, lanes, scope, n);
   return e.dtype == DType::Bool ? b_.compare("icmp ne", loaded, b_.integer(DType::UInt8, 0)) : loaded;
@@ -128,9 +133,10 @@ void NestEmitter::store(BufferId buffer, const Affine& where, const Value& compu
   const std::string function = to.isContiguous ? "@llvm.masked.store." + suffix + ".p0"
                                                : "@llvm.masked.scatter." + suffix + ".v" + std::to_string(lanes) + "p0";
   const std::string address = to.isContiguous ? "ptr" : pointers(lanes);
-  b_.declare("declare void " + function + "(" + IrBuilder::type(stored, lanes) + ", " + address + ", i32, " + mask + ")");
-  b_.effect("call void " + function + "(" + b_.typed(v) + ", " + address + " " + to.at.name + ", i32 " + alignment(stored) +
-            ", " + mask + " " + (active ? active.name : allLanes(lanes)) + ")");
+  b_.declare("declare void " + function + "(" + IrBuilder::type(stored, lanes) + ", " + address + ", i32, " + mask +
+             ")");
+  b_.effect("call void " + function + "(" + b_.typed(v) + ", " + address + " " + to.at.name + ", i32 " +
+            alignment(stored) + ", " + mask + " " + (active ? active.name : allLanes(lanes)) + ")");
 }
 
 }  // namespace graft::codegen

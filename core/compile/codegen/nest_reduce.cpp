@@ -2,7 +2,8 @@
 // lanes run along one of its ranges: lane k of an accumulator combines the elements k, k + lanes, k + 2 lanes … in this
 // order. In the end the lanes are combined by halves: lane k with lane k + lanes / 2, until one is left. What is
 // left over at the end of the range has an accumulator of its own, which is combined last but for the last register's
-// halves. The order depends on the sizes and the level alone, so equal calls give equal bits, with any number of threads.
+// halves. The order depends on the sizes and the level alone, so equal calls give equal bits, with any number of
+// threads.
 #include <algorithm>
 
 #include "core/compile/codegen/nest_emitter.h"
@@ -123,13 +124,16 @@ Value NestEmitter::reduce(ExprId id) {
       v = join(e, low, high);
     };
     while (hasWhole && hasRest && all.front().lanes > last.front().lanes) halve(all);
-    if (hasWhole && hasRest) all = join(e, all, last);
-    else if (!hasWhole) all = last;
+    if (hasWhole && hasRest)
+      all = join(e, all, last);
+    else if (!hasWhole)
+      all = last;
     while (all.front().lanes > 1) halve(all);
     result = all;
   }
   lanes_ = lanesBefore;
-  for (std::vector<std::unordered_map<uint64_t, Value>>& inner = suspendedMemos_.back(); !inner.empty(); inner.pop_back())
+  for (std::vector<std::unordered_map<uint64_t, Value>>& inner = suspendedMemos_.back(); !inner.empty();
+       inner.pop_back())
     memos_.push_back(std::move(inner.back()));
   suspendedMemos_.pop_back();
   b_.resume();
