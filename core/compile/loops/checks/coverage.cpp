@@ -1,4 +1,4 @@
-#include "core/compile/loops/coverage.h"
+#include "core/compile/loops/checks/coverage.h"
 
 #include <algorithm>
 #include <optional>
