@@ -143,6 +143,7 @@ class Printer {
   // Operands before what uses them: an operand's number is smaller.
   void measure(const std::vector<ExprId>& roots) {
     parts_.clear();
+    visited_.clear();  // of the nest before, which may share expressions
     std::vector<ExprId> open = roots, order;
     for (const ExprId id : roots) ++parts_[id].uses;
     while (!open.empty()) {

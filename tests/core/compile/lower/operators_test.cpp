@@ -1,9 +1,11 @@
 // Each lowered operator against LibTorch: operators.txt, a line a case.
 //
-//   [finite] [any] x: F[3,s0], i: i64[4]<0..2> | %a = aten.exp.default(%x); aten.index_select.default(%a, 0, %i)
+//   [finite] [any] [contiguous] x: F[3,s0], i: i64[4]<0..2> | %a = aten.exp.default(%x); aten.index_select.default(%a,
+//   0, %i)
 //
 // Letters stand for several dtypes, one after the other: F floating ones, I integers, A both, N bool too. `finite`: no
-// NaN and infinities among the numbers. Sizes s0, s1 vary, between 2 and 64, or from 0 on where `any` says so.
+// NaN and infinities among the numbers. Tensors lie in memory in two orders, but where `contiguous` forbids it. Sizes
+// s0, s1 vary, between 2 and 64, or from 0 on where `any` says so.
 
 #include <algorithm>
 #include <filesystem>
@@ -28,7 +30,7 @@ struct Input {
 };
 struct Case {
   std::string line;
-  bool finite = false, anySize = false;
+  bool finite = false, anySize = false, contiguous = false;
   std::vector<Input> inputs;
   std::vector<std::string> statements;
 };
@@ -85,7 +87,8 @@ std::vector<Case> readCases() {
     std::string head = trimmed(line.substr(0, bar));
     for (bool again = true; again;) {
       again = false;
-      for (const auto& [word, flag] : {std::pair{"finite", &c.finite}, std::pair{"any", &c.anySize}})
+      for (const auto& [word, flag] :
+           {std::pair{"finite", &c.finite}, std::pair{"any", &c.anySize}, std::pair{"contiguous", &c.contiguous}})
         if (head.rfind(word, 0) == 0 &&
             (head.size() == std::string(word).size() || head[std::string(word).size()] == ' ')) {
           *flag = true;
@@ -182,7 +185,7 @@ std::string failureOf(const Case& c, DType letter) {
                        .least = in.least,
                        .greatest = in.greatest,
                        .special = special && !in.least,
-                       .strided = special};
+                       .strided = special && !c.contiguous};
         for (const std::string& s : in.sizes) {
           if (std::isdigit(static_cast<unsigned char>(s[0]))) {
             r.sizes.push_back(std::stoll(s));
@@ -197,8 +200,7 @@ std::string failureOf(const Case& c, DType letter) {
       const TensorSet inputs = test::randomInputs(random, 17 + static_cast<uint64_t>(length));
       if (const Status typed = completeTypes(g, inputs); !typed) return typed.error().message;
       const std::string wrong = test::compareWithTorch(g, inputs, sizes);
-      if (!wrong.empty())
-        return "length " + std::to_string(length) + (special ? ", special numbers: " : ": ") + wrong;
+      if (!wrong.empty()) return "length " + std::to_string(length) + (special ? ", special numbers: " : ": ") + wrong;
     }
   }
   return {};
