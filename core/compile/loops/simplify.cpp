@@ -84,7 +84,7 @@ ExprId Simplifier::build(const Polynomial& p) {
 }
 
 // No divisor is 0.
-bool Simplifier::isPositiveDivisor(const Polynomial& d) { return math_->isNonNegative(d); }
+bool Simplifier::isPositiveDivisor(const Polynomial& d) { return !d.isZero() && math_->isNonNegative(d); }
 
 // 0 <= p < limit, for a limit that is a positive divisor.
 bool Simplifier::isWithin(const Polynomial& p, const Polynomial& limit) {
