@@ -21,7 +21,7 @@ using namespace graft::loops;
 
 namespace {
 
-[[maybe_unused]] const int configured = setenv("RC_PARAMS", "max_success=4000 max_size=60", 0);
+[[maybe_unused]] const int configured = setenv("RC_PARAMS", "max_success=12000 max_size=100", 0);
 
 int64_t between(int64_t low, int64_t high) { return *rc::gen::inRange<int64_t>(low, high + 1); }
 
@@ -183,7 +183,7 @@ TEST_CASE("simplified expressions have the same value") {
     const ExprId after = s.simplify(before);
     for (int n = 0; n < 8; ++n) {
       const auto v = randomValues(r);
-      if (!v || !isCallable(r.p, {before}, *v)) continue;
+      if (!v || !isCallable(r.p, {before, after}, *v)) continue;
       const auto wanted = v->evaluate(r.p.expressions, before);
       if (!wanted) continue;
       const auto got = v->evaluate(r.p.expressions, after);
