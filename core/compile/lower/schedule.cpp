@@ -128,10 +128,11 @@ class Scheduler {
     return d;
   }
 
-  std::optional<int64_t> count(const std::vector<RangeId>& ranges) const {
+  /// At most how many iterations; nothing where that is not known.
+  std::optional<int64_t> most(const std::vector<RangeId>& ranges) const {
     int64_t n = 1;
     for (const RangeId r : ranges) {
-      const int64_t* extent = l_.findNumber(l_.program.range(r).extent);
+      const auto extent = l_.simplifier.bounds(l_.program.range(r).extent).max;
       if (!extent || __builtin_mul_overflow(n, *extent, &n)) return std::nullopt;
     }
     return n;
@@ -239,8 +240,8 @@ class Scheduler {
     std::vector<RangeId> inner;
     for (const RangeId r : all)
       if (!outer.contains(r)) inner.push_back(r);
-    const auto iterations = count({outer.begin(), outer.end()});
-    const auto work = count(inner);
+    const auto iterations = most({outer.begin(), outer.end()});
+    const auto work = most(inner);
     return !iterations || *iterations >= fewIterations || (work && *work <= smallWork);
   }
 
