@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <unordered_map>
 
-#include "core/compile/loops/bounds.h"
+#include "core/compile/loops/algebra/bounds.h"
 #include "core/compile/loops/reachable.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/loops/verify.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/compile/loops/fold.h"
+#include "core/compile/loops/algebra/fold.h"
 #include "core/compile/loops/half.h"
 
 namespace graft::loops {

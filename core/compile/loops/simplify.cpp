@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/compile/loops/fold.h"
+#include "core/compile/loops/algebra/fold.h"
 
 namespace graft::loops {
 namespace {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "core/compile/loops/index_math.h"
+#include "core/compile/loops/algebra/index_math.h"
 #include "core/compile/loops/program.h"
 
 namespace graft::loops {

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "core/compile/loops/check_types.h"
-#include "core/compile/loops/coverage.h"
+#include "core/compile/loops/checks/check_types.h"
+#include "core/compile/loops/checks/coverage.h"
 #include "core/compile/loops/reachable.h"
 #include "core/compile/loops/simplify.h"
 #include "core/compile/loops/spelling.h"
@@ -17,7 +17,7 @@
 namespace graft::loops {
 namespace {
 
-constexpr size_t kMostDimensions = 64;    // of a buffer, and of the loops around an expression
+constexpr size_t kMostAround = 64;        // of a buffer, and of the loops around an expression
 constexpr size_t kMostInnerRanges = 256;  // of the reductions in one expression
 constexpr size_t kDeepestReduction = 16;  // of reductions in reductions
 constexpr size_t kMostVisits = 200'000;   // of expressions under conditions
@@ -32,7 +32,7 @@ void addSorted(std::vector<RangeId>& to, const std::vector<RangeId>& from) {
   std::sort(to.begin(), to.end());
   to.erase(std::unique(to.begin(), to.end()), to.end());
 }
-bool contains(const std::vector<RangeId>& ranges, RangeId r) {
+bool isAmong(const std::vector<RangeId>& ranges, RangeId r) {
   return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
 }
 
@@ -75,7 +75,7 @@ class Verifier {
       if (!isValid(r.extent)) return fail(fmt::format("the range '{}' has no extent", r.name));
     for (const Buffer& b : given_.buffers) {
       if (!isProgramDType(b.dtype)) return fail(fmt::format("'{}' has a dtype that no program has", b.name));
-      if (b.sizes.size() > kMostDimensions || !std::all_of(b.sizes.begin(), b.sizes.end(), isValid))
+      if (b.sizes.size() > kMostAround || !std::all_of(b.sizes.begin(), b.sizes.end(), isValid))
         return fail(fmt::format("the dimensions of '{}' are none", b.name));
     }
     for (const Nest& n : given_.nests) {
@@ -149,21 +149,20 @@ class Verifier {
       if (e.op == Op::Reduce) {
         ++r.depth;
         for (const RangeId own : e.ranges) {
-          if (contains(r.bound, own) || std::count(e.ranges.begin(), e.ranges.end(), own) > 1)
+          if (isAmong(r.bound, own) || std::count(e.ranges.begin(), e.ranges.end(), own) > 1)
             return fail(fmt::format("'{}' runs twice in {}", given_.range(own).name, text(id)));
           std::erase(r.free, own);
         }
         addSorted(r.bound, e.ranges);
       }
-      if (r.free.size() > kMostDimensions || r.bound.size() > kMostInnerRanges || r.depth > kDeepestReduction)
+      if (r.free.size() > kMostAround || r.bound.size() > kMostInnerRanges || r.depth > kDeepestReduction)
         return fail(fmt::format("there are too many ranges in {}", text(id)));
     }
     for (const Nest& n : given_.nests) {
       for (const Store& s : n.stores) {
         std::vector<RangeId> scope = n.outer;
         scope.insert(scope.end(), s.ranges.begin(), s.ranges.end());
-        if (scope.size() > kMostDimensions)
-          return fail(fmt::format("there are too many ranges around {}", storeText(s)));
+        if (scope.size() > kMostAround) return fail(fmt::format("there are too many ranges around {}", storeText(s)));
         for (const RangeId r : scope)
           if (std::count(scope.begin(), scope.end(), r) > 1)
             return fail(fmt::format("'{}' runs twice around {}", given_.range(r).name, storeText(s)));
@@ -171,10 +170,10 @@ class Verifier {
         parts.push_back(s.value);
         for (const ExprId id : parts) {
           for (const RangeId r : all.at(id).free)
-            if (!contains(scope, r))
+            if (!isAmong(scope, r))
               return fail(fmt::format("'{}' does not run where {} needs it", given_.range(r).name, text(id)));
           for (const RangeId r : all.at(id).bound)
-            if (contains(scope, r)) return fail(fmt::format("'{}' runs twice in {}", given_.range(r).name, text(id)));
+            if (isAmong(scope, r)) return fail(fmt::format("'{}' runs twice in {}", given_.range(r).name, text(id)));
         }
         if (!storeTypes(s)) return false;
       }
@@ -193,7 +192,7 @@ class Verifier {
     if (value != b.dtype)
       return fail(fmt::format("'{}' is {}, and is written as {}", b.name, dtypeText(b.dtype), dtypeText(value)));
     if (!s.scan) return true;
-    if (!contains(s.ranges, *s.scan))
+    if (!isAmong(s.ranges, *s.scan))
       return fail(fmt::format("the scan of '{}' is not along a range of its own", b.name));
     const bool isKnown = s.scanKind == ReduceKind::Sum || s.scanKind == ReduceKind::Product ||
                          s.scanKind == ReduceKind::Minimum || s.scanKind == ReduceKind::Maximum;
@@ -214,6 +213,7 @@ class Verifier {
     }
     for (const Nest& n : given_.nests)
       for (const Store& s : n.stores) {
+        if (neverRun(n.outer) || neverRun(s.ranges)) continue;
         std::vector<Polynomial> facts;
         addRangeFacts(n.outer, facts);
         addRangeFacts(s.ranges, facts);
@@ -229,6 +229,13 @@ class Verifier {
     return true;
   }
 
+  // Nothing is evaluated in a loop of no iterations.
+  bool neverRun(const std::vector<RangeId>& ranges) {
+    return std::any_of(ranges.begin(), ranges.end(), [&](RangeId r) {
+      const Bounds extent = math().bounds(program_.range(r).extent);
+      return extent.max && *extent.max <= 0;
+    });
+  }
   // Where ranges run, their extents are not 0.
   void addRangeFacts(const std::vector<RangeId>& ranges, std::vector<Polynomial>& facts) {
     for (const RangeId r : ranges) {
@@ -269,7 +276,7 @@ class Verifier {
         for (const bool choice : {true, false})
           if (value.value_or(choice) == choice)
             open.emplace_back(e.operands[choice ? 1 : 2], innerContext(context, condition, choice));
-      } else {
+      } else if (!neverRun(e.ranges)) {
         const size_t inner = e.op == Op::Reduce ? innerContext(context, id, true) : context;
         for (const ExprId o : e.operands) open.emplace_back(o, inner);
       }

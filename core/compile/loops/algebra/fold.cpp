@@ -1,4 +1,4 @@
-#include "core/compile/loops/fold.h"
+#include "core/compile/loops/algebra/fold.h"
 
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "core/compile/loops/index_math.h"
+#include "core/compile/loops/algebra/index_math.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,9 +1,9 @@
-#include "core/compile/loops/check_types.h"
+#include "core/compile/loops/checks/check_types.h"
 
 #include <fmt/format.h>
 #include <algorithm>
 
-#include "core/compile/loops/fold.h"
+#include "core/compile/loops/algebra/fold.h"
 #include "core/compile/loops/spelling.h"
 
 namespace graft::loops {

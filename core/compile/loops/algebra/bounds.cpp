@@ -1,4 +1,4 @@
-#include "core/compile/loops/bounds.h"
+#include "core/compile/loops/algebra/bounds.h"
 
 #include <algorithm>
 

@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/compile/loops/bounds.h"
-#include "core/compile/loops/polynomial.h"
+#include "core/compile/loops/algebra/bounds.h"
+#include "core/compile/loops/algebra/polynomial.h"
 #include "core/compile/loops/program.h"
 
 namespace graft::loops {

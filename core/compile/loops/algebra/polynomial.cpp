@@ -1,4 +1,4 @@
-#include "core/compile/loops/polynomial.h"
+#include "core/compile/loops/algebra/polynomial.h"
 
 #include <algorithm>
 #include <iterator>
