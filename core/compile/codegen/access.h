@@ -50,6 +50,7 @@ class Accesses {
   const Affine& ofLoad(ExprId load);  ///< the same of a Load, kept
   /// Whether a Load's index lies in its buffer for all values of the ranges, whatever is around it.
   bool isAlwaysInside(ExprId load);
+  Affine affine(ExprId id) { return read(id); }  ///< of any i64 expression
   loops::Simplifier& simplifier() { return simplifier_; }
   const loops::Program& program() const { return program_; }
 

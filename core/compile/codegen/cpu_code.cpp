@@ -4,6 +4,7 @@
 
 #include "core/compile/codegen/access.h"
 #include "core/compile/codegen/nest_emitter.h"
+#include "core/compile/codegen/prepare.h"
 
 namespace graft::codegen {
 
@@ -51,20 +52,25 @@ Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
       const bool isOfCall = role == Buffer::Role::Input || role == Buffer::Role::Output;
       strides[i] = isOfCall && !options.layouts.empty() ? options.layouts.at(layout++).strides : rowMajor(program, id);
       if (role != Buffer::Role::Local) slots[i] = slot++;
-      if (role == Buffer::Role::Temporary) {
-        loops::Simplifier s(program);
-        loops::ExprId bytes = s.integer(static_cast<int64_t>(dtypeSize(program.buffers[i].dtype)));
-        for (const loops::ExprId size : std::vector<loops::ExprId>(program.buffers[i].sizes))
-          bytes = s.multiply(bytes, size);
-        code.temporaryBytes.push_back(bytes);
-      }
     }
+  if (!options.sizes.empty()) {
+    specialise(program, options.sizes, strides);
+  }
+  for (uint32_t i = 0; i < program.buffers.size(); ++i) {
+    if (program.buffers[i].role != Buffer::Role::Temporary) continue;
+    loops::Simplifier s(program);
+    loops::ExprId bytes = s.integer(static_cast<int64_t>(dtypeSize(program.buffers[i].dtype)));
+    for (const loops::ExprId size : std::vector<loops::ExprId>(program.buffers[i].sizes))
+      bytes = s.multiply(bytes, size);
+    code.temporaryBytes.push_back(bytes);
+  }
   Accesses accesses(program, std::move(strides));
+  NestRewriter rewriter(accesses, program);
   std::set<std::string> declarations, helpers;
   std::string functions;
   for (size_t i = 0; i < program.nests.size(); ++i) {
-    NestEmitter emitter(accesses, options.level, lanesOf(options.level), slots);
-    const loops::Nest nest = program.nests[i];
+    NestEmitter emitter(accesses, rewriter, options.level, lanesOf(options.level), slots);
+    const loops::Nest nest = rewriter.prepare(program.nests[i]);
     const std::string name = "nest_" + std::to_string(i);
     const NestEmitter::Emitted emitted = emitter.emit(nest, name);
     functions += emitted.function + "\n";

@@ -15,7 +15,10 @@ constexpr double kGuess = 128;    ///< of a size that varies
 constexpr int64_t kBlock = 4096;  ///< elements of a vector loop in one iteration
 constexpr double kGather = 3;     ///< instructions for each lane that is loaded alone
 
-bool contains(const std::vector<RangeId>& v, RangeId r) { return std::find(v.begin(), v.end(), r) != v.end(); }
+template <class T>
+bool contains(const std::vector<T>& v, T x) {
+  return std::find(v.begin(), v.end(), x) != v.end();
+}
 
 }  // namespace
 
@@ -290,12 +293,47 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
       plan.block = 2 * plan.lanes;
     }
   }
+  if (vector) findTile(nest, plan);
   double iterations = 1;
-  for (const Loop& l : plan.outer) iterations *= std::max(1.0, estimate(l.extent));
+  for (const Loop& l : plan.outer) {
+    const double length = std::max(1.0, estimate(l.extent));
+    iterations *= plan.tile && l.ranges.back() == *plan.tile ? std::ceil(length / width_) : length;
+  }
   if (plan.block)
     iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
   plan.instructions /= iterations;
   return plan;
+}
+
+void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
+  const loops::ExprPool& pool = accesses_.program().expressions;
+  const RangeId along = plan.vector->ranges.back();
+  if (plan.vector->ranges.size() > 1) return;
+  std::vector<ExprId> loads;
+  for (const loops::Store& store : nest.stores) {
+    const Body body = bodyOf(store.value);
+    if (!store.ranges.empty() || !body.reduces.empty()) return;
+    loads.insert(loads.end(), body.loads.begin(), body.loads.end());
+  }
+  for (const Loop& loop : plan.outer) {
+    const RangeId across = loop.ranges.back();
+    if (loop.ranges.size() > 1 || estimate(loop.extent) < width_ / 2.0) continue;
+    std::vector<ExprId> found;
+    for (const ExprId load : loads) {
+      const Affine& where = accesses_.ofLoad(load);
+      const bool isAffine = std::all_of(where.terms.begin(), where.terms.end(), [&](const Affine::Term& t) {
+        return pool[t.atom].op == Op::Range ||
+               (!accesses_.of(t.atom).depends(along) && !accesses_.of(t.atom).depends(across));
+      });
+      if (isAffine && stepOf(where, along) == Step::Other && stepOf(where, across) == Step::Unit &&
+          dtypeSize(pool[load].dtype) <= 4 && accesses_.isAlwaysInside(load) && !contains(found, load))
+        found.push_back(load);
+    }
+    if (found.size() <= plan.transposed.size()) continue;
+    plan.tile = across;
+    plan.transposed = std::move(found);
+    plan.lanes = width_;
+  }
 }
 
 InnerPlan LoopPlanner::planStore(const loops::Store& store, bool vectorOutside) {

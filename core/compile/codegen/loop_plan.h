@@ -30,7 +30,11 @@ struct NestPlan {
   std::optional<Loop> vector;  ///< an outer range that the lanes run along
   int lanes = 1;
   std::optional<int64_t> block;  ///< one iteration runs this much of `vector`; absent: all of it
-  double instructions = 0;       ///< of one iteration, estimated
+  /// Another outer range, along which some loads step by ones: squares of them are transposed, as many elements of it
+  /// at a time as of `vector`.
+  std::optional<RangeId> tile;
+  std::vector<ExprId> transposed;  ///< those loads
+  double instructions = 0;         ///< of one iteration, estimated
 };
 
 class LoopPlanner {
@@ -57,6 +61,8 @@ class LoopPlanner {
   };
   void collect(ExprId, Uses&, std::vector<ExprId>& seen);
   Uses usesOf(const loops::Store&);
+
+  void findTile(const loops::Nest&, NestPlan&);
 
   enum class Step { None, Unit, Other };
   Step stepOf(const Affine&, RangeId) const;

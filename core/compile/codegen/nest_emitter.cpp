@@ -12,9 +12,11 @@ namespace {
 uint64_t memoKey(ExprId id, int guard) { return static_cast<uint64_t>(guard) << 32 | id.index; }
 }  // namespace
 
-NestEmitter::NestEmitter(Accesses& accesses, CpuLevel level, int width, const std::vector<int>& slots)
+NestEmitter::NestEmitter(Accesses& accesses, NestRewriter& rewriter, CpuLevel level, int width,
+                         const std::vector<int>& slots)
     : b_(level == CpuLevel::Avx512),
       accesses_(accesses),
+      rewriter_(rewriter),
       operations_(b_, level),
       planner_(accesses, width),
       width_(width),

@@ -12,6 +12,7 @@
 #include "core/compile/codegen/ir_builder.h"
 #include "core/compile/codegen/ir_operations.h"
 #include "core/compile/codegen/loop_plan.h"
+#include "core/compile/codegen/prepare.h"
 
 namespace graft::codegen {
 
@@ -19,7 +20,7 @@ class NestEmitter {
  public:
   /// `slots`: the place of each buffer in the call's list of pointers; -1 for locals. `width`: lanes of f32 in a
   /// register.
-  NestEmitter(Accesses&, CpuLevel, int width, const std::vector<int>& slots);
+  NestEmitter(Accesses&, NestRewriter&, CpuLevel, int width, const std::vector<int>& slots);
 
   struct Emitted {
     std::string function;  ///< its text
@@ -63,11 +64,17 @@ class NestEmitter {
   /// where it is known.
   void forLanes(const Loop&, const Value& start, const Value& end, std::optional<int64_t> length, int lanes,
                 const std::function<void()>& body);
+  /// The stores of an iteration, apart for each part of an outer range in which a `cat` reads one of its inputs.
+  void emitParts(const loops::Nest&, size_t part);
+  void emitLanes(const loops::Nest&);
+  void findParts(const loops::Nest&);
   void emitStores(const loops::Nest&);
   void emitStore(const loops::Store&);
   void emitElement(const loops::Store&);
   void openIterations(const NestPlan&);
   void closeIterations();
+  /// Pointers to buffers, locals one after another in the scratch memory. Returns the bytes that it takes.
+  ExprId placeBuffers(const loops::Nest&);
 
   // Expressions (nest_emitter.cpp)
   Value value(ExprId);
@@ -86,8 +93,14 @@ class NestEmitter {
   // Memory (nest_memory.cpp)
   Pointer pointer(BufferId, const Affine&);
   Value load(ExprId);
+  /// As many elements as lanes; nothing is read where `active` is false.
+  Value readVector(const Value& pointer, DType, int lanes, const Value& active, int scope, int64_t version);
   void store(BufferId, const Affine&, const Value&);
   std::optional<int64_t> known(ExprId) const;
+
+  // Transposes (nest_tiles.cpp)
+  void emitTiled(const loops::Nest&);
+  void fillTile(ExprId load, const Value& tile, const Value& firstRow);
 
   // Reductions (nest_reduce.cpp)
   Value reduce(ExprId);
@@ -98,6 +111,7 @@ class NestEmitter {
 
   IrBuilder b_;
   Accesses& accesses_;
+  NestRewriter& rewriter_;
   IrOperations operations_;
   LoopPlanner planner_;
   int width_;
@@ -116,6 +130,16 @@ class NestEmitter {
   std::unordered_map<BufferId, int64_t> versions_;
   NestPlan plan_;
   std::vector<Loop> iterationLoops_;
+  Value blockStart_, blockEnd_;         ///< of the vector loop in this iteration
+  std::optional<int64_t> blockLength_;  ///< where it is known
+  struct Parts {
+    RangeId range;
+    std::vector<int64_t> borders;  ///< from 0 to its extent
+  };
+  std::vector<Parts> parts_;
+  RangeId blockRange_{UINT32_MAX - 1}, tileRange_{UINT32_MAX - 2};  ///< not of the program
+  std::vector<std::pair<ExprId, Value>> tiles_;                     ///< transposed loads, and where their squares are
+  Value tileRow_;  ///< elements before the row of a square; none: no squares now
 };
 
 }  // namespace graft::codegen

@@ -152,68 +152,131 @@ void NestEmitter::closeIterations() {
   b_.closeLoop(next);
 }
 
-NestEmitter::Emitted NestEmitter::emit(const loops::Nest& nest, const std::string& name) {
+ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
   loops::Simplifier& s = accesses_.simplifier();
   const loops::Program& program = accesses_.program();
-  plan_ = planner_.plan(nest);
-  Emitted result;
-  result.instructions = plan_.instructions;
-
-  // Pointers to buffers; locals one after another in the scratch memory
   const Value table{"%buffers", DType::Int64, 1, 0, false}, scratch{"%scratch", DType::Int64, 1, 0, false};
   ExprId bytes = s.integer(0);
+  const auto place = [&](DType dtype, ExprId elements) {
+    const Value at = b_.advance(scratch, DType::UInt8, value(bytes));
+    const ExprId size = s.multiply(elements, s.integer(static_cast<int64_t>(dtypeSize(dtype))));
+    bytes = s.add(bytes, s.multiply(s.floorDivide(s.add(size, s.integer(63)), s.integer(64)), s.integer(64)));
+    return at;
+  };
   std::vector<bool> isStored(program.buffers.size(), false);
   for (const Store& store : nest.stores) isStored[store.buffer.index] = true;
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
-    const loops::Buffer& buffer = program.buffers[i];
-    if (buffer.role != loops::Buffer::Role::Local) {
-      places_[BufferId(i)] = {};
+    if (slots_[i] >= 0) places_[BufferId(i)] = b_.loadPointer(table, slots_[i]);
+    if (slots_[i] >= 0 || !isStored[i]) continue;
+    ExprId elements = s.integer(plan_.lanes);
+    for (const ExprId extent : std::vector<ExprId>(program.buffers[i].sizes)) elements = s.multiply(elements, extent);
+    places_[BufferId(i)] = place(program.buffers[i].dtype, elements);
+  }
+  for (const ExprId load : plan_.transposed)
+    tiles_.emplace_back(load, place(program.expressions[load].dtype, s.integer(int64_t{width_} * width_)));
+  return bytes;
+}
+
+void NestEmitter::findParts(const loops::Nest& nest) {
+  constexpr size_t kMostCopies = 6;
+  size_t copies = 1;
+  for (const RangeId r : nest.outer) {
+    const bool isVector = plan_.vector && plan_.vector->ranges.back() == r;
+    if ((isVector && (plan_.block || plan_.tile)) || plan_.tile == r) continue;
+    Parts parts{r, rewriter_.borders(nest, r)};
+    if (parts.borders.empty() || copies * (parts.borders.size() + 1) > kMostCopies) continue;
+    copies *= parts.borders.size() + 1;
+    parts.borders.insert(parts.borders.begin(), 0);
+    parts.borders.push_back(*known(accesses_.program().range(r).extent));
+    parts_.push_back(std::move(parts));
+  }
+}
+
+void NestEmitter::emitParts(const loops::Nest& nest, size_t part) {
+  if (part == parts_.size()) {
+    emitLanes(nest);
+    return;
+  }
+  const Parts parts = parts_[part];
+  const Value zero = b_.integer(DType::Int64, 0);
+  const bool isVector = plan_.vector && plan_.vector->ranges.back() == parts.range;
+  for (size_t i = 0; i + 1 < parts.borders.size(); ++i) {
+    const int64_t start = parts.borders[i], length = parts.borders[i + 1] - start;
+    const RangeId piece = rewriter_.addPart(parts.range, length);
+    const loops::Nest restricted = rewriter_.restrictTo(nest, parts.range, piece, start);
+    if (isVector) {
+      const NestPlan whole = plan_;
+      plan_.vector = Loop{{piece}, accesses_.program().range(piece).extent};
+      blockStart_ = zero;
+      blockEnd_ = b_.integer(DType::Int64, length);
+      blockLength_ = length;
+      emitParts(restricted, part + 1);
+      plan_ = whole;
       continue;
     }
-    if (!isStored[i]) continue;
-    places_[BufferId(i)] = b_.advance(scratch, DType::UInt8, value(bytes));
-    const int64_t element = static_cast<int64_t>(dtypeSize(buffer.dtype)) * plan_.lanes;
-    ExprId size = s.integer(element);
-    for (const ExprId extent : std::vector<ExprId>(buffer.sizes)) size = s.multiply(size, extent);
-    const ExprId units = s.floorDivide(s.add(size, s.integer(63)), s.integer(64));
-    bytes = s.add(bytes, s.multiply(units, s.integer(64)));
+    const Value index = bindings_.at(parts.range).index;
+    const Value inside = b_.binary("and", b_.compare("icmp sge", index, b_.integer(DType::Int64, start)),
+                                   b_.compare("icmp slt", index, b_.integer(DType::Int64, start + length)));
+    b_.openLoop(zero, b_.convert("zext", inside, DType::Int64), 1, {});
+    memos_.emplace_back();
+    bindings_[piece] = {b_.binary("sub", index, b_.integer(DType::Int64, start)), 1, b_.scope(), false};
+    emitParts(restricted, part + 1);
+    bindings_.erase(piece);
+    memos_.pop_back();
+    b_.closeLoop({});
   }
-  result.scratchBytes = bytes;
-  for (uint32_t i = 0; i < program.buffers.size(); ++i)
-    if (slots_[i] >= 0) places_[BufferId(i)] = b_.loadPointer(table, slots_[i]);
+}
 
-  ExprId iterations = s.integer(1);
-  for (const Loop& loop : plan_.outer) iterations = s.multiply(iterations, loop.extent);
-  NestPlan open = plan_;
-  const RangeId blockRange(UINT32_MAX - 1);
-  if (plan_.block) {
-    const ExprId count =
-        s.floorDivide(s.add(plan_.vector->extent, s.integer(*plan_.block - 1)), s.integer(*plan_.block));
-    iterations = s.multiply(iterations, count);
-    open.outer.push_back({{blockRange}, count});
+void NestEmitter::emitLanes(const loops::Nest& nest) {
+  if (!plan_.vector) {
+    emitStores(nest);
+    return;
   }
-  result.iterations = iterations;
+  forLanes(*plan_.vector, blockStart_, blockEnd_, blockLength_, plan_.lanes, [&] {
+    if (plan_.tile)
+      emitTiled(nest);
+    else
+      emitStores(nest);
+  });
+}
+
+NestEmitter::Emitted NestEmitter::emit(const loops::Nest& nest, const std::string& name) {
+  loops::Simplifier& s = accesses_.simplifier();
+  plan_ = planner_.plan(nest);
+  Emitted result;
+  result.instructions = plan_.instructions;
+  result.scratchBytes = placeBuffers(nest);
+  findParts(nest);
+
+  // The loops that iterations are counted over: a square or a block at a time
+  NestPlan open = plan_;
+  const auto pieces = [&](ExprId extent, int64_t size) {
+    return s.floorDivide(s.add(extent, s.integer(size - 1)), s.integer(size));
+  };
+  for (Loop& loop : open.outer)
+    if (plan_.tile && loop.ranges.back() == *plan_.tile) loop = {{tileRange_}, pieces(loop.extent, width_)};
+  if (plan_.block) open.outer.push_back({{blockRange_}, pieces(plan_.vector->extent, *plan_.block)});
+  result.iterations = s.integer(1);
+  for (const Loop& loop : open.outer) result.iterations = s.multiply(result.iterations, loop.extent);
 
   openIterations(open);
   if (plan_.vector) {
-    Value start = b_.integer(DType::Int64, 0), end = value(plan_.vector->extent);
-    std::optional<int64_t> length = known(plan_.vector->extent);
+    blockStart_ = b_.integer(DType::Int64, 0);
+    blockEnd_ = value(plan_.vector->extent);
+    blockLength_ = known(plan_.vector->extent);
     if (plan_.block) {
-      const Value block = b_.integer(DType::Int64, *plan_.block);
-      const Value extent = end;
-      start = b_.binary("mul", bindings_.at(blockRange).index, block);
-      end = b_.binary("add", start, block);
-      if (length && *length % *plan_.block == 0) {
-        length = plan_.block;
+      const Value block = b_.integer(DType::Int64, *plan_.block), extent = blockEnd_;
+      blockStart_ = b_.binary("mul", bindings_.at(blockRange_).index, block);
+      blockEnd_ = b_.binary("add", blockStart_, block);
+      if (blockLength_ && *blockLength_ % *plan_.block == 0) {
+        blockLength_ = plan_.block;
       } else {
-        length.reset();
-        end = b_.select(b_.compare("icmp slt", end, extent), end, extent);
+        blockLength_.reset();
+        blockEnd_ = b_.select(b_.compare("icmp slt", blockEnd_, extent), blockEnd_, extent);
       }
     }
-    forLanes(*plan_.vector, start, end, length, plan_.lanes, [&] { emitStores(nest); });
-  } else {
-    emitStores(nest);
   }
+  emitParts(nest, 0);
   closeIterations();
   result.function = b_.finish("@" + name +
                               "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %sizes, ptr "

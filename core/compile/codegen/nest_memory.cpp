@@ -76,43 +76,53 @@ NestEmitter::Pointer NestEmitter::pointer(BufferId buffer, const Affine& where) 
   return {at, isContiguous};
 }
 
+Value NestEmitter::readVector(const Value& pointer, DType dtype, int lanes, const Value& active, int scope,
+                              int64_t version) {
+  const std::string type = IrBuilder::type(dtype, lanes);
+  const bool isGather = pointer.lanes > 1;
+  if (!isGather && !active)
+    return b_.memoryRead("load " + type + ", ptr " + pointer.name + ", align " + alignment(dtype), dtype, lanes, scope,
+                         version);
+  const std::string mask = IrBuilder::type(DType::Bool, lanes);
+  const std::string function =
+      isGather ? "@llvm.masked.gather." + IrBuilder::suffix(dtype, lanes) + ".v" + std::to_string(lanes) + "p0"
+               : "@llvm.masked.load." + IrBuilder::suffix(dtype, lanes) + ".p0";
+  const std::string address = pointers(pointer.lanes);
+  b_.declare("declare " + type + " " + function + "(" + address + ", i32, " + mask + ", " + type + ")");
+  return b_.memoryRead("call " + type + " " + function + "(" + address + " " + pointer.name + ", i32 " +
+                           alignment(dtype) + ", " + mask + " " + (active ? active.name : allLanes(lanes)) + ", " +
+                           type + " zeroinitializer)",
+                       dtype, lanes, scope, version);
+}
+
 Value NestEmitter::load(ExprId id) {
   const Expr e = accesses_.program().expressions[id];
   if (const auto at = scalars_.find(e.buffer()); at != scalars_.end()) return at->second;
+  const DType stored = e.dtype == DType::Bool ? DType::UInt8 : e.dtype;
+  const auto finish = [&](const Value& loaded) {
+    return e.dtype == DType::Bool ? b_.compare("icmp ne", loaded, b_.integer(DType::UInt8, 0)) : loaded;
+  };
+  const auto tile = std::find_if(tiles_.begin(), tiles_.end(), [&](const auto& t) { return t.first == id; });
+  if (tileRow_ && tile != tiles_.end()) {
+    const Value row = b_.advance(tile->second, stored, tileRow_);
+    return finish(readVector(row, stored, width_, {}, row.scope, 0));
+  }
   const bool isInside = accesses_.isAlwaysInside(id);
   const Pointer from = pointer(e.buffer(), accesses_.ofLoad(id));
   const int lanes = from.isContiguous ? lanes_.count : from.at.lanes;
   const Value active = activeLanes(!isInside, lanes);
-  const bool isWritten = !accesses_.of(id).written.empty();
   int scope = std::max(from.at.scope, active ? active.scope : 0);
-  if (isWritten) scope = std::max(scope, barrier_);
+  if (!accesses_.of(id).written.empty()) scope = std::max(scope, barrier_);
   const auto version = versions_.find(e.buffer());
   const int64_t n = version == versions_.end() ? 0 : version->second;
-  const DType stored = e.dtype == DType::Bool ? DType::UInt8 : e.dtype;
-  const std::string type = IrBuilder::type(stored, lanes);
-  std::string text;
-  if (lanes == 1) {
-    Value at = from.at;
-    // A load that must not be is one of something else instead.
-    if (active)
-      at = b_.instruction(DType::Int64, 1, scope,
-                          "select i1 " + active.name + ", ptr " + at.name + ", ptr @graft.nothing");
-    text = "load " + type + ", ptr " + at.name + ", align " + alignment(stored);
-  } else if (from.isContiguous && !active) {
-    text = "load " + type + ", ptr " + from.at.name + ", align " + alignment(stored);
-  } else {
-    const std::string suffix = IrBuilder::suffix(stored, lanes);
-    const std::string mask = IrBuilder::type(DType::Bool, lanes);
-    const std::string function = from.isContiguous
-                                     ? "@llvm.masked.load." + suffix + ".p0"
-                                     : "@llvm.masked.gather." + suffix + ".v" + std::to_string(lanes) + "p0";
-    const std::string address = from.isContiguous ? "ptr" : pointers(lanes);
-    b_.declare("declare " + type + " " + function + "(" + address + ", i32, " + mask + ", " + type + ")");
-    text = "call " + type + " " + function + "(" + address + " " + from.at.name + ", i32 " + alignment(stored) + ", " +
-           mask + " " + (active ? active.name : allLanes(lanes)) + ", " + type + " zeroinitializer)";
-  }
-  const Value loaded = b_.memoryRead(text, stored, lanes, scope, n);
-  return e.dtype == DType::Bool ? b_.compare("icmp ne", loaded, b_.integer(DType::UInt8, 0)) : loaded;
+  if (lanes > 1) return finish(readVector(from.at, stored, lanes, active, scope, n));
+  Value at = from.at;
+  // A load that must not be is one of something else instead.
+  if (active)
+    at = b_.instruction(DType::Int64, 1, scope,
+                        "select i1 " + active.name + ", ptr " + at.name + ", ptr @graft.nothing");
+  return finish(b_.memoryRead(
+      "load " + IrBuilder::type(stored, 1) + ", ptr " + at.name + ", align " + alignment(stored), stored, 1, scope, n));
 }
 
 void NestEmitter::store(BufferId buffer, const Affine& where, const Value& computed) {

@@ -37,7 +37,6 @@ class Printer {
 
   std::string one(ExprId id) {
     measure({id});
-    visited_.clear();
     std::string lines;
     names(id, {}, lines, "");
     return lines + text(id, Precedence::Or);
@@ -127,7 +126,6 @@ class Printer {
       roots.push_back(s.value);
     }
     measure(roots);
-    visited_.clear();
     for (const Store& s : n.stores) store(n, s);
   }
 
@@ -143,7 +141,7 @@ class Printer {
   // Operands before what uses them: an operand's number is smaller.
   void measure(const std::vector<ExprId>& roots) {
     parts_.clear();
-    visited_.clear();  // of the nest before, which may share expressions
+    visited_.clear();
     std::vector<ExprId> open = roots, order;
     for (const ExprId id : roots) ++parts_[id].uses;
     while (!open.empty()) {

@@ -229,10 +229,11 @@ class Verifier {
     return true;
   }
 
-  bool neverRun(const std::vector<RangeId>& ranges) const {
+  // Nothing is evaluated in a loop of no iterations.
+  bool neverRun(const std::vector<RangeId>& ranges) {
     return std::any_of(ranges.begin(), ranges.end(), [&](RangeId r) {
-      const int64_t* extent = given_.expressions.findInteger(given_.range(r).extent);
-      return extent && *extent == 0;
+      const Bounds extent = math().bounds(program_.range(r).extent);
+      return extent.max && *extent.max <= 0;
     });
   }
   // Where ranges run, their extents are not 0.
@@ -268,7 +269,6 @@ class Verifier {
       if (visited_.size() > kMostVisits) return fail("there are too many conditions to follow them all");
       if (!isSafe(id, contexts_[context])) return fail(complaintAbout(id, contexts_[context]));
       const Expr& e = given_.expressions[id];
-      if (e.op == Op::Reduce && neverRun(e.ranges)) continue;
       if (e.op == Op::Select) {
         const ExprId condition = e.operands[0];
         open.emplace_back(condition, context);
@@ -276,7 +276,7 @@ class Verifier {
         for (const bool choice : {true, false})
           if (value.value_or(choice) == choice)
             open.emplace_back(e.operands[choice ? 1 : 2], innerContext(context, condition, choice));
-      } else {
+      } else if (!neverRun(e.ranges)) {
         const size_t inner = e.op == Op::Reduce ? innerContext(context, id, true) : context;
         for (const ExprId o : e.operands) open.emplace_back(o, inner);
       }
@@ -371,12 +371,6 @@ class Verifier {
             if (w == writers.end() || *w->second.rbegin() >= i)
               return fail(fmt::format("'{}' is read before it is written", name(read)));
           } else if (!isWritten.contains(read)) {
-            const bool hasNoElement =
-                std::any_of(given_.buffers[i].sizes.begin(), given_.buffers[i].sizes.end(), [&](ExprId size) {
-                  const int64_t* n = given_.expressions.findInteger(size);
-                  return n && *n == 0;
-                });
-            if (hasNoElement) continue;
             if (!coversOnce(simplifier_, program_.buffer(read), localWrites[read]))
               return fail(fmt::format("'{}' is read before its nest has written all of it", name(read)));
             isWritten.insert(read);
@@ -409,12 +403,6 @@ class Verifier {
       if (!all.contains(id)) return fail(fmt::format("'{}' is never written", name(id)));
       if (role == Buffer::Role::Temporary && nests[id].size() > 1)
         return fail(fmt::format("the temporary '{}' is written in two nests", name(id)));
-      const bool hasNoElement =
-          std::any_of(given_.buffers[i].sizes.begin(), given_.buffers[i].sizes.end(), [&](ExprId size) {
-            const int64_t* n = given_.expressions.findInteger(size);
-            return n && *n == 0;
-          });
-      if (hasNoElement) continue;
       if (!coversOnce(simplifier_, program_.buffer(id), all[id]))
         return fail(fmt::format("it does not follow that '{}' is written whole, and no element of it twice", name(id)));
     }

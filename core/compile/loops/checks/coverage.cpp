@@ -22,9 +22,12 @@ class Coverage {
   }
 
   bool covers(const std::vector<Write>& writes) {
+    if (std::any_of(sizes_.begin(), sizes_.end(), [&](ExprId size) { return isNothing(size); })) return true;
     if (writes.size() == 1 && countsThrough(writes[0])) return true;
     std::vector<Box> boxes;
     for (const Write& w : writes) {
+      if (std::any_of(w.ranges.begin(), w.ranges.end(), [&](RangeId r) { return isNothing(program_.range(r).extent); }))
+        continue;
       auto box = boxOf(w);
       if (!box) return false;
       boxes.push_back(std::move(*box));
@@ -62,6 +65,11 @@ class Coverage {
     const Polynomial high = low + weight;
     if (!low.fits || !high.fits) return std::nullopt;
     return Interval{low, high};
+  }
+
+  bool isNothing(ExprId extent) {
+    const Bounds b = math_.bounds(extent);
+    return b.max && *b.max <= 0;
   }
 
   bool isOfSizes(Atom a) {
