@@ -14,12 +14,14 @@ namespace graft::ops {
 
 class Compiled {
  public:
-  /// `graph` has every value's dtype and sizes, `inputs` and `outputs` are what ATen's operators take and give: outputs
-  /// of a kernel get the strides that these have. An error says why no kernel can be made.
-  static Result<std::shared_ptr<const Compiled>> make(const Graph& graph, at::TensorList inputs,
+  /// `graph` has every value's dtype and sizes; `inputs` and `outputs` are what ATen's operators take and give: outputs
+  /// of a kernel get the strides that these have. `sizes`: the graph's integer inputs. An error says why no kernel can
+  /// be made.
+  static Result<std::shared_ptr<const Compiled>> make(const Graph& graph, at::TensorList inputs, at::IntArrayRef sizes,
                                                       at::TensorList outputs);
 
-  /// Throws what PyTorch throws where an index is out of range or an integer is divided by zero.
+  /// For inputs of the same dtypes, sizes and strides. Nothing where a check failed, such as an index out of range:
+  /// ATen's operators then say what is wrong.
   std::vector<at::Tensor> run(at::TensorList inputs) const;
   ~Compiled();
 

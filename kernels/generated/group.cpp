@@ -88,14 +88,16 @@ std::vector<at::Tensor> Group::run(at::TensorList inputs, at::IntArrayRef sizes)
       return runAten(inputs, sizes);
     }
   }
-  return kernel ? kernel->run(inputs) : runFirst(inputs, sizes, key);
+  if (!kernel) return runFirst(inputs, sizes, key);
+  std::vector<at::Tensor> results = kernel->run(inputs);
+  return results.empty() ? runAten(inputs, sizes) : results;
 }
 
 /// Runs as ATen operators, which refuse what does not fit and tell all types, then makes the kernel and runs it.
 std::vector<at::Tensor> Group::runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key) {
   std::vector<at::Tensor> results;
   const Graph graph = typed(inputs, sizes, results);
-  Result<std::shared_ptr<const Compiled>> made = Compiled::make(graph, inputs, results);
+  Result<std::shared_ptr<const Compiled>> made = Compiled::make(graph, inputs, sizes, results);
   if (!made) {
     TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
   }
@@ -104,7 +106,8 @@ std::vector<at::Tensor> Group::runFirst(at::TensorList inputs, at::IntArrayRef s
     const std::lock_guard lock(mutex_);
     compiled_.emplace(key, kernel);
   }
-  return kernel ? kernel->run(inputs) : results;
+  std::vector<at::Tensor> generated = kernel ? kernel->run(inputs) : std::vector<at::Tensor>();
+  return generated.empty() ? results : generated;
 }
 
 /// The graph with the types and numbers that this call has.

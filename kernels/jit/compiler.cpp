@@ -68,9 +68,9 @@ std::unique_ptr<llvm::TargetMachine> makeMachine(int level, std::string& error) 
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // where an instruction says `contract`, and for fmuladd
   options.NoTrapAfterNoreturn = true;
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, isX86 ? "x86-64" : "generic", isX86 ? featuresOf(level) : "", options, llvm::Reloc::PIC_,
-      llvm::CodeModel::Small, kCodeLevel));
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, isX86 ? "x86-64" : "generic", isX86 ? featuresOf(level) : "", options,
+                                  llvm::Reloc::PIC_, llvm::CodeModel::Small, kCodeLevel));
 }
 
 // The emitter has already placed each instruction in the outermost loop where it can be. What is left is what is

@@ -97,7 +97,8 @@ class Functions : public llvm::LegacyJITSymbolResolver {
  public:
   llvm::JITSymbol findSymbol(const std::string& name) override {
     if (void* address = findFunction(name))
-      return {static_cast<llvm::JITTargetAddress>(reinterpret_cast<uintptr_t>(address)), llvm::JITSymbolFlags::Exported};
+      return {static_cast<llvm::JITTargetAddress>(reinterpret_cast<uintptr_t>(address)),
+              llvm::JITSymbolFlags::Exported};
     if (missing_.empty()) missing_ = name;
     return nullptr;
   }
@@ -120,8 +121,8 @@ LoadedObject::LoadedObject(std::unique_ptr<Parts> parts) : parts_(std::move(part
 LoadedObject::~LoadedObject() = default;
 
 std::unique_ptr<LoadedObject> LoadedObject::load(const char* bytes, size_t size, std::string& error) {
-  llvm::Expected<std::unique_ptr<llvm::object::ObjectFile>> file = llvm::object::ObjectFile::createObjectFile(
-      llvm::MemoryBufferRef(llvm::StringRef(bytes, size), "generated code"));
+  llvm::Expected<std::unique_ptr<llvm::object::ObjectFile>> file =
+      llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(llvm::StringRef(bytes, size), "generated code"));
   if (!file) {
     error = llvm::toString(file.takeError());
     return nullptr;

@@ -13,20 +13,49 @@ using Binary32 = float (*)(float, float);
 using Binary64 = double (*)(double, double);
 
 // Both functions of a name: f for float.
-#define GRAFT_UNARY(name) \
-  {#name, reinterpret_cast<void*>(static_cast<Unary64>(::name))}, { #name "f", reinterpret_cast<void*>(static_cast<Unary32>(::name##f)) }
-#define GRAFT_BINARY(name) \
-  {#name, reinterpret_cast<void*>(static_cast<Binary64>(::name))}, { #name "f", reinterpret_cast<void*>(static_cast<Binary32>(::name##f)) }
+#define GRAFT_UNARY(name)                                                  \
+  {#name, reinterpret_cast<void*>(static_cast<Unary64>(::name))}, {        \
+#name "f", reinterpret_cast < void*>(static_cast <Unary32>(::name##f)) \
+  }
+#define GRAFT_BINARY(name)                                                  \
+  {#name, reinterpret_cast<void*>(static_cast<Binary64>(::name))}, {        \
+#name "f", reinterpret_cast < void*>(static_cast <Binary32>(::name##f)) \
+  }
 
 const std::unordered_map<std::string, void*>& functions() {
   static const std::unordered_map<std::string, void*> table = {
-      GRAFT_UNARY(exp),    GRAFT_UNARY(exp2),  GRAFT_UNARY(expm1), GRAFT_UNARY(log),   GRAFT_UNARY(log2),
-      GRAFT_UNARY(log10),  GRAFT_UNARY(log1p), GRAFT_UNARY(sin),   GRAFT_UNARY(cos),   GRAFT_UNARY(tan),
-      GRAFT_UNARY(asin),   GRAFT_UNARY(acos),  GRAFT_UNARY(atan),  GRAFT_UNARY(sinh),  GRAFT_UNARY(cosh),
-      GRAFT_UNARY(tanh),   GRAFT_UNARY(asinh), GRAFT_UNARY(acosh), GRAFT_UNARY(atanh), GRAFT_UNARY(erf),
-      GRAFT_UNARY(erfc),   GRAFT_UNARY(floor), GRAFT_UNARY(ceil),  GRAFT_UNARY(trunc), GRAFT_UNARY(rint),
-      GRAFT_UNARY(nearbyint), GRAFT_UNARY(roundeven), GRAFT_UNARY(sqrt),
-      GRAFT_BINARY(pow),   GRAFT_BINARY(atan2), GRAFT_BINARY(hypot), GRAFT_BINARY(fmod),
+      GRAFT_UNARY(exp),
+      GRAFT_UNARY(exp2),
+      GRAFT_UNARY(expm1),
+      GRAFT_UNARY(log),
+      GRAFT_UNARY(log2),
+      GRAFT_UNARY(log10),
+      GRAFT_UNARY(log1p),
+      GRAFT_UNARY(sin),
+      GRAFT_UNARY(cos),
+      GRAFT_UNARY(tan),
+      GRAFT_UNARY(asin),
+      GRAFT_UNARY(acos),
+      GRAFT_UNARY(atan),
+      GRAFT_UNARY(sinh),
+      GRAFT_UNARY(cosh),
+      GRAFT_UNARY(tanh),
+      GRAFT_UNARY(asinh),
+      GRAFT_UNARY(acosh),
+      GRAFT_UNARY(atanh),
+      GRAFT_UNARY(erf),
+      GRAFT_UNARY(erfc),
+      GRAFT_UNARY(floor),
+      GRAFT_UNARY(ceil),
+      GRAFT_UNARY(trunc),
+      GRAFT_UNARY(rint),
+      GRAFT_UNARY(nearbyint),
+      GRAFT_UNARY(roundeven),
+      GRAFT_UNARY(sqrt),
+      GRAFT_BINARY(pow),
+      GRAFT_BINARY(atan2),
+      GRAFT_BINARY(hypot),
+      GRAFT_BINARY(fmod),
       {"memcpy", reinterpret_cast<void*>(::memcpy)},
       {"memmove", reinterpret_cast<void*>(::memmove)},
       {"memset", reinterpret_cast<void*>(::memset)},

@@ -6,6 +6,7 @@
 #include "core/compile/fusion/fusion.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "core/compile/fusion/group_text.h"
@@ -56,7 +57,9 @@ class GroupEdit {
       if (!last_ || g_.isBefore(last_, n)) last_ = n;
   }
 
-  Status apply() {
+  using Replaced = std::unordered_map<ValueId, ValueId>;
+  /// Adds what took the place of its outputs to `replaced`.
+  Status apply(Replaced& replaced) {
     editor_.begin(last_);
     std::vector<std::pair<ValueId, ValueId>> outputs;
     if (const Status s = insert(outputs); !s) {
@@ -76,7 +79,10 @@ class GroupEdit {
       editor_.record().verification = std::move(v);
     }
     moveReaders();
-    for (const auto& [old, now] : outputs) editor_.replaceValue(old, now);
+    for (const auto& [old, now] : outputs) {
+      editor_.replaceValue(old, now);
+      replaced.emplace(old, now);
+    }
     for (auto n = order_.rbegin(); n != order_.rend(); ++n)
       if (isUnused(*n)) editor_.erase(*n);
     editor_.commit();
@@ -151,15 +157,20 @@ class GroupEdit {
 Status fuse(GraphEditor& editor, const Step& step) {
   const auto options = optionsOf(step);
   if (!options) return options.error();
-  const FusionPlan plan = planFusion(editor.graph(), *options);
+  FusionPlan plan = planFusion(editor.graph(), *options);
   if (editor.check()) {
     std::vector<std::vector<NodeId>> places;
     for (const FusionGroup& group : plan.groups) places.push_back(group.nodes);
     if (!places.empty()) editor.check()->prepare(editor.graph(), places);
   }
-  for (const FusionGroup& group : plan.groups)
-    if (const Status s = GroupEdit(editor, group).apply(); !s)
+  GroupEdit::Replaced replaced;
+  for (FusionGroup& group : plan.groups) {
+    // What it reads of groups that are in place already.
+    for (ValueId& input : group.inputs)
+      if (const auto now = replaced.find(input); now != replaced.end()) input = now->second;
+    if (const Status s = GroupEdit(editor, group).apply(replaced); !s)
       editor.noteRefused(group.name + ": " + s.error().message);
+  }
   return done();
 }
 

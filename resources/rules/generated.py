@@ -1,13 +1,37 @@
 """Generated kernels for what no rule covers: Graft finds groups of operators and makes one kernel of each.
 
-    graft apply model.pt --rules resources/rules/generated.py --inputs in.pt -o model_fast.pt
+    graft apply model.pt --rules resources/rules/generated.py --recipe Generated --inputs in.pt -o model_fast.pt
 """
 
+from conv import FoldBatchNorm, FoldBatchNormWithBias
 from graft import Recipe
 from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout
+from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
 
 class Generated(Recipe):
-    """Any model. Run behind another recipe, it takes what that one leaves."""
+    """Any model, on the CPU. Batch norms go into the weights before them, linear layers become products with packed weights, and
+    all else becomes generated kernels."""
 
-    steps = [normalize, remove_dropout, fold_constants, eliminate_common, fuse(), eliminate_dead]
+    steps = [
+        normalize,
+        remove_dropout,
+        fold_constants,
+        eliminate_common,
+        FoldBatchNorm,
+        FoldBatchNormWithBias,
+        GeluLinear,
+        GeluTanhLinear,
+        ReluLinear,
+        LinearAdd,
+        Linear,
+        LinearWithoutBias,
+        fuse(),
+        eliminate_dead,
+    ]
+
+
+class Fused(Recipe):
+    """Behind another recipe: generated kernels of what that one leaves, and nothing else."""
+
+    steps = [fuse(), eliminate_dead]

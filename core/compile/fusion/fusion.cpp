@@ -185,7 +185,7 @@ class Planner {
         for (const FusionRead& r : nodes_[n.index].reads) {
           const NodeId producer = g_.value(r.base).producer;
           const uint32_t from = producer ? groupOf_[producer.index] : none;
-          if (from == none || (from != ai && from != bi)) seen.insert(r.base);
+          if (g_.value(r.base).type.isTensor() && (from == none || (from != ai && from != bi))) seen.insert(r.base);
         }
         for (const ValueId v : g_.node(n).outputs)
           if (isReadOutside(v, ai, bi)) seen.insert(v);
@@ -366,7 +366,7 @@ class Planner {
       if (nodes_[id.index].role == Role::View) continue;
       ++calls;
       for (const FusionRead& r : nodes_[id.index].reads)
-        out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
+        if (g_.value(r.base).type.isTensor()) out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
       out.bytesApart += static_cast<size_t>(nodes_[id.index].outputBytes);
       for (const ValueId v : n.outputs) {
         if (!isReadOutside(v, index, index)) continue;

@@ -117,8 +117,8 @@ struct Expr {
   ReduceKind reduce = ReduceKind::Sum;  ///< of Reduce
   uint64_t bits = 0;                    ///< of Constant: the integer, 0 or 1, or the bits of the double
   uint32_t index = 0;                   ///< of Range, Size and Load: the id
-  std::vector<ExprId> operands;
-  std::vector<RangeId> ranges;  ///< of Reduce
+  std::vector<ExprId> operands = {};
+  std::vector<RangeId> ranges = {};  ///< of Reduce
 
   RangeId range() const { return RangeId(index); }
   SizeId size() const { return SizeId(index); }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/compile/loops/element.h"
+
 namespace graft::loops {
 namespace {
 
@@ -37,6 +39,21 @@ RangeId Program::addRange(std::string_view name, ExprId extent) {
 BufferId Program::addBuffer(std::string_view name, DType dtype, std::vector<ExprId> sizes, Buffer::Role role) {
   buffers.push_back({uniqueName(buffers, name), dtype, std::move(sizes), role});
   return BufferId(static_cast<uint32_t>(buffers.size() - 1));
+}
+
+int64_t Program::evaluate(ExprId extent, std::span<const int64_t> values) const {
+  const Expr& e = expressions[extent];
+  if (e.op == Op::Constant) return static_cast<int64_t>(e.bits);
+  if (e.op == Op::Size) return values[e.index];
+  const auto operand = [&](size_t i) { return Element::of(evaluate(e.operands[i], values)); };
+  if (e.operands.size() == 1) return computeUnary(e.op, DType::Int64, operand(0)).integer;
+  return computeBinary(e.op, DType::Int64, operand(0), operand(1)).integer;
+}
+
+std::vector<int64_t> Program::shape(BufferId id, std::span<const int64_t> values) const {
+  std::vector<int64_t> out;
+  for (const ExprId size : buffer(id).sizes) out.push_back(evaluate(size, values));
+  return out;
 }
 
 std::vector<BufferId> Program::inputs() const { return withRole(buffers, Buffer::Role::Input); }

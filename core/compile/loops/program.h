@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,9 @@ struct Program {
   BufferId addBuffer(std::string_view name, DType, std::vector<ExprId> sizes, Buffer::Role);
   const Range& range(RangeId id) const { return ranges[id.index]; }
   const Buffer& buffer(BufferId id) const { return buffers[id.index]; }
+  /// An extent or a size of a buffer with the sizes of one call, in the order of `sizes`. Of one that verify() accepts.
+  int64_t evaluate(ExprId extent, std::span<const int64_t> sizes) const;
+  std::vector<int64_t> shape(BufferId, std::span<const int64_t> sizes) const;
   /// In the order in which a call gives them: inputs and outputs alone.
   std::vector<BufferId> inputs() const;
   std::vector<BufferId> outputs() const;

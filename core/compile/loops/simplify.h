@@ -9,17 +9,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <unordered_map>
 
+#include "core/compile/loops/algebra/index_math.h"
 #include "core/compile/loops/program.h"
 
 namespace graft::loops {
-
-/// Bounds of an integer, inclusive; absent: none is known.
-struct Bounds {
-  std::optional<int64_t> min, max;
-};
 
 class Simplifier {
  public:
@@ -42,16 +38,35 @@ class Simplifier {
 
   /// The whole expression, all its parts.
   ExprId simplify(ExprId);
-  /// The expression with `to` in the place of a range, simplified.
+  /// The expression with `to` in the place of a range, simplified. A range of a Reduce may become another range alone.
   ExprId substitute(ExprId, const std::unordered_map<RangeId, ExprId>& to);
   Bounds bounds(ExprId) const;
   /// Whether a <= b, a < b or a == b for all values of the ranges and sizes; false where it cannot tell.
   bool isAlwaysLess(ExprId a, ExprId b) const;
   bool isAlwaysLessOrEqual(ExprId a, ExprId b) const;
 
+  /// What the decisions stand on.
+  IndexMath& math() const { return *math_; }
+  const Program& program() const { return program_; }
+
  private:
+  ExprId build(const Polynomial&);
+  ExprId build(const Monomial&);
+  ExprId build(Atom);
+  ExprId sum(Polynomial);
+  bool joinRemainder(Polynomial&);
+  bool isPositiveDivisor(const Polynomial&);
+  bool isWithin(const Polynomial&, const Polynomial& limit);
+  Polynomial quotient(const Polynomial&, const Polynomial& divisor, int depth);
+  Polynomial rest(const Polynomial&, const Polynomial& divisor, int depth);
+  ExprId compareNumbers(Op, ExprId, ExprId);
+  ExprId compareSides(Op, const Polynomial& difference, Op fallback, ExprId, ExprId);
+  ExprId rebuilt(const Expr&);
+  template <class Leaf>
+  ExprId rewrite(ExprId root, std::unordered_map<ExprId, ExprId>& done, const Leaf& leaf);
+
   Program& program_;
-  mutable std::unordered_map<ExprId, Bounds> bounds_;
+  std::unique_ptr<IndexMath> math_;
   std::unordered_map<ExprId, ExprId> simplified_;
 };
 

@@ -37,14 +37,14 @@ std::string_view kindName(Kind);
 struct Traits {
   Kind kind = Kind::None;
   /// Reduction and Scan: along which dimensions of the first operand, from 0.
-  std::vector<int64_t> reducedDims;
+  std::vector<int64_t> reducedDims = {};
   /// Operations for one element of the result, those of the operands not counted. Reduction, Scan and Window: for each
   /// element that is read.
   double cost = 0;
   /// Reads elements of an operand more than once for one result or several: an expensive producer is not computed
   /// inside, but gets a buffer of its own.
   bool repeatsReads = false;
-  std::string whyNot;  ///< of None: names the operator and the argument
+  std::string whyNot = {};  ///< of None: names the operator and the argument
 };
 
 /// Takes microseconds.

@@ -1,0 +1,130 @@
+#include "app/workbench/compile/generated_code.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "core/base/suggest.h"
+
+#include "core/compile/fusion/group_text.h"
+#include "core/compile/loops/text.h"
+#include "core/compile/loops/verify.h"
+#include "core/compile/lower/lower.h"
+
+namespace graft::workbench {
+namespace {
+
+constexpr std::array<std::string_view, 3> forms{"groups", "loops", "cpp"};
+
+/// Sets the text or the problem.
+void write(GeneratedKernel& kernel, const Graph& group, CodeForm form) {
+  if (form == CodeForm::Groups) {
+    kernel.text = groupText(group);
+    return;
+  }
+  Result<loops::Program> program = lower::lower(group);
+  if (!program) {
+    kernel.problem = program.error().message;
+    return;
+  }
+  if (const Status s = loops::verify(*program); !s) {
+    kernel.problem = s.error().message;
+    return;
+  }
+  kernel.text = form == CodeForm::Loops ? loops::printProgram(*program) : std::string();
+}
+
+GeneratedKernel describe(const Graph& g, const FusionGroup& group) {
+  GeneratedKernel out;
+  out.name = group.name;
+  for (const NodeId n : group.nodes) {
+    out.nodes.push_back(g.node(n).name);
+    const std::string scope(g.scopeOf(n));
+    if (std::find(out.modules.begin(), out.modules.end(), scope) == out.modules.end()) out.modules.push_back(scope);
+  }
+  for (const ValueId v : group.inputs) out.inputs.push_back(g.value(v).name);
+  for (const ValueId v : group.outputs) out.outputs.push_back(g.value(v).name);
+  out.bytes = group.bytes;
+  out.bytesApart = group.bytesApart;
+  out.savedMicroseconds = group.savedMicroseconds;
+  return out;
+}
+
+/// One that the model calls already.
+Result<std::pair<GeneratedKernel, Graph>> read(const Graph& g, const Node& node, const OperatorSet& operators) {
+  const auto* program = node.args.at(1).as<std::string>();
+  if (!program) return badInput("%" + node.name + ": its program is no literal");
+  Result<Graph> group = parseGroup(*program, operators);
+  if (!group) return group.error();
+  GeneratedKernel kernel;
+  kernel.name = group->name;
+  kernel.isInFile = true;
+  kernel.modules.emplace_back(g.scopeOf(node.id));
+  for (const NodeId n : group->order()) kernel.nodes.push_back(group->node(n).name);
+  for (const ValueId v : group->inputs()) kernel.inputs.push_back(group->value(v).name);
+  for (const Argument& r : group->returns()) kernel.outputs.push_back(group->value(r.valueId()).name);
+  return std::pair(std::move(kernel), std::move(*group));
+}
+
+void makeUnique(std::vector<GeneratedKernel>& kernels) {
+  std::map<std::string, size_t> seen;
+  for (GeneratedKernel& k : kernels)
+    if (const size_t n = seen[k.name]++; n > 0) k.name += fmt::format("_{}", n);
+}
+
+}  // namespace
+
+std::string_view formName(CodeForm form) { return forms[static_cast<size_t>(form)]; }
+
+std::optional<CodeForm> findForm(std::string_view name) {
+  const auto found = std::find(forms.begin(), forms.end(), name);
+  if (found == forms.end()) return std::nullopt;
+  return static_cast<CodeForm>(found - forms.begin());
+}
+
+Result<CodeReport> generatedCode(const Graph& g, const CodeRequest& request, const OperatorSet& operators,
+                                 const Job& job) {
+  CodeReport report;
+  report.form = request.form;
+  std::vector<Graph> groups;
+  for (const NodeId id : g.order()) {
+    if (g.node(id).op->name != "graft.generated.default") continue;
+    auto read = workbench::read(g, g.node(id), operators);
+    if (!read) return read.error();
+    report.kernels.push_back(std::move(read->first));
+    groups.push_back(std::move(read->second));
+  }
+  FusionPlan plan = planFusion(g, request.fusion);
+  for (const FusionGroup& group : plan.groups) {
+    report.kernels.push_back(describe(g, group));
+    groups.push_back(groupGraph(g, group));
+  }
+  report.decisions = std::move(plan.decisions);
+  report.notFused = std::move(plan.notFused);
+  makeUnique(report.kernels);
+  std::vector<std::string> names;
+  bool isFound = request.kernel.empty();
+  for (size_t i = 0; i < report.kernels.size(); ++i) {
+    GeneratedKernel& kernel = report.kernels[i];
+    names.push_back(kernel.name);
+    const bool isAsked = request.kernel.empty() || request.kernel == kernel.name || request.kernel == std::to_string(i);
+    if (!isAsked) continue;
+    isFound = true;
+    job.report("lowering", i, groups.size());
+    if (job.cancelled()) return Error{ErrorKind::Cancelled, "interrupted", {}};
+    write(kernel, groups[i], request.form);
+  }
+  job.report("lowering", groups.size(), groups.size());
+  if (!isFound) {
+    const auto nearest = nearestName(request.kernel, names);
+    return badInput(fmt::format("there is no kernel {}{}", request.kernel,
+                                nearest ? "; did you mean " + *nearest + "?" : ""));
+  }
+  if (!request.kernel.empty())
+    std::erase_if(report.kernels, [](const GeneratedKernel& k) { return k.text.empty() && k.problem.empty(); });
+  return report;
+}
+
+}  // namespace graft::workbench

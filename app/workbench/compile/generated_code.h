@@ -1,0 +1,51 @@
+// What Graft would compile of a model, stage by stage: groups of operators, their loops, and code.
+//
+//   auto code = workbench::generatedCode(shown->graph, {.form = CodeForm::Loops}, job);
+//   code->kernels[0].text, code->decisions, code->notFused
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/progress.h"
+#include "core/base/result.h"
+#include "core/compile/fusion/fusion.h"
+#include "core/ir/graph.h"
+#include "core/ir/operator.h"
+
+namespace graft::workbench {
+
+enum class CodeForm : uint8_t { Groups, Loops, Cpp };
+/// "groups", "loops", "cpp".
+std::string_view formName(CodeForm);
+std::optional<CodeForm> findForm(std::string_view name);
+
+struct CodeRequest {
+  CodeForm form = CodeForm::Groups;
+  std::string kernel;  ///< the only one to print: its name, or its number from 0; "": all
+  FusionOptions fusion = {};
+};
+
+struct GeneratedKernel {
+  std::string name;  ///< of its operators; unique
+  std::vector<std::string> nodes, modules, inputs, outputs;
+  bool isInFile = false;          ///< the model calls it already: graft::generated
+  size_t bytes = 0;               ///< that it reads and writes
+  size_t bytesApart = 0;          ///< that its operators read and write one by one
+  double savedMicroseconds = 0;   ///< predicted
+  std::string text;               ///< in the form asked for
+  std::string problem;            ///< why it has no text in that form; then it runs as ATen operators
+};
+
+struct CodeReport {
+  CodeForm form = CodeForm::Groups;
+  std::vector<GeneratedKernel> kernels;
+  std::vector<FusionDecision> decisions;  ///< of a model that is not fused yet
+  std::vector<NotFused> notFused;         ///< likewise
+};
+
+/// BadInput where no kernel has the name.
+Result<CodeReport> generatedCode(const Graph&, const CodeRequest&, const OperatorSet&, const Job& = {});
+
+}  // namespace graft::workbench

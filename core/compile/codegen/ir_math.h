@@ -1,0 +1,21 @@
+// Functions of f32 as vector code: polynomials after an exact reduction of the argument. Each is within 2.1 units in
+// the last place of the right result, for every argument, with the NaN, infinities and signs of zero that C's functions
+// give. All of it is written for f32; others are called lane by lane from the C library.
+#pragma once
+
+#include "core/compile/codegen/ir_builder.h"
+
+namespace graft::codegen {
+
+Value emitExp(IrBuilder&, const Value&);
+Value emitExp2(IrBuilder&, const Value&);
+Value emitExpm1(IrBuilder&, const Value&);
+Value emitLog(IrBuilder&, const Value&);
+Value emitLog1p(IrBuilder&, const Value&);
+Value emitTanh(IrBuilder&, const Value&);
+Value emitSigmoid(IrBuilder&, const Value&);
+Value emitErf(IrBuilder&, const Value&);
+Value emitSin(IrBuilder&, const Value&);
+Value emitCos(IrBuilder&, const Value&);
+
+}  // namespace graft::codegen

@@ -1,0 +1,382 @@
+#include "core/compile/codegen/loop_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace graft::codegen {
+
+using loops::Expr;
+using loops::Op;
+
+namespace {
+
+constexpr double kGuess = 128;    ///< of a size that varies
+constexpr int64_t kBlock = 4096;  ///< elements of a vector loop in one iteration
+constexpr double kGather = 3;     ///< instructions for each lane that is loaded alone
+
+template <class T>
+bool contains(const std::vector<T>& v, T x) {
+  return std::find(v.begin(), v.end(), x) != v.end();
+}
+
+}  // namespace
+
+LoopPlanner::LoopPlanner(Accesses& accesses, int width) : accesses_(accesses), width_(width) {}
+
+double LoopPlanner::estimate(ExprId size) const {
+  const loops::Program& p = accesses_.program();
+  std::vector<int64_t> guesses;
+  for (const loops::Size& s : p.sizes)
+    guesses.push_back(
+        std::clamp<int64_t>(static_cast<int64_t>(kGuess), s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));
+  return static_cast<double>(evaluateSize(p, size, guesses.data()));
+}
+
+double LoopPlanner::extent(RangeId r) const { return std::max(1.0, estimate(accesses_.program().range(r).extent)); }
+
+void LoopPlanner::collect(ExprId id, Uses& uses, std::vector<ExprId>& seen) {
+  if (std::find(seen.begin(), seen.end(), id) != seen.end()) return;
+  seen.push_back(id);
+  const Expr e = accesses_.program().expressions[id];
+  if (e.op == Op::Range) uses.asValues.push_back(e.range());
+  if (e.op != Op::Load) {
+    for (const ExprId operand : e.operands) collect(operand, uses, seen);
+    return;
+  }
+  const Affine where = accesses_.ofLoad(id);
+  uses.accesses.push_back({where, static_cast<double>(dtypeSize(e.dtype)), false});
+  for (const Affine::Term& t : where.terms)
+    if (accesses_.program().expressions[t.atom].op != Op::Range) collect(t.atom, uses, seen);
+}
+
+LoopPlanner::Uses LoopPlanner::usesOf(const loops::Store& store) {
+  Uses uses;
+  std::vector<ExprId> seen;
+  const Affine where = accesses_.offset(store.buffer, store.index);
+  const DType dtype = accesses_.program().buffer(store.buffer).dtype;
+  uses.accesses.push_back({where, static_cast<double>(dtypeSize(dtype)), true});
+  for (const Affine::Term& t : where.terms)
+    if (accesses_.program().expressions[t.atom].op != Op::Range) collect(t.atom, uses, seen);
+  collect(store.value, uses, seen);
+  return uses;
+}
+
+LoopPlanner::Step LoopPlanner::stepOf(const Affine& a, RangeId r) const {
+  const loops::ExprPool& pool = accesses_.program().expressions;
+  Step step = Step::None;
+  for (const Affine::Term& t : a.terms) {
+    const Expr& e = pool[t.atom];
+    if (e.op == Op::Range && e.range() == r) {
+      const int64_t* factor = pool.findInteger(t.factor);
+      if (!factor || *factor != 1) return Step::Other;
+      step = Step::Unit;
+    } else if (e.op != Op::Range && accesses_.of(t.atom).depends(r)) {
+      return Step::Other;
+    }
+  }
+  return step;
+}
+
+std::vector<Loop> LoopPlanner::merge(std::vector<RangeId> ranges, const Uses& uses, const std::vector<RangeId>& apart) {
+  loops::Simplifier& s = accesses_.simplifier();
+  const loops::Program& p = accesses_.program();
+  std::vector<Loop> loops;
+  for (const RangeId r : ranges) loops.push_back({{r}, p.range(r).extent});
+  const auto factorOf = [&](const Affine& a, RangeId r) {
+    for (const Affine::Term& t : a.terms)
+      if (p.expressions[t.atom].op == Op::Range && p.expressions[t.atom].range() == r) return t.factor;
+    return s.integer(0);
+  };
+  const auto isFree = [&](RangeId r) { return !contains(uses.asValues, r) && !contains(apart, r); };
+  const auto fit = [&](const Loop& a, const Loop& b) {
+    if (!isFree(a.ranges.back()) || !isFree(b.ranges.back())) return false;
+    return std::all_of(uses.accesses.begin(), uses.accesses.end(), [&](const Use& u) {
+      return factorOf(u.where, a.ranges.back()) == s.multiply(b.extent, factorOf(u.where, b.ranges.back()));
+    });
+  };
+  for (bool found = true; found;) {
+    found = false;
+    for (size_t a = 0; a < loops.size() && !found; ++a)
+      for (size_t b = 0; b < loops.size() && !found; ++b) {
+        if (a == b || !fit(loops[a], loops[b])) continue;
+        loops[b].ranges.insert(loops[b].ranges.begin(), loops[a].ranges.begin(), loops[a].ranges.end());
+        loops[b].extent = s.multiply(loops[a].extent, loops[b].extent);
+        loops.erase(loops.begin() + static_cast<long>(a));
+        found = true;
+      }
+  }
+  return loops;
+}
+
+void LoopPlanner::sortByStride(std::vector<RangeId>& ranges, const Uses& uses) const {
+  // The store's strides decide, then the loads'.
+  const auto key = [&](RangeId r) {
+    std::vector<double> strides;
+    for (const Use& u : uses.accesses) {
+      double stride = 0;
+      for (const Affine::Term& t : u.where.terms) {
+        const Expr& e = accesses_.program().expressions[t.atom];
+        if (e.op == Op::Range && e.range() == r) stride = std::abs(estimate(t.factor));
+      }
+      strides.push_back(-stride);
+    }
+    return strides;
+  };
+  std::stable_sort(ranges.begin(), ranges.end(), [&](RangeId a, RangeId b) { return key(a) < key(b); });
+}
+
+int LoopPlanner::lanesFor(double operations, double extent, bool isReduction) const {
+  // Several registers at a time hide the latency of short bodies, and share what is the same for all lanes.
+  int registers = 1;
+  if (isReduction)
+    registers = operations <= 10 ? 4 : operations <= 30 ? 2 : 1;
+  else
+    registers = operations <= 6 ? 4 : operations <= 20 ? 2 : 1;
+  while (registers > 1 && extent < 2.0 * registers * width_) registers /= 2;
+  return width_ * registers;
+}
+
+// ---- Estimates ----
+
+LoopPlanner::Body LoopPlanner::bodyOf(ExprId value) {
+  Body body{value, 0, {}, {}};
+  std::set<uint32_t> seen;
+  const auto walk = [&](const auto& self, ExprId id) -> void {
+    if (!seen.insert(id.index).second) return;
+    const Expr e = accesses_.program().expressions[id];
+    if (e.op == Op::Reduce) {
+      body.reduces.push_back(id);
+      return;
+    }
+    double inside = 0;
+    for (const ExprId operand : e.operands) {
+      inside += accesses_.of(operand).operations;
+      if (e.op != Op::Load) self(self, operand);
+    }
+    if (e.op == Op::Load) {
+      body.loads.push_back(id);
+      for (const Affine::Term& t : accesses_.ofLoad(id).terms)
+        if (accesses_.program().expressions[t.atom].op != Op::Range) self(self, t.atom);
+      return;
+    }
+    body.operations += std::max(0.0, accesses_.of(id).operations - inside);
+  };
+  walk(walk, value);
+  return body;
+}
+
+double LoopPlanner::bodyCost(const Body& body, const std::vector<RangeId>& trips, std::optional<RangeId> vector) {
+  double times = 1;
+  for (const RangeId r : trips) times *= extent(r);
+  double lanes = 1;
+  if (vector && contains(trips, *vector)) lanes = std::min<double>(width_, extent(*vector));
+  double each = body.operations + 1;
+  for (const ExprId load : body.loads) {
+    const bool isGather = lanes > 1 && stepOf(accesses_.ofLoad(load), *vector) == Step::Other;
+    each += isGather ? kGather * lanes : 1;
+  }
+  return times / lanes * each;
+}
+
+double LoopPlanner::reduceCost(ExprId id, std::optional<RangeId> vector) {
+  const Expr e = accesses_.program().expressions[id];
+  const Body body = bodyOf(e.operands[0]);
+  std::vector<RangeId> trips = accesses_.of(e.operands[0]).ranges;
+  for (const RangeId r : e.ranges)
+    if (!contains(trips, r)) trips.push_back(r);
+  const bool lanesOutside = vector && accesses_.of(id).depends(*vector);
+  const std::optional<RangeId> own = lanesOutside ? vector : bestReduceRange(id);
+  double cost = bodyCost(body, trips, own);
+  for (const ExprId inner : body.reduces) cost += reduceCost(inner, own);
+  return cost;
+}
+
+double LoopPlanner::storeCost(const loops::Store& store, std::optional<RangeId> vector) {
+  const Body body = bodyOf(store.value);
+  std::vector<RangeId> trips = outer_;
+  trips.insert(trips.end(), store.ranges.begin(), store.ranges.end());
+  double cost = bodyCost(body, trips, vector);
+  double times = 1;
+  for (const RangeId r : trips) times *= extent(r);
+  const bool isVector = vector && contains(trips, *vector);
+  const double lanes = isVector ? std::min<double>(width_, extent(*vector)) : 1;
+  const bool isScatter = isVector && stepOf(accesses_.offset(store.buffer, store.index), *vector) != Step::Unit;
+  cost += times / lanes * (isScatter ? 2 * lanes : 1);
+  for (const ExprId r : body.reduces) cost += reduceCost(r, vector);
+  return cost;
+}
+
+std::optional<RangeId> LoopPlanner::bestReduceRange(ExprId id) {
+  const Expr e = accesses_.program().expressions[id];
+  const Body body = bodyOf(e.operands[0]);
+  std::optional<RangeId> best;
+  double least = 0;
+  for (size_t i = e.ranges.size(); i-- > 0;) {
+    if (extent(e.ranges[i]) < 4) continue;
+    const double cost = bodyCost(body, e.ranges, e.ranges[i]);
+    if (!best || cost < least) {
+      best = e.ranges[i];
+      least = cost;
+    }
+  }
+  return best;
+}
+
+std::optional<RangeId> LoopPlanner::bestStoreRange(const loops::Store& store, double* cost) {
+  std::optional<RangeId> best;
+  double least = storeCost(store, {});
+  for (size_t i = store.ranges.size(); i-- > 0;) {
+    if (store.scan && *store.scan == store.ranges[i]) continue;
+    const double c = storeCost(store, store.ranges[i]);
+    if (c < least) {
+      best = store.ranges[i];
+      least = c;
+    }
+  }
+  if (cost) *cost = least;
+  return best;
+}
+
+// ---- Plans ----
+
+NestPlan LoopPlanner::plan(const loops::Nest& nest) {
+  NestPlan plan;
+  Uses uses;
+  for (const loops::Store& store : nest.stores) {
+    Uses part = usesOf(store);
+    uses.accesses.insert(uses.accesses.end(), part.accesses.begin(), part.accesses.end());
+    uses.asValues.insert(uses.asValues.end(), part.asValues.begin(), part.asValues.end());
+  }
+  outer_ = nest.outer;
+  double inside = 0;
+  for (const loops::Store& store : nest.stores) {
+    double cost = 0;
+    bestStoreRange(store, &cost);
+    inside += cost;
+  }
+  std::optional<RangeId> vector;
+  double least = inside;
+  for (size_t i = nest.outer.size(); i-- > 0;) {
+    double cost = 0;
+    for (const loops::Store& store : nest.stores) cost += storeCost(store, nest.outer[i]);
+    if (cost < least) {
+      least = cost;
+      vector = nest.outer[i];
+    }
+  }
+  std::vector<RangeId> order = nest.outer;
+  sortByStride(order, uses);
+  plan.outer = merge(order, uses, {});
+  plan.instructions = least;
+  if (vector) {
+    const auto at =
+        std::find_if(plan.outer.begin(), plan.outer.end(), [&](const Loop& l) { return contains(l.ranges, *vector); });
+    plan.vector = *at;
+    plan.outer.erase(at);
+    double operations = 0;
+    bool isReduction = false;
+    for (const loops::Store& store : nest.stores) {
+      const Body body = bodyOf(store.value);
+      operations += body.operations + static_cast<double>(body.loads.size());
+      for (const ExprId r : body.reduces) {
+        isReduction |= accesses_.of(r).depends(*vector);
+        operations += accesses_.of(accesses_.program().expressions[r].operands[0]).operations;
+      }
+    }
+    const double length = estimate(plan.vector->extent);
+    plan.lanes = lanesFor(operations, length, isReduction);
+    const bool isKnown = accesses_.program().expressions.findInteger(plan.vector->extent) != nullptr;
+    if (!isKnown || length > static_cast<double>(kBlock)) {
+      plan.block = isReduction ? 4 * plan.lanes : kBlock;
+    } else if (isReduction && length >= 8.0 * plan.lanes) {
+      plan.block = 2 * plan.lanes;
+    }
+  }
+  if (vector) findTile(nest, plan);
+  double iterations = 1;
+  for (const Loop& l : plan.outer) {
+    const double length = std::max(1.0, estimate(l.extent));
+    iterations *= plan.tile && l.ranges.back() == *plan.tile ? std::ceil(length / width_) : length;
+  }
+  if (plan.block)
+    iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
+  plan.instructions /= iterations;
+  return plan;
+}
+
+void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
+  const loops::ExprPool& pool = accesses_.program().expressions;
+  const RangeId along = plan.vector->ranges.back();
+  if (plan.vector->ranges.size() > 1) return;
+  std::vector<ExprId> loads;
+  for (const loops::Store& store : nest.stores) {
+    const Body body = bodyOf(store.value);
+    if (!store.ranges.empty() || !body.reduces.empty()) return;
+    loads.insert(loads.end(), body.loads.begin(), body.loads.end());
+  }
+  for (const Loop& loop : plan.outer) {
+    const RangeId across = loop.ranges.back();
+    if (loop.ranges.size() > 1 || estimate(loop.extent) < width_ / 2.0) continue;
+    std::vector<ExprId> found;
+    for (const ExprId load : loads) {
+      const Affine& where = accesses_.ofLoad(load);
+      const bool isAffine = std::all_of(where.terms.begin(), where.terms.end(), [&](const Affine::Term& t) {
+        return pool[t.atom].op == Op::Range ||
+               (!accesses_.of(t.atom).depends(along) && !accesses_.of(t.atom).depends(across));
+      });
+      if (isAffine && stepOf(where, along) == Step::Other && stepOf(where, across) == Step::Unit &&
+          dtypeSize(pool[load].dtype) <= 4 && accesses_.isAlwaysInside(load) && !contains(found, load))
+        found.push_back(load);
+    }
+    if (found.size() <= plan.transposed.size()) continue;
+    plan.tile = across;
+    plan.transposed = std::move(found);
+    plan.lanes = width_;
+  }
+}
+
+InnerPlan LoopPlanner::planStore(const loops::Store& store, bool vectorOutside) {
+  InnerPlan plan;
+  const Uses uses = usesOf(store);
+  std::vector<RangeId> apart;
+  if (store.scan) apart.push_back(*store.scan);
+  std::vector<RangeId> order = store.ranges;
+  if (!store.scan) sortByStride(order, uses);
+  plan.sequential = merge(order, uses, apart);
+  if (vectorOutside) return plan;
+  if (const std::optional<RangeId> best = bestStoreRange(store, nullptr)) {
+    const auto at = std::find_if(plan.sequential.begin(), plan.sequential.end(),
+                                 [&](const Loop& l) { return contains(l.ranges, *best); });
+    plan.vector = *at;
+    plan.sequential.erase(at);
+    const Body body = bodyOf(store.value);
+    plan.lanes = lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent),
+                          !body.reduces.empty());
+  }
+  return plan;
+}
+
+InnerPlan LoopPlanner::planReduce(ExprId id, bool vectorOutside) {
+  InnerPlan plan;
+  const Expr e = accesses_.program().expressions[id];
+  Uses uses;
+  std::vector<ExprId> seen;
+  collect(e.operands[0], uses, seen);
+  const bool isPlace = e.reduce == loops::ReduceKind::ArgMinimum || e.reduce == loops::ReduceKind::ArgMaximum;
+  // Places are counted over the ranges as they are.
+  plan.sequential = merge(e.ranges, uses, isPlace ? e.ranges : std::vector<RangeId>{});
+  if (vectorOutside) return plan;
+  if (const std::optional<RangeId> best = bestReduceRange(id)) {
+    const auto at = std::find_if(plan.sequential.begin(), plan.sequential.end(),
+                                 [&](const Loop& l) { return contains(l.ranges, *best); });
+    plan.vector = *at;
+    plan.sequential.erase(at);
+    const Body body = bodyOf(e.operands[0]);
+    plan.lanes =
+        lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent), true);
+  }
+  return plan;
+}
+
+}  // namespace graft::codegen

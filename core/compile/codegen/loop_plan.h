@@ -1,0 +1,93 @@
+// Which loops a nest becomes: their order, which of them run as one, and which one the lanes of vectors run along.
+//
+// A vector runs along one range at a time. That is either one of the nest's outer ranges, for all of its stores
+// (pointwise code, sums down the columns), or, in each store and reduction, one of its own (rows: softmax, norms, sums
+// along the row). The plan estimates both in instructions and takes the cheaper one.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/compile/codegen/access.h"
+
+namespace graft::codegen {
+
+/// Ranges that run as one loop over the product of their extents, since every access steps through them evenly.
+struct Loop {
+  std::vector<RangeId> ranges;  ///< outermost first; the loop's variable stands for the last one, the others for 0
+  ExprId extent;
+};
+
+/// The loops of a store or reduction, outermost first.
+struct InnerPlan {
+  std::vector<Loop> sequential;
+  std::optional<Loop> vector;
+  int lanes = 1;  ///< of the vector loop
+};
+
+struct NestPlan {
+  std::vector<Loop> outer;     ///< their iterations are shared out among threads
+  std::optional<Loop> vector;  ///< an outer range that the lanes run along
+  int lanes = 1;
+  std::optional<int64_t> block;  ///< one iteration runs this much of `vector`; absent: all of it
+  /// Another outer range, along which some loads step by ones: squares of them are transposed, as many elements of it
+  /// at a time as of `vector`.
+  std::optional<RangeId> tile;
+  std::vector<ExprId> transposed;  ///< those loads
+  double instructions = 0;         ///< of one iteration, estimated
+};
+
+class LoopPlanner {
+ public:
+  /// `width`: lanes of f32 in a register.
+  LoopPlanner(Accesses&, int width);
+
+  NestPlan plan(const loops::Nest&);
+  /// The loops of a store's own ranges; none of them is a vector where the nest's lanes run along another.
+  InnerPlan planStore(const loops::Store&, bool vectorOutside);
+  /// The loops of a Reduce; `vectorOutside`: it has one result for each lane of a vector around it.
+  InnerPlan planReduce(ExprId reduce, bool vectorOutside);
+
+ private:
+  struct Use {
+    Affine where;
+    double bytes;
+    bool isStore;
+  };
+  /// What the loops around a store or reduction touch.
+  struct Uses {
+    std::vector<Use> accesses;
+    std::vector<RangeId> asValues;  ///< ranges that occur elsewhere than in affine indices
+  };
+  void collect(ExprId, Uses&, std::vector<ExprId>& seen);
+  Uses usesOf(const loops::Store&);
+
+  void findTile(const loops::Nest&, NestPlan&);
+
+  enum class Step { None, Unit, Other };
+  Step stepOf(const Affine&, RangeId) const;
+  double estimate(ExprId size) const;  ///< with a guess at sizes that vary
+  double extent(RangeId) const;
+  std::vector<Loop> merge(std::vector<RangeId>, const Uses&, const std::vector<RangeId>& apart);
+  void sortByStride(std::vector<RangeId>&, const Uses&) const;
+  int lanesFor(double operations, double extent, bool isReduction) const;
+
+  // Estimates, in instructions
+  struct Body {
+    ExprId value;
+    double operations;
+    std::vector<ExprId> loads, reduces;
+  };
+  Body bodyOf(ExprId);
+  double bodyCost(const Body&, const std::vector<RangeId>& trips, std::optional<RangeId> vector);
+  double storeCost(const loops::Store&, std::optional<RangeId> vector);
+  double reduceCost(ExprId reduce, std::optional<RangeId> vector);
+  std::optional<RangeId> bestReduceRange(ExprId reduce);
+  std::optional<RangeId> bestStoreRange(const loops::Store&, double* cost);
+
+  Accesses& accesses_;
+  int width_;
+  std::vector<RangeId> outer_;  ///< of the nest that was planned last
+};
+
+}  // namespace graft::codegen

@@ -1,0 +1,145 @@
+// NestEmitter: one nest of a program as an LLVM function. Expressions become values where they are first needed; the
+// IrBuilder moves them out of the loops that they do not depend on.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/compile/codegen/access.h"
+#include "core/compile/codegen/ir_builder.h"
+#include "core/compile/codegen/ir_operations.h"
+#include "core/compile/codegen/loop_plan.h"
+#include "core/compile/codegen/prepare.h"
+
+namespace graft::codegen {
+
+class NestEmitter {
+ public:
+  /// `slots`: the place of each buffer in the call's list of pointers; -1 for locals. `width`: lanes of f32 in a
+  /// register.
+  NestEmitter(Accesses&, NestRewriter&, CpuLevel, int width, const std::vector<int>& slots);
+
+  struct Emitted {
+    std::string function;  ///< its text
+    ExprId iterations, scratchBytes;
+    double instructions = 0;
+  };
+  Emitted emit(const loops::Nest&, const std::string& name);
+  const std::set<std::string>& declarations() const { return b_.declarations(); }
+  const std::set<std::string>& helpers() const { return operations_.helpers(); }
+
+ private:
+  /// What a range is at the moment.
+  struct Binding {
+    Value index;          ///< i64; of lane 0
+    int lanes = 1;        ///< > 1: lane k has index + k
+    int scope = 0;        ///< of the loop it runs in
+    bool isZero = false;  ///< part of a merged loop, whose last range counts for all
+  };
+  /// The vectors around the expression that is emitted.
+  struct Lanes {
+    int count = 1;
+    Value active;  ///< which lanes run; none: all
+  };
+  /// The Selects around it: conditions that must hold, or must not, from the innermost out. 0: none.
+  struct Guard {
+    int outer = 0;
+    ExprId condition;
+    bool isThen = true;
+    bool operator==(const Guard&) const = default;
+  };
+  struct Pointer {
+    Value at;  ///< one pointer, or one for each lane
+    bool isContiguous = false;
+  };
+
+  // Loops (nest_loops.cpp)
+  void openRange(const Loop&, const Value& start, const Value& end, int64_t step, int lanes,
+                 const std::vector<Value>& carried, std::vector<Value>* inside);
+  std::vector<Value> closeRange(const Loop&, const std::vector<Value>& next);
+  /// Runs `body` for [start, end) of the loop, `lanes` at a time, and the rest with lanes switched off. `length`: of it
+  /// where it is known.
+  void forLanes(const Loop&, const Value& start, const Value& end, std::optional<int64_t> length, int lanes,
+                const std::function<void()>& body);
+  /// The stores of an iteration, apart for each part of an outer range in which a `cat` reads one of its inputs.
+  void emitParts(const loops::Nest&, size_t part);
+  void emitLanes(const loops::Nest&);
+  void findParts(const loops::Nest&);
+  void emitStores(const loops::Nest&);
+  void emitStore(const loops::Store&);
+  void emitElement(const loops::Store&);
+  void openIterations(const NestPlan&);
+  void closeIterations();
+  /// Pointers to buffers, locals one after another in the scratch memory. Returns the bytes that it takes.
+  ExprId placeBuffers(const loops::Nest&);
+
+  // Expressions (nest_emitter.cpp)
+  Value value(ExprId);
+  Value compute(ExprId);
+  Value rangeValue(RangeId);
+  Value selectValue(const loops::Expr&);
+  Value checkedValue(const loops::Expr&);
+  Value guardValue(int guard);
+  /// The lanes in which an instruction counts; none: in all. Of scalars: whether it counts in any.
+  Value activeLanes(bool isUnsafe, int lanes);
+  void remember(ExprId, int guard, const Value&);
+  void forget(BufferId written);
+  int scopeOf(ExprId);
+  bool isVector(ExprId);
+
+  // Memory (nest_memory.cpp)
+  Pointer pointer(BufferId, const Affine&);
+  Value load(ExprId);
+  /// As many elements as lanes; nothing is read where `active` is false.
+  Value readVector(const Value& pointer, DType, int lanes, const Value& active, int scope, int64_t version);
+  void store(BufferId, const Affine&, const Value&);
+  std::optional<int64_t> known(ExprId) const;
+
+  // Transposes (nest_tiles.cpp)
+  void emitTiled(const loops::Nest&);
+  void fillTile(ExprId load, const Value& tile, const Value& firstRow);
+
+  // Reductions (nest_reduce.cpp)
+  Value reduce(ExprId);
+  // An accumulator is one value, or of ArgMinimum and ArgMaximum two: the best, and its place.
+  Value placeOf(const loops::Expr& reduce);
+  std::vector<Value> accumulate(const loops::Expr&, const std::vector<Value>& sofar, int lanes);
+  std::vector<Value> join(const loops::Expr&, const std::vector<Value>&, const std::vector<Value>&);
+
+  IrBuilder b_;
+  Accesses& accesses_;
+  NestRewriter& rewriter_;
+  IrOperations operations_;
+  LoopPlanner planner_;
+  int width_;
+  const std::vector<int>& slots_;
+
+  std::unordered_map<RangeId, Binding> bindings_;
+  std::vector<std::unordered_map<uint64_t, Value>> memos_;  ///< values by expression and guard, for each open loop
+  std::vector<std::vector<std::unordered_map<uint64_t, Value>>> suspendedMemos_;
+  std::vector<Guard> guards_;
+  int guard_ = 0;
+  Lanes lanes_;
+  int barrier_ = 0;                              ///< the loop in which stores run one after another
+  int storesLanes_ = 1;                          ///< lanes along an outer range; a local then has an element for each
+  std::unordered_map<BufferId, Value> scalars_;  ///< locals without dimensions
+  std::unordered_map<BufferId, Value> places_;   ///< pointers to buffers
+  std::unordered_map<BufferId, int64_t> versions_;
+  NestPlan plan_;
+  std::vector<Loop> iterationLoops_;
+  Value blockStart_, blockEnd_;         ///< of the vector loop in this iteration
+  std::optional<int64_t> blockLength_;  ///< where it is known
+  struct Parts {
+    RangeId range;
+    std::vector<int64_t> borders;  ///< from 0 to its extent
+  };
+  std::vector<Parts> parts_;
+  RangeId blockRange_{UINT32_MAX - 1}, tileRange_{UINT32_MAX - 2};  ///< not of the program
+  std::vector<std::pair<ExprId, Value>> tiles_;                     ///< transposed loads, and where their squares are
+  Value tileRow_;  ///< elements before the row of a square; none: no squares now
+};
+
+}  // namespace graft::codegen

@@ -1,0 +1,287 @@
+// The loops of a nest: its iterations, the stores in them, and the loops of each store.
+#include <algorithm>
+
+#include "core/compile/codegen/nest_emitter.h"
+
+namespace graft::codegen {
+
+using loops::ReduceKind;
+using loops::Store;
+
+void NestEmitter::openRange(const Loop& loop, const Value& start, const Value& end, int64_t step, int lanes,
+                            const std::vector<Value>& carried, std::vector<Value>* inside) {
+  std::vector<Value> values = b_.openLoop(start, end, step, carried);
+  if (inside) *inside = std::move(values);
+  memos_.emplace_back();
+  for (const RangeId r : loop.ranges)
+    bindings_[r] = {b_.loopIndex(), r == loop.ranges.back() ? lanes : 1, b_.scope(), r != loop.ranges.back()};
+}
+
+std::vector<Value> NestEmitter::closeRange(const Loop& loop, const std::vector<Value>& next) {
+  for (const RangeId r : loop.ranges) bindings_.erase(r);
+  memos_.pop_back();
+  return b_.closeLoop(next);
+}
+
+void NestEmitter::forLanes(const Loop& loop, const Value& start, const Value& end, std::optional<int64_t> length,
+                           int lanes, const std::function<void()>& body) {
+  const int restLanes = std::min(width_, lanes);
+  const Value mask = b_.integer(DType::Int64, -static_cast<int64_t>(lanes));
+  Value wholeEnd = end;
+  if (!length || *length % lanes != 0) {
+    wholeEnd = start.isConstant && length
+                   ? b_.integer(DType::Int64, std::stoll(start.name) + *length / lanes * lanes)
+                   : b_.binary("add", start, b_.binary("and", b_.binary("sub", end, start), mask));
+  }
+  const Lanes before = lanes_;
+  if (!length || *length >= lanes) {
+    lanes_ = {lanes, {}};
+    openRange(loop, start, wholeEnd, lanes, lanes, {}, nullptr);
+    body();
+    closeRange(loop, {});
+  }
+  if (!length || *length % lanes != 0) {
+    openRange(loop, wholeEnd, end, restLanes, restLanes, {}, nullptr);
+    const Value left = b_.convert("trunc", b_.binary("sub", end, b_.loopIndex()), DType::Int32);
+    lanes_ = {restLanes, b_.compare("icmp slt", b_.lanesFrom0(DType::Int32, restLanes), left)};
+    body();
+    closeRange(loop, {});
+  }
+  lanes_ = before;
+}
+
+void NestEmitter::emitElement(const Store& store) {
+  const loops::Buffer& buffer = accesses_.program().buffer(store.buffer);
+  const Value v = value(store.value);
+  if (buffer.role == loops::Buffer::Role::Local && buffer.sizes.empty() && store.ranges.empty()) {
+    scalars_[store.buffer] = v;
+    return;
+  }
+  this->store(store.buffer, accesses_.offset(store.buffer, store.index), v);
+}
+
+void NestEmitter::emitStore(const Store& store) {
+  const InnerPlan plan = planner_.planStore(store, storesLanes_ > 1);
+  const Value zero = b_.integer(DType::Int64, 0);
+  const auto isScan = [&](const Loop& l) { return store.scan && l.ranges.back() == *store.scan; };
+  const Loop* scan = nullptr;
+  std::vector<const Loop*> opened;
+  for (const Loop& loop : plan.sequential) {
+    if (isScan(loop)) {
+      scan = &loop;
+      continue;
+    }
+    openRange(loop, zero, value(loop.extent), 1, 1, {}, nullptr);
+    opened.push_back(&loop);
+  }
+  const auto inside = [&] {
+    if (!scan) {
+      emitElement(store);
+      return;
+    }
+    const DType dtype = accesses_.program().buffer(store.buffer).dtype;
+    std::vector<Value> sofar{b_.spread(operations_.identity(store.scanKind, dtype), lanes_.count)};
+    openRange(*scan, zero, value(scan->extent), 1, 1, sofar, &sofar);
+    const Value next = b_.spread(operations_.combine(store.scanKind, sofar[0], value(store.value)), lanes_.count);
+    this->store(store.buffer, accesses_.offset(store.buffer, store.index), next);
+    closeRange(*scan, {next});
+  };
+  if (plan.vector)
+    forLanes(*plan.vector, zero, value(plan.vector->extent), known(plan.vector->extent), plan.lanes, inside);
+  else
+    inside();
+  for (; !opened.empty(); opened.pop_back()) closeRange(*opened.back(), {});
+}
+
+void NestEmitter::emitStores(const loops::Nest& nest) {
+  const int before = barrier_;
+  barrier_ = b_.scope();
+  storesLanes_ = lanes_.count;
+  for (const Store& store : nest.stores) {
+    emitStore(store);
+    forget(store.buffer);
+  }
+  scalars_.clear();
+  storesLanes_ = 1;
+  barrier_ = before;
+}
+
+void NestEmitter::openIterations(const NestPlan& plan) {
+  const Value begin{"%begin", DType::Int64, 1, 0, false}, end{"%end", DType::Int64, 1, 0, false};
+  const Value zero = b_.integer(DType::Int64, 0), one = b_.integer(DType::Int64, 1);
+  iterationLoops_ = plan.outer;
+  const std::vector<Loop>& loops = iterationLoops_;
+  // Where the first iteration stands: the last loop fastest
+  std::vector<Value> indices(loops.size());
+  Value left = begin;
+  for (size_t i = loops.size(); i-- > 1;) {
+    Value extent = value(loops[i].extent);
+    if (!extent.isConstant) extent = b_.select(b_.compare("icmp slt", extent, one), one, extent);
+    indices[i] = b_.binary("urem", left, extent);
+    left = b_.binary("udiv", left, extent);
+  }
+  if (!loops.empty()) indices[0] = left;
+  if (loops.size() == 1) indices.clear();  // the iteration itself
+  const std::vector<Value> inside = b_.openLoop(begin, end, 1, indices);
+  memos_.emplace_back();
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const Value index = loops.size() == 1 ? b_.loopIndex() : inside[i];
+    for (const RangeId r : loops[i].ranges) bindings_[r] = {index, 1, b_.scope(), r != loops[i].ranges.back()};
+  }
+}
+
+void NestEmitter::closeIterations() {
+  const std::vector<Loop>& loops = iterationLoops_;
+  const Value zero = b_.integer(DType::Int64, 0), one = b_.integer(DType::Int64, 1);
+  std::vector<Value> next(loops.size() > 1 ? loops.size() : 0);
+  Value carry = b_.boolean(true);
+  for (size_t i = next.size(); i-- > 0;) {
+    const Value index = bindings_.at(loops[i].ranges.back()).index;
+    const Value moved = b_.binary("add", index, b_.convert("zext", carry, DType::Int64));
+    if (i == 0) {
+      next[i] = moved;
+      break;
+    }
+    const Value wraps = b_.compare("icmp eq", moved, value(loops[i].extent));
+    next[i] = b_.select(wraps, zero, moved);
+    carry = wraps;
+  }
+  for (const Loop& loop : loops)
+    for (const RangeId r : loop.ranges) bindings_.erase(r);
+  memos_.pop_back();
+  b_.closeLoop(next);
+}
+
+ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
+  loops::Simplifier& s = accesses_.simplifier();
+  const loops::Program& program = accesses_.program();
+  const Value table{"%buffers", DType::Int64, 1, 0, false}, scratch{"%scratch", DType::Int64, 1, 0, false};
+  ExprId bytes = s.integer(0);
+  const auto place = [&](DType dtype, ExprId elements) {
+    const Value at = b_.advance(scratch, DType::UInt8, value(bytes));
+    const ExprId size = s.multiply(elements, s.integer(static_cast<int64_t>(dtypeSize(dtype))));
+    bytes = s.add(bytes, s.multiply(s.floorDivide(s.add(size, s.integer(63)), s.integer(64)), s.integer(64)));
+    return at;
+  };
+  std::vector<bool> isStored(program.buffers.size(), false);
+  for (const Store& store : nest.stores) isStored[store.buffer.index] = true;
+  for (uint32_t i = 0; i < program.buffers.size(); ++i) {
+    if (slots_[i] >= 0) places_[BufferId(i)] = b_.loadPointer(table, slots_[i]);
+    if (slots_[i] >= 0 || !isStored[i]) continue;
+    ExprId elements = s.integer(plan_.lanes);
+    for (const ExprId extent : std::vector<ExprId>(program.buffers[i].sizes)) elements = s.multiply(elements, extent);
+    places_[BufferId(i)] = place(program.buffers[i].dtype, elements);
+  }
+  for (const ExprId load : plan_.transposed)
+    tiles_.emplace_back(load, place(program.expressions[load].dtype, s.integer(int64_t{width_} * width_)));
+  return bytes;
+}
+
+void NestEmitter::findParts(const loops::Nest& nest) {
+  constexpr size_t kMostCopies = 6;
+  size_t copies = 1;
+  for (const RangeId r : nest.outer) {
+    const bool isVector = plan_.vector && plan_.vector->ranges.back() == r;
+    if ((isVector && (plan_.block || plan_.tile)) || plan_.tile == r) continue;
+    Parts parts{r, rewriter_.borders(nest, r)};
+    if (parts.borders.empty() || copies * (parts.borders.size() + 1) > kMostCopies) continue;
+    copies *= parts.borders.size() + 1;
+    parts.borders.insert(parts.borders.begin(), 0);
+    parts.borders.push_back(*known(accesses_.program().range(r).extent));
+    parts_.push_back(std::move(parts));
+  }
+}
+
+void NestEmitter::emitParts(const loops::Nest& nest, size_t part) {
+  if (part == parts_.size()) {
+    emitLanes(nest);
+    return;
+  }
+  const Parts parts = parts_[part];
+  const Value zero = b_.integer(DType::Int64, 0);
+  const bool isVector = plan_.vector && plan_.vector->ranges.back() == parts.range;
+  for (size_t i = 0; i + 1 < parts.borders.size(); ++i) {
+    const int64_t start = parts.borders[i], length = parts.borders[i + 1] - start;
+    const RangeId piece = rewriter_.addPart(parts.range, length);
+    const loops::Nest restricted = rewriter_.restrictTo(nest, parts.range, piece, start);
+    if (isVector) {
+      const NestPlan whole = plan_;
+      plan_.vector = Loop{{piece}, accesses_.program().range(piece).extent};
+      blockStart_ = zero;
+      blockEnd_ = b_.integer(DType::Int64, length);
+      blockLength_ = length;
+      emitParts(restricted, part + 1);
+      plan_ = whole;
+      continue;
+    }
+    const Value index = bindings_.at(parts.range).index;
+    const Value inside = b_.binary("and", b_.compare("icmp sge", index, b_.integer(DType::Int64, start)),
+                                   b_.compare("icmp slt", index, b_.integer(DType::Int64, start + length)));
+    b_.openLoop(zero, b_.convert("zext", inside, DType::Int64), 1, {});
+    memos_.emplace_back();
+    bindings_[piece] = {b_.binary("sub", index, b_.integer(DType::Int64, start)), 1, b_.scope(), false};
+    emitParts(restricted, part + 1);
+    bindings_.erase(piece);
+    memos_.pop_back();
+    b_.closeLoop({});
+  }
+}
+
+void NestEmitter::emitLanes(const loops::Nest& nest) {
+  if (!plan_.vector) {
+    emitStores(nest);
+    return;
+  }
+  forLanes(*plan_.vector, blockStart_, blockEnd_, blockLength_, plan_.lanes, [&] {
+    if (plan_.tile)
+      emitTiled(nest);
+    else
+      emitStores(nest);
+  });
+}
+
+NestEmitter::Emitted NestEmitter::emit(const loops::Nest& nest, const std::string& name) {
+  loops::Simplifier& s = accesses_.simplifier();
+  plan_ = planner_.plan(nest);
+  Emitted result;
+  result.instructions = plan_.instructions;
+  result.scratchBytes = placeBuffers(nest);
+  findParts(nest);
+
+  // The loops that iterations are counted over: a square or a block at a time
+  NestPlan open = plan_;
+  const auto pieces = [&](ExprId extent, int64_t size) {
+    return s.floorDivide(s.add(extent, s.integer(size - 1)), s.integer(size));
+  };
+  for (Loop& loop : open.outer)
+    if (plan_.tile && loop.ranges.back() == *plan_.tile) loop = {{tileRange_}, pieces(loop.extent, width_)};
+  if (plan_.block) open.outer.push_back({{blockRange_}, pieces(plan_.vector->extent, *plan_.block)});
+  result.iterations = s.integer(1);
+  for (const Loop& loop : open.outer) result.iterations = s.multiply(result.iterations, loop.extent);
+
+  openIterations(open);
+  if (plan_.vector) {
+    blockStart_ = b_.integer(DType::Int64, 0);
+    blockEnd_ = value(plan_.vector->extent);
+    blockLength_ = known(plan_.vector->extent);
+    if (plan_.block) {
+      const Value block = b_.integer(DType::Int64, *plan_.block), extent = blockEnd_;
+      blockStart_ = b_.binary("mul", bindings_.at(blockRange_).index, block);
+      blockEnd_ = b_.binary("add", blockStart_, block);
+      if (blockLength_ && *blockLength_ % *plan_.block == 0) {
+        blockLength_ = plan_.block;
+      } else {
+        blockLength_.reset();
+        blockEnd_ = b_.select(b_.compare("icmp slt", blockEnd_, extent), blockEnd_, extent);
+      }
+    }
+  }
+  emitParts(nest, 0);
+  closeIterations();
+  result.function = b_.finish("@" + name +
+                              "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %sizes, ptr "
+                              "noalias %scratch, i64 %begin, i64 %end)");
+  return result;
+}
+
+}  // namespace graft::codegen

@@ -1,0 +1,139 @@
+// Transposes. Where a load steps through memory by ones along another outer range than the lanes do, a square of it is
+// read row by row, transposed in registers, and kept in scratch memory; then the nest's stores run on the square.
+#include "core/compile/codegen/nest_emitter.h"
+
+namespace graft::codegen {
+
+using loops::Op;
+
+namespace {
+
+std::string places(const std::vector<int>& from) {
+  std::string list;
+  for (const int p : from) list += (list.empty() ? "i32 " : ", i32 ") + std::to_string(p);
+  return " <" + list + ">";
+}
+
+/// Lanes of two vectors, counted through both.
+Value shuffle(IrBuilder& b, const Value& x, const Value& y, const std::vector<int>& from) {
+  const int lanes = static_cast<int>(from.size());
+  return b.instruction(
+      x.dtype, lanes, std::max(x.scope, y.scope),
+      "shufflevector " + b.typed(x) + ", " + b.typed(y) + ", " + IrBuilder::type(DType::Int32, lanes) + places(from));
+}
+
+/// Of each four lanes, the first or last two of both vectors: of one lane alternately (unpcklps), or of two (unpcklpd).
+Value unpack(IrBuilder& b, const Value& x, const Value& y, bool isHigh, int width) {
+  std::vector<int> from;
+  for (int block = 0; block < x.lanes; block += 4) {
+    const int first = block + (isHigh ? 2 : 0);
+    if (width == 1)
+      from.insert(from.end(), {first, first + x.lanes, first + 1, first + 1 + x.lanes});
+    else
+      from.insert(from.end(), {first, first + 1, first + x.lanes, first + 1 + x.lanes});
+  }
+  return shuffle(b, x, y, from);
+}
+
+/// The columns of a square of as many rows as lanes: 4, 8 or 16.
+std::vector<Value> transpose(IrBuilder& b, const std::vector<Value>& rows) {
+  const int lanes = rows[0].lanes, blocks = lanes / 4;
+  // byColumn[c][g]: of the rows 4 g … 4 g + 3, the columns c, c + 4 …, four lanes each
+  std::vector<std::vector<Value>> byColumn(4, std::vector<Value>(static_cast<size_t>(blocks)));
+  for (size_t g = 0; g < static_cast<size_t>(blocks); ++g) {
+    const Value low01 = unpack(b, rows[4 * g], rows[4 * g + 1], false, 1);
+    const Value high01 = unpack(b, rows[4 * g], rows[4 * g + 1], true, 1);
+    const Value low23 = unpack(b, rows[4 * g + 2], rows[4 * g + 3], false, 1);
+    const Value high23 = unpack(b, rows[4 * g + 2], rows[4 * g + 3], true, 1);
+    byColumn[0][g] = unpack(b, low01, low23, false, 2);
+    byColumn[1][g] = unpack(b, low01, low23, true, 2);
+    byColumn[2][g] = unpack(b, high01, high23, false, 2);
+    byColumn[3][g] = unpack(b, high01, high23, true, 2);
+  }
+  // Then blocks of four lanes change places with those of other groups.
+  for (std::vector<Value>& groups : byColumn)
+    for (int bit = 1; bit < blocks; bit *= 2)
+      for (int g = 0; g < blocks; ++g) {
+        if (g & bit) continue;
+        Value& x = groups[static_cast<size_t>(g)];
+        Value& y = groups[static_cast<size_t>(g | bit)];
+        std::vector<int> first, second;
+        for (int lane = 0; lane < lanes; ++lane) {
+          const int block = lane / 4, in = lane % 4;
+          first.push_back(block & bit ? lanes + 4 * (block ^ bit) + in : lane);
+          second.push_back(block & bit ? lanes + lane : 4 * (block | bit) + in);
+        }
+        const Value a = shuffle(b, x, y, first);
+        y = shuffle(b, x, y, second);
+        x = a;
+      }
+  std::vector<Value> columns;
+  for (int j = 0; j < lanes; ++j) columns.push_back(byColumn[static_cast<size_t>(j % 4)][static_cast<size_t>(j / 4)]);
+  return columns;
+}
+
+}  // namespace
+
+void NestEmitter::fillTile(ExprId load, const Value& tile, const Value& firstRow) {
+  const loops::Expr e = accesses_.program().expressions[load];
+  const RangeId across = *plan_.tile, along = plan_.vector->ranges.back();
+  const std::optional<int64_t> rowLength = known(accesses_.program().range(across).extent);
+  const std::optional<int64_t> rowCount = known(plan_.vector->extent);
+  const int n = width_;
+  const DType stored = e.dtype == DType::Bool ? DType::UInt8 : e.dtype;
+  const Binding lanes = bindings_.at(along);
+  // Beyond the end of the rows nothing may be read; beyond the last row, it is read again.
+  Value active;
+  if (!rowLength || *rowLength % n != 0) {
+    const Value left = b_.binary("sub", value(accesses_.program().range(across).extent), firstRow);
+    const Value most = b_.integer(DType::Int64, n);
+    const Value count = b_.select(b_.compare("icmp slt", left, most), left, most);
+    active = b_.compare("icmp slt", b_.lanesFrom0(DType::Int32, n), b_.convert("trunc", count, DType::Int32));
+  }
+  std::vector<Value> rows;
+  bindings_[across] = {firstRow, 1, firstRow.scope, false};
+  for (int k = 0; k < n; ++k) {
+    Value row = b_.binary("add", lanes.index, b_.integer(DType::Int64, k));
+    if (!rowCount || *rowCount % n != 0) {
+      const Value last = b_.binary("sub", value(plan_.vector->extent), b_.integer(DType::Int64, 1));
+      row = b_.select(b_.compare("icmp slt", row, last), row, last);
+    }
+    bindings_[along] = {row, 1, lanes.scope, false};
+    const Pointer from = pointer(e.buffer(), accesses_.ofLoad(load));
+    const Value v = readVector(from.at, stored, n, active, std::max(from.at.scope, lanes.scope), 0);
+    rows.push_back(dtypeSize(stored) == 4 ? v : b_.convert("zext", v, DType::Int32));
+  }
+  bindings_[along] = lanes;
+  bindings_.erase(across);
+  const std::vector<Value> columns = transpose(b_, rows);
+  for (int j = 0; j < n; ++j) {
+    const Value column = dtypeSize(stored) == 4 ? columns[static_cast<size_t>(j)]
+                                                : b_.convert("trunc", columns[static_cast<size_t>(j)], stored);
+    const Value to = b_.advance(tile, stored, b_.integer(DType::Int64, int64_t{j} * n));
+    b_.effect("store " + b_.typed(column) + ", ptr " + to.name + ", align 64");
+  }
+}
+
+void NestEmitter::emitTiled(const loops::Nest& nest) {
+  const RangeId across = *plan_.tile;
+  const Value n = b_.integer(DType::Int64, width_);
+  const Value first = b_.binary("mul", bindings_.at(tileRange_).index, n);
+  for (const auto& [load, tile] : tiles_) fillTile(load, tile, first);
+  const std::optional<int64_t> length = known(accesses_.program().range(across).extent);
+  Value count = n;
+  if (!length || *length % width_ != 0) {
+    const Value left = b_.binary("sub", value(accesses_.program().range(across).extent), first);
+    count = b_.select(b_.compare("icmp slt", left, n), left, n);
+  }
+  b_.openLoop(b_.integer(DType::Int64, 0), count, 1, {});
+  memos_.emplace_back();
+  tileRow_ = b_.binary("mul", b_.loopIndex(), n);
+  bindings_[across] = {b_.binary("add", first, b_.loopIndex()), 1, b_.scope(), false};
+  emitStores(nest);
+  bindings_.erase(across);
+  tileRow_ = {};
+  memos_.pop_back();
+  b_.closeLoop({});
+}
+
+}  // namespace graft::codegen

@@ -1,0 +1,221 @@
+#include "core/compile/codegen/prepare.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace graft::codegen {
+
+using loops::Expr;
+using loops::Op;
+using loops::Store;
+
+namespace {
+
+constexpr int kMostSplits = 16;
+/// A range that a store steps through by ones is not split into pieces shorter than this.
+constexpr int64_t kShortestPiece = 8;
+
+ExprId mapExpression(loops::Program& program, loops::Simplifier& simplifier, ExprId id,
+                     std::unordered_map<ExprId, ExprId>& done, const std::function<ExprId(const Expr&)>& leaf) {
+  if (const auto at = done.find(id); at != done.end()) return at->second;
+  Expr e = program.expressions[id];
+  ExprId result = leaf(e);
+  if (!result) {
+    for (ExprId& operand : e.operands) operand = mapExpression(program, simplifier, operand, done, leaf);
+    result = simplifier.simplify(program.expressions.add(e));
+  }
+  done.emplace(id, result);
+  return result;
+}
+
+}  // namespace
+
+void specialise(loops::Program& program, const std::vector<int64_t>& sizes, std::vector<Strides>& strides) {
+  std::unordered_map<ExprId, ExprId> done;
+  loops::Simplifier simplifier(program);
+  const auto number = [&](const Expr& e) {
+    return e.op == Op::Size ? program.expressions.integer(sizes.at(e.index)) : ExprId();
+  };
+  const auto change = [&](ExprId& id) { id = mapExpression(program, simplifier, id, done, number); };
+  // Sizes first: what simplifies afterwards knows them.
+  for (loops::Buffer& b : program.buffers)
+    for (ExprId& size : b.sizes) change(size);
+  for (loops::Range& r : program.ranges) change(r.extent);
+  for (Strides& s : strides)
+    for (ExprId& stride : s) change(stride);
+  done.clear();
+  loops::Simplifier withSizes(program);
+  const auto changeMore = [&](ExprId& id) { id = mapExpression(program, withSizes, id, done, number); };
+  for (loops::Nest& nest : program.nests)
+    for (Store& store : nest.stores) {
+      for (ExprId& index : store.index) changeMore(index);
+      changeMore(store.value);
+    }
+}
+
+ExprId NestRewriter::rewrite(ExprId id, const Replacements& replacements, std::unordered_map<ExprId, ExprId>& done) {
+  return mapExpression(program_, accesses_.simplifier(), id, done, [&](const Expr& e) -> ExprId {
+    if (e.op == Op::Range) {
+      const auto at = replacements.find(e.range());
+      return at == replacements.end() ? ExprId() : at->second.value;
+    }
+    if (e.op != Op::Reduce) return {};
+    Expr changed = e;
+    changed.ranges.clear();
+    for (const RangeId r : e.ranges) {
+      const auto at = replacements.find(r);
+      if (at == replacements.end())
+        changed.ranges.push_back(r);
+      else
+        changed.ranges.insert(changed.ranges.end(), at->second.ranges.begin(), at->second.ranges.end());
+    }
+    changed.operands[0] = rewrite(e.operands[0], replacements, done);
+    const bool isPlace = e.reduce == loops::ReduceKind::ArgMinimum || e.reduce == loops::ReduceKind::ArgMaximum;
+    if (changed.ranges.empty()) return isPlace ? program_.expressions.integer(0) : changed.operands[0];
+    return program_.expressions.add(std::move(changed));
+  });
+}
+
+loops::Nest NestRewriter::rewrite(const loops::Nest& nest, const Replacements& replacements) {
+  std::unordered_map<ExprId, ExprId> done;
+  const auto change = [&](const std::vector<RangeId>& ranges) {
+    std::vector<RangeId> changed;
+    for (const RangeId r : ranges) {
+      const auto at = replacements.find(r);
+      if (at == replacements.end())
+        changed.push_back(r);
+      else
+        changed.insert(changed.end(), at->second.ranges.begin(), at->second.ranges.end());
+    }
+    return changed;
+  };
+  loops::Nest result{change(nest.outer), {}};
+  for (const Store& store : nest.stores) {
+    Store s = store;
+    for (ExprId& index : s.index) index = rewrite(index, replacements, done);
+    s.value = rewrite(s.value, replacements, done);
+    s.ranges = change(s.ranges);
+    if (s.scan && std::find(s.ranges.begin(), s.ranges.end(), *s.scan) == s.ranges.end()) s.scan.reset();
+    result.stores.push_back(std::move(s));
+  }
+  return result;
+}
+
+void NestRewriter::collect(ExprId id, std::vector<ExprId>& seen) {
+  if (std::find(seen.begin(), seen.end(), id) != seen.end()) return;
+  seen.push_back(id);
+  for (const ExprId operand : std::vector<ExprId>(program_.expressions[id].operands)) collect(operand, seen);
+}
+
+std::vector<ExprId> NestRewriter::expressionsOf(const loops::Nest& nest) {
+  std::vector<ExprId> all;
+  for (const Store& store : nest.stores) {
+    for (const ExprId index : store.index) collect(index, all);
+    collect(store.value, all);
+  }
+  return all;
+}
+
+bool NestRewriter::isUnitOfStore(const loops::Nest& nest, RangeId r) {
+  for (const Store& store : nest.stores)
+    for (const Affine::Term& t : accesses_.offset(store.buffer, store.index).terms) {
+      const Expr& atom = program_.expressions[t.atom];
+      const int64_t* factor = program_.expressions.findInteger(t.factor);
+      if (atom.op == Op::Range && atom.range() == r && factor && *factor == 1) return true;
+    }
+  return false;
+}
+
+bool NestRewriter::findSplit(const loops::Nest& nest, Split& split) {
+  loops::Simplifier& s = accesses_.simplifier();
+  for (const ExprId id : expressionsOf(nest)) {
+    const Expr e = program_.expressions[id];
+    if ((e.op != Op::FloorDivide && e.op != Op::Remainder) || e.dtype != DType::Int64) continue;
+    const Expr dividend = program_.expressions[e.operands[0]];
+    const int64_t* divisor = program_.expressions.findInteger(e.operands[1]);
+    if (dividend.op != Op::Range || !divisor || *divisor < 2) continue;
+    const int64_t c = *divisor;
+    const RangeId r = dividend.range();
+    const int64_t* rest = program_.expressions.findInteger(s.remainder(program_.range(r).extent, s.integer(c)));
+    if (!rest || *rest != 0) continue;
+    const bool isScan =
+        std::any_of(nest.stores.begin(), nest.stores.end(), [&](const Store& st) { return st.scan == r; });
+    if (isScan || (c < kShortestPiece && isUnitOfStore(nest, r))) continue;
+    split = {r, c};
+    return true;
+  }
+  return false;
+}
+
+loops::Nest NestRewriter::prepare(loops::Nest nest) {
+  loops::Simplifier& s = accesses_.simplifier();
+  Replacements ones;
+  const auto findOnes = [&](const std::vector<RangeId>& ranges) {
+    for (const RangeId r : ranges)
+      if (const int64_t* extent = program_.expressions.findInteger(program_.range(r).extent); extent && *extent == 1)
+        ones[r] = {s.integer(0), {}};
+  };
+  findOnes(nest.outer);
+  for (const Store& store : nest.stores) findOnes(store.ranges);
+  for (const ExprId id : expressionsOf(nest)) findOnes(std::vector<RangeId>(program_.expressions[id].ranges));
+  if (!ones.empty()) nest = rewrite(nest, ones);
+  Split split;
+  for (int i = 0; i < kMostSplits && findSplit(nest, split); ++i) {
+    const std::string name = program_.range(split.range).name;
+    const ExprId c = s.integer(split.divisor);
+    const ExprId count = s.floorDivide(program_.range(split.range).extent, c);
+    const RangeId high = program_.addRange(name, count), low = program_.addRange(name, c);
+    const ExprId whole = s.add(s.multiply(program_.expressions.range(high), c), program_.expressions.range(low));
+    nest = rewrite(nest, {{split.range, {whole, {high, low}}}});
+  }
+  return nest;
+}
+
+void NestRewriter::conditionBorders(ExprId condition, RangeId range, std::vector<int64_t>& borders) {
+  const Expr e = program_.expressions[condition];
+  if (e.op == Op::And || e.op == Op::Or || e.op == Op::Not) {
+    for (const ExprId operand : e.operands) conditionBorders(operand, range, borders);
+    return;
+  }
+  if (!loops::isComparison(e.op) || program_.expressions[e.operands[0]].dtype != DType::Int64) return;
+  // a - b = sign * range + constant
+  const Affine difference = accesses_.affine(accesses_.simplifier().subtract(e.operands[0], e.operands[1]));
+  const int64_t* constant = program_.expressions.findInteger(difference.constant);
+  if (difference.terms.size() != 1 || !constant) return;
+  const Affine::Term term = difference.terms[0];
+  const Expr& atom = program_.expressions[term.atom];
+  const int64_t* factor = program_.expressions.findInteger(term.factor);
+  if (atom.op != Op::Range || atom.range() != range || !factor || (*factor != 1 && *factor != -1)) return;
+  const int64_t zero = *factor == 1 ? -*constant : *constant;  // where both are equal
+  const bool isOne = *factor == 1;
+  if (e.op == Op::Less) borders.push_back(isOne ? zero : zero + 1);
+  if (e.op == Op::LessEqual) borders.push_back(isOne ? zero + 1 : zero);
+  if (e.op == Op::Equal || e.op == Op::NotEqual) borders.insert(borders.end(), {zero, zero + 1});
+}
+
+std::vector<int64_t> NestRewriter::borders(const loops::Nest& nest, RangeId range) {
+  std::vector<int64_t> found;
+  const auto loadsOf = [&](ExprId id) {
+    std::vector<ExprId> parts;
+    collect(id, parts);
+    return std::any_of(parts.begin(), parts.end(), [&](ExprId p) { return program_.expressions[p].op == Op::Load; });
+  };
+  for (const ExprId id : expressionsOf(nest)) {
+    const Expr e = program_.expressions[id];
+    if (e.op == Op::Select && loadsOf(e.operands[1]) && loadsOf(e.operands[2]))
+      conditionBorders(e.operands[0], range, found);
+  }
+  const int64_t* extent = program_.expressions.findInteger(program_.range(range).extent);
+  if (!extent) return {};
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::erase_if(found, [&](int64_t b) { return b <= 0 || b >= *extent; });
+  return found;
+}
+
+loops::Nest NestRewriter::restrictTo(const loops::Nest& nest, RangeId range, RangeId part, int64_t start) {
+  loops::Simplifier& s = accesses_.simplifier();
+  return rewrite(nest, {{range, {s.add(program_.expressions.range(part), s.integer(start)), {part}}}});
+}
+
+}  // namespace graft::codegen

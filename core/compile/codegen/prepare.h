@@ -1,0 +1,56 @@
+// What happens to a program before loops are planned: sizes that are known become numbers, ranges of one element
+// vanish, and ranges that are only used in parts are taken apart, so that indices become sums of loop variables.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "core/compile/codegen/access.h"
+
+namespace graft::codegen {
+
+/// Puts numbers in the place of all sizes, in the program and in the strides of its buffers.
+void specialise(loops::Program&, const std::vector<int64_t>& sizes, std::vector<Strides>&);
+
+/// Rewrites the nests of a program; its buffers stay.
+class NestRewriter {
+ public:
+  explicit NestRewriter(Accesses& accesses, loops::Program& program) : accesses_(accesses), program_(program) {}
+
+  /// The nest without ranges of one element, and with ranges split where `range // c` and `range % c` occur: view and
+  /// reshape give such indices.
+  loops::Nest prepare(loops::Nest);
+
+  /// The values of an outer range at which the Selects that choose between two loads change their mind, sorted: where
+  /// `cat` goes from one input to the next.
+  std::vector<int64_t> borders(const loops::Nest&, RangeId);
+  /// A range for a part of another, of that many elements.
+  RangeId addPart(RangeId range, int64_t extent) {
+    return program_.addRange(std::string(program_.range(range).name), program_.expressions.integer(extent));
+  }
+  /// The nest for [start, start + extent of `part`) of an outer range alone: `range` becomes `part` + start.
+  loops::Nest restrictTo(const loops::Nest&, RangeId range, RangeId part, int64_t start);
+
+ private:
+  struct Replacement {
+    ExprId value;
+    std::vector<RangeId> ranges;
+  };
+  using Replacements = std::unordered_map<RangeId, Replacement>;
+  ExprId rewrite(ExprId, const Replacements&, std::unordered_map<ExprId, ExprId>& done);
+  loops::Nest rewrite(const loops::Nest&, const Replacements&);
+  struct Split {
+    RangeId range;
+    int64_t divisor;
+  };
+  bool findSplit(const loops::Nest&, Split&);
+  bool isUnitOfStore(const loops::Nest&, RangeId);
+  void collect(ExprId, std::vector<ExprId>& seen);
+  std::vector<ExprId> expressionsOf(const loops::Nest&);
+  void conditionBorders(ExprId condition, RangeId, std::vector<int64_t>&);
+
+  Accesses& accesses_;
+  loops::Program& program_;
+};
+
+}  // namespace graft::codegen

@@ -1,0 +1,83 @@
+// IndexMath: what is known of the whole numbers of a program: each as a polynomial, its bounds, and what follows from
+// the extents of ranges, the limits of sizes and the conditions around. It reads a program and changes nothing.
+//
+//   IndexMath math(program);
+//   math.isNonNegative(math.polynomial(extent) - math.polynomial(index) - Polynomial(1));   // index < extent
+//
+// An i64 expression is exact where its value is the one of unlimited whole numbers: where bounds show that it does not
+// leave 64 bits, and, by contract, where it is made of ranges, sizes and checked indices and some size occurs in it:
+// checkSizes() (verify.h) refuses a call whose sizes would make such an expression leave 64 bits. Of others nothing is
+// concluded but what holds modulo 2^64.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/compile/loops/algebra/bounds.h"
+#include "core/compile/loops/algebra/polynomial.h"
+#include "core/compile/loops/program.h"
+
+namespace graft::loops {
+
+class IndexMath {
+ public:
+  /// The program must outlive it. It may get more expressions, ranges and sizes meanwhile.
+  explicit IndexMath(const Program& program) : program_(program) {}
+
+  /// Of an i64 expression.
+  const Polynomial& polynomial(ExprId);
+  /// Whether the expression is exact, and so equal to its polynomial over whole numbers.
+  bool isExact(ExprId);
+  /// Whether an expression that has this polynomial would be.
+  bool isExact(const Polynomial&);
+  /// Of an expression of any integer dtype or bool.
+  Bounds bounds(ExprId);
+  Bounds bounds(const Polynomial&);
+
+  /// What must not be negative where the condition has this value, added to `facts`.
+  void collectFacts(ExprId condition, bool value, std::vector<Polynomial>& facts);
+  /// The condition's value, where the facts and the bounds decide it.
+  std::optional<bool> decide(ExprId condition, std::span<const Polynomial> facts = {});
+  /// Whether it is at least 0 for all values of ranges and sizes for which the facts are; false where that is not
+  /// found. The polynomial stands for whole numbers: those of its expressions must be exact.
+  bool isNonNegative(const Polynomial&, std::span<const Polynomial> facts = {});
+
+ private:
+  // What an expression is made of decides whether it is exact by contract.
+  struct Makeup {
+    bool isIndex = false;   // of constants, ranges, sizes and checked indices
+    bool isSized = false;   // some size occurs in it
+    bool hasRange = false;  // some range does
+  };
+  struct Known {
+    Polynomial polynomial;
+    bool isExact = true;
+    Makeup makeup;
+    Bounds bounds;
+  };
+  struct Interval {
+    Bounds bounds;
+    bool overflows = false;
+  };
+
+  const Known& known(ExprId);
+  Known learn(ExprId);
+  Bounds learnBounds(ExprId);
+  Makeup makeup(Atom);
+  Makeup makeup(const Polynomial&);
+  Interval interval(const Polynomial&);
+  Bounds atomBounds(Atom);
+  bool prove(Polynomial, const std::vector<Polynomial>& facts, int depth);
+  bool proveByFacts(const Polynomial&, const std::vector<Polynomial>& facts, int depth);
+  bool proveByAtom(const Polynomial&, Atom, const std::vector<Polynomial>& facts, int depth);
+  bool proveBySizes(const Polynomial&, const std::vector<Polynomial>& facts, int depth);
+  std::optional<Atom> hardestAtom(const Polynomial&);
+
+  const Program& program_;
+  std::unordered_map<ExprId, Known> known_;
+  int budget_ = 0;  // steps left of one proof
+};
+
+}  // namespace graft::loops

@@ -1,0 +1,82 @@
+#include "core/compile/lower/lower.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/compile/lower/call.h"
+#include "core/compile/lower/lowering.h"
+#include "core/compile/lower/schedule.h"
+
+namespace graft::lower {
+namespace {
+
+/// A value that several nodes read, or one node twice, is worth keeping.
+void shareReadTwice(Lowering& l, ValueId v) {
+  const Value& value = l.graph.value(v);
+  if (value.type.isTensor() && value.users.size() + value.returnUses > 1) l.share(l.tensorOf(v));
+}
+
+void lowerAll(Lowering& l) {
+  if (const auto weights = l.graph.weights(); !weights.empty())
+    throw Refusal{fmt::format("the weight %{} is no input of the group", l.graph.value(weights.front()).name)};
+  for (const ValueId v : l.graph.inputs()) {
+    const Type& type = l.graph.value(v).type;
+    if (type.kind == Type::Kind::Int)
+      l.addIntegerInput(v);
+    else
+      l.addInput(v);
+  }
+  for (const NodeId id : l.graph.order(l.graph.root())) {
+    const Node& node = l.graph.node(id);
+    try {
+      l.lowerNode(node);
+    } catch (const Refusal& r) {
+      throw Refusal{fmt::format("%{}: {}", node.name, r.why)};
+    }
+    for (const ValueId v : node.outputs) shareReadTwice(l, v);
+  }
+  std::vector<ScheduledResult> results;
+  for (const Argument& a : l.graph.returns()) {
+    if (!a.isValue() || !l.graph.value(a.valueId()).type.isTensor())
+      throw Refusal{"the group returns other than tensors"};
+    if (!l.graph.value(a.valueId()).users.empty()) l.keep(l.tensorOf(a.valueId()));
+    results.push_back({l.tensorOf(a.valueId()), l.graph.value(a.valueId()).name});
+  }
+  schedule(l, results);
+}
+
+}  // namespace
+
+std::string_view kindName(Kind kind) {
+  constexpr std::array<std::string_view, 9> names{"none",      "size", "pointwise", "view",   "gather",
+                                                  "reduction", "scan", "window",    "factory"};
+  return names[static_cast<size_t>(kind)];
+}
+
+Traits traitsOf(const Graph& graph, const Node& node) {
+  Traits traits;
+  if (!findEntry(node.op->name)) {
+    traits.whyNot = fmt::format("{} has no lowering", node.op->name);
+    return traits;
+  }
+  Lowering l(graph);
+  try {
+    l.lowerNode(node, &traits);
+  } catch (const Refusal& r) {
+    return {.whyNot = r.why};
+  }
+  return traits;
+}
+
+Result<loops::Program> lower(const Graph& group) {
+  Lowering l(group);
+  try {
+    lowerAll(l);
+  } catch (const Refusal& r) {
+    return badInput(r.why);
+  }
+  return tidied(l.program);
+}
+
+}  // namespace graft::lower

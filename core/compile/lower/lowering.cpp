@@ -1,0 +1,358 @@
+#include "core/compile/lower/lowering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/compile/lower/call.h"
+#include "core/ir/size_expression.h"
+
+namespace graft::lower {
+
+bool isHalf(DType d) { return d == DType::Float16 || d == DType::BFloat16; }
+
+DType computeType(DType d) {
+  switch (d) {
+    case DType::Float16:
+    case DType::BFloat16:
+      return DType::Float32;
+    case DType::UInt8:
+    case DType::Int8:
+    case DType::Int16:
+    case DType::Int32:
+    case DType::Int64:
+    case DType::Float32:
+    case DType::Float64:
+    case DType::Bool:
+      return d;
+    default:
+      throw Refusal{fmt::format("it computes with dtype {}", dtypeName(d))};
+  }
+}
+
+Scalar isNan(Scalar x) { return isFloatingPoint(x.dtype()) ? x != x : x.with(x.pool->boolean(false)); }
+Scalar isInfinite(Scalar x) {
+  if (!isFloatingPoint(x.dtype())) return x.with(x.pool->boolean(false));
+  return abs(x) == std::numeric_limits<double>::infinity();
+}
+
+Lowering::Lowering(const Graph& g) : graph(g), simplifier(program) {}
+
+size_t Lowering::KeyHash::operator()(const Key& k) const {
+  uint64_t h = k.tensor.index * 0x9e3779b97f4a7c15U;
+  for (const ExprId e : k.index) h = (h ^ e.index) * 0x9e3779b97f4a7c15U ^ h >> 29;
+  return h;
+}
+
+// Values of the graph ---------------------------------------------------------------------------------------------
+
+loops::SizeId Lowering::symbol(const std::string& name) {
+  const auto [at, isNew] = symbols_.try_emplace(name);
+  if (isNew) {
+    loops::Size size;
+    size.name = name;
+    if (const Symbol* known = graph.findSymbol(name)) {
+      size.min = std::max<int64_t>(0, known->min.value_or(0));
+      size.max = known->max;
+    }
+    at->second = program.addSize(std::move(size));
+  }
+  return at->second;
+}
+
+ExprId Lowering::sizeOf(const std::string& text, const std::string& whose) {
+  using Kind = SizeExpression::Kind;
+  const auto parsed = SizeExpression::parse(text);
+  if (!parsed) throw Refusal{fmt::format("the size {} of {} is no expression", text, whose)};
+  std::vector<ExprId> stack;
+  for (const SizeExpression::Step& step : parsed->steps()) {
+    if (step.kind == Kind::Number) {
+      stack.push_back(integer(step.number));
+      continue;
+    }
+    if (step.kind == Kind::Symbol) {
+      stack.push_back(pool().size(symbol(step.symbol)));
+      continue;
+    }
+    const ExprId b = stack.back();
+    stack.pop_back();
+    if (step.kind == Kind::Negate) {
+      stack.push_back(simplifier.subtract(integer(0), b));
+      continue;
+    }
+    const ExprId a = stack.back();
+    stack.pop_back();
+    if (step.kind == Kind::FloorDivide || step.kind == Kind::Mod) {
+      const auto least = simplifier.bounds(b).min;
+      if (!least || *least < 1) throw Refusal{fmt::format("the size {} of {} may divide by 0", text, whose)};
+    }
+    switch (step.kind) {
+      case Kind::Add:
+        stack.push_back(simplifier.add(a, b));
+        break;
+      case Kind::Subtract:
+        stack.push_back(simplifier.subtract(a, b));
+        break;
+      case Kind::Multiply:
+        stack.push_back(simplifier.multiply(a, b));
+        break;
+      case Kind::FloorDivide:
+        stack.push_back(simplifier.floorDivide(a, b));
+        break;
+      case Kind::Mod:
+        stack.push_back(simplifier.remainder(a, b));
+        break;
+      case Kind::Max:
+        stack.push_back(simplifier.maximum(a, b));
+        break;
+      default:
+        stack.push_back(simplifier.minimum(a, b));
+        break;
+    }
+  }
+  return stack.back();
+}
+
+ExprId Lowering::sizeOf(const Dim& dim, const std::string& whose) {
+  if (dim.isStatic()) return integer(dim.size);
+  if (dim.symbol.empty()) throw Refusal{fmt::format("a size of %{} is not known", whose)};
+  return sizeOf(dim.symbol, "%" + whose);
+}
+
+std::pair<DType, Sizes> Lowering::typeOf(ValueId v) {
+  const Value& value = graph.value(v);
+  const TensorInfo& info = value.type.tensorInfo;
+  if (!value.type.isTensor()) throw Refusal{fmt::format("%{} is no tensor", value.name)};
+  if (!info.dtype) throw Refusal{fmt::format("the dtype of %{} is not known", value.name)};
+  if (!info.shape) throw Refusal{fmt::format("the shape of %{} is not known", value.name)};
+  Sizes sizes;
+  sizes.reserve(info.shape->size());
+  for (const Dim& d : *info.shape) sizes.push_back(sizeOf(d, value.name));
+  return {*info.dtype, std::move(sizes)};
+}
+
+TensorId Lowering::addInput(ValueId v) {
+  auto [dtype, sizes] = typeOf(v);
+  computeType(dtype);  // refuses
+  const std::string& name = graph.value(v).name;
+  const loops::BufferId buffer = program.addBuffer(name, dtype, sizes, loops::Buffer::Role::Input);
+  const TensorId t = add({.name = name,
+                          .dtype = dtype,
+                          .sizes = std::move(sizes),
+                          .form = Tensor::Form::Input,
+                          .cost = 1,
+                          .buffer = buffer});
+  setTensor(v, t);
+  return t;
+}
+
+void Lowering::addIntegerInput(ValueId v) { setInteger(v, pool().size(symbol(graph.value(v).name))); }
+
+TensorId Lowering::tensorOf(ValueId v) {
+  if (const auto it = tensors_.find(v); it != tensors_.end()) return it->second;
+  return addInput(v);
+}
+
+ExprId Lowering::integerOf(ValueId v) {
+  if (const auto it = integers_.find(v); it != integers_.end()) return it->second;
+  if (graph.value(v).type.kind != Type::Kind::Int)
+    throw Refusal{fmt::format("%{} is no integer, but {}", graph.value(v).name, toString(graph.value(v).type))};
+  addIntegerInput(v);
+  return integers_.at(v);
+}
+
+const TensorList& Lowering::listOf(ValueId v) {
+  if (const auto it = lists_.find(v); it != lists_.end()) return it->second;
+  const Value& value = graph.value(v);
+  if (value.kind == Value::Kind::Output) lowerNode(graph.node(value.producer));
+  const auto it = lists_.find(v);
+  if (it == lists_.end()) throw Refusal{fmt::format("%{} is no list of pieces of one tensor", value.name)};
+  return it->second;
+}
+
+void Lowering::lowerNode(const Node& node, Traits* traits) {
+  const Entry* entry = findEntry(node.op->name);
+  if (!entry) throw Refusal{fmt::format("{} has no lowering", node.op->name)};
+  Traits own;
+  Traits& t = traits ? *traits : own;
+  t.kind = entry->kind;
+  Call call{*this, node, t};
+  entry->build(call);
+}
+
+// Tensors -----------------------------------------------------------------------------------------------------------
+
+TensorId Lowering::add(Tensor t) {
+  values_.push_back(std::move(t));
+  return TensorId(static_cast<uint32_t>(values_.size() - 1));
+}
+
+TensorId Lowering::define(std::string_view name, DType dtype, Sizes sizes, double cost,
+                          std::span<const TensorId> operands, std::function<ExprId(const Index&)> element) {
+  computeType(dtype);  // refuses
+  for (const TensorId o : operands) {
+    const Tensor& t = values_[o.index];
+    cost += t.form == Tensor::Form::Inline || t.form == Tensor::Form::Shared ? t.cost : 1;
+  }
+  return add({.name = std::string(name),
+              .dtype = dtype,
+              .sizes = std::move(sizes),
+              .element = std::move(element),
+              .cost = cost});
+}
+
+TensorId Lowering::view(TensorId of, Sizes sizes, std::function<Index(const Index&)> source) {
+  return define(values_[of.index].name, values_[of.index].dtype, std::move(sizes), 0, std::span(&of, 1),
+                [this, of, source = std::move(source)](const Index& i) { return at(of, source(i)); });
+}
+
+TensorId Lowering::number(DType dtype, double value) {
+  Tensor t{.name = "number", .dtype = dtype};
+  t.element = [this, dtype, value](const Index&) { return pool().number(computeType(dtype), value); };
+  t.isNumber = true;
+  return add(std::move(t));
+}
+
+TensorId Lowering::number(DType dtype, int64_t value) {
+  Tensor t{.name = "number", .dtype = dtype};
+  t.element = [this, dtype, value](const Index&) { return pool().number(computeType(dtype), value); };
+  t.isNumber = true;
+  return add(std::move(t));
+}
+
+TensorId Lowering::reduce(ReduceKind kind, TensorId body, std::span<const size_t> dims, bool keep) {
+  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
+  std::vector<bool> reduced(values_[body.index].sizes.size());
+  for (const size_t d : dims) reduced[d] = true;
+  Tensor t{.name = std::string(loops::reduceName(kind)),
+           .dtype = isPlace ? DType::Int64 : values_[body.index].dtype,
+           .form = Tensor::Form::Reduction,
+           .cost = 1};
+  for (size_t d = 0; d < reduced.size(); ++d) {
+    if (!reduced[d])
+      t.sizes.push_back(values_[body.index].sizes[d]);
+    else if (keep)
+      t.sizes.push_back(integer(1));
+  }
+  t.element = [this, kind, body, reduced, keep, isPlace](const Index& i) {
+    std::vector<RangeId> ranges;
+    Index inside;
+    size_t next = 0;
+    for (size_t d = 0; d < reduced.size(); ++d) {
+      const ExprId size = values_[body.index].sizes[d];
+      if (!reduced[d]) {
+        inside.push_back(i[next++]);
+        continue;
+      }
+      next += keep ? 1 : 0;
+      if (isOne(size)) {
+        inside.push_back(integer(0));
+        continue;
+      }
+      ranges.push_back(program.addRange("r" + std::to_string(program.ranges.size()), size));
+      inside.push_back(pool().range(ranges.back()));
+    }
+    const ExprId element = at(body, inside);
+    if (ranges.empty()) return isPlace ? integer(0) : element;
+    return pool().reduce(kind, std::move(ranges), element);
+  };
+  return add(std::move(t));
+}
+
+TensorId Lowering::scan(ReduceKind kind, TensorId body, size_t dim) {
+  Tensor t{.name = "scan",
+           .dtype = values_[body.index].dtype,
+           .sizes = values_[body.index].sizes,
+           .element = [this, body](const Index& i) { return at(body, i); },
+           .form = Tensor::Form::Scan,
+           .cost = 1,
+           .scanDim = dim,
+           .scanKind = kind};
+  return add(std::move(t));
+}
+
+void Lowering::share(TensorId t) {
+  Tensor& v = values_[t.index];
+  if (v.form == Tensor::Form::Inline && v.cost > cheapCost) v.form = Tensor::Form::Shared;
+}
+
+void Lowering::repeat(TensorId t) {
+  Tensor& v = values_[t.index];
+  if ((v.form == Tensor::Form::Inline || v.form == Tensor::Form::Shared) && v.cost > cheapCost)
+    v.form = Tensor::Form::Repeated;
+}
+
+void Lowering::keep(TensorId t) {
+  Tensor& v = values_[t.index];
+  if (v.form == Tensor::Form::Inline && v.cost > 1) v.form = Tensor::Form::Shared;
+}
+
+ExprId Lowering::definition(TensorId t, const Index& i) {
+  const Key key{t, i};
+  if (const auto it = elements_.find(key); it != elements_.end()) return it->second;
+  const auto element = values_[t.index].element;  // a copy: computing may add tensors
+  const ExprId e = element(i);
+  elements_.emplace(key, e);
+  return e;
+}
+
+ExprId Lowering::at(TensorId t, const Index& i) {
+  const Tensor& v = values_[t.index];
+  if (v.form == Tensor::Form::Inline) return definition(t, i);
+  const DType compute = computeType(v.dtype);
+  if (v.form == Tensor::Form::Input) return pool().cast(pool().load(v.buffer, i, v.dtype), compute);
+  if (!v.buffer) {
+    const loops::BufferId whole = program.addBuffer(fmt::format("{}_{}", v.name, program.buffers.size()), compute,
+                                                    v.sizes, loops::Buffer::Role::Temporary);
+    values_[t.index].buffer = whole;
+    buffers_.emplace(whole, t);
+  }
+  return pool().load(values_[t.index].buffer, i, compute);
+}
+
+TensorId Lowering::tensorOfBuffer(loops::BufferId b) const {
+  const auto it = buffers_.find(b);
+  return it == buffers_.end() ? TensorId() : it->second;
+}
+
+ExprId Lowering::broadcastAt(TensorId t, const Index& i, const Sizes& to) {
+  const Sizes& sizes = values_[t.index].sizes;
+  Index source(sizes.size());
+  const size_t skip = i.size() - sizes.size();
+  for (size_t d = 0; d < sizes.size(); ++d)
+    source[d] = isOne(sizes[d]) && !isOne(to[skip + d]) ? integer(0) : i[skip + d];
+  return at(t, source);
+}
+
+Scalar Lowering::rounded(Scalar x, DType d) {
+  if (!isHalf(d)) return x;
+  const loops::Expr& e = pool()[x.id];
+  if (e.op == Op::Cast && pool()[e.operands[0]].dtype == d) return x;
+  return x.to(d).to(x.dtype());
+}
+
+Scalar Lowering::convert(Scalar x, DType from, DType to) {
+  if (from == to) return x;
+  const DType target = computeType(to);
+  if (isHalf(from) && !isFloatingPoint(to)) x = rounded(x, from);
+  const loops::Expr& e = pool()[x.id];
+  if (e.op == Op::Constant && isFloatingPoint(target)) return scalar(pool().number(target, pool().constant(x.id)));
+  if (const int64_t* n = findNumber(x.id);
+      n && (target == DType::Int64 || target == DType::Bool || target == DType::Int32))
+    return scalar(pool().number(target, target == DType::Int32 ? static_cast<int64_t>(static_cast<int32_t>(*n)) : *n));
+  return x.to(target);
+}
+
+bool Lowering::isOne(ExprId size) const {
+  const int64_t* n = findNumber(size);
+  return n && *n == 1;
+}
+
+ExprId Lowering::product(std::span<const ExprId> sizes) {
+  ExprId p = integer(1);
+  for (const ExprId s : sizes) p = simplifier.multiply(p, s);
+  return p;
+}
+
+}  // namespace graft::lower

@@ -1,0 +1,161 @@
+// What operators are lowered to, before loops are made of it: tensors as functions from an index to an expression.
+//
+//   TensorId y = l.define("y", DType::Float32, sizes, 10, {x}, [&l, x](const Index& i) { return exp(l.at(x, i)); });
+//
+// Private to core/compile/lower. A Lowering owns its program and tensors. Elements are computed when somebody asks for
+// them: once for each index.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/compile/loops/simplify.h"
+#include "core/compile/lower/lower.h"
+#include "core/compile/lower/scalar.h"
+#include "core/ir/graph.h"
+
+namespace graft::lower {
+
+using loops::ExprId;
+using loops::Op;
+using loops::RangeId;
+using loops::ReduceKind;
+using Index = std::vector<ExprId>;  ///< i64, one for each dimension
+using Sizes = std::vector<ExprId>;  ///< i64, of constants and sizes
+using TensorId = Id<struct LoweredTensorTag>;
+
+/// Thrown where something has no lowering. traitsOf() and lower() catch it.
+struct Refusal {
+  std::string why;
+};
+
+/// What elements are computed in: f32 for f16 and bf16, the dtype itself otherwise. Refuses dtypes without loops.
+DType computeType(DType);
+bool isHalf(DType);
+
+struct Tensor {
+  enum class Form : uint8_t {
+    Input,
+    Inline,     ///< computed wherever it is read
+    Shared,     ///< likewise, unless one iteration reads it at several places, or one place many times
+    Repeated,   ///< gets a buffer: readers take each element many times
+    Reduction,  ///< gets one, of one element in an iteration where that is enough
+    Scan,       ///< gets one: `element` is what is combined along `scanDim`
+  };
+  std::string name;
+  DType dtype = DType::Float32;  ///< as PyTorch has it
+  Sizes sizes = {};
+  std::function<ExprId(const Index&)> element = {};  ///< of computeType(dtype)
+  Form form = Form::Inline;
+  double cost = 0;  ///< operations for one element, with those of operands that are computed inside
+  size_t scanDim = 0;
+  ReduceKind scanKind = ReduceKind::Sum;
+  loops::BufferId buffer = {};  ///< Input: the input. Otherwise the whole tensor, once somebody asked for it
+  bool isNumber = false;        ///< a plain number, which promotes dtypes less than a tensor
+};
+
+/// A list of tensors, as split and unbind make it: the pieces of `base`.
+struct TensorList {
+  TensorId base;
+  std::function<TensorId(size_t index, const std::string& name, DType, Sizes)> piece;
+};
+
+class Lowering {
+ public:
+  explicit Lowering(const Graph&);
+  Lowering(const Lowering&) = delete;
+  Lowering& operator=(const Lowering&) = delete;
+
+  const Graph& graph;
+  loops::Program program;
+  loops::Simplifier simplifier;
+  loops::ExprPool& pool() { return program.expressions; }
+  Scalar scalar(ExprId e) { return {&program.expressions, e}; }
+  ExprId integer(int64_t n) { return simplifier.integer(n); }
+
+  // Values of the graph
+  /// Makes the tensors of a node's outputs. Operands that nobody made become inputs.
+  void lowerNode(const Node&, Traits* = nullptr);
+  TensorId tensorOf(ValueId);
+  ExprId integerOf(ValueId);
+  const TensorList& listOf(ValueId);
+  void setTensor(ValueId v, TensorId t) { tensors_[v] = t; }
+  void setInteger(ValueId v, ExprId e) { integers_[v] = e; }
+  void setList(ValueId v, TensorList list) { lists_[v] = std::move(list); }
+  TensorId addInput(ValueId);  ///< a tensor
+  void addIntegerInput(ValueId);
+  /// dtype and sizes of a value; refuses one of which they are not known.
+  std::pair<DType, Sizes> typeOf(ValueId);
+  /// A size as Dim::symbol spells it.
+  ExprId sizeOf(const Dim&, const std::string& whose);
+  ExprId sizeOf(const std::string& expression, const std::string& whose);
+
+  // Tensors
+  const Tensor& operator[](TensorId t) const { return values_[t.index]; }
+  size_t tensorCount() const { return values_.size(); }
+  TensorId add(Tensor);
+  /// One whose elements are computed from those of `operands`, by `cost` operations each.
+  TensorId define(std::string_view name, DType, Sizes, double cost, std::span<const TensorId> operands,
+                  std::function<ExprId(const Index&)> element);
+  /// The same elements elsewhere.
+  TensorId view(TensorId, Sizes, std::function<Index(const Index&)> source);
+  TensorId number(DType, double);
+  TensorId number(DType, int64_t);
+  /// The combination over dimensions `dims` of `body`, whose dtype it has. Keeps them as 1 where `keep`.
+  TensorId reduce(ReduceKind, TensorId body, std::span<const size_t> dims, bool keep);
+  TensorId scan(ReduceKind, TensorId body, size_t dim);
+  /// Says that a reader takes each element at several places of one iteration, or many times altogether.
+  void share(TensorId);
+  void repeat(TensorId);
+  /// Says that one element serves many of a reader's, or that the tensor is a result too.
+  void keep(TensorId);
+
+  /// An element, of computeType(dtype). Of those that get a buffer: a load of it.
+  ExprId at(TensorId, const Index&);
+  Scalar scalarAt(TensorId t, const Index& i) { return scalar(at(t, i)); }
+  /// The element that lies under index `i` of a tensor with sizes `to` that it broadcasts to.
+  ExprId broadcastAt(TensorId, const Index& i, const Sizes& to);
+  /// What is computed for an element, of those that get a buffer too.
+  ExprId definition(TensorId, const Index&);
+  /// The tensor whose whole buffer that is; invalid for others.
+  TensorId tensorOfBuffer(loops::BufferId) const;
+
+  /// Of a value with dtype `from`, what a tensor of dtype `to` holds. Ahead of what jumps, halves are rounded.
+  Scalar convert(Scalar, DType from, DType to);
+  /// Rounded to f16 or bf16, still f32. Other dtypes as they are.
+  Scalar rounded(Scalar, DType);
+
+  // Sizes
+  bool isOne(ExprId size) const;
+  ExprId product(std::span<const ExprId> sizes);
+  const int64_t* findNumber(ExprId e) const { return program.expressions.findInteger(e); }
+
+ private:
+  struct Key {
+    TensorId tensor;
+    Index index;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key&) const;
+  };
+  loops::SizeId symbol(const std::string& name);
+
+  std::vector<Tensor> values_;
+  std::unordered_map<ValueId, TensorId> tensors_;
+  std::unordered_map<ValueId, ExprId> integers_;
+  std::unordered_map<ValueId, TensorList> lists_;
+  std::unordered_map<std::string, loops::SizeId> symbols_;
+  std::unordered_map<Key, ExprId, KeyHash> elements_;
+  std::unordered_map<loops::BufferId, TensorId> buffers_;
+};
+
+/// Cheap enough to be computed at each place that reads it.
+constexpr double cheapCost = 6;
+
+}  // namespace graft::lower

@@ -1,4 +1,0 @@
-#include "core/compile/lower/lower.h"
-namespace graft::lower {
-Traits traitsOf(const Graph&, const Node&) { return {.whyNot = "lowering is being written"}; }
-}  // namespace graft::lower

@@ -1,0 +1,562 @@
+#include "core/compile/lower/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <set>
+
+namespace graft::lower {
+namespace {
+
+using loops::BufferId;
+using loops::Expr;
+using loops::Nest;
+using loops::Store;
+using Form = Tensor::Form;
+
+/// The largest row that one iteration keeps for itself, in elements.
+constexpr int64_t mostLocal = 16384;
+/// Fewer iterations than this leave processors idle, unless the whole is small.
+constexpr int64_t fewIterations = 8;
+constexpr int64_t smallWork = 32768;
+
+/// The loops over one tensor that is stored: one for each dimension other than 1, two where a size is taken apart.
+struct Domain {
+  std::vector<RangeId> ranges;  ///< the last one fastest
+  Index index;                  ///< of the tensor, of these ranges
+};
+
+/// A tensor to be stored, and over what.
+struct Target {
+  TensorId tensor;
+  BufferId buffer;
+  Domain domain = {};
+  std::vector<RangeId> outer = {};  ///< of the domain's
+  bool isRow = false;               ///< reductions decide what is outer
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(Lowering& l) : l_(l) {}
+
+  void run(const std::vector<ScheduledResult>& results) {
+    std::vector<Target> targets;
+    for (const ScheduledResult& r : results) {
+      const Tensor& t = l_[r.tensor];
+      const BufferId buffer = l_.program.addBuffer(r.name, t.dtype, t.sizes, loops::Buffer::Role::Output);
+      targets.push_back(planned(r.tensor, buffer));
+    }
+    for (std::vector<Target>& together : grouped(std::move(targets))) emit(together);
+  }
+
+ private:
+  // What is read ------------------------------------------------------------------------------------------------
+
+  struct Request {
+    TensorId tensor;
+    Index index;
+    auto operator<=>(const Request&) const = default;
+  };
+
+  /// Adds the loads of whole tensors in an expression.
+  void collect(ExprId root, std::set<ExprId>& seen, std::set<Request>& found) const {
+    std::vector<ExprId> stack{root};
+    while (!stack.empty()) {
+      const ExprId id = stack.back();
+      stack.pop_back();
+      if (!seen.insert(id).second) continue;
+      const Expr& e = l_.program.expressions[id];
+      if (e.op == Op::Load)
+        if (const TensorId t = l_.tensorOfBuffer(e.buffer())) found.insert({t, e.operands});
+      stack.insert(stack.end(), e.operands.begin(), e.operands.end());
+    }
+  }
+
+  /// The ranges in an expression, those that its reductions bind among them.
+  const std::set<RangeId>& rangesIn(ExprId id) {
+    if (const auto it = ranges_.find(id); it != ranges_.end()) return it->second;
+    const Expr e = l_.pool()[id];
+    std::set<RangeId> out;
+    if (e.op == Op::Range) out.insert(e.range());
+    for (const ExprId o : e.operands) {
+      const std::set<RangeId>& more = rangesIn(o);
+      out.insert(more.begin(), more.end());
+    }
+    return ranges_.emplace(id, std::move(out)).first->second;
+  }
+  std::set<RangeId> rangesIn(const Index& index) {
+    std::set<RangeId> out;
+    for (const ExprId e : index) {
+      const std::set<RangeId>& more = rangesIn(e);
+      out.insert(more.begin(), more.end());
+    }
+    return out;
+  }
+
+  // What runs over what -------------------------------------------------------------------------------------------
+
+  /// The same range for the same place and extent, so that stores of one nest share their loops.
+  RangeId rangeAt(size_t place, ExprId extent) {
+    const auto [at, isNew] = shared_.try_emplace({place, extent});
+    if (isNew) at->second = l_.program.addRange("i" + std::to_string(l_.program.ranges.size()), extent);
+    return at->second;
+  }
+
+  /// `splits`: by dimension, how many neighbours make one index of the first range of two; 0: one range.
+  Domain domainOf(const Sizes& sizes, const std::vector<int64_t>& splits) {
+    Domain d;
+    loops::Simplifier& s = l_.simplifier;
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      if (l_.isOne(sizes[k])) {
+        d.index.push_back(l_.integer(0));
+        continue;
+      }
+      if (splits[k] == 0) {
+        d.ranges.push_back(rangeAt(d.ranges.size(), sizes[k]));
+        d.index.push_back(l_.pool().range(d.ranges.back()));
+        continue;
+      }
+      const ExprId each = l_.integer(splits[k]);
+      const RangeId high = rangeAt(d.ranges.size(), s.floorDivide(sizes[k], each));
+      d.ranges.push_back(high);
+      const RangeId low = rangeAt(d.ranges.size(), each);
+      d.ranges.push_back(low);
+      d.index.push_back(s.add(s.multiply(l_.pool().range(high), each), l_.pool().range(low)));
+    }
+    return d;
+  }
+
+  /// At most how many iterations; nothing where that is not known.
+  std::optional<int64_t> most(const std::vector<RangeId>& ranges) const {
+    int64_t n = 1;
+    for (const RangeId r : ranges) {
+      const auto extent = l_.simplifier.bounds(l_.program.range(r).extent).max;
+      if (!extent || __builtin_mul_overflow(n, *extent, &n)) return std::nullopt;
+    }
+    return n;
+  }
+
+  ExprId product(const std::vector<RangeId>& ranges) {
+    Sizes extents;
+    for (const RangeId r : ranges) extents.push_back(l_.program.range(r).extent);
+    return l_.product(extents);
+  }
+
+  /// What is stored for the index: a reduction or a scan itself, not a load of it.
+  ExprId valueOf(TensorId t, const Index& i) {
+    const Form form = l_[t].form;
+    return form == Form::Inline || form == Form::Input ? l_.at(t, i) : l_.definition(t, i);
+  }
+
+  /// Reductions and scans that an expression reads, with cheap producers computed inside it.
+  std::set<Request> reductionsIn(ExprId value) {
+    std::set<ExprId> seen;
+    std::set<Request> open, out;
+    collect(value, seen, open);
+    while (!open.empty()) {
+      const Request r = *open.begin();
+      open.erase(open.begin());
+      if (l_[r.tensor].form == Form::Shared)
+        collect(l_.definition(r.tensor, r.index), seen, open);
+      else
+        out.insert(r);
+    }
+    return out;
+  }
+
+  Target planned(TensorId t, BufferId buffer) {
+    const Sizes sizes = l_[t].sizes;
+    std::vector<int64_t> splits(sizes.size());
+    Target target{.tensor = t, .buffer = buffer};
+    for (int round = 0; round < 2; ++round) {
+      target.domain = domainOf(sizes, splits);
+      const std::set<Request> requests = reductionsIn(valueOf(t, target.domain.index));
+      if (round == 0 && findSplits(requests, target.domain, sizes, splits)) continue;
+      chooseOuter(target, requests);
+      break;
+    }
+    return target;
+  }
+
+  /// A statistic for each k neighbours of a dimension (GroupNorm's channels): the dimension is taken apart, so that the
+  /// statistic's own index is a range.
+  bool findSplits(const std::set<Request>& requests, const Domain& domain, const Sizes& sizes,
+                  std::vector<int64_t>& splits) {
+    bool found = false;
+    for (const Request& r : requests) {
+      if (l_[r.tensor].form != Form::Reduction) continue;
+      for (const ExprId id : r.index) {
+        const Expr& e = l_.pool()[id];
+        if (e.op != Op::FloorDivide) continue;
+        const Expr& range = l_.pool()[e.operands[0]];
+        const int64_t* each = l_.findNumber(e.operands[1]);
+        if (range.op != Op::Range || !each || *each < 2) continue;
+        for (size_t k = 0; k < sizes.size(); ++k) {
+          const int64_t* size = l_.findNumber(sizes[k]);
+          if (domain.index[k] != e.operands[0] || !size || *size % *each != 0 || splits[k] != 0) continue;
+          splits[k] = *each;
+          found = true;
+        }
+      }
+    }
+    return found;
+  }
+
+  void chooseOuter(Target& target, const std::set<Request>& requests) {
+    const Domain& d = target.domain;
+    const std::set<RangeId> all(d.ranges.begin(), d.ranges.end());
+    std::map<std::set<RangeId>, int> candidates;
+    const auto consider = [&](const Request& r) {
+      const Tensor& t = l_[r.tensor];
+      std::set<RangeId> outer = rangesIn(r.index);
+      if (t.form == Form::Scan)
+        for (const RangeId swept : rangesIn(r.index[t.scanDim])) outer.erase(swept);
+      const bool isOfDomain = std::includes(all.begin(), all.end(), outer.begin(), outer.end());
+      if (isOfDomain) ++candidates[outer];
+    };
+    for (const Request& r : requests)
+      if (l_[r.tensor].form == Form::Reduction || l_[r.tensor].form == Form::Scan) consider(r);
+    if (l_[target.tensor].form == Form::Scan) consider({target.tensor, d.index});
+    target.outer = d.ranges;
+    target.isRow = l_[target.tensor].form == Form::Reduction;
+    const std::set<RangeId>* best = nullptr;
+    int most = 0;
+    for (const auto& [outer, readers] : candidates) {
+      const bool mustBe = l_[target.tensor].form == Form::Scan;
+      if (!mustBe && !isParallelEnough(outer, all)) continue;
+      if (!best || readers > most || (readers == most && outer.size() > best->size())) {
+        best = &outer;
+        most = readers;
+      }
+    }
+    if (!best) return;
+    target.isRow = true;
+    std::erase_if(target.outer, [&](RangeId r) { return !best->contains(r); });
+  }
+
+  bool isParallelEnough(const std::set<RangeId>& outer, const std::set<RangeId>& all) const {
+    std::vector<RangeId> inner;
+    for (const RangeId r : all)
+      if (!outer.contains(r)) inner.push_back(r);
+    const auto iterations = most({outer.begin(), outer.end()});
+    const auto work = most(inner);
+    return !iterations || *iterations >= fewIterations || (work && *work <= smallWork);
+  }
+
+  /// Targets that one nest computes: those with the same outer ranges, and pointwise ones over all ranges of a row
+  /// kernel that reads what they read.
+  std::vector<std::vector<Target>> grouped(std::vector<Target> targets) {
+    std::vector<std::vector<Target>> groups;
+    const auto sameOuter = [&](const Target& t) {
+      return std::find_if(groups.begin(), groups.end(),
+                          [&](const std::vector<Target>& g) { return g.front().outer == t.outer; });
+    };
+    std::vector<Target> flat;
+    for (Target& t : targets) {
+      if (!t.isRow) {
+        flat.push_back(std::move(t));
+        continue;
+      }
+      const auto at = sameOuter(t);
+      if (at != groups.end())
+        at->push_back(std::move(t));
+      else
+        groups.push_back({std::move(t)});
+    }
+    for (Target& t : flat) {
+      auto at = sameOuter(t);
+      if (at == groups.end())
+        at = std::find_if(groups.begin(), groups.end(),
+                          [&](const std::vector<Target>& g) { return g.front().isRow && joins(t, g.front()); });
+      if (at != groups.end())
+        at->push_back(std::move(t));
+      else
+        groups.push_back({std::move(t)});
+    }
+    return groups;
+  }
+
+  /// What a target needs, through everything between: the inputs, and the places of tensors on the way.
+  struct Reads {
+    std::set<BufferId> inputs;
+    std::set<Request> tensors;
+  };
+  Reads readsOf(const Target& t) {
+    Reads out;
+    std::set<ExprId> seen;
+    std::vector<ExprId> stack{valueOf(t.tensor, t.domain.index)};
+    while (!stack.empty()) {
+      const ExprId id = stack.back();
+      stack.pop_back();
+      if (!seen.insert(id).second) continue;
+      const Expr e = l_.pool()[id];
+      if (e.op == Op::Load) {
+        if (const TensorId inner = l_.tensorOfBuffer(e.buffer())) {
+          out.tensors.insert({inner, e.operands});
+          stack.push_back(l_.definition(inner, e.operands));
+        } else {
+          out.inputs.insert(e.buffer());
+        }
+      }
+      stack.insert(stack.end(), e.operands.begin(), e.operands.end());
+    }
+    return out;
+  }
+
+  /// Whether a pointwise target can be stored by the iterations of a row kernel: it is one of the kernel's operands on
+  /// the way, or reads what the kernel reads over the kernel's own ranges. Gives it the domain for that.
+  bool joins(Target& t, const Target& row) {
+    const Reads theirs = readsOf(row);
+    const std::set<RangeId> outer(row.outer.begin(), row.outer.end());
+    for (const Request& r : theirs.tensors)
+      if (r.tensor == t.tensor && takesDomain(t, r.index, row.outer)) return true;
+    const std::vector<RangeId>& mine = t.domain.ranges;
+    if (!std::all_of(outer.begin(), outer.end(),
+                     [&](RangeId r) { return std::find(mine.begin(), mine.end(), r) != mine.end(); }))
+      return false;
+    const Reads ours = readsOf(t);
+    if (!std::any_of(ours.inputs.begin(), ours.inputs.end(), [&](BufferId b) { return theirs.inputs.contains(b); }))
+      return false;
+    t.outer = row.outer;
+    return true;
+  }
+
+  /// The outer ranges as they stand in the index by which the row kernel reads the tensor, and a loop for each other
+  /// dimension.
+  bool takesDomain(Target& t, const Index& index, const std::vector<RangeId>& outer) {
+    Domain d;
+    std::set<RangeId> used;
+    const Sizes& sizes = l_[t.tensor].sizes;
+    for (size_t k = 0; k < index.size(); ++k) {
+      if (l_.isOne(sizes[k])) {
+        d.index.push_back(l_.integer(0));
+        continue;
+      }
+      const Expr& e = l_.pool()[index[k]];
+      const bool isOuter = e.op == Op::Range && std::find(outer.begin(), outer.end(), e.range()) != outer.end();
+      if (isOuter && (l_.program.range(e.range()).extent != sizes[k] || !used.insert(e.range()).second)) return false;
+      const RangeId range = isOuter ? e.range() : rangeAt(100 + k, sizes[k]);
+      d.ranges.push_back(range);
+      d.index.push_back(l_.pool().range(range));
+    }
+    if (used.size() != outer.size()) return false;
+    t.domain = std::move(d);
+    t.outer = outer;
+    return true;
+  }
+
+  // Nests -----------------------------------------------------------------------------------------------------------
+
+  /// What becomes of a tensor in one nest.
+  struct Decision {
+    enum class How { Inside, Local, Temporary } how = How::Inside;
+    BufferId local;
+    std::vector<bool> swept;  ///< of Local: the dimensions that its buffer has
+    Index index;              ///< of Local: what is computed
+    std::vector<RangeId> ranges;
+    std::optional<RangeId> scan;
+  };
+  struct NestState {
+    std::set<RangeId> outer;
+    bool isRow = false;
+    ExprId iterations;
+    std::map<TensorId, Decision> decisions;
+    std::unordered_map<ExprId, ExprId> rewritten;
+  };
+
+  void emit(const std::vector<Target>& targets) {
+    NestState nest;
+    nest.outer = {targets.front().outer.begin(), targets.front().outer.end()};
+    nest.iterations = product(targets.front().outer);
+    nest.isRow = std::any_of(targets.begin(), targets.end(), [](const Target& t) { return t.isRow; });
+    std::vector<ExprId> values;
+    std::map<TensorId, std::set<Index>> requests;
+    const auto request = [&](ExprId e) {
+      std::set<ExprId> seen;
+      std::set<Request> found;
+      collect(e, seen, found);
+      for (const Request& r : found) requests[r.tensor].insert(r.index);
+    };
+    for (const Target& t : targets) {
+      values.push_back(targetValue(t, nest));
+      request(values.back());
+    }
+    // From the last tensor to the first: what one reads stands before it.
+    std::set<TensorId> done;
+    while (true) {
+      const auto last = std::find_if(requests.rbegin(), requests.rend(),
+                                     [&](const auto& entry) { return !done.contains(entry.first); });
+      if (last == requests.rend()) break;
+      const TensorId t = last->first;
+      done.insert(t);
+      const std::set<Index> indices = last->second;
+      Decision d = decide(t, indices, nest);
+      if (d.how == Decision::How::Local) {
+        request(l_.definition(t, d.index));
+      } else if (d.how == Decision::How::Inside) {
+        for (const Index& i : indices) request(l_.definition(t, i));
+      } else {
+        emitTemporary(t);
+      }
+      nest.decisions.emplace(t, std::move(d));
+    }
+    write(targets, values, nest);
+  }
+
+  void write(const std::vector<Target>& targets, const std::vector<ExprId>& values, NestState& nest) {
+    Nest out;
+    out.outer = targets.front().outer;
+    for (auto& [t, d] : nest.decisions) {
+      if (d.how != Decision::How::Local) continue;
+      Store store;
+      store.buffer = d.local;
+      store.ranges = d.ranges;
+      store.scan = d.scan;
+      store.scanKind = l_[t].scanKind;
+      for (size_t k = 0; k < d.index.size(); ++k)
+        if (d.swept[k]) store.index.push_back(d.index[k]);
+      store.value = rewrite(l_.definition(t, d.index), nest);
+      out.stores.push_back(std::move(store));
+    }
+    for (size_t k = 0; k < targets.size(); ++k) {
+      const Target& t = targets[k];
+      Store store;
+      store.buffer = t.buffer;
+      store.index = t.domain.index;
+      for (const RangeId r : t.domain.ranges)
+        if (!nest.outer.contains(r)) store.ranges.push_back(r);
+      store.value = l_.pool().cast(rewrite(values[k], nest), l_.program.buffer(t.buffer).dtype);
+      if (isDirectScan(t)) setScan(store, t.tensor, t.domain.index);
+      out.stores.push_back(std::move(store));
+    }
+    l_.program.nests.push_back(std::move(out));
+  }
+
+  /// Whether the store itself combines what it writes.
+  bool isDirectScan(const Target& t) const {
+    return l_[t.tensor].form == Form::Scan && l_.program.buffer(t.buffer).dtype == computeType(l_[t.tensor].dtype);
+  }
+  void setScan(Store& store, TensorId t, const Index& index) {
+    const Expr& along = l_.pool()[index[l_[t].scanDim]];
+    if (along.op == Op::Range) store.scan = along.range();
+    store.scanKind = l_[t].scanKind;
+  }
+
+  ExprId targetValue(const Target& t, const NestState&) {
+    if (l_[t.tensor].form == Form::Scan && !isDirectScan(t)) return l_.at(t.tensor, t.domain.index);
+    return valueOf(t.tensor, t.domain.index);
+  }
+
+  Decision decide(TensorId t, const std::set<Index>& indices, const NestState& nest) {
+    using How = Decision::How;
+    const Form form = l_[t].form;
+    Decision d;
+    const bool isTemporary = temporaries_.contains(t);
+    if (isTemporary) {
+      d.how = How::Temporary;
+      return d;
+    }
+    const bool isWorthARow = indices.size() > 1 && l_[t].cost > cheapCost;
+    if (form == Form::Shared && !nest.isRow && !isWorthARow) return d;
+    if (findLocal(t, indices, nest, form != Form::Shared || isWorthARow, d)) return d;
+    d.how = form == Form::Shared ? How::Inside : How::Temporary;
+    return d;
+  }
+
+  /// A buffer of one iteration, where all its readers ask for the same place along some dimensions, and none of what is
+  /// in it is computed in several iterations.
+  bool findLocal(TensorId t, const std::set<Index>& indices, const NestState& nest, bool mayBeRow, Decision& d) {
+    const Tensor tensor = l_[t];
+    const size_t rank = tensor.sizes.size();
+    d.swept.assign(rank, false);
+    d.index = *indices.begin();
+    loops::Simplifier& s = l_.simplifier;
+    for (size_t k = 0; k < rank; ++k) {
+      for (const Index& i : indices) {
+        const std::set<RangeId>& used = rangesIn(i[k]);
+        const bool isOuter = std::includes(nest.outer.begin(), nest.outer.end(), used.begin(), used.end());
+        // A load in the index may read what is there in some iterations only.
+        if (!isOuter || hasLoad(i[k])) d.swept[k] = true;
+        if (i[k] != d.index[k]) d.swept[k] = true;
+      }
+      if (tensor.form == Form::Scan && k == tensor.scanDim && !l_.isOne(tensor.sizes[k])) d.swept[k] = true;
+      if (l_.isOne(tensor.sizes[k])) {
+        d.swept[k] = false;
+        d.index[k] = l_.integer(0);
+      }
+    }
+    ExprId computed = l_.integer(1), kept = l_.integer(1);
+    for (size_t k = 0; k < rank; ++k) {
+      (d.swept[k] ? kept : computed) = s.multiply(d.swept[k] ? kept : computed, tensor.sizes[k]);
+      if (d.swept[k]) continue;
+      // Under the condition of a choice, an index may be one that is not there; a local is computed in any case.
+      if (!s.isAlwaysLess(d.index[k], tensor.sizes[k]) || !s.isAlwaysLessOrEqual(l_.integer(0), d.index[k]))
+        return false;
+    }
+    const bool isRow = std::find(d.swept.begin(), d.swept.end(), true) != d.swept.end();
+    if (isRow && (tensor.form == Form::Reduction || !mayBeRow)) return false;
+    if (!s.isAlwaysLessOrEqual(nest.iterations, computed)) return false;
+    if (const auto most = s.bounds(kept).max; !most || *most > mostLocal) return false;
+    d.how = Decision::How::Local;
+    Sizes sizes;
+    for (size_t k = 0; k < rank; ++k) {
+      if (!d.swept[k]) continue;
+      sizes.push_back(tensor.sizes[k]);
+      d.ranges.push_back(l_.program.addRange("j" + std::to_string(l_.program.ranges.size()), tensor.sizes[k]));
+      d.index[k] = l_.pool().range(d.ranges.back());
+      if (tensor.form == Form::Scan && k == tensor.scanDim) d.scan = d.ranges.back();
+    }
+    d.local = l_.program.addBuffer(fmt::format("{}_{}", tensor.name, l_.program.buffers.size()),
+                                   computeType(tensor.dtype), std::move(sizes), loops::Buffer::Role::Local);
+    return true;
+  }
+
+  bool hasLoad(ExprId id) const {
+    const Expr& e = l_.program.expressions[id];
+    if (e.op == Op::Load) return true;
+    return std::any_of(e.operands.begin(), e.operands.end(), [&](ExprId o) { return hasLoad(o); });
+  }
+
+  /// The expression with the nest's decisions in place of loads of whole tensors.
+  ExprId rewrite(ExprId id, NestState& nest) {
+    if (const auto it = nest.rewritten.find(id); it != nest.rewritten.end()) return it->second;
+    Expr e = l_.pool()[id];
+    ExprId out;
+    const TensorId t = e.op == Op::Load ? l_.tensorOfBuffer(e.buffer()) : TensorId();
+    const auto decided = t ? nest.decisions.find(t) : nest.decisions.end();
+    if (t && decided != nest.decisions.end() && decided->second.how != Decision::How::Temporary) {
+      const Decision& d = decided->second;
+      if (d.how == Decision::How::Inside) {
+        out = rewrite(l_.definition(t, e.operands), nest);
+      } else {
+        Index kept;
+        for (size_t k = 0; k < e.operands.size(); ++k)
+          if (d.swept[k]) kept.push_back(rewrite(e.operands[k], nest));
+        out = l_.pool().load(d.local, std::move(kept), e.dtype);
+      }
+    } else {
+      for (ExprId& o : e.operands) o = rewrite(o, nest);
+      out = l_.pool().add(std::move(e));
+    }
+    nest.rewritten.emplace(id, out);
+    return out;
+  }
+
+  void emitTemporary(TensorId t) {
+    if (!temporaries_.insert(t).second) return;
+    emit({planned(t, l_[t].buffer)});
+  }
+
+  Lowering& l_;
+  std::map<std::pair<size_t, ExprId>, RangeId> shared_;
+  std::unordered_map<ExprId, std::set<RangeId>> ranges_;
+  std::set<TensorId> temporaries_;
+};
+
+}  // namespace
+
+void schedule(Lowering& l, const std::vector<ScheduledResult>& results) { Scheduler(l).run(results); }
+
+}  // namespace graft::lower

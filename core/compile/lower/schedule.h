@@ -1,0 +1,24 @@
+// Loops for lowered tensors: which nests there are, what runs over their outer ranges, and which tensors get a buffer.
+//
+// Private to core/compile/lower.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/compile/lower/lowering.h"
+
+namespace graft::lower {
+
+struct ScheduledResult {
+  TensorId tensor;
+  std::string name;
+};
+
+/// Adds the nests that compute the tensors, and an output buffer for each, in this order.
+void schedule(Lowering&, const std::vector<ScheduledResult>& results);
+
+/// The program with what its outputs need, alone: inputs and sizes as they are, everything else numbered anew.
+loops::Program tidied(const loops::Program&);
+
+}  // namespace graft::lower

@@ -1,0 +1,129 @@
+// The functions that vector code computes itself, beside the C library's in long double: at most 2.1 units in the last
+// place, for numbers of every size, and C's results for special ones.
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "tests/support/catch.h"
+#include "tests/support/compiled_program.h"
+
+using namespace graft;
+using namespace graft::codegen;
+using graft::test::CompiledProgram;
+
+namespace {
+
+struct Function {
+  const char* name;
+  std::function<long double(long double)> exact;
+};
+
+const std::vector<Function>& functions() {
+  static const std::vector<Function> all = {
+      {"exp", [](long double x) { return std::exp(x); }},
+      {"exp2", [](long double x) { return std::exp2(x); }},
+      {"expm1", [](long double x) { return std::expm1(x); }},
+      {"log", [](long double x) { return std::log(x); }},
+      {"log2", [](long double x) { return std::log2(x); }},
+      {"log10", [](long double x) { return std::log10(x); }},
+      {"log1p", [](long double x) { return std::log1p(x); }},
+      {"tanh", [](long double x) { return std::tanh(x); }},
+      {"sigmoid", [](long double x) { return 1 / (1 + std::exp(-x)); }},
+      {"erf", [](long double x) { return std::erf(x); }},
+      {"sin", [](long double x) { return std::sin(x); }},
+      {"cos", [](long double x) { return std::cos(x); }},
+      {"sqrt", [](long double x) { return std::sqrt(x); }},
+  };
+  return all;
+}
+
+/// Every sign, every exponent, and several mantissas of each; denser where functions bend; and what is special.
+std::vector<float> arguments() {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < 0x7f800000U; bits += 104729) {
+    x.push_back(std::bit_cast<float>(bits));
+    x.push_back(-x.back());
+  }
+  for (int i = 0; i <= 200000; ++i) x.push_back(-110.0F + 0.0011F * static_cast<float>(i));
+  for (int i = 0; i <= 20000; ++i) x.push_back(-1.5F + 0.00015F * static_cast<float>(i));
+  using Limits = std::numeric_limits<float>;
+  for (const float special : {0.0F,
+                              1.0F,
+                              88.72283F,
+                              88.72284F,
+                              103.97F,
+                              104.1F,
+                              87.33655F,
+                              126.0F,
+                              127.9999F,
+                              128.0F,
+                              149.0F,
+                              150.5F,
+                              0.625F,
+                              0.92773F,
+                              1.5707964F,
+                              3.1415927F,
+                              9999.9F,
+                              10000.1F,
+                              1e10F,
+                              3e38F,
+                              Limits::infinity(),
+                              Limits::quiet_NaN(),
+                              Limits::denorm_min(),
+                              Limits::min(),
+                              Limits::max()}) {
+    x.push_back(special);
+    x.push_back(-special);
+  }
+  return x;
+}
+
+/// How far apart, in units in the last place of the exact result as a float.
+double distance(float got, long double exact) {
+  const auto rounded = static_cast<float>(exact);
+  if (std::isnan(rounded) || std::isnan(got)) return std::isnan(rounded) == std::isnan(got) ? 0 : INFINITY;
+  if (std::isinf(rounded) || std::isinf(got)) {
+    if (rounded == got) return 0;
+    // The greatest float beside infinity is one unit away.
+    const float other = std::isinf(got) ? rounded : got;
+    return std::abs(other) == std::numeric_limits<float>::max() && std::signbit(rounded) == std::signbit(got)
+               ? 1
+               : INFINITY;
+  }
+  if (got == 0 && rounded == 0) return std::signbit(got) == std::signbit(rounded) ? 0 : INFINITY;
+  int exponent = 0;
+  std::frexp(rounded, &exponent);
+  const long double unit = std::ldexp(1.0L, std::max(exponent - 24, -149));
+  return static_cast<double>(std::abs(static_cast<long double>(got) - exact) / unit);
+}
+
+}  // namespace
+
+TEST_CASE("functions of f32 are within 2.1 units of the right result") {
+  std::vector<float> x = arguments();
+  const std::string n = std::to_string(x.size());
+  for (const Function& f : functions()) {
+    std::vector<long double> exact;
+    for (const float v : x) exact.push_back(f.exact(v));
+    const std::string text = "loops 1\ninput x: f32[" + n + "]\noutput y: f32[" + n + "]\nnest i < " + n +
+                             "\n  y[i] = " + f.name + "(x[i])\n";
+    for (const CpuLevel level : test::levels()) {
+      const CompiledProgram compiled = CompiledProgram::make(text, level);
+      std::vector<float> y(x.size(), 777.0F);
+      REQUIRE(compiled.run({x.data(), y.data()}, {}) == 0);
+      double worst = 0;
+      size_t at = 0;
+      for (size_t i = 0; i < x.size(); ++i)
+        if (const double d = distance(y[i], exact[i]); d > worst) {
+          worst = d;
+          at = i;
+        }
+      INFO(f.name << " at level " << static_cast<int>(level) << ": " << x[at] << " gives " << y[at] << ", not "
+                  << static_cast<float>(exact[at]) << "; apart by " << worst);
+      if (std::getenv("GRAFT_SHOW_ERRORS"))
+        WARN(f.name << " " << static_cast<int>(level) << " " << worst << " at " << x[at]);
+      CHECK(worst <= 2.1);
+    }
+  }
+}

@@ -1,0 +1,92 @@
+// Groups of operators and the loops that they become, as text: programs.txt. UPDATE_EXPECT=1 writes it anew.
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "core/compile/loops/text.h"
+#include "core/compile/lower/lower.h"
+#include "core/torch/semantics.h"
+#include "tests/support/graphs.h"
+#include "tests/support/temp_dir.h"
+
+using namespace graft;
+
+namespace {
+
+const std::filesystem::path path = GRAFT_SOURCE_DIR "/tests/core/compile/lower/programs.txt";
+
+const OperatorSet& operators() {
+  static const std::unique_ptr<Semantics> torch = makeTorchSemantics();
+  return torch->operators();
+}
+
+/// The graph with all types, which follow from those of its inputs.
+Graph typedGraph(const std::string& text) {
+  Graph g = test::graphOf(text, operators());
+  std::vector<Type> types;
+  for (const ValueId v : g.inputs()) types.push_back(g.value(v).type);
+  REQUIRE_RESULT(inferAllTypes(g, types));
+  return g;
+}
+
+std::string loopsOf(const std::string& text) {
+  const Graph g = typedGraph(text);
+  const auto program = lower::lower(g);
+  return program ? loops::printProgram(*program) : "error: " + program.error().message + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("groups of operators become the loops that programs.txt shows") {
+  const std::string all = test::readFile(path);
+  std::string updated;
+  // "== NAME", the graph, "--", the program.
+  for (size_t at = 0; at < all.size();) {
+    const size_t end = std::min(all.find("\n== ", at), all.size() - 1);
+    const std::string one = all.substr(at, end + 1 - at);
+    at = end + 1;
+    const size_t line = one.find('\n'), split = one.find("\n--\n");
+    REQUIRE(line != one.npos);
+    const std::string title = one.substr(0, line);
+    const std::string graph = one.substr(line + 1, split == one.npos ? one.npos : split - line);
+    const std::string expected = split == one.npos ? "" : one.substr(split + 4);
+    const std::string program = loopsOf(graph);
+    updated += title + "\n" + graph + "--\n" + program;
+    if (std::getenv("UPDATE_EXPECT")) continue;
+    INFO(title);
+    CHECK(program == expected);
+  }
+  if (std::getenv("UPDATE_EXPECT")) test::writeFile(path, updated);
+}
+
+TEST_CASE("a node says how it becomes loops, or why it does not") {
+  const Graph g = typedGraph(R"(graph g {
+    input %x : f32[2,8,64]
+    input %w : f32[64,64]
+    %a = aten.gelu.default(%x)
+    %v = aten.transpose.int(%a, 1, 2)
+    %s = aten.softmax.int(%v, 1)
+    %m = aten.matmul.default(%x, %w)
+    %t = aten.dropout.default(%m, 0.5, True)
+    return %s, %t
+  })");
+  const auto traits = [&](std::string_view name) { return lower::traitsOf(g, g.node(g.findNode(name))); };
+  CHECK(traits("a").kind == lower::Kind::Pointwise);
+  CHECK(traits("a").cost > 10);
+  CHECK(traits("v").kind == lower::Kind::View);
+  CHECK(traits("s").kind == lower::Kind::Reduction);
+  CHECK(traits("s").reducedDims == std::vector<int64_t>{1});
+  CHECK(traits("m").kind == lower::Kind::None);
+  CHECK(traits("m").whyNot == "aten.matmul.default has no lowering");
+  CHECK(traits("t").kind == lower::Kind::None);
+  CHECK(traits("t").whyNot == "aten.dropout.default has no lowering where train is true");
+}
+
+TEST_CASE("a value without a type is named") {
+  const Graph g =
+      test::graphOf("graph g {\n input %x : f32[4]\n %y = aten.relu.default(%x)\n return %y\n}", operators());
+  const auto program = lower::lower(g);
+  REQUIRE_FALSE(program);
+  CHECK(program.error().message == "%y: the dtype of %y is not known");
+}

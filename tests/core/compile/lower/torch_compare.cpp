@@ -1,0 +1,121 @@
+#include "tests/core/compile/lower/torch_compare.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <random>
+
+#include "core/compile/loops/interpret.h"
+#include "core/compile/loops/text.h"
+#include "core/compile/loops/verify.h"
+#include "core/compile/lower/lower.h"
+#include "core/torch/executor.h"
+#include "core/torch/graph_in_dtype.h"
+#include "core/torch/semantics.h"
+#include "core/torch/values/values.h"
+
+namespace graft::test {
+
+const Semantics& semantics() {
+  static const std::unique_ptr<Semantics> torch = makeTorchSemantics();
+  return *torch;
+}
+
+namespace {
+
+at::Tensor randomTensor(const Random& r, std::mt19937_64& engine) {
+  const bool isFloating = isFloatingPoint(r.dtype);
+  const double low = r.least.value_or(isFloating ? -3 : r.dtype == DType::UInt8 ? 0 : -4);
+  const double high = r.greatest.value_or(isFloating ? 3 : r.dtype == DType::UInt8 ? 9 : 4);
+  std::vector<int64_t> stored = r.sizes;
+  if (r.strided && stored.size() > 1) std::swap(stored.front(), stored.back());
+  const at::Tensor wide = at::empty(stored, at::kDouble);
+  auto* data = wide.data_ptr<double>();
+  std::uniform_real_distribution<double> real(low, high);
+  std::uniform_int_distribution<int64_t> whole(static_cast<int64_t>(low), static_cast<int64_t>(high));
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  constexpr double specials[] = {
+      std::numeric_limits<double>::quiet_NaN(), inf, -inf, 0, -0.0, 0.5, -1.5, 2.5, 1e-6, 3e4};
+  for (int64_t i = 0; i < wide.numel(); ++i) {
+    data[i] = r.dtype == DType::Bool ? static_cast<double>(engine() & 1)
+              : isFloating           ? real(engine)
+                                     : static_cast<double>(whole(engine));
+    if (r.special && isFloating && engine() % 4 == 0) data[i] = specials[engine() % std::size(specials)];
+  }
+  at::Tensor t = wide.to(torchDType(r.dtype));
+  if (r.strided && stored.size() > 1) t = t.transpose(0, static_cast<int64_t>(stored.size()) - 1);
+  return t;
+}
+
+loops::Memory memoryOf(const at::Tensor& t) { return {t.data_ptr(), t.strides().vec()}; }
+
+Result<TensorSet> runInTorch(const Graph& g, const TensorSet& inputs) {
+  auto program = Program::build(g, {.device = "cpu", .dtype = {}, .threads = 1, .fixedShapes = false});
+  if (!program) return program.error();
+  return program->run(inputs);
+}
+
+/// What f64 gives; nothing where the graph cannot run in it.
+std::optional<TensorSet> reference(const Graph& g, const TensorSet& inputs) {
+  const auto wide = inDType(g, DType::Float64);
+  if (!wide) return std::nullopt;
+  const auto wideInputs = convert(inputs, "cpu", DType::Float64);
+  if (!wideInputs) return std::nullopt;
+  auto out = runInTorch(wide->graph, *wideInputs);
+  if (!out) return std::nullopt;
+  return std::move(*out);
+}
+
+}  // namespace
+
+TensorSet randomInputs(const std::vector<Random>& specs, uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<c10::IValue> values;
+  for (const Random& r : specs) values.emplace_back(randomTensor(r, engine));
+  return tensorSet(std::move(values));
+}
+
+std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes) {
+  const auto lowered = lower::lower(g);
+  if (!lowered) return "it is not lowered: " + lowered.error().message;
+  const std::string text = loops::printProgram(*lowered);
+  if (const Status s = loops::verify(*lowered); !s) return "the program is refused: " + s.error().message + "\n" + text;
+  const auto parsed = loops::parseProgram(text);
+  if (!parsed) return "the program is not read back: " + parsed.error().format() + "\n" + text;
+  if (loops::printProgram(*parsed) != text) return "the program reads back as another one\n" + text;
+  for (const NodeId n : g.order())
+    if (const auto t = lower::traitsOf(g, g.node(n)); t.kind == lower::Kind::None)
+      return "a node that is lowered says that it is not: " + t.whyNot;
+
+  const auto expected = runInTorch(g, inputs);
+  if (!expected) return "LibTorch refuses it: " + expected.error().message;
+  std::vector<loops::Memory> memory;
+  std::vector<at::Tensor> alive;
+  for (const c10::IValue& v : valuesOf(inputs))
+    if (v.isTensor()) memory.push_back(memoryOf(v.toTensor()));
+  std::vector<c10::IValue> outputs;
+  for (const c10::IValue& v : valuesOf(*expected)) {
+    const at::Tensor& like = v.toTensor();
+    // Filled with what no kernel writes by chance.
+    const at::Tensor out = at::full(like.sizes(), 77, like.options().memory_format(c10::nullopt));
+    memory.push_back(memoryOf(out));
+    outputs.emplace_back(out);
+  }
+  std::vector<int64_t> values;
+  for (const loops::Size& s : lowered->sizes) {
+    const auto it = sizes.find(s.name);
+    if (it == sizes.end()) return "nobody says what " + s.name + " is";
+    values.push_back(it->second);
+  }
+  if (const Status s = loops::interpret(*lowered, values, memory); !s)
+    return "the interpreter stops: " + s.error().message + "\n" + text;
+  const TensorSet actual = tensorSet(outputs);
+  const auto wide = reference(g, inputs);
+  for (const Difference& d : compareElements(*expected, actual, wide ? &*wide : nullptr))
+    if (!d.passed)
+      return fmt::format("output {} ({}): {} at {}: expected {}, got {} (max abs {})\n{}", d.name, d.type, d.why,
+                         d.element, d.expected, d.actual, d.maxAbs, text);
+  return {};
+}
+
+}  // namespace graft::test

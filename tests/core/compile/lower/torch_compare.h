@@ -1,0 +1,35 @@
+// Runs a group of operators twice, as LibTorch computes it and as the interpreter runs its loops, and compares.
+//
+//   const std::string wrong = compareWithTorch(graph, inputs, {{"s0", 3}});    // empty: they agree
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/ir/graph.h"
+#include "core/ir/semantics.h"
+#include "core/torch/tensors.h"
+
+namespace graft::test {
+
+/// LibTorch's, made once.
+const Semantics& semantics();
+
+/// A random tensor: dtype, sizes, and between what its numbers lie. `special`: NaN, infinities and zeros among them.
+struct Random {
+  DType dtype = DType::Float32;
+  std::vector<int64_t> sizes;
+  std::optional<double> least, greatest;
+  bool special = false;
+  bool strided = false;  ///< in memory in another order than its dimensions
+};
+TensorSet randomInputs(const std::vector<Random>&, uint64_t seed);
+
+/// What differs, with the program; empty where both agree. The graph's types are known; `sizes` says what its symbols
+/// are for these inputs. Floating results may be as far from what f64 gives as LibTorch's are, times a few.
+std::string compareWithTorch(const Graph&, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes);
+
+}  // namespace graft::test
