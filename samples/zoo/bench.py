@@ -5,7 +5,7 @@
     samples/zoo/bench.py --list
 
 A process for each model: PyTorch traces the model in fp32 on the CPU; `graft optimize` writes a file for the device and dtype; the
-process loads that file with `.to(device, dtype)`, compiles the module itself with `torch.compile(mode=MODE)`, and calls the two in turns.
+process loads that file with `.to(device)`, compiles the module itself with `torch.compile(mode=MODE)`, and calls the two in turns.
 As many models as -j says prepare at once; then their times are taken one model after another while the others wait.
 
 It prints one line a model as it comes, and writes results.json (after each model) and results.md to the folder of -o. `--resume` goes
@@ -84,7 +84,7 @@ def prepare(options, name):
         raise RuntimeError(f"graft optimize: exit code {run.returncode}: {said[-1] if said else ''}")
     lap("optimize")
     torch.ops.load_library(next((options.build / "lib").glob("libgraft_ops.so")))
-    fast, moved, first = torch.jit.load(folder / f"{name}_fast.pt").to(options.device, dtype), cast(inputs, options.device, dtype), []
+    fast, moved, first = torch.jit.load(folder / f"{name}_fast.pt").to(options.device), cast(inputs, options.device, dtype), []
     for _ in range(4):
         fast(*moved)
         if on_gpu:
