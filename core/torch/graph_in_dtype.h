@@ -8,7 +8,8 @@
 
 namespace graft {
 
-/// Floating weights and inputs have the new dtype. So have operators' arguments that name a dtype; numbers in arguments
+/// A model that computes in the dtype already stays as it is, but for its inputs' types. Else
+/// floating weights and inputs have the new dtype. So have operators' arguments that name a dtype; numbers in arguments
 /// that the dtype cannot hold are adapted. In half precision, parts of a float32 model stay in float32: what comes from
 /// whole numbers and buffers alone, and squares that are summed up (core/torch/run/float32_parts.h). Types of
 /// intermediate values are inferred again. Where that is impossible (blocks, users' own operators) they follow the

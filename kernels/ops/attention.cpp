@@ -29,8 +29,9 @@ constexpr OperatorInfo info{
     "size], so "
     "that transpose(1, 2).reshape(...) is free.",
     "head size contiguous in memory; other strides are free. On CUDA fastest on Hopper for float16 and bfloat16, head "
-    "sizes that are multiples of 8 up to 128 and strides that are multiples of 8; float32 and other sizes up to 256 in "
-    "plainer kernels; larger ones, and float64, as the composite"};
+    "sizes that are multiples of 8 up to 128 and strides that are multiples of 8; such sizes up to 256 on the tensor "
+    "cores of any GPU; float32 and other sizes up to 256 in plainer kernels; larger ones, and float64, as the "
+    "composite"};
 
 // 3-D inputs have one head.
 at::Tensor withHeads(const at::Tensor& tensor) { return tensor.dim() == 3 ? tensor.unsqueeze(1) : tensor; }

@@ -4,24 +4,28 @@
     samples/zoo/bench.py build --device cuda --dtype float16 -o results bert swin unet
     samples/zoo/bench.py --list
 
-For each model: PyTorch traces it in fp32 on the CPU; `graft optimize` writes a file for the device and dtype; a process of its own
-loads that file with `.to(device, dtype)`, compiles the module itself with `torch.compile(mode=MODE)`, and calls the two in turns.
-Compilations run in parallel first, and torch.compile reads its cache afterwards; all times are taken one model after another.
+A process for each model: PyTorch traces the model in fp32 on the CPU; `graft optimize` writes a file for the device and dtype; the
+process loads that file with `.to(device, dtype)`, compiles the module itself with `torch.compile(mode=MODE)`, and calls the two in turns.
+As many models as -j says prepare at once; then their times are taken one model after another while the others wait.
 
-It prints one line a model as it comes, and writes results.json and results.md to the folder of -o. The ratio is torch.compile's
-time over the exported file's: above 1 the exported file is faster. Its range is the 10th to the 90th percentile over the pairs.
+It prints one line a model as it comes, and writes results.json (after each model) and results.md to the folder of -o. `--resume` goes
+on where a run was stopped. The ratio is torch.compile's time over the exported file's: above 1 the exported file is faster. Its range
+is the 10th to the 90th percentile over the pairs.
 *host* is the exported file's wall time over its time on the GPU, back to back; much above 1, the host is what limits it.
 *error* is the exported file's largest difference from fp64 over torch.compile's. A model that fails keeps its message.
 """
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import math
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -57,24 +61,46 @@ def compiled(module, inputs, mode):
 
 
 def prepare(options, name):
-    """Writes NAME.pt, NAME_in.pt and NAME_fast.pt, and fills torch.compile's cache."""
+    """Writes NAME.pt, NAME_in.pt and NAME_fast.pt. Returns the exported file loaded, the module compiled, both warm, the inputs, and
+    what was found on the way: seconds of each step, errors beside fp64, and what the exported file says of its captures."""
     import torch
-    folder, began = pathlib.Path(options.output), time.perf_counter()
+    folder, on_gpu, dtype = pathlib.Path(options.output), options.device.startswith("cuda"), getattr(torch, options.dtype)
+    clock, seconds = [time.perf_counter()], {}
+
+    def lap(step):
+        clock.append(time.perf_counter())
+        seconds[step] = clock[-1] - clock[-2]
+
     module, inputs = built(name, options.batch)
     torch.jit.trace(module, inputs, check_trace=False).save(folder / f"{name}.pt")
     torch.save(inputs, folder / f"{name}_in.pt")
-    traced = time.perf_counter()
+    lap("trace")
     command = [options.build / "bin/graft", "optimize", folder / f"{name}.pt", "--inputs", folder / f"{name}_in.pt", "-o", folder / f"{name}_fast.pt",
-               "--device", options.device, "--dtype", options.dtype, "--allow-unchanged", "--json"]
-    run = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=options.timeout)
-    (folder / f"{name}.json").write_text(run.stdout)
-    (folder / f"{name}.log").write_text(run.stderr)
+               "--device", options.device, "--dtype", options.dtype, "--budget", options.budget, "--allow-unchanged", "--json"]
+    with open(folder / f"{name}.json", "w") as out, open(folder / f"{name}.log", "w") as log:
+        run = subprocess.run([str(c) for c in command], stdout=out, stderr=log, timeout=options.timeout)
     if run.returncode:
-        raise RuntimeError(f"graft optimize: exit code {run.returncode}: {(run.stderr.strip().splitlines() or [''])[-1]}")
-    optimized = time.perf_counter()
-    dtype = getattr(torch, options.dtype)
-    compiled(module.to(options.device, dtype), cast(inputs, options.device, dtype), options.mode)
-    return {"trace": traced - began, "optimize": optimized - traced, "compile": time.perf_counter() - optimized}
+        said = (folder / f"{name}.log").read_text().strip().splitlines()
+        raise RuntimeError(f"graft optimize: exit code {run.returncode}: {said[-1] if said else ''}")
+    lap("optimize")
+    torch.ops.load_library(next((options.build / "lib").glob("libgraft_ops.so")))
+    fast, moved, first = torch.jit.load(folder / f"{name}_fast.pt").to(options.device, dtype), cast(inputs, options.device, dtype), []
+    for _ in range(4):
+        fast(*moved)
+        if on_gpu:
+            torch.cuda.synchronize()
+        lap("call")
+        first.append(seconds.pop("call"))
+    reference = first_tensor(module.double()(*cast(inputs, "cpu", torch.double)))
+    lap("reference")
+    module, _ = built(name, options.batch)
+    theirs = compiled(module.to(options.device, dtype), moved, options.mode)
+    lap("compile")
+    scale = reference.abs().max().item()
+    errors = [(first_tensor(run(*moved)).double().cpu() - reference).abs().max().item() / scale for run in (fast, theirs)]
+    runner = getattr(fast, "graft_runner", None)
+    return fast, theirs, moved, {"seconds": seconds, "firstCallsSeconds": first, "error": errors[0], "compileError": errors[1],
+                                 "status": runner.status().strip() if runner is not None else "no capture was asked for"}
 
 
 def timer(device):
@@ -110,68 +136,103 @@ def back_to_back(call, device, times=50):
     return (time.perf_counter() - began) / times * 1e3
 
 
-def measure(options, name):
-    import torch
-    folder = pathlib.Path(options.output)
-    torch.ops.load_library(next((options.build / "lib").glob("libgraft_ops.so")))
-    module, inputs = built(name, options.batch)
-    dtype = getattr(torch, options.dtype)
-    reference = first_tensor(module.double()(*cast(inputs, "cpu", torch.double)))
-    module, inputs = built(name, options.batch)
-    inputs = cast(inputs, options.device, dtype)
-    theirs = compiled(module.to(options.device, dtype), inputs, options.mode)
-    fast = torch.jit.load(folder / f"{name}_fast.pt").to(options.device, dtype)
-    began = time.perf_counter()
-    for _ in range(5):
-        fast(*inputs)
-    if options.device.startswith("cuda"):
-        torch.cuda.synchronize()
-    first = time.perf_counter() - began
-    errors = [(first_tensor(run(*inputs)).double().cpu() - reference).abs().max().item() for run in (fast, theirs)]
-    scale = reference.abs().max().item()
+def measure(options, fast, theirs, inputs):
+    """The times of both, called in turns."""
     once, pairs, until = timer(options.device), [], time.perf_counter() + options.seconds
     while len(pairs) < 20 or time.perf_counter() < until:
         pairs.append((once(lambda: fast(*inputs)), once(lambda: theirs(*inputs))))
     ratios = statistics.quantiles([b / a for a, b in pairs], n=10)
     ours = statistics.median(a for a, _ in pairs)
     return {"ms": ours, "compileMs": statistics.median(b for _, b in pairs), "ratio": statistics.median(b / a for a, b in pairs),
-            "ratioP10": ratios[0], "ratioP90": ratios[-1], "pairs": len(pairs), "host": back_to_back(lambda: fast(*inputs), options.device) / ours,
-            "error": errors[0] / scale, "compileError": errors[1] / scale, "firstCallsSeconds": first}
+            "ratioP10": ratios[0], "ratioP90": ratios[-1], "pairs": len(pairs), "host": back_to_back(lambda: fast(*inputs), options.device) / ours}
 
 
-STAGES = {"prepare": prepare, "measure": measure}
+def one_model(options, name):
+    """What a model's own process does: it prepares, says so in a line, and measures when it is told that the machine is idle."""
+    *ready, found = prepare(options, name)
+    print(json.dumps(found), flush=True)
+    if sys.stdin.readline():
+        print(json.dumps(measure(options, *ready)), flush=True)
 
 
-def child(stage, options, name):
-    """What STAGES[stage] returns for one model, from a process of its own; {"error"} where it failed or took too long."""
-    command = [sys.executable, __file__, str(options.build), "--device", options.device, "--dtype", options.dtype, "--batch", options.batch,
-               "--mode", options.mode, "--seconds", options.seconds, "--timeout", options.timeout, "-o", options.output, "--stage", stage, name]
-    try:
-        run = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=options.timeout)
-    except subprocess.TimeoutExpired:
-        return {"error": f"{stage} did not end within {options.timeout} s"}
-    last = (run.stdout.strip().splitlines() or [""])[-1]
-    if run.returncode == 0 and last.startswith("{"):
-        return json.loads(last)
-    (pathlib.Path(options.output) / f"{name}_{stage}.txt").write_text(run.stdout + run.stderr)
-    return {"error": f"{stage}: {(run.stderr.strip().splitlines() or [f'exit code {run.returncode}'])[-1]}"}
+class Child:
+    """A model's own process. What it prints beside its answers, and its errors, go to NAME.txt."""
+
+    def __init__(self, options, name):
+        command = [sys.executable, __file__, options.build, "--device", options.device, "--dtype", options.dtype, "--batch", options.batch,
+                   "--mode", options.mode, "--seconds", options.seconds, "--timeout", options.timeout,
+                   "--budget", options.budget, "-o", options.output, "--one", name]
+        threads = {}
+        if options.device.startswith("cuda"):  # several prepare at once, and what is timed runs on the GPU
+            threads = dict.fromkeys(("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"), str(max(1, (os.cpu_count() or 1) // options.jobs)))
+        self.log, self.seconds = options.output / f"{name}.txt", options.timeout
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                                            env={**threads, **os.environ}, start_new_session=True)
+
+    def answer(self, step):
+        """The next line of JSON, or {"error"} where the process ended or took too long."""
+        late = threading.Timer(self.seconds, self.kill)
+        late.start()
+        try:
+            for line in self.process.stdout:
+                if line.startswith("{"):
+                    return json.loads(line)
+        finally:
+            in_time = late.is_alive()
+            late.cancel()
+        if not in_time:
+            return {"error": f"{step} did not end within {self.seconds:g} s"}
+        code, said = self.process.wait(), self.log.read_text().strip().splitlines()
+        return {"error": f"{step}: {said[-1] if said else f'exit code {code}'}"}
+
+    def measured(self):
+        try:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # answer() says why it ended
+        return self.answer("measure")
+
+    def kill(self):
+        """With what it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def end(self):
+        self.kill()
+        self.process.communicate()
+
+
+def machine(device):
+    """What the times depend on besides the models."""
+    import torch
+    import torchvision
+    import transformers
+    found = {"torch": torch.__version__, "transformers": transformers.__version__, "torchvision": torchvision.__version__}
+    if device.startswith("cuda"):
+        found["gpu"] = torch.cuda.get_device_name()
+        fields = "driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,temperature.gpu"
+        said = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], capture_output=True, text=True)
+        found |= dict(zip(fields.split(","), said.stdout.strip().splitlines()[0].split(", "))) if said.returncode == 0 else {}
+    return found
 
 
 def row(name, found):
-    if "error" in found and "ms" not in found:
+    if "ms" not in found:
         return f"| {name} | {found['error']} | | | | | |"
     return (f"| {name} | {found['ms']:.3f} | {found['compileMs']:.3f} | {found['ratio']:.2f} ({found['ratioP10']:.2f} to {found['ratioP90']:.2f}) | {found['host']:.2f} | "
             f"{found['error'] / max(found['compileError'], 1e-30):.2f} | {found['rewrites']} |")
 
 
-def rewrites(path):
-    """How many rewrites `graft optimize --json` kept."""
+def kept(path):
+    """What `graft optimize --json` kept: the recipe, and how many rewrites."""
     try:
         report = json.loads(path.read_text())
-        steps = (report["models"][0] if "models" in report else report)["steps"]
-        return sum(step.get("rewrites", 0) for step in steps)
-    except (OSError, ValueError, KeyError, IndexError):
-        return "?"
+        steps = (report["result"] or {}).get("steps", [])
+        return {"recipe": " + ".join(r["recipe"] for r in report["recipes"] if r["kept"]), "rewrites": sum(s["rewrites"] for s in steps if s["isRule"])}
+    except (OSError, ValueError, KeyError) as error:
+        return {"recipe": f"? {error!r}", "rewrites": -1}
 
 
 def main():
@@ -185,13 +246,15 @@ def main():
     parser.add_argument("--mode", default="reduce-overhead", help="torch.compile's mode")
     parser.add_argument("--seconds", type=float, default=2, help="how long to time each pair")
     parser.add_argument("--timeout", type=float, default=180, help="seconds that one model may take in one stage")
+    parser.add_argument("--budget", type=float, default=60, help="seconds of trials that `graft optimize` may take")
     parser.add_argument("-j", "--jobs", type=int, default=4, help="how many models are prepared at once")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("zoo"))
-    parser.add_argument("--stage", choices=STAGES, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    parser.add_argument("--resume", action="store_true", help="keep the times that are in the folder of -o, and measure what is missing")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_intermixed_args()
     options.build = options.build.resolve()
-    if options.stage:
-        print(json.dumps(STAGES[options.stage](options, options.models[0])))
+    if options.one:
+        one_model(options, options.models[0])
         return 0
     sys.path.insert(0, str(HERE))
     from models import MODELS
@@ -202,24 +265,26 @@ def main():
         parser.error(f"no model {', '.join(sorted(unknown))}; --list names them")
     names = options.models or list(MODELS)
     options.output.mkdir(parents=True, exist_ok=True)
-    results = {}
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(child, "prepare", options, name): name for name in names}
-        for done in concurrent.futures.as_completed(waiting):
-            name = waiting[done]
-            results[name] = done.result()
-            print(f"prepared {name}: {results[name].get('error', 'done')}", flush=True)
+    path = options.output / "results.json"
+    results = json.loads(path.read_text())["models"] if options.resume and path.exists() else {}
     head = ["| model | exported, ms | torch.compile, ms | ratio (p10 to p90) | host | error | rewrites |", "|---|---|---|---|---|---|---|"]
     print(*head, sep="\n", flush=True)
-    lines = []
-    for name in names:
-        if "error" not in results[name]:
-            seconds = results[name]
-            results[name] = child("measure", options, name) | {"seconds": seconds, "rewrites": rewrites(options.output / f"{name}.json")}
-        lines.append(row(name, results[name]))
-        print(lines[-1], flush=True)
-        (options.output / "results.json").write_text(json.dumps({"device": options.device, "dtype": options.dtype, "batch": options.batch,
-                                                                 "mode": options.mode, "models": results}, indent=1))
+    missing = [name for name in names if "ms" not in results.get(name, {})]
+    while missing:
+        group, missing = missing[:options.jobs], missing[options.jobs:]
+        children = {name: Child(options, name) for name in group}
+        with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
+            results |= dict(zip(group, pool.map(lambda child: child.answer("prepare"), children.values())))
+        about = machine(options.device)
+        for name, child in children.items():
+            if "error" not in results[name] or "seconds" in results[name]:
+                results[name] |= child.measured() | kept(options.output / f"{name}.json") | {"machine": about}
+            child.end()
+            print(row(name, results[name]), flush=True)
+            path.write_text(json.dumps({"device": options.device, "dtype": options.dtype, "batch": options.batch, "mode": options.mode,
+                                        "models": results}, indent=1))
+    results = {name: results[name] for name in names}
+    lines = [row(*item) for item in results.items()]
     timed = [r["ratio"] for r in results.values() if "ratio" in r]
     if timed:
         lines.append(f"\n{len(timed)} of {len(names)} models ran; geometric mean of the ratios {math.exp(statistics.fmean(map(math.log, timed))):.2f}, worst {min(timed):.2f}")

@@ -3,7 +3,8 @@
     MODELS["bert"](batch) -> (module in eval mode, its positional inputs), both fp32 on the CPU
 
 Every builder keeps its library's defaults: PyTorch's own attention, a forward pass as the family's users call it. `First` only
-picks the tensor that a user reads, since a traced model returns tensors.
+picks the tensor that a user reads, since a traced model returns tensors. `lively` gives random weights outputs that half precision
+can tell apart.
 """
 import torch
 import torchvision.models as vision
@@ -37,6 +38,19 @@ def tokens(batch, length, vocabulary=30000):
 def text(build, config, batch, length=128, **options):
     names = ("input_ids", "attention_mask")
     return First(build(config).eval(), *names, **options), tokens(batch, length, min(30000, config.vocab_size))
+
+
+def lively(model, *inputs):
+    """The model in eval mode, with statistics that its batch norms have seen, and without a last layer that begins with zeros: with
+    random weights its outputs were all zero, or too small for half precision."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = None  # the mean of all that it sees
+        if isinstance(module, nn.Linear) and not module.weight.any():
+            nn.init.normal_(module.weight, std=0.02)
+    with torch.no_grad():
+        model.train()(*inputs)
+    return model.eval()
 
 
 def pictures(batch, size=224):
@@ -121,7 +135,7 @@ def segformer(batch):
 
 @model
 def vit(batch):
-    return vision.vit_b_16().eval(), pictures(batch)
+    return lively(vision.vit_b_16(), *pictures(4)), pictures(batch)
 
 
 @model
@@ -131,12 +145,12 @@ def swin(batch):
 
 @model
 def densenet(batch):
-    return vision.densenet121().eval(), pictures(batch)
+    return lively(vision.densenet121(), *pictures(4)), pictures(batch)
 
 
 @model
 def efficientnet(batch):
-    return vision.efficientnet_b0().eval(), pictures(batch)
+    return lively(vision.efficientnet_b0(), *pictures(4)), pictures(batch)
 
 
 @model
@@ -146,7 +160,7 @@ def convnext(batch):
 
 @model
 def regnet(batch):
-    return vision.regnet_y_1_6gf().eval(), pictures(batch)
+    return lively(vision.regnet_y_1_6gf(), *pictures(4)), pictures(batch)
 
 
 class ResBlock(nn.Module):

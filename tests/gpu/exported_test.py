@@ -546,6 +546,109 @@ class Writing(unittest.TestCase):
                                                      "--inputs", folder / "cache_in.pt", "--device", "cuda", "--seconds", "0.2"))
 
 
+class Masks(torch.nn.Module):
+    """Its trace holds tensors without dimensions as constants on the CPU, for a mask, a fill and a sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8, bias=False)
+
+    def forward(self, x: torch.Tensor):
+        mask = torch.where(x > 0, torch.tensor(0.5), torch.finfo(torch.float16).min)
+        kept = x.masked_fill(x > 1, torch.tensor(2.0)) + torch.tensor(3.0)
+        return self.linear(kept).softmax(-1) * (mask > 0)
+
+
+class NumbersAsConstants(unittest.TestCase):
+    """`where` would copy a number from the CPU in every run, which no CUDA graph can hold: it moves with the model."""
+
+    def setUp(self):
+        path = rewritten(Masks().eval(), (torch.randn(3, 8),), "masks")
+        self.model, self.original = torch.jit.load(str(path)), torch.jit.load(str(folder / "masks.pt"))
+
+    def test_only_what_would_be_copied_moves(self):
+        self.assertEqual([(b.dim(), b.item()) for b in self.model.buffers()], [(0, 0.5)])
+        self.assertIn("where(gt, graft_constant, ", self.model.code)
+        x = torch.randn(3, 8)
+        torch.testing.assert_close(self.model(x), self.original(x))
+        self.assertNotIn("graft_constant", graft("text", folder / "masks_fast.pt"))
+
+    @needs_gpu
+    def test_is_captured(self):
+        for dtype in (torch.float32, torch.float16):
+            model, x = self.model.to("cuda", dtype), torch.randn(3, 8)
+            for _ in range(4):
+                y = model(x.to("cuda", dtype))
+            self.assertIn("1 of at most", model.graft_runner.status())
+            self.assertNotIn("not captured", model.graft_runner.status())
+            torch.testing.assert_close(y.cpu().float(), self.original(x), rtol=2e-2, atol=2e-2)
+
+
+class Rotated(torch.nn.Module):
+    """Angles from positions and a buffer of frequencies, which stay in float32 where the model goes to half precision."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8, bias=False)
+        self.register_buffer("frequencies", 1 / 100 ** (torch.arange(8) / 8))
+
+    def forward(self, x: torch.Tensor):
+        places = torch.arange(x.size(0))[:, None].float()
+        return self.linear(x) * torch.cos(places @ self.frequencies[None])
+
+
+class FloatsBesideHalf(unittest.TestCase):
+    def test_the_file_runs_as_it_is_and_when_all_of_it_is_cast(self):
+        x = torch.randn(6, 8)
+        rewritten(Rotated().eval(), (x,), "rotated")
+        original, out = torch.jit.load(str(folder / "rotated.pt")), folder / "rotated_half.pt"
+        graft("apply", folder / "rotated.pt", "--rules", SOURCE / "resources/rules/transformer.py", "--inputs", folder / "rotated_in.pt",
+              "--dtype", "float16", "--no-timing", "-o", out)
+        for device in ("cpu", "cuda") if GPU else ("cpu",):
+            model = torch.jit.load(str(out)).to(device)
+            self.assertEqual({b.dtype for b in model.buffers()}, {torch.float32})
+            for moved in (model, model.to(torch.float16)):
+                for _ in range(3):
+                    y = moved(x.to(device, torch.float16))
+                torch.testing.assert_close(y.float().cpu(), original(x), rtol=1e-2, atol=1e-2)
+        self.assertNotIn("graft_", graft("text", out))
+
+
+class Products(torch.nn.Module):
+    """Matrix products that no rule rewrites, of sizes for which cuBLAS splits the sum and adds the parts in its workspace."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(64, 64, bias=False)
+        self.weights = torch.nn.ParameterList(torch.randn(4096, 64) / 64 for _ in range(4))
+
+    def forward(self, x: torch.Tensor):
+        y = torch.bmm(x[None], self.weights[0][None])
+        for w in self.weights[1:]:
+            y = y + torch.bmm(x[None], w[None])
+        return self.linear(y)
+
+
+@needs_gpu
+class BesideOthers(unittest.TestCase):
+    def test_captures_keep_the_workspaces_of_cublas(self):
+        """torch.compile frees them for all of the process, and the memory goes to whoever asks next."""
+        path = rewritten(Products().eval(), (torch.randn(8, 4096),), "products")
+        for dtype in (torch.float32, torch.float16):
+            model, x = torch.jit.load(str(path)).to("cuda", dtype), torch.randn(8, 4096, device="cuda", dtype=dtype)
+            for _ in range(3):
+                expected = model(x)
+            self.assertIn("1 of at most", model.graft_runner.status())
+            torch._C._cuda_clearCublasWorkspaces()
+            others = [torch.full((mib << 18,), 7.0, device="cuda") for mib in (1, 2, 4, 8, 16, 32, 64) for _ in range(4)]
+            for _ in range(3):
+                torch.testing.assert_close(model(x), expected, rtol=0, atol=0)
+            self.assertTrue(all(bool((other == 7).all()) for other in others))
+            del others
+            torch.cuda.empty_cache()
+            torch.testing.assert_close(model(x), expected, rtol=0, atol=0)
+
+
 class Dense(torch.nn.Module):
     """Each layer sees what all layers before it made. TorchScript's fuser does not come to an end on a long chain of these."""
 

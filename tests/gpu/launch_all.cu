@@ -159,13 +159,14 @@ int main() {
   const cudaKernelNodeParams copy = copyNode(copies);
   void* argument[] = {&copies};
   expect("copies", cudaLaunchKernel(copy.func, copy.gridDim, copy.blockDim, argument, copy.sharedMemBytes, nullptr));
-  const int attentions[][4] = {{1, 16, 16, 64}, {1, 65, 130, 64}, {40, 130, 70, 64},  {8, 100, 200, 64},
-                               {1, 40, 50, 96}, {2, 9, 31, 24},   {2, 150, 300, 128}, {1, 300, 700, 64}};
-  for (int number = 0; number < 3 * 6 * 8; ++number) {
-    const auto& s = attentions[number % 8];
-    const int mask = number / 8 % 6;
+  const int attentions[][4] = {{1, 16, 16, 64},  {1, 65, 130, 64}, {40, 130, 70, 64},  {8, 100, 200, 64},
+                               {1, 40, 50, 96},  {2, 9, 31, 24},   {2, 150, 300, 128}, {1, 300, 700, 64},
+                               {1, 40, 90, 192}, {40, 33, 40, 256}};
+  for (int number = 0; number < 3 * 6 * 10; ++number) {
+    const auto& s = attentions[number % 10];
+    const int mask = number / 10 % 6;
     AttentionArgs a;
-    a.dtype = static_cast<Dtype>((number / 48 + 1) % 3);
+    a.dtype = static_cast<Dtype>((number / 60 + 1) % 3);
     if (a.dtype != Dtype::kHalf && s[1] > 100) continue;
     a.batch = s[0], a.heads = 2, a.kvHeads = mask == 4 ? 1 : 2;
     a.queries = s[1], a.keys = s[2], a.dim = a.dimV = s[3];

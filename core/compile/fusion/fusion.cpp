@@ -185,7 +185,7 @@ class Planner {
         for (const FusionRead& r : nodes_[n.index].reads) {
           const NodeId producer = g_.value(r.base).producer;
           const uint32_t from = producer ? groupOf_[producer.index] : none;
-          if (from == none || (from != ai && from != bi)) seen.insert(r.base);
+          if (g_.value(r.base).type.isTensor() && (from == none || (from != ai && from != bi))) seen.insert(r.base);
         }
         for (const ValueId v : g_.node(n).outputs)
           if (isReadOutside(v, ai, bi)) seen.insert(v);
@@ -366,7 +366,7 @@ class Planner {
       if (nodes_[id.index].role == Role::View) continue;
       ++calls;
       for (const FusionRead& r : nodes_[id.index].reads)
-        out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
+        if (g_.value(r.base).type.isTensor()) out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
       out.bytesApart += static_cast<size_t>(nodes_[id.index].outputBytes);
       for (const ValueId v : n.outputs) {
         if (!isReadOutside(v, index, index)) continue;
@@ -420,7 +420,13 @@ Graph groupGraph(const Graph& g, const FusionGroup& group) {
   out.name = group.name;
   for (const Symbol& s : g.symbols()) out.setSymbol(s);
   std::unordered_map<ValueId, ValueId> now;
-  for (const ValueId v : group.inputs) now.emplace(v, out.addInput(g.value(v).name, g.value(v).type));
+  // Where it runs is the call's affair.
+  const auto typeOf = [&](ValueId v) {
+    Type type = g.value(v).type;
+    type.tensorInfo.device.clear();
+    return type;
+  };
+  for (const ValueId v : group.inputs) now.emplace(v, out.addInput(g.value(v).name, typeOf(v)));
   for (const NodeId id : group.nodes) {
     const Node& n = g.node(id);
     std::vector<Argument> args = n.args;
@@ -429,7 +435,7 @@ Graph groupGraph(const Graph& g, const FusionGroup& group) {
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       if (i >= out.node(made).outputs.size()) out.addOutput(made, g.value(n.outputs[i]).name, Type());
       const ValueId v = out.node(made).outputs[i];
-      out.setType(v, g.value(n.outputs[i]).type);
+      out.setType(v, typeOf(n.outputs[i]));
       now.emplace(n.outputs[i], v);
     }
   }

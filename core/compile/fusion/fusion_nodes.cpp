@@ -171,20 +171,32 @@ class Reader {
     size_t place = 0;
     for (const Argument& a : n.args) {
       a.forEachValue([&](ValueId v) {
-        const Type::Kind kind = g_.value(v).type.kind;
-        if (kind != Type::Kind::Tensor && kind != Type::Kind::List && f.role != Role::Barrier) return;
-        FusionRead read{baseOf(g_, nodes_, v), true};
-        if (f.role == Role::Compute) {
-          read.mayInline = kind_ != lower::Kind::Window && !(kind_ == lower::Kind::Gather && place == 0);
-        }
-        const auto known =
-            std::find_if(f.reads.begin(), f.reads.end(), [&](const FusionRead& r) { return r.base == read.base; });
-        if (known == f.reads.end())
-          f.reads.push_back(read);
-        else
-          known->mayInline = known->mayInline && read.mayInline;
+        bool mayInline = true;
+        if (f.role == Role::Compute)
+          mayInline = kind_ != lower::Kind::Window && !(kind_ == lower::Kind::Gather && place == 0);
+        addRead(f, {baseOf(g_, nodes_, v), mayInline});
+        addSizes(f, v);
       });
       ++place;
+    }
+  }
+
+  static void addRead(FusionNode& f, FusionRead read) {
+    for (FusionRead& known : f.reads)
+      if (known.base == read.base) {
+        known.mayInline = known.mayInline && read.mayInline;
+        return;
+      }
+    f.reads.push_back(read);
+  }
+
+  /// The numbers that views between the node and `v`'s base take.
+  void addSizes(FusionNode& f, ValueId v) {
+    for (NodeId n = g_.value(v).producer; n && nodes_[n.index].role == Role::View; n = g_.value(v).producer) {
+      const std::vector<Argument>& args = g_.node(n).args;
+      for (size_t i = 1; i < args.size(); ++i)
+        args[i].forEachValue([&](ValueId size) { addRead(f, {baseOf(g_, nodes_, size), true}); });
+      v = args.front().valueId();
     }
   }
 

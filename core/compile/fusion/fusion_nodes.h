@@ -28,7 +28,7 @@ struct FusionNode {
   Role role = Role::Barrier;
   std::string why;                ///< of a Barrier
   size_t epoch = 0;               ///< nodes that write or have effects come before it: it may not move across one
-  std::vector<FusionRead> reads;  ///< of tensors, each once; of a Barrier too
+  std::vector<FusionRead> reads;  ///< each once, numbers too; of a Barrier too
   double elements = 0;            ///< of its iteration
   double operations = 0;          ///< for each element
   double outputBytes = 0;

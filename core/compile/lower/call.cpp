@@ -64,7 +64,7 @@ ExprId Call::size(std::string_view parameter) const { return size(argument(param
 
 int64_t Call::integer(std::string_view parameter) const {
   const ExprId e = size(parameter);
-  if (const int64_t* n = l.findNumber(e)) return *n;
+  if (const auto n = l.findNumber(e)) return *n;
   refuse(parameter, "is not known");
 }
 
@@ -81,7 +81,7 @@ std::vector<ExprId> Call::sizeList(std::string_view parameter) const {
 std::vector<int64_t> Call::integers(std::string_view parameter) const {
   std::vector<int64_t> out;
   for (const ExprId e : sizeList(parameter)) {
-    const int64_t* n = l.findNumber(e);
+    const auto n = l.findNumber(e);
     if (!n) refuse(parameter, "is not known");
     out.push_back(*n);
   }
@@ -92,7 +92,7 @@ double Call::number(std::string_view parameter) const {
   const Argument& a = argument(parameter);
   if (const auto n = a.number()) return *n;
   if (a.isValue() || a.as<SymbolicInt>())
-    if (const int64_t* n = l.findNumber(size(a, parameter))) return static_cast<double>(*n);
+    if (const auto n = l.findNumber(size(a, parameter))) return static_cast<double>(*n);
   refuse(parameter, "is no number");
 }
 
@@ -154,8 +154,8 @@ void Call::result(TensorId t, size_t i) {
   if (sizes.size() != made.sizes.size())
     refuse(fmt::format("the result has {} dimensions (it would have {})", sizes.size(), made.sizes.size()));
   for (size_t d = 0; d < sizes.size(); ++d) {
-    const int64_t* a = l.findNumber(sizes[d]);
-    const int64_t* b = l.findNumber(made.sizes[d]);
+    const auto a = l.findNumber(sizes[d]);
+    const auto b = l.findNumber(made.sizes[d]);
     if (a && b && *a != *b) refuse(fmt::format("dimension {} of the result is {} (it would be {})", d, *a, *b));
     if (sizes[d] != made.sizes[d] && !(a && b) && !l.isOne(sizes[d]))
       if (const auto bounds = l.simplifier.bounds(l.simplifier.subtract(sizes[d], made.sizes[d]));
@@ -301,7 +301,7 @@ TensorId Call::reshaped(TensorId t, Sizes to) const {
       for (const size_t d : run.to) place = simplify.add(simplify.multiply(place, to[d]), index[d]);
       for (size_t k = run.from.size(); k-- > 0;) {
         const size_t d = run.from[k];
-        if (const int64_t* n = lowering.findNumber(from[d]); n && *n == 0) continue;  // nobody reads an element
+        if (const auto n = lowering.findNumber(from[d]); n && *n == 0) continue;  // nobody reads an element
         if (k == 0) {
           source[d] = place;
           break;

@@ -14,8 +14,8 @@ void setFactory(Call& c, std::function<Scalar(const Index&)> element) {
 
 void lowerConstant(Call& c, double value) {
   Lowering& l = c.l;
-  const DType d = computeType(c.resultType());
-  setFactory(c, [&l, d, value](const Index&) { return l.scalar(l.pool().number(d, value)); });
+  const DType d = c.resultType();
+  setFactory(c, [&l, d, value](const Index&) { return l.scalar(l.constant(d, value)); });
 }
 
 /// The number may be an integer of sizes, or a tensor without dimensions.

@@ -17,7 +17,7 @@ void lowerCat(Call& c) {
   // PyTorch skips empty tensors of one dimension.
   const size_t rank = c.resultSizes().size();
   std::erase_if(operands, [&](TensorId t) {
-    const int64_t* n = c.rank(t) == 1 ? c.l.findNumber(c.sizes(t)[0]) : nullptr;
+    const auto n = c.rank(t) == 1 ? c.l.findNumber(c.sizes(t)[0]) : std::nullopt;
     return n && *n == 0 && rank != 1;
   });
   if (operands.empty()) c.refuse("tensors", "is empty");
@@ -100,7 +100,7 @@ void lowerConstantPad(Call& c, const std::string& self, double value) {
       isInside = s.logicalAnd(isInside, s.compare(Op::Less, at, l[x].sizes[p.dim]));
       i[p.dim] = at;
     }
-    return s.select(isInside, l.at(x, i), l.pool().number(computeType(d), value));
+    return s.select(isInside, l.at(x, i), l.constant(d, value));
   }));
 }
 
@@ -110,7 +110,7 @@ void lowerEdgePad(Call& c, const std::string& self, const std::string& parameter
   const TensorId x = c.tensor(self);
   const std::vector<Padding> pads = paddings(c, parameter, c.rank(x));
   for (const Padding& p : pads) {
-    const int64_t* size = c.l.findNumber(c.sizes(x)[p.dim]);
+    const auto size = c.l.findNumber(c.sizes(x)[p.dim]);
     if (!size || *size == 0) c.refuse(self, "has a size along a padded dimension that varies or is 0");
   }
   Lowering& l = c.l;
@@ -160,7 +160,7 @@ void lowerTriangle(Call& c, bool isLower) {
     const ExprId limit = s.add(i[i.size() - 2], l.integer(diagonal));
     const ExprId column = i[i.size() - 1];
     const ExprId keeps = isLower ? s.compare(Op::LessEqual, column, limit) : s.compare(Op::LessEqual, limit, column);
-    return s.select(keeps, l.at(x, i), l.pool().number(computeType(d), int64_t{0}));
+    return s.select(keeps, l.at(x, i), l.constant(d, 0));
   }));
 }
 

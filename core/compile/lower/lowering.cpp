@@ -338,14 +338,13 @@ Scalar Lowering::convert(Scalar x, DType from, DType to) {
   if (isHalf(from) && !isFloatingPoint(to)) x = rounded(x, from);
   const loops::Expr& e = pool()[x.id];
   if (e.op == Op::Constant && isFloatingPoint(target)) return scalar(pool().number(target, pool().constant(x.id)));
-  if (const int64_t* n = findNumber(x.id);
-      n && (target == DType::Int64 || target == DType::Bool || target == DType::Int32))
+  if (const auto n = findNumber(x.id); n && (target == DType::Int64 || target == DType::Bool || target == DType::Int32))
     return scalar(pool().number(target, target == DType::Int32 ? static_cast<int64_t>(static_cast<int32_t>(*n)) : *n));
   return x.to(target);
 }
 
 bool Lowering::isOne(ExprId size) const {
-  const int64_t* n = findNumber(size);
+  const auto n = findNumber(size);
   return n && *n == 1;
 }
 

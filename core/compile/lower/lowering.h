@@ -133,7 +133,14 @@ class Lowering {
   // Sizes
   bool isOne(ExprId size) const;
   ExprId product(std::span<const ExprId> sizes);
-  const int64_t* findNumber(ExprId e) const { return program.expressions.findInteger(e); }
+  std::optional<int64_t> findNumber(ExprId e) const {
+    const int64_t* n = program.expressions.findInteger(e);
+    return n ? std::optional(*n) : std::nullopt;
+  }
+  /// The number as the dtype holds it: of bool whether it is not 0.
+  ExprId constant(DType d, double value) {
+    return d == DType::Bool ? pool().boolean(value != 0) : pool().number(computeType(d), value);
+  }
 
  private:
   struct Key {

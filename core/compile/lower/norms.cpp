@@ -106,7 +106,7 @@ struct Grouped {
 Grouped normalizedInGroups(Call& c, TensorId x, int64_t groups, double eps) {
   Lowering& l = c.l;
   const Sizes sizes = c.sizes(x);
-  const int64_t* channels = l.findNumber(sizes[1]);
+  const auto channels = l.findNumber(sizes[1]);
   if (!channels || groups < 1 || *channels % groups != 0) c.refuse("the number of channels is not known");
   Sizes apart{sizes[0], l.integer(groups), l.integer(*channels / groups)};
   apart.insert(apart.end(), sizes.begin() + 2, sizes.end());

@@ -215,6 +215,13 @@ void lowerMaskedFill(Call& c) {
 void lowerLerp(Call& c) {
   const DType d = c.resultType();
   if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  if (const auto w = c.argument("weight").number()) {
+    c.result(c.pointwise({c.tensor("self"), c.tensor("end")}, d, d, 3, [w = *w](Values v) {
+      const Scalar a = v[0], b = v[1];
+      return std::abs(w) < 0.5 ? a + w * (b - a) : b - (b - a) * (1 - w);
+    }));
+    return;
+  }
   c.result(c.pointwise({c.tensor("self"), c.tensor("end"), c.tensor("weight")}, d, d, 5, [](Values v) {
     const Scalar a = v[0], b = v[1], w = v[2];
     return where(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1.0 - w));

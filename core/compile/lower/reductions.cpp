@@ -126,9 +126,8 @@ TensorId placesOf(Call& c, TensorId x, std::span<const size_t> dims, ReduceKind 
 void lowerExtremeAndPlace(Call& c, bool isMaximum) {
   const TensorId x = c.tensor("self");
   c.l.share(x);
-  const std::vector<size_t> dims{c.dim("dim", c.rank(x))};
+  const std::vector<size_t> dims = c.rank(x) == 0 ? std::vector<size_t>() : std::vector{c.dim("dim", c.rank(x))};
   c.traits.reducedDims = asNumbers(dims);
-  if (c.rank(x) == 0) c.refuse("self", "has no dimension");
   const bool isBool = c.type(x) == DType::Bool;
   const ReduceKind kind = isBool ? (isMaximum ? ReduceKind::Any : ReduceKind::All)
                                  : (isMaximum ? ReduceKind::Maximum : ReduceKind::Minimum);

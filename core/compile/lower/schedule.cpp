@@ -21,6 +21,8 @@ constexpr int64_t mostLocal = 16384;
 /// Fewer iterations than this leave processors idle, unless the whole is small.
 constexpr int64_t fewIterations = 8;
 constexpr int64_t smallWork = 32768;
+/// Loops shorter than this are not worth taking a dimension apart.
+constexpr int64_t fewReaders = 32;
 
 /// The loops over one tensor that is stored: one for each dimension other than 1, two where a size is taken apart.
 struct Domain {
@@ -128,10 +130,11 @@ class Scheduler {
     return d;
   }
 
-  std::optional<int64_t> count(const std::vector<RangeId>& ranges) const {
+  /// At most how many iterations; nothing where that is not known.
+  std::optional<int64_t> most(const std::vector<RangeId>& ranges) const {
     int64_t n = 1;
     for (const RangeId r : ranges) {
-      const int64_t* extent = l_.findNumber(l_.program.range(r).extent);
+      const auto extent = l_.simplifier.bounds(l_.program.range(r).extent).max;
       if (!extent || __builtin_mul_overflow(n, *extent, &n)) return std::nullopt;
     }
     return n;
@@ -185,15 +188,14 @@ class Scheduler {
                   std::vector<int64_t>& splits) {
     bool found = false;
     for (const Request& r : requests) {
-      if (l_[r.tensor].form != Form::Reduction) continue;
+      if (l_[r.tensor].form != Form::Reduction || !isInside(r)) continue;
       for (const ExprId id : r.index) {
-        const Expr& e = l_.pool()[id];
-        if (e.op != Op::FloorDivide) continue;
-        const Expr& range = l_.pool()[e.operands[0]];
-        const int64_t* each = l_.findNumber(e.operands[1]);
-        if (range.op != Op::Range || !each || *each < 2) continue;
+        const Expr e = l_.pool()[id];
+        if (e.op != Op::FloorDivide || l_.pool()[e.operands[0]].op != Op::Range) continue;
+        const auto each = l_.findNumber(e.operands[1]);
+        if (!each || *each < 2 || readersOf(r, domain, *each) < fewReaders) continue;
         for (size_t k = 0; k < sizes.size(); ++k) {
-          const int64_t* size = l_.findNumber(sizes[k]);
+          const auto size = l_.findNumber(sizes[k]);
           if (domain.index[k] != e.operands[0] || !size || *size % *each != 0 || splits[k] != 0) continue;
           splits[k] = *each;
           found = true;
@@ -201,6 +203,27 @@ class Scheduler {
       }
     }
     return found;
+  }
+
+  /// How many elements of the domain read one place, with `each` neighbours among them.
+  int64_t readersOf(const Request& r, const Domain& domain, int64_t each) {
+    const std::set<RangeId> used = rangesIn(r.index);
+    std::vector<RangeId> others;
+    for (const RangeId range : domain.ranges)
+      if (!used.contains(range)) others.push_back(range);
+    const auto n = most(others);
+    int64_t readers = 0;
+    return n && !__builtin_mul_overflow(*n, each, &readers) ? readers : fewReaders;
+  }
+
+  /// Whether the place exists whatever conditions stand around the load.
+  bool isInside(const Request& r) const {
+    const Sizes& sizes = l_[r.tensor].sizes;
+    for (size_t k = 0; k < sizes.size(); ++k)
+      if (!l_.simplifier.isAlwaysLess(r.index[k], sizes[k]) ||
+          !l_.simplifier.isAlwaysLessOrEqual(l_.integer(0), r.index[k]))
+        return false;
+    return true;
   }
 
   void chooseOuter(Target& target, const std::set<Request>& requests) {
@@ -217,14 +240,19 @@ class Scheduler {
     };
     for (const Request& r : requests)
       if (l_[r.tensor].form == Form::Reduction || l_[r.tensor].form == Form::Scan) consider(r);
-    if (l_[target.tensor].form == Form::Scan) consider({target.tensor, d.index});
     target.outer = d.ranges;
+    if (l_[target.tensor].form == Form::Scan) {
+      // What is combined along a range cannot be computed by independent iterations of it.
+      const std::set<RangeId> swept = rangesIn(d.index[l_[target.tensor].scanDim]);
+      std::erase_if(target.outer, [&](RangeId r) { return swept.contains(r); });
+      target.isRow = true;
+      return;
+    }
     target.isRow = l_[target.tensor].form == Form::Reduction;
     const std::set<RangeId>* best = nullptr;
     int most = 0;
     for (const auto& [outer, readers] : candidates) {
-      const bool mustBe = l_[target.tensor].form == Form::Scan;
-      if (!mustBe && !isParallelEnough(outer, all)) continue;
+      if (!isParallelEnough(outer, all)) continue;
       if (!best || readers > most || (readers == most && outer.size() > best->size())) {
         best = &outer;
         most = readers;
@@ -239,8 +267,8 @@ class Scheduler {
     std::vector<RangeId> inner;
     for (const RangeId r : all)
       if (!outer.contains(r)) inner.push_back(r);
-    const auto iterations = count({outer.begin(), outer.end()});
-    const auto work = count(inner);
+    const auto iterations = most({outer.begin(), outer.end()});
+    const auto work = most(inner);
     return !iterations || *iterations >= fewIterations || (work && *work <= smallWork);
   }
 
@@ -497,7 +525,7 @@ class Scheduler {
     const bool isRow = std::find(d.swept.begin(), d.swept.end(), true) != d.swept.end();
     if (isRow && (tensor.form == Form::Reduction || !mayBeRow)) return false;
     if (!s.isAlwaysLessOrEqual(nest.iterations, computed)) return false;
-    if (const auto most = s.bounds(kept).max; !most || *most > mostLocal) return false;
+    if (const auto most = s.bounds(kept).max; !most || *most > mostLocal || *most == 0) return false;
     d.how = Decision::How::Local;
     Sizes sizes;
     for (size_t k = 0; k < rank; ++k) {

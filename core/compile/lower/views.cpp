@@ -75,7 +75,7 @@ ExprId sliceStart(Call& c, ExprId size, ExprId length, bool isToTheEnd, int64_t 
   // Of a slice to the end, what is left says it, whatever the sizes turn out to be.
   if (isToTheEnd && step == 1) return s.subtract(size, length);
   const ExprId start = c.size("start");
-  if (const int64_t* n = c.l.findNumber(start)) {
+  if (const auto n = c.l.findNumber(start)) {
     if (*n < 0) return s.maximum(s.add(size, start), c.l.integer(0));
     if (*n == 0) return start;
     if (const auto least = s.bounds(size).min; least && *least >= *n) return start;
@@ -94,7 +94,7 @@ void lowerSlice(Call& c) {
   const Sizes sizes = c.resultSizes();
   bool isToTheEnd = !c.has("end");
   if (!isToTheEnd)
-    if (const int64_t* end = c.l.findNumber(c.size("end"))) {
+    if (const auto end = c.l.findNumber(c.size("end"))) {
       const auto most = c.l.simplifier.bounds(size).max;
       isToTheEnd = *end == std::numeric_limits<int64_t>::max() || (*end >= 0 && most && *end >= *most);
     }
@@ -198,7 +198,7 @@ TensorId rolled(Lowering& l, TensorId x, const std::vector<std::pair<size_t, int
   return l.view(x, Sizes(l[x].sizes), [&l, x, shifts](Index i) {
     for (const auto& [dim, shift] : shifts) {
       const ExprId size = l[x].sizes[dim];
-      const int64_t* n = l.findNumber(size);
+      const auto n = l.findNumber(size);
       if (n && *n == 0) continue;
       const int64_t by = n ? (*n - shift % *n) % *n : -shift;
       i[dim] = l.simplifier.remainder(l.simplifier.add(i[dim], l.integer(by)), size);
@@ -236,7 +236,7 @@ void lowerRepeat(Call& c) {
     const size_t skip = i.size() - from.size();
     Index source(from.size());
     for (size_t d = 0; d < from.size(); ++d) {
-      const int64_t* n = l.findNumber(from[d]);
+      const auto n = l.findNumber(from[d]);
       source[d] = from[d] == sizes[skip + d] ? i[skip + d]
                   : n && *n <= 1             ? l.integer(0)
                                              : l.simplifier.remainder(i[skip + d], from[d]);
@@ -298,7 +298,7 @@ void lowerChannelShuffle(Call& c) {
   const TensorId x = c.tensor("self");
   const int64_t groups = c.integer("groups");
   if (c.rank(x) < 2) c.refuse("self", "has no channels");
-  const int64_t* channels = c.l.findNumber(c.sizes(x)[1]);
+  const auto channels = c.l.findNumber(c.sizes(x)[1]);
   if (!channels || groups < 1) c.refuse("self", "has a number of channels that is not known");
   const int64_t each = *channels / groups;
   Lowering& l = c.l;
@@ -360,7 +360,7 @@ void lowerTensorSplit(Call& c) {
   const int64_t sections = c.integer("sections");
   const size_t dim = c.dim("dim", c.rank(x));
   if (sections < 1 || c.rank(x) == 0) c.refuse("sections", "is less than 1");
-  const int64_t* size = c.l.findNumber(c.sizes(x)[dim]);
+  const auto size = c.l.findNumber(c.sizes(x)[dim]);
   if (!size) c.refuse("self", "has a size along dim that varies");
   const int64_t each = *size / sections, longer = *size % sections;
   Lowering& l = c.l;
@@ -382,7 +382,7 @@ void lowerUnbind(Call& c) {
 void lowerGetItem(Call& c) {
   const Argument& list = c.node.args.at(0);
   if (!list.isValue()) c.refuse("list", "is no list of pieces");
-  const int64_t* index = c.l.findNumber(c.size(c.node.args.at(1), "index"));
+  const auto index = c.l.findNumber(c.size(c.node.args.at(1), "index"));
   if (!index || *index < 0) c.refuse("index", "is not known, or negative");
   const int64_t k = *index;
   auto [dtype, sizes] = c.l.typeOf(c.output());

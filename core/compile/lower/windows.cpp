@@ -156,8 +156,8 @@ void lowerAdaptivePool(Call& c, size_t n) {
   std::vector<bool> isEven;  // all windows are of one length
   for (size_t k = 0; k < n; ++k) {
     const ExprId in = c.sizes(x)[skip + k], out = sizes[skip + k];
-    const int64_t* a = l.findNumber(in);
-    const int64_t* b = l.findNumber(out);
+    const auto a = l.findNumber(in);
+    const auto b = l.findNumber(out);
     if (l.isOne(out)) {
       extents.push_back(in);
       isEven.push_back(true);
@@ -231,8 +231,8 @@ TensorId resampled(Call& c, size_t n) {
 
 /// Sizes as numbers, which resampling needs.
 std::pair<int64_t, int64_t> lengths(Call& c, TensorId x, size_t k) {
-  const int64_t* in = c.l.findNumber(c.sizes(x)[k + 2]);
-  const int64_t* out = c.l.findNumber(c.resultSizes()[k + 2]);
+  const auto in = c.l.findNumber(c.sizes(x)[k + 2]);
+  const auto out = c.l.findNumber(c.resultSizes()[k + 2]);
   if (!in || !out || *in == 0) c.refuse("self", "has a size that varies or is 0");
   return {*in, *out};
 }
@@ -353,7 +353,7 @@ void lowerColumns(Call& c) {
   const TensorId x = c.tensor("self");
   if (c.rank(x) != 4) c.refuse("self", "has other than four dimensions");
   const Window w = windowOf(c, 2);
-  const int64_t* width = c.l.findNumber(c.sizes(x)[3]);
+  const auto width = c.l.findNumber(c.sizes(x)[3]);
   if (!width) c.refuse("self", "has a width that varies");
   const int64_t places = (*width + 2 * w.padding[1] - w.dilation[1] * (w.kernel[1] - 1) - 1) / w.stride[1] + 1;
   if (places < 1) c.refuse("self", "is smaller than the window");

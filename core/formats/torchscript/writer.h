@@ -25,6 +25,7 @@
 #include "core/formats/torchscript/call_segments.h"
 #include "core/ir/graph.h"
 #include "core/torch/run/capture_facts.h"
+#include "core/torch/run/dtype_change.h"
 #include "core/torch/values/placement.h"
 
 namespace graft {
@@ -40,7 +41,8 @@ std::optional<std::pair<size_t, size_t>> callOfMethod(std::string_view method);
 class TorchScriptWriter {
  public:
   /// `capture`: forward asks a graft.Runner first whether a CUDA graph stands in for it.
-  explicit TorchScriptWriter(const Graph& g, bool capture = false) : g_(g), capture_(capture), place_(g) {}
+  explicit TorchScriptWriter(const Graph& g, bool capture = false)
+      : g_(g), capture_(capture), place_(g), modelDType_(modelDType(g)) {}
   ~TorchScriptWriter();
   Result<torch::jit::Module> module();
   /// Of the module that module() made.
@@ -58,6 +60,7 @@ class TorchScriptWriter {
     torch::jit::Block* block = nullptr;
     torch::jit::Node* control = nullptr;  ///< the outermost control flow around `block`; attributes are read before it
     std::unordered_map<uint32_t, JitValue*> values;
+    std::unordered_map<uint32_t, JitValue*> movingNumbers;  ///< constants without dimensions that move with the module
     std::unordered_map<std::string, JitValue*> modules;
     JitValue* device = nullptr;  ///< of its module, once a node needs it
   };
@@ -79,6 +82,9 @@ class TorchScriptWriter {
   JitValue* modulePointer(const std::string& path);
   JitValue* tensorConstant(const at::Tensor&, const std::string& path, const std::string& name);
   JitValue* placedConstant(const at::Tensor&, const Value&);
+  bool wantsOnDevice(const Value&, const c10::TypePtr& wanted) const;
+  JitValue* movingNumber(const Value&);
+  JitValue* inItsDType(JitValue* read, const Value&);
   JitValue* moduleDevice();
   JitValue* newBuffer(const std::string& name, const at::Tensor&);
   std::string identifierOf(const std::string& name);
@@ -109,6 +115,7 @@ class TorchScriptWriter {
   const Graph& g_;
   bool capture_;
   const Placement place_;
+  const std::optional<DType> modelDType_;
   const Node* node_ = nullptr;  ///< the one that is being written
   JitValue *runner_ = nullptr,
            *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple

@@ -202,7 +202,27 @@ TorchScriptWriter::JitValue* TorchScriptWriter::weight(ValueId id) {
   }
   const Place& place = places_.at(id.index);
   JitValue* module = modulePointer(place.module);
-  return at_.values[id.index] = appendOutside(at_.graph->createGetAttr(module, place.attribute))->output();
+  return at_.values[id.index] =
+             inItsDType(appendOutside(at_.graph->createGetAttr(module, place.attribute))->output(), v);
+}
+
+/// A buffer that the model keeps in more precision than it computes in (rotary frequencies). `module.to(float16)` casts
+/// it as all others, and what it meets is in float32: it is read as float32, which costs nothing where it still is.
+TorchScriptWriter::JitValue* TorchScriptWriter::inItsDType(JitValue* read, const Value& v) {
+  const auto dtype = v.type.tensorInfo.dtype;
+  const auto& written = facts_.writtenWeights;
+  if (!(v.isBuffer || v.isConstant) || !dtype || !isFloatingPoint(*dtype) || !modelDType_ ||
+      dtypeSize(*dtype) <= dtypeSize(*modelDType_) || std::find(written.begin(), written.end(), v.id) != written.end())
+    return read;
+  const jit::WithInsertPoint outside =
+      at_.control ? jit::WithInsertPoint(at_.control) : jit::WithInsertPoint(at_.block);
+  std::vector<JitValue*> inputs{read};
+  for (const c10::IValue& a :
+       {c10::IValue(static_cast<int64_t>(torchDType(*dtype))), c10::IValue(false), c10::IValue(false), c10::IValue()})
+    inputs.push_back(at_.graph->insertConstant(a));
+  jit::Node* cast = appendOutside(at_.graph->create(c10::aten::to, inputs, 1));
+  cast->output()->setType(c10::TensorType::get());
+  return cast->output();
 }
 
 // An archive keeps each constant tensor once, in the order of first use.
@@ -232,11 +252,35 @@ TorchScriptWriter::JitValue* TorchScriptWriter::newBuffer(const std::string& nam
 }
 
 /// Keeps the constant as a buffer: buffers move with their module, constants of TorchScript stay on the CPU. (0-dim
-/// constants may stay there, because operators of every device take them.)
+/// constants may stay there where the operator takes them beside tensors of any device: see wantsOnDevice.)
 TorchScriptWriter::JitValue* TorchScriptWriter::placedConstant(const at::Tensor& t, const Value& v) {
   JitValue* made = newBuffer("graft_constant", t.detach());
   metadata_.placedConstants[joined(at_.path, made->node()->s(jit::attr::name))] = {v.path, v.name};
-  return made;
+  return inItsDType(made, v);
+}
+
+/// Whether the node that is being written would copy this 0-dim constant from the CPU to its other tensors in every
+/// run, which no CUDA graph can hold.
+bool TorchScriptWriter::wantsOnDevice(const Value& v, const c10::TypePtr& wanted) const {
+  const auto isNumber = [&](const Value& x) { return x.isConstant && x.type.tensorInfo.rank() == 0; };
+  if (!isNumber(v) || places_.contains(v.id.index) || !node_ || place_.onHost(*node_)) return false;
+  if (!wanted || !wanted->isSubtypeOf(*c10::OptionalType::ofTensor())) return false;
+  if (node_->op->is(OperatorFact::CpuNumber) || node_->op->name.starts_with("prim.")) return false;
+  bool besideTensors = false;
+  for (const Argument& a : node_->args)
+    a.forEachValue([&](ValueId id) {
+      const Value& other = g_.value(id);
+      besideTensors = besideTensors || (other.type.isTensor() && !isNumber(other));
+    });
+  return besideTensors;
+}
+
+TorchScriptWriter::JitValue* TorchScriptWriter::movingNumber(const Value& v) {
+  JitValue*& made = at_.movingNumbers[v.id.index];
+  if (made) return made;
+  const at::Tensor t = weightTensor(v);
+  if (!t.defined()) throw Refusal(fmt::format("the constant '{}' has no data", v.name));
+  return made = placedConstant(t, v);
 }
 
 /// The module's device, read from a tensor that moves with it.

@@ -179,7 +179,8 @@ TorchScriptWriter::JitValue* TorchScriptWriter::nested(const Argument& a, c10::T
 TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, const c10::TypePtr& wanted) {
   if (a.isValue()) {
     const Value& v = g_.value(a.valueId());
-    if (g_.isWeight(v.id)) return converted(weight(v.id), Type::tensor(), wanted);
+    if (g_.isWeight(v.id))
+      return converted(wantsOnDevice(v, wanted) ? movingNumber(v) : weight(v.id), Type::tensor(), wanted);
     return converted(at_.values.at(v.id.index), v.type, wanted);
   }
   if (a.holdsValue()) return nested(a, wanted);

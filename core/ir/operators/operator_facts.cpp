@@ -333,7 +333,7 @@ constexpr OperatorFacts table[] = {
     {"aten.index_select", Family::Lookup, Shape::SameRank, DType::First, MovesOnly},
     {"aten.masked_fill", Family::Lookup, Shape::Broadcast, DType::First, Pointwise | InPlaceTwin | AnyIntegers},
     {"aten.masked_fill.Tensor", Family::Lookup, Shape::Broadcast, DType::First,
-     Pointwise | InPlaceTwin | NumberOperand | AnyIntegers},
+     Pointwise | InPlaceTwin | NumberOperand | CpuNumber | AnyIntegers},
     {"aten.index", Family::Lookup, Shape::Unknown, DType::Unknown, None},
     {"aten.index_put", Family::Lookup, Shape::AsFirst, DType::First, InPlaceTwin},
     {"aten.masked_select", Family::Lookup, Shape::Unknown, DType::First, MovesOnly},

@@ -49,6 +49,12 @@ std::optional<DType> modelDType(const Graph& g) {
   return best;
 }
 
+DTypeChange changeTo(const Graph& g, std::optional<DType> to) {
+  if (!to) return {};
+  const DTypeChange change{modelDType(g), to};
+  return change.from == to ? DTypeChange() : change;
+}
+
 DType DTypeChange::of(DType d) const {
   if (!to || !isFloatingPoint(d)) return d;
   // The model's own dtype follows; a cast to more precision than asked for (softmax in float32) stays one.

@@ -1,7 +1,7 @@
 // Runs a model in another dtype: which of the graph's literal dtypes follow, and which numbers would overflow. Private
 // to core/torch.
 //
-//   DTypeChange change{modelDType(graph), DType::Float16};
+//   DTypeChange change = changeTo(graph, DType::Float16);
 //   change.of(DType::Float32);    // Float16, where the model is in Float32
 //   change.number(-3.4e38);       // -65504
 #pragma once
@@ -36,6 +36,10 @@ struct DTypeChange {
   template <class OfDType, class OfNumber>
   static Argument mapped(const Argument&, const OfDType&, const OfNumber&);
 };
+
+/// The change that brings a model to the dtype. None where it computes in that dtype already: what its author, or an
+/// earlier change, left in another dtype stays (a table in float32, and the cast that follows it).
+DTypeChange changeTo(const Graph&, std::optional<DType>);
 
 /// Makes floating-point tensors from sizes alone, "aten.zeros(2, 3)": in whatever dtype is PyTorch's default where its
 /// argument `dtype` is None.

@@ -14,7 +14,9 @@
 namespace graft {
 namespace {
 
-Status castWeights(Graph& g, DType to, const Float32Parts* parts) {
+Status castWeights(Graph& g, const DTypeChange& change, const Float32Parts* parts) {
+  if (!change.to) return done();
+  const DType to = *change.to;
   for (ValueId w : g.weights()) {
     const at::Tensor data = weightTensor(g.value(w));
     if (!data.defined()) continue;
@@ -68,11 +70,11 @@ void retype(Graph& g, const DTypeChange& change, const Float32Parts* parts) {
 }  // namespace
 
 Result<GraphInDType> inDType(const Graph& original, DType to) {
-  const DTypeChange change{modelDType(original), to};
+  const DTypeChange change = changeTo(original, to);
   std::optional<Float32Parts> parts = keepFloat32(original, change);
   GraphInDType out{parts ? std::move(parts->graph) : original, false};
   Graph& g = out.graph;
-  if (Status s = castWeights(g, to, parts ? &*parts : nullptr); !s) return s.error();
+  if (Status s = castWeights(g, change, parts ? &*parts : nullptr); !s) return s.error();
   for (ValueId v : g.inputs()) {
     Type t = g.value(v).type;
     if (!t.isTensor() || !t.tensorInfo.dtype || !isFloatingPoint(*t.tensorInfo.dtype)) continue;
@@ -98,7 +100,10 @@ Result<GraphInDType> inDType(const Graph& original, DType to) {
     g.setArguments(id, std::move(args));
     out.rewroteArguments = true;
   }
-  for (ValueId w : g.weights()) out.rewroteArguments = out.rewroteArguments || (parts && parts->keepsWeight(w));
+  for (ValueId w : g.weights()) {
+    const auto is = g.value(w).type.tensorInfo.dtype;
+    out.rewroteArguments = out.rewroteArguments || (is && isFloatingPoint(*is) && is != to);
+  }
   retype(g, change, parts ? &*parts : nullptr);
   return out;
 }

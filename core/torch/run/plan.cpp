@@ -109,8 +109,8 @@ class Planner {
       return badInput(fmt::format("the weight '{}' has no data: the file it came from holds its shape only",
                                   v.path.empty() ? v.name : v.path));
     try {
-      if (options_.dtype)
-        t = parts_ && parts_->keepsWeight(id) ? keptWeight(t, *options_.dtype) : weightInDType(v, t, *options_.dtype);
+      if (change_.to)
+        t = parts_ && parts_->keepsWeight(id) ? keptWeight(t, *change_.to) : weightInDType(v, t, *change_.to);
       if (t.device() != device_ && !(onHost_ && t.dim() == 0)) {
         t = t.to(device_);
         plan_.moved.constants += v.isConstant;
@@ -651,9 +651,9 @@ class Planner {
       if (!args[k].isNone()) continue;
       if (parameter == "device" && !device_.is_cpu() && !place_.onHost(n))
         args[k] = Argument(DeviceName{device_.str()});
-      if (parameter == "dtype" && options_.dtype && !(parts_ && parts_->keeps(n.id)) &&
-          change_.from == DType::Float32 && makesFloats(n))
-        args[k] = Argument(*options_.dtype);
+      if (parameter == "dtype" && change_.to && !(parts_ && parts_->keeps(n.id)) && change_.from == DType::Float32 &&
+          makesFloats(n))
+        args[k] = Argument(*change_.to);
     }
   }
 
@@ -716,8 +716,7 @@ Result<ProgramPlan> makePlan(const Graph& g, const RunOptions& options) {
   auto device = requireDevice(options.device);
   if (!device) return device.error();
   try {
-    if (!options.dtype) return Planner(g, options, *device, {}, nullptr).plan();
-    const DTypeChange change{modelDType(g), options.dtype};
+    const DTypeChange change = changeTo(g, options.dtype);
     const std::optional<Float32Parts> parts = keepFloat32(g, change);
     return Planner(parts ? parts->graph : g, options, *device, change, parts ? &*parts : nullptr).plan();
   } catch (const std::exception& e) {

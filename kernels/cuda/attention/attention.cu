@@ -1,7 +1,7 @@
 // softmax(q k^T * scale + mask) v without writing the scores to memory: FlashAttention-2 on mma.sync m16n8k16, fp16 and
 // bf16, sm_80 and newer.
 //
-// Shapes: q [B,H,S,D], k and v [B,Hkv,T,D], out [B,H,S,D]; H a multiple of Hkv, D a multiple of 8 up to 128. Strides of
+// Shapes: q [B,H,S,D], k and v [B,Hkv,T,D], out [B,H,S,D]; H a multiple of Hkv, D a multiple of 8 up to 256. Strides of
 // batch, head and position are any multiples of 8 elements. Any broadcastable mask; causal keeps key j <= query i.
 // Scores, sums and output are accumulated in fp32. A row that is masked out entirely gives zeros.
 //
@@ -334,9 +334,12 @@ cudaError_t byShape(const AttentionArgs& a, cudaStream_t stream) {
     if (blocks(64) >= 60 && blocks(64) < 200 && a.queries > 32 && a.keys > 128)
       return byMask<T, D, 1, 4, 4, 256>(a, stream);
   }
-  if (blocks(64) >= 96 && a.queries > 32) return byMask<T, D, 1, 4, 1, 64>(a, stream);
+  if constexpr (D <= 128) {
+    if (blocks(64) >= 96 && a.queries > 32) return byMask<T, D, 1, 4, 1, 64>(a, stream);
+  }
   if (blocks(32) >= 96) return byMask<T, D, 1, 2, 2, 64>(a, stream);
-  return byMask<T, D, 1, 1, 4, 128>(a, stream);
+  // Above 128, queries and output alone take 192 registers of a thread: that leaves few for keys.
+  return byMask < T, D, 1, 1, 4, D <= 128 ? 128 : 64 > (a, stream);
 }
 
 template <class T>
@@ -344,7 +347,8 @@ cudaError_t byDim(const AttentionArgs& a, cudaStream_t stream) {
   if (a.dim <= 32) return byShape<T, 32>(a, stream);
   if (a.dim <= 64) return byShape<T, 64>(a, stream);
   if (a.dim <= 96) return byShape<T, 96>(a, stream);
-  return byShape<T, 128>(a, stream);
+  if (a.dim <= 128) return byShape<T, 128>(a, stream);
+  return byShape<T, 256>(a, stream);
 }
 
 }  // namespace
@@ -353,7 +357,7 @@ cudaError_t launchAttention(const AttentionArgs& a, cudaStream_t stream) {
   const auto bad = [](const void* p, const int64_t(&s)[3]) {
     return reinterpret_cast<uintptr_t>(p) % 16 || s[0] % 8 || s[1] % 8 || s[2] % 8;
   };
-  if (a.dim % 8 || a.dim > 128 || a.dimV != a.dim || a.heads % a.kvHeads || a.batch > 65535 || a.heads > 65535)
+  if (a.dim % 8 || a.dim > 256 || a.dimV != a.dim || a.heads % a.kvHeads || a.batch > 65535 || a.heads > 65535)
     return cudaErrorNotSupported;
   if (bad(a.q, a.qs) || bad(a.k, a.ks) || bad(a.v, a.vs) || bad(a.out, a.os)) return cudaErrorNotSupported;
   if (a.batch == 0 || a.heads == 0 || a.queries == 0) return cudaSuccess;

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "kernels/cuda/graphs/blas_workspaces.h"
 #include "kernels/cuda/graphs/graph_support.h"
 
 namespace graft::cuda {
@@ -79,6 +80,7 @@ std::unique_ptr<CapturedGraph> captureOnce(Pool& pool, c10::MempoolId_t memory, 
     at::get_generator_or_default<at::CUDAGeneratorImpl>(std::nullopt, at::cuda::detail::getDefaultCUDAGenerator())
         ->register_graph(&captured->graph);
   }
+  keepBlasWorkspaces(pool.streams.all());
   captured->graph.capture_begin(memory, cudaStreamCaptureModeThreadLocal);
   bool ran = false;
   try {
@@ -95,6 +97,7 @@ std::unique_ptr<CapturedGraph> captureOnce(Pool& pool, c10::MempoolId_t memory, 
     discardCapture(captured->graph, pool.stream);
     throw;
   }
+  keepBlasWorkspaces(pool.streams.all());
   for (cudaGraphNode_t node : nodesOf(captured->graph.raw_cuda_graph())) captured->kernels += isKernel(node);
   captured->graph.instantiate();
   C10_CUDA_CHECK(cudaEventCreate(&captured->start));

@@ -26,6 +26,8 @@ class ExclusiveStreams {
 
   /// Stream i, from 0 on. The device must be the current one. Throws c10::Error.
   c10::cuda::CUDAStream get(size_t i);
+  /// Those that were got so far.
+  const std::vector<cudaStream_t>& all() const { return streams_; }
 
  private:
   const c10::DeviceIndex device_;

@@ -107,6 +107,23 @@ TEST_CASE("views between two operators become part of the kernel, and those behi
   CHECK(groupsOf(g) == std::vector<Names>{{"a", "t", "b"}});
 }
 
+TEST_CASE("a size that a view takes is computed before the group") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,32]
+  input %y : f32[64,32]
+  %a = aten.relu.default(%x) : f32[64,32]
+  %n = aten.size.int(%a, 0) : int
+  %v = aten.view.default(%y, [%n, 32]) : f32[64,32]
+  %b = aten.add.Tensor(%a, %v, alpha=1) : f32[64,32]
+  %c = aten.tanh.default(%b) : f32[64,32]
+  return %c
+})");
+  const FusionPlan plan = planFusion(g);
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"v", "b", "c"}});
+  REQUIRE(plan.groups[0].inputs.size() == 3);
+  CHECK(g.value(plan.groups[0].inputs.back()).name == "n");
+}
+
 TEST_CASE("a value that others read too becomes an output") {
   const Graph g = graphOf(R"(graph g {
   input %x : f32[64,64]

@@ -1,11 +1,15 @@
 // What of a float32 model stays in float32 in half precision, and that each operator gets operands of one dtype.
 #include "core/torch/run/float32_parts.h"
 
+#include <ATen/ops/linspace.h>
+
+#include <memory>
 #include <set>
 
 #include "core/torch/executor.h"
 #include "core/torch/graph_in_dtype.h"
 #include "core/torch/semantics.h"
+#include "core/torch/values/weight.h"
 #include "tests/support/graphs.h"
 
 using namespace graft;
@@ -175,6 +179,29 @@ TEST_CASE("a graph written out has the casts that a program in that dtype runs, 
   CHECK(compareTensors(runIn(g, inputs, DType::BFloat16), runIn(written->graph, *there, std::nullopt))[0].maxAbs == 0);
   CHECK(toString(written->graph.value(written->graph.findValue("c")).type) == "f32[300,1]");
   CHECK(toString(written->graph.value(written->graph.findValue("y")).type) == "bf16[1,300,4]");
+}
+
+TEST_CASE("a model that computes in the dtype already stays as it is, with what it keeps in float32") {
+  Graph g = typed(
+      " input %x : f32[300,64]\n weight %w \"w\" : f32[4,64]\n buffer %inv \"inv\" : f32[4,1]\n"
+      " %p = aten.arange.default(300, dtype=torch.float32)\n %u = aten.unsqueeze.default(%p, 0)\n"
+      " %a = aten.matmul.default(%inv, %u)\n %c = aten.cos.default(%a)\n %t = aten.t.default(%c)\n"
+      " %h = aten.linear.default(%x, %w)\n %y = aten.mul.Tensor(%h, %t)\n return %y");
+  for (ValueId w : g.weights())
+    g.mutableWeight(w).data = std::make_shared<TensorWeight>(
+        at::linspace(0.1, 1, 4).unsqueeze(1).repeat({1, g.value(w).name == "w" ? 64 : 1}));
+  const auto once = inDType(g, DType::Float16);
+  REQUIRE_RESULT(once);
+  const auto twice = inDType(once->graph, DType::Float16);
+  REQUIRE_RESULT(twice);
+  CHECK(toText(twice->graph) == toText(once->graph));
+  CHECK(once->rewroteArguments);
+  CHECK(twice->rewroteArguments);  // casting all weights would cast the buffer
+  const auto inputs = convert(made(g, {}), "cpu", DType::Float16);
+  REQUIRE_RESULT(inputs);
+  const TensorSet plain = runIn(once->graph, *inputs, std::nullopt);
+  CHECK(compareTensors(plain, runIn(once->graph, *inputs, DType::Float16))[0].maxAbs == 0);
+  CHECK(compareTensors(plain, runIn(g, *inputs, DType::Float16))[0].maxAbs == 0);
 }
 
 TEST_CASE("whoever watches a run sees the graph's own values and nodes") {
