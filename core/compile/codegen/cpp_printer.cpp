@@ -13,7 +13,7 @@ using loops::Store;
 
 namespace {
 
-constexpr double kWorthAName = 6;  ///< operations of an expression that is used once
+constexpr double kWorthAName = 40; ///< operations of an expression that is used once
 
 const char* infix(Op op) {
   switch (op) {
@@ -79,6 +79,17 @@ std::string combined(ReduceKind kind, const std::string& a, const std::string& b
   }
 }
 
+/// Without the parentheses around all of it.
+std::string bare(const std::string& text) {
+  if (text.size() < 2 || text.front() != '(') return text;
+  int open = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    open += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (open == 0) return i + 1 == text.size() ? text.substr(1, text.size() - 2) : text;
+  }
+  return text;
+}
+
 bool isPlace(const Expr& e) { return e.reduce == ReduceKind::ArgMinimum || e.reduce == ReduceKind::ArgMaximum; }
 
 }  // namespace
@@ -126,6 +137,14 @@ void CppPrinter::close() {
 std::string CppPrinter::size(ExprId id) {
   const Expr e = accesses_.program().expressions[id];
   const auto operand = [&](size_t i) { return size(e.operands[i]); };
+  const auto call = [&](const char* function) {
+    std::string arguments;
+    for (const ExprId o : e.operands) {
+      const bool isNumber = accesses_.program().expressions[o].op == Op::Constant;
+      arguments += (arguments.empty() ? "" : ", ") + size(o) + (isNumber ? "L" : "");
+    }
+    return std::string(function) + "(" + arguments + ")";
+  };
   switch (e.op) {
     case Op::Constant: return std::to_string(static_cast<int64_t>(e.bits));
     case Op::Size: return accesses_.program().sizes[e.index].name;
@@ -133,10 +152,10 @@ std::string CppPrinter::size(ExprId id) {
     case Op::Subtract: return "(" + operand(0) + " - " + operand(1) + ")";
     case Op::Multiply: return operand(0) + " * " + operand(1);
     case Op::Negate: return "-" + operand(0);
-    case Op::Minimum: return "minimum(" + operand(0) + ", " + operand(1) + ")";
-    case Op::Maximum: return "maximum(" + operand(0) + ", " + operand(1) + ")";
-    case Op::FloorDivide: return "floor_divide(" + operand(0) + ", " + operand(1) + ")";
-    default: return "remainder_of(" + operand(0) + ", " + operand(1) + ")";
+    case Op::Minimum: return call("minimum");
+    case Op::Maximum: return call("maximum");
+    case Op::FloorDivide: return call("floor_divide");
+    default: return call("remainder_of");
   }
 }
 
@@ -173,11 +192,7 @@ std::string CppPrinter::value(ExprId id, bool mayName) {
   if (!isNamed && !isLoadTwice) return text;
   const std::string name = newName("t");
   Scope& s = scopes_[static_cast<size_t>(scopeOf(id))];
-  std::string bare = text;
-  if (bare.size() > 2 && bare.front() == '(' && bare.back() == ')' &&
-      std::count(bare.begin(), bare.end(), '(') == 1)
-    bare = bare.substr(1, bare.size() - 2);
-  s.text += std::string(static_cast<size_t>(s.depth) * 2, ' ') + "const " + typeName(e.dtype) + " " + name + " = " + bare + ";\n";
+  s.text += std::string(static_cast<size_t>(s.depth) * 2, ' ') + "const " + typeName(e.dtype) + " " + name + " = " + bare(text) + ";\n";
   s.names[id] = name;
   return name;
 }
@@ -242,9 +257,15 @@ std::string CppPrinter::compute(const Expr& e, bool mayName) {
     return isSmall ? typeName(e.dtype) + text : text;  // C++ computes these as int
   }
   std::string arguments;
-  for (size_t i = 0; i < e.operands.size(); ++i) arguments += (i ? ", " : "") + operand(i);
+  for (size_t i = 0; i < e.operands.size(); ++i) {
+    // The functions are templates of one type.
+    const Expr& argument = accesses_.program().expressions[e.operands[i]];
+    const bool isNumber = argument.op == Op::Constant && argument.dtype == DType::Int64;
+    arguments += (i ? ", " : "") + operand(i) + (isNumber ? "L" : "");
+  }
   const std::string function = functionName(e.op, dtype);
   if (function.empty()) return arguments;
+  if (e.operands.size() == 1) arguments = bare(arguments);
   return function + "(" + arguments + ")";
 }
 
@@ -325,7 +346,7 @@ void CppPrinter::store(const Store& store) {
   const std::string next = value(store.value);
   const std::string to = element(store.buffer, accesses_.offset(store.buffer, store.index), true);
   if (sofar.empty()) {
-    line(to + " = " + next + ";");
+    line(to + " = " + bare(next) + ";");
   } else {
     line(sofar + " = " + combined(store.scanKind, sofar, isHalf ? "float(" + next + ")" : next) + ";");
     line(to + " = " + (isHalf ? "cast<" + typeName(dtype) + ">(" + sofar + ")" : sofar) + ";");
