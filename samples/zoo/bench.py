@@ -274,7 +274,12 @@ def main():
         group, missing = missing[:options.jobs], missing[options.jobs:]
         children = {name: Child(options, name) for name in group}
         with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
-            results |= dict(zip(group, pool.map(lambda child: child.answer("prepare"), children.values())))
+            try:
+                results |= dict(zip(group, pool.map(lambda child: child.answer("prepare"), children.values())))
+            except BaseException:  # Ctrl-C: what was measured is on disk
+                for child in children.values():
+                    child.kill()
+                raise
         about = machine(options.device)
         for name, child in children.items():
             if "error" not in results[name] or "seconds" in results[name]:
