@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -89,7 +90,9 @@ inline bool isClose(double a, double b, DType dtype, double tolerance) {
 
 }  // namespace detail
 
-inline std::string compareCode(loops::Program program, const Comparison& c, codegen::CpuLevel level) {
+/// `run` computes the program in the memory of its inputs and outputs, and returns whether a check failed.
+inline std::string compareRun(const loops::Program& program, const Comparison& c,
+                              const std::function<int(const std::vector<void*>&)>& run) {
   using detail::Space;
   std::mt19937_64 random(c.seed);
   std::vector<loops::BufferId> ids = program.inputs();
@@ -102,37 +105,40 @@ inline std::string compareCode(loops::Program program, const Comparison& c, code
   std::vector<loops::Memory> memory;
   for (Space& s : theirs) memory.push_back({s.data(), s.strides});
   const bool isWrong = !loops::interpret(program, c.sizes, memory);
-
-  codegen::CpuOptions options;
-  options.level = level;
-  const std::vector<loops::Buffer> buffers = program.buffers;
-  if (c.places == Comparison::Places::Dense && !c.isSpecialised) {
-    // Row-major strides of sizes that vary
-  } else {
-    for (const Space& s : mine) options.layouts.push_back(codegen::constantLayout(program, s.strides));
-  }
-  if (c.isSpecialised) options.sizes = c.sizes;
-  const CompiledProgram compiled(std::move(program), options);
   std::vector<void*> pointers;
   for (Space& s : mine) pointers.push_back(s.data());
-  const bool failed = compiled.run(pointers, c.sizes, c.slice) != 0;
+  const bool failed = run(pointers) != 0;
   if (failed != isWrong) return failed ? "a check failed that holds" : "a check holds that failed";
   if (failed) return "";
   for (size_t i = 0; i < mine.size(); ++i) {
     const size_t width = dtypeSize(mine[i].dtype);
-    const std::string name = buffers[ids[i].index].name;
     for (size_t at = 0; at + width <= mine[i].bytes.size(); at += width) {
       const std::byte* a = mine[i].bytes.data() + at;
       const std::byte* b = theirs[i].bytes.data() + at;
       if (std::memcmp(a, b, width) == 0) continue;
       const double x = detail::numberOf(a, mine[i].dtype), y = detail::numberOf(b, mine[i].dtype);
       if (detail::isClose(x, y, mine[i].dtype, c.tolerance)) continue;
-      return name + " at " +
+      return program.buffer(ids[i]).name + " at " +
              std::to_string((static_cast<long>(at) - static_cast<long>(Space::kMargin)) / static_cast<long>(width)) +
              " is " + std::to_string(x) + ", not " + std::to_string(y);
     }
   }
   return "";
+}
+
+inline std::string compareCode(const loops::Program& program, const Comparison& c, codegen::CpuLevel level) {
+  loops::Program copy = program;
+  codegen::CpuOptions options;
+  options.level = level;
+  if (c.places != Comparison::Places::Dense || c.isSpecialised) {
+    std::vector<loops::BufferId> ids = program.inputs();
+    for (const loops::BufferId id : program.outputs()) ids.push_back(id);
+    for (const loops::BufferId id : ids)
+      options.layouts.push_back(codegen::constantLayout(copy, detail::makeSpace(program, id, c).strides));
+  }
+  if (c.isSpecialised) options.sizes = c.sizes;
+  const CompiledProgram compiled(std::move(copy), options);
+  return compareRun(program, c, [&](const std::vector<void*>& buffers) { return compiled.run(buffers, c.sizes, c.slice); });
 }
 
 }  // namespace graft::test

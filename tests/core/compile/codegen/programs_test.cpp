@@ -1,46 +1,15 @@
 // Programs as machine code and by the interpreter: those of programs.txt and those that lowering makes, with sizes that
 // vary and that are known, in memory of several layouts, at every level, in one piece and in slices.
-#include <filesystem>
-#include <sstream>
-
+#include "tests/core/compile/codegen/cases.h"
 #include "tests/support/catch.h"
 #include "tests/support/program_comparison.h"
-#include "tests/support/temp_dir.h"
 
 using namespace graft;
 using graft::test::Comparison;
 
 namespace {
 
-struct Case {
-  std::string name, text;
-  std::vector<std::vector<int64_t>> sizes;
-};
-
-/// "== NAME", perhaps "sizes 1 2 | 3 4", and the program. What precedes "--" is another form of it.
-std::vector<Case> readCases(const std::filesystem::path& path) {
-  std::vector<Case> cases;
-  std::istringstream lines(test::readFile(path));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("== ")) {
-      cases.push_back({line.substr(3), "", {}});
-    } else if (line == "--") {
-      cases.back().text.clear();
-    } else if (line.starts_with("sizes ")) {
-      std::istringstream alternatives(line.substr(6));
-      for (std::string one; std::getline(alternatives, one, '|');) {
-        std::istringstream numbers(one);
-        cases.back().sizes.emplace_back();
-        for (int64_t n = 0; numbers >> n;) cases.back().sizes.back().push_back(n);
-      }
-    } else {
-      cases.back().text += line + "\n";
-    }
-  }
-  return cases;
-}
-
-void check(const Case& c) {
+void check(const test::ProgramCase& c) {
   const Result<loops::Program> program = loops::parseProgram(c.text);
   INFO(c.name);
   if (!program) {
@@ -82,11 +51,11 @@ void check(const Case& c) {
 
 TEST_CASE("machine code computes what the interpreter does") {
   const char* only = std::getenv("GRAFT_CASE");
-  for (const Case& c : readCases(GRAFT_SOURCE_DIR "/tests/core/compile/codegen/programs.txt"))
+  for (const test::ProgramCase& c : test::readCases(GRAFT_SOURCE_DIR "/tests/core/compile/codegen/programs.txt"))
     if (!only || c.name.find(only) != c.name.npos) check(c);
 }
 
 TEST_CASE("machine code of lowered operators computes what the interpreter does") {
-  for (const Case& c : readCases(GRAFT_SOURCE_DIR "/tests/core/compile/lower/programs.txt"))
+  for (const test::ProgramCase& c : test::readCases(GRAFT_SOURCE_DIR "/tests/core/compile/lower/programs.txt"))
     if (c.text.starts_with("loops")) check(c);
 }
