@@ -49,8 +49,8 @@ void lowerGlu(Call& c) {
   const TensorId x = c.tensor("self");
   requireFloating(c);
   const DType d = c.resultType();
-  const size_t dim = c.dim("dim", c.rank(x));
-  const Sizes sizes = c.resultSizes();
+  const size_t dim = c.dimOf(x, "dim");
+  const Sizes sizes = c.resultOfRank(c.rank(x));
   Lowering& l = c.l;
   const TensorId gate = l.view(x, sizes, [&l, dim, sizes](Index i) {
     i[dim] = l.simplifier.add(i[dim], sizes[dim]);

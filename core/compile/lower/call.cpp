@@ -23,6 +23,11 @@ const Argument& Call::argument(std::string_view parameter) const {
   return *a;
 }
 
+const Argument& Call::positional(size_t i) const {
+  if (i >= node.args.size()) throw Refusal{fmt::format("{} has no argument {}", node.op->name, i)};
+  return node.args[i];
+}
+
 bool Call::has(std::string_view parameter) const {
   const Argument* a = node.findArgument(parameter);
   return a && !a->isNone();
@@ -122,6 +127,11 @@ size_t Call::dim(int64_t d, size_t rank, std::string_view parameter) const {
 }
 size_t Call::dim(std::string_view parameter, size_t rank) const { return dim(integer(parameter), rank, parameter); }
 
+size_t Call::dimOf(TensorId t, std::string_view parameter) const {
+  if (rank(t) == 0) refuse(parameter, "names a dimension, and the tensor has none");
+  return dim(parameter, rank(t));
+}
+
 std::vector<size_t> Call::dims(std::string_view parameter, size_t rank) const {
   std::vector<bool> named(rank);
   if (has(parameter))
@@ -142,6 +152,11 @@ ValueId Call::output(size_t i) const {
 }
 DType Call::resultType(size_t i) const { return l.typeOf(output(i)).first; }
 Sizes Call::resultSizes(size_t i) const { return l.typeOf(output(i)).second; }
+Sizes Call::resultOfRank(size_t rank) const {
+  Sizes s = resultSizes();
+  if (s.size() != rank) refuse(fmt::format("the result has {} dimensions", s.size()));
+  return s;
+}
 std::string Call::name() const { return node.name; }
 
 void Call::result(TensorId t, size_t i) {
@@ -238,6 +253,12 @@ TensorId Call::expanded(TensorId t, Sizes to) const {
 }
 
 TensorId Call::permuted(TensorId t, std::span<const size_t> order) const {
+  std::vector<bool> seen(rank(t));
+  for (const size_t d : order) {
+    if (seen[d]) refuse("a dimension is named twice");
+    seen[d] = true;
+  }
+  if (order.size() != rank(t)) refuse("not each dimension is named");
   Sizes to;
   for (const size_t d : order) to.push_back(sizes(t)[d]);
   return l.view(t, std::move(to), [order = std::vector<size_t>(order.begin(), order.end())](const Index& i) {

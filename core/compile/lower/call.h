@@ -27,6 +27,7 @@ struct Call {
 
   // Arguments. Each refuses what it does not take.
   const Argument& argument(std::string_view parameter) const;
+  const Argument& positional(size_t) const;
   bool has(std::string_view parameter) const;  ///< given, and not None
   TensorId tensor(std::string_view parameter) const;
   TensorId tensor(const Argument&, std::string_view parameter) const;  ///< a number too
@@ -42,12 +43,14 @@ struct Call {
   std::optional<DType> dtype(std::string_view parameter) const;
   size_t dim(std::string_view parameter, size_t rank) const;
   size_t dim(int64_t, size_t rank, std::string_view parameter) const;
+  size_t dimOf(TensorId, std::string_view parameter) const;  ///< of a tensor that has some
   /// Those of a list of dimensions, ascending; all of them where it is None or empty.
   std::vector<size_t> dims(std::string_view parameter, size_t rank) const;
 
   // Results
   DType resultType(size_t output = 0) const;
   Sizes resultSizes(size_t output = 0) const;
+  Sizes resultOfRank(size_t rank) const;  ///< the first one's sizes
   ValueId output(size_t i = 0) const;
   void result(TensorId, size_t output = 0);
 

@@ -6,9 +6,8 @@ namespace graft::lower {
 namespace {
 
 void lowerCast(Call& c) {
-  if (c.node.args.empty()) c.refuse("there is no argument");
-  const TensorId x = c.tensor(c.node.args[0], "self");
-  const Argument& self = c.node.args[0];
+  const Argument& self = c.positional(0);
+  const TensorId x = c.tensor(self, "self");
   if (self.isValue()) {
     const std::string& from = c.l.graph.value(self.valueId()).type.tensorInfo.device;
     const std::string& to = c.l.graph.value(c.output()).type.tensorInfo.device;
@@ -17,10 +16,7 @@ void lowerCast(Call& c) {
   c.result(c.cast(x, c.resultType()));
 }
 
-void lowerHandOn(Call& c) {
-  if (c.node.args.empty()) c.refuse("there is no argument");
-  c.result(c.tensor(c.node.args[0], "self"));
-}
+void lowerHandOn(Call& c) { c.result(c.tensor(c.positional(0), "self")); }
 
 /// self with the elements of `src`, in self's dtype and shape.
 void lowerCopy(Call& c) { c.result(c.cast(c.expanded(c.tensor("src"), c.resultSizes()), c.resultType())); }

@@ -33,6 +33,7 @@ bool isWhole(const Argument& a, const Lowering& l) {
 }
 
 void lowerArange(Call& c) {
+  (void)c.resultOfRank(1);
   const DType d = c.resultType();
   const bool hasStart = c.node.findArgument("start") != nullptr, hasStep = c.node.findArgument("step") != nullptr;
   Lowering& l = c.l;
@@ -53,6 +54,7 @@ void lowerArange(Call& c) {
 }
 
 void lowerLinspace(Call& c) {
+  (void)c.resultOfRank(1);
   const DType d = c.resultType();
   if (!isFloatingPoint(d)) c.refuse("dtype", "has whole numbers");
   const double start = c.number("start"), end = c.number("end");
@@ -70,6 +72,7 @@ void lowerLinspace(Call& c) {
 }
 
 void lowerEye(Call& c) {
+  (void)c.resultOfRank(2);
   Lowering& l = c.l;
   setFactory(c, [&l](const Index& i) { return l.scalar(l.simplifier.compare(Op::Equal, i[0], i[1])); });
 }

@@ -50,6 +50,7 @@ void lowerStack(Call& c) {
   const std::vector<TensorId> operands = c.tensors("tensors");
   if (operands.empty()) c.refuse("tensors", "is empty");
   const Sizes sizes = c.resultSizes();
+  if (sizes.empty()) c.refuse("the result has no dimension");
   const size_t dim = c.dim("dim", sizes.size());
   const DType d = c.resultType();
   for (const TensorId t : operands)
@@ -89,7 +90,7 @@ void lowerConstantPad(Call& c, const std::string& self, double value) {
   const TensorId x = c.tensor(self);
   const std::vector<Padding> pads = paddings(c, "pad", c.rank(x));
   const DType d = c.resultType();
-  const Sizes sizes = c.resultSizes();
+  const Sizes sizes = c.resultOfRank(c.rank(x));
   Lowering& l = c.l;
   c.result(l.define(c.name(), d, sizes, 2, std::span(&x, 1), [&l, x, pads, d, value](Index i) {
     loops::Simplifier& s = l.simplifier;
@@ -114,7 +115,7 @@ void lowerEdgePad(Call& c, const std::string& self, const std::string& parameter
     if (!size || *size == 0) c.refuse(self, "has a size along a padded dimension that varies or is 0");
   }
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, x, pads, edge](Index i) {
+  c.result(l.view(x, c.resultOfRank(c.rank(x)), [&l, x, pads, edge](Index i) {
     loops::Simplifier& s = l.simplifier;
     for (const Padding& p : pads) {
       const ExprId size = l[x].sizes[p.dim];

@@ -27,12 +27,12 @@ void lowerEmbedding(Call& c) {
   if (c.rank(weight) != 2) c.refuse("weight", "has other than two dimensions");
   c.l.repeat(weight);
   Lowering& l = c.l;
-  c.result(
-      l.define(c.name(), c.type(weight), c.resultSizes(), 2, std::span(&weight, 1), [&l, weight, indices](Index i) {
-        const ExprId column = i.back();
-        i.pop_back();
-        return l.at(weight, {placeOf(l, l.at(indices, i), l[weight].sizes[0], false), column});
-      }));
+  c.result(l.define(c.name(), c.type(weight), c.resultOfRank(c.rank(indices) + 1), 2, std::span(&weight, 1),
+                    [&l, weight, indices](Index i) {
+                      const ExprId column = i.back();
+                      i.pop_back();
+                      return l.at(weight, {placeOf(l, l.at(indices, i), l[weight].sizes[0], false), column});
+                    }));
 }
 
 void lowerIndexSelect(Call& c) {
@@ -42,10 +42,11 @@ void lowerIndexSelect(Call& c) {
   const size_t dim = c.dim("dim", c.rank(x));
   c.l.repeat(x);
   Lowering& l = c.l;
-  c.result(l.define(c.name(), c.type(x), c.resultSizes(), 2, std::span(&x, 1), [&l, x, indices, dim](Index i) {
-    i[dim] = placeOf(l, l.at(indices, {i[dim]}), l[x].sizes[dim], false);
-    return l.at(x, i);
-  }));
+  c.result(
+      l.define(c.name(), c.type(x), c.resultOfRank(c.rank(x)), 2, std::span(&x, 1), [&l, x, indices, dim](Index i) {
+        i[dim] = placeOf(l, l.at(indices, {i[dim]}), l[x].sizes[dim], false);
+        return l.at(x, i);
+      }));
 }
 
 void lowerGather(Call& c, std::string_view parameter) {
@@ -55,7 +56,7 @@ void lowerGather(Call& c, std::string_view parameter) {
   if (!c.has("dim")) c.refuse("dim", "is None");
   if (c.rank(x) == 0 || c.rank(x) != c.rank(indices)) c.refuse(parameter, "has other dimensions than self");
   const size_t dim = c.dim("dim", c.rank(x));
-  const Sizes sizes = c.resultSizes();
+  const Sizes sizes = c.resultOfRank(c.rank(x));
   const bool broadcasts = parameter == "indices";  // take_along_dim
   if (broadcasts) indices = c.expanded(indices, sizes);
   c.l.repeat(x);
@@ -92,8 +93,8 @@ void lowerIndex(Call& c) {
   bool isTogether = true;
   for (size_t d = first; d <= last; ++d) isTogether = isTogether && given[d].has_value();
   const size_t front = isTogether ? first : 0;
-  const Sizes sizes = c.resultSizes();
-  if (sizes.size() < front + rank) c.refuse("the result has fewer dimensions");
+  const auto left = static_cast<size_t>(std::count(given.begin(), given.end(), std::nullopt));
+  const Sizes sizes = c.resultOfRank(left + rank);
   const Sizes common(sizes.begin() + static_cast<std::ptrdiff_t>(front),
                      sizes.begin() + static_cast<std::ptrdiff_t>(front + rank));
   std::vector<TensorId> read{x};
@@ -126,12 +127,13 @@ void lowerOneHot(Call& c) {
   const int64_t classes = c.integer("num_classes");
   if (classes < 1) c.refuse("num_classes", "follows from the elements");
   Lowering& l = c.l;
-  c.result(l.define(c.name(), DType::Int64, c.resultSizes(), 2, std::span(&x, 1), [&l, x, classes](Index i) {
-    const ExprId column = i.back();
-    i.pop_back();
-    const ExprId place = placeOf(l, l.at(x, i), l.integer(classes), false);
-    return l.pool().cast(l.simplifier.compare(Op::Equal, place, column), DType::Int64);
-  }));
+  c.result(
+      l.define(c.name(), DType::Int64, c.resultOfRank(c.rank(x) + 1), 2, std::span(&x, 1), [&l, x, classes](Index i) {
+        const ExprId column = i.back();
+        i.pop_back();
+        const ExprId place = placeOf(l, l.at(x, i), l.integer(classes), false);
+        return l.pool().cast(l.simplifier.compare(Op::Equal, place, column), DType::Int64);
+      }));
 }
 
 }  // namespace

@@ -17,7 +17,13 @@ void shareReadTwice(Lowering& l, ValueId v) {
   if (value.type.isTensor() && value.users.size() + value.returnUses > 1) l.share(l.tensorOf(v));
 }
 
+/// Elements are computed by functions that call each other, from the last node to the first: as deep as a chain is
+/// long.
+constexpr size_t mostNodes = 1000;
+
 void lowerAll(Lowering& l) {
+  if (l.graph.nodeCount() > mostNodes)
+    throw Refusal{fmt::format("a group has at most {} nodes, and this one has {}", mostNodes, l.graph.nodeCount())};
   if (const auto weights = l.graph.weights(); !weights.empty())
     throw Refusal{fmt::format("the weight %{} is no input of the group", l.graph.value(weights.front()).name)};
   for (const ValueId v : l.graph.inputs()) {

@@ -8,8 +8,8 @@
 namespace graft::lower {
 namespace {
 
-void lowerReshape(Call& c) { c.result(c.reshaped(c.tensor(c.node.args.at(0), "self"), c.resultSizes())); }
-void lowerExpand(Call& c) { c.result(c.expanded(c.tensor(c.node.args.at(0), "self"), c.resultSizes())); }
+void lowerReshape(Call& c) { c.result(c.reshaped(c.tensor(c.positional(0), "self"), c.resultSizes())); }
+void lowerExpand(Call& c) { c.result(c.expanded(c.tensor(c.positional(0), "self"), c.resultSizes())); }
 
 void lowerPermute(Call& c) {
   const TensorId x = c.tensor("self");
@@ -62,7 +62,8 @@ void lowerMovedim(Call& c) {
   size_t next = 0;
   for (size_t& d : order) {
     if (d != open) continue;
-    while (moved[next]) ++next;
+    while (next < rank && moved[next]) ++next;
+    if (next == rank) c.refuse("destination", "names a dimension twice");
     d = next++;
   }
   c.result(c.permuted(x, order));
@@ -88,10 +89,10 @@ ExprId sliceStart(Call& c, ExprId size, ExprId length, bool isToTheEnd, int64_t 
 
 void lowerSlice(Call& c) {
   const TensorId x = c.tensor("self");
-  const size_t dim = c.dim("dim", c.rank(x));
+  const size_t dim = c.dimOf(x, "dim");
   const int64_t step = c.integer("step");
   const ExprId size = c.sizes(x)[dim];
-  const Sizes sizes = c.resultSizes();
+  const Sizes sizes = c.resultOfRank(c.rank(x));
   bool isToTheEnd = !c.has("end");
   if (!isToTheEnd)
     if (const auto end = c.l.findNumber(c.size("end"))) {
@@ -116,7 +117,7 @@ TensorId selected(Lowering& l, TensorId x, size_t dim, ExprId at, Sizes sizes) {
 
 void lowerSelect(Call& c) {
   const TensorId x = c.tensor("self");
-  const size_t dim = c.dim("dim", c.rank(x));
+  const size_t dim = c.dimOf(x, "dim");
   const ExprId size = c.sizes(x)[dim];
   ExprId at = c.size("index");
   loops::Simplifier& s = c.l.simplifier;
@@ -126,12 +127,12 @@ void lowerSelect(Call& c) {
   else if (!bounds.min || *bounds.min < 0)
     c.refuse("index", "may be negative");
   if (!s.isAlwaysLess(at, size) || !s.isAlwaysLessOrEqual(c.l.integer(0), at)) at = c.l.pool().checkedIndex(at, size);
-  c.result(selected(c.l, x, dim, at, c.resultSizes()));
+  c.result(selected(c.l, x, dim, at, c.resultOfRank(c.rank(x) - 1)));
 }
 
 void lowerNarrow(Call& c) {
   const TensorId x = c.tensor("self");
-  const size_t dim = c.dim("dim", c.rank(x));
+  const size_t dim = c.dimOf(x, "dim");
   ExprId start = c.size("start");
   loops::Simplifier& s = c.l.simplifier;
   const auto bounds = s.bounds(start);
@@ -140,7 +141,7 @@ void lowerNarrow(Call& c) {
   else if (!bounds.min || *bounds.min < 0)
     c.refuse("start", "may be negative");
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, dim, start](Index i) {
+  c.result(l.view(x, c.resultOfRank(c.rank(x)), [&l, dim, start](Index i) {
     i[dim] = l.simplifier.add(start, i[dim]);
     return i;
   }));
@@ -152,7 +153,7 @@ void lowerDiagonal(Call& c) {
   const size_t a = c.dim("dim1", c.rank(x)), b = c.dim("dim2", c.rank(x));
   if (a == b) c.refuse("dim2", "is dim1");
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, offset, a, b](const Index& i) {
+  c.result(l.view(x, c.resultOfRank(c.rank(x) - 1), [&l, offset, a, b](const Index& i) {
     Index source;
     for (size_t d = 0, next = 0; d < i.size() + 1; ++d) {
       if (d == a)
@@ -174,7 +175,7 @@ void lowerUnfold(Call& c) {
   c.traits.repeatsReads = true;
   c.l.repeat(x);
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, dim, step](Index i) {
+  c.result(l.view(x, c.resultOfRank(c.rank(x) + 1), [&l, dim, step](Index i) {
     const ExprId within = i.back();
     i.pop_back();
     i[dim] = l.simplifier.add(l.simplifier.multiply(i[dim], l.integer(step)), within);
@@ -187,7 +188,7 @@ void lowerFlip(Call& c) {
   std::vector<size_t> dims;
   for (const int64_t d : c.integers("dims")) dims.push_back(c.dim(d, c.rank(x), "dims"));
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, x, dims](Index i) {
+  c.result(l.view(x, c.resultOfRank(c.rank(x)), [&l, x, dims](Index i) {
     for (const size_t d : dims)
       if (d < i.size()) i[d] = l.simplifier.subtract(l.simplifier.subtract(l[x].sizes[d], l.integer(1)), i[d]);
     return i;
@@ -229,6 +230,7 @@ void lowerRoll(Call& c) {
 void lowerRepeat(Call& c) {
   const TensorId x = c.tensor("self");
   const Sizes sizes = c.resultSizes();
+  if (sizes.size() < c.rank(x)) c.refuse("the result has fewer dimensions");
   if (c.l[x].cost > 4 * cheapCost) c.l.repeat(x);
   Lowering& l = c.l;
   c.result(l.view(x, sizes, [&l, x, sizes](const Index& i) {
@@ -250,10 +252,10 @@ void lowerRepeatInterleave(Call& c) {
   const int64_t times = c.integer("repeats");
   if (times < 1) c.refuse("repeats", "is less than 1");
   const TensorId base = c.has("dim") ? x : c.reshaped(x, {c.l.product(c.sizes(x))});
-  const size_t dim = c.has("dim") ? c.dim("dim", c.rank(x)) : 0;
+  const size_t dim = c.has("dim") ? c.dimOf(x, "dim") : 0;
   if (c.l[x].cost > 4 * cheapCost) c.l.repeat(base);
   Lowering& l = c.l;
-  c.result(l.view(base, c.resultSizes(), [&l, dim, times](Index i) {
+  c.result(l.view(base, c.resultOfRank(c.rank(base)), [&l, dim, times](Index i) {
     i[dim] = l.simplifier.floorDivide(i[dim], l.integer(times));
     return i;
   }));
@@ -264,7 +266,7 @@ void lowerPixelShuffle(Call& c) {
   const int64_t r = c.integer("upscale_factor");
   if (c.rank(x) < 3) c.refuse("self", "has fewer than three dimensions");
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, r](Index i) {
+  c.result(l.view(x, c.resultOfRank(c.rank(x)), [&l, r](Index i) {
     loops::Simplifier& s = l.simplifier;
     const size_t n = i.size();
     const ExprId factor = l.integer(r);
@@ -282,7 +284,7 @@ void lowerPixelUnshuffle(Call& c) {
   const int64_t r = c.integer("downscale_factor");
   if (c.rank(x) < 3) c.refuse("self", "has fewer than three dimensions");
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, r](Index i) {
+  c.result(l.view(x, c.resultOfRank(c.rank(x)), [&l, r](Index i) {
     loops::Simplifier& s = l.simplifier;
     const size_t n = i.size();
     const ExprId factor = l.integer(r), channel = i[n - 3];
@@ -302,7 +304,7 @@ void lowerChannelShuffle(Call& c) {
   if (!channels || groups < 1) c.refuse("self", "has a number of channels that is not known");
   const int64_t each = *channels / groups;
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, groups, each](Index i) {
+  c.result(l.view(x, c.resultOfRank(c.rank(x)), [&l, groups, each](Index i) {
     loops::Simplifier& s = l.simplifier;
     i[1] = s.add(s.multiply(s.remainder(i[1], l.integer(groups)), l.integer(each)),
                  s.floorDivide(i[1], l.integer(groups)));
@@ -317,6 +319,7 @@ void setPieces(Call& c, TensorId base, size_t dim, std::function<ExprId(size_t)>
   Lowering& l = c.l;
   l.setList(c.output(),
             {base, [&l, base, dim, start = std::move(start)](size_t k, const std::string&, DType, Sizes sizes) {
+               if (sizes.size() != l[base].sizes.size()) throw Refusal{"a piece has another number of dimensions"};
                const ExprId first = start(k);
                return l.view(base, std::move(sizes), [&l, dim, first](Index i) {
                  i[dim] = l.simplifier.add(first, i[dim]);
@@ -329,7 +332,7 @@ void lowerSplit(Call& c) {
   const TensorId x = c.tensor("self");
   const ExprId each = c.size("split_size");
   Lowering& l = c.l;
-  setPieces(c, x, c.dim("dim", c.rank(x)),
+  setPieces(c, x, c.dimOf(x, "dim"),
             [&l, each](size_t k) { return l.simplifier.multiply(l.integer(static_cast<int64_t>(k)), each); });
 }
 
@@ -337,7 +340,7 @@ void lowerSplitWithSizes(Call& c) {
   const TensorId x = c.tensor("self");
   std::vector<ExprId> starts{c.l.integer(0)};
   for (const ExprId n : c.sizeList("split_sizes")) starts.push_back(c.l.simplifier.add(starts.back(), n));
-  setPieces(c, x, c.dim("dim", c.rank(x)), [starts](size_t k) {
+  setPieces(c, x, c.dimOf(x, "dim"), [starts](size_t k) {
     if (k + 1 >= starts.size()) throw Refusal{"it takes a piece that is not there"};
     return starts[k];
   });
@@ -346,7 +349,7 @@ void lowerSplitWithSizes(Call& c) {
 void lowerChunk(Call& c) {
   const TensorId x = c.tensor("self");
   const int64_t chunks = c.integer("chunks");
-  const size_t dim = c.dim("dim", c.rank(x));
+  const size_t dim = c.dimOf(x, "dim");
   if (chunks < 1 || c.rank(x) == 0) c.refuse("chunks", "is less than 1");
   loops::Simplifier& s = c.l.simplifier;
   const ExprId each = s.floorDivide(s.add(c.sizes(x)[dim], c.l.integer(chunks - 1)), c.l.integer(chunks));
@@ -358,7 +361,7 @@ void lowerChunk(Call& c) {
 void lowerTensorSplit(Call& c) {
   const TensorId x = c.tensor("self");
   const int64_t sections = c.integer("sections");
-  const size_t dim = c.dim("dim", c.rank(x));
+  const size_t dim = c.dimOf(x, "dim");
   if (sections < 1 || c.rank(x) == 0) c.refuse("sections", "is less than 1");
   const auto size = c.l.findNumber(c.sizes(x)[dim]);
   if (!size) c.refuse("self", "has a size along dim that varies");
@@ -372,17 +375,19 @@ void lowerTensorSplit(Call& c) {
 
 void lowerUnbind(Call& c) {
   const TensorId x = c.tensor("self");
-  const size_t dim = c.dim("dim", c.rank(x));
+  const size_t dim = c.dimOf(x, "dim");
   Lowering& l = c.l;
   l.setList(c.output(), {x, [&l, x, dim](size_t k, const std::string&, DType, Sizes sizes) {
+                           if (sizes.size() + 1 != l[x].sizes.size())
+                             throw Refusal{"a piece has another number of dimensions"};
                            return selected(l, x, dim, l.integer(static_cast<int64_t>(k)), std::move(sizes));
                          }});
 }
 
 void lowerGetItem(Call& c) {
-  const Argument& list = c.node.args.at(0);
+  const Argument& list = c.positional(0);
   if (!list.isValue()) c.refuse("list", "is no list of pieces");
-  const auto index = c.l.findNumber(c.size(c.node.args.at(1), "index"));
+  const auto index = c.l.findNumber(c.size(c.positional(1), "index"));
   if (!index || *index < 0) c.refuse("index", "is not known, or negative");
   const int64_t k = *index;
   auto [dtype, sizes] = c.l.typeOf(c.output());

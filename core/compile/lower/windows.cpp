@@ -94,6 +94,7 @@ Index windowPlaces(Lowering& l, const Window& w, const Index& i, const Index& of
 TensorId windowOperand(Call& c, std::string_view parameter, size_t n) {
   const TensorId x = c.tensor(parameter);
   if (c.rank(x) < n + 1 || c.rank(x) > n + 2) c.refuse(parameter, "has another number of dimensions");
+  (void)c.resultOfRank(c.rank(x));
   c.traits.repeatsReads = true;
   c.l.repeat(x);
   return x;
@@ -148,7 +149,7 @@ void lowerAdaptivePool(Call& c, size_t n) {
   if (c.rank(x) < n + 1 || c.rank(x) > n + 2) c.refuse("self", "has another number of dimensions");
   const DType d = c.resultType();
   if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
-  const Sizes sizes = c.resultSizes();
+  const Sizes sizes = c.resultOfRank(c.rank(x));
   Lowering& l = c.l;
   const size_t skip = c.rank(x) - n;
   loops::Simplifier& simplify = l.simplifier;
@@ -226,6 +227,7 @@ std::optional<double> namedScale(Call& c, size_t n, size_t k) {
 TensorId resampled(Call& c, size_t n) {
   const TensorId x = c.tensor(c.node.findArgument("input") ? "input" : "self");
   if (c.rank(x) != n + 2) c.refuse("self", "has another number of dimensions");
+  (void)c.resultOfRank(c.rank(x));
   return x;
 }
 
@@ -233,7 +235,7 @@ TensorId resampled(Call& c, size_t n) {
 std::pair<int64_t, int64_t> lengths(Call& c, TensorId x, size_t k) {
   const auto in = c.l.findNumber(c.sizes(x)[k + 2]);
   const auto out = c.l.findNumber(c.resultSizes()[k + 2]);
-  if (!in || !out || *in == 0) c.refuse("self", "has a size that varies or is 0");
+  if (!in || !out || *in == 0 || *out == 0) c.refuse("self", "has a size that varies or is 0");
   return {*in, *out};
 }
 
@@ -249,7 +251,8 @@ void lowerNearest(Call& c, size_t n, bool isExact) {
   for (size_t k = 0; k < n; ++k) {
     const auto [in, out] = lengths(c, x, k);
     const auto named = namedScale(c, n, k);
-    Axis a{in, out, static_cast<float>(in) / static_cast<float>(out), true};
+    constexpr int64_t mostPlaces = 65536;  // that are tried one by one
+    Axis a{in, out, static_cast<float>(in) / static_cast<float>(out), out <= mostPlaces};
     if (named && *named > 0) a.scale = static_cast<float>(1.0 / *named);
     for (int64_t o = 0; o < out && a.isInteger; ++o) {
       const float at = isExact ? (static_cast<float>(o) + 0.5F) * a.scale : static_cast<float>(o) * a.scale;
@@ -361,7 +364,7 @@ void lowerColumns(Call& c) {
   Lowering& l = c.l;
   c.traits.repeatsReads = true;
   l.repeat(x);
-  c.result(l.define(c.name(), d, c.resultSizes(), 2, std::span(&x, 1), [&l, x, w, places](const Index& i) {
+  c.result(l.define(c.name(), d, c.resultOfRank(3), 2, std::span(&x, 1), [&l, x, w, places](const Index& i) {
     loops::Simplifier& s = l.simplifier;
     const ExprId kh = l.integer(w.kernel[0]), kw = l.integer(w.kernel[1]);
     const ExprId channel = s.floorDivide(s.floorDivide(i[1], kw), kh);

@@ -384,7 +384,9 @@ std::optional<Atom> IndexMath::hardestAtom(const Polynomial& p) {
 
 bool IndexMath::proveByAtom(const Polynomial& p, Atom a, const std::vector<Polynomial>& facts, int depth) {
   if (p.degree(a) > 1) return false;
-  const auto [factor, rest] = splitLinear(p, a);
+  const Linear split = splitLinear(p, a);
+  const Polynomial& factor = split.factor;
+  const Polynomial& rest = split.rest;
   const bool isUp = factor.isConstant() && factor.constant > 0;
   const bool isDown = factor.isConstant() && factor.constant < 0;
   std::vector<Polynomial> more = facts;

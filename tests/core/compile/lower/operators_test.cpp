@@ -8,7 +8,10 @@
 // s0, s1 vary, between 2 and 64, or from 0 on where `any` says so.
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -236,4 +239,33 @@ TEST_CASE("operators.txt has a line for each lowered operator") {
     INFO(op.name);
     CHECK(seen.count(op.name) == 1);
   }
+}
+
+TEST_CASE("docs/reference/lowered-operators.md lists what is lowered") {
+  const std::string path = GRAFT_SOURCE_DIR "/docs/reference/lowered-operators.md";
+  const std::string was = test::readFile(path);
+  // Above the line: by hand. Below it: each kind with its operators, as the table of lowerings has them.
+  const std::string line = "<!-- The rest is written by the test compile_lower_operators with UPDATE_EXPECT=1. -->\n";
+  const size_t at = was.find(line);
+  REQUIRE(at != was.npos);
+  std::map<std::string, std::vector<std::string>> byKind;
+  for (const lower::LoweredOperator& op : lower::loweredOperators())
+    byKind[std::string(lower::kindName(op.kind))].push_back(op.name);
+  std::string text = was.substr(0, at) + line;
+  for (const auto& [kind, names] : byKind) {
+    text += "\n## " + std::string(1, static_cast<char>(std::toupper(kind[0]))) + kind.substr(1) + "\n\n";
+    text += "| Operator | Overloads |\n|---|---|\n";
+    std::map<std::string, std::string> overloads;
+    for (const std::string& name : names) {
+      const size_t dot = name.rfind('.');
+      const bool isWhole = name.find('.') == dot;  // prim.getitem
+      std::string& list = overloads[isWhole ? name : name.substr(0, dot)];
+      if (!isWhole) list += (list.empty() ? "`" : ", `") + name.substr(dot + 1) + "`";
+    }
+    for (const auto& [name, list] : overloads) text += "| `" + name + "` | " + list + " |\n";
+  }
+  if (std::getenv("UPDATE_EXPECT"))
+    test::writeFile(path, text);
+  else
+    CHECK(text == was);
 }
