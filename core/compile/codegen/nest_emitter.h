@@ -49,7 +49,8 @@ class NestEmitter {
     int outer = 0;
     ExprId condition;
     bool isThen = true;
-    bool operator==(const Guard&) const = default;
+    Value known;  ///< instead of a condition: what all of them come to
+    bool isOf(int o, ExprId c, bool then) const { return !known && outer == o && condition == c && isThen == then; }
   };
   struct Pointer {
     Value at;  ///< one pointer, or one for each lane
