@@ -235,6 +235,37 @@ json toJson(const BatchReport& b) {
   return {{"models", std::move(models)}, {"seconds", b.seconds}, {"interrupted", b.isInterrupted}};
 }
 
+json toJson(const CodeReport& c) {
+  json kernels = json::array(), decisions = json::array(), notFused = json::array();
+  for (const GeneratedKernel& k : c.kernels) {
+    json kernel{{"name", k.name},     {"nodes", k.nodes},     {"modules", k.modules},
+                {"inputs", k.inputs}, {"outputs", k.outputs}, {"isInFile", k.isInFile}};
+    if (!k.isInFile)
+      kernel.update({{"bytes", k.bytes}, {"bytesApart", k.bytesApart}, {"savedMicroseconds", k.savedMicroseconds}});
+    if (k.problem.empty())
+      kernel["text"] = k.text;
+    else
+      kernel["problem"] = k.problem;
+    kernels.push_back(std::move(kernel));
+  }
+  for (const FusionDecision& d : c.decisions) {
+    json decision{{"producer", d.producer},
+                  {"consumer", d.consumer},
+                  {"value", d.value},
+                  {"isLegal", d.isLegal},
+                  {"isMerged", d.isMerged},
+                  {"apartMicroseconds", d.apart},
+                  {"togetherMicroseconds", d.together}};
+    if (!d.why.empty()) decision["why"] = d.why;
+    decisions.push_back(std::move(decision));
+  }
+  for (const NotFused& n : c.notFused) notFused.push_back({{"node", n.node}, {"operator", n.op}, {"why", n.why}});
+  return {{"as", formName(c.form)},
+          {"kernels", std::move(kernels)},
+          {"decisions", std::move(decisions)},
+          {"notFused", std::move(notFused)}};
+}
+
 json toJson(const ShownModel& s) {
   json out = graft::toJson(s.graph);
   if (s.isRewritten) out["verification"] = notVerified();

@@ -14,6 +14,7 @@
 #include "app/workbench/batch/batch.h"
 #include "app/workbench/bench.h"
 #include "app/workbench/compare.h"
+#include "app/workbench/compile/generated_code.h"
 #include "app/workbench/export.h"
 #include "app/workbench/info.h"
 #include "app/workbench/match.h"
@@ -40,6 +41,7 @@ struct DrawnModel {
 nlohmann::json toJson(const ApplyReport&);
 nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
+nlohmann::json toJson(const CodeReport&);
 nlohmann::json toJson(const Comparison&);
 nlohmann::json toJson(const ConvertReport&);
 nlohmann::json toJson(const DrawnModel&);

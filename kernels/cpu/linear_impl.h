@@ -69,7 +69,7 @@ void finishTile(const LinearArgs& a, const float* tile, int64_t row, int64_t row
     forVectors(width, [&](int64_t c, int64_t count, bool full) {
       Floats v = load(tile + r * kWeightPanel + c);
       if (a.bias) v += loadSome(a.bias + column + c, count, full);
-      v = activate<activation>(v);
+      v = activate<activation>(v, 0, 0);
       if (residual) v += loadSome(residual + c, count, full);
       storeSome(out + c, v, count, full);
     });
@@ -98,18 +98,7 @@ void linearPanels(const LinearArgs& a, int64_t begin, int64_t end,
 void linear(const LinearArgs& a, int64_t begin, int64_t end) {
   withType(a.scalar, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    switch (a.activation) {
-      case Activation::None:
-        return linearPanels<T>(a, begin, end, finishTile<Activation::None, T>);
-      case Activation::Relu:
-        return linearPanels<T>(a, begin, end, finishTile<Activation::Relu, T>);
-      case Activation::Gelu:
-        return linearPanels<T>(a, begin, end, finishTile<Activation::Gelu, T>);
-      case Activation::GeluTanh:
-        return linearPanels<T>(a, begin, end, finishTile<Activation::GeluTanh, T>);
-      case Activation::Silu:
-        return linearPanels<T>(a, begin, end, finishTile<Activation::Silu, T>);
-    }
+    withActivation(a.activation, [&](auto which) { linearPanels<T>(a, begin, end, finishTile<which.value, T>); });
   });
 }
 

@@ -12,7 +12,8 @@ namespace graft::ops {
 // How tensors are stored. All arithmetic is in fp32; 16-bit values are converted on load and store.
 enum class Scalar { F32, BF16, F16 };
 
-enum class Activation { None, Relu, Gelu, GeluTanh, Silu };
+// HardTanh clamps to [alpha, beta]; LeakyRelu's slope below zero is alpha. The others take no parameters.
+enum class Activation { None, Relu, Gelu, GeluTanh, Silu, Sigmoid, Tanh, HardSwish, HardSigmoid, HardTanh, LeakyRelu };
 
 struct NormArgs {
   Scalar scalar = Scalar::F32;
@@ -83,6 +84,15 @@ struct LinearArgs {
   int64_t rows = 0, depth = 0, outputs = 0;
 };
 
+struct ActivationArgs {
+  Scalar scalar = Scalar::F32;  // of residual and out
+  Activation activation = Activation::None;
+  float alpha = 0, beta = 0;
+  const float* x = nullptr;
+  const void* residual = nullptr;  // or null
+  void* out = nullptr;             // may be x
+};
+
 struct Loops {
   const char* name;
   // layer_norm(x + input_bias + residual) * weight + bias over rows [begin, end).
@@ -98,8 +108,8 @@ struct Loops {
   // out = activation(x + bias) + residual over rows [begin, end). x is fp32; residual and out are stored as `scalar`.
   void (*epilogue)(Scalar, Activation, const float* x, const float* bias, const void* residual, void* out,
                    int64_t columns, int64_t begin, int64_t end);
-  // out = relu?(x + residual) over elements [begin, end).
-  void (*addRelu)(Scalar, bool relu, const void* x, const void* residual, void* out, int64_t begin, int64_t end);
+  // out = activation(x + residual) over elements [begin, end).
+  void (*addActivate)(const ActivationArgs&, int64_t begin, int64_t end);
   // How many floats of memory attention() needs, and attention for items [begin, end) of batch * heads * blocks.
   int64_t (*attentionScratch)(const AttentionArgs&);
   void (*attention)(const AttentionArgs&, int64_t begin, int64_t end, float* memory);

@@ -206,14 +206,53 @@ void swiglu(Scalar scalar, const void* gate, const void* up, void* out, int64_t 
 }
 
 template <Activation activation>
-inline Floats activate(Floats x) {
+inline Floats activate(Floats x, float alpha, float beta) {
+  const auto clamped = [](Floats v, float low, float high) {  // NaN stays NaN
+    v = v < low ? all(low) : v;
+    return v > high ? all(high) : v;
+  };
   if constexpr (activation == Activation::Relu) return x < 0.0f ? Floats{} : x;
   if constexpr (activation == Activation::Gelu) return 0.5f * x * (1.0f + errorFunction(x * 0.70710678118654752f));
   if constexpr (activation == Activation::GeluTanh) {
     return sigmoidTimes(x, 1.5957691216057308f * (x + 0.044715f * x * x * x));
   }
   if constexpr (activation == Activation::Silu) return sigmoidTimes(x, x);
+  if constexpr (activation == Activation::Sigmoid) return sigmoidTimes(all(1.0f), x);
+  if constexpr (activation == Activation::Tanh) return hyperbolicTangent(x);
+  if constexpr (activation == Activation::HardSwish) return x * clamped(x + 3.0f, 0.0f, 6.0f) / 6.0f;
+  if constexpr (activation == Activation::HardSigmoid) return clamped(x + 3.0f, 0.0f, 6.0f) / 6.0f;
+  if constexpr (activation == Activation::HardTanh) return clamped(x, alpha, beta);
+  if constexpr (activation == Activation::LeakyRelu) return x > 0.0f ? x : x * alpha;
   return x;
+}
+
+// Calls body with the activation as a constant.
+template <class Body>
+inline void withActivation(Activation activation, Body body) {
+  switch (activation) {
+    case Activation::None:
+      return body(std::integral_constant<Activation, Activation::None>());
+    case Activation::Relu:
+      return body(std::integral_constant<Activation, Activation::Relu>());
+    case Activation::Gelu:
+      return body(std::integral_constant<Activation, Activation::Gelu>());
+    case Activation::GeluTanh:
+      return body(std::integral_constant<Activation, Activation::GeluTanh>());
+    case Activation::Silu:
+      return body(std::integral_constant<Activation, Activation::Silu>());
+    case Activation::Sigmoid:
+      return body(std::integral_constant<Activation, Activation::Sigmoid>());
+    case Activation::Tanh:
+      return body(std::integral_constant<Activation, Activation::Tanh>());
+    case Activation::HardSwish:
+      return body(std::integral_constant<Activation, Activation::HardSwish>());
+    case Activation::HardSigmoid:
+      return body(std::integral_constant<Activation, Activation::HardSigmoid>());
+    case Activation::HardTanh:
+      return body(std::integral_constant<Activation, Activation::HardTanh>());
+    case Activation::LeakyRelu:
+      return body(std::integral_constant<Activation, Activation::LeakyRelu>());
+  }
 }
 
 template <Activation activation, class T>
@@ -224,7 +263,7 @@ void epilogueRows(const float* x, const float* bias, const T* residual, T* out, 
     forVectors(columns, [&](int64_t c, int64_t count, bool full) {
       Floats v = loadSome(x + at + c, count, full);
       if (bias) v += loadSome(bias + c, count, full);
-      v = activate<activation>(v);
+      v = activate<activation>(v, 0, 0);
       if (residual) v += loadSome(residual + at + c, count, full);
       storeSome(out + at + c, v, count, full);
     });
@@ -235,34 +274,24 @@ void epilogue(Scalar scalar, Activation activation, const float* x, const float*
               int64_t columns, int64_t begin, int64_t end) {
   withType(scalar, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const T* r = static_cast<const T*>(residual);
-    T* o = static_cast<T*>(out);
-    switch (activation) {
-      case Activation::None:
-        return epilogueRows<Activation::None>(x, bias, r, o, columns, begin, end);
-      case Activation::Relu:
-        return epilogueRows<Activation::Relu>(x, bias, r, o, columns, begin, end);
-      case Activation::Gelu:
-        return epilogueRows<Activation::Gelu>(x, bias, r, o, columns, begin, end);
-      case Activation::GeluTanh:
-        return epilogueRows<Activation::GeluTanh>(x, bias, r, o, columns, begin, end);
-      case Activation::Silu:
-        return epilogueRows<Activation::Silu>(x, bias, r, o, columns, begin, end);
-    }
+    withActivation(activation, [&](auto which) {
+      epilogueRows<which.value>(x, bias, static_cast<const T*>(residual), static_cast<T*>(out), columns, begin, end);
+    });
   });
 }
 
-void addRelu(Scalar scalar, bool relu, const void* x, const void* residual, void* out, int64_t begin, int64_t end) {
-  withType(scalar, [&](auto* type) {
+void addActivate(const ActivationArgs& a, int64_t begin, int64_t end) {
+  withType(a.scalar, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const T* from = static_cast<const T*>(x) + begin;
-    const T* r = residual ? static_cast<const T*>(residual) + begin : nullptr;
-    T* o = static_cast<T*>(out) + begin;
-    forVectors(end - begin, [&](int64_t c, int64_t count, bool full) {
-      Floats v = loadSome(from + c, count, full);
-      if (r) v += loadSome(r + c, count, full);
-      if (relu) v = v < 0.0f ? Floats{} : v;
-      storeSome(o + c, v, count, full);
+    const float* from = a.x + begin;
+    const T* residual = a.residual ? static_cast<const T*>(a.residual) + begin : nullptr;
+    T* out = static_cast<T*>(a.out) + begin;
+    withActivation(a.activation, [&](auto which) {
+      forVectors(end - begin, [&](int64_t c, int64_t count, bool full) {
+        Floats v = loadSome(from + c, count, full);
+        if (residual) v += loadSome(residual + c, count, full);
+        storeSome(out + c, activate<which.value>(v, a.alpha, a.beta), count, full);
+      });
     });
   });
 }
@@ -277,8 +306,8 @@ namespace graft::ops {
 namespace {
 
 Loops makeLoops(const char* name) {
-  return {name,    layerNorm,        rmsNorm,   embeddingLayerNorm, softmaxRow,       rotaryRow,  swiglu, epilogue,
-          addRelu, attentionScratch, attention, kWeightPanel,       packedWeightSize, packWeight, linear};
+  return {name,        layerNorm,        rmsNorm,   embeddingLayerNorm, softmaxRow,       rotaryRow,  swiglu, epilogue,
+          addActivate, attentionScratch, attention, kWeightPanel,       packedWeightSize, packWeight, linear};
 }
 
 }  // namespace

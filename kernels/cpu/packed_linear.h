@@ -3,14 +3,8 @@
 //   at::Tensor y = linearForward(x, weight, bias, Activation::Gelu, {});
 //
 // Up to 24 rows run in our own loops (linear_impl.h), more rows in oneDNN. Each needs the weight in a layout of its
-// own, which is made on first use; then it is 1.2 to 1.8 times as fast as at::linear. A cache keeps the packed copy
-// under the weight's storage, offset, sizes and strides. It holds the storage weakly: the copy of a freed weight is
-// freed too.
-//
-// A weight is packed again when its version has changed or a spot check of its values fails. The spot check catches
-// writes that PyTorch does not count as changes, through .data or NumPy. Inference tensors have no version and are not
-// packed. All copies together take at most GRAFT_OPS_PACKED_MB megabytes (4096 by default); further weights stay
-// unpacked and run in at::linear.
+// own, which is made on first use (packed_weights.h); then it is 1.2 to 1.8 times as fast as at::linear. Weights that
+// cannot be packed run in at::linear.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,9 +14,9 @@
 
 namespace graft::ops {
 
-// x [..., in], weight [out, in], bias [out], residual broadcastable to the output [..., out]. The inputs must have
-// passed their checks and must not be fp64. The output is contiguous and of x's type; 16-bit types are computed in fp32
-// and rounded once.
+// x [..., in], weight [out, in] or, from a convolution, [out, in, 1, ...], bias [out], residual broadcastable to the
+// output [..., out]. The inputs must have passed their checks and must not be fp64. The output is contiguous and of x's
+// type; 16-bit types are computed in fp32 and rounded once.
 at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                          Activation activation, const OptionalTensor& residual);
 

@@ -3,6 +3,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <c10/util/strides.h>
 
 #include <vector>
 
@@ -28,6 +29,18 @@ inline Scalar scalarOf(const at::Tensor& tensor) {
 
 // The tensor made contiguous; it makes no ATen call where the tensor is contiguous already.
 inline at::Tensor dense(const at::Tensor& tensor) { return tensor.is_contiguous() ? tensor : tensor.contiguous(); }
+
+// The tensor in a memory format, with the strides that a new tensor of that format has. (`contiguous` leaves those of
+// dimensions of size 1 as they are.)
+inline at::Tensor laid(const at::Tensor& tensor, at::MemoryFormat format) {
+  const at::Tensor there = tensor.contiguous(format);
+  if (there.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return there;
+  const at::IntArrayRef sizes = there.sizes();
+  at::DimVector strides = c10::contiguous_strides(sizes);
+  if (format == at::MemoryFormat::ChannelsLast) strides = at::DimVector(c10::get_channels_last_strides_2d(sizes));
+  if (format == at::MemoryFormat::ChannelsLast3d) strides = at::DimVector(c10::get_channels_last_strides_3d(sizes));
+  return there.strides() == at::IntArrayRef(strides) ? there : there.as_strided(sizes, strides);
+}
 
 // A contiguous fp32 copy of a small vector, or the vector itself.
 inline at::Tensor floats(const OptionalTensor& tensor) {

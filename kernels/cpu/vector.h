@@ -181,5 +181,16 @@ inline Floats errorFunction(Floats x) {
 
 inline Floats sigmoidTimes(Floats value, Floats x) { return value / (1.0f + exponential(-x)); }
 
+// tanh(x): its series near 0, where the exponential's form loses digits (both within 1e-6 of the value).
+inline Floats hyperbolicTangent(Floats x) {
+  const Floats square = x * x;
+  Floats p = all(-17.0f / 315.0f);
+  p = p * square + 2.0f / 15.0f;
+  p = p * square - 1.0f / 3.0f;
+  const Floats near = x + x * (square * p);
+  const Floats far = 1.0f - 2.0f / (1.0f + exponential(2.0f * x));
+  return square < 0.04f ? near : far;
+}
+
 }  // namespace
 }  // namespace graft::ops

@@ -13,7 +13,7 @@
 GRAFT_OPS_API const char* graft_ops_describe();
 // "" when the CUDA implementations are loaded, otherwise the reason why they are not.
 GRAFT_OPS_API const char* graft_ops_cuda_status();
-// Frees all packed copies of weights (see cpu/packed_linear.h); the next use of a weight packs it again.
+// Frees all packed copies of weights (see cpu/packed_weights.h); the next use of a weight packs it again.
 GRAFT_OPS_API void graft_ops_forget_weights();
 // The size of those copies in bytes.
 GRAFT_OPS_API int64_t graft_ops_packed_bytes();

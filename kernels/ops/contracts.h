@@ -106,6 +106,16 @@ inline void checkActivation(std::string_view activation) {
               "graft::linear: unknown activation '", activation, "'; known are none, relu, gelu, gelu_tanh, silu");
 }
 
+inline void checkConvActivation(std::string_view activation) {
+  for (const std::string_view known : {"none", "relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hardswish",
+                                       "hardsigmoid", "hardtanh", "leaky_relu"}) {
+    if (activation == known) return;
+  }
+  TORCH_CHECK(false, "graft::conv_activation: unknown activation '", activation,
+              "'; known are none, relu, gelu, gelu_tanh, silu, sigmoid, tanh, hardswish, hardsigmoid, hardtanh and "
+              "leaky_relu");
+}
+
 inline void checkLinear(const char* op, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
   checkFloating(op, x, "x");
   checkLike(op, x, "x", weight, "weight");
@@ -257,16 +267,16 @@ inline void checkEmbedding(at::TensorList ids, at::TensorList tables, const Opti
 }
 
 // The shape of a convolution's output, for inputs that have passed checkConv.
-inline std::vector<c10::SymInt> convShape(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef stride,
-                                          at::IntArrayRef padding, at::IntArrayRef dilation) {
+inline std::vector<c10::SymInt> convShape(const char* op, const at::Tensor& x, const at::Tensor& weight,
+                                          at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation) {
   std::vector<c10::SymInt> shape{x.sym_size(0), weight.sym_size(0)};
   for (int64_t d = 0; d + 2 < x.dim(); ++d) {
-    TORCH_CHECK(stride[d] > 0 && dilation[d] > 0 && padding[d] >= 0, "graft::conv_bias_add_relu: stride ", stride,
+    TORCH_CHECK(stride[d] > 0 && dilation[d] > 0 && padding[d] >= 0, "graft::", op, ": stride ", stride,
                 " and dilation ", dilation, " should be positive and padding ", padding, " not negative");
     const c10::SymInt extent = (weight.sym_size(d + 2) - 1) * dilation[d] + 1;
     const c10::SymInt positions = x.sym_size(d + 2) + 2 * padding[d] - extent;
-    TORCH_CHECK(positions >= 0, "graft::conv_bias_add_relu: the kernel ", weight.sym_sizes(),
-                " is larger than the padded x ", x.sym_sizes());
+    TORCH_CHECK(positions >= 0, "graft::", op, ": the kernel ", weight.sym_sizes(), " is larger than the padded x ",
+                x.sym_sizes());
     shape.push_back(positions / stride[d] + 1);
   }
   return shape;
@@ -278,10 +288,9 @@ inline at::MemoryFormat convFormat(const at::Tensor& x, const at::Tensor& weight
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }
 
-inline void checkConv(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+inline void checkConv(const char* op, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                       const OptionalTensor& residual, size_t strides, size_t paddings, size_t dilations,
                       int64_t groups) {
-  const char* op = "conv_bias_add_relu";
   checkFloating(op, x, "x");
   checkLike(op, x, "x", weight, "weight");
   checkLike(op, x, "x", bias, "bias");

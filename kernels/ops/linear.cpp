@@ -2,15 +2,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/silu.h>
 
 #include <string_view>
 
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/support.h"
+#include "kernels/ops/activation.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -28,14 +26,6 @@ constexpr OperatorInfo info{
     "CUDA kernels of our own for float16 and bfloat16 where sizes and strides are multiples of 8, else cuBLASLt",
     "row_major"};
 
-Activation activationOf(std::string_view name) {
-  checkActivation(name);
-  if (name == "relu") return Activation::Relu;
-  if (name == "gelu") return Activation::Gelu;
-  if (name == "gelu_tanh") return Activation::GeluTanh;
-  return name == "silu" ? Activation::Silu : Activation::None;
-}
-
 void check(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, std::string_view activation,
            const OptionalTensor& residual) {
   checkLinear(info.name, x, weight, bias);
@@ -50,23 +40,7 @@ at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const Option
   const at::ScalarType compute = computeType(x);
   OptionalTensor addend;
   if (given(bias)) addend = bias->to(compute);
-  at::Tensor out = at::linear(x.to(compute), weight.to(compute), addend);
-  switch (activationOf(activation)) {
-    case Activation::None:
-      break;
-    case Activation::Relu:
-      out = at::relu(out);
-      break;
-    case Activation::Gelu:
-      out = at::gelu(out);
-      break;
-    case Activation::GeluTanh:
-      out = at::gelu(out, "tanh");
-      break;
-    case Activation::Silu:
-      out = at::silu(out);
-      break;
-  }
+  at::Tensor out = activated(at::linear(x.to(compute), weight.to(compute), addend), activationOf(activation));
   if (given(residual)) out = out + residual->to(compute);
   return out.to(x.scalar_type()).contiguous();
 }

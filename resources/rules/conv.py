@@ -1,4 +1,4 @@
-"""Rules for convolutional networks: batch norms folded into weights, then convolution, bias, addition and ReLU in one.
+"""Rules for convolutional networks: batch norms folded into weights, then convolution, bias, addition and activation in one.
 
     graft apply resnet.pt --rules resources/rules/conv.py --recipe ConvNet --inputs images.pt -o resnet_fast.pt
 """
@@ -13,6 +13,8 @@ def conv(x, w, b, stride, padding, dilation, groups):
     """A convolution as torch.export and scripting spell it, and as tracing does."""
     return any_of(
         torch.conv2d(x, w, b, stride, padding, dilation, groups),
+        torch.conv1d(x, w, b, stride, padding, dilation, groups),
+        torch.conv3d(x, w, b, stride, padding, dilation, groups),
         torch.ops.aten._convolution(x, w, b, stride, padding, dilation, False, _, groups, _, _, _, _),
     )
 
@@ -60,16 +62,27 @@ class FoldBatchNormWithBias(Rule):
         return w.dim() == 4
 
 
-def conv_add_relu(x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+# A bias may be missing, and a residual is any tensor of the output's rank: numbers and vectors are cheaper elsewhere.
+
+
+def conv_add_relu(
+    x, w: Weight, b: Tensor | None, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int
+):
     return F.relu(conv(x, w, b, stride, padding, dilation, groups) + residual)
 
 
-def conv_add(x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+def conv_add(
+    x, w: Weight, b: Tensor | None, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
+):
     return conv(x, w, b, stride, padding, dilation, groups) + residual
 
 
-def conv_relu(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+def conv_relu(x, w: Weight, b: Tensor | None, stride: list[int], padding: list[int], dilation: list[int], groups: int):
     return F.relu(conv(x, w, b, stride, padding, dilation, groups))
+
+
+def conv_alone(x, w: Weight, b: Tensor | None, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+    return conv(x, w, b, stride, padding, dilation, groups)
 
 
 class ConvAddRelu(Rule):
@@ -78,12 +91,12 @@ class ConvAddRelu(Rule):
     pattern = conv_add_relu
 
     def replacement(
-        x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int
+        x, w: Weight, b: Tensor | None, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int
     ):
         return kernels.conv_bias_add_relu(x, w, b, residual, stride, padding, dilation, groups)
 
     def where(w):
-        return w.dim() == 4
+        return w.dim() >= 3 and w.is_floating_point()
 
 
 class ConvAdd(Rule):
@@ -92,12 +105,12 @@ class ConvAdd(Rule):
     pattern = conv_add
 
     def replacement(
-        x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
+        x, w: Weight, b: Tensor | None, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
     ):
         return kernels.conv_bias_add_relu(x, w, b, residual, stride, padding, dilation, groups, relu=False)
 
     def where(w, residual):
-        return w.dim() == 4 and residual.dim() == 4 and residual.dtype == w.dtype
+        return w.dim() >= 3 and residual.dim() == w.dim() and residual.dtype == w.dtype and w.is_floating_point()
 
 
 class ConvRelu(Rule):
@@ -105,15 +118,31 @@ class ConvRelu(Rule):
 
     pattern = conv_relu
 
-    def replacement(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+    def replacement(
+        x, w: Weight, b: Tensor | None, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ):
         return kernels.conv_bias_add_relu(x, w, b, None, stride, padding, dilation, groups)
 
     def where(w):
-        return w.dim() == 4
+        return w.dim() >= 3 and w.is_floating_point()
 
 
-# The same once more with weights in channels-last: convolutions then take and give images laid out so, which tensor cores
-# want, and cuDNN does bias, addition and ReLU in the convolution's own kernel.
+class Conv(Rule):
+    """Any other convolution: on a CPU its weight is packed once."""
+
+    pattern = conv_alone
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ):
+        return kernels.conv_bias_add_relu(x, w, b, None, stride, padding, dilation, groups, relu=False)
+
+    def where(w):
+        return w.dim() >= 3 and w.is_floating_point()
+
+
+# The same once more with weights in channels-last: convolutions then take and give images laid out so. Tensor cores want it,
+# and cuDNN does bias, addition and ReLU in the convolution's own kernel. On a CPU oneDNN wants it too.
 
 
 class ConvAddReluLast(Rule):
@@ -121,12 +150,14 @@ class ConvAddReluLast(Rule):
 
     pattern = conv_add_relu
 
-    def replacement(x, w: Weight, b: Weight, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ):
         laid = w.contiguous(memory_format=torch.channels_last)
         return kernels.conv_bias_add_relu(x, laid, b, residual, stride, padding, dilation, groups)
 
     def where(w):
-        return w.dim() == 4
+        return w.dim() == 4 and w.is_floating_point()
 
 
 class ConvAddLast(Rule):
@@ -135,13 +166,13 @@ class ConvAddLast(Rule):
     pattern = conv_add
 
     def replacement(
-        x, w: Weight, b: Weight, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
+        x, w: Weight, b: Tensor | None, residual: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int
     ):
         laid = w.contiguous(memory_format=torch.channels_last)
         return kernels.conv_bias_add_relu(x, laid, b, residual, stride, padding, dilation, groups, relu=False)
 
     def where(w, residual):
-        return w.dim() == 4 and residual.dim() == 4 and residual.dtype == w.dtype
+        return w.dim() == 4 and residual.dim() == 4 and residual.dtype == w.dtype and w.is_floating_point()
 
 
 class ConvReluLast(Rule):
@@ -149,26 +180,206 @@ class ConvReluLast(Rule):
 
     pattern = conv_relu
 
-    def replacement(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+    def replacement(
+        x, w: Weight, b: Tensor | None, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ):
         laid = w.contiguous(memory_format=torch.channels_last)
         return kernels.conv_bias_add_relu(x, laid, b, None, stride, padding, dilation, groups)
 
     def where(w):
-        return w.dim() == 4
+        return w.dim() == 4 and w.is_floating_point()
 
 
 class ConvLast(Rule):
     """Any other convolution, so that the layout goes on."""
 
-    def pattern(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
-        return conv(x, w, b, stride, padding, dilation, groups)
+    pattern = conv_alone
 
-    def replacement(x, w: Weight, b: Weight, stride: list[int], padding: list[int], dilation: list[int], groups: int):
+    def replacement(
+        x, w: Weight, b: Tensor | None, stride: list[int], padding: list[int], dilation: list[int], groups: int
+    ):
         laid = w.contiguous(memory_format=torch.channels_last)
         return kernels.conv_bias_add_relu(x, laid, b, None, stride, padding, dilation, groups, relu=False)
 
     def where(w):
-        return w.dim() == 4
+        return w.dim() == 4 and w.is_floating_point()
+
+
+# What the rules above leave behind: convolutions whose activation is another one.
+
+
+def taken(x, w, b, residual, stride, padding, dilation, groups):
+    return kernels.conv_bias_add_relu(x, w, b, residual, stride, padding, dilation, groups, relu=False)
+
+
+class ConvSilu(Rule):
+    """A convolution and SiLU, EfficientNet's."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return F.silu(y)
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "silu")
+
+
+class ConvGelu(Rule):
+    """A convolution and GELU."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return F.gelu(y)
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "gelu")
+
+
+class ConvGeluTanh(Rule):
+    """A convolution and GELU's approximation by tanh."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return F.gelu(y, approximate="tanh")
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "gelu_tanh")
+
+
+class ConvSigmoid(Rule):
+    """A convolution and the sigmoid of squeeze and excitation."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return torch.sigmoid(y)
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "sigmoid")
+
+
+class ConvTanh(Rule):
+    """A convolution and tanh."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return torch.tanh(y)
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "tanh")
+
+
+class ConvHardSwish(Rule):
+    """A convolution and MobileNetV3's hardswish."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return F.hardswish(y)
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "hardswish")
+
+
+class ConvHardSigmoid(Rule):
+    """A convolution and hardsigmoid."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return F.hardsigmoid(y)
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "hardsigmoid")
+
+
+class ConvRelu6(Rule):
+    """A convolution and MobileNetV2's ReLU up to 6."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return F.relu6(y)
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "hardtanh", alpha=0.0, beta=6.0)
+
+
+class ConvClamp(Rule):
+    """A convolution and a clamp between two numbers."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int, low: float, high: float,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return any_of(F.hardtanh(y, low, high), torch.clamp(y, low, high))
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int, low: float, high: float,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "hardtanh", alpha=low, beta=high)
+
+
+class ConvLeakyRelu(Rule):
+    """A convolution and leaky ReLU."""
+
+    def pattern(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int, slope: float,
+    ):
+        y = taken(x, w, b, residual, stride, padding, dilation, groups)
+        return F.leaky_relu(y, slope)
+
+    def replacement(
+        x, w: Weight, b: Tensor | None, residual: Tensor | None, stride: list[int], padding: list[int], dilation: list[int],
+        groups: int, slope: float,
+    ):
+        return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "leaky_relu", alpha=slope)
 
 
 class ConvNet(Recipe):
@@ -183,13 +394,24 @@ class ConvNet(Recipe):
         ConvAddRelu,
         ConvAdd,
         ConvRelu,
+        Conv,
+        ConvSilu,
+        ConvGelu,
+        ConvGeluTanh,
+        ConvSigmoid,
+        ConvTanh,
+        ConvHardSwish,
+        ConvHardSigmoid,
+        ConvRelu6,
+        ConvClamp,
+        ConvLeakyRelu,
         eliminate_dead,
     ]
 
 
 class ConvNetChannelsLast(Recipe):
-    """The same with all weights in channels-last, for half types on a GPU: cuDNN then does each convolution with its bias, addition
-    and ReLU in one kernel. Images between the layers change their layout, so a model that calls `view` on them may refuse."""
+    """The same with all weights in channels-last. On a CPU oneDNN reads images laid out so without a copy; on a GPU, for half types,
+    cuDNN does each convolution with its bias, addition and ReLU in one kernel."""
 
     steps = [
         normalize,
@@ -201,5 +423,15 @@ class ConvNetChannelsLast(Recipe):
         ConvAddLast,
         ConvReluLast,
         ConvLast,
+        ConvSilu,
+        ConvGelu,
+        ConvGeluTanh,
+        ConvSigmoid,
+        ConvTanh,
+        ConvHardSwish,
+        ConvHardSigmoid,
+        ConvRelu6,
+        ConvClamp,
+        ConvLeakyRelu,
         eliminate_dead,
     ]

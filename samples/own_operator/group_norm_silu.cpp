@@ -1,6 +1,7 @@
-// own::group_norm_silu: GroupNorm and the SiLU behind it in one pass over memory, for CPUs.
+// own::group_norm_silu: GroupNorm and the SiLU behind it in one operator, for CPUs and (group_norm_silu.cu) CUDA.
 //
-// build.py compiles it. PyTorch loads it by torch.ops.load_library, Graft by --library or by the rule file.
+// build.py compiles it, with OWN_CUDA where there is nvcc. PyTorch loads it by torch.ops.load_library, Graft by
+// --library or by the rule file.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
@@ -9,6 +10,14 @@
 #include <torch/library.h>
 
 #include <cmath>
+
+#ifdef OWN_CUDA
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "group_norm_silu.h"
+#endif
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 // glibc has this one for vectors, too, with infinities and NaN as they are.
@@ -66,6 +75,35 @@ at::Tensor onCpu(const at::Tensor& x, int64_t groups, const std::optional<at::Te
   return out;
 }
 
+#ifdef OWN_CUDA
+at::Tensor onCuda(const at::Tensor& x, int64_t groups, const std::optional<at::Tensor>& weight,
+                  const std::optional<at::Tensor>& bias, double eps) {
+  const int64_t channels = x.dim() >= 2 ? x.size(1) : 0;
+  const bool channelsLast = x.dim() == 4 && !x.is_contiguous() && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  const auto isTaken = [&](const std::optional<at::Tensor>& t) {
+    return t && t->scalar_type() == x.scalar_type() && t->device() == x.device() && t->is_contiguous() &&
+           t->numel() == channels;
+  };
+  const auto type = x.scalar_type();
+  if ((type != at::kFloat && type != at::kHalf && type != at::kBFloat16) || x.numel() == 0 ||
+      x.numel() / x.size(0) > (1 << 30) || (!x.is_contiguous() && !channelsLast) || groups < 1 ||
+      channels % groups != 0 || x.size(0) * groups > (1 << 30) || !isTaken(weight) || !isTaken(bias))
+    return asTwo(x, groups, weight, bias, eps);
+  const c10::cuda::CUDAGuard onDevice(x.device());
+  at::Tensor out = at::empty_like(x);
+  OwnGroupNorm a{x.const_data_ptr(), weight->const_data_ptr(), bias->const_data_ptr(), out.mutable_data_ptr()};
+  a.type = type == at::kHalf ? OwnType::half : type == at::kBFloat16 ? OwnType::bfloat16 : OwnType::float32;
+  a.batch = static_cast<int>(x.size(0)), a.channels = static_cast<int>(channels);
+  a.pixels = static_cast<int>(x.numel() / x.size(0) / channels), a.groups = static_cast<int>(groups);
+  a.eps = static_cast<float>(eps), a.channelsLast = channelsLast;
+  // The current stream: so the operator can be part of a CUDA graph.
+  C10_CUDA_CHECK(launchOwnGroupNormSilu(a, c10::cuda::getCurrentCUDAStream()));
+  return out;
+}
+#else
+constexpr auto onCuda = asTwo;
+#endif
+
 // Sizes and dtype alone: what Graft and torch.compile ask before anything is computed.
 at::Tensor onMeta(const at::Tensor& x, int64_t, const std::optional<at::Tensor>&, const std::optional<at::Tensor>&,
                   double) {
@@ -78,5 +116,5 @@ TORCH_LIBRARY(own, m) {
   m.def("group_norm_silu(Tensor x, int groups, Tensor? weight, Tensor? bias, float eps) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(own, CPU, m) { m.impl("group_norm_silu", onCpu); }
-TORCH_LIBRARY_IMPL(own, CUDA, m) { m.impl("group_norm_silu", asTwo); }
+TORCH_LIBRARY_IMPL(own, CUDA, m) { m.impl("group_norm_silu", onCuda); }
 TORCH_LIBRARY_IMPL(own, Meta, m) { m.impl("group_norm_silu", onMeta); }

@@ -5,7 +5,7 @@
     samples/zoo/bench.py --list
 
 A process for each model: PyTorch traces the model in fp32 on the CPU; `graft optimize` writes a file for the device and dtype; the
-process loads that file with `.to(device, dtype)`, compiles the module itself with `torch.compile(mode=MODE)`, and calls the two in turns.
+process loads that file with `.to(device)`, compiles the module itself with `torch.compile(mode=MODE)`, and calls the two in turns.
 As many models as -j says prepare at once; then their times are taken one model after another while the others wait.
 
 It prints one line a model as it comes, and writes results.json (after each model) and results.md to the folder of -o. `--resume` goes
@@ -84,7 +84,7 @@ def prepare(options, name):
         raise RuntimeError(f"graft optimize: exit code {run.returncode}: {said[-1] if said else ''}")
     lap("optimize")
     torch.ops.load_library(next((options.build / "lib").glob("libgraft_ops.so")))
-    fast, moved, first = torch.jit.load(folder / f"{name}_fast.pt").to(options.device, dtype), cast(inputs, options.device, dtype), []
+    fast, moved, first = torch.jit.load(folder / f"{name}_fast.pt").to(options.device), cast(inputs, options.device, dtype), []
     for _ in range(4):
         fast(*moved)
         if on_gpu:
@@ -274,7 +274,12 @@ def main():
         group, missing = missing[:options.jobs], missing[options.jobs:]
         children = {name: Child(options, name) for name in group}
         with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
-            results |= dict(zip(group, pool.map(lambda child: child.answer("prepare"), children.values())))
+            try:
+                results |= dict(zip(group, pool.map(lambda child: child.answer("prepare"), children.values())))
+            except BaseException:  # Ctrl-C: what was measured is on disk
+                for child in children.values():
+                    child.kill()
+                raise
         about = machine(options.device)
         for name, child in children.items():
             if "error" not in results[name] or "seconds" in results[name]:

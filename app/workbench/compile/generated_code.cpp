@@ -119,8 +119,8 @@ Result<CodeReport> generatedCode(const Graph& g, const CodeRequest& request, con
   job.report("lowering", groups.size(), groups.size());
   if (!isFound) {
     const auto nearest = nearestName(request.kernel, names);
-    return badInput(fmt::format("there is no kernel {}{}", request.kernel,
-                                nearest ? "; did you mean " + *nearest + "?" : ""));
+    return badInput(
+        fmt::format("there is no kernel {}{}", request.kernel, nearest ? "; did you mean " + *nearest + "?" : ""));
   }
   if (!request.kernel.empty())
     std::erase_if(report.kernels, [](const GeneratedKernel& k) { return k.text.empty() && k.problem.empty(); });

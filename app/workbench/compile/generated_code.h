@@ -30,12 +30,12 @@ struct CodeRequest {
 struct GeneratedKernel {
   std::string name;  ///< of its operators; unique
   std::vector<std::string> nodes, modules, inputs, outputs;
-  bool isInFile = false;          ///< the model calls it already: graft::generated
-  size_t bytes = 0;               ///< that it reads and writes
-  size_t bytesApart = 0;          ///< that its operators read and write one by one
-  double savedMicroseconds = 0;   ///< predicted
-  std::string text;               ///< in the form asked for
-  std::string problem;            ///< why it has no text in that form; then it runs as ATen operators
+  bool isInFile = false;         ///< the model calls it already: graft::generated
+  size_t bytes = 0;              ///< that it reads and writes
+  size_t bytesApart = 0;         ///< that its operators read and write one by one
+  double savedMicroseconds = 0;  ///< predicted
+  std::string text;              ///< in the form asked for
+  std::string problem;           ///< why it has no text in that form; then it runs as ATen operators
 };
 
 struct CodeReport {

@@ -4,6 +4,7 @@
 
 #include "core/compile/codegen/access.h"
 #include "core/compile/codegen/nest_emitter.h"
+#include "core/compile/codegen/placement.h"
 #include "core/compile/codegen/prepare.h"
 
 namespace graft::codegen {
@@ -11,8 +12,6 @@ namespace graft::codegen {
 using loops::Buffer;
 
 namespace {
-
-int lanesOf(CpuLevel level) { return level == CpuLevel::Avx512 ? 16 : level == CpuLevel::Avx2 ? 8 : 4; }
 
 // About what one vector instruction takes on a current processor, most of them waiting for memory now and then.
 constexpr double kNanoseconds = 0.3;
@@ -40,22 +39,7 @@ Layout denseLayout(loops::Program& program, loops::BufferId buffer, const std::v
 Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
   CpuCode code{std::move(given), {}, {}, {}};
   loops::Program& program = code.program;
-  std::vector<Strides> strides(program.buffers.size());
-  std::vector<int> slots(program.buffers.size(), -1);
-  int slot = 0;
-  size_t layout = 0;
-  for (const Buffer::Role role :
-       {Buffer::Role::Input, Buffer::Role::Output, Buffer::Role::Temporary, Buffer::Role::Local})
-    for (uint32_t i = 0; i < program.buffers.size(); ++i) {
-      if (program.buffers[i].role != role) continue;
-      const loops::BufferId id(i);
-      const bool isOfCall = role == Buffer::Role::Input || role == Buffer::Role::Output;
-      strides[i] = isOfCall && !options.layouts.empty() ? options.layouts.at(layout++).strides : rowMajor(program, id);
-      if (role != Buffer::Role::Local) slots[i] = slot++;
-    }
-  if (!options.sizes.empty()) {
-    specialise(program, options.sizes, strides);
-  }
+  Placement placement = placeBuffers(program, options);
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
     if (program.buffers[i].role != Buffer::Role::Temporary) continue;
     loops::Simplifier s(program);
@@ -64,12 +48,12 @@ Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
       bytes = s.multiply(bytes, size);
     code.temporaryBytes.push_back(bytes);
   }
-  Accesses accesses(program, std::move(strides));
+  Accesses accesses(program, std::move(placement.strides));
   NestRewriter rewriter(accesses, program);
   std::set<std::string> declarations, helpers;
   std::string functions;
   for (size_t i = 0; i < program.nests.size(); ++i) {
-    NestEmitter emitter(accesses, rewriter, options.level, lanesOf(options.level), slots);
+    NestEmitter emitter(accesses, rewriter, options.level, lanesOf(options.level), placement.slots);
     const loops::Nest nest = rewriter.prepare(program.nests[i]);
     const std::string name = "nest_" + std::to_string(i);
     const NestEmitter::Emitted emitted = emitter.emit(nest, name);

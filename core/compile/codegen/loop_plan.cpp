@@ -212,7 +212,9 @@ std::optional<RangeId> LoopPlanner::bestReduceRange(ExprId id) {
   const Body body = bodyOf(e.operands[0]);
   std::optional<RangeId> best;
   double least = 0;
-  for (size_t i = e.ranges.size(); i-- > 0;) {
+  // The first of equal elements is found in the order of the ranges alone.
+  const bool isPlace = e.reduce == loops::ReduceKind::ArgMinimum || e.reduce == loops::ReduceKind::ArgMaximum;
+  for (size_t i = e.ranges.size(); i-- > (isPlace ? e.ranges.size() - 1 : 0);) {
     if (extent(e.ranges[i]) < 4) continue;
     const double cost = bodyCost(body, e.ranges, e.ranges[i]);
     if (!best || cost < least) {

@@ -79,11 +79,15 @@ void NestEmitter::emitStore(const Store& store) {
       emitElement(store);
       return;
     }
-    const DType dtype = accesses_.program().buffer(store.buffer).dtype;
+    // f16 and bf16 are combined as f32, and each element is rounded.
+    const DType stored = accesses_.program().buffer(store.buffer).dtype;
+    const bool isHalf = stored == DType::Float16 || stored == DType::BFloat16;
+    const DType dtype = isHalf ? DType::Float32 : stored;
     std::vector<Value> sofar{b_.spread(operations_.identity(store.scanKind, dtype), lanes_.count)};
     openRange(*scan, zero, value(scan->extent), 1, 1, sofar, &sofar);
-    const Value next = b_.spread(operations_.combine(store.scanKind, sofar[0], value(store.value)), lanes_.count);
-    this->store(store.buffer, accesses_.offset(store.buffer, store.index), next);
+    const Value element = operations_.cast(value(store.value), dtype);
+    const Value next = b_.spread(operations_.combine(store.scanKind, sofar[0], element), lanes_.count);
+    this->store(store.buffer, accesses_.offset(store.buffer, store.index), operations_.cast(next, stored));
     closeRange(*scan, {next});
   };
   if (plan.vector)

@@ -87,7 +87,8 @@ Value NestEmitter::reduce(ExprId id) {
     // Whole vectors first, then a register's lanes at a time, the last of them in part
     const std::optional<int64_t> extent = known(plan.vector->extent);
     const int restLanes = std::min(width_, plan.lanes);
-    const bool hasWhole = !extent || *extent >= plan.lanes, hasRest = !extent || *extent % plan.lanes != 0;
+    const bool hasWhole = !extent || *extent >= plan.lanes,
+               hasRest = !extent || *extent == 0 || *extent % plan.lanes != 0;
     const Value end = value(plan.vector->extent);
     const Value wholeEnd = extent ? b_.integer(DType::Int64, *extent / plan.lanes * plan.lanes)
                                   : b_.binary("and", end, b_.integer(DType::Int64, -static_cast<int64_t>(plan.lanes)));

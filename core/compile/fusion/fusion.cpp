@@ -420,7 +420,13 @@ Graph groupGraph(const Graph& g, const FusionGroup& group) {
   out.name = group.name;
   for (const Symbol& s : g.symbols()) out.setSymbol(s);
   std::unordered_map<ValueId, ValueId> now;
-  for (const ValueId v : group.inputs) now.emplace(v, out.addInput(g.value(v).name, g.value(v).type));
+  // Where it runs is the call's affair.
+  const auto typeOf = [&](ValueId v) {
+    Type type = g.value(v).type;
+    type.tensorInfo.device.clear();
+    return type;
+  };
+  for (const ValueId v : group.inputs) now.emplace(v, out.addInput(g.value(v).name, typeOf(v)));
   for (const NodeId id : group.nodes) {
     const Node& n = g.node(id);
     std::vector<Argument> args = n.args;
@@ -429,7 +435,7 @@ Graph groupGraph(const Graph& g, const FusionGroup& group) {
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       if (i >= out.node(made).outputs.size()) out.addOutput(made, g.value(n.outputs[i]).name, Type());
       const ValueId v = out.node(made).outputs[i];
-      out.setType(v, g.value(n.outputs[i]).type);
+      out.setType(v, typeOf(n.outputs[i]));
       now.emplace(n.outputs[i], v);
     }
   }

@@ -22,8 +22,8 @@ namespace graft {
 struct FusionOptions {
   std::vector<std::string> only = {};   ///< module paths, operators or node names: only these are fused; empty: all
   std::vector<std::string> apart = {};  ///< likewise: these are not fused with anything
-  size_t maxNodes = 64;            ///< of one group, views not counted
-  size_t maxInputs = 48;           ///< tensors that one group reads and writes
+  size_t maxNodes = 64;                 ///< of one group, views not counted
+  size_t maxInputs = 48;                ///< tensors that one group reads and writes
   Prices prices = {};
 };
 

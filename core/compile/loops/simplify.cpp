@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <functional>
 #include <utility>
 
 #include "core/compile/loops/algebra/fold.h"
@@ -84,7 +83,7 @@ ExprId Simplifier::build(const Polynomial& p) {
 }
 
 // No divisor is 0.
-bool Simplifier::isPositiveDivisor(const Polynomial& d) { return math_->isNonNegative(d); }
+bool Simplifier::isPositiveDivisor(const Polynomial& d) { return !d.isZero() && math_->isNonNegative(d); }
 
 // 0 <= p < limit, for a limit that is a positive divisor.
 bool Simplifier::isWithin(const Polynomial& p, const Polynomial& limit) {
@@ -212,13 +211,18 @@ Polynomial Simplifier::rest(const Polynomial& p, const Polynomial& d, int depth)
   return remaining(r);
 }
 
-ExprId Simplifier::add(ExprId a, ExprId b) { return sum(math_->polynomial(a) + math_->polynomial(b)); }
-ExprId Simplifier::subtract(ExprId a, ExprId b) { return sum(math_->polynomial(a) - math_->polynomial(b)); }
-
-ExprId Simplifier::multiply(ExprId a, ExprId b) {
-  // The polynomial of the product as it is: large products stay products.
-  return sum(math_->polynomial(program_.expressions.binary(Op::Multiply, a, b)));
+ExprId Simplifier::arithmetic(Op op, std::initializer_list<ExprId> operands) {
+  // The polynomial of the expression as it is: large products stay products.
+  const ExprId plain = program_.expressions.add({.op = op, .dtype = DType::Int64, .operands = operands});
+  const ExprId made = sum(math_->polynomial(plain));
+  const auto isExact = [&](ExprId id) { return math_->isExact(id); };
+  if (!isExact(plain) || !std::all_of(operands.begin(), operands.end(), isExact)) math_->doubt(made);
+  return made;
 }
+
+ExprId Simplifier::add(ExprId a, ExprId b) { return arithmetic(Op::Add, {a, b}); }
+ExprId Simplifier::subtract(ExprId a, ExprId b) { return arithmetic(Op::Subtract, {a, b}); }
+ExprId Simplifier::multiply(ExprId a, ExprId b) { return arithmetic(Op::Multiply, {a, b}); }
 
 ExprId Simplifier::floorDivide(ExprId a, ExprId b) {
   const Polynomial p = math_->polynomial(a), d = math_->polynomial(b);
@@ -344,7 +348,7 @@ ExprId Simplifier::rebuilt(const Expr& e) {
       case Op::Size:
         return build(math_->polynomial(pool.add(e)));
       case Op::Negate:
-        return sum(-math_->polynomial(operand(0)));
+        return arithmetic(Op::Negate, {operand(0)});
       case Op::Add:
         return add(operand(0), operand(1));
       case Op::Subtract:

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <unordered_map>
 
@@ -54,6 +55,7 @@ class Simplifier {
   ExprId build(const Monomial&);
   ExprId build(Atom);
   ExprId sum(Polynomial);
+  ExprId arithmetic(Op, std::initializer_list<ExprId>);
   bool joinRemainder(Polynomial&);
   bool isPositiveDivisor(const Polynomial&);
   bool isWithin(const Polynomial&, const Polynomial& limit);

@@ -1,4 +1,4 @@
-// graft::rotary_embedding, swiglu and conv_bias_add_relu on CUDA.
+// graft::rotary_embedding, swiglu, conv_bias_add_relu and conv_activation on CUDA.
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/cudnn_convolution_add_relu.h>
 #include <ATen/ops/cudnn_convolution_relu.h>
@@ -12,6 +12,7 @@
 #include "kernels/cuda/composite_fallback.h"
 #include "kernels/cuda/support.h"
 #include "kernels/cuda/tuning/tuning_budget.h"
+#include "kernels/ops/activation.h"
 
 namespace graft::cuda {
 namespace {
@@ -108,7 +109,8 @@ bool isOneKernel(const at::Tensor& x, const at::Tensor& weight, const OptionalTe
 at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                            const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
                            at::IntArrayRef dilation, int64_t groups, bool relu) {
-  ops::checkConv(x, weight, bias, residual, stride.size(), padding.size(), dilation.size(), groups);
+  ops::checkConv("conv_bias_add_relu", x, weight, bias, residual, stride.size(), padding.size(), dilation.size(),
+                 groups);
   const c10::cuda::CUDAGuard guard(x.device());
   ConvEpilogueArgs a;
   a.dtype = dtypeOf("conv_bias_add_relu", x);
@@ -117,7 +119,7 @@ at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const 
   if (isOneKernel(x, weight, residual, groups, relu)) {
     const at::Tensor image = x.contiguous(format), filter = weight.contiguous(format);
     if (!given(residual)) return at::cudnn_convolution_relu(image, filter, bias, stride, padding, dilation, groups);
-    const std::vector<c10::SymInt> whole = ops::convShape(x, weight, stride, padding, dilation);
+    const std::vector<c10::SymInt> whole = ops::convShape("conv_bias_add_relu", x, weight, stride, padding, dilation);
     if (residual->sym_sizes() == c10::SymIntArrayRef(whole))
       return at::cudnn_convolution_add_relu(image, filter, residual->contiguous(format), 1.0, bias, stride, padding,
                                             dilation, groups);
@@ -146,12 +148,24 @@ at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const 
   return out;
 }
 
+// The activation is an operator of its own, but for ReLU.
+at::Tensor convActivation(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                          const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
+                          at::IntArrayRef dilation, int64_t groups, std::string_view activation, double alpha,
+                          double beta) {
+  ops::checkConvActivation(activation);
+  const bool relu = activation == "relu";
+  const at::Tensor y = convBiasAddRelu(x, weight, bias, residual, stride, padding, dilation, groups, relu);
+  return relu ? y : ops::activated(y, ops::activationOf(activation), alpha, beta);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(graft, CUDA, m) {
   m.impl("rotary_embedding", &CompositeFallback<"rotary_embedding", rotaryEmbedding>::call);
   m.impl("swiglu", &CompositeFallback<"swiglu", swiglu>::call);
   m.impl("conv_bias_add_relu", &CompositeFallback<"conv_bias_add_relu", convBiasAddRelu>::call);
+  m.impl("conv_activation", &CompositeFallback<"conv_activation", convActivation>::call);
 }
 
 }  // namespace graft::cuda

@@ -4,6 +4,7 @@ version, gradients.
     python operators_test.py libgraft_ops.so
 """
 
+import ctypes
 import itertools
 import json
 import sys
@@ -493,6 +494,84 @@ class ConvBiasAddRelu(OperatorCase):
             meta = graft.conv_bias_add_relu(x.to("meta"), w.to("meta"), None, None, [1, 1], [1, 1], [1, 1], 1)
             self.assertEqual(meta.stride(), out.stride())
 
+    def test_kernels_in_channels_last(self):
+        """Products of channels, depthwise and grouped kernels, strides and dilation, odd numbers of channels."""
+        cases = (
+            (8, 12, 1, 1, 0, 1, 1), (8, 12, 1, 2, 0, 1, 1), (8, 12, 1, 1, 1, 1, 1), (16, 16, 3, 1, 1, 1, 16), (16, 32, 3, 2, 1, 1, 16),
+            (12, 18, 3, 1, 2, 2, 3), (3, 5, 5, 2, 2, 1, 1), (7, 1, 1, 1, 0, 1, 1), (1, 4, 3, 1, 1, 1, 1))  # fmt: skip
+        for dtype, (inputs, outputs, k, stride, padding, dilation, groups) in itertools.product(DTYPES, cases):
+            for n, format in ((2, torch.channels_last), (3, torch.channels_last_3d)):
+                with self.subTest(dtype=dtype, case=(inputs, outputs, k), n=n):
+                    x = random(2, inputs, *[9, 8, 7][:n], dtype=dtype).to(memory_format=format)
+                    w = random(outputs, inputs // groups, *[k] * n, dtype=dtype, scale=0.2)
+                    numbers = [stride] * n, [padding] * n, [dilation] * n, groups
+                    out = self.check(x, w, random(outputs, dtype=dtype), None, *numbers, False)
+                    self.check(x, w, None, random(*out.shape, dtype=dtype), *numbers)
+
+    def test_weights_larger_than_the_images(self):
+        for dtype, n, k in itertools.product(DTYPES, (1, 2, 3), (1, 3)):
+            x, w = random(1, 40, *[3] * n, dtype=dtype), random(48, 40, *[k] * n, dtype=dtype, scale=0.1)
+            self.check(x, w, random(48, dtype=dtype), None, [1] * n, [k // 2] * n, [1] * n, 1)
+
+    def test_one_pixel_and_no_pixel_more(self):
+        for dtype in DTYPES:
+            self.check(random(3, 20, 1, 1, dtype=dtype), random(7, 20, 1, 1, dtype=dtype), random(7, dtype=dtype), None, [1, 1], [0, 0], [1, 1], 1)
+            self.check(random(1, 4, 3, 3, dtype=dtype), random(7, 4, 3, 3, dtype=dtype), None, None, [1, 1], [0, 0], [1, 1], 1)
+
+    def test_strided_images(self):
+        x = random(2, 7, 8, 6).transpose(1, 3)[:, :, ::2]  # [2, 6, 4, 7]
+        w = random(4, 6, 3, 3)
+        for format in (torch.contiguous_format, torch.channels_last):
+            self.check(x, w.to(memory_format=format), random(4), random(4, 1, 7), [1, 1], [1, 1], [1, 1], 1)
+        self.check(x, random(4, 6, 1, 1).to(memory_format=torch.channels_last), None, None, [1, 1], [0, 0], [1, 1], 1)
+
+    def test_images_of_many_sizes_share_a_weight(self):
+        w = random(24, 12, 3, 3, scale=0.1)
+        for stride in ([1, 1], [2, 2]):
+            for size in (5, 40, 6, 65, 33, 7, 5, 12, 40):
+                x = random(1 + size % 3, 12, size, size + 2).to(memory_format=torch.channels_last)
+                self.check(x, w, random(24), None, stride, [1, 1], [1, 1], 1)
+        wide = random(24, 12, 1, 1)
+        self.check(random(1, 12, 5, 5).to(memory_format=torch.channels_last), wide, None, None, [2, 2], [0, 0], [1, 1], 1)
+        self.check(random(1, 24, 5, 5).to(memory_format=torch.channels_last), wide, None, None, [2, 2], [0, 0], [1, 1], 2)  # other groups
+
+    def test_changed_weights_are_packed_again(self):
+        x = random(1, 16, 6, 6).to(memory_format=torch.channels_last)
+        for k in (1, 3):
+            w = random(16, 16, k, k)
+            args = [1, 1], [k // 2, k // 2], [1, 1], 1
+            self.check(x, w, None, None, *args)
+            w[3, 5, 0, 0] += 1  # one element, which the version tells
+            self.check(x, w, None, None, *args)
+            w.data.mul_(2)  # all elements, which no version tells
+            self.check(x, w, None, None, *args)
+
+    def test_packed_copies_are_freed_with_their_weights(self):
+        library.graft_ops_packed_bytes.restype = ctypes.c_int64
+        library.graft_ops_forget_weights()
+        x = random(1, 16, 6, 6).to(memory_format=torch.channels_last)
+        run = lambda: graft.conv_bias_add_relu(x, random(16, 16, 3, 3), None, None, [1, 1], [1, 1], [1, 1], 1)
+        run()
+        once = library.graft_ops_packed_bytes()
+        self.assertGreater(once, 0)
+        for _ in range(5):
+            run()
+        self.assertEqual(library.graft_ops_packed_bytes(), once)
+
+    def test_weights_of_inference_mode_are_not_packed(self):
+        library.graft_ops_packed_bytes.restype = ctypes.c_int64
+        library.graft_ops_forget_weights()
+        with torch.inference_mode():
+            w = random(16, 16, 3, 3)
+            self.check(random(1, 16, 6, 6).to(memory_format=torch.channels_last), w, None, None, [1, 1], [1, 1], [1, 1], 1)
+        self.assertEqual(library.graft_ops_packed_bytes(), 0)
+
+    def test_nan_and_infinity_in_channels_last(self):
+        for k, value in itertools.product((1, 3), (torch.nan, torch.inf, -torch.inf)):
+            x = random(1, 8, 5, 5).to(memory_format=torch.channels_last)
+            x[0, 2, 2, 2] = value
+            self.check(x, random(6, 8, k, k), None, random(1, 6, 5, 5), [1, 1], [k // 2, k // 2], [1, 1], 1)
+
     def test_empty_batch(self):
         self.check(random(0, 4, 6, 6), random(4, 4, 3, 3), None, None, [1, 1], [1, 1], [1, 1], 1)
 
@@ -506,6 +585,59 @@ class ConvBiasAddRelu(OperatorCase):
             graft.conv_bias_add_relu(random(1, 3, 5, 5), random(4, 2, 3, 3), None, None, [1, 1], [0, 0], [1, 1], 1)
         with self.assertRaisesRegex(RuntimeError, "larger than the padded x"):
             graft.conv_bias_add_relu(random(1, 2, 2, 2), random(4, 2, 3, 3), None, None, [1, 1], [0, 0], [1, 1], 1)
+
+
+class ConvActivation(OperatorCase):
+    ACTIVATIONS = {
+        "none": lambda y, a, b: y, "relu": lambda y, a, b: y.relu(), "gelu": lambda y, a, b: F.gelu(y),
+        "gelu_tanh": lambda y, a, b: F.gelu(y, approximate="tanh"), "silu": lambda y, a, b: F.silu(y),
+        "sigmoid": lambda y, a, b: y.sigmoid(), "tanh": lambda y, a, b: y.tanh(), "hardswish": lambda y, a, b: F.hardswish(y),
+        "hardsigmoid": lambda y, a, b: F.hardsigmoid(y), "hardtanh": lambda y, a, b: y.clamp(a, b),
+        "leaky_relu": lambda y, a, b: F.leaky_relu(y, a)}  # fmt: skip
+
+    @classmethod
+    def reference(cls, x, weight, bias, residual, stride, padding, dilation, groups, activation, alpha=0.0, beta=0.0):
+        y = ConvBiasAddRelu.reference(x, weight, bias, residual, stride, padding, dilation, groups, False)
+        return cls.ACTIVATIONS[activation](y, alpha, beta)
+
+    def check(self, *args):
+        return super().check(graft.conv_activation, self.reference, *args)
+
+    def test_activations_and_dtypes(self):
+        for dtype, activation, k, format in itertools.product(
+            DTYPES, self.ACTIVATIONS, (1, 3), (torch.contiguous_format, torch.channels_last)):  # fmt: skip
+            with self.subTest(dtype=dtype, activation=activation, k=k, format=format):
+                x = random(2, 6, 7, 6, dtype=dtype).to(memory_format=format)
+                w = random(10, 6, k, k, dtype=dtype, scale=0.5)
+                rest = [1, 1], [k // 2] * 2, [1, 1], 1, activation, 0.125, 1.5
+                out = self.check(x, w, random(10, dtype=dtype), None, *rest)
+                self.check(x, w, None, random(*out.shape, dtype=dtype), *rest)
+
+    def test_many_pixels_of_one_product(self):
+        for activation in self.ACTIVATIONS:
+            x = random(1, 32, 20, 20).to(memory_format=torch.channels_last)
+            self.check(x, random(48, 32, 1, 1, scale=0.2), random(48), None, [1, 1], [0, 0], [1, 1], 1, activation, -0.5, 0.5)
+
+    def test_other_dimensions(self):
+        for n, activation in itertools.product((1, 3), self.ACTIVATIONS):
+            x, w = random(2, 4, *[6] * n), random(6, 2, *[3] * n, scale=0.3)
+            self.check(x, w, random(6), None, [2] * n, [1] * n, [1] * n, 2, activation, -1.0, 1.0)
+
+    def test_extreme_values(self):
+        """The convolution passes values through: NaN, infinities, zeros and large numbers reach each activation."""
+        values = [torch.nan, torch.inf, -torch.inf, 0.0, -0.0, 1e-30, -1e-30, 88.0, -88.0, 100.0, -100.0, 1e30, -1e30, 3.0, -3.0, 0.2, -0.2]
+        x = torch.tensor(values).view(1, 1, 1, -1)
+        for activation, dtype in itertools.product(self.ACTIVATIONS, (torch.float32, torch.bfloat16)):
+            for at in ([1, 1], [1, 2]):
+                with self.subTest(activation=activation, dtype=dtype, stride=at):
+                    self.check(x.to(dtype), torch.ones(1, 1, 1, 1, dtype=dtype), None, None, at, [0, 0], [1, 1], 1, activation, -2.0, 2.0)
+
+    def test_refusals(self):
+        args = [1, 1], [0, 0], [1, 1], 1
+        with self.assertRaisesRegex(RuntimeError, "unknown activation 'mish'; known are none, relu"):
+            graft.conv_activation(random(1, 2, 5, 5), random(4, 2, 3, 3), None, None, *args, "mish")
+        with self.assertRaisesRegex(RuntimeError, "graft::conv_activation: x .* do not fit together"):
+            graft.conv_activation(random(1, 3, 5, 5), random(4, 2, 3, 3), None, None, *args, "silu")
 
 
 def samples(requires_grad=False):
@@ -528,6 +660,8 @@ def samples(requires_grad=False):
         "rotary_embedding": ((t(2, 4, 5, 8), t(2, 2, 5, 8), t(5, 8), t(5, 8)), {}),
         "swiglu": ((t(3, 8), t(3, 8)), {}),
         "embedding_layer_norm": (([ids, ids[:1]], [t(9, 8), t(9, 8)], t(8), t(8)), {}),
+        "conv_activation": (
+            (t(2, 4, 6, 6), t(6, 2, 3, 3), t(6), t(2, 6, 6, 6), [1, 1], [1, 1], [1, 1], 2), dict(activation="silu")),  # fmt: skip
         "conv_bias_add_relu": ((t(2, 4, 6, 6), t(6, 2, 3, 3), t(6), t(2, 6, 6, 6), [1, 1], [1, 1], [1, 1], 2), {}),
     }
 

@@ -84,7 +84,8 @@ IndexMath::Known IndexMath::learn(ExprId id) {
       return;
     }
     k.polynomial = p;
-    k.isExact = isExact(p);
+    // By contract only where nothing but ranges and sizes went in: x - x + s0 may have wrapped around on its way.
+    k.isExact = p.fits && (isBounded(p) || (k.makeup.isIndex && k.makeup.isSized));
     if (k.isExact) k.bounds = interval(p).bounds;
   };
   switch (e.op) {
@@ -195,10 +196,22 @@ Bounds IndexMath::bounds(const Polynomial& p) { return interval(p).bounds; }
 
 bool IndexMath::isExact(const Polynomial& p) {
   if (!p.fits) return false;
-  const Interval i = interval(p);
-  if (i.bounds.min && i.bounds.max) return true;
+  if (isBounded(p)) return true;
   const Makeup m = makeup(p);
   return m.isIndex && m.isSized;
+}
+
+bool IndexMath::isBounded(const Polynomial& p) {
+  const Bounds b = interval(p).bounds;
+  return b.min && b.max;
+}
+
+void IndexMath::doubt(ExprId id) {
+  const Polynomial p = polynomial(id);
+  if (p.isConstant() || p.findAtom() != nullptr || isBounded(p)) return;
+  Known& k = known_.at(id);
+  k.isExact = false;
+  k.bounds = {};
 }
 
 IndexMath::Makeup IndexMath::makeup(Atom a) {
@@ -371,7 +384,9 @@ std::optional<Atom> IndexMath::hardestAtom(const Polynomial& p) {
 
 bool IndexMath::proveByAtom(const Polynomial& p, Atom a, const std::vector<Polynomial>& facts, int depth) {
   if (p.degree(a) > 1) return false;
-  const auto [factor, rest] = splitLinear(p, a);
+  const Linear split = splitLinear(p, a);
+  const Polynomial& factor = split.factor;
+  const Polynomial& rest = split.rest;
   const bool isUp = factor.isConstant() && factor.constant > 0;
   const bool isDown = factor.isConstant() && factor.constant < 0;
   std::vector<Polynomial> more = facts;

@@ -30,8 +30,10 @@ class IndexMath {
   const Polynomial& polynomial(ExprId);
   /// Whether the expression is exact, and so equal to its polynomial over whole numbers.
   bool isExact(ExprId);
-  /// Whether an expression that has this polynomial would be.
+  /// Whether an expression of ranges and sizes that has this polynomial would be.
   bool isExact(const Polynomial&);
+  /// The expression also has the value of one that is not exact: unless bounds show that it is, it counts as none.
+  void doubt(ExprId);
   /// Of an expression of any integer dtype or bool.
   Bounds bounds(ExprId);
   Bounds bounds(const Polynomial&);
@@ -68,6 +70,7 @@ class IndexMath {
   Makeup makeup(Atom);
   Makeup makeup(const Polynomial&);
   Interval interval(const Polynomial&);
+  bool isBounded(const Polynomial&);
   Bounds atomBounds(Atom);
   bool prove(Polynomial, const std::vector<Polynomial>& facts, int depth);
   bool proveByFacts(const Polynomial&, const std::vector<Polynomial>& facts, int depth);

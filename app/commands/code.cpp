@@ -1,0 +1,136 @@
+// graft code: a model as Python, and what Graft would compile of it, stage by stage.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/commands/models.h"
+#include "app/commands/options.h"
+#include "app/commands/show.h"
+#include "app/json/documents_json.h"
+#include "app/workbench/compile/generated_code.h"
+#include "app/workbench/info.h"
+#include "core/text/python_code.h"
+#include "core/torch/literal.h"
+
+namespace graft::cli {
+namespace {
+
+using workbench::CodeReport;
+using workbench::GeneratedKernel;
+
+struct CodeFlags : Common {
+  std::string model;
+  std::string rules, recipe;
+  std::string as = "python";
+  std::string kernel;
+  std::vector<std::string> only, apart;
+};
+
+std::string counted(size_t n, const std::string& what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+
+std::string bytesText(size_t bytes) {
+  return bytes < 10'000 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} MB", static_cast<double>(bytes) / 1e6);
+}
+
+std::string heading(size_t index, const GeneratedKernel& k) {
+  std::string out = fmt::format("# kernel {}, {}: {}", index, k.name, counted(k.nodes.size(), "node"));
+  if (!k.isInFile)
+    out += fmt::format(", {} instead of {}, {:.3g} us less predicted", bytesText(k.bytes), bytesText(k.bytesApart),
+                       k.savedMicroseconds);
+  const std::string scope = k.modules.empty() ? "" : k.modules.front();
+  if (!scope.empty()) out += fmt::format("; in {}{}", scope, k.modules.size() > 1 ? ", …" : "");
+  return out + "\n";
+}
+
+/// "aten.linear.default: …" once for each operator and reason, with how often.
+std::string whatStays(const CodeReport& report) {
+  std::map<std::pair<std::string, std::string>, size_t> reasons;
+  for (const NotFused& n : report.notFused) ++reasons[{n.op, n.why}];
+  if (reasons.empty()) return "";
+  std::string out = fmt::format("# {} not fused:\n", counted(report.notFused.size(), "node"));
+  for (const auto& [reason, count] : reasons)
+    out += fmt::format("#   {} x {}: {}\n", count, reason.first, reason.second);
+  return out;
+}
+
+std::string pairsApart(const CodeReport& report) {
+  std::map<std::string, size_t> reasons;
+  for (const FusionDecision& d : report.decisions)
+    if (!d.isMerged) ++reasons[d.why];
+  std::string out;
+  for (const auto& [why, count] : reasons) out += fmt::format("#   {} x {}\n", count, why);
+  return out.empty() ? out : "# pairs of operators that stay apart:\n" + out;
+}
+
+std::string textOf(const CodeReport& report, bool isWhole) {
+  std::string out;
+  size_t index = 0;
+  for (const GeneratedKernel& k : report.kernels) {
+    out += heading(index++, k);
+    out += k.problem.empty() ? k.text : fmt::format("# runs as ATen operators: {}\n", k.problem);
+    if (!out.ends_with('\n')) out += '\n';
+    out += '\n';
+  }
+  if (isWhole) out += pairsApart(report) + whatStays(report);
+  return out;
+}
+
+Status code(const CodeFlags& o) {
+  const Console console(o.printing);
+  const auto form = workbench::findForm(o.as);
+  if (!form && o.as != "python")
+    return Error{ErrorKind::Usage, "--as takes python, groups, loops or cpp; " + o.as + " is none of them", {}};
+  if (!form && (!o.kernel.empty() || !o.only.empty() || !o.apart.empty()))
+    return Error{ErrorKind::Usage, "--kernel, --only and --apart go with --as groups, loops or cpp", {}};
+  auto inputs = inputRequest(o);
+  if (!inputs) return inputs.error();
+  auto shown =
+      workbench::show({{o.model, methodOf(o), inputs->dtype}, *inputs, o.rules, o.recipe}, semantics(), console.job());
+  if (!shown) return shown.error();
+  noteRules(*shown, o.model, console);
+  if (!form) {
+    if (console.json()) {
+      console.document(workbench::document(toJson(*shown)));
+      return done();
+    }
+    auto text = pythonCode(shown->graph, tensorLiteral);
+    if (!text) return text.error();
+    console.print(*text);
+    return done();
+  }
+  auto report = workbench::generatedCode(
+      shown->graph, {.form = *form, .kernel = o.kernel, .fusion = {.only = o.only, .apart = o.apart}},
+      semantics().operators(), console.job());
+  if (!report) return report.error();
+  if (console.json()) {
+    console.document(workbench::document(toJson(*report)));
+    return done();
+  }
+  if (report->kernels.empty()) console.note("no group of operators becomes a kernel");
+  console.print(textOf(*report, o.kernel.empty()));
+  return done();
+}
+
+}  // namespace
+
+void addCode(CLI::App& app, Run& run) {
+  auto* c = app.add_subcommand("code", "Print the graph as Python; with --as, the kernels that Graft would generate");
+  auto o = std::make_shared<CodeFlags>();
+  addShowOptions(*c, o->model, o->rules, o->recipe);
+  addMethodOption(*c, *o);
+  c->add_option("--as", o->as,
+                "python: as torch.fx shows it; groups: the operators of each kernel, and why others stay; loops: each "
+                "kernel's loops; cpp: the same as C++")
+      ->type_name("FORM")
+      ->capture_default_str();
+  c->add_option("--kernel", o->kernel, "This kernel alone: its name or number")->type_name("NAME");
+  c->add_option("--only", o->only, "Fuse these module paths, operators or nodes alone")->type_name("NAME");
+  c->add_option("--apart", o->apart, "Do not fuse these module paths, operators or nodes")->type_name("NAME");
+  addCommon(*c, *o, true);
+  c->callback([&run, o] { run = [o] { return code(*o); }; });
+}
+
+}  // namespace graft::cli

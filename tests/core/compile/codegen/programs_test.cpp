@@ -1,0 +1,61 @@
+// Programs as machine code and by the interpreter: those of programs.txt and those that lowering makes, with sizes that
+// vary and that are known, in memory of several layouts, at every level, in one piece and in slices.
+#include "tests/core/compile/codegen/cases.h"
+#include "tests/support/catch.h"
+#include "tests/support/program_comparison.h"
+
+using namespace graft;
+using graft::test::Comparison;
+
+namespace {
+
+void check(const test::ProgramCase& c) {
+  const Result<loops::Program> program = loops::parseProgram(c.text);
+  INFO(c.name);
+  if (!program) {
+    CHECK(program.error().format() == "");
+    return;
+  }
+  std::vector<std::vector<int64_t>> sizes = c.sizes;
+  if (sizes.empty()) sizes = {std::vector<int64_t>(program->sizes.size(), 5)};
+  uint64_t seed = 0;
+  for (const codegen::CpuLevel level : test::levels())
+    for (const std::vector<int64_t>& s : sizes)
+      for (int variant = 0; variant < 5; ++variant) {
+        Comparison how;
+        how.sizes = s;
+        how.seed = ++seed;
+        how.isSpecialised = variant == 1 || variant == 2;
+        how.places = variant == 2   ? Comparison::Places::Turned
+                     : variant == 3 ? Comparison::Places::Gaps
+                                    : Comparison::Places::Dense;
+        how.hasSpecial = variant == 4;
+        how.slice = variant % 2 == 0 ? INT64_MAX : 3;
+        std::string difference;
+        try {
+          difference = test::compareCode(*program, how, level);
+        } catch (const std::exception& e) {
+          difference = e.what();
+        }
+        INFO(c.name << ", level " << static_cast<int>(level) << ", variant " << variant << ", first size "
+                    << (s.empty() ? 0 : s[0]));
+        CHECK(difference.empty());
+        if (!difference.empty()) {
+          WARN(c.name << ": " << difference);
+          return;
+        }
+      }
+}
+
+}  // namespace
+
+TEST_CASE("machine code computes what the interpreter does") {
+  const char* only = std::getenv("GRAFT_CASE");
+  for (const test::ProgramCase& c : test::readCases(GRAFT_SOURCE_DIR "/tests/core/compile/codegen/programs.txt"))
+    if (!only || c.name.find(only) != c.name.npos) check(c);
+}
+
+TEST_CASE("machine code of lowered operators computes what the interpreter does") {
+  for (const test::ProgramCase& c : test::readCases(GRAFT_SOURCE_DIR "/tests/core/compile/lower/programs.txt"))
+    if (c.text.starts_with("loops")) check(c);
+}
