@@ -128,8 +128,6 @@ std::string bare(const std::string& text) {
   return text;
 }
 
-bool isPlace(const Expr& e) { return e.reduce == ReduceKind::ArgMinimum || e.reduce == ReduceKind::ArgMaximum; }
-
 }  // namespace
 
 std::string CppPrinter::typeName(DType dtype) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/compile/codegen/access.h"
-#include "core/compile/codegen/ir_builder.h"
-#include "core/compile/codegen/ir_operations.h"
+#include "core/compile/codegen/ir/ir_builder.h"
+#include "core/compile/codegen/ir/ir_operations.h"
 #include "core/compile/codegen/loop_plan.h"
 #include "core/compile/codegen/prepare.h"
 

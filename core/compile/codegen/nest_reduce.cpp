@@ -13,10 +13,6 @@ namespace graft::codegen {
 using loops::Expr;
 using loops::ReduceKind;
 
-namespace {
-bool isPlace(const Expr& e) { return e.reduce == ReduceKind::ArgMinimum || e.reduce == ReduceKind::ArgMaximum; }
-}  // namespace
-
 Value NestEmitter::placeOf(const Expr& e) {
   Value place = b_.integer(DType::Int64, 0);
   for (const RangeId r : e.ranges) {

@@ -1,4 +1,4 @@
-#include "core/compile/codegen/ir_builder.h"
+#include "core/compile/codegen/ir/ir_builder.h"
 
 #include <algorithm>
 #include <bit>
