@@ -138,7 +138,8 @@ inline std::string compareCode(const loops::Program& program, const Comparison& 
   }
   if (c.isSpecialised) options.sizes = c.sizes;
   const CompiledProgram compiled(std::move(copy), options);
-  return compareRun(program, c, [&](const std::vector<void*>& buffers) { return compiled.run(buffers, c.sizes, c.slice); });
+  return compareRun(program, c,
+                    [&](const std::vector<void*>& buffers) { return compiled.run(buffers, c.sizes, c.slice); });
 }
 
 }  // namespace graft::test

@@ -68,6 +68,10 @@ double weight(const Expr& e) {
 
 }  // namespace
 
+bool isPlace(const Expr& e) {
+  return e.reduce == loops::ReduceKind::ArgMinimum || e.reduce == loops::ReduceKind::ArgMaximum;
+}
+
 bool Dependence::depends(RangeId r) const { return std::binary_search(ranges.begin(), ranges.end(), r); }
 
 Accesses::Accesses(loops::Program& program, std::vector<Strides> strides)

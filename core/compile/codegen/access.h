@@ -35,6 +35,9 @@ struct Dependence {
   bool depends(RangeId) const;
 };
 
+/// Whether a Reduce gives the place of an element, not one: ArgMinimum and ArgMaximum.
+bool isPlace(const loops::Expr&);
+
 /// The strides of a buffer, one for each dimension: i64 expressions of constants and sizes.
 using Strides = std::vector<ExprId>;
 

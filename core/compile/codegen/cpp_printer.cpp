@@ -13,69 +13,107 @@ using loops::Store;
 
 namespace {
 
-constexpr double kWorthAName = 40; ///< operations of an expression that is used once
+constexpr double kWorthAName = 40;  ///< operations of an expression that is used once
 
 const char* infix(Op op) {
   switch (op) {
-    case Op::Add: return "+";
-    case Op::Subtract: return "-";
-    case Op::Multiply: return "*";
-    case Op::Divide: return "/";
-    case Op::And: return "&";
-    case Op::Or: return "|";
-    case Op::Xor: return "^";
-    case Op::Equal: return "==";
-    case Op::NotEqual: return "!=";
-    case Op::Less: return "<";
-    case Op::LessEqual: return "<=";
-    default: return nullptr;
+    case Op::Add:
+      return "+";
+    case Op::Subtract:
+      return "-";
+    case Op::Multiply:
+      return "*";
+    case Op::Divide:
+      return "/";
+    case Op::And:
+      return "&";
+    case Op::Or:
+      return "|";
+    case Op::Xor:
+      return "^";
+    case Op::Equal:
+      return "==";
+    case Op::NotEqual:
+      return "!=";
+    case Op::Less:
+      return "<";
+    case Op::LessEqual:
+      return "<=";
+    default:
+      return nullptr;
   }
 }
 
 std::string functionName(Op op, DType dtype) {
   switch (op) {
-    case Op::Absolute: return dtype == DType::UInt8 ? "" : "std::abs";
+    case Op::Absolute:
+      return dtype == DType::UInt8 ? "" : "std::abs";
     case Op::Floor:
-    case Op::Ceil: return isFloatingPoint(dtype) ? "std::" + std::string(loops::opName(op)) : "";
-    case Op::Round: return isFloatingPoint(dtype) ? "std::nearbyint" : "";
-    case Op::Truncate: return isFloatingPoint(dtype) ? "std::trunc" : "";
-    case Op::Power: return isFloatingPoint(dtype) ? "std::pow" : "power";
-    case Op::CopySign: return "std::copysign";
+    case Op::Ceil:
+      return isFloatingPoint(dtype) ? "std::" + std::string(loops::opName(op)) : "";
+    case Op::Round:
+      return isFloatingPoint(dtype) ? "std::nearbyint" : "";
+    case Op::Truncate:
+      return isFloatingPoint(dtype) ? "std::trunc" : "";
+    case Op::Power:
+      return isFloatingPoint(dtype) ? "std::pow" : "power";
+    case Op::CopySign:
+      return "std::copysign";
     case Op::Sign:
     case Op::Sigmoid:
     case Op::Minimum:
-    case Op::Maximum: return std::string(loops::opName(op));
-    case Op::FloorDivide: return "floor_divide";
-    case Op::TruncateDivide: return "truncate_divide";
-    case Op::Remainder: return "remainder_of";
-    case Op::Fmod: return isFloatingPoint(dtype) ? "std::fmod" : "fmod_of";
-    case Op::ShiftLeft: return "shift_left";
-    case Op::ShiftRight: return "shift_right";
-    default: return "std::" + std::string(loops::opName(op));
+    case Op::Maximum:
+      return std::string(loops::opName(op));
+    case Op::FloorDivide:
+      return "floor_divide";
+    case Op::TruncateDivide:
+      return "truncate_divide";
+    case Op::Remainder:
+      return "remainder_of";
+    case Op::Fmod:
+      return isFloatingPoint(dtype) ? "std::fmod" : "fmod_of";
+    case Op::ShiftLeft:
+      return "shift_left";
+    case Op::ShiftRight:
+      return "shift_right";
+    default:
+      return "std::" + std::string(loops::opName(op));
   }
 }
 
 std::string identity(ReduceKind kind, DType dtype) {
   const std::string limits = "std::numeric_limits<" + CppPrinter::typeName(dtype) + ">::";
   switch (kind) {
-    case ReduceKind::Sum: return "0";
-    case ReduceKind::Product: return "1";
-    case ReduceKind::Any: return "false";
-    case ReduceKind::All: return "true";
+    case ReduceKind::Sum:
+      return "0";
+    case ReduceKind::Product:
+      return "1";
+    case ReduceKind::Any:
+      return "false";
+    case ReduceKind::All:
+      return "true";
     case ReduceKind::Minimum:
-    case ReduceKind::ArgMinimum: return limits + (isFloatingPoint(dtype) ? "infinity()" : "max()");
-    default: return isFloatingPoint(dtype) ? "-" + limits + "infinity()" : limits + "lowest()";
+    case ReduceKind::ArgMinimum:
+      return limits + (isFloatingPoint(dtype) ? "infinity()" : "max()");
+    default:
+      return isFloatingPoint(dtype) ? "-" + limits + "infinity()" : limits + "lowest()";
   }
 }
 
 std::string combined(ReduceKind kind, const std::string& a, const std::string& b) {
   switch (kind) {
-    case ReduceKind::Sum: return a + " + " + b;
-    case ReduceKind::Product: return a + " * " + b;
-    case ReduceKind::Minimum: return "minimum(" + a + ", " + b + ")";
-    case ReduceKind::Maximum: return "maximum(" + a + ", " + b + ")";
-    case ReduceKind::Any: return a + " | " + b;
-    default: return a + " & " + b;
+    case ReduceKind::Sum:
+      return a + " + " + b;
+    case ReduceKind::Product:
+      return a + " * " + b;
+    case ReduceKind::Minimum:
+      return "minimum(" + a + ", " + b + ")";
+    case ReduceKind::Maximum:
+      return "maximum(" + a + ", " + b + ")";
+    case ReduceKind::Any:
+      return a + " | " + b;
+    default:
+      return a + " & " + b;
   }
 }
 
@@ -90,22 +128,30 @@ std::string bare(const std::string& text) {
   return text;
 }
 
-bool isPlace(const Expr& e) { return e.reduce == ReduceKind::ArgMinimum || e.reduce == ReduceKind::ArgMaximum; }
-
 }  // namespace
 
 std::string CppPrinter::typeName(DType dtype) {
   switch (dtype) {
-    case DType::Bool: return "bool";
-    case DType::UInt8: return "uint8_t";
-    case DType::Int8: return "int8_t";
-    case DType::Int16: return "int16_t";
-    case DType::Int32: return "int32_t";
-    case DType::Float16: return "_Float16";
-    case DType::BFloat16: return "bf16";
-    case DType::Float32: return "float";
-    case DType::Float64: return "double";
-    default: return "int64_t";
+    case DType::Bool:
+      return "bool";
+    case DType::UInt8:
+      return "uint8_t";
+    case DType::Int8:
+      return "int8_t";
+    case DType::Int16:
+      return "int16_t";
+    case DType::Int32:
+      return "int32_t";
+    case DType::Float16:
+      return "_Float16";
+    case DType::BFloat16:
+      return "bf16";
+    case DType::Float32:
+      return "float";
+    case DType::Float64:
+      return "double";
+    default:
+      return "int64_t";
   }
 }
 
@@ -146,16 +192,26 @@ std::string CppPrinter::size(ExprId id) {
     return std::string(function) + "(" + arguments + ")";
   };
   switch (e.op) {
-    case Op::Constant: return std::to_string(static_cast<int64_t>(e.bits));
-    case Op::Size: return accesses_.program().sizes[e.index].name;
-    case Op::Add: return "(" + operand(0) + " + " + operand(1) + ")";
-    case Op::Subtract: return "(" + operand(0) + " - " + operand(1) + ")";
-    case Op::Multiply: return operand(0) + " * " + operand(1);
-    case Op::Negate: return "-" + operand(0);
-    case Op::Minimum: return call("minimum");
-    case Op::Maximum: return call("maximum");
-    case Op::FloorDivide: return call("floor_divide");
-    default: return call("remainder_of");
+    case Op::Constant:
+      return std::to_string(static_cast<int64_t>(e.bits));
+    case Op::Size:
+      return accesses_.program().sizes[e.index].name;
+    case Op::Add:
+      return "(" + operand(0) + " + " + operand(1) + ")";
+    case Op::Subtract:
+      return "(" + operand(0) + " - " + operand(1) + ")";
+    case Op::Multiply:
+      return operand(0) + " * " + operand(1);
+    case Op::Negate:
+      return "-" + operand(0);
+    case Op::Minimum:
+      return call("minimum");
+    case Op::Maximum:
+      return call("maximum");
+    case Op::FloorDivide:
+      return call("floor_divide");
+    default:
+      return call("remainder_of");
   }
 }
 
@@ -192,7 +248,8 @@ std::string CppPrinter::value(ExprId id, bool mayName) {
   if (!isNamed && !isLoadTwice) return text;
   const std::string name = newName("t");
   Scope& s = scopes_[static_cast<size_t>(scopeOf(id))];
-  s.text += std::string(static_cast<size_t>(s.depth) * 2, ' ') + "const " + typeName(e.dtype) + " " + name + " = " + bare(text) + ";\n";
+  s.text += std::string(static_cast<size_t>(s.depth) * 2, ' ') + "const " + typeName(e.dtype) + " " + name + " = " +
+            bare(text) + ";\n";
   s.names[id] = name;
   return name;
 }
@@ -215,7 +272,8 @@ std::string CppPrinter::constant(const Expr& e, ExprId id) {
 
 std::string CppPrinter::element(BufferId buffer, const Affine& where, bool mayName) {
   const loops::Program& p = accesses_.program();
-  if (p.buffer(buffer).role == loops::Buffer::Role::Local && p.buffer(buffer).sizes.empty()) return p.buffer(buffer).name;
+  if (p.buffer(buffer).role == loops::Buffer::Role::Local && p.buffer(buffer).sizes.empty())
+    return p.buffer(buffer).name;
   std::string sum;
   for (const Affine::Term& t : where.terms) {
     const Expr& atom = p.expressions[t.atom];
@@ -229,8 +287,10 @@ std::string CppPrinter::element(BufferId buffer, const Affine& where, bool mayNa
   }
   const int64_t* constant = p.expressions.findInteger(where.constant);
   if (!constant || *constant != 0 || sum.empty()) {
-    if (constant && *constant < 0 && !sum.empty()) sum += " - " + std::to_string(-*constant);
-    else sum += (sum.empty() ? "" : " + ") + size(where.constant);
+    if (constant && *constant < 0 && !sum.empty())
+      sum += " - " + std::to_string(-*constant);
+    else
+      sum += (sum.empty() ? "" : " + ") + size(where.constant);
   }
   return p.buffer(buffer).name + "[" + sum + "]";
 }
@@ -239,17 +299,24 @@ std::string CppPrinter::compute(const Expr& e, bool mayName) {
   const auto operand = [&](size_t i) { return value(e.operands[i], mayName); };
   const DType dtype = e.operands.empty() ? e.dtype : accesses_.program().expressions[e.operands[0]].dtype;
   switch (e.op) {
-    case Op::Load: return element(e.buffer(), accesses_.offset(e.buffer(), e.operands), mayName);
-    case Op::Cast: return "cast<" + typeName(e.dtype) + ">(" + operand(0) + ")";
-    case Op::Negate: return typeName(dtype) + "(-" + operand(0) + ")";
-    case Op::Not: return dtype == DType::Bool ? "(!" + operand(0) + ")" : typeName(dtype) + "(~" + operand(0) + ")";
+    case Op::Load:
+      return element(e.buffer(), accesses_.offset(e.buffer(), e.operands), mayName);
+    case Op::Cast:
+      return "cast<" + typeName(e.dtype) + ">(" + operand(0) + ")";
+    case Op::Negate:
+      return typeName(dtype) + "(-" + operand(0) + ")";
+    case Op::Not:
+      return dtype == DType::Bool ? "(!" + operand(0) + ")" : typeName(dtype) + "(~" + operand(0) + ")";
     case Op::Select: {
       const std::string condition = operand(0);
       return "(" + condition + " ? " + value(e.operands[1], false) + " : " + value(e.operands[2], false) + ")";
     }
-    case Op::CheckedIndex: return "checked_index(" + operand(0) + ", " + operand(1) + ", failed)";
-    case Op::CheckedDivisor: return "checked_divisor(" + operand(0) + ", failed)";
-    default: break;
+    case Op::CheckedIndex:
+      return "checked_index(" + operand(0) + ", " + operand(1) + ", failed)";
+    case Op::CheckedDivisor:
+      return "checked_divisor(" + operand(0) + ", failed)";
+    default:
+      break;
   }
   if (const char* sign = infix(e.op)) {
     const std::string text = "(" + operand(0) + " " + sign + " " + operand(1) + ")";
@@ -281,8 +348,10 @@ std::string CppPrinter::reduceLoops(ExprId id, const std::string& result, const 
     std::string at = "0";
     for (const RangeId r : e.ranges)
       at = at == "0" ? accesses_.program().range(r).name
-                     : "(" + at + ") * " + size(accesses_.program().range(r).extent) + " + " + accesses_.program().range(r).name;
-    line("if (" + std::string(e.reduce == ReduceKind::ArgMaximum ? "is_greater(" : "is_less(") + next + ", " + result + ")) {");
+                     : "(" + at + ") * " + size(accesses_.program().range(r).extent) + " + " +
+                           accesses_.program().range(r).name;
+    line("if (" + std::string(e.reduce == ReduceKind::ArgMaximum ? "is_greater(" : "is_less(") + next + ", " + result +
+         ")) {");
     line("  " + result + " = " + next + ";");
     line("  " + place + " = " + at + ";");
     line("}");
@@ -317,7 +386,8 @@ std::string CppPrinter::reduce(ExprId id, bool mayName) {
     if (isPlace(e)) line("int64_t " + place + " = 0;");
     reduceLoops(id, result, place);
     line("return " + text + ";");
-    text = "[&] {\n" + scopes_.back().text + std::string(static_cast<size_t>(scopes_.back().depth - 1) * 2, ' ') + "}()";
+    text =
+        "[&] {\n" + scopes_.back().text + std::string(static_cast<size_t>(scopes_.back().depth - 1) * 2, ' ') + "}()";
     scopes_.pop_back();
   }
   for (; !inner.empty(); inner.pop_back()) scopes_.push_back(std::move(inner.back()));
@@ -384,14 +454,19 @@ std::string CppPrinter::nest(const loops::Nest& nest, int depth) {
   std::vector<BufferId> declared;
   for (const Store& s : nest.stores) {
     const loops::Buffer& b = p.buffer(s.buffer);
-    if (b.role != loops::Buffer::Role::Local || std::find(declared.begin(), declared.end(), s.buffer) != declared.end()) continue;
+    if (b.role != loops::Buffer::Role::Local || std::find(declared.begin(), declared.end(), s.buffer) != declared.end())
+      continue;
     declared.push_back(s.buffer);
     std::string count;
     for (const ExprId extent : b.sizes) count += (count.empty() ? "" : " * ") + size(extent);
-    const bool isKnown = std::all_of(b.sizes.begin(), b.sizes.end(), [&](ExprId e) { return p.expressions.findInteger(e); });
-    if (b.sizes.empty()) line(typeName(b.dtype) + " " + b.name + ";");
-    else if (isKnown) line(typeName(b.dtype) + " " + b.name + "[" + count + "];");
-    else line("auto " + b.name + " = std::make_unique<" + typeName(b.dtype) + "[]>(" + count + ");");
+    const bool isKnown =
+        std::all_of(b.sizes.begin(), b.sizes.end(), [&](ExprId e) { return p.expressions.findInteger(e); });
+    if (b.sizes.empty())
+      line(typeName(b.dtype) + " " + b.name + ";");
+    else if (isKnown)
+      line(typeName(b.dtype) + " " + b.name + "[" + count + "];");
+    else
+      line("auto " + b.name + " = std::make_unique<" + typeName(b.dtype) + "[]>(" + count + ");");
   }
   for (const Store& s : nest.stores) store(s);
   for (size_t i = 0; i < loops.size(); ++i) close();

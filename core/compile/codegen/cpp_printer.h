@@ -42,8 +42,8 @@ class CppPrinter {
   Accesses& accesses_;
   LoopPlanner& planner_;
   std::vector<Scope> scopes_;
-  std::unordered_map<RangeId, int> rangeScopes_;   ///< the loop that each range runs in
-  std::unordered_map<RangeId, bool> isAbsorbed_;   ///< part of a merged loop, whose last range counts for all
+  std::unordered_map<RangeId, int> rangeScopes_;  ///< the loop that each range runs in
+  std::unordered_map<RangeId, bool> isAbsorbed_;  ///< part of a merged loop, whose last range counts for all
   std::unordered_map<ExprId, int> uses_;
   int names_ = 0;
   int barrier_ = 0;

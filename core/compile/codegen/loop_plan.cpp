@@ -213,8 +213,7 @@ std::optional<RangeId> LoopPlanner::bestReduceRange(ExprId id) {
   std::optional<RangeId> best;
   double least = 0;
   // The first of equal elements is found in the order of the ranges alone.
-  const bool isPlace = e.reduce == loops::ReduceKind::ArgMinimum || e.reduce == loops::ReduceKind::ArgMaximum;
-  for (size_t i = e.ranges.size(); i-- > (isPlace ? e.ranges.size() - 1 : 0);) {
+  for (size_t i = e.ranges.size(); i-- > (isPlace(e) ? e.ranges.size() - 1 : 0);) {
     if (extent(e.ranges[i]) < 4) continue;
     const double cost = bodyCost(body, e.ranges, e.ranges[i]);
     if (!best || cost < least) {
@@ -365,9 +364,8 @@ InnerPlan LoopPlanner::planReduce(ExprId id, bool vectorOutside) {
   Uses uses;
   std::vector<ExprId> seen;
   collect(e.operands[0], uses, seen);
-  const bool isPlace = e.reduce == loops::ReduceKind::ArgMinimum || e.reduce == loops::ReduceKind::ArgMaximum;
   // Places are counted over the ranges as they are.
-  plan.sequential = merge(e.ranges, uses, isPlace ? e.ranges : std::vector<RangeId>{});
+  plan.sequential = merge(e.ranges, uses, isPlace(e) ? e.ranges : std::vector<RangeId>{});
   if (vectorOutside) return plan;
   if (const std::optional<RangeId> best = bestReduceRange(id)) {
     const auto at = std::find_if(plan.sequential.begin(), plan.sequential.end(),

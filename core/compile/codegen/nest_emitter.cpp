@@ -123,10 +123,10 @@ Value NestEmitter::selectValue(const Expr& e) {
   const int outer = guard_;
   Value results[2];
   for (int i = 0; i < 2; ++i) {
-    const Guard guard{outer, e.operands[0], i == 0};
-    const auto at = std::find(guards_.begin(), guards_.end(), guard);
+    const auto at = std::find_if(guards_.begin(), guards_.end(),
+                                 [&](const Guard& g) { return g.isOf(outer, e.operands[0], i == 0); });
     guard_ = static_cast<int>(at - guards_.begin());
-    if (at == guards_.end()) guards_.push_back(guard);
+    if (at == guards_.end()) guards_.push_back({outer, e.operands[0], i == 0, {}});
     results[i] = value(e.operands[static_cast<size_t>(i) + 1]);
     guard_ = outer;
   }
@@ -135,6 +135,7 @@ Value NestEmitter::selectValue(const Expr& e) {
 
 Value NestEmitter::guardValue(int guard) {
   const Guard g = guards_[static_cast<size_t>(guard)];
+  if (g.known) return g.known;
   // The condition itself is evaluated where the Selects further out choose.
   const int before = guard_;
   guard_ = g.outer;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/compile/codegen/access.h"
-#include "core/compile/codegen/ir_builder.h"
-#include "core/compile/codegen/ir_operations.h"
+#include "core/compile/codegen/ir/ir_builder.h"
+#include "core/compile/codegen/ir/ir_operations.h"
 #include "core/compile/codegen/loop_plan.h"
 #include "core/compile/codegen/prepare.h"
 
@@ -49,7 +49,8 @@ class NestEmitter {
     int outer = 0;
     ExprId condition;
     bool isThen = true;
-    bool operator==(const Guard&) const = default;
+    Value known;  ///< instead of a condition: what all of them come to
+    bool isOf(int o, ExprId c, bool then) const { return !known && outer == o && condition == c && isThen == then; }
   };
   struct Pointer {
     Value at;  ///< one pointer, or one for each lane

@@ -13,10 +13,6 @@ namespace graft::codegen {
 using loops::Expr;
 using loops::ReduceKind;
 
-namespace {
-bool isPlace(const Expr& e) { return e.reduce == ReduceKind::ArgMinimum || e.reduce == ReduceKind::ArgMaximum; }
-}  // namespace
-
 Value NestEmitter::placeOf(const Expr& e) {
   Value place = b_.integer(DType::Int64, 0);
   for (const RangeId r : e.ranges) {
@@ -57,6 +53,14 @@ Value NestEmitter::reduce(ExprId id) {
   const DType dtype = accesses_.program().expressions[e.operands[0]].dtype;
   const int scope = scopeOf(id);
   const bool isOutside = isVector(id);
+  const int guardBefore = guard_;
+  if (!isOutside && guard_)
+    if (const Value guard = guardValue(guard_); guard.lanes > 1) {
+      // One result for all lanes around it: needed where one of them needs it.
+      const Value any = b_.anyLane(lanes_.active ? b_.binary("and", guard, lanes_.active) : guard);
+      guards_.push_back({0, {}, true, any});
+      guard_ = static_cast<int>(guards_.size()) - 1;
+    }
   b_.suspend(scope);
   suspendedMemos_.emplace_back();
   for (; static_cast<int>(memos_.size()) > scope + 1; memos_.pop_back())
@@ -133,6 +137,7 @@ Value NestEmitter::reduce(ExprId id) {
     result = all;
   }
   lanes_ = lanesBefore;
+  guard_ = guardBefore;
   for (std::vector<std::unordered_map<uint64_t, Value>>& inner = suspendedMemos_.back(); !inner.empty();
        inner.pop_back())
     memos_.push_back(std::move(inner.back()));

@@ -70,8 +70,7 @@ ExprId NestRewriter::rewrite(ExprId id, const Replacements& replacements, std::u
         changed.ranges.insert(changed.ranges.end(), at->second.ranges.begin(), at->second.ranges.end());
     }
     changed.operands[0] = rewrite(e.operands[0], replacements, done);
-    const bool isPlace = e.reduce == loops::ReduceKind::ArgMinimum || e.reduce == loops::ReduceKind::ArgMaximum;
-    if (changed.ranges.empty()) return isPlace ? program_.expressions.integer(0) : changed.operands[0];
+    if (changed.ranges.empty()) return isPlace(e) ? program_.expressions.integer(0) : changed.operands[0];
     return program_.expressions.add(std::move(changed));
   });
 }

@@ -42,7 +42,8 @@ nest i < n
   y[i, h, d] = exp(x[i, h * 32 + d] - m[]) for h < 2, d < 32
 )");
   REQUIRE(program);
-  CHECK(body(codegen::makeCppCode(*program, {.level = codegen::CpuLevel::Avx512})) == R"(int run(const float* x, float* y, int64_t n) {
+  CHECK(body(codegen::makeCppCode(*program, {.level = codegen::CpuLevel::Avx512})) ==
+        R"(int run(const float* x, float* y, int64_t n) {
   int failed = 0;
 
   #pragma omp parallel for
@@ -64,7 +65,8 @@ nest i < n
 
 TEST_CASE("a compiler's code of the C++ computes what the interpreter does") {
   if (std::system("command -v g++ >/dev/null") != 0) return;
-  const std::vector<test::ProgramCase> cases = test::readCases(GRAFT_SOURCE_DIR "/tests/core/compile/codegen/programs.txt");
+  const std::vector<test::ProgramCase> cases =
+      test::readCases(GRAFT_SOURCE_DIR "/tests/core/compile/codegen/programs.txt");
   test::TempDir dir;
   std::string source;
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -73,7 +75,8 @@ TEST_CASE("a compiler's code of the C++ computes what the interpreter does") {
     const std::string text = codegen::makeCppCode(*program, {});
     if (i == 0) source = text.substr(0, text.find("int run("));
     const std::string n = std::to_string(i);
-    source += "namespace p" + n + " {\n" + body(text) + "}\nextern \"C\" int run" + n + "(void** b, const int64_t* s) {\n  return p" + n + "::run(";
+    source += "namespace p" + n + " {\n" + body(text) + "}\nextern \"C\" int run" + n +
+              "(void** b, const int64_t* s) {\n  return p" + n + "::run(";
     size_t count = 0;
     std::string arguments;
     const auto add = [&](const std::string& a) { arguments += (arguments.empty() ? "" : ", ") + a; };
@@ -99,9 +102,8 @@ TEST_CASE("a compiler's code of the C++ computes what the interpreter does") {
       how.sizes = sizes;
       how.seed = i;
       const auto program = loops::parseProgram(cases[i].text);
-      const std::string difference = test::compareRun(*program, how, [&](const std::vector<void*>& buffers) {
-        return function(buffers.data(), sizes.data());
-      });
+      const std::string difference = test::compareRun(
+          *program, how, [&](const std::vector<void*>& buffers) { return function(buffers.data(), sizes.data()); });
       INFO(cases[i].name << ": " << difference);
       CHECK(difference.empty());
     }

@@ -1,7 +1,7 @@
 // The reductions and most coefficients are those of Cephes' single-precision functions (S. Moshier, Methods and
 // Programs for Mathematical Functions, 1989), with fused multiply-adds where the processor has them. See also
 // J.-M. Muller, Elementary Functions, 3rd edition, chapters 5 (polynomials) and 11 (range reduction).
-#include "core/compile/codegen/ir_math.h"
+#include "core/compile/codegen/ir/ir_math.h"
 
 #include <functional>
 #include <limits>

@@ -6,10 +6,13 @@
 #include <string>
 
 #include "core/compile/codegen/cpu_code.h"
-#include "core/compile/codegen/ir_builder.h"
+#include "core/compile/codegen/ir/ir_builder.h"
 #include "core/compile/loops/expression.h"
 
 namespace graft::codegen {
+
+inline bool isUnsigned(DType d) { return d == DType::UInt8 || d == DType::Bool; }
+inline int bitsOf(DType d) { return static_cast<int>(dtypeSize(d)) * 8; }
 
 class IrOperations {
  public:

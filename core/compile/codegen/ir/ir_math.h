@@ -3,7 +3,7 @@
 // give. All of it is written for f32; others are called lane by lane from the C library.
 #pragma once
 
-#include "core/compile/codegen/ir_builder.h"
+#include "core/compile/codegen/ir/ir_builder.h"
 
 namespace graft::codegen {
 

@@ -1,4 +1,4 @@
-#include "core/compile/codegen/ir_builder.h"
+#include "core/compile/codegen/ir/ir_builder.h"
 
 #include <algorithm>
 #include <bit>
@@ -66,7 +66,10 @@ Value IrBuilder::emit(DType dtype, int lanes, int scope, const std::string& text
     at->second = {newName(), dtype, lanes, scope, false};
     s.text += "  " + at->second.name + " = " + text + "\n";
   }
-  return at->second;
+  // Equal instructions may be of several dtypes: i8 and u8 are one type of LLVM's.
+  Value result = at->second;
+  result.dtype = dtype;
+  return result;
 }
 
 Value IrBuilder::number(DType dtype, double value) {
