@@ -50,6 +50,32 @@ std::string timeTable(const char* heading, const ProfileReport& report, NameOf n
   return table(rows);
 }
 
+/// The generated kernels by name and module, the longest first. Empty where there are none.
+std::string generatedTable(const ProfileReport& report) {
+  std::vector<const ProfiledNode*> kernels;
+  for (const ProfiledNode& n : report.nodes)
+    if (!n.generated.empty()) kernels.push_back(&n);
+  if (kernels.empty()) return "";
+  std::stable_sort(kernels.begin(), kernels.end(),
+                   [](const ProfiledNode* a, const ProfiledNode* b) { return a->microseconds > b->microseconds; });
+  std::vector<std::vector<std::string>> rows{{"generated kernel", "us", "MB", "GB/s", "of memory", "module"}};
+  for (const ProfiledNode* n : kernels) {
+    const double speed = n->microseconds > 0 ? static_cast<double>(n->bytes) / n->microseconds : 0;
+    rows.push_back({n->generated, fmt::format("{:.1f}", n->microseconds),
+                    n->bytes > 0 ? fmt::format("{:.3f}", static_cast<double>(n->bytes) / 1e6) : "?",
+                    n->bytes > 0 ? fmt::format("{:.1f}", speed / 1e3) : "?",
+                    n->bytes > 0 && report.bandwidth ? fmt::format("{:.0f} %", 100 * speed / *report.bandwidth) : "-",
+                    n->module.empty() ? "(model)" : n->module});
+  }
+  std::string out = table(rows);
+  if (report.bandwidth)
+    out += fmt::format(
+        "of memory: of the {:.1f} GB/s that copying reaches here, bytes read and written; more than 100 % "
+        "comes from caches\n",
+        *report.bandwidth / 1e3);
+  return out;
+}
+
 /// The nodes one after the other, in the format that chrome://tracing and Perfetto read.
 json chromeTrace(const ProfileReport& report) {
   json events = json::array();
@@ -91,6 +117,7 @@ Status profile(const ProfileFlags& o) {
   console.print(timeTable("module", *report, [&](const ProfiledNode& n) {
     return n.module.empty() ? "(model)" : shorten(n.module, o.depth);
   }));
+  if (const std::string generated = generatedTable(*report); !generated.empty()) console.print(generated);
   if (!o.trace.empty()) {
     if (Status s = writeFileAtomically(o.trace, chromeTrace(*report).dump()); !s) return s;
     console.print("trace   " + o.trace + " (open it in chrome://tracing or Perfetto)");

@@ -193,12 +193,15 @@ json toJson(const ProfileReport& r) {
   for (const ProfiledNode& n : r.nodes) {
     json& row = nodes.emplace_back(json{{"node", n.name}, {"op", n.op}, {"module", n.module}, {"us", n.microseconds}});
     if (!n.kernels.empty()) row["kernels"] = n.kernels;
+    if (!n.generated.empty()) row["generated"] = n.generated;
+    if (n.bytes > 0) row["bytes"] = n.bytes;
   }
   json out{{"model", r.model},
            {"device", r.device},
            {"operators", r.nodes.size()},
            {"us", r.microseconds},
            {"nodes", std::move(nodes)}};
+  if (r.bandwidth) out["bytesPerUs"] = *r.bandwidth;
   if (r.captured)
     out["captured"] = {{"us", r.captured->wholeMicroseconds},
                        {"withMarkersUs", r.captured->withMarkersMicroseconds},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "app/workbench/compile/memory_bandwidth.h"
 #include "core/torch/cuda_runner.h"
 #include "core/torch/gpu_state.h"
 
@@ -50,6 +51,53 @@ Status profileCaptured(ProfileReport& report, const Graph& g, const Program& pro
   return done();
 }
 
+bool isGenerated(const Node& n) { return n.op->name == "graft.generated.default"; }
+
+/// "relu_tanh" of a program that begins "generated 1\ngraph relu_tanh {".
+std::string kernelName(const Node& n) {
+  const auto* program = n.args.size() > 1 ? n.args[1].as<std::string>() : nullptr;
+  constexpr std::string_view word = "\ngraph ";
+  const size_t begin = program ? program->find(word) : std::string::npos;
+  if (begin == std::string::npos) return "?";
+  const size_t end = program->find(" {", begin);
+  return program->substr(begin + word.size(), end == std::string::npos ? end : end - begin - word.size());
+}
+
+/// 0 where a dimension is not known.
+size_t bytesOf(const Type& type) {
+  if (!type.isTensor() || !type.tensorInfo.dtype || !type.tensorInfo.shape) return 0;
+  size_t bytes = dtypeSize(*type.tensorInfo.dtype);
+  for (const Dim& d : *type.tensorInfo.shape) bytes *= d.isStatic() ? static_cast<size_t>(d.size) : 0;
+  return bytes;
+}
+
+/// What the kernel of a node reads and writes, of a graph whose types one run has recorded.
+size_t bytesOf(const Graph& g, const Node& n) {
+  size_t bytes = 0;
+  n.args.front().forEachValue([&](ValueId v) { bytes += bytesOf(g.value(v).type); });
+  for (const ValueId list : n.outputs)
+    for (const NodeId user : g.value(list).users)
+      for (const ValueId item : g.node(user).outputs) bytes += bytesOf(g.value(item).type);
+  return bytes;
+}
+
+/// Adds the names of generated kernels, what they move, and what this machine's memory reaches.
+void describeGenerated(ProfileReport& report, const Graph& g, const TensorSet& inputs, const RunOptions& options) {
+  std::map<std::string, const Node*> generated;
+  for (const NodeId id : g.order())
+    if (isGenerated(g.node(id))) generated.emplace(g.node(id).name, &g.node(id));
+  if (generated.empty()) return;
+  Graph typed = g;
+  const bool areKnown = recordTypes(typed, inputs).ok();
+  for (ProfiledNode& n : report.nodes) {
+    const auto found = generated.find(n.name);
+    if (found == generated.end()) continue;
+    n.generated = kernelName(*found->second);
+    if (areKnown) n.bytes = bytesOf(typed, typed.node(found->second->id));
+  }
+  if (report.device == "cpu") report.bandwidth = memoryBandwidth(options.threads);
+}
+
 }  // namespace
 
 Result<std::vector<NodeTimes>> timeNodes(const Program& program, const TensorSet& inputs, int repetitions,
@@ -92,13 +140,17 @@ Result<ProfileReport> profile(const Model& model, const TensorSet& inputs, const
   report.device = request.options.device;
   if (report.device != "cpu") {
     const Status captured = profileCaptured(report, g, *program, inputs, request.repetitions, job);
-    if (captured) return report;
+    if (captured) {
+      describeGenerated(report, g, inputs, request.options);
+      return report;
+    }
     if (captured.error().kind == ErrorKind::Cancelled) return captured.error();
     report.notCaptured = captured.error().message;
   }
   auto times = timeNodes(*program, inputs, request.repetitions, job);
   if (!times) return times.error();
   for (const NodeTimes& t : *times) add(report, g, t.node, t.microseconds);
+  describeGenerated(report, g, inputs, request.options);
   report.how = fmt::format("sum of medians of {} runs, timed one by one on {}", request.repetitions, report.device);
   return report;
 }

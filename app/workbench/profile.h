@@ -30,6 +30,8 @@ struct ProfiledNode {
   std::string module;  ///< the innermost module call's path; "": the model itself
   double microseconds = 0;
   std::vector<std::string> kernels;  ///< of a captured graph: as the driver calls them
+  std::string generated;             ///< of graft::generated: its kernel's name, which its operators give
+  size_t bytes = 0;                  ///< likewise: that it reads and writes
 };
 /// Of a model that ran as a CUDA graph.
 struct CapturedFacts {
@@ -46,6 +48,9 @@ struct ProfileReport {
   std::optional<CapturedFacts> captured;
   std::string notCaptured;  ///< why a GPU ran it operator by operator
   std::string how;          ///< how it was measured, in words
+  /// Where the model calls generated kernels on a CPU: what copying reaches there, in bytes read and written a
+  /// microsecond.
+  std::optional<double> bandwidth;
 };
 /// On a GPU the nodes of a captured graph, where it can be captured; otherwise operator by operator.
 Result<ProfileReport> profile(const Model&, const TensorSet& inputs, const ProfileRequest&, const Job& = {});
