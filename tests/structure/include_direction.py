@@ -55,7 +55,7 @@ LAYERS = [
     Layer("core/json", ("core/base", "core/ir", "core/text")),
     Layer("core/archive", ("core/base",)),
     Layer("core/compile/loops", ("core/base", "core/ir", "core/compile/loops/algebra", "core/compile/loops/checks"), json=NOWHERE),
-    Layer("core/compile/loops/algebra", ("core/base", "core/ir", "core/compile/loops/expression.h", "core/compile/loops/program.h"), json=NOWHERE),
+    Layer("core/compile/loops/algebra", ("core/base", "core/ir", "core/compile/loops/element.h", "core/compile/loops/expression.h", "core/compile/loops/program.h"), json=NOWHERE),
     Layer("core/compile/loops/checks", ("core/base", "core/ir", "core/compile/loops", "core/compile/loops/algebra"), json=NOWHERE),
     Layer("core/compile/lower", ("core/base", "core/ir", "core/compile/loops"), json=NOWHERE),
     Layer("core/compile/codegen", ("core/base", "core/ir", "core/compile/loops"), json=NOWHERE),

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "core/compile/loops/algebra/fold.h"
 #include "core/compile/loops/half.h"
 
 namespace graft::loops {
@@ -235,6 +234,23 @@ bool compare(Op op, T a, T b) {
 }
 
 }  // namespace
+
+int64_t wrapped(int64_t value, DType dtype) {
+  switch (dtype) {
+    case DType::Bool:
+      return value != 0 ? 1 : 0;
+    case DType::UInt8:
+      return static_cast<uint8_t>(value);
+    case DType::Int8:
+      return static_cast<int8_t>(value);
+    case DType::Int16:
+      return static_cast<int16_t>(value);
+    case DType::Int32:
+      return static_cast<int32_t>(value);
+    default:
+      return value;
+  }
+}
 
 Element loadElement(const std::byte* at, DType dtype) {
   switch (dtype) {

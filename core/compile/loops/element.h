@@ -1,4 +1,5 @@
-// One element of a buffer, and what operations make of elements: the meaning of each Op, for interpret.h.
+// One element of a buffer, and what operations make of elements: the meaning of each Op, for the interpreter and for
+// constants that are folded.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,9 @@ union Element {
     return e;
   }
 };
+
+/// An integer as a dtype keeps it: wrapped around; of bool: 0 or 1.
+int64_t wrapped(int64_t value, DType);
 
 Element loadElement(const std::byte* at, DType);
 void storeElement(std::byte* at, DType, Element);

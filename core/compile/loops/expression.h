@@ -34,7 +34,8 @@ enum class Op : uint8_t {
   Size,      ///< the size that varies, `size`, i64
   Load,      ///< an element of `buffer`; one operand for each of its dimensions, i64, from 0
   // One operand
-  Cast,  ///< to `dtype`: floating to integer cuts off, to bool is != 0, to f16 and bf16 rounds to nearest even
+  Cast,  ///< to `dtype`: floating to integer cuts off, to bool is != 0, to f16 and bf16 rounds to f32, then to nearest
+         ///< even
   Negate,
   Absolute,
   Not,  ///< of bool: logical; of integers: all bits

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/compile/loops/algebra/fold.h"
+#include "core/compile/loops/element.h"
 #include "core/compile/loops/spelling.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/loops/verify.h"

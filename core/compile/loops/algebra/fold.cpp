@@ -2,8 +2,9 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <optional>
+
+#include "core/compile/loops/element.h"
 
 namespace graft::loops {
 namespace {
@@ -60,67 +61,17 @@ bool isPassing(DType from, DType middle, DType to) {
   return true;
 }
 
-std::optional<int64_t> foldInteger(Op op, int64_t a, int64_t b) {
-  const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
-  switch (op) {
-    case Op::Add:
-      return static_cast<int64_t>(ua + ub);
-    case Op::Subtract:
-      return static_cast<int64_t>(ua - ub);
-    case Op::Multiply:
-      return static_cast<int64_t>(ua * ub);
-    case Op::FloorDivide:
-      if (b == 0) return std::nullopt;
-      if (b == -1) return static_cast<int64_t>(0 - ua);
-      return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
-    case Op::TruncateDivide:
-      if (b == 0) return std::nullopt;
-      return b == -1 ? static_cast<int64_t>(0 - ua) : a / b;
-    case Op::Remainder:
-      if (b == 0) return std::nullopt;
-      if (b == -1) return 0;
-      return a % b + ((a % b != 0 && (a < 0) != (b < 0)) ? b : 0);
-    case Op::Fmod:
-      if (b == 0) return std::nullopt;
-      return b == -1 ? 0 : a % b;
-    case Op::Minimum:
-      return a < b ? a : b;
-    case Op::Maximum:
-      return a < b ? b : a;
-    case Op::And:
-      return a & b;
-    case Op::Or:
-      return a | b;
-    case Op::Xor:
-      return a ^ b;
-    default:
-      return std::nullopt;
-  }
+// The value of a constant, as operations take it.
+Element valueOf(const Expr& e) {
+  return isFloatingPoint(e.dtype) ? Element::of(std::bit_cast<double>(e.bits))
+                                  : Element::of(static_cast<int64_t>(e.bits));
+}
+ExprId addValue(ExprPool& pool, DType dtype, Element value) {
+  return isFloatingPoint(dtype) ? pool.number(dtype, value.floating) : pool.number(dtype, value.integer);
 }
 
-std::optional<bool> foldComparison(Op op, const Expr& a, const Expr& b) {
-  const auto compare = [op](auto x, auto y) {
-    return op == Op::Equal ? x == y : op == Op::NotEqual ? x != y : op == Op::Less ? x < y : x <= y;
-  };
-  if (isFloatingPoint(a.dtype)) return compare(std::bit_cast<double>(a.bits), std::bit_cast<double>(b.bits));
-  return compare(static_cast<int64_t>(a.bits), static_cast<int64_t>(b.bits));
-}
-
-// Where rounding an f64 result again gives the same as computing in f32: for these four operations it does.
-std::optional<double> foldFloating(Op op, double a, double b) {
-  switch (op) {
-    case Op::Add:
-      return a + b;
-    case Op::Subtract:
-      return a - b;
-    case Op::Multiply:
-      return a * b;
-    case Op::Divide:
-      return a / b;
-    default:
-      return std::nullopt;
-  }
-}
+// Whether an operation of floating constants has one result, whoever computes it.
+bool isRoundedOnce(Op op) { return op == Op::Add || op == Op::Subtract || op == Op::Multiply || op == Op::Divide; }
 
 std::optional<ExprId> foldCast(ExprPool& pool, const Expr& e) {
   const Expr from = pool[e.operands[0]];
@@ -131,22 +82,14 @@ std::optional<ExprId> foldCast(ExprPool& pool, const Expr& e) {
   }
   // f16 and bf16 have no constants.
   if (from.op != Op::Constant || e.dtype == DType::Float16 || e.dtype == DType::BFloat16) return std::nullopt;
-  if (!isFloatingPoint(from.dtype)) {
-    const auto value = static_cast<int64_t>(from.bits);
-    if (!isFloatingPoint(e.dtype)) return pool.number(e.dtype, wrapped(value, e.dtype));
-    // Once rounded, not twice.
-    return pool.number(e.dtype, e.dtype == DType::Float32 ? static_cast<double>(static_cast<float>(value))
-                                                          : static_cast<double>(value));
+  if (isFloatingPoint(from.dtype) && isInteger(e.dtype)) {
+    // Only where the dtype has the number: what becomes of others depends on the machine.
+    const double whole = std::trunc(valueOf(from).floating);
+    if (!(whole >= -9.2e18 && whole <= 9.2e18)) return std::nullopt;
+    const auto integer = static_cast<int64_t>(whole);
+    if (wrapped(integer, e.dtype) != integer) return std::nullopt;
   }
-  const double value = pool.constant(e.operands[0]);
-  if (isFloatingPoint(e.dtype)) return pool.number(e.dtype, value);
-  if (e.dtype == DType::Bool) return pool.boolean(value != 0);
-  // Only where the dtype has the number: what becomes of others depends on the machine.
-  const double whole = std::trunc(value);
-  if (!(whole >= -9.2e18 && whole <= 9.2e18)) return std::nullopt;
-  const auto integer = static_cast<int64_t>(whole);
-  if (wrapped(integer, e.dtype) != integer) return std::nullopt;
-  return pool.number(e.dtype, integer);
+  return addValue(pool, e.dtype, castElement(valueOf(from), from.dtype, e.dtype));
 }
 
 std::optional<ExprId> foldUnary(ExprPool& pool, const Expr& e) {
@@ -156,15 +99,11 @@ std::optional<ExprId> foldUnary(ExprPool& pool, const Expr& e) {
   if (e.op == Op::CheckedDivisor && x.op == Op::Constant && x.bits != 0) return a;
   if (e.op == Op::Negate) {
     if (x.op == Op::Negate) return x.operands[0];
-    if (x.op != Op::Constant) return std::nullopt;
-    if (isFloatingPoint(x.dtype)) return pool.number(x.dtype, -pool.constant(a));
-    return pool.number(x.dtype, wrapped(static_cast<int64_t>(0 - x.bits), x.dtype));
+    if (x.op == Op::Constant) return addValue(pool, x.dtype, computeUnary(e.op, x.dtype, valueOf(x)));
   }
   if (e.op == Op::Not) {
     if (x.op == Op::Not) return x.operands[0];
-    if (x.op != Op::Constant) return std::nullopt;
-    if (x.dtype == DType::Bool) return pool.boolean(x.bits == 0);
-    return pool.number(x.dtype, wrapped(static_cast<int64_t>(~x.bits), x.dtype));
+    if (x.op == Op::Constant) return addValue(pool, x.dtype, computeUnary(e.op, x.dtype, valueOf(x)));
   }
   return std::nullopt;
 }
@@ -185,14 +124,13 @@ std::optional<ExprId> foldBinary(ExprPool& pool, const Expr& e) {
   const Expr x = pool[a], y = pool[b];
   const bool areConstant = x.op == Op::Constant && y.op == Op::Constant;
   if (isComparison(e.op)) {
-    if (areConstant) return pool.boolean(*foldComparison(e.op, x, y));
+    if (areConstant) return pool.boolean(computeBinary(e.op, x.dtype, valueOf(x), valueOf(y)).integer != 0);
     if (a == b && !isFloatingPoint(x.dtype)) return pool.boolean(e.op == Op::Equal || e.op == Op::LessEqual);
     return std::nullopt;
   }
   if (isFloatingPoint(e.dtype)) {
-    if (areConstant)
-      if (const auto value = foldFloating(e.op, pool.constant(a), pool.constant(b)))
-        return pool.number(e.dtype, *value);
+    if (areConstant && isRoundedOnce(e.op))
+      return addValue(pool, e.dtype, computeBinary(e.op, e.dtype, valueOf(x), valueOf(y)));
     const auto is = [](const Expr& c, double value) {
       return c.op == Op::Constant && c.bits == std::bit_cast<uint64_t>(value);
     };
@@ -203,16 +141,16 @@ std::optional<ExprId> foldBinary(ExprPool& pool, const Expr& e) {
     return std::nullopt;
   }
   if (e.dtype == DType::Bool && e.op != Op::Xor) return foldLogical(pool, e);
+  const bool divides = e.op == Op::FloorDivide || e.op == Op::TruncateDivide;
   if (areConstant) {
-    const auto value = foldInteger(e.op, static_cast<int64_t>(x.bits), static_cast<int64_t>(y.bits));
-    if (value) return pool.number(e.dtype, wrapped(*value, e.dtype));
-    return std::nullopt;
+    // A division by 0 stays, to be refused.
+    if (y.bits == 0 && (divides || e.op == Op::Remainder || e.op == Op::Fmod)) return std::nullopt;
+    return addValue(pool, e.dtype, computeBinary(e.op, e.dtype, valueOf(x), valueOf(y)));
   }
   if (!isInteger(e.dtype)) return std::nullopt;
   const auto isNumber = [](const Expr& c, int64_t value) {
     return c.op == Op::Constant && static_cast<int64_t>(c.bits) == value;
   };
-  const bool divides = e.op == Op::FloorDivide || e.op == Op::TruncateDivide;
   if ((e.op == Op::Add || e.op == Op::Subtract) && isNumber(y, 0)) return a;
   if (e.op == Op::Add && isNumber(x, 0)) return b;
   if ((e.op == Op::Multiply || divides) && isNumber(y, 1)) return a;
@@ -236,23 +174,6 @@ std::optional<ExprId> foldSelect(ExprPool& pool, const Expr& e) {
 }
 
 }  // namespace
-
-int64_t wrapped(int64_t value, DType dtype) {
-  switch (dtype) {
-    case DType::Bool:
-      return value != 0 ? 1 : 0;
-    case DType::UInt8:
-      return static_cast<uint8_t>(value);
-    case DType::Int8:
-      return static_cast<int8_t>(value);
-    case DType::Int16:
-      return static_cast<int16_t>(value);
-    case DType::Int32:
-      return static_cast<int32_t>(value);
-    default:
-      return value;
-  }
-}
 
 ExprId addFolded(ExprPool& pool, const Expr& e) {
   std::optional<ExprId> folded;

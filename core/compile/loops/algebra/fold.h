@@ -9,7 +9,4 @@ namespace graft::loops {
 /// The expression, or an operand or a constant that has its value, in the pool.
 ExprId addFolded(ExprPool&, const Expr&);
 
-/// An integer as a dtype keeps it: wrapped around; of bool: 0 or 1.
-int64_t wrapped(int64_t value, DType);
-
 }  // namespace graft::loops

@@ -4,10 +4,12 @@
 #include <iterator>
 #include <numeric>
 
+#include "core/compile/loops/algebra/bounds.h"
+
 namespace graft::loops {
 namespace {
 
-constexpr int kMostSteps = 256;  // of one division: a quotient has no more terms
+constexpr int kMostDivisionSteps = 256;  // of one division: a quotient has no more terms
 
 uint64_t magnitude(int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); }
 
@@ -48,8 +50,6 @@ void mergeTerms(Polynomial& p) {
   }
   p.terms.resize(kept);
 }
-
-int64_t floorQuotient(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
 
 }  // namespace
 
@@ -145,14 +145,14 @@ Division divide(const Polynomial& p, const Polynomial& divisor) {
         out.quotient.terms.push_back({t.factors, t.coefficient / d});
       else
         out.rest.terms.push_back(t);
-    out.quotient.constant = floorQuotient(p.constant, d);
+    out.quotient.constant = floorDivided(p.constant, d);
     out.rest.constant = p.constant - out.quotient.constant * d;
     return out;
   }
   const Term& leading = *std::min_element(divisor.terms.begin(), divisor.terms.end(), isLeading);
   out.rest = p;
   bool found = true;
-  for (int step = 0; found && step < kMostSteps; ++step) {
+  for (int step = 0; found && step < kMostDivisionSteps; ++step) {
     found = false;
     for (const Term& t : out.rest.terms) {
       Monomial factors;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 
-#include "core/compile/loops/algebra/fold.h"
+#include "core/compile/loops/element.h"
 #include "core/compile/loops/spelling.h"
 
 namespace graft::loops {
