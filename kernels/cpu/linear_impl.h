@@ -29,25 +29,35 @@ void packWeight(const float* weight, int64_t outputs, int64_t depth, float* pack
   }
 }
 
+// So many products are added up in registers, and then the sums of these blocks. One long chain of additions would
+// round off twice as much as LibTorch's products do.
+constexpr int64_t kDepthBlock = 128;
+
 // tile[R][kWeightPanel] = R rows of x times a panel. `fetch`: the panel is read from memory, so prefetch 24 KB ahead.
 template <int R, bool fetch>
 inline void linearTile(const float* x, int64_t depth, const float* panel, float* tile) {
-  Floats sums[R][3] = {};
-  for (int64_t k = 0; k < depth; ++k) {
-    const float* from = panel + k * kWeightPanel;
-    if constexpr (fetch) {
-      for (int line = 0; line < kWeightPanel * 4; line += 64) {
-        __builtin_prefetch(reinterpret_cast<const char*>(from) + line + 24576, 0, 2);
+  for (int64_t first = 0; first < depth || first == 0; first += kDepthBlock) {
+    const int64_t last = first + kDepthBlock < depth ? first + kDepthBlock : depth;
+    Floats sums[R][3] = {};
+    for (int64_t k = first; k < last; ++k) {
+      const float* from = panel + k * kWeightPanel;
+      if constexpr (fetch) {
+        for (int line = 0; line < kWeightPanel * 4; line += 64) {
+          __builtin_prefetch(reinterpret_cast<const char*>(from) + line + 24576, 0, 2);
+        }
+      }
+      const Floats b[3] = {load(from), load(from + kLanes), load(from + 2 * kLanes)};
+      for (int r = 0; r < R; ++r) {
+        const Floats a = all(x[r * depth + k]);
+        for (int n = 0; n < 3; ++n) sums[r][n] += a * b[n];
       }
     }
-    const Floats b[3] = {load(from), load(from + kLanes), load(from + 2 * kLanes)};
     for (int r = 0; r < R; ++r) {
-      const Floats a = all(x[r * depth + k]);
-      for (int n = 0; n < 3; ++n) sums[r][n] += a * b[n];
+      for (int n = 0; n < 3; ++n) {
+        float* to = tile + r * kWeightPanel + n * kLanes;
+        store(to, first == 0 ? sums[r][n] : load(to) + sums[r][n]);
+      }
     }
-  }
-  for (int r = 0; r < R; ++r) {
-    for (int n = 0; n < 3; ++n) store(tile + r * kWeightPanel + n * kLanes, sums[r][n]);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 
+#include <algorithm>
+
 #include "kernels/cpu/packed_weights.h"
 #include "kernels/cpu/support.h"
 
@@ -43,15 +45,29 @@ at::Tensor linearByOneDnn(const at::Tensor& x, const at::Tensor& packed, const O
   return pointwise.call(x, packed, bias, "none", none, "");
 }
 
-constexpr int64_t kFewRows = 24;
+// Our loops are the faster ones up to here. They also round off half as much where rows are long, because oneDNN adds
+// up all products of a row in one chain.
+constexpr int64_t kFewRows = 256;
+constexpr int64_t kBlockRows = 64;  // of one piece of work
 
 void linearByLoops(LinearArgs args, const at::Tensor& packed) {
   args.packed = packed.const_data_ptr<float>();
   const int64_t panels = (args.outputs + loops().weightPanel - 1) / loops().weightPanel;
+  const int64_t blocks = (args.rows + kBlockRows - 1) / kBlockRows;
+  const int64_t rowBytes = args.outputs * (args.scalar == Scalar::F32 ? 4 : 2);
   // A thread should get at least about 100,000 weights.
-  const int64_t panelWork = loops().weightPanel * args.depth * std::max<int64_t>(1, args.rows / 4);
-  at::parallel_for(0, panels, std::max<int64_t>(1, 100000 / panelWork),
-                   [&](int64_t begin, int64_t end) { loops().linear(args, begin, end); });
+  const int64_t work = loops().weightPanel * args.depth * std::max<int64_t>(1, std::min(args.rows, kBlockRows) / 4);
+  at::parallel_for(0, panels * blocks, std::max<int64_t>(1, 100000 / work), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {  // a panel's blocks one after the other, while the panel lies in the cache
+      const int64_t panel = i / blocks, first = i % blocks * kBlockRows;
+      LinearArgs part = args;
+      part.rows = std::min(args.rows - first, kBlockRows);
+      part.x += first * args.depth;
+      part.out = static_cast<char*>(args.out) + first * rowBytes;
+      if (args.residual) part.residual = static_cast<const char*>(args.residual) + first * rowBytes;
+      loops().linear(part, panel, panel + 1);
+    }
+  });
 }
 
 }  // namespace

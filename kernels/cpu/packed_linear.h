@@ -2,7 +2,7 @@
 //
 //   at::Tensor y = linearForward(x, weight, bias, Activation::Gelu, {});
 //
-// Up to 24 rows run in our own loops (linear_impl.h), more rows in oneDNN. Each needs the weight in a layout of its
+// Up to 256 rows run in our own loops (linear_impl.h), more rows in oneDNN. Each needs the weight in a layout of its
 // own, which is made on first use (packed_weights.h); then it is 1.2 to 1.8 times as fast as at::linear. Weights that
 // cannot be packed run in at::linear.
 #pragma once

@@ -1,6 +1,6 @@
 """Rules for convolutional networks: batch norms folded into weights, then convolution, bias, addition and activation in one.
 
-    graft apply resnet.pt --rules resources/rules/conv.py --recipe ConvNet --inputs images.pt -o resnet_fast.pt
+    graft apply resnet.pt --rules resources/rules/conv.py --recipe ConvNetChannelsLast --inputs images.pt -o resnet_fast.pt
 """
 
 import torch
@@ -382,8 +382,9 @@ class ConvLeakyRelu(Rule):
         return kernels.conv_activation(x, w, b, residual, stride, padding, dilation, groups, "leaky_relu", alpha=slope)
 
 
-class ConvNet(Recipe):
-    """ResNet and its relatives."""
+class ConvNetChannelsLast(Recipe):
+    """ResNet and its relatives, with all weights of images in channels-last. On a CPU oneDNN reads images laid out so without a copy;
+    on a GPU, for half types, cuDNN does each convolution with its bias, addition and ReLU in one kernel."""
 
     steps = [
         normalize,
@@ -391,7 +392,11 @@ class ConvNet(Recipe):
         fold_constants,
         FoldBatchNorm,
         FoldBatchNormWithBias,
-        ConvAddRelu,
+        ConvAddReluLast,
+        ConvAddLast,
+        ConvReluLast,
+        ConvLast,
+        ConvAddRelu,  # over time and in volumes
         ConvAdd,
         ConvRelu,
         Conv,
@@ -409,9 +414,8 @@ class ConvNet(Recipe):
     ]
 
 
-class ConvNetChannelsLast(Recipe):
-    """The same with all weights in channels-last. On a CPU oneDNN reads images laid out so without a copy; on a GPU, for half types,
-    cuDNN does each convolution with its bias, addition and ReLU in one kernel."""
+class ConvNet(Recipe):
+    """The same with weights as they are: images keep their layout."""
 
     steps = [
         normalize,
@@ -419,10 +423,10 @@ class ConvNetChannelsLast(Recipe):
         fold_constants,
         FoldBatchNorm,
         FoldBatchNormWithBias,
-        ConvAddReluLast,
-        ConvAddLast,
-        ConvReluLast,
-        ConvLast,
+        ConvAddRelu,
+        ConvAdd,
+        ConvRelu,
+        Conv,
         ConvSilu,
         ConvGelu,
         ConvGeluTanh,

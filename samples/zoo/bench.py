@@ -2,6 +2,7 @@
 """Times models that `graft optimize` exported beside torch.compile of the user's own module.
 
     samples/zoo/bench.py build --device cuda --dtype float16 -o results bert swin unet
+    samples/zoo/bench.py build --device cpu --dtype float32 --mode default --threads 1 -j 1 -o results bert timm:poolformer_s12
     samples/zoo/bench.py --list
 
 A process for each model: PyTorch traces the model in fp32 on the CPU; `graft optimize` writes a file for the device and dtype; the
@@ -11,6 +12,9 @@ As many models as -j says prepare at once; then their times are taken one model 
 It prints one line a model as it comes, and writes results.json (after each model) and results.md to the folder of -o. `--resume` goes
 on where a run was stopped. The ratio is torch.compile's time over the exported file's: above 1 the exported file is faster. Its range
 is the 10th to the 90th percentile over the pairs.
+On a CPU, frozen TorchScript of the traced model is called in turns with the two, and *frozen* is its time over the exported file's.
+With --threads 1 all times there are the thread's own, so that other work on the machine counts little.
+timm:NAME is a model of timm, where that is installed, with random weights.
 *host* is the exported file's wall time over its time on the GPU, back to back; much above 1, the host is what limits it.
 *error* is the exported file's largest difference from fp64 over torch.compile's. A model that fails keeps its message.
 """
@@ -34,10 +38,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 def built(name, batch):
     import torch
-    from models import MODELS
+    import models
     torch.set_grad_enabled(False)
     torch.manual_seed(0)
-    return MODELS[name](batch)
+    return models.builder(name)(batch)
 
 
 def cast(tensors, device, dtype):
@@ -60,9 +64,14 @@ def compiled(module, inputs, mode):
     return run
 
 
+def file_name(name):
+    return name.replace(":", "_")
+
+
 def prepare(options, name):
-    """Writes NAME.pt, NAME_in.pt and NAME_fast.pt. Returns the exported file loaded, the module compiled, both warm, the inputs, and
-    what was found on the way: seconds of each step, errors beside fp64, and what the exported file says of its captures."""
+    """Writes NAME.pt, NAME_in.pt and NAME_fast.pt. Returns what is called in turns, all warm (the exported file loaded, the module
+    compiled, on a CPU the model frozen), the inputs, and what was found on the way: seconds of each step, errors beside fp64, and what
+    the exported file says of its captures."""
     import torch
     folder, on_gpu, dtype = pathlib.Path(options.output), options.device.startswith("cuda"), getattr(torch, options.dtype)
     clock, seconds = [time.perf_counter()], {}
@@ -72,19 +81,19 @@ def prepare(options, name):
         seconds[step] = clock[-1] - clock[-2]
 
     module, inputs = built(name, options.batch)
-    torch.jit.trace(module, inputs, check_trace=False).save(folder / f"{name}.pt")
-    torch.save(inputs, folder / f"{name}_in.pt")
+    torch.jit.trace(module, inputs, check_trace=False).save(folder / f"{file_name(name)}.pt")
+    torch.save(inputs, folder / f"{file_name(name)}_in.pt")
     lap("trace")
-    command = [options.build / "bin/graft", "optimize", folder / f"{name}.pt", "--inputs", folder / f"{name}_in.pt", "-o", folder / f"{name}_fast.pt",
+    command = [options.build / "bin/graft", "optimize", folder / f"{file_name(name)}.pt", "--inputs", folder / f"{file_name(name)}_in.pt", "-o", folder / f"{file_name(name)}_fast.pt",
                "--device", options.device, "--dtype", options.dtype, "--budget", options.budget, "--allow-unchanged", "--json"]
-    with open(folder / f"{name}.json", "w") as out, open(folder / f"{name}.log", "w") as log:
+    with open(folder / f"{file_name(name)}.json", "w") as out, open(folder / f"{file_name(name)}.log", "w") as log:
         run = subprocess.run([str(c) for c in command], stdout=out, stderr=log, timeout=options.timeout)
     if run.returncode:
-        said = (folder / f"{name}.log").read_text().strip().splitlines()
+        said = (folder / f"{file_name(name)}.log").read_text().strip().splitlines()
         raise RuntimeError(f"graft optimize: exit code {run.returncode}: {said[-1] if said else ''}")
     lap("optimize")
     torch.ops.load_library(next((options.build / "lib").glob("libgraft_ops.so")))
-    fast, moved, first = torch.jit.load(folder / f"{name}_fast.pt").to(options.device), cast(inputs, options.device, dtype), []
+    fast, moved, first = torch.jit.load(folder / f"{file_name(name)}_fast.pt").to(options.device), cast(inputs, options.device, dtype), []
     for _ in range(4):
         fast(*moved)
         if on_gpu:
@@ -99,18 +108,26 @@ def prepare(options, name):
     scale = reference.abs().max().item()
     errors = [(first_tensor(run(*moved)).double().cpu() - reference).abs().max().item() / scale for run in (fast, theirs)]
     runner = getattr(fast, "graft_runner", None)
-    return fast, theirs, moved, {"seconds": seconds, "firstCallsSeconds": first, "error": errors[0], "compileError": errors[1],
+    calls = {"": fast, "compile": theirs}
+    if not on_gpu:
+        calls["frozen"] = torch.jit.freeze(torch.jit.load(folder / f"{file_name(name)}.pt").eval().to(dtype))
+        for _ in range(3):
+            calls["frozen"](*moved)
+    return calls, moved, {"seconds": seconds, "firstCallsSeconds": first, "error": errors[0], "compileError": errors[1],
                                  "status": runner.status().strip() if runner is not None else "no capture was asked for"}
 
 
 def timer(device):
-    """A function that runs `call` once and returns milliseconds: between GPU events, or of the wall clock on a CPU."""
+    """A function that runs `call` once and returns milliseconds: between GPU events, of the wall clock on a CPU, or of the thread where
+    there is one."""
     import torch
     if not device.startswith("cuda"):
+        clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+
         def on_cpu(call):
-            began = time.perf_counter()
+            began = clock()
             call()
-            return (time.perf_counter() - began) * 1e3
+            return (clock() - began) * 1e3
         return on_cpu
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 
@@ -136,19 +153,27 @@ def back_to_back(call, device, times=50):
     return (time.perf_counter() - began) / times * 1e3
 
 
-def measure(options, fast, theirs, inputs):
-    """The times of both, called in turns."""
-    once, pairs, until = timer(options.device), [], time.perf_counter() + options.seconds
-    while len(pairs) < 20 or time.perf_counter() < until:
-        pairs.append((once(lambda: fast(*inputs)), once(lambda: theirs(*inputs))))
-    ratios = statistics.quantiles([b / a for a, b in pairs], n=10)
-    ours = statistics.median(a for a, _ in pairs)
-    return {"ms": ours, "compileMs": statistics.median(b for _, b in pairs), "ratio": statistics.median(b / a for a, b in pairs),
-            "ratioP10": ratios[0], "ratioP90": ratios[-1], "pairs": len(pairs), "host": back_to_back(lambda: fast(*inputs), options.device) / ours}
+def measure(options, calls, inputs):
+    """The times of all, called in turns."""
+    once, rounds, until = timer(options.device), [], time.perf_counter() + options.seconds
+    while len(rounds) < 20 or time.perf_counter() < until:
+        rounds.append({name: once(lambda: call(*inputs)) for name, call in calls.items()})
+    ours, found = statistics.median(r[""] for r in rounds), {"pairs": len(rounds)}
+    for name in calls:
+        if name:
+            ratios = sorted(r[name] / r[""] for r in rounds)
+            tenths = statistics.quantiles(ratios, n=10)
+            prefix = "" if name == "compile" else name
+            keys = ("ratio", "ratioP10", "ratioP90") if not prefix else (f"{prefix}Ratio", f"{prefix}RatioP10", f"{prefix}RatioP90")
+            found |= {f"{name}Ms": statistics.median(r[name] for r in rounds)} | dict(zip(keys, (statistics.median(ratios), tenths[0], tenths[-1])))
+    return found | {"ms": ours, "host": back_to_back(lambda: calls[""](*inputs), options.device) / ours}
 
 
 def one_model(options, name):
     """What a model's own process does: it prepares, says so in a line, and measures when it is told that the machine is idle."""
+    if options.threads:
+        import torch
+        torch.set_num_threads(options.threads)
     *ready, found = prepare(options, name)
     print(json.dumps(found), flush=True)
     if sys.stdin.readline():
@@ -161,14 +186,14 @@ class Child:
     def __init__(self, options, name):
         command = [sys.executable, __file__, options.build, "--device", options.device, "--dtype", options.dtype, "--batch", options.batch,
                    "--mode", options.mode, "--seconds", options.seconds, "--timeout", options.timeout,
-                   "--budget", options.budget, "-o", options.output, "--one", name]
-        threads = {}
+                   "--budget", options.budget, "--threads", options.threads, "-o", options.output, "--one", name]
+        threads = {"OMP_NUM_THREADS": str(options.threads)} if options.threads else {}
         if options.device.startswith("cuda"):  # several prepare at once, and what is timed runs on the GPU
             threads = dict.fromkeys(("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"), str(max(1, (os.cpu_count() or 1) // options.jobs)))
-        self.log, self.seconds = options.output / f"{name}.txt", options.timeout
+        self.log, self.seconds = options.output / f"{file_name(name)}.txt", options.timeout
         with open(self.log, "w") as log:
             self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                                            env={**threads, **os.environ}, start_new_session=True)
+                                            env={**os.environ, **threads} if options.threads else {**threads, **os.environ}, start_new_session=True)
 
     def answer(self, step):
         """The next line of JSON, or {"error"} where the process ended or took too long."""
@@ -221,6 +246,10 @@ def machine(device):
 def row(name, found):
     if "ms" not in found:
         return f"| {name} | {found['error']} | | | | | |"
+    if "frozenMs" in found:
+        return (f"| {name} | {found['ms']:.2f} | {found['compileMs']:.2f} | {found['ratio']:.2f} ({found['ratioP10']:.2f} to {found['ratioP90']:.2f}) | "
+                f"{found['frozenMs']:.2f} | {found['frozenRatio']:.2f} ({found['frozenRatioP10']:.2f} to {found['frozenRatioP90']:.2f}) | "
+                f"{found['firstCallsSeconds'][0]:.2f} | {found['seconds']['compile']:.1f} | {found['error'] / max(found['compileError'], 1e-30):.2f} |")
     return (f"| {name} | {found['ms']:.3f} | {found['compileMs']:.3f} | {found['ratio']:.2f} ({found['ratioP10']:.2f} to {found['ratioP90']:.2f}) | {found['host']:.2f} | "
             f"{found['error'] / max(found['compileError'], 1e-30):.2f} | {found['rewrites']} |")
 
@@ -249,6 +278,7 @@ def main():
     parser.add_argument("--budget", type=float, default=60, help="seconds of trials that `graft optimize` may take")
     parser.add_argument("-j", "--jobs", type=int, default=4, help="how many models are prepared at once")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("zoo"))
+    parser.add_argument("--threads", type=int, default=0, help="of PyTorch on a CPU; 0: as many as it takes")
     parser.add_argument("--resume", action="store_true", help="keep the times that are in the folder of -o, and measure what is missing")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args()
@@ -261,13 +291,16 @@ def main():
     if options.list:
         print(*MODELS, sep="\n")
         return 0
-    if unknown := set(options.models) - set(MODELS):
+    if unknown := {name for name in options.models if not name.startswith("timm:")} - set(MODELS):
         parser.error(f"no model {', '.join(sorted(unknown))}; --list names them")
     names = options.models or list(MODELS)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "results.json"
     results = json.loads(path.read_text())["models"] if options.resume and path.exists() else {}
     head = ["| model | exported, ms | torch.compile, ms | ratio (p10 to p90) | host | error | rewrites |", "|---|---|---|---|---|---|---|"]
+    if not options.device.startswith("cuda"):
+        head = ["| model | exported, ms | torch.compile, ms | ratio (p10 to p90) | frozen, ms | frozen (p10 to p90) | first call, s | compile, s | error |",
+                "|---|---|---|---|---|---|---|---|---|"]
     print(*head, sep="\n", flush=True)
     missing = [name for name in names if "ms" not in results.get(name, {})]
     while missing:
@@ -283,7 +316,7 @@ def main():
         about = machine(options.device)
         for name, child in children.items():
             if "error" not in results[name] or "seconds" in results[name]:
-                results[name] |= child.measured() | kept(options.output / f"{name}.json") | {"machine": about}
+                results[name] |= child.measured() | kept(options.output / f"{file_name(name)}.json") | {"machine": about}
             child.end()
             print(row(name, results[name]), flush=True)
             path.write_text(json.dumps({"device": options.device, "dtype": options.dtype, "batch": options.batch, "mode": options.mode,
@@ -293,6 +326,8 @@ def main():
     timed = [r["ratio"] for r in results.values() if "ratio" in r]
     if timed:
         lines.append(f"\n{len(timed)} of {len(names)} models ran; geometric mean of the ratios {math.exp(statistics.fmean(map(math.log, timed))):.2f}, worst {min(timed):.2f}")
+        if frozen := [r["frozenRatio"] for r in results.values() if "frozenRatio" in r]:
+            lines[-1] += f"; of frozen {math.exp(statistics.fmean(map(math.log, frozen))):.2f}, worst {min(frozen):.2f}"
         print(lines[-1])
     (options.output / "results.md").write_text("\n".join(head + lines) + "\n")
     return 0 if len(timed) == len(names) else 1

@@ -20,6 +20,19 @@ def model(build):
     return build
 
 
+def builder(name):
+    """That of MODELS, or of timm:NAME: any model of timm (which is not among requirements.txt) with random weights."""
+    if not name.startswith("timm:"):
+        return MODELS[name]
+
+    def build(batch):
+        import timm
+        module = timm.create_model(name.removeprefix("timm:"), pretrained=False).eval()
+        channels, height, width = module.default_cfg["input_size"]
+        return lively(module, torch.randn(4, channels, height, width)), (torch.randn(batch, channels, height, width),)
+    return build
+
+
 class First(nn.Module):
     """Calls a Hugging Face model with named tensors and returns its first output."""
 

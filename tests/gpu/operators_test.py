@@ -392,6 +392,12 @@ def test_elementwise(dtype):
                 failures.append(f"conv {c}->{o} last={channels_last} {dtype}: the output has the other layout")
             check(f"conv {c}->{o} last={channels_last} {dtype}", y, F.relu(ref) if relu else ref, dtype,
                   scale=max(300, 6e5 * RTOL[dtype]) if dtype != torch.float32 else 300)
+            for activation, f in (("none", lambda t: t), ("relu", F.relu), ("silu", F.silu), ("hardtanh", lambda t: t.clamp(-0.5, 2))):
+                y = ops.conv_activation(x, w, b, r, [2, 2], [1, 1], [1, 1], groups, activation, -0.5, 2.0)
+                if y.is_contiguous(memory_format=torch.channels_last) != (channels_last != "no"):
+                    failures.append(f"conv {activation} {c}->{o} last={channels_last} {dtype}: the output has the other layout")
+                check(f"conv {activation} {c}->{o} last={channels_last} {dtype}", y, f(ref), dtype,
+                      scale=max(300, 6e5 * RTOL[dtype]) if dtype != torch.float32 else 300)
 
 
 def test_extremes(dtype):

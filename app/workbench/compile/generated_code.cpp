@@ -7,7 +7,7 @@
 #include <map>
 
 #include "core/base/suggest.h"
-
+#include "core/compile/codegen/cpp_code.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/loops/verify.h"
@@ -33,7 +33,7 @@ void write(GeneratedKernel& kernel, const Graph& group, CodeForm form) {
     kernel.problem = s.error().message;
     return;
   }
-  kernel.text = form == CodeForm::Loops ? loops::printProgram(*program) : std::string();
+  kernel.text = form == CodeForm::Loops ? loops::printProgram(*program) : codegen::makeCppCode(*program, {});
 }
 
 GeneratedKernel describe(const Graph& g, const FusionGroup& group) {

@@ -12,7 +12,7 @@
 namespace graft::loops {
 namespace {
 
-constexpr size_t kLongestText = size_t{8} << 20;
+constexpr size_t kLongestText = size_t{4} << 20;
 constexpr int kDeepestNesting = 200;
 constexpr size_t kMostDimensions = 64;
 constexpr size_t kMostDeclarations = 20000;  // of buffers, of ranges, of sizes and of nests
@@ -235,14 +235,15 @@ class ProgramParser {
   // The ranges stand behind the expressions that use them, and are read before: "y[i] = x[i] for i < 4".
   bool trailingRanges(std::vector<RangeId>& out) {
     const size_t from = at_;
-    const size_t end = std::min(std::min(text_.find('\n', at_), text_.find('#', at_)), text_.size());
+    std::string_view line = text_.substr(from, text_.find('\n', from) - from);
+    line = line.substr(0, line.find('#'));
     rangesEnd_ = 0;
     constexpr std::string_view kFor = "for";
-    for (size_t i = text_.find(kFor, from); i < end; i = text_.find(kFor, i + 1)) {
+    for (size_t i = line.find(kFor); i != std::string_view::npos; i = line.find(kFor, i + 1)) {
       const size_t behind = i + kFor.size();
-      if (isNameChar(text_[i - 1]) || (behind < text_.size() && isNameChar(text_[behind]))) continue;
-      at_ = behind;
-      rangesBegin_ = i;
+      if ((i > 0 && isNameChar(line[i - 1])) || (behind < line.size() && isNameChar(line[behind]))) continue;
+      at_ = from + behind;
+      rangesBegin_ = from + i;
       if (!ranges(out)) return false;
       rangesEnd_ = at_;
       break;

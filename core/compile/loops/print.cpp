@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/compile/loops/reachable.h"
 #include "core/compile/loops/spelling.h"
 #include "core/compile/loops/text.h"
 
@@ -94,38 +95,22 @@ class Printer {
 
   // A local is declared in the first nest that mentions it.
   void findLocals() {
+    localsOf_.resize(program_.nests.size());
     for (size_t i = 0; i < program_.nests.size(); ++i) {
-      std::vector<ExprId> open;
-      std::unordered_set<ExprId> seen;
-      for (const Store& s : program_.nests[i].stores) {
-        nestOf_.try_emplace(s.buffer, i);
-        open.insert(open.end(), s.index.begin(), s.index.end());
-        open.push_back(s.value);
-      }
-      while (!open.empty()) {
-        const ExprId id = open.back();
-        open.pop_back();
-        if (!seen.insert(id).second) continue;
-        const Expr& e = pool_[id];
-        if (e.op == Op::Load) nestOf_.try_emplace(e.buffer(), i);
-        open.insert(open.end(), e.operands.begin(), e.operands.end());
-      }
+      for (const Store& s : program_.nests[i].stores) nestOf_.try_emplace(s.buffer, i);
+      for (const ExprId id : reachable(pool_, roots(program_.nests[i])))
+        if (pool_[id].op == Op::Load) nestOf_.try_emplace(pool_[id].buffer(), i);
     }
+    for (uint32_t i = 0; i < program_.buffers.size(); ++i)
+      if (program_.buffers[i].role == Buffer::Role::Local && nestOf_.contains(BufferId(i)))
+        localsOf_[nestOf_.at(BufferId(i))].emplace_back(i);
   }
 
   void nest(size_t at) {
     const Nest& n = program_.nests[at];
     out_ += n.outer.empty() ? "nest\n" : fmt::format("nest {}\n", rangeList(n.outer));
-    for (uint32_t i = 0; i < program_.buffers.size(); ++i)
-      if (program_.buffers[i].role == Buffer::Role::Local && nestOf_.contains(BufferId(i)) &&
-          nestOf_.at(BufferId(i)) == at)
-        declare(BufferId(i), "  ");
-    std::vector<ExprId> roots;
-    for (const Store& s : n.stores) {
-      roots.insert(roots.end(), s.index.begin(), s.index.end());
-      roots.push_back(s.value);
-    }
-    measure(roots);
+    for (const BufferId local : localsOf_[at]) declare(local, "  ");
+    measure(roots(n));
     for (const Store& s : n.stores) store(n, s);
   }
 
@@ -256,7 +241,8 @@ class Printer {
   std::string out_;
   std::unordered_set<std::string> taken_;
   std::vector<std::string> sizes_, ranges_, buffers_;
-  std::unordered_map<BufferId, size_t> nestOf_;
+  std::unordered_map<BufferId, size_t> nestOf_;  // the first that mentions it
+  std::vector<std::vector<BufferId>> localsOf_;  // each nest
   std::unordered_map<ExprId, Part> parts_;
   std::unordered_set<ExprId> visited_;
   int named_ = 0;

@@ -1,20 +1,32 @@
 #include "core/compile/loops/program.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "core/compile/loops/element.h"
 
 namespace graft::loops {
 namespace {
 
+// The wish, or the wish with the least number behind it that is free: in one pass, for a program may have thousands.
 template <class Items>
 std::string uniqueName(const Items& items, std::string_view wish) {
-  const auto isTaken = [&](const std::string& name) {
-    return std::any_of(items.begin(), items.end(), [&](const auto& item) { return item.name == name; });
-  };
-  std::string name(wish);
-  for (int n = 1; isTaken(name); ++n) name = std::string(wish) + "_" + std::to_string(n);
-  return name;
+  std::vector<bool> isUsed(items.size() + 2, false);  // by the number; 0: the wish itself
+  for (const auto& item : items) {
+    std::string_view name = item.name;
+    if (!name.starts_with(wish)) continue;
+    name.remove_prefix(wish.size());
+    size_t number = 0;
+    if (name.starts_with('_')) {
+      const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
+      if (error != std::errc() || end != name.data() + name.size() || name[1] == '0') continue;
+    } else if (!name.empty()) {
+      continue;
+    }
+    if (number < isUsed.size()) isUsed[number] = true;
+  }
+  const auto number = std::find(isUsed.begin(), isUsed.end(), false) - isUsed.begin();
+  return number == 0 ? std::string(wish) : std::string(wish) + "_" + std::to_string(number);
 }
 
 std::vector<BufferId> withRole(const std::vector<Buffer>& buffers, Buffer::Role role) {

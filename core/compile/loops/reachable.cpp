@@ -1,17 +1,17 @@
 #include "core/compile/loops/reachable.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace graft::loops {
 
 std::vector<ExprId> reachable(const ExprPool& pool, std::vector<ExprId> open) {
-  std::vector<bool> seen(pool.size(), false);
+  std::unordered_set<ExprId> seen;  // few of a large pool
   std::vector<ExprId> found;
   while (!open.empty()) {
     const ExprId id = open.back();
     open.pop_back();
-    if (seen[id.index]) continue;
-    seen[id.index] = true;
+    if (!seen.insert(id).second) continue;
     found.push_back(id);
     for (const ExprId o : pool[id].operands) open.push_back(o);
   }

@@ -22,6 +22,8 @@ constexpr size_t kMostInnerRanges = 256;  // of the reductions in one expression
 constexpr size_t kDeepestReduction = 16;  // of reductions in reductions
 constexpr size_t kMostVisits = 200'000;   // of expressions under conditions
 
+constexpr int64_t kMostSteps = 4'000'000;  // of all proofs
+
 std::string shortened(std::string text) {
   constexpr size_t kLongest = 300;
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "…";
@@ -38,7 +40,9 @@ bool isAmong(const std::vector<RangeId>& ranges, RangeId r) {
 
 class Verifier {
  public:
-  explicit Verifier(const Program& given) : given_(given), program_(given), simplifier_(program_) {}
+  explicit Verifier(const Program& given) : given_(given), program_(given), simplifier_(program_) {
+    math().limitSteps(kMostSteps);
+  }
 
   Status run() {
     for (const auto step : {&Verifier::sizes, &Verifier::types, &Verifier::extents, &Verifier::scopes,

@@ -381,7 +381,7 @@ const std::unordered_map<std::string_view, Entry>& table() {
     static std::vector<Entry> entries;  // what the names look at
     for (const auto family :
          {pointwiseOperators, activationOperators, castOperators, viewOperators, joinOperators, reductionOperators,
-          normOperators, lookupOperators, factoryOperators, windowOperators, sizeOperators})
+          normOperators, lookupOperators, factoryOperators, windowOperators, resamplingOperators, sizeOperators})
       for (Entry& e : family()) entries.push_back(std::move(e));
     std::unordered_map<std::string_view, Entry> out;
     for (const Entry& e : entries) {

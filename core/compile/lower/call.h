@@ -96,6 +96,7 @@ std::vector<Entry> normOperators();
 std::vector<Entry> lookupOperators();
 std::vector<Entry> factoryOperators();
 std::vector<Entry> windowOperators();
+std::vector<Entry> resamplingOperators();
 std::vector<Entry> sizeOperators();
 
 /// Null where the operator has no lowering.

@@ -90,6 +90,7 @@ std::vector<Entry> factoryOperators() {
     factory(name, [](Call& c) { lowerConstant(c, 1); });
   for (const char* name : {"full.default", "full_like.default", "new_full.default"})
     factory(name, [](Call& c) { lowerFilled(c, "fill_value"); });
+  for (const char* name : {"fill.Scalar", "fill.Tensor"}) factory(name, [](Call& c) { lowerFilled(c, "value"); });
   factory("scalar_tensor.default", [](Call& c) { lowerFilled(c, "s"); });
   for (const char* name : {"arange.default", "arange.start", "arange.start_step"}) factory(name, lowerArange);
   factory("linspace.default", lowerLinspace);

@@ -1,6 +1,7 @@
 // Several tensors, or a tensor and a constant, side by side: the index says which of them an element comes from.
 
 #include <algorithm>
+#include <array>
 
 #include "core/compile/lower/call.h"
 
@@ -165,6 +166,38 @@ void lowerTriangle(Call& c, bool isLower) {
   }));
 }
 
+/// self with `src` in place of a slice of it, or of one index.
+void lowerScatterInto(Call& c, bool isSelect) {
+  const TensorId x = c.tensor("self"), src = c.tensor("src");
+  const size_t dim = c.dimOf(x, "dim");
+  const DType d = c.resultType();
+  const Sizes sizes = c.sizes(x);
+  if (c.rank(src) + (isSelect ? 1 : 0) != sizes.size()) c.refuse("src", "has another number of dimensions");
+  const auto size = c.l.findNumber(sizes[dim]);
+  if (!size) c.refuse("self", "has a size along dim that varies");
+  const auto within = [&](std::string_view parameter, int64_t otherwise) {
+    int64_t n = c.has(parameter) ? c.integer(parameter) : otherwise;
+    if (n < 0) n += *size;
+    return std::clamp<int64_t>(n, 0, *size);
+  };
+  const int64_t start = within(isSelect ? "index" : "start", 0), step = isSelect ? 1 : c.integer("step");
+  const int64_t end = isSelect ? start + 1 : within("end", *size);
+  if (step < 1 || (isSelect && start >= *size)) c.refuse("dim", "has no such place");
+  Lowering& l = c.l;
+  const std::array operands{x, src};
+  c.result(l.define(c.name(), d, sizes, 2, operands, [=, &l](const Index& i) {
+    loops::Simplifier& s = l.simplifier;
+    const ExprId off = s.subtract(i[dim], l.integer(start));
+    ExprId isInside =
+        s.logicalAnd(s.compare(Op::LessEqual, l.integer(0), off), s.compare(Op::Less, i[dim], l.integer(end)));
+    isInside = s.logicalAnd(isInside, s.compare(Op::Equal, s.remainder(off, l.integer(step)), l.integer(0)));
+    Index inside = i;
+    inside[dim] = s.floorDivide(off, l.integer(step));
+    if (isSelect) inside.erase(inside.begin() + static_cast<std::ptrdiff_t>(dim));
+    return s.select(isInside, converted(l, src, inside, d), converted(l, x, i, d));
+  }));
+}
+
 }  // namespace
 
 std::vector<Entry> joinOperators() {
@@ -180,6 +213,8 @@ std::vector<Entry> joinOperators() {
     join(name, [](Call& c) { lowerEdgePad(c, "self", "padding", Edge::Reflect); });
   for (const char* name : {"replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default"})
     join(name, [](Call& c) { lowerEdgePad(c, "self", "padding", Edge::Replicate); });
+  join("slice_scatter.default", [](Call& c) { lowerScatterInto(c, false); });
+  join("select_scatter.default", [](Call& c) { lowerScatterInto(c, true); });
   join("tril.default", [](Call& c) { lowerTriangle(c, true); });
   join("triu.default", [](Call& c) { lowerTriangle(c, false); });
   return out;

@@ -50,9 +50,11 @@ struct Traits {
 /// Takes microseconds.
 Traits traitsOf(const Graph&, const Node&);
 
-/// The whole graph as one program. Its inputs are the graph's tensors, in order; its sizes are the symbols of their
-/// types, in the order of their names, and then the graph's integer inputs, each under the name of its value. Its
-/// outputs are the graph's returns, in order. BadInput where a node has no lowering, or a type is not known.
+/// The whole graph as one program. Its inputs are the graph's tensors, in order. Its sizes are the symbols of types
+/// and the graph's integer inputs, in the order in which they first appear, inputs before nodes; a size is named as the
+/// symbol or the value is, as far as programs spell such names. Its outputs are the graph's returns, in order. BadInput
+/// where a node has no lowering, or a type is not known. Types that contradict their operators are refused here or by
+/// loops::verify(), which every program has yet to pass.
 Result<loops::Program> lower(const Graph& group);
 
 /// The operators that are lowered with some arguments, sorted by name.

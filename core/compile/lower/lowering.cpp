@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 
 #include "core/compile/lower/call.h"
@@ -47,11 +48,23 @@ size_t Lowering::KeyHash::operator()(const Key& k) const {
 
 // Values of the graph ---------------------------------------------------------------------------------------------
 
+std::string Lowering::sizeName(const std::string& wish) const {
+  std::string name;
+  for (const char c : wish) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  std::string unique = name;
+  const auto isTaken = [&] {
+    return std::any_of(program.sizes.begin(), program.sizes.end(),
+                       [&](const loops::Size& s) { return s.name == unique; });
+  };
+  for (int n = 1; isTaken(); ++n) unique = fmt::format("{}_{}", name, n);
+  return unique;
+}
+
 loops::SizeId Lowering::symbol(const std::string& name) {
   const auto [at, isNew] = symbols_.try_emplace(name);
   if (isNew) {
     loops::Size size;
-    size.name = name;
+    size.name = sizeName(name);
     if (const Symbol* known = graph.findSymbol(name)) {
       size.min = std::max<int64_t>(0, known->min.value_or(0));
       size.max = known->max;
@@ -147,7 +160,13 @@ TensorId Lowering::addInput(ValueId v) {
   return t;
 }
 
-void Lowering::addIntegerInput(ValueId v) { setInteger(v, pool().size(symbol(graph.value(v).name))); }
+void Lowering::addIntegerInput(ValueId v) {
+  // A number of its own, even where a symbol has the same name.
+  const std::string& name = graph.value(v).name;
+  loops::Size size;
+  size.name = sizeName(graph.findSymbol(name) ? name + "_given" : name);
+  setInteger(v, pool().size(program.addSize(std::move(size))));
+}
 
 TensorId Lowering::tensorOf(ValueId v) {
   if (const auto it = tensors_.find(v); it != tensors_.end()) return it->second;

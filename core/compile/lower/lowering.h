@@ -152,6 +152,7 @@ class Lowering {
     size_t operator()(const Key&) const;
   };
   loops::SizeId symbol(const std::string& name);
+  std::string sizeName(const std::string& wish) const;
 
   std::vector<Tensor> values_;
   std::unordered_map<ValueId, TensorId> tensors_;

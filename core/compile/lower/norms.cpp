@@ -35,7 +35,8 @@ std::optional<TensorId> optionalTensor(Call& c, std::string_view parameter) {
 }
 
 TensorId inverseDeviation(Lowering& l, TensorId variance, double eps) {
-  return mapped(l, variance, 9, l[variance].dtype, [eps](Scalar v) { return 1.0 / sqrt(v + eps); });
+  return mapped(
+      l, variance, 9, l[variance].dtype, [eps](Scalar v) { return 1.0 / sqrt(v + eps); }, "rstd");
 }
 
 TensorId centred(Lowering& l, TensorId x, TensorId mean, TensorId rstd, DType d) {

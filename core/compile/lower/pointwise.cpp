@@ -428,6 +428,14 @@ std::vector<Entry> pointwiseOperators() {
       comparisonOf("le.Tensor", [](Scalar a, Scalar b) { return a <= b; }),
       comparisonOf("gt.Tensor", [](Scalar a, Scalar b) { return a > b; }),
       comparisonOf("ge.Tensor", [](Scalar a, Scalar b) { return a >= b; }),
+      entry("outer.default",
+            [](Call& c) {
+              const TensorId a = c.tensor("self"), b = c.tensor("vec2");
+              const DType d = c.resultType();
+              if (c.rank(a) != 1 || c.rank(b) != 1 || d == DType::Bool) c.refuse("self", "is no vector of numbers");
+              c.result(c.pointwise({c.reshaped(a, {c.sizes(a)[0], c.l.integer(1)}), b}, d, d, 1,
+                                   [](Values v) { return v[0] * v[1]; }));
+            }),
       entry("isclose.default", lowerIsClose),
       logicOf("logical_and.default", Op::And),
       logicOf("logical_or.default", Op::Or),

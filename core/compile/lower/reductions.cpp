@@ -16,8 +16,9 @@ ExprId countOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
   return n;
 }
 
-TensorId mapped(Lowering& l, TensorId x, double cost, DType gives, std::function<Scalar(Scalar)> f) {
-  return l.define(l[x].name, gives, Sizes(l[x].sizes), cost, std::span(&x, 1),
+TensorId mapped(Lowering& l, TensorId x, double cost, DType gives, std::function<Scalar(Scalar)> f,
+                std::string_view name) {
+  return l.define(name.empty() ? l[x].name : std::string(name), gives, Sizes(l[x].sizes), cost, std::span(&x, 1),
                   [&l, x, f = std::move(f)](const Index& i) { return f(l.scalarAt(x, i)).id; });
 }
 
@@ -33,8 +34,9 @@ TensorId mappedWith(Lowering& l, TensorId x, TensorId y, double cost, DType give
 
 TensorId meanOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
   const ExprId n = countOf(l, x, dims);
-  return mapped(l, l.reduce(ReduceKind::Sum, x, dims, true), 1, l[x].dtype,
-                [&l, n](Scalar s) { return s / l.convert(l.scalar(n), DType::Int64, s.dtype()); });
+  return mapped(
+      l, l.reduce(ReduceKind::Sum, x, dims, true), 1, l[x].dtype,
+      [&l, n](Scalar s) { return s / l.convert(l.scalar(n), DType::Int64, s.dtype()); }, "mean");
 }
 
 Statistics statisticsOf(Lowering& l, TensorId x, std::span<const size_t> dims, double correction) {
@@ -43,11 +45,12 @@ Statistics statisticsOf(Lowering& l, TensorId x, std::span<const size_t> dims, d
   const TensorId squares = mappedWith(l, x, mean, 2, l[x].dtype, [](Scalar v, Scalar m) { return (v - m) * (v - m); });
   const TensorId sum = l.reduce(ReduceKind::Sum, squares, dims, true);
   const ExprId n = countOf(l, x, dims);
-  const TensorId variance = mapped(l, sum, 1, l[x].dtype, [&l, n, correction](Scalar s) {
+  const auto divided = [&l, n, correction](Scalar s) {
     const Scalar count = l.convert(l.scalar(n), DType::Int64, s.dtype());
     if (correction == 0) return s / count;
     return s / maximum(count - correction, 0.0);
-  });
+  };
+  const TensorId variance = mapped(l, sum, 1, l[x].dtype, divided, "variance");
   return {mean, variance};
 }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "core/compile/lower/lowering.h"
 
@@ -13,7 +14,8 @@ namespace graft::lower {
 /// The product of the sizes along `dims`.
 ExprId countOf(Lowering&, TensorId, std::span<const size_t> dims);
 /// f of each element, in the compute type of `gives`.
-TensorId mapped(Lowering&, TensorId, double cost, DType gives, std::function<Scalar(Scalar)>);
+TensorId mapped(Lowering&, TensorId, double cost, DType gives, std::function<Scalar(Scalar)>,
+                std::string_view name = {});
 /// f of each element of `x` and the element of `y` that broadcasts to its place.
 TensorId mappedWith(Lowering&, TensorId x, TensorId y, double cost, DType gives, std::function<Scalar(Scalar, Scalar)>);
 

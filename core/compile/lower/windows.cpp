@@ -1,6 +1,7 @@
-// Pooling and resampling: elements from a window of the operand. Loads outside of it are guarded.
+// Pooling: elements from a window of the operand. Loads outside of it are guarded.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -208,149 +209,6 @@ void lowerAdaptivePool(Call& c, size_t n) {
   }));
 }
 
-// Resampling --------------------------------------------------------------------------------------------------------
-
-/// The scale that the caller named for dimension k, or none.
-std::optional<double> namedScale(Call& c, size_t n, size_t k) {
-  if (c.node.findArgument("scale_factors")) {
-    if (!c.has("scale_factors")) return std::nullopt;
-    const auto* items = c.argument("scale_factors").items();
-    if (!items || items->size() != n || !(*items)[k].number()) c.refuse("scale_factors", "is not known");
-    return (*items)[k].number();
-  }
-  static constexpr std::string_view names[3][3] = {
-      {"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
-  const std::string_view name = names[n - 1][k];
-  return c.node.findArgument(name) && c.has(name) ? std::optional(c.number(name)) : std::nullopt;
-}
-
-TensorId resampled(Call& c, size_t n) {
-  const TensorId x = c.tensor(c.node.findArgument("input") ? "input" : "self");
-  if (c.rank(x) != n + 2) c.refuse("self", "has another number of dimensions");
-  (void)c.resultOfRank(c.rank(x));
-  return x;
-}
-
-/// Sizes as numbers, which resampling needs.
-std::pair<int64_t, int64_t> lengths(Call& c, TensorId x, size_t k) {
-  const auto in = c.l.findNumber(c.sizes(x)[k + 2]);
-  const auto out = c.l.findNumber(c.resultSizes()[k + 2]);
-  if (!in || !out || *in == 0 || *out == 0) c.refuse("self", "has a size that varies or is 0");
-  return {*in, *out};
-}
-
-/// floor((o + offset) * scale) in f32, as ATen: as an integer expression where that gives the same for each place.
-void lowerNearest(Call& c, size_t n, bool isExact) {
-  const TensorId x = resampled(c, n);
-  struct Axis {
-    int64_t in, out;
-    float scale;
-    bool isInteger;  // (2 o + 1) in // (2 out), or o in // out
-  };
-  std::vector<Axis> axes;
-  for (size_t k = 0; k < n; ++k) {
-    const auto [in, out] = lengths(c, x, k);
-    const auto named = namedScale(c, n, k);
-    constexpr int64_t mostPlaces = 65536;  // that are tried one by one
-    Axis a{in, out, static_cast<float>(in) / static_cast<float>(out), out <= mostPlaces};
-    if (named && *named > 0) a.scale = static_cast<float>(1.0 / *named);
-    for (int64_t o = 0; o < out && a.isInteger; ++o) {
-      const float at = isExact ? (static_cast<float>(o) + 0.5F) * a.scale : static_cast<float>(o) * a.scale;
-      const int64_t place = std::min<int64_t>(static_cast<int64_t>(std::floor(at)), in - 1);
-      const int64_t whole = isExact ? (2 * o + 1) * in / (2 * out) : o * in / out;
-      a.isInteger = place == whole;
-    }
-    axes.push_back(a);
-  }
-  if (c.l[x].cost > 4 * cheapCost) c.l.repeat(x);
-  Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, axes, isExact](Index i) {
-    loops::Simplifier& s = l.simplifier;
-    for (size_t k = 0; k < axes.size(); ++k) {
-      const Axis& a = axes[k];
-      ExprId& at = i[k + 2];
-      if (a.isInteger && isExact) {
-        at = s.floorDivide(s.multiply(s.add(s.multiply(at, l.integer(2)), l.integer(1)), l.integer(a.in)),
-                           l.integer(2 * a.out));
-      } else if (a.isInteger) {
-        const bool isMultiple = a.out % a.in == 0;
-        at = isMultiple ? s.floorDivide(at, l.integer(a.out / a.in))
-                        : s.floorDivide(s.multiply(at, l.integer(a.in)), l.integer(a.out));
-      } else {
-        const Scalar place = l.scalar(at).to(DType::Float32);
-        const ExprId whole = floor((isExact ? place + 0.5 : place) * a.scale).to(DType::Int64).id;
-        at = s.maximum(s.minimum(whole, l.integer(a.in - 1)), l.integer(0));
-      }
-    }
-    return i;
-  }));
-}
-
-/// Between two neighbours along each dimension, weighted by nearness; in f32 at least.
-void lowerLinear(Call& c, size_t n) {
-  const TensorId x = resampled(c, n);
-  const DType d = c.resultType();
-  if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
-  const bool alignsCorners = c.flag("align_corners");
-  struct Axis {
-    int64_t in, out;
-    double scale;
-  };
-  std::vector<Axis> axes;
-  for (size_t k = 0; k < n; ++k) {
-    const auto [in, out] = lengths(c, x, k);
-    const auto named = namedScale(c, n, k);
-    // In what it is computed in: f32 rounds the quotient.
-    const auto divided = [&](double a, double b) {
-      return d == DType::Float64 ? a / b : static_cast<double>(static_cast<float>(a) / static_cast<float>(b));
-    };
-    double scale = divided(static_cast<double>(in), static_cast<double>(out));
-    if (alignsCorners)
-      scale = out > 1 ? divided(static_cast<double>(in - 1), static_cast<double>(out - 1)) : 0;
-    else if (named && *named > 0)
-      scale = d == DType::Float64 ? 1.0 / *named : static_cast<double>(static_cast<float>(1.0 / *named));
-    axes.push_back({in, out, scale});
-  }
-  c.traits.repeatsReads = true;
-  c.l.repeat(x);
-  Lowering& l = c.l;
-  const DType compute = computeType(d);
-  c.result(l.define(c.name(), d, c.resultSizes(), 12 * static_cast<double>(n), std::span(&x, 1),
-                    [&l, x, axes, alignsCorners, compute](const Index& i) {
-                      loops::Simplifier& s = l.simplifier;
-                      struct Sides {
-                        ExprId low, high;
-                        Scalar weight;  // of high
-                      };
-                      std::vector<Sides> sides;
-                      for (size_t k = 0; k < axes.size(); ++k) {
-                        const Axis& a = axes[k];
-                        const Scalar place = l.scalar(i[k + 2]).to(compute);
-                        if (a.in == a.out && (alignsCorners || a.scale == 1)) {
-                          sides.push_back({i[k + 2], i[k + 2], place.number(0)});
-                          continue;
-                        }
-                        const Scalar at = alignsCorners ? place * a.scale : maximum((place + 0.5) * a.scale - 0.5, 0.0);
-                        const ExprId last = l.integer(a.in - 1);
-                        const ExprId low = s.maximum(s.minimum(at.to(DType::Int64).id, last), l.integer(0));
-                        const ExprId high = s.minimum(s.add(low, l.integer(1)), last);
-                        const Scalar off = at - l.scalar(low).to(compute);
-                        sides.push_back({low, high, minimum(maximum(off, 0.0), 1.0)});
-                      }
-                      // The corners of the cell, joined along one dimension after the other.
-                      const auto joined = [&](auto&& self, Index at, size_t k) -> Scalar {
-                        if (k == sides.size()) return l.scalarAt(x, at);
-                        at[k + 2] = sides[k].low;
-                        const Scalar low = self(self, at, k + 1);
-                        if (sides[k].low == sides[k].high) return low;
-                        at[k + 2] = sides[k].high;
-                        const Scalar high = self(self, at, k + 1);
-                        return low * (1.0 - sides[k].weight) + high * sides[k].weight;
-                      };
-                      return joined(joined, i, 0).id;
-                    }));
-}
-
 /// Columns of windows, as a convolution by a matrix product reads them: (batch, channels * kernel, places).
 void lowerColumns(Call& c) {
   const TensorId x = c.tensor("self");
@@ -374,6 +232,63 @@ void lowerColumns(Call& c) {
   }));
 }
 
+/// What the columns of windows add up to at each place: the inverse of the above, up to how often a place is read.
+void lowerFold(Call& c) {
+  const TensorId x = c.tensor("self");
+  const DType d = c.resultType();
+  if (c.rank(x) != 3 || !isFloatingPoint(d)) c.refuse("self", "has other than three dimensions, or whole numbers");
+  const Window w = windowOf(c, 2);
+  const std::vector<int64_t> size = c.integers("output_size");
+  if (size.size() != 2 || w.dilation[0] < 1 || w.dilation[1] < 1) c.refuse("output_size", "has other than two numbers");
+  std::array<int64_t, 2> places{};
+  for (size_t k = 0; k < 2; ++k) {
+    places[k] = (size[k] + 2 * w.padding[k] - w.dilation[k] * (w.kernel[k] - 1) - 1) / w.stride[k] + 1;
+    if (places[k] < 1) c.refuse("output_size", "is smaller than the window");
+  }
+  c.traits.repeatsReads = true;
+  Lowering& l = c.l;
+  l.repeat(x);
+  const Sizes sizes = c.resultOfRank(4);
+  c.result(windowed(
+      c, ReduceKind::Sum, d, sizes, constants(l, w.kernel), [&l, x, w, places](const Index& i, const Index& offsets) {
+        loops::Simplifier& s = l.simplifier;
+        ExprId isInside = l.pool().boolean(true);
+        ExprId channel = i[1], place = l.integer(0);
+        for (size_t k = 0; k < 2; ++k) {
+          const ExprId from =
+              s.subtract(s.add(i[2 + k], l.integer(w.padding[k])), s.multiply(offsets[k], l.integer(w.dilation[k])));
+          const ExprId stride = l.integer(w.stride[k]), at = s.floorDivide(from, stride);
+          const ExprId last = l.integer(places[k] - 1);
+          const ExprId isStart = s.compare(Op::Equal, s.remainder(from, stride), l.integer(0));
+          isInside = s.logicalAnd(isInside, isStart);
+          isInside = s.logicalAnd(isInside, s.compare(Op::LessEqual, l.integer(0), at));
+          isInside = s.logicalAnd(isInside, s.compare(Op::LessEqual, at, last));
+          channel = s.add(s.multiply(channel, l.integer(w.kernel[k])), offsets[k]);
+          // The condition says it already, but not in a form that proves the index.
+          const ExprId safe = s.maximum(s.minimum(at, last), l.integer(0));
+          place = s.add(s.multiply(place, l.integer(places[k])), safe);
+        }
+        return s.select(isInside, l.at(x, {i[0], channel, place}), l.constant(l[x].dtype, 0));
+      }));
+}
+
+/// The differences of neighbours.
+void lowerDiff(Call& c) {
+  const TensorId x = c.tensor("self");
+  const DType d = c.resultType();
+  if (c.integer("n") != 1) c.refuse("n", "is not 1");
+  if (c.has("prepend") || c.has("append")) c.refuse("prepend", "is given");
+  if (d == DType::Bool) c.refuse("self", "is bool");
+  const size_t dim = c.dimOf(x, "dim");
+  const Sizes sizes = c.resultOfRank(c.rank(x));
+  Lowering& l = c.l;
+  c.result(l.define(c.name(), d, sizes, 1, std::span(&x, 1), [&l, x, dim](Index i) {
+    const Scalar here = l.scalarAt(x, i);
+    i[dim] = l.simplifier.add(i[dim], l.integer(1));
+    return (l.scalarAt(x, i) - here).id;
+  }));
+}
+
 }  // namespace
 
 std::vector<Entry> windowOperators() {
@@ -388,16 +303,10 @@ std::vector<Entry> windowOperators() {
     window("avg_pool" + dims + ".default", [n](Call& c) { lowerAveragePool(c, n); });
     window("adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });
     if (n > 1) window("_adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });
-    for (const char* overload : {".default", ".vec"}) {
-      window("upsample_nearest" + dims + overload, [n](Call& c) { lowerNearest(c, n, false); });
-      window("_upsample_nearest_exact" + dims + overload, [n](Call& c) { lowerNearest(c, n, true); });
-    }
   }
-  const char* linear[] = {"upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"};
-  for (size_t n = 1; n <= 3; ++n)
-    for (const char* overload : {".default", ".vec"})
-      window(std::string(linear[n - 1]) + overload, [n](Call& c) { lowerLinear(c, n); });
   window("im2col.default", lowerColumns);
+  window("col2im.default", lowerFold);
+  window("diff.default", lowerDiff);
   return out;
 }
 

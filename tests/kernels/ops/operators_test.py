@@ -132,12 +132,25 @@ class Linear(OperatorCase):
     def check(self, *args, **kwargs):
         return super().check(graft.linear, linear, *args, **kwargs)
 
+    def test_long_rows_round_off_no_more_than_in_pytorch(self):
+        """Verification allows a rewrite about twice the original's error, and sums of thousands of products have one."""
+        for rows in (1, 4, 24, 25, 49, 256):
+            x, w = random(rows, 3072), random(96, 3072)
+            exact = F.linear(x.double(), w.double())
+            error = lambda y: float((y.double() - exact).square().mean().sqrt())
+            self.assertLess(error(graft.linear(x, w)), 1.5 * error(F.linear(x, w)), rows)
+
     def test_sizes_dtypes_activations(self):
         for dtype, activation, (m, k, n) in itertools.product(DTYPES, ACTIVATIONS, ((1, 1, 1), (5, 7, 3), (33, 64, 130), (16, 384, 96))):
             w = random(n, k, dtype=dtype, scale=k**-0.5)
             with self.subTest(dtype=dtype, activation=activation, size=(m, k, n)):
                 self.check(random(2, m, k, dtype=dtype), w, random(n, dtype=dtype), activation=activation)
                 self.check(random(m, k, dtype=dtype), w, activation=activation, residual=random(m, n, dtype=dtype))
+
+    def test_blocks_of_rows(self):
+        for dtype, rows in itertools.product(DTYPES, (63, 64, 65, 130, 256, 257)):
+            x, w = random(rows, 40, dtype=dtype), random(100, 40, dtype=dtype, scale=0.2)
+            self.check(x, w, random(100, dtype=dtype), activation="relu", residual=random(rows, 100, dtype=dtype))
 
     def test_residual_broadcasts(self):
         self.check(random(2, 5, 8), random(6, 8), residual=random(5, 6))

@@ -336,7 +336,8 @@ bool IndexMath::isNonNegative(const Polynomial& p, std::span<const Polynomial> f
 }
 
 bool IndexMath::prove(Polynomial p, const std::vector<Polynomial>& facts, int depth) {
-  if (!p.fits || p.terms.size() > kMostTerms || depth > kDeepestProof || budget_-- <= 0) return false;
+  if (!p.fits || p.terms.size() > kMostTerms || depth > kDeepestProof || budget_-- <= 0 || stepsLeft_-- <= 0)
+    return false;
   if (p.isConstant()) return p.constant >= 0;
   // g*x + c >= 0 is x + floor(c/g) >= 0.
   const uint64_t g = p.commonFactor();

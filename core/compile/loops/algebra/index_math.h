@@ -40,6 +40,9 @@ class IndexMath {
 
   /// What must not be negative where the condition has this value, added to `facts`.
   void collectFacts(ExprId condition, bool value, std::vector<Polynomial>& facts);
+  /// From now on, proofs take no more than this many steps together; beyond them, none is found. Of programs from
+  /// elsewhere, which may be made to take long.
+  void limitSteps(int64_t steps) { stepsLeft_ = steps; }
   /// The condition's value, where the facts and the bounds decide it.
   std::optional<bool> decide(ExprId condition, std::span<const Polynomial> facts = {});
   /// Whether it is at least 0 for all values of ranges and sizes for which the facts are; false where that is not
@@ -80,7 +83,8 @@ class IndexMath {
 
   const Program& program_;
   std::unordered_map<ExprId, Known> known_;
-  int budget_ = 0;  // steps left of one proof
+  int budget_ = 0;                 // steps left of one proof
+  int64_t stepsLeft_ = INT64_MAX;  // of all
 };
 
 }  // namespace graft::loops

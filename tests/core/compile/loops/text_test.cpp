@@ -1,7 +1,9 @@
 // The text of programs: what is printed is read back, and what is no program is refused at its place.
 #include "core/compile/loops/text.h"
 
+#include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "tests/support/catch.h"
 
@@ -49,6 +51,20 @@ TEST_CASE("a printed program is read back as it was") {
                             "bit_and(3_u8, 5_u8), 255_u8 - 3_u8)\n"),
        })
     CHECK(printProgram(parsed(text)) == text);
+}
+
+TEST_CASE("the programs in the documentation are printed as they stand there") {
+  std::ifstream file(GRAFT_SOURCE_DIR "/docs/internals/compiler.md");
+  std::stringstream all;
+  all << file.rdbuf();
+  const std::string page = all.str(), begin = "```loops\n";
+  int programs = 0;
+  for (size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at + 1), ++programs) {
+    const size_t from = at + begin.size();
+    const std::string text = page.substr(from, page.find("```", from) - from);
+    CHECK(printProgram(parsed(text)) == text);
+  }
+  CHECK(programs >= 2);
 }
 
 TEST_CASE("a literal keeps its number and its dtype") {

@@ -1,0 +1,125 @@
+"""Generated kernels from outside: applied, verified, written, loaded, and shown in each form. The models are of no family that a rule
+was written for."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+os.environ["GRAFT_CACHE_DIR"] = tempfile.mkdtemp(prefix="graft-e2e-cache-")
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from support import OPERATORS, SOURCE, TestCase, graft, main
+
+GENERATED = SOURCE / "resources" / "rules" / "generated.py"
+torch.set_num_threads(1)
+
+
+class Gated(nn.Module):
+    """Convolutions with a norm, a gate and a squeeze: blocks of no published network."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm, self.mix = nn.Conv2d(3, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.Conv2d(16, 32, 1)
+        self.squeeze = nn.Linear(16, 16)
+
+    def forward(self, x):
+        x = self.norm(self.stem(x))
+        a, b = self.mix(F.silu(x)).chunk(2, 1)
+        x = x + a * torch.sigmoid(b)
+        weight = self.squeeze(x.mean((2, 3))).sigmoid()
+        return (x * weight[:, :, None, None]).roll(1, 2).flatten(1)
+
+
+class Rows(nn.Module):
+    """A softmax over scores with an offset, and a norm of its own making."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(24))
+
+    def forward(self, x, ids):
+        scores = x @ x.transpose(1, 2) / 4 - (torch.arange(x.shape[1])[:, None] - ids[:, None, :]).abs() * 0.1
+        y = scores.softmax(-1) @ x
+        y = (y - y.mean(-1, keepdim=True)) * torch.rsqrt(y.var(-1, keepdim=True, unbiased=False) + 1e-5) * self.scale
+        return torch.where(y > 0, y, torch.expm1(y)), y.argmax(-1)
+
+
+class Generated(TestCase):
+    def saved(self, module, *inputs):
+        torch.manual_seed(0)
+        model, given = self.folder / "model.pt", self.folder / "in.pt"
+        with torch.no_grad():
+            torch.jit.trace(module.eval(), inputs, check_trace=False).save(str(model))
+        torch.save(inputs, given)
+        return model, given
+
+    def check(self, module, *inputs):
+        model, given = self.saved(module, *inputs)
+        out = self.folder / "fast.pt"
+        run = self.done("apply", model, "--rules", GENERATED, "--recipe", "Generated", "--inputs", given, "-o", out, "--no-timing", "--strict")
+        self.assertRegex(run.stdout, r"(?m)^fuse +[1-9]")
+        with torch.no_grad():
+            expected = module(*inputs)
+        torch.ops.load_library(OPERATORS)
+        fast = torch.jit.load(str(out))
+        for got, wanted in zip(fast(*inputs) if isinstance(expected, tuple) else (fast(*inputs),), expected if isinstance(expected, tuple) else (expected,)):
+            torch.testing.assert_close(got, wanted)
+        return model, given, out
+
+    def test_a_convolutional_model_is_fused_verified_written_and_loaded(self):
+        module = Gated().eval()
+        *_, out = self.check(module, torch.randn(2, 3, 12, 12))
+        fast = torch.jit.load(str(out))
+        x = torch.randn(5, 3, 12, 12)  # another batch
+        torch.testing.assert_close(fast(x), module(x).detach())
+
+    def test_rows_and_places_are_fused_and_forms_agree_about_it(self):
+        model, given, out = self.check(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))
+        documents = {form: self.json("code", model, "--inputs", given, "--as", form) for form in ("groups", "loops", "cpp")}
+        names = [k["name"] for k in documents["groups"]["kernels"]]
+        self.assertGreater(len(names), 0)
+        for form, first in (("groups", "generated 1\n"), ("loops", "loops 1\n"), ("cpp", "#include")):
+            self.assertEqual([k["name"] for k in documents[form]["kernels"]], names)
+            for kernel in documents[form]["kernels"]:
+                self.assertTrue(kernel["text"].startswith(first), kernel)
+        merged = [d for d in documents["groups"]["decisions"] if d["isMerged"]]
+        apart = [d for d in documents["groups"]["decisions"] if not d["isMerged"]]
+        self.assertTrue(merged and all("why" not in d and d["apartMicroseconds"] > d["togetherMicroseconds"] for d in merged))
+        self.assertTrue(all(d["why"] for d in apart))
+        self.assertIn("aten.matmul.default", {n["operator"] for n in documents["groups"]["notFused"]})
+        in_file = self.json("code", out, "--as", "loops")["kernels"]
+        self.assertTrue(in_file and all(k["isInFile"] for k in in_file))
+        self.assertIn(names[0], self.done("code", model, "--inputs", given, "--as", "loops", "--kernel", "0").stdout)
+
+    def test_wrong_questions_get_a_sentence(self):
+        model, given = self.saved(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))
+        for arguments, code, message in ((("--as", "fortran"), 2, "--as takes python, groups, loops or cpp"),
+                                         (("--kernel", "0"), 2, "go with --as"),
+                                         (("--as", "loops", "--kernel", "no_such"), 3, "there is no kernel no_such")):
+            run = graft("code", model, "--inputs", given, *arguments)
+            self.assertEqual(run.returncode, code, run.stderr)
+            self.assertIn(message, run.stderr)
+
+    def test_only_and_apart_choose(self):
+        model, given = self.saved(Gated().eval(), torch.randn(2, 3, 12, 12))
+        everything = self.json("code", model, "--inputs", given, "--as", "groups")
+        fewer = self.json("code", model, "--inputs", given, "--as", "groups", "--apart", "aten.sigmoid")
+        nodes = lambda document: {n for k in document["kernels"] for n in k["nodes"]}
+        self.assertTrue(any(n.startswith("sigmoid") for n in nodes(everything)))
+        self.assertFalse(any(n.startswith("sigmoid") for n in nodes(fewer)))
+
+    def test_a_file_in_another_process_finds_the_machine_code_on_disk(self):
+        *_, out = self.check(Gated().eval(), torch.randn(2, 3, 12, 12))
+        code = (f"import time, torch; torch.ops.load_library({str(OPERATORS)!r}); m = torch.jit.load({str(out)!r}); x = torch.randn(2, 3, 12, 12);"
+                "b = time.perf_counter(); m(x); print(time.perf_counter() - b)")
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertNotIn("graft::generated", run.stderr)
+
+
+if __name__ == "__main__":
+    main()
