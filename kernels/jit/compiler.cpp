@@ -9,6 +9,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
@@ -77,6 +78,19 @@ std::unique_ptr<llvm::TargetMachine> makeMachine(int level, std::string& error) 
 // easiest after it: equal instructions, addresses, and variables in memory.
 constexpr const char* kPasses =
     "function(sroa,early-cse<memssa>,instcombine,simplifycfg,gvn,loop-mssa(licm),instcombine,adce,simplifycfg)";
+
+// LLVM's pass that moves instructions of the processor out of loops: the emitter has moved out what is computed, and of
+// constants there are more in a polynomial than registers. With AVX-512 an operand in memory costs nothing. The switch
+// is the process's, read while passes are added.
+bool addPasses(llvm::legacy::PassManager& passes, llvm::TargetMachine& machine, llvm::raw_pwrite_stream& out,
+               int level) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto& options = llvm::cl::getRegisteredOptions();
+  if (const auto at = options.find("disable-machine-licm"); at != options.end())
+    static_cast<llvm::cl::opt<bool>*>(at->second)->setValue(level == graftJitAvx512);
+  return !machine.addPassesToEmitFile(passes, out, nullptr, kObjectFile);
+}
 
 bool optimise(llvm::Module& module, llvm::TargetMachine& machine, std::string& error) {
   llvm::LoopAnalysisManager loops;
@@ -151,7 +165,7 @@ bool compileObject(const std::string& ir, int level, std::vector<char>& object, 
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream out(bytes);
   llvm::legacy::PassManager emission;
-  if (machine->addPassesToEmitFile(emission, out, nullptr, kObjectFile)) {
+  if (!addPasses(emission, *machine, out, level)) {
     error = "LLVM cannot make object files for this machine";
     return false;
   }

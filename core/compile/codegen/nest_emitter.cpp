@@ -165,7 +165,7 @@ Value NestEmitter::checkedValue(const Expr& e) {
   const Value bad =
       isIndex ? b_.compare("icmp uge", v, value(e.operands[1])) : b_.compare("icmp eq", v, b_.integer(v.dtype, 0));
   const Value active = activeLanes(true, bad.lanes);
-  b_.raise(active ? b_.binary("and", bad, active) : bad);
+  b_.raise(active ? b_.binary("and", bad, active) : bad, b_.emptyScope());
   return b_.select(bad, b_.integer(v.dtype, isIndex ? 0 : 1), v);
 }
 

@@ -223,7 +223,9 @@ void NestEmitter::emitParts(const loops::Nest& nest, size_t part) {
                                    b_.compare("icmp slt", index, b_.integer(DType::Int64, start + length)));
     b_.openLoop(zero, b_.convert("zext", inside, DType::Int64), 1, {});
     memos_.emplace_back();
-    bindings_[piece] = {b_.binary("sub", index, b_.integer(DType::Int64, start)), 1, b_.scope(), false};
+    Value inPiece = b_.binary("sub", index, b_.integer(DType::Int64, start));
+    inPiece.scope = b_.scope();  // what depends on it is of this part alone
+    bindings_[piece] = {inPiece, 1, b_.scope(), false};
     emitParts(restricted, part + 1);
     bindings_.erase(piece);
     memos_.pop_back();

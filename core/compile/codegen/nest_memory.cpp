@@ -113,6 +113,8 @@ Value NestEmitter::load(ExprId id) {
   const Value active = activeLanes(!isInside, lanes);
   int scope = std::max(from.at.scope, active ? active.scope : 0);
   if (!accesses_.of(id).written.empty()) scope = std::max(scope, barrier_);
+  // A loop without iterations may be what keeps the index inside.
+  if (!isInside) scope = std::max(scope, b_.emptyScope());
   const auto version = versions_.find(e.buffer());
   const int64_t n = version == versions_.end() ? 0 : version->second;
   if (lanes > 1) return finish(readVector(from.at, stored, lanes, active, scope, n));

@@ -241,10 +241,19 @@ Value IrBuilder::memoryRead(const std::string& text, DType dtype, int lanes, int
 
 void IrBuilder::effect(const std::string& text) { scopes_.back().text += "  " + text + "\n"; }
 
-void IrBuilder::raise(const Value& condition) {
+int IrBuilder::emptyScope() const {
+  for (int i = scope(); i > 0; --i) {
+    const Scope& s = scopes_[static_cast<size_t>(i)];
+    const bool isEntered = s.start.isConstant && s.end.isConstant && std::stoll(s.start.name) < std::stoll(s.end.name);
+    if (!isEntered) return i;
+  }
+  return 0;
+}
+
+void IrBuilder::raise(const Value& condition, int scope) {
   raises_ = true;
   const Value any = anyLane(condition);
-  Scope& s = scopes_[static_cast<size_t>(condition.scope)];
+  Scope& s = scopes_[static_cast<size_t>(std::max(scope, condition.scope))];
   if (!s.numbered.try_emplace("raise " + any.name, any).second) return;
   const std::string before = newName(), after = newName();
   s.text += "  " + before + " = load i1, ptr %flags, align 1\n";

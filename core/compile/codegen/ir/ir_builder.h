@@ -75,8 +75,10 @@ class IrBuilder {
   Value memoryRead(const std::string& text, DType, int lanes, int scope, int64_t version);
   void effect(const std::string& text);  ///< in the innermost loop
   void declare(const std::string& text) { declarations_.insert(text); }
-  /// A variable of the function, 0 at first, that flags are or-ed into.
-  void raise(const Value& condition);
+  /// A variable of the function, 0 at first, that flags are or-ed into, in no loop further out than `scope`.
+  void raise(const Value& condition, int scope);
+  /// The innermost open loop that may run no iteration, 0: none. What only its iterations may do stays in it.
+  int emptyScope() const;
 
   // Loops
   /// for (i = start; i < end; i += step), with values carried from one iteration to the next; returns those.

@@ -338,7 +338,8 @@ Value IrOperations::divideInteger(Op op, const Value& a, const Value& b, const V
     return b_.binary(isUnsigned(dtype) ? "lshr" : "ashr", a, number(__builtin_ctzll(static_cast<uint64_t>(*known))));
   }
   Value divisor = b;
-  if (active && !known) divisor = b_.select(active, divisor, number(1));
+  // In lanes that do not count, and where a loop around it runs no iteration, it may be 0.
+  if (!known) divisor = b_.select(b_.compare("icmp eq", divisor, number(0)), number(1), divisor);
   if (isUnsigned(dtype)) return b_.binary(wantsRest ? "urem" : "udiv", a, divisor);
   // The processor stops at the least number divided by -1; elsewhere that is a negation.
   const bool mayBeMinus1 = !known || *known == -1;

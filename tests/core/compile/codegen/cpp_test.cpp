@@ -42,7 +42,7 @@ nest i < n
   y[i, h, d] = exp(x[i, h * 32 + d] - m[]) for h < 2, d < 32
 )");
   REQUIRE(program);
-  CHECK(body(codegen::makeCppCode(*program, {.level = codegen::CpuLevel::Avx512})) ==
+  CHECK(body(codegen::makeCppCode(*program, {codegen::CpuLevel::Avx512, {}, {}})) ==
         R"(int run(const float* x, float* y, int64_t n) {
   int failed = 0;
 
