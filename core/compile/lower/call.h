@@ -33,6 +33,7 @@ struct Call {
   TensorId tensor(const Argument&, std::string_view parameter) const;  ///< a number too
   std::vector<TensorId> tensors(std::string_view parameter) const;
   int64_t integer(std::string_view parameter) const;
+  int64_t known(ExprId, std::string_view parameter) const;
   ExprId size(std::string_view parameter) const;  ///< an integer that sizes may be in
   ExprId size(const Argument&, std::string_view parameter) const;
   std::vector<int64_t> integers(std::string_view parameter) const;  ///< one number is a list of one
