@@ -159,6 +159,10 @@ Sizes Call::resultOfRank(size_t rank) const {
 }
 std::string Call::name() const { return node.name; }
 
+void Call::requireType(TensorId t) const {
+  if (type(t) != resultType()) refuse("the result has another dtype than the operand");
+}
+
 void Call::result(TensorId t, size_t i) {
   if (i >= node.outputs.size()) return;
   const auto [dtype, sizes] = l.typeOf(output(i));

@@ -54,6 +54,7 @@ struct Call {
   Sizes resultOfRank(size_t rank) const;  ///< the first one's sizes
   ValueId output(size_t i = 0) const;
   void result(TensorId, size_t output = 0);
+  void requireType(TensorId) const;  ///< refuses an operand of another dtype than the result's
 
   const Sizes& sizes(TensorId t) const { return l[t].sizes; }
   DType type(TensorId t) const { return l[t].dtype; }
