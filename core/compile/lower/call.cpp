@@ -67,11 +67,15 @@ ExprId Call::size(const Argument& a, std::string_view parameter) const {
 }
 ExprId Call::size(std::string_view parameter) const { return size(argument(parameter), parameter); }
 
-int64_t Call::integer(std::string_view parameter) const {
-  const ExprId e = size(parameter);
-  if (const auto n = l.findNumber(e)) return *n;
-  refuse(parameter, "is not known");
+int64_t Call::known(ExprId e, std::string_view parameter) const {
+  // No window or shift is that large; sums and products of a few such numbers fit into 64 bits.
+  constexpr int64_t greatest = int64_t{1} << 30;
+  const auto n = l.findNumber(e);
+  if (!n) refuse(parameter, "is not known");
+  if (*n < -greatest || *n > greatest) refuse(parameter, "is too large");
+  return *n;
 }
+int64_t Call::integer(std::string_view parameter) const { return known(size(parameter), parameter); }
 
 std::vector<ExprId> Call::sizeList(std::string_view parameter) const {
   const Argument& a = argument(parameter);
@@ -85,11 +89,7 @@ std::vector<ExprId> Call::sizeList(std::string_view parameter) const {
 
 std::vector<int64_t> Call::integers(std::string_view parameter) const {
   std::vector<int64_t> out;
-  for (const ExprId e : sizeList(parameter)) {
-    const auto n = l.findNumber(e);
-    if (!n) refuse(parameter, "is not known");
-    out.push_back(*n);
-  }
+  for (const ExprId e : sizeList(parameter)) out.push_back(known(e, parameter));
   return out;
 }
 
@@ -158,6 +158,10 @@ Sizes Call::resultOfRank(size_t rank) const {
   return s;
 }
 std::string Call::name() const { return node.name; }
+
+void Call::requireType(TensorId t) const {
+  if (type(t) != resultType()) refuse("the result has another dtype than the operand");
+}
 
 void Call::result(TensorId t, size_t i) {
   if (i >= node.outputs.size()) return;

@@ -33,6 +33,7 @@ struct Call {
   TensorId tensor(const Argument&, std::string_view parameter) const;  ///< a number too
   std::vector<TensorId> tensors(std::string_view parameter) const;
   int64_t integer(std::string_view parameter) const;
+  int64_t known(ExprId, std::string_view parameter) const;
   ExprId size(std::string_view parameter) const;  ///< an integer that sizes may be in
   ExprId size(const Argument&, std::string_view parameter) const;
   std::vector<int64_t> integers(std::string_view parameter) const;  ///< one number is a list of one
@@ -53,6 +54,7 @@ struct Call {
   Sizes resultOfRank(size_t rank) const;  ///< the first one's sizes
   ValueId output(size_t i = 0) const;
   void result(TensorId, size_t output = 0);
+  void requireType(TensorId) const;  ///< refuses an operand of another dtype than the result's
 
   const Sizes& sizes(TensorId t) const { return l[t].sizes; }
   DType type(TensorId t) const { return l[t].dtype; }

@@ -89,6 +89,7 @@ std::vector<Padding> paddings(Call& c, const std::string& parameter, size_t rank
 
 void lowerConstantPad(Call& c, const std::string& self, double value) {
   const TensorId x = c.tensor(self);
+  c.requireType(x);
   const std::vector<Padding> pads = paddings(c, "pad", c.rank(x));
   const DType d = c.resultType();
   const Sizes sizes = c.resultOfRank(c.rank(x));
@@ -153,6 +154,7 @@ void lowerPad(Call& c) {
 /// Zero above the diagonal, or below it.
 void lowerTriangle(Call& c, bool isLower) {
   const TensorId x = c.tensor("self");
+  c.requireType(x);
   const int64_t diagonal = c.integer("diagonal");
   if (c.rank(x) < 2) c.refuse("self", "has fewer than two dimensions");
   const DType d = c.resultType();

@@ -128,6 +128,8 @@ ExprId Lowering::sizeOf(const std::string& text, const std::string& whose) {
 }
 
 ExprId Lowering::sizeOf(const Dim& dim, const std::string& whose) {
+  constexpr int64_t greatest = int64_t{1} << 40;
+  if (dim.size > greatest) throw Refusal{fmt::format("%{} is too large", whose)};
   if (dim.isStatic()) return integer(dim.size);
   if (dim.symbol.empty()) throw Refusal{fmt::format("a size of %{} is not known", whose)};
   return sizeOf(dim.symbol, "%" + whose);

@@ -170,13 +170,13 @@ double correctionOf(Call& c) {
 
 /// var, std, and these with the mean as a second result.
 void lowerVariance(Call& c, bool isDeviation, bool withMean) {
-  const DType d = c.resultType();
   const TensorId x = c.tensor("self");
   if (!isFloatingPoint(c.type(x))) c.refuse("self", "has no floating numbers");
   const std::vector<size_t> dims = reducedDims(c, x);
   const bool keep = keepsDims(c);
   const Statistics s = statisticsOf(c.l, x, dims, correctionOf(c));
-  const TensorId spread = isDeviation ? mapped(c.l, s.variance, 4, d, [](Scalar v) { return sqrt(v); }) : s.variance;
+  const TensorId spread =
+      isDeviation ? mapped(c.l, s.variance, 4, c.type(x), [](Scalar v) { return sqrt(v); }) : s.variance;
   c.result(squeezed(c, spread, dims, keep), 0);
   if (withMean) c.result(squeezed(c, s.mean, dims, keep), 1);
 }

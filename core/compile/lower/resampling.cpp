@@ -27,6 +27,7 @@ TensorId resampled(Call& c, size_t n) {
   const TensorId x = c.tensor(c.node.findArgument("input") ? "input" : "self");
   if (c.rank(x) != n + 2) c.refuse("self", "has another number of dimensions");
   (void)c.resultOfRank(c.rank(x));
+  c.requireType(x);
   return x;
 }
 
@@ -153,6 +154,7 @@ void lowerLinear(Call& c, size_t n) {
 /// Elements at places that the last dimension of `grid` says, between -1 and 1.
 void lowerGridSampler(Call& c) {
   const TensorId x = c.tensor("input"), grid = c.tensor("grid");
+  c.requireType(x);
   const DType d = c.resultType();
   const int64_t mode = c.integer("interpolation_mode"), padding = c.integer("padding_mode");
   if (c.rank(x) != 4 || c.rank(grid) != 4) c.refuse("input", "has other than four dimensions");

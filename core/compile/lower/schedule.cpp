@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -411,14 +412,10 @@ class Scheduler {
       request(values.back());
     }
     // From the last tensor to the first: what one reads stands before it.
-    std::set<TensorId> done;
-    while (true) {
-      const auto last = std::find_if(requests.rbegin(), requests.rend(),
-                                     [&](const auto& entry) { return !done.contains(entry.first); });
-      if (last == requests.rend()) break;
-      const TensorId t = last->first;
-      done.insert(t);
-      const std::set<Index> indices = last->second;
+    while (!requests.empty()) {
+      const auto last = requests.extract(std::prev(requests.end()));
+      const TensorId t = last.key();
+      const std::set<Index>& indices = last.mapped();
       Decision d = decide(t, indices, nest);
       if (d.how == Decision::How::Local) {
         request(l_.definition(t, d.index));

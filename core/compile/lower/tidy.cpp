@@ -62,7 +62,7 @@ class Tidier {
                          });
     if (name.empty() || isShort || std::isdigit(static_cast<unsigned char>(name[0]))) name = "t_" + name;
     std::string unique = name;
-    for (int n = 1; !names_.insert(unique).second; ++n) unique = fmt::format("{}_{}", name, n);
+    for (int& n = suffixes_[name]; !names_.insert(unique).second;) unique = fmt::format("{}_{}", name, ++n);
     return unique;
   }
 
@@ -106,6 +106,7 @@ class Tidier {
   std::unordered_map<ExprId, ExprId> expressions_;
   std::unordered_map<char, int> next_;
   std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, int> suffixes_;
 };
 
 }  // namespace

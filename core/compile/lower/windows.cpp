@@ -96,6 +96,7 @@ TensorId windowOperand(Call& c, std::string_view parameter, size_t n) {
   const TensorId x = c.tensor(parameter);
   if (c.rank(x) < n + 1 || c.rank(x) > n + 2) c.refuse(parameter, "has another number of dimensions");
   (void)c.resultOfRank(c.rank(x));
+  c.requireType(x);
   c.traits.repeatsReads = true;
   c.l.repeat(x);
   return x;
@@ -147,6 +148,7 @@ void lowerAveragePool(Call& c, size_t n) {
 /// As many windows as the result has places: from floor(o * in / out) to ceil((o + 1) * in / out).
 void lowerAdaptivePool(Call& c, size_t n) {
   const TensorId x = c.tensor("self");
+  c.requireType(x);
   if (c.rank(x) < n + 1 || c.rank(x) > n + 2) c.refuse("self", "has another number of dimensions");
   const DType d = c.resultType();
   if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
@@ -212,6 +214,7 @@ void lowerAdaptivePool(Call& c, size_t n) {
 /// Columns of windows, as a convolution by a matrix product reads them: (batch, channels * kernel, places).
 void lowerColumns(Call& c) {
   const TensorId x = c.tensor("self");
+  c.requireType(x);
   if (c.rank(x) != 4) c.refuse("self", "has other than four dimensions");
   const Window w = windowOf(c, 2);
   const auto width = c.l.findNumber(c.sizes(x)[3]);
@@ -235,6 +238,7 @@ void lowerColumns(Call& c) {
 /// What the columns of windows add up to at each place: the inverse of the above, up to how often a place is read.
 void lowerFold(Call& c) {
   const TensorId x = c.tensor("self");
+  c.requireType(x);
   const DType d = c.resultType();
   if (c.rank(x) != 3 || !isFloatingPoint(d)) c.refuse("self", "has other than three dimensions, or whole numbers");
   const Window w = windowOf(c, 2);
@@ -275,6 +279,7 @@ void lowerFold(Call& c) {
 /// The differences of neighbours.
 void lowerDiff(Call& c) {
   const TensorId x = c.tensor("self");
+  c.requireType(x);
   const DType d = c.resultType();
   if (c.integer("n") != 1) c.refuse("n", "is not 1");
   if (c.has("prepend") || c.has("append")) c.refuse("prepend", "is given");
