@@ -89,6 +89,7 @@ Result<std::shared_ptr<const Compiled>> Compiled::make(const Graph& graph, at::T
   if (!program) return program.error();
   if (const Status s = loops::verify(*program); !s)
     return internalError("the loops of a group are refused: " + s.error().message);
+  if (const Status s = loops::checkSizes(*program, sizes.vec()); !s) return s.error();
 
   auto code = std::make_unique<Code>();
   code->jit = jit;

@@ -658,7 +658,10 @@ def samples(requires_grad=False):
         return random(*shape, scale=0.5).requires_grad_(requires_grad)
 
     ids = torch.randint(9, (2, 5))
+    program = ("generated 1\ngraph tanh_mul {\n  input %x : f32[3,4]\n  input %w : f32[4]\n  %t = aten.tanh.default(%x) : f32[3,4]\n"
+               "  %m = aten.mul.Tensor(%t, %w) : f32[3,4]\n  return %m, %t\n}\n")
     return {
+        "generated": (([t(3, 4), t(4)], program), {}),
         "attention": ((t(2, 4, 5, 8), t(2, 2, 7, 8), t(2, 2, 7, 8), t(2, 1, 5, 7)), dict(causal=True)),
         "linear": ((t(2, 5, 8), t(6, 8), t(6)), dict(activation="gelu", residual=t(2, 5, 6))),
         "qkv_projection": ((t(2, 5, 8), t(32, 8), t(32)), dict(heads=4, kv_heads=2)),
