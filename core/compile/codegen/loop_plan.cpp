@@ -78,7 +78,8 @@ LoopPlanner::Step LoopPlanner::stepOf(const Affine& a, RangeId r) const {
   return step;
 }
 
-std::vector<Loop> LoopPlanner::merge(std::vector<RangeId> ranges, const Uses& uses, const std::vector<RangeId>& apart) {
+std::vector<Loop> LoopPlanner::merge(const std::vector<RangeId>& ranges, const Uses& uses,
+                                     const std::vector<RangeId>& apart) {
   loops::Simplifier& s = accesses_.simplifier();
   const loops::Program& p = accesses_.program();
   std::vector<Loop> loops;

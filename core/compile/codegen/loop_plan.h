@@ -68,7 +68,7 @@ class LoopPlanner {
   Step stepOf(const Affine&, RangeId) const;
   double estimate(ExprId size) const;  ///< with a guess at sizes that vary
   double extent(RangeId) const;
-  std::vector<Loop> merge(std::vector<RangeId>, const Uses&, const std::vector<RangeId>& apart);
+  std::vector<Loop> merge(const std::vector<RangeId>&, const Uses&, const std::vector<RangeId>& apart);
   void sortByStride(std::vector<RangeId>&, const Uses&) const;
   int lanesFor(double operations, double extent, bool isReduction) const;
 

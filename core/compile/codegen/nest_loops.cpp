@@ -5,7 +5,6 @@
 
 namespace graft::codegen {
 
-using loops::ReduceKind;
 using loops::Store;
 
 void NestEmitter::openRange(const Loop& loop, const Value& start, const Value& end, int64_t step, int lanes,

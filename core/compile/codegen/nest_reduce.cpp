@@ -11,7 +11,6 @@
 namespace graft::codegen {
 
 using loops::Expr;
-using loops::ReduceKind;
 
 Value NestEmitter::placeOf(const Expr& e) {
   Value place = b_.integer(DType::Int64, 0);

@@ -4,8 +4,6 @@
 
 namespace graft::codegen {
 
-using loops::Op;
-
 namespace {
 
 std::string places(const std::vector<int>& from) {

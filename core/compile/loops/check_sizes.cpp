@@ -126,7 +126,7 @@ class SizeCheck {
     return b;
   }
 
-  static std::string shortened(std::string text) {
+  static std::string shortened(const std::string& text) {
     constexpr size_t kLongest = 200;
     return text.size() <= kLongest ? text : text.substr(0, kLongest) + "…";
   }

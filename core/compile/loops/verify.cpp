@@ -24,7 +24,7 @@ constexpr size_t kMostVisits = 200'000;   // of expressions under conditions
 
 constexpr int64_t kMostSteps = 4'000'000;  // of all proofs
 
-std::string shortened(std::string text) {
+std::string shortened(const std::string& text) {
   constexpr size_t kLongest = 300;
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "…";
 }

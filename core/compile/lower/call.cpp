@@ -293,15 +293,12 @@ TensorId Call::reshaped(TensorId t, Sizes to) const {
     while (p != q) {
       const int64_t m = known(p), n = known(q);
       const bool takeFrom = m >= 0 && n >= 0 ? m < n : b.size() - j <= a.size() - i;
-      if (takeFrom && i < a.size()) {
+      if ((takeFrom || j >= b.size()) && i < a.size()) {
         run.from.push_back(a[i]);
         p = s.multiply(p, from[a[i++]]);
       } else if (j < b.size()) {
         run.to.push_back(b[j]);
         q = s.multiply(q, to[b[j++]]);
-      } else if (i < a.size()) {
-        run.from.push_back(a[i]);
-        p = s.multiply(p, from[a[i++]]);
       } else {
         break;
       }

@@ -60,7 +60,7 @@ class Scheduler {
   struct Request {
     TensorId tensor;
     Index index;
-    auto operator<=>(const Request&) const = default;
+    auto operator<=>(const Request&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
   };
 
   /// Adds the loads of whole tensors in an expression.

@@ -189,7 +189,7 @@ void lowerAdaptivePool(Call& c, size_t n) {
     return s.subtract(s.floorDivide(s.add(next, last), sizes[skip + k]), startOf(i, k));
   };
   const TensorId sum = windowed(c, ReduceKind::Sum, d, sizes, extents,
-                                [&l, x, n, skip, isEven, startOf, lengthOf](Index i, const Index& offsets) {
+                                [&l, x, n, skip, isEven, startOf, lengthOf](const Index& i, const Index& offsets) {
                                   loops::Simplifier& s = l.simplifier;
                                   ExprId isInside = l.pool().boolean(true);
                                   Index source = i;

@@ -28,7 +28,6 @@ std::span<const ExprId> numberOperands(const Expr& e) {
     case Op::And:
       return all;
     case Op::Select:
-      return all.subspan(1);
     case Op::CheckedIndex:
       return all.subspan(1);
     default:
@@ -422,7 +421,7 @@ bool IndexMath::proveByAtom(const Polynomial& p, Atom a, const std::vector<Polyn
   switch (e.op) {
     case Op::FloorDivide: {
       if (!areExact(0)) break;
-      const Polynomial x = operand(0), d = operand(1);
+      const Polynomial &x = operand(0), &d = operand(1);
       if (!isPositiveDivisor(d)) break;
       if (isUp && factor.constant == 1) return check(x + rest * d);
       if (isDown && factor.constant == -1) return check(rest * d + d - one - x);
@@ -434,7 +433,7 @@ bool IndexMath::proveByAtom(const Polynomial& p, Atom a, const std::vector<Polyn
     }
     case Op::Remainder: {
       if (!areExact(1)) break;
-      const Polynomial d = operand(1);
+      const Polynomial& d = operand(1);
       if (!isPositiveDivisor(d)) break;
       if (between(Polynomial(0), d - one)) return true;
       // It is no more than its dividend where that is not negative.
@@ -442,7 +441,7 @@ bool IndexMath::proveByAtom(const Polynomial& p, Atom a, const std::vector<Polyn
     }
     case Op::CheckedIndex: {
       if (!areExact(1)) break;
-      const Polynomial size = operand(1);
+      const Polynomial& size = operand(1);
       return check(size - one) && between(Polynomial(0), size - one);
     }
     case Op::Minimum:

@@ -20,8 +20,8 @@ namespace graft::loops {
 struct Atom {
   enum class Kind : uint8_t { Range, Other, Size };
   Kind kind = Kind::Range;
-  uint32_t index = 0;  ///< of the RangeId, ExprId or SizeId
-  auto operator<=>(const Atom&) const = default;
+  uint32_t index = 0;                             ///< of the RangeId, ExprId or SizeId
+  auto operator<=>(const Atom&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
 };
 
 /// A product of atoms, sorted; one of several occurrences is a power. Empty: 1.

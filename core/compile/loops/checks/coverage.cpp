@@ -39,7 +39,7 @@ class Coverage {
   // Numbers whose digits are the ranges: each counts as much as all below it together. Takes the ranges out of `open`,
   // and gives where the numbers begin and end.
   std::optional<Interval> digits(Polynomial p, std::vector<RangeId>& open) {
-    Polynomial weight(1), low = p;
+    Polynomial weight(1), low = std::move(p);
     for (bool found = true; found;) {
       found = false;
       for (size_t i = 0; i < open.size() && !found; ++i) {
