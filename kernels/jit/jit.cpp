@@ -74,7 +74,8 @@ const std::string& compilerName() {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const GraftJit* graft_jit(void) {
+extern "C" __attribute__((visibility("default"))) const GraftJit* graft_jit(
+    void) {  // NOLINT(readability-identifier-naming): a C name
   static const GraftJit table{graftJitVersion, compilerName().c_str(), hostLevel, compile, load, find, unload, release};
   return &table;
 }

@@ -81,7 +81,7 @@ class Odd(nn.Module):
     """Nothing that comes with Graft fits it."""
 
     def forward(self, x):
-        return torch.cumsum(torch.cos(x), dim=-1).sort(dim=-1).values
+        return torch.cos(x).sort(dim=-1).values
 
 
 class OptimizeTest(TestCase):

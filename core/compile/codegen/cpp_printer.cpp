@@ -402,12 +402,11 @@ void CppPrinter::store(const Store& store) {
   const auto isScan = [&](const Loop& l) { return store.scan && l.ranges.back() == *store.scan; };
   std::stable_partition(loops.begin(), loops.end(), [&](const Loop& l) { return !isScan(l); });
   const DType dtype = p.buffer(store.buffer).dtype;
-  const bool isHalf = dtype == DType::Float16 || dtype == DType::BFloat16;
+  const DType wide = scanType(dtype, store.scanKind);
   std::string sofar;
   for (const Loop& loop : loops) {
     if (isScan(loop)) {
       sofar = newName("sofar");
-      const DType wide = isHalf ? DType::Float32 : dtype;
       line(typeName(wide) + " " + sofar + " = " + identity(store.scanKind, wide) + ";");
     }
     const bool isVector = plan.vector && loop.ranges == plan.vector->ranges;
@@ -418,8 +417,9 @@ void CppPrinter::store(const Store& store) {
   if (sofar.empty()) {
     line(to + " = " + bare(next) + ";");
   } else {
-    line(sofar + " = " + combined(store.scanKind, sofar, isHalf ? "float(" + next + ")" : next) + ";");
-    line(to + " = " + (isHalf ? "cast<" + typeName(dtype) + ">(" + sofar + ")" : sofar) + ";");
+    line(sofar + " = " + combined(store.scanKind, sofar, wide != dtype ? typeName(wide) + "(" + next + ")" : next) +
+         ";");
+    line(to + " = " + (wide != dtype ? "cast<" + typeName(dtype) + ">(" + sofar + ")" : sofar) + ";");
   }
   for (size_t i = 0; i < loops.size(); ++i) close();
   for (Scope& s : scopes_)

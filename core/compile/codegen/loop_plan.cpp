@@ -78,6 +78,12 @@ LoopPlanner::Step LoopPlanner::stepOf(const Affine& a, RangeId r) const {
   return step;
 }
 
+DType scanType(DType stored, loops::ReduceKind kind) {
+  if (stored == DType::Float16 || stored == DType::BFloat16) return DType::Float32;
+  const bool adds = kind == loops::ReduceKind::Sum || kind == loops::ReduceKind::Product;
+  return stored == DType::Float32 && adds ? DType::Float64 : stored;
+}
+
 std::vector<Loop> LoopPlanner::merge(const std::vector<RangeId>& ranges, const Uses& uses,
                                      const std::vector<RangeId>& apart) {
   loops::Simplifier& s = accesses_.simplifier();

@@ -37,6 +37,10 @@ struct NestPlan {
   double instructions = 0;         ///< of one iteration, estimated
 };
 
+/// In which dtype a scan combines: sums and products one step wider than they are stored, as PyTorch has them. Each
+/// element is rounded once.
+DType scanType(DType stored, loops::ReduceKind);
+
 class LoopPlanner {
  public:
   /// `width`: lanes of f32 in a register.

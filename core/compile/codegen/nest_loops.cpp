@@ -78,10 +78,8 @@ void NestEmitter::emitStore(const Store& store) {
       emitElement(store);
       return;
     }
-    // f16 and bf16 are combined as f32, and each element is rounded.
     const DType stored = accesses_.program().buffer(store.buffer).dtype;
-    const bool isHalf = stored == DType::Float16 || stored == DType::BFloat16;
-    const DType dtype = isHalf ? DType::Float32 : stored;
+    const DType dtype = scanType(stored, store.scanKind);
     std::vector<Value> sofar{b_.spread(operations_.identity(store.scanKind, dtype), lanes_.count)};
     openRange(*scan, zero, value(scan->extent), 1, 1, sofar, &sofar);
     const Value element = operations_.cast(value(store.value), dtype);

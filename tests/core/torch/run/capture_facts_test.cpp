@@ -31,9 +31,10 @@ std::string callOf(const Operator& op, const std::string& computed) {
     const bool list = type.find("list") != std::string::npos || type.find("[]") != std::string::npos;
     const bool tensor = type.find("tensor") != std::string::npos || type.find("Tensor") != std::string::npos;
     text += (first ? "" : ", ") + (p.keywordOnly ? p.name + "=" : "") +
-            (tensor ? (list ? "[" + value + "]" : value)
-             : list ? "[1, 1]"
-                    : "1");
+            (tensor          ? (list ? "[" + value + "]" : value)
+             : list          ? "[1, 1]"
+             : type == "str" ? "\"text\""
+                             : "1");
     first = false;
   }
   return text + ")\n return %out\n}";
@@ -85,7 +86,8 @@ TEST_CASE("a number that is read out of a tensor makes the CPU wait, a size does
 
 TEST_CASE("weights are promised to be constant only where no node makes them, for each operator of the library") {
   // What is computed from a model's input. Any other tensor is one that kernels may read before the one ahead is done.
-  const std::set<std::string> activations{"x", "q", "k", "v", "mask", "gate", "up", "cos", "sin", "ids", "residual"};
+  const std::set<std::string> activations{"x",  "q",   "k",   "v",   "mask",     "gate",
+                                          "up", "cos", "sin", "ids", "residual", "inputs"};
   int tried = 0;
   for (const GraftOperator& described : graftOperators()) {
     const std::string name(described.name);
