@@ -4,6 +4,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "core/base/text_position.h"
 #include "core/ir/verify.h"
 #include "core/text/text.h"
 
@@ -67,19 +68,7 @@ class Parser {
   bool fail(const std::string& message) {
     if (failed_) return false;
     failed_ = true;
-    Position p;
-    p.file = file_;
-    p.line = 1;
-    const size_t stop = std::min(at_, text_.size());
-    size_t lineStart = 0;
-    for (size_t i = 0; i < stop; ++i)
-      if (text_[i] == '\n') {
-        ++p.line;
-        lineStart = i + 1;
-      }
-    p.column = static_cast<int>(stop - lineStart) + 1;
-    p.text = std::string(text_.substr(lineStart, text_.find('\n', lineStart) - lineStart));
-    error_ = badInputAt(std::move(p), message);
+    error_ = badInputAt(positionAt(text_, at_, file_), message);
     return false;
   }
   bool expect(std::string_view token) { return eat(token) || fail(fmt::format("expected '{}'", token)); }

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/text_position.h"
 #include "core/compile/loops/element.h"
 #include "core/compile/loops/spelling.h"
 #include "core/compile/loops/text.h"
@@ -45,20 +46,8 @@ class ProgramParser {
   bool failAt(size_t place, const std::string& message) {
     if (failed_) return false;
     failed_ = true;
-    Position p;
-    p.file = file_;
-    p.line = 1;
-    const size_t stop = std::min(place, text_.size());
-    size_t lineStart = 0;
-    for (size_t i = 0; i < stop; ++i)
-      if (text_[i] == '\n') {
-        ++p.line;
-        lineStart = i + 1;
-      }
-    p.column = static_cast<int>(stop - lineStart) + 1;
     constexpr size_t kLongestLine = 500;
-    p.text = std::string(text_.substr(lineStart, std::min(text_.find('\n', lineStart) - lineStart, kLongestLine)));
-    error_ = badInputAt(std::move(p), message);
+    error_ = badInputAt(positionAt(text_, place, file_, kLongestLine), message);
     return false;
   }
   void skip() {
