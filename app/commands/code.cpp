@@ -1,17 +1,14 @@
 // graft code: a model as Python, and what Graft would compile of it, stage by stage.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "app/commands/models.h"
-#include "app/commands/options.h"
 #include "app/commands/show.h"
 #include "app/json/documents_json.h"
 #include "app/workbench/compile/generated_code.h"
-#include "app/workbench/info.h"
+#include "core/base/words.h"
 #include "core/text/python_code.h"
 #include "core/torch/literal.h"
 
@@ -21,15 +18,11 @@ namespace {
 using workbench::CodeReport;
 using workbench::GeneratedKernel;
 
-struct CodeFlags : Common {
-  std::string model;
-  std::string rules, recipe;
+struct CodeFlags : ShowFlags {
   std::string as = "python";
   std::string kernel;
   std::vector<std::string> only, apart;
 };
-
-std::string counted(size_t n, const std::string& what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
 
 std::string bytesText(size_t bytes) {
   return bytes < 10'000 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} MB", static_cast<double>(bytes) / 1e6);
@@ -85,22 +78,11 @@ Status code(const CodeFlags& o) {
     return Error{ErrorKind::Usage, "--as takes python, groups, loops or cpp; " + o.as + " is none of them", {}};
   if (!form && (!o.kernel.empty() || !o.only.empty() || !o.apart.empty()))
     return Error{ErrorKind::Usage, "--kernel, --only and --apart go with --as groups, loops or cpp", {}};
-  auto inputs = inputRequest(o);
-  if (!inputs) return inputs.error();
-  auto shown =
-      workbench::show({{o.model, methodOf(o), inputs->dtype}, *inputs, o.rules, o.recipe}, semantics(), console.job());
+  auto shown = loadShown(o, console);
   if (!shown) return shown.error();
-  noteRules(*shown, o.model, console);
-  if (!form) {
-    if (console.json()) {
-      console.document(workbench::document(toJson(*shown)));
-      return done();
-    }
-    auto text = pythonCode(shown->graph, tensorLiteral);
-    if (!text) return text.error();
-    console.print(*text);
-    return done();
-  }
+  if (!form)
+    return printShown(*shown, console,
+                      [](const workbench::ShownModel& s) { return pythonCode(s.graph, tensorLiteral); });
   auto report = workbench::generatedCode(
       shown->graph, {.form = *form, .kernel = o.kernel, .fusion = {.only = o.only, .apart = o.apart}},
       semantics().operators(), console.job());
@@ -119,8 +101,7 @@ Status code(const CodeFlags& o) {
 void addCode(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("code", "Print the graph as Python; with --as, the kernels that Graft would generate");
   auto o = std::make_shared<CodeFlags>();
-  addShowOptions(*c, o->model, o->rules, o->recipe);
-  addMethodOption(*c, *o);
+  addShowOptions(*c, *o);
   c->add_option("--as", o->as,
                 "python: as torch.fx shows it; groups: the operators of each kernel, and why others stay; loops: each "
                 "kernel's loops; cpp: the same as C++")

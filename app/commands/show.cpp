@@ -18,53 +18,53 @@ namespace {
 
 using workbench::ShownModel;
 
-struct ShowFlags : Common {
-  std::string model;
-  std::string rules, recipe;
-};
-
 using Form = std::function<Result<std::string>(const ShownModel&)>;
-
-Status show(const ShowFlags& o, const Form& form) {
-  const Console console(o.printing);
-  auto inputs = inputRequest(o);
-  if (!inputs) return inputs.error();
-  auto shown =
-      workbench::show({{o.model, methodOf(o), inputs->dtype}, *inputs, o.rules, o.recipe}, semantics(), console.job());
-  if (!shown) return shown.error();
-  noteRules(*shown, o.model, console);
-  if (console.json()) {
-    console.document(workbench::document(toJson(*shown)));
-    return done();
-  }
-  auto text = form(*shown);
-  if (!text) return text.error();
-  console.print(*text);
-  return done();
-}
 
 void addShow(CLI::App& app, Run& run, const char* name, const char* help, const Form& form) {
   auto* c = app.add_subcommand(name, help);
   auto o = std::make_shared<ShowFlags>();
-  addShowOptions(*c, o->model, o->rules, o->recipe);
-  addMethodOption(*c, *o);
+  addShowOptions(*c, *o);
   addCommon(*c, *o, true);
-  c->callback([&run, o, form] { run = [o, form] { return show(*o, form); }; });
+  c->callback([&run, o, form] {
+    run = [o, form]() -> Status {
+      const Console console(o->printing);
+      auto shown = loadShown(*o, console);
+      return shown ? printShown(*shown, console, form) : shown.error();
+    };
+  });
 }
 
 }  // namespace
 
-void addShowOptions(CLI::App& c, std::string& model, std::string& rules, std::string& recipe) {
-  c.add_option("model", model, modelHelp())->required()->type_name("MODEL");
-  c.add_option("--rules", rules, "Show the graph as a recipe of this rule file leaves it")->type_name("FILE");
-  c.add_option("--recipe", recipe, "The recipe to run; without it, all rules of the file run in its order");
+void addShowOptions(CLI::App& c, ShowFlags& flags) {
+  c.add_option("model", flags.model, modelHelp())->required()->type_name("MODEL");
+  c.add_option("--rules", flags.rules, "Show the graph as a recipe of this rule file leaves it")->type_name("FILE");
+  c.add_option("--recipe", flags.recipe, "The recipe to run; without it, all rules of the file run in its order");
+  addMethodOption(c, flags);
 }
 
-void noteRules(const ShownModel& shown, const std::string& model, const Console& console) {
-  if (shown.foundNothing)
-    console.warn("nothing was rewritten; " + whyHint(model, *shown.rules));
-  else if (shown.isRewritten)
+Result<ShownModel> loadShown(const ShowFlags& o, const Console& console) {
+  auto inputs = inputRequest(o);
+  if (!inputs) return inputs.error();
+  auto shown =
+      workbench::show({{o.model, methodOf(o), inputs->dtype}, *inputs, o.rules, o.recipe}, semantics(), console.job());
+  if (!shown) return shown;
+  if (shown->foundNothing)
+    console.warn("nothing was rewritten; " + whyHint(o.model, *shown->rules));
+  else if (shown->isRewritten)
     console.note("not verified: nothing compared what the rules made with the model; `graft apply` does");
+  return shown;
+}
+
+Status printShown(const ShownModel& shown, const Console& console, const Form& form) {
+  if (console.json()) {
+    console.document(workbench::document(toJson(shown)));
+    return done();
+  }
+  auto text = form(shown);
+  if (!text) return text.error();
+  console.print(*text);
+  return done();
 }
 
 void addReport(CLI::App& app, Run& run) {
