@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <vector>
 
 #include "core/base/atomic_file.h"
+#include "core/base/cache_folder.h"
 
 namespace graft::ops {
 namespace {
@@ -23,14 +23,8 @@ constexpr size_t hashLength = 40;
 std::string hashOf(std::string_view bytes) { return c10::sha1(std::string(bytes)).str(); }
 
 fs::path usualFolder() {
-  const auto given = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value ? value : "";
-  };
-  if (const std::string own = given("GRAFT_CACHE_DIR"); !own.empty()) return fs::path(own) / "code";
-  if (const std::string xdg = given("XDG_CACHE_HOME"); !xdg.empty()) return fs::path(xdg) / "graft" / "code";
-  if (const std::string home = given("HOME"); !home.empty()) return fs::path(home) / ".cache" / "graft" / "code";
-  return {};
+  const fs::path folder = cacheFolder();
+  return folder.empty() ? folder : folder / "code";
 }
 
 /// Makes the folder where it is missing. The reason why it cannot be used; empty where it can.
@@ -49,7 +43,7 @@ std::string obstacle(const fs::path& folder) {
 }  // namespace
 
 CodeCache::CodeCache(fs::path folder, size_t mostBytes)
-    : folder_(std::move(folder)), mostBytes_(mostBytes), whyNot_(obstacle(folder_)) {}
+    : folder_(std::move(folder)), mostBytes_(mostBytes), unchecked_(mostBytes), whyNot_(obstacle(folder_)) {}
 
 fs::path CodeCache::fileOf(std::string_view key) const { return folder_ / (hashOf(key) + ".code"); }
 
@@ -74,7 +68,11 @@ void CodeCache::store(std::string_view key, std::string_view code) const {
   all += hashOf(code);
   all += '\n';
   all += code;
-  if (writeFileAtomically(fileOf(key).string(), all)) removeOld();
+  if (!writeFileAtomically(fileOf(key).string(), all)) return;
+  // Looking at all files takes longer than writing one: that is done at first, and then for each 64th of the limit.
+  if ((unchecked_ += all.size()) <= mostBytes_ / 64) return;
+  unchecked_ = 0;
+  removeOld();
 }
 
 void CodeCache::removeOld() const {

@@ -10,6 +10,7 @@
 // can be read or written, code is compiled anew.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@ class CodeCache {
 
   std::filesystem::path folder_;
   size_t mostBytes_;
+  mutable std::atomic<size_t> unchecked_;  // bytes that were stored since the folder's size was looked at
   std::string whyNot_;
 };
 

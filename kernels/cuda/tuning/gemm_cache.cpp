@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/cache_folder.h"
+
 namespace graft::cuda {
 namespace {
 
@@ -22,13 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 // Part of the file's name. Increase it when the kernels change so much that old choices mislead.
 constexpr int kKernelVersion = 9;
-
-fs::path folder() {
-  if (const char* given = std::getenv("GRAFT_CACHE_DIR"); given && *given) return given;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return fs::path(xdg) / "graft";
-  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "graft";
-  return {};
-}
 
 bool printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -160,7 +155,7 @@ GemmCache& gemmCache(const std::string& gpu, size_t ltVersion) {
   name = "gemm-" + name + "-lt" + std::to_string(ltVersion) + "-v" + std::to_string(kKernelVersion) + ".txt";
   const std::lock_guard lock(mutex);
   if (const auto it = caches.find(name); it != caches.end()) return it->second;
-  const fs::path at = folder();
+  const fs::path at = cacheFolder();
   return caches.try_emplace(name, at.empty() ? std::string() : (at / name).string()).first->second;
 }
 
