@@ -6,6 +6,7 @@
 #include <map>
 
 #include "app/workbench/compile/memory_bandwidth.h"
+#include "core/compile/fusion/group_text.h"
 #include "core/torch/cuda_runner.h"
 #include "core/torch/gpu_state.h"
 
@@ -51,16 +52,11 @@ Status profileCaptured(ProfileReport& report, const Graph& g, const Program& pro
   return done();
 }
 
-bool isGenerated(const Node& n) { return n.op->name == "graft.generated.default"; }
+bool isGenerated(const Node& n) { return n.op->name == kGeneratedOperator; }
 
-/// "relu_tanh" of a program that begins "generated 1\ngraph relu_tanh {".
 std::string kernelName(const Node& n) {
   const auto* program = n.args.size() > 1 ? n.args[1].as<std::string>() : nullptr;
-  constexpr std::string_view word = "\ngraph ";
-  const size_t begin = program ? program->find(word) : std::string::npos;
-  if (begin == std::string::npos) return "?";
-  const size_t end = program->find(" {", begin);
-  return program->substr(begin + word.size(), end == std::string::npos ? end : end - begin - word.size());
+  return program ? std::string(groupName(*program)) : "?";
 }
 
 /// 0 where a dimension is not known.

@@ -100,9 +100,9 @@ class GroupEdit {
       editor_.record().inputs.emplace_back(g_.value(v).name, g_.value(v).name);
     }
     NodeBuilder b(editor_, last_);
-    const Argument list = b.call("graft.generated.default",
-                                 {Argument::list(std::move(tensors)), Argument(groupText(groupGraph(g_, group_))),
-                                  Argument::list(std::move(sizes))});
+    const Argument list =
+        b.call(kGeneratedOperator, {Argument::list(std::move(tensors)), Argument(groupText(groupGraph(g_, group_))),
+                                    Argument::list(std::move(sizes))});
     for (size_t i = 0; i < group_.outputs.size() && !b.error(); ++i) {
       const Argument item = b.call("prim.getitem", {list, Argument(static_cast<int64_t>(i))});
       if (b.error()) break;

@@ -90,7 +90,7 @@ Result<CodeReport> generatedCode(const Graph& g, const CodeRequest& request, con
   report.form = request.form;
   std::vector<Graph> groups;
   for (const NodeId id : g.order()) {
-    if (g.node(id).op->name != "graft.generated.default") continue;
+    if (g.node(id).op->name != kGeneratedOperator) continue;
     auto read = workbench::read(g, g.node(id), operators);
     if (!read) return read.error();
     report.kernels.push_back(std::move(read->first));

@@ -92,17 +92,13 @@ class Planner {
   std::vector<ValueId> shared(uint32_t a, uint32_t b, bool& mayInline) const {
     std::vector<ValueId> values;
     mayInline = true;
-    const auto look = [&](NodeId producer, NodeId consumer) {
+    for (const NodeId consumer : groups_[b].nodes)
       for (const FusionRead& r : nodes_[consumer.index].reads) {
-        if (g_.value(r.base).producer != producer) continue;
+        const NodeId producer = g_.value(r.base).producer;
+        if (!producer || groupOf_[producer.index] != a) continue;
         mayInline = mayInline && r.mayInline;
         if (std::find(values.begin(), values.end(), r.base) == values.end()) values.push_back(r.base);
       }
-    };
-    for (const NodeId consumer : groups_[b].nodes)
-      for (const FusionRead& r : nodes_[consumer.index].reads)
-        if (const NodeId producer = g_.value(r.base).producer; producer && groupOf_[producer.index] == a)
-          look(producer, consumer);
     return values;
   }
 
@@ -149,19 +145,16 @@ class Planner {
     bool mayInline = true;
     const std::vector<ValueId> values = shared(ai, bi, mayInline);
     const Prices& p = options_.prices;
-    double reads = 0, writes = 0;
+    double bytes = 0;
     bool isReadElsewhere = false;
     for (const ValueId v : values) {
-      const double bytes = bytesOf(g_.value(v).type);
-      reads += bytes;
-      writes += bytes;
-      if (!isReadOutside(v, ai, bi)) continue;
-      isReadElsewhere = true;
+      bytes += bytesOf(g_.value(v).type);
+      isReadElsewhere = isReadElsewhere || isReadOutside(v, ai, bi);
     }
-    const double kept = isReadElsewhere ? writes : 0;
+    const double kept = isReadElsewhere ? bytes : 0;
     // A producer that is smaller than what reads it is computed again for each reader.
     const double again = a.hasRows || a.elements >= b.elements ? 0 : (b.elements - a.elements) * a.operations;
-    j.apart = 2 * p.call + microsecondsOfBytes(p, reads + writes);
+    j.apart = 2 * p.call + microsecondsOfBytes(p, 2 * bytes);
     j.together = p.call + microsecondsOfBytes(p, kept) + microsecondsOfOperations(p, again);
     if (a.epoch != b.epoch)
       j.why = "an operator that writes or has effects lies between them";
@@ -247,15 +240,8 @@ class Planner {
     NodeId consumer;
     for (const NodeId reader : readers_[v.index])
       if (groupOf_[reader.index] == b) consumer = reader;
-    decisions_.push_back({g_.node(g_.value(v).producer).name,
-                          g_.node(consumer).name,
-                          g_.value(v).name,
-                          true,
-                          true,
-                          "",
-                          j.apart,
-                          j.together,
-                          {}});
+    decisions_.push_back({g_.node(g_.value(v).producer).name, g_.node(consumer).name, g_.value(v).name, true, true, "",
+                          j.apart, j.together});
   }
 
   /// a goes into b.
@@ -311,8 +297,7 @@ class Planner {
                          false,
                          j.why,
                          j.apart,
-                         j.together,
-                         {}};
+                         j.together};
         if (j.isLegal) d.why = "it would not be faster";
         plan.decisions.push_back(std::move(d));
       }

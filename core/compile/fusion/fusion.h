@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +33,6 @@ struct FusionDecision {
   bool isLegal = false, isMerged = false;
   std::string why;                 ///< why it is not legal, or not merged; empty where it is merged
   double apart = 0, together = 0;  ///< predicted microseconds
-  std::optional<double> measured;  ///< of the group that it ended in, where that was timed
 };
 
 struct FusionGroup {

@@ -81,7 +81,6 @@ class Reader {
     for (const NodeId id : g_.order()) {
       const Node& n = g_.node(id);
       FusionNode& f = nodes_[id.index];
-      f.id = id;
       f.epoch = epoch;
       if (n.parent != g_.root()) {
         readsWithin(n);

@@ -24,7 +24,6 @@ struct FusionNode {
     View,     ///< costs nothing in a kernel, and is repeated where it is read
     Compute,
   };
-  NodeId id;
   Role role = Role::Barrier;
   std::string why;                ///< of a Barrier
   size_t epoch = 0;               ///< nodes that write or have effects come before it: it may not move across one

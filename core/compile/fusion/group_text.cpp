@@ -42,19 +42,24 @@ std::string groupText(const Graph& group) {
          toText(group, {.sources = false, .modules = false});
 }
 
+std::string_view groupName(std::string_view text) {
+  constexpr std::string_view word = "\ngraph ";
+  const size_t at = text.find(word);
+  if (at == std::string_view::npos) return "?";
+  text.remove_prefix(at + word.size());
+  return text.substr(0, text.find(" {"));
+}
+
 Result<Graph> parseGroup(std::string_view text, const OperatorSet& operators) {
   if (text.size() > longest) return badInput("a generated group of more than a million characters");
   const size_t end = text.find('\n');
   const std::string_view first = text.substr(0, end);
   int version = 0;
   const char* const last = first.data() + first.size();
-  if (end == std::string_view::npos || !first.starts_with(keyword)) {
+  const bool begins = end != std::string_view::npos && first.starts_with(keyword);
+  const auto read = begins ? std::from_chars(first.data() + keyword.size(), last, version) : std::from_chars_result{};
+  if (!begins || read.ec != std::errc() || read.ptr != last || version < 1)
     return badInput("the program of a generated group begins with the line 'generated 1'");
-  }
-  if (const auto read = std::from_chars(first.data() + keyword.size(), last, version);
-      read.ec != std::errc() || read.ptr != last || version < 1) {
-    return badInput("the program of a generated group begins with the line 'generated 1'");
-  }
   if (version > kGroupVersion)
     return badInput("the program of a generated group has version " + std::to_string(version) + "; this Graft reads " +
                     std::to_string(kGroupVersion) + ": a later Graft wrote it");

@@ -35,6 +35,8 @@ TEST_CASE("a group's text reads back as the same text") {
   REQUIRE_RESULT(g);
   CHECK(g->inputs().size() == 1);
   CHECK(groupText(*g) == good);
+  CHECK(groupName(good) == "relu_add");
+  CHECK(groupName("generated 1\n") == "?");
 }
 
 TEST_CASE("a later version is refused with a sentence") {
