@@ -26,7 +26,6 @@ AtenRun::AtenRun(const Graph& graph) : graph_(graph) {
     const Node& node = graph.node(id);
     Step& step = steps_.emplace_back(Step{id, std::nullopt});
     if (node.op->name == itemOperator) continue;
-    TORCH_CHECK(node.op->pure() && node.blocks.empty(), "graft::generated: a group may not call ", node.op->name);
     step.handle = c10::Dispatcher::singleton().findSchema(torchName(node.op->name));
     TORCH_CHECK(step.handle, "graft::generated: this PyTorch has no operator ", node.op->name);
     TORCH_CHECK(step.handle->schema().arguments().size() == node.args.size(), "graft::generated: ", node.op->name,
@@ -52,9 +51,8 @@ std::vector<at::Tensor> AtenRun::operator()(at::TensorList inputs, at::IntArrayR
     const Node& node = graph_.node(step.node);
     if (!step.handle) {
       const c10::List<c10::IValue> list = values[node.args.at(0).valueId().index].toList();
-      const auto* wanted = node.args.at(1).as<int64_t>();
-      TORCH_CHECK(wanted, "graft::generated: ", node.name, " takes an item that is no number");
-      const int64_t at = *wanted < 0 ? *wanted + static_cast<int64_t>(list.size()) : *wanted;
+      const int64_t wanted = *node.args.at(1).as<int64_t>();
+      const int64_t at = wanted < 0 ? wanted + static_cast<int64_t>(list.size()) : wanted;
       values[node.outputs.front().index] = list.get(at);
     } else {
       stack.clear();

@@ -17,8 +17,8 @@ namespace graft::ops {
 
 class AtenRun {
  public:
-  /// `graph` must outlive it. Throws c10::Error with a sentence where an operator is unknown or is not one that a group
-  /// may have: without effects, of tensors and numbers.
+  /// `graph` is one that parseGroup() has accepted, and must outlive it. Throws c10::Error with a sentence where this
+  /// PyTorch does not have an operator, or has it with other arguments.
   explicit AtenRun(const Graph& graph);
 
   using See = std::function<void(ValueId, const c10::IValue&)>;
