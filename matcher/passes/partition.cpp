@@ -19,11 +19,11 @@
 namespace graft {
 namespace {
 
-constexpr const char* usage =
+constexpr const char* partitionUsage =
     "partition takes what a part may hold (operators, module types and paths, node names: one or a list), the name of "
     "the parts, and min_nodes=N";
 
-struct Wanted {
+struct PartitionStep {
   std::vector<std::string> canHandle;
   std::string name = "part";
   size_t minNodes = 2;
@@ -33,20 +33,20 @@ Result<std::string> nameOf(const Argument& a) {
   if (const auto* text = a.as<std::string>(); text && !text->empty()) return *text;
   // nn.Linear and F.gelu by their last names.
   if (const auto* named = a.as<Named>()) return named->name.substr(named->name.rfind('.') + 1);
-  return badInput(usage);
+  return badInput(partitionUsage);
 }
 
-Status setHandled(const Argument& a, Wanted& out) {
+Status setHandled(const Argument& a, PartitionStep& out) {
   const std::vector<Argument>* items = a.items();
   for (const Argument& item : items ? *items : std::vector{a}) {
     auto name = nameOf(item);
     if (!name) return name.error();
     out.canHandle.push_back(std::move(*name));
   }
-  return out.canHandle.empty() ? Status(badInput(usage)) : done();
+  return out.canHandle.empty() ? Status(badInput(partitionUsage)) : done();
 }
 
-Status setName(const Argument& a, Wanted& out) {
+Status setName(const Argument& a, PartitionStep& out) {
   const auto* text = a.as<std::string>();
   const auto isLetter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
   if (!text || text->empty() || !isLetter(text->front()) || !std::all_of(text->begin(), text->end(), [&](char c) {
@@ -57,9 +57,9 @@ Status setName(const Argument& a, Wanted& out) {
   return done();
 }
 
-Result<Wanted> wantedOf(const Step& step) {
-  Wanted out;
-  if (step.args.size() > 2) return badInput(usage);
+Result<PartitionStep> wantedOf(const Step& step) {
+  PartitionStep out;
+  if (step.args.size() > 2) return badInput(partitionUsage);
   std::vector<std::pair<std::string, Argument>> all = step.kwargs;
   for (size_t i = 0; i < step.args.size(); ++i) all.emplace_back(i == 0 ? "can_handle" : "name", step.args[i]);
   for (const auto& [key, value] : all) {
@@ -73,11 +73,11 @@ Result<Wanted> wantedOf(const Step& step) {
       if (!n || *n < 1) return badInput("partition(min_nodes=…) takes a whole number from 1 on");
       out.minNodes = static_cast<size_t>(*n);
     } else {
-      return badInput("partition takes no " + key + "; " + usage);
+      return badInput("partition takes no " + key + "; " + partitionUsage);
     }
     if (!s) return s.error();
   }
-  if (out.canHandle.empty()) return badInput(usage);
+  if (out.canHandle.empty()) return badInput(partitionUsage);
   return out;
 }
 
@@ -104,7 +104,7 @@ struct Part {
 /// Finds the parts. Linear in nodes and edges, but for the sorting.
 class Parts {
  public:
-  Parts(const Graph& g, const Wanted& wanted)
+  Parts(const Graph& g, const PartitionStep& wanted)
       : g_(g),
         wanted_(wanted),
         index_(g),
@@ -237,7 +237,7 @@ class Parts {
   }
 
   const Graph& g_;
-  const Wanted& wanted_;
+  const PartitionStep& wanted_;
   const GraphIndex index_;
   std::vector<char> handled_;
   std::vector<size_t> level_;   // by node

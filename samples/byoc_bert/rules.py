@@ -94,4 +94,4 @@ class PartsGenerated(Recipe):
     """The same parts, and Graft's own compiler for them: one kernel for what lies between the products, kept on disk."""
 
     steps = [normalize, partition(["aten.div", "aten.add", torch.tanh, torch.sigmoid, "aten.mul"], "npu"), fuse(only=["npu"])]
-    expect = {partition: 1}
+    expect = {partition: 2, fuse: 2}
