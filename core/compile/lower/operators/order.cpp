@@ -47,7 +47,7 @@ TensorId ranks(Call& c, const Row& r, bool descending) {
                       const Scalar isMineFirst = descending ? isGreater(mine, its) : isGreater(its, mine);
                       const Scalar isItsFirst = descending ? isGreater(its, mine) : isGreater(mine, its);
                       const Scalar isEarlier = l.scalar(l.simplifier.compare(Op::Less, k[0], i[r.dim]));
-                      return ((isEarlier & !isMineFirst) | (!isEarlier & isItsFirst)).to(DType::Int32).id;
+                      return ((isEarlier & !isMineFirst) | (isItsFirst & !isEarlier)).to(DType::Int32).id;
                     });
 }
 

@@ -357,7 +357,12 @@ std::vector<Entry> pointwiseOperators() {
       unaryOf("sign", 1, [](Scalar x) { return x.dtype() == DType::Bool ? x : unary(Op::Sign, x); }),
       unaryOf("sgn", 1, [](Scalar x) { return x.dtype() == DType::Bool ? x : unary(Op::Sign, x); }),
       unaryOf("positive", 0, [](Scalar x) { return x; }),
-      unaryOf("square", 1, [](Scalar x) { return x * x; }),
+      entry("square.default",
+            [](Call& c) {
+              const DType d = c.resultType();
+              if (d == DType::Bool) c.refuse("self", "is bool");
+              c.result(c.pointwise({c.tensor("self")}, d, d, 1, [](Values v) { return v[0] * v[0]; }));
+            }),
       unaryOf("bitwise_not", 1, [](Scalar x) { return !x; }),
       roundingOf("floor", Op::Floor),
       roundingOf("ceil", Op::Ceil),

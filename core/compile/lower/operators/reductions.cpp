@@ -283,9 +283,14 @@ void lowerCumulative(Call& c, ReduceKind kind) {
 void lowerRunningExtreme(Call& c, bool isMaximum) {
   const TensorId x = roundedOperand(c.l, c.tensor("self"));
   if (c.type(x) == DType::Bool) c.refuse("self", "is bool");
-  const size_t dim = c.dimOf(x, "dim");
-  c.traits.reducedDims = {static_cast<int64_t>(dim)};
   Lowering& l = c.l;
+  if (c.rank(x) == 0) {
+    c.result(x, 0);
+    c.result(l.define("place", DType::Int64, {}, 0, {}, [&l](const Index&) { return l.integer(0); }), 1);
+    return;
+  }
+  const size_t dim = c.dim("dim", c.rank(x));
+  c.traits.reducedDims = {static_cast<int64_t>(dim)};
   l.share(x);
   const TensorId extreme = l.scan(isMaximum ? ReduceKind::Maximum : ReduceKind::Minimum, x, dim);
   c.result(extreme, 0);
