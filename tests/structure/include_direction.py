@@ -58,6 +58,7 @@ LAYERS = [
     Layer("core/compile/loops/algebra", ("core/base", "core/ir", "core/compile/loops/element.h", "core/compile/loops/expression.h", "core/compile/loops/program.h"), json=NOWHERE),
     Layer("core/compile/loops/checks", ("core/base", "core/ir", "core/compile/loops", "core/compile/loops/algebra"), json=NOWHERE),
     Layer("core/compile/lower", ("core/base", "core/ir", "core/compile/loops"), json=NOWHERE),
+    Layer("core/compile/lower/operators", ("core/base", "core/ir", "core/compile/loops", "core/compile/lower"), json=NOWHERE),
     Layer("core/compile/codegen", ("core/base", "core/ir", "core/compile/loops"), json=NOWHERE),
     Layer("core/compile/fusion", ("core/base", "core/ir", "core/text", "core/compile/loops", "core/compile/lower"), json=NOWHERE),
     Layer("core/torch", TEXT_CORE, json=NOWHERE),

@@ -356,7 +356,7 @@ Scalar Lowering::rounded(Scalar x, DType d) {
 Scalar Lowering::convert(Scalar x, DType from, DType to) {
   if (from == to) return x;
   const DType target = computeType(to);
-  if (isHalf(from) && !isFloatingPoint(to)) x = rounded(x, from);
+  if (isHalf(from) && !isHalf(to)) x = rounded(x, from);  // PyTorch converts what is in memory
   const loops::Expr& e = pool()[x.id];
   if (e.op == Op::Constant && isFloatingPoint(target)) return scalar(pool().number(target, pool().constant(x.id)));
   if (const auto n = findNumber(x.id); n && (target == DType::Int64 || target == DType::Bool || target == DType::Int32))
