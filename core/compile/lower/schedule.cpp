@@ -18,10 +18,7 @@ using loops::Store;
 using Form = Tensor::Form;
 
 /// The largest row that one iteration keeps for itself, in elements.
-constexpr int64_t mostLocal = 16384;
-/// Fewer iterations than this leave processors idle, unless the whole is small.
-constexpr int64_t fewIterations = 8;
-constexpr int64_t smallWork = 32768;
+constexpr int64_t mostLocal = 65536;
 /// Loops shorter than this are not worth taking a dimension apart.
 constexpr int64_t fewReaders = 32;
 

@@ -65,6 +65,31 @@ class Generated(unittest.TestCase):
             self.check(s, expected)
             self.check(e, expected.t().exp())
 
+    def test_sums_err_no_more_than_atens_and_are_equal_with_any_number_of_threads(self):
+        torch.manual_seed(0)
+        threads = torch.get_num_threads()
+        for shape, dim in (((100003,), 0), ((3, 100003), 1), ((20000, 48), 0), ((2, 3136, 64), 1), ((1, 40, 56, 56), 1),
+                           ((5, 7), 1), ((65, 33), 0), ((3, 4099), 1)):
+            x = torch.rand(shape)
+            exact = x.double().sum(dim)
+            spelled, result = ",".join(map(str, shape)), ",".join(map(str, exact.shape))
+            program = (f"generated 1\ngraph sum {{\n  input %x : f32[{spelled}]\n  %y = aten.sum.dim_IntList(%x, [{dim}], False)"
+                       f" : f32[{result}]\n  %z = aten.neg.default(%y) : f32[{result}]\n  return %y, %z\n}}\n")
+            with self.subTest(shape=shape, dim=dim):
+                results = []
+                for count in (1, 2, 3):
+                    torch.set_num_threads(count)
+                    results.append(generated([x], program)[0])
+                torch.set_num_threads(threads)
+                self.assertTrue(all(torch.equal(r, results[0]) for r in results))
+                worst = ((results[0] - exact).abs() / exact).max().item()
+                aten = ((x.sum(dim) - exact).abs() / exact).max().item()
+                self.assertLessEqual(worst, max(aten, torch.finfo(torch.float32).eps))
+        for special in (float("inf"), -float("inf"), float("nan"), 3e38):
+            x = torch.rand(3, 4099)
+            x[1, ::2] = special
+            self.check(generated([x], program)[0], x.sum(1))
+
     def test_nan_and_infinities_are_those_of_aten(self):
         x = torch.tensor([[float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 3e38, -3e38]])
         w = torch.tensor([1.0, 2.0, float("inf"), -1.0, 1.0, 1.0, 2.0, 2.0])

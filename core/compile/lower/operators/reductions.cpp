@@ -242,8 +242,10 @@ void lowerSoftmax(Call& c, bool isLog) {
   }
   const TensorId powers = mappedWith(l, x, greatest, 13, d, [](Scalar v, Scalar m) { return exp(v - m); });
   l.share(powers);
-  const TensorId sum = l.reduce(ReduceKind::Sum, powers, dims, true);
-  c.result(mappedWith(l, powers, sum, 4, d, [](Scalar p, Scalar s) { return p / s; }));
+  // One division for each row: the error of a product with the inverse is 1.5 units in the last place, not 0.5.
+  const TensorId inverse = mapped(
+      l, l.reduce(ReduceKind::Sum, powers, dims, true), 4, d, [](Scalar s) { return 1.0 / s; }, "inverse");
+  c.result(mappedWith(l, powers, inverse, 1, d, [](Scalar p, Scalar s) { return p * s; }));
 }
 
 void lowerCountNonzero(Call& c) {
