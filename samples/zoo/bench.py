@@ -242,6 +242,7 @@ class Row:
             child.end()
             child = self.child(contender)
             again = child.answer()
+            amount = {"kernels": None, "bytes": None} if "why" in amount else amount
             found = {**found, **amount, "loadWarm": again["load"], "callsWarm": again["calls"], "difference": again["difference"]} if "why" not in again else again
         if "why" in found:
             child.end()

@@ -36,8 +36,8 @@ def llama(batch):
 
 @model
 def mistral(batch):
-    config = transformers.MistralConfig(hidden_size=2048, num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=4,
-                                        intermediate_size=7168, vocab_size=32000)
+    config = transformers.MistralConfig(hidden_size=1024, num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=4,
+                                        intermediate_size=3584, vocab_size=32000)
     return text(transformers.MistralModel, config, batch, use_cache=False)
 
 
