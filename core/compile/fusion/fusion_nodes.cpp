@@ -23,12 +23,6 @@ bool holdsSymbol(const Argument& a) {
   return items && std::any_of(items->begin(), items->end(), holdsSymbol);
 }
 
-/// Whether `wish` names the node: a module's path, an operator, or the node itself.
-bool isNamed(const Graph& g, const Node& n, std::string_view wish) {
-  if (n.name == wish || n.op->name == wish || n.op->packetName() == wish || n.op->baseName() == wish) return true;
-  const std::string_view scope = g.scopeOf(n.id);
-  return scope.starts_with(wish) && (scope.size() == wish.size() || scope[wish.size()] == '.');
-}
 bool isNamed(const Graph& g, const Node& n, const std::vector<std::string>& wishes) {
   return std::any_of(wishes.begin(), wishes.end(), [&](const std::string& wish) { return isNamed(g, n, wish); });
 }
@@ -206,6 +200,12 @@ class Reader {
 };
 
 }  // namespace
+
+bool isNamed(const Graph& g, const Node& n, std::string_view wish) {
+  if (n.name == wish || n.op->name == wish || n.op->packetName() == wish || n.op->baseName() == wish) return true;
+  const std::string_view scope = g.scopeOf(n.id);
+  return scope.starts_with(wish) && (scope.size() == wish.size() || scope[wish.size()] == '.');
+}
 
 double elementsOf(const Type& type) {
   if (!type.tensorInfo.shape) return unknownSize;
