@@ -39,12 +39,16 @@ bool isNamed(const Graph& g, const Node& n, std::span<const std::string> wishes)
   return std::any_of(wishes.begin(), wishes.end(), [&](const std::string& wish) { return isNamed(g, n, wish); });
 }
 
+std::optional<std::string> nearestNodeName(const Graph& g, std::string_view wish) {
+  return nearestName(wish, knownNames(g));
+}
+
 std::vector<std::string> namesOfNothing(const Graph& g, std::span<const std::string> wishes) {
   std::vector<std::string> out;
   const std::vector<NodeId> order = g.order();
   for (const std::string& wish : wishes) {
     if (std::any_of(order.begin(), order.end(), [&](NodeId n) { return isNamed(g, g.node(n), wish); })) continue;
-    const auto nearest = nearestName(wish, knownNames(g));
+    const auto nearest = nearestNodeName(g, wish);
     out.push_back("`" + wish + "`" + (nearest ? " (did you mean `" + *nearest + "`?)" : ""));
   }
   return out;

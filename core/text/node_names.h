@@ -5,6 +5,7 @@
 //   isNamed(graph, node, "Linear")           // all nodes of modules of that type
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ namespace graft {
 bool isNamed(const Graph&, const Node&, std::string_view wish);
 /// Whether one of the wishes names it.
 bool isNamed(const Graph&, const Node&, std::span<const std::string> wishes);
+/// The nearest of all names that isNamed() takes.
+std::optional<std::string> nearestNodeName(const Graph&, std::string_view wish);
 /// The wishes that name no node of the graph, each with the nearest name that is one: "`geluu` (did you mean `gelu`?)".
 std::vector<std::string> namesOfNothing(const Graph&, std::span<const std::string> wishes);
 

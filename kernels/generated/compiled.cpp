@@ -17,6 +17,7 @@
 #include "core/compile/lower/lower.h"
 #include "kernels/generated/code_cache.h"
 #include "kernels/generated/jit_library.h"
+#include "kernels/generated/source_kernel.h"
 
 namespace graft::ops {
 namespace {
@@ -55,6 +56,14 @@ Result<std::string> objectOf(const GraftJit& jit, const std::string& ir) {
   return bytes;
 }
 
+/// The loops: those that lowering makes, or edited ones that fit this call.
+Result<loops::Program> loopsFor(const Graph& graph, const KernelChoice& choice) {
+  Result<loops::Program> program = lower::lower(graph);
+  if (!program || choice.loops.empty()) return program;
+  Result<loops::Program> edited = editedLoops(choice.loops, *program);
+  return edited ? std::move(edited) : std::move(program);
+}
+
 /// This thread's memory for locals; contents do not last.
 void* scratch(size_t bytes) {
   thread_local std::vector<char> memory;
@@ -72,6 +81,7 @@ struct Compiled::Code {
   std::vector<Nest> nests;
   std::vector<OutputKind> outputs;
   std::vector<int64_t> temporaryBytes, sizes;
+  std::unique_ptr<const SourceKernel> source;  // runs in place of the nests
 
   ~Code() {
     if (module) jit->unload(module);
@@ -82,10 +92,10 @@ Compiled::Compiled(std::unique_ptr<Code> code) : code_(std::move(code)) {}
 Compiled::~Compiled() = default;
 
 Result<std::shared_ptr<const Compiled>> Compiled::make(const Graph& graph, at::TensorList inputs, at::IntArrayRef sizes,
-                                                       at::TensorList outputs) {
+                                                       at::TensorList outputs, const KernelChoice& choice) {
   const GraftJit* jit = jitLibrary();
   if (!jit) return badInput("no kernels are generated: " + jitStatus());
-  Result<loops::Program> program = lower::lower(graph);
+  Result<loops::Program> program = loopsFor(graph, choice);
   if (!program) return program.error();
   if (const Status s = loops::verify(*program); !s)
     return internalError("the loops of a group are refused: " + s.error().message);
@@ -97,6 +107,7 @@ Result<std::shared_ptr<const Compiled>> Compiled::make(const Graph& graph, at::T
   codegen::CpuOptions options;
   options.level = static_cast<codegen::CpuLevel>(jit->host_level());
   options.sizes = code->sizes;
+  options.schedule = choice.schedule;
   for (const at::Tensor& t : inputs) options.layouts.push_back(codegen::constantLayout(*program, t.strides().vec()));
   for (const at::Tensor& t : outputs) {
     // What a kernel writes may not overlap.
@@ -104,6 +115,8 @@ Result<std::shared_ptr<const Compiled>> Compiled::make(const Graph& graph, at::T
     options.layouts.push_back(codegen::constantLayout(*program, like.strides().vec()));
     code->outputs.push_back({t.scalar_type(), t.sizes().vec(), like.strides().vec()});
   }
+  code->source = SourceKernel::make(choice.source, *program);
+  if (code->source) return std::shared_ptr<const Compiled>(new Compiled(std::move(code)));
   Result<codegen::CpuCode> made = codegen::makeCpuCode(std::move(*program), options);
   if (!made) return made.error();
   Result<std::string> object = objectOf(*jit, made->ir);
@@ -121,6 +134,8 @@ Result<std::shared_ptr<const Compiled>> Compiled::make(const Graph& graph, at::T
     nest.iterations = valueOf(n.iterations);
     nest.scratchBytes = static_cast<size_t>(valueOf(n.scratchBytes));
     nest.grain = std::max<int64_t>(1, static_cast<int64_t>(sliceNanoseconds / std::max(n.nanoseconds, 0.01)));
+    if (const int64_t threads = choice.schedule.threads; threads > 0)
+      nest.grain = std::max<int64_t>(1, (nest.iterations + threads - 1) / threads);
   }
   return std::shared_ptr<const Compiled>(new Compiled(std::move(code)));
 }
@@ -135,6 +150,7 @@ std::vector<at::Tensor> Compiled::run(at::TensorList inputs) const {
     outputs.push_back(at::empty_strided(kind.sizes, kind.strides, at::TensorOptions(kind.dtype)));
     buffers.push_back(outputs.back().mutable_data_ptr());
   }
+  if (code_->source) return code_->source->run(inputs, outputs, code_->sizes) ? outputs : std::vector<at::Tensor>();
   std::vector<at::Tensor> temporaries;
   for (const int64_t bytes : code_->temporaryBytes) {
     temporaries.push_back(at::empty({bytes}, at::TensorOptions(at::kByte)));

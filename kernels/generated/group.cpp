@@ -2,7 +2,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <span>
 #include <utility>
 
 #include "core/compile/fusion/group_text.h"
@@ -66,7 +68,9 @@ std::shared_ptr<Group> Group::of(std::string_view program) {
     static const TorchOperators operators;
     Result<Graph> graph = parseGroup(program, operators);
     TORCH_CHECK(graph, "graft::generated: ", graph.error().format());
-    std::shared_ptr<Group> made(new Group(std::make_unique<Graph>(std::move(*graph))));
+    Result<KernelChoice> choice = parseChoice(program);
+    TORCH_CHECK(choice, "graft::generated: ", choice.error().format());
+    std::shared_ptr<Group> made(new Group(std::make_unique<Graph>(std::move(*graph)), std::move(*choice)));
     found = groups->emplace(program, std::move(made)).first;
   }
   if (recent.size() >= 4096) recent.clear();
@@ -93,11 +97,28 @@ std::vector<at::Tensor> Group::run(at::TensorList inputs, at::IntArrayRef sizes)
   return results.empty() ? runAten(inputs, sizes) : results;
 }
 
+/// A source counts on the dtypes and sizes that the program names. Schedules and loops are checked against the call.
+KernelChoice Group::choiceFor(at::TensorList inputs) const {
+  KernelChoice choice = choice_;
+  if (choice.source.empty()) return choice;
+  const std::span<const ValueId> declared = graph_->inputs();
+  bool fits = declared.size() == inputs.size() && hasFixedSizes(*graph_);
+  for (size_t i = 0; i < inputs.size() && fits; ++i) {
+    const TensorInfo& type = graph_->value(declared[i]).type.tensorInfo;
+    const auto isSize = [](const Dim& d, int64_t n) { return d.size == n; };
+    fits =
+        type.dtype == graftDType(inputs[i].scalar_type()) &&
+        std::equal(type.shape->begin(), type.shape->end(), inputs[i].sizes().begin(), inputs[i].sizes().end(), isSize);
+  }
+  if (!fits) choice.source.clear();
+  return choice;
+}
+
 /// Runs as ATen operators, which refuse what does not fit and tell all types, then makes the kernel and runs it.
 std::vector<at::Tensor> Group::runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key) {
   std::vector<at::Tensor> results;
   const Graph graph = typed(inputs, sizes, results);
-  Result<std::shared_ptr<const Compiled>> made = Compiled::make(graph, inputs, sizes, results);
+  Result<std::shared_ptr<const Compiled>> made = Compiled::make(graph, inputs, sizes, results, choiceFor(inputs));
   if (!made) {
     TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
   }

@@ -33,13 +33,16 @@ class Group {
   std::vector<at::Tensor> runAten(at::TensorList inputs, at::IntArrayRef sizes) const { return aten_(inputs, sizes); }
 
  private:
-  explicit Group(std::unique_ptr<Graph> graph) : graph_(std::move(graph)), aten_(*graph_) {}
+  Group(std::unique_ptr<Graph> graph, KernelChoice choice)
+      : graph_(std::move(graph)), choice_(std::move(choice)), aten_(*graph_) {}
   std::vector<at::Tensor> runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key);
+  KernelChoice choiceFor(at::TensorList inputs) const;
   Graph typed(at::TensorList inputs, at::IntArrayRef sizes, std::vector<at::Tensor>& results) const;
 
   /// A call whose kind comes after so many others runs as ATen operators: its kernel would cost more than it saves.
   static constexpr size_t mostKernels = 32;
   std::unique_ptr<Graph> graph_;  // aten_ refers to it
+  KernelChoice choice_;
   AtenRun aten_;
   std::mutex mutex_;  // guards compiled_
   /// By what a kernel is made for: dtypes, sizes and strides. Null: none can be made, the ATen operators run.

@@ -237,7 +237,8 @@ class Row:
         shutil.rmtree(self.folder / f"cache_{contender.replace(':', '_')}", ignore_errors=True)
         child = self.child(contender)
         found = child.answer()
-        if contender.partition(":")[0] in ("graft", "compile") and "why" not in found:
+        twice = ["graft"] if self.options.once else ["graft", "compile"]
+        if contender.partition(":")[0] in twice and "why" not in found:
             amount = child.answer("count")
             child.end()
             child = self.child(contender)
@@ -425,6 +426,7 @@ def arguments():
     parser.add_argument("--minutes", type=float, help="end after this time, and leave the rest to --resume")
     parser.add_argument("--resume", action="store_true", help="keep the rows of results.json; measure what is missing")
     parser.add_argument("--retry", action="store_true", help="with --resume: measure rows again in which a contender failed")
+    parser.add_argument("--once", action="store_true", help="make torch.compile ready once alone, with empty caches, and do not count its kernels: saves a minute a row")
     parser.add_argument("--keep", action="store_true", help="keep each row's files and logs in the folder work of -o")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("zoo"), help="the folder of results.json and results.md (%(default)s)")
     options = parser.parse_intermixed_args()

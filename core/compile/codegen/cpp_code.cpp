@@ -139,7 +139,7 @@ std::string makeCppCode(loops::Program program, const CpuOptions& options) {
   NestRewriter rewriter(accesses, program);
   std::vector<loops::Nest> nests;
   for (const loops::Nest& nest : std::vector<loops::Nest>(program.nests)) nests.push_back(rewriter.prepare(nest));
-  LoopPlanner planner(accesses, lanesOf(options.level));
+  LoopPlanner planner(accesses, lanesOf(options.level), options.schedule);
   CppPrinter printer(accesses, planner);
   std::string parameters;
   const auto add = [&](const std::string& p) { parameters += (parameters.empty() ? "" : ", ") + p; };

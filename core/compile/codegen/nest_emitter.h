@@ -20,7 +20,7 @@ class NestEmitter {
  public:
   /// `slots`: the place of each buffer in the call's list of pointers; -1 for locals. `width`: lanes of f32 in a
   /// register.
-  NestEmitter(Accesses&, NestRewriter&, CpuLevel, int width, const std::vector<int>& slots);
+  NestEmitter(Accesses&, NestRewriter&, CpuLevel, int width, const std::vector<int>& slots, const LoopSchedule&);
 
   struct Emitted {
     std::string function;  ///< its text
