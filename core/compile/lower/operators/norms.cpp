@@ -167,8 +167,7 @@ void lowerBatchNorm(Call& c) {
   const size_t rank = c.rank(x);
   if (rank < 2) c.refuse("input", "has no channels");
   const bool trains = c.node.findArgument("training") && c.flag("training");
-  const TensorId y =
-      trains ? normalizedInBatch(c, x, d) : normalizedBy(c, x, "running_mean", "running_var", d);
+  const TensorId y = trains ? normalizedInBatch(c, x, d) : normalizedBy(c, x, "running_mean", "running_var", d);
   c.result(scaled(c, y, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d), 0);
   for (size_t k = 1; k < c.node.outputs.size(); ++k)
     if (!c.l.graph.isUnused(c.node.outputs[k])) c.refuse("its statistics are read");
