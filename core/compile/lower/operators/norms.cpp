@@ -148,13 +148,26 @@ TensorId normalizedBy(Call& c, TensorId x, std::string_view mean, std::string_vi
                      [eps](std::span<const Scalar> s) { return (s[0] - s[1]) * (1.0 / sqrt(s[2] + eps)); });
 }
 
+/// By the statistics of each channel of this batch.
+TensorId normalizedInBatch(Call& c, TensorId x, DType d) {
+  if (c.has("running_mean") || c.has("running_var")) c.refuse("training", "is true, and running statistics are kept");
+  c.traits.kind = Kind::Reduction;
+  std::vector<size_t> dims;
+  for (size_t k = 0; k < c.rank(x); ++k)
+    if (k != 1) dims.push_back(k);
+  c.traits.reducedDims.assign(dims.begin(), dims.end());
+  const TensorId wide = c.widened(x, d);
+  const Statistics s = statisticsOf(c.l, wide, dims, 0);
+  return centred(c.l, wide, s.mean, inverseDeviation(c.l, s.variance, c.number("eps")), d);
+}
+
 void lowerBatchNorm(Call& c) {
   const DType d = floatingResult(c);
-  if (c.node.findArgument("training") && c.flag("training")) c.refuse("training", "is true");
   const TensorId x = c.tensor("input");
   const size_t rank = c.rank(x);
   if (rank < 2) c.refuse("input", "has no channels");
-  const TensorId y = normalizedBy(c, x, "running_mean", "running_var", d);
+  const bool trains = c.node.findArgument("training") && c.flag("training");
+  const TensorId y = trains ? normalizedInBatch(c, x, d) : normalizedBy(c, x, "running_mean", "running_var", d);
   c.result(scaled(c, y, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d), 0);
   for (size_t k = 1; k < c.node.outputs.size(); ++k)
     if (!c.l.graph.isUnused(c.node.outputs[k])) c.refuse("its statistics are read");

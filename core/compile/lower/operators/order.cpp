@@ -83,6 +83,8 @@ void setOrdered(Call& c, const Row& r, TensorId places, size_t valuesOutput, siz
 }
 
 void lowerTopK(Call& c) {
+  if (c.node.outputs.size() > 1 && !c.l.graph.isUnused(c.node.outputs[1]))
+    c.refuse("its places are read: PyTorch does not say which of equal elements it takes");
   const Row r = rowOf(c);
   const int64_t k = c.integer("k");
   if (k < 0 || k > r.length) c.refuse("k", "is more than the row has");

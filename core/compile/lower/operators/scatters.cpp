@@ -2,8 +2,6 @@
 // of the result looks through the writes for those to its own place. That pays where they are few; where they are
 // many, the operator stays.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -12,17 +10,20 @@
 namespace graft::lower {
 namespace {
 
-constexpr int64_t mostWrites = 64;  ///< that one element looks through
+// Looking through these is cheaper than another kernel, whatever the number of places.
+constexpr int64_t fewWrites = 4;
+// Otherwise these are the most that one element looks through, and the most comparisons of all places with all writes.
+constexpr int64_t mostWrites = 64, mostComparisons = 4096;
 
 /// What is written, one element for each value of loops with these extents.
 struct Writes {
-  std::vector<int64_t> extents;
-  std::vector<size_t> dims;  ///< of the result, whose index decides which writes are to an element
+  std::vector<int64_t> extents = {};
+  std::vector<size_t> dims = {};  ///< of the result, whose index decides which writes are to an element
   /// Whether write `k` is to the place `at` along `dims`. Evaluated only where `isPossible`.
-  std::function<ExprId(const Index& at, const Index& k)> isHere;
+  std::function<ExprId(const Index& at, const Index& k)> isHere = {};
   std::function<ExprId(const Index& at)> isPossible = {};
   /// What write `k` writes to the element `i`, in the compute type of the result.
-  std::function<ExprId(const Index& i, const Index& k)> value;
+  std::function<ExprId(const Index& i, const Index& k)> value = {};
 
   int64_t count() const {
     int64_t n = 1;
@@ -37,12 +38,19 @@ struct Writes {
   ExprId possible(Lowering& l, const Index& at) const { return isPossible ? isPossible(at) : l.pool().boolean(true); }
 };
 
-void requireFew(Call& c, std::string_view parameter, const std::vector<int64_t>& extents) {
-  int64_t n = 1;
-  for (const int64_t e : extents)
-    if (__builtin_mul_overflow(n, e, &n)) n = mostWrites + 1;
-  if (n > mostWrites)
-    c.refuse(parameter, fmt::format("has more than {} places, which each element would look through", mostWrites));
+/// The writes' extents are known, and so are the dimensions of `x` that they go to.
+void requireFew(Call& c, TensorId x, const Writes& w, std::string_view parameter) {
+  int64_t writes = 1, comparisons = 1;
+  const auto times = [](int64_t& product, int64_t n) {
+    if (__builtin_mul_overflow(product, n, &product)) product = std::numeric_limits<int64_t>::max();
+  };
+  for (const int64_t e : w.extents) times(writes, e);
+  if (writes <= fewWrites) return;
+  for (const size_t d : w.dims)
+    times(comparisons, c.l.findNumber(c.sizes(x)[d]).value_or(std::numeric_limits<int64_t>::max()));
+  times(comparisons, writes);
+  if (writes > mostWrites || comparisons > mostComparisons)
+    c.refuse(parameter, "has more places than are worth looking through for each element");
 }
 
 int64_t knownSize(Call& c, ExprId size, std::string_view parameter) {
@@ -173,7 +181,7 @@ Writes writesAlong(Call& c, TensorId x, bool wraps) {
   Writes w;
   w.dims = {dim};
   w.extents = {knownSize(c, c.sizes(indices)[0], "index")};
-  requireFew(c, "index", w.extents);
+  requireFew(c, x, w, "index");
   w.isHere = [&l, indices, size, wraps](const Index& at, const Index& k) {
     return l.simplifier.compare(Op::Equal, placeOf(l, l.at(indices, {k[0]}), size, wraps), at[0]);
   };
@@ -246,7 +254,8 @@ Writes writesOfRows(Call& c, TensorId x) {
       c.refuse("index", "has a size that varies");
   }
   w.extents = {knownSize(c, c.sizes(indices)[dim], "index")};
-  requireFew(c, "index", w.extents);
+  // Each row is searched by itself.
+  requireFew(c, x, {.extents = w.extents, .dims = {dim}}, "index");
   const Sizes sizes = c.sizes(x);
   l.repeat(indices);
   w.isHere = [&l, indices, dim, sizes](Index at, const Index& k) {
@@ -382,7 +391,7 @@ void lowerIndexPut(Call& c) {
       if (size != 1) w.extents[rank - sizes.size() + n] = size;
     }
   }
-  requireFew(c, "indices", w.extents);
+  requireFew(c, x, w, "indices");
   const std::vector<ExprId> common = c.constants(w.extents);
   std::vector<TensorId> places;
   for (const size_t k : dims) places.push_back(c.expanded(*given[k], common));

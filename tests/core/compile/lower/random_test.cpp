@@ -436,9 +436,7 @@ class Generator {
       add("aten.sort.stable" + x + "stable=True, dim=" + dimOf(v) + ", descending=" + flag() + ")", true, "_i");
       return;
     }
-    const std::string before = values_.back();
-    if (add("aten.topk.default" + x + std::to_string(1 + pick(3)) + ", " + dimOf(v) + ", " + flag() + ")", true, "_i"))
-      return;
+    add("aten.topk.default" + x + std::to_string(1 + pick(3)) + ", " + dimOf(v) + ", " + flag() + ")", true, "_i");
   }
 
   void scan() {
