@@ -2,7 +2,10 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "core/compile/fusion/group_text.h"
@@ -22,6 +25,15 @@ bool isPlain(const at::Tensor& t) {
          !t.is_neg() && graftDType(t.scalar_type()) && !t.is_complex();
 }
 
+/// Meta tensors tell sizes sooner than computing does. On small tensors they take longer: in Python, many operators'
+/// meta kernels are Python.
+bool isLarge(at::TensorList inputs) {
+  constexpr int64_t largest = int64_t{1} << 18;
+  int64_t elements = 0;
+  for (const at::Tensor& t : inputs) elements += t.numel();
+  return elements > largest;
+}
+
 void append(std::string& key, int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); }
 
 /// What a kernel is made for.
@@ -35,19 +47,6 @@ std::string keyOf(at::TensorList inputs, at::IntArrayRef sizes) {
   }
   for (const int64_t n : sizes) append(key, n);
   return key;
-}
-
-/// Values that are numbers become literals.
-Argument withNumbers(const Argument& a, const std::unordered_map<ValueId, int64_t>& numbers) {
-  if (a.isValue()) {
-    const auto found = numbers.find(a.valueId());
-    return found == numbers.end() ? a : Argument(found->second);
-  }
-  const std::vector<Argument>* items = a.items();
-  if (!items) return a;
-  std::vector<Argument> now;
-  for (const Argument& item : *items) now.push_back(withNumbers(item, numbers));
-  return a.isList() ? Argument::list(std::move(now)) : Argument::tuple(std::move(now));
 }
 
 }  // namespace
@@ -77,58 +76,132 @@ std::shared_ptr<Group> Group::of(std::string_view program) {
 std::vector<at::Tensor> Group::run(at::TensorList inputs, at::IntArrayRef sizes) {
   static const bool off = isSwitchedOff();
   if (off || !std::all_of(inputs.begin(), inputs.end(), isPlain)) return runAten(inputs, sizes);
+  // Without elements there is nothing to be faster at.
+  if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.numel() == 0; }))
+    return runAten(inputs, sizes);
   const std::string key = keyOf(inputs, sizes);
   std::shared_ptr<const Compiled> kernel;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = compiled_.find(key);
-    if (found == compiled_.end()) {
-      if (compiled_.size() >= mostKernels) return runAten(inputs, sizes);
-    } else if (kernel = found->second; !kernel) {
-      return runAten(inputs, sizes);
-    }
-  }
-  if (!kernel) return runFirst(inputs, sizes, key);
-  std::vector<at::Tensor> results = kernel->run(inputs);
+  if (!find(key, kernel)) return runFirst(inputs, sizes, key);
+  return kernel ? run(*kernel, inputs, sizes) : runAten(inputs, sizes);
+}
+
+std::vector<at::Tensor> Group::run(const Compiled& kernel, at::TensorList inputs, at::IntArrayRef sizes) const {
+  std::vector<at::Tensor> results = kernel.run(inputs);
   return results.empty() ? runAten(inputs, sizes) : results;
 }
 
-/// Runs as ATen operators, which refuse what does not fit and tell all types, then makes the kernel and runs it.
+bool Group::find(const std::string& key, std::shared_ptr<const Compiled>& kernel) {
+  const std::lock_guard lock(mutex_);
+  const auto found = compiled_.find(key);
+  if (found == compiled_.end()) return false;
+  kernel = found->second.kernel;
+  return true;
+}
+
+void Group::remember(const std::string& key, std::shared_ptr<const Compiled> kernel, bool isShared) {
+  const std::lock_guard lock(mutex_);
+  // What a shared kernel serves is found again without making anything.
+  if (compiled_.size() >= mostKinds) std::erase_if(compiled_, [](const auto& entry) { return entry.second.isShared; });
+  compiled_.emplace(key, Entry{std::move(kernel), isShared});
+}
+
+/// A call of a kind that is new. A kernel for a range of sizes may serve it. Otherwise the ATen operators run, which
+/// refuse what does not fit and tell all types, and a kernel is made.
 std::vector<at::Tensor> Group::runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key) {
-  std::vector<at::Tensor> results;
-  const Graph graph = typed(inputs, sizes, results);
-  Result<std::shared_ptr<const Compiled>> made = Compiled::make(graph, inputs, sizes, results);
-  if (!made) {
-    TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
-  }
-  const std::shared_ptr<const Compiled> kernel = made ? std::move(*made) : nullptr;
+  const CallKind kind(inputs, sizes);
+  if (metaTells_ && isLarge(inputs) && isServed(kind))
+    if (const std::optional<Seen> seen = Seen::runMeta(aten_, inputs, sizes))
+      if (const auto kernel = bind(kind, *seen)) {
+        remember(key, kernel, true);
+        return run(*kernel, inputs, sizes);
+      }
+  const Seen seen = Seen::run(aten_, inputs, sizes);
+  const std::shared_ptr<const Compiled> kernel = make(kind, inputs, sizes, seen, key);
+  std::vector<at::Tensor> generated = kernel ? kernel->run(inputs) : std::vector<at::Tensor>();
+  return generated.empty() ? seen.results : generated;
+}
+
+bool Group::isServed(const CallKind& kind) {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(shared_.begin(), shared_.end(), [&](const auto& s) { return s->fits(kind); });
+}
+
+std::shared_ptr<const Compiled> Group::bind(const CallKind& kind, const Seen& seen) {
+  std::vector<std::shared_ptr<const SharedKernel>> all;
   {
     const std::lock_guard lock(mutex_);
-    compiled_.emplace(key, kernel);
+    all = shared_;
   }
-  std::vector<at::Tensor> generated = kernel ? kernel->run(inputs) : std::vector<at::Tensor>();
-  return generated.empty() ? results : generated;
+  for (const auto& shared : all)
+    if (auto kernel = shared->bind(kind, seen)) return kernel;
+  return nullptr;
+}
+
+/// One thread makes kernels of a group at a time: the others' calls may be served by what it makes.
+std::shared_ptr<const Compiled> Group::make(const CallKind& kind, at::TensorList inputs, at::IntArrayRef sizes,
+                                            const Seen& seen, const std::string& key) {
+  const std::lock_guard making(making_);
+  std::shared_ptr<const Compiled> kernel;
+  if (find(key, kernel)) return kernel;
+  if (kernel = bind(kind, seen); kernel) {
+    remember(key, kernel, true);
+    return kernel;
+  }
+  if (made_ >= mostKernels) return nullptr;
+  ++made_;
+  std::vector<std::vector<int64_t>>& rows = kinds_[kind.family];
+  rows.push_back(kind.numbers);
+  if (kernel = makeShared(kind, rows, inputs, sizes, seen); kernel) {
+    remember(key, kernel, true);
+    return kernel;
+  }
+  Result<std::shared_ptr<const Compiled>> made = Compiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results);
+  if (made)
+    kernel = std::move(*made);
+  else
+    TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
+  remember(key, kernel, false);
+  return kernel;
+}
+
+/// A kernel for all kinds of this family that were seen, else for this one and the one that is most like it.
+std::shared_ptr<const Compiled> Group::makeShared(const CallKind& kind, const std::vector<std::vector<int64_t>>& rows,
+                                                  at::TensorList inputs, at::IntArrayRef sizes, const Seen& seen) {
+  if (rows.size() < 2) return nullptr;
+  const auto nearest = std::min_element(rows.begin(), rows.end() - 1, [&](const auto& a, const auto& b) {
+    const auto differences = [&](const auto& row) {
+      return std::inner_product(row.begin(), row.end(), kind.numbers.begin(), size_t{0}, std::plus<>(),
+                                std::not_equal_to<>());
+    };
+    return differences(a) < differences(b);
+  });
+  const auto isTaken = [&](const std::string& name) { return graph_->findValue(name) || graph_->findSymbol(name); };
+  for (const auto& alike : {rows, {*nearest, kind.numbers}})
+    for (const SizePattern::Options options : {SizePattern::Options{false, false}, {true, false}, {false, true}, {true, true}}) {
+      const auto pattern = SizePattern::of(alike, kind.isSize, options, isTaken);
+      if (!pattern || !tried_.insert(kind.family + pattern->text()).second) continue;
+      auto shared = SharedKernel::make(*graph_, aten_, kind.family, *pattern, inputs, sizes, seen);
+      if (!shared) continue;
+      std::shared_ptr<const Compiled> kernel = (*shared)->bind(kind, seen);
+      if (!kernel) continue;
+      if (const std::optional<Seen> meta = Seen::runMeta(aten_, inputs, sizes); !meta || !meta->isLike(seen))
+        metaTells_ = false;
+      const std::lock_guard lock(mutex_);
+      shared_.push_back(std::move(*shared));
+      return kernel;
+    }
+  return nullptr;
 }
 
 /// The graph with the types and numbers that this call has.
-Graph Group::typed(at::TensorList inputs, at::IntArrayRef sizes, std::vector<at::Tensor>& results) const {
-  Graph graph = *graph_;
-  std::unordered_map<ValueId, int64_t> numbers;
-  size_t tensor = 0, number = 0;
-  for (const ValueId input : graph.inputs()) {
-    if (graph.value(input).type.isTensor()) {
-      if (tensor < inputs.size()) graph.setType(input, typeOfValue(inputs[tensor++]));
-    } else if (number < sizes.size()) {
-      numbers.emplace(input, sizes[number++]);
-    }
-  }
-  results = aten_(inputs, sizes, [&](ValueId id, const c10::IValue& value) { graph.setType(id, typeOfValue(value)); });
-  if (numbers.empty()) return graph;
-  for (const NodeId id : graph.order()) {
-    std::vector<Argument> now;
-    for (const Argument& a : graph.node(id).args) now.push_back(withNumbers(a, numbers));
-    graph.setArguments(id, std::move(now));
-  }
+Graph Group::typed(at::TensorList inputs, at::IntArrayRef sizes, const Seen& seen) const {
+  std::vector<Argument> integers;
+  for (const int64_t n : sizes) integers.emplace_back(n);
+  Graph graph = withNumbers(*graph_, integers);
+  size_t tensor = 0;
+  for (const ValueId input : graph.inputs())
+    if (graph.value(input).type.isTensor()) graph.setType(input, typeOfValue(inputs[tensor++]));
+  for (const auto& [value, type] : seen.types) graph.setType(value, type);
   return graph;
 }
 
