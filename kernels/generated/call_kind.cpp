@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 namespace graft::ops {
 namespace {
@@ -75,8 +76,8 @@ std::optional<SizePattern> SizePattern::of(const Rows& rows, const std::vector<b
     const auto same = std::find_if(p.symbols_.begin(), p.symbols_.end(),
                                    [&](const Symbol& s) { return areEqual(rows, i, s.number); });
     if (same != p.symbols_.end()) {
-      p.numbers_[i] = Dim(same->name);
-      p.symbolOf_[i] = static_cast<int>(same - p.symbols_.begin());
+      p.numbers_[i] = p.numbers_[same->number];
+      p.symbolOf_[i] = p.symbolOf_[same->number];
       continue;
     }
     if (options.relations && isSize[i]) {
@@ -85,7 +86,8 @@ std::optional<SizePattern> SizePattern::of(const Rows& rows, const std::vector<b
       });
       if (related != p.symbols_.end()) {
         const int64_t offset = first[i] - first[related->number];
-        p.numbers_[i] = Dim(related->name + (offset < 0 ? " - " : " + ") + std::to_string(std::abs(offset)));
+        p.numbers_[i] =
+            Dim(p.numbers_[related->number].symbol + (offset < 0 ? " - " : " + ") + std::to_string(std::abs(offset)));
         continue;
       }
     }
@@ -101,19 +103,69 @@ std::optional<SizePattern> SizePattern::of(const Rows& rows, const std::vector<b
     symbol.number = i;
     symbol.min = options.fromObserved ? least : isSize[i] ? 2 : 0;
     if (isSize[i] && most <= usualMost) symbol.max = usualMost;
-    p.symbolOf_[i] = static_cast<int>(p.symbols_.size());
-    p.numbers_[i] = Dim(symbol.name);
+    if (isSize[i])
+      symbol.factor = std::accumulate(rows.begin(), rows.end(), options.factor,
+                                      [&](int64_t f, const auto& row) { return std::gcd(f, row[i]); });
+    if (symbol.factor == 1) {
+      p.symbolOf_[i] = static_cast<int>(p.symbols_.size());
+      p.numbers_[i] = Dim(symbol.name);
+    } else {
+      symbol.min = std::max<int64_t>(1, symbol.min / symbol.factor);
+      p.numbers_[i] = Dim(std::to_string(symbol.factor) + "*" + symbol.name);
+    }
     p.symbols_.push_back(std::move(symbol));
   }
   if (p.symbols_.empty()) return std::nullopt;
-  p.expressions_.resize(first.size());
-  for (size_t i = 0; i < first.size(); ++i) {
-    const Dim& d = p.numbers_[i];
-    if (!d.isStatic() && p.symbolOf_[i] < 0) p.expressions_[i] = SizeExpression::parse(d.symbol);
-    p.text_ += (d.symbol.empty() ? std::to_string(d.size) : d.symbol) + ",";
-  }
-  for (const Symbol& s : p.symbols_) p.text_ += " " + std::to_string(s.min) + (s.max ? "!" : "");
+  p.finish();
   return p;
+}
+
+std::optional<SizePattern> SizePattern::declared(const std::vector<int64_t>& row, const std::vector<bool>& isSize,
+                                                 const std::vector<Dim>& declared) {
+  SizePattern p;
+  p.numbers_.resize(row.size());
+  p.symbolOf_.assign(row.size(), -1);
+  for (size_t i = 0; i < row.size(); ++i) {
+    p.numbers_[i] = Dim(row[i]);
+    if (!isSymbolName(declared[i].symbol)) continue;
+    auto symbol = std::find_if(p.symbols_.begin(), p.symbols_.end(),
+                               [&](const Symbol& s) { return s.name == declared[i].symbol; });
+    if (symbol == p.symbols_.end()) {
+      if (row[i] < 2) return std::nullopt;
+      const auto most = row[i] <= usualMost ? std::optional(usualMost) : std::nullopt;
+      symbol = p.symbols_.insert(symbol, {declared[i].symbol, i, 1, 2, most});
+    }
+    p.symbolOf_[i] = static_cast<int>(symbol - p.symbols_.begin());
+    p.numbers_[i] = declared[i];
+  }
+  std::vector<int64_t> values;
+  for (const Symbol& s : p.symbols_) values.push_back(row[s.number]);
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (p.symbolOf_[i] >= 0) continue;
+    // An integer that the group takes beside its tensors is likely to be a size of them.
+    const auto same = std::find(values.begin(), values.end(), row[i]);
+    const auto e = isSize[i] ? SizeExpression::parse(declared[i].symbol) : std::nullopt;
+    if (e && valueOf(*e, p.symbols_, values) == row[i]) {
+      p.numbers_[i] = declared[i];
+    } else if (!isSize[i] && same != values.end()) {
+      p.symbolOf_[i] = static_cast<int>(same - values.begin());
+      p.numbers_[i] = Dim(p.symbols_[static_cast<size_t>(p.symbolOf_[i])].name);
+    }
+  }
+  if (p.symbols_.empty()) return std::nullopt;
+  p.finish();
+  if (!p.match(row)) return std::nullopt;
+  return p;
+}
+
+void SizePattern::finish() {
+  expressions_.resize(numbers_.size());
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    const Dim& d = numbers_[i];
+    if (!d.isStatic() && symbolOf_[i] < 0) expressions_[i] = SizeExpression::parse(d.symbol);
+    text_ += (d.symbol.empty() ? std::to_string(d.size) : d.symbol) + ",";
+  }
+  for (const Symbol& s : symbols_) text_ += " " + std::to_string(s.min) + (s.max ? "!" : "");
 }
 
 std::optional<int64_t> valueOf(const SizeExpression& e, const std::vector<SizePattern::Symbol>& symbols,
@@ -130,8 +182,9 @@ std::optional<std::vector<int64_t>> SizePattern::match(const std::vector<int64_t
   std::vector<int64_t> values;
   values.reserve(symbols_.size());
   for (const Symbol& s : symbols_) {
-    if (numbers[s.number] < s.min || (s.max && numbers[s.number] > *s.max)) return std::nullopt;
-    values.push_back(numbers[s.number]);
+    const int64_t value = numbers[s.number] / s.factor;
+    if (value < s.min || (s.max && value > *s.max)) return std::nullopt;
+    values.push_back(value);
   }
   for (size_t i = 0; i < numbers.size(); ++i) {
     std::optional<int64_t> wanted = numbers_[i].size;

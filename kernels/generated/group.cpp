@@ -34,6 +34,22 @@ bool isLarge(at::TensorList inputs) {
   return elements > largest;
 }
 
+/// 1, and what a size that varies was always a multiple of: views that take it apart need that.
+std::vector<int64_t> factors(const std::vector<std::vector<int64_t>>& rows, const std::vector<bool>& isSize) {
+  constexpr int64_t greatest = 64;
+  constexpr size_t most = 8;
+  std::vector<int64_t> found{1};
+  for (int64_t f = 2; f <= greatest && found.size() < most; ++f)
+    for (size_t i = 0; i < isSize.size(); ++i) {
+      const bool varies = std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r[i] != rows[0][i]; });
+      if (!isSize[i] || !varies) continue;
+      if (!std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r[i] % f == 0; })) continue;
+      found.push_back(f);
+      break;
+    }
+  return found;
+}
+
 void append(std::string& key, int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); }
 
 /// What a kernel is made for.
@@ -155,7 +171,8 @@ std::shared_ptr<const Compiled> Group::make(const CallKind& kind, at::TensorList
     remember(key, kernel, true);
     return kernel;
   }
-  Result<std::shared_ptr<const Compiled>> made = Compiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results);
+  Result<std::shared_ptr<const Compiled>> made =
+      Compiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results);
   if (made)
     kernel = std::move(*made);
   else
@@ -164,10 +181,22 @@ std::shared_ptr<const Compiled> Group::make(const CallKind& kind, at::TensorList
   return kernel;
 }
 
-/// A kernel for all kinds of this family that were seen, else for this one and the one that is most like it.
+/// A kernel for all kinds of this family that were seen, else for this one and the one that is most like it. For the
+/// first of a family, the sizes that the program's types have symbols for vary.
 std::shared_ptr<const Compiled> Group::makeShared(const CallKind& kind, const std::vector<std::vector<int64_t>>& rows,
                                                   at::TensorList inputs, at::IntArrayRef sizes, const Seen& seen) {
-  if (rows.size() < 2) return nullptr;
+  const auto attempt = [&](const std::optional<SizePattern>& pattern) -> std::shared_ptr<const Compiled> {
+    if (!pattern || !tried_.insert(kind.family + pattern->text()).second) return nullptr;
+    auto shared = SharedKernel::make(*graph_, aten_, kind.family, *pattern, inputs, sizes, seen);
+    std::shared_ptr<const Compiled> kernel = shared ? (*shared)->bind(kind, seen) : nullptr;
+    if (!kernel) return nullptr;
+    if (const std::optional<Seen> meta = Seen::runMeta(aten_, inputs, sizes); !meta || !meta->isLike(seen))
+      metaTells_ = false;
+    const std::lock_guard lock(mutex_);
+    shared_.push_back(std::move(*shared));
+    return kernel;
+  };
+  if (rows.size() < 2) return attempt(SizePattern::declared(kind.numbers, kind.isSize, declaredNumbers(inputs, kind)));
   const auto nearest = std::min_element(rows.begin(), rows.end() - 1, [&](const auto& a, const auto& b) {
     const auto differences = [&](const auto& row) {
       return std::inner_product(row.begin(), row.end(), kind.numbers.begin(), size_t{0}, std::plus<>(),
@@ -177,20 +206,29 @@ std::shared_ptr<const Compiled> Group::makeShared(const CallKind& kind, const st
   });
   const auto isTaken = [&](const std::string& name) { return graph_->findValue(name) || graph_->findSymbol(name); };
   for (const auto& alike : {rows, {*nearest, kind.numbers}})
-    for (const SizePattern::Options options : {SizePattern::Options{false, false}, {true, false}, {false, true}, {true, true}}) {
-      const auto pattern = SizePattern::of(alike, kind.isSize, options, isTaken);
-      if (!pattern || !tried_.insert(kind.family + pattern->text()).second) continue;
-      auto shared = SharedKernel::make(*graph_, aten_, kind.family, *pattern, inputs, sizes, seen);
-      if (!shared) continue;
-      std::shared_ptr<const Compiled> kernel = (*shared)->bind(kind, seen);
-      if (!kernel) continue;
-      if (const std::optional<Seen> meta = Seen::runMeta(aten_, inputs, sizes); !meta || !meta->isLike(seen))
-        metaTells_ = false;
-      const std::lock_guard lock(mutex_);
-      shared_.push_back(std::move(*shared));
-      return kernel;
-    }
+    for (const int64_t factor : factors(alike, kind.isSize))
+      for (const bool relations : {false, true})
+        for (const bool fromObserved : {false, true})
+          if (auto kernel = attempt(SizePattern::of(alike, kind.isSize, {fromObserved, relations, factor}, isTaken)))
+            return kernel;
   return nullptr;
+}
+
+/// What the program's types say of each of the kind's numbers.
+std::vector<Dim> Group::declaredNumbers(at::TensorList inputs, const CallKind& kind) const {
+  std::vector<Dim> numbers(kind.numbers.size());
+  size_t tensor = 0, next = 0;
+  for (const ValueId input : graph_->inputs()) {
+    const Type& type = graph_->value(input).type;
+    if (!type.isTensor()) continue;
+    const auto rank = static_cast<size_t>(inputs[tensor++].dim());
+    const auto& shape = type.tensorInfo.shape;
+    if (shape && shape->size() == rank)
+      std::copy(shape->begin(), shape->end(), numbers.begin() + static_cast<std::ptrdiff_t>(next));
+    next += rank;
+    while (next < kind.numbers.size() && !kind.isSize[next] && tensor < inputs.size()) ++next;
+  }
+  return numbers;
 }
 
 /// The graph with the types and numbers that this call has.

@@ -48,6 +48,7 @@ class Group {
                                        const std::string& key);
   std::shared_ptr<const Compiled> makeShared(const CallKind&, const std::vector<std::vector<int64_t>>& rows,
                                              at::TensorList inputs, at::IntArrayRef sizes, const Seen&);
+  std::vector<Dim> declaredNumbers(at::TensorList inputs, const CallKind&) const;
   Graph typed(at::TensorList inputs, at::IntArrayRef sizes, const Seen&) const;
 
   /// After so many attempts, calls that no kernel serves run as ATen operators: a kernel would cost more than it saves.
@@ -60,7 +61,7 @@ class Group {
     std::shared_ptr<const Compiled> kernel;  // null: none can be made, the ATen operators run
     bool isShared = false;                   // its code belongs to one of shared_
   };
-  std::mutex mutex_;  // guards compiled_ and shared_
+  std::mutex mutex_;                                 // guards compiled_ and shared_
   std::unordered_map<std::string, Entry> compiled_;  // by dtypes, sizes and strides
   std::vector<std::shared_ptr<const SharedKernel>> shared_;
   std::atomic<bool> metaTells_ = true;  // meta tensors get the sizes and strides that others get

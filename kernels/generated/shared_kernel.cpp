@@ -41,19 +41,25 @@ std::vector<size_t> firstNumbers(at::TensorList inputs) {
   std::vector<size_t> first{0};
   for (const at::Tensor& t : inputs) {
     const auto forms = strideForms(t);
-    const auto own = std::count_if(forms.begin(), forms.end(),
-                                   [](const StrideForm& f) { return f.form == StrideForm::Form::Own; });
+    const auto own =
+        std::count_if(forms.begin(), forms.end(), [](const StrideForm& f) { return f.form == StrideForm::Form::Own; });
     first.push_back(first.back() + forms.size() + static_cast<size_t>(own));
   }
   return first;
 }
 
-/// The expression of a kind's number. A symbol that no operator has asked for becomes a size of the program.
-loops::ExprId expressionOf(loops::Program& program, const Dim& d, int64_t min) {
-  if (d.isStatic()) return program.expressions.integer(d.size);
-  for (uint32_t i = 0; i < program.sizes.size(); ++i)
-    if (program.sizes[i].name == d.symbol) return program.expressions.size(loops::SizeId(i));
-  return program.expressions.size(program.addSize({d.symbol, min, std::nullopt}));
+/// A stride that is a number of its own: a constant, or what a symbol stands for. A symbol that no operator has asked
+/// for becomes a size of the program.
+loops::ExprId strideOf(loops::Simplifier& s, loops::Program& program, const SizePattern& pattern, const Dim& d) {
+  if (d.isStatic()) return s.integer(d.size);
+  const auto symbol = std::find_if(pattern.symbols().begin(), pattern.symbols().end(),
+                                   [&](const SizePattern::Symbol& p) { return pattern.numbers()[p.number] == d; });
+  const auto known = std::find_if(program.sizes.begin(), program.sizes.end(),
+                                  [&](const loops::Size& size) { return size.name == symbol->name; });
+  const loops::SizeId size = known != program.sizes.end()
+                                 ? loops::SizeId(static_cast<uint32_t>(known - program.sizes.begin()))
+                                 : program.addSize({symbol->name, symbol->min, symbol->max});
+  return s.multiply(s.integer(symbol->factor), program.expressions.size(size));
 }
 
 /// The strides of an input as its form and the pattern have them.
@@ -77,11 +83,9 @@ codegen::Layout inputLayout(loops::Program& program, loops::BufferId buffer, con
         stride = s.multiply(before, sizes[beforeDim]);
         break;
       case StrideForm::Form::Own:
-        stride = expressionOf(program, pattern.numbers()[firstOwn++], 0);
+        stride = strideOf(s, program, pattern, pattern.numbers()[firstOwn++]);
         break;
     }
-    // A dimension of one element is never stepped along.
-    if (t.size(static_cast<int64_t>(f.dim)) == 1 && f.form == StrideForm::Form::Own) stride = s.integer(0);
     before = stride;
     beforeDim = f.dim;
   }
@@ -114,9 +118,9 @@ std::optional<Seen> Seen::runMeta(const AtenRun& aten, at::TensorList inputs, at
   std::vector<at::Tensor> metas;
   metas.reserve(inputs.size());
   for (const at::Tensor& t : inputs)
-    metas.push_back(t.is_meta() ? t
-                                : at::empty_strided(t.sizes(), t.strides(),
-                                                    at::TensorOptions(t.scalar_type()).device(at::kMeta)));
+    metas.push_back(
+        t.is_meta() ? t
+                    : at::empty_strided(t.sizes(), t.strides(), at::TensorOptions(t.scalar_type()).device(at::kMeta)));
   try {
     return run(aten, metas, sizes);
   } catch (const std::exception&) {
@@ -159,8 +163,7 @@ std::optional<int64_t> SharedKernel::valueOf(const Number& n, const std::vector<
 bool SharedKernel::infer(Graph& graph, const AtenRun& aten, at::TensorList inputs, size_t integers) {
   const std::vector<size_t> first = firstNumbers(inputs);
   constexpr size_t runs = SizeNames::runs;
-  for (const SizeNames::Scale scale :
-       {SizeNames::Scale::Large, SizeNames::Scale::Below77, SizeNames::Scale::Below14}) {
+  for (const SizeNames::Scale scale : {SizeNames::Scale::Large, SizeNames::Scale::Below77, SizeNames::Scale::Below14}) {
     SizeNames names;
     names.use(scale);
     std::array<Seen, runs> seen;
@@ -238,9 +241,9 @@ Status SharedKernel::assignSizes(const loops::Program& program, size_t integers)
     const auto symbol = std::find_if(pattern_.symbols().begin(), pattern_.symbols().end(),
                                      [&](const SizePattern::Symbol& p) { return p.name == s.name; });
     if (symbol != pattern_.symbols().end())
-      sizeNumbers_.push_back(symbol->number);
+      sizes_.push_back({true, static_cast<size_t>(symbol - pattern_.symbols().begin())});
     else if (next < integers)
-      sizeNumbers_.push_back(firstInteger + next++);
+      sizes_.push_back({false, firstInteger + next++});
     else
       return badInput("a size of the program is no number of the call");
   }
@@ -279,8 +282,8 @@ Result<std::shared_ptr<const SharedKernel>> SharedKernel::make(const Graph& prog
   codegen::CpuOptions options;
   const std::vector<loops::BufferId> buffers = loops->inputs(), outputs = loops->outputs();
   for (size_t i = 0; i < inputs.size(); ++i)
-    options.layouts.push_back(inputLayout(*loops, buffers[i], inputs[i], pattern,
-                                          first[i] + static_cast<size_t>(inputs[i].dim())));
+    options.layouts.push_back(
+        inputLayout(*loops, buffers[i], inputs[i], pattern, first[i] + static_cast<size_t>(inputs[i].dim())));
   for (size_t i = 0; i < seen.results.size(); ++i) {
     // From the slowest dimension to the fastest, as ATen lays this call's result out.
     const at::Tensor like = at::empty_strided(seen.results[i].sizes(), OutputKind(seen.results[i]).strides,
@@ -291,12 +294,18 @@ Result<std::shared_ptr<const SharedKernel>> SharedKernel::make(const Graph& prog
     made->outputs_.push_back(options.layouts.back());
   }
   if (const Status s = made->assignSizes(*loops, sizes.size()); !s) return s.error();
-  for (const size_t n : made->sizeNumbers_) options.guesses.push_back(kind.numbers[n]);
+  options.guesses = made->sizesOf(kind, *symbols);
   auto code = MachineCode::make(std::move(*loops), std::move(options));
   if (!code) return code.error();
   made->code_ = std::move(*code);
   made->plannedWork_ = workOf(seen);
   return std::shared_ptr<const SharedKernel>(std::move(made));
+}
+
+std::vector<int64_t> SharedKernel::sizesOf(const CallKind& kind, const std::vector<int64_t>& symbols) const {
+  std::vector<int64_t> sizes;
+  for (const SizeSource& s : sizes_) sizes.push_back(s.isSymbol ? symbols[s.index] : kind.numbers[s.index]);
+  return sizes;
 }
 
 bool SharedKernel::agrees(const Seen& seen, const std::vector<int64_t>& symbols) const {
@@ -317,8 +326,7 @@ std::shared_ptr<const Compiled> SharedKernel::bind(const CallKind& kind, const S
   if (kind.family != family_) return nullptr;
   const auto symbols = pattern_.match(kind.numbers);
   if (!symbols || !agrees(seen, *symbols)) return nullptr;
-  std::vector<int64_t> sizes;
-  for (const size_t n : sizeNumbers_) sizes.push_back(kind.numbers[n]);
+  std::vector<int64_t> sizes = sizesOf(kind, *symbols);
   if (!loops::checkSizes(code_->program(), sizes)) return nullptr;
   std::vector<OutputKind> outputs;
   for (size_t i = 0; i < seen.results.size(); ++i) {
@@ -328,8 +336,7 @@ std::shared_ptr<const Compiled> SharedKernel::bind(const CallKind& kind, const S
           codegen::evaluateSize(code_->program(), outputs_[i].strides[d], sizes.data()) != kindOf.strides[d])
         return nullptr;
   }
-  return std::make_shared<const Compiled>(code_, std::move(sizes), std::move(outputs),
-                                          workOf(seen) / plannedWork_);
+  return std::make_shared<const Compiled>(code_, std::move(sizes), std::move(outputs), workOf(seen) / plannedWork_);
 }
 
 }  // namespace graft::ops

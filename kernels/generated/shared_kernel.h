@@ -55,6 +55,10 @@ class SharedKernel {
     int64_t constant = 0;
     std::optional<SizeExpression> expression;
   };
+  struct SizeSource {
+    bool isSymbol = false;
+    size_t index = 0;  ///< of the pattern's symbols, else of a kind's numbers
+  };
   struct Shape {
     ValueId value;
     DType dtype = DType::Float32;
@@ -66,12 +70,13 @@ class SharedKernel {
   bool infer(Graph&, const AtenRun&, at::TensorList inputs, size_t integers);
   Status readShapes(const Graph&);
   Status assignSizes(const loops::Program&, size_t integers);
+  std::vector<int64_t> sizesOf(const CallKind&, const std::vector<int64_t>& symbols) const;
   bool agrees(const Seen&, const std::vector<int64_t>& symbols) const;
 
   std::string family_;
   SizePattern pattern_;
-  std::vector<Shape> shapes_;          // of all values that are tensors and no inputs
-  std::vector<size_t> sizeNumbers_;    // of each size of the program, which of a kind's numbers it is
+  std::vector<Shape> shapes_;      // of all values that are tensors and no inputs
+  std::vector<SizeSource> sizes_;  // of the program
   std::vector<codegen::Layout> outputs_;
   std::shared_ptr<const MachineCode> code_;
   double plannedWork_ = 1;  // elements of all values in the call that it was made from

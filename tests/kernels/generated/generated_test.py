@@ -48,6 +48,12 @@ class Generated(unittest.TestCase):
         self.assertEqual(got.stride(), expected.stride())
         torch.testing.assert_close(got, expected, equal_nan=True)
 
+    def check_half(self, got, expected, exact):
+        """ATen rounds after each operator, a kernel at the end: it is to be as close to the exact numbers."""
+        self.assertEqual((got.dtype, got.shape, got.stride()), (expected.dtype, expected.shape, expected.stride()))
+        if exact.numel():
+            self.assertLessEqual((got - exact).abs().max(), 1.01 * (expected - exact).abs().max() + 1e-6)
+
     def test_agrees_with_aten_at_many_sizes_dtypes_and_strides(self):
         for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
             for rows, columns in ((4, 8), (0, 8), (1, 1), (3, 17), (1000, 257)):
@@ -55,7 +61,11 @@ class Generated(unittest.TestCase):
                 for x in (torch.randn(rows, columns, dtype=dtype), torch.randn(columns, rows, dtype=dtype).t(),
                           torch.randn(rows, 2 * columns, dtype=dtype)[:, ::2], torch.randn(1, columns, dtype=dtype).expand(rows, columns)):
                     with self.subTest(dtype=dtype, shape=tuple(x.shape), strides=x.stride()):
-                        self.check(generated([x, w], POINTWISE)[0], pointwise(x, w))
+                        got, expected = generated([x, w], POINTWISE)[0], pointwise(x, w)
+                        if dtype in (torch.float32, torch.float64):
+                            self.check(got, expected)
+                        else:
+                            self.check_half(got, expected, pointwise(x.double(), w.double()))
 
     def test_rows_and_several_outputs(self):
         for shape in ((4, 8), (1, 1), (33, 1000), (0, 5)):
