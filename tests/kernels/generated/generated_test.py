@@ -75,6 +75,21 @@ class Generated(unittest.TestCase):
             self.check(s, expected)
             self.check(e, expected.t().exp())
 
+    def test_a_sum_along_rows_that_statistics_cut_into_pieces_goes_on_from_piece_to_piece(self):
+        program = """generated 1
+graph pieces {
+  input %x : f64[2,8,32]
+  %s = aten.softmax.int(%x, 1, None) : f64[2,8,32]
+  %v = aten.view.default(%s, [-1, 2]) : f64[256,2]
+  %c = aten.cumsum.default(%v, 0) : f64[256,2]
+  return %c, %s
+}
+"""
+        x = torch.randn(2, 8, 32, dtype=torch.float64)
+        sums, s = generated([x], program)
+        self.check(s, x.softmax(1))
+        self.check(sums, x.softmax(1).view(-1, 2).cumsum(0))
+
     def test_nan_and_infinities_are_those_of_aten(self):
         x = torch.tensor([[float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, 3e38, -3e38]])
         w = torch.tensor([1.0, 2.0, float("inf"), -1.0, 1.0, 1.0, 2.0, 2.0])
@@ -169,4 +184,4 @@ print((got - (torch.nn.functional.gelu(x) * w + 2 * x)).abs().max().item())
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

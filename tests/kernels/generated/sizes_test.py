@@ -320,9 +320,10 @@ class Sizes(unittest.TestCase):
             calls, made = calls + more[0], made + more[1]
         if "GRAFT_RANDOM_GROUPS" in os.environ:
             print(f"{calls} calls, {made} kernels")
-        self.assertGreater(calls, 5 * count)
-        self.assertLess(made, calls / 2)
+        if count >= 20:  # few groups may be ones that take hardly any sizes
+            self.assertGreater(calls, 5 * count)
+            self.assertLess(made, calls / 2)
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
