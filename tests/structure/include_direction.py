@@ -88,7 +88,7 @@ LAYERS = [
     Layer("app/commands", WORKBENCH + ("core/compile/fusion", "app/workbench", "app/workbench/*", "app/json", "app/console", "views/drawing"), json=EVERYWHERE),
     Layer("kernels", ("core/base", "kernels/capture", "kernels/generated/group.h"), libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("kernels/capture", (), libtorch=EVERYWHERE, json=NOWHERE),
-    Layer("kernels/generated", ("core/base", "core/ir", "core/text", "core/compile/*", "core/torch/values", "kernels/jit/jit.h"), libtorch=EVERYWHERE),
+    Layer("kernels/generated", ("core/base", "core/ir", "core/text", "core/compile/*", "core/torch/values", "core/torch/types/size_names.h", "kernels/jit/jit.h"), libtorch=EVERYWHERE),
     Layer("kernels/jit", (), json=NOWHERE),
     Layer("views/layout", TEXT_CORE),
     Layer("views/drawing", TEXT_CORE + ("views/layout",)),
