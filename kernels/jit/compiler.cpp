@@ -65,7 +65,7 @@ std::unique_ptr<llvm::TargetMachine> makeMachine(int level, std::string& error) 
   const std::string triple = llvm::sys::getProcessTriple();
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) return nullptr;
-  const bool isX86 = llvm::StringRef(triple).startswith_insensitive("x86_64");
+  const bool isX86 = triple.starts_with("x86_64");
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // where an instruction says `contract`, and for fmuladd
   options.NoTrapAfterNoreturn = true;
