@@ -257,6 +257,7 @@ json toJson(const CodeReport& c) {
                   {"value", d.value},
                   {"isLegal", d.isLegal},
                   {"isMerged", d.isMerged},
+                  {"areSiblings", d.areSiblings},
                   {"apartMicroseconds", d.apart},
                   {"togetherMicroseconds", d.together}};
     if (!d.why.empty()) decision["why"] = d.why;
