@@ -120,16 +120,16 @@ class Keeper {
     }
   }
 
-  /// All that is done with the value is to add, to scale and to mask it, before a softmax.
-  bool onlyScores(ValueId v, int depth = 0) const {
+  /// All that is done with the value is to add, to scale and to mask it, before a softmax. `steps` bounds the search.
+  bool onlyScores(ValueId v, int& steps) const {
     const Value& value = g_.value(v);
-    if (value.users.empty() || value.returnUses > 0 || depth > 12) return false;
+    if (value.users.empty() || value.returnUses > 0) return false;
     return std::all_of(value.users.begin(), value.users.end(), [&](NodeId user) {
       const Node& n = g_.node(user);
       if (n.op->facts->family == OperatorFamily::Softmax) return true;
       const bool passes = n.op->facts->family == OperatorFamily::Arithmetic || n.op->is(OperatorFact::Reshape) ||
                           n.op->facts->family == OperatorFamily::Cast || n.op->baseName() == "masked_fill";
-      return passes && !n.op->writes() && n.outputs.size() == 1 && onlyScores(n.outputs[0], depth + 1);
+      return --steps > 0 && passes && !n.op->writes() && n.outputs.size() == 1 && onlyScores(n.outputs[0], steps);
     });
   }
 
@@ -140,7 +140,8 @@ class Keeper {
     bool graded = false;
     for (const Argument& a : n.args)
       a.forEachValue([&](ValueId v) { graded |= float32_[v.index] && graded_[v.index]; });
-    return graded && onlyScores(n.outputs[0]);
+    int steps = 64;
+    return graded && onlyScores(n.outputs[0], steps);
   }
 
   void decide(const Node& n) {
