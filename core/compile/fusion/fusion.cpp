@@ -459,6 +459,7 @@ class Planner {
                          j.isLegal,
                          false,
                          false,
+                         false,
                          j.why,
                          j.apart,
                          j.together};
