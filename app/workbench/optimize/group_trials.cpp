@@ -116,6 +116,7 @@ struct Timed {
   SpeedBeside speed;
   double kernel = 0, operators = 0;  ///< microseconds
   bool isSlower() const { return speedOf(speed.ratio, speed.range) == Speed::Slower; }
+  bool maySlow() const { return speed.ratio < 1 && speedOf(speed.ratio, speed.range) == Speed::Untold; }
 };
 
 Result<Timed> timeSides(const Sides& sides, double seconds, const Job& job) {
@@ -126,9 +127,14 @@ Result<Timed> timeSides(const Sides& sides, double seconds, const Job& job) {
   return Timed{{t->ratio, ratioRange(t->a.samplesMs, t->b.samplesMs)}, t->b.medianMs * 1000, t->a.medianMs * 1000};
 }
 
-/// Twice where the first says that the kernel is slower: a busy machine makes equal programs look different.
+/// Twice where the first says that the kernel is slower: a busy machine makes equal programs look different. Longer
+/// where it may be and the runs do not tell.
 Result<Timed> timeTwice(const Sides& sides, double seconds, const Job& job) {
   auto first = timeSides(sides, seconds, job);
+  if (first && first->maySlow()) {
+    seconds *= 4;
+    first = timeSides(sides, seconds, job);
+  }
   if (!first || !first->isSlower()) return first;
   return timeSides(sides, seconds, job);
 }
