@@ -320,18 +320,32 @@ Result<Graph> rewriteVerified(const Prepared& before, const OptimizeRequest& req
   return graph;
 }
 
-/// The plan verified, and without the generated kernels that are slower than their operators on these inputs.
+/// The plan verified, and without the generated kernels that are slower than their operators on these inputs. Where the
+/// whole then computes something else, with them: operators may be less exact than the kernels that take their place.
 Result<Graph> rewriteTimed(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
                            OptimizeReport& report, const Semantics& semantics, const Job& job) {
   constexpr double most = 10;  // seconds
   report.groups.clear();
   auto graph = rewriteVerified(before, request, plan, report.result, semantics, job);
   if (!graph) return graph.error();
+  Graph all = *graph;
   auto groups = tryGroups(*graph, *before.inputs, {request.inputs.device, request.inputs.dtype},
                           std::min(most, request.budget / 4), semantics, job);
   if (job.cancelled()) return stoppedTrying();
   if (!groups) return groups.error();
   report.groups = std::move(*groups);
+  const bool isAnySlow =
+      std::any_of(report.groups.begin(), report.groups.end(), [](const TriedGroup& t) { return !t.isKept; });
+  if (isAnySlow) {
+    if (Status s = verifyWhole(before, *graph, report.result, job); !s) return s.error();
+    if (report.result.refusal) {
+      graph = std::move(all);
+      for (TriedGroup& t : report.groups) {
+        if (!t.isKept) t.why += ", and kept: with its operators the whole model computes something else";
+        t.isKept = true;
+      }
+    }
+  }
   for (const TriedGroup& t : report.groups) {
     if (t.isKept) continue;
     for (StepRun& s : report.result.steps)

@@ -119,6 +119,7 @@ void NestEmitter::emitStores(const loops::Nest& nest) {
   const int before = barrier_;
   barrier_ = b_.scope();
   storesLanes_ = lanes_.count;
+  const std::unordered_map<BufferId, Value> places = places_;
   placeInOutputs(nest);
   for (size_t i = 0; i < nest.stores.size(); ++i) {
     const Store& store = nest.stores[i];
@@ -132,6 +133,7 @@ void NestEmitter::emitStores(const loops::Nest& nest) {
     forget(store.buffer);
   }
   scalars_.clear();
+  places_ = places;
   storesLanes_ = 1;
   barrier_ = before;
 }
@@ -208,7 +210,8 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
 }
 
 void NestEmitter::findParts(const loops::Nest& nest) {
-  constexpr size_t kMostCopies = 6;
+  // Code grows with each; DenseNet joins up to 24 tensors, and without copies each element looks at all of them.
+  constexpr size_t kMostCopies = 32;
   size_t copies = 1;
   for (const RangeId r : nest.outer) {
     const bool isVector = plan_.vector && plan_.vector->ranges.back() == r;
