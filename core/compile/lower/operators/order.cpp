@@ -129,11 +129,12 @@ void lowerBuckets(Call& c, std::string_view sorted) {
   Lowering& l = c.l;
   l.repeat(x);
   l.repeat(boundaries);
+  // NaN goes behind all boundaries. Where one of these is NaN, they do not ascend, and PyTorch's result depends on
+  // where its search looks first.
   c.result(c.combined(ReduceKind::Sum, gives, Sizes(c.sizes(x)), {l.integer(n)},
                       [&l, x, boundaries, isRight, gives](const Index& i, const Index& k) {
                         const Scalar v = l.scalarAt(x, i), b = l.scalarAt(boundaries, {k[0]});
-                        // NaN goes behind all of them.
-                        return (isRight ? !(b > v) : !(b >= v)).to(gives).id;
+                        return ((isRight ? b <= v : b < v) | isNan(v)).to(gives).id;
                       }));
 }
 

@@ -308,8 +308,14 @@ void lowerFold(Call& c) {
   const DType d = c.resultType();
   if (c.rank(x) != 3 || !isFloatingPoint(d)) c.refuse("self", "has other than three dimensions, or whole numbers");
   const Window w = windowOf(c, 2);
-  const std::vector<int64_t> size = c.integers("output_size");
-  if (size.size() != 2 || w.dilation[0] < 1 || w.dilation[1] < 1) c.refuse("output_size", "has other than two numbers");
+  if (w.dilation[0] < 1 || w.dilation[1] < 1) c.refuse("dilation", "is less than 1");
+  // The model may compute the sizes; the result's type knows them.
+  std::array<int64_t, 2> size{};
+  for (size_t k = 0; k < 2; ++k) {
+    const auto n = c.l.findNumber(c.resultOfRank(4)[2 + k]);
+    if (!n) c.refuse("output_size", "varies");
+    size[k] = *n;
+  }
   std::array<int64_t, 2> places{};
   for (size_t k = 0; k < 2; ++k) {
     places[k] = (size[k] + 2 * w.padding[k] - w.dilation[k] * (w.kernel[k] - 1) - 1) / w.stride[k] + 1;
