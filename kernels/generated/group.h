@@ -18,6 +18,7 @@
 #include "core/ir/graph.h"
 #include "kernels/generated/aten_run.h"
 #include "kernels/generated/compiled.h"
+#include "kernels/generated/cuda_compiled.h"
 
 namespace graft::ops {
 
@@ -27,23 +28,25 @@ class Group {
   /// program, is of a later version, or calls operators that this PyTorch does not have. Thread-safe, as the rest.
   static std::shared_ptr<Group> of(std::string_view program);
 
-  /// By a generated kernel where the tensors are dense ones on the CPU and one can be made, otherwise as ATen
-  /// operators.
+  /// By a generated kernel where the tensors are dense ones, all on the CPU or all on one GPU, and one can be made,
+  /// otherwise as ATen operators.
   std::vector<at::Tensor> run(at::TensorList inputs, at::IntArrayRef sizes);
   std::vector<at::Tensor> runAten(at::TensorList inputs, at::IntArrayRef sizes) const { return aten_(inputs, sizes); }
 
  private:
   explicit Group(std::unique_ptr<Graph> graph) : graph_(std::move(graph)), aten_(*graph_) {}
   std::vector<at::Tensor> runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key);
+  std::vector<at::Tensor> runOnCuda(at::TensorList inputs, at::IntArrayRef sizes);  // cuda_group.cpp
   Graph typed(at::TensorList inputs, at::IntArrayRef sizes, std::vector<at::Tensor>& results) const;
 
   /// A call whose kind comes after so many others runs as ATen operators: its kernel would cost more than it saves.
   static constexpr size_t mostKernels = 32;
   std::unique_ptr<Graph> graph_;  // aten_ refers to it
   AtenRun aten_;
-  std::mutex mutex_;  // guards compiled_
+  std::mutex mutex_;  // guards compiled_ and onCuda_
   /// By what a kernel is made for: dtypes, sizes and strides. Null: none can be made, the ATen operators run.
   std::unordered_map<std::string, std::shared_ptr<const Compiled>> compiled_;
+  std::unordered_map<std::string, std::shared_ptr<const CudaCompiled>> onCuda_;  // likewise
 };
 
 }  // namespace graft::ops

@@ -55,17 +55,6 @@ Result<TensorSet> runInTorch(const Graph& g, const TensorSet& inputs) {
   return program->run(inputs);
 }
 
-/// What f64 gives; nothing where the graph cannot run in it.
-std::optional<TensorSet> reference(const Graph& g, const TensorSet& inputs) {
-  const auto wide = inDType(g, DType::Float64);
-  if (!wide) return std::nullopt;
-  const auto wideInputs = convert(inputs, "cpu", DType::Float64);
-  if (!wideInputs) return std::nullopt;
-  auto out = runInTorch(wide->graph, *wideInputs);
-  if (!out) return std::nullopt;
-  return std::move(*out);
-}
-
 }  // namespace
 
 TensorSet randomInputs(const std::vector<Random>& specs, uint64_t seed) {
@@ -73,6 +62,16 @@ TensorSet randomInputs(const std::vector<Random>& specs, uint64_t seed) {
   std::vector<c10::IValue> values;
   for (const Random& r : specs) values.emplace_back(randomTensor(r, engine));
   return tensorSet(std::move(values));
+}
+
+std::optional<TensorSet> referenceOf(const Graph& g, const TensorSet& inputs) {
+  const auto wide = inDType(g, DType::Float64);
+  if (!wide) return std::nullopt;
+  const auto wideInputs = convert(inputs, "cpu", DType::Float64);
+  if (!wideInputs) return std::nullopt;
+  auto out = runInTorch(wide->graph, *wideInputs);
+  if (!out) return std::nullopt;
+  return std::move(*out);
 }
 
 std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes) {
@@ -110,7 +109,7 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
   if (const Status s = loops::interpret(*lowered, values, memory); !s)
     return "the interpreter stops: " + s.error().message + "\n" + text;
   const TensorSet actual = tensorSet(outputs);
-  const auto wide = reference(g, inputs);
+  const auto wide = referenceOf(g, inputs);
   for (const Difference& d : compareElements(*expected, actual, wide ? &*wide : nullptr))
     if (!d.passed)
       return fmt::format("output {} ({}): {} at {}: expected {}, got {} (max abs {})\n{}", d.name, d.type, d.why,
