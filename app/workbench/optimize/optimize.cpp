@@ -238,10 +238,6 @@ Result<std::vector<TriedRule>> dropRules(Trials& trials, Variant& current, const
   return rows;
 }
 
-bool hasStep(const Recipe& recipe, std::string_view name) {
-  return std::any_of(recipe.steps.begin(), recipe.steps.end(), [&](const Step& s) { return s.name == name; });
-}
-
 /// Whether a rule of the recipe still matches there, or a pass may find something.
 bool addsRewrites(const RecipeFit& fit, const Graph& graph) {
   const Matcher matcher(graph);
@@ -406,9 +402,6 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   };
 
   std::vector<RecipeFit> fits = fittingRecipes(model.graph, *shipped, semantics, job);
-  // Generated kernels run on the CPU alone.
-  if (trials.options().device != "cpu")
-    std::erase_if(fits, [](const RecipeFit& f) { return hasStep(*f.recipe, "fuse"); });
   if (job.cancelled()) return stoppedTrying();
   if (fits.empty()) {
     reached(OptimizeStage::Recipes);

@@ -47,9 +47,11 @@ bool hasGpu() {
 }
 
 Result<TensorSet> runOnGpu(const Graph& g, const TensorSet& inputs) {
+  const auto moved = convert(inputs, "cuda", {});
+  if (!moved) return moved.error();
   auto program = Program::build(g, {.device = "cuda", .dtype = {}, .threads = 1, .fixedShapes = false});
   if (!program) return program.error();
-  return program->run(inputs);
+  return program->run(*moved);
 }
 
 std::vector<at::Tensor> generated(const Graph& g, const TensorSet& inputs) {

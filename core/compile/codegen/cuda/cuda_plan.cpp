@@ -24,12 +24,16 @@ constexpr int64_t kShortRow = 24;
 constexpr int64_t kInRegisters = 32;
 constexpr int64_t kMostThreads = 1024;
 constexpr int kWarp = 32;
+/// Squares are worth it from this length of both sides on, and for so many loads.
+constexpr int64_t kShortSide = 16;
+constexpr size_t kMostTiles = 4;
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
 std::string CudaPlan::describe() const {
+  if (kind == Kind::Tiles) return fmt::format("squares of {0} by {0}, transposed in shared memory", tile);
   if (kind == Kind::Threads) {
     if (vector * chunks == 1) return fmt::format("{} iterations, a thread each", iterations);
     return fmt::format("{} iterations, {} of each thread", iterations, vector * chunks);
@@ -239,6 +243,69 @@ int CudaPlanner::vectorFor(const std::vector<Store>& stores, RangeId range, int6
   return 1;
 }
 
+std::optional<CudaPlan> CudaPlanner::planTiles(const std::vector<const Store*>& stores,
+                                               const std::vector<RangeId>& ranges) {
+  if (ranges.size() < 2) return std::nullopt;
+  const RangeId along = ranges.back();
+  struct Found {
+    std::vector<ExprId> loads;
+    int64_t bytes = 0;
+  };
+  std::map<RangeId, Found> across;
+  for (const Store* store : stores) {
+    if (strideOf(store->buffer, store->index, along) != 1) return std::nullopt;
+    for (const ExprId p : partsOf(*store)) {
+      const Expr e = program_.expressions[p];
+      if (e.op == Op::Reduce || (e.op == Op::Load && program_.buffer(e.buffer()).role == Role::Local))
+        return std::nullopt;
+      if (e.op != Op::Load || accesses_.of(p).isUnsafe || strideOf(e.buffer(), e.operands, along) == 1) continue;
+      const Affine where = accesses_.offset(e.buffer(), e.operands);
+      const bool isAffine = std::all_of(where.terms.begin(), where.terms.end(), [&](const Affine::Term& t) {
+        return program_.expressions[t.atom].op == Op::Range;
+      });
+      if (!isAffine || !accesses_.of(p).depends(along)) continue;
+      for (const RangeId r : ranges)
+        if (r != along && strideOf(e.buffer(), e.operands, r) == 1) {
+          across[r].loads.push_back(p);
+          across[r].bytes += static_cast<int64_t>(dtypeSize(e.dtype));
+        }
+    }
+  }
+  const auto best = std::max_element(across.begin(), across.end(),
+                                     [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+  if (best == across.end() || best->second.loads.size() > kMostTiles) return std::nullopt;
+  if (known(program_.range(along).extent) < kShortSide || known(program_.range(best->first).extent) < kShortSide)
+    return std::nullopt;
+  CudaPlan plan;
+  plan.kind = CudaPlan::Kind::Tiles;
+  plan.along = along;
+  plan.across = best->first;
+  int64_t widest = 1;
+  for (const ExprId l : best->second.loads)
+    widest = std::max(widest, static_cast<int64_t>(dtypeSize(program_.expressions[l].dtype)));
+  plan.tile = widest <= 2 ? 64 : 32;
+  std::vector<RangeId> rest = ranges;
+  std::erase_if(rest, [&](RangeId r) { return r == plan.along || r == plan.across; });
+  plan.iterations = extentOf(rest);
+  plan.index = program_.addRange("i", program_.expressions.integer(plan.iterations));
+  const Replacements flat = flatten(rest, plan.index);
+  for (const Store* store : stores) {
+    Rewriting w{flat, {}};
+    for (size_t i = 0; i < store->ranges.size(); ++i)
+      if (stores[0]->ranges[i] != store->ranges[i]) return std::nullopt;
+    Store s = rewrite(*store, w, nullptr);
+    s.ranges.clear();
+    plan.nest.stores.push_back(std::move(s));
+    for (const ExprId l : best->second.loads) {
+      const ExprId now = rewrite(l, w, false, nullptr);
+      if (std::find(plan.transposed.begin(), plan.transposed.end(), now) == plan.transposed.end())
+        plan.transposed.push_back(now);
+    }
+  }
+  plan.nest.outer = {plan.index, plan.across, plan.along};
+  return plan;
+}
+
 std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
   // Stores over the same extents run together.
   std::vector<std::pair<std::vector<int64_t>, std::vector<const Store*>>> together;
@@ -250,6 +317,8 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
     if (at == together.end()) at = together.insert(together.end(), {extents, {}});
     at->second.push_back(&store);
   }
+  const bool hasInner =
+      std::any_of(nest.stores.begin(), nest.stores.end(), [](const Store& s) { return !s.ranges.empty(); });
   std::vector<CudaPlan> plans;
   for (const auto& [extents, stores] : together) {
     CudaPlan plan;
@@ -263,6 +332,11 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
       for (const ExprId p : partsOf(*store))
         if (const Expr e = program_.expressions[p]; e.op == Op::Load) places.emplace_back(e.buffer(), e.operands);
     sortByStride(ranges, places);
+    if (isSplit || !hasInner)
+      if (std::optional<CudaPlan> tiles = planTiles(stores, ranges)) {
+        plans.push_back(std::move(*tiles));
+        continue;
+      }
     plan.iterations = extentOf(ranges);
     plan.index = program_.addRange("i", program_.expressions.integer(plan.iterations));
     const Replacements flat = flatten(ranges, plan.index);
@@ -376,8 +450,8 @@ CudaPlan CudaPlanner::planTeam(const Nest& nest) {
       values += b.role == Role::Local && !b.sizes.empty() ? 1 : 0;
     }
     // A warp needs no barrier; enough rows keep it from waiting alone.
-    int64_t team =
-        isBusy && vectors <= 4 * kWarp ? std::min<int64_t>(vectors, kWarp) : divideUp(vectors, isBusy ? 2 : 1);
+    int64_t team = isBusy && divideUp(vectors, kWarp) * main.vector <= kInRegisters ? std::min<int64_t>(vectors, kWarp)
+                                                                                    : divideUp(vectors, isBusy ? 2 : 1);
     team = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(team, 4, kMostThreads))));
     // Values of a row that a thread keeps.
     const auto kept = [&] { return divideUp(vectors, team) * main.vector * (values + 1); };

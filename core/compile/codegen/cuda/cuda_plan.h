@@ -28,6 +28,7 @@ struct CudaPlan {
     Threads,  ///< each thread runs iterations of its own, `vector` that follow each other, `chunks` times
     Rows,     ///< a team of neighbouring threads runs one iteration
     Columns,  ///< likewise, but neighbouring threads run neighbouring iterations, and a team is a column of the block
+    Tiles,    ///< a block runs a square of iterations; what lies across is read through shared memory
   };
   Kind kind = Kind::Threads;
   loops::Nest nest;        ///< one outer range, `index`; of teams: stores and the Reduces of an iteration have one each
@@ -38,6 +39,9 @@ struct CudaPlan {
   int perBlock = 1;        ///< teams of a block
   int vector = 1;          ///< of Threads
   int chunks = 1;          ///< of Threads
+  RangeId along, across;   ///< of Tiles: the sides of a square; stores step by ones along the first
+  int64_t tile = 0;        ///< the length of a side
+  std::vector<ExprId> transposed;         ///< of Tiles: loads that step by ones along `across`
   std::map<int64_t, CudaRow> rows;        ///< of teams, by length
   std::unordered_set<ExprId> rowReduces;  ///< Reduces that a team computes together
   std::string describe() const;
@@ -77,6 +81,8 @@ class CudaPlanner {
   void sortByStride(std::vector<RangeId>&, const std::vector<std::pair<BufferId, std::vector<ExprId>>>&);
   int64_t strideOf(BufferId, const std::vector<ExprId>& index, RangeId);
 
+  /// Of stores that are split already; nothing where no load lies across.
+  std::optional<CudaPlan> planTiles(const std::vector<const loops::Store*>&, const std::vector<RangeId>&);
   std::vector<CudaPlan> planThreads(const loops::Nest&, bool isSplit);
   CudaPlan planTeam(const loops::Nest&);
   /// The lanes that let most accesses along the range be wide.

@@ -269,6 +269,7 @@ std::string CudaPrinter::localElement(BufferId buffer, const std::vector<ExprId>
 }
 
 std::string CudaPrinter::loadText(ExprId id) {
+  if (const auto at = tiles_.find(id); at != tiles_.end()) return at->second;
   const Expr e = program_.expressions[id];
   return element(e.buffer(), offsetOf(id));
 }
@@ -492,17 +493,22 @@ void CudaPrinter::openPass(const Pass& p) {
   const std::string type = isWide ? "i64" : "i32";
   const auto times = [](const std::string& a, int64_t n) { return n == 1 ? a : fmt::format("{} * {}", a, n); };
   if (p.chunks > 1) {
-    open({p.isUnrolled ? "#pragma unroll" : "#pragma unroll 1",
-          fmt::format("for (i32 k = 0; k < {0}; ++k) {{", p.chunks)});
+    // Several accesses at a time, also where the row is too long for registers.
+    const char* unroll = p.isUnrolled ? "#pragma unroll" : p.vector > 1 ? "#pragma unroll 4" : "#pragma unroll 8";
+    open({unroll, fmt::format("for (i32 k = {}; k < {}; ++k) {{", p.first, p.first + p.chunks)});
   } else {
     open({"{"});
   }
   std::string condition;
   if (isTeam) {
     const int64_t step = static_cast<int64_t>(plan_->team) * p.vector, full = p.row->length / step;
-    line("const i32 j = " + times(p.chunks > 1 ? fmt::format("(k * {} + t)", plan_->team) : "t", p.vector) + ";");
-    if (p.row->length % step != 0)
-      condition = (full > 0 ? fmt::format("k < {} || ", full) : "") + fmt::format("j < {}", p.row->length);
+    const std::string chunk = p.chunks > 1 ? "k" : std::to_string(p.first);
+    const bool isFirst = p.chunks == 1 && p.first == 0;
+    line("const i32 j = " + times(isFirst ? "t" : fmt::format("({} * {} + t)", chunk, plan_->team), p.vector) + ";");
+    if (p.row->length % step != 0 && !p.isWhole)
+      condition = p.chunks == 1
+                      ? fmt::format("j < {}", p.row->length)
+                      : (full > 0 ? fmt::format("k < {} || ", full) : "") + fmt::format("j < {}", p.row->length);
   } else {
     std::string start = fmt::format("({})blockIdx.x * {}", type, p.chunks * plan_->threads);
     if (p.chunks > 1) start += fmt::format(" + k * {}", plan_->threads);
@@ -517,6 +523,29 @@ void CudaPrinter::openPass(const Pass& p) {
   open({"#pragma unroll", fmt::format("for (i32 v = 0; v < {}; ++v) {{", p.vector)});
   lane_ = scopes_.size() - 1;
   line(fmt::format("const {} {}v = {} + v;", type, name, name));
+}
+
+void CudaPrinter::eachChunk(const Pass& p, const std::function<void()>& print) {
+  const int64_t full = p.row->length / (static_cast<int64_t>(plan_->team) * p.vector);
+  if (p.isUnrolled || full == 0) {
+    openPass(p);
+    print();
+    closePass();
+    return;
+  }
+  Pass part = p;
+  part.chunks = full;
+  part.isWhole = true;
+  openPass(part);
+  print();
+  closePass();
+  if (full == p.chunks) return;
+  part.first = full;
+  part.chunks = 1;
+  part.isWhole = false;
+  openPass(part);
+  print();
+  closePass();
 }
 
 void CudaPrinter::closePass() {
@@ -564,7 +593,8 @@ void CudaPrinter::store(const Store& s, std::vector<std::string>& after) {
     line(localElement(s.buffer, s.index) + " = " + text + ";");
     return;
   }
-  const bool isLive = plan_->kind == CudaPlan::Kind::Threads || plan_->iterations % plan_->perBlock == 0;
+  const bool isTeam = plan_->kind == CudaPlan::Kind::Rows || plan_->kind == CudaPlan::Kind::Columns;
+  const bool isLive = !isTeam || plan_->iterations % plan_->perBlock == 0;
   const std::string live = isLive ? "" : "if (isLive) ";
   const ExprId offset = planner_.offset(s.buffer, s.index);
   const int64_t width =
@@ -607,6 +637,48 @@ Status CudaPrinter::printThreads() {
   return done();
 }
 
+void CudaPrinter::printTiles() {
+  const CudaPlan& plan = *plan_;
+  const auto extent = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
+  const int64_t a = extent(plan.along), c = extent(plan.across), side = plan.tile;
+  const int64_t alongs = (a + side - 1) / side, acrosses = (c + side - 1) / side, rows = plan.threads / side;
+  // Columns of a square lie in different banks of the memory.
+  const int64_t pitch = side == 64 ? 66 : 33;
+  line(fmt::format("const i32 i = (i32)((u32)blockIdx.x / {}u);", alongs * acrosses));
+  line(fmt::format("const i32 a0 = (i32)((u32)blockIdx.x % {}u) * {};", alongs, side));
+  line(fmt::format("const i32 c0 = (i32)((u32)blockIdx.x / {}u % {}u) * {};", alongs, acrosses, side));
+  line(fmt::format("const i32 x = (i32)(threadIdx.x % {0}u), y = (i32)(threadIdx.x / {0}u);", side));
+  std::vector<std::string> names;
+  for (const ExprId load : plan.transposed) {
+    const std::string type = cudaType(program_.expressions[load].dtype);
+    names.push_back(newName("tile"));
+    const int64_t at = sharedSlot(side * pitch * static_cast<int64_t>(dtypeSize(program_.expressions[load].dtype)));
+    line(fmt::format("{0}* {1} = ({0}*)(shared + {2});", type, names.back(), at));
+  }
+  const auto openRows = [&](const std::string& along, const std::string& across) {
+    open({"#pragma unroll", fmt::format("for (i32 k = 0; k < {0}; k += {1}) {{", side, rows)});
+    line(fmt::format("const i32 a = {}, c = {};", along, across));
+    std::string condition = a % side != 0 ? fmt::format("a < {}", a) : "";
+    if (c % side != 0) condition += (condition.empty() ? "" : " && ") + fmt::format("c < {}", c);
+    open({condition.empty() ? "{" : "if (" + condition + ") {"});
+    ranges_[plan.along] = {scopes_.size() - 1, "a"};
+    ranges_[plan.across] = {scopes_.size() - 1, "c"};
+  };
+  openRows("a0 + k + y", "c0 + x");
+  for (size_t i = 0; i < names.size(); ++i)
+    line(fmt::format("{}[(k + y) * {} + x] = {};", names[i], pitch, loadText(plan.transposed[i])));
+  close();
+  close();
+  line("join_block();");
+  for (size_t i = 0; i < names.size(); ++i)
+    tiles_[plan.transposed[i]] = fmt::format("{}[x * {} + k + y]", names[i], pitch);
+  openRows("a0 + x", "c0 + k + y");
+  std::vector<std::string> after;
+  for (const Store& s : plan.nest.stores) store(s, after);
+  close();
+  close();
+}
+
 const CudaRow& CudaPrinter::rowOf(RangeId range) const {
   for (const auto& [length, row] : plan_->rows)
     if (row.range == range) return row;
@@ -630,14 +702,14 @@ void CudaPrinter::reducePass(ExprId id) {
   line(p.vector > 1 ? fmt::format("fill<{}>({}, {});", p.vector, parts, start)
                     : fmt::format("{} {} = {};", type, parts, start));
   if (row->length > 0) {
-    openPass(p);
-    const std::string next = value(e.operands[0]);
-    const std::string item =
-        isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), p.vector > 1 ? "jv" : "j") : bareText(next);
-    const std::string part = parts + (p.vector > 1 ? "[v]" : "");
-    line(fmt::format("{0} = {1}::of<{2}>({0}, {3});", part, combination, type, item));
-    if (p.vector > 1) close();
-    closePass();
+    eachChunk(p, [&] {
+      const std::string next = value(e.operands[0]);
+      const std::string item =
+          isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), p.vector > 1 ? "jv" : "j") : bareText(next);
+      const std::string part = parts + (p.vector > 1 ? "[v]" : "");
+      line(fmt::format("{0} = {1}::of<{2}>({0}, {3});", part, combination, type, item));
+      if (p.vector > 1) close();
+    });
   }
   std::string name = newName(std::string(loops::reduceName(e.reduce)));
   const std::string folded = p.vector > 1 ? fmt::format("fold<{}, {}>({})", combination, p.vector, parts) : parts;
@@ -673,17 +745,17 @@ void CudaPrinter::storePass(const std::vector<const Store*>& together) {
   const CudaRow* row = &rowOf(together[0]->ranges[0]);
   if (row->length == 0) return;
   const Pass p = passOf(*row);
-  openPass(p);
-  std::vector<std::string> after;
   bool isShared = false;
-  for (const Store* s : together) {
-    store(*s, after);
-    written(s->buffer);
-    isShared |= program_.buffer(s->buffer).role == Role::Local && locals_.at(s->buffer).place == Local::Place::Shared;
-  }
-  if (p.vector > 1) close();
-  for (const std::string& text : after) line(text);
-  closePass();
+  eachChunk(p, [&] {
+    std::vector<std::string> after;
+    for (const Store* s : together) {
+      store(*s, after);
+      written(s->buffer);
+      isShared |= program_.buffer(s->buffer).role == Role::Local && locals_.at(s->buffer).place == Local::Place::Shared;
+    }
+    if (p.vector > 1) close();
+    for (const std::string& text : after) line(text);
+  });
   if (isShared) barrier();
 }
 
@@ -857,14 +929,24 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
     const loops::Buffer& b = program_.buffer(s.buffer);
     if (b.role != Role::Local || isArray(b)) countUses(planner_.offset(s.buffer, s.index));
   }
-  const bool isTeam = plan.kind != CudaPlan::Kind::Threads;
-  if (const Status s = isTeam ? printTeam() : printThreads(); !s) return s.error();
+  tiles_.clear();
+  const bool isTeam = plan.kind == CudaPlan::Kind::Rows || plan.kind == CudaPlan::Kind::Columns;
+  if (plan.kind == CudaPlan::Kind::Tiles)
+    printTiles();
+  else if (const Status s = isTeam ? printTeam() : printThreads(); !s)
+    return s.error();
   const std::string head = header(function);
   printed_.text = head + scopes_[0].text + "}\n";
   printed_.kernel.function = function;
   printed_.kernel.schedule = plan.describe();
   const int64_t each = isTeam ? plan.perBlock : static_cast<int64_t>(plan.vector) * plan.chunks * plan.threads;
   printed_.kernel.blocks = (plan.iterations + each - 1) / each;
+  if (plan.kind == CudaPlan::Kind::Tiles)
+    for (const RangeId r : {plan.along, plan.across}) {
+      const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);
+      printed_.kernel.blocks =
+          (r == plan.along ? plan.iterations : printed_.kernel.blocks) * ((extent + plan.tile - 1) / plan.tile);
+    }
   printed_.kernel.threads = plan.threads;
   printed_.kernel.sharedBytes = sharedBytes_;
   return std::move(printed_);

@@ -1,6 +1,7 @@
 // CudaPrinter: one kernel as CUDA C++. Used by makeCudaCode.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -53,6 +54,8 @@ class CudaPrinter {
     int vector = 1;
     int64_t chunks = 1;
     bool isUnrolled = true;
+    int64_t first = 0;     ///< the chunk that the loop begins with
+    bool isWhole = false;  ///< no chunk goes beyond the row
   };
 
   // The kernel
@@ -60,6 +63,9 @@ class CudaPrinter {
   Status placeLocals();
   Status printThreads();
   Status printTeam();
+  void printTiles();
+  /// Runs `print` for the chunks of a row: in one unrolled loop, or in one without conditions, and its end.
+  void eachChunk(const Pass&, const std::function<void()>& print);
   void openPass(const Pass&);
   void closePass();
   void storePass(const std::vector<const loops::Store*>&);
@@ -124,6 +130,7 @@ class CudaPrinter {
   /// Loads that several passes need: the array that keeps them; and whether it is filled.
   std::unordered_map<ExprId, std::string> kept_;
   std::unordered_set<ExprId> filled_;
+  std::unordered_map<ExprId, std::string> tiles_;  ///< elements of squares in shared memory
   Pass pass_;
   std::optional<LaneSteps> steps_;
   size_t chunk_ = 0, lane_ = 0, localScope_ = 0;
