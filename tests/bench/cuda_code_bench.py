@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """Generated CUDA kernels beside those that torch.compile makes with Triton, and ATen's: microseconds in a CUDA graph, and GB/s.
 
-    cuda_code_bench.py libgraft_ops.so [--dtype float16] [--no-compile] [NAME …]
+    cuda_code_bench.py build/lib/libgraft_ops.so --groups groups --graft build/bin/graft --only-groups    # writes the groups' texts
+    cuda_code_bench.py build/lib/libgraft_ops.so --groups groups [--dtype float16] [--no-compile] [NAME …]
 
 Each case is a group of operators at a size beyond the L2 cache (or small, named so), on random numbers. Bytes are those that the group
 must move: each input read once, each output written once. A copy of the largest case's size tells what the memory reaches. Times are
 medians of replays of a graph of several calls, each on inputs of its own, so that nothing stays in the cache between them.
 """
 import argparse
+import os
+import pathlib
 import statistics
+import subprocess
 import sys
+import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +22,7 @@ import torch.nn.functional as F
 CASES = {}
 
 
-def case(*sizes, views=None):
+def case(*sizes):
     def add(function):
         CASES[function.__name__] = (function, sizes)
         return function
@@ -120,6 +125,28 @@ def small_group_norm_silu(x, w, b):
     return F.silu(F.group_norm(x, 32, w, b, 1e-5))
 
 
+class Traced(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def write_group(graft, library, name, folder):
+    """The one group that graft makes of a case, as text. Its types are those of the trace; the operator takes others too."""
+    function, sizes = CASES[name]
+    inputs = tuple(torch.zeros(*s) for s in sizes)
+    with tempfile.TemporaryDirectory() as scratch, torch.no_grad():
+        torch.jit.trace(Traced(function), inputs, check_trace=False).save(f"{scratch}/model.pt")
+        torch.save(inputs, f"{scratch}/inputs.pt")
+        shown = subprocess.run([graft, "code", f"{scratch}/model.pt", "--inputs", f"{scratch}/inputs.pt", "--as", "groups"],
+                               capture_output=True, text=True, check=True, env={**os.environ, "GRAFT_OPS": str(library)}).stdout
+    begin = shown.index("generated 1\n")
+    (folder / f"{name}.group").write_text(shown[begin:shown.index("\n}\n", begin) + 3])
+
+
 def milliseconds(function, inputs, calls):
     """Of one call: a graph of `calls` calls, one for each set of inputs."""
     stream = torch.cuda.Stream()
@@ -154,10 +181,18 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("library")
     p.add_argument("--dtype", default="float16")
-    p.add_argument("--groups", help="a folder of NAME.group: the text of each group, as graft code --as groups prints it")
+    p.add_argument("--groups", required=True, type=pathlib.Path, help="the folder of NAME.group, the text of each group")
+    p.add_argument("--graft", help="makes the groups that are missing there")
+    p.add_argument("--only-groups", action="store_true", help="and times nothing")
     p.add_argument("--no-compile", action="store_true", help="without torch.compile")
     p.add_argument("names", nargs="*")
     a = p.parse_args()
+    a.groups.mkdir(exist_ok=True)
+    for name in CASES:
+        if a.graft and not (a.groups / f"{name}.group").exists():
+            write_group(a.graft, pathlib.Path(a.library).resolve(), name, a.groups)
+    if a.only_groups:
+        return
     torch.ops.load_library(a.library)
     dtype = getattr(torch, a.dtype)
     torch.manual_seed(0)
@@ -179,7 +214,7 @@ def main():
                 copies = 8
             while len(inputs) < copies:
                 inputs.append([torch.randn_like(t) for t in inputs[0]])
-            text = open(f"{a.groups}/{name}.group").read()
+            text = (a.groups / f"{name}.group").read_text()
             generated = lambda *x: torch.ops.graft.generated(list(x), text)[0]  # noqa: E731
             try:
                 got = generated(*inputs[0])

@@ -73,8 +73,8 @@ std::string compareOnGpu(const Graph& g, const TensorSet& inputs) {
   for (size_t i = 0; i < first.size(); ++i) {
     here.emplace_back(first[i].cpu());
     const at::Tensor again = second[i].cpu();
-    if (!at::equal(first[i].cpu().contiguous().view(at::kByte), again.contiguous().view(at::kByte)))
-      return "two runs differ in output " + std::to_string(i);
+    const auto bytesOf = [](const at::Tensor& t) { return t.contiguous().reshape({-1}).view(at::kByte); };
+    if (!at::equal(bytesOf(first[i].cpu()), bytesOf(again))) return "two runs differ in output " + std::to_string(i);
   }
   const auto wide = test::referenceOf(g, inputs);
   for (const Difference& d : compareElements(tensorSet(there), tensorSet(here), wide ? &*wide : nullptr))

@@ -81,7 +81,7 @@ std::string CudaPrinter::dimensions(const Pass& p) const {
   return (p.chunks > 1 ? fmt::format("[{}]", p.chunks) : "") + (p.vector > 1 ? fmt::format("[{}]", p.vector) : "");
 }
 CudaPrinter::Pass CudaPrinter::passOf(const CudaRow& r) const {
-  return {&r, r.range, r.vector, r.chunks, r.isInRegisters};
+  return {"j", &r, r.range, r.vector, r.chunks, r.isInRegisters};
 }
 
 // ---- Values ----
@@ -166,10 +166,8 @@ std::string CudaPrinter::value(ExprId id) {
   const Expr e = program_.expressions[id];
   if (e.op == Op::Constant) return constant(id);
   if (e.op == Op::Range) {
-    if (e.range() == pass_.range && pass_.range != plan_->index)
-      return scopes_.size() > lane_ && pass_.vector > 1 ? "jv" : "j";
-    if (e.range() == plan_->index)
-      return pass_.range == plan_->index && scopes_.size() > lane_ && pass_.vector > 1 ? "iv" : "i";
+    if (e.range() == pass_.range) return pass_.name + (scopes_.size() > lane_ && pass_.vector > 1 ? "v" : "");
+    if (e.range() == plan_->index) return "i";
     return ranges_.at(e.range()).second;
   }
   if (e.op == Op::Reduce) return serialReduce(id);
@@ -269,7 +267,8 @@ std::string CudaPrinter::localElement(BufferId buffer, const std::vector<ExprId>
 }
 
 std::string CudaPrinter::loadText(ExprId id) {
-  if (const auto at = tiles_.find(id); at != tiles_.end()) return at->second;
+  if (const auto at = tiles_.find(id); at != tiles_.end())
+    return fmt::format("{}[({} - a0) * {} + c - c0]", at->second, pass_.vector > 1 ? "av" : "a", tilePitch_);
   const Expr e = program_.expressions[id];
   return element(e.buffer(), offsetOf(id));
 }
@@ -290,7 +289,7 @@ bool CudaPrinter::hasGuardsInVector(std::string& condition, std::string& key) {
 /// The element of this lane, where the elements of all lanes are loaded together; empty where they are not.
 std::string CudaPrinter::vectorLoad(ExprId id) {
   const bool isInLanes = !pass_.range || !steps_ ? false : scopes_.size() > lane_;
-  if (!isInLanes || !accesses_.of(id).depends(pass_.range)) return "";
+  if (!isInLanes || !accesses_.of(id).depends(pass_.range) || tiles_.contains(id)) return "";
   const Expr e = program_.expressions[id];
   const ExprId offset = offsetOf(id);
   const auto bytes = static_cast<int64_t>(dtypeSize(e.dtype));
@@ -487,14 +486,13 @@ void CudaPrinter::openPass(const Pass& p) {
   pass_ = p;
   steps_.emplace(accesses_, p.range, p.vector);
   const bool isTeam = p.row != nullptr;
-  const std::string name = isTeam ? "j" : "i";
   const size_t outside = scopes_.size();
   const bool isWide = !isTeam && plan_->iterations >= kSmall;
   const std::string type = isWide ? "i64" : "i32";
   const auto times = [](const std::string& a, int64_t n) { return n == 1 ? a : fmt::format("{} * {}", a, n); };
   if (p.chunks > 1) {
     // Several accesses at a time, also where the row is too long for registers.
-    const char* unroll = p.isUnrolled ? "#pragma unroll" : p.vector > 1 ? "#pragma unroll 4" : "#pragma unroll 8";
+    const char* unroll = p.isUnrolled ? "#pragma unroll" : p.vector > 1 ? "#pragma unroll 4" : "#pragma unroll 16";
     open({unroll, fmt::format("for (i32 k = {}; k < {}; ++k) {{", p.first, p.first + p.chunks)});
   } else {
     open({"{"});
@@ -522,7 +520,7 @@ void CudaPrinter::openPass(const Pass& p) {
   if (p.vector == 1) return;
   open({"#pragma unroll", fmt::format("for (i32 v = 0; v < {}; ++v) {{", p.vector)});
   lane_ = scopes_.size() - 1;
-  line(fmt::format("const {} {}v = {} + v;", type, name, name));
+  line(fmt::format("const {0} {1}v = {1} + v;", type, p.name));
 }
 
 void CudaPrinter::eachChunk(const Pass& p, const std::function<void()>& print) {
@@ -616,6 +614,7 @@ void CudaPrinter::store(const Store& s, std::vector<std::string>& after) {
 
 Status CudaPrinter::printThreads() {
   Pass p;
+  p.name = "i";
   p.range = plan_->index;
   p.vector = plan_->vector;
   p.chunks = plan_->chunks;
@@ -641,18 +640,31 @@ void CudaPrinter::printTiles() {
   const CudaPlan& plan = *plan_;
   const auto extent = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
   const int64_t a = extent(plan.along), c = extent(plan.across), side = plan.tile;
-  const int64_t alongs = (a + side - 1) / side, acrosses = (c + side - 1) / side, rows = plan.threads / side;
+  // Halves go in pairs, where their places allow it.
+  int vector = 2;
+  LaneSteps across(accesses_, plan.across, vector);
+  for (const ExprId load : plan.transposed) {
+    const Expr e = program_.expressions[load];
+    const auto bytes = static_cast<int64_t>(dtypeSize(e.dtype));
+    if (bytes != 2 || c % 2 != 0 || a % 2 != 0 ||
+        across.width(offsetOf(load), alignments_[e.buffer().index], bytes) < 2)
+      vector = 1;
+  }
+  const int64_t alongs = (a + side - 1) / side, acrosses = (c + side - 1) / side;
+  const int64_t columns = side / vector, rows = plan.threads / columns;
   // Columns of a square lie in different banks of the memory.
-  const int64_t pitch = side == 64 ? 66 : 33;
+  tilePitch_ = side == 64 && vector == 1 ? 66 : side + 1;
   line(fmt::format("const i32 i = (i32)((u32)blockIdx.x / {}u);", alongs * acrosses));
   line(fmt::format("const i32 a0 = (i32)((u32)blockIdx.x % {}u) * {};", alongs, side));
   line(fmt::format("const i32 c0 = (i32)((u32)blockIdx.x / {}u % {}u) * {};", alongs, acrosses, side));
-  line(fmt::format("const i32 x = (i32)(threadIdx.x % {0}u), y = (i32)(threadIdx.x / {0}u);", side));
+  line(fmt::format("const i32 x = (i32)(threadIdx.x % {0}u){1}, y = (i32)(threadIdx.x / {0}u);", columns,
+                   vector > 1 ? " * 2" : ""));
   std::vector<std::string> names;
   for (const ExprId load : plan.transposed) {
     const std::string type = cudaType(program_.expressions[load].dtype);
     names.push_back(newName("tile"));
-    const int64_t at = sharedSlot(side * pitch * static_cast<int64_t>(dtypeSize(program_.expressions[load].dtype)));
+    const int64_t at =
+        sharedSlot(side * tilePitch_ * static_cast<int64_t>(dtypeSize(program_.expressions[load].dtype)));
     line(fmt::format("{0}* {1} = ({0}*)(shared + {2});", type, names.back(), at));
   }
   const auto openRows = [&](const std::string& along, const std::string& across) {
@@ -665,16 +677,30 @@ void CudaPrinter::printTiles() {
     ranges_[plan.across] = {scopes_.size() - 1, "c"};
   };
   openRows("a0 + k + y", "c0 + x");
-  for (size_t i = 0; i < names.size(); ++i)
-    line(fmt::format("{}[(k + y) * {} + x] = {};", names[i], pitch, loadText(plan.transposed[i])));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string to = fmt::format("{}[(k + y) * {} + x]", names[i], tilePitch_);
+    const std::string from = loadText(plan.transposed[i]);
+    line(vector > 1 ? fmt::format("load<2, 2>(&{}, &{});", to, from) : to + " = " + from + ";");
+  }
   close();
   close();
   line("join_block();");
-  for (size_t i = 0; i < names.size(); ++i)
-    tiles_[plan.transposed[i]] = fmt::format("{}[x * {} + k + y]", names[i], pitch);
+  for (size_t i = 0; i < names.size(); ++i) tiles_[plan.transposed[i]] = names[i];
   openRows("a0 + x", "c0 + k + y");
+  chunk_ = lane_ = scopes_.size() - 1;
+  if (vector > 1) {
+    pass_.name = "a";
+    pass_.range = plan.along;
+    pass_.vector = vector;
+    steps_.emplace(accesses_, plan.along, vector);
+    open({"#pragma unroll", "for (i32 v = 0; v < 2; ++v) {"});
+    lane_ = scopes_.size() - 1;
+    line("const i32 av = a + v;");
+  }
   std::vector<std::string> after;
   for (const Store& s : plan.nest.stores) store(s, after);
+  if (vector > 1) close();
+  for (const std::string& text : after) line(text);
   close();
   close();
 }

@@ -49,6 +49,7 @@ class CudaPrinter {
     int64_t step = 1;  ///< between elements, where it is an array in memory
   };
   struct Pass {
+    std::string name = "";         ///< of the variable that counts along the range; "" where none does
     const CudaRow* row = nullptr;  ///< null: of Threads
     RangeId range;
     int vector = 1;
@@ -130,7 +131,8 @@ class CudaPrinter {
   /// Loads that several passes need: the array that keeps them; and whether it is filled.
   std::unordered_map<ExprId, std::string> kept_;
   std::unordered_set<ExprId> filled_;
-  std::unordered_map<ExprId, std::string> tiles_;  ///< elements of squares in shared memory
+  std::unordered_map<ExprId, std::string> tiles_;  ///< loads that come from squares in shared memory, by name
+  int64_t tilePitch_ = 0;                          ///< elements from one row of a square to the next
   Pass pass_;
   std::optional<LaneSteps> steps_;
   size_t chunk_ = 0, lane_ = 0, localScope_ = 0;
