@@ -26,7 +26,7 @@ using workbench::ApplyStage;
 
 struct ApplyFlags : Common {
   std::vector<std::string> models;
-  std::string rules, recipe, output, report, failingInputs;
+  std::string rules, recipe, fusion, output, report, failingInputs;
   std::vector<std::string> expect;
   bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false, verbose = false;
   bool allowUnchanged = false;
@@ -168,6 +168,8 @@ Ending apply(const ApplyFlags& o) {
   const Console console(o.printing);
   auto rules = workbench::loadRecipe(o.rules, o.recipe, semantics().operators());
   if (!rules) return rules.error();
+  if (!o.fusion.empty())
+    if (Status s = workbench::steerFusion(rules->recipe, o.fusion); !s) return s;
   auto& expected = rules->recipe.expect;
   for (const std::string& e : o.expect) {
     auto wanted = parseExpectation(e, rules->file);
@@ -204,6 +206,7 @@ void addApply(CLI::App& app, Run& run) {
   c->add_option("models", o->models, "Models, or folders of them")->required()->type_name("MODEL");
   c->add_option("--rules", o->rules, "The rule file")->required()->type_name("FILE");
   c->add_option("--recipe", o->recipe, "The recipe to run; without it, all rules of the file run in its order");
+  addFusionOption(*c, o->fusion);
   c->add_option(
        "-o,--output", o->output,
        "Where the rewritten model goes: TorchScript for *.pt, torch.export for *.pt2; a folder for several models")

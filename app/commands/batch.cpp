@@ -176,12 +176,13 @@ void addBatch(CLI::App& app, Run& run) {
       ->type_name("MODEL");
   c->add_option("--manifest", o->manifest,
                 "JSON Lines: an object for each model with its \"model\", and what differs for it: output, inputs, "
-                "input, rules, recipe, method, device, dtype, expect, library")
+                "input, rules, recipe, fusion, method, device, dtype, expect, library")
       ->type_name("FILE.jsonl");
   c->add_option("--rules", o->defaults.rules,
                 "The rule file of models that name no other; models without one are optimized by Graft's own recipes")
       ->type_name("FILE");
   c->add_option("--recipe", o->defaults.recipe, "The recipe to run; without it, all rules of the file run");
+  addFusionOption(*c, o->defaults.fusion);
   c->add_option("-o,--output", o->defaults.outputFolder, "The folder for the rewritten models; it is made where needed")
       ->type_name("FOLDER");
   c->add_option("-j,--processes", o->processes, "How many models at a time")

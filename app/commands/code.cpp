@@ -8,6 +8,8 @@
 #include "app/commands/show.h"
 #include "app/json/documents_json.h"
 #include "app/workbench/compile/generated_code.h"
+#include "app/workbench/compile/measured_kernels.h"
+#include "core/base/atomic_file.h"
 #include "core/base/words.h"
 #include "core/text/python_code.h"
 #include "core/torch/literal.h"
@@ -20,19 +22,27 @@ using workbench::GeneratedKernel;
 
 struct CodeFlags : ShowFlags {
   std::string as = "python";
-  std::string kernel;
+  std::string kernel, fusion, writeFusion;
   std::vector<std::string> only, apart;
+  bool measure = false;
 };
 
 std::string bytesText(size_t bytes) {
   return bytes < 10'000 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} MB", static_cast<double>(bytes) / 1e6);
 }
 
-std::string heading(size_t index, const GeneratedKernel& k) {
-  std::string out = fmt::format("# kernel {}, {}: {}", index, k.name, counted(k.nodes.size(), "node"));
+std::string heading(size_t index, const GeneratedKernel& k, workbench::CodeForm form) {
+  std::string out = fmt::format("{} kernel {}, {}: {}", form == workbench::CodeForm::Cpp ? "//" : "#", index, k.name,
+                                counted(k.nodes.size(), "node"));
   if (!k.isInFile)
     out += fmt::format(", {} instead of {}, {:.3g} us less predicted", bytesText(k.bytes), bytesText(k.bytesApart),
                        k.savedMicroseconds);
+  if (k.measured) {
+    out += fmt::format(", {:.3g} us instead of {:.3g} us", k.measured->kernel, k.measured->operators);
+    if (k.measured->generated) out += fmt::format(" ({:.3g} us as generated)", *k.measured->generated);
+  }
+  if (!k.choice.isEmpty())
+    out += !k.choice.isEdited() ? ", scheduled by hand" : k.choice.source.empty() ? ", edited loops" : ", edited C++";
   const std::string scope = k.modules.empty() ? "" : k.modules.front();
   if (!scope.empty()) out += fmt::format("; in {}{}", scope, k.modules.size() > 1 ? ", …" : "");
   return out + "\n";
@@ -62,7 +72,7 @@ std::string textOf(const CodeReport& report, bool isWhole) {
   std::string out;
   size_t index = 0;
   for (const GeneratedKernel& k : report.kernels) {
-    out += heading(index++, k);
+    out += heading(index++, k, report.form);
     out += k.problem.empty() ? k.text : fmt::format("# runs as ATen operators: {}\n", k.problem);
     if (!out.ends_with('\n')) out += '\n';
     out += '\n';
@@ -77,17 +87,40 @@ Status code(const CodeFlags& o) {
   if (!form && o.as != "python")
     return Error{
         ErrorKind::Usage, "--as takes python, groups, loops, cpp, cuda or ptx; " + o.as + " is none of them", {}};
-  if (!form && (!o.kernel.empty() || !o.only.empty() || !o.apart.empty()))
-    return Error{ErrorKind::Usage, "--kernel, --only and --apart go with --as groups, loops, cpp, cuda or ptx", {}};
+  const bool isSteered = !o.only.empty() || !o.apart.empty() || !o.fusion.empty() || !o.writeFusion.empty();
+  if (!form && (!o.kernel.empty() || isSteered || o.measure))
+    return Error{ErrorKind::Usage,
+                 "--kernel, --only, --apart, --fusion, --write-fusion and --measure go with --as groups, loops, cpp, "
+                 "cuda or ptx",
+                 {}};
+  workbench::CodeRequest request{.form = form.value_or(workbench::CodeForm::Groups),
+                                 .kernel = o.kernel,
+                                 .fusion = {.only = o.only, .apart = o.apart}};
+  if (!o.fusion.empty()) {
+    auto read = readSteering(o.fusion);
+    if (!read) return read.error();
+    request.fusion.steering = std::move(*read);
+  }
   auto shown = loadShown(o, console);
   if (!shown) return shown.error();
   if (!form)
     return printShown(*shown, console,
                       [](const workbench::ShownModel& s) { return pythonCode(s.graph, tensorLiteral); });
-  auto report = workbench::generatedCode(
-      shown->graph, {.form = *form, .kernel = o.kernel, .fusion = {.only = o.only, .apart = o.apart}},
-      semantics().operators(), console.job());
+  auto report = workbench::generatedCode(shown->graph, request, semantics().operators(), console.job());
   if (!report) return report.error();
+  for (const SteeringProblem& p : report->unapplied) console.warn(fmt::format("{}: {}: {}", o.fusion, p.entry, p.why));
+  if (o.measure) {
+    auto inputs = modelInputs(shown->graph, o, console);
+    if (!inputs) return inputs.error();
+    if (Status s =
+            workbench::measureKernels(shown->graph, request.fusion, *inputs, semantics(), *report, console.job());
+        !s)
+      return s;
+  }
+  if (!o.writeFusion.empty()) {
+    if (Status s = writeFileAtomically(o.writeFusion, printSteering(report->steering)); !s) return s;
+    console.note("fusion  " + o.writeFusion);
+  }
   if (console.json()) {
     console.document(workbench::document(toJson(*report)));
     return done();
@@ -111,6 +144,12 @@ void addCode(CLI::App& app, Run& run) {
   c->add_option("--kernel", o->kernel, "This kernel alone: its name or number")->type_name("NAME");
   c->add_option("--only", o->only, "Fuse these module paths, operators or nodes alone")->type_name("NAME");
   c->add_option("--apart", o->apart, "Do not fuse these module paths, operators or nodes")->type_name("NAME");
+  addFusionOption(*c, o->fusion);
+  c->add_option("--write-fusion", o->writeFusion,
+                "Write the groups to this file: changed by hand, it is what --fusion takes")
+      ->type_name("FILE.json");
+  c->add_flag("--measure", o->measure,
+              "Time each kernel beside its operators, in runs of the model; nothing is verified");
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return code(*o); }; });
 }

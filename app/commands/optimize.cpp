@@ -24,7 +24,7 @@ using workbench::TriedRecipe;
 using workbench::TriedRule;
 
 struct OptimizeFlags : Common {
-  std::string model, output, report;
+  std::string model, output, report, fusion;
   bool noCapture = false, allowUnchanged = false;
   double seconds = 3, budget = 60;
 };
@@ -99,6 +99,7 @@ Ending optimize(const OptimizeFlags& o) {
   request.seconds = o.seconds;
   request.budget = o.budget;
   request.capture = !o.noCapture;
+  request.fusion = o.fusion;
   request.allowUnchanged = o.allowUnchanged;
   const auto onStage = [&](OptimizeStage stage, const OptimizeReport& r) { tell(stage, r, o, console); };
   auto report = workbench::optimize(request, semantics(), onStage, console.job());
@@ -129,6 +130,7 @@ void addOptimize(CLI::App& app, Run& run) {
   c->add_option("--budget", o->budget,
                 "How many seconds all trials may take; what is left untried then stays as its recipe has it")
       ->capture_default_str();
+  addFusionOption(*c, o->fusion);
   c->add_flag("--allow-unchanged", o->allowUnchanged,
               "Copy the model where nothing makes it faster; without this, nothing is written then and the exit code "
               "is 7");

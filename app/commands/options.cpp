@@ -1,11 +1,13 @@
 #include "app/commands/options.h"
 #include "core/base/words.h"
+#include "core/compile/fusion/kernel_choice.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/semantics.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdlib>
 #include <memory>
 
 namespace graft::cli {
@@ -54,6 +56,17 @@ Result<workbench::InputRequest> inputRequest(const Common& common) {
   auto options = runOptions(common);
   if (!options) return options.error();
   return workbench::InputRequest{common.inputs, common.specs, common.seed, options->device, options->dtype};
+}
+
+void addFusionOption(CLI::App& command, std::string& file) {
+  command
+      .add_option("--fusion", file,
+                  "Generate the kernels that this file wants: groups to merge and to keep apart, as graft code "
+                  "--write-fusion writes them")
+      ->type_name("FILE.json");
+  command.add_flag_callback(
+      "--trust-sources", [] { setenv(kTrustVariable, "1", 1); },
+      "Compile and run the C++ of hand-edited kernels that --fusion or the model's file holds");
 }
 
 void addMethodOption(CLI::App& command, Common& common) {

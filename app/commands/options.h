@@ -61,6 +61,8 @@ Status recordGivenTypes(Model&, const Common&, const Console&);
 void addLibraryOption(CLI::App& command);
 /// Loads what --library named, before the command runs: files may call these operators, and rules name them.
 Status loadGivenLibraries();
+/// --fusion, for commands that generate kernels.
+void addFusionOption(CLI::App& command, std::string& file);
 /// Says that the model calls operators that this machine does not have, and what the command does about it.
 void noteMissing(const std::string& model, const std::vector<MissingOperator>&, const std::string& what,
                  const Console&);

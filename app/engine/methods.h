@@ -1,6 +1,6 @@
 // The engine's methods on an open session, in session.cpp (documents), rule_methods.cpp (rules), run_methods.cpp
-// (numbers) and node_methods.cpp (one node). Each takes what it needs from the request's parameters, calls the
-// workbench and returns its JSON, or throws RpcError. None has logic of its own.
+// (numbers), node_methods.cpp (one node) and compile_methods.cpp (generated kernels). Each takes what it needs from the
+// request's parameters, calls the workbench and returns its JSON, or throws RpcError. None has logic of its own.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,8 +9,10 @@
 #include <optional>
 
 #include "app/engine/session.h"
+#include "app/workbench/apply.h"
 #include "app/workbench/history.h"
 #include "app/workbench/open.h"
+#include "core/compile/fusion/steering.h"
 #include "matcher/rule/pattern.h"
 
 namespace graft {
@@ -23,6 +25,7 @@ struct Session::Document {
   /// What it was opened with, where that was given: rewrites are verified on these. Its types were then seen in one
   /// run; the model may take inputs of other sizes, too.
   std::optional<TensorSet> inputs;
+  Steering steering = {};  ///< what its user wants of generated kernels
 
   const Graph& graph() const { return history.graph(); }
 };
@@ -55,6 +58,12 @@ struct Session::Methods {
   nlohmann::json describe() const;
   nlohmann::json source() const;
   nlohmann::json weight() const;
+  // compile_methods.cpp
+  nlohmann::json kernelPlan() const;
+  nlohmann::json kernelCode() const;
+  nlohmann::json steer() const;
+  nlohmann::json editKernel() const;
+  nlohmann::json fuse() const;
 
  private:
   template <class T>
@@ -82,6 +91,13 @@ struct Session::Methods {
   const Result<RuleFile>& parsed() const;
   const RuleFile& rules() const;
   const Rule& rule(const RuleFile& file) const;
+  /// What rewrites are verified on: the request's inputs, or those that the model was opened with, or random ones; or
+  /// why there are none.
+  workbench::VerifyOn verifyOn(const Document&) const;
+  /// The kernels of the document as its steering has them; with "measure", timed.
+  nlohmann::json kernelsJson(const Document&) const;
+  /// What applying something has made, as rules/apply answers it.
+  nlohmann::json rewrittenJson(const workbench::Rewritten&) const;
   /// The node of the parameter "node".
   const Node& node(const Graph&) const;
 

@@ -61,6 +61,34 @@ json Session::Methods::explain() const {
   return {{"revision", d.history.revision()}, {"matches", found.matches}, {"nearMisses", listJson(found.nearMisses)}};
 }
 
+workbench::VerifyOn Session::Methods::verifyOn(const Document& d) const {
+  workbench::VerifyOn on;
+  if (d.inputs && !params.contains("inputs")) {
+    on.inputs = d.inputs;
+  } else if (auto inputs = workbench::inputsFor(d.history.original(), inputRequest())) {
+    on.inputs = std::move(inputs->tensors);
+    on.areRandom = !params.contains("inputs");
+  } else if (params.contains("inputs")) {
+    throw failure(inputs.error());
+  } else {
+    on.obstacle = "there are no inputs to try it on: " + inputs.error().message;
+  }
+  on.sizesAreOpen = !d.format->declaresSizes;
+  return on;
+}
+
+json Session::Methods::rewrittenJson(const workbench::Rewritten& r) const {
+  return {{"graph", graphField(r.graph)},
+          {"records", listJson(r.records())},
+          {"refused", r.refused()},
+          {"rolledBack", listJson(r.rolledBack())},
+          {"verdicts", toJson(r.verdicts)},
+          {"steps", r.isRecipe ? listJson(r.steps) : json::array()},
+          {"nodesBefore", r.nodesBefore},
+          {"nodesAfter", r.graph.nodeCount()},
+          {"ms", r.milliseconds}};
+}
+
 /// "recipe" (with "upTo": its first steps alone), or "rule" (with "only": the numbers of its matches). "verify" (true
 /// unless it is a "preview"): each rewrite runs beside what it replaces, on the request's inputs, or those that the
 /// model was opened with, or random ones of its inputs' types. What fails is taken back.
@@ -77,30 +105,13 @@ json Session::Methods::apply() const {
     request.rule = text("rule");
     if (params.contains("only")) request.only = matchNumbers(params["only"]);
   }
-  if (!params.value("verify", !isPreview)) {
+  if (params.value("verify", !isPreview))
+    request.verify = verifyOn(d);
+  else
     request.verify.obstacle = "verification is switched off";
-  } else if (d.inputs && !params.contains("inputs")) {
-    request.verify.inputs = d.inputs;
-  } else if (auto inputs = workbench::inputsFor(d.history.original(), inputRequest())) {
-    request.verify.inputs = std::move(inputs->tensors);
-    request.verify.areRandom = !params.contains("inputs");
-  } else if (params.contains("inputs")) {
-    throw failure(inputs.error());
-  } else {
-    request.verify.obstacle = "there are no inputs to try it on: " + inputs.error().message;
-  }
-  request.verify.sizesAreOpen = !d.format->declaresSizes;
   workbench::Rewritten r = take(workbench::rewrite(d.graph(), file, request, s.semantics_, job));
+  json out = rewrittenJson(r);
   std::vector<Record> records = r.records();
-  json out = {{"graph", graphField(r.graph)},
-              {"records", listJson(records)},
-              {"refused", r.refused()},
-              {"rolledBack", listJson(r.rolledBack())},
-              {"verdicts", toJson(r.verdicts)},
-              {"steps", r.isRecipe ? listJson(r.steps) : json::array()},
-              {"nodesBefore", r.nodesBefore},
-              {"nodesAfter", r.graph.nodeCount()},
-              {"ms", r.milliseconds}};
   if (!isPreview) d.history.add({std::move(r.graph), r.label, std::move(records), std::move(r.subSteps)});
   out["revision"] = d.history.revision();
   return out;

@@ -175,6 +175,11 @@ const std::vector<std::pair<std::string, Session::Method>>& Session::table() {
       {"node/describe", [](const Methods& m) { return m.describe(); }},
       {"node/source", [](const Methods& m) { return m.source(); }},
       {"node/weight", [](const Methods& m) { return m.weight(); }},
+      {"compile/plan", [](const Methods& m) { return m.kernelPlan(); }},
+      {"compile/code", [](const Methods& m) { return m.kernelCode(); }},
+      {"compile/steer", [](const Methods& m) { return m.steer(); }},
+      {"compile/edit", [](const Methods& m) { return m.editKernel(); }},
+      {"compile/apply", [](const Methods& m) { return m.fuse(); }},
   };
   return rows;
 }

@@ -239,12 +239,22 @@ json toJson(const BatchReport& b) {
 }
 
 json toJson(const CodeReport& c) {
-  json kernels = json::array(), decisions = json::array(), notFused = json::array();
+  json kernels = json::array(), decisions = json::array(), notFused = json::array(), unapplied = json::array();
   for (const GeneratedKernel& k : c.kernels) {
     json kernel{{"name", k.name},     {"nodes", k.nodes},     {"modules", k.modules},
                 {"inputs", k.inputs}, {"outputs", k.outputs}, {"isInFile", k.isInFile}};
     if (!k.isInFile)
-      kernel.update({{"bytes", k.bytes}, {"bytesApart", k.bytesApart}, {"savedMicroseconds", k.savedMicroseconds}});
+      kernel.update({{"computing", k.computing},
+                     {"bytes", k.bytes},
+                     {"bytesApart", k.bytesApart},
+                     {"savedMicroseconds", k.savedMicroseconds}});
+    if (k.measured) {
+      kernel["operatorsUs"] = k.measured->operators;
+      kernel["kernelUs"] = k.measured->kernel;
+      if (k.measured->generated) kernel["generatedUs"] = *k.measured->generated;
+    }
+    if (!k.choice.schedule.isDefault()) kernel["schedule"] = codegen::printSchedule(k.choice.schedule);
+    if (k.choice.isEdited()) kernel["edited"] = k.choice.source.empty() ? "loops" : "source";
     if (k.problem.empty())
       kernel["text"] = k.text;
     else
@@ -259,14 +269,18 @@ json toJson(const CodeReport& c) {
                   {"isMerged", d.isMerged},
                   {"apartMicroseconds", d.apart},
                   {"togetherMicroseconds", d.together}};
+    if (d.isAsked) decision["isAsked"] = true;
+    if (d.measured > 0) decision["measuredUs"] = d.measured;
     if (!d.why.empty()) decision["why"] = d.why;
     decisions.push_back(std::move(decision));
   }
+  for (const SteeringProblem& p : c.unapplied) unapplied.push_back({{"entry", p.entry}, {"why", p.why}});
   for (const NotFused& n : c.notFused) notFused.push_back({{"node", n.node}, {"operator", n.op}, {"why", n.why}});
   return {{"as", formName(c.form)},
           {"kernels", std::move(kernels)},
           {"decisions", std::move(decisions)},
-          {"notFused", std::move(notFused)}};
+          {"notFused", std::move(notFused)},
+          {"unapplied", std::move(unapplied)}};
 }
 
 json toJson(const ShownModel& s) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/suggest.h"
+#include "core/compile/fusion/steering.h"
 #include "core/torch/operator_library.h"
 #include "matcher/lang/rule_file.h"
 
@@ -65,6 +66,20 @@ Result<Recipe> firstSteps(const Recipe& recipe, size_t count) {
   if (count < cut.steps.size()) cut.expect.clear();
   cut.steps.resize(count);
   return cut;
+}
+
+Status steerFusion(Recipe& recipe, const std::string& plan) {
+  if (auto steering = steeringOf(plan); !steering) return steering.error();
+  bool isFound = false;
+  for (Step& step : recipe.steps) {
+    if (step.name != "fuse") continue;
+    isFound = true;
+    std::erase_if(step.kwargs, [](const auto& argument) { return argument.first == "plan"; });
+    step.kwargs.emplace_back("plan", Argument(plan));
+  }
+  if (isFound) return done();
+  return Error{
+      ErrorKind::Usage, fmt::format("the recipe {} has no step fuse() that a plan could steer", recipe.name), {}};
 }
 
 Result<const Rule*> ruleNamed(const RuleFile& file, const std::string& name) {

@@ -32,6 +32,10 @@ Result<Recipe> chooseRecipe(const RuleFile&, const std::string& name);
 /// steps are left out. Usage where it has fewer steps.
 Result<Recipe> firstSteps(const Recipe&, size_t count);
 
+/// Has each step `fuse` of the recipe follow that plan: the path of a fusion.json, or its text. Usage where the recipe
+/// has no such step; BadInput where it is no plan.
+Status steerFusion(Recipe&, const std::string& plan);
+
 /// Usage: "rules.py has no rule Attn; did you mean Attention?"
 Result<const Rule*> ruleNamed(const RuleFile&, const std::string& name);
 

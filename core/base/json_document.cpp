@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/base/text_position.h"
+
 namespace graft {
 namespace {
 
@@ -288,14 +290,18 @@ class JsonParser {
   std::vector<uint32_t> open_;  // containers, outermost first
 };
 
-Result<JsonDocument> JsonDocument::parse(std::string_view text) {
+Result<JsonDocument> JsonDocument::parse(std::string_view text) { return parse(text, {}); }
+
+Result<JsonDocument> JsonDocument::parse(std::string_view text, std::string_view file) {
+  constexpr size_t mostShown = 200;  // bytes of a line
   if (text.size() >= maxBytes) return badInput("no JSON that can be read: it has 4 GiB or more");
   JsonDocument doc;
   doc.text_ = text;
   JsonParser parser(doc);
-  if (const std::string problem = parser.run(); !problem.empty())
-    return badInput(fmt::format("no valid JSON at byte {}: {}", parser.at(), problem));
-  return doc;
+  const std::string problem = parser.run();
+  if (problem.empty()) return doc;
+  if (file.empty()) return badInput(fmt::format("no valid JSON at byte {}: {}", parser.at(), problem));
+  return badInputAt(positionAt(text, parser.at(), file, mostShown), "no valid JSON: " + problem);
 }
 
 // Looking up

@@ -97,6 +97,8 @@ class JsonDocument {
  public:
   /// Where it is no JSON, is nested more than 2,000 deep or has 4 GiB or more, the error says why and at which byte.
   static Result<JsonDocument> parse(std::string_view text);
+  /// The same for a file that people write: the error has its name, the line and the column.
+  static Result<JsonDocument> parse(std::string_view text, std::string_view file);
 
   JsonValue root() const { return {this, 0}; }
 

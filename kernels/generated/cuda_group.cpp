@@ -48,9 +48,9 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
   if (kernel) return kernel->run(inputs);
   // A later call, outside of a capture, makes the kernel.
   if (isKnown || CudaCompiled::isCapturing(inputs[0])) return runAten(inputs, sizes);
-  std::vector<at::Tensor> results;
-  const Graph graph = typed(inputs, sizes, results);
-  Result<std::shared_ptr<const CudaCompiled>> made = CudaCompiled::make(graph, inputs, sizes, results);
+  const Seen seen = Seen::run(aten_, inputs, sizes);
+  Result<std::shared_ptr<const CudaCompiled>> made =
+      CudaCompiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results);
   if (!made) {
     TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
   }
@@ -59,7 +59,7 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
     const std::lock_guard lock(mutex_);
     onCuda_.emplace(key, kernel);
   }
-  return kernel ? kernel->run(inputs) : results;
+  return kernel ? kernel->run(inputs) : seen.results;
 }
 
 }  // namespace graft::ops

@@ -4,6 +4,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/base/suggest.h"
 #include "core/ir/normal_form.h"
@@ -305,6 +306,13 @@ Argument stepArgument(const FileContext& file, const Syntax& s) {
   file.text.fail(s.span.begin, "an argument of a step is a number, a string, a name or a list of these");
 }
 
+/// The file that an argument names is looked for from the rule file's folder. A plan may stand in the text itself, too.
+Argument pathFromFile(const FileContext& file, Argument argument) {
+  const auto* path = argument.as<std::string>();
+  if (!path || path->starts_with('{')) return argument;
+  return Argument((std::filesystem::path(file.text.file()).parent_path() / *path).lexically_normal().string());
+}
+
 }  // namespace
 
 RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type) {
@@ -498,7 +506,10 @@ Recipe compileRecipe(const FileContext& file, const ClassSyntax& type, const Rul
         if (step.name == "swap_module") step.rule = swapRule(file, s);
         for (size_t i = 1; s.kind == Syntax::Kind::Call && i < s.items.size() && !step.rule; ++i)
           step.args.push_back(stepArgument(file, s.items[i]));
-        for (const auto& [key, argument] : s.keywords) step.kwargs.emplace_back(key, stepArgument(file, argument));
+        for (const auto& [key, syntax] : s.keywords) {
+          Argument argument = stepArgument(file, syntax);
+          step.kwargs.emplace_back(key, key == "plan" ? pathFromFile(file, std::move(argument)) : std::move(argument));
+        }
         recipe.steps.push_back(std::move(step));
       }
     } else if (name == "expect") {

@@ -3,6 +3,7 @@
 //   fuse()                                         # everything that a kernel can be generated for
 //   fuse(only=["encoder.layer", "aten.gelu"])      # these module paths, operators or nodes alone
 //   fuse(apart=["decoder"], max_nodes=16)
+//   fuse(plan="fusion.json")                       # as that file wants it (core/compile/fusion/steering.h)
 #include "core/compile/fusion/fusion.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@
 namespace graft {
 namespace {
 
-constexpr const char* usage = "fuse takes only=[…], apart=[…] (module paths, operators, nodes) and max_nodes=N";
+constexpr const char* usage =
+    "fuse takes only=[…], apart=[…] (module paths, operators, nodes), max_nodes=N and plan=\"fusion.json\"";
 
 Result<std::vector<std::string>> names(const Argument& a) {
   std::vector<std::string> out;
@@ -42,6 +44,12 @@ Result<FusionOptions> optionsOf(const Step& step) {
       auto list = names(value);
       if (!list) return list.error();
       (key == "only" ? options.only : options.apart) = std::move(*list);
+    } else if (key == "plan") {
+      const auto* plan = value.as<std::string>();
+      if (!plan) return badInput(usage);
+      auto steering = steeringOf(*plan);
+      if (!steering) return steering.error();
+      options.steering = std::move(*steering);
     } else {
       return badInput("fuse takes no " + key + "; " + usage);
     }
@@ -52,14 +60,24 @@ Result<FusionOptions> optionsOf(const Step& step) {
 /// Puts one group in place.
 class GroupEdit {
  public:
-  GroupEdit(GraphEditor& editor, const FusionGroup& group) : editor_(editor), g_(editor.graph()), group_(group) {
-    for (const NodeId n : group.nodes)
+  GroupEdit(GraphEditor& editor, FusionGroup group) : editor_(editor), g_(editor.graph()), group_(std::move(group)) {
+    for (const NodeId n : group_.nodes)
       if (!last_ || g_.isBefore(last_, n)) last_ = n;
   }
 
   using Replaced = std::unordered_map<ValueId, ValueId>;
-  /// Adds what took the place of its outputs to `replaced`.
+  /// Adds what took the place of its outputs to `replaced`. A hand-edited kernel that is wrong is taken back; the
+  /// generated one takes its place.
   Status apply(Replaced& replaced) {
+    const size_t before = editor_.rolledBack().size();
+    if (const Status s = applyOnce(replaced); !s) return s;
+    if (editor_.rolledBack().size() == before || !group_.choice.isEdited()) return done();
+    group_.choice = {};
+    return applyOnce(replaced);
+  }
+
+ private:
+  Status applyOnce(Replaced& replaced) {
     editor_.begin(last_);
     std::vector<std::pair<ValueId, ValueId>> outputs;
     if (const Status s = insert(outputs); !s) {
@@ -70,6 +88,7 @@ class GroupEdit {
       RewriteVerification v =
           editor_.check()->check({g_, "fuse", false, group_.nodes, editor_.record().added, outputs, {}});
       if (v.verdict == RewriteVerification::Verdict::Failed) {
+        if (group_.choice.isEdited()) v.why = "the hand-edited kernel (" + group_.choiceEntry + ") is wrong: " + v.why;
         RolledBack back{g_.node(last_).name, std::string(g_.scopeOf(last_)), {}, std::move(v)};
         for (const NodeId n : group_.nodes) back.nodes.push_back(g_.node(n).name);
         editor_.cancel();
@@ -89,7 +108,6 @@ class GroupEdit {
     return done();
   }
 
- private:
   /// The call, and one item of its list for each output, before the last node of the group.
   Status insert(std::vector<std::pair<ValueId, ValueId>>& outputs) {
     order_ = group_.nodes;
@@ -100,9 +118,9 @@ class GroupEdit {
       editor_.record().inputs.emplace_back(g_.value(v).name, g_.value(v).name);
     }
     NodeBuilder b(editor_, last_);
-    const Argument list =
-        b.call(kGeneratedOperator, {Argument::list(std::move(tensors)), Argument(groupText(groupGraph(g_, group_))),
-                                    Argument::list(std::move(sizes))});
+    const Argument list = b.call(kGeneratedOperator, {Argument::list(std::move(tensors)),
+                                                      Argument(groupText(groupGraph(g_, group_), group_.choice)),
+                                                      Argument::list(std::move(sizes))});
     for (size_t i = 0; i < group_.outputs.size() && !b.error(); ++i) {
       const Argument item = b.call("prim.getitem", {list, Argument(static_cast<int64_t>(i))});
       if (b.error()) break;
@@ -149,7 +167,7 @@ class GroupEdit {
 
   GraphEditor& editor_;
   const Graph& g_;
-  const FusionGroup& group_;
+  FusionGroup group_;
   std::vector<NodeId> order_;
   NodeId last_;
 };
@@ -165,6 +183,7 @@ Status fuse(GraphEditor& editor, const Step& step) {
   if (!options) return options.error();
   if (isOnGpu(editor.graph())) options->prices = kGpuPrices;
   FusionPlan plan = planFusion(editor.graph(), *options);
+  for (const SteeringProblem& p : plan.unapplied) editor.noteRefused("the plan's " + p.entry + ": " + p.why);
   if (editor.check()) {
     std::vector<std::vector<NodeId>> places;
     for (const FusionGroup& group : plan.groups) places.push_back(group.nodes);
@@ -183,7 +202,7 @@ Status fuse(GraphEditor& editor, const Step& step) {
 
 }  // namespace
 
-GRAFT_PASS(fuse, "only=[…], apart=[…], max_nodes=64",
+GRAFT_PASS(fuse, "only=[…], apart=[…], max_nodes=64, plan=\"fusion.json\"",
            "operators that no rule covers become generated kernels, group by group", fuse, true)
 
 }  // namespace graft

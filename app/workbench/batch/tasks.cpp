@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 /// One model as its manifest line says it, the defaults filled in.
 struct Described {
-  std::string model, output, inputs, rules, recipe, method, device, dtype;
+  std::string model, output, inputs, rules, recipe, fusion, method, device, dtype;
   std::vector<std::string> input, expect, library;
 };
 
-constexpr std::array<std::string_view, 11> keys{"model",  "output", "inputs", "rules",  "recipe", "method",
-                                                "device", "dtype",  "input",  "expect", "library"};
+constexpr std::array<std::string_view, 12> keys{"model",  "output", "inputs", "rules", "recipe", "fusion",
+                                                "method", "device", "dtype",  "input", "expect", "library"};
 
 Result<BatchTask> made(const Described& d, const BatchDefaults& defaults) {
   const bool hasRules = !d.rules.empty();
@@ -52,6 +52,7 @@ Result<BatchTask> made(const Described& d, const BatchDefaults& defaults) {
   }
   read("--rules", d.rules);
   say("--recipe", d.recipe);
+  read("--fusion", d.fusion);
   say("-o", task.output);
   say("--method", d.method);
   read("--inputs", d.inputs);
@@ -69,6 +70,7 @@ Described described(const BatchDefaults& d) {
   Described out;
   out.rules = d.rules;
   out.recipe = d.recipe;
+  out.fusion = d.fusion;
   out.device = d.device;
   out.dtype = d.dtype;
   out.library = d.libraries;
@@ -134,6 +136,7 @@ Described read(const Line& line, Described out) {
   line.path("inputs", out.inputs);
   line.path("rules", out.rules);
   line.text("recipe", out.recipe);
+  line.path("fusion", out.fusion);
   line.text("method", out.method);
   line.text("device", out.device);
   line.text("dtype", out.dtype);

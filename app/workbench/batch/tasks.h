@@ -29,7 +29,7 @@ struct BatchTask {
 
 /// What holds for each model that says nothing else.
 struct BatchDefaults {
-  std::string rules, recipe, device, dtype;
+  std::string rules, recipe, fusion, device, dtype;
   std::vector<std::string> libraries;
   std::string outputFolder;               ///< where results go that name no file
   std::vector<std::string> flags;         ///< for every call: "--no-capture", …

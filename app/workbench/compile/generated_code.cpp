@@ -7,7 +7,7 @@
 #include <map>
 
 #include "core/base/suggest.h"
-#include "core/compile/codegen/cpp_code.h"
+#include "core/compile/codegen/cpp/cpp_code.h"
 #include "core/compile/codegen/cuda/cuda_code.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/compile/loops/text.h"
@@ -55,11 +55,17 @@ void writeCuda(GeneratedKernel& kernel, loops::Program program, CodeForm form) {
 
 /// Sets the text or the problem.
 void write(GeneratedKernel& kernel, const Graph& group, CodeForm form) {
+  const KernelChoice& choice = kernel.choice;
   if (form == CodeForm::Groups) {
-    kernel.text = groupText(group);
+    kernel.text = groupText(group, choice);
+    return;
+  }
+  if (form == CodeForm::Cpp && !choice.source.empty()) {
+    kernel.text = choice.source;
     return;
   }
   Result<loops::Program> program = lower::lower(group);
+  if (program && !choice.loops.empty()) program = editedLoops(choice.loops, *program);
   if (!program) {
     kernel.problem = program.error().message;
     return;
@@ -72,7 +78,8 @@ void write(GeneratedKernel& kernel, const Graph& group, CodeForm form) {
     writeCuda(kernel, std::move(*program), form);
     return;
   }
-  kernel.text = form == CodeForm::Loops ? loops::printProgram(*program) : codegen::makeCppCode(*program, {});
+  kernel.text = form == CodeForm::Loops ? loops::printProgram(*program)
+                                        : codegen::makeCppCode(*program, {.schedule = choice.schedule});
 }
 
 GeneratedKernel describe(const Graph& g, const FusionGroup& group) {
@@ -83,11 +90,13 @@ GeneratedKernel describe(const Graph& g, const FusionGroup& group) {
     const std::string scope(g.scopeOf(n));
     if (std::find(out.modules.begin(), out.modules.end(), scope) == out.modules.end()) out.modules.push_back(scope);
   }
+  for (const NodeId n : group.computing) out.computing.push_back(g.node(n).name);
   for (const ValueId v : group.inputs) out.inputs.push_back(g.value(v).name);
   for (const ValueId v : group.outputs) out.outputs.push_back(g.value(v).name);
   out.bytes = group.bytes;
   out.bytesApart = group.bytesApart;
   out.savedMicroseconds = group.savedMicroseconds;
+  out.choice = group.choice;
   return out;
 }
 
@@ -97,7 +106,10 @@ Result<std::pair<GeneratedKernel, Graph>> read(const Graph& g, const Node& node,
   if (!program) return badInput("%" + node.name + ": its program is no literal");
   Result<Graph> group = parseGroup(*program, operators);
   if (!group) return group.error();
+  Result<KernelChoice> choice = parseChoice(*program);
+  if (!choice) return choice.error();
   GeneratedKernel kernel;
+  kernel.choice = std::move(*choice);
   kernel.name = group->name;
   kernel.isInFile = true;
   kernel.modules.emplace_back(g.scopeOf(node.id));
@@ -140,7 +152,9 @@ Result<CodeReport> generatedCode(const Graph& g, const CodeRequest& request, con
     report.kernels.push_back(describe(g, group));
     groups.push_back(groupGraph(g, group));
   }
+  report.steering = steeringFor(g, plan);
   report.decisions = std::move(plan.decisions);
+  report.unapplied = std::move(plan.unapplied);
   report.notFused = std::move(plan.notFused);
   makeUnique(report.kernels);
   std::vector<std::string> names;

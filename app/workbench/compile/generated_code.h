@@ -27,22 +27,34 @@ struct CodeRequest {
   FusionOptions fusion = {};
 };
 
+/// Microseconds in a run of the model.
+struct KernelTimes {
+  double operators = 0;             ///< of the operators one by one
+  double kernel = 0;                ///< of the kernel as it is chosen
+  std::optional<double> generated;  ///< where something is chosen: of the kernel without that
+};
+
 struct GeneratedKernel {
   std::string name;  ///< of its operators; unique
   std::vector<std::string> nodes, modules, inputs, outputs;
-  bool isInFile = false;         ///< the model calls it already: graft::generated
-  size_t bytes = 0;              ///< that it reads and writes
-  size_t bytesApart = 0;         ///< that its operators read and write one by one
-  double savedMicroseconds = 0;  ///< predicted
-  std::string text;              ///< in the form asked for
-  std::string problem;           ///< why it has no text in that form; then it runs as ATen operators
+  std::vector<std::string> computing;  ///< those of its nodes that are no views: what a plan names it by
+  bool isInFile = false;               ///< the model calls it already: graft::generated
+  size_t bytes = 0;                    ///< that it reads and writes
+  size_t bytesApart = 0;               ///< that its operators read and write one by one
+  double savedMicroseconds = 0;        ///< predicted
+  KernelChoice choice;                 ///< what a person has chosen for it
+  std::optional<KernelTimes> measured;
+  std::string text;     ///< in the form asked for
+  std::string problem;  ///< why it has no text in that form; then it runs as ATen operators
 };
 
 struct CodeReport {
   CodeForm form = CodeForm::Groups;
   std::vector<GeneratedKernel> kernels;
-  std::vector<FusionDecision> decisions;  ///< of a model that is not fused yet
-  std::vector<NotFused> notFused;         ///< likewise
+  std::vector<FusionDecision> decisions;   ///< of a model that is not fused yet
+  std::vector<NotFused> notFused;          ///< likewise
+  std::vector<SteeringProblem> unapplied;  ///< what the steering wants and cannot have
+  Steering steering;                       ///< that gives these groups again, and no others
 };
 
 /// BadInput where no kernel has the name.

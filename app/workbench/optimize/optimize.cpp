@@ -367,6 +367,11 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   if (auto format = exportFormat(request.output); !format) return format.error();
   auto shipped = loadShippedRules(semantics.operators());
   if (!shipped) return shipped.error();
+  if (!request.fusion.empty())
+    for (RuleFile& file : *shipped)
+      for (Recipe& recipe : file.recipes)
+        if (hasStep(recipe, "fuse"))
+          if (Status s = steerFusion(recipe, request.fusion); !s) return s.error();
   auto prepared = prepare(request.model, request.inputs, true, result, semantics, job);
   if (!prepared) return prepared.error();
   if (!result.missing.empty()) return cannotRun(result);

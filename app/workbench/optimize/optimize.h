@@ -28,6 +28,7 @@ struct OptimizeRequest {
   double budget = 60;           ///< seconds for all trials; what is left untried then stays as the recipe has it
   bool capture = true;          ///< ApplyRequest::capture
   bool allowUnchanged = false;  ///< ApplyRequest::allowUnchanged
+  std::string fusion;           ///< the plan that recipes with generated kernels follow, as of steerFusion(); "": none
 };
 
 /// How fast one model was beside another.

@@ -49,11 +49,12 @@ Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
     code.temporaryBytes.push_back(bytes);
   }
   Accesses accesses(program, std::move(placement.strides));
+  accesses.guesses = options.guesses;
   NestRewriter rewriter(accesses, program);
   std::set<std::string> declarations, helpers;
   std::string functions;
   for (size_t i = 0; i < program.nests.size(); ++i) {
-    NestEmitter emitter(accesses, rewriter, options.level, lanesOf(options.level), placement.slots);
+    NestEmitter emitter(accesses, rewriter, options.level, lanesOf(options.level), placement.slots, options.schedule);
     const loops::Nest nest = rewriter.prepare(program.nests[i]);
     const std::string name = "nest_" + std::to_string(i);
     const NestEmitter::Emitted emitted = emitter.emit(nest, name);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/compile/codegen/loop_schedule.h"
 #include "core/compile/loops/program.h"
 
 namespace graft::codegen {
@@ -29,9 +30,12 @@ Layout denseLayout(loops::Program&, loops::BufferId, const std::vector<size_t>& 
 struct CpuOptions {
   CpuLevel level = CpuLevel::Base;
   /// Of program.inputs(), then program.outputs(); empty: all are dense, in the order of their dimensions.
-  std::vector<Layout> layouts;
+  std::vector<Layout> layouts = {};
   /// Of program.sizes, where the code is for these alone; empty: they vary.
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> sizes = {};
+  LoopSchedule schedule = {};
+  /// Of program.sizes where they vary: what they are in a usual call, which the code is planned for. Empty: not known.
+  std::vector<int64_t> guesses = {};
 };
 
 struct CpuNest {

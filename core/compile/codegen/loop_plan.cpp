@@ -22,11 +22,14 @@ bool contains(const std::vector<T>& v, T x) {
 
 }  // namespace
 
-LoopPlanner::LoopPlanner(Accesses& accesses, int width) : accesses_(accesses), width_(width) {}
+LoopPlanner::LoopPlanner(Accesses& accesses, int width, LoopSchedule schedule)
+    : accesses_(accesses), width_(width), schedule_(std::move(schedule)) {}
 
 double LoopPlanner::estimate(ExprId size) const {
   const loops::Program& p = accesses_.program();
-  std::vector<int64_t> guesses;
+  std::vector<int64_t> guesses = accesses_.guesses;
+  if (guesses.size() == p.sizes.size()) return static_cast<double>(evaluateSize(p, size, guesses.data()));
+  guesses.clear();
   for (const loops::Size& s : p.sizes)
     guesses.push_back(
         std::clamp<int64_t>(static_cast<int64_t>(kGuess), s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));
@@ -140,6 +143,7 @@ int LoopPlanner::lanesFor(double operations, double extent, bool isReduction) co
     registers = operations <= 10 ? 4 : operations <= 30 ? 2 : 1;
   else
     registers = operations <= 6 ? 4 : operations <= 20 ? 2 : 1;
+  if (schedule_.registers > 0) registers = schedule_.registers;
   while (registers > 1 && extent < 2.0 * registers * width_) registers /= 2;
   return width_ * registers;
 }
@@ -248,6 +252,19 @@ std::optional<RangeId> LoopPlanner::bestStoreRange(const loops::Store& store, do
 
 // ---- Plans ----
 
+std::optional<RangeId> LoopPlanner::chosenLanes(const std::vector<RangeId>& ranges) const {
+  const auto at = std::find_if(ranges.begin(), ranges.end(),
+                               [&](RangeId r) { return accesses_.program().range(r).name == schedule_.lanes; });
+  return at == ranges.end() ? std::nullopt : std::optional(*at);
+}
+
+void LoopPlanner::sortAsChosen(std::vector<RangeId>& ranges) const {
+  const auto place = [&](RangeId r) {
+    return std::find(schedule_.order.begin(), schedule_.order.end(), accesses_.program().range(r).name);
+  };
+  std::stable_sort(ranges.begin(), ranges.end(), [&](RangeId a, RangeId b) { return place(a) < place(b); });
+}
+
 NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   NestPlan plan;
   Uses uses;
@@ -273,8 +290,17 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
       vector = nest.outer[i];
     }
   }
+  if (schedule_.lanes == LoopSchedule::inner) {
+    vector.reset();
+    least = inside;
+  } else if (const std::optional<RangeId> chosen = chosenLanes(nest.outer)) {
+    vector = chosen;
+    least = 0;
+    for (const loops::Store& store : nest.stores) least += storeCost(store, vector);
+  }
   std::vector<RangeId> order = nest.outer;
   sortByStride(order, uses);
+  sortAsChosen(order);
   plan.outer = merge(order, uses, {});
   plan.instructions = least;
   if (vector) {
@@ -301,7 +327,8 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
       plan.block = 2 * plan.lanes;
     }
   }
-  if (vector) findTile(nest, plan);
+  if (vector && schedule_.transposes) findTile(nest, plan);
+  if (vector && schedule_.block > 0) plan.block = (schedule_.block + plan.lanes - 1) / plan.lanes * plan.lanes;
   double iterations = 1;
   for (const Loop& l : plan.outer) {
     const double length = std::max(1.0, estimate(l.extent));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/compile/codegen/access.h"
+#include "core/compile/codegen/loop_schedule.h"
 
 namespace graft::codegen {
 
@@ -44,7 +45,7 @@ DType scanType(DType stored, loops::ReduceKind);
 class LoopPlanner {
  public:
   /// `width`: lanes of f32 in a register.
-  LoopPlanner(Accesses&, int width);
+  LoopPlanner(Accesses&, int width, LoopSchedule = {});
 
   NestPlan plan(const loops::Nest&);
   /// The loops of a store's own ranges; none of them is a vector where the nest's lanes run along another.
@@ -66,6 +67,9 @@ class LoopPlanner {
   void collect(ExprId, Uses&, std::vector<ExprId>& seen);
   Uses usesOf(const loops::Store&);
 
+  /// The lanes' range that the schedule chooses of these; nothing where it leaves that open.
+  std::optional<RangeId> chosenLanes(const std::vector<RangeId>&) const;
+  void sortAsChosen(std::vector<RangeId>&) const;
   void findTile(const loops::Nest&, NestPlan&);
 
   enum class Step { None, Unit, Other };
@@ -91,6 +95,7 @@ class LoopPlanner {
 
   Accesses& accesses_;
   int width_;
+  LoopSchedule schedule_;
   std::vector<RangeId> outer_;  ///< of the nest that was planned last
 };
 

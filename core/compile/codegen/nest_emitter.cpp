@@ -13,12 +13,12 @@ uint64_t memoKey(ExprId id, int guard) { return static_cast<uint64_t>(guard) << 
 }  // namespace
 
 NestEmitter::NestEmitter(Accesses& accesses, NestRewriter& rewriter, CpuLevel level, int width,
-                         const std::vector<int>& slots)
+                         const std::vector<int>& slots, const LoopSchedule& schedule)
     : b_(level == CpuLevel::Avx512),
       accesses_(accesses),
       rewriter_(rewriter),
       operations_(b_, level),
-      planner_(accesses, width),
+      planner_(accesses, width, schedule),
       width_(width),
       slots_(slots),
       memos_(1),

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "core/compile/fusion/fusion_nodes.h"
+#include "core/compile/fusion/steered_nodes.h"
 
 namespace graft {
 namespace {
@@ -29,6 +30,7 @@ struct Group {
   bool hasRows = false;
   double rows = 0;
   std::vector<int64_t> rowKey;
+  Sides sides;  ///< of what is to stay apart
 };
 
 struct Judgement {
@@ -40,17 +42,21 @@ struct Judgement {
 
 class Planner {
  public:
-  Planner(const Graph& g, const FusionOptions& options)
+  /// `before`: the plan without the steering's moves, where it has some.
+  Planner(const Graph& g, const FusionOptions& options, const FusionPlan* before)
       : g_(g),
         options_(options),
         nodes_(fusionNodes(g, options)),
+        steered_(steeredNodes(g, nodes_, options.steering, before)),
         groupOf_(g.nodeBound(), none),
         readers_(g.valueBound()) {}
 
   FusionPlan plan() {
     makeGroups();
-    mergeAll();
+    for (const SteeredNodes::Merge& wanted : steered_.merges) mergeAsked(wanted);
+    if (options_.steering.automatic) mergeAll();
     FusionPlan plan;
+    plan.unapplied = std::move(steered_.problems);
     plan.decisions = std::move(decisions_);
     explainEdges(plan);
     collect(plan);
@@ -75,6 +81,7 @@ class Planner {
       made.hasRows = f.hasRows;
       made.rows = f.rows;
       made.rowKey = f.rowKey;
+      made.sides = steered_.sides[id.index];
     }
     for (uint32_t b = 0; b < groups_.size(); ++b) {
       for (const FusionRead& read : nodes_[groups_[b].nodes.front().index].reads) {
@@ -156,7 +163,9 @@ class Planner {
     const double again = a.hasRows || a.elements >= b.elements ? 0 : (b.elements - a.elements) * a.operations;
     j.apart = 2 * p.call + microsecondsOfBytes(p, 2 * bytes);
     j.together = p.call + microsecondsOfBytes(p, kept) + microsecondsOfOperations(p, again);
-    if (a.epoch != b.epoch)
+    if (const auto entry = conflictOf(a.sides, b.sides))
+      j.why = "they are to stay apart (" + steered_.apartEntries[*entry] + ")";
+    else if (a.epoch != b.epoch)
       j.why = "an operator that writes or has effects lies between them";
     else if (!mayInline)
       j.why = "the consumer reads elements many times, or at places that other values say";
@@ -227,21 +236,67 @@ class Planner {
         continue;
       const Judgement j = judge(a, b);  // merges elsewhere may have closed a cycle
       if (!j.isLegal || j.saved() <= 0) continue;
-      note(a, b, j);
+      note(a, b, j, false);
       merge(a, b);
       for (const uint32_t before : groups_[b].before) consider(queue, before, b);
       for (const uint32_t after : groups_[b].after) consider(queue, b, after);
     }
   }
 
-  void note(uint32_t a, uint32_t b, const Judgement& j) {
+  /// Whatever it costs, as far as it is legal. The order of merges may decide that: each pair is tried until none goes.
+  void mergeAsked(const SteeredNodes::Merge& wanted) {
+    const auto groups = [&] {
+      std::set<uint32_t> out;
+      for (const NodeId n : wanted.nodes) out.insert(groupOf_[n.index]);
+      return out;
+    };
+    std::string why;
+    for (bool isMerged = true; isMerged;) {
+      isMerged = false;
+      why.clear();
+      const std::set<uint32_t> left = groups();
+      for (const uint32_t a : left)
+        for (const uint32_t b : std::set<uint32_t>(groups_[a].after)) {
+          if (isMerged || !left.contains(b)) continue;
+          const Judgement j = judge(a, b);
+          if (j.isLegal) {
+            note(a, b, j, true);
+            merge(a, b);
+            isMerged = true;
+          } else if (why.empty()) {
+            why = pairOf(a, b) + ": " + j.why;
+          }
+        }
+    }
+    const std::set<uint32_t> left = groups();
+    if (left.size() < 2) return;
+    const auto nameIn = [&](uint32_t group) {
+      const auto n = std::find_if(wanted.nodes.begin(), wanted.nodes.end(),
+                                  [&](NodeId id) { return groupOf_[id.index] == group; });
+      return "%" + g_.node(*n).name;
+    };
+    if (why.empty())
+      why = nameIn(*left.begin()) + " and " + nameIn(*std::next(left.begin())) + ": no value passes between them";
+    steered_.problems.push_back({wanted.entry, why});
+  }
+
+  std::string pairOf(uint32_t a, uint32_t b) const {
+    bool ignored = false;
+    const ValueId v = shared(a, b, ignored).front();
+    for (const NodeId n : groups_[b].nodes)
+      for (const FusionRead& r : nodes_[n.index].reads)
+        if (r.base == v) return "%" + g_.node(g_.value(v).producer).name + " and %" + g_.node(n).name;
+    return "%" + g_.value(v).name;
+  }
+
+  void note(uint32_t a, uint32_t b, const Judgement& j, bool isAsked) {
     bool ignored = false;
     const ValueId v = shared(a, b, ignored).front();
     NodeId consumer;
     for (const NodeId reader : readers_[v.index])
       if (groupOf_[reader.index] == b) consumer = reader;
-    decisions_.push_back({g_.node(g_.value(v).producer).name, g_.node(consumer).name, g_.value(v).name, true, true, "",
-                          j.apart, j.together});
+    decisions_.push_back({g_.node(g_.value(v).producer).name, g_.node(consumer).name, g_.value(v).name, true, true,
+                          isAsked, "", j.apart, j.together});
   }
 
   /// a goes into b.
@@ -253,6 +308,7 @@ class Planner {
     b.last = std::max(a.last, b.last);
     b.elements = std::max(a.elements, b.elements);
     b.operations += a.operations;
+    b.sides = joined(a.sides, b.sides);
     if (a.hasRows && !b.hasRows) {
       b.hasRows = true;
       b.rows = a.rows;
@@ -295,10 +351,11 @@ class Planner {
                          g_.value(r.base).name,
                          j.isLegal,
                          false,
+                         false,
                          j.why,
                          j.apart,
                          j.together};
-        if (j.isLegal) d.why = "it would not be faster";
+        if (j.isLegal) d.why = options_.steering.automatic ? "it would not be faster" : "only what is listed is merged";
         plan.decisions.push_back(std::move(d));
       }
     }
@@ -349,6 +406,7 @@ class Planner {
           if (g_.value(v).type.isTensor()) out.bytes += static_cast<size_t>(bytesOf(g_.value(v).type));
         });
       if (nodes_[id.index].role == Role::View) continue;
+      out.computing.push_back(id);
       ++calls;
       for (const FusionRead& r : nodes_[id.index].reads)
         if (g_.value(r.base).type.isTensor()) out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
@@ -390,6 +448,7 @@ class Planner {
   const Graph& g_;
   const FusionOptions& options_;
   std::vector<FusionNode> nodes_;
+  SteeredNodes steered_;
   std::vector<Group> groups_;
   std::vector<uint32_t> groupOf_;             // by NodeId; none for views
   std::vector<std::vector<NodeId>> readers_;  // by ValueId: nodes that are no views, through views
@@ -398,7 +457,28 @@ class Planner {
 
 }  // namespace
 
-FusionPlan planFusion(const Graph& g, const FusionOptions& options) { return Planner(g, options).plan(); }
+FusionPlan planFusion(const Graph& g, const FusionOptions& options) {
+  std::optional<FusionPlan> before;
+  if (!options.steering.move.empty()) {
+    FusionOptions without = options;
+    without.steering.move.clear();
+    before = Planner(g, without, nullptr).plan();
+  }
+  FusionPlan plan = Planner(g, options, before ? &*before : nullptr).plan();
+  chooseKernels(g, options.steering, plan);
+  return plan;
+}
+
+Steering steeringFor(const Graph& g, const FusionPlan& plan) {
+  Steering out;
+  out.automatic = false;
+  for (const FusionGroup& group : plan.groups) {
+    std::vector<std::string>& names = out.merge.emplace_back();
+    for (const NodeId n : group.computing) names.push_back(g.node(n).name);
+    if (!group.choice.isEmpty()) out.kernels.push_back({names, group.choice, {}, {}});
+  }
+  return out;
+}
 
 Graph groupGraph(const Graph& g, const FusionGroup& group) {
   Graph out;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/compile/fusion/price.h"
+#include "core/compile/fusion/steering.h"
 #include "core/ir/graph.h"
 
 namespace graft {
@@ -24,6 +25,7 @@ struct FusionOptions {
   size_t maxNodes = 64;                 ///< of one group, views not counted
   size_t maxInputs = 48;                ///< tensors that one group reads and writes
   Prices prices = {};
+  Steering steering = {};  ///< what people want otherwise
 };
 
 /// One pair that was looked at, in the order of the decisions.
@@ -31,18 +33,23 @@ struct FusionDecision {
   std::string producer, consumer;  ///< the nodes between which the value passes
   std::string value;
   bool isLegal = false, isMerged = false;
+  bool isAsked = false;            ///< merged because a steering wants it
   std::string why;                 ///< why it is not legal, or not merged; empty where it is merged
   double apart = 0, together = 0;  ///< predicted microseconds
+  double measured = 0;             ///< microseconds of both as they are now; 0: nobody measured
 };
 
 struct FusionGroup {
-  std::string name;             ///< of its operators: "add_gelu_mul"
-  std::vector<NodeId> nodes;    ///< in order; views that others read too are among them, and stay in the graph
-  std::vector<ValueId> inputs;  ///< tensors, then numbers, in the order of their first use
+  std::string name;               ///< of its operators: "add_gelu_mul"
+  std::vector<NodeId> nodes;      ///< in order; views that others read too are among them, and stay in the graph
+  std::vector<NodeId> computing;  ///< those of them that are no views
+  std::vector<ValueId> inputs;    ///< tensors, then numbers, in the order of their first use
   std::vector<ValueId> outputs;
   size_t bytes = 0;              ///< that its kernel reads and writes
   size_t bytesApart = 0;         ///< that its operators read and write one by one
   double savedMicroseconds = 0;  ///< predicted
+  KernelChoice choice;           ///< what the steering says of its kernel
+  std::string choiceEntry;       ///< where it says so: "kernels[0]"
 };
 
 /// A node that no kernel is generated for.
@@ -54,8 +61,12 @@ struct FusionPlan {
   std::vector<FusionGroup> groups;  ///< in the order of their last nodes
   std::vector<FusionDecision> decisions;
   std::vector<NotFused> notFused;
+  std::vector<SteeringProblem> unapplied;  ///< what the steering wants and cannot have
 };
 FusionPlan planFusion(const Graph&, const FusionOptions& = {});
+
+/// What makes planFusion() give this plan's groups again, and no others: where a person begins to change them.
+Steering steeringFor(const Graph&, const FusionPlan&);
 
 /// The group as a graph of its own, for groupText() and lowering: weights are inputs like all others.
 Graph groupGraph(const Graph&, const FusionGroup&);

@@ -1,7 +1,9 @@
 #include "core/compile/fusion/group_text.h"
 
+#include <algorithm>
 #include <charconv>
 
+#include "core/compile/loops/text.h"
 #include "core/text/text.h"
 
 namespace graft {
@@ -10,6 +12,10 @@ namespace {
 constexpr std::string_view keyword = "generated ";
 constexpr size_t longest = 1'000'000;
 constexpr std::string_view itemOperator = "prim.getitem";
+constexpr std::string_view sectionMark = "\n--- ";
+constexpr std::string_view scheduleSection = "schedule\n";
+constexpr std::string_view loopsSection = "loops\n";
+constexpr std::string_view sourceSection = "source: C++, compiled only where the file is trusted\n";
 
 Status checkGroup(const Graph& g) {
   if (!g.weights().empty()) return badInput("a generated group has no weights of its own: they are inputs");
@@ -37,9 +43,46 @@ Status checkGroup(const Graph& g) {
 
 }  // namespace
 
-std::string groupText(const Graph& group) {
-  return std::string(keyword) + std::to_string(kGroupVersion) + "\n" +
-         toText(group, {.sources = false, .modules = false});
+std::string groupText(const Graph& group, const KernelChoice& choice) {
+  // A library that knows no sections reads what has none.
+  std::string out = std::string(keyword) + std::to_string(choice.isEmpty() ? 1 : kGroupVersion) + "\n" +
+                    toText(group, {.sources = false, .modules = false});
+  const auto add = [&](std::string_view section, const std::string& text) {
+    if (text.empty()) return;
+    if (!out.ends_with('\n')) out += '\n';
+    out += sectionMark.substr(1);
+    out += section;
+    out += text;
+  };
+  add(scheduleSection, codegen::printSchedule(choice.schedule));
+  add(loopsSection, choice.loops);
+  add(sourceSection, choice.source);
+  return out;
+}
+
+Result<KernelChoice> parseChoice(std::string_view text) {
+  KernelChoice choice;
+  size_t at = text.find(sectionMark);
+  // A source goes on to the end, whatever stands in it.
+  while (at != std::string_view::npos && choice.source.empty()) {
+    text.remove_prefix(at + sectionMark.size());
+    at = text.find(sectionMark);
+    const std::string_view section = text.substr(0, at == std::string_view::npos ? at : at + 1);
+    if (text.starts_with(sourceSection)) {
+      choice.source = text.substr(sourceSection.size());
+    } else if (section.starts_with(scheduleSection) && choice.schedule.isDefault() && choice.loops.empty()) {
+      auto schedule = codegen::parseSchedule(section.substr(scheduleSection.size()));
+      if (!schedule) return schedule.error();
+      choice.schedule = std::move(*schedule);
+    } else if (section.starts_with(loopsSection) && choice.loops.empty()) {
+      choice.loops = section.substr(loopsSection.size());
+      if (const auto loops = loops::parseProgram(choice.loops); !loops) return loops.error();
+    } else {
+      return badInput("the program of a generated group has no section \"" +
+                      std::string(section.substr(0, std::min<size_t>(section.find('\n'), 40))) + "\" here");
+    }
+  }
+  return choice;
 }
 
 std::string_view groupName(std::string_view text) {
@@ -63,6 +106,11 @@ Result<Graph> parseGroup(std::string_view text, const OperatorSet& operators) {
   if (version > kGroupVersion)
     return badInput("the program of a generated group has version " + std::to_string(version) + "; this Graft reads " +
                     std::to_string(kGroupVersion) + ": a later Graft wrote it");
+  if (version > 1) {
+    if (const auto choice = parseChoice(text); !choice) return choice.error();
+    const size_t sections = text.find(sectionMark);
+    if (sections != std::string_view::npos) text = text.substr(0, sections + 1);
+  }
   Result<Graph> graph = parseText(text.substr(end), operators);  // the lines keep their numbers
   if (!graph) return graph;
   if (const Status s = checkGroup(*graph); !s) return s.error();

@@ -7,26 +7,40 @@
 //     %y = aten.exp.default(%x) : f32[4,8]
 //     return %y
 //   }
+//
+// Where a person has chosen something for the kernel (kernel_choice.h), the version is 2, and sections follow, in this
+// order, each only where it says something:
+//
+//   --- schedule
+//   lanes i1
+//   --- loops
+//   loops 1
+//   …
+//   --- source: C++, compiled only where the file is trusted
+//   int run(const float* x, float* y) { … }
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "core/base/result.h"
+#include "core/compile/fusion/kernel_choice.h"
 #include "core/ir/graph.h"
 
 namespace graft {
 
-constexpr int kGroupVersion = 1;
+constexpr int kGroupVersion = 2;
 /// The operator whose second argument is such a program.
 constexpr std::string_view kGeneratedOperator = "graft.generated.default";
 
 /// Without names of modules and lines of source: equal groups have equal text.
-std::string groupText(const Graph& group);
+std::string groupText(const Graph& group, const KernelChoice& = {});
 /// The name of the group of a text, without reading the rest; "?" where there is none.
 std::string_view groupName(std::string_view text);
 /// BadInput where the text is no program, is of a later version, or is more than a group may be: control flow, weights,
 /// operators that write, draw random numbers or have effects, a million characters.
 Result<Graph> parseGroup(std::string_view text, const OperatorSet&);
+/// What the text says beside the operators. BadInput where a section is none, or its schedule or loops cannot be read.
+Result<KernelChoice> parseChoice(std::string_view text);
 
 }  // namespace graft

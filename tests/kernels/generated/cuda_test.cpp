@@ -5,6 +5,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "core/compile/codegen/cuda/cuda_code.h"
 #include "core/compile/fusion/group_text.h"
@@ -35,6 +36,7 @@ Group randomGroup(size_t seed) {
   std::vector<Type> types;
   for (const ValueId v : g.inputs()) types.push_back(g.value(v).type);
   REQUIRE_RESULT(inferAllTypes(g, types));
+  REQUIRE_RESULT(test::completeTypes(g, test::randomInputs(generator.inputs(), seed)));
   return {std::move(g), generator.inputs()};
 }
 
@@ -72,9 +74,9 @@ std::string compareOnGpu(const Graph& g, const TensorSet& inputs) {
   for (const c10::IValue& v : valuesOf(*expected)) there.emplace_back(v.toTensor().cpu());
   for (size_t i = 0; i < first.size(); ++i) {
     here.emplace_back(first[i].cpu());
-    const at::Tensor again = second[i].cpu();
-    const auto bytesOf = [](const at::Tensor& t) { return t.contiguous().reshape({-1}).view(at::kByte); };
-    if (!at::equal(bytesOf(first[i].cpu()), bytesOf(again))) return "two runs differ in output " + std::to_string(i);
+    const at::Tensor once = first[i].cpu().contiguous(), again = second[i].cpu().contiguous();
+    if (once.sizes() != again.sizes() || std::memcmp(once.const_data_ptr(), again.const_data_ptr(), once.nbytes()) != 0)
+      return "two runs differ in output " + std::to_string(i);
   }
   const auto wide = test::referenceOf(g, inputs);
   for (const Difference& d : compareElements(tensorSet(there), tensorSet(here), wide ? &*wide : nullptr))
@@ -141,6 +143,8 @@ TEST_CASE("random groups compute on a GPU what LibTorch computes there") {
     const Group group = randomGroup(seed);
     const TensorSet inputs = test::randomInputs(group.inputs, seed);
     const std::string wrong = compareOnGpu(group.graph, inputs);
+    // Its type inference takes more than its kernels do.
+    if (wrong.starts_with("LibTorch refuses it")) continue;
     INFO("GRAFT_RANDOM_SEED=" << seed << " GRAFT_RANDOM_GRAPHS=1\n" << toText(group.graph) << wrong);
     CHECK(wrong.empty());
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/compile/codegen/c_text.h"
+#include "core/compile/codegen/cpp/c_text.h"
 #include "core/compile/loops/expression.h"
 
 namespace graft::codegen {

@@ -1,4 +1,5 @@
 // Random programs as machine code and by the interpreter. GRAFT_SEEDS=FIRST:COUNT runs others than the fixed sample.
+#include <array>
 #include <cstring>
 
 #include "core/compile/loops/element.h"
@@ -24,9 +25,29 @@ Seeds seeds() {
   return s;
 }
 
+/// Choices among the program's outer ranges that the seed makes.
+codegen::LoopSchedule randomSchedule(uint64_t seed, const loops::Program& program) {
+  uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+  const auto below = [&](size_t n) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return static_cast<size_t>(state % n);
+  };
+  std::vector<std::string> ranges{""};
+  for (const loops::Nest& nest : program.nests)
+    for (const loops::RangeId r : nest.outer) ranges.push_back(program.range(r).name);
+  ranges.emplace_back(codegen::LoopSchedule::inner);
+  codegen::LoopSchedule s;
+  s.lanes = ranges[below(ranges.size())];
+  for (size_t i = below(3); i > 0 && ranges.size() > 2; --i) s.order.push_back(ranges[1 + below(ranges.size() - 2)]);
+  s.registers = std::array{0, 1, 2, 4}[below(4)];
+  s.block = std::array<int64_t, 5>{0, 0, 1, 7, 64}[below(5)];
+  s.transposes = below(2) == 0;
+  return s;
+}
+
 /// What differs between the code and the interpreter; empty: nothing.
-std::string difference(uint64_t seed, const loops::RandomOptions& options, codegen::CpuLevel level,
-                       bool isSpecialised) {
+std::string difference(uint64_t seed, const loops::RandomOptions& options, codegen::CpuLevel level, bool isSpecialised,
+                       bool isScheduled) {
   loops::RandomCall call = loops::randomCall(seed, options);
   call.clearOutputs();
   const bool isWrong = !loops::interpret(call.program, call.sizes, call.buffers);
@@ -35,6 +56,7 @@ std::string difference(uint64_t seed, const loops::RandomOptions& options, codeg
   loops::Program program = call.program;
   codegen::CpuOptions how;
   how.level = level;
+  if (isScheduled) how.schedule = randomSchedule(seed, program);
   std::vector<void*> pointers;
   for (const loops::Memory& m : call.buffers) {
     how.layouts.push_back(codegen::constantLayout(program, m.strides));
@@ -62,13 +84,13 @@ std::string difference(uint64_t seed, const loops::RandomOptions& options, codeg
   return "";
 }
 
-void check(const loops::RandomOptions& options) {
+void check(const loops::RandomOptions& options, bool isScheduled = false) {
   const Seeds s = seeds();
   for (uint64_t seed = s.first; seed < s.first + s.count; ++seed)
     for (const codegen::CpuLevel level : test::levels()) {
       std::string what;
       try {
-        what = difference(seed, options, level, seed % 2 == 0);
+        what = difference(seed, options, level, seed % 2 == 0, isScheduled);
       } catch (const std::exception& e) {
         what = e.what();
       }
@@ -83,6 +105,7 @@ void check(const loops::RandomOptions& options) {
 }  // namespace
 
 TEST_CASE("random programs of exact operations") { check({.isExact = true}); }
+TEST_CASE("random schedules of exact operations") { check({.isExact = true}, true); }
 // Numbers that differ in their last bits may fall on both sides of a comparison, so other seeds need a look at what
 // differs.
 TEST_CASE("random programs of all operations") { check({.isExact = false}); }

@@ -40,7 +40,7 @@ TEST_CASE("a group's text reads back as the same text") {
 }
 
 TEST_CASE("a later version is refused with a sentence") {
-  CHECK(messageOf(with("generated 1", "generated 2")).find("a later Graft wrote it") != std::string::npos);
+  CHECK(messageOf(with("generated 1", "generated 3")).find("a later Graft wrote it") != std::string::npos);
 }
 
 TEST_CASE("text without the first line is no group") {
@@ -65,4 +65,38 @@ TEST_CASE("a group may not write, draw random numbers, hold weights or return no
 
 TEST_CASE("a text of more than a million characters is refused") {
   CHECK(messageOf(std::string(good) + std::string(1'000'000, ' ')).find("million") != std::string::npos);
+}
+
+TEST_CASE("what a person has chosen follows the operators, and reads back as it was") {
+  const Graph g = graphOf(R"(graph relu {
+  input %x : f32[4,8]
+  %y = aten.relu.default(%x) : f32[4,8]
+  return %y
+})");
+  KernelChoice choice;
+  choice.schedule.lanes = "i1";
+  choice.loops = "loops 1\ninput x: f32[4]\noutput y: f32[4]\nnest i < 4\n  y[i] = x[i]\n";
+  choice.source = "int run() {\n--- no section\n  return 0;\n}\n";
+  const std::string text = groupText(g, choice);
+  CHECK(text.starts_with("generated 2\ngraph relu {"));
+  const auto again = parseChoice(text);
+  REQUIRE(again);
+  CHECK(*again == choice);
+  const auto graph = parseGroup(text, testOperators());
+  REQUIRE(graph);
+  CHECK(groupText(*graph) == groupText(g));
+  CHECK(groupText(g).starts_with("generated 1\n"));
+  CHECK(parseChoice(groupText(g))->isEmpty());
+}
+
+TEST_CASE("sections that are none, and loops that leave their buffers, are refused") {
+  const std::string graph =
+      "generated 2\ngraph relu {\n  input %x : f32[4]\n  %y = aten.relu.default(%x) : f32[4]\n  return %y\n}\n";
+  CHECK(parseGroup(graph, testOperators()));
+  for (const char* section :
+       {"--- colours\nred\n", "--- schedule\nlanes\n", "--- loops\nloops 1\n--- schedule\nlanes i\n",
+        "--- loops\nloops 1\ninput x: f32[4]\noutput y: f32[4]\nnest i < 4\n  y[i] = x[i + 1]\n"}) {
+    INFO(section);
+    CHECK_FALSE(parseGroup(graph + section, testOperators()));
+  }
 }

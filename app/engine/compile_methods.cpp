@@ -1,0 +1,137 @@
+// The engine's methods about generated kernels: which there are and why, their code, what a person wants otherwise.
+#include <algorithm>
+
+#include "app/engine/methods.h"
+#include "app/json/documents_json.h"
+#include "app/json/list_json.h"
+#include "app/json/rewrites_json.h"
+#include "app/workbench/compile/generated_code.h"
+#include "app/workbench/compile/measured_kernels.h"
+#include "core/base/atomic_file.h"
+
+namespace graft {
+
+using nlohmann::json;
+
+namespace {
+
+const char* const plan = "the plan";
+
+/// The pass alone, as a recipe.
+Recipe fuseRecipe(const Steering& steering) {
+  Recipe recipe;
+  recipe.name = "fuse";
+  recipe.steps.push_back(workbench::fuseStep({.steering = steering}));
+  return recipe;
+}
+
+}  // namespace
+
+json Session::Methods::kernelsJson(const Document& d) const {
+  const FusionOptions options{.steering = d.steering};
+  workbench::CodeReport report =
+      take(workbench::generatedCode(d.graph(), {.fusion = options}, s.semantics_.operators(), job));
+  if (params.value("measure", false)) {
+    const workbench::VerifyOn on = verifyOn(d);
+    if (!on.inputs) throw RpcError{1, on.obstacle};
+    take(workbench::measureKernels(d.graph(), options, *on.inputs, s.semantics_, report, job));
+  }
+  json out = toJson(report);
+  out["plan"] = printSteering(d.steering);
+  out["revision"] = d.history.revision();
+  return out;
+}
+
+json Session::Methods::kernelPlan() const { return kernelsJson(s.document(params)); }
+
+/// "kernel": its name or number; "as": groups, loops, cpp, cuda or ptx.
+json Session::Methods::kernelCode() const {
+  const Document& d = s.document(params);
+  const auto form = workbench::findForm(text("as"));
+  if (!form) throw RpcError{-32602, "the parameter as is groups, loops, cpp, cuda or ptx"};
+  json out = toJson(take(
+      workbench::generatedCode(d.graph(), {.form = *form, .kernel = text("kernel"), .fusion = {.steering = d.steering}},
+                               s.semantics_.operators(), job)));
+  return {{"as", out["as"]}, {"kernel", out["kernels"].at(0)}, {"revision", d.history.revision()}};
+}
+
+/// "text" or "file": another plan; "add": an object with more entries; "remove": one entry, "merge[0]"; "save": a path,
+/// where the plan is then written.
+json Session::Methods::steer() const {
+  Document& d = s.document(params);
+  Steering steering = d.steering;
+  if (has("text")) steering = take(parseSteering(text("text"), plan));
+  if (has("file")) steering = take(readSteering(text("file")));
+  if (has("remove")) take(removeEntry(steering, text("remove")));
+  if (params.contains("add")) {
+    json more = params["add"];
+    if (!more.is_object()) throw RpcError{-32602, "the parameter add is an object, as a plan is one"};
+    more["fusion"] = kSteeringVersion;
+    if (!more.contains("automatic")) more["automatic"] = steering.automatic;
+    addEntries(steering, take(parseSteering(more.dump(), plan)));
+  }
+  std::swap(steering, d.steering);
+  try {
+    json out = kernelsJson(d);
+    if (has("save")) take(writeFileAtomically(text("save"), printSteering(d.steering)));
+    return out;
+  } catch (...) {
+    std::swap(steering, d.steering);  // nothing has changed
+    throw;
+  }
+}
+
+/// "kernel": its name or number; "loops", "source" or "schedule": what is to take the place of what is generated. It is
+/// verified against the kernel's operators, and part of the plan only where it computes what they do.
+json Session::Methods::editKernel() const {
+  Document& d = s.document(params);
+  const workbench::CodeReport before = take(workbench::generatedCode(
+      d.graph(), {.kernel = text("kernel"), .fusion = {.steering = d.steering}}, s.semantics_.operators(), job));
+  const workbench::GeneratedKernel& kernel = before.kernels.at(0);
+  if (kernel.isInFile) throw RpcError{1, "the model has this kernel in place already: undo that to edit it"};
+  json entry = {{"nodes", kernel.computing}};
+  for (const char* key : {"loops", "source", "schedule"})
+    if (params.contains(key)) entry[key] = params[key];
+  const json only = {{"fusion", kSteeringVersion},
+                     {"automatic", false},
+                     {"merge", json::array({kernel.computing})},
+                     {"kernels", json::array({entry})}};
+  const Steering edit = take(parseSteering(only.dump(), plan));
+  workbench::RewriteRequest request;
+  request.recipe = fuseRecipe(edit);
+  request.verify = verifyOn(d);
+  if (!request.verify.inputs) throw RpcError{1, request.verify.obstacle};
+  const workbench::Rewritten r = take(workbench::rewrite(d.graph(), RuleFile{}, request, s.semantics_, job));
+  const bool isRight = r.refused().empty() && r.rolledBack().empty();
+  json out = {{"isRight", isRight},
+              {"refused", r.refused()},
+              {"rolledBack", listJson(r.rolledBack())},
+              {"verdicts", toJson(r.verdicts)}};
+  if (isRight) {
+    Steering kept{.automatic = d.steering.automatic};
+    kept.kernels = edit.kernels;
+    addEntries(d.steering, kept);
+  }
+  out["kernels"] = kernelsJson(d);
+  return out;
+}
+
+/// Puts the kernels of the plan in place: a step of the history, verified as rules/apply verifies.
+json Session::Methods::fuse() const {
+  Document& d = s.document(params);
+  workbench::RewriteRequest request;
+  request.keepSubSteps = true;
+  request.recipe = fuseRecipe(d.steering);
+  if (params.value("verify", true))
+    request.verify = verifyOn(d);
+  else
+    request.verify.obstacle = "verification is switched off";
+  workbench::Rewritten r = take(workbench::rewrite(d.graph(), RuleFile{}, request, s.semantics_, job));
+  json out = rewrittenJson(r);
+  std::vector<Record> records = r.records();
+  d.history.add({std::move(r.graph), r.label, std::move(records), std::move(r.subSteps)});
+  out["revision"] = d.history.revision();
+  return out;
+}
+
+}  // namespace graft

@@ -1,0 +1,42 @@
+// KernelChoice: what a person has chosen for one kernel: how its loops run, or the kernel itself, edited by hand. The
+// program of graft::generated carries it (group_text.h).
+//
+//   if (Status s = checkChoice(groupGraph(g, group), choice); !s) say(s.error());
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/compile/codegen/loop_schedule.h"
+#include "core/compile/loops/program.h"
+#include "core/ir/graph.h"
+
+namespace graft {
+
+struct KernelChoice {
+  codegen::LoopSchedule schedule = {};
+  std::string loops;   ///< in place of those that lowering makes; as text (core/compile/loops/text.h); "": none
+  std::string source;  ///< C++ in place of generated code, as makeCppCode writes it; compiled only if trusted; "": none
+
+  bool isEdited() const { return !loops.empty() || !source.empty(); }
+  bool isEmpty() const { return *this == KernelChoice(); }
+  bool operator==(const KernelChoice&) const = default;
+};
+
+/// Whether the user says that C++ of files may be compiled and run: GRAFT_TRUST_SOURCES=1. The command line's
+/// --trust-sources sets it.
+bool areSourcesTrusted();
+constexpr const char* kTrustVariable = "GRAFT_TRUST_SOURCES";
+
+/// Whether the group takes tensors alone, of sizes that the graph says as numbers.
+bool hasFixedSizes(const Graph& group);
+
+/// Loops that read and write what `lowered` does. Errors: those of parseProgram; BadInput where buffers differ.
+Result<loops::Program> editedLoops(std::string_view text, const loops::Program& lowered);
+
+/// BadInput where the group's kernel cannot be made so: its loops leave no such schedule, the edited ones do not fit, a
+/// source is not trusted or no compiler takes it.
+Status checkChoice(const Graph& group, const KernelChoice&);
+
+}  // namespace graft

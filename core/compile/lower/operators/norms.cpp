@@ -1,0 +1,293 @@
+// Norms: (x - mean) / sqrt(variance + eps) * weight + bias, over different dimensions.
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/compile/lower/call.h"
+#include "core/compile/lower/operators/statistics.h"
+
+namespace graft::lower {
+namespace {
+
+DType floatingResult(Call& c) {
+  const DType d = c.resultType();
+  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  return d;
+}
+
+/// y * weight + bias, each where it is given, broadcast to y.
+TensorId scaled(Call& c, TensorId y, std::optional<TensorId> weight, std::optional<TensorId> bias, DType gives) {
+  Lowering& l = c.l;
+  std::vector<TensorId> operands{y};
+  if (weight) operands.push_back(*weight);
+  if (bias) operands.push_back(*bias);
+  return c.pointwise(operands, Sizes(l[y].sizes), gives, gives, 2,
+                     [has = weight.has_value(), hasBias = bias.has_value()](std::span<const Scalar> v) {
+                       Scalar x = v[0];
+                       if (has) x = x * v[1];
+                       return hasBias ? x + v[has ? 2 : 1] : x;
+                     });
+}
+
+std::optional<TensorId> optionalTensor(Call& c, std::string_view parameter) {
+  return c.has(parameter) ? std::optional(c.tensor(parameter)) : std::nullopt;
+}
+
+TensorId inverseDeviation(Lowering& l, TensorId variance, double eps) {
+  return mapped(
+      l, variance, 9, l[variance].dtype, [eps](Scalar v) { return 1.0 / sqrt(v + eps); }, "rstd");
+}
+
+TensorId centred(Lowering& l, TensorId x, TensorId mean, TensorId rstd, DType d) {
+  const std::array operands{x, mean, rstd};
+  l.keep(mean);
+  l.keep(rstd);
+  const Sizes sizes = l[x].sizes;
+  return l.define(l[x].name, d, sizes, 2, operands, [&l, x, mean, rstd, sizes](const Index& i) {
+    return ((l.scalarAt(x, i) - l.scalar(l.broadcastAt(mean, i, sizes))) * l.scalar(l.broadcastAt(rstd, i, sizes))).id;
+  });
+}
+
+/// The last dimensions, as many as `normalized_shape` has.
+std::vector<size_t> lastDims(Call& c, TensorId x) {
+  const size_t n = c.sizeList("normalized_shape").size(), rank = c.rank(x);
+  if (n == 0 || n > rank) c.refuse("normalized_shape", "does not fit the tensor's dimensions");
+  std::vector<size_t> dims;
+  for (size_t d = rank - n; d < rank; ++d) {
+    dims.push_back(d);
+    c.traits.reducedDims.push_back(static_cast<int64_t>(d));
+  }
+  return dims;
+}
+
+void lowerLayerNorm(Call& c) {
+  const DType d = floatingResult(c);
+  const TensorId x = c.widened(c.tensor("input"), d);
+  const std::vector<size_t> dims = lastDims(c, x);
+  const Statistics s = statisticsOf(c.l, x, dims, 0);
+  const TensorId rstd = inverseDeviation(c.l, s.variance, c.number("eps"));
+  const TensorId y = centred(c.l, x, s.mean, rstd, d);
+  c.result(scaled(c, y, optionalTensor(c, "weight"), optionalTensor(c, "bias"), d), 0);
+  if (c.node.outputs.size() < 3) return;
+  c.result(c.widened(s.mean, c.resultType(1)), 1);
+  c.result(c.widened(rstd, c.resultType(2)), 2);
+}
+
+void lowerRmsNorm(Call& c) {
+  const DType d = floatingResult(c);
+  const TensorId x = c.widened(c.tensor("input"), d);
+  const std::vector<size_t> dims = lastDims(c, x);
+  // Without a number, the smallest step from 1 in what ATen computes in.
+  const double eps = c.has("eps")          ? c.number("eps")
+                     : d == DType::Float64 ? std::numeric_limits<double>::epsilon()
+                                           : std::numeric_limits<float>::epsilon();
+  Lowering& l = c.l;
+  l.share(x);
+  const TensorId squares = mapped(l, x, 1, d, [](Scalar v) { return v * v; });
+  const TensorId rstd = inverseDeviation(l, meanOf(l, squares, dims), eps);
+  const TensorId y = mappedWith(l, x, rstd, 1, d, [](Scalar v, Scalar r) { return v * r; });
+  c.result(scaled(c, y, optionalTensor(c, "weight"), std::nullopt, d));
+}
+
+/// A tensor of one element for each channel, as it broadcasts to (batch, channels, …).
+std::optional<TensorId> byChannel(Call& c, std::string_view parameter, size_t rank) {
+  if (!c.has(parameter)) return std::nullopt;
+  const TensorId t = c.tensor(parameter);
+  if (c.rank(t) != 1) c.refuse(parameter, "has other than one dimension");
+  Sizes sizes(rank - 1, c.l.integer(1));
+  sizes[0] = c.sizes(t)[0];
+  return c.reshaped(t, sizes);
+}
+
+/// Statistics over groups of channels and all places: (batch, groups, channels of a group, …).
+struct Grouped {
+  TensorId normalized, mean, rstd;
+};
+Grouped normalizedInGroups(Call& c, TensorId x, int64_t groups, double eps) {
+  Lowering& l = c.l;
+  const Sizes sizes = c.sizes(x);
+  const auto channels = l.findNumber(sizes[1]);
+  if (!channels || groups < 1 || *channels % groups != 0) c.refuse("the number of channels is not known");
+  Sizes apart{sizes[0], l.integer(groups), l.integer(*channels / groups)};
+  apart.insert(apart.end(), sizes.begin() + 2, sizes.end());
+  l.share(x);
+  const TensorId grouped = c.reshaped(x, apart);
+  std::vector<size_t> dims;
+  for (size_t d = 2; d < apart.size(); ++d) dims.push_back(d);
+  const Statistics s = statisticsOf(l, grouped, dims, 0);
+  const TensorId rstd = inverseDeviation(l, s.variance, eps);
+  return {c.reshaped(centred(l, grouped, s.mean, rstd, l[x].dtype), sizes), s.mean, rstd};
+}
+
+void lowerGroupNorm(Call& c) {
+  const DType d = floatingResult(c);
+  const bool isNative = c.node.findArgument("group") != nullptr;  // aten.native_group_norm
+  const TensorId x = c.widened(c.tensor("input"), d);
+  const size_t rank = c.rank(x);
+  if (rank < 2) c.refuse("input", "has no channels");
+  const int64_t groups = c.integer(isNative ? "group" : "num_groups");
+  for (size_t k = 1; k < rank; ++k) c.traits.reducedDims.push_back(static_cast<int64_t>(k));
+  const Grouped g = normalizedInGroups(c, x, groups, c.number("eps"));
+  c.result(scaled(c, g.normalized, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d), 0);
+  if (!isNative || c.node.outputs.size() < 3) return;
+  const Sizes statistics{c.sizes(x)[0], c.l.integer(groups)};
+  c.result(c.widened(c.reshaped(g.mean, statistics), c.resultType(1)), 1);
+  c.result(c.widened(c.reshaped(g.rstd, statistics), c.resultType(2)), 2);
+}
+
+/// By statistics that are given: no reduction.
+TensorId normalizedBy(Call& c, TensorId x, std::string_view mean, std::string_view variance, DType d) {
+  const size_t rank = c.rank(x);
+  const double eps = c.number("eps");
+  const auto m = byChannel(c, mean, rank), v = byChannel(c, variance, rank);
+  if (!m || !v) c.refuse(mean, "is None");
+  const std::array operands{x, *m, *v};
+  // In f32 at least: running statistics often are, where the tensor is f16.
+  return c.pointwise(operands, Sizes(c.sizes(x)), d, d, 10,
+                     [eps](std::span<const Scalar> s) { return (s[0] - s[1]) * (1.0 / sqrt(s[2] + eps)); });
+}
+
+/// By the statistics of each channel of this batch.
+TensorId normalizedInBatch(Call& c, TensorId x, DType d) {
+  if (c.has("running_mean") || c.has("running_var")) c.refuse("training", "is true, and running statistics are kept");
+  c.traits.kind = Kind::Reduction;
+  std::vector<size_t> dims;
+  for (size_t k = 0; k < c.rank(x); ++k)
+    if (k != 1) dims.push_back(k);
+  c.traits.reducedDims.assign(dims.begin(), dims.end());
+  const TensorId wide = c.widened(x, d);
+  const Statistics s = statisticsOf(c.l, wide, dims, 0);
+  return centred(c.l, wide, s.mean, inverseDeviation(c.l, s.variance, c.number("eps")), d);
+}
+
+void lowerBatchNorm(Call& c) {
+  const DType d = floatingResult(c);
+  const TensorId x = c.tensor("input");
+  const size_t rank = c.rank(x);
+  if (rank < 2) c.refuse("input", "has no channels");
+  const bool trains = c.node.findArgument("training") && c.flag("training");
+  const TensorId y = trains ? normalizedInBatch(c, x, d) : normalizedBy(c, x, "running_mean", "running_var", d);
+  c.result(scaled(c, y, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d), 0);
+  for (size_t k = 1; k < c.node.outputs.size(); ++k)
+    if (!c.l.graph.isUnused(c.node.outputs[k])) c.refuse("its statistics are read");
+}
+
+void lowerInstanceNorm(Call& c) {
+  const DType d = floatingResult(c);
+  const TensorId x = c.widened(c.tensor("input"), d);
+  const size_t rank = c.rank(x);
+  if (rank < 3) c.refuse("input", "has no places");
+  TensorId y;
+  if (c.flag("use_input_stats")) {
+    if (c.has("running_mean")) c.refuse("running_mean", "is updated");
+    std::vector<size_t> dims;
+    for (size_t k = 2; k < rank; ++k) {
+      dims.push_back(k);
+      c.traits.reducedDims.push_back(static_cast<int64_t>(k));
+    }
+    const Statistics s = statisticsOf(c.l, x, dims, 0);
+    y = centred(c.l, x, s.mean, inverseDeviation(c.l, s.variance, c.number("eps")), d);
+  } else {
+    y = normalizedBy(c, x, "running_mean", "running_var", d);
+  }
+  c.result(scaled(c, y, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d));
+}
+
+// Lengths and distances -----------------------------------------------------------------------------------------------
+
+/// g * v / |v|, the length over all dimensions but one; -1: over all.
+void lowerWeightNorm(Call& c) {
+  const DType d = floatingResult(c);
+  const TensorId v = c.tensor("v"), g = c.tensor("g");
+  if (c.type(v) != d || c.type(g) != d) c.refuse("v", "has another dtype");
+  const int64_t kept = c.integer("dim");
+  std::vector<size_t> dims;
+  for (size_t k = 0; k < c.rank(v); ++k)
+    if (kept == -1 || k != c.dim(kept, c.rank(v), "dim")) dims.push_back(k);
+  c.traits.reducedDims.assign(dims.begin(), dims.end());
+  Lowering& l = c.l;
+  l.share(v);
+  const TensorId squares = mapped(l, v, 1, d, [](Scalar x) { return x * x; });
+  const TensorId length =
+      mapped(l, l.reduce(ReduceKind::Sum, squares, dims, true), 4, d, [](Scalar x) { return sqrt(x); });
+  const TensorId scale = c.pointwise(std::array{g, length}, Sizes(l[length].sizes), d, d, 4,
+                                     [](std::span<const Scalar> x) { return x[0] / x[1]; });
+  c.result(mappedWith(l, v, scale, 1, d, [](Scalar x, Scalar s) { return x * s; }));
+}
+
+/// Both operands broadcast to one shape.
+std::array<TensorId, 2> bothExpanded(Call& c, DType d) {
+  std::array<TensorId, 2> out{c.widened(c.tensor("x1"), d), c.widened(c.tensor("x2"), d)};
+  const size_t rank = c.rank(out[0]);
+  if (c.rank(out[1]) > rank) c.refuse("x2", "has more dimensions than x1");
+  Sizes common(rank, c.l.integer(1));
+  for (const TensorId t : out)
+    for (size_t k = 0; k < c.rank(t); ++k)
+      if (ExprId& size = common[rank - c.rank(t) + k]; c.l.isOne(size)) size = c.sizes(t)[k];
+  for (TensorId& t : out)
+    if (c.sizes(t) != common) t = c.expanded(t, common);
+  return out;
+}
+
+void lowerCosineSimilarity(Call& c) {
+  const DType d = floatingResult(c);
+  const double eps = c.number("eps");
+  const auto [x, y] = bothExpanded(c, d);
+  const std::array dims{c.dimOf(x, "dim")};
+  c.traits.reducedDims = {static_cast<int64_t>(dims[0])};
+  Lowering& l = c.l;
+  l.share(x);
+  l.share(y);
+  const auto length = [&](TensorId t) {
+    const TensorId squares = mapped(l, t, 1, d, [](Scalar v) { return v * v; });
+    return mapped(l, l.reduce(ReduceKind::Sum, squares, dims, false), 5, d,
+                  [eps](Scalar v) { return maximum(sqrt(v), eps); });
+  };
+  const TensorId product =
+      l.reduce(ReduceKind::Sum, mappedWith(l, x, y, 1, d, [](Scalar a, Scalar b) { return a * b; }), dims, false);
+  const std::array operands{product, length(x), length(y)};
+  c.result(c.pointwise(operands, Sizes(l[product].sizes), d, d, 5,
+                       [](std::span<const Scalar> v) { return v[0] / (v[1] * v[2]); }));
+}
+
+/// The length of x1 - x2 + eps along the last dimension.
+void lowerPairwiseDistance(Call& c) {
+  const DType d = floatingResult(c);
+  const double p = c.number("p"), eps = c.number("eps");
+  if (p != 1 && p != 2) c.refuse("p", "is neither 1 nor 2");
+  const auto [x, y] = bothExpanded(c, d);
+  if (c.rank(x) == 0) c.refuse("x1", "has no dimension");
+  const std::array dims{c.rank(x) - 1};
+  c.traits.reducedDims = {static_cast<int64_t>(dims[0])};
+  Lowering& l = c.l;
+  const TensorId parts = mappedWith(l, x, y, 3, d, [p, eps](Scalar a, Scalar b) {
+    const Scalar off = a - b + eps;
+    return p == 1 ? abs(off) : off * off;
+  });
+  const TensorId sum = l.reduce(ReduceKind::Sum, parts, dims, c.flag("keepdim"));
+  c.result(p == 1 ? sum : mapped(l, sum, 4, d, [](Scalar v) { return sqrt(v); }));
+}
+
+}  // namespace
+
+std::vector<Entry> normOperators() {
+  std::vector<Entry> out;
+  const auto norm = [&](const char* name, Kind kind, std::function<void(Call&)> build) {
+    out.push_back({std::string("aten.") + name, kind, std::move(build)});
+  };
+  norm("layer_norm.default", Kind::Reduction, lowerLayerNorm);
+  norm("native_layer_norm.default", Kind::Reduction, lowerLayerNorm);
+  norm("rms_norm.default", Kind::Reduction, lowerRmsNorm);
+  norm("group_norm.default", Kind::Reduction, lowerGroupNorm);
+  norm("native_group_norm.default", Kind::Reduction, lowerGroupNorm);
+  norm("batch_norm.default", Kind::Pointwise, lowerBatchNorm);
+  norm("_native_batch_norm_legit_no_training.default", Kind::Pointwise, lowerBatchNorm);
+  norm("instance_norm.default", Kind::Reduction, lowerInstanceNorm);
+  norm("_weight_norm.default", Kind::Reduction, lowerWeightNorm);
+  norm("cosine_similarity.default", Kind::Reduction, lowerCosineSimilarity);
+  norm("pairwise_distance.default", Kind::Reduction, lowerPairwiseDistance);
+  return out;
+}
+
+}  // namespace graft::lower

@@ -1,0 +1,369 @@
+// Sums, extremes, means, norms and softmax: what all elements along dimensions make together; and scans.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/compile/lower/call.h"
+#include "core/compile/lower/operators/statistics.h"
+
+namespace graft::lower {
+
+ExprId countOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
+  ExprId n = l.integer(1);
+  for (const size_t d : dims) n = l.simplifier.multiply(n, l[x].sizes[d]);
+  return n;
+}
+
+TensorId mapped(Lowering& l, TensorId x, double cost, DType gives, std::function<Scalar(Scalar)> f,
+                std::string_view name) {
+  return l.define(name.empty() ? l[x].name : std::string(name), gives, Sizes(l[x].sizes), cost, std::span(&x, 1),
+                  [&l, x, f = std::move(f)](const Index& i) { return f(l.scalarAt(x, i)).id; });
+}
+
+TensorId mappedWith(Lowering& l, TensorId x, TensorId y, double cost, DType gives,
+                    std::function<Scalar(Scalar, Scalar)> f) {
+  const std::array operands{x, y};
+  const Sizes sizes = l[x].sizes;
+  if (l[y].sizes != sizes) l.keep(y);
+  return l.define(l[x].name, gives, sizes, cost, operands, [&l, x, y, sizes, f = std::move(f)](const Index& i) {
+    return f(l.scalarAt(x, i), l.scalar(l.broadcastAt(y, i, sizes))).id;
+  });
+}
+
+TensorId roundedOperand(Lowering& l, TensorId x) {
+  const DType d = l[x].dtype;
+  if (!isHalf(d)) return x;
+  return mapped(l, x, 0, d, [&l, d](Scalar v) { return l.rounded(v, d); });
+}
+
+TensorId meanOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
+  const ExprId n = countOf(l, x, dims);
+  return mapped(
+      l, l.reduce(ReduceKind::Sum, x, dims, true), 1, l[x].dtype,
+      [&l, n](Scalar s) { return s / l.convert(l.scalar(n), DType::Int64, s.dtype()); }, "mean");
+}
+
+Statistics statisticsOf(Lowering& l, TensorId x, std::span<const size_t> dims, double correction) {
+  l.share(x);
+  const TensorId mean = meanOf(l, x, dims);
+  const TensorId squares = mappedWith(l, x, mean, 2, l[x].dtype, [](Scalar v, Scalar m) { return (v - m) * (v - m); });
+  const TensorId sum = l.reduce(ReduceKind::Sum, squares, dims, true);
+  const ExprId n = countOf(l, x, dims);
+  const auto divided = [&l, n, correction](Scalar s) {
+    const Scalar count = l.convert(l.scalar(n), DType::Int64, s.dtype());
+    if (correction == 0) return s / count;
+    return s / maximum(count - correction, 0.0);
+  };
+  const TensorId variance = mapped(l, sum, 1, l[x].dtype, divided, "variance");
+  return {mean, variance};
+}
+
+namespace {
+
+std::vector<int64_t> asNumbers(std::span<const size_t> dims) { return {dims.begin(), dims.end()}; }
+
+/// The dimensions 1 that a reduction kept, gone unless the caller wants them.
+TensorId squeezed(Call& c, TensorId kept, std::span<const size_t> dims, bool keep) {
+  if (keep) return kept;
+  Sizes sizes;
+  for (size_t d = 0; d < c.rank(kept); ++d)
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) sizes.push_back(c.sizes(kept)[d]);
+  return c.reshaped(kept, std::move(sizes));
+}
+
+bool keepsDims(Call& c) { return c.has("keepdim") && c.flag("keepdim"); }
+
+/// `dim` of one number, a list or None.
+std::vector<size_t> reducedDims(Call& c, TensorId x) {
+  const bool named = c.node.findArgument("dim") != nullptr;
+  std::vector<size_t> dims;
+  if (named)
+    dims = c.dims("dim", c.rank(x));
+  else
+    for (size_t d = 0; d < c.rank(x); ++d) dims.push_back(d);
+  c.traits.reducedDims = asNumbers(dims);
+  return dims;
+}
+
+/// What sums are computed in: the result's dtype.
+TensorId operandAs(Call& c, DType d) { return c.widened(c.tensor("self"), d); }
+
+void lowerSimple(Call& c, ReduceKind kind) {
+  const DType d = c.resultType();
+  if (d == DType::Bool && (kind == ReduceKind::Sum || kind == ReduceKind::Product)) c.refuse("the result is bool");
+  TensorId x = operandAs(c, d);
+  const bool isBool = d == DType::Bool;
+  if (isBool && kind == ReduceKind::Maximum) kind = ReduceKind::Any;
+  if (isBool && kind == ReduceKind::Minimum) kind = ReduceKind::All;
+  const std::vector<size_t> dims = reducedDims(c, x);
+  c.result(squeezed(c, c.l.reduce(kind, x, dims, true), dims, keepsDims(c)));
+}
+
+void lowerMean(Call& c) {
+  const DType d = c.resultType();
+  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  const TensorId x = operandAs(c, d);
+  const std::vector<size_t> dims = reducedDims(c, x);
+  c.result(squeezed(c, meanOf(c.l, x, dims), dims, keepsDims(c)));
+}
+
+void lowerAnyAll(Call& c, ReduceKind kind) {
+  const TensorId self = c.tensor("self");
+  if (c.type(self) == DType::UInt8) c.refuse("self", "has dtype uint8");
+  const TensorId x = c.widened(self, DType::Bool);
+  const std::vector<size_t> dims = reducedDims(c, x);
+  c.result(squeezed(c, c.l.reduce(kind, x, dims, true), dims, keepsDims(c)));
+}
+
+TensorId placesOf(Call& c, TensorId x, std::span<const size_t> dims, ReduceKind kind) {
+  // Bool is compared as a number.
+  const TensorId compared = c.type(x) == DType::Bool ? c.widened(x, DType::UInt8) : roundedOperand(c.l, x);
+  return c.l.reduce(kind, compared, dims, true);
+}
+
+/// max.dim and min.dim: values and places.
+void lowerExtremeAndPlace(Call& c, bool isMaximum) {
+  const TensorId x = c.tensor("self");
+  c.l.share(x);
+  const std::vector<size_t> dims = c.rank(x) == 0 ? std::vector<size_t>() : std::vector{c.dim("dim", c.rank(x))};
+  c.traits.reducedDims = asNumbers(dims);
+  const bool isBool = c.type(x) == DType::Bool;
+  const ReduceKind kind = isBool ? (isMaximum ? ReduceKind::Any : ReduceKind::All)
+                                 : (isMaximum ? ReduceKind::Maximum : ReduceKind::Minimum);
+  const bool keep = c.flag("keepdim");
+  c.result(squeezed(c, c.l.reduce(kind, x, dims, true), dims, keep), 0);
+  const TensorId places = placesOf(c, x, dims, isMaximum ? ReduceKind::ArgMaximum : ReduceKind::ArgMinimum);
+  c.result(squeezed(c, places, dims, keep), 1);
+}
+
+void lowerPlace(Call& c, ReduceKind kind) {
+  const TensorId x = c.tensor("self");
+  const bool all = !c.has("dim");
+  std::vector<size_t> dims;
+  if (all)
+    for (size_t d = 0; d < c.rank(x); ++d) dims.push_back(d);
+  else if (c.rank(x) > 0)
+    dims.push_back(c.dim("dim", c.rank(x)));
+  c.traits.reducedDims = asNumbers(dims);
+  c.result(squeezed(c, placesOf(c, x, dims, kind), dims, c.flag("keepdim")));
+}
+
+void lowerAminmax(Call& c) {
+  const TensorId x = c.tensor("self");
+  if (c.type(x) == DType::Bool) c.refuse("self", "is bool");
+  c.l.share(x);
+  std::vector<size_t> dims = c.has("dim") && c.rank(x) > 0 ? std::vector{c.dim("dim", c.rank(x))} : reducedDims(c, x);
+  c.traits.reducedDims = asNumbers(dims);
+  const bool keep = c.flag("keepdim");
+  c.result(squeezed(c, c.l.reduce(ReduceKind::Minimum, x, dims, true), dims, keep), 0);
+  c.result(squeezed(c, c.l.reduce(ReduceKind::Maximum, x, dims, true), dims, keep), 1);
+}
+
+double correctionOf(Call& c) {
+  if (c.node.findArgument("unbiased")) return c.flag("unbiased") ? 1 : 0;
+  return c.has("correction") ? c.number("correction") : 1;
+}
+
+/// var, std, and these with the mean as a second result.
+void lowerVariance(Call& c, bool isDeviation, bool withMean) {
+  const TensorId x = c.tensor("self");
+  if (!isFloatingPoint(c.type(x))) c.refuse("self", "has no floating numbers");
+  const std::vector<size_t> dims = reducedDims(c, x);
+  const bool keep = keepsDims(c);
+  const Statistics s = statisticsOf(c.l, x, dims, correctionOf(c));
+  const TensorId spread =
+      isDeviation ? mapped(c.l, s.variance, 4, c.type(x), [](Scalar v) { return sqrt(v); }) : s.variance;
+  c.result(squeezed(c, spread, dims, keep), 0);
+  if (withMean) c.result(squeezed(c, s.mean, dims, keep), 1);
+}
+
+void lowerVectorNorm(Call& c) {
+  const DType d = c.resultType();
+  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  const TensorId x = operandAs(c, d);
+  const std::vector<size_t> dims = reducedDims(c, x);
+  const double order = c.number(c.node.findArgument("ord") ? "ord" : "p");
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Lowering& l = c.l;
+  TensorId norm;
+  if (std::isinf(order)) {
+    const TensorId size = mapped(l, x, 1, d, [](Scalar v) { return abs(v); });
+    norm = l.reduce(order == infinity ? ReduceKind::Maximum : ReduceKind::Minimum, size, dims, true);
+  } else if (order == 0) {
+    const TensorId counted = mapped(l, x, 1, d, [](Scalar v) { return (v != 0.0).to(v.dtype()); });
+    norm = l.reduce(ReduceKind::Sum, counted, dims, true);
+  } else if (order == 1) {
+    norm = l.reduce(ReduceKind::Sum, mapped(l, x, 1, d, [](Scalar v) { return abs(v); }), dims, true);
+  } else if (order == 2) {
+    const TensorId squares = mapped(l, x, 1, d, [](Scalar v) { return v * v; });
+    norm = mapped(l, l.reduce(ReduceKind::Sum, squares, dims, true), 4, d, [](Scalar v) { return sqrt(v); });
+  } else {
+    const TensorId powers = mapped(l, x, 26, d, [order](Scalar v) { return power(abs(v), v.number(order)); });
+    norm = mapped(l, l.reduce(ReduceKind::Sum, powers, dims, true), 26, d,
+                  [order](Scalar v) { return power(v, v.number(1 / order)); });
+  }
+  c.result(squeezed(c, norm, dims, keepsDims(c)));
+}
+
+void lowerLogSumExp(Call& c) {
+  const DType d = c.resultType();
+  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  const TensorId x = operandAs(c, d);
+  const std::vector<size_t> dims = reducedDims(c, x);
+  Lowering& l = c.l;
+  l.share(x);
+  // An infinite maximum is taken as 0: its differences would be NaN.
+  const TensorId greatest = mapped(l, l.reduce(ReduceKind::Maximum, x, dims, true), 2, d,
+                                   [](Scalar m) { return where(isInfinite(m), m.number(0), m); });
+  const TensorId powers = mappedWith(l, x, greatest, 13, d, [](Scalar v, Scalar m) { return exp(v - m); });
+  const TensorId result = mappedWith(l, l.reduce(ReduceKind::Sum, powers, dims, true), greatest, 13, d,
+                                     [](Scalar s, Scalar m) { return log(s) + m; });
+  c.result(squeezed(c, result, dims, keepsDims(c)));
+}
+
+void lowerSoftmax(Call& c, bool isLog) {
+  const DType d = c.resultType();
+  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  const TensorId x = operandAs(c, d);
+  const std::vector<size_t> dims = c.rank(x) == 0 ? std::vector<size_t>() : std::vector{c.dim("dim", c.rank(x))};
+  c.traits.reducedDims = asNumbers(dims);
+  Lowering& l = c.l;
+  l.share(x);
+  const TensorId greatest = l.reduce(ReduceKind::Maximum, x, dims, true);
+  if (isLog) {
+    const TensorId off = mappedWith(l, x, greatest, 1, d, [](Scalar v, Scalar m) { return v - m; });
+    const TensorId powers = mapped(l, off, 12, d, [](Scalar v) { return exp(v); });
+    const TensorId sum =
+        mapped(l, l.reduce(ReduceKind::Sum, powers, dims, true), 12, d, [](Scalar s) { return log(s); });
+    c.result(mappedWith(l, off, sum, 1, d, [](Scalar v, Scalar s) { return v - s; }));
+    return;
+  }
+  const TensorId powers = mappedWith(l, x, greatest, 13, d, [](Scalar v, Scalar m) { return exp(v - m); });
+  l.share(powers);
+  // One division for each row: the error of a product with the inverse is 1.5 units in the last place, not 0.5.
+  const TensorId inverse = mapped(
+      l, l.reduce(ReduceKind::Sum, powers, dims, true), 4, d, [](Scalar s) { return 1.0 / s; }, "inverse");
+  c.result(mappedWith(l, powers, inverse, 1, d, [](Scalar p, Scalar s) { return p * s; }));
+}
+
+void lowerCountNonzero(Call& c) {
+  const TensorId self = c.tensor("self");
+  const TensorId x = c.widened(c.widened(self, DType::Bool), DType::Int64);
+  std::vector<size_t> dims;
+  if (c.has("dim") && c.rank(x) > 0)
+    dims = c.dims("dim", c.rank(x));
+  else
+    for (size_t d = 0; d < c.rank(x); ++d) dims.push_back(d);
+  c.traits.reducedDims = asNumbers(dims);
+  c.result(squeezed(c, c.l.reduce(ReduceKind::Sum, x, dims, true), dims, false));
+}
+
+void lowerNansum(Call& c) {
+  const DType d = c.resultType();
+  const TensorId x = operandAs(c, d);
+  const std::vector<size_t> dims = reducedDims(c, x);
+  const TensorId known = mapped(c.l, x, 2, d, [](Scalar v) { return where(isNan(v), v.number(0), v); });
+  c.result(squeezed(c, c.l.reduce(ReduceKind::Sum, known, dims, true), dims, keepsDims(c)));
+}
+
+void lowerCumulative(Call& c, ReduceKind kind) {
+  const DType d = c.resultType();
+  if (d == DType::Bool) c.refuse("the result is bool");
+  const TensorId x = operandAs(c, d);
+  if (c.rank(x) == 0) {
+    c.result(x);
+    return;
+  }
+  const size_t dim = c.dim("dim", c.rank(x));
+  c.traits.reducedDims = {static_cast<int64_t>(dim)};
+  c.result(c.l.scan(kind, x, dim));
+}
+
+/// The greatest element so far, or the least, and where it lies: the last of equals, and the last NaN.
+void lowerRunningExtreme(Call& c, bool isMaximum) {
+  const TensorId x = roundedOperand(c.l, c.tensor("self"));
+  if (c.type(x) == DType::Bool) c.refuse("self", "is bool");
+  Lowering& l = c.l;
+  if (c.rank(x) == 0) {
+    c.result(x, 0);
+    c.result(l.define("place", DType::Int64, {}, 0, {}, [&l](const Index&) { return l.integer(0); }), 1);
+    return;
+  }
+  const size_t dim = c.dim("dim", c.rank(x));
+  c.traits.reducedDims = {static_cast<int64_t>(dim)};
+  l.share(x);
+  const TensorId extreme = l.scan(isMaximum ? ReduceKind::Maximum : ReduceKind::Minimum, x, dim);
+  c.result(extreme, 0);
+  const std::array operands{x, extreme};
+  const TensorId place =
+      l.define("place", DType::Int64, Sizes(c.sizes(x)), 3, operands, [&l, x, extreme, dim](const Index& i) {
+        const Scalar v = l.scalarAt(x, i);
+        return where((v == l.scalarAt(extreme, i)) | isNan(v), l.scalar(i[dim]), l.scalar(l.integer(0))).id;
+      });
+  c.result(l.scan(ReduceKind::Maximum, place, dim), 1);
+}
+
+void lowerDot(Call& c, std::string_view other) {
+  const TensorId x = c.tensor("self"), y = c.tensor(other);
+  const DType d = c.resultType();
+  if (c.rank(x) != 1 || c.sizes(x) != c.sizes(y) || d == DType::Bool) c.refuse("self", "is no vector of numbers");
+  c.traits.reducedDims = {0};
+  const TensorId products = mappedWith(c.l, x, y, 1, d, [](Scalar a, Scalar b) { return a * b; });
+  const size_t all = 0;
+  c.result(c.l.reduce(ReduceKind::Sum, products, std::span(&all, 1), false));
+}
+
+}  // namespace
+
+std::vector<Entry> reductionOperators() {
+  std::vector<Entry> out;
+  const auto reduction = [&](const char* name, std::function<void(Call&)> build) {
+    out.push_back({std::string("aten.") + name, Kind::Reduction, std::move(build)});
+  };
+  for (const char* name : {"sum.default", "sum.dim_IntList"})
+    reduction(name, [](Call& c) { lowerSimple(c, ReduceKind::Sum); });
+  for (const char* name : {"prod.default", "prod.dim_int"})
+    reduction(name, [](Call& c) { lowerSimple(c, ReduceKind::Product); });
+  for (const char* name : {"amax.default", "max.default"})
+    reduction(name, [](Call& c) { lowerSimple(c, ReduceKind::Maximum); });
+  for (const char* name : {"amin.default", "min.default"})
+    reduction(name, [](Call& c) { lowerSimple(c, ReduceKind::Minimum); });
+  for (const char* name : {"mean.default", "mean.dim"}) reduction(name, lowerMean);
+  for (const char* name : {"any.default", "any.dim", "any.dims"})
+    reduction(name, [](Call& c) { lowerAnyAll(c, ReduceKind::Any); });
+  for (const char* name : {"all.default", "all.dim", "all.dims"})
+    reduction(name, [](Call& c) { lowerAnyAll(c, ReduceKind::All); });
+  reduction("max.dim", [](Call& c) { lowerExtremeAndPlace(c, true); });
+  reduction("min.dim", [](Call& c) { lowerExtremeAndPlace(c, false); });
+  reduction("argmax.default", [](Call& c) { lowerPlace(c, ReduceKind::ArgMaximum); });
+  reduction("argmin.default", [](Call& c) { lowerPlace(c, ReduceKind::ArgMinimum); });
+  reduction("aminmax.default", lowerAminmax);
+  for (const char* name : {"var.default", "var.dim", "var.correction"})
+    reduction(name, [](Call& c) { lowerVariance(c, false, false); });
+  for (const char* name : {"std.default", "std.dim", "std.correction"})
+    reduction(name, [](Call& c) { lowerVariance(c, true, false); });
+  for (const char* name : {"var_mean.default", "var_mean.dim", "var_mean.correction"})
+    reduction(name, [](Call& c) { lowerVariance(c, false, true); });
+  for (const char* name : {"std_mean.default", "std_mean.dim", "std_mean.correction"})
+    reduction(name, [](Call& c) { lowerVariance(c, true, true); });
+  reduction("linalg_vector_norm.default", lowerVectorNorm);
+  reduction("norm.ScalarOpt_dim", lowerVectorNorm);
+  reduction("logsumexp.default", lowerLogSumExp);
+  for (const char* name : {"softmax.int", "_softmax.default"}) reduction(name, [](Call& c) { lowerSoftmax(c, false); });
+  for (const char* name : {"log_softmax.int", "_log_softmax.default"})
+    reduction(name, [](Call& c) { lowerSoftmax(c, true); });
+  reduction("count_nonzero.default", lowerCountNonzero);
+  reduction("count_nonzero.dim_IntList", lowerCountNonzero);
+  reduction("nansum.default", lowerNansum);
+  reduction("dot.default", [](Call& c) { lowerDot(c, "tensor"); });
+  reduction("vdot.default", [](Call& c) { lowerDot(c, "other"); });
+  out.push_back({"aten.cummax.default", Kind::Scan, [](Call& c) { lowerRunningExtreme(c, true); }});
+  out.push_back({"aten.cummin.default", Kind::Scan, [](Call& c) { lowerRunningExtreme(c, false); }});
+  out.push_back({"aten.cumsum.default", Kind::Scan, [](Call& c) { lowerCumulative(c, ReduceKind::Sum); }});
+  out.push_back({"aten.cumprod.default", Kind::Scan, [](Call& c) { lowerCumulative(c, ReduceKind::Product); }});
+  return out;
+}
+
+}  // namespace graft::lower

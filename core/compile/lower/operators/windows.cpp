@@ -1,0 +1,385 @@
+// Pooling: elements from a window of the operand. Loads outside of it are guarded.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/compile/lower/call.h"
+#include "core/compile/lower/operators/statistics.h"
+
+namespace graft::lower {
+namespace {
+
+/// One number for each of the last `n` dimensions; one number serves all.
+std::vector<int64_t> perDim(Call& c, std::string_view parameter, size_t n, int64_t otherwise) {
+  if (!c.has(parameter)) return std::vector<int64_t>(n, otherwise);
+  std::vector<int64_t> v = c.integers(parameter);
+  if (v.size() == 1) v.resize(n, v[0]);
+  if (v.size() != n) c.refuse(parameter, "has another number of dimensions");
+  return v;
+}
+
+struct Window {
+  std::vector<int64_t> kernel, stride, padding, dilation;
+};
+
+Window windowOf(Call& c, size_t n) {
+  Window w;
+  w.kernel = perDim(c, "kernel_size", n, 1);
+  const bool hasStride = c.has("stride") && !(c.argument("stride").items() && c.argument("stride").items()->empty());
+  w.stride = hasStride ? perDim(c, "stride", n, 1) : w.kernel;
+  w.padding = perDim(c, "padding", n, 0);
+  w.dilation = c.node.findArgument("dilation") ? perDim(c, "dilation", n, 1) : std::vector<int64_t>(n, 1);
+  for (size_t k = 0; k < n; ++k)
+    if (w.kernel[k] < 1 || w.stride[k] < 1) c.refuse("kernel_size", "is less than 1");
+  return w;
+}
+
+/// What `f` makes of the operand at `at` along the last dimensions, or `outside` where that is not in it.
+ExprId guarded(Lowering& l, TensorId x, Index i, const Index& at, ExprId outside,
+               const std::function<ExprId(ExprId)>& f = {}) {
+  loops::Simplifier& s = l.simplifier;
+  const size_t skip = i.size() - at.size();
+  ExprId isInside = l.pool().boolean(true);
+  for (size_t k = 0; k < at.size(); ++k) {
+    isInside = s.logicalAnd(isInside, s.compare(Op::LessEqual, l.integer(0), at[k]));
+    isInside = s.logicalAnd(isInside, s.compare(Op::Less, at[k], l[x].sizes[skip + k]));
+    i[skip + k] = at[k];
+  }
+  const ExprId element = l.at(x, i);
+  return s.select(isInside, f ? f(element) : element, outside);
+}
+ExprId guarded(Lowering& l, TensorId x, const Index& i, const Index& at, double outside) {
+  return guarded(l, x, i, at, l.pool().number(computeType(l[x].dtype), outside));
+}
+
+Index windowPlaces(Lowering& l, const Window& w, const Index& i, const Index& offsets) {
+  loops::Simplifier& s = l.simplifier;
+  const size_t n = offsets.size();
+  Index at;
+  for (size_t k = 0; k < n; ++k) {
+    const ExprId start = s.subtract(s.multiply(i[i.size() - n + k], l.integer(w.stride[k])), l.integer(w.padding[k]));
+    at.push_back(s.add(start, s.multiply(offsets[k], l.integer(w.dilation[k]))));
+  }
+  return at;
+}
+
+TensorId windowOperand(Call& c, std::string_view parameter, size_t n) {
+  const TensorId x = c.tensor(parameter);
+  if (c.rank(x) < n + 1 || c.rank(x) > n + 2) c.refuse(parameter, "has another number of dimensions");
+  (void)c.resultOfRank(c.rank(x));
+  c.requireType(x);
+  c.traits.repeatsReads = true;
+  c.l.repeat(x);
+  return x;
+}
+
+/// Where in the operand's last dimensions, counted in row-major order, the greatest element of each window lies: the
+/// last NaN, or the first of the greatest. `visit` gives what it is told to make of each element of a window.
+using Visit = std::function<ExprId(const Index& i, const Index& offsets, ExprId outside,
+                                   const std::function<ExprId(ExprId element, ExprId place)>&)>;
+TensorId placesOfGreatest(Call& c, TensorId greatest, const std::vector<ExprId>& extents, const Visit& visit) {
+  Lowering& l = c.l;
+  const Sizes sizes = c.sizes(greatest);
+  const auto placeWhere = [&](ReduceKind kind, int64_t otherwise, std::function<Scalar(Scalar, const Index&)> holds) {
+    return c.combined(kind, DType::Int64, sizes, extents,
+                      [&l, visit, otherwise, holds = std::move(holds)](const Index& i, const Index& offsets) {
+                        const ExprId none = l.integer(otherwise);
+                        return visit(i, offsets, none, [&](ExprId element, ExprId place) {
+                          return l.simplifier.select(holds(l.scalar(element), i).id, place, none);
+                        });
+                      });
+  };
+  const TensorId first = placeWhere(ReduceKind::Minimum, std::numeric_limits<int64_t>::max(),
+                                    [&l, greatest](Scalar x, const Index& i) { return x == l.scalarAt(greatest, i); });
+  const TensorId lastNan = placeWhere(ReduceKind::Maximum, -1, [](Scalar x, const Index&) { return isNan(x); });
+  const std::array operands{first, lastNan};
+  return l.define(c.name(), DType::Int64, sizes, 2, operands, [&l, first, lastNan](const Index& i) {
+    const Scalar nan = l.scalarAt(lastNan, i);
+    return where(nan >= 0.0, nan, l.scalarAt(first, i)).id;
+  });
+}
+
+/// The place `at` in a tensor's last dimensions, counted in row-major order.
+ExprId flatPlace(Lowering& l, TensorId x, const Index& at) {
+  loops::Simplifier& s = l.simplifier;
+  ExprId place = l.integer(0);
+  const size_t skip = l[x].sizes.size() - at.size();
+  for (size_t k = 0; k < at.size(); ++k) place = s.add(s.multiply(place, l[x].sizes[skip + k]), at[k]);
+  return place;
+}
+
+bool readsPlaces(Call& c) { return c.node.outputs.size() > 1 && !c.l.graph.isUnused(c.node.outputs[1]); }
+
+constexpr double lowest = -std::numeric_limits<double>::infinity();
+
+void lowerMaxPool(Call& c, size_t n) {
+  const bool wantsPlaces = readsPlaces(c);
+  TensorId x = windowOperand(c, "self", n);
+  const DType d = c.resultType();
+  if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
+  if (wantsPlaces) x = roundedOperand(c.l, x);
+  const Window w = windowOf(c, n);
+  const std::vector<ExprId> extents = c.constants(w.kernel);
+  Lowering& l = c.l;
+  const TensorId greatest =
+      c.combined(ReduceKind::Maximum, d, c.resultSizes(), extents, [&l, x, w](const Index& i, const Index& offsets) {
+        return guarded(l, x, i, windowPlaces(l, w, i, offsets), lowest);
+      });
+  c.result(greatest);
+  if (!wantsPlaces) return;
+  c.result(placesOfGreatest(c, greatest, extents,
+                            [&l, x, w](const Index& i, const Index& offsets, ExprId outside, const auto& f) {
+                              const Index at = windowPlaces(l, w, i, offsets);
+                              return guarded(l, x, i, at, outside,
+                                             [&](ExprId element) { return f(element, flatPlace(l, x, at)); });
+                            }),
+           1);
+}
+
+void lowerAveragePool(Call& c, size_t n) {
+  const TensorId x = windowOperand(c, "self", n);
+  const DType d = c.resultType();
+  if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
+  const Window w = windowOf(c, n);
+  const Sizes sizes = c.resultSizes();
+  Lowering& l = c.l;
+  const TensorId sum =
+      c.combined(ReduceKind::Sum, d, sizes, c.constants(w.kernel), [&l, x, w](const Index& i, const Index& offsets) {
+        return guarded(l, x, i, windowPlaces(l, w, i, offsets), 0.0);
+      });
+  const bool counts = c.flag("count_include_pad");
+  const bool hasDivisor = c.has("divisor_override");
+  const int64_t divisor = hasDivisor ? c.integer("divisor_override") : 0;
+  if (hasDivisor && divisor == 0) c.refuse("divisor_override", "is 0");
+  c.result(l.define(c.name(), d, sizes, 4, std::span(&sum, 1), [=, &l](const Index& i) {
+    loops::Simplifier& s = l.simplifier;
+    ExprId count = l.integer(hasDivisor ? divisor : 1);
+    for (size_t k = 0; k < n && !hasDivisor; ++k) {
+      // The padding belongs to the window where it counts; what lies behind it never does.
+      const ExprId size = l[x].sizes[i.size() - n + k], pad = l.integer(w.padding[k]);
+      const ExprId start = s.subtract(s.multiply(i[i.size() - n + k], l.integer(w.stride[k])), pad);
+      const ExprId end = s.minimum(s.add(start, l.integer(w.kernel[k])), counts ? s.add(size, pad) : size);
+      count = s.multiply(count, s.subtract(end, counts ? start : s.maximum(start, l.integer(0))));
+    }
+    const Scalar total = l.scalarAt(sum, i);
+    return (total / l.convert(l.scalar(count), DType::Int64, total.dtype())).id;
+  }));
+}
+
+/// As many windows along the last n dimensions as the result has places: from floor(o * in / out) to
+/// ceil((o + 1) * in / out).
+struct AdaptiveWindows {
+  TensorId x;
+  Sizes sizes;  ///< of the result
+  size_t n = 0;
+  std::vector<ExprId> extents = {};  ///< of the longest windows
+  std::vector<bool> isEven = {};     ///< all windows are of one length
+
+  size_t skip() const { return sizes.size() - n; }
+  ExprId start(Lowering& l, const Index& i, size_t k) const {
+    loops::Simplifier& s = l.simplifier;
+    const ExprId at = i[skip() + k];
+    if (isEven[k]) return s.multiply(at, extents[k]);
+    return s.floorDivide(s.multiply(at, l[x].sizes[skip() + k]), sizes[skip() + k]);
+  }
+  ExprId length(Lowering& l, const Index& i, size_t k) const {
+    loops::Simplifier& s = l.simplifier;
+    if (isEven[k]) return extents[k];
+    const ExprId next = s.multiply(s.add(i[skip() + k], l.integer(1)), l[x].sizes[skip() + k]);
+    const ExprId last = s.subtract(sizes[skip() + k], l.integer(1));
+    return s.subtract(s.floorDivide(s.add(next, last), sizes[skip() + k]), start(l, i, k));
+  }
+  /// What `f` makes of the element and its place, or `outside` where the window is shorter.
+  ExprId at(Lowering& l, const Index& i, const Index& offsets, ExprId outside,
+            const std::function<ExprId(ExprId element, ExprId place)>& f) const {
+    loops::Simplifier& s = l.simplifier;
+    ExprId isInside = l.pool().boolean(true);
+    Index source = i, place;
+    for (size_t k = 0; k < n; ++k) {
+      ExprId& to = source[skip() + k];
+      to = s.add(start(l, i, k), offsets[k]);
+      place.push_back(to);
+      if (isEven[k]) continue;
+      isInside = s.logicalAnd(isInside, s.compare(Op::Less, offsets[k], length(l, i, k)));
+      isInside = s.logicalAnd(isInside, s.compare(Op::Less, to, l[x].sizes[skip() + k]));
+    }
+    return s.select(isInside, f(l.at(x, source), flatPlace(l, x, place)), outside);
+  }
+};
+
+AdaptiveWindows adaptiveWindows(Call& c, size_t n) {
+  const TensorId x = c.tensor("self");
+  c.requireType(x);
+  if (c.rank(x) < n + 1 || c.rank(x) > n + 2) c.refuse("self", "has another number of dimensions");
+  if (!isFloatingPoint(c.resultType())) c.refuse("self", "has no floating numbers");
+  AdaptiveWindows w{.x = x, .sizes = c.resultOfRank(c.rank(x)), .n = n};
+  Lowering& l = c.l;
+  for (size_t k = 0; k < n; ++k) {
+    const ExprId in = c.sizes(x)[w.skip() + k], out = w.sizes[w.skip() + k];
+    const auto a = l.findNumber(in);
+    const auto b = l.findNumber(out);
+    if (l.isOne(out)) {
+      w.extents.push_back(in);
+      w.isEven.push_back(true);
+      continue;
+    }
+    if (!a || !b || *b == 0) c.refuse("self", "has a size that varies");
+    w.isEven.push_back(*a % *b == 0);
+    const int64_t longest = w.isEven.back() ? *a / *b : (*a + *b - 1) / *b + 1;
+    w.extents.push_back(l.integer(longest));
+  }
+  if (std::any_of(w.extents.begin(), w.extents.end(), [&](ExprId e) { return l.simplifier.bounds(e).max == 0; }))
+    c.refuse("self", "has a size 0");
+  for (size_t k = 0; k < n; ++k) c.traits.reducedDims.push_back(static_cast<int64_t>(w.skip() + k));
+  if (std::find(w.isEven.begin(), w.isEven.end(), false) != w.isEven.end()) l.repeat(x);
+  return w;
+}
+
+void lowerAdaptivePool(Call& c, size_t n) {
+  const AdaptiveWindows w = adaptiveWindows(c, n);
+  const DType d = c.resultType();
+  Lowering& l = c.l;
+  const TensorId sum =
+      c.combined(ReduceKind::Sum, d, w.sizes, w.extents, [&l, w, d](const Index& i, const Index& offsets) {
+        return w.at(l, i, offsets, l.pool().number(computeType(d), 0.0),
+                    [](ExprId element, ExprId) { return element; });
+      });
+  c.result(l.define(c.name(), d, w.sizes, 4, std::span(&sum, 1), [&l, w, sum](const Index& i) {
+    ExprId count = l.integer(1);
+    for (size_t k = 0; k < w.n; ++k) count = l.simplifier.multiply(count, w.length(l, i, k));
+    const Scalar total = l.scalarAt(sum, i);
+    return (total / l.convert(l.scalar(count), DType::Int64, total.dtype())).id;
+  }));
+}
+
+void lowerAdaptiveMaxPool(Call& c, size_t n) {
+  AdaptiveWindows w = adaptiveWindows(c, n);
+  const bool wantsPlaces = readsPlaces(c);
+  if (wantsPlaces) {
+    w.x = roundedOperand(c.l, w.x);
+    c.l.repeat(w.x);
+  }
+  const DType d = c.resultType();
+  Lowering& l = c.l;
+  const TensorId greatest =
+      c.combined(ReduceKind::Maximum, d, w.sizes, w.extents, [&l, w, d](const Index& i, const Index& offsets) {
+        return w.at(l, i, offsets, l.pool().number(computeType(d), lowest),
+                    [](ExprId element, ExprId) { return element; });
+      });
+  c.result(greatest);
+  if (wantsPlaces)
+    c.result(placesOfGreatest(c, greatest, w.extents,
+                              [&l, w](const Index& i, const Index& offsets, ExprId outside, const auto& f) {
+                                return w.at(l, i, offsets, outside, f);
+                              }),
+             1);
+}
+
+/// Columns of windows, as a convolution by a matrix product reads them: (batch, channels * kernel, places).
+void lowerColumns(Call& c) {
+  const TensorId x = c.tensor("self");
+  c.requireType(x);
+  if (c.rank(x) != 4) c.refuse("self", "has other than four dimensions");
+  const Window w = windowOf(c, 2);
+  const auto width = c.l.findNumber(c.sizes(x)[3]);
+  if (!width) c.refuse("self", "has a width that varies");
+  const int64_t places = (*width + 2 * w.padding[1] - w.dilation[1] * (w.kernel[1] - 1) - 1) / w.stride[1] + 1;
+  if (places < 1) c.refuse("self", "is smaller than the window");
+  const DType d = c.resultType();
+  Lowering& l = c.l;
+  c.traits.repeatsReads = true;
+  l.repeat(x);
+  c.result(l.define(c.name(), d, c.resultOfRank(3), 2, std::span(&x, 1), [&l, x, w, places](const Index& i) {
+    loops::Simplifier& s = l.simplifier;
+    const ExprId kh = l.integer(w.kernel[0]), kw = l.integer(w.kernel[1]);
+    const ExprId channel = s.floorDivide(s.floorDivide(i[1], kw), kh);
+    const Index offsets{s.remainder(s.floorDivide(i[1], kw), kh), s.remainder(i[1], kw)};
+    const Index at{i[0], channel, s.floorDivide(i[2], l.integer(places)), s.remainder(i[2], l.integer(places))};
+    return guarded(l, x, at, windowPlaces(l, w, at, offsets), 0.0);
+  }));
+}
+
+/// What the columns of windows add up to at each place: the inverse of the above, up to how often a place is read.
+void lowerFold(Call& c) {
+  const TensorId x = c.tensor("self");
+  c.requireType(x);
+  const DType d = c.resultType();
+  if (c.rank(x) != 3 || !isFloatingPoint(d)) c.refuse("self", "has other than three dimensions, or whole numbers");
+  const Window w = windowOf(c, 2);
+  const std::vector<int64_t> size = c.integers("output_size");
+  if (size.size() != 2 || w.dilation[0] < 1 || w.dilation[1] < 1) c.refuse("output_size", "has other than two numbers");
+  std::array<int64_t, 2> places{};
+  for (size_t k = 0; k < 2; ++k) {
+    places[k] = (size[k] + 2 * w.padding[k] - w.dilation[k] * (w.kernel[k] - 1) - 1) / w.stride[k] + 1;
+    if (places[k] < 1) c.refuse("output_size", "is smaller than the window");
+  }
+  c.traits.repeatsReads = true;
+  Lowering& l = c.l;
+  l.repeat(x);
+  const Sizes sizes = c.resultOfRank(4);
+  c.result(c.combined(
+      ReduceKind::Sum, d, sizes, c.constants(w.kernel), [&l, x, w, places](const Index& i, const Index& offsets) {
+        loops::Simplifier& s = l.simplifier;
+        ExprId isInside = l.pool().boolean(true);
+        ExprId channel = i[1], place = l.integer(0);
+        for (size_t k = 0; k < 2; ++k) {
+          const ExprId from =
+              s.subtract(s.add(i[2 + k], l.integer(w.padding[k])), s.multiply(offsets[k], l.integer(w.dilation[k])));
+          const ExprId stride = l.integer(w.stride[k]), at = s.floorDivide(from, stride);
+          const ExprId last = l.integer(places[k] - 1);
+          const ExprId isStart = s.compare(Op::Equal, s.remainder(from, stride), l.integer(0));
+          isInside = s.logicalAnd(isInside, isStart);
+          isInside = s.logicalAnd(isInside, s.compare(Op::LessEqual, l.integer(0), at));
+          isInside = s.logicalAnd(isInside, s.compare(Op::LessEqual, at, last));
+          channel = s.add(s.multiply(channel, l.integer(w.kernel[k])), offsets[k]);
+          // The condition says it already, but not in a form that proves the index.
+          const ExprId safe = s.maximum(s.minimum(at, last), l.integer(0));
+          place = s.add(s.multiply(place, l.integer(places[k])), safe);
+        }
+        return s.select(isInside, l.at(x, {i[0], channel, place}), l.constant(l[x].dtype, 0));
+      }));
+}
+
+/// The differences of neighbours.
+void lowerDiff(Call& c) {
+  const TensorId x = c.tensor("self");
+  c.requireType(x);
+  const DType d = c.resultType();
+  if (c.integer("n") != 1) c.refuse("n", "is not 1");
+  if (c.has("prepend") || c.has("append")) c.refuse("prepend", "is given");
+  if (d == DType::Bool) c.refuse("self", "is bool");
+  const size_t dim = c.dimOf(x, "dim");
+  const Sizes sizes = c.resultOfRank(c.rank(x));
+  Lowering& l = c.l;
+  c.result(l.define(c.name(), d, sizes, 1, std::span(&x, 1), [&l, x, dim](Index i) {
+    const Scalar here = l.scalarAt(x, i);
+    i[dim] = l.simplifier.add(i[dim], l.integer(1));
+    return (l.scalarAt(x, i) - here).id;
+  }));
+}
+
+}  // namespace
+
+std::vector<Entry> windowOperators() {
+  std::vector<Entry> out;
+  const auto window = [&](std::string name, std::function<void(Call&)> build) {
+    out.push_back({"aten." + std::move(name), Kind::Window, std::move(build)});
+  };
+  for (size_t n = 1; n <= 3; ++n) {
+    const std::string dims = std::to_string(n) + "d";
+    window("max_pool" + dims + ".default", [n](Call& c) { lowerMaxPool(c, n); });
+    window("max_pool" + dims + "_with_indices.default", [n](Call& c) { lowerMaxPool(c, n); });
+    window("avg_pool" + dims + ".default", [n](Call& c) { lowerAveragePool(c, n); });
+    window("adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });
+    if (n > 1) window("_adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });
+    window("adaptive_max_pool" + dims + ".default", [n](Call& c) { lowerAdaptiveMaxPool(c, n); });
+  }
+  window("im2col.default", lowerColumns);
+  window("col2im.default", lowerFold);
+  window("diff.default", lowerDiff);
+  return out;
+}
+
+}  // namespace graft::lower
