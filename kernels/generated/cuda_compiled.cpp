@@ -78,7 +78,10 @@ int64_t CudaCompiled::alignmentOf(const at::Tensor& t) {
 
 bool CudaCompiled::isCapturing(const at::Tensor& t) {
   const CudaDriver* driver = cudaDriver();
-  return driver && driver->isCapturing(streamOf(t.device()));
+  if (!driver) return false;
+  const c10::DeviceGuard guard(t.device());
+  driver->enter(t.device().index());
+  return driver->isCapturing(streamOf(t.device()));
 }
 
 Result<std::shared_ptr<const CudaCompiled>> CudaCompiled::make(const Graph& graph, at::TensorList inputs,
@@ -102,6 +105,7 @@ Result<std::shared_ptr<const CudaCompiled>> CudaCompiled::make(const Graph& grap
   options.sizes = sizes.vec();
   options.multiprocessors = gpu.multiprocessors;
   options.isOverlapped = overlaps(gpu.capability);
+  options.hasNames = false;
   for (const at::Tensor& t : inputs) {
     options.layouts.push_back(codegen::constantLayout(*program, t.strides().vec()));
     options.alignments.push_back(alignmentOf(t));
@@ -120,6 +124,7 @@ Result<std::shared_ptr<const CudaCompiled>> CudaCompiled::make(const Graph& grap
     Result<std::string> binary = binaryOf(*nvrtc, made->source, gpu.capability);
     if (!binary) return binary.error();
     const c10::DeviceGuard guard(code->device);
+    driver->enter(code->device.index());
     if (const std::string why = driver->load(binary->data(), &code->module); !why.empty())
       return internalError("a generated kernel cannot be loaded: " + why);
   }
@@ -136,6 +141,7 @@ Result<std::shared_ptr<const CudaCompiled>> CudaCompiled::make(const Graph& grap
 
 std::vector<at::Tensor> CudaCompiled::run(at::TensorList inputs) const {
   const c10::DeviceGuard guard(code_->device);
+  cudaDriver()->enter(code_->device.index());
   std::vector<at::Tensor> outputs;
   std::vector<void*> buffers;
   buffers.reserve(inputs.size() + code_->outputs.size() + code_->temporaryBytes.size());

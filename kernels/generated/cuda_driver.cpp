@@ -23,6 +23,9 @@ bool CudaDriver::open() {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
     isWhole &= function != nullptr;
   };
+  find(ctxGetCurrent_, "cuCtxGetCurrent");
+  find(ctxSetCurrent_, "cuCtxSetCurrent");
+  find(devicePrimaryCtxRetain_, "cuDevicePrimaryCtxRetain");
   find(moduleLoadData_, "cuModuleLoadData");
   find(moduleUnload_, "cuModuleUnload");
   find(moduleGetFunction_, "cuModuleGetFunction");
@@ -48,6 +51,13 @@ std::string CudaDriver::textOf(int status) const {
   const char* text = nullptr;
   if (getErrorString_(status, &text) != 0 || !text) return "CUDA error " + std::to_string(status);
   return text;
+}
+
+void CudaDriver::enter(int device) const {
+  void* context = nullptr;
+  if (ctxGetCurrent_(&context) == 0 && context) return;
+  int handle = 0;
+  if (deviceGet_(&handle, device) == 0 && devicePrimaryCtxRetain_(&context, handle) == 0) (void)ctxSetCurrent_(context);
 }
 
 std::string CudaDriver::load(const void* binary, Module* module) const {

@@ -16,6 +16,9 @@ class CudaDriver {
   using Function = void*;
   using Stream = void*;
 
+  /// Makes the GPU's context current in this thread if the thread has none: LibTorch makes it so only when it needs it.
+  /// Call it before the others.
+  void enter(int device) const;
   /// Empty, or what went wrong; so the next ones. Of the GPU that is current in this thread.
   std::string load(const void* binary, Module*) const;
   void unload(Module) const;
@@ -56,6 +59,9 @@ class CudaDriver {
     LaunchAttribute* attributes;
     unsigned attributeCount;
   };
+  int (*ctxGetCurrent_)(void**) = nullptr;
+  int (*ctxSetCurrent_)(void*) = nullptr;
+  int (*devicePrimaryCtxRetain_)(void**, int) = nullptr;
   int (*moduleLoadData_)(void**, const void*) = nullptr;
   int (*moduleUnload_)(void*) = nullptr;
   int (*moduleGetFunction_)(void**, void*, const char*) = nullptr;

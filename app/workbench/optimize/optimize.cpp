@@ -238,6 +238,10 @@ Result<std::vector<TriedRule>> dropRules(Trials& trials, Variant& current, const
   return rows;
 }
 
+bool hasStep(const Recipe& recipe, std::string_view name) {
+  return std::any_of(recipe.steps.begin(), recipe.steps.end(), [&](const Step& s) { return s.name == name; });
+}
+
 /// Whether a rule of the recipe still matches there, or a pass may find something.
 bool addsRewrites(const RecipeFit& fit, const Graph& graph) {
   const Matcher matcher(graph);

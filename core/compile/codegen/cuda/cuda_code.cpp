@@ -13,6 +13,8 @@ Result<CudaCode> makeCudaCode(loops::Program program, const CudaOptions& options
   if (options.sizes.size() != program.sizes.size())
     return internalError("code for a GPU is made for given sizes: the program has " +
                          std::to_string(program.sizes.size()) + ", " + std::to_string(options.sizes.size()) + " came");
+  if (!options.hasNames)
+    for (size_t i = 0; i < program.buffers.size(); ++i) program.buffers[i].name = "b" + std::to_string(i);
   const Placement placement = placeBuffers(program, {CpuLevel::Base, options.layouts, options.sizes});
   CudaPlanning planning{std::vector<int64_t>(program.buffers.size(), 16), options.multiprocessors};
   CudaCode code;

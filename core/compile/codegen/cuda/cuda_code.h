@@ -31,6 +31,9 @@ struct CudaOptions {
   /// Kernels are launched before the one before them has ended, and wait for it (programmatic dependent launch). Needs
   /// compute capability 9.0.
   bool isOverlapped = false;
+  /// Buffers keep their names, for people. Otherwise groups that differ in names alone have the same source, which is
+  /// compiled once.
+  bool hasNames = true;
 };
 
 struct CudaKernel {
