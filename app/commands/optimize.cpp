@@ -20,6 +20,7 @@ namespace {
 
 using workbench::OptimizeReport;
 using workbench::OptimizeStage;
+using workbench::TriedGroup;
 using workbench::TriedRecipe;
 using workbench::TriedRule;
 
@@ -53,6 +54,11 @@ void tellRules(const OptimizeReport& r, const OptimizeFlags& o, const Console& c
         fmt::format("The time for trying was over before all was tried: --budget {:g} gives more.", 2 * o.budget));
 }
 
+void tellGroups(const OptimizeReport& r, const Console& console) {
+  for (const TriedGroup& t : r.groups)
+    if (!t.isKept) console.print(fmt::format("took back the kernel {} ({}): {}", t.kernel, t.node, t.why));
+}
+
 void tellUnchanged(const OptimizeReport& r, const Console& console) {
   for (const std::string& line : r.advice) console.print(line);
   console.warn(fmt::format("{} stays as it is: {}.{}", r.result.model, r.whyUnchanged,
@@ -70,7 +76,8 @@ void tell(OptimizeStage stage, const OptimizeReport& r, const OptimizeFlags& o, 
       return tellRules(r, o, console);
     case OptimizeStage::Rewritten:
       console.print(fmt::format("\n{}: {}\n", console.bold(r.result.model), r.result.recipe));
-      return tellRewritten(r.result, {}, console);
+      tellRewritten(r.result, {}, console);
+      return tellGroups(r, console);
     case OptimizeStage::Verified:
       return tellVerified(r.result, console);
     case OptimizeStage::Timed:
@@ -137,8 +144,8 @@ void addOptimize(CLI::App& app, Run& run) {
   c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
   c->footer(
       "Each recipe that fits is written as TorchScript and timed beside the original, then once more without each of "
-      "its\nrules. What is kept is verified rewrite by rewrite and as a whole. What is timed last is the written "
-      "file.");
+      "its\nrules. What is kept is verified rewrite by rewrite and as a whole. A generated kernel that is slower than "
+      "its\noperators is taken back. What is timed last is the written file.");
   addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return optimize(*o); }; });

@@ -64,6 +64,16 @@ json toJson(const TriedRule& t) {
           {"without", toJson(t.speed)}, {"kept", t.isKept}, {"why", t.why}};
 }
 
+json toJson(const TriedGroup& t) {
+  json out{{"kernel", t.kernel},        {"node", t.node},   {"module", t.module},
+           {"beside", toJson(t.speed)}, {"kept", t.isKept}, {"why", t.why}};
+  if (t.speed) {
+    out["kernelMicroseconds"] = t.kernelMicroseconds;
+    out["operatorsMicroseconds"] = t.operatorsMicroseconds;
+  }
+  return out;
+}
+
 json toJson(const MovedAlong& m) { return {{"names", m.names}, {"constants", m.constants}, {"stays", m.stays}}; }
 
 }  // namespace
@@ -147,14 +157,12 @@ json toJson(const FittedModel& r) {
 }
 
 json toJson(const OptimizeReport& r) {
-  json recipes = json::array(), rules = json::array();
+  json recipes = json::array(), rules = json::array(), groups = json::array();
   for (const TriedRecipe& t : r.recipes) recipes.push_back(toJson(t));
   for (const TriedRule& t : r.rules) rules.push_back(toJson(t));
-  json out{{"recipes", std::move(recipes)},
-           {"rules", std::move(rules)},
-           {"seconds", r.seconds},
-           {"outOfTime", r.isOutOfTime},
-           {"result", toJson(r.result)}};
+  for (const TriedGroup& t : r.groups) groups.push_back(toJson(t));
+  json out{{"recipes", std::move(recipes)}, {"rules", std::move(rules)},  {"groups", std::move(groups)},
+           {"seconds", r.seconds},          {"outOfTime", r.isOutOfTime}, {"result", toJson(r.result)}};
   if (!r.beside.empty()) out["against"] = r.beside;
   if (r.result.unchanged) {
     out["whyUnchanged"] = r.whyUnchanged;
@@ -267,6 +275,7 @@ json toJson(const CodeReport& c) {
                   {"value", d.value},
                   {"isLegal", d.isLegal},
                   {"isMerged", d.isMerged},
+                  {"areSiblings", d.areSiblings},
                   {"apartMicroseconds", d.apart},
                   {"togetherMicroseconds", d.together}};
     if (d.isAsked) decision["isAsked"] = true;

@@ -40,6 +40,16 @@ std::string obstacle(const fs::path& folder) {
   return "";
 }
 
+/// Empty where the file is not there, or cannot be read to its end.
+std::string contentOf(const fs::path& file) {
+  try {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  } catch (const std::exception&) {  // the iterator throws on a folder, and where the disk fails
+    return {};
+  }
+}
+
 }  // namespace
 
 CodeCache::CodeCache(fs::path folder, size_t mostBytes)
@@ -50,10 +60,9 @@ fs::path CodeCache::fileOf(std::string_view key) const { return folder_ / (hashO
 std::optional<std::string> CodeCache::find(std::string_view key) const {
   if (!whyNot_.empty()) return std::nullopt;
   const fs::path file = fileOf(key);
-  std::ifstream in(file, std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(in), {}};
+  const std::string all = contentOf(file);
   const size_t head = firstWords.size() + hashLength + 1;
-  if (!in || all.size() <= head || !all.starts_with(firstWords) || all[head - 1] != '\n') return std::nullopt;
+  if (all.size() <= head || !all.starts_with(firstWords) || all[head - 1] != '\n') return std::nullopt;
   std::string code = all.substr(head);
   if (hashOf(code) != all.substr(firstWords.size(), hashLength)) return std::nullopt;
   // What is used stays.

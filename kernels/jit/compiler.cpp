@@ -62,10 +62,15 @@ void initialise() {
 }
 
 std::unique_ptr<llvm::TargetMachine> makeMachine(int level, std::string& error) {
+#if LLVM_VERSION_MAJOR >= 21
+  const llvm::Triple triple(llvm::sys::getProcessTriple());
+  const bool isX86 = triple.getArch() == llvm::Triple::x86_64;
+#else
   const std::string triple = llvm::sys::getProcessTriple();
+  const bool isX86 = triple.starts_with("x86_64");
+#endif
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) return nullptr;
-  const bool isX86 = llvm::StringRef(triple).startswith_insensitive("x86_64");
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // where an instruction says `contract`, and for fmuladd
   options.NoTrapAfterNoreturn = true;
@@ -76,8 +81,14 @@ std::unique_ptr<llvm::TargetMachine> makeMachine(int level, std::string& error) 
 
 // The emitter has already placed each instruction in the outermost loop where it can be. What is left is what is
 // easiest after it: equal instructions, addresses, and variables in memory.
-constexpr const char* kPasses =
-    "function(sroa,early-cse<memssa>,instcombine,simplifycfg,gvn,loop-mssa(licm),instcombine,adce,simplifycfg)";
+// From version 18 on, the pass of that name ends the process where one round leaves something to combine.
+#if LLVM_VERSION_MAJOR >= 18
+#define GRAFT_INSTCOMBINE "instcombine<no-verify-fixpoint>"
+#else
+#define GRAFT_INSTCOMBINE "instcombine"
+#endif
+constexpr const char* kPasses = "function(sroa,early-cse<memssa>," GRAFT_INSTCOMBINE
+                                ",simplifycfg,gvn,loop-mssa(licm)," GRAFT_INSTCOMBINE ",adce,simplifycfg)";
 
 // LLVM's pass that moves instructions of the processor out of loops: the emitter has moved out what is computed, and of
 // constants there are more in a polynomial than registers. With AVX-512 an operand in memory costs nothing. The switch

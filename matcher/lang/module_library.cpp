@@ -172,9 +172,8 @@ std::string recurrent(std::string_view name, int gates) {
       const std::string condition =
           fmt::format("self.num_layers > {}{}", layer, reverse ? " and self.bidirectional" : "");
       weights += fmt::format(
-          "        weights = weights + (([{0}, self.bias_ih_l{1}, self.bias_hh_l{1}] if self.has_biases else [{0}]) if "
-          "{2} "
-          "else [])\n",
+          "        weights = weights + ("
+          "([{0}, self.bias_ih_l{1}, self.bias_hh_l{1}] if self.has_biases else [{0}]) if {2} else [])\n",
           two, at, condition);
     }
   }

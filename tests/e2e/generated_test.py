@@ -3,6 +3,7 @@ was written for."""
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,21 @@ class Rows(nn.Module):
         y = scores.softmax(-1) @ x
         y = (y - y.mean(-1, keepdim=True)) * torch.rsqrt(y.var(-1, keepdim=True, unbiased=False) + 1e-5) * self.scale
         return torch.where(y > 0, y, torch.expm1(y)), y.argmax(-1)
+
+
+class Varying(nn.Module):
+    """Attention under a mask and a gate, for batches and sequences of any length."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.gate, self.norm = nn.Linear(24, 24), nn.Linear(24, 48), nn.LayerNorm(24)
+
+    def forward(self, x, mask):
+        scores = self.query(x) @ x.transpose(1, 2) / 4.9 + mask[:, None, :]
+        y = x + scores.softmax(-1) @ x
+        a, b = self.gate(self.norm(y)).chunk(2, -1)
+        y = y + F.gelu(a) * torch.sigmoid(b)
+        return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5)).flatten(0, 1)
 
 
 class Generated(TestCase):
@@ -94,6 +110,29 @@ class Generated(TestCase):
         in_file = self.json("code", out, "--as", "loops")["kernels"]
         self.assertTrue(in_file and all(k["isInFile"] for k in in_file))
         self.assertIn(names[0], self.done("code", model, "--inputs", given, "--as", "loops", "--kernel", "0").stdout)
+
+    def test_a_model_exported_with_dynamic_shapes_takes_a_few_kernels_for_all_sizes(self):
+        module, given, model = Varying().eval(), (torch.randn(3, 10, 24), torch.randn(3, 10)), self.folder / "model.pt2"
+        batch, length = torch.export.Dim("batch", min=2, max=64), torch.export.Dim("length", min=2, max=512)
+        sizes = {0: batch, 1: length}
+        torch.export.save(torch.export.export(module, given, dynamic_shapes=(sizes, sizes)), model)
+        torch.save(given, self.folder / "in.pt")
+        kernels = self.json("code", model, "--as", "loops")["kernels"]
+        self.assertGreater(len(kernels), 1)
+        self.assertTrue(all("\nsize " in k["text"] for k in kernels))
+        torch.ops.load_library(OPERATORS)
+        for ending, load in ((".pt", lambda f: torch.jit.load(str(f))), (".pt2", lambda f: torch.export.load(f).module())):
+            out = self.folder / ("fast" + ending)
+            self.done("apply", model, "--rules", GENERATED, "--recipe", "Fused", "--inputs", self.folder / "in.pt", "-o", out, "--no-timing", "--strict")
+            fast, before = load(out), self.compiled()
+            for x, mask in ((torch.randn(b, n, 24), torch.randn(b, n)) for b in (2, 3, 8) for n in (2, 7, 10, 16, 33, 100)):
+                with torch.no_grad():
+                    torch.testing.assert_close(fast(x, mask), module(x, mask), rtol=1e-4, atol=1e-5)
+            self.assertLessEqual(self.compiled() - before, 2 * len(kernels))
+
+    @staticmethod
+    def compiled():
+        return len(list(pathlib.Path(os.environ["GRAFT_CACHE_DIR"]).rglob("*.code")))
 
     def test_wrong_questions_get_a_sentence(self):
         model, given = self.saved(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))

@@ -104,8 +104,10 @@ class OptimizeTest(TestCase):
         return ("--inputs", self.inputs, "--expect", self.folder / "expected.pt")
 
 
-class Chosen(OptimizeTest):
-    """Beside rules of the test's own."""
+class OwnRules(OptimizeTest):
+    """A program beside rules of the test's own."""
+
+    rules = ""
 
     @classmethod
     def setUpClass(cls):
@@ -121,7 +123,7 @@ class Chosen(OptimizeTest):
         except OSError:
             shutil.copy2(GRAFT, cls.program)
         with open(os.path.join(rules, "own.py"), "w") as file:
-            file.write(SHIPPED)
+            file.write(cls.rules)
 
     def optimize(self, model, *more, code=0):
         command = [self.program, "optimize", model, *self.common, "--json", *more]
@@ -129,6 +131,10 @@ class Chosen(OptimizeTest):
                              env={**os.environ, "GRAFT_OPS": str(OPERATORS), "OMP_NUM_THREADS": "1"})
         self.assertEqual(run.returncode, code, run.stdout + run.stderr)
         return json.loads(run.stdout)
+
+
+class Chosen(OwnRules):
+    rules = SHIPPED
 
     def test_what_makes_it_faster_is_kept_and_what_makes_it_slower_is_left_out(self):
         module = nn.Sequential(Gelu(), nn.ReLU())
@@ -193,6 +199,38 @@ class Chosen(OptimizeTest):
         self.assertTrue(report["outOfTime"])
         self.assertEqual([r["why"] for r in report["rules"]], ["not tried: the time for trying was over (--budget)"])
         self.assertTrue(report["result"]["output"])
+
+
+class Fused(OwnRules):
+    """Generated kernels, timed one by one."""
+
+    rules = "from graft import Recipe, fuse\n\n\nclass Fused(Recipe):\n    steps = [fuse()]\n"
+
+    def test_a_kernel_that_is_slower_in_place_becomes_operators_again(self):
+        # Of doubles, a kernel calls the C library for each element, where PyTorch has vectors.
+        class Model(nn.Module):
+            def forward(self, x):
+                y = torch.tanh(x * 2 + 1) * torch.relu(x) + torch.sigmoid(x)
+                z = ((y * 0.5 + 1).abs().neg() * x).clamp(min=-3) + y
+                return z, torch.log1p(torch.cosh(torch.exp(torch.tanh(x[:4].double()))))
+
+        module = Model()
+        report = self.optimize(self.model(module))
+        groups = {g["kernel"]: g for g in report["groups"]}
+        slow = [g for name, g in groups.items() if "log1p" in name]
+        self.assertEqual(len(slow), 1, report)
+        self.assertFalse(slow[0]["kept"], report)
+        self.assertRegex(slow[0]["why"], r"^slower in place: [\d.]+ µs beside [\d.]+ µs$")
+        self.assertEqual(slow[0]["beside"]["speed"], "slower")
+        self.assertGreater(slow[0]["kernelMicroseconds"], slow[0]["operatorsMicroseconds"])
+        kept = [g for g in report["groups"] if g["kept"]]
+        self.assertTrue(kept and all(g["beside"] and g["why"] == "" for g in kept), report)
+        operators = self.json("info", self.out)["operators"]
+        self.assertIn("aten.cosh.default", operators)
+        self.assertIn("graft.generated.default", operators)
+        self.assertNotIn("aten.sigmoid.default", operators)
+        self.assertEqual(sum(s["rewrites"] for s in report["result"]["steps"]), len(kept))
+        self.done("run", self.out, *self.expected(module))
 
 
 class Shipped(OptimizeTest):

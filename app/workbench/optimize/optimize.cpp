@@ -9,6 +9,7 @@
 
 #include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/optimize/advice.h"
+#include "app/workbench/optimize/group_trials.h"
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "core/base/atomic_file.h"
 #include "core/base/temporary_folder.h"
@@ -319,13 +320,37 @@ Result<Graph> rewriteVerified(const Prepared& before, const OptimizeRequest& req
   return graph;
 }
 
+/// The plan verified, and without the generated kernels that are slower than their operators on these inputs.
+Result<Graph> rewriteTimed(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
+                           OptimizeReport& report, const Semantics& semantics, const Job& job) {
+  constexpr double most = 10;  // seconds
+  report.groups.clear();
+  auto graph = rewriteVerified(before, request, plan, report.result, semantics, job);
+  if (!graph) return graph.error();
+  auto groups = tryGroups(*graph, *before.inputs, {request.inputs.device, request.inputs.dtype},
+                          std::min(most, request.budget / 4), semantics, job);
+  if (job.cancelled()) return stoppedTrying();
+  if (!groups) return groups.error();
+  report.groups = std::move(*groups);
+  for (const TriedGroup& t : report.groups) {
+    if (t.isKept) continue;
+    for (StepRun& s : report.result.steps)
+      std::erase_if(s.records, [&](const Record& r) {
+        return std::find(r.addedNames.begin(), r.addedNames.end(), t.node) != r.addedNames.end();
+      });
+  }
+  report.result.nodesAfter = graph->nodeCount();
+  report.result.unchanged = rewroteNothing(report.result.steps);
+  return graph;
+}
+
 /// Where the whole fails though each rewrite passes: the first rule without which it passes is left out.
 Result<std::optional<Graph>> withoutOneRule(const Prepared& before, const OptimizeRequest& request, Plan& plan,
                                             OptimizeReport& report, const Semantics& semantics, const Job& job) {
   for (auto row = report.rules.rbegin(); row != report.rules.rend(); ++row) {
     if (!row->isKept) continue;
     Plan fewer = withoutRule(plan, row->recipe, row->rule);
-    auto graph = rewriteVerified(before, request, fewer, report.result, semantics, job);
+    auto graph = rewriteTimed(before, request, fewer, report, semantics, job);
     if (!graph) return graph.error();
     if (report.result.unchanged) continue;
     if (Status s = verifyWhole(before, *graph, report.result, job); !s) return s.error();
@@ -394,6 +419,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
       r.isKept = false;
     }
     report.rules.clear();
+    report.groups.clear();
     result = asItWas(std::move(result));
     // Where recipes fit, the rule that comes nearest would be no help.
     const bool noneFits = report.recipes.empty();
@@ -440,9 +466,13 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   Plan plan = current.plan;
   current.run = {};  // its memory is the final model's
 
-  auto graph = rewriteVerified(*prepared, request, plan, result, semantics, job);
+  auto graph = rewriteTimed(*prepared, request, plan, report, semantics, job);
   if (!graph) return graph.error();
-  if (result.unchanged) return nothing("verification took back all rewrites");
+  const bool isAnySlow =
+      std::any_of(report.groups.begin(), report.groups.end(), [](const TriedGroup& t) { return !t.isKept; });
+  if (result.unchanged)
+    return nothing(isAnySlow ? "its generated kernels are slower than the operators that they replace"
+                             : "verification took back all rewrites");
   if (Status s = verifyWhole(*prepared, *graph, result, job); !s) return s.error();
   if (result.refusal) {
     const std::string why = result.verification->why;

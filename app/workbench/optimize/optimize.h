@@ -51,10 +51,19 @@ struct TriedRule {
   bool isKept = true;
   std::string why;  ///< why it is not kept, or was not tried
 };
+/// One generated kernel of the verified model.
+struct TriedGroup {
+  std::string kernel, node, module;  ///< its name, the call's, and the module that the call is in
+  std::optional<SpeedBeside> speed;  ///< of the kernel beside the operators that it replaces
+  double kernelMicroseconds = 0, operatorsMicroseconds = 0;
+  bool isKept = true;
+  std::string why;  ///< "slower in place: 12.1 µs beside 9.8 µs", or why it was not timed
+};
 struct OptimizeReport {
   ApplyReport result;  ///< its recipe: "Encoder without Linear"; `unchanged` where nothing is kept
   std::vector<TriedRecipe> recipes;
   std::vector<TriedRule> rules;
+  std::vector<TriedGroup> groups;
   std::string beside;  ///< what the original ran as in the trials: "original (frozen TorchScript)"; "": none was run
   std::string whyUnchanged;         ///< where nothing is kept: "none of the recipes that come with Graft fits it"
   std::vector<std::string> advice;  ///< then: what the model's time goes into, and what to do

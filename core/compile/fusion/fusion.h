@@ -5,7 +5,8 @@
 //   for (const FusionDecision& d : plan.decisions) print(d.producer, d.consumer, d.isMerged, d.why);
 //
 // Producers and consumers merge in the order of what a merge saves, the most first, and what it makes of its neighbours
-// is priced anew: XLA's priority fusion. The same graph gives the same plan. Time is O(E log E) of the edges E, for
+// is priced anew: XLA's priority fusion. Then siblings merge, groups that read the same value and do not depend on each
+// other. The same graph gives the same plan. Time is O(E log E) of the edges E, for
 // groups of a limited size.
 #pragma once
 
@@ -30,10 +31,11 @@ struct FusionOptions {
 
 /// One pair that was looked at, in the order of the decisions.
 struct FusionDecision {
-  std::string producer, consumer;  ///< the nodes between which the value passes
+  std::string producer, consumer;  ///< the nodes between which the value passes; of siblings the first and the second
   std::string value;
   bool isLegal = false, isMerged = false;
   bool isAsked = false;            ///< merged because a steering wants it
+  bool areSiblings = false;        ///< both read the value, and neither makes it
   std::string why;                 ///< why it is not legal, or not merged; empty where it is merged
   double apart = 0, together = 0;  ///< predicted microseconds
   double measured = 0;             ///< microseconds of both as they are now; 0: nobody measured

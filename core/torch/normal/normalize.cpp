@@ -5,7 +5,7 @@
 #include <ATen/ops/item.h>
 
 #include "core/ir/normal_form.h"
-#include "core/torch/normal/dtype_facts.h"
+#include "core/ir/operators/dtype_facts.h"
 #include "core/torch/normal/imported_graph.h"
 #include "core/torch/normal/normal_steps.h"
 #include "core/torch/values/values.h"

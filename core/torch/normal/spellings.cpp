@@ -2,7 +2,7 @@
 #include <limits>
 #include <string>
 
-#include "core/torch/normal/dtype_facts.h"
+#include "core/ir/operators/dtype_facts.h"
 #include "core/torch/normal/normal_steps.h"
 
 namespace graft {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/ir/operators/dtype_facts.h"
 #include "core/torch/values/operators.h"
 
 namespace graft {
@@ -21,6 +22,7 @@ class Keeper {
     float32_.resize(g_.valueBound());
     squared_.resize(g_.valueBound());
     graded_.resize(g_.valueBound());
+    findDTypes();
     findFlexible();
     const std::vector<NodeId> order = g_.order();
     for (NodeId id : order) grade(g_.node(id));
@@ -59,7 +61,23 @@ class Keeper {
         return Kind::Other;
     }
   }
-  Kind kindOf(ValueId v) const { return kindOf(g_.value(v).type); }
+  Kind kindOf(ValueId v) const {
+    Type t = g_.value(v).type;
+    if (t.isTensor() && !t.tensorInfo.dtype && v.index < dtypes_.size()) t.tensorInfo.dtype = dtypes_[v.index];
+    return kindOf(t);
+  }
+
+  /// A file may leave types open, of which operators tell the dtype.
+  void findDTypes() {
+    dtypes_.resize(g_.valueBound());
+    DTypeFacts facts(g_);
+    const auto find = [&](ValueId v) {
+      const Type& t = g_.value(v).type;
+      if (t.isTensor() && !t.tensorInfo.dtype) dtypes_[v.index] = facts.of(v);
+    };
+    for (NodeId id : g_.order())
+      for (ValueId v : g_.node(id).outputs) find(v);
+  }
 
   /// Buffers and constants go with whatever they are used for. In a frozen model all weights are constants, and a
   /// buffer that is written to holds what the model computes: these are the model's.
@@ -98,20 +116,20 @@ class Keeper {
     if (!out || !n.blocks.empty()) return;
     for (ValueId v : n.outputs) {
       const Type& t = g_.value(v).type;
-      graded_[v.index] = t.isTensor() && t.tensorInfo.dtype != DType::Bool;
+      graded_[v.index] = t.isTensor() && (t.tensorInfo.dtype ? t.tensorInfo.dtype : dtypes_[v.index]) != DType::Bool;
     }
   }
 
-  /// All that is done with the value is to add, to scale and to mask it, before a softmax.
-  bool onlyScores(ValueId v, int depth = 0) const {
+  /// All that is done with the value is to add, to scale and to mask it, before a softmax. `steps` bounds the search.
+  bool onlyScores(ValueId v, int& steps) const {
     const Value& value = g_.value(v);
-    if (value.users.empty() || value.returnUses > 0 || depth > 12) return false;
+    if (value.users.empty() || value.returnUses > 0) return false;
     return std::all_of(value.users.begin(), value.users.end(), [&](NodeId user) {
       const Node& n = g_.node(user);
       if (n.op->facts->family == OperatorFamily::Softmax) return true;
       const bool passes = n.op->facts->family == OperatorFamily::Arithmetic || n.op->is(OperatorFact::Reshape) ||
                           n.op->facts->family == OperatorFamily::Cast || n.op->baseName() == "masked_fill";
-      return passes && !n.op->writes() && n.outputs.size() == 1 && onlyScores(n.outputs[0], depth + 1);
+      return --steps > 0 && passes && !n.op->writes() && n.outputs.size() == 1 && onlyScores(n.outputs[0], steps);
     });
   }
 
@@ -122,7 +140,8 @@ class Keeper {
     bool graded = false;
     for (const Argument& a : n.args)
       a.forEachValue([&](ValueId v) { graded |= float32_[v.index] && graded_[v.index]; });
-    return graded && onlyScores(n.outputs[0]);
+    int steps = 64;
+    return graded && onlyScores(n.outputs[0], steps);
   }
 
   void decide(const Node& n) {
@@ -215,6 +234,7 @@ class Keeper {
   DTypeChange change_;
   Float32Parts parts_;
   Graph& g_ = parts_.graph;
+  std::vector<std::optional<DType>> dtypes_;                 ///< by ValueId, where the type says none
   std::vector<char> float32_, squared_, flexible_, graded_;  ///< by ValueId
   std::unordered_map<uint32_t, ValueId> up_, down_;
   NodeId fallback_;

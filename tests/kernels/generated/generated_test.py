@@ -4,6 +4,7 @@
 """
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -181,27 +182,83 @@ graph pieces {
             t.join()
         self.assertEqual(wrong, [])
 
-    def run_elsewhere(self, **environment):
-        """The pointwise program in a process of its own: the largest difference, and what it says on stderr."""
+    def start_elsewhere(self, library=LIBRARY, before="", groups=1, **environment):
+        """The pointwise program, as so many groups, in a process of its own, which says its largest difference."""
         code = f"""
 import torch
-torch.ops.load_library({str(LIBRARY)!r})
+{before}
+torch.ops.load_library({str(library)!r})
 x, w = torch.randn(7, 8), torch.randn(8)
-got = torch.ops.graft.generated([x, w], {POINTWISE!r})[0]
-print((got - (torch.nn.functional.gelu(x) * w + 2 * x)).abs().max().item())
+for i in range({groups}):
+    got = torch.ops.graft.generated([x, w], {POINTWISE!r}.replace("gelu_scale", f"group{{i}}").replace("alpha=2", f"alpha={{i + 2}}"))[0]
+    torch.testing.assert_close(got, torch.nn.functional.gelu(x) * w + (i + 2) * x)
+print((got - (torch.nn.functional.gelu(x) * w + (i + 2) * x)).abs().max().item())
 """
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, timeout=120)
-        self.assertEqual(run.returncode, 0, run.stderr)
-        return float(run.stdout), run.stderr
+        return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env={**os.environ, **environment})
 
-    def test_a_cache_that_is_absent_read_only_or_corrupt_costs_nothing_but_time(self):
+    def end(self, process):
+        """The difference that it says, and what it says on stderr."""
+        out, said = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, said)
+        return float(out), said
+
+    def run_elsewhere(self, *arguments, **environment):
+        return self.end(self.start_elsewhere(*arguments, **environment))
+
+    def run_by_kernels(self, *arguments, **environment):
+        """Likewise, and no group runs as ATen operators."""
+        difference, said = self.run_elsewhere(*arguments, **environment)
+        self.assertLess(difference, 1e-5)
+        self.assertNotIn("graft::generated", said)
+
+    def test_a_cache_that_is_absent_or_damaged_costs_nothing_but_time(self):
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(2):
-                self.assertLess(self.run_elsewhere(GRAFT_CACHE_DIR=folder)[0], 1e-5)
-            for file in pathlib.Path(folder).rglob("*.code"):
-                file.write_bytes(file.read_bytes()[:-9])
-            self.assertLess(self.run_elsewhere(GRAFT_CACHE_DIR=folder)[0], 1e-5)
-        self.assertLess(self.run_elsewhere(GRAFT_CACHE_DIR="/proc/nowhere")[0], 1e-5)
+                self.run_by_kernels(GRAFT_CACHE_DIR=folder)
+            (file,) = pathlib.Path(folder).rglob("*.code")
+            whole = file.read_bytes()
+            for damaged in (whole[:-9], b"", whole[:-9] + b"123456789", b"x" * len(whole), whole + b"more"):
+                file.write_bytes(damaged)
+                self.run_by_kernels(GRAFT_CACHE_DIR=folder)
+                self.assertEqual(file.read_bytes(), whole)
+            file.unlink()
+            file.mkdir()
+            self.run_by_kernels(GRAFT_CACHE_DIR=folder)
+        self.run_by_kernels(GRAFT_CACHE_DIR="/proc/nowhere")
+
+    def test_a_cache_that_nothing_can_be_written_to_costs_nothing_but_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code = pathlib.Path(folder) / "code"
+            code.mkdir(0o700)
+            # A disk that takes no more than a kilobyte of a file.
+            full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))"
+            self.run_by_kernels(before=full, groups=3, GRAFT_CACHE_DIR=folder)
+            self.assertEqual(list(code.iterdir()), [])
+            code.chmod(0o500)
+            self.run_by_kernels(groups=2, GRAFT_CACHE_DIR=folder)
+            code.chmod(0o777)
+            self.run_by_kernels(groups=2, GRAFT_CACHE_DIR=folder)
+            code.chmod(0o700)
+
+    def test_processes_fill_one_cache_at_the_same_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            running = [self.start_elsewhere(groups=6, GRAFT_CACHE_DIR=folder) for _ in range(4)]
+            for process in running:
+                self.assertNotIn("graft::generated", self.end(process)[1])
+            files = sorted((pathlib.Path(folder) / "code").iterdir())
+            self.assertEqual([f.suffix for f in files], [".code"] * 6)
+            before = [f.read_bytes() for f in files]
+            self.run_by_kernels(groups=6, GRAFT_CACHE_DIR=folder)
+            self.assertEqual([f.read_bytes() for f in files], before)
+
+    def test_where_no_kernel_can_be_made_it_runs_as_aten_operators_and_says_so_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            alone = pathlib.Path(folder) / LIBRARY.name  # without the library that makes machine code
+            shutil.copy(LIBRARY, alone)
+            difference, said = self.run_elsewhere(library=alone, groups=5, GRAFT_CACHE_DIR=folder)
+            self.assertLess(difference, 1e-5)
+            self.assertEqual(said.count("run as ATen operators"), 1, said)
 
     def test_switched_off_it_runs_as_aten_operators(self):
         difference, said = self.run_elsewhere(GRAFT_GENERATED="0")

@@ -67,6 +67,7 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "eliminate_dead",
                            "fuse",
                            "partition",
+                           "unfuse",
                            "torch",
                            "kernels"})
     add(QString::fromUtf8(word));

@@ -209,6 +209,59 @@ TEST_CASE("the group's graph has weights as inputs and computes the same values"
 )");
 }
 
+TEST_CASE("siblings become one kernel with several outputs, unless one depends on the other") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,256]
+  input %b : f32[256]
+  %a = aten.relu.default(%x) : f32[64,256]
+  %m = aten.matmul.default(%a, %a) : f32[64,64]
+  %s = aten.tanh.default(%x) : f32[64,256]
+  %c = aten.tanh.default(%b) : f32[256]
+  %d = aten.relu.default(%b) : f32[256]
+  %n = aten.matmul.default(%s, %m) : f32[64,256]
+  %t = aten.mul.Tensor(%n, %x) : f32[64,256]
+  return %t, %m, %c, %d
+})");
+  const FusionPlan plan = planFusion(g);
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"a", "s"}, {"c", "d"}});
+  const FusionDecision* merged = findDecision(plan, "a", "s");
+  REQUIRE(merged);
+  CHECK((merged->areSiblings && merged->isMerged && merged->value == "x"));
+  CHECK(merged->apart > merged->together);
+  const FusionDecision* apart = findDecision(plan, "s", "t");
+  REQUIRE(apart);
+  CHECK((apart->areSiblings && !apart->isLegal && apart->why == "one of them depends on what the other makes"));
+  REQUIRE(plan.groups[0].outputs.size() == 2);
+}
+
+TEST_CASE("a value smaller than what its readers go over makes no siblings") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,256]
+  input %y : f32[64,256]
+  input %b : f32[256]
+  %a = aten.add.Tensor(%x, %b, alpha=1) : f32[64,256]
+  %c = aten.add.Tensor(%y, %b, alpha=1) : f32[64,256]
+  return %a, %c
+})");
+  CHECK(groupsOf(g, planFusion(g)).empty());
+}
+
+TEST_CASE("20,000 readers of one value are siblings of their neighbours") {
+  std::string text = "graph big {\n  input %x : f32[64,256]\n";
+  std::string results;
+  for (int i = 0; i < 20'000; ++i) {
+    text += "  %v" + std::to_string(i) + " = aten.tanh.default(%x) : f32[64,256]\n";
+    results += (i ? ", %v" : "%v") + std::to_string(i);
+  }
+  const Graph g = graphOf(text + "  return " + results + "\n}\n");
+  const auto begin = std::chrono::steady_clock::now();
+  const FusionPlan plan = planFusion(g);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  CHECK(seconds < 5);
+  CHECK(groupsOf(g, plan) == groupsOf(g, planFusion(g)));
+  for (const FusionGroup& group : plan.groups) CHECK(group.inputs.size() + group.outputs.size() <= 48);
+}
+
 TEST_CASE("20,000 nodes are planned in a second, the same way each time") {
   std::string text = "graph big {\n  input %x : f32[64,256]\n  %v0 = aten.relu.default(%x) : f32[64,256]\n";
   const auto line = [&](const std::string& s) { text += "  " + s + " : f32[64,256]\n"; };

@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <random>
+#include <span>
+#include <string_view>
 
 #include "core/compile/loops/interpret.h"
 #include "core/compile/loops/text.h"
@@ -13,6 +16,9 @@
 #include "core/torch/graph_in_dtype.h"
 #include "core/torch/semantics.h"
 #include "core/torch/values/values.h"
+#if GRAFT_TEST_MACHINE_CODE
+#include "tests/support/compiled_program.h"
+#endif
 
 namespace graft::test {
 
@@ -53,6 +59,40 @@ Result<TensorSet> runInTorch(const Graph& g, const TensorSet& inputs) {
   auto program = Program::build(g, {.device = "cpu", .dtype = {}, .threads = 1, .fixedShapes = false});
   if (!program) return program.error();
   return program->run(inputs);
+}
+
+#if GRAFT_TEST_MACHINE_CODE
+/// At the best level that this machine has.
+Status runMachineCode(const loops::Program& program, std::span<const int64_t> sizes,
+                      std::span<const loops::Memory> memory) {
+  loops::Program p = program;
+  codegen::CpuOptions options{.level = levels().back(), .layouts = {}, .sizes = {sizes.begin(), sizes.end()}};
+  std::vector<void*> buffers;
+  for (const loops::Memory& m : memory) {
+    options.layouts.push_back(codegen::constantLayout(p, m.strides));
+    buffers.push_back(m.data);
+  }
+  try {
+    const CompiledProgram code(std::move(p), options);
+    if (code.run(buffers, options.sizes, 7)) return internalError("a check failed");
+  } catch (const std::exception& e) {
+    return internalError(e.what());
+  }
+  return done();
+}
+#endif
+
+struct Runner {
+  std::string_view name;
+  Status (*run)(const loops::Program&, std::span<const int64_t> sizes, std::span<const loops::Memory>);
+};
+/// The interpreter, and machine code where GRAFT_TEST_COMPILED is set.
+std::vector<Runner> runners() {
+  std::vector<Runner> all{{"the interpreter", loops::interpret}};
+#if GRAFT_TEST_MACHINE_CODE
+  if (std::getenv("GRAFT_TEST_COMPILED")) all.push_back({"machine code", runMachineCode});
+#endif
+  return all;
 }
 
 }  // namespace
@@ -96,32 +136,32 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
     if (const auto t = lower::traitsOf(g, g.node(n)); t.kind == lower::Kind::None)
       return "a node that is lowered says that it is not: " + t.whyNot;
 
-  std::vector<loops::Memory> memory;
-  std::vector<at::Tensor> alive;
-  for (const c10::IValue& v : valuesOf(inputs))
-    if (v.isTensor()) memory.push_back(memoryOf(v.toTensor()));
-  std::vector<c10::IValue> outputs;
-  for (const c10::IValue& v : valuesOf(*expected)) {
-    const at::Tensor& like = v.toTensor();
-    // Filled with what no kernel writes by chance.
-    const at::Tensor out = at::full(like.sizes(), 77, like.options().memory_format(c10::nullopt));
-    memory.push_back(memoryOf(out));
-    outputs.emplace_back(out);
-  }
   std::vector<int64_t> values;
   for (const loops::Size& s : lowered->sizes) {
     const auto it = sizes.find(s.name);
     if (it == sizes.end()) return "nobody says what " + s.name + " is";
     values.push_back(it->second);
   }
-  if (const Status s = loops::interpret(*lowered, values, memory); !s)
-    return "the interpreter stops: " + s.error().message + "\n" + text;
-  const TensorSet actual = tensorSet(outputs);
   const auto wide = referenceOf(g, inputs);
-  for (const Difference& d : compareElements(*expected, actual, wide ? &*wide : nullptr))
-    if (!d.passed)
-      return fmt::format("output {} ({}): {} at {}: expected {}, got {} (max abs {})\n{}", d.name, d.type, d.why,
-                         d.element, d.expected, d.actual, d.maxAbs, text);
+  for (const Runner& runner : runners()) {
+    std::vector<loops::Memory> memory;
+    for (const c10::IValue& v : valuesOf(inputs))
+      if (v.isTensor()) memory.push_back(memoryOf(v.toTensor()));
+    std::vector<c10::IValue> outputs;
+    for (const c10::IValue& v : valuesOf(*expected)) {
+      const at::Tensor& like = v.toTensor();
+      // Filled with what no kernel writes by chance.
+      const at::Tensor out = at::full(like.sizes(), 77, like.options().memory_format(c10::nullopt));
+      memory.push_back(memoryOf(out));
+      outputs.emplace_back(out);
+    }
+    if (const Status s = runner.run(*lowered, values, memory); !s)
+      return fmt::format("{} stops: {}\n{}", runner.name, s.error().message, text);
+    for (const Difference& d : compareElements(*expected, tensorSet(outputs), wide ? &*wide : nullptr))
+      if (!d.passed)
+        return fmt::format("{}: output {} ({}): {} at {}: expected {}, got {} (max abs {})\n{}", runner.name, d.name,
+                           d.type, d.why, d.element, d.expected, d.actual, d.maxAbs, text);
+  }
   return {};
 }
 

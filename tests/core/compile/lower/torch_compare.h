@@ -1,6 +1,8 @@
 // Runs a group of operators twice, as LibTorch computes it and as the interpreter runs its loops, and compares.
 //
 //   const std::string wrong = compareWithTorch(graph, inputs, {{"s0", 3}});    // empty: they agree
+//
+// Where the environment has GRAFT_TEST_COMPILED, the loops run as machine code, too.
 #pragma once
 
 #include <cstdint>

@@ -172,6 +172,20 @@ TEST_CASE("a buffer serves the parts that stay and the model, each in its dtype"
   CHECK(operand("z", 1) != g.findWeight("b"));
 }
 
+TEST_CASE("dtypes that a file leaves open are those that the operators make") {
+  const Graph g = test::graphOf(
+      "graph g {\n input %x : f32[4,8]\n input %n : number\n weight %w \"w\" : f32[8,8]\n"
+      " %a = aten.arange.default(%n, dtype=torch.int64) : tensor\n %f = aten.to.dtype(%a, torch.float32) : tensor\n"
+      " %s = aten.sin.default(%f) : tensor\n %u = aten.unsqueeze.default(%s, 1) : tensor\n"
+      " %y = aten.mul.Tensor(%u, %x) : tensor\n %z = aten.matmul.default(%y, %w) : tensor\n return %z\n}",
+      torchSemantics().operators());
+  CHECK(kept(g) == Names{"a", "f", "s", "u"});
+  const auto parts = keepFloat32(g, {modelDType(g), DType::Float16});
+  REQUIRE(parts);
+  const Node& y = parts->graph.node(parts->graph.findNode("y"));
+  CHECK(parts->graph.value(y.args[0].valueId()).type.tensorInfo.dtype == DType::Float16);
+}
+
 TEST_CASE("a frozen model, whose weights are all constants, is brought to the dtype whole") {
   const Graph g = typed(
       " input %i : i64[3]\n buffer %w \"w\" : f32[9,4]\n %e = aten.embedding.default(%w, %i)\n"

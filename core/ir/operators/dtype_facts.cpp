@@ -1,4 +1,4 @@
-#include "core/torch/normal/dtype_facts.h"
+#include "core/ir/operators/dtype_facts.h"
 
 #include <complex>
 

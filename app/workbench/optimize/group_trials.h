@@ -1,0 +1,21 @@
+// Group trials: each generated kernel of a model beside the operators that it replaces, on the values that the model
+// has there. Those that are slower become operators again.
+//
+//   auto tried = tryGroups(graph, inputs, options, 10.0, semantics, job);
+//   tried->front().why                     // "slower in place: 12.1 µs beside 9.8 µs"
+#pragma once
+
+#include <vector>
+
+#include "app/workbench/optimize/optimize.h"
+#include "core/torch/executor.h"
+
+namespace graft::workbench {
+
+/// A row for each call of graft::generated, in order, and the graph with those that are kept. Kernels with equal
+/// programs on inputs of equal types are timed once. Takes about `seconds`, however many there are; what is left
+/// untried then stays. Errors are for a model that does not run, and for being cancelled.
+Result<std::vector<TriedGroup>> tryGroups(Graph&, const TensorSet& inputs, const RunOptions&, double seconds,
+                                          const Semantics&, const Job&);
+
+}  // namespace graft::workbench
