@@ -85,11 +85,13 @@ Status code(const CodeFlags& o) {
   const Console console(o.printing);
   const auto form = workbench::findForm(o.as);
   if (!form && o.as != "python")
-    return Error{ErrorKind::Usage, "--as takes python, groups, loops or cpp; " + o.as + " is none of them", {}};
+    return Error{
+        ErrorKind::Usage, "--as takes python, groups, loops, cpp, cuda or ptx; " + o.as + " is none of them", {}};
   const bool isSteered = !o.only.empty() || !o.apart.empty() || !o.fusion.empty() || !o.writeFusion.empty();
   if (!form && (!o.kernel.empty() || isSteered || o.measure))
     return Error{ErrorKind::Usage,
-                 "--kernel, --only, --apart, --fusion, --write-fusion and --measure go with --as groups, loops or cpp",
+                 "--kernel, --only, --apart, --fusion, --write-fusion and --measure go with --as groups, loops, cpp, "
+                 "cuda or ptx",
                  {}};
   workbench::CodeRequest request{.form = form.value_or(workbench::CodeForm::Groups),
                                  .kernel = o.kernel,
@@ -136,7 +138,7 @@ void addCode(CLI::App& app, Run& run) {
   addShowOptions(*c, *o);
   c->add_option("--as", o->as,
                 "python: as torch.fx shows it; groups: the operators of each kernel, and why others stay; loops: each "
-                "kernel's loops; cpp: the same as C++")
+                "kernel's loops; cpp: the same as C++; cuda: as CUDA C++; ptx: as a GPU's assembly text")
       ->type_name("FORM")
       ->capture_default_str();
   c->add_option("--kernel", o->kernel, "This kernel alone: its name or number")->type_name("NAME");

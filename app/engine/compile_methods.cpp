@@ -44,11 +44,11 @@ json Session::Methods::kernelsJson(const Document& d) const {
 
 json Session::Methods::kernelPlan() const { return kernelsJson(s.document(params)); }
 
-/// "kernel": its name or number; "as": groups, loops or cpp.
+/// "kernel": its name or number; "as": groups, loops, cpp, cuda or ptx.
 json Session::Methods::kernelCode() const {
   const Document& d = s.document(params);
   const auto form = workbench::findForm(text("as"));
-  if (!form) throw RpcError{-32602, "the parameter as is groups, loops or cpp"};
+  if (!form) throw RpcError{-32602, "the parameter as is groups, loops, cpp, cuda or ptx"};
   json out = toJson(take(
       workbench::generatedCode(d.graph(), {.form = *form, .kernel = text("kernel"), .fusion = {.steering = d.steering}},
                                s.semantics_.operators(), job)));

@@ -21,6 +21,7 @@
 #include "core/ir/graph.h"
 #include "kernels/generated/aten_run.h"
 #include "kernels/generated/compiled.h"
+#include "kernels/generated/cuda_compiled.h"
 #include "kernels/generated/shared_kernel.h"
 
 namespace graft::ops {
@@ -31,8 +32,8 @@ class Group {
   /// program, is of a later version, or calls operators that this PyTorch does not have. Thread-safe, as the rest.
   static std::shared_ptr<Group> of(std::string_view program);
 
-  /// By a generated kernel where the tensors are dense ones on the CPU and one can be made, otherwise as ATen
-  /// operators.
+  /// By a generated kernel where the tensors are dense ones, all on the CPU or all on one GPU, and one can be made,
+  /// otherwise as ATen operators.
   std::vector<at::Tensor> run(at::TensorList inputs, at::IntArrayRef sizes);
   std::vector<at::Tensor> runAten(at::TensorList inputs, at::IntArrayRef sizes) const { return aten_(inputs, sizes); }
 
@@ -40,6 +41,7 @@ class Group {
   Group(std::unique_ptr<Graph> graph, KernelChoice choice)
       : graph_(std::move(graph)), choice_(std::move(choice)), aten_(*graph_) {}
   std::vector<at::Tensor> runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key);
+  std::vector<at::Tensor> runOnCuda(at::TensorList inputs, at::IntArrayRef sizes);  // cuda_group.cpp
   std::vector<at::Tensor> run(const Compiled&, at::TensorList inputs, at::IntArrayRef sizes) const;
   bool find(const std::string& key, std::shared_ptr<const Compiled>&);
   void remember(const std::string& key, std::shared_ptr<const Compiled>, bool isShared);
@@ -64,9 +66,10 @@ class Group {
     std::shared_ptr<const Compiled> kernel;  // null: none can be made, the ATen operators run
     bool isShared = false;                   // its code belongs to one of shared_
   };
-  std::mutex mutex_;                                 // guards compiled_ and shared_
+  std::mutex mutex_;                                 // guards the next three
   std::unordered_map<std::string, Entry> compiled_;  // by dtypes, sizes and strides
   std::vector<std::shared_ptr<const SharedKernel>> shared_;
+  std::unordered_map<std::string, std::shared_ptr<const CudaCompiled>> onCuda_;  // by kind, GPU and alignment
   std::atomic<bool> metaTells_ = true;  // meta tensors get the sizes and strides that others get
 
   std::mutex making_;  // guards what follows; comes before mutex_

@@ -11,7 +11,7 @@ from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWit
 
 
 class Generated(Recipe):
-    """Any model, on the CPU. Batch norms go into the weights before them, convolutions and linear layers run with packed weights and
+    """Any model. Batch norms go into the weights before them, convolutions and linear layers run with packed weights and
     take their activations along, and all else becomes generated kernels."""
 
     steps = [

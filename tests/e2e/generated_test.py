@@ -95,10 +95,10 @@ class Generated(TestCase):
 
     def test_rows_and_places_are_fused_and_forms_agree_about_it(self):
         model, given, out = self.check(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))
-        documents = {form: self.json("code", model, "--inputs", given, "--as", form) for form in ("groups", "loops", "cpp")}
+        documents = {form: self.json("code", model, "--inputs", given, "--as", form) for form in ("groups", "loops", "cpp", "cuda")}
         names = [k["name"] for k in documents["groups"]["kernels"]]
         self.assertGreater(len(names), 0)
-        for form, first in (("groups", "generated 1\n"), ("loops", "loops 1\n"), ("cpp", "#include")):
+        for form, first in (("groups", "generated 1\n"), ("loops", "loops 1\n"), ("cpp", "#include"), ("cuda", "// ")):
             self.assertEqual([k["name"] for k in documents[form]["kernels"]], names)
             for kernel in documents[form]["kernels"]:
                 self.assertTrue(kernel["text"].startswith(first), kernel)
@@ -136,7 +136,7 @@ class Generated(TestCase):
 
     def test_wrong_questions_get_a_sentence(self):
         model, given = self.saved(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))
-        for arguments, code, message in ((("--as", "fortran"), 2, "--as takes python, groups, loops or cpp"),
+        for arguments, code, message in ((("--as", "fortran"), 2, "--as takes python, groups, loops, cpp, cuda or ptx"),
                                          (("--kernel", "0"), 2, "go with --as"),
                                          (("--as", "loops", "--kernel", "no_such"), 3, "there is no kernel no_such")):
             run = graft("code", model, "--inputs", given, *arguments)

@@ -143,7 +143,7 @@ class Documents(TestCase):
             for command in ("report", "code", "text", "modules"):
                 self.assertNotIn("verification", self.check(command, model))
                 self.assertIn("verification", self.check(command, model, "--rules", self.rules))
-        for form in ("groups", "loops", "cpp"):
+        for form in ("groups", "loops", "cpp", "cuda", "ptx"):
             self.assertEqual(self.check("code", self.net, *self.given, "--as", form)["as"], form)
         self.check("draw", self.net, "-o", self.folder / "g.svg")
         self.check("kernels")

@@ -60,6 +60,7 @@ LAYERS = [
     Layer("core/compile/lower", ("core/base", "core/ir", "core/compile/loops"), json=NOWHERE),
     Layer("core/compile/lower/operators", ("core/base", "core/ir", "core/compile/loops", "core/compile/lower"), json=NOWHERE),
     Layer("core/compile/codegen", ("core/base", "core/ir", "core/compile/loops"), json=NOWHERE),
+    Layer("core/compile/nvrtc", ("core/base",), json=NOWHERE),
     Layer("core/compile/fusion", ("core/base", "core/ir", "core/text", "core/compile/loops", "core/compile/lower", "core/compile/codegen"), json=NOWHERE),
     Layer("core/torch", TEXT_CORE, json=NOWHERE),
     Layer("core/torch/values", torch_part("core/archive") + ("kernels/capture",), libtorch=EVERYWHERE),

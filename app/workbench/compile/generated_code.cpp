@@ -7,16 +7,51 @@
 #include <map>
 
 #include "core/base/suggest.h"
-#include "core/compile/codegen/cpp_code.h"
+#include "core/compile/codegen/cpp/cpp_code.h"
+#include "core/compile/codegen/cuda/cuda_code.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/loops/verify.h"
 #include "core/compile/lower/lower.h"
+#include "core/compile/nvrtc/nvrtc.h"
 
 namespace graft::workbench {
 namespace {
 
-constexpr std::array<std::string_view, 3> forms{"groups", "loops", "cpp"};
+constexpr std::array<std::string_view, 5> forms{"groups", "loops", "cpp", "cuda", "ptx"};
+/// PTX is for GPUs from this compute capability on.
+constexpr int kPtxCapability = 80;
+/// Of a size that varies, where code is for given sizes.
+constexpr int64_t kGuess = 128;
+
+/// Sets the text or the problem. What stands in front of all kernels is left out of CUDA C++.
+void writeCuda(GeneratedKernel& kernel, loops::Program program, CodeForm form) {
+  codegen::CudaOptions options;
+  std::string given;
+  for (const loops::Size& s : program.sizes) {
+    options.sizes.push_back(std::clamp(kGuess, s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));
+    given += fmt::format("{}{} = {}", given.empty() ? "// where " : ", ", s.name, options.sizes.back());
+  }
+  const Result<codegen::CudaCode> code = codegen::makeCudaCode(std::move(program), options);
+  if (!code) {
+    kernel.problem = code.error().message;
+    return;
+  }
+  if (form == CodeForm::Cuda) {
+    kernel.text = (given.empty() ? "" : given + "\n") + code->source.substr(code->preludeBytes);
+    return;
+  }
+  const Nvrtc* nvrtc = findNvrtc();
+  if (!nvrtc) {
+    kernel.problem = "no PTX is made: " + nvrtcStatus();
+    return;
+  }
+  Result<std::string> ptx = nvrtc->compile(code->source, kPtxCapability, Nvrtc::Form::Ptx);
+  if (ptx)
+    kernel.text = std::move(*ptx);
+  else
+    kernel.problem = ptx.error().message;
+}
 
 /// Sets the text or the problem.
 void write(GeneratedKernel& kernel, const Graph& group, CodeForm form) {
@@ -37,6 +72,10 @@ void write(GeneratedKernel& kernel, const Graph& group, CodeForm form) {
   }
   if (const Status s = loops::verify(*program); !s) {
     kernel.problem = s.error().message;
+    return;
+  }
+  if (form == CodeForm::Cuda || form == CodeForm::Ptx) {
+    writeCuda(kernel, std::move(*program), form);
     return;
   }
   kernel.text = form == CodeForm::Loops ? loops::printProgram(*program)

@@ -16,8 +16,8 @@
 
 namespace graft::workbench {
 
-enum class CodeForm : uint8_t { Groups, Loops, Cpp };
-/// "groups", "loops", "cpp".
+enum class CodeForm : uint8_t { Groups, Loops, Cpp, Cuda, Ptx };
+/// "groups", "loops", "cpp", "cuda", "ptx".
 std::string_view formName(CodeForm);
 std::optional<CodeForm> findForm(std::string_view name);
 

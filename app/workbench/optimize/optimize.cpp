@@ -451,9 +451,6 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   };
 
   std::vector<RecipeFit> fits = fittingRecipes(model.graph, *shipped, semantics, job);
-  // Generated kernels run on the CPU alone.
-  if (trials.options().device != "cpu")
-    std::erase_if(fits, [](const RecipeFit& f) { return hasStep(*f.recipe, "fuse"); });
   if (job.cancelled()) return stoppedTrying();
   if (fits.empty()) {
     reached(OptimizeStage::Recipes);

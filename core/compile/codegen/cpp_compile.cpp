@@ -9,7 +9,7 @@
 #include "core/base/atomic_file.h"
 #include "core/base/child.h"
 #include "core/base/temporary_folder.h"
-#include "core/compile/codegen/cpp_printer.h"
+#include "core/compile/codegen/cpp/cpp_printer.h"
 
 namespace graft::codegen {
 namespace {

@@ -12,6 +12,9 @@ struct Prices {
   double operationsPerMicrosecond = 20e3;  ///< of elementary floating-point operations, vectorised
 };
 
+/// Of one H200, as part of a CUDA graph, measured (docs/measurements/zoo.md).
+inline constexpr Prices kGpuPrices{.call = 1.2, .bytesPerMicrosecond = 3.8e6, .operationsPerMicrosecond = 15e6};
+
 inline double microsecondsOfBytes(const Prices& p, double bytes) { return bytes / p.bytesPerMicrosecond; }
 inline double microsecondsOfOperations(const Prices& p, double n) { return n / p.operationsPerMicrosecond; }
 

@@ -1,5 +1,5 @@
 // The C++ of programs: its text for a small one, and, where there is a compiler, what it computes.
-#include "core/compile/codegen/cpp_code.h"
+#include "core/compile/codegen/cpp/cpp_code.h"
 
 #include <dlfcn.h>
 

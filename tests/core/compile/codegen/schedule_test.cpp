@@ -1,7 +1,7 @@
 // What may be chosen of a kernel's loops: which choices there are, and that they show in the C++.
 #include "core/compile/codegen/loop_schedule.h"
 
-#include "core/compile/codegen/cpp_code.h"
+#include "core/compile/codegen/cpp/cpp_code.h"
 #include "core/compile/loops/text.h"
 #include "tests/support/catch.h"
 

@@ -61,17 +61,6 @@ Result<TensorSet> runInTorch(const Graph& g, const TensorSet& inputs) {
   return program->run(inputs);
 }
 
-/// What f64 gives; nothing where the graph cannot run in it.
-std::optional<TensorSet> reference(const Graph& g, const TensorSet& inputs) {
-  const auto wide = inDType(g, DType::Float64);
-  if (!wide) return std::nullopt;
-  const auto wideInputs = convert(inputs, "cpu", DType::Float64);
-  if (!wideInputs) return std::nullopt;
-  auto out = runInTorch(wide->graph, *wideInputs);
-  if (!out) return std::nullopt;
-  return std::move(*out);
-}
-
 #if GRAFT_TEST_MACHINE_CODE
 /// At the best level that this machine has.
 Status runMachineCode(const loops::Program& program, std::span<const int64_t> sizes,
@@ -115,6 +104,16 @@ TensorSet randomInputs(const std::vector<Random>& specs, uint64_t seed) {
   return tensorSet(std::move(values));
 }
 
+std::optional<TensorSet> referenceOf(const Graph& g, const TensorSet& inputs) {
+  const auto wide = inDType(g, DType::Float64);
+  if (!wide) return std::nullopt;
+  const auto wideInputs = convert(inputs, "cpu", DType::Float64);
+  if (!wideInputs) return std::nullopt;
+  auto out = runInTorch(wide->graph, *wideInputs);
+  if (!out) return std::nullopt;
+  return std::move(*out);
+}
+
 Status completeTypes(Graph& g, const TensorSet& inputs) {
   for (const NodeId n : g.order())
     for (const ValueId v : g.node(n).outputs)
@@ -143,7 +142,7 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
     if (it == sizes.end()) return "nobody says what " + s.name + " is";
     values.push_back(it->second);
   }
-  const auto wide = reference(g, inputs);
+  const auto wide = referenceOf(g, inputs);
   for (const Runner& runner : runners()) {
     std::vector<loops::Memory> memory;
     for (const c10::IValue& v : valuesOf(inputs))

@@ -30,6 +30,8 @@ struct Random {
 };
 TensorSet randomInputs(const std::vector<Random>&, uint64_t seed);
 
+/// What f64 gives on the CPU; nothing where the graph cannot run in it.
+std::optional<TensorSet> referenceOf(const Graph&, const TensorSet& inputs);
 /// LibTorch has no meta kernels for a few operators: a run says what types they give.
 Status completeTypes(Graph&, const TensorSet& inputs);
 

@@ -1,8 +1,10 @@
-#include "core/compile/codegen/cpp_printer.h"
+#include "core/compile/codegen/cpp/cpp_printer.h"
 
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+
+#include "core/compile/codegen/cpp/c_text.h"
 
 namespace graft::codegen {
 
@@ -14,35 +16,6 @@ using loops::Store;
 namespace {
 
 constexpr double kWorthAName = 40;  ///< operations of an expression that is used once
-
-const char* infix(Op op) {
-  switch (op) {
-    case Op::Add:
-      return "+";
-    case Op::Subtract:
-      return "-";
-    case Op::Multiply:
-      return "*";
-    case Op::Divide:
-      return "/";
-    case Op::And:
-      return "&";
-    case Op::Or:
-      return "|";
-    case Op::Xor:
-      return "^";
-    case Op::Equal:
-      return "==";
-    case Op::NotEqual:
-      return "!=";
-    case Op::Less:
-      return "<";
-    case Op::LessEqual:
-      return "<=";
-    default:
-      return nullptr;
-  }
-}
 
 std::string functionName(Op op, DType dtype) {
   switch (op) {
@@ -115,17 +88,6 @@ std::string combined(ReduceKind kind, const std::string& a, const std::string& b
     default:
       return a + " & " + b;
   }
-}
-
-/// Without the parentheses around all of it.
-std::string bare(const std::string& text) {
-  if (text.size() < 2 || text.front() != '(') return text;
-  int open = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    open += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
-    if (open == 0) return i + 1 == text.size() ? text.substr(1, text.size() - 2) : text;
-  }
-  return text;
 }
 
 }  // namespace
@@ -249,7 +211,7 @@ std::string CppPrinter::value(ExprId id, bool mayName) {
   const std::string name = newName("t");
   Scope& s = scopes_[static_cast<size_t>(scopeOf(id))];
   s.text += std::string(static_cast<size_t>(s.depth) * 2, ' ') + "const " + typeName(e.dtype) + " " + name + " = " +
-            bare(text) + ";\n";
+            bareText(text) + ";\n";
   s.names[id] = name;
   return name;
 }
@@ -318,7 +280,7 @@ std::string CppPrinter::compute(const Expr& e, bool mayName) {
     default:
       break;
   }
-  if (const char* sign = infix(e.op)) {
+  if (const char* sign = infixSign(e.op)) {
     const std::string text = "(" + operand(0) + " " + sign + " " + operand(1) + ")";
     const bool isSmall = e.dtype == DType::UInt8 || e.dtype == DType::Int8 || e.dtype == DType::Int16;
     return isSmall ? typeName(e.dtype) + text : text;  // C++ computes these as int
@@ -332,7 +294,7 @@ std::string CppPrinter::compute(const Expr& e, bool mayName) {
   }
   const std::string function = functionName(e.op, dtype);
   if (function.empty()) return arguments;
-  if (e.operands.size() == 1) arguments = bare(arguments);
+  if (e.operands.size() == 1) arguments = bareText(arguments);
   return function + "(" + arguments + ")";
 }
 
@@ -415,7 +377,7 @@ void CppPrinter::store(const Store& store) {
   const std::string next = value(store.value);
   const std::string to = element(store.buffer, accesses_.offset(store.buffer, store.index), true);
   if (sofar.empty()) {
-    line(to + " = " + bare(next) + ";");
+    line(to + " = " + bareText(next) + ";");
   } else {
     line(sofar + " = " + combined(store.scanKind, sofar, wide != dtype ? typeName(wide) + "(" + next + ")" : next) +
          ";");

@@ -1,8 +1,8 @@
-#include "core/compile/codegen/cpp_code.h"
+#include "core/compile/codegen/cpp/cpp_code.h"
 
 #include <fmt/format.h>
 
-#include "core/compile/codegen/cpp_printer.h"
+#include "core/compile/codegen/cpp/cpp_printer.h"
 #include "core/compile/codegen/placement.h"
 #include "core/compile/codegen/prepare.h"
 
@@ -71,7 +71,7 @@ T sigmoid(T x) {
 template <class T>
 T truncate_divide(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) return std::trunc(a / b);
-  else return b == T(-1) ? T(-a) : T(a / b);
+  else return T(-1) < T(0) && b == T(-1) ? T(-a) : T(a / b);
 }
 template <class T>
 T remainder_of(T a, T b) {
@@ -79,13 +79,13 @@ T remainder_of(T a, T b) {
     const T r = std::fmod(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
   } else {
-    const T r = b == T(-1) ? T(0) : T(a % b);
+    const T r = T(-1) < T(0) && b == T(-1) ? T(0) : T(a % b);
     return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
   }
 }
 template <class T>
 T fmod_of(T a, T b) {
-  return b == T(-1) ? T(0) : T(a % b);
+  return T(-1) < T(0) && b == T(-1) ? T(0) : T(a % b);
 }
 template <class T>
 T floor_divide(T a, T b) {

@@ -1,0 +1,99 @@
+// How the nests of a program run on a GPU: which threads take which iterations, and what they keep where.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/compile/codegen/access.h"
+
+namespace graft::codegen {
+
+/// What the code of one iteration goes over together: the elements of a row, all of a store's or Reduce's ranges
+/// flattened into one.
+struct CudaRow {
+  RangeId range;
+  int64_t length = 0;
+  int vector = 1;             ///< elements of a thread that follow each other
+  int64_t chunks = 1;         ///< vectors of each thread
+  bool isInRegisters = true;  ///< few enough: loops over chunks are unrolled, and values stay between them
+};
+
+/// One kernel: a nest, rewritten, and the threads for it.
+struct CudaPlan {
+  enum class Kind : uint8_t {
+    Threads,  ///< each thread runs iterations of its own, `vector` that follow each other, `chunks` times
+    Rows,     ///< a team of neighbouring threads runs one iteration
+    Columns,  ///< likewise, but neighbouring threads run neighbouring iterations, and a team is a column of the block
+    Tiles,    ///< a block runs a square of iterations; what lies across is read through shared memory
+  };
+  Kind kind = Kind::Threads;
+  loops::Nest nest;        ///< one outer range, `index`; of teams: stores and the Reduces of an iteration have one each
+  RangeId index;           ///< stands for all outer ranges
+  int64_t iterations = 1;  ///< its extent
+  int threads = 256;       ///< of a block
+  int team = 1;            ///< threads of an iteration
+  int perBlock = 1;        ///< teams of a block
+  int vector = 1;          ///< of Threads
+  int chunks = 1;          ///< of Threads
+  RangeId along, across;   ///< of Tiles: the sides of a square; stores step by ones along the first
+  int64_t tile = 0;        ///< the length of a side
+  std::vector<ExprId> transposed;         ///< of Tiles: loads that step by ones along `across`
+  std::map<int64_t, CudaRow> rows;        ///< of teams, by length
+  std::unordered_set<ExprId> rowReduces;  ///< Reduces that a team computes together
+  std::string describe() const;
+};
+
+struct CudaPlanning {
+  std::vector<int64_t> alignments;  ///< of each buffer
+  int multiprocessors = 132;
+};
+
+class CudaPlanner {
+ public:
+  /// Adds ranges and expressions to the program.
+  CudaPlanner(Accesses&, loops::Program&, std::vector<Strides> strides, CudaPlanning);
+
+  /// The kernels of a nest, in any order. Without teams, each iteration is one thread's.
+  std::vector<CudaPlan> plan(const loops::Nest&, bool hasTeams = true);
+  /// Where an element lies: elements behind the buffer's first one.
+  ExprId offset(BufferId, const std::vector<ExprId>& index);
+
+ private:
+  using Replacements = std::unordered_map<RangeId, ExprId>;
+  struct Rewriting {
+    Replacements to;
+    std::unordered_map<uint64_t, ExprId> done;
+  };
+  int64_t known(ExprId extent) const;
+  int64_t extentOf(const std::vector<RangeId>&) const;
+  Replacements flatten(const std::vector<RangeId>&, RangeId flat);
+  ExprId rewrite(ExprId, Rewriting&, bool isGuarded, CudaPlan* team);
+  ExprId rewriteReduce(ExprId, Rewriting&, bool isGuarded, CudaPlan* team);
+  loops::Store rewrite(const loops::Store&, Rewriting&, CudaPlan* team);
+  bool hasReduce(ExprId);
+  CudaRow& rowOf(CudaPlan&, int64_t length);
+  void collect(ExprId, std::unordered_set<ExprId>& seen, std::vector<ExprId>& order) const;
+  std::vector<ExprId> partsOf(const loops::Store&) const;
+  void sortByStride(std::vector<RangeId>&, const std::vector<std::pair<BufferId, std::vector<ExprId>>>&);
+  int64_t strideOf(BufferId, const std::vector<ExprId>& index, RangeId);
+
+  /// Of stores that are split already; nothing where no load lies across.
+  std::optional<CudaPlan> planTiles(const std::vector<const loops::Store*>&, const std::vector<RangeId>&);
+  std::vector<CudaPlan> planThreads(const loops::Nest&, bool isSplit);
+  CudaPlan planTeam(const loops::Nest&);
+  /// The lanes that let most accesses along the range be wide.
+  int vectorFor(const std::vector<loops::Store>&, RangeId, int64_t length);
+
+  Accesses& accesses_;
+  loops::Program& program_;
+  std::vector<Strides> strides_;
+  CudaPlanning planning_;
+  std::unordered_map<ExprId, bool> hasReduce_;
+  std::unordered_set<RangeId> outer_;  ///< of the nest that is rewritten
+};
+
+}  // namespace graft::codegen

@@ -1,0 +1,145 @@
+// CudaPrinter: one kernel as CUDA C++. Used by makeCudaCode.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/compile/codegen/cuda/cuda_code.h"
+#include "core/compile/codegen/cuda/cuda_plan.h"
+#include "core/compile/codegen/cuda/lane_steps.h"
+
+namespace graft::codegen {
+
+class CudaPrinter {
+ public:
+  /// `slots`: the place of each buffer in the call's list of pointers; -1 for locals. `alignments`: of each buffer.
+  CudaPrinter(Accesses&, CudaPlanner&, const CudaOptions&, const std::vector<int>& slots,
+              const std::vector<int64_t>& alignments);
+
+  struct Printed {
+    std::string text;
+    CudaKernel kernel;
+    std::vector<int64_t> scratchBytes;  ///< of buffers behind all others, whose places are -1, -2, …
+  };
+  /// An error where locals need more shared memory than there is.
+  Result<Printed> print(const CudaPlan&, const std::string& function);
+  static std::string typeName(DType);
+
+ private:
+  struct Scope {
+    std::string text, end;
+    int depth = 0;
+    std::unordered_map<ExprId, std::string> names;
+    std::map<std::string, std::string> arrays;  ///< elements of a vector that were loaded together
+  };
+  /// The branch of a Select that is printed.
+  struct Guard {
+    ExprId condition;
+    bool isThen;
+    size_t scope;
+  };
+  struct Local {
+    enum class Place : uint8_t { Scalar, Registers, Shared, Thread, Scratch } place = Place::Scalar;
+    int64_t step = 1;  ///< between elements, where it is an array in memory
+  };
+  struct Pass {
+    std::string name = "";         ///< of the variable that counts along the range; "" where none does
+    const CudaRow* row = nullptr;  ///< null: of Threads
+    RangeId range;
+    int vector = 1;
+    int64_t chunks = 1;
+    bool isUnrolled = true;
+    int64_t first = 0;     ///< the chunk that the loop begins with
+    bool isWhole = false;  ///< no chunk goes beyond the row
+  };
+
+  // The kernel
+  std::string header(const std::string& function);
+  Status placeLocals();
+  Status printThreads();
+  Status printTeam();
+  void printTiles();
+  /// Runs `print` for the chunks of a row: in one unrolled loop, or in one without conditions, and its end.
+  void eachChunk(const Pass&, const std::function<void()>& print);
+  void openPass(const Pass&);
+  void closePass();
+  void storePass(const std::vector<const loops::Store*>&);
+  void reducePass(ExprId reduce);
+  void rowStore(const loops::Store&);
+  void barrier();
+  const CudaRow& rowOf(RangeId) const;
+  /// The Reduces of a team that a value needs, inner ones first, without those that have names.
+  void reducesOf(ExprId, std::vector<ExprId>& order) const;
+  void keepLoads(const std::vector<std::vector<ExprId>>& passes);
+  void store(const loops::Store&, std::vector<std::string>& after);
+  void scanStore(const loops::Store&);
+  void written(BufferId);
+  int64_t sharedSlot(int64_t bytes);
+
+  // Values
+  std::string value(ExprId);
+  std::string compute(ExprId);
+  std::string loadText(ExprId);
+  std::string vectorLoad(ExprId load);
+  std::string select(ExprId);
+  std::string serialReduce(ExprId);
+  std::string castText(const std::string& text, DType from, DType to);
+  std::string constant(ExprId);
+  std::string element(BufferId, ExprId offset);
+  std::string localElement(BufferId, const std::vector<ExprId>& index);
+  ExprId offsetOf(ExprId load);
+  bool isNarrow(ExprId);
+  bool isNotNegative(ExprId);
+  std::string numberType(ExprId);
+  size_t scopeOf(ExprId);
+  void countUses(ExprId, int times = 1);
+  bool hasGuardsInVector(std::string& condition, std::string& key);
+
+  // Text
+  void open(const std::vector<std::string>& heads, const std::string& end = "}");
+  void close();
+  void line(const std::string&);
+  std::string newName(const std::string& stem) { return stem + std::to_string(names_++); }
+  std::string slot(const Pass&) const;  ///< "[k][v]"
+  std::string dimensions(const Pass&) const;
+  Pass passOf(const CudaRow&) const;
+  /// Runs `print` with the scopes above `target` put aside.
+  template <class F>
+  void at(size_t target, const F& print);
+
+  Accesses& accesses_;
+  CudaPlanner& planner_;
+  const loops::Program& program_;
+  const CudaOptions& options_;
+  const std::vector<int>& slots_;
+  const std::vector<int64_t>& alignments_;
+
+  const CudaPlan* plan_ = nullptr;
+  std::vector<Scope> scopes_;
+  std::vector<Guard> guards_;
+  std::unordered_map<BufferId, Local> locals_;
+  std::unordered_map<RangeId, std::pair<size_t, std::string>> ranges_;  ///< of loops in the lanes: scope and name
+  std::unordered_map<ExprId, int> uses_;
+  std::unordered_map<ExprId, ExprId> offsets_;
+  std::unordered_map<ExprId, bool> narrow_;
+  /// Loads that several passes need: the array that keeps them; and whether it is filled.
+  std::unordered_map<ExprId, std::string> kept_;
+  std::unordered_set<ExprId> filled_;
+  std::unordered_map<ExprId, std::string> tiles_;  ///< loads that come from squares in shared memory, by name
+  int64_t tilePitch_ = 0;                          ///< elements from one row of a square to the next
+  Pass pass_;
+  std::optional<LaneSteps> steps_;
+  size_t chunk_ = 0, lane_ = 0, localScope_ = 0;
+  int64_t sharedBytes_ = 0;
+  int passScopes_ = 0;
+  Printed printed_;
+  int names_ = 0;
+};
+
+}  // namespace graft::codegen

@@ -1,0 +1,124 @@
+#include "core/compile/nvrtc/nvrtc.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <array>
+#include <filesystem>
+#include <vector>
+
+namespace graft {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The folder of a library that this process has loaded; empty where it has not.
+fs::path folderOfLoaded(const char* name) {
+  void* library = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+  if (!library) return {};
+  std::array<char, 4096> origin{};
+  const int status = dlinfo(library, RTLD_DI_ORIGIN, origin.data());
+  dlclose(library);
+  return status == 0 ? fs::path(origin.data()) : fs::path();
+}
+
+/// The version that LibTorch was built with comes first: it is the one that its wheel brings along.
+void* openLibrary() {
+  std::vector<std::string> names{"libnvrtc.so.13", "libnvrtc.so.12"};
+  std::vector<fs::path> folders{""};
+  if (const fs::path torch = folderOfLoaded("libtorch_cpu.so"); !torch.empty()) {
+    const fs::path packages = torch.parent_path().parent_path() / "nvidia";
+    folders.push_back(packages / "cu13" / "lib");
+    folders.push_back(packages / "cuda_nvrtc" / "lib");
+    folders.push_back(torch);
+  }
+  folders.emplace_back("/usr/local/cuda/lib64");
+  for (const std::string& name : names)
+    for (const fs::path& folder : folders)
+      if (void* library = dlopen((folder / name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  return nullptr;
+}
+
+}  // namespace
+
+struct OpenedNvrtc {
+  Nvrtc nvrtc;
+  std::string why;
+
+  OpenedNvrtc() {
+    void* library = openLibrary();
+    if (!library) {
+      why = "there is no libnvrtc.so; PyTorch's wheels for CUDA bring it along";
+      return;
+    }
+    bool isWhole = true;
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      isWhole &= function != nullptr;
+    };
+    Nvrtc::Functions& f = nvrtc.f_;
+    find(f.version, "nvrtcVersion");
+    find(f.errorText, "nvrtcGetErrorString");
+    find(f.create, "nvrtcCreateProgram");
+    find(f.compile, "nvrtcCompileProgram");
+    find(f.destroy, "nvrtcDestroyProgram");
+    find(f.logSize, "nvrtcGetProgramLogSize");
+    find(f.log, "nvrtcGetProgramLog");
+    find(f.binarySize, "nvrtcGetCUBINSize");
+    find(f.binary, "nvrtcGetCUBIN");
+    find(f.ptxSize, "nvrtcGetPTXSize");
+    find(f.ptx, "nvrtcGetPTX");
+    int major = 0, minor = 0;
+    if (!isWhole || f.version(&major, &minor) != 0) {
+      why = "the libnvrtc.so here lacks functions";
+      return;
+    }
+    nvrtc.version_ = std::to_string(major) + "." + std::to_string(minor);
+  }
+};
+
+namespace {
+
+const OpenedNvrtc& opened() {
+  static const auto* const result = new OpenedNvrtc();
+  return *result;
+}
+
+}  // namespace
+
+const Nvrtc* findNvrtc() { return opened().why.empty() ? &opened().nvrtc : nullptr; }
+const std::string& nvrtcStatus() { return opened().why; }
+
+Result<std::string> Nvrtc::compile(const std::string& source, int capability, Form form) const {
+  void* program = nullptr;
+  if (const int status = f_.create(&program, source.c_str(), "generated.cu", 0, nullptr, nullptr); status != 0)
+    return internalError(std::string("NVRTC: ") + f_.errorText(status));
+  struct Destroy {
+    const Functions& f;
+    void* program;
+    ~Destroy() { f.destroy(&program); }
+  } const destroy{f_, program};
+  const std::string architecture =
+      std::string("--gpu-architecture=") + (form == Form::Binary ? "sm_" : "compute_") + std::to_string(capability);
+  const std::array<const char*, 3> options{architecture.c_str(), "--std=c++17", "--disable-warnings"};
+  if (const int status = f_.compile(program, static_cast<int>(options.size()), options.data()); status != 0) {
+    size_t size = 0;
+    std::string log;
+    if (f_.logSize(program, &size) == 0 && size > 1) {
+      log.resize(size);
+      f_.log(program, log.data());
+      log.resize(size - 1);
+    }
+    return internalError("NVRTC refuses generated code: " + (log.empty() ? f_.errorText(status) : log));
+  }
+  size_t size = 0;
+  const bool isBinary = form == Form::Binary;
+  if ((isBinary ? f_.binarySize : f_.ptxSize)(program, &size) != 0 || size == 0)
+    return internalError("NVRTC gave no code");
+  std::string code(size, '\0');
+  if ((isBinary ? f_.binary : f_.ptx)(program, code.data()) != 0) return internalError("NVRTC gave no code");
+  if (!isBinary) code.resize(size - 1);  // PTX ends with 0
+  return code;
+}
+
+}  // namespace graft

@@ -1,0 +1,65 @@
+// Group on a GPU: a kernel for each kind of call, made at the first one.
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "core/torch/values/values.h"
+#include "kernels/generated/group.h"
+
+namespace graft::ops {
+namespace {
+
+bool isPlain(const at::Tensor& t, const c10::Device& device) {
+  return t.defined() && t.device() == device && t.layout() == at::kStrided && !t.is_quantized() && !t.is_conj() &&
+         !t.is_neg() && graftDType(t.scalar_type()) && !t.is_complex();
+}
+
+/// What a kernel is made for.
+std::string keyOf(at::TensorList inputs, at::IntArrayRef sizes) {
+  std::string key;
+  key.reserve(inputs.size() * 96);
+  const auto append = [&](int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
+  append(inputs[0].device().index());
+  for (const at::Tensor& t : inputs) {
+    append(static_cast<int64_t>(t.scalar_type()) | t.dim() << 8 | CudaCompiled::alignmentOf(t) << 16);
+    for (const int64_t n : t.sizes()) append(n);
+    for (const int64_t n : t.strides()) append(n);
+  }
+  for (const int64_t n : sizes) append(n);
+  return key;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef sizes) {
+  const c10::Device device = inputs[0].device();
+  if (!std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor& t) { return isPlain(t, device); }))
+    return runAten(inputs, sizes);
+  const std::string key = keyOf(inputs, sizes);
+  std::shared_ptr<const CudaCompiled> kernel;
+  bool isKnown = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = onCuda_.find(key);
+    isKnown = found != onCuda_.end();
+    if (isKnown) kernel = found->second;
+    if (!isKnown && onCuda_.size() >= mostKernels) return runAten(inputs, sizes);
+  }
+  if (kernel) return kernel->run(inputs);
+  // A later call, outside of a capture, makes the kernel.
+  if (isKnown || CudaCompiled::isCapturing(inputs[0])) return runAten(inputs, sizes);
+  const Seen seen = Seen::run(aten_, inputs, sizes);
+  Result<std::shared_ptr<const CudaCompiled>> made =
+      CudaCompiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results);
+  if (!made) {
+    TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
+  }
+  if (made) kernel = std::move(*made);
+  {
+    const std::lock_guard lock(mutex_);
+    onCuda_.emplace(key, kernel);
+  }
+  return kernel ? kernel->run(inputs) : seen.results;
+}
+
+}  // namespace graft::ops

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Generated CUDA kernels beside those that torch.compile makes with Triton, and ATen's: microseconds in a CUDA graph, and GB/s.
+
+    cuda_code_bench.py build/lib/libgraft_ops.so --groups groups --graft build/bin/graft --only-groups    # writes the groups' texts
+    cuda_code_bench.py build/lib/libgraft_ops.so --groups groups [--dtype float16] [--no-compile] [NAME …]
+
+Each case is a group of operators at a size beyond the L2 cache (or small, named so), on random numbers. Bytes are those that the group
+must move: each input read once, each output written once. A copy of the largest case's size tells what the memory reaches. Times are
+medians of replays of a graph of several calls, each on inputs of its own, so that nothing stays in the cache between them.
+"""
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import torch
+import torch.nn.functional as F
+
+CASES = {}
+
+
+def case(*sizes):
+    def add(function):
+        CASES[function.__name__] = (function, sizes)
+        return function
+    return add
+
+
+@case((8192, 4096), (4096,))
+def pointwise_chain(x, w):
+    y = F.silu(x) * w + x
+    return torch.tanh(y * 0.5) * y + torch.relu(x)
+
+
+@case((8192, 4096), (8192, 4096))
+def add_relu(x, y):
+    return torch.relu(x + y)
+
+
+@case((16384, 1024),)
+def softmax(x):
+    return F.softmax(x * 0.125, -1)
+
+
+@case((49152, 197),)
+def softmax_odd(x):
+    return F.softmax(x * 0.125, -1)
+
+
+@case((4096, 8192),)
+def softmax_long(x):
+    return F.softmax(x * 0.125, -1)
+
+
+@case((16384, 768), (16384, 768), (768,), (768,))
+def add_layer_norm(x, y, w, b):
+    return F.layer_norm(x + y, (768,), w, b, 1e-5)
+
+
+@case((8192, 4096), (4096,))
+def rms_norm(x, w):
+    return F.rms_norm(x, (4096,), w, 1e-6) * 2
+
+
+@case((16, 512, 64, 64), (512,), (512,))
+def group_norm_silu(x, w, b):
+    return F.silu(F.group_norm(x, 32, w, b, 1e-5))
+
+
+@case((8, 2048, 2048))
+def transpose_add(x):
+    return x.transpose(1, 2).contiguous() + 1
+
+
+@case((32, 256, 56, 56))
+def to_channels_last(x):
+    return (x * 2).permute(0, 2, 3, 1).contiguous() + 1
+
+
+@case((32, 64, 4096))
+def softmax_columns(x):
+    return F.softmax(x * 0.5, 1)
+
+
+@case((64, 512, 28, 28))
+def squeeze_scale(x):
+    return x * torch.sigmoid(x.mean((2, 3), keepdim=True))
+
+
+@case((16384, 4096))
+def column_sum(x):
+    return (x * 2).sum(0)
+
+
+@case((64, 1 << 20))
+def row_sum_long(x):
+    return (x * 2).sum(1)
+
+
+@case((32, 128, 32, 32))
+def upsample_silu(x):
+    return F.silu(F.interpolate(x, scale_factor=2.0, mode="nearest"))
+
+
+@case((32, 128, 56, 56), (32, 128, 56, 56))
+def cat_relu(x, y):
+    return torch.relu(torch.cat([x, y], 1))
+
+
+@case((128, 768), (128, 768), (768,), (768,))
+def small_add_layer_norm(x, y, w, b):
+    return F.layer_norm(x + y, (768,), w, b, 1e-5)
+
+
+@case((128, 3072))
+def small_gelu(x):
+    return F.gelu(x) * 2
+
+
+@case((1, 320, 64, 64), (320,), (320,))
+def small_group_norm_silu(x, w, b):
+    return F.silu(F.group_norm(x, 32, w, b, 1e-5))
+
+
+class Traced(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def write_group(graft, library, name, folder):
+    """The one group that graft makes of a case, as text. Its types are those of the trace; the operator takes others too."""
+    function, sizes = CASES[name]
+    inputs = tuple(torch.zeros(*s) for s in sizes)
+    with tempfile.TemporaryDirectory() as scratch, torch.no_grad():
+        torch.jit.trace(Traced(function), inputs, check_trace=False).save(f"{scratch}/model.pt")
+        torch.save(inputs, f"{scratch}/inputs.pt")
+        shown = subprocess.run([graft, "code", f"{scratch}/model.pt", "--inputs", f"{scratch}/inputs.pt", "--as", "groups"],
+                               capture_output=True, text=True, check=True, env={**os.environ, "GRAFT_OPS": str(library)}).stdout
+    begin = shown.index("generated 1\n")
+    (folder / f"{name}.group").write_text(shown[begin:shown.index("\n}\n", begin) + 3])
+
+
+def milliseconds(function, inputs, calls):
+    """Of one call: a graph of `calls` calls, one for each set of inputs."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            for k in range(calls):
+                function(*inputs[k % len(inputs)])
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for k in range(calls):
+            function(*inputs[k % len(inputs)])
+    times = []
+    for i in range(13):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        if i > 2:
+            times.append(begin.elapsed_time(end) / calls)
+    del graph
+    return statistics.median(times)
+
+
+def bytes_of(tensors):
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("library")
+    p.add_argument("--dtype", default="float16")
+    p.add_argument("--groups", required=True, type=pathlib.Path, help="the folder of NAME.group, the text of each group")
+    p.add_argument("--graft", help="makes the groups that are missing there")
+    p.add_argument("--only-groups", action="store_true", help="and times nothing")
+    p.add_argument("--no-compile", action="store_true", help="without torch.compile")
+    p.add_argument("names", nargs="*")
+    a = p.parse_args()
+    a.groups.mkdir(exist_ok=True)
+    for name in CASES:
+        if a.graft and not (a.groups / f"{name}.group").exists():
+            write_group(a.graft, pathlib.Path(a.library).resolve(), name, a.groups)
+    if a.only_groups:
+        return
+    torch.ops.load_library(a.library)
+    dtype = getattr(torch, a.dtype)
+    torch.manual_seed(0)
+    big = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")
+    other = torch.empty_like(big)
+    ms = milliseconds(lambda: other.copy_(big), [()], 4)
+    print(f"copy: {2 * big.numel() / ms / 1e6:.0f} GB/s", flush=True)
+    del big, other
+    print("case                     MB  generated us  GB/s   triton us  GB/s  aten us  triton/generated  error", flush=True)
+    for name, (function, sizes) in CASES.items():
+        if a.names and name not in a.names:
+            continue
+        inputs = [[torch.randn(*s, device="cuda", dtype=dtype) for s in sizes]]
+        with torch.no_grad():
+            wanted = function(*[t.double() for t in inputs[0]])
+            moved = bytes_of(inputs[0]) + wanted.numel() * inputs[0][0].element_size()
+            copies = max(1, min(8, int(3e8 / moved)))
+            if moved < 3e7:
+                copies = 8
+            while len(inputs) < copies:
+                inputs.append([torch.randn_like(t) for t in inputs[0]])
+            text = (a.groups / f"{name}.group").read_text()
+            generated = lambda *x: torch.ops.graft.generated(list(x), text)[0]  # noqa: E731
+            try:
+                got = generated(*inputs[0])
+                error = ((got.double() - wanted).norm() / wanted.norm()).item()
+                mine = milliseconds(generated, inputs, 8)
+            except Exception as e:  # the others are still worth their time
+                print(f"{name}: {e}", flush=True)
+                continue
+            aten = milliseconds(function, inputs, 8)
+            triton = float("nan")
+            if not a.no_compile:
+                torch._dynamo.reset()
+                compiled = torch.compile(function, dynamic=False)
+                triton = milliseconds(compiled, inputs, 8)
+        rate = lambda t: moved / t / 1e6  # noqa: E731
+        print(f"{name:22s} {moved / 1e6:6.1f}  {mine * 1e3:8.2f}  {rate(mine):9.0f}  {triton * 1e3:8.2f}  {rate(triton):6.0f}  "
+              f"{aten * 1e3:8.2f}  {triton / mine:6.2f}  {error:.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+// Runs the CUDA C++ of programs on the CPU: a C++ compiler compiles it, with functions of its own in the place of the
+// machine's, and the threads of a block take turns. It finds mistakes in what code computes, not races: between two
+// barriers the threads run one after another.
+//
+//   CudaEmulator e;
+//   size_t n = e.add(program, options);
+//   e.compile(folder);                               // all at once
+//   bool failed = e.run(n, {x.data(), y.data()});
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/compile/codegen/cuda/cuda_code.h"
+#include "core/compile/codegen/cuda/cuda_spelling.h"
+#include "tests/support/temp_dir.h"
+
+namespace graft::test {
+
+inline constexpr const char* kEmulatedMachine = R"(
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <vector>
+#include <ucontext.h>
+typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef int i32; typedef unsigned u32;
+typedef long long i64; typedef unsigned long long u64; typedef float f32; typedef double f64;
+struct f16 { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+struct uint4 { unsigned x, y, z, w; };
+struct uint2 { unsigned x, y; };
+#define DEVICE inline
+#define __restrict__ __restrict
+static f32 bits_f32(u32 u) { f32 f; std::memcpy(&f, &u, 4); return f; }
+static u32 f32_bits(f32 f) { u32 u; std::memcpy(&u, &f, 4); return u; }
+static f32 to_f32(f16 x) { _Float16 h; std::memcpy(&h, &x, 2); return (f32)h; }
+static f32 to_f32(bf16 x) { return bits_f32((u32)x.bits << 16); }
+static f16 to_f16(f32 x) { _Float16 h = (_Float16)x; f16 y; std::memcpy(&y, &h, 2); return y; }
+static bf16 to_bf16(f32 x) {
+  const u32 u = f32_bits(x);
+  return {(unsigned short)(std::isnan(x) ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16)};
+}
+static f32 inf_f32() { return INFINITY; }
+static f32 nan_f32() { return NAN; }
+static f64 inf_f64() { return INFINITY; }
+static f64 nan_f64() { return NAN; }
+static f32 minimum_f32(f32 a, f32 b) { return a != a ? a : b != b ? b : a < b ? a : b; }
+static f32 maximum_f32(f32 a, f32 b) { return a != a ? a : b != b ? b : a > b ? a : b; }
+static f32 quotient(f32 a, f32 b) { return a / b; }
+static struct { unsigned x; } threadIdx, blockIdx;
+static ucontext_t scheduler;
+static ucontext_t* current;
+static unsigned here;
+static int failed;
+alignas(16) static unsigned char shared[1 << 18];
+static unsigned char exchanged[1024][16];
+static void pause() {
+  const unsigned me = here;
+  swapcontext(current, &scheduler);
+  here = threadIdx.x = me;
+}
+static void join_warp() { pause(); }
+static void join_block() { pause(); }
+template <class T> static T exchange(T x, i32 mask, u32) {
+  const unsigned me = here;
+  std::memcpy(exchanged[me], &x, sizeof x);
+  pause();
+  std::memcpy(&x, exchanged[me ^ mask], sizeof x);
+  pause();
+  return x;
+}
+static void fail(const char*) { failed = 1; }
+static void overlap() {}
+static std::function<void()> body;
+static std::vector<bool> ended;
+static void thread_main() {
+  body();
+  ended[here] = true;
+  swapcontext(current, &scheduler);
+}
+static void launch(i64 blocks, int threads, std::function<void()> kernel) {
+  static std::vector<std::vector<char>> stacks(1024, std::vector<char>(1 << 16));
+  body = std::move(kernel);
+  for (i64 b = 0; b < blocks; ++b) {
+    blockIdx.x = (unsigned)b;
+    std::memset(shared, 0xee, sizeof shared);
+    std::vector<ucontext_t> contexts(threads);
+    ended.assign(threads, false);
+    for (int t = 0; t < threads; ++t) {
+      getcontext(&contexts[t]);
+      contexts[t].uc_stack.ss_sp = stacks[t].data();
+      contexts[t].uc_stack.ss_size = stacks[t].size();
+      contexts[t].uc_link = nullptr;
+      makecontext(&contexts[t], thread_main, 0);
+    }
+    for (bool running = true; running;) {
+      running = false;
+      for (int t = 0; t < threads; ++t) {
+        if (ended[t]) continue;
+        running = true;
+        here = threadIdx.x = (unsigned)t;
+        current = &contexts[t];
+        swapcontext(&scheduler, current);
+      }
+    }
+  }
+}
+)";
+
+class CudaEmulator {
+ public:
+  /// The source of one more program. Throws where it has none.
+  size_t add(loops::Program program, const codegen::CudaOptions& options) {
+    Result<codegen::CudaCode> code = codegen::makeCudaCode(std::move(program), options);
+    if (!code) throw std::runtime_error(code.error().format());
+    codes_.push_back(std::move(*code));
+    return codes_.size() - 1;
+  }
+  const codegen::CudaCode& code(size_t n) const { return codes_.at(n); }
+  /// What comes behind the preludes.
+  static std::string kernelsOf(const codegen::CudaCode& code) { return code.source.substr(code.preludeBytes); }
+
+  void compile(const std::filesystem::path& folder) {
+    std::string source = std::string(kEmulatedMachine) + std::string(codegen::cudaHelpers());
+    for (size_t n = 0; n < codes_.size(); ++n) {
+      std::string text = kernelsOf(codes_[n]);
+      const std::string head = "extern \"C\" __global__ void __launch_bounds__(";
+      for (size_t at = text.find(head); at != std::string::npos; at = text.find(head))
+        text.replace(at, text.find(')', at) + 1 - at, "static void");
+      const std::string memory = "  extern __shared__ __align__(16) unsigned char shared[];\n";
+      for (size_t at = text.find(memory); at != std::string::npos; at = text.find(memory))
+        text.erase(at, memory.size());
+      source += "namespace p" + std::to_string(n) + " {\n" + text + "}\nextern \"C\" int run" + std::to_string(n) +
+                "(void** b) {\n  failed = 0;\n";
+      for (const codegen::CudaKernel& k : codes_[n].kernels) {
+        std::string arguments;
+        for (const int slot : k.buffers)
+          arguments += (arguments.empty() ? "" : ", ") + ("Any{b[" + std::to_string(slot) + "]}");
+        source += "  launch(" + std::to_string(k.blocks) + ", " + std::to_string(k.threads) + ", [=] { p" +
+                  std::to_string(n) + "::" + k.function + "(" + arguments + "); });\n";
+      }
+      source += "  return failed;\n}\n";
+    }
+    const std::string any =
+        "struct Any {\n  void* p;\n  template <class T>\n  operator T*() const {\n    return (T*)p;\n  }\n};\n";
+    writeFile(folder / "all.cpp", any + source);
+    const std::string command = "g++ -std=c++20 -O1 -fno-strict-aliasing -ffp-contract=off -w -shared -fPIC -o " +
+                                (folder / "all.so").string() + " " + (folder / "all.cpp").string() + " 2> " +
+                                (folder / "errors").string();
+    if (std::system(command.c_str()) != 0) throw std::runtime_error(readFile(folder / "errors").substr(0, 4000));
+    library_ = dlopen((folder / "all.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library_) throw std::runtime_error(dlerror());
+  }
+
+  /// Whether a check failed.
+  bool run(size_t n, std::vector<void*> buffers) const {
+    std::vector<std::vector<char>> memory;
+    for (const int64_t bytes : codes_.at(n).temporaryBytes) {
+      memory.emplace_back(static_cast<size_t>(bytes) + 64, '\xee');
+      const auto at = reinterpret_cast<uintptr_t>(memory.back().data());
+      buffers.push_back(reinterpret_cast<void*>((at + 15) / 16 * 16));
+    }
+    const auto function = reinterpret_cast<int (*)(void**)>(dlsym(library_, ("run" + std::to_string(n)).c_str()));
+    if (!function) throw std::runtime_error("there is no run" + std::to_string(n));
+    return function(buffers.data()) != 0;
+  }
+
+ private:
+  std::vector<codegen::CudaCode> codes_;
+  void* library_ = nullptr;  // stays open: its stacks may be in use until the process ends
+};
+
+}  // namespace graft::test
