@@ -149,7 +149,7 @@ class Steering(TestCase):
         self.assert_loads(out)
         run, out, step = self.apply(self.plan(kernels=[{"nodes": nodes, "loopsFile": "wrong.loops"}]))
         failed = step["rolledBack"][0]["verification"]
-        self.assertIn("the hand-edited kernel (kernels[0]) is wrong", failed["why"])
+        self.assertIn("the hand-edited kernel (kernels[0]): ", failed["why"])
         self.assertRegex(failed["element"], r"^\[\d+,\d+\]$")
         self.assertNotEqual(failed["expected"], failed["actual"])
         self.assertGreater(step["rewrites"], 0)  # the generated kernel took its place
@@ -174,7 +174,7 @@ class Steering(TestCase):
         self.file("wrong.cpp", text.replace("std::tanh(", "0.125f + std::tanh("))
         *_, step = self.apply(self.plan(kernels=[{"nodes": nodes, "sourceFile": "wrong.cpp"}]), "--trust-sources")
         failed = step["rolledBack"][0]["verification"]
-        self.assertIn("the hand-edited kernel (kernels[0]) is wrong", failed["why"])
+        self.assertIn("the hand-edited kernel (kernels[0]): ", failed["why"])
         self.assertNotEqual(failed["expected"], failed["actual"])
         self.file("broken.cpp", "int run(const float* x) { return x; }\n")
         broken = self.code("--as", "groups", "--trust-sources", "--fusion", self.plan(kernels=[{"nodes": nodes, "sourceFile": "broken.cpp"}]))
