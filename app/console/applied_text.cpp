@@ -9,6 +9,7 @@
 #include "app/console/timing_text.h"
 #include "app/console/verification_text.h"
 #include "core/base/words.h"
+#include "matcher/passes/passes.h"
 
 namespace graft::cli {
 namespace {
