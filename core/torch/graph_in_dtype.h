@@ -11,9 +11,9 @@ namespace graft {
 /// A model that computes in the dtype already stays as it is, but for its inputs' types. Else
 /// floating weights and inputs have the new dtype. So have operators' arguments that name a dtype; numbers in arguments
 /// that the dtype cannot hold are adapted. In half precision, parts of a float32 model stay in float32: what comes from
-/// whole numbers and buffers alone, and squares that are summed up (core/torch/run/float32_parts.h). Types of
-/// intermediate values are inferred again. Where that is impossible (blocks, users' own operators) they follow the
-/// arguments; where an operator refuses the dtype they are unknown.
+/// whole numbers and buffers alone, squares that are summed up, and an attention's scores from where distances are
+/// added (core/torch/run/float32_parts.h). Types of intermediate values are inferred again. Where that is impossible
+/// (blocks, users' own operators) they follow the arguments; where an operator refuses the dtype they are unknown.
 struct GraphInDType {
   Graph graph;
   bool rewroteArguments = false;  ///< false: casting the module's weights and inputs has the same effect

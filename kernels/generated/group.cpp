@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -24,6 +26,31 @@ bool isPlain(const at::Tensor& t) {
          !t.is_neg() && graftDType(t.scalar_type()) && !t.is_complex();
 }
 
+/// Meta tensors tell sizes sooner than computing does. On small tensors they take longer: in Python, many operators'
+/// meta kernels are Python.
+bool isLarge(at::TensorList inputs) {
+  constexpr int64_t largest = int64_t{1} << 18;
+  int64_t elements = 0;
+  for (const at::Tensor& t : inputs) elements += t.numel();
+  return elements > largest;
+}
+
+/// 1, and what a size that varies was always a multiple of: views that take it apart need that.
+std::vector<int64_t> factors(const std::vector<std::vector<int64_t>>& rows, const std::vector<bool>& isSize) {
+  constexpr int64_t greatest = 64;
+  constexpr size_t most = 8;
+  std::vector<int64_t> found{1};
+  for (int64_t f = 2; f <= greatest && found.size() < most; ++f)
+    for (size_t i = 0; i < isSize.size(); ++i) {
+      const bool varies = std::any_of(rows.begin(), rows.end(), [&](const auto& r) { return r[i] != rows[0][i]; });
+      if (!isSize[i] || !varies) continue;
+      if (!std::all_of(rows.begin(), rows.end(), [&](const auto& r) { return r[i] % f == 0; })) continue;
+      found.push_back(f);
+      break;
+    }
+  return found;
+}
+
 void append(std::string& key, int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); }
 
 /// What a kernel is made for.
@@ -37,19 +64,6 @@ std::string keyOf(at::TensorList inputs, at::IntArrayRef sizes) {
   }
   for (const int64_t n : sizes) append(key, n);
   return key;
-}
-
-/// Values that are numbers become literals.
-Argument withNumbers(const Argument& a, const std::unordered_map<ValueId, int64_t>& numbers) {
-  if (a.isValue()) {
-    const auto found = numbers.find(a.valueId());
-    return found == numbers.end() ? a : Argument(found->second);
-  }
-  const std::vector<Argument>* items = a.items();
-  if (!items) return a;
-  std::vector<Argument> now;
-  for (const Argument& item : *items) now.push_back(withNumbers(item, numbers));
-  return a.isList() ? Argument::list(std::move(now)) : Argument::tuple(std::move(now));
 }
 
 }  // namespace
@@ -81,20 +95,33 @@ std::shared_ptr<Group> Group::of(std::string_view program) {
 std::vector<at::Tensor> Group::run(at::TensorList inputs, at::IntArrayRef sizes) {
   static const bool off = isSwitchedOff();
   if (off || !std::all_of(inputs.begin(), inputs.end(), isPlain)) return runAten(inputs, sizes);
+  // Without elements there is nothing to be faster at.
+  if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.numel() == 0; }))
+    return runAten(inputs, sizes);
   const std::string key = keyOf(inputs, sizes);
   std::shared_ptr<const Compiled> kernel;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = compiled_.find(key);
-    if (found == compiled_.end()) {
-      if (compiled_.size() >= mostKernels) return runAten(inputs, sizes);
-    } else if (kernel = found->second; !kernel) {
-      return runAten(inputs, sizes);
-    }
-  }
-  if (!kernel) return runFirst(inputs, sizes, key);
-  std::vector<at::Tensor> results = kernel->run(inputs);
+  if (!find(key, kernel)) return runFirst(inputs, sizes, key);
+  return kernel ? run(*kernel, inputs, sizes) : runAten(inputs, sizes);
+}
+
+std::vector<at::Tensor> Group::run(const Compiled& kernel, at::TensorList inputs, at::IntArrayRef sizes) const {
+  std::vector<at::Tensor> results = kernel.run(inputs);
   return results.empty() ? runAten(inputs, sizes) : results;
+}
+
+bool Group::find(const std::string& key, std::shared_ptr<const Compiled>& kernel) {
+  const std::lock_guard lock(mutex_);
+  const auto found = compiled_.find(key);
+  if (found == compiled_.end()) return false;
+  kernel = found->second.kernel;
+  return true;
+}
+
+void Group::remember(const std::string& key, std::shared_ptr<const Compiled> kernel, bool isShared) {
+  const std::lock_guard lock(mutex_);
+  // What a shared kernel serves is found again without making anything.
+  if (compiled_.size() >= mostKinds) std::erase_if(compiled_, [](const auto& entry) { return entry.second.isShared; });
+  compiled_.emplace(key, Entry{std::move(kernel), isShared});
 }
 
 /// A source counts on the dtypes and sizes that the program names. Schedules and loops are checked against the call.
@@ -114,42 +141,127 @@ KernelChoice Group::choiceFor(at::TensorList inputs) const {
   return choice;
 }
 
-/// Runs as ATen operators, which refuse what does not fit and tell all types, then makes the kernel and runs it.
+/// A call of a kind that is new. A kernel for a range of sizes may serve it. Otherwise the ATen operators run, which
+/// refuse what does not fit and tell all types, and a kernel is made.
 std::vector<at::Tensor> Group::runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key) {
-  std::vector<at::Tensor> results;
-  const Graph graph = typed(inputs, sizes, results);
-  Result<std::shared_ptr<const Compiled>> made = Compiled::make(graph, inputs, sizes, results, choiceFor(inputs));
-  if (!made) {
-    TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
-  }
-  const std::shared_ptr<const Compiled> kernel = made ? std::move(*made) : nullptr;
+  const CallKind kind(inputs, sizes);
+  if (metaTells_ && isLarge(inputs) && isServed(kind))
+    if (const std::optional<Seen> seen = Seen::runMeta(aten_, inputs, sizes))
+      if (const auto kernel = bind(kind, *seen)) {
+        remember(key, kernel, true);
+        return run(*kernel, inputs, sizes);
+      }
+  const Seen seen = Seen::run(aten_, inputs, sizes);
+  const std::shared_ptr<const Compiled> kernel = make(kind, inputs, sizes, seen, key);
+  std::vector<at::Tensor> generated = kernel ? kernel->run(inputs) : std::vector<at::Tensor>();
+  return generated.empty() ? seen.results : generated;
+}
+
+bool Group::isServed(const CallKind& kind) {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(shared_.begin(), shared_.end(), [&](const auto& s) { return s->fits(kind); });
+}
+
+std::shared_ptr<const Compiled> Group::bind(const CallKind& kind, const Seen& seen) {
+  std::vector<std::shared_ptr<const SharedKernel>> all;
   {
     const std::lock_guard lock(mutex_);
-    compiled_.emplace(key, kernel);
+    all = shared_;
   }
-  std::vector<at::Tensor> generated = kernel ? kernel->run(inputs) : std::vector<at::Tensor>();
-  return generated.empty() ? results : generated;
+  for (const auto& shared : all)
+    if (auto kernel = shared->bind(kind, seen)) return kernel;
+  return nullptr;
+}
+
+/// One thread makes kernels of a group at a time: the others' calls may be served by what it makes.
+std::shared_ptr<const Compiled> Group::make(const CallKind& kind, at::TensorList inputs, at::IntArrayRef sizes,
+                                            const Seen& seen, const std::string& key) {
+  const std::lock_guard making(making_);
+  std::shared_ptr<const Compiled> kernel;
+  if (find(key, kernel)) return kernel;
+  if (kernel = bind(kind, seen); kernel) {
+    remember(key, kernel, true);
+    return kernel;
+  }
+  if (made_ >= mostKernels) return nullptr;
+  ++made_;
+  std::vector<std::vector<int64_t>>& rows = kinds_[kind.family];
+  rows.push_back(kind.numbers);
+  // What a person has edited is for the sizes that it was written for.
+  if (!choice_.isEdited()) kernel = makeShared(kind, rows, inputs, sizes, seen);
+  if (kernel) {
+    remember(key, kernel, true);
+    return kernel;
+  }
+  Result<std::shared_ptr<const Compiled>> made =
+      Compiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results, choiceFor(inputs));
+  if (made)
+    kernel = std::move(*made);
+  else
+    TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
+  remember(key, kernel, false);
+  return kernel;
+}
+
+/// A kernel for all kinds of this family that were seen, else for this one and the one that is most like it. For the
+/// first of a family, the sizes that the program's types have symbols for vary.
+std::shared_ptr<const Compiled> Group::makeShared(const CallKind& kind, const std::vector<std::vector<int64_t>>& rows,
+                                                  at::TensorList inputs, at::IntArrayRef sizes, const Seen& seen) {
+  const auto attempt = [&](const std::optional<SizePattern>& pattern) -> std::shared_ptr<const Compiled> {
+    if (!pattern || !tried_.insert(kind.family + pattern->text()).second) return nullptr;
+    auto shared = SharedKernel::make(*graph_, aten_, kind.family, *pattern, inputs, sizes, seen, choice_.schedule);
+    std::shared_ptr<const Compiled> kernel = shared ? (*shared)->bind(kind, seen) : nullptr;
+    if (!kernel) return nullptr;
+    if (const std::optional<Seen> meta = Seen::runMeta(aten_, inputs, sizes); !meta || !meta->isLike(seen))
+      metaTells_ = false;
+    const std::lock_guard lock(mutex_);
+    shared_.push_back(std::move(*shared));
+    return kernel;
+  };
+  if (rows.size() < 2) return attempt(SizePattern::declared(kind.numbers, kind.isSize, declaredNumbers(inputs, kind)));
+  const auto nearest = std::min_element(rows.begin(), rows.end() - 1, [&](const auto& a, const auto& b) {
+    const auto differences = [&](const auto& row) {
+      return std::inner_product(row.begin(), row.end(), kind.numbers.begin(), size_t{0}, std::plus<>(),
+                                std::not_equal_to<>());
+    };
+    return differences(a) < differences(b);
+  });
+  const auto isTaken = [&](const std::string& name) { return graph_->findValue(name) || graph_->findSymbol(name); };
+  for (const auto& alike : {rows, {*nearest, kind.numbers}})
+    for (const int64_t factor : factors(alike, kind.isSize))
+      for (const bool relations : {false, true})
+        for (const bool fromObserved : {false, true})
+          if (auto kernel = attempt(SizePattern::of(alike, kind.isSize, {fromObserved, relations, factor}, isTaken)))
+            return kernel;
+  return nullptr;
+}
+
+/// What the program's types say of each of the kind's numbers.
+std::vector<Dim> Group::declaredNumbers(at::TensorList inputs, const CallKind& kind) const {
+  std::vector<Dim> numbers(kind.numbers.size());
+  size_t tensor = 0, next = 0;
+  for (const ValueId input : graph_->inputs()) {
+    const Type& type = graph_->value(input).type;
+    if (!type.isTensor()) continue;
+    const auto rank = static_cast<size_t>(inputs[tensor++].dim());
+    const auto& shape = type.tensorInfo.shape;
+    if (shape && shape->size() == rank)
+      std::copy(shape->begin(), shape->end(), numbers.begin() + static_cast<std::ptrdiff_t>(next));
+    next += rank;
+    while (next < kind.numbers.size() && !kind.isSize[next] && tensor < inputs.size()) ++next;
+  }
+  return numbers;
 }
 
 /// The graph with the types and numbers that this call has.
-Graph Group::typed(at::TensorList inputs, at::IntArrayRef sizes, std::vector<at::Tensor>& results) const {
-  Graph graph = *graph_;
-  std::unordered_map<ValueId, int64_t> numbers;
-  size_t tensor = 0, number = 0;
-  for (const ValueId input : graph.inputs()) {
-    if (graph.value(input).type.isTensor()) {
-      if (tensor < inputs.size()) graph.setType(input, typeOfValue(inputs[tensor++]));
-    } else if (number < sizes.size()) {
-      numbers.emplace(input, sizes[number++]);
-    }
-  }
-  results = aten_(inputs, sizes, [&](ValueId id, const c10::IValue& value) { graph.setType(id, typeOfValue(value)); });
-  if (numbers.empty()) return graph;
-  for (const NodeId id : graph.order()) {
-    std::vector<Argument> now;
-    for (const Argument& a : graph.node(id).args) now.push_back(withNumbers(a, numbers));
-    graph.setArguments(id, std::move(now));
-  }
+Graph Group::typed(at::TensorList inputs, at::IntArrayRef sizes, const Seen& seen) const {
+  std::vector<Argument> integers;
+  for (const int64_t n : sizes) integers.emplace_back(n);
+  Graph graph = withNumbers(*graph_, integers);
+  size_t tensor = 0;
+  for (const ValueId input : graph.inputs())
+    if (graph.value(input).type.isTensor()) graph.setType(input, typeOfValue(inputs[tensor++]));
+  for (const auto& [value, type] : seen.types) graph.setType(value, type);
   return graph;
 }
 

@@ -2,22 +2,26 @@
 //
 //   Group::of(program)->run(inputs, sizes)
 //
-// Types in the program are those of the model that it was made from. A call may bring other dtypes and sizes: the group
-// is typed, and its kernel made, anew for each set of them.
+// Types in the program are those of the model that it was made from. A call may bring other dtypes, sizes and strides.
+// The first kind of call gets a kernel of its own. Where a later kind differs from a known one in sizes, a kernel with
+// sizes as arguments is made, which serves all calls like these. What no such kernel serves gets one of its own again.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/ir/graph.h"
 #include "kernels/generated/aten_run.h"
 #include "kernels/generated/compiled.h"
+#include "kernels/generated/shared_kernel.h"
 
 namespace graft::ops {
 
@@ -36,17 +40,39 @@ class Group {
   Group(std::unique_ptr<Graph> graph, KernelChoice choice)
       : graph_(std::move(graph)), choice_(std::move(choice)), aten_(*graph_) {}
   std::vector<at::Tensor> runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key);
+  std::vector<at::Tensor> run(const Compiled&, at::TensorList inputs, at::IntArrayRef sizes) const;
+  bool find(const std::string& key, std::shared_ptr<const Compiled>&);
+  void remember(const std::string& key, std::shared_ptr<const Compiled>, bool isShared);
+  bool isServed(const CallKind&);
+  std::shared_ptr<const Compiled> bind(const CallKind&, const Seen&);
+  std::shared_ptr<const Compiled> make(const CallKind&, at::TensorList inputs, at::IntArrayRef sizes, const Seen&,
+                                       const std::string& key);
+  std::shared_ptr<const Compiled> makeShared(const CallKind&, const std::vector<std::vector<int64_t>>& rows,
+                                             at::TensorList inputs, at::IntArrayRef sizes, const Seen&);
   KernelChoice choiceFor(at::TensorList inputs) const;
-  Graph typed(at::TensorList inputs, at::IntArrayRef sizes, std::vector<at::Tensor>& results) const;
+  std::vector<Dim> declaredNumbers(at::TensorList inputs, const CallKind&) const;
+  Graph typed(at::TensorList inputs, at::IntArrayRef sizes, const Seen&) const;
 
-  /// A call whose kind comes after so many others runs as ATen operators: its kernel would cost more than it saves.
+  /// After so many attempts, calls that no kernel serves run as ATen operators: a kernel would cost more than it saves.
   static constexpr size_t mostKernels = 32;
+  static constexpr size_t mostKinds = 4096;
   std::unique_ptr<Graph> graph_;  // aten_ refers to it
   KernelChoice choice_;
   AtenRun aten_;
-  std::mutex mutex_;  // guards compiled_
-  /// By what a kernel is made for: dtypes, sizes and strides. Null: none can be made, the ATen operators run.
-  std::unordered_map<std::string, std::shared_ptr<const Compiled>> compiled_;
+
+  struct Entry {
+    std::shared_ptr<const Compiled> kernel;  // null: none can be made, the ATen operators run
+    bool isShared = false;                   // its code belongs to one of shared_
+  };
+  std::mutex mutex_;                                 // guards compiled_ and shared_
+  std::unordered_map<std::string, Entry> compiled_;  // by dtypes, sizes and strides
+  std::vector<std::shared_ptr<const SharedKernel>> shared_;
+  std::atomic<bool> metaTells_ = true;  // meta tensors get the sizes and strides that others get
+
+  std::mutex making_;  // guards what follows; comes before mutex_
+  size_t made_ = 0;
+  std::unordered_map<std::string, std::vector<std::vector<int64_t>>> kinds_;  // by family: those that no kernel served
+  std::unordered_set<std::string> tried_;                                     // patterns
 };
 
 }  // namespace graft::ops

@@ -407,9 +407,16 @@ Term Body::evaluateBinary(const Syntax& s) {
   const bool tensors = side_ == Side::Where;
   const auto left = tryHost(a, tensors), right = tryHost(b, tensors);
   // A tensor is not None, nor is what is calculated from sizes. A parameter may be: that is known at the match.
-  if ((s.name == "is" || s.name == "is not") && (a.isTensorLike() || a.as<Expression>()) && b.literal() &&
-      b.literal()->isNone() && side_ != Side::Where)
+  if ((s.name == "is" || s.name == "is not") && (a.isTensorLike() || a.as<Expression>() || a.as<Sequence>()) &&
+      b.literal() && b.literal()->isNone() && side_ != Side::Where)
     return Term{Argument(s.name == "is not"), s.span};
+  if (const auto* front = a.as<Sequence>(), *back = b.as<Sequence>();
+      s.name == "+" && front && back && front->isTuple == back->isTuple && side_ != Side::Where) {
+    Sequence joined{*front};
+    joined.names.clear();
+    joined.items.insert(joined.items.end(), back->items.begin(), back->items.end());
+    return Term{std::move(joined), s.span};
+  }
   if (left && right) {
     Expression e;
     e.kind = Expression::Kind::Binary;

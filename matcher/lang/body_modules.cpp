@@ -288,6 +288,11 @@ ModuleObject& Body::objectOf(ModuleInstance& module, Span at) {
     if (++depth_ > maxModuleDepth)
       fail(at, fmt::format("`{}` holds itself, or modules hold each other too deeply", module.type));
     Names inner = namesFor(Local{init, file, module.object}, module.arguments, module.keywords, at);
+    if (const auto layers = inner.find("num_layers"); !module.definition && layers != inner.end())
+      if (const Argument* n = layers->second.literal(); !n || n->number() > mostRecurrentLayers)
+        fail(module.span,
+             fmt::format("a replacement can make a new nn.{} of 1 to {} layers, a number that the rule says",
+                         module.type, mostRecurrentLayers));
     std::swap(names_, inner);
     const auto outer = std::exchange(self_, module.object);
     inFile(*file, at, [&] {

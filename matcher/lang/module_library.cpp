@@ -129,11 +129,79 @@ class BatchNorm{0}(nn.Module):
         return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, self.momentum, self.eps)
 )";
 
+/// Of LSTM, GRU and RNN. The weights of each layer and direction are members of their own, as in PyTorch; members of
+/// layers that a module does not have are never made.
+constexpr std::string_view recurrentHead = R"(
+
+class {name}(nn.Module):
+    """torch.nn.modules.rnn.{name}"""
+    def __init__(self, input_size, hidden_size, num_layers=1, {more}bias=True, batch_first=False, dropout=0.0, bidirectional=False):
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers{keep}
+        self.has_biases = bias
+        self.batch_first = batch_first
+        self.bidirectional = bidirectional
+        self.directions = 2 if bidirectional else 1
+)";
+constexpr std::string_view recurrentWeights = R"(
+        self.weight_ih_l{at} = nn.Parameter((torch.rand([{gates} * hidden_size, {inputs}]) * 2 - 1) / math.sqrt(hidden_size)) if {present} else None
+        self.weight_hh_l{at} = nn.Parameter((torch.rand([{gates} * hidden_size, hidden_size]) * 2 - 1) / math.sqrt(hidden_size)) if {present} else None
+        self.bias_ih_l{at} = nn.Parameter((torch.rand([{gates} * hidden_size]) * 2 - 1) / math.sqrt(hidden_size)) if {present} and bias else None
+        self.bias_hh_l{at} = nn.Parameter((torch.rand([{gates} * hidden_size]) * 2 - 1) / math.sqrt(hidden_size)) if {present} and bias else None
+)";
+constexpr std::string_view recurrentForward = R"(
+    def forward(self, input, hx=None):
+        batch = input.shape[0] if self.batch_first else input.shape[1]
+        zeros = torch.zeros([self.num_layers * self.directions, batch, self.hidden_size], dtype=input.dtype, device=input.device) if hx is None else None
+)";
+
+std::string recurrent(std::string_view name, int gates) {
+  const bool isRnn = name == "RNN";
+  std::string out = fmt::format(fmt::runtime(recurrentHead), fmt::arg("name", name),
+                                fmt::arg("more", isRnn ? "nonlinearity='tanh', " : ""),
+                                fmt::arg("keep", isRnn ? "\n        self.nonlinearity = nonlinearity" : ""));
+  std::string weights;
+  for (int layer = 0; layer < mostRecurrentLayers; ++layer) {
+    for (const bool reverse : {false, true}) {
+      const std::string at = fmt::format("{}{}", layer, reverse ? "_reverse" : "");
+      out += fmt::format(
+          fmt::runtime(recurrentWeights.substr(1)), fmt::arg("at", at), fmt::arg("gates", gates),
+          fmt::arg("inputs", layer == 0 ? "input_size" : "self.directions * hidden_size"),
+          fmt::arg("present", fmt::format("num_layers > {}{}", layer, reverse ? " and bidirectional" : "")));
+      const std::string two = fmt::format("self.weight_ih_l{0}, self.weight_hh_l{0}", at);
+      const std::string condition =
+          fmt::format("self.num_layers > {}{}", layer, reverse ? " and self.bidirectional" : "");
+      weights += fmt::format(
+          "        weights = weights + (([{0}, self.bias_ih_l{1}, self.bias_hh_l{1}] if self.has_biases else [{0}]) if "
+          "{2} "
+          "else [])\n",
+          two, at, condition);
+    }
+  }
+  out += recurrentForward;
+  out += "        weights = []\n" + weights;
+  constexpr std::string_view more =
+      "weights, self.has_biases, self.num_layers, 0.0, False, self.bidirectional, self.batch_first)";
+  if (name == "LSTM")
+    return out + fmt::format(
+                     "        output, h, c = torch.ops.aten.lstm.input(input, [zeros, zeros] if hx is None else "
+                     "[hx[0], hx[1]], {}\n        return output, (h, c)\n",
+                     more);
+  const std::string call = fmt::format("(input, zeros if hx is None else hx, {}", more);
+  if (isRnn)
+    return out + fmt::format(
+                     "        return torch.ops.aten.rnn_tanh.input{0} if self.nonlinearity == 'tanh' else "
+                     "torch.ops.aten.rnn_relu.input{0}\n",
+                     call);
+  return out + fmt::format("        return torch.ops.aten.gru.input{}\n", call);
+}
+
 }  // namespace
 
 std::string_view moduleLibrary() {
-  static const std::string text =
-      std::string(moduleClasses) + fmt::format(batchNorm, "1d") + fmt::format(batchNorm, "2d");
+  static const std::string text = std::string(moduleClasses) + fmt::format(batchNorm, "1d") +
+                                  fmt::format(batchNorm, "2d") + recurrent("LSTM", 4) + recurrent("GRU", 3) +
+                                  recurrent("RNN", 1);
   return text;
 }
 

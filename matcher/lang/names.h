@@ -53,6 +53,7 @@ const ModuleFunction* findModuleFunction(std::string_view type);
 /// The modules of torch.nn with weights that a replacement can make anew, as nn.Module classes of the rule language.
 /// The docstring of each is PyTorch's own name of the class.
 std::string_view moduleLibrary();
+inline constexpr int mostRecurrentLayers = 8;                      ///< of an LSTM, GRU or RNN there
 inline constexpr std::string_view moduleLibraryName = "torch.nn";  ///< as a file
 /// Whether torch.nn has a module of that name.
 bool isTorchModule(std::string_view shortName);

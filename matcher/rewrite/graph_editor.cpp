@@ -245,6 +245,26 @@ void GraphEditor::setModule(NodeId node, ModuleCallId module) {
   graph_.setModule(node, module);
 }
 
+void GraphEditor::moveModuleCall(ModuleCallId call, ModuleCallId parent) {
+  assert(isOpen_ && !graph_.isWithin(parent, call));
+  graph_.mutableModuleCall(call).parent = parent;
+}
+
+void GraphEditor::sortModuleCalls() {
+  assert(!isOpen_);
+  std::vector<ModuleCallId> order;
+  std::vector<char> isPlaced(graph_.moduleCalls().size());
+  for (const ModuleCall& call : graph_.moduleCalls()) {
+    const size_t end = order.size();
+    for (ModuleCallId m = call.id; m && !isPlaced[m.index]; m = graph_.moduleCall(m).parent) {
+      isPlaced[m.index] = true;
+      order.push_back(m);
+    }
+    std::reverse(order.begin() + static_cast<std::ptrdiff_t>(end), order.end());
+  }
+  graph_.setModuleCallOrder(order);
+}
+
 void GraphEditor::setSource(NodeId node, uint32_t source) {
   assert(isOpen_);
   graph_.setSource(node, source);

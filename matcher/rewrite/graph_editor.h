@@ -109,6 +109,10 @@ class GraphEditor {
   void redirectUses(ValueId from, ValueId to);
   void setType(ValueId value, Type type);
   void setModule(NodeId node, ModuleCallId module);
+  /// The call, with all below it, becomes one that `parent` makes. sortModuleCalls() is due when all is moved.
+  void moveModuleCall(ModuleCallId call, ModuleCallId parent);
+  /// Between edits: calls get the ids that they would have if the model had been read so, parents before children.
+  void sortModuleCalls();
   void setSource(NodeId node, uint32_t source);
   void setOrigin(NodeId node, std::shared_ptr<const Origin> origin);
   void moveBefore(NodeId node, NodeId at);

@@ -31,6 +31,11 @@ def probabilities(scores):
     return keep(cast_back(torch.softmax(wide, dim=-1, dtype=_), _))
 
 
+def wide(scores):
+    """Scores, perhaps in float32, where distances that are in float32 are added."""
+    return optional(torch.Tensor.to, scores, dtype=_)
+
+
 def same(x):
     """The shape that x has, asked for once more."""
     return optional(torch.Tensor.view, x, x.shape)
@@ -220,7 +225,7 @@ class Attention(Rule):
 
     def pattern(q, k, v, mask, scale: float):
         scores = torch.matmul(q, k.transpose(-1, -2)) / scale
-        return torch.matmul(probabilities(scores + mask), v)
+        return torch.matmul(probabilities(wide(scores) + mask), v)
 
     def replacement(q, k, v, mask, scale: float):
         return kernels.attention(q, k, v, mask, scale=1 / scale)
@@ -233,7 +238,7 @@ class PositionAttention(Rule):
 
     def pattern(q, k, v, bias, mask, scale: float):
         scores = torch.matmul(q, k.transpose(-1, -2)) / scale
-        return torch.matmul(probabilities(scores + bias + mask), v)
+        return torch.matmul(probabilities(wide(scores) + bias + mask), v)
 
     def replacement(q, k, v, bias, mask, scale: float):
         return kernels.attention(q, k, v, bias + mask, scale=1 / scale)
@@ -284,7 +289,7 @@ class BiasedAttention(Rule):
     """The same with a bias by relative position added before the mask, as T5 has it."""
 
     def pattern(q, k, v, bias, mask):
-        scores = torch.matmul(q, k.transpose(-1, -2)) + bias
+        scores = wide(torch.matmul(q, k.transpose(-1, -2))) + bias
         return torch.matmul(probabilities(scores + mask), v)
 
     def replacement(q, k, v, bias, mask):
@@ -297,7 +302,7 @@ class AlibiAttention(Rule):
     """Falcon's attention: alibi is added before the scores are scaled, a mask after it."""
 
     def pattern(q, k, v, bias, mask, scale: float):
-        scores = (same(torch.matmul(q, k.transpose(-1, -2))) + bias) * scale
+        scores = (wide(same(torch.matmul(q, k.transpose(-1, -2)))) + bias) * scale
         return torch.matmul(same(probabilities(scores + mask)), v)
 
     def replacement(q, k, v, bias, mask, scale: float):
@@ -310,7 +315,7 @@ class AlibiAttentionWithoutMask(Rule):
     """The same where nothing is added after the scale: a bias, or its sum with a mask."""
 
     def pattern(q, k, v, bias, scale: float):
-        scores = (torch.matmul(q, k.transpose(-1, -2)) + bias) * scale
+        scores = (wide(torch.matmul(q, k.transpose(-1, -2))) + bias) * scale
         return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, bias, scale: float):
@@ -323,7 +328,7 @@ class AlibiAttentionMaskedBefore(Rule):
     """The same where bias and mask are added one after the other."""
 
     def pattern(q, k, v, bias, mask, scale: float):
-        scores = (torch.matmul(q, k.transpose(-1, -2)) + bias + mask) * scale
+        scores = (wide(torch.matmul(q, k.transpose(-1, -2))) + bias + mask) * scale
         return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, bias, mask, scale: float):
@@ -394,7 +399,7 @@ class BiasedFilledAttention(Rule):
     """MPT's attention: alibi is added to the scaled scores before hidden places are filled."""
 
     def pattern(q, k, v, bias, hidden, scale: float, fill: float):
-        scores = (torch.matmul(q, k.transpose(-1, -2)) / scale + bias).masked_fill(hidden, fill)
+        scores = (wide(torch.matmul(q, k.transpose(-1, -2)) / scale) + bias).masked_fill(hidden, fill)
         return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, bias, hidden, scale: float, fill: float):
@@ -407,7 +412,7 @@ class BiasedFilledAttentionScaledBefore(Rule):
     """The same without a scale behind the product."""
 
     def pattern(q, k, v, bias, hidden, fill: float):
-        scores = (torch.matmul(q, k.transpose(-1, -2)) + bias).masked_fill(hidden, fill)
+        scores = (wide(torch.matmul(q, k.transpose(-1, -2))) + bias).masked_fill(hidden, fill)
         return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, bias, hidden, fill: float):

@@ -1,9 +1,10 @@
-"""The rewrites of "Bring your own compiler", each as a rule, and two recipes: what keeps the numbers, and what trades them."""
+"""The rewrites of "Bring your own compiler", each as a rule, and recipes: what keeps the numbers, what trades them, and what parts the
+model for another compiler."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from graft import Recipe, Rule, Weight, fold_constants, normalize, swap_module
+from graft import Recipe, Rule, Weight, fold_constants, fuse, normalize, partition, swap_module
 
 
 class FoldDivision(Rule):
@@ -80,3 +81,17 @@ class Retrain(Recipe):
 
     steps = [swap_module(nn.GELU, nn.ReLU), LayerNormToBatchNorm]
     expect = {LayerNormToBatchNorm: 1}
+
+
+class Parts(Recipe):
+    """What one backend can run becomes submodules, npu_0 and so on, each with a forward of its own."""
+
+    steps = [normalize, partition([torch.matmul, nn.Linear, "aten.div", "aten.add", torch.tanh, torch.sigmoid, "aten.mul"], "npu")]
+    expect = {partition: 2}
+
+
+class PartsGenerated(Recipe):
+    """The same parts, and Graft's own compiler for them: one kernel for what lies between the products, kept on disk."""
+
+    steps = [normalize, partition(["aten.div", "aten.add", torch.tanh, torch.sigmoid, "aten.mul"], "npu"), fuse(only=["npu"])]
+    expect = {partition: 2, fuse: 2}

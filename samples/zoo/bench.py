@@ -1,30 +1,36 @@
 #!/usr/bin/env python3
-"""Times models that `graft optimize` exported beside torch.compile of the user's own module.
+"""Times models that `graft optimize` exported beside eager PyTorch, frozen TorchScript, torch.compile and ONNX Runtime.
 
-    samples/zoo/bench.py build --device cuda --dtype float16 -o results bert swin unet
-    samples/zoo/bench.py build --device cpu --dtype float32 --mode default --threads 1 -j 1 -o results bert timm:poolformer_s12
+    samples/zoo/bench.py build --set zoo --device cpu --threads 1 --jobs 16 --minutes 9 --resume -o results
+    samples/zoo/bench.py build --device cuda --only 'bert,swin,timm:*' -o results
     samples/zoo/bench.py --list
 
-A process for each model: PyTorch traces the model in fp32 on the CPU; `graft optimize` writes a file for the device and dtype; the
-process loads that file with `.to(device)`, compiles the module itself with `torch.compile(mode=MODE)`, and calls the two in turns.
-As many models as -j says prepare at once; then their times are taken one model after another while the others wait.
+A row is one model at one batch size. PyTorch traces the model in fp32 on the CPU; `graft optimize` writes a file for the device and
+dtype; each contender then gets a process of its own, which makes it ready. When all are ready, they are called in turns:
 
-It prints one line a model as it comes, and writes results.json (after each model) and results.md to the folder of -o. `--resume` goes
-on where a run was stopped. The ratio is torch.compile's time over the exported file's: above 1 the exported file is faster. Its range
-is the 10th to the 90th percentile over the pairs.
-On a CPU, frozen TorchScript of the traced model is called in turns with the two, and *frozen* is its time over the exported file's.
-With --threads 1 all times there are the thread's own, so that other work on the machine counts little.
-timm:NAME is a model of timm, where that is installed, with random weights.
-*host* is the exported file's wall time over its time on the GPU, back to back; much above 1, the host is what limits it.
-*error* is the exported file's largest difference from fp64 over torch.compile's. A model that fails keeps its message.
+    graft      the file that `graft optimize` wrote, in Python
+    eager      the user's module
+    frozen     the traced model, frozen (on a CPU alone)
+    compile:M  torch.compile(module, mode=M) of the user's module, for each mode of --modes
+    onnx       ONNX Runtime on the CPU, of what torch.onnx.export wrote (float32 on a CPU alone; "-" where onnxruntime is not installed)
+
+graft and compile are made ready twice: first with empty caches, then by a second process with what the first one kept.
+
+Rows are written as they come: results.json in the folder of -o keeps them with machine, clocks and versions, results.md has the tables.
+--resume keeps the rows that results.json has. A contender that fails or takes longer than --timeout says why, and the others go on.
+--minutes ends the run in time: rows that are not complete then are left to the next run with --resume.
+
+On a CPU, --jobs rows run side by side, each pinned to --threads cores of its own. With one thread, times are the thread's own. On a
+GPU, --jobs rows prepare at once, and while one is timed the others wait.
 """
 import argparse
-import concurrent.futures
-import contextlib
+import datetime
+import fnmatch
 import json
-import math
 import os
 import pathlib
+import platform
+import shutil
 import signal
 import statistics
 import subprocess
@@ -34,303 +40,441 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, str(HERE))
+import table
+
+TURN_MS = 20       # a contender is called for about this long in one turn
+LEAST_TURNS = 7
+LONGEST_TURNS = 60  # seconds after which slow models get fewer turns
 
 
-def built(name, batch):
-    import torch
-    import models
-    torch.set_grad_enabled(False)
-    torch.manual_seed(0)
-    return models.builder(name)(batch)
+class Stopped(Exception):
+    """The run's time is over, or the user ended it."""
 
 
-def cast(tensors, device, dtype):
-    return tuple(t.to(device=device, dtype=dtype if t.is_floating_point() else t.dtype) for t in tensors)
+class Processes:
+    """All processes that this run has started, so that they end when it does."""
+
+    def __init__(self):
+        self.lock, self.running, self.stopped = threading.Lock(), set(), False
+
+    def start(self, command, **options):
+        with self.lock:
+            if self.stopped:
+                raise Stopped()
+            process = subprocess.Popen([str(c) for c in command], start_new_session=True, **options)
+            self.running.add(process)
+            return process
+
+    def end(self, process):
+        """With what it has started."""
+        with self.lock:
+            self.running.discard(process)
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                try:
+                    pipe.close()
+                except OSError:
+                    pass
+        process.wait()
+
+    def stop(self):
+        with self.lock:
+            self.stopped = True
+            running = list(self.running)
+        for process in running:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
 
-def first_tensor(value):
-    import torch
-    while not isinstance(value, torch.Tensor):
-        value = next(iter(value.values())) if isinstance(value, dict) else value[0]
-    return value
+PROCESSES = Processes()
 
 
-def compiled(module, inputs, mode):
-    """`module` compiled and warm, or None and why PyTorch could not."""
-    import torch
-    run = torch.compile(module, mode=None if mode == "default" else mode)
-    for _ in range(4):
-        run(*inputs)
-    return run
+class Quiet:
+    """Many may prepare at once; who times is alone. Only a GPU needs that: rows on a CPU have cores of their own."""
 
+    def __init__(self, needed):
+        self.needed, self.state, self.preparing, self.waiting, self.timing = needed, threading.Condition(), 0, 0, False
 
-def file_name(name):
-    return name.replace(":", "_")
+    def prepare(self, work):
+        if not self.needed:
+            return work()
+        with self.state:
+            self.state.wait_for(lambda: not self.timing and not self.waiting)
+            self.preparing += 1
+        try:
+            return work()
+        finally:
+            with self.state:
+                self.preparing -= 1
+                self.state.notify_all()
 
-
-def prepare(options, name):
-    """Writes NAME.pt, NAME_in.pt and NAME_fast.pt. Returns what is called in turns, all warm (the exported file loaded, the module
-    compiled, on a CPU the model frozen), the inputs, and what was found on the way: seconds of each step, errors beside fp64, and what
-    the exported file says of its captures."""
-    import torch
-    folder, on_gpu, dtype = pathlib.Path(options.output), options.device.startswith("cuda"), getattr(torch, options.dtype)
-    clock, seconds = [time.perf_counter()], {}
-
-    def lap(step):
-        clock.append(time.perf_counter())
-        seconds[step] = clock[-1] - clock[-2]
-
-    module, inputs = built(name, options.batch)
-    torch.jit.trace(module, inputs, check_trace=False).save(folder / f"{file_name(name)}.pt")
-    torch.save(inputs, folder / f"{file_name(name)}_in.pt")
-    lap("trace")
-    command = [options.build / "bin/graft", "optimize", folder / f"{file_name(name)}.pt", "--inputs", folder / f"{file_name(name)}_in.pt", "-o", folder / f"{file_name(name)}_fast.pt",
-               "--device", options.device, "--dtype", options.dtype, "--budget", options.budget, "--allow-unchanged", "--json"]
-    with open(folder / f"{file_name(name)}.json", "w") as out, open(folder / f"{file_name(name)}.log", "w") as log:
-        run = subprocess.run([str(c) for c in command], stdout=out, stderr=log, timeout=options.timeout)
-    if run.returncode:
-        said = (folder / f"{file_name(name)}.log").read_text().strip().splitlines()
-        raise RuntimeError(f"graft optimize: exit code {run.returncode}: {said[-1] if said else ''}")
-    lap("optimize")
-    torch.ops.load_library(next((options.build / "lib").glob("libgraft_ops.so")))
-    fast, moved, first = torch.jit.load(folder / f"{file_name(name)}_fast.pt").to(options.device), cast(inputs, options.device, dtype), []
-    for _ in range(4):
-        fast(*moved)
-        if on_gpu:
-            torch.cuda.synchronize()
-        lap("call")
-        first.append(seconds.pop("call"))
-    reference = first_tensor(module.double()(*cast(inputs, "cpu", torch.double)))
-    lap("reference")
-    module, _ = built(name, options.batch)
-    theirs = compiled(module.to(options.device, dtype), moved, options.mode)
-    lap("compile")
-    scale = reference.abs().max().item()
-    errors = [(first_tensor(run(*moved)).double().cpu() - reference).abs().max().item() / scale for run in (fast, theirs)]
-    runner = getattr(fast, "graft_runner", None)
-    calls = {"": fast, "compile": theirs}
-    if not on_gpu:
-        calls["frozen"] = torch.jit.freeze(torch.jit.load(folder / f"{file_name(name)}.pt").eval().to(dtype))
-        for _ in range(3):
-            calls["frozen"](*moved)
-    return calls, moved, {"seconds": seconds, "firstCallsSeconds": first, "error": errors[0], "compileError": errors[1],
-                                 "status": runner.status().strip() if runner is not None else "no capture was asked for"}
-
-
-def timer(device):
-    """A function that runs `call` once and returns milliseconds: between GPU events, of the wall clock on a CPU, or of the thread where
-    there is one."""
-    import torch
-    if not device.startswith("cuda"):
-        clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-
-        def on_cpu(call):
-            began = clock()
-            call()
-            return (clock() - began) * 1e3
-        return on_cpu
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-
-    def on_gpu(call):
-        torch.cuda.synchronize()
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end)
-    return on_gpu
-
-
-def back_to_back(call, device, times=50):
-    """Milliseconds of the wall clock for each of `times` calls without a wait between them."""
-    import torch
-    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
-    wait()
-    began = time.perf_counter()
-    for _ in range(times):
-        call()
-    wait()
-    return (time.perf_counter() - began) / times * 1e3
-
-
-def measure(options, calls, inputs):
-    """The times of all, called in turns."""
-    once, rounds, until = timer(options.device), [], time.perf_counter() + options.seconds
-    while len(rounds) < 20 or time.perf_counter() < until:
-        rounds.append({name: once(lambda: call(*inputs)) for name, call in calls.items()})
-    ours, found = statistics.median(r[""] for r in rounds), {"pairs": len(rounds)}
-    for name in calls:
-        if name:
-            ratios = sorted(r[name] / r[""] for r in rounds)
-            tenths = statistics.quantiles(ratios, n=10)
-            prefix = "" if name == "compile" else name
-            keys = ("ratio", "ratioP10", "ratioP90") if not prefix else (f"{prefix}Ratio", f"{prefix}RatioP10", f"{prefix}RatioP90")
-            found |= {f"{name}Ms": statistics.median(r[name] for r in rounds)} | dict(zip(keys, (statistics.median(ratios), tenths[0], tenths[-1])))
-    return found | {"ms": ours, "host": back_to_back(lambda: calls[""](*inputs), options.device) / ours}
-
-
-def one_model(options, name):
-    """What a model's own process does: it prepares, says so in a line, and measures when it is told that the machine is idle."""
-    if options.threads:
-        import torch
-        torch.set_num_threads(options.threads)
-    *ready, found = prepare(options, name)
-    print(json.dumps(found), flush=True)
-    if sys.stdin.readline():
-        print(json.dumps(measure(options, *ready)), flush=True)
+    def alone(self, work):
+        if not self.needed:
+            return work()
+        with self.state:
+            self.waiting += 1
+            self.state.wait_for(lambda: not self.timing and not self.preparing)
+            self.waiting, self.timing = self.waiting - 1, True
+        try:
+            return work()
+        finally:
+            with self.state:
+                self.timing = False
+                self.state.notify_all()
 
 
 class Child:
-    """A model's own process. What it prints beside its answers, and its errors, go to NAME.txt."""
+    """A process of contenders.py. What libraries print there goes to a log."""
 
-    def __init__(self, options, name):
-        command = [sys.executable, __file__, options.build, "--device", options.device, "--dtype", options.dtype, "--batch", options.batch,
-                   "--mode", options.mode, "--seconds", options.seconds, "--timeout", options.timeout,
-                   "--budget", options.budget, "--threads", options.threads, "-o", options.output, "--one", name]
-        threads = {"OMP_NUM_THREADS": str(options.threads)} if options.threads else {}
-        if options.device.startswith("cuda"):  # several prepare at once, and what is timed runs on the GPU
-            threads = dict.fromkeys(("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"), str(max(1, (os.cpu_count() or 1) // options.jobs)))
-        self.log, self.seconds = options.output / f"{file_name(name)}.txt", options.timeout
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                                            env={**os.environ, **threads} if options.threads else {**threads, **os.environ}, start_new_session=True)
+    def __init__(self, options, contender, folder, environment):
+        self.seconds, self.log = options["timeout"], folder / f"{contender.replace(':', '_')}.log"
+        with open(self.log, "a") as log:
+            self.process = PROCESSES.start([sys.executable, HERE / "contenders.py", json.dumps({**options, "contender": contender, "folder": str(folder)})],
+                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **environment})
 
-    def answer(self, step):
-        """The next line of JSON, or {"error"} where the process ended or took too long."""
-        late = threading.Timer(self.seconds, self.kill)
-        late.start()
-        try:
-            for line in self.process.stdout:
-                if line.startswith("{"):
-                    return json.loads(line)
-        finally:
-            in_time = late.is_alive()
-            late.cancel()
-        if not in_time:
-            return {"error": f"{step} did not end within {self.seconds:g} s"}
-        code, said = self.process.wait(), self.log.read_text().strip().splitlines()
-        return {"error": f"{step}: {said[-1] if said else f'exit code {code}'}"}
+    def answer(self, ask=None, seconds=None):
+        """The next line of JSON; {"why"} where the process ended or took too long."""
+        late, seconds = threading.Event(), seconds or self.seconds
 
-    def measured(self):
-        try:
-            self.process.stdin.write("go\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # answer() says why it ended
-        return self.answer("measure")
-
-    def kill(self):
-        """With what it has started."""
-        with contextlib.suppress(ProcessLookupError):
+        def kill():
+            late.set()
             os.killpg(self.process.pid, signal.SIGKILL)
 
+        watch = threading.Timer(seconds, kill)
+        watch.start()
+        try:
+            if ask is not None:
+                self.process.stdin.write(f"{ask}\n")
+                self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except (BrokenPipeError, ValueError):
+            line = ""
+        finally:
+            watch.cancel()
+        if line:
+            return json.loads(line)
+        if PROCESSES.stopped:
+            raise Stopped()
+        if late.is_set():
+            return {"why": f"did not end within {seconds:g} s"}
+        said = self.log.read_text().strip().splitlines()
+        return {"why": f"ended with {self.process.wait()}: {said[-1][:200] if said else ''}"}
+
     def end(self):
-        self.kill()
-        self.process.communicate()
+        PROCESSES.end(self.process)
+
+
+class Row:
+    """One model at one batch size: all its contenders, prepared one after another and then called in turns."""
+
+    def __init__(self, options, model, batch, folder):
+        self.folder = folder / f"{model.replace(':', '_')}_{batch}"
+        self.options, self.model, self.batch, self.children = options, model, batch, {}
+        self.told = {"model": model, "batch": batch, "device": options.device, "dtype": options.dtype, "threads": options.threads,
+                     "build": str(options.build), "timeout": options.timeout}
+        self.found = {"model": model, "batch": batch, "device": options.device, "dtype": options.dtype, "threads": options.threads, "seconds": options.seconds,
+                      "contenders": {}}
+
+    def environment(self, contender=""):
+        """Caches of the contender's own, and the threads that were asked for."""
+        caches = self.folder / f"cache_{contender.replace(':', '_')}"
+        found = {"GRAFT_CACHE_DIR": str(caches / "graft"), "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"), "TRITON_CACHE_DIR": str(caches / "triton")}
+        threads = self.options.threads or (max(1, len(CORES) // self.options.jobs) if self.on_gpu() else 0)
+        if threads:
+            found |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+        return found
+
+    def on_gpu(self):
+        return self.options.device.startswith("cuda")
+
+    def child(self, contender):
+        return Child(self.told, contender, self.folder, self.environment(contender))
+
+    def prepare(self):
+        """Traces the model and has Graft write its file."""
+        child = self.child("prepare")
+        try:
+            traced = child.answer()
+        finally:
+            child.end()
+        if "why" in traced and not (self.folder / "in.pt").exists():
+            return f"not built: {traced['why']}"
+        self.found |= {key: traced[key] for key in ("parameters", "trace", "noReference") if key in traced}
+        return f"not traced: {traced.get('notTraced') or traced['why']}" if "trace" not in traced else ""
+
+    def optimize(self):
+        """Why `graft optimize` wrote nothing, or nothing."""
+        options, began = self.options, time.perf_counter()
+        command = [options.build / "bin/graft", "optimize", self.folder / "model.pt", "--inputs", self.folder / "in.pt", "-o", self.folder / "fast.pt", "--device", options.device,
+                   "--dtype", options.dtype, "--budget", options.budget, "--seconds", 1, "--allow-unchanged", "--json"]
+        with open(self.folder / "optimize.json", "w") as out, open(self.folder / "optimize.log", "w") as log:
+            process = PROCESSES.start(command, stdin=subprocess.DEVNULL, stdout=out, stderr=log, env={**os.environ, **self.environment("optimize")})
+        try:
+            code = process.wait(timeout=options.timeout)
+        except subprocess.TimeoutExpired:
+            return f"graft optimize did not end within {options.timeout:g} s"
+        finally:
+            PROCESSES.end(process)
+            if PROCESSES.stopped:
+                raise Stopped()
+        if code:
+            said = (self.folder / "optimize.log").read_text().strip().splitlines()
+            return f"graft optimize: exit code {code}: {said[-1] if said else ''}"
+        report = json.loads((self.folder / "optimize.json").read_text())
+        self.found |= {"optimize": time.perf_counter() - began, "recipe": " + ".join(r["recipe"] for r in report["recipes"] if r["kept"]) or "nothing",
+                       "rewrites": sum(s["rewrites"] for s in (report["result"] or {}).get("steps", []) if s["isRule"])}
+        return ""
+
+    def ready(self, contender):
+        """Starts a contender; where it has caches, a second time with what the first process kept there."""
+        shutil.rmtree(self.folder / f"cache_{contender.replace(':', '_')}", ignore_errors=True)
+        child = self.child(contender)
+        found = child.answer()
+        twice = ["graft"] if self.options.once else ["graft", "compile"]
+        if contender.partition(":")[0] in twice and "why" not in found:
+            amount = child.answer("count")
+            child.end()
+            child = self.child(contender)
+            again = child.answer()
+            amount = {"kernels": None, "bytes": None} if "why" in amount else amount
+            found = {**found, **amount, "loadWarm": again["load"], "callsWarm": again["calls"], "difference": again["difference"]} if "why" not in again else again
+        if "why" in found:
+            child.end()
+        else:
+            self.children[contender] = child
+        self.found["contenders"][contender] = found
+
+    def take_turns(self):
+        """The times of all, called in turns."""
+        found, began = self.found["contenders"], time.perf_counter()
+        calls = {c: max(1, min(50, round(TURN_MS / max(min(found[c].get("callsWarm", found[c]["calls"])) * 1e3, 1e-3)))) for c in self.children}
+        turns = []
+        while len(turns) < LEAST_TURNS or time.perf_counter() < began + self.options.seconds * len(self.children):
+            turn = {}
+            for contender, child in list(self.children.items()):
+                said = child.answer(calls[contender])
+                if "ms" in said:
+                    turn[contender] = said["ms"]
+                else:
+                    found[contender] = {"why": said["why"]}
+                    self.children.pop(contender).end()
+            if not self.children:
+                return
+            turns.append(turn)
+            if len(turns) >= 3 and time.perf_counter() > began + LONGEST_TURNS:
+                break
+        for contender in self.children:
+            mine = [t[contender] for t in turns]
+            found[contender] |= {"ms": statistics.median(mine), "turns": len(mine)}
+            if contender != "graft" and "graft" in self.children:
+                ratios = sorted(t[contender] / t["graft"] for t in turns)
+                tenths = statistics.quantiles(ratios, n=10)
+                found[contender] |= dict(zip(("ratio", "ratioP10", "ratioP90"), (statistics.median(ratios), max(tenths[0], ratios[0]), min(tenths[-1], ratios[-1]))))
+        self.found["machine"] = machine(self.options.device)
+
+    def run(self, quiet):
+        """The finished row."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            why = quiet.prepare(self.prepare)
+            for contender in self.options.contenders:
+                unusable = why if why.startswith("not built") or contender in ("graft", "frozen") else ""
+                if contender == "graft" and not why:
+                    unusable = quiet.prepare(self.optimize)
+                if unusable:
+                    self.found["contenders"][contender] = {"why": unusable}
+                else:
+                    quiet.prepare(lambda: self.ready(contender))
+            if self.children:
+                quiet.alone(self.take_turns)
+            for contender, child in self.children.items():
+                if "kernels" not in self.found["contenders"][contender]:
+                    amount = child.answer("count")
+                    self.found["contenders"][contender] |= amount if "why" not in amount else {}
+            self.found.setdefault("machine", machine(self.options.device))
+            return self.found
+        finally:
+            for child in self.children.values():
+                child.end()
+            shutil.rmtree(self.folder, ignore_errors=True) if not self.options.keep else None
+
+
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def machine(device):
     """What the times depend on besides the models."""
-    import torch
-    import torchvision
-    import transformers
-    found = {"torch": torch.__version__, "transformers": transformers.__version__, "torchvision": torchvision.__version__}
+    from importlib import metadata
+    found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "cores": len(CORES), "load": os.getloadavg()[0]}
+    try:
+        cpu = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        found["cpu"] = next((line.partition(": ")[2] for line in cpu if line.startswith("model name")), platform.processor())
+        found["MHz"] = max((float(line.partition(": ")[2]) for line in cpu if line.startswith("cpu MHz")), default=None)
+    except OSError:
+        pass
+    for package in ("torch", "transformers", "torchvision", "timm", "onnxruntime"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            pass
     if device.startswith("cuda"):
-        found["gpu"] = torch.cuda.get_device_name()
-        fields = "driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,temperature.gpu"
+        fields = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,temperature.gpu"
         said = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], capture_output=True, text=True)
         found |= dict(zip(fields.split(","), said.stdout.strip().splitlines()[0].split(", "))) if said.returncode == 0 else {}
     return found
 
 
-def row(name, found):
-    if "ms" not in found:
-        return f"| {name} | {found['error']} | | | | | |"
-    if "frozenMs" in found:
-        return (f"| {name} | {found['ms']:.2f} | {found['compileMs']:.2f} | {found['ratio']:.2f} ({found['ratioP10']:.2f} to {found['ratioP90']:.2f}) | "
-                f"{found['frozenMs']:.2f} | {found['frozenRatio']:.2f} ({found['frozenRatioP10']:.2f} to {found['frozenRatioP90']:.2f}) | "
-                f"{found['firstCallsSeconds'][0]:.2f} | {found['seconds']['compile']:.1f} | {found['error'] / max(found['compileError'], 1e-30):.2f} |")
-    return (f"| {name} | {found['ms']:.3f} | {found['compileMs']:.3f} | {found['ratio']:.2f} ({found['ratioP10']:.2f} to {found['ratioP90']:.2f}) | {found['host']:.2f} | "
-            f"{found['error'] / max(found['compileError'], 1e-30):.2f} | {found['rewrites']} |")
+class Results:
+    """The rows measured so far, in a file that is whole at any time."""
+
+    def __init__(self, folder, contenders):
+        self.folder, self.contenders, self.path, self.lock, self.rows = folder, contenders, folder / "results.json", threading.Lock(), {}
+
+    def read(self):
+        if self.path.exists():
+            self.rows = {self.key(row): row for row in json.loads(self.path.read_text())["rows"]}
+
+    @staticmethod
+    def key(row):
+        return "/".join(str(row[k]) for k in ("model", "batch", "device", "dtype", "threads"))
+
+    def add(self, row):
+        with self.lock:
+            self.rows[self.key(row)] = row
+            self.write(self.path, json.dumps({"rows": list(self.rows.values())}, indent=1))
+            self.write(self.folder / "results.md", table.document(self.rows.values(), self.columns()))
+
+    def columns(self):
+        """Of all rows, in the order in which this run asks for them."""
+        return list(dict.fromkeys([*self.contenders, *(c for row in self.rows.values() for c in row["contenders"])]))
+
+    @staticmethod
+    def write(path, text):
+        beside = path.with_suffix(".new")
+        beside.write_text(text)
+        beside.replace(path)
 
 
-def kept(path):
-    """What `graft optimize --json` kept: the recipe, and how many rewrites."""
+def run(options, waiting, results):
+    """Measures all rows of `waiting`; how many of them were not done."""
+    quiet, lock, left, groups = Quiet(options.device.startswith("cuda")), threading.Lock(), list(waiting), []
+    if not quiet.needed and options.threads and options.jobs * options.threads <= len(CORES):
+        groups = [set(CORES[i * options.threads:(i + 1) * options.threads]) for i in range(options.jobs)]
+
+    def work(number):
+        if groups:
+            os.sched_setaffinity(0, groups[number])  # of this thread, and of all processes that it starts
+        while not PROCESSES.stopped:
+            with lock:
+                if not left:
+                    return
+                model, batch = left.pop(0)
+            try:
+                row = Row(options, model, batch, options.output / "work").run(quiet)
+            except Stopped:
+                return
+            except Exception as error:
+                row = {"model": model, "batch": batch, "device": options.device, "dtype": options.dtype, "threads": options.threads, "machine": machine(options.device),
+                       "contenders": {"graft": {"why": f"{type(error).__name__}: {error}"}}}
+            results.add(row)
+            with lock:
+                done.append(row)
+                print(table.times(row, options.contenders), flush=True)
+
+    done, threads = [], [threading.Thread(target=work, args=(i,), daemon=True) for i in range(min(options.jobs, len(waiting)))]
+    until = time.monotonic() + options.minutes * 60 if options.minutes else None
     try:
-        report = json.loads(path.read_text())
-        steps = (report["result"] or {}).get("steps", [])
-        return {"recipe": " + ".join(r["recipe"] for r in report["recipes"] if r["kept"]), "rewrites": sum(s["rewrites"] for s in steps if s["isRule"])}
-    except (OSError, ValueError, KeyError) as error:
-        return {"recipe": f"? {error!r}", "rewrites": -1}
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.5)
+                if until and time.monotonic() > until:
+                    raise Stopped()
+    except (KeyboardInterrupt, Stopped):
+        PROCESSES.stop()
+        for thread in threads:
+            thread.join(10)
+    return len(waiting) - len(done)
+
+
+def arguments():
+    from models import MODELS, SETS, known
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path, nargs="?", default=HERE.parents[1] / "build", help="where Graft was built")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="the models to measure; without them, those of --set")
+    parser.add_argument("--list", action="store_true", help="print the models of all sets and exit")
+    parser.add_argument("--set", choices=SETS, default="all", help="which list of models; zoo: no rule was written for them, rules: the others")
+    parser.add_argument("--only", help="of these, the models that match one of the patterns: 'bert,timm:*'")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--dtype", help="float32 on a CPU and float16 on a GPU, if you do not say another")
+    parser.add_argument("--batch", default="1", help="batch sizes, like 1,8 (%(default)s)")
+    parser.add_argument("--contenders", default="graft,eager,frozen,compile,onnx", help="who takes part (%(default)s)")
+    parser.add_argument("--modes", help="torch.compile's modes: default on a CPU, and default,reduce-overhead,max-autotune on a GPU, if you do not say others")
+    parser.add_argument("--threads", type=int, default=0, help="PyTorch's threads on a CPU; 0: as many as it takes")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="how many rows run (on a GPU: prepare) side by side (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=1, help="how long each contender is timed (%(default)s)")
+    parser.add_argument("--budget", type=float, default=30, help="seconds of trials that `graft optimize` may take (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=240, help="seconds that one contender may take to be ready (%(default)s)")
+    parser.add_argument("--minutes", type=float, help="end after this time, and leave the rest to --resume")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of results.json; measure what is missing")
+    parser.add_argument("--retry", action="store_true", help="with --resume: measure rows again in which a contender failed")
+    parser.add_argument("--once", action="store_true", help="make torch.compile ready once alone, with empty caches, and do not count its kernels: saves a minute a row")
+    parser.add_argument("--keep", action="store_true", help="keep each row's files and logs in the folder work of -o")
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("zoo"), help="the folder of results.json and results.md (%(default)s)")
+    options = parser.parse_intermixed_args()
+    if options.list:
+        print(*(f"{name}: {' '.join(models)}" for name, models in SETS.items() if name != "all"), sep="\n")
+        sys.exit(0)
+    on_gpu = options.device.startswith("cuda")
+    options.build, options.output = options.build.resolve(), options.output.resolve()
+    options.dtype = options.dtype or ("float16" if on_gpu else "float32")
+    modes = (options.modes or ("default,reduce-overhead,max-autotune" if on_gpu else "default")).split(",")
+    options.contenders = [c for part in options.contenders.split(",") for c in ([f"compile:{mode}" for mode in modes] if part == "compile" else [part])]
+    if unknown := [c for c in options.contenders if c.partition(":")[0] not in ("graft", "eager", "frozen", "compile", "onnx")]:
+        parser.error(f"no contender {', '.join(unknown)}")
+    options.contenders = [c for c in options.contenders if not (c == "frozen" and on_gpu) and not (c == "onnx" and (on_gpu or options.dtype != "float32"))]
+    names = options.models or SETS[options.set]
+    if unknown := [name for name in names if not known(name)]:
+        parser.error(f"no model {', '.join(unknown)}; --list names them")
+    if options.only:
+        names = [name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in options.only.split(","))]
+    if not names:
+        parser.error(f"no model matches {options.only}")
+    options.rows = [(name, int(batch)) for name in names for batch in options.batch.split(",")]
+    if options.threads and not on_gpu and options.jobs * options.threads > len(CORES):
+        parser.error(f"--jobs {options.jobs} of --threads {options.threads} need more than the {len(CORES)} cores here")
+    if not (options.build / "bin/graft").exists():
+        parser.error(f"there is no {options.build}/bin/graft: build the targets graft, graft_ops and graft_ops_llvm first")
+    return options
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", type=pathlib.Path, nargs="?", default=HERE.parents[1] / "build", help="where Graft was built")
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="all of them by default")
-    parser.add_argument("--list", action="store_true", help="print the models' names and exit")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--dtype", default="float16")
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--mode", default="reduce-overhead", help="torch.compile's mode")
-    parser.add_argument("--seconds", type=float, default=2, help="how long to time each pair")
-    parser.add_argument("--timeout", type=float, default=180, help="seconds that one model may take in one stage")
-    parser.add_argument("--budget", type=float, default=60, help="seconds of trials that `graft optimize` may take")
-    parser.add_argument("-j", "--jobs", type=int, default=4, help="how many models are prepared at once")
-    parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("zoo"))
-    parser.add_argument("--threads", type=int, default=0, help="of PyTorch on a CPU; 0: as many as it takes")
-    parser.add_argument("--resume", action="store_true", help="keep the times that are in the folder of -o, and measure what is missing")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_intermixed_args()
-    options.build = options.build.resolve()
-    if options.one:
-        one_model(options, options.models[0])
-        return 0
-    sys.path.insert(0, str(HERE))
-    from models import MODELS
-    if options.list:
-        print(*MODELS, sep="\n")
-        return 0
-    if unknown := {name for name in options.models if not name.startswith("timm:")} - set(MODELS):
-        parser.error(f"no model {', '.join(sorted(unknown))}; --list names them")
-    names = options.models or list(MODELS)
+    options = arguments()
     options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / "results.json"
-    results = json.loads(path.read_text())["models"] if options.resume and path.exists() else {}
-    head = ["| model | exported, ms | torch.compile, ms | ratio (p10 to p90) | host | error | rewrites |", "|---|---|---|---|---|---|---|"]
-    if not options.device.startswith("cuda"):
-        head = ["| model | exported, ms | torch.compile, ms | ratio (p10 to p90) | frozen, ms | frozen (p10 to p90) | first call, s | compile, s | error |",
-                "|---|---|---|---|---|---|---|---|---|"]
-    print(*head, sep="\n", flush=True)
-    missing = [name for name in names if "ms" not in results.get(name, {})]
-    while missing:
-        group, missing = missing[:options.jobs], missing[options.jobs:]
-        children = {name: Child(options, name) for name in group}
-        with concurrent.futures.ThreadPoolExecutor(len(group)) as pool:
-            try:
-                results |= dict(zip(group, pool.map(lambda child: child.answer("prepare"), children.values())))
-            except BaseException:  # Ctrl-C: what was measured is on disk
-                for child in children.values():
-                    child.kill()
-                raise
-        about = machine(options.device)
-        for name, child in children.items():
-            if "error" not in results[name] or "seconds" in results[name]:
-                results[name] |= child.measured() | kept(options.output / f"{file_name(name)}.json") | {"machine": about}
-            child.end()
-            print(row(name, results[name]), flush=True)
-            path.write_text(json.dumps({"device": options.device, "dtype": options.dtype, "batch": options.batch, "mode": options.mode,
-                                        "models": results}, indent=1))
-    results = {name: results[name] for name in names}
-    lines = [row(*item) for item in results.items()]
-    timed = [r["ratio"] for r in results.values() if "ratio" in r]
-    if timed:
-        lines.append(f"\n{len(timed)} of {len(names)} models ran; geometric mean of the ratios {math.exp(statistics.fmean(map(math.log, timed))):.2f}, worst {min(timed):.2f}")
-        if frozen := [r["frozenRatio"] for r in results.values() if "frozenRatio" in r]:
-            lines[-1] += f"; of frozen {math.exp(statistics.fmean(map(math.log, frozen))):.2f}, worst {min(frozen):.2f}"
-        print(lines[-1])
-    (options.output / "results.md").write_text("\n".join(head + lines) + "\n")
-    return 0 if len(timed) == len(names) else 1
+    results = Results(options.output, options.contenders)
+    results.read()  # rows of other models, devices and threads stay, in any case
+    def wanted(model, batch):
+        return Results.key({"model": model, "batch": batch, "device": options.device, "dtype": options.dtype, "threads": options.threads})
+
+    def complete(row):
+        return all(c in row["contenders"] and not (options.retry and table.failed(row["contenders"][c])) for c in options.contenders)
+
+    waiting = [item for item in options.rows if not (options.resume and wanted(*item) in results.rows and complete(results.rows[wanted(*item)]))]
+    print(*table.times_head(options.contenders), sep="\n", flush=True)
+    missing = run(options, waiting, results)
+    rows = [results.rows[wanted(*item)] for item in options.rows if wanted(*item) in results.rows]
+    print("", *table.summary(rows, results.columns()), f"{len(rows)} of {len(options.rows)} rows in {results.path}", sep="\n")
+    if missing:
+        print(f"{missing} rows were not reached; the same command with --resume goes on")
+    return 0 if len(rows) == len(options.rows) and not any(table.failed(r["contenders"].get("graft", {})) for r in rows) else 1
 
 
 if __name__ == "__main__":

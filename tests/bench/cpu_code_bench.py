@@ -1,14 +1,18 @@
-"""Machine code of loops beside torch.compile's C++, in turns, on this machine.
+"""Machine code of loops beside torch.compile's C++ and ONNX Runtime, in turns, on this machine.
 
-    python tests/bench/cpu_code_bench.py BUILD [--threads N] [--only WORD] [--level 0|1|2] [--no-inductor]
+    python tests/bench/cpu_code_bench.py BUILD [--threads N] [--only WORD,WORD] [--level 0|1|2] [--no-inductor] [--no-ort]
 
-Each row is checked against eager PyTorch in f64 first. The library is built with -DGRAFT_BENCHMARKS=ON.
+Each row is checked against eager PyTorch in f64 first. Every call makes a new output, as models do; ONNX Runtime takes
+its own from its arena. With one thread the figures are the thread's own time, and the least of all rounds, which says
+most on a busy machine; with more they are medians of the wall time. The library is built with -DGRAFT_BENCHMARKS=ON.
+ONNX Runtime is left out where Python does not find `onnxruntime` and `onnx`.
 """
 import argparse
 import ctypes
+import importlib.util
 import math
-import os
 import statistics
+import tempfile
 import time
 
 import torch
@@ -130,7 +134,7 @@ def softmax_case(n, c):
   m[] = maximum(r < {c}: x[i, r])
   e[j] = exp(x[i, j] - m[]) for j < {c}
   s[] = sum(q < {c}: e[q])
-  y[i, k] = e[k] / s[] for k < {c}
+  y[i, k] = e[k] * (1.0 / s[]) for k < {c}
 """)
     return (lambda x: torch.softmax(x, -1)), [x], y, text
 
@@ -151,7 +155,7 @@ def softmax_dim1():
   m[] = maximum(r < {c}: x[i, r, h])
   e[j] = exp(x[i, j, h] - m[]) for j < {c}
   s[] = sum(q < {c}: e[q])
-  y[i, k, h] = e[k] / s[] for k < {c}
+  y[i, k, h] = e[k] * (1.0 / s[]) for k < {c}
 """)
     return (lambda x: torch.softmax(x, 1)), [x], y, text
 
@@ -251,16 +255,51 @@ def unheads():
     return (lambda x: (x.transpose(1, 2) * 0.125).reshape(4, 128, 768)), [x], y, text
 
 
-def seconds(function, budget):
+class Module(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def onnx_runner(function, inputs, output, threads):
+    """The function by ONNX Runtime; None where it has no kernel for the dtype or cannot export it."""
+    import onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    names = [f"x{i}" for i in range(len(inputs))]
+    try:
+        with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+            torch.onnx.export(Module(function), tuple(inputs), file.name, input_names=names, output_names=["y"],
+                              opset_version=20, dynamo=False)
+            session = onnxruntime.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
+        binding = session.io_binding()
+        for name, tensor in zip(names, inputs):
+            binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy()))
+
+        def run():
+            binding.bind_output("y", "cpu")
+            session.run_with_iobinding(binding)
+        run()
+        got = torch.from_numpy(binding.get_outputs()[0].numpy())
+    except Exception as error:  # what is not supported has many types
+        return None, str(error).splitlines()[0][:100]
+    assert torch.allclose(got, output, atol=1e-4, rtol=1e-4)
+    return run, ""
+
+
+def seconds(function, budget, clock):
+    start = clock()
     function()
-    start = time.perf_counter()
-    function()
-    once = max(time.perf_counter() - start, 1e-6)
+    once = max(clock() - start, 1e-6)
     repeat = max(1, int(budget / once))
-    start = time.perf_counter()
+    start = clock()
     for _ in range(repeat):
         function()
-    return (time.perf_counter() - start) / repeat
+    return (clock() - start) / repeat
 
 
 def main():
@@ -270,44 +309,63 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--level", type=int, default=-1)
     parser.add_argument("--no-inductor", action="store_true")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--no-ort", action="store_true")
+    parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     driver = Driver(options.build)
-    print(f"{'case':20} {'emit ms':>8} {'jit ms':>7} {'KB':>6} {'error':>8} {'graft us':>10} {'inductor':>10} {'ratio':>6}")
-    ratios = []
+    contenders = [] if options.no_inductor else ["inductor"]
+    if not options.no_ort:
+        if all(importlib.util.find_spec(name) for name in ("onnxruntime", "onnx")):
+            contenders.append("ort")
+        else:
+            print("onnxruntime and onnx are not installed: that contender is left out")
+    clock = time.thread_time if options.threads == 1 else time.perf_counter
+    settle = min if options.threads == 1 else statistics.median
+    print(f"{'case':20} {'emit ms':>8} {'jit ms':>7} {'KB':>6} {'error':>8} {'graft us':>10}" +
+          "".join(f" {name + ' us':>12} {'ratio':>6}" for name in contenders))
+    ratios = {name: [] for name in contenders}
     for name, make in CASES.items():
-        if options.only not in name:
+        if not any(word in name for word in options.only.split(",")):
             continue
         function, inputs, output, text = make()
         tensors = [*inputs, output]
         made, costs = driver.make(text, options.level, tensors)
-        run = driver.runner(made, tensors)
         output.fill_(float("nan"))
-        assert run() == 0
+        assert driver.runner(made, tensors)() == 0
         exact = function(*[t.double() for t in inputs])
         error = ((output.double() - exact).abs() / (exact.abs() + 1)).max().item()
         limit = 1e-5 if output.dtype == torch.float32 else 1e-2
         mark = "" if error < limit else "  WRONG"
-        line = f"{name:20} {costs[0] * 1e3:8.2f} {costs[1] * 1e3:7.1f} {costs[2] / 1e3:6.1f} {error:8.1e}"
-        if options.no_inductor:
-            print(f"{line} {seconds(run, 0.2) * 1e6:10.1f}{mark}", flush=True)
-            continue
-        compiled = torch.compile(function)
-        run = driver.allocating_runner(made, inputs, output)
+        runs = {"graft": driver.allocating_runner(made, inputs, output)}
+        if "inductor" in contenders:
+            runs["inductor"] = lambda compiled=torch.compile(function): compiled(*inputs)
+        if "ort" in contenders:
+            runs["ort"], why = onnx_runner(function, inputs, output, options.threads)
+            if not runs["ort"]:
+                mark += f"  ({why})"
+                del runs["ort"]
+        times = {who: [] for who in runs}
         with torch.no_grad():
-            theirs = lambda: compiled(*inputs)
-            theirs()
-            mine, other = [], []
+            for run in runs.values():
+                run()
             for _ in range(options.rounds):
-                mine.append(seconds(run, 0.05))
-                other.append(seconds(theirs, 0.05))
-        a, b = statistics.median(mine), statistics.median(other)
-        ratios.append(b / a)
-        print(f"{line} {a * 1e6:10.1f} {b * 1e6:10.1f} {b / a:6.2f}{mark}", flush=True)
-    if ratios:
-        print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.2f}, least {min(ratios):.2f}")
+                for who, run in runs.items():
+                    times[who].append(seconds(run, 0.03, clock))
+        best = {who: settle(t) for who, t in times.items()}
+        line = f"{name:20} {costs[0] * 1e3:8.2f} {costs[1] * 1e3:7.1f} {costs[2] / 1e3:6.1f} {error:8.1e}"
+        line += f" {best['graft'] * 1e6:10.1f}"
+        for who in contenders:
+            if who not in best:
+                line += f" {'-':>12} {'-':>6}"
+                continue
+            ratios[who].append(best[who] / best["graft"])
+            line += f" {best[who] * 1e6:12.1f} {ratios[who][-1]:6.2f}"
+        print(line + mark, flush=True)
+    for who, of in ratios.items():
+        if of:
+            print(f"{who} over graft: geometric mean {math.exp(statistics.mean(map(math.log, of))):.2f}, least {min(of):.2f}")
 
 
 if __name__ == "__main__":

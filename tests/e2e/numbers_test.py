@@ -1,13 +1,14 @@
 """The executor computes what PyTorch computes from the same file: sizes that a traced file only hints at, dtypes beside numbers, the
 very bits where the operators are the same."""
 
+import copy
 import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from support import TestCase, main
+from support import OPERATORS, RULES, TestCase, main
 
 torch.set_num_threads(1)
 
@@ -59,6 +60,27 @@ class Beside(nn.Module):
                 last / 3, last * x, x.mean() * 0.1, x.half() * 2.5, x.double() * 0.1, (ids > 3) * 2, (ids > 3) * 0.5,
                 ids.to(torch.int32) * 3 + 0.5, ids.to(torch.uint8) + 1.5, torch.where(ids > 3, ids, 0.5), (rows * 0.5) * ids,
                 (length / 3) * x, x * math.sqrt(length) + ids, torch.arange(length) / length, torch.arange(3) / 2)
+
+
+class Alibi(nn.Module):
+    """Attentions with distances that PyTorch adds in float32, whatever the model is in: half precision knows no 127.3."""
+
+    def __init__(self, width=64, heads=4, layers=3):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(layers))
+
+    def forward(self, x):
+        length = x.shape[1]
+        places = torch.arange(length)
+        slopes = torch.pow(2.0, -torch.arange(1, self.heads + 1).float())
+        bias = slopes.view(1, -1, 1, 1) * (places.view(1, 1, 1, -1) - length + 1)
+        hidden = places.view(1, 1, -1, 1) < places
+        for layer in self.qkv:
+            q, k, v = layer(x).view(x.shape[0], length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+            scores = (torch.matmul(q, k.transpose(-1, -2)) / 4 + bias).masked_fill(hidden, torch.finfo(x.dtype).min)
+            x = x + torch.matmul(torch.softmax(scores.float(), -1).to(v.dtype), v).transpose(1, 2).flatten(2)
+        return x
 
 
 class Doubled(nn.Module):
@@ -163,6 +185,28 @@ class Numbers(TestCase):
             report = self.of_model("apply", path, "--rules", rules, *inputs, "-o", self.folder / "out.pt", "--no-timing")
             self.assertEqual(report["steps"][0]["records"][0]["verification"]["verdict"], "verified")
         torch.testing.assert_close(torch.jit.load(self.folder / "out.pt")(x, 3, 2.0, False), repeated(x, 3, 2.0, False))
+
+    def test_distances_are_added_to_scores_in_float32_as_pytorch_does(self):
+        torch.manual_seed(0)
+        model, x = Alibi().eval(), torch.randn(1, 160, 64)
+        path, given, out = (self.folder / f for f in ("m.pt", "in.pt", "out.pt"))
+        torch.ops.load_library(OPERATORS)
+        with torch.no_grad():
+            torch.jit.trace(model, (x,), check_trace=False).save(path)
+            torch.save((x,), given)
+            expected = copy.deepcopy(model).double()(x.double())
+            for dtype in (torch.float16, torch.bfloat16):
+                name, fast = str(dtype).removeprefix("torch."), self.folder / "fast.pt"
+
+                def error(y):
+                    return ((y.double() - expected).square().mean() / expected.square().mean()).sqrt().item()
+
+                eager = error(copy.deepcopy(model).to(dtype)(x.to(dtype)))
+                self.done("run", path, "--inputs", given, "--dtype", name, "-o", out)
+                self.assertLess(error(torch.load(out)), 1.3 * eager, name)
+                report = self.of_model("apply", path, "--rules", RULES, "--recipe", "Encoder", "--inputs", given, "--dtype", name, "--no-timing", "-o", fast)
+                self.assertEqual(sum(s["rewrites"] for s in report["steps"] if "Attention" in s["name"]), 3)
+                self.assertLess(error(torch.jit.load(fast)(x.to(dtype))), 1.3 * eager, name)
 
 
 main()

@@ -11,6 +11,7 @@ from support import SOURCE, TestCase
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 INT8 = """
 class Int8(Rule):
@@ -157,6 +158,99 @@ class Swap(Recipe):
             self.assertLessEqual(state["linear.weight"].abs().max().item(), 32 ** -0.5)
             self.assertNotIn("2.weight", state)
         torch.testing.assert_close(script(self.input), exported(self.input))
+
+    def test_new_recurrent_layers_compute_as_pytorchs_with_the_same_weights(self):
+        rules = """
+class New(Rule):
+    changes_numbers = True
+
+    class pattern(nn.Module):
+        def __init__(self):
+            self.relu = nn.ReLU()
+
+        def forward(self, x):
+            return self.relu(x)
+
+    class replacement(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.MAKE
+
+        def forward(self, x):
+            RESULT = self.rnn(x)
+            return y
+"""
+        torch.manual_seed(0)
+        self.input = torch.randn(2, 5, 6)
+        self.path, self.inputs = self.folder / "m.pt", self.folder / "in.pt"
+        torch.jit.trace(nn.Sequential(nn.ReLU()), (self.input,)).save(str(self.path))
+        torch.save([self.input], self.inputs)
+        for make, result in (("LSTM(6, 4, num_layers=2, bidirectional=True, batch_first=True)", "y, (h, c)"), ("LSTM(6, 4, bias=False)", "y, _"),
+                             ("GRU(6, 4, batch_first=True)", "y, h"), ("GRU(6, 4, 3, bidirectional=True)", "y, h"),
+                             ("RNN(6, 4, nonlinearity='relu')", "y, h"), ("RNN(6, 4, 8)", "y, h")):
+            with self.subTest(make):
+                module = eval(f"nn.{make}").eval()
+                for output in ("out.pt", "out.pt2"):
+                    self.apply(rules.replace("MAKE", make).replace("RESULT", result), output)
+                    path = str(self.folder / output)
+                    loaded = torch.jit.load(path) if output == "out.pt" else torch.export.load(path).module()
+                    weights = {name.removeprefix("rnn."): value for name, value in loaded.state_dict().items()}
+                    self.assertEqual({name: tuple(w.shape) for name, w in weights.items()},
+                                     {name: tuple(w.shape) for name, w in module.state_dict().items()})
+                    self.assertLessEqual(max(w.abs().max().item() for w in weights.values()), 0.5)
+                    module.load_state_dict(weights)
+                    with torch.no_grad():
+                        torch.testing.assert_close(loaded(self.input), module(self.input)[0])
+
+    def test_a_new_recurrent_layer_takes_the_weights_that_the_pattern_reads(self):
+        class Unrolled(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rnn = nn.RNN(6, 4, batch_first=True)
+
+            def forward(self, x):
+                w, u, b, c = self.rnn.weight_ih_l0, self.rnn.weight_hh_l0, self.rnn.bias_ih_l0, self.rnn.bias_hh_l0
+                first = torch.tanh(F.linear(x[:, 0], w, b) + c)
+                second = torch.tanh(F.linear(x[:, 1], w, b) + F.linear(first, u, c))
+                return torch.stack([first, second], 1)
+
+        rules = """
+class Whole(Rule):
+    class pattern(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.RNN(1, 1)
+
+        def forward(self, x):
+            first = torch.tanh(F.linear(x[:, 0], self.rnn.weight_ih_l0, self.rnn.bias_ih_l0) + self.rnn.bias_hh_l0)
+            second = torch.tanh(F.linear(x[:, 1], self.rnn.weight_ih_l0, self.rnn.bias_ih_l0) + F.linear(first, self.rnn.weight_hh_l0, self.rnn.bias_hh_l0))
+            return torch.stack([first, second], 1)
+
+    class replacement(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnn = nn.RNN(6, 4, batch_first=True)
+
+        def forward(self, x):
+            y, h = self.rnn(x)
+            return y
+
+    def where(x):
+        return x.shape[1] == 2
+"""
+        torch.manual_seed(0)
+        model, self.input = Unrolled().eval(), torch.randn(3, 2, 6)
+        self.path, self.inputs = self.folder / "m.pt", self.folder / "in.pt"
+        with torch.no_grad():
+            torch.jit.trace(model, (self.input,)).save(str(self.path))
+        torch.save([self.input], self.inputs)
+        report = self.apply(rules, "out.pt")
+        self.assertEqual(report["steps"][0]["records"][0]["verification"]["verdict"], "verified")
+        loaded = torch.jit.load(self.folder / "out.pt")
+        self.assertIn("aten::rnn_tanh", str(loaded.inlined_graph))
+        self.assertEqual(sorted(dict(loaded.named_parameters())), sorted(dict(model.named_parameters())))
+        with torch.no_grad():
+            torch.testing.assert_close(loaded(self.input), model(self.input))
 
     def test_the_rewrites_that_spoil_the_whole_are_taken_back_and_the_others_stay(self):
         class Sensitive(nn.Module):

@@ -241,6 +241,22 @@ class Root(nn.Module):
         return x + F.interpolate(grid, size=x.shape[-2:], mode="bicubic")
 
 
+class Computed(nn.Module):
+    """One line whose sizes tracing computes by tensors."""
+
+    def __init__(self, line):
+        super().__init__()
+        self.line = line
+
+    def forward(self, x):
+        return self.line(x)
+
+
+def whole(number):
+    """int(number), which tracing keeps: as libraries write it."""
+    return number.to(torch.int64) if isinstance(number, torch.Tensor) else int(number)
+
+
 class Products(nn.Module):
     def __init__(self):
         super().__init__()
@@ -272,6 +288,15 @@ TO_PROGRAMS = {  # a module, its inputs, whether it is scripted
     "counts": (Counted, lambda: (r(6, 4),), False),
 }
 
+SIZES_BY_TENSORS = {  # of a tensor of 2x6x4
+    "half a size": lambda x: x[:, :whole(x.shape[1] * 0.5)],
+    "half a size, twice": lambda x: x[:, :whole(x.shape[1] * 0.5)] * (x.shape[1] * 0.5),
+    "a larger size": lambda x: F.interpolate(x, size=whole(x.shape[2] * 1.5)),
+    "places of a size": lambda x: x + torch.arange(whole(x.shape[2] * 1.0)),
+    "up to a multiple": lambda x: F.pad(x, (0, whole(torch.ceil(x.shape[1] / 5) * 5 - x.shape[1]))),
+    "elements": lambda x: x.reshape(x.numel() // 4, 4),
+}
+
 BOOLS = {
     "mul": lambda x: x * True + 1, "add": lambda x: x + True, "sub": lambda x: x - False, "eq": lambda x: x == True,  # noqa: E712
     "where": lambda x: torch.where(x > 0, x, True), "full": lambda x: x + torch.full((3,), True),
@@ -300,6 +325,25 @@ class Formats(TestCase):
                     torch.testing.assert_close(torch.export.load(out).module()(*inputs), script(*inputs), rtol=0, atol=0)
                 if not scripted:  # what a trace knows without inputs
                     self.done("convert", path, "-o", out)
+
+    def test_sizes_that_tracing_computes_by_tensors_become_numbers(self):
+        for name, line in SIZES_BY_TENSORS.items():
+            with self.subTest(name):
+                x, (path, given, out) = r(2, 6, 4), (self.folder / f for f in ("m.pt", "in.pt", "m.pt2"))
+                script = torch.jit.trace(Computed(line), (x,), check_trace=False)
+                script.save(path)
+                torch.save((x,), given)
+                self.done("convert", path, "--inputs", given, "-o", out)
+                torch.testing.assert_close(torch.export.load(out).module()(x), script(x), rtol=0, atol=0)
+                out.unlink()
+                self.fails(3, "convert", path, "-o", out, says="give the model's inputs (--inputs)")
+
+    def test_a_number_out_of_a_tensor_that_a_run_computes_is_refused(self):
+        script = torch.jit.trace(Computed(lambda x: x[:, : (x > 0).sum()]), (torch.ones(2, 6),), check_trace=False)
+        script.save(self.folder / "m.pt")
+        torch.save((torch.ones(2, 6),), self.folder / "in.pt")
+        self.fails(3, "convert", self.folder / "m.pt", "--inputs", self.folder / "in.pt", "-o", self.folder / "m.pt2",
+                   says="it reads a number out of a tensor that only a run computes")
 
     def test_the_parameters_of_a_recurrent_layer_keep_their_names(self):
         model = Recurrent(rnn=nn.LSTM(4, 5)).eval()

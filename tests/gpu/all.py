@@ -1,5 +1,6 @@
 """Runs all tests that need a GPU at the same time, and prints a line for each: the operators, exported models, captures on several
-streams, models traced on a CPU, and every kernel under each of compute-sanitizer's tools. Exits 1 when one fails, 77 without a GPU.
+streams, decoders with caches, models traced on a CPU, and every kernel under each of compute-sanitizer's tools. Exits 1 when one
+fails, 77 without a GPU.
 
     cmake --build build --target gpu_launch_all
     python tests/gpu/all.py build --out results
@@ -34,6 +35,7 @@ def jobs(build, full):
         "operators": python + [HERE / "operators_test.py", build / "lib" / "libgraft_ops.so"] + ([] if full else ["--quick"]),
         "exported": python + [HERE / "exported_test.py", build],
         "streams": python + [HERE / "streams_test.py", build],
+        "caches": python + [HERE / "caches_test.py", build],
         "traced": python + [HERE / "traced_test.py", build],
     }
     checker, program = sanitizer(), build / "bin" / "tests" / "gpu_launch_all"

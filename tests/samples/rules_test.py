@@ -226,6 +226,20 @@ class Samples(unittest.TestCase):
         difference = report["verification"]["outputs"][0]
         self.assertGreater(difference["maxAbs"], 1e-2)  # the report shows what the swap costs
 
+    def test_parts_for_another_compiler_are_modules_that_run(self):
+        folder = pathlib.Path(self.folder.name)
+        make("byoc_bert", folder)
+        self.assertTrue(self.apply("byoc_bert", folder / "block.pt", "Parts")["verification"]["passed"])
+        model, inputs = torch.jit.load(self.output), torch.load(folder / "block_inputs.pt")
+        parts = {path: m for path, m in model.named_modules() if m.original_name == "npu"}
+        self.assertEqual(sorted(parts), ["npu_0", "npu_1"])
+        before = torch.jit.load(folder / "block.pt")
+        torch.testing.assert_close(model(*inputs), before(*inputs))
+        torch.testing.assert_close(parts["npu_0"](inputs[0], before.weight, inputs[1]), torch.matmul(inputs[0], before.weight) / 8.0 + inputs[1])
+        self.assertEqual(sorted(before.state_dict()), sorted(k for k in model.state_dict() if not k.startswith("npu_")))
+        self.apply("byoc_bert", folder / "block.pt", "PartsGenerated")
+        self.assertEqual(self.operators(self.output)["graft.generated.default"], 2)
+
     def test_the_masked_block_computes_the_same_where_the_mask_keeps_something(self):
         self.apply("transformer_blocks", MODELS / "self_atten.pt", "Fuse")
         torch.ops.load_library(str(next((BUILD / "lib").glob("libgraft_ops.so"))))

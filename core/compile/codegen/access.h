@@ -57,6 +57,8 @@ class Accesses {
   loops::Simplifier& simplifier() { return simplifier_; }
   const loops::Program& program() const { return program_; }
 
+  std::vector<int64_t> guesses;  ///< CpuOptions::guesses
+
  private:
   Affine read(ExprId);
   static void addTerm(Affine&, ExprId atom, ExprId factor, loops::Simplifier&);

@@ -49,6 +49,7 @@ Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
     code.temporaryBytes.push_back(bytes);
   }
   Accesses accesses(program, std::move(placement.strides));
+  accesses.guesses = options.guesses;
   NestRewriter rewriter(accesses, program);
   std::set<std::string> declarations, helpers;
   std::string functions;

@@ -34,6 +34,8 @@ struct CpuOptions {
   /// Of program.sizes, where the code is for these alone; empty: they vary.
   std::vector<int64_t> sizes = {};
   LoopSchedule schedule = {};
+  /// Of program.sizes where they vary: what they are in a usual call, which the code is planned for. Empty: not known.
+  std::vector<int64_t> guesses = {};
 };
 
 struct CpuNest {

@@ -27,7 +27,9 @@ LoopPlanner::LoopPlanner(Accesses& accesses, int width, LoopSchedule schedule)
 
 double LoopPlanner::estimate(ExprId size) const {
   const loops::Program& p = accesses_.program();
-  std::vector<int64_t> guesses;
+  std::vector<int64_t> guesses = accesses_.guesses;
+  if (guesses.size() == p.sizes.size()) return static_cast<double>(evaluateSize(p, size, guesses.data()));
+  guesses.clear();
   for (const loops::Size& s : p.sizes)
     guesses.push_back(
         std::clamp<int64_t>(static_cast<int64_t>(kGuess), s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));

@@ -72,6 +72,8 @@ class NestEmitter {
   void emitStores(const loops::Nest&);
   void emitStore(const loops::Store&);
   void emitElement(const loops::Store&);
+  /// Whether `next` reduces the row that `row` stores, element by element: one loop does both.
+  bool isReducedBy(const loops::Store& row, const loops::Store& next);
   void openIterations(const NestPlan&);
   void closeIterations();
   /// Pointers to buffers, locals one after another in the scratch memory. Returns the bytes that it takes.
@@ -99,6 +101,13 @@ class NestEmitter {
   void store(BufferId, const Affine&, const Value&);
   std::optional<int64_t> known(ExprId) const;
 
+  // Locals in the memory of outputs (nest_places.cpp)
+  void placeInOutputs(const loops::Nest&);
+  /// The load of a local that the store turns into an output and nobody reads later.
+  std::optional<ExprId> findInPlace(const loops::Nest&, size_t store);
+  /// Where a local must begin for the load to read what the store writes over; nothing where no place does that.
+  std::optional<Affine> findRowStart(const loops::Store&, ExprId load);
+
   // Transposes (nest_tiles.cpp)
   void emitTiled(const loops::Nest&);
   void fillTile(ExprId load, const Value& tile, const Value& firstRow);
@@ -107,7 +116,9 @@ class NestEmitter {
   Value reduce(ExprId);
   // An accumulator is one value, or of ArgMinimum and ArgMaximum two: the best, and its place.
   Value placeOf(const loops::Expr& reduce);
-  std::vector<Value> accumulate(const loops::Expr&, const std::vector<Value>& sofar, int lanes);
+  /// `row`: a store that writes what is read, first.
+  std::vector<Value> accumulate(const loops::Expr&, const std::vector<Value>& sofar, int lanes,
+                                const loops::Store* row);
   std::vector<Value> join(const loops::Expr&, const std::vector<Value>&, const std::vector<Value>&);
 
   IrBuilder b_;
@@ -139,6 +150,7 @@ class NestEmitter {
   };
   std::vector<Parts> parts_;
   RangeId blockRange_{UINT32_MAX - 1}, tileRange_{UINT32_MAX - 2};  ///< not of the program
+  const loops::Store* fused_ = nullptr;                             ///< what the loops of the next reduction store
   std::vector<std::pair<ExprId, Value>> tiles_;                     ///< transposed loads, and where their squares are
   Value tileRow_;  ///< elements before the row of a square; none: no squares now
 };

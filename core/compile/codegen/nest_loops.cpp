@@ -94,12 +94,41 @@ void NestEmitter::emitStore(const Store& store) {
   for (; !opened.empty(); opened.pop_back()) closeRange(*opened.back(), {});
 }
 
+bool NestEmitter::isReducedBy(const Store& row, const Store& next) {
+  const loops::Program& program = accesses_.program();
+  const auto isRange = [&](ExprId id, RangeId range) {
+    const loops::Expr& e = program.expressions[id];
+    return e.op == loops::Op::Range && e.range() == range;
+  };
+  const auto isRow = [&](ExprId load, RangeId range) {
+    const loops::Expr& e = program.expressions[load];
+    return e.op == loops::Op::Load && e.buffer() == row.buffer && e.operands.size() == 1 &&
+           isRange(e.operands[0], range);
+  };
+  const loops::Expr& sum = program.expressions[next.value];
+  if (storesLanes_ > 1 || row.scan || row.ranges.size() != 1 || row.index.size() != 1 || !next.ranges.empty())
+    return false;
+  if (program.buffer(row.buffer).role != loops::Buffer::Role::Local || sum.op != loops::Op::Reduce) return false;
+  if (isPlace(sum) || sum.ranges.size() != 1 || !isRow(sum.operands[0], sum.ranges[0])) return false;
+  const RangeId over = row.ranges[0];
+  const bool isSame = isRange(row.index[0], over) && program.range(over).extent == program.range(sum.ranges[0]).extent;
+  return isSame && planner_.planStore(row, false).vector && planner_.planReduce(next.value, false).vector;
+}
+
 void NestEmitter::emitStores(const loops::Nest& nest) {
   const int before = barrier_;
   barrier_ = b_.scope();
   storesLanes_ = lanes_.count;
-  for (const Store& store : nest.stores) {
+  placeInOutputs(nest);
+  for (size_t i = 0; i < nest.stores.size(); ++i) {
+    const Store& store = nest.stores[i];
+    if (i + 1 < nest.stores.size() && isReducedBy(store, nest.stores[i + 1])) {
+      fused_ = &store;
+      continue;
+    }
+    const Store* before = fused_;
     emitStore(store);
+    if (before) forget(before->buffer);
     forget(store.buffer);
   }
   scalars_.clear();

@@ -4,13 +4,22 @@
 // left over at the end of the range has an accumulator of its own, which is combined last but for the last register's
 // halves. The order depends on the sizes and the level alone, so equal calls give equal bits, with any number of
 // threads.
+//
+// An accumulator of f32 adds no more than kBlockSteps elements, and one of f64 what those come to: errors do not grow
+// with the length. LibTorch adds blocks of blocks instead, in f32.
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "core/compile/codegen/nest_emitter.h"
 
 namespace graft::codegen {
 
 using loops::Expr;
+
+namespace {
+constexpr int64_t kBlockSteps = 16;
+}
 
 Value NestEmitter::placeOf(const Expr& e) {
   Value place = b_.integer(DType::Int64, 0);
@@ -31,7 +40,13 @@ std::vector<Value> NestEmitter::join(const Expr& e, const std::vector<Value>& a,
   return {b_.select(takesB, b[0], a[0]), b_.select(takesB, b[1], a[1])};
 }
 
-std::vector<Value> NestEmitter::accumulate(const Expr& e, const std::vector<Value>& sofar, int lanes) {
+std::vector<Value> NestEmitter::accumulate(const Expr& e, const std::vector<Value>& sofar, int lanes,
+                                           const loops::Store* row) {
+  if (row) {
+    bindings_[row->ranges[0]] = bindings_.at(e.ranges[0]);
+    emitElement(*row);
+    bindings_.erase(row->ranges[0]);
+  }
   const Value next = value(e.operands[0]);
   std::vector<Value> result;
   if (isPlace(e)) {
@@ -67,7 +82,9 @@ Value NestEmitter::reduce(ExprId id) {
   const Lanes lanesBefore = lanes_;
   if (!isOutside) lanes_ = {};
 
-  const InnerPlan plan = planner_.planReduce(id, isOutside);
+  const loops::Store* row = std::exchange(fused_, nullptr);
+  InnerPlan plan = planner_.planReduce(id, isOutside);
+  if (row) plan.lanes = std::min(plan.lanes, planner_.planStore(*row, false).lanes);
   const Value zero = b_.integer(DType::Int64, 0);
   const auto first = [&](int lanes) {
     std::vector<Value> values{b_.spread(operations_.identity(e.reduce, dtype), lanes)};
@@ -78,14 +95,80 @@ Value NestEmitter::reduce(ExprId id) {
     return std::pair(std::vector<Value>(all.begin(), all.begin() + static_cast<long>(at)),
                      std::vector<Value>(all.begin() + static_cast<long>(at), all.end()));
   };
+  // Loops from the outermost in, the lanes' last. Those around the block that one accumulator of f32 adds carry f64.
+  const bool isBlocked = e.reduce == loops::ReduceKind::Sum && dtype == DType::Float32;
+  const auto stepsOf = [&](const Loop& loop, int lanes) -> std::optional<int64_t> {
+    const std::optional<int64_t> extent = known(loop.extent);
+    return extent ? std::optional((*extent + lanes - 1) / lanes) : std::nullopt;
+  };
+  const size_t none = SIZE_MAX;
+  size_t blockAt = none;  // a place in plan.sequential; its size: the lanes' loop
+  int64_t blockSteps = kBlockSteps;
+  if (isBlocked) {
+    int64_t inside = 1;
+    for (size_t i = plan.sequential.size() + (plan.vector ? 1 : 0); i-- > 0;) {
+      const bool isLanes = i == plan.sequential.size();
+      const std::optional<int64_t> steps =
+          stepsOf(isLanes ? *plan.vector : plan.sequential[i], isLanes ? plan.lanes : 1);
+      if (!steps || *steps * inside > kBlockSteps) {
+        blockAt = i;
+        blockSteps = std::max<int64_t>(1, kBlockSteps / inside);
+        break;
+      }
+      inside *= std::max<int64_t>(*steps, 1);
+    }
+  }
+  const auto widened = [&](std::vector<Value> values) {
+    if (blockAt != none)
+      for (Value& v : values) v = operations_.cast(v, DType::Float64);
+    return values;
+  };
+  /// Runs `narrow`, which carries accumulators of f32 of these lanes from 0 on, and adds what it gives.
+  const auto addBlock = [&](const std::vector<Value>& sofar, const std::vector<int>& lanes,
+                            const std::function<std::vector<Value>(std::vector<Value>)>& narrow) {
+    std::vector<Value> zeros;
+    for (const int n : lanes) zeros.push_back(first(n).front());
+    std::vector<Value> sums = narrow(std::move(zeros));
+    for (size_t i = 0; i < sums.size(); ++i)
+      sums[i] = b_.binary("fadd", sofar[i], operations_.cast(sums[i], DType::Float64));
+    return sums;
+  };
+  /// Runs `body` for blocks of [start, end), with the ends of each and what is carried.
+  using Body = std::function<std::vector<Value>(const Value&, const Value&, std::vector<Value>)>;
+  const auto inBlocks = [&](const Value& start, const Value& end, int64_t step, std::vector<Value> carried,
+                            const Body& body) {
+    carried = b_.openLoop(start, end, step, carried);
+    memos_.emplace_back();
+    const Value from = b_.loopIndex(), next = b_.binary("add", from, b_.integer(DType::Int64, step));
+    carried = body(from, b_.select(b_.compare("icmp slt", next, end), next, end), carried);
+    memos_.pop_back();
+    return b_.closeLoop(carried);
+  };
+  std::vector<int> accumulatorLanes;
+  std::function<std::vector<Value>(std::vector<Value>)> innermost;
+  /// Runs the sequential loops from `level` on.
+  const std::function<std::vector<Value>(size_t, std::vector<Value>)> loopsFrom = [&](size_t level,
+                                                                                      std::vector<Value> carried) {
+    if (level == plan.sequential.size()) return innermost(std::move(carried));
+    const Loop& loop = plan.sequential[level];
+    const auto over = [&](const Value& start, const Value& end, std::vector<Value> values) {
+      openRange(loop, start, end, 1, 1, values, &values);
+      return closeRange(loop, loopsFrom(level + 1, std::move(values)));
+    };
+    const Value end = value(loop.extent);
+    if (level != blockAt) return over(zero, end, std::move(carried));
+    return inBlocks(zero, end, blockSteps, std::move(carried),
+                    [&](const Value& from, const Value& to, const std::vector<Value>& sofar) {
+                      return addBlock(sofar, accumulatorLanes,
+                                      [&](std::vector<Value> values) { return over(from, to, std::move(values)); });
+                    });
+  };
   std::vector<Value> result;
   if (!plan.vector) {
     const int lanes = isOutside ? lanes_.count : 1;
-    std::vector<Value> carried = first(lanes);
-    for (const Loop& loop : plan.sequential) openRange(loop, zero, value(loop.extent), 1, 1, carried, &carried);
-    carried = accumulate(e, carried, lanes);
-    for (size_t i = plan.sequential.size(); i-- > 0;) carried = closeRange(plan.sequential[i], carried);
-    result = carried;
+    accumulatorLanes = {lanes};
+    innermost = [&](std::vector<Value> sofar) { return accumulate(e, sofar, lanes, row); };
+    result = loopsFrom(0, widened(first(lanes)));
   } else {
     // Whole vectors first, then a register's lanes at a time, the last of them in part
     const std::optional<int64_t> extent = known(plan.vector->extent);
@@ -98,27 +181,41 @@ Value NestEmitter::reduce(ExprId id) {
     std::vector<Value> carried;
     if (hasWhole) carried = first(plan.lanes);
     const size_t count = carried.size();
+    if (hasWhole) accumulatorLanes.push_back(plan.lanes);
     if (hasRest) {
       const std::vector<Value> rest = first(restLanes);
       carried.insert(carried.end(), rest.begin(), rest.end());
+      accumulatorLanes.push_back(restLanes);
     }
-    for (const Loop& loop : plan.sequential) openRange(loop, zero, value(loop.extent), 1, 1, carried, &carried);
-    auto [whole, rest] = split(carried, count);
-    if (hasWhole) {
+    const auto wholeLanes = [&](const Value& start, const Value& stop, std::vector<Value> sofar) {
       lanes_ = {plan.lanes, {}};
-      openRange(*plan.vector, zero, wholeEnd, plan.lanes, plan.lanes, whole, &whole);
-      whole = closeRange(*plan.vector, accumulate(e, whole, plan.lanes));
-    }
-    if (hasRest) {
-      openRange(*plan.vector, wholeEnd, end, restLanes, restLanes, rest, &rest);
+      openRange(*plan.vector, start, stop, plan.lanes, plan.lanes, sofar, &sofar);
+      return closeRange(*plan.vector, accumulate(e, sofar, plan.lanes, row));
+    };
+    const auto someLanes = [&](std::vector<Value> sofar) {
+      openRange(*plan.vector, wholeEnd, end, restLanes, restLanes, sofar, &sofar);
       const Value left = b_.convert("trunc", b_.binary("sub", end, b_.loopIndex()), DType::Int32);
       lanes_ = {restLanes, b_.compare("icmp slt", b_.lanesFrom0(DType::Int32, restLanes), left)};
-      rest = closeRange(*plan.vector, accumulate(e, rest, restLanes));
-    }
-    lanes_ = {};
-    whole.insert(whole.end(), rest.begin(), rest.end());
-    for (size_t i = plan.sequential.size(); i-- > 0;) whole = closeRange(plan.sequential[i], whole);
-    auto [all, last] = split(whole, count);
+      return closeRange(*plan.vector, accumulate(e, sofar, restLanes, row));
+    };
+    const bool isLanesBlocked = blockAt == plan.sequential.size();
+    innermost = [&](const std::vector<Value>& sofar) {
+      auto [whole, rest] = split(sofar, count);
+      if (hasWhole && isLanesBlocked)
+        whole = inBlocks(zero, wholeEnd, blockSteps * plan.lanes, std::move(whole),
+                         [&](const Value& from, const Value& to, const std::vector<Value>& sum) {
+                           return addBlock(sum, {plan.lanes}, [&](std::vector<Value> values) {
+                             return wholeLanes(from, to, std::move(values));
+                           });
+                         });
+      else if (hasWhole)
+        whole = wholeLanes(zero, wholeEnd, std::move(whole));
+      if (hasRest) rest = isLanesBlocked ? addBlock(rest, {restLanes}, someLanes) : someLanes(std::move(rest));
+      lanes_ = {};
+      whole.insert(whole.end(), rest.begin(), rest.end());
+      return whole;
+    };
+    auto [all, last] = split(loopsFrom(0, widened(std::move(carried))), count);
     const auto halve = [&](std::vector<Value>& v) {
       std::vector<Value> low, high;
       for (const Value& x : v) {
@@ -135,6 +232,7 @@ Value NestEmitter::reduce(ExprId id) {
     while (all.front().lanes > 1) halve(all);
     result = all;
   }
+  if (blockAt != none) result[0] = operations_.cast(result[0], DType::Float32);
   lanes_ = lanesBefore;
   guard_ = guardBefore;
   for (std::vector<std::unordered_map<uint64_t, Value>>& inner = suspendedMemos_.back(); !inner.empty();

@@ -4,6 +4,7 @@
 
 #include "core/compile/fusion/fusion.h"
 #include "core/compile/lower/lower.h"
+#include "core/text/node_names.h"
 
 namespace graft {
 namespace {
@@ -21,10 +22,6 @@ bool holdsSymbol(const Argument& a) {
   if (a.as<SymbolicInt>()) return true;
   const std::vector<Argument>* items = a.items();
   return items && std::any_of(items->begin(), items->end(), holdsSymbol);
-}
-
-bool isNamed(const Graph& g, const Node& n, const std::vector<std::string>& wishes) {
-  return std::any_of(wishes.begin(), wishes.end(), [&](const std::string& wish) { return isNamed(g, n, wish); });
 }
 
 /// Why a group may not hold the node, whatever lowering says; empty where it may.
@@ -200,12 +197,6 @@ class Reader {
 };
 
 }  // namespace
-
-bool isNamed(const Graph& g, const Node& n, std::string_view wish) {
-  if (n.name == wish || n.op->name == wish || n.op->packetName() == wish || n.op->baseName() == wish) return true;
-  const std::string_view scope = g.scopeOf(n.id);
-  return scope.starts_with(wish) && (scope.size() == wish.size() || scope[wish.size()] == '.');
-}
 
 double elementsOf(const Type& type) {
   if (!type.tensorInfo.shape) return unknownSize;

@@ -38,8 +38,6 @@ struct FusionNode {
   std::vector<int64_t> rowKey;
 };
 
-/// Whether `wish` names the node: a module's path, an operator, or the node itself.
-bool isNamed(const Graph&, const Node&, std::string_view wish);
 double bytesOf(const Type&);
 double elementsOf(const Type&);
 /// The value that `value` looks at through views of `nodes`, by NodeId's index.

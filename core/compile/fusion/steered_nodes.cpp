@@ -7,8 +7,8 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "core/base/suggest.h"
 #include "core/compile/fusion/fusion.h"
+#include "core/text/node_names.h"
 
 namespace graft {
 namespace {
@@ -16,12 +16,7 @@ namespace {
 using Role = FusionNode::Role;
 
 std::string unknownName(const Graph& g, const std::string& name) {
-  std::vector<std::string> known;
-  for (const NodeId id : g.order()) {
-    known.push_back(g.node(id).name);
-    known.emplace_back(g.scopeOf(id));
-  }
-  const auto nearest = nearestName(name, known);
+  const auto nearest = nearestNodeName(g, name);
   return "the model has no node, module or operator `" + name + "`" +
          (nearest ? "; did you mean `" + *nearest + "`?" : "");
 }

@@ -272,6 +272,38 @@ TensorId Call::permuted(TensorId t, std::span<const size_t> order) const {
   });
 }
 
+std::vector<ExprId> Call::constants(std::span<const int64_t> numbers) const {
+  std::vector<ExprId> out;
+  for (const int64_t n : numbers) out.push_back(l.integer(n));
+  return out;
+}
+
+TensorId Call::combined(ReduceKind kind, DType d, Sizes sizes, std::vector<ExprId> extents,
+                        std::function<ExprId(const Index&, const Index&)> element) const {
+  Lowering& lowering = l;
+  Tensor t;
+  t.name = name();
+  t.dtype = d;
+  t.sizes = std::move(sizes);
+  t.form = Tensor::Form::Reduction;
+  t.cost = 1;
+  t.element = [&lowering, kind, extents = std::move(extents), element = std::move(element)](const Index& i) {
+    std::vector<RangeId> ranges;
+    Index offsets;
+    for (const ExprId extent : extents) {
+      if (lowering.isOne(extent)) {
+        offsets.push_back(lowering.integer(0));
+        continue;
+      }
+      ranges.push_back(lowering.program.addRange("r" + std::to_string(lowering.program.ranges.size()), extent));
+      offsets.push_back(lowering.pool().range(ranges.back()));
+    }
+    const ExprId body = element(i, offsets);
+    return ranges.empty() ? body : lowering.pool().reduce(kind, std::move(ranges), body);
+  };
+  return l.add(std::move(t));
+}
+
 TensorId Call::reshaped(TensorId t, Sizes to) const {
   // Runs of dimensions whose products are the same on both sides: each is taken apart by itself.
   struct Run {
@@ -380,9 +412,9 @@ namespace {
 const std::unordered_map<std::string_view, Entry>& table() {
   static const std::unordered_map<std::string_view, Entry> all = [] {
     static std::vector<Entry> entries;  // what the names look at
-    for (const auto family :
-         {pointwiseOperators, activationOperators, castOperators, viewOperators, joinOperators, reductionOperators,
-          normOperators, lookupOperators, factoryOperators, windowOperators, resamplingOperators, sizeOperators})
+    for (const auto family : {pointwiseOperators, activationOperators, castOperators, viewOperators, joinOperators,
+                              reductionOperators, normOperators, lookupOperators, scatterOperators, orderOperators,
+                              factoryOperators, windowOperators, resamplingOperators, sizeOperators})
       for (Entry& e : family()) entries.push_back(std::move(e));
     std::unordered_map<std::string_view, Entry> out;
     for (const Entry& e : entries) {

@@ -73,6 +73,11 @@ struct Call {
   TensorId reshaped(TensorId, Sizes) const;
   TensorId expanded(TensorId, Sizes) const;
   TensorId permuted(TensorId, std::span<const size_t> order) const;
+  /// For each index of a tensor with these sizes, the combination of what `element` gives over loops of these extents,
+  /// whose ranges are `offsets`. Of no loops: what it gives.
+  TensorId combined(ReduceKind, DType, Sizes, std::vector<ExprId> extents,
+                    std::function<ExprId(const Index& i, const Index& offsets)> element) const;
+  std::vector<ExprId> constants(std::span<const int64_t>) const;
   std::string name() const;
 };
 
@@ -96,6 +101,8 @@ std::vector<Entry> joinOperators();
 std::vector<Entry> reductionOperators();
 std::vector<Entry> normOperators();
 std::vector<Entry> lookupOperators();
+std::vector<Entry> scatterOperators();
+std::vector<Entry> orderOperators();
 std::vector<Entry> factoryOperators();
 std::vector<Entry> windowOperators();
 std::vector<Entry> resamplingOperators();

@@ -242,10 +242,47 @@ TensorId Lowering::number(DType dtype, int64_t value) {
   return add(std::move(t));
 }
 
+namespace {
+
+/// The index of a reduction's result without the dimensions that it keeps as 1.
+Index keptIndex(const std::vector<bool>& reduced, bool keep, const Index& i) {
+  Index out;
+  size_t next = 0;
+  for (const bool isReduced : reduced) {
+    if (!isReduced)
+      out.push_back(i[next++]);
+    else
+      next += keep ? 1 : 0;
+  }
+  return out;
+}
+
+Scalar combined(ReduceKind kind, Scalar a, Scalar b) {
+  switch (kind) {
+    case ReduceKind::Sum:
+      return a + b;
+    case ReduceKind::Product:
+      return a * b;
+    case ReduceKind::Minimum:
+      return minimum(a, b);
+    case ReduceKind::Maximum:
+      return maximum(a, b);
+    case ReduceKind::Any:
+      return a | b;
+    default:
+      return a & b;
+  }
+}
+
+}  // namespace
+
 TensorId Lowering::reduce(ReduceKind kind, TensorId body, std::span<const size_t> dims, bool keep) {
   const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
   std::vector<bool> reduced(values_[body.index].sizes.size());
   for (const size_t d : dims) reduced[d] = true;
+  if (!isPlace)
+    if (const std::optional<Parts> parts = findParts(body, reduced))
+      return reduceParts(kind, body, reduced, keep, *parts);
   Tensor t{.name = std::string(loops::reduceName(kind)),
            .dtype = isPlace ? DType::Int64 : values_[body.index].dtype,
            .form = Tensor::Form::Reduction,
@@ -256,27 +293,86 @@ TensorId Lowering::reduce(ReduceKind kind, TensorId body, std::span<const size_t
     else if (keep)
       t.sizes.push_back(integer(1));
   }
-  t.element = [this, kind, body, reduced, keep, isPlace](const Index& i) {
-    std::vector<RangeId> ranges;
-    Index inside;
-    size_t next = 0;
-    for (size_t d = 0; d < reduced.size(); ++d) {
-      const ExprId size = values_[body.index].sizes[d];
-      if (!reduced[d]) {
-        inside.push_back(i[next++]);
-        continue;
-      }
-      next += keep ? 1 : 0;
-      if (isOne(size)) {
-        inside.push_back(integer(0));
-        continue;
-      }
-      ranges.push_back(program.addRange("r" + std::to_string(program.ranges.size()), size));
-      inside.push_back(pool().range(ranges.back()));
+  t.element = [this, kind, body, reduced, keep](const Index& i) {
+    return reduction(kind, body, reduced, keptIndex(reduced, keep, i), reduced.size(), {}, {});
+  };
+  return add(std::move(t));
+}
+
+/// Over the reduced dimensions, of `dim` the indices from `first` on, as many as `extent`. `kept`: the others' index.
+ExprId Lowering::reduction(ReduceKind kind, TensorId body, const std::vector<bool>& reduced, const Index& kept,
+                           size_t dim, ExprId first, ExprId extent) {
+  std::vector<RangeId> ranges;
+  Index inside;
+  size_t next = 0;
+  for (size_t d = 0; d < reduced.size(); ++d) {
+    const ExprId size = d == dim ? extent : values_[body.index].sizes[d];
+    if (!reduced[d]) {
+      inside.push_back(kept[next++]);
+      continue;
     }
-    const ExprId element = at(body, inside);
-    if (ranges.empty()) return isPlace ? integer(0) : element;
-    return pool().reduce(kind, std::move(ranges), element);
+    ExprId at = integer(0);
+    if (!isOne(size)) {
+      ranges.push_back(program.addRange("r" + std::to_string(program.ranges.size()), size));
+      at = pool().range(ranges.back());
+    }
+    inside.push_back(d == dim ? simplifier.add(first, at) : at);
+  }
+  const ExprId element = this->at(body, inside);
+  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
+  if (ranges.empty()) return isPlace ? integer(0) : element;
+  return pool().reduce(kind, std::move(ranges), element);
+}
+
+std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vector<bool>& reduced) const {
+  constexpr int64_t leastWork = 8192, mostParts = 64;
+  int64_t rows = 1, count = 1, longest = 0;
+  std::optional<size_t> dim;
+  for (size_t d = 0; d < reduced.size(); ++d) {
+    const auto size = findNumber(values_[body.index].sizes[d]);
+    if (!size || __builtin_mul_overflow(reduced[d] ? count : rows, *size, reduced[d] ? &count : &rows)) return {};
+    if (!reduced[d] || *size <= longest || longest >= 2 * fewIterations) continue;
+    longest = *size;
+    dim = d;
+  }
+  if (!dim || rows >= fewIterations || count <= smallWork) return {};
+  const int64_t each = std::max<int64_t>(1, std::max(leastWork, count / mostParts) / (count / longest));
+  if (each >= longest) return {};
+  return Parts{*dim, longest / each, each, longest % each};
+}
+
+TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector<bool>& reduced, bool keep,
+                               const Parts& parts) {
+  // One for each part, behind the dimensions that are kept
+  Tensor part{.name = std::string(loops::reduceName(kind)) + "_part",
+              .dtype = values_[body.index].dtype,
+              .form = Tensor::Form::Reduction,
+              .cost = 1};
+  Sizes kept;
+  for (size_t d = 0; d < reduced.size(); ++d)
+    if (!reduced[d]) kept.push_back(values_[body.index].sizes[d]);
+  part.sizes = kept;
+  part.sizes.push_back(integer(parts.count));
+  part.element = [this, kind, body, reduced, parts](const Index& i) {
+    const ExprId first = simplifier.multiply(i.back(), integer(parts.each));
+    return reduction(kind, body, reduced, Index(i.begin(), i.end() - 1), parts.dim, first, integer(parts.each));
+  };
+  const TensorId partial = add(std::move(part));
+  Tensor t{.name = std::string(loops::reduceName(kind)),
+           .dtype = values_[body.index].dtype,
+           .form = Tensor::Form::Reduction,
+           .cost = 1};
+  for (size_t d = 0; d < reduced.size(); ++d)
+    if (!reduced[d] || keep) t.sizes.push_back(reduced[d] ? integer(1) : values_[body.index].sizes[d]);
+  t.element = [this, kind, body, partial, reduced, keep, parts](const Index& i) {
+    Index inside = keptIndex(reduced, keep, i);
+    const RangeId r = program.addRange("r" + std::to_string(program.ranges.size()), integer(parts.count));
+    const ExprId last = parts.left == 0 ? ExprId()
+                                        : reduction(kind, body, reduced, inside, parts.dim,
+                                                    integer(parts.count * parts.each), integer(parts.left));
+    inside.push_back(pool().range(r));
+    const ExprId whole = pool().reduce(kind, {r}, at(partial, inside));
+    return last ? combined(kind, scalar(whole), scalar(last)).id : whole;
   };
   return add(std::move(t));
 }
@@ -356,7 +452,7 @@ Scalar Lowering::rounded(Scalar x, DType d) {
 Scalar Lowering::convert(Scalar x, DType from, DType to) {
   if (from == to) return x;
   const DType target = computeType(to);
-  if (isHalf(from) && !isFloatingPoint(to)) x = rounded(x, from);
+  if (isHalf(from) && !isHalf(to)) x = rounded(x, from);  // PyTorch converts what is in memory
   const loops::Expr& e = pool()[x.id];
   if (e.op == Op::Constant && isFloatingPoint(target)) return scalar(pool().number(target, pool().constant(x.id)));
   if (const auto n = findNumber(x.id); n && (target == DType::Int64 || target == DType::Bool || target == DType::Int32))

@@ -106,7 +106,8 @@ class Lowering {
   TensorId view(TensorId, Sizes, std::function<Index(const Index&)> source);
   TensorId number(DType, double);
   TensorId number(DType, int64_t);
-  /// The combination over dimensions `dims` of `body`, whose dtype it has. Keeps them as 1 where `keep`.
+  /// The combination over dimensions `dims` of `body`, whose dtype it has. Keeps them as 1 where `keep`. Where few
+  /// elements combine many, parts are combined first, as many as sizes say, so that there is work for several threads.
   TensorId reduce(ReduceKind, TensorId body, std::span<const size_t> dims, bool keep);
   TensorId scan(ReduceKind, TensorId body, size_t dim);
   /// Says that a reader takes each element at several places of one iteration, or many times altogether.
@@ -151,6 +152,15 @@ class Lowering {
   struct KeyHash {
     size_t operator()(const Key&) const;
   };
+  /// A dimension that a reduction takes apart: `count` parts of `each` indices, and what is left.
+  struct Parts {
+    size_t dim;
+    int64_t count, each, left;
+  };
+  std::optional<Parts> findParts(TensorId body, const std::vector<bool>& reduced) const;
+  TensorId reduceParts(ReduceKind, TensorId body, const std::vector<bool>& reduced, bool keep, const Parts&);
+  ExprId reduction(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, size_t dim,
+                   ExprId first, ExprId extent);
   loops::SizeId symbol(const std::string& name);
   std::string sizeName(const std::string& wish) const;
 
@@ -162,6 +172,10 @@ class Lowering {
   std::unordered_map<Key, ExprId, KeyHash> elements_;
   std::unordered_map<loops::BufferId, TensorId> buffers_;
 };
+
+/// Fewer iterations than this leave processors idle, unless the whole is small.
+constexpr int64_t fewIterations = 8;
+constexpr int64_t smallWork = 32768;
 
 /// Cheap enough to be computed at each place that reads it.
 constexpr double cheapCost = 6;

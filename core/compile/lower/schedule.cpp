@@ -18,10 +18,7 @@ using loops::Store;
 using Form = Tensor::Form;
 
 /// The largest row that one iteration keeps for itself, in elements.
-constexpr int64_t mostLocal = 16384;
-/// Fewer iterations than this leave processors idle, unless the whole is small.
-constexpr int64_t fewIterations = 8;
-constexpr int64_t smallWork = 32768;
+constexpr int64_t mostLocal = 65536;
 /// Loops shorter than this are not worth taking a dimension apart.
 constexpr int64_t fewReaders = 32;
 
@@ -176,7 +173,7 @@ class Scheduler {
     for (int round = 0; round < 2; ++round) {
       target.domain = domainOf(sizes, splits);
       const std::set<Request> requests = reductionsIn(valueOf(t, target.domain.index));
-      if (round == 0 && findSplits(requests, target.domain, sizes, splits)) continue;
+      if (round == 0 && findSplits(t, requests, target.domain, splits)) continue;
       chooseOuter(target, requests);
       break;
     }
@@ -184,9 +181,10 @@ class Scheduler {
   }
 
   /// A statistic for each k neighbours of a dimension (GroupNorm's channels): the dimension is taken apart, so that the
-  /// statistic's own index is a range.
-  bool findSplits(const std::set<Request>& requests, const Domain& domain, const Sizes& sizes,
-                  std::vector<int64_t>& splits) {
+  /// statistic's own index is a range. One that is scanned stays whole.
+  bool findSplits(TensorId of, const std::set<Request>& requests, const Domain& domain, std::vector<int64_t>& splits) {
+    const Tensor& target = l_[of];
+    const Sizes& sizes = target.sizes;
     bool found = false;
     for (const Request& r : requests) {
       if (l_[r.tensor].form != Form::Reduction || !isInside(r)) continue;
@@ -196,6 +194,7 @@ class Scheduler {
         const auto each = l_.findNumber(e.operands[1]);
         if (!each || *each < 2 || readersOf(r, domain, *each) < fewReaders) continue;
         for (size_t k = 0; k < sizes.size(); ++k) {
+          if (target.form == Form::Scan && k == target.scanDim) continue;
           const auto size = l_.findNumber(sizes[k]);
           if (domain.index[k] != e.operands[0] || !size || *size % *each != 0 || splits[k] != 0) continue;
           splits[k] = *each;

@@ -81,7 +81,11 @@ class ExportWriter {
   // writer_nodes.cpp
   void nodes(BlockId);
   void node(const Node&);
+  bool ofNumbersAlone(const Node&) const;
   json numberAsTensor(const Node&);
+  bool readsContent(const Argument&, std::unordered_set<uint32_t>& seen) const;
+  /// Throws where the node reads a number out of a tensor that is not known before a run.
+  void refuseContent(const Node&) const;
   json metadata(const Node&);
   std::string expression(const Argument&) const;
   void sizeValue(const Node&);

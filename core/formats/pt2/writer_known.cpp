@@ -73,10 +73,23 @@ std::optional<Argument> onList(std::string_view op, const std::vector<Argument>&
   return std::nullopt;
 }
 
+/// Operators whose tensors may be numbers in the normal form: 16 * 0.5 makes a tensor as tensor(16) * 0.5 does.
+bool takesNumbersAsTensors(const std::vector<Parameter>& parameters) {
+  return std::any_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.type.isTensor(); });
+}
+
 }  // namespace
 
 std::optional<Argument> ExportWriter::knownOfTensor(const Node& n, const TensorInfo& t) const {
   if (n.op->name == "aten.dim.default" && t.shape) return Argument(static_cast<int64_t>(t.shape->size()));
+  if (n.op->name == "aten.numel.default" && t.shape) {
+    int64_t count = 1;
+    for (const Dim& d : *t.shape) {
+      if (!d.isStatic()) return std::nullopt;
+      count *= d.size;
+    }
+    return Argument(count);
+  }
   if (n.op->name == "prim.dtype.default" && t.dtype) return Argument(*t.dtype);
   if (n.op->name == "prim.device.default" && !t.device.empty()) return Argument(DeviceName{t.device});
   if (n.op->name == "aten.is_floating_point.default" && t.dtype) return Argument(isFloatingPoint(*t.dtype));
@@ -152,7 +165,7 @@ std::optional<Argument> ExportWriter::computed(const Node& n) {
   const auto& shape = made.tensorInfo.shape;
   if (made.isTensor() && (!shape || !shape->empty())) return std::nullopt;
   Graph alone;
-  const bool makesTensor = n.op->name == "prim.NumToTensor.Scalar" || n.op->name == "aten.scalar_tensor.default";
+  const bool makesTensor = n.op->name == "prim.NumToTensor.Scalar" || takesNumbersAsTensors(n.op->parameters);
   bool isKnown = true, fromWeight = false, hasTensor = makesTensor;
   const auto isWritten = [&](const Value& v) {
     return std::any_of(v.users.begin(), v.users.end(), [&](NodeId user) { return g_.node(user).op->writes(); });
@@ -177,6 +190,7 @@ std::optional<Argument> ExportWriter::computed(const Node& n) {
   auto result = semantics->evaluate(alone, copy);
   if (!result || result->size() != 1) return std::nullopt;
   if (!(*result)[0].data) return (*result)[0].literal;
+  if ((*result)[0].type.tensorInfo.dtype != made.tensorInfo.dtype) return std::nullopt;
   constants_.insert_or_assign(n.outputs[0].index, (*result)[0].data);
   if (fromWeight) return std::nullopt;
   deferrable_.insert(n.outputs[0].index);

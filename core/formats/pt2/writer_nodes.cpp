@@ -5,6 +5,8 @@
 #include "core/formats/pt2/writer.h"
 #include "core/formats/pt2_schema.h"
 #include "core/torch/values/operators.h"
+#include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
 
 namespace graft {
 
@@ -57,7 +59,6 @@ std::string target(const Graph& g, const Node& n) {
           "of torch.export hold; load the library that defines it, or write TorchScript (.pt) instead");
     return "torch.ops." + n.op->name;
   }
-  if (n.op->name == "prim.NumToTensor.Scalar") return "torch.ops.aten.scalar_tensor.default";
   if (!n.op->hasSchema || n.op->name.starts_with("prim."))
     throw Pt2Refusal("torch.export has no such operator; write TorchScript (.pt) instead");
   return "torch.ops." + withNumbers(g, n);
@@ -102,11 +103,46 @@ void ExportWriter::sizeValue(const Node& n) {
         {"aten.floordiv.int", "{}//{}"}, {"aten.remainder.int", "Mod({}, {})"}, {"prim.max.int", "Max({}, {})"},
         {"prim.min.int", "Min({}, {})"}};
     const auto form = forms.find(n.op->name);
-    if (form == forms.end()) throw Pt2Refusal("it computes a size in a way that torch.export cannot express");
+    if (form == forms.end())
+      throw Pt2Refusal(
+          "it computes a size in a way that torch.export cannot express: give the model's inputs (--inputs), which "
+          "fixes the sizes");
     e = fmt::format(fmt::runtime(form->second), expression(n.args[0]), expression(n.args[1]));
   }
   body_.ints[name(v)] = symbolic(e);
   expressions_[v.index] = e;
+}
+
+// Sizes are known where the inputs are given. What tensors hold is not, even then: a program for one content would be
+// wrong for all others.
+bool ExportWriter::readsContent(const Argument& given, std::unordered_set<uint32_t>& seen) const {
+  bool out = false;
+  known(given).forEachValue([&](ValueId v) {
+    if (out || !seen.insert(v.index).second) return;
+    const Value& value = g_.value(v);
+    if (!value.producer) {
+      out = value.type.isTensor() && !value.isConstant;
+      return;
+    }
+    const Node& n = g_.node(value.producer);
+    if (n.op->is(OperatorFact::MetadataOnly)) return;
+    for (const Argument& a : n.args) out = out || readsContent(a, seen);
+  });
+  return out;
+}
+
+void ExportWriter::refuseContent(const Node& n) const {
+  if (n.outputs.size() != 1 || n.args.empty() || g_.value(n.outputs[0]).type.isTensor()) return;
+  std::unordered_set<uint32_t> seen;
+  const Argument& a = known(n.args[0]);
+  if (!a.isValue() || !g_.value(a.valueId()).type.isTensor() || !readsContent(a, seen)) return;
+  static const std::unordered_set<std::string_view> readers{
+      "aten.Int.Tensor",          "aten.Float.Tensor",          "aten.ScalarImplicit.default",
+      "aten.IntImplicit.default", "aten.FloatImplicit.default", "aten.item.default"};
+  if (readers.contains(n.op->name))
+    throw Pt2Refusal(
+        "it reads a number out of a tensor that only a run computes, and a size or another number follows from it; "
+        "write TorchScript (.pt) instead");
 }
 
 void ExportWriter::nodes(BlockId block) {
@@ -142,9 +178,13 @@ void ExportWriter::node(const Node& n) {
     names_[n.outputs[0].index] = elements_.at(list.index)[static_cast<size_t>(*index)];
     return;
   }
-  json made{{"target", target(g_, n)}, {"metadata", metadata(n)}, {"is_hop_single_tensor_return", nullptr}};
+  refuseContent(n);
+  const bool isNumber = n.op->name == "prim.NumToTensor.Scalar" || ofNumbersAlone(n);
+  json made{{"target", isNumber ? "torch.ops.aten.scalar_tensor.default" : target(g_, n)},
+            {"metadata", metadata(n)},
+            {"is_hop_single_tensor_return", nullptr}};
   json inputs = json::array(), outputs = json::array();
-  if (n.op->name == "prim.NumToTensor.Scalar") {
+  if (isNumber) {
     inputs = numberAsTensor(n);
   } else {
     for (size_t i = 0; i < n.args.size(); ++i) {
@@ -162,7 +202,7 @@ void ExportWriter::node(const Node& n) {
     } else if (t.isTensor()) {
       body_.tensors[name(v)] = meta(t);
       outputs.push_back({{"as_tensor", {{"name", name(v)}}}});
-    } else if (t.kind == Type::Kind::Int) {
+    } else if (t.kind == Type::Kind::Int || t.kind == Type::Kind::Number) {
       sizeValue(n);
       outputs.push_back({{"as_sym_int", {{"as_name", name(v)}}}});
     } else if (t.kind == Type::Kind::List && t.element().isTensor()) {
@@ -178,11 +218,28 @@ void ExportWriter::node(const Node& n) {
   body_.nodes.push_back(std::move(made));
 }
 
-// TorchScript's NumToTensor is torch.export's scalar_tensor, with the dtype named.
+// An operator on tensors whose tensors are all numbers, such as 16 * 0.5: torch.export has no overload for it.
+bool ExportWriter::ofNumbersAlone(const Node& n) const {
+  bool any = false;
+  for (size_t i = 0; i < n.args.size(); ++i) {
+    if (!n.op->parameters.at(i).type.isTensor()) continue;
+    any = true;
+    const Argument& a = known(n.args[i]);
+    if (a.isNone() || (a.isValue() && g_.value(a.valueId()).type.isTensor())) return false;
+  }
+  return any && constants_.contains(n.outputs[0].index);
+}
+
+// TorchScript's NumToTensor is torch.export's scalar_tensor, with the dtype named. So is a tensor of a known number.
 json ExportWriter::numberAsTensor(const Node& n) {
   const auto dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
   if (!dtype) throw Pt2Refusal("the dtype of its result is not known: give the model's inputs (--inputs)");
-  return json::array({{{"name", "s"}, {"arg", argument(n.args[0], nullptr)}, {"kind", 1}},
+  Argument number = n.args[0];
+  if (n.op->name != "prim.NumToTensor.Scalar") {
+    const auto& data = dynamic_cast<const TensorWeight&>(*constants_.at(n.outputs[0].index));
+    number = *toArgument(c10::IValue(data.tensor.item()));
+  }
+  return json::array({{{"name", "s"}, {"arg", argument(number, nullptr)}, {"kind", 1}},
                       {{"name", "dtype"}, {"arg", argument(Argument(*dtype), nullptr)}, {"kind", 2}}});
 }
 

@@ -20,8 +20,10 @@ class Keeper {
     parts_.weights.resize(g_.valueBound());
     float32_.resize(g_.valueBound());
     squared_.resize(g_.valueBound());
+    graded_.resize(g_.valueBound());
     findFlexible();
     const std::vector<NodeId> order = g_.order();
+    for (NodeId id : order) grade(g_.node(id));
     for (NodeId id : order) decide(g_.node(id));
     for (NodeId id : order)
       if (parts_.nodes[id.index])
@@ -86,6 +88,43 @@ class Keeper {
     });
   }
 
+  /// Values that follow from counting (arange, cumsum) without a comparison between: distances and positions, of which
+  /// a mask, all 0 and lowest numbers, says nothing.
+  void grade(const Node& n) {
+    const std::string_view op = n.op->baseName();
+    bool out = op == "arange" || op == "linspace" || n.op->facts->family == OperatorFamily::Scan;
+    if (n.op->facts->family != OperatorFamily::Factory)  // zeros_like
+      for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { out = out || graded_[v.index]; });
+    if (!out || !n.blocks.empty()) return;
+    for (ValueId v : n.outputs) {
+      const Type& t = g_.value(v).type;
+      graded_[v.index] = t.isTensor() && t.tensorInfo.dtype != DType::Bool;
+    }
+  }
+
+  /// All that is done with the value is to add, to scale and to mask it, before a softmax.
+  bool onlyScores(ValueId v, int depth = 0) const {
+    const Value& value = g_.value(v);
+    if (value.users.empty() || value.returnUses > 0 || depth > 12) return false;
+    return std::all_of(value.users.begin(), value.users.end(), [&](NodeId user) {
+      const Node& n = g_.node(user);
+      if (n.op->facts->family == OperatorFamily::Softmax) return true;
+      const bool passes = n.op->facts->family == OperatorFamily::Arithmetic || n.op->is(OperatorFact::Reshape) ||
+                          n.op->facts->family == OperatorFamily::Cast || n.op->baseName() == "masked_fill";
+      return passes && !n.op->writes() && n.outputs.size() == 1 && onlyScores(n.outputs[0], depth + 1);
+    });
+  }
+
+  /// Adds distances that stay in float32 to the scores of an attention. PyTorch adds them in float32 and takes the
+  /// softmax of that: in half precision a distance of 100 is off by as much as scores differ.
+  bool biasesScores(const Node& n) const {
+    if ((n.op->baseName() != "add" && n.op->baseName() != "sub") || n.outputs.size() != 1) return false;
+    bool graded = false;
+    for (const Argument& a : n.args)
+      a.forEachValue([&](ValueId v) { graded |= float32_[v.index] && graded_[v.index]; });
+    return graded && onlyScores(n.outputs[0]);
+  }
+
   void decide(const Node& n) {
     if (!n.blocks.empty()) return;
     bool inFloat32 = false, inModel = false, allSquared = true;
@@ -105,7 +144,7 @@ class Keeper {
     } else if (!inModel) {
       keeps = true;
     } else if (inFloat32) {
-      keeps = allSquared && n.op->facts->family == OperatorFamily::Arithmetic;
+      keeps = (allSquared && n.op->facts->family == OperatorFamily::Arithmetic) || biasesScores(n);
     } else {
       keeps = isReducedSquare(n) && kindOf(n.args[0].valueId()) == Kind::Float32;
       if (keeps) squared_[n.args[0].valueId().index] = 1;
@@ -176,7 +215,7 @@ class Keeper {
   DTypeChange change_;
   Float32Parts parts_;
   Graph& g_ = parts_.graph;
-  std::vector<char> float32_, squared_, flexible_;  ///< by ValueId
+  std::vector<char> float32_, squared_, flexible_, graded_;  ///< by ValueId
   std::unordered_map<uint32_t, ValueId> up_, down_;
   NodeId fallback_;
 };

@@ -6,6 +6,8 @@
 // - Squares that are summed up (a root mean square, a variance, a length): in float16 they overflow above 255. What
 //   follows from these alone, or from them and the values that were squared, stays with them, as in
 //   `x.float() * rsqrt(x.float().pow(2).mean(-1) + eps)`.
+// - The scores of an attention from where distances are added to them (ALiBi), to the softmax: as PyTorch promotes
+// them.
 //
 // Casts stand where these parts meet the rest, so each operator gets operands of one dtype.
 //

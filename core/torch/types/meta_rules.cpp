@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/rnn_tanh.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,6 +96,18 @@ MetaRule applyMetaRule(const Operator& called, const std::vector<IValue>& a, std
       return MetaRule::Done;
     } catch (const std::exception&) {
       why = "the shapes do not broadcast";
+      return MetaRule::Refused;
+    }
+  }
+  // relu has no meta kernel in C++, tanh has one.
+  if (op == "rnn_relu" && a.size() == 9 && a[2].isTensorList()) {
+    try {
+      const auto [output, hidden] = at::rnn_tanh(x, a[1].toTensor(), a[2].toTensorVector(), a[3].toBool(), a[4].toInt(),
+                                                 0.0, false, a[7].toBool(), a[8].toBool());
+      results = {IValue(output), IValue(hidden)};
+      return MetaRule::Done;
+    } catch (const std::exception&) {
+      why = "the weights do not fit the input";
       return MetaRule::Refused;
     }
   }

@@ -256,4 +256,10 @@ TEST_CASE("what torch.export cannot hold is refused with the reason") {
   refused(loop(forever, "%b = aten.mul.Tensor(%a, %i) : f32[2]\n return %go, %b"), "number of its turn");
   refused(loop("%y = prim.Loop(1000000, True, %x)", "%b = aten.neg.default(%a) : f32[2]\n return True, %b"),
           "too many to write out");
+  refused(parsed("input %x : f32[4]\n input %n : i64[]\n %i = aten.Int.Tensor(%n) : int\n %y = aten.slice.Tensor(%x, "
+                 "0, 0, %i, 1) : f32[2]\n return %y"),
+          "node i (aten.Int.Tensor): it reads a number out of a tensor that only a run computes");
+  refused(parsed("input %x : f32[s0]\n %n = aten.size.int(%x, 0) : int\n %h = aten.mul.Tensor(%n, 0.5) : f32[]\n %i = "
+                 "aten.Int.Tensor(%h) : int\n %y = aten.slice.Tensor(%x, 0, 0, %i, 1) : f32[s1]\n return %y"),
+          "give the model's inputs (--inputs)");
 }

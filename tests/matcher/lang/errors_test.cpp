@@ -84,8 +84,10 @@ TEST_CASE("what nothing is known of in a module is told") {
   CHECK(with("self.fc = nn.Linear(1, 1)", "return F.linear(x, self.fc.weight)") == "no error");
   CHECK_THAT(with("self.other = nn.Linear(4)", "return self.other(x)"),
              ContainsSubstring("`__init__` needs its argument `out_features`"));
-  CHECK_THAT(with("self.lstm = nn.LSTM(4, 4)", "return self.lstm(x)"),
-             ContainsSubstring("a replacement cannot make a new nn.LSTM"));
+  CHECK_THAT(with("self.cell = nn.LSTMCell(4, 4)", "return self.cell(x)"),
+             ContainsSubstring("a replacement cannot make a new nn.LSTMCell"));
+  CHECK_THAT(with("self.lstm = nn.LSTM(4, 4, 9)", "return self.lstm(x)"),
+             ContainsSubstring("a replacement can make a new nn.LSTM of 1 to 8 layers"));
   CHECK_THAT(with("self.list = nn.ModuleList([nn.ReLU()])", "return self.list(x)"),
              ContainsSubstring("a ModuleList is not called"));
   CHECK_THAT(with("self.fc = nn.ReLU()", "return self.fc(x)"), ContainsSubstring("`fc` is Linear in the pattern"));

@@ -2,6 +2,7 @@
 // the cases of tests/matcher/cases.
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <regex>
 #include <set>
 
@@ -185,6 +186,92 @@ return %y
   CHECK(g.moduleCalls()[0].shortType() == "ReLU");
 }
 
+TEST_CASE("partition's modules are runs of connected nodes, and no node moves before what it reads or across a write") {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto any = [&](size_t n) { return std::to_string(random() % n); };
+    std::string text = "graph g {\ninput %v0 : f32[2]\n%kept = aten.clone.default(%v0) : f32[2]\n";
+    const size_t count = 5 + seed % 20;
+    for (size_t i = 1; i <= count; ++i) {
+      const std::string v = "%v" + std::to_string(i), a = "(%v" + any(i), b = ", %v" + any(i);
+      switch (random() % 8) {
+        case 0:
+          text += "%w" + std::to_string(i) + " = aten.add_.Tensor(%kept" + b + ") : f32[2]\n";
+          [[fallthrough]];
+        case 1:
+          text += v + " = aten.relu.default" + a;
+          break;
+        case 2:
+          text += v + " = aten.exp.default" + a;
+          break;
+        case 3:
+          text += v + " = aten.tanh.default" + a;
+          break;
+        case 4:
+          text += v + " = aten.add.Tensor(%kept" + b;
+          break;
+        default:
+          text += v + " = aten.mul.Tensor" + a + b;
+      }
+      text += ") : f32[2]\n";
+    }
+    Graph g = graph(text + "return (%v" + std::to_string(count) + ", %v" + any(count) + ")\n}");
+    const auto order = [&](const Graph& of, const auto& wanted) {
+      Names names;
+      for (const NodeId n : of.order())
+        if (wanted(of.node(n))) names.push_back(of.node(n).name);
+      return names;
+    };
+    // What reads or writes the memory that is written.
+    const auto touches = [](const Node& n) {
+      bool any = n.op->writes();
+      for (const Argument& a : n.args) any = any || (a.isValue() && a.valueId().index == 1);
+      return any;
+    };
+    const Graph before = g;
+    runPass(g, "partition",
+            {Argument::list(
+                {Argument(std::string("mul")), Argument(std::string("aten.add")), Argument(std::string("tanh"))})});
+    const Status sound = verify(g);
+    REQUIRE(sound);
+    // Between two writes, the order of those that read is free.
+    const auto touchesInOrder = [&](const Graph& of) {
+      Names names = order(of, touches);
+      const auto writes = [](const std::string& name) { return name[0] == 'w'; };
+      for (auto from = names.begin(), to = from; from != names.end(); from = to == names.end() ? to : to + 1)
+        to = std::find_if(from, names.end(), writes), std::sort(from, to);
+      return names;
+    };
+    CHECK(touchesInOrder(before) == touchesInOrder(g));
+    for (const ModuleCall& part : g.moduleCalls()) {
+      const auto isIn = [&](const Node& n) { return n.module == part.id; };
+      NodeId first, last;
+      for (const NodeId n : g.order())
+        if (isIn(g.node(n))) last = n, first = first ? first : n;
+      size_t length = 0;
+      for (NodeId n = first; n; n = n == last ? NodeId() : g.node(n).next) ++length;
+      CHECK(length == order(g, isIn).size());
+      CHECK(length >= 2);
+    }
+  }
+}
+
+TEST_CASE("partition says which names are of nothing, and refuses what is no name") {
+  const char* text = "graph g {\ninput %x : f32[2]\n%y = aten.relu.default(%x) : f32[2]\nreturn %y\n}";
+  Graph g = graph(text);
+  Recipe recipe;
+  recipe.steps.push_back({"partition", {Argument(std::string("rellu"))}, {}});
+  const auto run = runRecipe(g, RuleFile{}, recipe, FakeSemantics{});
+  REQUIRE(run);
+  CHECK(run->steps[0].refused ==
+        Names{"no node, operator or module of the model is called `rellu` (did you mean `relu`?)"});
+  for (const Argument& wrong : {Argument(int64_t{3}), Argument(std::string()), Argument::list({})})
+    CHECK(errorOf(g, "partition", {wrong}).starts_with("partition takes what a part may hold"));
+  CHECK(errorOf(g, "partition", {Argument(std::string("relu")), Argument(std::string("no name"))}) ==
+        "the name of partition's modules is an identifier: partition([…], \"npu\")");
+}
+
 TEST_CASE("a pass that fails its check is taken back with its records, and the listener hears of it") {
   struct Refusal : RewriteCheck {
     void prepare(const Graph&, const std::vector<std::vector<NodeId>>&) override {}
@@ -218,5 +305,5 @@ TEST_CASE("a step that is neither a rule nor a pass is an error that names the n
   CHECK(errorOf(g, "normalise") ==
         "the recipe R has a step `normalise` that is neither a rule of this file nor a known pass; did you mean "
         "`normalize`?");
-  CHECK(errorOf(g, "partition").find("neither a rule of this file nor a known pass") != std::string::npos);
+  CHECK(errorOf(g, "partitions").find("neither a rule of this file nor a known pass") != std::string::npos);
 }

@@ -66,6 +66,7 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "eliminate_common",
                            "eliminate_dead",
                            "fuse",
+                           "partition",
                            "torch",
                            "kernels"})
     add(QString::fromUtf8(word));

@@ -26,10 +26,17 @@ struct Floats {
   Value bits(const Value& x) const { return b.convert("bitcast", x, DType::Int32); }
   Value fromBits(const Value& x) const { return b.convert("bitcast", x, DType::Float32); }
   Value whole(int64_t v) const { return b.integer(DType::Int32, v); }
-  /// c0 + c1 x + c2 x² …, by Horner's rule, from the highest coefficient down.
+  /// c0 + c1 x + c2 x² …, from the highest coefficient down, by Horner's rule of pairs in x² (after Estrin): half as
+  /// many multiplications wait for each other.
   Value polynomial(const Value& x, std::initializer_list<double> fromHighest) const {
+    const double* c = fromHighest.begin();
+    const Value square = multiply(x, x);
     Value sum;
-    for (const double c : fromHighest) sum = sum ? fma(sum, x, (*this)(c)) : (*this)(c);
+    if (fromHighest.size() % 2 == 1) sum = (*this)(*c++);
+    for (; c != fromHighest.end(); c += 2) {
+      const Value pair = fma((*this)(c[0]), x, (*this)(c[1]));
+      sum = sum ? fma(sum, square, pair) : pair;
+    }
     return sum;
   }
   /// x, but no less and no more than the limits; NaN stays.

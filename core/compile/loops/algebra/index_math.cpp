@@ -353,7 +353,8 @@ bool IndexMath::prove(Polynomial p, const std::vector<Polynomial>& facts, int de
   return hardest ? proveByAtom(p, *hardest, facts, depth) : proveBySizes(p, facts, depth);
 }
 
-// p >= 0 follows from f >= 0 and n*p - m*f >= 0, for positive n and m. They are chosen so that a term vanishes.
+// p is a whole number, so p >= 0 where n*p > -n. That follows from f >= 0 and n*p - m*f >= 1 - n, for positive n and m.
+// They are chosen so that a term vanishes.
 bool IndexMath::proveByFacts(const Polynomial& p, const std::vector<Polynomial>& facts, int depth) {
   for (size_t i = 0; i < facts.size(); ++i) {
     for (const Term& t : facts[i].terms) {
@@ -361,7 +362,8 @@ bool IndexMath::proveByFacts(const Polynomial& p, const std::vector<Polynomial>&
       if (c == 0 || (c < 0) != (t.coefficient < 0) || c == INT64_MIN || t.coefficient == INT64_MIN) continue;
       std::vector<Polynomial> others = facts;
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-      if (prove(p * std::abs(t.coefficient) - facts[i] * std::abs(c), others, depth + 1)) return true;
+      const int64_t n = std::abs(t.coefficient);
+      if (prove(p * n - facts[i] * std::abs(c) + Polynomial(n - 1), others, depth + 1)) return true;
     }
   }
   return false;
@@ -423,10 +425,8 @@ bool IndexMath::proveByAtom(const Polynomial& p, Atom a, const std::vector<Polyn
       if (!areExact(0)) break;
       const Polynomial &x = operand(0), &d = operand(1);
       if (!isPositiveDivisor(d)) break;
-      if (isUp && factor.constant == 1) return check(x + rest * d);
-      if (isDown && factor.constant == -1) return check(rest * d + d - one - x);
-      // x - (d - 1) <= d * (x // d) <= x
-      const Polynomial scaled = rest * d;
+      // x - (d - 1) <= d * (x // d) <= x. The sum is a whole number, so it is enough that d times it is more than -d.
+      const Polynomial scaled = rest * d + d - one;
       if (isDown) return check(factor * x + scaled);
       if (isUp) return check(factor * (x - d + one) + scaled) || (check(x) && check(rest));
       return check(factor * (x - d + one) + scaled) && check(factor * x + scaled);

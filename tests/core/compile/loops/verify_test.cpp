@@ -57,6 +57,14 @@ TEST_CASE("the conditions of the choices around a load count") {
   CHECK(value("select(i < n, x[i, i * 8 // n], 0.0)") == "");
   CHECK(value("select(i < 16, v[i // 2], 0.0)") == "");
   CHECK(value("select(0 <= ids[0] and ids[0] < 8, v[ids[0]], 0.0)") == "");
+  // Indices are whole numbers: 2*i >= 1 is i >= 1.
+  CHECK(value("sum(r < 2: select(i < 9, select(i * 2 + r < 2, 0.0, v[i - 1]), 0.0))") == "");
+  CHECK(value("sum(r < 3: select(i * 3 + r < 3, 0.0, select(i * 3 < r + 22, v[i - 1], 0.0)))") == "");
+  CHECK(value("select(i < 8, select(3 <= i // 3 * 2, v[i // 3 * 3 - 3], 0.0), 0.0)") == "");
+  CHECK_THAT(value("sum(r < 2: select(i < 9, select(i * 2 + r < 1, 0.0, v[i - 1]), 0.0))"),
+             ContainsSubstring("negative"));
+  CHECK_THAT(value("sum(r < 3: select(i * 3 + r < 3, 0.0, select(i * 3 < r + 26, v[i - 1], 0.0)))"),
+             ContainsSubstring("8 or more"));
   CHECK_THAT(value("select(2 <= i and i < n + 2, x[i - 1, 0], 0.0)"), ContainsSubstring("n or more"));
   CHECK_THAT(value("select(2 <= i, 0.0, x[i - 2, 0])"), ContainsSubstring("negative"));
   // Both operands of `and` are evaluated.

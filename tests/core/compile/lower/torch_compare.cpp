@@ -75,7 +75,17 @@ TensorSet randomInputs(const std::vector<Random>& specs, uint64_t seed) {
   return tensorSet(std::move(values));
 }
 
+Status completeTypes(Graph& g, const TensorSet& inputs) {
+  for (const NodeId n : g.order())
+    for (const ValueId v : g.node(n).outputs)
+      if (const Type& t = g.value(v).type; t.isTensor() && (!t.tensorInfo.dtype || !t.tensorInfo.shape))
+        return recordTypes(g, inputs, true);
+  return done();
+}
+
 std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes) {
+  const auto expected = runInTorch(g, inputs);
+  if (!expected) return "LibTorch refuses it: " + expected.error().message;
   const auto lowered = lower::lower(g);
   if (!lowered) return "it is not lowered: " + lowered.error().message;
   const std::string text = loops::printProgram(*lowered);
@@ -87,8 +97,6 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
     if (const auto t = lower::traitsOf(g, g.node(n)); t.kind == lower::Kind::None)
       return "a node that is lowered says that it is not: " + t.whyNot;
 
-  const auto expected = runInTorch(g, inputs);
-  if (!expected) return "LibTorch refuses it: " + expected.error().message;
   std::vector<loops::Memory> memory;
   std::vector<at::Tensor> alive;
   for (const c10::IValue& v : valuesOf(inputs))

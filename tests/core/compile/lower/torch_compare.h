@@ -28,6 +28,9 @@ struct Random {
 };
 TensorSet randomInputs(const std::vector<Random>&, uint64_t seed);
 
+/// LibTorch has no meta kernels for a few operators: a run says what types they give.
+Status completeTypes(Graph&, const TensorSet& inputs);
+
 /// What differs, with the program; empty where both agree. The graph's types are known; `sizes` says what its symbols
 /// are for these inputs. Floating results may be as far from what f64 gives as LibTorch's are, times a few.
 std::string compareWithTorch(const Graph&, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes);

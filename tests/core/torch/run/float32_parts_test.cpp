@@ -133,6 +133,28 @@ TEST_CASE("a mask that hides all keys alike weighs them alike, also where half p
   CHECK(off(g, made(g, {"f32[2,4]:zeros", "i64[4]:zeros"}), DType::Float16) == 0);
 }
 
+TEST_CASE("scores stay in float32 from where distances are added to them to the softmax, as PyTorch promotes them") {
+  const std::string head =
+      " input %x : f32[1,2,4,4]\n input %v : f32[1,2,4,8]\n weight %w \"w\" : f32[4,4]\n"
+      " %q = aten.matmul.default(%x, %w)\n %n = aten.arange.default(4)\n";
+  const std::string distances = " %d = aten.mul.Tensor(%n, -0.3)\n %h = aten.ge.Scalar(%n, 3)\n";
+  const std::string tail = " %p = aten.softmax.int(%m, -1)\n %y = aten.matmul.default(%p, %v)\n return %y";
+  const Graph alibi =
+      typed(head + distances + " %s = aten.add.Tensor(%q, %d)\n %m = aten.masked_fill.Scalar(%s, %h, -1e9)\n" + tail);
+  CHECK(kept(alibi) == Names{"n", "d", "h", "s", "m", "p"});
+  // A mask holds two numbers alone, which half precision has.
+  const Graph masked = typed(head +
+                             " %h = aten.ge.Scalar(%n, 3)\n %z = aten.zeros_like.default(%n, dtype=torch.float32)\n"
+                             " %d = aten.masked_fill.Scalar(%z, %h, -1e9)\n %m = aten.add.Tensor(%q, %d)\n" +
+                             tail);
+  CHECK(kept(masked) == Names{"n", "h", "z", "d"});
+  // Positions that are added to what the model computes with: the model goes on in its own dtype.
+  const Graph positions = typed(head + distances +
+                                " %m = aten.add.Tensor(%q, %d)\n %p = aten.softmax.int(%m, -1)\n"
+                                " %e = aten.add.Tensor(%p, %m)\n %y = aten.matmul.default(%e, %v)\n return %y");
+  CHECK(kept(positions) == Names{"n", "d", "h"});
+}
+
 TEST_CASE("a buffer serves the parts that stay and the model, each in its dtype") {
   const Graph g = typed(
       " input %x : f32[2,4]\n weight %w \"w\" : f32[4]\n buffer %b \"b\" : f32[4]\n %c = aten.cos.default(%b)\n"

@@ -74,16 +74,17 @@ void lowerStack(Call& c) {
 
 struct Padding {
   size_t dim;
-  int64_t before, after;
+  ExprId before;
 };
 
 /// PyTorch lists them from the last dimension on.
 std::vector<Padding> paddings(Call& c, const std::string& parameter, size_t rank) {
-  const std::vector<int64_t> pads = c.integers(parameter);
+  const std::vector<ExprId> pads = c.sizeList(parameter);
+  const auto isZero = [&](ExprId e) { return c.l.findNumber(e) == 0; };
   if (pads.size() % 2 != 0 || pads.size() / 2 > rank) c.refuse(parameter, "does not fit the tensor's dimensions");
   std::vector<Padding> out;
   for (size_t k = 0; k < pads.size() / 2; ++k)
-    if (pads[2 * k] != 0 || pads[2 * k + 1] != 0) out.push_back({rank - 1 - k, pads[2 * k], pads[2 * k + 1]});
+    if (!isZero(pads[2 * k]) || !isZero(pads[2 * k + 1])) out.push_back({rank - 1 - k, pads[2 * k]});
   return out;
 }
 
@@ -98,7 +99,7 @@ void lowerConstantPad(Call& c, const std::string& self, double value) {
     loops::Simplifier& s = l.simplifier;
     ExprId isInside = l.pool().boolean(true);
     for (const Padding& p : pads) {
-      const ExprId at = s.subtract(i[p.dim], l.integer(p.before));
+      const ExprId at = s.subtract(i[p.dim], p.before);
       isInside = s.logicalAnd(isInside, s.compare(Op::LessEqual, l.integer(0), at));
       isInside = s.logicalAnd(isInside, s.compare(Op::Less, at, l[x].sizes[p.dim]));
       i[p.dim] = at;
@@ -122,7 +123,7 @@ void lowerEdgePad(Call& c, const std::string& self, const std::string& parameter
     for (const Padding& p : pads) {
       const ExprId size = l[x].sizes[p.dim];
       const ExprId last = s.subtract(size, l.integer(1));
-      ExprId at = s.subtract(i[p.dim], l.integer(p.before));
+      ExprId at = s.subtract(i[p.dim], p.before);
       if (edge == Edge::Circular) {
         i[p.dim] = s.remainder(at, size);
         continue;

@@ -1,6 +1,6 @@
 // Mean and variance, and maps over tensors that are being lowered: what reductions and norms are made of.
 //
-// Private to core/compile/lower.
+// Private to core/compile/lower/operators.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,9 @@ TensorId mapped(Lowering&, TensorId, double cost, DType gives, std::function<Sca
                 std::string_view name = {});
 /// f of each element of `x` and the element of `y` that broadcasts to its place.
 TensorId mappedWith(Lowering&, TensorId x, TensorId y, double cost, DType gives, std::function<Scalar(Scalar, Scalar)>);
+
+/// Halves as they are in memory: where the place of an extreme, or an order, follows from them.
+TensorId roundedOperand(Lowering&, TensorId x);
 
 // Along `dims`, which stay as 1. `x` has floating numbers.
 TensorId meanOf(Lowering&, TensorId x, std::span<const size_t> dims);

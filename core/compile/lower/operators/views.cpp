@@ -312,6 +312,46 @@ void lowerChannelShuffle(Call& c) {
   }));
 }
 
+/// A quarter turn, k times: one dimension backwards, then both exchanged.
+void lowerQuarterTurns(Call& c) {
+  const TensorId x = c.tensor("self");
+  const std::vector<int64_t> dims = c.integers("dims");
+  if (dims.size() != 2) c.refuse("dims", "are not two");
+  const size_t a = c.dim(dims[0], c.rank(x), "dims"), b = c.dim(dims[1], c.rank(x), "dims");
+  const int64_t turns = ((c.integer("k") % 4) + 4) % 4;
+  Lowering& l = c.l;
+  c.result(l.view(x, c.resultOfRank(c.rank(x)), [&l, x, a, b, turns](Index i) {
+    if (turns % 2 == 1) std::swap(i[a], i[b]);
+    for (const size_t d : {a, b}) {
+      if (turns != 2 && (turns == 0 || d != (turns == 1 ? b : a))) continue;
+      i[d] = l.simplifier.subtract(l.simplifier.subtract(l[x].sizes[d], l.integer(1)), i[d]);
+    }
+    return i;
+  }));
+}
+
+/// The last dimension along a diagonal of two, zeros beside it.
+void lowerDiagonalEmbedding(Call& c) {
+  const TensorId x = c.tensor("self");
+  const size_t rank = c.rank(x) + 1;
+  if (rank < 2) c.refuse("self", "has no dimension");
+  const size_t row = c.dim("dim1", rank), column = c.dim("dim2", rank);
+  if (row == column) c.refuse("dim1", "is dim2");
+  const int64_t offset = c.integer("offset");
+  const DType d = c.resultType();
+  Lowering& l = c.l;
+  c.result(
+      l.define(c.name(), d, c.resultOfRank(rank), 1, std::span(&x, 1), [&l, x, row, column, offset, d](const Index& i) {
+        loops::Simplifier& s = l.simplifier;
+        const ExprId expected = s.add(i[row], l.integer(offset));
+        Index source;
+        for (size_t k = 0; k < i.size(); ++k)
+          if (k != row && k != column) source.push_back(i[k]);
+        source.push_back(offset < 0 ? i[column] : i[row]);
+        return s.select(s.compare(Op::Equal, i[column], expected), l.at(x, source), l.constant(d, 0));
+      }));
+}
+
 // Lists ---------------------------------------------------------------------------------------------------------
 
 /// Pieces of `base` along `dim`, the k-th from start(k) on.
@@ -373,6 +413,22 @@ void lowerTensorSplit(Call& c) {
   });
 }
 
+/// Pieces between places that numbers say; a negative one counts from the end, as in a slice.
+void lowerTensorSplitAt(Call& c) {
+  const TensorId x = c.tensor("self");
+  const size_t dim = c.dimOf(x, "dim");
+  const auto size = c.l.findNumber(c.sizes(x)[dim]);
+  if (!size) c.refuse("self", "has a size along dim that varies");
+  std::vector<int64_t> starts{0};
+  for (const int64_t at : c.integers("indices"))
+    starts.push_back(std::clamp<int64_t>(at < 0 ? at + *size : at, 0, *size));
+  Lowering& l = c.l;
+  setPieces(c, x, dim, [&l, starts](size_t k) {
+    if (k >= starts.size()) throw Refusal{"it takes a piece that is not there"};
+    return l.integer(starts[k]);
+  });
+}
+
 void lowerUnbind(Call& c) {
   const TensorId x = c.tensor("self");
   const size_t dim = c.dimOf(x, "dim");
@@ -401,9 +457,10 @@ std::vector<Entry> viewOperators() {
   const auto view = [&](const char* name, std::function<void(Call&)> build) {
     out.push_back({std::string("aten.") + name, Kind::View, std::move(build)});
   };
-  for (const char* name : {"view.default", "reshape.default", "flatten.using_ints", "unflatten.int",
-                           "_unsafe_view.default", "ravel.default", "reshape_as.default", "view_as.default",
-                           "squeeze.default", "squeeze.dim", "squeeze.dims", "unsqueeze.default", "atleast_1d.default"})
+  for (const char* name :
+       {"view.default", "reshape.default", "flatten.using_ints", "unflatten.int", "_unsafe_view.default",
+        "ravel.default", "reshape_as.default", "view_as.default", "squeeze.default", "squeeze.dim", "squeeze.dims",
+        "unsqueeze.default", "atleast_1d.default", "atleast_2d.default", "atleast_3d.default"})
     view(name, lowerReshape);
   for (const char* name : {"expand.default", "expand_as.default", "broadcast_to.default"}) view(name, lowerExpand);
   view("permute.default", lowerPermute);
@@ -430,6 +487,9 @@ std::vector<Entry> viewOperators() {
   view("split_with_sizes.default", lowerSplitWithSizes);
   view("chunk.default", lowerChunk);
   view("tensor_split.sections", lowerTensorSplit);
+  view("tensor_split.indices", lowerTensorSplitAt);
+  view("rot90.default", lowerQuarterTurns);
+  view("diag_embed.default", lowerDiagonalEmbedding);
   view("unbind.int", lowerUnbind);
   out.push_back({"prim.getitem", Kind::View, lowerGetItem});
   return out;

@@ -3,16 +3,15 @@
 #include <algorithm>
 
 #include "core/compile/lower/call.h"
+#include "core/compile/lower/operators/places.h"
 
 namespace graft::lower {
-namespace {
 
 void requireIndices(Call& c, TensorId indices, std::string_view parameter) {
   const DType d = c.type(indices);
   if (isFloatingPoint(d) || d == DType::Bool || d == DType::UInt8) c.refuse(parameter, "has no whole numbers");
 }
 
-/// The element as an index into `size` places. `wraps`: negative ones count from the end.
 ExprId placeOf(Lowering& l, ExprId element, ExprId size, bool wraps) {
   loops::Simplifier& s = l.simplifier;
   ExprId at = s.simplify(l.pool().cast(element, DType::Int64));
@@ -20,6 +19,8 @@ ExprId placeOf(Lowering& l, ExprId element, ExprId size, bool wraps) {
   if (s.isAlwaysLessOrEqual(l.integer(0), at) && s.isAlwaysLess(at, size)) return at;
   return l.pool().checkedIndex(at, size);
 }
+
+namespace {
 
 void lowerEmbedding(Call& c) {
   const TensorId weight = c.tensor("weight"), indices = c.tensor("indices");
@@ -121,6 +122,19 @@ void lowerIndex(Call& c) {
   }));
 }
 
+/// Elements at places of the flattened tensor.
+void lowerTake(Call& c) {
+  const TensorId x = c.tensor("self"), indices = c.tensor("index");
+  requireIndices(c, indices, "index");
+  Lowering& l = c.l;
+  l.repeat(x);
+  const ExprId count = l.product(c.sizes(x));
+  const TensorId flat = c.reshaped(x, {count});
+  c.result(l.define(
+      c.name(), c.type(x), Sizes(c.sizes(indices)), 2, std::span(&x, 1),
+      [&l, flat, indices, count](const Index& i) { return l.at(flat, {placeOf(l, l.at(indices, i), count, true)}); }));
+}
+
 void lowerOneHot(Call& c) {
   const TensorId x = c.tensor("self");
   requireIndices(c, x, "self");
@@ -151,6 +165,7 @@ std::vector<Entry> lookupOperators() {
       {"aten.gather.default", Kind::Gather, repeating([](Call& c) { lowerGather(c, "index"); })},
       {"aten.take_along_dim.default", Kind::Gather, repeating([](Call& c) { lowerGather(c, "indices"); })},
       {"aten.index.Tensor", Kind::Gather, repeating(lowerIndex)},
+      {"aten.take.default", Kind::Gather, repeating(lowerTake)},
       {"aten.one_hot.default", Kind::Pointwise, lowerOneHot},
   };
 }

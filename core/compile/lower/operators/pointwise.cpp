@@ -276,6 +276,19 @@ void lowerIsClose(Call& c) {
   }));
 }
 
+void lowerRoundDecimals(Call& c) {
+  const DType d = c.resultType();
+  if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
+  const int64_t decimals = c.integer("decimals");
+  const double ten = std::pow(10.0, static_cast<double>(std::abs(decimals)));
+  Lowering& l = c.l;
+  c.result(c.pointwise({c.tensor("self")}, d, d, 6, [decimals, ten, d, &l](Values v) {
+    const Scalar x = l.rounded(v[0], d);  // it jumps
+    if (decimals == 0) return unary(Op::Round, x);
+    return decimals > 0 ? unary(Op::Round, x * ten) / ten : unary(Op::Round, x / ten) * ten;
+  }));
+}
+
 void lowerLogit(Call& c) {
   const DType d = c.resultType();
   const bool clamps = c.has("eps") && c.number("eps") >= 0;
@@ -344,7 +357,12 @@ std::vector<Entry> pointwiseOperators() {
       unaryOf("sign", 1, [](Scalar x) { return x.dtype() == DType::Bool ? x : unary(Op::Sign, x); }),
       unaryOf("sgn", 1, [](Scalar x) { return x.dtype() == DType::Bool ? x : unary(Op::Sign, x); }),
       unaryOf("positive", 0, [](Scalar x) { return x; }),
-      unaryOf("square", 1, [](Scalar x) { return x * x; }),
+      entry("square.default",
+            [](Call& c) {
+              const DType d = c.resultType();
+              if (d == DType::Bool) c.refuse("self", "is bool");
+              c.result(c.pointwise({c.tensor("self")}, d, d, 1, [](Values v) { return v[0] * v[0]; }));
+            }),
       unaryOf("bitwise_not", 1, [](Scalar x) { return !x; }),
       roundingOf("floor", Op::Floor),
       roundingOf("ceil", Op::Ceil),
@@ -387,6 +405,7 @@ std::vector<Entry> pointwiseOperators() {
       divisionOf("remainder.Scalar_Tensor", Op::Remainder),
       divisionOf("fmod.Tensor", Op::Fmod),
       entry("pow.Tensor_Tensor", lowerPower),
+      entry("float_power.Scalar", lowerPower),
       entry("float_power.Tensor_Scalar", lowerPower),
       entry("float_power.Tensor_Tensor", lowerPower),
       binaryOf("maximum.default", 1,
@@ -454,6 +473,27 @@ std::vector<Entry> pointwiseOperators() {
       entry("addcmul.default", [](Call& c) { lowerAddcmul(c, false); }),
       entry("addcdiv.default", [](Call& c) { lowerAddcmul(c, true); }),
       entry("nan_to_num.default", lowerNanToNum),
+      unaryOf("special_entr", transcendental + 4,
+              [](Scalar x) {
+                const Scalar below = where(x < 0.0, x.number(-infinity), x);  // NaN stays
+                return where(x > 0.0, -x * log(x), where(x == 0.0, x.number(0), below));
+              }),
+      unaryOf("special_ndtr", transcendental,
+              [](Scalar x) { return 0.5 * unary(Op::Erfc, x * (-1 / std::numbers::sqrt2)); }),
+      unaryOf("angle", 2,
+              [](Scalar x) { return where(isNan(x), x, where(x < 0.0, x.number(std::numbers::pi), x.number(0))); }),
+      floatBinaryOf("ldexp.Tensor", transcendental, [](Scalar x, Scalar n) { return x * exp2(n); }),
+      entry("heaviside.default",
+            [](Call& c) {
+              const DType d = c.resultType();
+              if (d == DType::Bool) c.refuse("self", "is bool");
+              Lowering& l = c.l;
+              c.result(c.pointwise({c.tensor("self"), c.tensor("values")}, d, d, 3, [d, &l](Values v) {
+                const Scalar x = l.rounded(v[0], d);  // it jumps
+                return where(x == 0.0, v[1], (x > 0.0).to(x.dtype()));
+              }));
+            }),
+      entry("round.decimals", lowerRoundDecimals),
       entry("logit.default", lowerLogit),
   };
   return out;

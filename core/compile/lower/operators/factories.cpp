@@ -46,9 +46,21 @@ void lowerArange(Call& c) {
     });
     return;
   }
-  if (!isFloatingPoint(d)) c.refuse("start", "is no whole number, and the result has them");
-  const double start = hasStart ? c.number("start") : 0, step = hasStep ? c.number("step") : 1;
-  setFactory(c, [&l, start, step](const Index& i) {
+  const auto rational = [&](std::string_view parameter) {
+    const TensorId t = c.tensor(parameter);  // a size may be among them
+    if (c.rank(t) != 0) c.refuse(parameter, "is no number");
+    return l.scalarAt(t, {}).to(DType::Float64).id;
+  };
+  const ExprId first = hasStart ? rational("start") : l.pool().number(DType::Float64, 0.0);
+  const ExprId each = hasStep ? rational("step") : l.pool().number(DType::Float64, 1.0);
+  if (!isFloatingPoint(d)) {
+    // Of integers, ATen cuts off start and step before it counts.
+    const Scalar from = l.scalar(first).to(DType::Int64), by = l.scalar(each).to(DType::Int64);
+    setFactory(c, [&l, from, by, d](const Index& i) { return l.convert(from + l.scalar(i[0]) * by, DType::Int64, d); });
+    return;
+  }
+  setFactory(c, [&l, first, each](const Index& i) {
+    const Scalar start = l.scalar(first), step = l.scalar(each);
     return start + l.scalar(i[0]).to(DType::Float64) * step;  // as ATen: in f64, then rounded
   });
 }
@@ -58,15 +70,21 @@ void lowerLinspace(Call& c) {
   const DType d = c.resultType();
   if (!isFloatingPoint(d)) c.refuse("dtype", "has whole numbers");
   const double start = c.number("start"), end = c.number("end");
-  const int64_t steps = c.integer("steps");
+  const ExprId steps = c.size("steps");
   Lowering& l = c.l;
   setFactory(c, [&l, start, end, steps, d](const Index& i) {
+    loops::Simplifier& s = l.simplifier;
     const DType compute = computeType(d);
-    if (steps == 1) return l.scalar(l.pool().number(compute, start));
+    const ExprId last = s.subtract(steps, l.integer(1));
+    if (l.isOne(steps)) return l.scalar(l.pool().number(compute, start));
     const Scalar place = l.scalar(i[0]).to(compute);
-    const Scalar left = l.scalar(l.simplifier.subtract(l.integer(steps - 1), i[0])).to(compute);
-    const Scalar step = place.number((end - start) / static_cast<double>(steps - 1));
-    const Scalar isFirstHalf = l.scalar(l.simplifier.compare(Op::Less, i[0], l.integer(steps / 2)));
+    const Scalar left = l.scalar(s.subtract(last, i[0])).to(compute);
+    const auto count = l.findNumber(last);
+    const Scalar step = count ? place.number((end - start) / static_cast<double>(*count))
+                              : place.number(end - start) / maximum(l.scalar(last).to(compute), 1.0);
+    // The start is the one element where steps is 1.
+    const Scalar isFirstHalf =
+        l.scalar(s.compare(Op::Less, i[0], s.maximum(s.floorDivide(steps, l.integer(2)), l.integer(1))));
     return where(isFirstHalf, start + step * place, end - step * left);
   });
 }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/compile/lower/call.h"
+#include "core/compile/lower/operators/statistics.h"
 
 namespace graft::lower {
 namespace {
@@ -35,41 +36,9 @@ Window windowOf(Call& c, size_t n) {
   return w;
 }
 
-/// The combination of what `element` gives at each place of a window with these extents: `offsets` are its ranges.
-TensorId windowed(Call& c, ReduceKind kind, DType d, Sizes sizes, const std::vector<ExprId>& extents,
-                  std::function<ExprId(const Index& i, const Index& offsets)> element) {
-  Lowering& l = c.l;
-  Tensor t;
-  t.name = c.name();
-  t.dtype = d;
-  t.sizes = std::move(sizes);
-  t.form = Tensor::Form::Reduction;
-  t.cost = 1;
-  t.element = [&l, kind, extents, element = std::move(element)](const Index& i) {
-    std::vector<RangeId> ranges;
-    Index offsets;
-    for (const ExprId extent : extents) {
-      if (l.isOne(extent)) {
-        offsets.push_back(l.integer(0));
-        continue;
-      }
-      ranges.push_back(l.program.addRange("r" + std::to_string(l.program.ranges.size()), extent));
-      offsets.push_back(l.pool().range(ranges.back()));
-    }
-    const ExprId body = element(i, offsets);
-    return ranges.empty() ? body : l.pool().reduce(kind, std::move(ranges), body);
-  };
-  return l.add(std::move(t));
-}
-
-std::vector<ExprId> constants(Lowering& l, const std::vector<int64_t>& numbers) {
-  std::vector<ExprId> out;
-  for (const int64_t n : numbers) out.push_back(l.integer(n));
-  return out;
-}
-
-/// The operand at `at` along the last dimensions, or `outside` where that is not in it.
-ExprId guarded(Lowering& l, TensorId x, Index i, const Index& at, double outside) {
+/// What `f` makes of the operand at `at` along the last dimensions, or `outside` where that is not in it.
+ExprId guarded(Lowering& l, TensorId x, Index i, const Index& at, ExprId outside,
+               const std::function<ExprId(ExprId)>& f = {}) {
   loops::Simplifier& s = l.simplifier;
   const size_t skip = i.size() - at.size();
   ExprId isInside = l.pool().boolean(true);
@@ -78,7 +47,11 @@ ExprId guarded(Lowering& l, TensorId x, Index i, const Index& at, double outside
     isInside = s.logicalAnd(isInside, s.compare(Op::Less, at[k], l[x].sizes[skip + k]));
     i[skip + k] = at[k];
   }
-  return s.select(isInside, l.at(x, i), l.pool().number(computeType(l[x].dtype), outside));
+  const ExprId element = l.at(x, i);
+  return s.select(isInside, f ? f(element) : element, outside);
+}
+ExprId guarded(Lowering& l, TensorId x, const Index& i, const Index& at, double outside) {
+  return guarded(l, x, i, at, l.pool().number(computeType(l[x].dtype), outside));
 }
 
 Index windowPlaces(Lowering& l, const Window& w, const Index& i, const Index& offsets) {
@@ -102,18 +75,67 @@ TensorId windowOperand(Call& c, std::string_view parameter, size_t n) {
   return x;
 }
 
+/// Where in the operand's last dimensions, counted in row-major order, the greatest element of each window lies: the
+/// last NaN, or the first of the greatest. `visit` gives what it is told to make of each element of a window.
+using Visit = std::function<ExprId(const Index& i, const Index& offsets, ExprId outside,
+                                   const std::function<ExprId(ExprId element, ExprId place)>&)>;
+TensorId placesOfGreatest(Call& c, TensorId greatest, const std::vector<ExprId>& extents, const Visit& visit) {
+  Lowering& l = c.l;
+  const Sizes sizes = c.sizes(greatest);
+  const auto placeWhere = [&](ReduceKind kind, int64_t otherwise, std::function<Scalar(Scalar, const Index&)> holds) {
+    return c.combined(kind, DType::Int64, sizes, extents,
+                      [&l, visit, otherwise, holds = std::move(holds)](const Index& i, const Index& offsets) {
+                        const ExprId none = l.integer(otherwise);
+                        return visit(i, offsets, none, [&](ExprId element, ExprId place) {
+                          return l.simplifier.select(holds(l.scalar(element), i).id, place, none);
+                        });
+                      });
+  };
+  const TensorId first = placeWhere(ReduceKind::Minimum, std::numeric_limits<int64_t>::max(),
+                                    [&l, greatest](Scalar x, const Index& i) { return x == l.scalarAt(greatest, i); });
+  const TensorId lastNan = placeWhere(ReduceKind::Maximum, -1, [](Scalar x, const Index&) { return isNan(x); });
+  const std::array operands{first, lastNan};
+  return l.define(c.name(), DType::Int64, sizes, 2, operands, [&l, first, lastNan](const Index& i) {
+    const Scalar nan = l.scalarAt(lastNan, i);
+    return where(nan >= 0.0, nan, l.scalarAt(first, i)).id;
+  });
+}
+
+/// The place `at` in a tensor's last dimensions, counted in row-major order.
+ExprId flatPlace(Lowering& l, TensorId x, const Index& at) {
+  loops::Simplifier& s = l.simplifier;
+  ExprId place = l.integer(0);
+  const size_t skip = l[x].sizes.size() - at.size();
+  for (size_t k = 0; k < at.size(); ++k) place = s.add(s.multiply(place, l[x].sizes[skip + k]), at[k]);
+  return place;
+}
+
+bool readsPlaces(Call& c) { return c.node.outputs.size() > 1 && !c.l.graph.isUnused(c.node.outputs[1]); }
+
+constexpr double lowest = -std::numeric_limits<double>::infinity();
+
 void lowerMaxPool(Call& c, size_t n) {
-  const TensorId x = windowOperand(c, "self", n);
+  const bool wantsPlaces = readsPlaces(c);
+  TensorId x = windowOperand(c, "self", n);
   const DType d = c.resultType();
   if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
+  if (wantsPlaces) x = roundedOperand(c.l, x);
   const Window w = windowOf(c, n);
+  const std::vector<ExprId> extents = c.constants(w.kernel);
   Lowering& l = c.l;
-  c.result(windowed(c, ReduceKind::Maximum, d, c.resultSizes(), constants(l, w.kernel),
-                    [&l, x, w](const Index& i, const Index& offsets) {
-                      const double least = -std::numeric_limits<double>::infinity();
-                      return guarded(l, x, i, windowPlaces(l, w, i, offsets), least);
-                    }));
-  if (c.node.outputs.size() > 1 && !c.l.graph.isUnused(c.node.outputs[1])) c.refuse("its indices are read");
+  const TensorId greatest =
+      c.combined(ReduceKind::Maximum, d, c.resultSizes(), extents, [&l, x, w](const Index& i, const Index& offsets) {
+        return guarded(l, x, i, windowPlaces(l, w, i, offsets), lowest);
+      });
+  c.result(greatest);
+  if (!wantsPlaces) return;
+  c.result(placesOfGreatest(c, greatest, extents,
+                            [&l, x, w](const Index& i, const Index& offsets, ExprId outside, const auto& f) {
+                              const Index at = windowPlaces(l, w, i, offsets);
+                              return guarded(l, x, i, at, outside,
+                                             [&](ExprId element) { return f(element, flatPlace(l, x, at)); });
+                            }),
+           1);
 }
 
 void lowerAveragePool(Call& c, size_t n) {
@@ -123,9 +145,10 @@ void lowerAveragePool(Call& c, size_t n) {
   const Window w = windowOf(c, n);
   const Sizes sizes = c.resultSizes();
   Lowering& l = c.l;
-  const TensorId sum = windowed(
-      c, ReduceKind::Sum, d, sizes, constants(l, w.kernel),
-      [&l, x, w](const Index& i, const Index& offsets) { return guarded(l, x, i, windowPlaces(l, w, i, offsets), 0); });
+  const TensorId sum =
+      c.combined(ReduceKind::Sum, d, sizes, c.constants(w.kernel), [&l, x, w](const Index& i, const Index& offsets) {
+        return guarded(l, x, i, windowPlaces(l, w, i, offsets), 0.0);
+      });
   const bool counts = c.flag("count_include_pad");
   const bool hasDivisor = c.has("divisor_override");
   const int64_t divisor = hasDivisor ? c.integer("divisor_override") : 0;
@@ -145,70 +168,113 @@ void lowerAveragePool(Call& c, size_t n) {
   }));
 }
 
-/// As many windows as the result has places: from floor(o * in / out) to ceil((o + 1) * in / out).
-void lowerAdaptivePool(Call& c, size_t n) {
+/// As many windows along the last n dimensions as the result has places: from floor(o * in / out) to
+/// ceil((o + 1) * in / out).
+struct AdaptiveWindows {
+  TensorId x;
+  Sizes sizes;  ///< of the result
+  size_t n = 0;
+  std::vector<ExprId> extents = {};  ///< of the longest windows
+  std::vector<bool> isEven = {};     ///< all windows are of one length
+
+  size_t skip() const { return sizes.size() - n; }
+  ExprId start(Lowering& l, const Index& i, size_t k) const {
+    loops::Simplifier& s = l.simplifier;
+    const ExprId at = i[skip() + k];
+    if (isEven[k]) return s.multiply(at, extents[k]);
+    return s.floorDivide(s.multiply(at, l[x].sizes[skip() + k]), sizes[skip() + k]);
+  }
+  ExprId length(Lowering& l, const Index& i, size_t k) const {
+    loops::Simplifier& s = l.simplifier;
+    if (isEven[k]) return extents[k];
+    const ExprId next = s.multiply(s.add(i[skip() + k], l.integer(1)), l[x].sizes[skip() + k]);
+    const ExprId last = s.subtract(sizes[skip() + k], l.integer(1));
+    return s.subtract(s.floorDivide(s.add(next, last), sizes[skip() + k]), start(l, i, k));
+  }
+  /// What `f` makes of the element and its place, or `outside` where the window is shorter.
+  ExprId at(Lowering& l, const Index& i, const Index& offsets, ExprId outside,
+            const std::function<ExprId(ExprId element, ExprId place)>& f) const {
+    loops::Simplifier& s = l.simplifier;
+    ExprId isInside = l.pool().boolean(true);
+    Index source = i, place;
+    for (size_t k = 0; k < n; ++k) {
+      ExprId& to = source[skip() + k];
+      to = s.add(start(l, i, k), offsets[k]);
+      place.push_back(to);
+      if (isEven[k]) continue;
+      isInside = s.logicalAnd(isInside, s.compare(Op::Less, offsets[k], length(l, i, k)));
+      isInside = s.logicalAnd(isInside, s.compare(Op::Less, to, l[x].sizes[skip() + k]));
+    }
+    return s.select(isInside, f(l.at(x, source), flatPlace(l, x, place)), outside);
+  }
+};
+
+AdaptiveWindows adaptiveWindows(Call& c, size_t n) {
   const TensorId x = c.tensor("self");
   c.requireType(x);
   if (c.rank(x) < n + 1 || c.rank(x) > n + 2) c.refuse("self", "has another number of dimensions");
-  const DType d = c.resultType();
-  if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
-  const Sizes sizes = c.resultOfRank(c.rank(x));
+  if (!isFloatingPoint(c.resultType())) c.refuse("self", "has no floating numbers");
+  AdaptiveWindows w{.x = x, .sizes = c.resultOfRank(c.rank(x)), .n = n};
   Lowering& l = c.l;
-  const size_t skip = c.rank(x) - n;
-  loops::Simplifier& simplify = l.simplifier;
-  std::vector<ExprId> extents;
-  std::vector<bool> isEven;  // all windows are of one length
   for (size_t k = 0; k < n; ++k) {
-    const ExprId in = c.sizes(x)[skip + k], out = sizes[skip + k];
+    const ExprId in = c.sizes(x)[w.skip() + k], out = w.sizes[w.skip() + k];
     const auto a = l.findNumber(in);
     const auto b = l.findNumber(out);
     if (l.isOne(out)) {
-      extents.push_back(in);
-      isEven.push_back(true);
+      w.extents.push_back(in);
+      w.isEven.push_back(true);
       continue;
     }
     if (!a || !b || *b == 0) c.refuse("self", "has a size that varies");
-    isEven.push_back(*a % *b == 0);
-    const int64_t longest = isEven.back() ? *a / *b : (*a + *b - 1) / *b + 1;
-    extents.push_back(l.integer(longest));
+    w.isEven.push_back(*a % *b == 0);
+    const int64_t longest = w.isEven.back() ? *a / *b : (*a + *b - 1) / *b + 1;
+    w.extents.push_back(l.integer(longest));
   }
-  if (std::any_of(extents.begin(), extents.end(), [&](ExprId e) { return simplify.bounds(e).max == 0; }))
+  if (std::any_of(w.extents.begin(), w.extents.end(), [&](ExprId e) { return l.simplifier.bounds(e).max == 0; }))
     c.refuse("self", "has a size 0");
-  for (size_t k = 0; k < n; ++k) c.traits.reducedDims.push_back(static_cast<int64_t>(skip + k));
-  if (std::find(isEven.begin(), isEven.end(), false) != isEven.end()) l.repeat(x);
-  const auto startOf = [&l, x, sizes, skip, isEven, extents](const Index& i, size_t k) {
-    loops::Simplifier& s = l.simplifier;
-    if (isEven[k]) return s.multiply(i[skip + k], extents[k]);
-    return s.floorDivide(s.multiply(i[skip + k], l[x].sizes[skip + k]), sizes[skip + k]);
-  };
-  const auto lengthOf = [&l, x, sizes, skip, isEven, extents, startOf](const Index& i, size_t k) {
-    loops::Simplifier& s = l.simplifier;
-    if (isEven[k]) return extents[k];
-    const ExprId next = s.multiply(s.add(i[skip + k], l.integer(1)), l[x].sizes[skip + k]);
-    const ExprId last = s.subtract(sizes[skip + k], l.integer(1));
-    return s.subtract(s.floorDivide(s.add(next, last), sizes[skip + k]), startOf(i, k));
-  };
-  const TensorId sum = windowed(c, ReduceKind::Sum, d, sizes, extents,
-                                [&l, x, n, skip, isEven, startOf, lengthOf](const Index& i, const Index& offsets) {
-                                  loops::Simplifier& s = l.simplifier;
-                                  ExprId isInside = l.pool().boolean(true);
-                                  Index source = i;
-                                  for (size_t k = 0; k < n; ++k) {
-                                    source[skip + k] = s.add(startOf(i, k), offsets[k]);
-                                    if (isEven[k]) continue;
-                                    const ExprId size = l[x].sizes[skip + k];
-                                    isInside = s.logicalAnd(isInside, s.compare(Op::Less, offsets[k], lengthOf(i, k)));
-                                    isInside = s.logicalAnd(isInside, s.compare(Op::Less, source[skip + k], size));
-                                  }
-                                  const ExprId zero = l.pool().number(computeType(l[x].dtype), 0.0);
-                                  return s.select(isInside, l.at(x, source), zero);
-                                });
-  c.result(l.define(c.name(), d, sizes, 4, std::span(&sum, 1), [&l, n, sum, lengthOf](const Index& i) {
+  for (size_t k = 0; k < n; ++k) c.traits.reducedDims.push_back(static_cast<int64_t>(w.skip() + k));
+  if (std::find(w.isEven.begin(), w.isEven.end(), false) != w.isEven.end()) l.repeat(x);
+  return w;
+}
+
+void lowerAdaptivePool(Call& c, size_t n) {
+  const AdaptiveWindows w = adaptiveWindows(c, n);
+  const DType d = c.resultType();
+  Lowering& l = c.l;
+  const TensorId sum =
+      c.combined(ReduceKind::Sum, d, w.sizes, w.extents, [&l, w, d](const Index& i, const Index& offsets) {
+        return w.at(l, i, offsets, l.pool().number(computeType(d), 0.0),
+                    [](ExprId element, ExprId) { return element; });
+      });
+  c.result(l.define(c.name(), d, w.sizes, 4, std::span(&sum, 1), [&l, w, sum](const Index& i) {
     ExprId count = l.integer(1);
-    for (size_t k = 0; k < n; ++k) count = l.simplifier.multiply(count, lengthOf(i, k));
+    for (size_t k = 0; k < w.n; ++k) count = l.simplifier.multiply(count, w.length(l, i, k));
     const Scalar total = l.scalarAt(sum, i);
     return (total / l.convert(l.scalar(count), DType::Int64, total.dtype())).id;
   }));
+}
+
+void lowerAdaptiveMaxPool(Call& c, size_t n) {
+  AdaptiveWindows w = adaptiveWindows(c, n);
+  const bool wantsPlaces = readsPlaces(c);
+  if (wantsPlaces) {
+    w.x = roundedOperand(c.l, w.x);
+    c.l.repeat(w.x);
+  }
+  const DType d = c.resultType();
+  Lowering& l = c.l;
+  const TensorId greatest =
+      c.combined(ReduceKind::Maximum, d, w.sizes, w.extents, [&l, w, d](const Index& i, const Index& offsets) {
+        return w.at(l, i, offsets, l.pool().number(computeType(d), lowest),
+                    [](ExprId element, ExprId) { return element; });
+      });
+  c.result(greatest);
+  if (wantsPlaces)
+    c.result(placesOfGreatest(c, greatest, w.extents,
+                              [&l, w](const Index& i, const Index& offsets, ExprId outside, const auto& f) {
+                                return w.at(l, i, offsets, outside, f);
+                              }),
+             1);
 }
 
 /// Columns of windows, as a convolution by a matrix product reads them: (batch, channels * kernel, places).
@@ -231,7 +297,7 @@ void lowerColumns(Call& c) {
     const ExprId channel = s.floorDivide(s.floorDivide(i[1], kw), kh);
     const Index offsets{s.remainder(s.floorDivide(i[1], kw), kh), s.remainder(i[1], kw)};
     const Index at{i[0], channel, s.floorDivide(i[2], l.integer(places)), s.remainder(i[2], l.integer(places))};
-    return guarded(l, x, at, windowPlaces(l, w, at, offsets), 0);
+    return guarded(l, x, at, windowPlaces(l, w, at, offsets), 0.0);
   }));
 }
 
@@ -253,8 +319,8 @@ void lowerFold(Call& c) {
   Lowering& l = c.l;
   l.repeat(x);
   const Sizes sizes = c.resultOfRank(4);
-  c.result(windowed(
-      c, ReduceKind::Sum, d, sizes, constants(l, w.kernel), [&l, x, w, places](const Index& i, const Index& offsets) {
+  c.result(c.combined(
+      ReduceKind::Sum, d, sizes, c.constants(w.kernel), [&l, x, w, places](const Index& i, const Index& offsets) {
         loops::Simplifier& s = l.simplifier;
         ExprId isInside = l.pool().boolean(true);
         ExprId channel = i[1], place = l.integer(0);
@@ -304,10 +370,11 @@ std::vector<Entry> windowOperators() {
   for (size_t n = 1; n <= 3; ++n) {
     const std::string dims = std::to_string(n) + "d";
     window("max_pool" + dims + ".default", [n](Call& c) { lowerMaxPool(c, n); });
-    if (n > 1) window("max_pool" + dims + "_with_indices.default", [n](Call& c) { lowerMaxPool(c, n); });
+    window("max_pool" + dims + "_with_indices.default", [n](Call& c) { lowerMaxPool(c, n); });
     window("avg_pool" + dims + ".default", [n](Call& c) { lowerAveragePool(c, n); });
     window("adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });
     if (n > 1) window("_adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });
+    window("adaptive_max_pool" + dims + ".default", [n](Call& c) { lowerAdaptiveMaxPool(c, n); });
   }
   window("im2col.default", lowerColumns);
   window("col2im.default", lowerFold);

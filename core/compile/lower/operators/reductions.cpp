@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/compile/lower/call.h"
-#include "core/compile/lower/statistics.h"
+#include "core/compile/lower/operators/statistics.h"
 
 namespace graft::lower {
 
@@ -30,6 +30,12 @@ TensorId mappedWith(Lowering& l, TensorId x, TensorId y, double cost, DType give
   return l.define(l[x].name, gives, sizes, cost, operands, [&l, x, y, sizes, f = std::move(f)](const Index& i) {
     return f(l.scalarAt(x, i), l.scalar(l.broadcastAt(y, i, sizes))).id;
   });
+}
+
+TensorId roundedOperand(Lowering& l, TensorId x) {
+  const DType d = l[x].dtype;
+  if (!isHalf(d)) return x;
+  return mapped(l, x, 0, d, [&l, d](Scalar v) { return l.rounded(v, d); });
 }
 
 TensorId meanOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
@@ -111,17 +117,9 @@ void lowerAnyAll(Call& c, ReduceKind kind) {
   c.result(squeezed(c, c.l.reduce(kind, x, dims, true), dims, keepsDims(c)));
 }
 
-/// The operand rounded: the place of its greatest element jumps.
-TensorId roundedOperand(Call& c, TensorId x) {
-  const DType d = c.type(x);
-  if (!isHalf(d)) return x;
-  Lowering& l = c.l;
-  return mapped(l, x, 0, d, [&l, d](Scalar v) { return l.rounded(v, d); });
-}
-
 TensorId placesOf(Call& c, TensorId x, std::span<const size_t> dims, ReduceKind kind) {
   // Bool is compared as a number.
-  const TensorId compared = c.type(x) == DType::Bool ? c.widened(x, DType::UInt8) : roundedOperand(c, x);
+  const TensorId compared = c.type(x) == DType::Bool ? c.widened(x, DType::UInt8) : roundedOperand(c.l, x);
   return c.l.reduce(kind, compared, dims, true);
 }
 
@@ -244,8 +242,10 @@ void lowerSoftmax(Call& c, bool isLog) {
   }
   const TensorId powers = mappedWith(l, x, greatest, 13, d, [](Scalar v, Scalar m) { return exp(v - m); });
   l.share(powers);
-  const TensorId sum = l.reduce(ReduceKind::Sum, powers, dims, true);
-  c.result(mappedWith(l, powers, sum, 4, d, [](Scalar p, Scalar s) { return p / s; }));
+  // One division for each row: the error of a product with the inverse is 1.5 units in the last place, not 0.5.
+  const TensorId inverse = mapped(
+      l, l.reduce(ReduceKind::Sum, powers, dims, true), 4, d, [](Scalar s) { return 1.0 / s; }, "inverse");
+  c.result(mappedWith(l, powers, inverse, 1, d, [](Scalar p, Scalar s) { return p * s; }));
 }
 
 void lowerCountNonzero(Call& c) {
@@ -279,6 +279,40 @@ void lowerCumulative(Call& c, ReduceKind kind) {
   const size_t dim = c.dim("dim", c.rank(x));
   c.traits.reducedDims = {static_cast<int64_t>(dim)};
   c.result(c.l.scan(kind, x, dim));
+}
+
+/// The greatest element so far, or the least, and where it lies: the last of equals, and the last NaN.
+void lowerRunningExtreme(Call& c, bool isMaximum) {
+  const TensorId x = roundedOperand(c.l, c.tensor("self"));
+  if (c.type(x) == DType::Bool) c.refuse("self", "is bool");
+  Lowering& l = c.l;
+  if (c.rank(x) == 0) {
+    c.result(x, 0);
+    c.result(l.define("place", DType::Int64, {}, 0, {}, [&l](const Index&) { return l.integer(0); }), 1);
+    return;
+  }
+  const size_t dim = c.dim("dim", c.rank(x));
+  c.traits.reducedDims = {static_cast<int64_t>(dim)};
+  l.share(x);
+  const TensorId extreme = l.scan(isMaximum ? ReduceKind::Maximum : ReduceKind::Minimum, x, dim);
+  c.result(extreme, 0);
+  const std::array operands{x, extreme};
+  const TensorId place =
+      l.define("place", DType::Int64, Sizes(c.sizes(x)), 3, operands, [&l, x, extreme, dim](const Index& i) {
+        const Scalar v = l.scalarAt(x, i);
+        return where((v == l.scalarAt(extreme, i)) | isNan(v), l.scalar(i[dim]), l.scalar(l.integer(0))).id;
+      });
+  c.result(l.scan(ReduceKind::Maximum, place, dim), 1);
+}
+
+void lowerDot(Call& c, std::string_view other) {
+  const TensorId x = c.tensor("self"), y = c.tensor(other);
+  const DType d = c.resultType();
+  if (c.rank(x) != 1 || c.sizes(x) != c.sizes(y) || d == DType::Bool) c.refuse("self", "is no vector of numbers");
+  c.traits.reducedDims = {0};
+  const TensorId products = mappedWith(c.l, x, y, 1, d, [](Scalar a, Scalar b) { return a * b; });
+  const size_t all = 0;
+  c.result(c.l.reduce(ReduceKind::Sum, products, std::span(&all, 1), false));
 }
 
 }  // namespace
@@ -323,6 +357,10 @@ std::vector<Entry> reductionOperators() {
   reduction("count_nonzero.default", lowerCountNonzero);
   reduction("count_nonzero.dim_IntList", lowerCountNonzero);
   reduction("nansum.default", lowerNansum);
+  reduction("dot.default", [](Call& c) { lowerDot(c, "tensor"); });
+  reduction("vdot.default", [](Call& c) { lowerDot(c, "other"); });
+  out.push_back({"aten.cummax.default", Kind::Scan, [](Call& c) { lowerRunningExtreme(c, true); }});
+  out.push_back({"aten.cummin.default", Kind::Scan, [](Call& c) { lowerRunningExtreme(c, false); }});
   out.push_back({"aten.cumsum.default", Kind::Scan, [](Call& c) { lowerCumulative(c, ReduceKind::Sum); }});
   out.push_back({"aten.cumprod.default", Kind::Scan, [](Call& c) { lowerCumulative(c, ReduceKind::Product); }});
   return out;

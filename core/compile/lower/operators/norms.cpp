@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/compile/lower/call.h"
-#include "core/compile/lower/statistics.h"
+#include "core/compile/lower/operators/statistics.h"
 
 namespace graft::lower {
 namespace {
@@ -148,13 +148,26 @@ TensorId normalizedBy(Call& c, TensorId x, std::string_view mean, std::string_vi
                      [eps](std::span<const Scalar> s) { return (s[0] - s[1]) * (1.0 / sqrt(s[2] + eps)); });
 }
 
+/// By the statistics of each channel of this batch.
+TensorId normalizedInBatch(Call& c, TensorId x, DType d) {
+  if (c.has("running_mean") || c.has("running_var")) c.refuse("training", "is true, and running statistics are kept");
+  c.traits.kind = Kind::Reduction;
+  std::vector<size_t> dims;
+  for (size_t k = 0; k < c.rank(x); ++k)
+    if (k != 1) dims.push_back(k);
+  c.traits.reducedDims.assign(dims.begin(), dims.end());
+  const TensorId wide = c.widened(x, d);
+  const Statistics s = statisticsOf(c.l, wide, dims, 0);
+  return centred(c.l, wide, s.mean, inverseDeviation(c.l, s.variance, c.number("eps")), d);
+}
+
 void lowerBatchNorm(Call& c) {
   const DType d = floatingResult(c);
-  if (c.node.findArgument("training") && c.flag("training")) c.refuse("training", "is true");
   const TensorId x = c.tensor("input");
   const size_t rank = c.rank(x);
   if (rank < 2) c.refuse("input", "has no channels");
-  const TensorId y = normalizedBy(c, x, "running_mean", "running_var", d);
+  const bool trains = c.node.findArgument("training") && c.flag("training");
+  const TensorId y = trains ? normalizedInBatch(c, x, d) : normalizedBy(c, x, "running_mean", "running_var", d);
   c.result(scaled(c, y, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d), 0);
   for (size_t k = 1; k < c.node.outputs.size(); ++k)
     if (!c.l.graph.isUnused(c.node.outputs[k])) c.refuse("its statistics are read");
@@ -181,6 +194,81 @@ void lowerInstanceNorm(Call& c) {
   c.result(scaled(c, y, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d));
 }
 
+// Lengths and distances -----------------------------------------------------------------------------------------------
+
+/// g * v / |v|, the length over all dimensions but one; -1: over all.
+void lowerWeightNorm(Call& c) {
+  const DType d = floatingResult(c);
+  const TensorId v = c.tensor("v"), g = c.tensor("g");
+  if (c.type(v) != d || c.type(g) != d) c.refuse("v", "has another dtype");
+  const int64_t kept = c.integer("dim");
+  std::vector<size_t> dims;
+  for (size_t k = 0; k < c.rank(v); ++k)
+    if (kept == -1 || k != c.dim(kept, c.rank(v), "dim")) dims.push_back(k);
+  c.traits.reducedDims.assign(dims.begin(), dims.end());
+  Lowering& l = c.l;
+  l.share(v);
+  const TensorId squares = mapped(l, v, 1, d, [](Scalar x) { return x * x; });
+  const TensorId length =
+      mapped(l, l.reduce(ReduceKind::Sum, squares, dims, true), 4, d, [](Scalar x) { return sqrt(x); });
+  const TensorId scale = c.pointwise(std::array{g, length}, Sizes(l[length].sizes), d, d, 4,
+                                     [](std::span<const Scalar> x) { return x[0] / x[1]; });
+  c.result(mappedWith(l, v, scale, 1, d, [](Scalar x, Scalar s) { return x * s; }));
+}
+
+/// Both operands broadcast to one shape.
+std::array<TensorId, 2> bothExpanded(Call& c, DType d) {
+  std::array<TensorId, 2> out{c.widened(c.tensor("x1"), d), c.widened(c.tensor("x2"), d)};
+  const size_t rank = c.rank(out[0]);
+  if (c.rank(out[1]) > rank) c.refuse("x2", "has more dimensions than x1");
+  Sizes common(rank, c.l.integer(1));
+  for (const TensorId t : out)
+    for (size_t k = 0; k < c.rank(t); ++k)
+      if (ExprId& size = common[rank - c.rank(t) + k]; c.l.isOne(size)) size = c.sizes(t)[k];
+  for (TensorId& t : out)
+    if (c.sizes(t) != common) t = c.expanded(t, common);
+  return out;
+}
+
+void lowerCosineSimilarity(Call& c) {
+  const DType d = floatingResult(c);
+  const double eps = c.number("eps");
+  const auto [x, y] = bothExpanded(c, d);
+  const std::array dims{c.dimOf(x, "dim")};
+  c.traits.reducedDims = {static_cast<int64_t>(dims[0])};
+  Lowering& l = c.l;
+  l.share(x);
+  l.share(y);
+  const auto length = [&](TensorId t) {
+    const TensorId squares = mapped(l, t, 1, d, [](Scalar v) { return v * v; });
+    return mapped(l, l.reduce(ReduceKind::Sum, squares, dims, false), 5, d,
+                  [eps](Scalar v) { return maximum(sqrt(v), eps); });
+  };
+  const TensorId product =
+      l.reduce(ReduceKind::Sum, mappedWith(l, x, y, 1, d, [](Scalar a, Scalar b) { return a * b; }), dims, false);
+  const std::array operands{product, length(x), length(y)};
+  c.result(c.pointwise(operands, Sizes(l[product].sizes), d, d, 5,
+                       [](std::span<const Scalar> v) { return v[0] / (v[1] * v[2]); }));
+}
+
+/// The length of x1 - x2 + eps along the last dimension.
+void lowerPairwiseDistance(Call& c) {
+  const DType d = floatingResult(c);
+  const double p = c.number("p"), eps = c.number("eps");
+  if (p != 1 && p != 2) c.refuse("p", "is neither 1 nor 2");
+  const auto [x, y] = bothExpanded(c, d);
+  if (c.rank(x) == 0) c.refuse("x1", "has no dimension");
+  const std::array dims{c.rank(x) - 1};
+  c.traits.reducedDims = {static_cast<int64_t>(dims[0])};
+  Lowering& l = c.l;
+  const TensorId parts = mappedWith(l, x, y, 3, d, [p, eps](Scalar a, Scalar b) {
+    const Scalar off = a - b + eps;
+    return p == 1 ? abs(off) : off * off;
+  });
+  const TensorId sum = l.reduce(ReduceKind::Sum, parts, dims, c.flag("keepdim"));
+  c.result(p == 1 ? sum : mapped(l, sum, 4, d, [](Scalar v) { return sqrt(v); }));
+}
+
 }  // namespace
 
 std::vector<Entry> normOperators() {
@@ -196,6 +284,9 @@ std::vector<Entry> normOperators() {
   norm("batch_norm.default", Kind::Pointwise, lowerBatchNorm);
   norm("_native_batch_norm_legit_no_training.default", Kind::Pointwise, lowerBatchNorm);
   norm("instance_norm.default", Kind::Reduction, lowerInstanceNorm);
+  norm("_weight_norm.default", Kind::Reduction, lowerWeightNorm);
+  norm("cosine_similarity.default", Kind::Reduction, lowerCosineSimilarity);
+  norm("pairwise_distance.default", Kind::Reduction, lowerPairwiseDistance);
   return out;
 }
 
