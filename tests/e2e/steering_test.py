@@ -157,6 +157,23 @@ class Steering(TestCase):
         broken = self.code("--as", "groups", "--fusion", self.plan(kernels=[{"nodes": nodes, "loopsFile": "broken.loops"}]))
         self.assertIn("tanhh", broken["unapplied"][0]["why"])
 
+    def test_edited_loops_of_a_model_with_sizes_that_vary_run(self):
+        path, x = self.folder / "dynamic.pt2", torch.randn(6, 32)
+
+        class Rows(nn.Module):
+            def forward(self, x):
+                return torch.softmax(torch.tanh(torch.relu(x) + 1) * x, -1)
+
+        torch.export.save(torch.export.export(Rows().eval(), (x,), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},)), path)
+        torch.save((x,), self.given)
+        kernel = self.json("code", path, "--as", "loops")["kernels"][0]
+        for edit, is_right in (("0.0 + tanh(", True), ("0.125 + tanh(", False)):
+            plan = self.plan(kernels=[{"nodes": kernel["computing"], "loops": kernel["text"].replace("tanh(", edit)}])
+            self.model = path
+            _, _, step = self.apply(plan)
+            self.assertEqual(step["refused"], [])
+            self.assertEqual(step["rolledBack"] == [], is_right)  # had the edited loops not run, both were right
+
     def test_edited_cpp_runs_where_it_is_trusted_alone(self):
         text, nodes = self.text("cpp")
         self.file("right.cpp", text.replace("int run(", "// by hand\nint run("))
