@@ -167,7 +167,7 @@ class Steering(TestCase):
         torch.export.save(torch.export.export(Rows().eval(), (x,), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},)), path)
         torch.save((x,), self.given)
         kernel = self.json("code", path, "--as", "loops")["kernels"][0]
-        for edit, is_right in (("0.0 + tanh(", True), ("0.125 + tanh(", False)):
+        for edit, is_right in (("1.0 * tanh(", True), ("2.0 * tanh(", False)):
             plan = self.plan(kernels=[{"nodes": kernel["computing"], "loops": kernel["text"].replace("tanh(", edit)}])
             self.model = path
             _, _, step = self.apply(plan)
