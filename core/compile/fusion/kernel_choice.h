@@ -18,8 +18,9 @@ namespace graft {
 
 struct KernelChoice {
   codegen::LoopSchedule schedule = {};
-  std::string loops;   ///< in place of those that lowering makes; as text (core/compile/loops/text.h); "": none
-  std::string source;  ///< C++ in place of generated code, as makeCppCode writes it; compiled only if trusted; "": none
+  std::string loops = {};  ///< in place of those that lowering makes; as text (core/compile/loops/text.h); "": none
+  std::string source =
+      {};  ///< C++ in place of generated code, as makeCppCode writes it; compiled only if trusted; "": none
 
   bool isEdited() const { return !loops.empty() || !source.empty(); }
   bool isEmpty() const { return *this == KernelChoice(); }
