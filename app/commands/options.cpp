@@ -12,11 +12,24 @@
 
 namespace graft::cli {
 
+namespace {
+
+/// Once for each command.
+void addTrustOption(CLI::App& command) {
+  if (command.get_option_no_throw("--trust-sources")) return;
+  command.add_flag_callback(
+      "--trust-sources", [] { setenv(kTrustVariable, "1", 1); },
+      "Compile and run the C++ of hand-edited kernels that the model's file or --fusion holds");
+}
+
+}  // namespace
+
 void addCommon(CLI::App& command, Common& common, bool takesInputs) {
   command.add_flag("--json", common.printing.json, "Print the result as one JSON document (docs/json describes it)");
   command.add_flag("-q,--quiet", common.printing.quiet, "Leave out progress and notes on stderr");
   addLibraryOption(command);
   if (!takesInputs) return;
+  addTrustOption(command);
   command
       .add_option("--inputs", common.inputs,
                   "The model's inputs, as Python's torch.save writes them: a tensor, or a list, tuple or dict of them")
@@ -64,9 +77,7 @@ void addFusionOption(CLI::App& command, std::string& file) {
                   "Generate the kernels that this file wants: groups to merge and to keep apart, as graft code "
                   "--write-fusion writes them")
       ->type_name("FILE.json");
-  command.add_flag_callback(
-      "--trust-sources", [] { setenv(kTrustVariable, "1", 1); },
-      "Compile and run the C++ of hand-edited kernels that --fusion or the model's file holds");
+  addTrustOption(command);
 }
 
 void addMethodOption(CLI::App& command, Common& common) {

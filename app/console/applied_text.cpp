@@ -9,6 +9,7 @@
 #include "app/console/timing_text.h"
 #include "app/console/verification_text.h"
 #include "core/base/words.h"
+#include "matcher/passes/passes.h"
 
 namespace graft::cli {
 namespace {
@@ -91,7 +92,7 @@ void tellRewritten(const ApplyReport& r, const StepsShown& shown, const Console&
         console.note(fmt::format("{}: `{}` was {} and is {} now", s.name, t.value, t.before, t.after));
   for (const StepRun& s : r.steps)
     for (const std::string& why : s.refused)
-      console.warn(fmt::format("{}: a match was left as it was: {}", s.name, why));
+      console.warn(fmt::format("{}: {}{}", s.name, findPass(s.name) ? "" : "a match was left as it was: ", why));
   console.print(stepsTable(r.steps, shown));
   tellVerifications(r.steps, shown, console);
   if (!r.unchanged) console.print(fmt::format("nodes: {} before, {} after\n", r.nodesBefore, r.nodesAfter));

@@ -108,7 +108,8 @@ json Session::Methods::editKernel() const {
               {"rolledBack", listJson(r.rolledBack())},
               {"verdicts", toJson(r.verdicts)}};
   if (isRight) {
-    Steering kept{.automatic = d.steering.automatic};
+    Steering kept;
+    kept.automatic = d.steering.automatic;
     kept.kernels = edit.kernels;
     addEntries(d.steering, kept);
   }

@@ -10,6 +10,7 @@
 #include "core/compile/codegen/access.h"
 #include "core/compile/loops/verify.h"
 #include "core/compile/lower/lower.h"
+#include "core/torch/values/values.h"
 #include "kernels/generated/machine_code.h"
 #include "kernels/generated/source_kernel.h"
 
@@ -19,12 +20,25 @@ namespace {
 /// What one slice of work should take at least, in nanoseconds, for another thread to be worth waking.
 constexpr double sliceNanoseconds = 20'000;
 
-/// The loops: those that lowering makes, or edited ones that fit this call.
-Result<loops::Program> loopsFor(const Graph& graph, const KernelChoice& choice) {
-  Result<loops::Program> program = lower::lower(graph);
-  if (!program || choice.loops.empty()) return program;
-  Result<loops::Program> edited = editedLoops(choice.loops, *program);
-  return edited ? std::move(edited) : std::move(program);
+KernelCall callOf(const Graph& graph, at::TensorList inputs, at::IntArrayRef sizes, at::TensorList outputs) {
+  KernelCall call;
+  for (const at::Tensor& t : inputs) call.inputs.push_back({*graftDType(t.scalar_type()), t.sizes().vec()});
+  for (const at::Tensor& t : outputs) call.outputs.push_back({*graftDType(t.scalar_type()), t.sizes().vec()});
+  size_t next = 0;
+  for (const ValueId input : graph.inputs())
+    if (!graph.value(input).type.isTensor() && next < sizes.size())
+      call.numbers.emplace_back(graph.value(input).name, sizes[next++]);
+  return call;
+}
+
+/// The loops and the values of their sizes: edited ones that fit this call, else those that lowering makes.
+Result<FittedLoops> loopsFor(const Graph& graph, const KernelChoice& choice, at::TensorList inputs,
+                             at::IntArrayRef sizes, at::TensorList outputs) {
+  if (!choice.loops.empty())
+    if (auto edited = fittedLoops(choice.loops, callOf(graph, inputs, sizes, outputs))) return edited;
+  Result<loops::Program> lowered = lower::lower(graph);
+  if (!lowered) return lowered.error();
+  return FittedLoops{std::move(*lowered), sizes.vec()};
 }
 
 /// This thread's memory for locals; contents do not last.
@@ -47,23 +61,24 @@ OutputKind::OutputKind(const at::Tensor& t)
 Result<std::shared_ptr<const Compiled>> Compiled::make(const Graph& graph, at::TensorList inputs, at::IntArrayRef sizes,
                                                        at::TensorList outputs, const KernelChoice& choice) {
   if (const Status s = MachineCode::available(); !s) return s.error();
-  Result<loops::Program> program = loopsFor(graph, choice);
-  if (!program) return program.error();
+  Result<FittedLoops> fitted = loopsFor(graph, choice, inputs, sizes, outputs);
+  if (!fitted) return fitted.error();
+  loops::Program* const program = &fitted->program;
   if (const Status s = loops::verify(*program); !s)
     return internalError("the loops of a group are refused: " + s.error().message);
-  if (const Status s = loops::checkSizes(*program, sizes.vec()); !s) return s.error();
+  if (const Status s = loops::checkSizes(*program, fitted->sizes); !s) return s.error();
   codegen::CpuOptions options;
-  options.sizes = sizes.vec();
+  options.sizes = fitted->sizes;
   options.schedule = choice.schedule;
   for (const at::Tensor& t : inputs) options.layouts.push_back(codegen::constantLayout(*program, t.strides().vec()));
   std::vector<OutputKind> kinds;
   for (const at::Tensor& t : outputs)
     options.layouts.push_back(codegen::constantLayout(*program, kinds.emplace_back(t).strides));
   if (std::shared_ptr<const SourceKernel> source = SourceKernel::make(choice.source, *program))
-    return std::make_shared<const Compiled>(std::move(source), sizes.vec(), std::move(kinds));
+    return std::make_shared<const Compiled>(std::move(source), fitted->sizes, std::move(kinds));
   auto code = MachineCode::make(std::move(*program), std::move(options));
   if (!code) return code.error();
-  return std::make_shared<const Compiled>(std::move(*code), sizes.vec(), std::move(kinds), choice.schedule.threads);
+  return std::make_shared<const Compiled>(std::move(*code), fitted->sizes, std::move(kinds), choice.schedule.threads);
 }
 
 Compiled::Compiled(std::shared_ptr<const MachineCode> code, std::vector<int64_t> sizes, std::vector<OutputKind> outputs,

@@ -66,12 +66,12 @@ class GroupEdit {
   }
 
   using Replaced = std::unordered_map<ValueId, ValueId>;
-  /// Adds what took the place of its outputs to `replaced`. A hand-edited kernel that is wrong is taken back; the
-  /// generated one takes its place.
+  /// Adds what took the place of its outputs to `replaced`. Where a kernel as a person has chosen it is wrong,
+  /// it is taken back, and the generated one takes its place.
   Status apply(Replaced& replaced) {
     const size_t before = editor_.rolledBack().size();
     if (const Status s = applyOnce(replaced); !s) return s;
-    if (editor_.rolledBack().size() == before || !group_.choice.isEdited()) return done();
+    if (editor_.rolledBack().size() == before || group_.choice.isEmpty()) return done();
     group_.choice = {};
     return applyOnce(replaced);
   }
@@ -88,7 +88,9 @@ class GroupEdit {
       RewriteVerification v =
           editor_.check()->check({g_, "fuse", false, group_.nodes, editor_.record().added, outputs, {}});
       if (v.verdict == RewriteVerification::Verdict::Failed) {
-        if (group_.choice.isEdited()) v.why = "the hand-edited kernel (" + group_.choiceEntry + ") is wrong: " + v.why;
+        if (!group_.choice.isEmpty())
+          v.why = (group_.choice.isEdited() ? "the hand-edited kernel (" : "with the chosen schedule (") +
+                  group_.choiceEntry + "): " + v.why;
         RolledBack back{g_.node(last_).name, std::string(g_.scopeOf(last_)), {}, std::move(v)};
         for (const NodeId n : group_.nodes) back.nodes.push_back(g_.node(n).name);
         editor_.cancel();

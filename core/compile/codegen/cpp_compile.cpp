@@ -96,6 +96,9 @@ std::string callableCpp(const loops::Program& program, const std::string& source
 std::string cppCompiler() {
   std::string out;
   for (const std::string& word : command(true)) out += word + " ";
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("flags")) return out + line;
   return out;
 }
 

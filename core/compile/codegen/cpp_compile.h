@@ -20,7 +20,7 @@ constexpr const char* kCppFunction = "graft_run_cpp";
 /// that calls it.
 std::string callableCpp(const loops::Program&, const std::string& source);
 
-/// What is compiled, and with which flags: part of a cache's key, beside the text.
+/// The compiler, its flags and the processor that it compiles for: part of a cache's key, beside the text.
 std::string cppCompiler();
 /// The bytes of a shared object. BadInput where there is no compiler ($CXX, else c++), or with the first lines of what
 /// it says.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "core/compile/codegen/cpp_compile.h"
 #include "core/compile/loops/text.h"
+#include "core/compile/loops/verify.h"
 #include "core/compile/lower/lower.h"
 
 namespace graft {
@@ -32,6 +34,21 @@ Status sameBuffers(const loops::Program& edited, const std::vector<loops::Buffer
   return done();
 }
 
+/// A size's value in a call: a number of that name, or a dimension of an input that is this size.
+std::optional<int64_t> sizeIn(const loops::Program& p, loops::SizeId id, const KernelCall& call) {
+  for (const auto& [name, value] : call.numbers)
+    if (name == p.sizes[id.index].name) return value;
+  const std::vector<loops::BufferId> inputs = p.inputs();
+  for (size_t i = 0; i < std::min(inputs.size(), call.inputs.size()); ++i) {
+    const std::vector<loops::ExprId>& dimensions = p.buffer(inputs[i]).sizes;
+    for (size_t d = 0; d < std::min(dimensions.size(), call.inputs[i].sizes.size()); ++d) {
+      const loops::Expr& e = p.expressions[dimensions[d]];
+      if (e.op == loops::Op::Size && e.size() == id) return call.inputs[i].sizes[d];
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool areSourcesTrusted() {
@@ -57,6 +74,28 @@ Result<loops::Program> editedLoops(std::string_view text, const loops::Program& 
   if (Status s = sameBuffers(*edited, edited->inputs(), lowered, lowered.inputs(), "input"); !s) return s.error();
   if (Status s = sameBuffers(*edited, edited->outputs(), lowered, lowered.outputs(), "output"); !s) return s.error();
   return edited;
+}
+
+Result<FittedLoops> fittedLoops(std::string_view text, const KernelCall& call) {
+  Result<loops::Program> program = loops::parseProgram(text);
+  if (!program) return program.error();
+  FittedLoops out{std::move(*program), {}};
+  const loops::Program& p = out.program;
+  for (uint32_t i = 0; i < p.sizes.size(); ++i) {
+    const std::optional<int64_t> value = sizeIn(p, loops::SizeId(i), call);
+    if (!value) return badInput("nothing in the call is the size " + p.sizes[i].name + " of the edited loops");
+    out.sizes.push_back(*value);
+  }
+  if (const Status s = loops::checkSizes(p, out.sizes); !s) return s.error();
+  const auto fit = [&](const std::vector<loops::BufferId>& buffers, const std::vector<KernelCall::Tensor>& tensors) {
+    return std::equal(buffers.begin(), buffers.end(), tensors.begin(), tensors.end(),
+                      [&](loops::BufferId b, const KernelCall::Tensor& t) {
+                        return p.buffer(b).dtype == t.dtype && p.shape(b, out.sizes) == t.sizes;
+                      });
+  };
+  if (!fit(p.inputs(), call.inputs) || !fit(p.outputs(), call.outputs))
+    return badInput("the edited loops are for other dtypes or sizes");
+  return out;
 }
 
 Status checkChoice(const Graph& group, const KernelChoice& choice) {

@@ -6,6 +6,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/compile/codegen/loop_schedule.h"
@@ -16,8 +18,9 @@ namespace graft {
 
 struct KernelChoice {
   codegen::LoopSchedule schedule = {};
-  std::string loops;   ///< in place of those that lowering makes; as text (core/compile/loops/text.h); "": none
-  std::string source;  ///< C++ in place of generated code, as makeCppCode writes it; compiled only if trusted; "": none
+  std::string loops = {};  ///< in place of those that lowering makes; as text (core/compile/loops/text.h); "": none
+  std::string source =
+      {};  ///< C++ in place of generated code, as makeCppCode writes it; compiled only if trusted; "": none
 
   bool isEdited() const { return !loops.empty() || !source.empty(); }
   bool isEmpty() const { return *this == KernelChoice(); }
@@ -34,6 +37,22 @@ bool hasFixedSizes(const Graph& group);
 
 /// Loops that read and write what `lowered` does. Errors: those of parseProgram; BadInput where buffers differ.
 Result<loops::Program> editedLoops(std::string_view text, const loops::Program& lowered);
+
+/// What one call of a kernel reads and writes.
+struct KernelCall {
+  struct Tensor {
+    DType dtype;
+    std::vector<int64_t> sizes;
+  };
+  std::vector<Tensor> inputs, outputs;
+  std::vector<std::pair<std::string, int64_t>> numbers;  ///< the group's integer inputs, by name
+};
+struct FittedLoops {
+  loops::Program program;
+  std::vector<int64_t> sizes;  ///< of the program's sizes, in this call
+};
+/// Edited loops for one call. Errors: those of parseProgram; BadInput where they are for others.
+Result<FittedLoops> fittedLoops(std::string_view text, const KernelCall&);
 
 /// BadInput where the group's kernel cannot be made so: its loops leave no such schedule, the edited ones do not fit, a
 /// source is not trusted or no compiler takes it.

@@ -221,6 +221,25 @@ TEST_CASE("edited loops read and write what the kernel does") {
       "");
 }
 
+TEST_CASE("edited loops fit calls of the sizes that they are for") {
+  const std::string loops =
+      "loops 1\nsize n in 1..8\ninput x: f32[n, 4]\noutput y: f32[n]\nnest i < n\n  y[i] = sum(r < 4: x[i, r])\n";
+  const auto fitted = fittedLoops(loops, {{{DType::Float32, {3, 4}}}, {{DType::Float32, {3}}}, {}});
+  REQUIRE(fitted);
+  CHECK(fitted->sizes == std::vector<int64_t>{3});
+  CHECK_FALSE(fittedLoops(loops, {{{DType::Float32, {9, 4}}}, {{DType::Float32, {9}}}, {}}));
+  CHECK_FALSE(fittedLoops(loops, {{{DType::Float32, {3, 5}}}, {{DType::Float32, {3}}}, {}}));
+  CHECK_FALSE(fittedLoops(loops, {{{DType::Float64, {3, 4}}}, {{DType::Float32, {3}}}, {}}));
+  CHECK_FALSE(fittedLoops(loops, {{{DType::Float32, {3, 4}}}, {{DType::Float32, {2}}}, {}}));
+  CHECK_FALSE(fittedLoops(loops, {{}, {{DType::Float32, {3}}}, {}}));
+  const std::string number =
+      "loops 1\nsize k in 0..8\ninput x: f32[4]\noutput y: f32[4]\nnest i < 4\n  y[i] = x[i] * f32(k)\n";
+  const auto named = fittedLoops(number, {{{DType::Float32, {4}}}, {{DType::Float32, {4}}}, {{"k", 5}}});
+  REQUIRE(named);
+  CHECK(named->sizes == std::vector<int64_t>{5});
+  CHECK_FALSE(fittedLoops(number, {{{DType::Float32, {4}}}, {{DType::Float32, {4}}}, {}}));
+}
+
 TEST_CASE("entries are added and taken away one by one") {
   Steering s;
   s.apart = {{"a", "b"}, {"c", "d"}};
