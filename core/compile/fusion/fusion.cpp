@@ -270,6 +270,7 @@ class Planner {
             why = pairOf(a, b) + ": " + j.why;
           }
         }
+      if (!isMerged) isMerged = mergeAskedSiblings(left);
     }
     const std::set<uint32_t> left = groups();
     if (left.size() < 2) return;
@@ -281,6 +282,26 @@ class Planner {
     if (why.empty())
       why = nameIn(*left.begin()) + " and " + nameIn(*std::next(left.begin())) + ": no value passes between them";
     steered_.problems.push_back({wanted.entry, why});
+  }
+
+  /// Two of the groups that are legal siblings; false where there are none.
+  bool mergeAskedSiblings(const std::set<uint32_t>& groups) {
+    for (const uint32_t a : groups)
+      for (const uint32_t b : groups) {
+        if (a >= b || !groups_[a].computes || !groups_[b].computes) continue;
+        const Judgement j = judgeSiblings(a, b);
+        if (!j.isLegal) continue;
+        const ValueId v = readByBoth(a, b).front();
+        const auto readerIn = [&](uint32_t group) {
+          const std::vector<NodeId>& readers = readers_[v.index];
+          return *std::find_if(readers.begin(), readers.end(), [&](NodeId n) { return groupOf_[n.index] == group; });
+        };
+        decisions_.push_back({g_.node(readerIn(a)).name, g_.node(readerIn(b)).name, g_.value(v).name, true, true, true,
+                              true, "", j.apart, j.together});
+        merge(a, b);
+        return true;
+      }
+    return false;
   }
 
   std::string pairOf(uint32_t a, uint32_t b) const {

@@ -287,3 +287,22 @@ TEST_CASE("mistakes are named with their place") {
   REQUIRE_FALSE(missing);
   CHECK(missing.error().message.find("cannot read ") == 0);
 }
+
+TEST_CASE("a merge may be of siblings, which read one value and do not depend on each other") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[64,64]
+  %a = aten.relu.default(%x) : f32[64,64]
+  %b = aten.tanh.default(%x) : f32[64,64]
+  %m = aten.matmul.default(%a, %b) : f32[64,64]
+  return %m
+})");
+  const FusionPlan plan = planned(g, R"({"fusion": 1, "automatic": false, "merge": [["a", "b"]]})");
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"a", "b"}});
+  CHECK(plan.unapplied.empty());
+  REQUIRE_FALSE(plan.decisions.empty());
+  CHECK(plan.decisions.front().areSiblings);
+  CHECK(plan.decisions.front().isAsked);
+  CHECK(groupsOf(g, planned(g, R"({"fusion": 1})")) == std::vector<Names>{{"a", "b"}});
+  CHECK(groupsOf(g, planned(g, R"({"fusion": 1, "apart": [["a", "b"]]})")).empty());
+  CHECK(groupsOf(g, planned(g, R"({"fusion": 1, "automatic": false})")).empty());
+}
