@@ -303,7 +303,7 @@ class AlibiAttention(Rule):
 
     def pattern(q, k, v, bias, mask, scale: float):
         scores = (wide(same(torch.matmul(q, k.transpose(-1, -2)))) + bias) * scale
-        return torch.matmul(same(probabilities(scores + mask)), v)
+        return torch.matmul(cast_back(same(probabilities(scores + mask)), _), v)
 
     def replacement(q, k, v, bias, mask, scale: float):
         return kernels.attention(q, k, v, bias * scale + mask, scale=scale)

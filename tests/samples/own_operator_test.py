@@ -24,7 +24,7 @@ import sys, torch
 torch.ops.load_library(sys.argv[1])
 torch.manual_seed(0)
 for dtype, close in ((torch.float32, 1e-4), (torch.float16, 4e-3), (torch.bfloat16, 3e-2)):
-    for shape, groups in (((2, 64, 33, 17), 8), ((1, 8, 1, 1), 8), ((3, 12, 5, 7), 3), ((2, 6, 40), 2), ((1, 512, 64, 64), 32), ((0, 8, 4, 4), 4)):
+    for shape, groups in (((2, 64, 33, 17), 8), ((2, 8, 1, 2), 8), ((3, 12, 5, 7), 3), ((2, 6, 40), 2), ((1, 512, 64, 64), 32), ((0, 8, 4, 4), 4)):
         x = (torch.randn(shape, device="cuda") * 3 + 5).to(dtype)
         w, b = (torch.randn(shape[1], device="cuda").to(dtype) for _ in range(2))
         for y in (x, x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x, x.transpose(0, -1).contiguous().transpose(0, -1)):

@@ -220,6 +220,7 @@ void ExportWriter::node(const Node& n) {
 
 // An operator on tensors whose tensors are all numbers, such as 16 * 0.5: torch.export has no overload for it.
 bool ExportWriter::ofNumbersAlone(const Node& n) const {
+  if (!n.op->hasSchema || n.outputs.empty()) return false;
   bool any = false;
   for (size_t i = 0; i < n.args.size(); ++i) {
     if (!n.op->parameters.at(i).type.isTensor()) continue;

@@ -162,7 +162,7 @@ TEST_CASE("recipes name what exists") {
   const std::string rule = "class A(Rule):\n    def pattern(x): return x.relu()\nclass R(Recipe):\n";
   CHECK_THAT(errorOf(rule + "    steps = [normalise, A]\n"),
              ContainsSubstring("r.py:4:14") && ContainsSubstring("did you mean `normalize`?"));
-  for (const std::string step : {"melt", "fuse_pointwise", "partition(n=2)", "capture()"})
+  for (const std::string step : {"melt", "fuse_pointwise", "parcel(n=2)", "capture()"})
     CHECK_THAT(
         errorOf(rule + "    steps = [" + step + "]\n"),
         ContainsSubstring("`" + step.substr(0, step.find('(')) + "` is neither a rule of this file nor a known pass"));

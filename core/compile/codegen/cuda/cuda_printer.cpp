@@ -12,7 +12,6 @@ namespace graft::codegen {
 
 using loops::Expr;
 using loops::Op;
-using loops::ReduceKind;
 using loops::Store;
 using Role = loops::Buffer::Role;
 

@@ -49,7 +49,7 @@ class CudaPrinter {
     int64_t step = 1;  ///< between elements, where it is an array in memory
   };
   struct Pass {
-    std::string name = "";         ///< of the variable that counts along the range; "" where none does
+    std::string name;              ///< of the variable that counts along the range; "" where none does
     const CudaRow* row = nullptr;  ///< null: of Threads
     RangeId range;
     int vector = 1;
