@@ -50,7 +50,8 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
   if (isKnown || CudaCompiled::isCapturing(inputs[0])) return runAten(inputs, sizes);
   const Seen seen = Seen::run(aten_, inputs, sizes);
   Result<std::shared_ptr<const CudaCompiled>> made =
-      CudaCompiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results);
+      seen.isOn(device) ? CudaCompiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results)
+                        : badInput("a result is not on the inputs' device");
   if (!made) {
     TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
   }

@@ -153,6 +153,10 @@ std::vector<at::Tensor> Group::runFirst(at::TensorList inputs, at::IntArrayRef s
         return run(*kernel, inputs, sizes);
       }
   const Seen seen = Seen::run(aten_, inputs, sizes);
+  if (!seen.isOn(c10::Device(c10::kCPU))) {
+    remember(key, nullptr, false);
+    return seen.results;
+  }
   const std::shared_ptr<const Compiled> kernel = make(kind, inputs, sizes, seen, key);
   std::vector<at::Tensor> generated = kernel ? kernel->run(inputs) : std::vector<at::Tensor>();
   return generated.empty() ? seen.results : generated;

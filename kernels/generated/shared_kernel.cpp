@@ -128,6 +128,10 @@ std::optional<Seen> Seen::runMeta(const AtenRun& aten, at::TensorList inputs, at
   }
 }
 
+bool Seen::isOn(c10::Device device) const {
+  return std::all_of(results.begin(), results.end(), [&](const at::Tensor& t) { return t.device() == device; });
+}
+
 bool Seen::isLike(const Seen& other) const {
   const auto isSame = [](const Type& a, const Type& b) {
     return !a.isTensor() || !b.isTensor() ||

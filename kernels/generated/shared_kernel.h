@@ -31,6 +31,8 @@ struct Seen {
   static Seen run(const AtenRun&, at::TensorList inputs, at::IntArrayRef sizes);
   /// On meta tensors of these sizes and strides. Nothing where an operator refuses them, or has no such form.
   static std::optional<Seen> runMeta(const AtenRun&, at::TensorList inputs, at::IntArrayRef sizes);
+  /// Whether all results are there. Those of operators that take no tensors are where the program says.
+  bool isOn(c10::Device) const;
   /// Whether values have the same dtypes and sizes, and results the same strides.
   bool isLike(const Seen&) const;
 };

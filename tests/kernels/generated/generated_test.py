@@ -127,6 +127,19 @@ graph pieces {
         w = torch.randn(8, dtype=torch.float64, requires_grad=True)
         self.assertTrue(torch.autograd.gradcheck(lambda a, b: generated([a, b], POINTWISE)[0], (x, w)))
 
+    def test_a_group_without_tensors_is_where_its_program_says(self):
+        program = """generated 1
+graph positions {
+  input %n : int
+  %a = aten.arange.default(%n, dtype=torch.float32, layout=None, device=DEVICE, pin_memory=None) : f32[7]
+  %b = aten.mul.Tensor(%a, 0.5) : f32[7]
+  return %b
+}
+"""
+        for _ in range(2):
+            self.assertEqual(generated([], program.replace("DEVICE", 'device("meta")'), [7])[0].device.type, "meta")
+            self.check(generated([], program.replace("DEVICE", "None"), [7])[0], torch.arange(7.0) * 0.5)
+
     def test_meta_tensors_tell_shapes(self):
         out = generated([torch.randn(3, 5, device="meta"), torch.randn(5, device="meta")], POINTWISE)[0]
         self.assertEqual((out.shape, out.dtype), ((3, 5), torch.float32))
