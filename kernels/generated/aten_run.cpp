@@ -58,7 +58,8 @@ std::vector<at::Tensor> AtenRun::operator()(at::TensorList inputs, at::IntArrayR
       stack.clear();
       for (size_t i = 0; i < node.args.size(); ++i) {
         const c10::Argument& parameter = step.handle->schema().arguments()[i];
-        if (node.args[i].as<DeviceName>() && device) {
+        const bool isUnsaid = node.args[i].isNone() && parameter.name() == "device";
+        if (device && (isUnsaid || node.args[i].as<DeviceName>())) {
           stack.emplace_back(*device);
           continue;
         }

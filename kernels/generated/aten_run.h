@@ -23,7 +23,7 @@ class AtenRun {
 
   using See = std::function<void(ValueId, const c10::IValue&)>;
   /// One tensor for each return of the graph. Its inputs are the tensors and the sizes, in their order. `see` is shown
-  /// each value that is computed. Tensors that the group makes itself are made on `device`.
+  /// each value that is computed. Tensors that the group makes itself are made on the first input's device.
   std::vector<at::Tensor> operator()(at::TensorList inputs, at::IntArrayRef sizes, const See& see = {}) const;
 
  private:

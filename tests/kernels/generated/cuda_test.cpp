@@ -4,12 +4,14 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/compile/codegen/cuda/cuda_code.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/compile/loops/text.h"
+#include "core/compile/lower/lower.h"
 #include "core/compile/nvrtc/nvrtc.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
@@ -63,6 +65,13 @@ std::vector<at::Tensor> generated(const Graph& g, const TensorSet& inputs) {
   std::vector<at::Tensor> tensors;
   for (const c10::IValue& v : valuesOf(inputs)) tensors.push_back(v.toTensor().cuda());
   return op.call(tensors, groupText(g), {});
+}
+
+/// fuse() leaves the arithmetic of sizes outside of groups.
+bool computesSize(const Graph& g) {
+  const auto order = g.order();
+  return std::any_of(order.begin(), order.end(),
+                     [&](NodeId n) { return lower::traitsOf(g, g.node(n)).kind == lower::Kind::Size; });
 }
 
 /// What is wrong; empty: nothing.
@@ -141,8 +150,14 @@ TEST_CASE("random groups compute on a GPU what LibTorch computes there") {
   const size_t count = fromEnvironment("GRAFT_RANDOM_GRAPHS", 100), first = fromEnvironment("GRAFT_RANDOM_SEED", 1);
   for (size_t seed = first; seed < first + count; ++seed) {
     const Group group = randomGroup(seed);
+    if (computesSize(group.graph)) continue;
     const TensorSet inputs = test::randomInputs(group.inputs, seed);
-    const std::string wrong = compareOnGpu(group.graph, inputs);
+    std::string wrong;
+    try {
+      wrong = compareOnGpu(group.graph, inputs);
+    } catch (const c10::Error& e) {
+      wrong = e.what_without_backtrace();
+    }
     // Its type inference takes more than its kernels do.
     if (wrong.starts_with("LibTorch refuses it")) continue;
     INFO("GRAFT_RANDOM_SEED=" << seed << " GRAFT_RANDOM_GRAPHS=1\n" << toText(group.graph) << wrong);
