@@ -499,7 +499,7 @@ class Planner {
     std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return groups_[a].last < groups_[b].last; });
     for (const uint32_t i : order) {
       Group& group = groups_[i];
-      if (group.nodes.size() < 2) {
+      if (group.nodes.size() < 2 && !nodes_[group.nodes.front().index].mayBeAlone) {
         const Node& n = g_.node(group.nodes.front());
         plan.notFused.push_back({n.name, n.op->name, "it has no neighbour that it may be fused with"});
         continue;

@@ -118,7 +118,10 @@ class Reader {
       f.elements = std::max(f.elements, elementsOf(g_.value(v).type));
     }
     f.hasRows = traits.kind == lower::Kind::Reduction || traits.kind == lower::Kind::Scan;
-    if (f.hasRows) rowsOf(n, traits, f);
+    if (!f.hasRows) return;
+    const double results = f.elements;
+    rowsOf(n, traits, f);
+    f.mayBeAlone = traits.takesRowsApart && results == f.elements;
   }
 
   void rowsOf(const Node& n, const lower::Traits& traits, FusionNode& f) {

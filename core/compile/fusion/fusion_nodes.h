@@ -32,6 +32,9 @@ struct FusionNode {
   double elements = 0;            ///< of its iteration
   double operations = 0;          ///< for each element
   double outputBytes = 0;
+  /// A norm or a softmax of few long rows, each of which a library gives to one thread, or to one block of a GPU: worth
+  /// a kernel without a neighbour.
+  bool mayBeAlone = false;
   /// Of a reduction, norm or scan: what tells rows apart. Nodes of equal row keys go over the same rows.
   bool hasRows = false;
   double rows = 0;

@@ -44,6 +44,8 @@ struct Traits {
   /// Reads elements of an operand more than once for one result or several: an expensive producer is not computed
   /// inside, but gets a buffer of its own.
   bool repeatsReads = false;
+  /// Its rows are few and long, so that parts of them are combined first, by more threads than there are rows.
+  bool takesRowsApart = false;
   std::string whyNot = {};  ///< of None: names the operator and the argument
 };
 

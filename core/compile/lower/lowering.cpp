@@ -200,6 +200,7 @@ void Lowering::lowerNode(const Node& node, Traits* traits) {
   t.kind = entry->kind;
   Call call{*this, node, t};
   entry->build(call);
+  t.takesRowsApart = hasParts_;
 }
 
 // Tensors -----------------------------------------------------------------------------------------------------------
@@ -325,7 +326,7 @@ ExprId Lowering::reduction(ReduceKind kind, TensorId body, const std::vector<boo
 }
 
 std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vector<bool>& reduced) const {
-  constexpr int64_t leastWork = 8192, mostParts = 64;
+  constexpr int64_t leastWork = 4096, mostParts = 128;
   int64_t rows = 1, count = 1, longest = 0;
   std::optional<size_t> dim;
   for (size_t d = 0; d < reduced.size(); ++d) {
@@ -358,6 +359,7 @@ TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector
     return reduction(kind, body, reduced, Index(i.begin(), i.end() - 1), parts.dim, first, integer(parts.each));
   };
   const TensorId partial = add(std::move(part));
+  hasParts_ = true;
   Tensor t{.name = std::string(loops::reduceName(kind)),
            .dtype = values_[body.index].dtype,
            .form = Tensor::Form::Reduction,

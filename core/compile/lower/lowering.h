@@ -164,6 +164,7 @@ class Lowering {
   loops::SizeId symbol(const std::string& name);
   std::string sizeName(const std::string& wish) const;
 
+  bool hasParts_ = false;
   std::vector<Tensor> values_;
   std::unordered_map<ValueId, TensorId> tensors_;
   std::unordered_map<ValueId, ExprId> integers_;

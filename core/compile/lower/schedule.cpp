@@ -21,6 +21,8 @@ using Form = Tensor::Form;
 constexpr int64_t mostLocal = 65536;
 /// Loops shorter than this are not worth taking a dimension apart.
 constexpr int64_t fewReaders = 32;
+/// Each iteration computes again what takes less than this share of its work, rather than wait for a nest that does.
+constexpr int64_t cheapShare = 16;
 
 /// The loops over one tensor that is stored: one for each dimension other than 1, two where a size is taken apart.
 struct Domain {
@@ -49,6 +51,7 @@ class Scheduler {
       targets.push_back(planned(r.tensor, buffer));
     }
     for (std::vector<Target>& together : grouped(std::move(targets))) emit(together);
+    joinStatistics();
   }
 
  private:
@@ -136,6 +139,26 @@ class Scheduler {
       if (!extent || __builtin_mul_overflow(n, *extent, &n)) return std::nullopt;
     }
     return n;
+  }
+
+  /// At most how many elements an expression's reductions combine for one value; 1 without reductions. Nothing where
+  /// that is not known. What is loaded counts as one.
+  std::optional<int64_t> workOf(ExprId id) {
+    if (const auto it = work_.find(id); it != work_.end()) return it->second;
+    const Expr e = l_.pool()[id];
+    std::optional<int64_t> out = 1;
+    for (const ExprId o : e.operands) {
+      const std::optional<int64_t> inside = workOf(o);
+      out = out && inside ? std::optional(std::max(*out, *inside)) : std::nullopt;
+    }
+    if (e.op == Op::Reduce && out) {
+      const std::optional<int64_t> iterations = most(e.ranges);
+      int64_t all = 0;
+      const bool isKnown = iterations && !__builtin_mul_overflow(*out, *iterations, &all);
+      out = isKnown ? std::optional(all) : std::nullopt;
+    }
+    work_.emplace(id, out);
+    return out;
   }
 
   ExprId product(const std::vector<RangeId>& ranges) {
@@ -249,10 +272,11 @@ class Scheduler {
       return;
     }
     target.isRow = l_[target.tensor].form == Form::Reduction;
+    const std::optional<int64_t> work = workOf(valueOf(target.tensor, d.index));
     const std::set<RangeId>* best = nullptr;
     int most = 0;
     for (const auto& [outer, readers] : candidates) {
-      if (!isParallelEnough(outer, all)) continue;
+      if (!isParallelEnough(outer, all, work)) continue;
       if (!best || readers > most || (readers == most && outer.size() > best->size())) {
         best = &outer;
         most = readers;
@@ -263,13 +287,17 @@ class Scheduler {
     std::erase_if(target.outer, [&](RangeId r) { return !best->contains(r); });
   }
 
-  bool isParallelEnough(const std::set<RangeId>& outer, const std::set<RangeId>& all) const {
+  /// `work`: of one element.
+  bool isParallelEnough(const std::set<RangeId>& outer, const std::set<RangeId>& all,
+                        std::optional<int64_t> work) const {
     std::vector<RangeId> inner;
     for (const RangeId r : all)
       if (!outer.contains(r)) inner.push_back(r);
     const auto iterations = most({outer.begin(), outer.end()});
-    const auto work = most(inner);
-    return !iterations || *iterations >= fewIterations || (work && *work <= smallWork);
+    if (!iterations || *iterations >= fewIterations) return true;
+    const auto elements = most(inner);
+    int64_t whole = 0;
+    return elements && work && !__builtin_mul_overflow(*elements, *work, &whole) && whole <= smallWork;
   }
 
   /// Targets that one nest computes: those with the same outer ranges, and pointwise ones over all ranges of a row
@@ -389,6 +417,7 @@ class Scheduler {
     std::set<RangeId> outer;
     bool isRow = false;
     ExprId iterations;
+    int64_t work = 1;  ///< at least, of one iteration
     std::map<TensorId, Decision> decisions;
     std::unordered_map<ExprId, ExprId> rewritten;
   };
@@ -409,6 +438,7 @@ class Scheduler {
     for (const Target& t : targets) {
       values.push_back(targetValue(t, nest));
       request(values.back());
+      nest.work = std::max(nest.work, workInside(t, values.back(), nest));
     }
     // From the last tensor to the first: what one reads stands before it.
     while (!requests.empty()) {
@@ -426,6 +456,16 @@ class Scheduler {
       nest.decisions.emplace(t, std::move(d));
     }
     write(targets, values, nest);
+  }
+
+  /// Of one iteration, to store a target; 1 where that is not known.
+  int64_t workInside(const Target& t, ExprId value, const NestState& nest) {
+    std::vector<RangeId> inner;
+    for (const RangeId r : t.domain.ranges)
+      if (!nest.outer.contains(r)) inner.push_back(r);
+    const auto elements = most(inner), work = workOf(value);
+    int64_t whole = 1;
+    return elements && work && !__builtin_mul_overflow(*elements, *work, &whole) ? whole : 1;
   }
 
   void write(const std::vector<Target>& targets, const std::vector<ExprId>& values, NestState& nest) {
@@ -520,7 +560,7 @@ class Scheduler {
     }
     const bool isRow = std::find(d.swept.begin(), d.swept.end(), true) != d.swept.end();
     if (isRow && (tensor.form == Form::Reduction || !mayBeRow)) return false;
-    if (!s.isAlwaysLessOrEqual(nest.iterations, computed)) return false;
+    if (!s.isAlwaysLessOrEqual(nest.iterations, computed) && (isRow || !isCheap(t, d.index, nest))) return false;
     if (const auto most = s.bounds(kept).max; !most || *most > mostLocal || *most == 0) return false;
     d.how = Decision::How::Local;
     Sizes sizes;
@@ -534,6 +574,12 @@ class Scheduler {
     d.local = l_.program.addBuffer(fmt::format("{}_{}", tensor.name, l_.program.buffers.size()),
                                    computeType(tensor.dtype), std::move(sizes), loops::Buffer::Role::Local);
     return true;
+  }
+
+  /// Whether one element takes little of an iteration's work.
+  bool isCheap(TensorId t, const Index& index, const NestState& nest) {
+    const std::optional<int64_t> work = workOf(l_.definition(t, index));
+    return work && *work <= nest.work / cheapShare;
   }
 
   bool hasLoad(ExprId id) const {
@@ -567,6 +613,47 @@ class Scheduler {
     return out;
   }
 
+  /// Neighbouring nests of the same few iterations that store single elements, the later one without reading what the
+  /// earlier one stores: they become one nest, which is a kernel less to wait for.
+  void joinStatistics() {
+    std::vector<Nest> joined;
+    for (Nest& nest : l_.program.nests) {
+      if (!joined.empty() && joined.back().outer == nest.outer && storesElements(joined.back()) &&
+          storesElements(nest) && !readsFrom(nest, joined.back())) {
+        std::move(nest.stores.begin(), nest.stores.end(), std::back_inserter(joined.back().stores));
+        continue;
+      }
+      joined.push_back(std::move(nest));
+    }
+    l_.program.nests = std::move(joined);
+  }
+
+  bool storesElements(const Nest& nest) const {
+    const auto iterations = most(nest.outer);
+    return iterations && *iterations <= 4 * fewIterations &&
+           std::all_of(nest.stores.begin(), nest.stores.end(), [](const Store& s) { return s.ranges.empty(); });
+  }
+
+  bool readsFrom(const Nest& reader, const Nest& writer) const {
+    std::set<BufferId> written;
+    for (const Store& s : writer.stores) written.insert(s.buffer);
+    std::set<ExprId> seen;
+    std::vector<ExprId> stack;
+    for (const Store& s : reader.stores) {
+      stack.push_back(s.value);
+      stack.insert(stack.end(), s.index.begin(), s.index.end());
+    }
+    while (!stack.empty()) {
+      const ExprId id = stack.back();
+      stack.pop_back();
+      if (!seen.insert(id).second) continue;
+      const Expr& e = l_.program.expressions[id];
+      if (e.op == Op::Load && written.contains(e.buffer())) return true;
+      stack.insert(stack.end(), e.operands.begin(), e.operands.end());
+    }
+    return false;
+  }
+
   void emitTemporary(TensorId t) {
     if (!temporaries_.insert(t).second) return;
     emit({planned(t, l_[t].buffer)});
@@ -575,6 +662,7 @@ class Scheduler {
   Lowering& l_;
   std::map<std::pair<size_t, ExprId>, RangeId> shared_;
   std::unordered_map<ExprId, std::set<RangeId>> ranges_;
+  std::unordered_map<ExprId, std::optional<int64_t>> work_;
   std::set<TensorId> temporaries_;
 };
 

@@ -173,6 +173,18 @@ TEST_CASE("a row kernel takes in what is read by the row and what reads it") {
   CHECK(groupsOf(g) == std::vector<Names>{{"a", "n", "b", "s"}});
 }
 
+TEST_CASE("a softmax of few long rows is a kernel without a neighbour") {
+  const auto groups = [](const std::string& shape) {
+    const std::string type = " : f32" + shape + "\n";
+    const Graph g = graphOf("graph g {\n  input %x" + type + "  %y = aten.softmax.int(%x, -1, dtype=None)" + type +
+                            "  return %y\n}");
+    return groupsOf(g, planFusion(g)).size();
+  };
+  CHECK(groups("[2,100000]") == 1);
+  CHECK(groups("[64,100000]") == 0);
+  CHECK(groups("[2,1000]") == 0);
+}
+
 TEST_CASE("reductions over different rows stay apart") {
   const Graph g = graphOf(R"(graph g {
   input %x : f32[8,128,768]
