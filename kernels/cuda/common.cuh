@@ -212,4 +212,10 @@ inline cudaError_t launch(void (*kernel)(KernelArgs...), dim3 grid, dim3 block, 
   return launchCluster(kernel, grid, block, 1, smem, stream, pdl, args...);
 }
 
+/// Of 256 threads each, for kernels that step over what is left.
+inline unsigned blocksFor(int64_t count) {
+  const int64_t blocks = (count + 255) / 256;
+  return static_cast<unsigned>(blocks < 132 * 64 ? blocks : 132 * 64);
+}
+
 }  // namespace graft::cuda

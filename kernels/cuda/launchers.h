@@ -191,12 +191,27 @@ cudaError_t launchSwiglu(const SwigluArgs& a, cudaStream_t stream);
 
 // pointwise.cu: y = y + bias[channel] + other, then ReLU if `relu`, in place. channelStride is 1 for channels-last,
 // else the number of elements of a plane.
+enum class ConvActivation : int {
+  kNone,
+  kRelu,
+  kGelu,
+  kGeluTanh,
+  kSilu,
+  kSigmoid,
+  kTanh,
+  kHardSwish,
+  kHardSigmoid,
+  kHardTanh,   // clamps to [alpha, beta]
+  kLeakyRelu,  // slope alpha
+};
+
 struct ConvEpilogueArgs {
   void* y = nullptr;
   const void* bias = nullptr;
   const void* other = nullptr;  // same layout as y
   int64_t count = 0, channels = 0, channelStride = 1;
-  bool relu = true;
+  ConvActivation activation = ConvActivation::kNone;
+  float alpha = 0, beta = 0;
   bool pdl = true;
   Dtype dtype = Dtype::kHalf;
 };

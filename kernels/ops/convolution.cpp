@@ -22,7 +22,7 @@ constexpr OperatorInfo reluInfo{
     "otherwise contiguous.",
     "on the CPU, weights packed for oneDNN on first use where x or weight is channels-last, or the weight is larger "
     "than the images; on CUDA, cuDNN, with bias, addition and ReLU in one pass in place, and for channels-last half "
-    "types in the convolution itself",
+    "types in the convolution itself where that is faster",
     "convolution"};
 
 constexpr OperatorInfo activationInfo{
@@ -33,8 +33,7 @@ constexpr OperatorInfo activationInfo{
     "gelu (exact, by erf), gelu_tanh, silu, sigmoid, tanh, hardswish, hardsigmoid, hardtanh (clamps to [alpha, beta]) "
     "or leaky_relu (slope alpha). The residual has the output's shape or broadcasts to it. The output is channels-last "
     "where x or weight is, otherwise contiguous.",
-    "as conv_bias_add_relu; on CUDA the activation is an operator of its own, and half types are rounded before it",
-    "convolution"};
+    "as conv_bias_add_relu", "convolution"};
 
 using Ints = at::IntArrayRef;
 

@@ -18,6 +18,12 @@ failures, cases = [], 0
 only, quick = None, False
 
 
+CONV_ACTIVATIONS = {
+    "none": lambda t: t, "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda t: F.gelu(t, approximate="tanh"), "silu": F.silu,
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid,
+    "hardtanh": lambda t: t.clamp(-0.5, 2), "leaky_relu": lambda t: F.leaky_relu(t, -0.5)}
+
+
 def poison():
     for size in (1 << 24, 1 << 20, 1 << 16, 1 << 12):
         junk = [torch.full((size,), float("nan"), device="cuda") for _ in range(2)]
@@ -374,6 +380,15 @@ def test_elementwise(dtype):
             for out, x in zip(ops.rotary_embedding(q, k, cos, sin), (q, k)):
                 turned = torch.cat((-x[..., d // 2:], x[..., : d // 2]), -1).double()
                 check(f"rotary {batch}x{d} {tuple(cos.shape)} {dtype}", out, x.double() * c64 + turned * s64, dtype)
+    for k, name in ((1, "silu"), (3, "relu"), (3, "gelu")):  # a slice of channels, and what is added likewise
+        wide = rand(2, 48, 9, 10, dtype=dtype).to(memory_format=torch.channels_last)
+        x, r, w = wide[:, 8:24], wide[:, 24:40], rand(16, 16, k, k, dtype=dtype, scale=0.2 / k).to(memory_format=torch.channels_last)
+        b = rand(16, dtype=dtype)
+        ref = CONV_ACTIVATIONS[name](F.conv2d(x.double(), w.double(), b.double(), 1, k // 2) + r.double())
+        for _ in range(2):
+            poison()
+            check(f"conv {k} of a slice {name} {dtype}", ops.conv_activation(x, w, b, r, [1, 1], [k // 2] * 2, [1, 1], 1, name), ref, dtype,
+                  scale=max(300, 6e5 * RTOL[dtype]) if dtype != torch.float32 else 300)
     for channels_last in ("no", "weights", "all"):
         for c, o, groups, bias, res, relu in ((16, 24, 1, True, True, True), (16, 24, 1, True, False, True), (16, 24, 1, False, True, True),
                                               (16, 24, 2, True, False, True), (3, 7, 1, False, True, False), (3, 64, 1, True, False, True)):
@@ -392,7 +407,9 @@ def test_elementwise(dtype):
                 failures.append(f"conv {c}->{o} last={channels_last} {dtype}: the output has the other layout")
             check(f"conv {c}->{o} last={channels_last} {dtype}", y, F.relu(ref) if relu else ref, dtype,
                   scale=max(300, 6e5 * RTOL[dtype]) if dtype != torch.float32 else 300)
-            for activation, f in (("none", lambda t: t), ("relu", F.relu), ("silu", F.silu), ("hardtanh", lambda t: t.clamp(-0.5, 2))):
+            for activation, f in CONV_ACTIVATIONS.items():
+                if activation not in ("none", "relu", "silu", "hardtanh") and (o, groups, res) != (24, 1, True):
+                    continue
                 y = ops.conv_activation(x, w, b, r, [2, 2], [1, 1], [1, 1], groups, activation, -0.5, 2.0)
                 if y.is_contiguous(memory_format=torch.channels_last) != (channels_last != "no"):
                     failures.append(f"conv {activation} {c}->{o} last={channels_last} {dtype}: the output has the other layout")

@@ -1,4 +1,4 @@
-// Small memory-bound kernels: GEMM and convolution epilogues, SwiGLU, rotary embedding, masked softmax.
+// Small memory-bound kernels: GEMM epilogues, SwiGLU, rotary embedding, masked softmax.
 //
 // All compute in fp32 between a load and a store. Epilogues and SwiGLU move 16 bytes per thread where alignment allows.
 #include "kernels/cuda/attention/mask.cuh"
@@ -25,11 +25,6 @@ __global__ void __launch_bounds__(256) epilogue(const GemmArgs a, const T* in, i
     for (int i = 0; i < V; ++i) v[i] = a.residual ? v[i] + r[i] : v[i];
     storeVec<T, V>(static_cast<T*>(a.out) + row * a.ldo + column, v);
   }
-}
-
-unsigned blocksFor(int64_t count) {
-  const int64_t blocks = (count + 255) / 256;
-  return static_cast<unsigned>(blocks < 132 * 64 ? blocks : 132 * 64);
 }
 
 template <class T>
@@ -148,35 +143,6 @@ __global__ void __launch_bounds__(256) softmax(const SoftmaxArgs a) {
   for (int64_t i = threadIdx.x + kKept * 256; i < n; i += 256) out[i] = fromFloat<T>(expf(value(i) - top) * inverse);
 }
 
-template <class T, int V>
-__global__ void __launch_bounds__(256) convEpilogue(const ConvEpilogueArgs a) {
-  pdlTrigger();
-  pdlWait();
-  for (int64_t c = blockIdx.x * int64_t{256} + threadIdx.x; c < a.count / V; c += gridDim.x * int64_t{256}) {
-    const int64_t e = c * V;
-    float v[V], o[V];
-    loadVec<T, V>(static_cast<T*>(a.y) + e, v);
-    if (a.other) loadVec<T, V>(static_cast<const T*>(a.other) + e, o);
-#pragma unroll
-    for (int i = 0; i < V; ++i) {
-      if (a.bias) v[i] += toFloat(static_cast<const T*>(a.bias)[(e + i) / a.channelStride % a.channels]);
-      if (a.other) v[i] += o[i];
-      if (a.relu) v[i] = v[i] < 0.f ? 0.f : v[i];  // NaN stays NaN
-    }
-    storeVec<T, V>(static_cast<T*>(a.y) + e, v);
-  }
-}
-
-template <class T>
-cudaError_t runConvEpilogue(const ConvEpilogueArgs& a, cudaStream_t stream) {
-  constexpr int V = 16 / sizeof(T);
-  if (a.count == 0) return cudaSuccess;
-  if (a.count % V == 0 && aligned(a.y, 16) && aligned(a.other, 16)) {
-    return launch(convEpilogue<T, V>, blocksFor(a.count / V), 256, 0, stream, a.pdl, a);
-  }
-  return launch(convEpilogue<T, 1>, blocksFor(a.count), 256, 0, stream, a.pdl, a);
-}
-
 }  // namespace
 
 #define GRAFT_BY_DTYPE(call)   \
@@ -212,10 +178,6 @@ cudaError_t launchSoftmax(const SoftmaxArgs& a, cudaStream_t stream) {
   if (rows == 0 || a.size[3] == 0) return cudaSuccess;
   if (rows > INT32_MAX) return cudaErrorNotSupported;
   GRAFT_BY_DTYPE((launch(softmax<T>, static_cast<unsigned>(rows), 256, 0, stream, a.pdl, a)))
-}
-
-cudaError_t launchConvEpilogue(const ConvEpilogueArgs& a, cudaStream_t stream) {
-  GRAFT_BY_DTYPE((runConvEpilogue<T>(a, stream)))
 }
 
 }  // namespace graft::cuda

@@ -1,0 +1,355 @@
+// graft::conv_bias_add_relu and conv_activation on CUDA.
+#include <ATen/TensorOperators.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cudnn/Handle.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/cudnn_convolution_add_relu.h>
+#include <ATen/ops/cudnn_convolution_relu.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/fill.h>
+#include <ATen/ops/max.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cublasLt.h>
+#include <fmt/format.h>
+#include <torch/library.h>
+
+#include <chrono>
+#include <limits>
+#include <mutex>
+#include <unordered_map>
+
+#include "kernels/cuda/composite_fallback.h"
+#include "kernels/cuda/convolution/cudnn_convolution.h"
+#include "kernels/cuda/support.h"
+#include "kernels/cuda/tuning/gemm_cache.h"
+#include "kernels/cuda/tuning/tuning.h"
+#include "kernels/cuda/tuning/tuning_budget.h"
+#include "kernels/ops/activation.h"
+
+namespace graft::cuda {
+namespace {
+
+// The kernels' names for activations are the CPU's, in the same order.
+ConvActivation convActivationOf(std::string_view name) {
+  static_assert(static_cast<int>(ConvActivation::kLeakyRelu) == static_cast<int>(ops::Activation::LeakyRelu));
+  return static_cast<ConvActivation>(ops::activationOf(name));
+}
+
+/// What one call computes. Checked.
+struct ConvCall {
+  const char* op;
+  const at::Tensor &x, &weight;
+  const OptionalTensor &bias, &residual;
+  at::IntArrayRef stride, padding, dilation;
+  int64_t groups = 1;
+  ConvActivation activation = ConvActivation::kNone;
+  double alpha = 0, beta = 0;
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;  ///< of the result
+
+  std::vector<int64_t> resultSizes() const {
+    std::vector<int64_t> out;
+    for (const c10::SymInt& n : ops::convShape(op, x, weight, stride, padding, dilation))
+      out.push_back(n.guard_int(__FILE__, __LINE__));
+    return out;
+  }
+};
+
+// While it lives, cuDNN times its plans and remembers the fastest, if tuning is allowed. cuDNN does so when it first
+// sees a convolution, so the order is the model's; half of the budget is left for products. The switch is global to the
+// process: with several threads, the first turns it on and the last restores it.
+class CudnnBenchmark {
+ public:
+  CudnnBenchmark() : on_(options().autotune && !isCapturing() && !tuningBudget().isSpent(0.5)) {
+    if (!on_) return;
+    const std::lock_guard lock(mutex);
+    if (users++ > 0) return;
+    before = at::globalContext().benchmarkCuDNN();
+    at::globalContext().setBenchmarkCuDNN(true);
+  }
+  ~CudnnBenchmark() {
+    if (!on_) return;
+    // A convolution that cuDNN knows already takes the host some microseconds.
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    if (seconds > 1e-3) tuningBudget().add(seconds);
+    const std::lock_guard lock(mutex);
+    if (--users == 0) at::globalContext().setBenchmarkCuDNN(before);
+  }
+  CudnnBenchmark(const CudnnBenchmark&) = delete;
+  CudnnBenchmark& operator=(const CudnnBenchmark&) = delete;
+
+ private:
+  static inline std::mutex mutex;
+  static inline int users = 0;
+  static inline bool before = false;
+  const bool on_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// Whether PyTorch has one cuDNN kernel for it all: of half types in channels-last, with ReLU.
+bool isOneOfPyTorch(const ConvCall& c) {
+  return c.activation == ConvActivation::kRelu && c.groups == 1 && c.x.dim() == 4 && c.x.numel() > 0 &&
+         dtypeOf(c.op, c.x) != Dtype::kFloat && c.format == at::MemoryFormat::ChannelsLast &&
+         (!given(c.residual) || c.residual->dim() == 4) && at::globalContext().userEnabledCuDNN();
+}
+
+// PyTorch's kernel where it has one. Otherwise cuDNN's convolution without bias, then one kernel for bias, residual
+// and activation in place.
+at::Tensor byPyTorch(const ConvCall& c) {
+  const CudnnBenchmark benchmark;
+  if (isOneOfPyTorch(c)) {
+    const at::Tensor image = c.x.contiguous(c.format), filter = c.weight.contiguous(c.format);
+    if (!given(c.residual))
+      return at::cudnn_convolution_relu(image, filter, c.bias, c.stride, c.padding, c.dilation, c.groups);
+    if (c.residual->sizes() == at::IntArrayRef(c.resultSizes()))
+      return at::cudnn_convolution_add_relu(image, filter, c.residual->contiguous(c.format), 1.0, c.bias, c.stride,
+                                            c.padding, c.dilation, c.groups);
+  }
+  const std::vector<int64_t> outputPadding(c.stride.size(), 0);
+  at::Tensor out = at::convolution(c.x, c.weight, {}, c.stride, c.padding, c.dilation, false, outputPadding, c.groups)
+                       .contiguous(c.format);
+  if (given(c.residual)) ops::checkBroadcast(c.op, c.residual, "residual", out.sym_sizes(), "the output");
+  if (out.numel() == 0 || (!given(c.bias) && !given(c.residual) && c.activation == ConvActivation::kNone)) return out;
+  const at::Tensor added = given(c.residual) ? c.residual->expand_as(out).contiguous(c.format) : at::Tensor();
+  const OptionalTensor b = dense(c.bias);
+  ConvEpilogueArgs a;
+  a.dtype = dtypeOf(c.op, c.x);
+  a.y = out.mutable_data_ptr();
+  a.bias = pointer(b);
+  a.other = added.defined() ? added.const_data_ptr() : nullptr;
+  a.count = out.numel();
+  a.channels = out.size(1);
+  a.channelStride = 1;
+  if (c.format == at::MemoryFormat::Contiguous) {
+    for (int64_t d = 2; d < out.dim(); ++d) a.channelStride *= out.size(d);
+  }
+  a.activation = c.activation;
+  a.alpha = static_cast<float>(c.alpha), a.beta = static_cast<float>(c.beta);
+  a.pdl = usesPdl();
+  report(c.op, launchConvEpilogue(a, c10::cuda::getCurrentCUDAStream()));
+  return out;
+}
+
+// One kernel of cuDNN's, made for the problem -------------------------------------------------------------------------
+
+bool isAligned(const at::Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; }
+
+std::vector<int64_t> channelsLastStrides(at::IntArrayRef sizes) {
+  return {sizes[1] * sizes[2] * sizes[3], 1, sizes[3] * sizes[1], sizes[1]};
+}
+
+/// The tensor in a layout that kernels read 16 bytes at a time, itself where it can be: a slice of channels stays one.
+struct Image {
+  at::Tensor tensor;
+  std::vector<int64_t> strides;
+};
+Image imageOf(const at::Tensor& t) {
+  if (t.is_contiguous(at::MemoryFormat::ChannelsLast) && isAligned(t)) return {t, channelsLastStrides(t.sizes())};
+  const bool isSlice = t.stride(1) == 1 && t.stride(0) % 8 == 0 && t.stride(2) % 8 == 0 && t.stride(3) % 8 == 0 &&
+                       t.stride(3) >= t.size(1) && t.stride(2) >= t.stride(3) * t.size(3) &&
+                       t.stride(0) >= t.stride(2) * t.size(2);
+  if (isSlice && isAligned(t)) return {t, t.strides().vec()};
+  const at::Tensor copy = t.contiguous(at::MemoryFormat::ChannelsLast);
+  return {isAligned(copy) ? copy : copy.clone(), channelsLastStrides(t.sizes())};
+}
+
+struct Chosen {
+  std::shared_ptr<CudnnConvolution> kernel;  ///< null: PyTorch's way is as fast, or the only one
+  int plan = 0;
+};
+struct ChosenKernels {
+  std::mutex mutex;
+  std::unordered_map<std::string, Chosen> byProblem;
+};
+ChosenKernels& chosenKernels() {
+  static ChosenKernels all;
+  return all;
+}
+
+class FusedCall {
+ public:
+  explicit FusedCall(const ConvCall& c)
+      : c_(c), sizes_(c.resultSizes()), x_(imageOf(c.x)), weight_(imageOf(c.weight)), bias_(dense(c.bias)) {
+    if (given(c.residual)) residual_ = imageOf(*c.residual);
+    problem_ = {.dtype = dtypeOf(c.op, c.x),
+                .x = c.x.sizes().vec(),
+                .xStrides = x_.strides,
+                .weight = c.weight.sizes().vec(),
+                .weightStrides = weight_.strides,
+                .y = sizes_,
+                .yStrides = channelsLastStrides(sizes_),
+                .residualStrides = residual_.strides,
+                .hasBias = given(c.bias),
+                .stride = c.stride.vec(),
+                .padding = c.padding.vec(),
+                .dilation = c.dilation.vec(),
+                .activation = c.activation,
+                .alpha = c.alpha,
+                .beta = c.beta};
+  }
+
+  /// Whether such kernels exist at all, and there is something to fuse.
+  static bool isCandidate(const ConvCall& c) {
+    if (c.x.dim() != 4 || c.groups != 1 || c.format != at::MemoryFormat::ChannelsLast || c.x.numel() == 0) return false;
+    if (dtypeOf(c.op, c.x) == Dtype::kFloat || c.x.size(1) % 8 != 0 || c.weight.size(0) % 8 != 0) return false;
+    if (c.activation == ConvActivation::kNone && !given(c.bias) && !given(c.residual)) return false;
+    if (given(c.residual) && c.residual->sizes() != at::IntArrayRef(c.resultSizes())) return false;
+    return at::globalContext().userEnabledCuDNN() && at::cuda::getCurrentDeviceProperties()->major >= 8;
+  }
+
+  /// The result, or nothing where PyTorch's way is to be taken.
+  std::optional<at::Tensor> run() {
+    const int device = c10::cuda::current_device();
+    const std::string key = fmt::format("{}-v{}", problem_.key(), cudnnVersion());
+    Chosen chosen;
+    {
+      ChosenKernels& all = chosenKernels();
+      const std::lock_guard lock(all.mutex);
+      const auto [at, isNew] = all.byProblem.try_emplace(fmt::format("{}:{}", device, key));
+      if (isNew) {
+        if (isCapturing()) {
+          all.byProblem.erase(at);
+          return std::nullopt;
+        }
+        at->second = choose(key, device);
+      }
+      chosen = at->second;
+    }
+    if (!chosen.kernel) return std::nullopt;
+    const at::Tensor y = result(), workspace = workspaceOf(*chosen.kernel, chosen.plan);
+    const bool ran = chosen.kernel->run(chosen.plan, tensors(y), workspace.mutable_data_ptr(), handle());
+    return ran ? std::optional(y) : std::nullopt;
+  }
+
+ private:
+  static constexpr int mostPlans = 4;
+  /// A kernel is taken where it is at least this much faster.
+  static constexpr double worthIt = 0.98;
+
+  static void* handle() { return at::native::getCudnnHandle(); }
+  at::Tensor result() const { return at::empty(sizes_, c_.x.options(), at::MemoryFormat::ChannelsLast); }
+  at::Tensor workspaceOf(const CudnnConvolution& kernel, int plan) const {
+    return at::empty({static_cast<int64_t>(kernel.workspaceBytes(plan))}, c_.x.options().dtype(at::kByte));
+  }
+  ConvTensors tensors(const at::Tensor& y) const {
+    return {.x = x_.tensor.const_data_ptr(),
+            .weight = weight_.tensor.const_data_ptr(),
+            .bias = pointer(bias_),
+            .residual = residual_.tensor.defined() ? residual_.tensor.const_data_ptr() : nullptr,
+            .y = y.mutable_data_ptr()};
+  }
+
+  Chosen choose(const std::string& key, int device) {
+    GemmCache& cache =
+        gemmCache(at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name, cublasLtGetVersion());
+    if (const auto line = cache.find(key)) {
+      int plan = 0;
+      if (std::sscanf(line->c_str(), "cudnn:%d", &plan) != 1 || plan < 0) return {};
+      const TuningBudget::Use use(tuningBudget());
+      std::shared_ptr<CudnnConvolution> kernel = CudnnConvolution::make(problem_, handle());
+      return kernel && plan < kernel->plans() && kernel->build(plan) ? Chosen{kernel, plan} : Chosen{};
+    }
+    if (!options().autotune || tuningBudget().isSpent(0.5)) return {};
+    const TuningBudget::Use use(tuningBudget());
+    return tune(cache, key);
+  }
+
+  Chosen tune(GemmCache& cache, const std::string& key) {
+    C10_CUDA_CHECK(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()));
+    const c10::cuda::CUDAStream stream = tuningStream();
+    const c10::cuda::CUDAStreamGuard onStream(stream);
+    std::shared_ptr<CudnnConvolution> kernel = CudnnConvolution::make(problem_, handle());
+    if (!kernel) {
+      cache.store(key, "pytorch");
+      return {};
+    }
+    const at::Tensor expected = byPyTorch(c_);
+    const double beside = timeCalls([&](int) { return byPyTorch(c_).defined(); }, stream, 1e30, 12);
+    double best = beside * worthIt;
+    Chosen chosen;
+    for (int plan = 0; plan < std::min(kernel->plans(), mostPlans) && !tuningBudget().isSpent(0.5); ++plan) {
+      if (!kernel->build(plan)) continue;
+      const at::Tensor y = result().fill_(std::numeric_limits<double>::quiet_NaN());
+      const at::Tensor workspace = workspaceOf(*kernel, plan);
+      const auto call = [&](int) { return kernel->run(plan, tensors(y), workspace.mutable_data_ptr(), handle()); };
+      const double took = timeCalls(call, stream, best, 12);
+      if (took < 0 || took >= best || !agree(y, expected)) continue;
+      best = took;
+      chosen = {kernel, plan};
+    }
+    C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+    cache.store(key, chosen.kernel ? fmt::format("cudnn:{} {:.2f}us pytorch={:.2f}us", chosen.plan, best, beside)
+                                   : fmt::format("pytorch={:.2f}us", beside));
+    return chosen;
+  }
+
+  /// Whether both are the same but for rounding. Elements that are no numbers do not agree.
+  static bool agree(const at::Tensor& a, const at::Tensor& b) {
+    const at::Tensor x = a.to(at::kFloat), y = b.to(at::kFloat);
+    const double tolerance = a.scalar_type() == at::kHalf ? 1e-2 : 4e-2;
+    return (x - y).abs().max().item().toDouble() <= tolerance * (y.abs().max().item().toDouble() + 1e-3);
+  }
+
+  const ConvCall& c_;
+  const std::vector<int64_t> sizes_;
+  const Image x_, weight_;
+  Image residual_;
+  const OptionalTensor bias_;
+  ConvProblem problem_;
+};
+
+// Operators -----------------------------------------------------------------------------------------------------------
+
+at::Tensor convolution(ConvCall c) {
+  ops::checkConv(c.op, c.x, c.weight, c.bias, c.residual, c.stride.size(), c.padding.size(), c.dilation.size(),
+                 c.groups);
+  const c10::cuda::CUDAGuard guard(c.x.device());
+  dtypeOf(c.op, c.x);
+  c.format = ops::convFormat(c.x, c.weight);
+  if (FusedCall::isCandidate(c))
+    if (std::optional<at::Tensor> y = FusedCall(c).run()) return *y;
+  return byPyTorch(c);
+}
+
+at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                           const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
+                           at::IntArrayRef dilation, int64_t groups, bool relu) {
+  return convolution({.op = "conv_bias_add_relu",
+                      .x = x,
+                      .weight = weight,
+                      .bias = bias,
+                      .residual = residual,
+                      .stride = stride,
+                      .padding = padding,
+                      .dilation = dilation,
+                      .groups = groups,
+                      .activation = relu ? ConvActivation::kRelu : ConvActivation::kNone});
+}
+
+at::Tensor convActivation(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                          const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
+                          at::IntArrayRef dilation, int64_t groups, std::string_view activation, double alpha,
+                          double beta) {
+  ops::checkConvActivation(activation);
+  return convolution({.op = "conv_activation",
+                      .x = x,
+                      .weight = weight,
+                      .bias = bias,
+                      .residual = residual,
+                      .stride = stride,
+                      .padding = padding,
+                      .dilation = dilation,
+                      .groups = groups,
+                      .activation = convActivationOf(activation),
+                      .alpha = alpha,
+                      .beta = beta});
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(graft, CUDA, m) {
+  m.impl("conv_bias_add_relu", &CompositeFallback<"conv_bias_add_relu", convBiasAddRelu>::call);
+  m.impl("conv_activation", &CompositeFallback<"conv_activation", convActivation>::call);
+}
+
+}  // namespace graft::cuda
