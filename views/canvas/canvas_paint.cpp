@@ -121,13 +121,16 @@ class Painter {
       if (!boxes[i].open || !visible(i, wide / look_.scale)) continue;
       const QRectF r = place.mapRect(toQt(scene_.layout.boxes[i]));
       if (r.height() < high) continue;
-      const QString count = boxes[i].repeat > 1 ? QStringLiteral(" ×%1").arg(boxes[i].repeat) : QString();
+      if (boxes[i].repeat > 1)
+        smallBadge(QStringLiteral("×%1").arg(boxes[i].repeat), r.right() - 2, r.top() + line / 2,
+                   pal_.hue(BoxKind::Module), words);
       // The name of a narrow one may stand out of it where nothing else is named.
-      const double room = std::max(r.width() - 2 * gap, std::min(wide, 2 * r.height())) - words.width(count);
-      const QString name = words.fitted(toQt(boxes[i].title), room);
-      if (name.isEmpty()) continue;
-      const QString text = name + count;
-      const QRectF at(r.left() + gap, r.top() + 1, words.width(text) + 4, line);
+      const double room = std::max(r.width() - 2 * gap, std::min(wide, 2 * r.height()));
+      const QString text = words.fitted(toQt(boxes[i].title), room);
+      if (text.isEmpty()) continue;
+      // As far up as it needs to be to leave the first boxes below the header alone: over the border, like a legend's.
+      const double header = M::header * look_.scale;
+      const QRectF at(r.left() + gap, r.top() + 1 - std::max(0.0, line - header - 1), words.width(text) + 4, line);
       const auto hits = [&](const QRectF& t) { return t.intersects(at); };
       if (std::any_of(taken.begin(), taken.end(), hits)) continue;
       taken.push_back(at);
@@ -144,7 +147,8 @@ class Painter {
   /// As much as `r`, in pixels, has room for: the title, the name beside it, the detail below; ×N and the number of
   /// matches always.
   void smallBox(size_t i, const QRectF& r) {
-    constexpr double padding = 3, leastHeight = 5.5, gap = 5;
+    constexpr double leastHeight = 5.5, gap = 5;
+    const double padding = r.width() < 30 ? 0.5 : 2;
     const Box& box = scene_.view.boxes[i];
     const Shade shade = shadeOf(i);
     const SmallText& title = SmallText::ofSize(pixels(M::titleSize), QFont::Medium);
@@ -172,12 +176,14 @@ class Painter {
     if (first.isEmpty()) return;
     const double used = title.width(first);
     const double y = two ? middleOfTitle(box, r) : r.center().y();
-    const QString name = box.name == box.title || first.size() < static_cast<qsizetype>(box.title.size())
-                             ? QString()
-                             : small.fitted(toQt(box.name), right - left - used - gap);
+    // The beginning of a name says less than nothing where many begin alike.
+    constexpr qsizetype tellsEnough = 6;
+    QString name = box.name == box.title || first.endsWith(QChar(0x2026))
+                       ? QString()
+                       : small.fitted(toQt(box.name), right - left - used - gap);
+    if (name.size() < std::min(tellsEnough, toQt(box.name).size())) name.clear();
     const double whole = used + (name.isEmpty() ? 0 : gap + small.width(name));
-    // Where nothing but a word fits, it stands in the middle.
-    const bool centred = box.kind == BoxKind::Input || box.kind == BoxKind::Output || r.width() < 60;
+    const bool centred = !two || box.kind == BoxKind::Input || box.kind == BoxKind::Output;
     double x = centred ? std::max(left, (left + right - whole) / 2) : left + std::min(4.0, (right - left - whole) / 2);
     p_.setFont(title.font());
     p_.setPen(toQt(shade.text));

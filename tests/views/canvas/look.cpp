@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
       Canvas canvas;
       canvas.setTheme(parser.value(theme) == QLatin1String("dark") ? Theme::Dark : Theme::Light);
       canvas.resize(sides.value(0).toInt(), sides.value(1).toInt());
+      canvas.show();
       canvas.setViewOptions(options);
       canvas.setGraph(document.graph());
       if (!QTest::qWaitFor([&] { return canvas.scene() && !canvas.isPartial(); }, 60000)) return 1;

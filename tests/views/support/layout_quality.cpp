@@ -56,17 +56,26 @@ size_t countCrossings(const VisibleGraph& view, const std::vector<Piece>& pieces
   return crossings;
 }
 
+/// Where the way stands at that height; NaN where it does not come there.
+double xAt(const std::vector<Point>& points, double y) {
+  for (size_t i = 3; i < points.size(); i += 3)
+    if (points[i].y >= y - 0.5 && points[i - 3].y <= y + 0.5)
+      return std::abs(points[i].y - y) < 0.6 ? points[i].x : points[i - 3].x;
+  return std::nan("");
+}
+
 /// The longest way through the children of each container, by the boxes on it: how many neighbours stand one below the
 /// other, of how many.
 std::pair<size_t, size_t> straightPairs(const VisibleGraph& view, const Layout& layout) {
   const size_t n = view.boxes.size();
-  std::vector<std::unordered_set<int>> next(n);
-  for (const VisibleEdge& e : view.edges) {
+  std::vector<std::unordered_map<int, std::vector<size_t>>> next(n);  // by box and the next one: edges
+  for (size_t index = 0; index < view.edges.size(); ++index) {
+    const VisibleEdge& e = view.edges[index];
     const int common = view.commonContainer(e.from, e.to);
     int from = e.from, to = e.to;
     while (view.boxes[static_cast<size_t>(from)].parent != common) from = view.boxes[static_cast<size_t>(from)].parent;
     while (view.boxes[static_cast<size_t>(to)].parent != common) to = view.boxes[static_cast<size_t>(to)].parent;
-    if (from < to) next[static_cast<size_t>(from)].insert(to);  // boxes are in order: no way leads back
+    if (from < to) next[static_cast<size_t>(from)][to].push_back(index);  // boxes are in order: no way leads back
   }
   size_t straight = 0, all = 0;
   const auto measure = [&](const std::vector<int>& children) {
@@ -74,7 +83,7 @@ std::pair<size_t, size_t> straightPairs(const VisibleGraph& view, const Layout& 
     int start = -1;
     for (auto it = children.rbegin(); it != children.rend(); ++it) {
       std::pair<int, int> own{1, -1};
-      for (const int to : next[static_cast<size_t>(*it)])
+      for (const auto& [to, between] : next[static_cast<size_t>(*it)])
         if (const auto known = best.find(to); known != best.end() && known->second.first + 1 > own.first)
           own = {known->second.first + 1, to};
       best[*it] = own;
@@ -83,8 +92,14 @@ std::pair<size_t, size_t> straightPairs(const VisibleGraph& view, const Layout& 
     while (start >= 0 && best[start].second >= 0) {
       const int to = best[start].second;
       ++all;
-      straight += std::abs(layout.boxes[static_cast<size_t>(start)].centerX() -
-                           layout.boxes[static_cast<size_t>(to)].centerX()) < 1;
+      const Rect &upper = layout.boxes[static_cast<size_t>(start)], &lower = layout.boxes[static_cast<size_t>(to)];
+      const auto goesDown = [&](size_t e) {
+        const auto& points = layout.edges[e].points;
+        return std::abs(xAt(points, upper.bottom()) - xAt(points, lower.y)) < 1;
+      };
+      const auto& between = next[static_cast<size_t>(start)][to];
+      straight +=
+          std::abs(upper.centerX() - lower.centerX()) < 1 || std::any_of(between.begin(), between.end(), goesDown);
       start = to;
     }
   };
@@ -112,7 +127,7 @@ LayoutQuality qualityOf(const VisibleGraph& view, const Layout& layout, double p
   for (size_t i = 0; i < view.boxes.size(); ++i) {
     if (view.boxes[i].open) continue;
     ++closed;
-    constexpr double letters = 9, padding = 6, least = 5.5;  // as the canvas has them
+    constexpr double letters = 9, padding = 1, least = 5.5;  // as the canvas has them
     const double room = layout.boxes[i].width * q.fitScale - padding;
     named +=
         room >= textWidth(view.boxes[i].title.substr(0, 3), letters) && layout.boxes[i].height * q.fitScale >= least;
