@@ -70,10 +70,17 @@ void Canvas::rebuildAnchored() {
 
 void Canvas::adoptViewOptions(const ViewOptions& options) {
   const auto same = [](const ViewOptions& a, const ViewOptions& b) {
-    return a.depth == b.depth && a.opened == b.opened && a.closed == b.closed && a.unfolded == b.unfolded;
+    return a.depth == b.depth && a.opened == b.opened && a.closed == b.closed && a.unfolded == b.unfolded &&
+           a.columns == b.columns;
   };
   if (same(options, options_)) return;
   options_ = options;
+  if (graph_) rebuildAnchored();
+}
+
+void Canvas::setColumns(bool on) {
+  if (options_.columns == on) return;
+  options_.columns = on;
   if (graph_) rebuildAnchored();
 }
 

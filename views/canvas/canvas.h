@@ -69,6 +69,8 @@ class Canvas : public QWidget {
   /// Where `under` is given, in the widget, the box stays under it: a container shrinks to there.
   void toggle(int box, std::optional<QPointF> under = {});
   void setDepth(int depth);
+  /// Whether what is much taller than wide goes on in another column.
+  void setColumns(bool on);
   void setView(QPointF origin, double scale);
   void navigate(int direction);  ///< -1: to an input, 1: to a user, 2: next in order, -2: previous
   /// Goes to the next input (-1) or user (1) of the node that one came from; from any other node, to its second one.

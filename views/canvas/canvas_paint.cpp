@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "views/canvas/small_text.h"
 #include "views/document/graph_decode.h"
 #include "views/layout/node_text.h"
 
@@ -27,24 +28,26 @@ class Painter {
     for (size_t i = 0; i < boxes.size(); ++i)
       if (boxes[i].open && visible(i)) container(i);
     edges(smooth);
-    if (readable(M::titleSize))
+    const bool hasUsualText = readable(M::detailSize);
+    if (hasUsualText)
       for (size_t i = 0; i < boxes.size(); ++i)
         if (boxes[i].open && visible(i)) containerTitle(i);
-    const bool farAway = !readable(M::titleSize);
-    if (readable(M::labelSize) && look_.scale > 0.75) labels();
+    if (look_.scale > 0.75) labels();
     p_.setRenderHint(QPainter::Antialiasing, smooth);
     for (size_t i = 0; i < boxes.size(); ++i)
-      if (!boxes[i].open && visible(i)) box(i);
-    if (farAway) landmarks();
+      if (!boxes[i].open && visible(i)) box(i, hasUsualText);
+    if (!hasUsualText) smallTexts();
   }
 
  private:
-  bool visible(size_t i) const {
+  bool visible(size_t i, double margin = 12) const {
     const Rect& r = scene_.layout.boxes[i];
-    return r.x <= area_.right() + 12 && r.right() >= area_.left() - 12 && r.y <= area_.bottom() + 12 &&
-           r.bottom() >= area_.top() - 12;
+    return r.x <= area_.right() + margin && r.right() >= area_.left() - margin && r.y <= area_.bottom() + margin &&
+           r.bottom() >= area_.top() - margin;
   }
-  bool readable(double size) const { return size * look_.scale >= 8; }
+  bool readable(double size) const { return size * look_.scale >= SmallText::smallest; }
+  /// As large as the zoom makes it, but never too small to be read.
+  int pixels(double size) const { return std::max(SmallText::smallest, static_cast<int>(size * look_.scale)); }
   bool block(double size) const { return size * look_.scale < 3; }
   QPen pen(QColor color, double width = 1.2, Qt::PenStyle style = Qt::SolidLine) const {
     QPen pen(color, width, style);
@@ -93,36 +96,126 @@ class Painter {
     heatBadge(i, r);
   }
 
-  /// From far away the names of modules stay as large as they can be read, outer ones first, where there is room.
-  void landmarks() {
-    constexpr double pixels = 10, wide = 56, high = 40, gap = 4;
-    const QFont font = drawingFont(pixels, QFont::DemiBold);
-    const QFontMetricsF width(font);
-    std::vector<QRectF> taken;
-    const auto& boxes = scene_.view.boxes;
+  /// Words in pixels, of one size whatever the zoom: names of containers, outer ones first, where there is room, then
+  /// what each box has room for.
+  void smallTexts() {
     p_.save();
     const QTransform place = p_.transform();
-    p_.resetTransform();  // in pixels: the same at every zoom
+    p_.resetTransform();
+    const auto& boxes = scene_.view.boxes;
+    const double overhang = 60 / look_.scale;  // badges stand out of small boxes
+    for (size_t i = 0; i < boxes.size(); ++i)
+      if (!boxes[i].open && visible(i, overhang)) smallBox(i, place.mapRect(toQt(scene_.layout.boxes[i])));
+    landmarks(place);
+    p_.restore();
+  }
+
+  void landmarks(const QTransform& place) {
+    constexpr double high = 12, gap = 4, wide = 64;
+    const SmallText& words = SmallText::ofSize(pixels(M::nameSize), QFont::DemiBold);
+    const double line = words.font().pixelSize() + 4;
+    std::vector<QRectF> taken;
+    const auto& boxes = scene_.view.boxes;
+    p_.setFont(words.font());
     for (size_t i = 0; i < boxes.size(); ++i) {
-      if (!boxes[i].open || !visible(i)) continue;
+      if (!boxes[i].open || !visible(i, wide / look_.scale)) continue;
       const QRectF r = place.mapRect(toQt(scene_.layout.boxes[i]));
-      if (r.width() < wide || r.height() < high) continue;
-      QString text = toQt(boxes[i].title);
-      if (boxes[i].repeat > 1) text += QStringLiteral(" ×%1").arg(boxes[i].repeat);
-      text = width.elidedText(text, Qt::ElideRight, r.width() - 2 * gap);
-      const QRectF at(r.left() + gap, r.top() + 1, width.horizontalAdvance(text) + 4, width.height());
-      if (std::any_of(taken.begin(), taken.end(), [&](const QRectF& t) { return t.intersects(at); })) continue;
+      if (r.height() < high) continue;
+      if (boxes[i].repeat > 1)
+        smallBadge(QStringLiteral("×%1").arg(boxes[i].repeat), r.right() - 2, r.top() + line / 2,
+                   pal_.hue(BoxKind::Module), words);
+      // The name of a narrow one may stand out of it where nothing else is named.
+      const double room = std::max(r.width() - 2 * gap, std::min(wide, 2 * r.height()));
+      const QString text = words.fitted(toQt(boxes[i].title), room);
+      if (text.isEmpty()) continue;
+      // As far up as it needs to be to leave the first boxes below the header alone: over the border, like a legend's.
+      const double header = M::header * look_.scale;
+      const QRectF at(r.left() + gap, r.top() + 1 - std::max(0.0, line - header - 1), words.width(text) + 4, line);
+      const auto hits = [&](const QRectF& t) { return t.intersects(at); };
+      if (std::any_of(taken.begin(), taken.end(), hits)) continue;
       taken.push_back(at);
       QColor back = toQt(pal_.container(scene_.depth[i]));
       back.setAlpha(225);
       p_.setPen(Qt::NoPen);
       p_.setBrush(back);
       p_.drawRoundedRect(at, 3, 3);
-      p_.setFont(font);
       p_.setPen(toQt(pal_.text));
-      p_.drawText(at, Qt::AlignCenter, text);
+      p_.drawText(QPointF(at.left() + 2, at.center().y() + words.drop()), text);
     }
-    p_.restore();
+  }
+
+  /// As much as `r`, in pixels, has room for: the title, the name beside it, the detail below; ×N and the number of
+  /// matches always.
+  void smallBox(size_t i, const QRectF& r) {
+    constexpr double leastHeight = 5.5, gap = 5;
+    const double padding = r.width() < 30 ? 0.5 : 2;
+    const Box& box = scene_.view.boxes[i];
+    const Shade shade = shadeOf(i);
+    const SmallText& title = SmallText::ofSize(pixels(M::titleSize), QFont::Medium);
+    const SmallText& small = SmallText::ofSize(pixels(M::detailSize), QFont::Normal);
+    const bool isModule = box.kind == BoxKind::Module;
+    const int matches = isModule && look_.boxes.change[i] == Change::None ? look_.boxes.matches[i] : 0;
+    double left = r.left() + padding, right = r.right() - padding;
+    if (box.repeat > 1 && r.height() >= leastHeight) {
+      const QString count = QStringLiteral("×%1").arg(box.repeat);
+      const double width = small.width(count) + 8;
+      const bool fits = right - left - width >= 24;
+      const double end = fits ? r.right() - 2 : r.right() + width - 4;
+      smallBadge(count, end, fits ? middleOfTitle(box, r) : r.center().y(), pal_.hue(BoxKind::Module), small);
+      if (fits) right = end - width - 2;
+    }
+    if (matches > 0) {
+      const Color color = look_.decorations.stale ? pal_.dim : pal_.pattern(0);
+      smallBadge(QStringLiteral("◆%1").arg(matches), r.right() + 6, r.top(), color, small);
+    }
+    if (r.height() < leastHeight) return;
+    const bool hasHeat = look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i]);
+    const QString detail = hasHeat ? heatText(look_.boxes.heat[i], look_.decorations.heatUnit) : toQt(box.detail);
+    const bool two = !detail.isEmpty() && r.height() >= twoLines();
+    const QString first = title.fitted(toQt(box.title), right - left);
+    if (first.isEmpty()) return;
+    const double used = title.width(first);
+    const double y = two ? middleOfTitle(box, r) : r.center().y();
+    // The beginning of a name says less than nothing where many begin alike.
+    constexpr qsizetype tellsEnough = 6;
+    QString name = box.name == box.title || first.endsWith(QChar(0x2026))
+                       ? QString()
+                       : small.fitted(toQt(box.name), right - left - used - gap);
+    if (name.size() < std::min(tellsEnough, toQt(box.name).size())) name.clear();
+    const double whole = used + (name.isEmpty() ? 0 : gap + small.width(name));
+    const bool centred = !two || box.kind == BoxKind::Input || box.kind == BoxKind::Output;
+    double x = centred ? std::max(left, (left + right - whole) / 2) : left + std::min(4.0, (right - left - whole) / 2);
+    p_.setFont(title.font());
+    p_.setPen(toQt(shade.text));
+    p_.drawText(QPointF(x, y + title.drop()), first);
+    if (!name.isEmpty() || two) {
+      p_.setFont(small.font());
+      p_.setPen(toQt(shade.dim));
+    }
+    if (!name.isEmpty()) p_.drawText(QPointF(x + used + gap, y + small.drop()), name);
+    if (!two) return;
+    right = r.right() - padding;
+    const QString second = small.fitted(detail, right - left);
+    x = centred ? std::max(left, (left + right - small.width(second)) / 2) : x;
+    if (x + small.width(second) > right) x = left;
+    p_.drawText(QPointF(x, r.bottom() - (r.bottom() - r.top()) * 0.28 + small.drop()), second);
+  }
+
+  double twoLines() const { return pixels(M::titleSize) + pixels(M::detailSize) + 4; }
+  double middleOfTitle(const Box& box, const QRectF& r) const {
+    const bool two = !box.detail.empty() && r.height() >= twoLines();
+    return two ? r.top() + r.height() * 0.31 : r.center().y();
+  }
+
+  void smallBadge(const QString& text, double right, double middle, Color color, const SmallText& words) {
+    const double w = words.width(text) + 8, h = words.font().pixelSize() + 3;
+    const QRectF r(right - w, middle - h / 2, w, h);
+    p_.setPen(Qt::NoPen);
+    p_.setBrush(toQt(color));
+    p_.drawRoundedRect(r, h / 2, h / 2);
+    p_.setFont(words.font());
+    p_.setPen(toQt(pal_.background));
+    p_.drawText(QPointF(r.left() + 4, middle + words.drop()), text);
   }
 
   void heatBadge(size_t i, const QRectF& r) {
@@ -205,12 +298,19 @@ class Painter {
     p_.drawPolygon(QPolygonF({tip, tip + QPointF(-3.2, 6 * sign), tip + QPointF(3.2, 6 * sign)}));
   }
 
+  /// Shapes on edges.
   void labels() {
-    p_.setFont(drawingFont(M::labelSize, QFont::Normal));
+    const QFont font = drawingFont(pixels(M::labelSize), QFont::Normal);
+    p_.save();
+    const QTransform place = p_.transform();
+    p_.resetTransform();
+    p_.setFont(font);
     p_.setPen(toQt(look_.boxes.anyChange ? mix(pal_.background, pal_.dim, 0.7) : pal_.dim));
     for (const EdgeLabel& label : scene_.layout.labels)
       if (area_.contains(label.at.x, label.at.y) || area_.contains(label.at.x + 100, label.at.y))
-        p_.drawText(QPointF(label.at.x, label.at.y), toQt(scene_.view.edges[static_cast<size_t>(label.edge)].label));
+        p_.drawText(place.map(QPointF(label.at.x, label.at.y)),
+                    toQt(scene_.view.edges[static_cast<size_t>(label.edge)].label));
+    p_.restore();
   }
 
   void badge(const QString& text, double right, double y, Color color) {
@@ -225,52 +325,64 @@ class Painter {
     p_.drawText(r, Qt::AlignCenter, text);
   }
 
-  void box(size_t i) {
+  /// The colours of a box that is no open container, and of its words.
+  struct Shade {
+    Color fill, border, text, dim;
+    double width = 1.2;
+    Qt::PenStyle style = Qt::SolidLine;
+  };
+  Shade shadeOf(size_t i) const {
+    const Box& box = scene_.view.boxes[i];
+    const bool isIo = box.kind == BoxKind::Input || box.kind == BoxKind::Output;
+    const Change change = look_.boxes.change[i];
+    const int pattern = look_.boxes.pattern[i];
+    Shade s{pal_.fill(box.kind), pal_.border(box.kind), pal_.text, pal_.dim};
+    if (isIo) s.width = 1.8;
+    const double heat = look_.boxes.heat[i];
+    if (look_.boxes.anyHeat) {
+      s.fill = std::isnan(heat) || look_.boxes.most <= 0 ? pal_.surface : pal_.heat(std::sqrt(heat / look_.boxes.most));
+      s.border = mix(s.fill, pal_.text, 0.3);
+      const Color dark{20, 22, 26}, light{250, 250, 252};
+      s.text = contrast(s.fill, dark) > contrast(s.fill, light) ? dark : light;
+      s.dim = mix(s.text, s.fill, 0.2);
+    }
+    const bool fade = look_.boxes.anyChange && change == Change::None && !isIo;
+    if (change != Change::None) {
+      s.border = pal_.change(change);
+      s.fill = mix(pal_.surface, s.border, pal_.dark ? 0.25 : 0.15);
+      s.width = 2;
+      if (change == Change::Removed) s.style = Qt::DashLine;
+    }
+    if (pattern >= 0) {
+      s.border =
+          look_.decorations.stale ? mix(pal_.background, pal_.dim, 0.6) : pal_.pattern(static_cast<size_t>(pattern));
+      s.fill = mix(pal_.surface, s.border, pal_.dark ? 0.34 : 0.24);
+      s.width = 2.4;
+    }
+    if (fade) {
+      s.fill = mix(pal_.background, s.fill, 0.4);
+      s.border = mix(pal_.background, s.border, 0.4);
+      s.text = mix(pal_.background, s.text, 0.55);
+      s.dim = mix(pal_.background, s.dim, 0.55);
+    }
+    if (block(M::titleSize) && pattern < 0 && change == Change::None && !look_.boxes.anyHeat)
+      s.fill = mix(pal_.surface, s.border, 0.45);
+    return s;
+  }
+
+  void box(size_t i, bool hasUsualText) {
     const Box& box = scene_.view.boxes[i];
     const QRectF r = toQt(scene_.layout.boxes[i]);
     const bool isIo = box.kind == BoxKind::Input || box.kind == BoxKind::Output;
     const Change change = look_.boxes.change[i];
-    const int pattern = look_.boxes.pattern[i];
-    Color fill = pal_.fill(box.kind), border = pal_.border(box.kind);
-    double width = isIo ? 1.8 : 1.2;
-    Qt::PenStyle style = Qt::SolidLine;
-    const double heat = look_.boxes.heat[i];
-    Color text = pal_.text, dim = pal_.dim;
-    if (look_.boxes.anyHeat) {
-      fill = std::isnan(heat) || look_.boxes.most <= 0 ? pal_.surface : pal_.heat(std::sqrt(heat / look_.boxes.most));
-      border = mix(fill, pal_.text, 0.3);
-      const Color dark{20, 22, 26}, light{250, 250, 252};
-      text = contrast(fill, dark) > contrast(fill, light) ? dark : light;
-      dim = mix(text, fill, 0.2);
-    }
-    const bool fade = look_.boxes.anyChange && change == Change::None && !isIo;
-    if (change != Change::None) {
-      border = pal_.change(change);
-      fill = mix(pal_.surface, border, pal_.dark ? 0.25 : 0.15);
-      width = 2;
-      if (change == Change::Removed) style = Qt::DashLine;
-    }
-    if (pattern >= 0) {
-      border =
-          look_.decorations.stale ? mix(pal_.background, pal_.dim, 0.6) : pal_.pattern(static_cast<size_t>(pattern));
-      fill = mix(pal_.surface, border, pal_.dark ? 0.34 : 0.24);
-      width = 2.4;
-    }
-    if (fade) {
-      fill = mix(pal_.background, fill, 0.4);
-      border = mix(pal_.background, border, 0.4);
-      text = mix(pal_.background, text, 0.55);
-      dim = mix(pal_.background, dim, 0.55);
-    }
-    if (block(M::titleSize) && pattern < 0 && change == Change::None && !look_.boxes.anyHeat)
-      fill = mix(pal_.surface, border, 0.45);
-    QPen outline = pen(toQt(border), width, style);
+    const Shade shade = shadeOf(i);
+    QPen outline = pen(toQt(shade.border), shade.width, shade.style);
     if (look_.selected[i])
       outline = pen(toQt(pal_.accent), 2.6);
-    else if (look_.lit[i] && pattern < 0)
+    else if (look_.lit[i] && look_.boxes.pattern[i] < 0)
       outline = pen(toQt(pal_.accent), 2.2);
     p_.setPen(block(M::titleSize) && !look_.selected[i] ? QPen(Qt::NoPen) : outline);
-    p_.setBrush(toQt(fill));
+    p_.setBrush(toQt(shade.fill));
     const double radius = isIo ? r.height() / 2 : 6;
     if (look_.scale < 0.22) {
       p_.drawRect(r);
@@ -285,26 +397,14 @@ class Painter {
       }
       p_.drawRoundedRect(r, radius, radius);
     }
-    if (!readable(M::titleSize)) {
-      if (!block(M::titleSize)) bars(box, r, text);
-      if (look_.scale > 0.15) changeMark(change, r);
-      return;
-    }
-    writeBox(i, box, r, isIo, text, dim);
-  }
-
-  void bars(const Box& box, const QRectF& r, Color text) {
-    QColor c = toQt(text);
-    c.setAlpha(90);
-    p_.setPen(Qt::NoPen);
-    p_.setBrush(c);
-    const bool two = !box.detail.empty() || !box.chips.empty();
-    const double w = std::min(r.width() - 20, textWidth(box.title, M::titleSize));
-    p_.drawRect(QRectF(r.x() + 10, r.y() + (two ? 10 : r.height() / 2 - 3.5), w, 7));
+    if (hasUsualText)
+      writeBox(i, box, r, isIo, shade.text, shade.dim);
+    else if (look_.scale > 0.15)
+      changeMark(change, r);
   }
 
   void writeBox(size_t i, const Box& box, const QRectF& r, bool isIo, Color text, Color dim) {
-    const bool two = (!box.detail.empty() || !box.chips.empty()) && readable(M::detailSize);
+    const bool two = !box.detail.empty() || !box.chips.empty();
     const double y = r.y() + (two ? 19 : r.height() / 2 + 4.8);
     const QFont titleFont = drawingFont(M::titleSize, QFont::Medium),
                 nameFont = drawingFont(M::nameSize, QFont::Normal);

@@ -1,4 +1,5 @@
-// How a scene is painted at a scale: what is too small to read becomes bars, then blocks of colour.
+// How a scene is painted at a scale: what is too small for its usual text keeps as many words as fit, then a block of
+// colour.
 #pragma once
 
 #include <QPainter>

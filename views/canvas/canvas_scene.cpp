@@ -87,7 +87,7 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
   scene->graph = std::move(graph);
   scene->options = options;
   scene->view = view.boxes.empty() ? makeVisibleGraph(*scene->graph, options) : std::move(view);
-  Result<Layout> layout = layoutGraph(scene->view, {}, cancel);
+  Result<Layout> layout = layoutGraph(scene->view, {.columns = options.columns}, cancel);
   if (!layout) return nullptr;
   scene->layout = std::move(*layout);
   const size_t boxes = scene->view.boxes.size();

@@ -65,6 +65,8 @@ void Document::open(const QString& path, const QString& inputs) {
   ++generation_;
   lostOpenings_ = 0;
   unrestored_ = {};
+  restoring_.clear();  // steps of another model
+  restoreAt_ = {-1, -1};
   if (std::exchange(replaying_, false)) document_ = 0;  // it has only a part of the steps
   openingPath_ = placeOf(path);
   openingInputs_ = inputs;

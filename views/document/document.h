@@ -80,6 +80,8 @@ class Document : public QObject {
   QJsonObject state() const;
   /// Opens the model of `state` and applies its steps again.
   void restore(const QJsonObject& state);
+  /// The state whose model `restore` is opening; empty once that is open.
+  const QJsonObject& unrestored() const { return unrestored_; }
   /// Checks and matches 150 ms after the last call; at once with `now`.
   void setRules(const QString& text, const QString& file, bool now = false);
   void setCurrentRule(const QString& name);

@@ -14,6 +14,7 @@ namespace {
 constexpr size_t parsedInPlace = 256 << 10;
 constexpr int mostFailures = 5;
 constexpr int spokenVersion = 1;  ///< of the protocol
+const QString helloMethod = QStringLiteral("initialize");
 
 }  // namespace
 
@@ -94,7 +95,7 @@ void EngineClient::launch() {
     lose(last.isEmpty() ? why : why + QStringLiteral(": ") + last);
   });
   process->start(command_.value(0), command_.mid(1));
-  call(QStringLiteral("initialize"), {}, [this](const EngineReply& reply) {
+  call(helloMethod, {}, [this](const EngineReply& reply) {
     if (!reply.ok()) return;
     if (const int version = reply.result.value(QLatin1String("version")).toInt(); version != spokenVersion) {
       failures_ = mostFailures - 1;  // another start would bring the same
@@ -166,12 +167,13 @@ int EngineClient::oldestPending() const {
 
 void EngineClient::cancel(int id) {
   if (!pending_.contains(id) || !process_) return;
-  if (!up_) {  // it has not even said hello: there is nobody to ask, and another one would do the same
+  if (!up_ && pending_[id].method == helloMethod) {  // there is nobody to ask, and another one would do the same
     failures_ = mostFailures - 1;
     return lose(tr("The engine did not answer"));
   }
   send({{QStringLiteral("method"), QStringLiteral("$/cancel")},
         {QStringLiteral("params"), QJsonObject{{QStringLiteral("id"), id}}}});
+  if (!up_) return;  // it hears of it once it is there
   const int generation = generation_;
   QTimer::singleShot(patience_, this, [this, id, generation] {
     if (generation == generation_ && pending_.contains(id))

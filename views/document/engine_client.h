@@ -61,8 +61,8 @@ class EngineClient : public QObject {
   qint64 processId() const { return process_ ? process_->processId() : 0; }
   /// Calls back once, always: with the result, an error, or lostCode when the engine went away.
   int call(const QString& method, const QJsonObject& params, Callback done);
-  /// Asks the engine to stop that call. An engine that does not answer soon is killed and started again; one that has
-  /// not come up yet is given up at once.
+  /// Asks the engine to stop that call. An engine that does not answer soon is killed and started again; one that is
+  /// coming up is asked once it is there. To cancel "initialize" is to give it up at once.
   void cancel(int id);
   /// How long `cancel` waits for an answer; three seconds by default.
   void setPatience(int milliseconds) { patience_ = milliseconds; }

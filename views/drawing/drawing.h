@@ -36,6 +36,7 @@ struct DrawOptions {
   int depth = 1;             ///< modules nested this deep are collapsed; -1: none
   bool foldRepeats = true;   ///< identical sibling blocks as one with ×N
   bool showScalars = false;  ///< calculations on sizes, too
+  bool columns = true;       ///< what is much taller than wide goes on in another column
   bool labels = true;        ///< shapes and dtypes on edges
   bool legend = true;
   Theme theme = Theme::Light;

@@ -330,6 +330,7 @@ Result<Part> prepare(const Graph& graph, const DrawOptions& options) {
   LayoutOptions how;
   how.engine = options.engine;
   how.labels = options.labels;
+  how.columns = options.columns;
   how.graphvizSeconds = 5;
   Result<Layout> layout = layoutGraph(part.view, how);
   if (!layout) return layout.error();

@@ -5,6 +5,7 @@
 
 #include "views/layout/layered_level.h"
 #include "views/layout/layout.h"
+#include "views/layout/level_plan.h"
 
 namespace graft {
 namespace {
@@ -15,6 +16,35 @@ class Nested {
       : graph_(graph), options_(options), cancel_(cancel), containers_(graph.boxes.size() + 1) {}
 
   Result<Layout> run() {
+    if (Status s = place(); !s) return s.error();
+    return assemble();
+  }
+
+  /// After `place`.
+  std::vector<LevelPlan> plans() const {
+    std::vector<LevelPlan> plans;
+    for (size_t i = 0; i < containers_.size(); ++i) {
+      const int box = static_cast<int>(i) - 1;
+      if (box >= 0 && !graph_.boxes[box].open) continue;
+      const Container& c = containers_[i];
+      LevelPlan& plan = plans.emplace_back();
+      plan.container = box;
+      for (const LevelItem& item : c.level.items) plan.items.push_back({item.kind, 0});
+      for (int child : box < 0 ? graph_.roots : graph_.boxes[box].children)
+        plan.items[itemOf_[child]].what = static_cast<uint32_t>(child);
+      for (const auto* ports : {&c.inPorts, &c.outPorts})
+        for (auto [value, item] : *ports) plan.items[item].what = value;
+      plan.layers = c.level.layers();
+      plan.threads = c.level.threads();
+      for (size_t e = 0; e < c.level.edges.size(); ++e) {
+        const LevelEdge& edge = c.level.edges[e];
+        plan.edges.push_back({edge.net, c.level.isReversed(e), edge.isFar, c.level.chainOf(e)});
+      }
+    }
+    return plans;
+  }
+
+  Status place() {
     itemOf_.assign(graph_.boxes.size(), -1);
     for (size_t i = 0; i < graph_.boxes.size(); ++i)
       if (graph_.boxes[i].parent < 0 || graph_.boxes[graph_.boxes[i].parent].open) addBox(static_cast<int>(i));
@@ -27,7 +57,7 @@ class Nested {
     }
     if (cancel_.cancelled()) return Error{ErrorKind::Cancelled, "the layout was stopped", {}};
     finish(-1);
-    return assemble();
+    return done();
   }
 
  private:
@@ -96,7 +126,7 @@ class Nested {
     Container& c = at(box);
     for (int child : box < 0 ? graph_.roots : graph_.boxes[box].children)
       if (graph_.boxes[child].open) fixPorts(c.level, itemOf_[child], at(child));
-    c.level.place(options_.labels);
+    c.level.place({.labels = options_.labels, .columns = options_.columns});
     c.left = Metrics::margin;
     c.top = box < 0 ? Metrics::margin : Metrics::header + 4;
     if (box < 0) return;
@@ -191,6 +221,13 @@ class Nested {
 };
 
 }  // namespace
+
+Result<std::vector<LevelPlan>> planLevels(const VisibleGraph& graph, const CancelToken& cancel) {
+  const LayoutOptions options{.columns = false};
+  Nested nested(graph, options, cancel);
+  if (Status s = nested.place(); !s) return s.error();
+  return nested.plans();
+}
 
 Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
   return Nested(graph, options, cancel).run();

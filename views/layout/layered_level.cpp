@@ -21,16 +21,18 @@ int Level::addEdge(LevelEdge edge) {
   return static_cast<int>(edges.size()) - 1;
 }
 
-void Level::place(bool roomForLabels) {
+void Level::place(const Options& options) {
   boxCount_ = items.size();
   breakCycles();
   assignLayers();
   addDummies();
+  findThreads();
   orderLayers();
   assignX();
-  assignY(roomForLabels);
+  assignY(options.labels);
   attach();
   route();
+  if (options.columns) breakIntoColumns();
 }
 
 /// Depth-first from each item in order; an edge back onto the path is turned round for the layering.
@@ -179,60 +181,64 @@ void Level::assignY(bool roomForLabels) {
   height = count ? bottom_.back() : 0;
 }
 
-/// Where edges meet plain boxes: side by side in the order of their other ends, straight down where that is possible.
+/// Where edges meet plain boxes: in the order of their other ends, straight down where that is possible.
 void Level::attach() {
   std::vector<std::vector<int>> above(boxCount_), below(boxCount_);  // by item: edges at its top, at its bottom
   for (size_t e = 0; e < edges.size(); ++e) {
     below[chains_[e].front()].push_back(static_cast<int>(e));
     above[chains_[e].back()].push_back(static_cast<int>(e));
   }
-  auto spread = [&](std::vector<int>& list, int item, bool atTop) {
-    const LevelItem& box = items[item];
-    if (box.kind != LevelItem::Kind::Box) return;
-    std::vector<std::pair<double, int>> ends;  // the neighbour's x, the edge
-    for (int e : list) {
-      const auto& chain = chains_[e];
-      int other = atTop ? chain[chain.size() - 2] : chain[1];
-      double offset = 0;
-      if (chain.size() == 2) offset = atTop != bool(reversed_[e]) ? edges[e].fromOffset : edges[e].toOffset;
-      ends.push_back({items[other].x + offset, e});
-    }
-    std::stable_sort(ends.begin(), ends.end(), [](auto& a, auto& b) { return a.first < b.first; });
-    std::vector<std::pair<double, std::vector<int>>> slots;  // one for each net below, for each edge above
-    for (auto& [x, e] : ends) {
-      bool same = !atTop && !slots.empty() && edges[slots.back().second.front()].net == edges[e].net;
-      if (same)
-        slots.back().second.push_back(e);
-      else
-        slots.push_back({x, {e}});
-    }
-    if (!atTop) {  // edges of one net leave at one point even where others stand between their ends
-      std::vector<std::pair<double, std::vector<int>>> merged;
-      for (auto& slot : slots) {
-        auto it = std::find_if(merged.begin(), merged.end(),
-                               [&](auto& m) { return edges[m.second.front()].net == edges[slot.second.front()].net; });
-        if (it == merged.end())
-          merged.push_back(slot);
-        else
-          it->second.insert(it->second.end(), slot.second.begin(), slot.second.end());
-      }
-      slots = std::move(merged);
-    }
-    double room = box.width * 0.7, step = slots.size() > 1 ? std::min(28.0, room / (slots.size() - 1)) : 0;
-    for (size_t i = 0; i < slots.size(); ++i) {
-      double offset = (i - (slots.size() - 1) / 2.0) * step;
-      if (slots.size() == 1 && slots[0].second.size() == 1)
-        offset = std::clamp(slots[0].first - box.x, -box.width * 0.12, box.width * 0.12);
-      for (int e : slots[i].second) {
-        bool isFrom = atTop == bool(reversed_[e]);
-        if (isFrom ? edges[e].fromFixed : edges[e].toFixed) continue;
-        (isFrom ? edges[e].fromOffset : edges[e].toOffset) = offset;
-      }
-    }
-  };
   for (size_t i = 0; i < boxCount_; ++i) {
     spread(below[i], static_cast<int>(i), false);
     spread(above[i], static_cast<int>(i), true);
+  }
+}
+
+void Level::spread(std::vector<int>& list, int item, bool atTop) {
+  const LevelItem& box = items[item];
+  if (box.kind != LevelItem::Kind::Box || list.empty()) return;
+  struct Slot {   // one for each net below, for each edge above
+    double from;  // where its edge comes from or goes to, from the box's centre; of several the nearest
+    std::vector<int> edges;
+  };
+  std::vector<Slot> slots;
+  std::unordered_map<uint32_t, size_t> slotOfNet;
+  for (int e : list) {
+    const auto& chain = chains_[e];
+    const int other = atTop ? chain[chain.size() - 2] : chain[1];
+    double offset = 0;
+    if (chain.size() == 2) offset = atTop != bool(reversed_[e]) ? edges[e].fromOffset : edges[e].toOffset;
+    const double from = items[other].x + offset - box.x;
+    const auto known = atTop ? slotOfNet.end() : slotOfNet.find(edges[e].net);
+    if (known == slotOfNet.end()) {
+      if (!atTop) slotOfNet.emplace(edges[e].net, slots.size());
+      slots.push_back({from, {e}});
+      continue;
+    }
+    Slot& slot = slots[known->second];
+    if (std::abs(from) < std::abs(slot.from)) slot.from = from;
+    slot.edges.push_back(e);
+  }
+  std::stable_sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) { return a.from < b.from; });
+  const double half = box.width * 0.35;
+  const double step = slots.size() > 1 ? std::min(14.0, 2 * half / static_cast<double>(slots.size() - 1)) : 0;
+  std::vector<Wish> wishes;
+  for (const Slot& slot : slots) {
+    // One that can go straight does; the others make room.
+    const bool isStraight = std::abs(slot.from) <= half;
+    wishes.push_back({std::clamp(slot.from, -half, half), isStraight ? 20.0 : 1.0});
+  }
+  project(wishes, std::vector<double>(slots.size() - 1, step));
+  const auto count = static_cast<double>(slots.size());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const double first = -half + static_cast<double>(i) * step;
+    const double last = half - (count - 1 - static_cast<double>(i)) * step;
+    const double offset = std::clamp(wishes[i].position, first, std::max(first, last));
+    for (int e : slots[i].edges) {
+      const bool isFrom = atTop == bool(reversed_[e]);
+      if (isFrom ? edges[e].fromFixed : edges[e].toFixed) continue;
+      (isFrom ? edges[e].fromOffset : edges[e].toOffset) = offset;
+    }
   }
 }
 

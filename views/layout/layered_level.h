@@ -1,14 +1,16 @@
 // One level of the layered layout: the items of one container, placed in layers from top to bottom. Sugiyama's method:
 // break cycles, longest-path layers, dummies that edges of one net share, barycentre sweeps, and x by repeated exact
-// least-squares placement of each layer (pool adjacent violators). Linear in items and edges but for a few sorts: long
-// edges where there are many take no part in it and are drawn as stubs (see `farthest`).
+// least-squares placement of each layer (pool adjacent violators) around the spine, the longest way from top to bottom,
+// which is one vertical line. Linear in items and edges but for a few sorts: long edges where there are many take no
+// part in it and are drawn as stubs (see `farthest`). A level much taller than wide can be cut into columns.
 //
 //   Level level;  int a = level.addItem(80, 28);  int b = level.addItem(60, 28);
 //   level.addEdge({.from = a, .to = b, .net = 7});
-//   level.place(true);   level.items[a].x …  level.edges[0].stops
+//   level.place({.labels = true});   level.items[a].x …  level.edges[0].stops
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "views/layout/layout.h"
@@ -45,7 +47,17 @@ class Level {
 
   int addItem(double w, double h, LevelItem::Kind kind = LevelItem::Kind::Box);
   int addEdge(LevelEdge edge);
-  void place(bool roomForLabels);
+  struct Options {
+    bool labels = false;   ///< leave room for them
+    bool columns = false;  ///< what is much taller than wide goes on in another column
+  };
+  void place(const Options& options);
+  // What `place` decided, for plans of levels
+  const std::vector<std::vector<int>>& layers() const { return layers_; }
+  const std::vector<std::vector<int>>& threads() const { return threads_; }
+  /// The items an edge runs through, from the upper end to the lower.
+  const std::vector<int>& chainOf(size_t edge) const { return chains_[edge]; }
+  bool isReversed(size_t edge) const { return reversed_[edge]; }
 
  private:
   struct Segment {
@@ -56,15 +68,21 @@ class Level {
   void breakCycles();
   void assignLayers();
   void addDummies();
+  void findThreads();
   void orderLayers();
   uint64_t countCrossings() const;
   void assignX();
+  std::pair<double, double> roomOf(int item) const;
+  std::pair<std::vector<char>, std::vector<double>> placeSpine() const;
+  void straightenThreads();
   void straighten();
   double separation(int a, int b) const;
   double segmentOffset(int from, int to) const;
   void assignY(bool roomForLabels);
   void attach();
+  void spread(std::vector<int>& list, int item, bool atTop);
   void route();
+  void breakIntoColumns();
 
   size_t boxCount_ = 0;         ///< items before the dummies
   std::vector<char> reversed_;  ///< by edge
@@ -73,6 +91,16 @@ class Level {
   std::vector<std::vector<int>> up_, down_;  ///< by item: its segments
   std::vector<std::vector<int>> chains_;     ///< by edge: items it runs through, from the upper end to the lower
   std::vector<double> top_, bottom_;         ///< by layer
+  /// Ways that should run straight down, the spine first: items of neighbouring layers, each in one thread at most.
+  std::vector<std::vector<int>> threads_;
+  std::vector<double> anchor_;  ///< by item: where its thread passes, from its centre
 };
+
+/// A wished position and how much it matters.
+struct Wish {
+  double position, weight;
+};
+/// Moves the wishes to the positions nearest to them (weighted least squares) that keep `gap[i]` between i and i + 1.
+void project(std::vector<Wish>& wishes, const std::vector<double>& gap);
 
 }  // namespace graft

@@ -6,14 +6,8 @@
 #include "views/layout/layered_level.h"
 
 namespace graft {
-namespace {
 
-struct Wish {
-  double position, weight;
-};
-
-/// The positions nearest to the wishes (weighted least squares) that keep `gap[i]` between i and i + 1. Pool adjacent
-/// violators.
+/// Pool adjacent violators.
 void project(std::vector<Wish>& wishes, const std::vector<double>& gap) {
   struct Pool {
     double sum, weight;
@@ -37,8 +31,6 @@ void project(std::vector<Wish>& wishes, const std::vector<double>& gap) {
   for (const Pool& pool : pools)
     for (size_t k = 0; k < pool.count; ++k, ++i) wishes[i].position = pool.mean() + shifts[i];
 }
-
-}  // namespace
 
 void Level::orderLayers() {
   int last = 0;
@@ -135,6 +127,17 @@ double Level::separation(int a, int b) const {
   return (items[a].width + items[b].width) / 2 + (dummies ? 14 : 28);
 }
 
+/// Between its neighbours in the layer.
+std::pair<double, double> Level::roomOf(int item) const {
+  const auto& layer = layers_[items[item].layer];
+  const int position = items[item].position;
+  std::pair<double, double> room{-1e18, 1e18};
+  if (position > 0) room.first = items[layer[position - 1]].x + separation(layer[position - 1], item);
+  if (position + 1 < static_cast<int>(layer.size()))
+    room.second = items[layer[position + 1]].x - separation(item, layer[position + 1]);
+  return room;
+}
+
 /// Least squares leave long edges aslant: each run of dummies moves to one x where its neighbours leave room for that.
 void Level::straighten() {
   std::vector<char> done(items.size(), 0);
@@ -148,16 +151,8 @@ void Level::straighten() {
         size_t end = i;
         for (; end + 1 < chain.size() && !done[chain[end]]; ++end) {
           const LevelItem& item = items[chain[end]];
-          const auto& layer = layers_[item.layer];
-          double l = low, h = high;
-          if (item.position > 0) {
-            int left = layer[item.position - 1];
-            l = std::max(l, items[left].x + separation(left, chain[end]));
-          }
-          if (item.position + 1 < static_cast<int>(layer.size())) {
-            int right = layer[item.position + 1];
-            h = std::min(h, items[right].x - separation(chain[end], right));
-          }
+          const auto [least, most] = roomOf(chain[end]);
+          const double l = std::max(low, least), h = std::min(high, most);
           if (l > h + 1e-6) break;
           low = l;
           high = h;
@@ -203,6 +198,8 @@ void Level::assignX() {
   int sweeps = items.size() > 20000 ? 8 : items.size() > 3000 ? 16 : 40;
   std::vector<Wish> wishes;
   std::vector<double> gaps;
+  constexpr double pinned = 1e7;  // the spine stays where it is
+  const auto [onSpine, spineX] = placeSpine();
   for (int sweep = 0; sweep < sweeps; ++sweep) {
     bool down = sweep % 2 == 0, both = sweep >= sweeps / 2;
     for (size_t n = 0; n < layers_.size(); ++n) {
@@ -224,7 +221,9 @@ void Level::assignX() {
             sum += g.weight * (items[g.to].x + g.toOffset - g.fromOffset);
             weight += g.weight;
           }
-        if (weight > 0)
+        if (onSpine[item])
+          wishes.push_back({spineX[item], pinned});
+        else if (weight > 0)
           wishes.push_back({sum / weight, weight});
         else
           wishes.push_back({items[item].x, 0.05});
@@ -234,6 +233,7 @@ void Level::assignX() {
       for (size_t k = 0; k < layer.size(); ++k) items[layer[k]].x = wishes[k].position;
     }
   }
+  straightenThreads();
   straighten();
   double left = 0, right = 0;
   bool first = true;

@@ -24,10 +24,20 @@ EdgePath smoothPath(const std::vector<Point>& stops) {
   EdgePath path;
   if (stops.empty()) return path;
   path.points.push_back(stops.front());
+  double heading = 1;  // down; up: -1
   for (size_t i = 1; i < stops.size(); ++i) {
     Point a = path.points.back(), b = stops[i];
     if (std::abs(a.x - b.x) < 0.05 && std::abs(a.y - b.y) < 0.05) continue;
     double pull = (b.y - a.y) / 2;
+    if (std::abs(b.y - a.y) < 0.05) {  // it turns back
+      const double swing = heading * (14 + 0.04 * std::min(600.0, std::abs(b.x - a.x)));
+      path.points.push_back({a.x, a.y + swing});
+      path.points.push_back({b.x, b.y + swing});
+      path.points.push_back(b);
+      heading = -heading;
+      continue;
+    }
+    heading = pull < 0 ? -1 : 1;
     path.points.push_back({a.x, a.y + pull});
     path.points.push_back({b.x, b.y - pull});
     path.points.push_back(b);

@@ -49,6 +49,7 @@ enum class LayoutEngine { Automatic, Layered, Graphviz };
 struct LayoutOptions {
   LayoutEngine engine = LayoutEngine::Automatic;
   bool labels = true;            ///< leave room for shapes and dtypes
+  bool columns = true;           ///< what is much taller than wide goes on in another column (layered)
   double graphvizSeconds = 1.0;  ///< after that dot is killed
   size_t graphvizBoxes = 1500;   ///< more boxes are not tried with dot
 };
@@ -68,7 +69,7 @@ Result<Layout> layoutLayered(const VisibleGraph&, const LayoutOptions& = {}, con
 /// BadInput where dot took too long, failed, or is not built in.
 Result<Layout> layoutGraphviz(const VisibleGraph&, const LayoutOptions& = {}, const CancelToken& = {});
 
-/// Points that are joined by vertical lines where x stays and by S-curves where it changes.
+/// Points that are joined by vertical lines where x stays, by S-curves where it changes, and by turns where y stays.
 EdgePath smoothPath(const std::vector<Point>& stops);
 
 }  // namespace graft

@@ -325,7 +325,7 @@ class Builder {
 
   void describeModules() {
     for (Box& box : view_.boxes) {
-      if (box.kind != BoxKind::Module || box.open) continue;
+      if (box.kind != BoxKind::Module) continue;
       double weights = summaries_[box.module.index].weights;
       box.detail = fmt::format("{} operators", box.nodeCount);
       if (weights > 0) box.detail += " · " + shortCount(weights) + " weights";

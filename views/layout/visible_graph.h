@@ -22,6 +22,7 @@ struct ViewOptions {
   bool foldRepeats = true;
   std::set<std::string, std::less<>> unfolded{};  ///< repeats to show in full, by the path of their first block
   bool showScalars = false;                       ///< draw calculations on sizes, too
+  bool columns = true;                            ///< what is much taller than wide goes on in another column
   size_t first = 0;                               ///< only that many operators, in order; 0: all
 };
 
@@ -32,7 +33,7 @@ struct Box {
   std::vector<int> children{};
   std::string title{};   ///< operator, or the last part of the module's path
   std::string name{};    ///< drawn dimmed: the node's name, or the module's type
-  std::string detail{};  ///< the second line
+  std::string detail{};  ///< the second line; of a module, when it is closed
   std::vector<std::string> chips{};
   NodeId node{};          ///< operators and control flow
   ModuleCallId module{};  ///< modules; operators that stand for a module of one operator

@@ -209,6 +209,15 @@ void Actions::makeViewMenu() {
 void Actions::addCanvasActions(QMenu* view) {
   Canvas* canvas = window_.canvas();
   add(view, {"fit", tr("&Fit"), tr("Ctrl+0"), "fit"}, [canvas] { canvas->fit(); });
+  QAction* columns = add(view, {"columns", tr("Tall modules in col&umns"), {}, "", false}, [] {});
+  columns->setCheckable(true);
+  columns->setToolTip(tr("A module that is much taller than wide goes on in another column; off: all runs down"));
+  connect(columns, &QAction::toggled, this, [this](bool on) {
+    window_.comparison().setColumns(on);
+    QSettings().setValue(QStringLiteral("columns"), on);
+  });
+  columns->setChecked(true);
+  columns->setChecked(QSettings().value(QStringLiteral("columns"), true).toBool());
   add(view, {"zoomIn", tr("Zoom &in"), QKeySequence::ZoomIn}, [canvas] { canvas->zoomIn(); });
   add(view, {"zoomOut", tr("Zoom &out"), QKeySequence::ZoomOut}, [canvas] { canvas->zoomOut(); });
   add(view, {"zoomSelection", tr("Zoom to the &selection"), tr("Ctrl+Shift+0")},

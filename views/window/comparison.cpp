@@ -51,6 +51,18 @@ void Comparison::setComparing(bool on) {
   refresh();
 }
 
+void Comparison::setColumns(bool on) {
+  columns_ = on;
+  applyColumns();
+}
+
+/// Two drawings beside each other are narrow and are read in step, as text is: both run down.
+void Comparison::applyColumns() {
+  following_ = true;
+  for (Canvas* c : {canvas_, before_}) c->setColumns(columns_ && !comparing_ && !document_.isPreviewing());
+  following_ = false;
+}
+
 void Comparison::clear() {
   canvas_->setGraph(nullptr);
   before_->setGraph(nullptr);
@@ -63,6 +75,7 @@ void Comparison::refreshTheme() {
 void Comparison::refresh() {
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
   const bool appears = both && !before_->isVisibleTo(this);
+  applyColumns();
   following_ = true;  // both change: the one that is set first must not lead the other
   if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
   before_->setGraph(!both ? nullptr : preview ? document_.graph() : document_.original());

@@ -23,6 +23,8 @@ class Comparison : public QSplitter {
   Canvas* before() { return before_; }
   bool isComparing() const { return comparing_; }
   void setComparing(bool on);
+  /// Whether tall modules go on in another column while one drawing is shown.
+  void setColumns(bool on);
   Overlay overlay() const { return overlay_; }
   void setOverlay(Overlay overlay);
   /// Goes to the next place that was rewritten, or with -1 to the previous one.
@@ -43,6 +45,7 @@ class Comparison : public QSplitter {
  private:
   void refresh();
   void refreshSelection();
+  void applyColumns();
   void showPreview();
   void followView(Canvas* from, Canvas* to);
   void followOptions(Canvas* from, Canvas* to);
@@ -51,7 +54,7 @@ class Comparison : public QSplitter {
   Document& document_;
   Canvas *canvas_, *before_;
   Overlay overlay_ = Overlay::Kind;
-  bool comparing_ = false;
+  bool comparing_ = false, columns_ = true;
   bool following_ = false;  ///< one canvas is being moved after the other
   int changeAt_ = -1;       ///< of the changes, the one last gone to
 };

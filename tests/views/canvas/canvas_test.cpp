@@ -5,6 +5,7 @@
 #include "tests/views/support/frames.h"
 #include "tests/views/support/sample_graphs.h"
 #include "tests/views/support/window_fixture.h"
+#include "views/canvas/small_text.h"
 
 using namespace graft;
 
@@ -45,6 +46,50 @@ class CanvasTest : public test::WindowFixture {
     for (int x = 24; x < 80; ++x)
       for (int y = 21; y < 33; ++y) dark += image.pixelColor(x, y).lightness() < 100;
     QVERIFY2(dark > 40, qPrintable(QString::number(dark)));  // "encoder"
+  }
+
+  void aBoxKeepsItsWordsForAsLongAsThreeLettersFit() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(-1);
+    const int box = canvas->scene()->boxOf(QStringLiteral("softmax"));
+    QVERIFY(box >= 0);
+    const QRectF r = canvas->scene()->rect(box);
+    // How many rows of pixels inside the box, one beside its border, have something of the text's darkness in them.
+    const auto rowsOfText = [&](double scale) {
+      canvas->setView(r.center() - QPointF(200, 200) / scale, scale);
+      const QImage image = canvas->grab().toImage();
+      const QRect inside =
+          QRectF(canvas->toWidget(r.topLeft()), r.size() * scale).toAlignedRect().adjusted(3, 0, -3, 0);
+      int rows = 0;
+      for (int y = inside.top(); y <= inside.bottom(); ++y) {
+        bool has = false;
+        for (int x = inside.left(); x <= inside.right(); ++x) has |= image.pixelColor(x, y).lightness() < 110;
+        rows += has;
+      }
+      return rows;
+    };
+    const int atHalf = rowsOfText(0.45), atThird = rowsOfText(0.3);  // too small for a second line
+    QVERIFY2(atHalf >= 6 && atThird >= 6, qPrintable(QStringLiteral("%1 %2").arg(atHalf).arg(atThird)));
+    QVERIFY2(std::abs(atHalf - atThird) <= 1, "the letters have one size at every zoom");
+    QCOMPARE(rowsOfText(11 / r.width()), 0);  // no room for three letters
+  }
+
+  void aTextThatDoesNotFitIsCutToThreeLettersAtLeast() {
+    const SmallText& text = SmallText::ofSize(9, QFont::Medium);
+    const QString title = QStringLiteral("layer_norm");
+    const double whole = text.width(title);
+    QCOMPARE(text.fitted(title, whole), title);
+    QCOMPARE(text.fitted(title, text.width(QStringLiteral("la")) + 0.1), QString());
+    QCOMPARE(text.fitted(title, text.width(QStringLiteral("lay")) + 0.1), QStringLiteral("lay"));
+    for (double room = 0; room < whole; room += 0.5) {
+      const QString cut = text.fitted(title, room);
+      QVERIFY(text.width(cut) <= room);
+      QVERIFY(cut.isEmpty() || cut.startsWith(QStringLiteral("lay")));
+    }
+    QVERIFY(text.fitted(title, whole - 1).endsWith(QChar(0x2026)));
+    // Letters that are no Latin ones are measured, too.
+    QVERIFY(text.width(QStringLiteral("384 → 1536")) > text.width(QStringLiteral("384 1536")));
   }
 
   void ofVeryManyBoxesTheFirstComeAtOnce() {

@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "tests/support/catch.h"
+#include "tests/views/support/layout_quality.h"
 #include "tests/views/support/sample_graphs.h"
 #include "views/layout/layout.h"
 
@@ -130,6 +131,76 @@ TEST_CASE("the layered layout overlaps nothing and joins every edge to its boxes
   Result<Layout> layout = layoutLayered(random);
   REQUIRE(layout);
   checkLayout(random, *layout);
+}
+
+TEST_CASE("what flows straight on runs straight down, and equal layers stand one below the other") {
+  for (int layers : {3, 12}) {
+    const VisibleGraph view = makeVisibleGraph(test::encoder(layers), {.depth = 2, .foldRepeats = false});
+    const Result<Layout> layout = layoutLayered(view, {.columns = false});
+    REQUIRE(layout);
+    const test::LayoutQuality quality = test::qualityOf(view, *layout);
+    CHECK(quality.straightness > 0.9);
+    for (int i = 1; i < layers; ++i) {
+      const int above = boxNamed(view, "encoder.layer." + std::to_string(i - 1));
+      const int below = boxNamed(view, "encoder.layer." + std::to_string(i));
+      CHECK(std::abs(layout->boxes[above].centerX() - layout->boxes[below].centerX()) < 1);
+    }
+  }
+}
+
+TEST_CASE("a chain is one vertical line, and so is one that a shortcut passes by") {
+  Graph g;
+  const ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  const OperatorRef add = *parseSchema("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+  ValueId last = x;
+  for (int block = 0; block < 3; ++block) {
+    const ValueId before = last;
+    for (int i = 0; i < 4; ++i) last = g.output(g.append(g.root(), relu, {Argument(last)}));
+    last = g.output(g.append(g.root(), add, {Argument(last), Argument(before), Argument(int64_t{1})}));
+  }
+  g.setReturns(g.root(), {Argument(last)});
+  const VisibleGraph view = makeVisibleGraph(g);
+  const Result<Layout> layout = layoutLayered(view);
+  REQUIRE(layout);
+  checkLayout(view, *layout);
+  for (const Rect& box : layout->boxes) CHECK(std::abs(box.centerX() - layout->boxes[0].centerX()) < 0.5);
+}
+
+TEST_CASE("what is much taller than wide goes on in columns, and every edge still joins its boxes") {
+  const VisibleGraph view = makeVisibleGraph(test::encoder(12), {.depth = -1, .foldRepeats = false});
+  const Result<Layout> whole = layoutLayered(view, {.columns = false}), cut = layoutLayered(view);
+  REQUIRE((whole && cut));
+  checkLayout(view, *whole);
+  checkLayout(view, *cut);
+  CHECK(whole->height > 5 * whole->width);
+  CHECK(cut->height < 2 * cut->width);
+  const test::LayoutQuality before = test::qualityOf(view, *whole), after = test::qualityOf(view, *cut);
+  CHECK(after.fitScale > 2 * before.fitScale);
+  CHECK(after.crossings <= before.crossings + 24);
+}
+
+TEST_CASE("columns keep the edges of random graphs with skips on their boxes") {
+  for (unsigned seed : {1u, 2u, 3u}) {
+    Graph g;
+    const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+    const OperatorRef add = *parseSchema("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+    std::vector<ValueId> values{g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}))};
+    for (unsigned i = 0, random = seed; i < 120; ++i) {
+      random = random * 1664525u + 1013904223u;
+      const ValueId last = values.back(),
+                    earlier = values[values.size() - 1 - std::min<size_t>(values.size() - 1, random >> 28)];
+      values.push_back(
+          g.output(random >> 30 ? g.append(g.root(), relu, {Argument(last)})
+                                : g.append(g.root(), add, {Argument(last), Argument(earlier), Argument(int64_t{1})})));
+    }
+    g.setReturns(g.root(), {Argument(values.back())});
+    const VisibleGraph view = makeVisibleGraph(g);
+    const Result<Layout> layout = layoutLayered(view);
+    REQUIRE(layout);
+    CHECK(layout->height < 3 * layout->width);
+    checkLayout(view, *layout);
+  }
 }
 
 // A ratio, because absolute times differ from machine to machine: five times the boxes may take ten times as long,

@@ -6,6 +6,7 @@
 #include <QDragEnterEvent>
 #include <QDropEvent>
 #include <QFileDialog>
+#include <QJsonDocument>
 #include <QListWidget>
 #include <QMenu>
 #include <QMenuBar>
@@ -31,6 +32,7 @@
 #include "views/picture/picture.h"
 #include "views/widgets/qscintilla.h"
 #include "views/window/command_palette.h"
+#include "views/window/files/session_file.h"
 #include "views/window/tour.h"
 #include "views/window/welcome.h"
 
@@ -45,6 +47,19 @@ class ConventionsTest : public test::WindowFixture {
   static QPoint middle(Canvas& canvas, const QString& key) {
     const int box = canvas.scene()->boxOf(key);
     return canvas.toWidget(canvas.scene()->rect(box).center()).toPoint();
+  }
+
+  /// What a window that is killed now leaves behind, once the next one may take it up.
+  void killTheWindow() {
+    const QJsonObject state = window_->sessionState();
+    window_.reset();
+    const QString folder =
+        QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/sessions");
+    QDir(folder).removeRecursively();  // it closed as well
+    QVERIFY(QDir().mkpath(folder));
+    QString why;
+    QVERIFY2(writeWhole(folder + QStringLiteral("/window-1-0.json"), QJsonDocument(state).toJson(), why),
+             qPrintable(why));
   }
 
  private Q_SLOTS:
@@ -343,6 +358,45 @@ class ConventionsTest : public test::WindowFixture {
     kill(static_cast<pid_t>(window_->engine().processId()), SIGKILL);
     QTRY_VERIFY_WITH_TIMEOUT(!again.isEmpty(), 5000);
     QCOMPARE(exported(), QByteArray("exported 36 nodes"));
+  }
+
+  void aKilledWindowsModelNamedAgainOpensWithItsStepsEachTime() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    document().apply(QStringLiteral("Attention"), {1});
+    QTRY_COMPARE(document().position(), 1);
+    for (int round = 0; round < 5; ++round) {
+      killTheWindow();
+      window_ = std::make_unique<MainWindow>(test::fakeEngine());
+      window_->restoreSession(false);  // as `graft-gui MODEL` does
+      window_->show();
+      window_->openModel(model_);
+      QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 10000);
+      QVERIFY(window_->engine().isUp());
+      QCOMPARE(document().steps().size(), size_t{2});
+      QVERIFY(document().graph()->findNode("fused_0"));
+    }
+  }
+
+  void anotherModelThanTheKilledWindowsLosesNoneOfItsSteps() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    document().apply(QStringLiteral("Attention"), {1});
+    QTRY_COMPARE(document().position(), 1);
+    killTheWindow();
+    const QString other = folder_.filePath(QStringLiteral("another.pt"));
+    QVERIFY(QFile::copy(model_, other));
+    window_ = std::make_unique<MainWindow>(test::fakeEngine());
+    window_->restoreSession(false);
+    window_->show();
+    window_->openModel(other);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    QCOMPARE(document().path(), other);
+    QTest::qWait(200);
+    QCOMPARE(document().position(), 0);  // the steps are the other model's
+    window_->openModel(model_);
+    QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 10000);
+    QCOMPARE(document().path(), model_);
   }
 
   void aWindowThatWasKilledInsideARecipeStandsThereAgain() {

@@ -60,18 +60,27 @@ void WindowFiles::openModel(const QString& path, const QString& inputs) {
   const QString file = placeOf(path);
   keepSteps(file);
   // With other inputs a model keeps its steps. Opened again as it is, it begins anew.
-  QJsonObject left = document_.path() != file ? left_.take(file) : inputs.isEmpty() ? QJsonObject() : document_.state();
+  const QJsonObject unrestored = document_.unrestored();
+  const bool isRestoring = unrestored.value(QLatin1String("model")).toString() == file;
+  QJsonObject left = isRestoring                ? unrestored
+                     : document_.path() != file ? left_.take(file)
+                     : inputs.isEmpty()         ? QJsonObject()
+                                                : document_.state();
   if (stepsOf(left) == 0) return document_.open(path, known);
-  left.insert(QStringLiteral("inputs"), known);
+  if (!isRestoring || !known.isEmpty()) left.insert(QStringLiteral("inputs"), known);
   document_.restore(left);
   Q_EMIT message(tr("%1 of before done again: Undo takes them back").arg(countedSteps(left)), 8000);
 }
 
 /// Another model takes the place of the open one, whose steps are not lost with it.
 void WindowFiles::keepSteps(const QString& file) {
-  const QString path = document_.path();
-  if (!document_.isOpen() || path == file) return;
-  const QJsonObject state = document_.state();
+  keepState(document_.unrestored(), file);
+  if (document_.isOpen()) keepState(document_.state(), file);
+}
+
+void WindowFiles::keepState(const QJsonObject& state, const QString& file) {
+  const QString path = state.value(QLatin1String("model")).toString();
+  if (path.isEmpty() || path == file) return;
   left_.remove(path);
   if (stepsOf(state) == 0) return;
   left_.insert(path, state);

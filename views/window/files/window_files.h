@@ -58,6 +58,7 @@ class WindowFiles : public QObject {
 
  private:
   void keepSteps(const QString& file);
+  void keepState(const QJsonObject& state, const QString& file);
   void readAgainWith(const QString& library, const QStringList& operators);
   void remember();
   /// A name to write to: beside the model where its folder is on this machine.

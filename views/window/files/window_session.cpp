@@ -123,13 +123,22 @@ QJsonObject WindowSession::restore(bool files) {
   docks_.panel<RunPanel>()->setInputs(text("runInputs"));
   const qsizetype steps = stepsOf(state);
   if (!found.wasKilled || (!isModified && steps == 0)) return state;
-  const QString what =
-      steps == 0 ? tr("The last window was not closed: its rules are here again")
-                 : tr("The last window was not closed: its rules are here again, its model is being opened and %1 "
-                      "done again")
-                       .arg(counted(steps, tr("step"), tr("steps")));
-  // Later, once the status bar is shown: it would write over its labels before.
-  QTimer::singleShot(0, this, [this, what] { Q_EMIT message(what); });
+  // Later, once the status bar is shown: it would write over its labels before. Who starts the window may have named
+  // another model meanwhile.
+  QTimer::singleShot(0, this, [this, steps, model = text("model")] {
+    const bool isOpening = document_.unrestored().value(QLatin1String("model")).toString() == model;
+    const QString counts = counted(steps, tr("step"), tr("steps"));
+    if (steps == 0)
+      Q_EMIT message(tr("The last window was not closed: its rules are here again"));
+    else if (isOpening)
+      Q_EMIT message(tr("The last window was not closed: its rules are here again, its model is being opened and %1 "
+                        "done again")
+                         .arg(counts));
+    else
+      Q_EMIT message(tr("The last window was not closed: its rules are here again, and %1 of %2 are kept until it is "
+                        "opened again")
+                         .arg(counts, QFileInfo(model).fileName()));
+  });
   return state;
 }
 

@@ -1,0 +1,47 @@
+#include "views/canvas/small_text.h"
+
+#include <map>
+#include <utility>
+
+#include "views/canvas/canvas_paint.h"
+
+namespace graft {
+
+const SmallText& SmallText::ofSize(int pixels, QFont::Weight weight) {
+  static std::map<std::pair<int, int>, SmallText> known;
+  const std::pair key{pixels, static_cast<int>(weight)};
+  auto it = known.find(key);
+  if (it == known.end()) it = known.emplace(key, SmallText(pixels, weight)).first;
+  return it->second;
+}
+
+SmallText::SmallText(int pixels, QFont::Weight weight) : font_(drawingFont(pixels, weight)), metrics_(font_) {
+  for (size_t c = ' '; c < latin_.size(); ++c) latin_[c] = metrics_.horizontalAdvance(QChar(static_cast<ushort>(c)));
+  ellipsis_ = metrics_.horizontalAdvance(QChar(0x2026));
+  drop_ = metrics_.capHeight() / 2;
+}
+
+double SmallText::advance(QChar c) const {
+  return c.unicode() < latin_.size() ? latin_[c.unicode()] : metrics_.horizontalAdvance(c);
+}
+
+double SmallText::width(QStringView text) const {
+  double sum = 0;
+  for (const QChar c : text) sum += advance(c);
+  return sum;
+}
+
+QString SmallText::fitted(const QString& text, double room) const {
+  double used = 0;
+  qsizetype fits = 0, beforeEllipsis = 0;
+  for (; fits < text.size(); ++fits) {
+    used += advance(text[fits]);
+    if (used > room) break;
+    if (used + ellipsis_ <= room) beforeEllipsis = fits + 1;
+  }
+  if (fits == text.size()) return text;
+  if (beforeEllipsis >= fewestLetters) return text.left(beforeEllipsis) + QChar(0x2026);
+  return fits >= fewestLetters ? text.left(fits) : QString();
+}
+
+}  // namespace graft

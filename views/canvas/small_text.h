@@ -1,0 +1,45 @@
+// Words of one size on screen, for boxes that are too small for their usual text: how many letters fit, counted in
+// pixels whatever the zoom. Advances of Latin letters are looked up, so that thousands of boxes cost a few
+// milliseconds.
+//
+//   const SmallText& text = SmallText::ofSize(9, QFont::Medium);
+//   QString s = text.fitted("layer_norm", room);   // "layer_norm", "laye…", "lay" or nothing
+#pragma once
+
+#include <QFont>
+#include <QFontMetricsF>
+#include <QString>
+#include <array>
+#include <string_view>
+
+namespace graft {
+
+class SmallText {
+ public:
+  /// Nobody reads smaller letters.
+  static constexpr int smallest = 9;
+  /// A box that has no room for that many letters stays without words.
+  static constexpr int fewestLetters = 3;
+
+  /// Kept for as long as the program runs.
+  static const SmallText& ofSize(int pixels, QFont::Weight weight);
+
+  const QFont& font() const { return font_; }
+  double width(QStringView text) const;
+  /// The text where it fits, else its beginning with "…", else its first letters; empty where that would be fewer than
+  /// three.
+  QString fitted(const QString& text, double room) const;
+  /// From a line's middle down to its baseline.
+  double drop() const { return drop_; }
+
+ private:
+  SmallText(int pixels, QFont::Weight weight);
+  double advance(QChar c) const;
+
+  QFont font_;
+  QFontMetricsF metrics_;
+  std::array<double, 128> latin_{};
+  double ellipsis_ = 0, drop_ = 0;
+};
+
+}  // namespace graft

@@ -1,0 +1,101 @@
+// Threads: ways through a level that should be straight lines. The first, the longest from top to bottom, is the spine.
+#include <algorithm>
+#include <numeric>
+
+#include "views/layout/layered_level.h"
+
+namespace graft {
+namespace {
+
+/// What a box adds to the length of a way beside its height.
+constexpr double gap = 30;
+
+}  // namespace
+
+/// Each item goes on to the neighbour below from which the longest way leads down.
+void Level::findThreads() {
+  threads_.clear();
+  anchor_.assign(items.size(), 0);
+  std::vector<int> byLayer(items.size());
+  std::iota(byLayer.begin(), byLayer.end(), 0);
+  std::stable_sort(byLayer.begin(), byLayer.end(), [&](int a, int b) { return items[a].layer < items[b].layer; });
+  std::vector<double> below(items.size(), 0);  // the longest way from here on, itself included
+  for (auto it = byLayer.rbegin(); it != byLayer.rend(); ++it) {
+    for (int s : down_[*it]) below[*it] = std::max(below[*it], below[segments_[s].to]);
+    if (items[*it].kind == LevelItem::Kind::Box) below[*it] += items[*it].height + gap;
+  }
+  std::vector<int> starts = std::move(byLayer);
+  std::stable_sort(starts.begin(), starts.end(), [&](int a, int b) { return below[a] > below[b]; });
+  std::vector<char> taken(items.size(), 0);
+  for (int start : starts) {
+    if (taken[start]) continue;
+    std::vector<int>& thread = threads_.emplace_back();
+    for (int item = start;;) {
+      taken[item] = 1;
+      thread.push_back(item);
+      const Segment* next = nullptr;
+      for (int s : down_[item])
+        if (!taken[segments_[s].to] && (!next || below[segments_[s].to] > below[next->to])) next = &segments_[s];
+      if (!next) break;
+      // A container's parts may be aside of its middle: it is moved so that what flows in comes straight down.
+      if (thread.size() == 1) anchor_[item] = next->fromOffset;
+      item = next->to;
+      anchor_[item] = next->toOffset;
+    }
+    if (thread.size() < 2) threads_.pop_back();
+  }
+}
+
+/// Which items are on the spine, and their x: on one line, where what flows in comes straight down. A few wide
+/// containers, those in columns, give their results elsewhere than they take in what they are given: the spine goes on
+/// from there. Equal blocks that do so a little stand one below the other all the same.
+std::pair<std::vector<char>, std::vector<double>> Level::placeSpine() const {
+  std::vector<char> onSpine(items.size(), 0);
+  std::vector<double> x(items.size(), 0);
+  if (threads_.empty()) return {onSpine, x};
+  const auto& spine = threads_.front();
+  constexpr double farAside = 0.45;  // of the width
+  constexpr int few = 2;
+  std::vector<double> shift(spine.size(), 0);  // of the line below each
+  for (size_t i = 0; i + 1 < spine.size(); ++i) {
+    const double aside = segmentOffset(spine[i], spine[i + 1]) - anchor_[spine[i]];
+    if (std::abs(aside) > farAside * items[spine[i]].width) shift[i] = aside;
+  }
+  if (std::count_if(shift.begin(), shift.end(), [](double s) { return s != 0; }) > few) shift.assign(spine.size(), 0);
+  double line = 0;
+  for (size_t i = 0; i < spine.size(); ++i) {
+    onSpine[spine[i]] = 1;
+    x[spine[i]] = line - anchor_[spine[i]];
+    line += shift[i];
+  }
+  return {onSpine, x};
+}
+
+/// Moves the items of each thread onto one line as far as their neighbours leave room; the spine is one already.
+void Level::straightenThreads() {
+  for (int round = 0; round < 2; ++round)
+    for (size_t t = 1; t < threads_.size(); ++t) {
+      const auto& thread = threads_[t];
+      for (size_t i = 0; i < thread.size();) {
+        double low = -1e18, high = 1e18, sum = 0;
+        size_t end = i;
+        for (; end < thread.size(); ++end) {
+          const auto [least, most] = roomOf(thread[end]);
+          const double l = std::max(low, least + anchor_[thread[end]]);
+          const double h = std::min(high, most + anchor_[thread[end]]);
+          if (l > h + 1e-6) break;
+          low = l;
+          high = h;
+          sum += items[thread[end]].x + anchor_[thread[end]];
+        }
+        if (end == i) {
+          ++i;
+          continue;
+        }
+        const double line = std::clamp(sum / static_cast<double>(end - i), low, std::max(low, high));
+        for (; i < end; ++i) items[thread[i]].x = line - anchor_[thread[i]];
+      }
+    }
+}
+
+}  // namespace graft

@@ -1,0 +1,38 @@
+// Plans of levels: what a layout decides before sizes matter, container by container — layers, the order in them, the
+// ways of edges, threads. Who has a plan can place the boxes for any choice of open modules without sorting anything
+// again: the page that `graft draw -o model.html` writes does so in the browser.
+//
+//   for (const LevelPlan& level : planLevels(view)) …   // `view` with every module open
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/result.h"
+#include "views/layout/layered_level.h"
+#include "views/layout/visible_graph.h"
+
+namespace graft {
+
+struct LevelPlan {
+  struct Item {
+    LevelItem::Kind kind = LevelItem::Kind::Box;
+    uint32_t what = 0;  ///< a box of the visible graph; a port's value; nothing of a dummy
+  };
+  struct Edge {
+    uint32_t value = 0;
+    bool isReversed = false;
+    bool isFar = false;
+    std::vector<int> chain;  ///< items in neighbouring layers, from the upper end to the lower
+  };
+  int container = -1;  ///< a box of the visible graph; -1: the model
+  std::vector<Item> items;
+  std::vector<std::vector<int>> layers;
+  std::vector<Edge> edges;
+  std::vector<std::vector<int>> threads;  ///< the spine first
+};
+
+/// One for the model and one for each open container. Fails only with Cancelled.
+Result<std::vector<LevelPlan>> planLevels(const VisibleGraph&, const CancelToken& = {});
+
+}  // namespace graft
