@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,10 @@ struct PairedTiming {
 struct Runnable {
   std::function<Status()> run;
   std::function<void()> putBack = {};  ///< none: it writes nothing
+  /// All of it runs on the calling thread. Its own time is measured then: what else the machine does delays a run, but
+  /// hardly lengthens it.
+  bool isOnOneThread = false;
+  std::shared_ptr<int> runs = std::make_shared<int>(0);  ///< that were timed; copies count together
   Status operator()() const {
     Status s = run();
     if (putBack) putBack();

@@ -84,6 +84,15 @@ struct LinearArgs {
   int64_t rows = 0, depth = 0, outputs = 0;
 };
 
+struct DepthwiseArgs {
+  const float* x = nullptr;       // [batch, height, width, channels], contiguous
+  const float* packed = nullptr;  // the weight, [kernel[0], kernel[1], channels]
+  const float* bias = nullptr;    // [channels] or null
+  float* out = nullptr;           // [batch, outHeight, outWidth, channels], contiguous
+  int64_t channels = 0, height = 0, width = 0, outHeight = 0, outWidth = 0;
+  int64_t kernel[2] = {}, stride[2] = {}, padding[2] = {}, dilation[2] = {};  // of rows, of columns
+};
+
 struct ActivationArgs {
   Scalar scalar = Scalar::F32;  // of residual and out
   Activation activation = Activation::None;
@@ -119,6 +128,10 @@ struct Loops {
   int64_t (*packedWeightSize)(int64_t outputs, int64_t depth);
   void (*packWeight)(const float* weight, int64_t outputs, int64_t depth, float* packed);
   void (*linear)(const LinearArgs&, int64_t begin, int64_t end);
+  // conv(x, weight) + bias, a kernel for each channel: rows [begin, end) of batch * outHeight. Whether there is a loop
+  // for these sizes.
+  bool (*takesDepthwise)(const DepthwiseArgs&);
+  void (*depthwise)(const DepthwiseArgs&, int64_t begin, int64_t end);
 };
 
 const Loops& loops();

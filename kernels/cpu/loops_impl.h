@@ -300,14 +300,16 @@ void addActivate(const ActivationArgs& a, int64_t begin, int64_t end) {
 }  // namespace graft::ops
 
 #include "kernels/cpu/attention_impl.h"
+#include "kernels/cpu/depthwise_impl.h"
 #include "kernels/cpu/linear_impl.h"
 
 namespace graft::ops {
 namespace {
 
 Loops makeLoops(const char* name) {
-  return {name,        layerNorm,        rmsNorm,   embeddingLayerNorm, softmaxRow,       rotaryRow,  swiglu, epilogue,
-          addActivate, attentionScratch, attention, kWeightPanel,       packedWeightSize, packWeight, linear};
+  return {name,     layerNorm,      rmsNorm,          embeddingLayerNorm, softmaxRow,   rotaryRow,        swiglu,
+          epilogue, addActivate,    attentionScratch, attention,          kWeightPanel, packedWeightSize, packWeight,
+          linear,   takesDepthwise, depthwise};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/packed_depthwise.h"
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/packed_weights.h"
 #include "kernels/cpu/support.h"
@@ -118,10 +119,17 @@ at::Tensor convForward(const at::Tensor& x, const at::Tensor& weight, const Opti
 
   const at::Tensor image = x.scalar_type() == at::kFloat ? x : x.to(at::kFloat);
   const at::Tensor b = floats(bias);
+  const bool wide = x.scalar_type() == at::kFloat;
+  const at::Tensor added = given(residual) ? laid(residual->expand(shape), format) : at::Tensor();
   at::Tensor y;
   bool finished = false;
   if (packs && pays) {
-    if (x.scalar_type() == at::kFloat && isProduct(weight, conv)) {
+    if (format == at::MemoryFormat::ChannelsLast && mayRunDepthwise(image, weight, conv)) {
+      finished = wide;
+      y = depthwiseForward(image.contiguous(format), weight, b, finished ? added : at::Tensor(), conv, shape,
+                           finished ? activation : Activation::None, alpha, beta);
+      finished = finished && y.defined();
+    } else if (wide && isProduct(weight, conv)) {
       const bool takesParameters = activation == Activation::HardTanh || activation == Activation::LeakyRelu;
       finished = !given(residual) && !takesParameters;
       y = productOfChannels(image, weight, b, finished ? activation : Activation::None);
@@ -135,9 +143,7 @@ at::Tensor convForward(const at::Tensor& x, const at::Tensor& weight, const Opti
                         conv.padding, conv.dilation, false, outputPadding, conv.groups);
   }
   y = laid(y, format);
-  const bool wide = x.scalar_type() == at::kFloat;
   if (finished || (activation == Activation::None && !given(residual))) return wide ? y : y.to(x.scalar_type());
-  const at::Tensor added = given(residual) ? laid(residual->expand(shape), format) : at::Tensor();
   const at::Tensor out = wide ? y : at::empty(shape, x.options(), format);
   ActivationArgs args;
   args.scalar = scalarOf(x);

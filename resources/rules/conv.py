@@ -439,3 +439,10 @@ class ConvNet(Recipe):
         ConvLeakyRelu,
         eliminate_dead,
     ]
+
+
+class Folded(Recipe):
+    """What torch.jit.freeze does: batch norms go into the weights of the convolutions before them. The file needs no operators of
+    Graft."""
+
+    steps = [normalize, remove_dropout, fold_constants, FoldBatchNorm, FoldBatchNormWithBias, eliminate_dead]

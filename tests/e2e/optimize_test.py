@@ -201,6 +201,41 @@ class Chosen(OwnRules):
         self.assertTrue(report["result"]["output"])
 
 
+class Frozen(OwnRules):
+    """Where nothing faster is kept, what freezing does."""
+
+    rules = SHIPPED[:SHIPPED.index("class Both")] + """
+class SlowAbs(Rule):
+    def pattern(x):
+        return torch.abs(torch.neg(torch.abs(torch.neg(x))))
+
+    def replacement(x):
+        return torch.amax(torch.stack([x, torch.neg(x)], dim=-1), dim=-1)
+
+
+class Few(Recipe):
+    steps = [normalize, OneGelu, SlowAbs, eliminate_dead]
+
+
+class Folded(Recipe):
+    steps = [normalize, OneGelu, eliminate_dead]
+"""
+
+    def test_a_file_that_is_slower_gives_way_to_what_freezing_does(self):
+        class FourTimes(nn.Module):
+            def forward(self, x):
+                return torch.abs(torch.neg(torch.abs(torch.neg(x))))
+
+        module = nn.Sequential(Gelu(), *(FourTimes() for _ in range(4)))
+        self.common = [0.001 if option == "20" else option for option in self.common]  # without trials, the slow rule stays
+        report = self.optimize(self.model(module))
+        recipes = {r["recipe"]: (r["kept"], r["why"]) for r in report["recipes"]}
+        self.assertEqual((recipes["Few"], recipes["Folded"]), ((False, "the written file is slower"), (True, "")), report)
+        self.assertEqual((report["result"]["recipe"], report["result"]["verification"]["passed"]), ("Folded", True))
+        self.assertNotEqual(report["result"]["timing"]["speed"], "slower")
+        self.done("run", self.out, *self.expected(module))
+
+
 class Fused(OwnRules):
     """Generated kernels, timed one by one."""
 

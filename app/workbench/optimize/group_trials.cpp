@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/compile/fusion/fusion_nodes.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/torch/bench.h"
 #include "core/torch/joined_sets.h"
@@ -119,6 +119,18 @@ struct Timed {
   bool maySlow() const { return speed.ratio < 1 && speedOf(speed.ratio, speed.range) == Speed::Untold; }
 };
 
+/// The calls that read most come first: where the time is over before all are tried, they matter most.
+std::vector<size_t> largestFirst(const Graph& g, const std::vector<Call>& calls) {
+  std::vector<double> bytes(calls.size());
+  std::vector<size_t> order(calls.size());
+  for (size_t i = 0; i < calls.size(); ++i) {
+    order[i] = i;
+    for (const ValueId v : calls[i].inputs) bytes[i] += bytesOf(g.value(v).type);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
+  return order;
+}
+
 Result<Timed> timeSides(const Sides& sides, double seconds, const Job& job) {
   Job quiet;
   quiet.cancel = job.cancel;
@@ -149,7 +161,8 @@ Status takeBack(Graph& graph, const std::vector<TriedGroup>& groups, const Seman
 }  // namespace
 
 Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs, const RunOptions& options,
-                                          double seconds, const Semantics& semantics, const Job& job) {
+                                          double seconds, KnownGroups& known, const Semantics& semantics,
+                                          const Job& job) {
   std::vector<TriedGroup> out;
   const std::vector<Call> calls = callsIn(graph);
   if (calls.empty()) return out;
@@ -166,16 +179,16 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   // Half of the time is for building and the first runs, which make code.
   const double each = std::clamp(seconds / 2 / static_cast<double>(calls.size()), 0.03, 0.3);
-  std::map<std::string, size_t> known;  // rows by program and the types of its inputs
-  for (size_t i = 0; i < calls.size(); ++i) {
+  out.resize(calls.size());
+  size_t tried = 0;
+  for (const size_t i : largestFirst(graph, calls)) {
     const Call& call = calls[i];
-    job.report("timing generated kernels", i, calls.size());
-    TriedGroup row;
+    job.report("timing generated kernels", tried++, calls.size());
+    TriedGroup& row = out[i];
     row.node = graph.node(call.node).name;
     row.module = std::string(graph.scopeOf(call.node));
     if (!call.program) {
       row.why = "not timed: its program is no literal";
-      out.push_back(std::move(row));
       continue;
     }
     row.kernel = std::string(groupName(*call.program));
@@ -183,19 +196,17 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
     for (const ValueId v : call.inputs)
       if (const auto found = values.find(v); found != values.end())
         for (const std::string& type : found->second.describe()) key += "\n" + type;
-    if (const auto [at, isNew] = known.try_emplace(key, i); !isNew) {
-      const TriedGroup& same = out[at->second];
+    if (const auto at = known.find(key); at != known.end()) {
+      const TriedGroup& same = at->second;
       row.speed = same.speed;
       row.kernelMicroseconds = same.kernelMicroseconds;
       row.operatorsMicroseconds = same.operatorsMicroseconds;
       row.isKept = same.isKept;
       row.why = same.why;
-      out.push_back(std::move(row));
       continue;
     }
     if (spent() > seconds) {
       row.why = "not timed: the time for timing kernels was over";
-      out.push_back(std::move(row));
       continue;
     }
     auto sides = sidesOf(graph, call, values, options, semantics);
@@ -203,7 +214,6 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
     if (!timed) {
       if (timed.error().kind == ErrorKind::Cancelled) return timed.error();
       row.why = "not timed: " + timed.error().message;
-      out.push_back(std::move(row));
       continue;
     }
     row.speed = timed->speed;
@@ -213,7 +223,7 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
       row.isKept = false;
       row.why = fmt::format("slower in place: {:.1f} µs beside {:.1f} µs", timed->kernel, timed->operators);
     }
-    out.push_back(std::move(row));
+    known.emplace(std::move(key), row);
   }
   job.report("timing generated kernels", 1, 1);
   if (Status s = takeBack(graph, out, semantics); !s) return s.error();

@@ -1,10 +1,13 @@
 // Group trials: each generated kernel of a model beside the operators that it replaces, on the values that the model
 // has there. Those that are slower become operators again.
 //
-//   auto tried = tryGroups(graph, inputs, options, 10.0, semantics, job);
+//   KnownGroups known;                     // of graphs of one model
+//   auto tried = tryGroups(graph, inputs, options, 10.0, known, semantics, job);
 //   tried->front().why                     // "slower in place: 12.1 µs beside 9.8 µs"
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "app/workbench/optimize/optimize.h"
@@ -12,10 +15,13 @@
 
 namespace graft::workbench {
 
+/// What was timed, by program and the types of its inputs.
+using KnownGroups = std::map<std::string, TriedGroup>;
+
 /// A row for each call of graft::generated, in order, and the graph with those that are kept. Kernels with equal
-/// programs on inputs of equal types are timed once. Takes about `seconds`, however many there are; what is left
-/// untried then stays. Errors are for a model that does not run, and for being cancelled.
+/// programs on inputs of equal types are timed once, and those that are known not again. Takes about `seconds`, however
+/// many there are; what is left untried then stays. Errors are for a model that does not run, and for being cancelled.
 Result<std::vector<TriedGroup>> tryGroups(Graph&, const TensorSet& inputs, const RunOptions&, double seconds,
-                                          const Semantics&, const Job&);
+                                          KnownGroups&, const Semantics&, const Job&);
 
 }  // namespace graft::workbench

@@ -56,8 +56,10 @@ std::vector<RecipeFit> fittingRecipes(const Graph& graph, const std::vector<Rule
       if (fit.rewrites > 0) out.push_back(std::move(fit));
     }
   job.report("trying", total, total);
-  std::stable_sort(out.begin(), out.end(),
-                   [](const RecipeFit& a, const RecipeFit& b) { return a.nodesAfter < b.nodesAfter; });
+  // Of two that leave as many, the one that does more may make the trial of the other one needless.
+  std::stable_sort(out.begin(), out.end(), [](const RecipeFit& a, const RecipeFit& b) {
+    return a.nodesAfter != b.nodesAfter ? a.nodesAfter < b.nodesAfter : a.rewrites > b.rewrites;
+  });
   // Recipes share rules: what rewrites the same by the same rules is one.
   std::set<std::set<std::pair<std::string, size_t>>> seen;
   std::erase_if(out, [&](const RecipeFit& f) { return !seen.insert({f.rules.begin(), f.rules.end()}).second; });

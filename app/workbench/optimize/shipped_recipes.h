@@ -26,7 +26,8 @@ struct RecipeFit {
   size_t rewrites = 0;                                ///< by rules
   size_t nodesBefore = 0, nodesAfter = 0;
 };
-/// Those that rewrite something by other rules than the ones before, the one that leaves the fewest nodes first.
+/// Those that rewrite something by other rules than the ones before, the one that leaves the fewest nodes first,
+/// and of these the one that rewrites most.
 std::vector<RecipeFit> fittingRecipes(const Graph&, const std::vector<RuleFile>&, const Semantics&, const Job& = {});
 
 /// What the shipped recipes find in one model's file.

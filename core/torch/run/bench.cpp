@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <optional>
 
 #include "core/torch/cuda_runner.h"
@@ -32,10 +33,25 @@ double percentile(const std::vector<double>& sorted, double p) {
   return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
 }
 
+bool isOnOneThread(const RunOptions& options) {
+  return options.device == "cpu" && (options.threads > 0 ? options.threads : at::get_num_threads()) == 1;
+}
+
+double millisecondsOfThread() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+double millisecondsOfClock() {
+  return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
+}
+
 Result<double> timeOnce(const Runnable& run) {
-  const auto start = Clock::now();
+  const auto now = run.isOnOneThread ? millisecondsOfThread : millisecondsOfClock;
+  const double start = now();
   const Status s = run.run();
-  const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  const double milliseconds = now() - start;
+  ++*run.runs;
   if (run.putBack) run.putBack();
   if (!s) return s.error();
   return milliseconds;
@@ -62,10 +78,10 @@ class Before {
   bool areWrittenOnly_ = false;
 };
 
-Runnable puttingBack(std::function<Status()> run, const std::vector<at::Tensor>& mayWrite) {
+Runnable puttingBack(std::function<Status()> run, const std::vector<at::Tensor>& mayWrite, bool isOnOneThread) {
   const auto before = std::make_shared<Before>(mayWrite);
-  if (before->isEmpty()) return {std::move(run)};
-  return {std::move(run), [before] { before->putBack(); }};
+  if (before->isEmpty()) return {std::move(run), {}, isOnOneThread};
+  return {std::move(run), [before] { before->putBack(); }, isOnOneThread};
 }
 
 // As nn.Module.to in Python; Module::to in C++ casts integer buffers too.
@@ -101,7 +117,7 @@ Result<Runnable> torchScript(const std::string& path, const TensorSet& inputs, c
     };
     std::vector<at::Tensor> mayWrite = flattenTensors(valuesOf(inputs));
     for (const auto& buffer : module->buffers()) mayWrite.push_back(buffer);
-    return puttingBack(run, mayWrite);
+    return puttingBack(run, mayWrite, isOnOneThread(options));
   } catch (const std::exception& e) {
     return badInput(
         fmt::format("{}: TorchScript cannot load{} it: {}", path, freeze ? " or freeze" : "", shortMessage(e)));
@@ -123,11 +139,12 @@ Runnable runnable(const Program& program, const TensorSet& inputs) {
     if (auto device = requireDevice(program.options().device)) synchronize(*device);
     return done();
   };
-  if (!program.capture().writes()) return {run};
+  const bool isAlone = isOnOneThread(program.options());
+  if (!program.capture().writes()) return {run, {}, isAlone};
   std::vector<at::Tensor> mayWrite = flattenTensors(valuesOf(inputs));
   for (const at::Tensor& weight : flattenTensors(valuesOf(program.capture().writtenTensors)))
     mayWrite.push_back(weight);
-  return puttingBack(run, mayWrite);
+  return puttingBack(run, mayWrite, isAlone);
 }
 
 Result<Runnable> frozenTorchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options) {
@@ -231,11 +248,13 @@ Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, 
 
 namespace {
 
+/// TorchScript specialises itself during its first three runs; caches and allocators settle too.
+constexpr int runsToWarm = 3;
+
 Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job) {
-  // TorchScript specialises itself during its first three runs; caches and allocators settle too.
   const auto begin = Clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-  for (int i = 0; i < 3 || (i < 20 && elapsed() < seconds * 0.1); ++i) {
+  for (int i = 0; i < runsToWarm || (i < 20 && elapsed() < seconds * 0.1); ++i) {
     for (const Stopwatch* s : {&a, &b})
       if (auto t = (*s)(); !t) return t.error();
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
@@ -279,12 +298,17 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
 
 }  // namespace
 
-Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& job,
+Result<PairedTiming> timePaired(const Runnable& given, const Runnable& other, double seconds, const Job& job,
                                 const std::string& where) {
-  auto out = timePairedBy([&] { return timeOnce(a); }, [&] { return timeOnce(b); }, seconds, job);
+  Runnable a = given, b = other;
+  a.isOnOneThread = b.isOnOneThread = given.isOnOneThread && other.isOnOneThread;
+  const bool areWarm = *a.runs >= runsToWarm && *b.runs >= runsToWarm;
+  const Stopwatch ofA = [&] { return timeOnce(a); }, ofB = [&] { return timeOnce(b); };
+  auto out = areWarm ? timeTwoInTurns(ofA, ofB, seconds, job) : timePairedBy(ofA, ofB, seconds, job);
   if (!out) return out;
-  out->protocol = fmt::format("{}{}{} alternating pairs after warm-up, wall time of whole runs", where,
-                              where.empty() ? "" : ", ", out->repetitions);
+  out->protocol =
+      fmt::format("{}{}{} alternating pairs after warm-up, {} of whole runs", where, where.empty() ? "" : ", ",
+                  out->repetitions, a.isOnOneThread ? "the thread's own time" : "wall time");
   return out;
 }
 
@@ -311,8 +335,8 @@ Result<PairedTiming> timeAgainstFrozen(const std::string& path, const Program& b
   if (!out) return out;
   const std::string state = o.device == "cpu" ? "" : gpuStateText(o.device);
   out->protocol = o.device == "cpu"
-                      ? fmt::format("cpu, {}, {} alternating pairs after warm-up, wall time of whole runs", watch->how,
-                                    out->repetitions)
+                      ? fmt::format("cpu, {}, {} alternating pairs after warm-up, {} of whole runs", watch->how,
+                                    out->repetitions, frozen->isOnOneThread ? "the thread's own time" : "wall time")
                       : fmt::format(
                             "{}, {} alternating pairs after warm-up: TorchScript by the clock, the rewritten "
                             "model {}{}",

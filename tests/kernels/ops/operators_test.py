@@ -521,6 +521,24 @@ class ConvBiasAddRelu(OperatorCase):
                     out = self.check(x, w, random(outputs, dtype=dtype), None, *numbers, False)
                     self.check(x, w, None, random(*out.shape, dtype=dtype), *numbers)
 
+    def test_depthwise_kernels_in_channels_last(self):
+        """Images smaller and larger than a kernel and than a tile of outputs, channels that no vector divides, steps and dilation by
+        rows; each with an activation and a residual."""
+        cases = itertools.product((8, 16, 24, 40), ((3, 3), (5, 5), (7, 7), (1, 3), (5, 3), (4, 4)), ((1, 1), (2, 2), (2, 1)), ((1, 1), (6, 5), (9, 23)))
+        for channels, kernel, stride, size in cases:
+            padding = [k // 2 for k in kernel]
+            with self.subTest(channels=channels, kernel=kernel, stride=stride, size=size):
+                x = random(2, channels, *size).to(memory_format=torch.channels_last)
+                w = random(channels, 1, *kernel, scale=0.3)
+                out = self.check(x, w, random(channels), None, list(stride), padding, [1, 1], channels)
+                self.check(x, w, None, random(*out.shape), list(stride), padding, [1, 1], channels, False)
+                self.check(x, w, None, None, list(stride), [2 * padding[0] + 1, padding[1]], [2, 1], channels, False)
+        x, w = random(1, 24, 9, 9).to(memory_format=torch.channels_last), random(24, 1, 3, 3)
+        x[0, 3, 4, 4], x[0, 5, 0, 0] = float("nan"), float("inf")
+        self.check(x, w, random(24), random(1, 24, 9, 9), [1, 1], [1, 1], [1, 1], 24)
+        for dtype in DTYPES:
+            self.check(x.nan_to_num(0, 1).to(dtype), w.to(dtype), random(24, dtype=dtype), random(1, 24, 9, 9, dtype=dtype), [1, 1], [1, 1], [1, 1], 24)
+
     def test_weights_larger_than_the_images(self):
         for dtype, n, k in itertools.product(DTYPES, (1, 2, 3), (1, 3)):
             x, w = random(1, 40, *[3] * n, dtype=dtype), random(48, 40, *[k] * n, dtype=dtype, scale=0.1)

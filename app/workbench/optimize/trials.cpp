@@ -1,0 +1,261 @@
+#include "app/workbench/optimize/trials.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/formats/export.h"
+#include "matcher/passes/passes.h"
+#include "matcher/search/search.h"
+
+namespace graft::workbench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Most seconds for timing kernels, and most of the budget.
+constexpr double mostGroupSeconds = 10, groupShare = 0.25;
+
+bool isCancelled(const Error& e) { return e.kind == ErrorKind::Cancelled; }
+constexpr const char* overBudget = "not tried: the time for trying was over (--budget)";
+
+/// Whether one does all that the other does, and so needs no trial of its own: rules are tried one by one later.
+bool holds(const RecipeFit& all, const RecipeFit& some) {
+  return std::all_of(some.rules.begin(), some.rules.end(), [&](const auto& rule) {
+    return std::find(all.rules.begin(), all.rules.end(), rule) != all.rules.end();
+  });
+}
+
+/// Whether a rule of the recipe still matches there, or a pass may find something.
+bool addsRewrites(const RecipeFit& fit, const Graph& graph) {
+  const Matcher matcher(graph);
+  return std::any_of(fit.recipe->steps.begin(), fit.recipe->steps.end(), [&](const Step& s) {
+    const Rule* rule = fit.file->findRule(s.name);
+    if (!rule) {
+      const Pass* pass = findPass(s.name);
+      return pass && pass->checksEdits;
+    }
+    return rule->replacement && !matcher.findAll(*rule).matches.empty();
+  });
+}
+
+}  // namespace
+
+std::string nameOf(const Plan& plan) {
+  std::string out;
+  for (const PlannedRecipe& p : plan)
+    out += fmt::format("{}{}{}{}", out.empty() ? "" : ", then ", p.recipe->name, p.dropped.empty() ? "" : " without ",
+                       fmt::join(p.dropped, ", "));
+  return out;
+}
+
+Plan withoutRule(Plan plan, const std::string& recipe, const std::string& name) {
+  const auto ruleOf = [&](const PlannedRecipe& p) { return p.file->findRule(name); };
+  const Rule* rule = nullptr;
+  for (const PlannedRecipe& p : plan)
+    if (p.recipe->name == recipe && !rule) rule = ruleOf(p);
+  for (PlannedRecipe& p : plan) {
+    const Rule* same = ruleOf(p);
+    const bool isPass = !rule && p.recipe->name == recipe;
+    if (isPass || (rule && same && same->file == rule->file)) p.dropped.push_back(name);
+  }
+  return plan;
+}
+
+size_t Variant::rewrites() const {
+  size_t n = 0;
+  for (const auto& [recipe, step] : rules) n += step.records.size();
+  return n;
+}
+
+Trials::Trials(const Prepared& before, const OptimizeRequest& request, const Semantics& semantics, const Job& job)
+    : before_(before),
+      request_(request),
+      semantics_(semantics),
+      job_(job),
+      options_{request.inputs.device, request.inputs.dtype},
+      begin_(Clock::now()) {}
+
+double Trials::seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+Result<Variant> Trials::build(const Plan& plan) {
+  auto folder = TemporaryFolder::inSystem();
+  if (!folder) return folder.error();
+  Variant out{plan, before_.model.graph, {}, std::move(*folder), {}};
+  for (const PlannedRecipe& p : plan) {
+    auto run = runRecipe(out.graph, *p.file, without(*p.recipe, p.dropped), semantics_);
+    if (!run) return run.error();
+    for (StepRun& s : run->steps)
+      if (s.isRule && !s.records.empty()) out.rules.emplace_back(p.recipe->name, std::move(s));
+  }
+  if (auto kernels = tryKernels(out.graph); !kernels) return kernels.error();
+  const std::string path = out.folder.file("trial.pt");
+  ExportOptions how;
+  how.inputs = *before_.inputs;
+  how.capture = request_.capture;
+  if (Status s = exportModel(out.graph, path, how); !s) return s.error();
+  auto run = loadedTorchScript(path, *before_.inputs, options_);
+  if (!run) return run.error();
+  out.run = std::move(*run);
+  if (Status s = out.run(); !s) return s.error();
+  return out;
+}
+
+Result<std::vector<TriedGroup>> Trials::tryKernels(Graph& graph) {
+  const double left = std::min(mostGroupSeconds, request_.budget * groupShare) - groupSeconds_;
+  const double before = seconds();
+  auto out = tryGroups(graph, *before_.inputs, options_, std::max(0.0, left), knownGroups_, semantics_, job_);
+  groupSeconds_ += seconds() - before;
+  return out;
+}
+
+Result<SpeedBeside> Trials::time(const Runnable& a, const Runnable& b, const std::string& what) const {
+  Job quiet;
+  quiet.cancel = job_.cancel;
+  const auto all = static_cast<size_t>(request_.budget * 1000);
+  job_.report("trying " + what, std::min(static_cast<size_t>(seconds() * 1000), all), all);
+  auto t = timePaired(a, b, trialSeconds_, quiet);
+  if (!t) return t.error();
+  return SpeedBeside{t->ratio, ratioRange(t->a.samplesMs, t->b.samplesMs)};
+}
+
+void Trials::shareAmong(size_t trials) {
+  const double left = std::max(0.0, request_.budget - seconds());
+  trialSeconds_ = std::clamp(left / 2 / static_cast<double>(std::max<size_t>(trials, 1)), 0.2, 1.0);
+}
+
+bool isSlower(const SpeedBeside& s) { return speedOf(s.ratio, s.range) == Speed::Slower; }
+bool isFaster(const SpeedBeside& s) { return speedOf(s.ratio, s.range) == Speed::Faster; }
+Error stoppedTrying() { return {ErrorKind::Cancelled, "interrupted; nothing was written", {}}; }
+
+Result<std::optional<Variant>> bestRecipe(Trials& trials, const std::vector<RecipeFit>& fits, const Runnable& original,
+                                          OptimizeReport& report, const Job& job) {
+  std::optional<Variant> best;
+  size_t bestRow = 0;
+  for (const RecipeFit& fit : fits) {
+    if (job.cancelled()) return stoppedTrying();
+    const size_t at = report.recipes.size();
+    TriedRecipe& row = report.recipes.emplace_back();
+    row.file = fit.file->path;
+    row.recipe = fit.recipe->name;
+    row.rewrites = fit.rewrites;
+    row.nodesAfter = fit.nodesAfter;
+    if (best && holds(fits[bestRow], fit)) {
+      row.why = fmt::format("{} does the same and more", report.recipes[bestRow].recipe);
+      continue;
+    }
+    if (at > 0 && trials.isOver()) {
+      row.why = overBudget;
+      report.isOutOfTime = true;
+      continue;
+    }
+    auto variant = trials.build({{fit.file, fit.recipe, {}}});
+    if (!variant) {
+      row.why = "does not run as TorchScript: " + variant.error().message;
+      continue;
+    }
+    auto speed = trials.time(original, variant->run, row.recipe);
+    if (!speed) {
+      if (isCancelled(speed.error())) return speed.error();
+      row.why = "cannot be timed: " + speed.error().message;
+      continue;
+    }
+    row.speed = *speed;
+    if (best) {
+      TriedRecipe& first = report.recipes[bestRow];
+      bool isBetter = speed->ratio > first.speed->ratio;
+      if (isBetter) {  // the two beside each other: each beside the original tells less
+        auto direct = trials.time(best->run, variant->run, row.recipe + " beside " + first.recipe);
+        if (!direct && isCancelled(direct.error())) return direct.error();
+        isBetter = direct && isFaster(*direct);
+      }
+      if (!isBetter) {
+        row.why = "not faster than " + first.recipe;
+        continue;
+      }
+      first.isKept = false;
+      first.why = row.recipe + " is faster";
+    }
+    row.isKept = true;
+    best = std::move(*variant);
+    bestRow = at;
+  }
+  return best;
+}
+
+Result<std::vector<TriedRule>> dropRules(Trials& trials, Variant& current, const std::string& ofRecipe,
+                                         OptimizeReport& report, const Job& job) {
+  std::vector<TriedRule> rows;
+  for (const auto& [recipe, step] : current.rules)
+    if (ofRecipe.empty() || recipe == ofRecipe) rows.push_back({recipe, step.name, step.records.size(), {}, true, {}});
+  trials.shareAmong(rows.size());
+  for (TriedRule& row : rows) {
+    if (job.cancelled()) return stoppedTrying();
+    if (trials.isOver()) {
+      row.why = overBudget;
+      report.isOutOfTime = true;
+      continue;
+    }
+    auto variant = trials.build(withoutRule(current.plan, row.recipe, row.rule));
+    if (!variant) continue;  // the recipe needs it
+    if (variant->rules.empty()) {
+      row.why = "it is the only one";
+      continue;
+    }
+    auto speed = trials.time(current.run, variant->run, "without " + row.rule);
+    if (!speed) {
+      if (isCancelled(speed.error())) return speed.error();
+      continue;
+    }
+    row.speed = *speed;
+    if (!isFaster(*speed)) continue;
+    row.isKept = false;
+    row.why = "the model is faster without it";
+    current = std::move(*variant);
+  }
+  return rows;
+}
+
+Status addRecipes(Trials& trials, const std::vector<RecipeFit>& fits, Variant& current, OptimizeReport& report,
+                  const Job& job) {
+  for (size_t i = 0; i < fits.size(); ++i) {
+    TriedRecipe& row = report.recipes[i];
+    if (row.isKept || !row.speed) continue;
+    if (job.cancelled()) return stoppedTrying();
+    if (trials.isOver()) {
+      report.isOutOfTime = true;
+      continue;
+    }
+    if (!addsRewrites(fits[i], current.graph)) continue;
+    Plan plan = current.plan;
+    plan.push_back({fits[i].file, fits[i].recipe, {}});
+    auto variant = trials.build(plan);
+    if (!variant || variant->rewrites() <= current.rewrites()) continue;
+    const std::string what = row.recipe + " behind " + nameOf(current.plan);
+    auto speed = trials.time(current.run, variant->run, what);
+    std::vector<TriedRule> without;
+    if (speed && !isFaster(*speed)) {
+      auto rows = dropRules(trials, *variant, row.recipe, report, job);
+      if (!rows) return rows.error();
+      std::copy_if(rows->begin(), rows->end(), std::back_inserter(without),
+                   [](const TriedRule& r) { return !r.isKept; });
+      if (!without.empty()) speed = trials.time(current.run, variant->run, what);
+    }
+    if (!speed) {
+      if (isCancelled(speed.error())) return speed.error();
+      continue;
+    }
+    if (!isFaster(*speed) || variant->rewrites() <= current.rewrites()) continue;
+    row.isKept = true;
+    row.why.clear();
+    row.behind = nameOf(current.plan);
+    row.speed = *speed;
+    std::move(without.begin(), without.end(), std::back_inserter(report.rules));
+    current = std::move(*variant);
+  }
+  return done();
+}
+
+}  // namespace graft::workbench
