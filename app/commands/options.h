@@ -110,5 +110,8 @@ void addBench(CLI::App&, Run&);
 void addProfile(CLI::App&, Run&);
 void addKernels(CLI::App&, Run&);
 void addEngine(CLI::App&, Run&);
+void addGui(CLI::App&, Run&);
+void addCompletion(CLI::App&, Run&);
+void addMan(CLI::App&, Run&);
 
 }  // namespace graft::cli

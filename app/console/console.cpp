@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "app/console/interrupt.h"
@@ -38,12 +39,19 @@ size_t columnsOf(int file) {
 
 }  // namespace
 
-/// The line on a terminal that says how far the work has come. Reports come from any thread.
+/// The line on a terminal that says how far the work has come; or, for a program that shows it in its own way, a line
+/// of JSON for each report. Reports come from any thread.
 class Console::ProgressLine {
  public:
   ~ProgressLine() { clear(); }
+  explicit ProgressLine(bool asJson) : asJson_(asJson) {}
   void show(std::string_view what, size_t done, size_t total) {
     const std::scoped_lock lock(mutex_);
+    if (asJson_) {
+      const nlohmann::json step{{"progress", what}, {"done", done}, {"total", total}};
+      fmt::print(stderr, "{}\n", step.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      return;
+    }
     // Where the end is not known, the last report stays until the next one.
     stands_ = total == 0 || done < total;
     fmt::print(stderr, "\r\033[K{}", stands_ ? progressText(what, done, total, columnsOf(STDERR_FILENO)) : "");
@@ -56,6 +64,7 @@ class Console::ProgressLine {
   }
 
  private:
+  bool asJson_;
   std::mutex mutex_;
   bool stands_ = false;
 };
@@ -63,7 +72,9 @@ class Console::ProgressLine {
 Console::Console(Options options) : options_(options) {
   const bool noColour = std::getenv("NO_COLOR") && *std::getenv("NO_COLOR");
   colour_ = isatty(STDOUT_FILENO) && !noColour && !options.json;
-  if (isatty(STDERR_FILENO) && !options.quiet) progress_ = std::make_shared<ProgressLine>();
+  const char* wanted = std::getenv("GRAFT_PROGRESS");
+  const bool asJson = wanted && std::string_view(wanted) == "json";
+  if ((asJson || isatty(STDERR_FILENO)) && !options.quiet) progress_ = std::make_shared<ProgressLine>(asJson);
   cancel_ = onInterrupt();
 }
 

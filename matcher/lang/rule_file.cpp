@@ -348,7 +348,9 @@ Result<RuleFile> parse(std::string_view text, std::string_view file, bool onDisk
 std::string shippedRulesFolder() {
   std::error_code e;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", e).parent_path();
-  for (const char* folder : {"../share/graft/rules", "../../resources/rules", "../../../resources/rules"})
+  // In an installed tree, the program lies in lib/graft/bin; in a build in bin, its tests one folder deeper.
+  for (const char* folder :
+       {"../../../share/graft/rules", "../share/graft/rules", "../../resources/rules", "../../../resources/rules"})
     if (std::filesystem::is_directory(program / folder, e)) return std::filesystem::canonical(program / folder, e);
   return {};
 }

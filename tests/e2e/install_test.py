@@ -37,6 +37,15 @@ class Installed(TestCase):
         run = self.run_program("graft", "match", MINILM, "--rules", rules)
         self.assertEqual(run.returncode, 0, run.stderr)
 
+    def test_the_rules_that_come_with_graft_are_found(self):
+        run = self.run_program("graft", "match", MINILM)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("Encoder", run.stdout)
+
+    def test_manual_pages_and_completions_come_along(self):
+        for path in ("share/man/man1/graft-apply.1", "share/bash-completion/completions/graft"):
+            self.assertTrue((self.prefix / path).exists(), path)
+
     @unittest.skipUnless(GUI, "the window was not built")
     def test_wrong_words_are_said_and_open_no_window(self):
         for words, says in ((["--theme", "blue"], "light, dark or system"), (["a.pt", "b.pt"], "one MODEL"),

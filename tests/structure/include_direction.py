@@ -86,6 +86,7 @@ LAYERS = [
     Layer("app/json", WORKBENCH + ("app/workbench", "app/workbench/*"), json=EVERYWHERE),
     Layer("app/console", TEXT_CORE + MATCHER + ("core/torch", "app/workbench", "app/workbench/baselines")),
     Layer("app/engine", WORKBENCH + ("app/workbench", "app/workbench/compile", "app/json", "core/compile/fusion"), json=EVERYWHERE),
+    Layer("app/commands/shell", ("core/base", "app", "app/commands", "app/console")),
     Layer("app/commands", WORKBENCH + ("core/compile/fusion", "app/workbench", "app/workbench/*", "app/json", "app/console", "views/drawing"), json=EVERYWHERE),
     Layer("kernels", ("core/base", "kernels/capture", "kernels/generated/group.h"), libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("kernels/capture", (), libtorch=EVERYWHERE, json=NOWHERE),

@@ -1,27 +1,95 @@
-"""The names that rule files import, so that editors and linters understand them. Graft reads rules and never runs them.
+"""Graft: find patterns in PyTorch models, and make the models faster.
+
+    import graft
+    fast = graft.optimize(model, inputs)     # by the recipes that come with Graft; verified, and not slower
+    fast.save("fast.pt")
+    model = graft.load("fast.pt")            # or torch.jit.load, once graft is imported
+
+docs/guide/python.md explains each function. Rule files import the names of the rule language from here:
 
     from graft import Recipe, Rule, Weight, kernels
+
+Graft reads rule files and never runs them.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from . import kernels as kernels
+    from .api import Comparison, Error, Matches, Optimized, Report, capture, compare, load, match, optimize, show
+    from .compiling import backend
+
+    # A rule's functions have no `self`: their first parameter stands for a value like the others.
+    class Rule(Any):
+        """A pattern, its replacement, and the condition under which the rule applies. See docs/guide/writing-rules.md."""
+
+        scope: str
+        exact: bool
+        changes_numbers: bool
+        tolerance: "float | dict[str, float] | None"
+
+    class Recipe(Any):
+        """Steps in order, and how often each rule is expected to apply."""
+
+        steps: "list[Any]"
+        expect: "dict[Any, int]"
+
+else:
+
+    class Rule:
+        """A pattern, its replacement, and the condition under which the rule applies. See docs/guide/writing-rules.md."""
+
+        scope = ""
+        exact = False
+        changes_numbers = False
+        tolerance = None
+
+    class Recipe:
+        """Steps in order, and how often each rule is expected to apply."""
+
+        steps: list = []
+        expect: dict = {}
+
+
+_API = ("Comparison", "Error", "Matches", "Optimized", "Report", "capture", "compare", "load", "match", "optimize", "show")
+
+def __getattr__(name: str) -> Any:
+    # When one of them is first used. What an optimized file needs is there at once: see below.
+    import importlib
+
+    if name in _API:
+        return getattr(importlib.import_module(".api", __name__), name)
+    if name == "kernels":
+        return importlib.import_module(".kernels", __name__)
+    if name == "backend":
+        return importlib.import_module(".compiling", __name__).backend
+    raise AttributeError(f"module {__name__} has no attribute {name}")
+
+
+def _load_operators() -> None:
+    """Files that Graft wrote load from now on: they call its operators."""
+    import os
+
+    import torch
+
+    from graft_fx.program import find_library, find_program
+
+    try:
+        path = find_library(find_program())
+    except FileNotFoundError:
+        return  # the names of rule files are all that there is; what needs the program says so
+    if os.path.exists(path):
+        torch.ops.load_library(path)
+
+
+_load_operators()
+
+
+# The names of the rule language.
+
+# Any: a pattern's parameters stand for tensors, numbers and lists alike.
 Tensor = Any
-
-
-class Rule:
-    """A pattern, its replacement, and the condition under which the rule applies. See docs/guide/writing-rules.md."""
-
-    scope: str = ""
-    exact: bool = False
-    changes_numbers: bool = False
-    tolerance: "float | dict[str, float] | None" = None
-
-
-class Recipe:
-    """Steps in order, and how often each rule is expected to apply."""
-
-    steps: list = []
-    expect: dict = {}
+_: Any = None
 
 
 class Weight:
@@ -32,19 +100,7 @@ class Constant:
     """A parameter that binds any literal."""
 
 
-class _Names:
-    def __getattr__(self, name):
-        def call(*args, **kwargs):
-            raise NotImplementedError(f"{name} is written in rules, which graft reads and never executes")
-
-        return call
-
-
-kernels = _Names()
-_ = None
-
-
-def _pattern_only(*args, **kwargs):
+def _pattern_only(*args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError("rules are read by graft and never executed")
 
 

@@ -1,6 +1,7 @@
 """The file that Graft reads: an uncompressed zip of one JSON document and the tensors' bytes."""
 
 import contextlib
+import ctypes
 import json
 import os
 import struct
@@ -34,7 +35,8 @@ class FileWriter:
                 self._add(z, "graft_fx.json", json.dumps(document, allow_nan=False).encode())
                 for i, t in enumerate(self.tensors):
                     plain = t.detach().cpu().contiguous()
-                    self._add(z, f"weights/{i}", plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
+                    # Not by NumPy, which PyTorch does not need.
+                    self._add(z, f"weights/{i}", ctypes.string_at(plain.data_ptr(), plain.numel() * plain.element_size()))
             os.replace(part, path)
         finally:
             with contextlib.suppress(FileNotFoundError):

@@ -2,8 +2,6 @@
 
 import json
 import os
-import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,6 +15,7 @@ from .autocast import without_autocast
 from .compiled import break_text, fake_of, weights_of
 from .file import FileWriter
 from .graphs import LOG, SYMBOLS, graph_data, value_type
+from .program import environment, find_library, find_program
 
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -60,20 +59,15 @@ class Unfit(Exception):
 class Backend:
     VARIANTS = 32  # sets of weights that one graph is used with, such as a block that a model has many times
 
-    def __init__(self, rules, recipe, graft, library, verify, strict, libraries=()):
+    def __init__(self, rules, recipe, graft, library, verify, strict, libraries=(), budget=20):
+        # Without rules: the recipes that come with Graft, tried for `budget` seconds a graph.
+        self.budget = budget
         self.libraries = [os.path.abspath(path) for path in libraries]
         self.rules, self.recipe, self.verify, self.strict = rules, recipe, verify, strict
-        here = pathlib.Path(__file__).resolve().parents[3] / "build"
-        self.graft = graft or os.environ.get("GRAFT") or next(
-            (str(p) for p in [here / "bin/graft"] if p.exists()), None) or shutil.which("graft")
-        if not self.graft:
-            raise FileNotFoundError("graft_fx.backend: there is no program graft in the PATH; build it, or say where it is: "
-                                    "backend(rules, graft=\"build/bin/graft\")")
-        if not os.path.exists(self.rules):
+        self.graft = find_program(graft)
+        if self.rules is not None and not os.path.exists(self.rules):
             raise FileNotFoundError(f"graft_fx.backend: there is no rule file {self.rules}")
-        prefix = pathlib.Path(self.graft).resolve().parents[1]
-        places = [prefix / "lib/libgraft_ops.so", prefix / "lib/graft/libgraft_ops.so"]  # of a build, of what is installed
-        self.library = library or os.environ.get("GRAFT_OPS") or str(next((p for p in places if p.exists()), places[0]))
+        self.library = find_library(self.graft, library)
         self.reports, self.skipped = [], []
         self.__name__ = "graft"
         watch_skips(self)
@@ -125,7 +119,9 @@ class Backend:
                 document = self._apply(folder, [arguments[i] for i in given])
                 report["graft"] = document
                 rules = [step for step in document["steps"] if step["isRule"]]
-                if not any(rule["rewrites"] for rule in rules):
+                if self.rules is None and document["unchanged"]:
+                    raise Unfit("nothing makes it faster")
+                if self.rules is not None and not any(rule["rewrites"] for rule in rules):
                     wrong = [rule["name"] for rule in rules if rule["rolledBack"]]
                     raise Unfit(f"{', '.join(wrong)} computes something else and was taken back" if wrong else "no rule matches in it")
                 loaded = self._load(f"{folder}/out.pt", arguments, given)
@@ -184,21 +180,25 @@ class Backend:
 
     def _apply(self, folder, inputs):
         torch.save(tuple(v.detach() if isinstance(v, torch.Tensor) else v for v in inputs), f"{folder}/inputs.pt")
-        command = [self.graft, "apply", f"{folder}/graph.fx", "--rules", self.rules, "--inputs", f"{folder}/inputs.pt",
-                   "-o", f"{folder}/out.pt", "--no-timing", "--json"]
-        command += ["--recipe", self.recipe] if self.recipe else []
-        command += [] if self.verify else ["--no-verify"]
+        name = "optimize" if self.rules is None else "apply"
+        command = [self.graft, name, f"{folder}/graph.fx", "--inputs", f"{folder}/inputs.pt", "-o", f"{folder}/out.pt", "--json"]
+        if self.rules is None:
+            command += ["--budget", str(self.budget), "--seconds", "1"]
+        else:
+            command += ["--rules", self.rules, "--no-timing"]
+            command += ["--recipe", self.recipe] if self.recipe else []
+            command += [] if self.verify else ["--no-verify"]
         for path in self.libraries:
             command += ["--library", path]
         run = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-                             env=os.environ | {"GRAFT_OPS": self.library})
+                             env=environment(self.library))
         if run.returncode not in (0, 7):  # 7: nothing was rewritten, and the report says why
             said = run.stderr.strip().replace(f"{folder}/graph.fx", "the graph") or f"exit code {run.returncode}"
-            raise Unfit(f"graft apply: {said}")
+            raise Unfit(f"graft {name}: {said}")
         document = json.loads(run.stdout)
         for own in document.get("libraries", []):
             self._load_own(own["path"], own["operators"])
-        return document["models"][0]
+        return document["result"] if self.rules is None else document["models"][0]
 
     @staticmethod
     def _load_own(path, operators):

@@ -1,0 +1,17 @@
+"""Starts the program `graft` of an installed wheel. It imports nothing but the standard library: importing torch takes seconds."""
+
+import importlib.util
+import os
+import pathlib
+import sys
+
+
+def main() -> None:
+    """Becomes the program, with this Python and its PyTorch."""
+    prefix = pathlib.Path(__file__).resolve().parent / "graft" / "prefix"
+    program = prefix / "bin" / "graft"
+    torch = importlib.util.find_spec("torch")
+    if "GRAFT_TORCH" not in os.environ and torch is not None and torch.origin is not None:
+        os.environ["GRAFT_TORCH"] = str(pathlib.Path(torch.origin).parent / "lib")
+    os.environ.setdefault("GRAFT_PYTHON", sys.executable)
+    os.execv(program, [str(program), *sys.argv[1:]])
