@@ -142,6 +142,37 @@ TEST_CASE("NVRTC compiles the code of programs and groups, for each generation o
   CHECK(refused.error().message.find("error") != std::string::npos);
 }
 
+TEST_CASE("overlapped kernels load nothing before they have waited") {
+  const Nvrtc* nvrtc = findNvrtc();
+  if (!nvrtc) {
+    WARN("not compiled: " << nvrtcStatus());
+    return;
+  }
+  for (const test::ProgramCase& c : test::readCases(GRAFT_SOURCE_DIR "/tests/core/compile/cuda/programs.txt")) {
+    auto program = loops::parseProgram(c.text);
+    REQUIRE_RESULT(program);
+    codegen::CudaOptions options;
+    options.sizes = c.sizes.empty() ? std::vector<int64_t>() : c.sizes.back();
+    options.isOverlapped = true;
+    const auto code = codegen::makeCudaCode(std::move(*program), options);
+    REQUIRE_RESULT(code);
+    const auto ptx = nvrtc->compile(code->source, 90, Nvrtc::Form::Ptx);
+    REQUIRE_RESULT(ptx);
+    INFO(c.name << "\n" << *ptx);
+    // What a kernel reads by the cache for constants, the machine may fetch ahead of the wait.
+    CHECK(ptx->find("ld.global.nc") == std::string::npos);
+    size_t at = ptx->find(".entry");
+    REQUIRE(at != std::string::npos);
+    while (at != std::string::npos) {
+      const size_t next = ptx->find(".entry", at + 1);
+      const size_t wait = ptx->find("griddepcontrol.wait", at), load = ptx->find("ld.global", at);
+      REQUIRE(wait < next);
+      CHECK((load >= next || wait < load));
+      at = next;
+    }
+  }
+}
+
 TEST_CASE("random groups compute on a GPU what LibTorch computes there") {
   if (!hasGpu()) {
     WARN("not run: there is no GPU");

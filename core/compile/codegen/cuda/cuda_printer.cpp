@@ -914,15 +914,17 @@ std::string CudaPrinter::header(const std::string& function) {
   }
   std::string parameters;
   std::vector<int> places;
-  const auto add = [&](BufferId b, const char* how) {
+  const auto add = [&](BufferId b, const char* how, const char* alone) {
     const loops::Buffer& buffer = program_.buffer(b);
     if (buffer.role == Role::Local) return;
     places.push_back(slots_[b.index]);
-    parameters += (parameters.empty() ? "" : ", ") + std::string(how) + cudaType(buffer.dtype) + "* __restrict__ " +
-                  buffer.name + "_";
+    parameters +=
+        (parameters.empty() ? "" : ", ") + std::string(how) + cudaType(buffer.dtype) + "*" + alone + buffer.name + "_";
   };
-  for (const BufferId b : reads) add(b, "const ");
-  for (const BufferId b : writes) add(b, "");
+  // Of `const __restrict__`, the compiler knows that nobody writes it while the kernel runs, and may load it ahead of
+  // overlap(). There the kernel before still writes it.
+  for (const BufferId b : reads) add(b, "const ", options_.isOverlapped ? " " : " __restrict__ ");
+  for (const BufferId b : writes) add(b, "", " __restrict__ ");
   for (size_t i = 0; i < printed_.scratchBytes.size(); ++i)
     parameters += (parameters.empty() ? "" : ", ") + fmt::format("void* __restrict__ scratch{}", i + 1);
   printed_.kernel.buffers.insert(printed_.kernel.buffers.begin(), places.begin(), places.end());
