@@ -55,16 +55,19 @@ def save(gm, path, example_inputs=(), lower=False):
     writer.write(path, type(gm).__name__, [graph])
 
 
-def capture(model, inputs, path, joint=False, dynamic=None):
+def capture(model, inputs, path, joint=False, dynamic=None, decompose=None):
     """Runs `model` once under torch.compile and writes every graph that it captured: one, or several where the capture broke, each
     with its guards and the reason of the break. `model`: a module, a function or anything else that can be called; modules and tensors
     that a function uses from around it are the graph's weights. `inputs`: a tuple of positional or a dict of keyword arguments, nested as
     the model takes them.
 
     The graphs are called forward, forward.1, ...: `graft info model.fx --method forward.1`. `joint=True` takes gradients as well
-    and writes, for each, AOTAutograd's joint graph and the two it is parted into: joint, forward and backward. `dynamic` is that
-    of torch.compile; floats that the model holds stay numbers. The model's buffers and gradients and the random numbers' state are left as they were.
+    and writes, for each, AOTAutograd's joint graph and the two it is parted into: joint, forward and backward. With it,
+    `decompose="core"` opens operators as PyTorch's core ATen set has them, `"inductor"` as its compiler does, and a table of
+    decompositions as that says. `dynamic` is that of torch.compile; floats that the model holds stay numbers. The model's buffers and gradients and the random numbers' state are left as they were.
     """
+    if decompose is not None and not joint:
+        raise ValueError("graft_fx.capture: decompose= goes with joint=True; other graphs keep the operators that the model calls")
     args, kwargs = split_inputs(inputs)
     writer, graphs, captures, problems = FileWriter(), [], [], []
     root = root_of(model)
@@ -80,9 +83,9 @@ def capture(model, inputs, path, joint=False, dynamic=None):
         known = weights_of(placeholders, example_inputs, own, getattr(root, "names", ()))
         order = {n.name: position.get(id(v), len(position)) for n, v in zip(placeholders, example_inputs)}
 
-        def note(name, graph, values, known, names=None):
+        def note(name, graph, values, known, names=None, signature=None):
             try:
-                made = graph_data(graph, values, known, root, writer, names=names)
+                made = graph_data(graph, values, known, root, writer, names=names, signature=signature)
                 # As the model's caller gave them; torch.compile has them in the order of their first use.
                 made["inputs"].sort(key=lambda i: order.get(i["wish"], len(position)))
                 if name + suffix == "forward" and not joint:
@@ -95,7 +98,7 @@ def capture(model, inputs, path, joint=False, dynamic=None):
         if not joint:
             note("forward", gm, [fake_of(n, v) for n, v in zip(placeholders, example_inputs)], known)
             return gm.forward
-        return compile_jointly(gm, example_inputs, placeholders, known, note)
+        return compile_jointly(gm, example_inputs, placeholders, known, note, decompose)
 
     def guards(found):  # called for each frame after its graph; a frame that breaks at once has none
         if captures and captures[-1]["guards"] is None:
@@ -139,7 +142,8 @@ def separate_layers():
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def backend(rules, recipe=None, *, graft=None, library=None, libraries=(), verify=True, strict=False):
+def backend(rules, recipe=None, *, graft=None, library=None, libraries=(), verify=True, strict=False, training=False, memory="100%",
+            recompute=(), decompose=None):
     """A backend for torch.compile that lets Graft rewrite each captured graph by the rule file `rules` and runs the result.
 
         model = torch.compile(model, backend=graft_fx.backend("rules.py", recipe="Encoder"))
@@ -152,7 +156,7 @@ def backend(rules, recipe=None, *, graft=None, library=None, libraries=(), verif
     lies in, then the PATH. `libraries` are those of your own operators, shared libraries or Python modules, for that program; import
     your modules here as ever. For inference: a graph that needs gradients is left alone.
     """
-    return Backend(str(rules), recipe, graft, library, verify, strict, libraries)
+    return Backend(str(rules), recipe, graft, library, verify, strict, libraries, training, memory, recompute, decompose)
 
 
 def call_of(model, args, kwargs, given, inputs):
