@@ -15,7 +15,7 @@ sys.path.insert(0, str(SOURCE / "resources/python"))
 import graft_fx
 
 RULES = """
-from graft import Rule, kernels
+from graft import Rule, Weight, kernels
 import torch
 import torch.nn.functional as F
 
@@ -29,10 +29,10 @@ class GeluLinear(Rule):
 
 
 class Merged(Rule):
-    def pattern(x, a, b, p, q):
+    def pattern(x, a: Weight, b: Weight, p: Weight, q: Weight):
         return F.linear(x, a, p), F.linear(x, b, q)
 
-    def replacement(x, a, b, p, q):
+    def replacement(x, a: Weight, b: Weight, p: Weight, q: Weight):
         both = F.linear(x, torch.cat([a, b], 0), torch.cat([p, q], 0))
         left, right = both.chunk(2, -1)
         return left, right
@@ -110,6 +110,32 @@ class BackendTraining(TestCase):
                 self.assertLess(report["gradients"]["largestRelative"], 1e-10)
                 self.assertLessEqual(report["partition"]["savedBytes"], float(memory[:-1]) / 100 * report["partition"]["defaultBytes"])
 
+    def test_slapos_schedule_trains_as_the_model_without_it(self):
+        sys.path.insert(0, str(SOURCE / "samples/models"))
+        import modules
+
+        model = modules.Attention(64, 4).double().train()
+        eager, x = copy.deepcopy(model), torch.randn(4, 10, 64, dtype=torch.float64)
+        backend = graft_fx.backend(SOURCE / "samples/slapo_attention/rules.py", recipe="Train", graft=str(GRAFT), library=str(OPERATORS),
+                                   training=True)
+        losses = []
+        for call, net in ((torch.compile(model, backend=backend), model), (eager, eager)):
+            torch.manual_seed(2)
+            optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+            losses.append([])
+            for _ in range(20):
+                optimizer.zero_grad()
+                loss = F.mse_loss(call(x), x.flip(-1))
+                loss.backward()
+                optimizer.step()
+                losses[-1].append(loss.item())
+        # Both draw the same numbers: PyTorch's attention applies its dropout in the same place.
+        torch.testing.assert_close(torch.tensor(losses[0]), torch.tensor(losses[1]), rtol=1e-10, atol=0)
+        self.assertLess(losses[0][-1], losses[0][0])
+        self.assertSameState(model, eager, rtol=1e-8, atol=1e-10)
+        self.assertEqual([(s["name"], s["rewrites"]) for s in backend.reports[0]["graft"]["steps"] if s["isRule"]],
+                         [("FusedQkv", 1), ("TrainedAttention", 1), ("TrainedLayerNorm", 1)])
+
     def test_single_precision_accumulation_and_switching_between_training_and_inference(self):
         model = Block().train()
         eager = copy.deepcopy(model)
@@ -165,7 +191,31 @@ class BackendTraining(TestCase):
             self.assertTrue(torch.equal(*results))
             self.assertTrue(0.4 < (results[0] == 0).double().mean() < 0.6)
         self.assertTrue(backend.reports[0]["rewritten"])
-        self.assertIn("random", backend.reports[0]["gradients"])
+
+    def test_a_rule_with_a_wrong_gradient_is_taken_back(self):
+        rules = self.file("wrong.py", """
+from graft import Rule
+import torch
+import torch.nn.functional as F
+
+
+class Stopped(Rule):
+    def pattern(x, w, b):
+        return F.gelu(F.linear(x, w, b))
+
+    def replacement(x, w, b):
+        return F.gelu(F.linear(x.detach(), w, b))
+""")
+        model = Block().double().train()
+        eager = copy.deepcopy(model)
+        backend = graft_fx.backend(rules, graft=str(GRAFT), library=str(OPERATORS), training=True)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            torch.testing.assert_close(self.losses(torch.compile(model, backend=backend), model), self.losses(eager, eager), rtol=1e-10, atol=0)
+        texts = [str(w.message) for w in said if "graft_fx" in str(w.message)]
+        self.assertEqual(len(texts), 1, texts)
+        self.assertIn("the gradient of", texts[0])
+        self.assertFalse(backend.reports[0]["rewritten"])
 
     def test_checkpointed_regions_are_computed_again(self):
         class Checked(torch.nn.Module):

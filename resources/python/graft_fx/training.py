@@ -28,6 +28,7 @@ class Unfit(Exception):
     """Why a graph is not rewritten, or not trained in Graft's way."""
 
 
+AT_RUN_TIME = "_at_runtime"  # core/ir/subgraph.h: runTimeSuffix
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -173,6 +174,7 @@ class Trainer:
         self.backend, self.gm, self.report = backend, gm, report
         self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.example_inputs = example_inputs
+        self.weights = weights_of(self.placeholders, example_inputs, {})
         self.said = set()
 
     def say(self, reason):
@@ -233,42 +235,52 @@ class Trainer:
         return first
 
     def rewritten(self):
-        """What `graft apply` makes of the graph: a graph of ATen's and Graft's operators, all tensors as its inputs."""
+        """What `graft apply` makes of the graph: a graph of ATen's and Graft's operators that takes what this one takes."""
         for n in self.gm.graph.nodes:
             if isinstance(n.target, torch._ops.HigherOrderOperator):
                 raise Unfit(f"it holds a region of {n.target.name()}, into which no rule looks")
         writer = FileWriter()
         values = [fake_of(n, v) for n, v in zip(self.placeholders, self.example_inputs)]
-        graph = graph_data(self.gm, values, {}, self.gm, writer, lower=True)
+        # Rules see weights. Under these names Graft calculates nothing from them beforehand: what merges them stays in the graph.
+        known = {n: (t, path + AT_RUN_TIME) for n, (t, path) in self.weights.items()}
+        graph = graph_data(self.gm, values, known, self.gm, writer, lower=True)
         self.random, self.coarse = any(draws(n) for n in graph["aten"]), has_half(graph["aten"])
+        place = {known[n.name][1]: i for i, n in enumerate(self.placeholders) if n.name in known}
+        given = [v.node.hint if isinstance(v, SYMBOLS) else v for v in self.example_inputs]
+        plain = [i for i, n in enumerate(self.placeholders)
+                 if n.name not in known and given[i] is not None and not isinstance(given[i], bool)]
         with tempfile.TemporaryDirectory(prefix="graft-") as folder:
             writer.write(f"{folder}/graph.fx", "Captured", [graph])
-            given = [v.node.hint if isinstance(v, SYMBOLS) else v for v in self.example_inputs]
-            fixed = [v is None or isinstance(v, bool) for v in given]
-            document = self.backend._apply(folder, [v for v, f in zip(given, fixed) if not f], output="out.pt2")
+            document = self.backend._apply(folder, [given[i] for i in plain], output="out.pt2")
             self.report["graft"] = document
             rules = [step for step in document["steps"] if step["isRule"]]
             if not any(rule["rewrites"] for rule in rules):
                 wrong = [rule["name"] for rule in rules if rule["rolledBack"]]
                 raise Unfit(f"{', '.join(wrong)} computes something else and was taken back" if wrong else "no rule matches in it")
             torch.ops.load_library(self.backend.library)
-            program = torch.export.load(f"{folder}/out.pt2")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # its buffers are read-only, and nobody writes to them
+                program = torch.export.load(f"{folder}/out.pt2")
         inner = program.graph_module
-        names = [n.name for n in inner.graph.nodes if n.op == "placeholder"]
-        held = {**program.state_dict, **program.constants}
-        kinds = {s.arg.name: s.target for s in program.graph_signature.input_specs if s.target is not None}
-        many = len(next(iter(reversed(self.gm.graph.nodes))).args[0]) != 1
-        casts = [n for n in inner.graph.nodes if n.op == "call_function" and n.target is torch.ops.aten._assert_tensor_metadata.default]
-        for n in casts:
+        for n in [n for n in inner.graph.nodes if n.target is torch.ops.aten._assert_tensor_metadata.default]:
             inner.graph.erase_node(n)
         inner.recompile()
+        sources, rest = [], iter(plain)  # of each input: a tensor of the program's own, or the number of an argument
+        for spec in program.graph_signature.input_specs:
+            if spec.target is None:
+                sources.append(next(rest))
+            elif spec.target in place:
+                sources.append(place[spec.target])
+            elif spec.target in program.constants:
+                sources.append(program.constants[spec.target])
+            else:
+                raise Unfit(f"a rule gives it a weight of its own, {spec.target}, which no optimizer knows; make it a parameter of the model")
 
         class Rewritten(torch.nn.Module):
             def forward(self, *arguments):
-                arguments = iter([a for a, f in zip(arguments, fixed) if not f])
-                result = torch.fx.Interpreter(inner).run(*[held[kinds[n]] if n in kinds else next(arguments) for n in names],
+                result = torch.fx.Interpreter(inner).run(*[arguments[s] if isinstance(s, int) else s for s in sources],
                                                          enable_io_processing=False)
-                return tuple(result) if many or isinstance(result, (tuple, list)) else (result,)
+                return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
         made = Rewritten()
         made.code = inner.code
@@ -298,8 +310,7 @@ class Trainer:
 
         module.graph.eliminate_dead_code()
         module.recompile()
-        known = weights_of(self.placeholders, self.example_inputs, {})
-        static = [i for i, n in enumerate(self.placeholders) if n.name in known]
+        static = [i for i, n in enumerate(self.placeholders) if n.name in self.weights]
         try:
             joint = Joint(module, num_fwd_outputs, static)
             with tempfile.TemporaryDirectory(prefix="graft-") as folder:
@@ -332,12 +343,10 @@ class Trainer:
         raise AssertionError
 
     def compare(self, run, given):
-        """Results and gradients of the first call beside the graph's own, on copies. Both draw other random numbers where they draw any."""
-        if self.random:
-            self.report["gradients"] = "not compared: the graph draws random numbers"
-            return
-
+        """Results and gradients of the first call beside the graph's own, on copies and from one seed. Where both draw random numbers
+        they need not draw the same ones: then nothing follows from a difference."""
         def results(function):
+            torch.manual_seed(0)
             copies = [v.detach().clone().requires_grad_(v.requires_grad) if isinstance(v, torch.Tensor) else v for v in given]
             out = [t for t in function(*copies) if isinstance(t, torch.Tensor)]
             ends = [t for t in out if t.requires_grad]
@@ -348,7 +357,7 @@ class Trainer:
 
         with torch.random.fork_rng(devices=[]):
             (expected, wanted), (got, found) = results(self.gm.forward), results(run)
-        names = [weights[1] if (weights := self.paths().get(n.name)) else n.name for n, v in zip(self.placeholders, given)
+        names = [self.weights[n.name][1] if n.name in self.weights else n.name for n, v in zip(self.placeholders, given)
                  if isinstance(v, torch.Tensor) and v.requires_grad]
         rows = [(f"output {i}", a, b) for i, (a, b) in enumerate(zip(expected, got))]
         rows += [(f"the gradient of {name}", a, b) for name, a, b in zip(names, wanted, found)]
@@ -369,9 +378,9 @@ class Trainer:
             apart = float((a.double() - b.double()).abs().nan_to_num(posinf=0).max())
             tolerance = 5e-2 if self.coarse else {torch.float64: 1e-10, torch.float32: 1e-3}.get(a.dtype, 5e-2)
             if apart > tolerance * max(scale, 1e-6):
+                if self.random:
+                    self.report["gradients"] = "not compared: the graph and its rewritten form draw other random numbers"
+                    return
                 raise Unfit(f"{name} differs from the graph's own by {apart:.3g} (largest value {scale:.3g})")
             largest = max(largest, apart / max(scale, 1e-300))
         self.report["gradients"] = {"compared": len(found), "largestRelative": largest}
-
-    def paths(self):
-        return weights_of(self.placeholders, self.example_inputs, {})
