@@ -22,11 +22,6 @@ struct InfoFlags : Common {
   std::string model;
 };
 
-std::string bytes(size_t n) {
-  if (n >= 1'000'000) return fmt::format("{:.1f} MB", static_cast<double>(n) / 1e6);
-  return n >= 1000 ? fmt::format("{:.1f} kB", static_cast<double>(n) / 1e3) : fmt::format("{} B", n);
-}
-
 /// A row for each name, the most frequent first.
 std::vector<std::vector<std::string>> countRows(const char* heading, const char* count,
                                                 const std::map<std::string, size_t>& counts) {
@@ -35,6 +30,27 @@ std::vector<std::vector<std::string>> countRows(const char* heading, const char*
   std::vector<std::vector<std::string>> rows{{heading, count}};
   for (const auto& [name, n] : sorted) rows.push_back({name.empty() ? "(unknown type)" : name, std::to_string(n)});
   return rows;
+}
+
+/// "returns 3 new values of buffers (bn.running_mean, …), 1 output, 10 gradients (fc.weight, …)"
+std::string signatureText(const TrainingSignature& s) {
+  using enum ReturnedRole::Kind;
+  std::string out;
+  for (const auto& [kind, noun] : {std::pair(Mutation, "new value"), std::pair(Output, "output"),
+                                   std::pair(Gradient, "gradient"), std::pair(Saved, "saved value")}) {
+    std::vector<std::string> names;
+    size_t count = 0;
+    for (const ReturnedRole& r : s.returns) {
+      if (r.kind != kind) continue;
+      ++count;
+      if (!r.of.empty()) names.push_back(r.of);
+    }
+    if (count > 0)
+      out += (out.empty() ? "returns " : ", ") + counted(count, noun) +
+             (names.empty() ? "" : fmt::format(" ({})", firstFew(names, 3)));
+  }
+  if (!s.tangents.empty()) out += fmt::format("; takes tangents: {}", firstFew(s.tangents, 3));
+  return out;
 }
 
 std::string captureText(const Capturing& c) {
@@ -53,7 +69,7 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
   const Model& m = info.model;
   const Graph& g = m.graph;
   console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? path : g.name), m.format->name, path,
-                            bytes(m.fileBytes)));
+                            bytesText(m.fileBytes)));
   for (ValueId v : g.inputs())
     console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
   for (const Symbol& s : usedSymbols(g)) console.print(fmt::format("  size    {} in {}", s.name, rangeText(s)));
@@ -63,8 +79,9 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
     console.print(fmt::format("  output  {} : {}", toText(r, g), type));
   }
   console.print(fmt::format("  {} nodes, {} module calls, {} weights ({} in {:.1f} million elements)", g.nodeCount(),
-                            g.moduleCalls().size(), g.weights().size(), bytes(m.weightBytes),
+                            g.moduleCalls().size(), g.weights().size(), bytesText(m.weightBytes),
                             static_cast<double>(info.weightElements) / 1e6));
+  if (m.signature) console.print("  " + signatureText(*m.signature));
   if (!m.methods.empty()) console.print(fmt::format("  other methods: {}", fmt::join(m.methods, ", ")));
   if (!m.operatorLibraries.empty())
     console.print(fmt::format("  needs operator libraries: {}", fmt::join(m.operatorLibraries, ", ")));

@@ -107,6 +107,7 @@ void addConvert(CLI::App&, Run&);
 void addCompare(CLI::App&, Run&);
 void addBatch(CLI::App&, Run&);
 void addBench(CLI::App&, Run&);
+void addPartition(CLI::App&, Run&);
 void addProfile(CLI::App&, Run&);
 void addKernels(CLI::App&, Run&);
 void addEngine(CLI::App&, Run&);

@@ -121,6 +121,11 @@ std::string progressText(std::string_view what, size_t done, size_t total, size_
   return shortened(what, room) + percent;
 }
 
+std::string bytesText(size_t n) {
+  if (n >= 1'000'000) return fmt::format("{:.1f} MB", static_cast<double>(n) / 1e6);
+  return n >= 1000 ? fmt::format("{:.1f} kB", static_cast<double>(n) / 1e3) : fmt::format("{} B", n);
+}
+
 size_t terminalWidth() { return columnsOf(STDOUT_FILENO); }
 
 std::string table(const std::vector<std::vector<std::string>>& rows, size_t most) {

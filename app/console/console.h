@@ -45,6 +45,8 @@ class Console {
   CancelToken cancel_;
 };
 
+/// "12 B", "3.4 kB", "5.6 MB".
+std::string bytesText(size_t n);
 /// The columns of the terminal that stdout is; without limit where it is none.
 size_t terminalWidth();
 /// Columns padded to the widest cell, two spaces apart; the first row is underlined as a heading. Where the table is

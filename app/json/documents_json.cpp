@@ -189,6 +189,7 @@ json toJson(const ModelInfo& info) {
           {"operatorLibraries", m.operatorLibraries},
           {"missingOperators", listJson(info.missing)},
           {"notes", m.notes},
+          {"signature", m.signature ? graft::toJson(*m.signature) : json()},
           {"capture",
            {{"obstacle", info.capture.obstacle}, {"waits", info.capture.waits}, {"writes", info.capture.writes}}},
           {"inputs", std::move(inputs)},

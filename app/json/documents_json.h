@@ -22,11 +22,14 @@
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/profile.h"
 #include "app/workbench/run.h"
+#include "app/workbench/training/partition.h"
 
 namespace graft {
 
 nlohmann::json toJson(const UserLibrary&);
 nlohmann::json toJson(const MissingOperator&);
+nlohmann::json toJson(const ReturnedRole&);
+nlohmann::json toJson(const TrainingSignature&);
 
 }  // namespace graft
 
@@ -51,6 +54,7 @@ nlohmann::json toJson(const KernelInfo&);
 nlohmann::json toJson(const MatchedModel&);
 nlohmann::json toJson(const ModelInfo&);
 nlohmann::json toJson(const OptimizeReport&);
+nlohmann::json toJson(const PartitionReport&);
 nlohmann::json toJson(const ProfileReport&);
 nlohmann::json toJson(const RunReport&);
 nlohmann::json toJson(const ShownModel&);

@@ -4,6 +4,7 @@
 //   fmt::print("{}: {} nodes\n", m->format->title, m->graph.nodeCount());
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/formats/file_format.h"
 #include "core/ir/graph.h"
 #include "core/ir/semantics.h"
+#include "core/training/signature.h"
 
 namespace graft {
 
@@ -24,6 +26,7 @@ struct Model {
   size_t weightBytes = 0;                      ///< of distinct weights
   std::vector<std::string> methods;            ///< the file's other methods or graphs
   std::vector<std::string> operatorLibraries;  ///< that the file says its operators need
+  std::optional<TrainingSignature> signature;  ///< of a captured training step
   std::vector<std::string> notes;  ///< what is said about the graph: a capture's break and guards, branches left out
 };
 

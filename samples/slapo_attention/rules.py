@@ -134,6 +134,36 @@ class FusedLayerNorm(Rule):
         return bias.dim() == 1 and len(shape) == 1
 
 
+class TrainedAttention(Rule):
+    """The core attention as it is trained. PyTorch's own function drops out, too; another run of either draws other numbers."""
+
+    changes_numbers = True
+
+    def pattern(q, k, v, p: float):
+        d_k = q.shape[-1]
+        attn_score = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d_k)
+        attn_probs = F.dropout(F.softmax(attn_score, dim=-1), p=p, training=True)
+        return torch.matmul(attn_probs, v)
+
+    def replacement(q, k, v, p: float):
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=p)
+
+
+class TrainedLayerNorm(Rule):
+    """Residual and LayerNorm in one kernel, behind a dropout that drops."""
+
+    scope = "proj"
+
+    def pattern(x, bias: Weight, residual, shape: list[int], weight: Weight, beta: Weight, eps: float, p: float):
+        return F.layer_norm(F.dropout(x + bias, p=p, training=True) + residual, shape, weight, beta, eps)
+
+    def replacement(x, bias: Weight, residual, weight: Weight, beta: Weight, eps: float, p: float):
+        return kernels.add_layer_norm(F.dropout(x + bias, p=p, training=True), residual, weight, beta, eps)
+
+    def where(bias, shape):
+        return bias.dim() == 1 and len(shape) == 1
+
+
 class Optimize(Recipe):
     """The tutorial's whole schedule."""
 
@@ -146,6 +176,13 @@ class Retrain(Recipe):
 
     steps = [NewQkv, CoreAttention, decompose(r"proj\.dense"), FusedLayerNorm]
     expect = {NewQkv: 1, CoreAttention: 1, FusedLayerNorm: 1}
+
+
+class Train(Recipe):
+    """The schedule of a model that is trained: dropout is on, and merged weights keep the parameters that they are made from."""
+
+    steps = [FusedQkv, TrainedAttention, decompose(nn.Linear), TrainedLayerNorm]
+    expect = {FusedQkv: 1, TrainedAttention: 1, TrainedLayerNorm: 1}
 
 
 class Merge(Recipe):

@@ -38,7 +38,7 @@ class Usage(TestCase):
     def test_help_is_a_success(self):
         general, everything = self.done("--help").stdout, self.done("--help-all").stdout
         for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "explain", "optimize", "apply", "batch",
-                        "convert", "compare", "bench", "profile", "kernels", "engine", "gui", "completion", "man"):
+                        "convert", "compare", "partition", "bench", "profile", "kernels", "engine", "gui", "completion", "man"):
             self.assertRegex(general, rf"(?m)^  {command} +\S")
             self.assertRegex(everything, rf"(?m)^{command}\b.*\n.*\S")
         alone = self.done("match", "--help").stdout

@@ -3,6 +3,7 @@ it does not describe, and every key is camelCase."""
 
 import json
 import re
+import sys
 
 import jsonschema
 import referencing
@@ -227,6 +228,18 @@ class Documents(TestCase):
         torch.save(torch.zeros(4, 9), out)
         self.check("run", self.net, *self.given, "--expect", out, code=5)
         self.check("profile", self.net, *self.given, "--repetitions", "2")
+
+    def test_training(self):
+        sys.path.insert(0, str(SOURCE / "resources/python"))
+        import graft_fx
+
+        step = self.folder / "step.fx"
+        net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.1)).train()
+        graft_fx.capture(net, (torch.randn(3, 4),), step, joint=True)
+        for method in ("joint", "forward", "backward"):
+            self.assertIsNotNone(self.check("info", step, "--method", method)["signature"])
+        self.check("partition", step, "-o", self.folder / "half.pt")
+        self.check("partition", step, "--no-verify")
 
     def test_comparing(self):
         self.check("compare", self.net, self.net, *self.given, "--seconds", "0.05")

@@ -36,7 +36,7 @@ def torch_part(*parts):
     return ALL_CORE + parts
 
 
-FORMAT = torch_part("core/archive", "core/formats", "core/torch/normal", "core/torch/values")
+FORMAT = torch_part("core/archive", "core/training/signature.h", "core/formats", "core/torch/normal", "core/torch/values")
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ LAYERS = [
     Layer("core/text", ("core/base", "core/ir"), json=NOWHERE),
     Layer("core/json", ("core/base", "core/ir", "core/text")),
     Layer("core/archive", ("core/base",)),
+    Layer("core/training", ("core/base", "core/ir"), json=NOWHERE),
     Layer("core/compile/loops", ("core/base", "core/ir", "core/compile/loops/algebra", "core/compile/loops/checks"), json=NOWHERE),
     Layer("core/compile/loops/algebra", ("core/base", "core/ir", "core/compile/loops/element.h", "core/compile/loops/expression.h", "core/compile/loops/program.h"), json=NOWHERE),
     Layer("core/compile/loops/checks", ("core/base", "core/ir", "core/compile/loops", "core/compile/loops/algebra"), json=NOWHERE),
@@ -69,7 +70,7 @@ LAYERS = [
     Layer("core/torch/normal", torch_part("core/torch/types", "core/torch/values"), libtorch=EVERYWHERE),
     Layer("core/torch/run", torch_part("core/torch/values") + ("kernels/capture",), libtorch=EVERYWHERE),
     Layer("core/torch/verify", torch_part("core/torch/run", "core/torch/values"), libtorch=EVERYWHERE),
-    Layer("core/formats", torch_part("core/archive", "core/formats/*/format.h", "core/torch/normal", "core/torch/run")),
+    Layer("core/formats", torch_part("core/archive", "core/training/signature.h", "core/formats/*/format.h", "core/torch/normal", "core/torch/run")),
     Layer("core/formats/torchscript", FORMAT + ("core/torch/run",), libtorch=EVERYWHERE),
     Layer("core/formats/*", FORMAT, libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("matcher/rule", TEXT_CORE),
@@ -83,6 +84,7 @@ LAYERS = [
     Layer("app/workbench/batch", ("core/base",)),
     Layer("app/workbench/compile", WORKBENCH + ("app/workbench", "core/compile/*")),
     Layer("app/workbench/optimize", WORKBENCH + ("app/workbench", "app/workbench/baselines", "core/compile/fusion/group_text.h")),
+    Layer("app/workbench/training", WORKBENCH + ("app/workbench", "core/training")),
     Layer("app/json", WORKBENCH + ("app/workbench", "app/workbench/*"), json=EVERYWHERE),
     Layer("app/console", TEXT_CORE + MATCHER + ("core/torch", "app/workbench", "app/workbench/baselines")),
     Layer("app/engine", WORKBENCH + ("app/workbench", "app/workbench/compile", "app/json", "core/compile/fusion"), json=EVERYWHERE),

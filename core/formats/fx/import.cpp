@@ -42,6 +42,13 @@ Type typeOf(JsonValue v) {
                                 : Type::Kind::Any);
 }
 
+ReturnedRole::Kind roleOf(JsonValue kind) {
+  using enum ReturnedRole::Kind;
+  for (const ReturnedRole::Kind k : {Output, Mutation, Gradient, Saved})
+    if (kind.is(spelling(k))) return k;
+  throw FxRefusal{fmt::format("it returns a {}, which Graft does not know", kind.text())};
+}
+
 // One graph of a file that resources/python/graft_fx wrote.
 class FxImporter {
  public:
@@ -70,6 +77,17 @@ class FxImporter {
     for (const auto& [name, value] : lastOf_)
       if (const auto made = madeBy_.find(name); made != madeBy_.end() && made->second == 1 && value.isValue())
         out.keepName.insert(value.valueId());
+    return out;
+  }
+
+  /// What a graph of a training step takes and returns. Its inputs go by the names that they have in the graph.
+  std::optional<TrainingSignature> signature(JsonValue graph) const {
+    const JsonValue found = graph.find("signature");
+    if (!found.isObject()) return std::nullopt;
+    TrainingSignature out;
+    for (JsonValue r : found.at("returns")) out.returns.push_back({roleOf(r.at(0)), r.at(1).text()});
+    for (JsonValue name : found.at("tangents")) out.tangents.push_back(nameIn(name));
+    for (JsonValue name : found.at("parameters")) out.parameters.push_back(nameIn(name));
     return out;
   }
 
@@ -115,6 +133,12 @@ class FxImporter {
   }
 
  private:
+  std::string nameIn(JsonValue file) const {
+    const auto it = values_.find(file.text());
+    if (it == values_.end() || !it->second.isValue()) return file.text();
+    return g_.value(it->second.valueId()).name;
+  }
+
   // Nodes of their own take the elements of a list, and FX may or may not have them: they do not count beside the node
   // that makes the list.
   void countMade(JsonValue nodes) {
@@ -412,6 +436,7 @@ Result<Model> FxFormat::read(const Source& source, const Semantics& semantics, c
     m.notes = notes(chosen);
     FxImporter importer(source, semantics.operators(), m.graph);
     importer.run(document, chosen);
+    m.signature = importer.signature(chosen);
     Functionalised functionalised = importer.single();
     // The file gives the types of all values that FX knows.
     const FinishOptions finish{.functionalised = &functionalised,

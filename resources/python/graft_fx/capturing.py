@@ -40,16 +40,19 @@ def save(gm, path, example_inputs=(), lower=False):
     writer.write(path, type(gm).__name__, [graph])
 
 
-def capture(model, inputs, path, joint=False, dynamic=None):
+def capture(model, inputs, path, joint=False, dynamic=None, decompose=None):
     """Runs `model` once under torch.compile and writes every graph that it captured: one, or several where the capture broke, each
     with its guards and the reason of the break. `model`: a module, a function or anything else that can be called; modules and tensors
     that a function uses from around it are the graph's weights. `inputs`: a tuple of positional or a dict of keyword arguments, nested as
     the model takes them.
 
     The graphs are called forward, forward.1, ...: `graft info model.fx --method forward.1`. `joint=True` takes gradients as well
-    and writes, for each, AOTAutograd's joint graph and the two it is parted into: joint, forward and backward. `dynamic` is that
-    of torch.compile; floats that the model holds stay numbers. The model's buffers and gradients and the random numbers' state are left as they were.
+    and writes, for each, AOTAutograd's joint graph and the two it is parted into: joint, forward and backward. With it,
+    `decompose="core"` opens operators as PyTorch's core ATen set has them, `"inductor"` as its compiler does, and a table of
+    decompositions as that says. `dynamic` is that of torch.compile; floats that the model holds stay numbers. The model's buffers and gradients and the random numbers' state are left as they were.
     """
+    if decompose is not None and not joint:
+        raise ValueError("graft_fx.capture: decompose= goes with joint=True; other graphs keep the operators that the model calls")
     args, kwargs = split_inputs(inputs)
     writer, graphs, captures, problems = FileWriter(), [], [], []
     root = root_of(model)
@@ -65,9 +68,9 @@ def capture(model, inputs, path, joint=False, dynamic=None):
         known = weights_of(placeholders, example_inputs, own, getattr(root, "names", ()))
         order = {n.name: position.get(id(v), len(position)) for n, v in zip(placeholders, example_inputs)}
 
-        def note(name, graph, values, known, names=None):
+        def note(name, graph, values, known, names=None, signature=None):
             try:
-                made = graph_data(graph, values, known, root, writer, names=names)
+                made = graph_data(graph, values, known, root, writer, names=names, signature=signature)
                 # As the model's caller gave them; torch.compile has them in the order of their first use.
                 made["inputs"].sort(key=lambda i: order.get(i["wish"], len(position)))
                 if name + suffix == "forward" and not joint:
@@ -80,7 +83,7 @@ def capture(model, inputs, path, joint=False, dynamic=None):
         if not joint:
             note("forward", gm, [fake_of(n, v) for n, v in zip(placeholders, example_inputs)], known)
             return gm.forward
-        return compile_jointly(gm, example_inputs, placeholders, known, note)
+        return compile_jointly(gm, example_inputs, placeholders, known, note, decompose)
 
     def guards(found):  # called for each frame after its graph; a frame that breaks at once has none
         if captures and captures[-1]["guards"] is None:
@@ -124,7 +127,8 @@ def separate_layers():
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def backend(rules=None, recipe=None, *, graft=None, library=None, libraries=(), verify=True, strict=False):
+def backend(rules=None, recipe=None, *, graft=None, library=None, libraries=(), verify=True, strict=False, training=False,
+            memory="100%", recompute=(), decompose=None):
     """A backend for torch.compile that lets Graft rewrite each captured graph by the rule file `rules`, or by the recipes
     that come with Graft, and runs the result.
 
@@ -136,9 +140,14 @@ def backend(rules=None, recipe=None, *, graft=None, library=None, libraries=(), 
     a graph cannot be rewritten, it runs as it was and a warning says why; `strict=True` raises instead. `.reports` of the result
     lists what was done. `graft` is the program and `library` its operators: the default is $GRAFT, then the build that this file
     lies in, then the PATH. `libraries` are those of your own operators, shared libraries or Python modules, for that program; import
-    your modules here as ever. For inference: a graph that needs gradients is left alone.
+    your modules here as ever.
+
+    A graph that needs gradients is left alone, unless `training=True`: then the step is parted into forward and backward pass within
+    `memory` of what eager keeps between them, `recompute` names modules whose values are computed again, and `decompose` is that of
+    capture().
     """
-    return Backend(str(rules) if rules is not None else None, recipe, graft, library, verify, strict, libraries)
+    return Backend(str(rules) if rules is not None else None, recipe, graft, library, verify, strict, libraries, training=training,
+                   memory=memory, recompute=recompute, decompose=decompose)
 
 
 def call_of(model, args, kwargs, given, inputs):

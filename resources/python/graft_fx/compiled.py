@@ -1,9 +1,11 @@
 """Graphs as torch.compile captures them: where their inputs come from, why a capture broke, what AOTAutograd makes of them."""
 
 import contextlib
+import dataclasses
 import re
 
 import torch
+import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .graphs import SYMBOLS, dotted
@@ -71,34 +73,88 @@ def untouched(model):
                         buffer.copy_(before)
 
 
-def compile_jointly(gm, example_inputs, placeholders, known, note):
+@dataclasses.dataclass
+class Signature:
+    """What a graph of a training step takes and returns: a kind for each result ("output", "mutation", "gradient", "saved") and the
+    input or the value that it belongs to; the inputs that are tangents; those that live as long as the model."""
+    returns: list
+    tangents: list
+    parameters: list
+
+
+def training_signature(joint, num_fwd_outputs, names, static=()):
+    """The joint graph's Signature. `names`: of its inputs, as people know them; `static`: which of these, by number, are parameters
+    or buffers."""
+    primals = [n.name for n in joint.graph.nodes if n.op == "placeholder" and n.name.startswith("primals")]
+    tangents = [n.name for n in joint.graph.nodes if n.op == "placeholder" and n.name.startswith("tangents")]
+    described = pytree.tree_leaves(next(iter(reversed(joint.graph.nodes))).meta.get("desc"), is_leaf=lambda d: d is None)
+    mutated = [getattr(d, "mutated_input", None) for d in described]
+    returns = []
+    for i in range(num_fwd_outputs):
+        into = getattr(mutated[i], "idx", None) if i < len(mutated) else None
+        returns.append(("output", None) if into is None else ("mutation", names[into]))
+    returns += [("gradient", name) for name in names[:len(primals)]]
+    return Signature(returns, tangents, [primals[i] for i in static if i < len(primals)])
+
+
+def decompositions_of(choice):
+    """The table of decompositions that goes by that name: PyTorch's core ATen set, or what its compiler Inductor takes."""
+    if choice is None or isinstance(choice, dict):
+        return choice
+    if choice == "core":
+        return torch._decomp.core_aten_decompositions()
+    if choice == "inductor":
+        from torch._inductor import lowering as _  # its decompositions ask for it
+        from torch._inductor.decomposition import select_decomp_table
+        return select_decomp_table()
+    raise ValueError(f"graft_fx: there are no decompositions {choice!r}; choose 'core', 'inductor', None or a table of your own")
+
+
+def compile_jointly(gm, example_inputs, placeholders, known, note, decompose=None):
     """Compiles through AOTAutograd, which traces forward and backward as one graph and then parts it."""
     from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
     from torch._functorch.partitioners import default_partition
 
-    def of(graph, name):
-        # AOTAutograd numbers the inputs: primals_3 is the third.
+    whole = []
+
+    def original(node):
+        """The placeholder behind an input: AOTAutograd numbers them, primals_3 is the third."""
+        number = re.fullmatch(r"primals_(\d+)", getattr(node, "name", ""))
+        return placeholders[int(number[1]) - 1].name if number and int(number[1]) <= len(placeholders) else None
+
+    def named(node):
+        was = original(node)
+        return known[was][1] if was in known else was or getattr(node, "name", None)
+
+    def of(graph, name, signature=None):
         ours, names = {}, {}
         nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
         for n in nodes:
-            number = re.fullmatch(r"primals_(\d+)", n.name)
-            if number and int(number[1]) <= len(placeholders):
-                was = placeholders[int(number[1]) - 1].name
+            was = original(n)
+            if was is not None:
                 names[n.name] = was
                 if was in known:
                     ours[n.name] = known[was]
-        note(name, graph, [fake_of(n, None) for n in nodes], ours, names)
+        note(name, graph, [fake_of(n, None) for n in nodes], ours, names, signature)
 
-    def partition(joint, joint_inputs, **options):
-        of(joint, "joint")
-        return default_partition(joint, joint_inputs, **options)
+    def partition(joint, joint_inputs, *, num_fwd_outputs, **options):
+        names = [known[p.name][1] if p.name in known else p.name for p in placeholders]
+        whole.append((training_signature(joint, num_fwd_outputs, names), num_fwd_outputs))
+        of(joint, "joint", whole[0][0])
+        return default_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **options)
 
     def forward(graph, _):
-        of(graph, "forward")
+        signature = None
+        if whole:
+            results = next(iter(reversed(graph.graph.nodes))).args[0]
+            saved = [("saved", named(r)) for r in results[whole[0][1]:]]
+            signature = Signature(whole[0][0].returns[:whole[0][1]] + saved, [], [])
+        of(graph, "forward", signature)
         return make_boxed_func(graph.forward)
 
     def backward(graph, _):
-        of(graph, "backward")
+        of(graph, "backward", Signature(whole[0][0].returns[whole[0][1]:], whole[0][0].tangents, []) if whole else None)
         return make_boxed_func(graph.forward)
 
-    return aot_module_simplified(gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition)
+    return aot_module_simplified(gm, example_inputs, fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+                                 decompositions=decompositions_of(decompose))

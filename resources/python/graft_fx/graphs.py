@@ -22,20 +22,22 @@ LOG = logging.getLogger("graft_fx")
 SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def graph_data(gm, values, known, root, writer, names=None, lower=False):
-    """One graph as data. `known`: (tensor, path) by the name of the placeholder that stands for a tensor of the model."""
+def graph_data(gm, values, known, root, writer, names=None, lower=False, signature=None):
+    """One graph as data. `known`: (tensor, path) by the name of the placeholder that stands for a tensor of the model. `signature`:
+    what a graph of a training step takes and returns, by the names of the placeholders (compiled.Signature)."""
     notes = Notes()
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     aten, fixed = trace_aten(gm, values, notes, lower)
     paths = {id(t): name for m in (gm, root) for name, t in reversed(named_tensors(m))}
     parameters = {id(t) for t in root.parameters()}
     inputs = iter([n for n, f in zip(placeholders, fixed) if not f])
-    arguments, nodes = [], []
+    arguments, nodes, made_for = [], [], {}
     for n in aten.graph.nodes:
         entry = {"name": n.name, "op": n.op, "value": value_type(n.meta.get("val"))}
         tensor = None
         if n.op == "placeholder":
             stands_for = next(inputs).name
+            made_for[stands_for] = n.name
             if stands_for not in known:
                 arguments.append(entry | {"wish": (names or {}).get(stands_for, stands_for)})
                 continue
@@ -58,7 +60,13 @@ def graph_data(gm, values, known, root, writer, names=None, lower=False):
     for entry in fx:
         if entry["name"] in known:
             entry["path"] = known[entry["name"]][1]
-    return {"name": "forward", "symbols": symbol_ranges(aten), "inputs": arguments, "aten": nodes, "fx": fx, "code": gm.code,
+    if signature is not None:
+        def renamed(listed):
+            return [made_for[name] for name in listed if name in made_for]
+
+        signature = {"returns": [[kind, of or ""] for kind, of in signature.returns],
+                     "tangents": renamed(signature.tangents), "parameters": renamed(signature.parameters)}
+    return {"name": "forward", "signature": signature, "symbols": symbol_ranges(aten), "inputs": arguments, "aten": nodes, "fx": fx, "code": gm.code,
             "modules": {name: {"type": type_name(m), "constructor": constructor_values(m), "training": m.training}
                         for name, m in root.named_modules() if name}}
 
@@ -163,6 +171,8 @@ class Lowering(torch.fx.Interpreter):
                 for key in ("nn_module_stack", "stack_trace"):
                     if node.meta.get(key):
                         made.meta[key] = node.meta[key]
+                if node.meta.get("fwd_nn_module_stack"):  # of the backward pass: the module's second call
+                    made.meta["nn_module_stack"] = {f"{key}.backward": at for key, at in node.meta["fwd_nn_module_stack"].items()}
         if getattr(node.target, "__name__", "") == "getitem" and isinstance(result, torch.Tensor):
             # An element of a list was made together with the list.
             slot = proxy_tensor.get_proxy_slot(result, tracer, None)
@@ -181,6 +191,8 @@ class Lowering(torch.fx.Interpreter):
         return self.leaf(module, type_name(module), args, kwargs)
 
     def call_function(self, target, args, kwargs):
+        if getattr(target, "namespace", "") == "prims":
+            return plain_prim(target)(*args, **kwargs)
         opaque = not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator))
         if self.lower or not opaque or is_torch(getattr(target, "__module__", "torch")):
             return super().call_function(target, args, kwargs)
@@ -206,6 +218,18 @@ class Lowering(torch.fx.Interpreter):
         proxies = pytree.tree_map(tracer.unwrap_proxy, (tuple(args), dict(kwargs)))
         made = tracer.create_proxy("call_function", stub, *proxies, name=name.rsplit(".", 1)[-1].lower())
         return proxy_tensor.track_tensor_tree(result, made, constant=None, tracer=tracer)
+
+
+def plain_prim(prim):
+    """What a prim (torch._prims) computes, in ATen's operators: prims exist in Python alone."""
+    aten = torch.ops.aten
+    if prim in (torch.ops.prims.convert_element_type.default, torch.ops.prims.device_put.default):
+        key = "dtype" if prim is torch.ops.prims.convert_element_type.default else "device"
+        return lambda a, to, *rest: aten._to_copy.default(a, **{key: to})
+    if prim is torch.ops.prims.iota.default:
+        return lambda length, *, start, step, dtype, device, requires_grad: aten.arange.start_step(
+            start, start + length * step, step, dtype=dtype, device=device)
+    return getattr(prim, "impl_aten", None) or getattr(prim._overloadpacket, "impl_aten", None) or prim
 
 
 def is_torch(module):

@@ -16,16 +16,7 @@ from .compiled import break_text, fake_of, weights_of
 from .file import FileWriter
 from .graphs import LOG, SYMBOLS, graph_data, value_type
 from .program import environment, find_library, find_program
-
-
-HALVES = (torch.float16, torch.bfloat16)
-
-
-def has_half(nodes):
-    """Whether a node of the graph computes in half precision, as all do under torch.autocast."""
-    names = {str(d)[6:] for d in HALVES}
-    values = [v for n in nodes for v in (n["value"] if isinstance(n["value"], list) else [n["value"]])]
-    return any(isinstance(v, dict) and v["dtype"] in names for v in values)
+from .training import HALVES, Trainer, Unfit, has_half, needs_gradients
 
 
 def watch_skips(backend):
@@ -52,16 +43,14 @@ def compiler_of(frame):
     return found
 
 
-class Unfit(Exception):
-    """Why a graph runs as it was."""
-
-
 class Backend:
     VARIANTS = 32  # sets of weights that one graph is used with, such as a block that a model has many times
 
-    def __init__(self, rules, recipe, graft, library, verify, strict, libraries=(), budget=20):
+    def __init__(self, rules, recipe, graft, library, verify, strict, libraries=(), budget=20, training=False, memory="100%", recompute=(),
+                 decompose=None):
         # Without rules: the recipes that come with Graft, tried for `budget` seconds a graph.
         self.budget = budget
+        self.training, self.memory, self.recompute, self.decompose = training, memory, list(recompute), decompose
         self.libraries = [os.path.abspath(path) for path in libraries]
         self.rules, self.recipe, self.verify, self.strict = rules, recipe, verify, strict
         self.graft = find_program(graft)
@@ -88,7 +77,11 @@ class Backend:
         if why is not None and why.graph_break:
             report["break"] = break_text(why)
         try:
+            if self.training and needs_gradients(example_inputs):
+                return Trainer(self, gm, example_inputs, report).trained()
             return self._rewrite(gm, example_inputs, report)
+        except torch._dynamo.exc.RestartAnalysis:
+            raise  # torch.compile begins anew
         except Exception as e:
             if self.strict:
                 raise
@@ -98,7 +91,8 @@ class Backend:
 
     def _rewrite(self, gm, example_inputs, report):
         if torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in example_inputs):
-            raise Unfit("gradients may be asked for, and rewritten graphs have none; call the model under torch.no_grad()")
+            raise Unfit("gradients may be asked for, and rewritten graphs have none; call the model under torch.no_grad(), "
+                        "or train it with backend(..., training=True)")
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         known = weights_of(placeholders, example_inputs, {})
         values = [fake_of(n, v) for n, v in zip(placeholders, example_inputs)]
@@ -178,10 +172,10 @@ class Backend:
                  ", ".join(f"{s['name']} {s['rewrites']}" for s in document["steps"] if s["isRule"] and s["rewrites"]))
         return run
 
-    def _apply(self, folder, inputs):
+    def _apply(self, folder, inputs, output="out.pt"):
         torch.save(tuple(v.detach() if isinstance(v, torch.Tensor) else v for v in inputs), f"{folder}/inputs.pt")
         name = "optimize" if self.rules is None else "apply"
-        command = [self.graft, name, f"{folder}/graph.fx", "--inputs", f"{folder}/inputs.pt", "-o", f"{folder}/out.pt", "--json"]
+        command = [self.graft, name, f"{folder}/graph.fx", "--inputs", f"{folder}/inputs.pt", "-o", f"{folder}/{output}", "--json"]
         if self.rules is None:
             command += ["--budget", str(self.budget), "--seconds", "1"]
         else:

@@ -1,0 +1,78 @@
+// Partition: what the forward pass of a training step keeps for its backward pass, and what is computed again instead.
+//
+//   Result<PartitionReport> r = workbench::partition({.model = {"net.fx", "joint"}, .memory = 0.6}, semantics, job);
+//   r->saved[0].name, r->savedBytes, r->verification
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/workbench/open.h"
+#include "core/torch/operator_library.h"
+#include "core/training/signature.h"
+
+namespace graft::workbench {
+
+struct PartitionRequest {
+  OpenRequest model;  ///< a joint graph
+  InputRequest inputs;
+  double memory = 1;                   ///< the share of the default cut's bytes that may be kept, 0 to 1
+  std::vector<std::string> save;       ///< names of values that are always kept
+  std::vector<std::string> recompute;  ///< names of nodes, or paths of modules, that are computed again
+  bool verify = true;                  ///< run both halves beside the joint graph
+  bool measure = false;                ///< time the nodes: the measured times decide what is worth keeping
+  std::string output;                  ///< "cut.pt": cut.forward.pt and cut.backward.pt; "": nowhere
+};
+
+struct SavedTensor {
+  std::string name, type;
+  size_t bytes = 0;
+  std::string producer, module;        ///< the operator that makes it ("" of an input) and in which module
+  std::vector<std::string> consumers;  ///< nodes of the backward half that read it
+  double microseconds = 0;             ///< what computing its node again would take, operands given
+  std::string reason;
+};
+struct RecomputedNode {
+  std::string name, op, module;
+  size_t bytes = 0;  ///< of its results
+  double microseconds = 0;
+  std::string reason;
+};
+/// One graph that was made, and how it is called.
+struct WrittenHalf {
+  std::string path;  ///< "": it was not written
+  size_t nodes = 0;
+  std::vector<std::string> inputs;
+  std::vector<ReturnedRole> returns;
+};
+struct PeakBytes {
+  size_t forward = 0, backward = 0;  ///< the backward half's with all that was saved for it
+  size_t most() const { return forward > backward ? forward : backward; }
+};
+struct PartitionReport {
+  std::string model, method;
+  double memory = 1;
+  std::vector<SavedTensor> saved;
+  std::vector<RecomputedNode> recomputed;
+  size_t savedBytes = 0;
+  size_t defaultBytes = 0;  ///< that a budget of 100 % keeps
+  size_t nothingBytes = 0;  ///< that are kept where nothing is computed again
+  size_t leastBytes = 0;    ///< that the smallest budget keeps
+  double recomputedMicroseconds = 0;
+  bool timesAreMeasured = false;
+  PeakBytes simulated;
+  std::optional<PeakBytes> measured;
+  /// Of the halves' results and gradients to the joint graph's; not set: they were not run.
+  std::optional<std::vector<Difference>> differences;
+  std::vector<std::string> names;      ///< of what the joint graph returns: "gradient of fc.weight"
+  std::string notRun;                  ///< why not, where they could not be
+  std::vector<std::string> random;     ///< inputs that were made up: Inputs::random
+  std::vector<std::string> notFinite;  ///< of `names`: results of the joint graph that hold NaN or infinity
+  std::vector<std::string> notes;      ///< sizes that were assumed, pins that random numbers do not allow
+  WrittenHalf forward, backward;
+  std::optional<Error> failure;  ///< the halves compute something else; nothing was written
+};
+Result<PartitionReport> partition(const PartitionRequest&, const Semantics&, const Job& = {});
+
+}  // namespace graft::workbench

@@ -1,0 +1,28 @@
+// The two graphs that a cut makes of a joint graph. The forward half returns the model's results, then what the
+// backward half keeps; that takes these and the tangents, and returns the gradients. Nodes keep names, modules and
+// source lines. In the backward half a node that is computed again stands right before the first node that reads it, so
+// that it lives no longer than it must.
+//
+//   auto halves = splitJoint(joint, cut, operators);
+//   halves->forward.signature.returns.back()      // Saved, of "convolution"
+#pragma once
+
+#include "core/training/cut.h"
+
+namespace graft {
+
+struct Half {
+  Graph graph;
+  TrainingSignature signature;
+};
+struct Halves {
+  Half forward, backward;
+};
+/// `operators` must know aten.clone.default: an input that the forward pass overwrites is copied before it is kept.
+Result<Halves> splitJoint(const JointGraph&, const Cut&, const OperatorSet& operators);
+
+/// The most bytes alive at once while a half of the joint graph runs: a node's operands and results while it runs, and
+/// what later nodes or the caller want. Inputs and weights are not counted; views count as what they look into.
+size_t simulatedPeak(const Graph& half, const JointGraph&);
+
+}  // namespace graft
