@@ -25,8 +25,9 @@ bool isProduct(const at::Tensor& weight, const ConvArgs& conv) {
   return conv.groups == 1 && allAre(weight.sizes().slice(2), 1) && allAre(conv.stride, 1) && allAre(conv.padding, 0);
 }
 
+// The residual is of the output's shape, or undefined.
 at::Tensor productOfChannels(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                             Activation activation) {
+                             Activation activation, const at::Tensor& residual) {
   at::DimVector innermost{0}, second{0, x.dim() - 1}, shape{x.size(0)};
   for (int64_t d = 2; d < x.dim(); ++d) {
     innermost.push_back(d);
@@ -36,7 +37,9 @@ at::Tensor productOfChannels(const at::Tensor& x, const at::Tensor& weight, cons
   innermost.push_back(1);
   shape.push_back(weight.size(0));
   const at::Tensor rows = dense(x.permute(innermost)).view({-1, x.size(1)});
-  return linearForward(rows, weight, bias, activation, {}).view(shape).permute(second);
+  OptionalTensor added;
+  if (residual.defined()) added = dense(residual.permute(innermost)).view({-1, weight.size(0)});
+  return linearForward(rows, weight, bias, activation, added).view(shape).permute(second);
 }
 
 std::vector<int64_t> behindOne(at::IntArrayRef numbers, int64_t first) {
@@ -131,8 +134,10 @@ at::Tensor convForward(const at::Tensor& x, const at::Tensor& weight, const Opti
       finished = finished && y.defined();
     } else if (wide && isProduct(weight, conv)) {
       const bool takesParameters = activation == Activation::HardTanh || activation == Activation::LeakyRelu;
-      finished = !given(residual) && !takesParameters;
-      y = productOfChannels(image, weight, b, finished ? activation : Activation::None);
+      // The product adds a residual behind its activation, a convolution before it.
+      finished = !takesParameters && (!given(residual) || activation == Activation::None);
+      y = productOfChannels(image, weight, b, finished ? activation : Activation::None,
+                            finished ? added : at::Tensor());
     } else {
       y = convByOneDnn(image.contiguous(format), weight, at::kFloat, b, conv);
     }

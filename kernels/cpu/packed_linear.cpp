@@ -36,6 +36,20 @@ at::Tensor panelWeight(const at::Tensor& weight) {
   });
 }
 
+// [batch, floats of a packed matrix] of [batch, in, out].
+at::Tensor batchedPanels(const at::Tensor& weight) {
+  return packedWeight(weight, {PackedKind::BatchedPanels}, {}, [&] {
+    const at::Tensor wide = floats(weight.transpose(1, 2));
+    const int64_t batch = wide.size(0), outputs = wide.size(1), depth = wide.size(2);
+    const int64_t each = loops().packedWeightSize(outputs, depth);
+    at::Tensor packed = at::empty({batch, each}, wide.options());
+    for (int64_t i = 0; i < batch; ++i)
+      loops().packWeight(wide.const_data_ptr<float>() + i * outputs * depth, outputs, depth,
+                         packed.mutable_data_ptr<float>() + i * each);
+    return packed;
+  });
+}
+
 at::Tensor linearByOneDnn(const at::Tensor& x, const at::Tensor& packed, const OptionalTensor& bias) {
   using Signature = at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, std::string_view,
                                c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
@@ -70,6 +84,34 @@ void linearByLoops(LinearArgs args, const at::Tensor& packed) {
   });
 }
 
+// Bias, activation and residual of rows from `first` on, whose products are given.
+void finishRows(const LinearArgs& args, const at::Tensor& product, int64_t first, int64_t rows) {
+  const int64_t size = args.scalar == Scalar::F32 ? 4 : 2, at = first * args.outputs * size;
+  const void* residual = args.residual ? static_cast<const char*>(args.residual) + at : nullptr;
+  void* out = static_cast<char*>(args.out) + at;
+  at::parallel_for(0, rows, grain(args.outputs), [&](int64_t begin, int64_t end) {
+    loops().epilogue(args.scalar, args.activation, product.const_data_ptr<float>(), nullptr, residual, out,
+                     args.outputs, begin, end);
+  });
+}
+
+// How many rows' products stay in the second-level caches until they are finished.
+int64_t rowsTogether(int64_t outputs) {
+  constexpr int64_t cached = 131072;  // floats of one thread
+  return std::max<int64_t>(kFewRows, at::get_num_threads() * cached / std::max<int64_t>(1, outputs));
+}
+
+// oneDNN's products of some rows at a time, each finished before the next: of a large image with few channels, going
+// over all products once more would take as long as the products.
+void linearInPieces(const LinearArgs& args, const at::Tensor& x, const at::Tensor& packed, const at::Tensor& bias) {
+  const int64_t pieces = (args.rows + rowsTogether(args.outputs) - 1) / rowsTogether(args.outputs);
+  const int64_t each = (args.rows + pieces - 1) / pieces;
+  for (int64_t first = 0; first < args.rows; first += each) {
+    const int64_t rows = std::min(each, args.rows - first);
+    finishRows(args, linearByOneDnn(x.narrow(0, first, rows), packed, bias), first, rows);
+  }
+}
+
 }  // namespace
 
 at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
@@ -102,21 +144,44 @@ at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const Op
       return out;
     }
   }
-  at::Tensor product;
-  if (packs && at::globalContext().userEnabledMkldnn()) {
-    const at::Tensor packed = oneDnnWeight(weight);
-    if (packed.defined()) product = linearByOneDnn(input, packed, b);
+  const bool isPlain = activation == Activation::None && !args.residual;
+  at::Tensor packed;
+  if (packs && at::globalContext().userEnabledMkldnn()) packed = oneDnnWeight(weight);
+  if (packed.defined() && !isPlain && args.rows > rowsTogether(args.outputs)) {
+    const at::Tensor out = at::empty(shape, x.options());
+    args.out = out.mutable_data_ptr();
+    linearInPieces(args, input.view({args.rows, args.depth}), packed, b);
+    return out;
   }
+  at::Tensor product;
+  if (packed.defined()) product = linearByOneDnn(input, packed, b);
   if (!product.defined()) product = dense(at::linear(input, matrix(wide ? weight : weight.to(at::kFloat)), b));
   // oneDNN could apply the activation too. But its ReLU turns NaN into 0, and its GELU turns -Inf into 0 where PyTorch
   // gives NaN.
-  if ((wide && activation == Activation::None && !args.residual) || product.numel() == 0)
-    return product.to(x.scalar_type());
+  if ((wide && isPlain) || product.numel() == 0) return product.to(x.scalar_type());
   const at::Tensor out = wide ? product : at::empty(shape, x.options());
-  at::parallel_for(0, out.numel() / args.outputs, grain(args.outputs), [&](int64_t begin, int64_t end) {
-    loops().epilogue(args.scalar, activation, product.const_data_ptr<float>(), nullptr, args.residual,
-                     out.mutable_data_ptr(), args.outputs, begin, end);
-  });
+  args.out = out.mutable_data_ptr();
+  finishRows(args, product, 0, out.numel() / args.outputs);
+  return out;
+}
+
+at::Tensor batchedLinearForward(const at::Tensor& x, const at::Tensor& weight) {
+  const int64_t rows = x.size(-2);
+  if (rows > kFewRows || x.numel() == 0 || !mayPack(weight)) return {};
+  const at::Tensor packed = batchedPanels(weight);
+  if (!packed.defined()) return {};
+  const at::Tensor input = dense(x.scalar_type() == at::kFloat ? x : x.to(at::kFloat));
+  const at::Tensor out = at::empty({weight.size(0), rows, weight.size(2)}, x.options());
+  LinearArgs args;
+  args.scalar = scalarOf(x);
+  args.rows = rows;
+  args.depth = weight.size(1);
+  args.outputs = weight.size(2);
+  for (int64_t i = 0; i < weight.size(0); ++i) {
+    args.x = input.const_data_ptr<float>() + (x.dim() == 3 ? i * rows * args.depth : 0);
+    args.out = static_cast<char*>(out.mutable_data_ptr()) + i * rows * args.outputs * out.element_size();
+    linearByLoops(args, packed[i]);
+  }
   return out;
 }
 

@@ -20,4 +20,9 @@ namespace graft::ops {
 at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                          Activation activation, const OptionalTensor& residual);
 
+// x [rows, in] or [batch, rows, in] times each matrix of weight [batch, in, out], in our own loops. Undefined where
+// there are too many rows for them, or the weight cannot be packed. The inputs must have passed their checks and must
+// not be fp64; the output is contiguous and of x's type.
+at::Tensor batchedLinearForward(const at::Tensor& x, const at::Tensor& weight);
+
 }  // namespace graft::ops

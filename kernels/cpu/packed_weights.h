@@ -16,7 +16,7 @@
 
 namespace graft::ops {
 
-enum class PackedKind { Panels, OneDnnLinear, OneDnnConv, Depthwise };
+enum class PackedKind { Panels, OneDnnLinear, OneDnnConv, Depthwise, BatchedPanels };
 
 // What reads the copy: copies for different readers of one weight live side by side.
 struct PackedFor {

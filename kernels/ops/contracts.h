@@ -133,6 +133,15 @@ inline std::vector<c10::SymInt> linearShape(const at::Tensor& x, const at::Tenso
   return shape;
 }
 
+inline void checkBatchedLinear(const char* op, const at::Tensor& x, const at::Tensor& weight) {
+  checkFloating(op, x, "x");
+  checkLike(op, x, "x", weight, "weight");
+  const bool fits = weight.dim() == 3 && (x.dim() == 2 || (x.dim() == 3 && x.sym_size(0) == weight.sym_size(0))) &&
+                    x.sym_size(-1) == weight.sym_size(1);
+  TORCH_CHECK(fits, "graft::", op, ": x ", x.sym_sizes(), " does not fit weight ", weight.sym_sizes(),
+              "; x [rows, in] or [batch, rows, in] and weight [batch, in, out] are expected");
+}
+
 inline void checkQkv(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, int64_t heads,
                      int64_t kvHeads) {
   checkLinear("qkv_projection", x, weight, bias);

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "core/compile/fusion/group_text.h"
+#include "core/text/node_names.h"
 #include "matcher/passes/pass.h"
 
 namespace graft {
@@ -184,6 +185,9 @@ Status fuse(GraphEditor& editor, const Step& step) {
   auto options = optionsOf(step);
   if (!options) return options.error();
   if (isOnGpu(editor.graph())) options->prices = kGpuPrices;
+  for (const auto& [key, list] : {std::pair{"only", &options->only}, std::pair{"apart", &options->apart}})
+    for (const std::string& nothing : namesOfNothing(editor.graph(), *list))
+      editor.noteRefused(std::string(key) + ": no node, operator or module of the model is called " + nothing);
   FusionPlan plan = planFusion(editor.graph(), *options);
   for (const SteeringProblem& p : plan.unapplied) editor.noteRefused("the plan's " + p.entry + ": " + p.why);
   if (editor.check()) {

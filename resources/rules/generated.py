@@ -3,11 +3,55 @@
     graft apply model.pt --rules resources/rules/generated.py --recipe Generated --inputs in.pt -o model_fast.pt
 """
 
+import torch
 from conv import ConvAddLast, ConvAddReluLast, ConvClamp, ConvGelu, ConvGeluTanh, ConvHardSigmoid, ConvHardSwish, ConvLast
 from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormWithBias
-from graft import Recipe
+from graft import Recipe, Rule, Weight, any_of, kernels
 from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
+
+
+# Products with weights that no linear layer holds: they are packed, too.
+
+
+class Product(Rule):
+    """A product with a weight that lies the other way round, as nn.Parameter often does."""
+
+    def pattern(x, w: Weight):
+        return torch.matmul(x, w)
+
+    def replacement(x, w: Weight):
+        return kernels.linear(x, w.t())
+
+    def where(x, w):
+        return w.dim() == 2 and x.dim() >= 2 and w.is_floating_point() and x.dtype == w.dtype
+
+
+class ProductWithBias(Rule):
+    """The same with a bias, GPT-2's Conv1D."""
+
+    def pattern(x, w: Weight, b: Weight):
+        return torch.addmm(b, x, w)
+
+    def replacement(x, w: Weight, b: Weight):
+        return kernels.linear(x, w.t(), b)
+
+    def where(w, b):
+        return b.dim() == 1 and b.shape[0] == w.shape[1] and w.is_floating_point()
+
+
+class BatchedProduct(Rule):
+    """The same tokens through a matrix for each expert, or each expert's tokens through its own."""
+
+    def pattern(x, w: Weight):
+        return any_of(torch.matmul(x, w), torch.bmm(x, w))
+
+    def replacement(x, w: Weight):
+        return kernels.batched_linear(x, w)
+
+    def where(x, w):
+        return w.dim() == 3 and w.is_floating_point() and x.dtype == w.dtype and (
+            x.dim() == 2 or (x.dim() == 3 and x.shape[0] == w.shape[0]))
 
 
 class Generated(Recipe):
@@ -41,6 +85,9 @@ class Generated(Recipe):
         LinearAdd,
         Linear,
         LinearWithoutBias,
+        Product,
+        ProductWithBias,
+        BatchedProduct,
         fuse(),
         eliminate_dead,
     ]

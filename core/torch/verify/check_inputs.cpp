@@ -1,6 +1,7 @@
 #include "core/torch/verify/check_inputs.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -126,6 +127,22 @@ std::function<TensorSet()> sprinkled(const TensorSet& given, uint64_t offset,
   };
 }
 
+/// Between 1 and the next number.
+double unitOf(at::ScalarType t) {
+  switch (t) {
+    case at::kHalf:
+      return 0x1p-10;
+    case at::kBFloat16:
+      return 0x1p-7;
+    case at::kDouble:
+      return 0x1p-52;
+    case at::kFloat:
+      return 0x1p-23;
+    default:
+      return 0;  // of the formats of 8 bits, steps differ widely
+  }
+}
+
 std::vector<double> smallest(at::ScalarType t) {
   switch (t) {
     case at::kHalf:
@@ -193,6 +210,19 @@ TensorSet random(const TensorSet& given, uint64_t offset, double factor) {
 }
 
 }  // namespace
+
+TensorSet nearlyEqual(const TensorSet& set, uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(verificationSeed + seed);
+  return floatsBy(set, [&](const at::Tensor& t) {
+    if (seed == 0)
+      return t.dim() == 4   ? t.contiguous(at::MemoryFormat::ChannelsLast)
+             : t.dim() == 5 ? t.contiguous(at::MemoryFormat::ChannelsLast3d)
+                            : t;
+    const double unit = unitOf(t.scalar_type());
+    const at::Tensor steps = at::randint(-1, 2, t.sizes(), generator, at::kDouble);
+    return (t.cpu().to(at::kDouble) * (1.0 + steps * unit)).to(t.scalar_type()).to(t.device());
+  })();
+}
 
 std::vector<InputSet> furtherInputs(const TensorSet& given) {
   std::vector<InputSet> out;

@@ -29,6 +29,11 @@ std::vector<InputSet> furtherInputs(const TensorSet& given);
 /// For a part of a model, whose inputs may be anything that its operators take: edge values too.
 std::vector<InputSet> furtherPartInputs(const TensorSet& given);
 
+/// The same inputs but for a unit in the last place: each floating number as it is, or one up or down. With 0, the same
+/// numbers in another layout: images and volumes in channels-last, for which operators add in another order. Masks
+/// stay.
+TensorSet nearlyEqual(const TensorSet&, uint64_t seed);
+
 /// For each of the given values what its sizes are called that may differ from call to call: of a tensor one name for
 /// each dimension, empty where that is always the same; of an int, which is such a size itself, its name alone.
 using DimNames = std::vector<std::vector<std::string>>;

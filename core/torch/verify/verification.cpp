@@ -156,14 +156,16 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
       return internalError(fmt::format("cannot make {}: {}", sets[i].what, shortMessage(e)));
     }
     if (i > 0 && guard.refuses(set, job)) continue;
-    const auto runs = [&](const Program& p) { return i == 0 ? runSeeded(p, set, job) : runProbe(p, set, job); };
-    auto expected = runs(programs->original);
+    const auto runs = [&](const Program& p, const TensorSet& with) {
+      return i == 0 ? runSeeded(p, with, job) : runProbe(p, with, job);
+    };
+    auto expected = runs(programs->original, set);
     if (!expected) {
       // Inputs that the original refuses (a table index, a shape that depends on the data) show nothing either way.
       if (i == 0 || expected.error().kind == ErrorKind::Cancelled) return expected.error();
       continue;
     }
-    auto actual = runs(programs->rewritten);
+    auto actual = runs(programs->rewritten, set);
     if (!actual) {
       if (actual.error().kind == ErrorKind::Cancelled) return actual.error();
       verification.why = fmt::format("on {}, the original runs and the rewritten model does not: {}", sets[i].what,
@@ -172,8 +174,17 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
       return verification;
     }
     const auto reference = runReference(*programs, set, job);
-    auto differences =
-        computed(compareTensors(*expected, *actual, reference ? &*reference : nullptr), left, original, names);
+    const auto compared = [&](const TensorSet& with) {
+      return computed(compareTensors(with, *actual, reference ? &*reference : nullptr), left, original, names);
+    };
+    auto differences = compared(*expected);
+    // On made-up inputs a model may be so sensitive that its own error is a matter of luck. Then the result may be as
+    // far off as the original is on inputs that differ from these by a unit in the last place.
+    constexpr uint64_t neighbours = 3;
+    for (uint64_t n = 1; i > 0 && reference && n <= neighbours && !allPassed(differences); ++n) {
+      if (auto near = runs(programs->original, nearlyEqual(set, n)))
+        if (auto again = compared(*near); allPassed(again)) differences = std::move(again);
+    }
     ++verification.inputSets;
     for (const Difference& d : differences) {
       if (d.passed) continue;

@@ -475,6 +475,36 @@ class EmbeddingLayerNorm(OperatorCase):
                 graft.embedding_layer_norm([torch.tensor([0, bad])], [random(5, 4)], None, None)
 
 
+class BatchedLinear(OperatorCase):
+    def check(self, *args):
+        return super().check(graft.batched_linear, torch.matmul, *args)
+
+    def test_rows_sizes_and_dtypes(self):
+        for dtype, batch, rows, (inputs, outputs) in itertools.product(DTYPES, (1, 3), (1, 7, 64, 257), ((5, 9), (130, 49), (64, 96))):
+            with self.subTest(dtype=dtype, batch=batch, rows=rows, inputs=inputs):
+                w = random(batch, inputs, outputs, dtype=dtype, scale=0.2)
+                self.check(random(rows, inputs, dtype=dtype), w)
+                self.check(random(batch, rows, inputs, dtype=dtype), w)
+
+    def test_strides_and_no_elements(self):
+        w = random(4, 9, 6).transpose(1, 2)
+        self.check(random(6, 5).t(), w)
+        self.check(random(5, 4, 6).transpose(0, 1), w)
+        self.check(random(0, 6), w)
+        self.check(random(3, 6), random(0, 6, 5))
+
+    def test_changed_weights_are_packed_again(self):
+        x, w = random(8, 16), random(2, 16, 24)
+        self.check(x, w)
+        w[1, 3, 5] += 1
+        self.check(x, w)
+
+    def test_refusals(self):
+        for x, w in ((random(3, 5), random(2, 6, 4)), (random(3, 2, 6), random(2, 6, 4)), (random(6), random(2, 6, 4)), (random(3, 6), random(6, 4))):
+            with self.assertRaisesRegex(RuntimeError, "graft::batched_linear: x .* does not fit weight"):
+                graft.batched_linear(x, w)
+
+
 class ConvBiasAddRelu(OperatorCase):
     @staticmethod
     def reference(x, weight, bias, residual, stride, padding, dilation, groups, relu=True):
@@ -693,6 +723,7 @@ def samples(requires_grad=False):
         "masked_softmax": ((t(2, 5, 8), t(5, 8)), dict(scale=0.5)),
         "rotary_embedding": ((t(2, 4, 5, 8), t(2, 2, 5, 8), t(5, 8), t(5, 8)), {}),
         "swiglu": ((t(3, 8), t(3, 8)), {}),
+        "batched_linear": ((t(5, 8), t(3, 8, 6)), {}),
         "embedding_layer_norm": (([ids, ids[:1]], [t(9, 8), t(9, 8)], t(8), t(8)), {}),
         "conv_activation": (
             (t(2, 4, 6, 6), t(6, 2, 3, 3), t(6), t(2, 6, 6, 6), [1, 1], [1, 1], [1, 1], 2), dict(activation="silu")),  # fmt: skip

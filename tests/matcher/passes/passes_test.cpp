@@ -272,6 +272,21 @@ TEST_CASE("partition says which names are of nothing, and refuses what is no nam
         "the name of partition's modules is an identifier: partition([…], \"npu\")");
 }
 
+TEST_CASE("fuse says which names are of nothing, and fuses the others") {
+  Graph g = graph("graph g {\ninput %x : f32[2]\n%y = aten.relu.default(%x) : f32[2]\nreturn %y\n}");
+  Recipe recipe;
+  Step& step = recipe.steps.emplace_back();
+  step.name = "fuse";
+  step.kwargs = {{"only", Argument::list({Argument(std::string("relu")), Argument(std::string("encoder"))})},
+                 {"apart", Argument(std::string("gellu"))}};
+  const auto run = runRecipe(g, RuleFile{}, recipe, FakeSemantics{});
+  REQUIRE(run);
+  const Names& refused = run->steps[0].refused;
+  REQUIRE(refused.size() == 2);
+  CHECK(refused[0].starts_with("only: no node, operator or module of the model is called `encoder`"));
+  CHECK(refused[1].starts_with("apart: no node, operator or module of the model is called `gellu`"));
+}
+
 TEST_CASE("a pass that fails its check is taken back with its records, and the listener hears of it") {
   struct Refusal : RewriteCheck {
     void prepare(const Graph&, const std::vector<std::vector<NodeId>>&) override {}

@@ -1,8 +1,51 @@
 #include "core/compile/codegen/cpp/c_text.h"
 
+#include <set>
+#include <string_view>
+
 namespace graft::codegen {
 
 using loops::Op;
+
+namespace {
+
+const std::set<std::string_view>& reservedNames() {
+  static const std::set<std::string_view> names{
+      // words of C++
+      "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
+      "char8_t", "char16_t", "char32_t", "class", "compl", "concept", "const", "consteval", "constexpr", "constinit",
+      "const_cast", "continue", "co_await", "co_return", "co_yield", "decltype", "default", "delete", "do", "double",
+      "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
+      "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+      "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "return", "short",
+      "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
+      "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual",
+      "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
+      // names and macros of the headers and of compilers
+      "std", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "linux", "unix",
+      "NAN", "INFINITY", "NULL", "errno", "HUGE_VAL", "math_errhandling",
+      // what printed code declares and calls
+      "run", "failed", "bf16", "cast", "minimum", "maximum", "is_greater", "is_less", "sign", "sigmoid",
+      "truncate_divide", "remainder_of", "fmod_of", "floor_divide", "power", "shift_left", "shift_right",
+      "checked_index", "checked_divisor"};
+  return names;
+}
+
+}  // namespace
+
+void avoidReservedNames(loops::Program& program) {
+  std::set<std::string> taken;
+  const auto forEachName = [&](const auto& visit) {
+    for (loops::Buffer& b : program.buffers) visit(b.name);
+    for (loops::Range& r : program.ranges) visit(r.name);
+    for (loops::Size& s : program.sizes) visit(s.name);
+  };
+  forEachName([&](std::string& name) { taken.insert(name); });
+  forEachName([&](std::string& name) {
+    if (!reservedNames().contains(name)) return;
+    while (!taken.insert(name).second) name += "_";
+  });
+}
 
 const char* infixSign(Op op) {
   switch (op) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/compile/codegen/cpp/c_text.h"
 #include "core/compile/codegen/cpp/cpp_printer.h"
 #include "core/compile/codegen/placement.h"
 #include "core/compile/codegen/prepare.h"
@@ -134,6 +135,7 @@ T checked_divisor(T d, int& failed) {
 }  // namespace
 
 std::string makeCppCode(loops::Program program, const CpuOptions& options) {
+  avoidReservedNames(program);
   Placement placement = placeBuffers(program, options);
   Accesses accesses(program, std::move(placement.strides));
   NestRewriter rewriter(accesses, program);

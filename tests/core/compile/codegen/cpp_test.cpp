@@ -31,6 +31,22 @@ std::string typeName(DType dtype) {
 
 }  // namespace
 
+TEST_CASE("a tensor may be named like a word of C++ or like a function that the code calls") {
+  const auto program = loops::parseProgram(R"(loops 1
+size n in 1..
+input long: f32[n]
+input sigmoid: f32[n]
+input register: f32[n]
+output long_: f32[n]
+nest i < n
+  long_[i] = sigmoid(long[i]) + register[i] * sigmoid[i]
+)");
+  REQUIRE(program);
+  CHECK(body(codegen::makeCppCode(*program, {codegen::CpuLevel::Avx512, {}, {}}))
+            .starts_with("int run(const float* long__, const float* sigmoid_, const float* register_, float* long_, "
+                         "int64_t n) {"));
+}
+
 TEST_CASE("rows become loops that people can read") {
   const auto program = loops::parseProgram(R"(loops 1
 size n in 1..

@@ -164,6 +164,31 @@ TEST_CASE("a specification stands in its place or names its input, and numbers a
   CHECK_THAT(refusal({"1", "2"}), ContainsSubstring("2 input specifications for a model that takes 5"));
 }
 
+TEST_CASE("where the original's own error is a matter of luck, its neighbours say what is allowed") {
+  // The fractions of large numbers: exact as they are, and far apart for inputs that are a unit in the last place
+  // apart. The given inputs are too small for that, those ten times as large are not.
+  const auto model = [](const std::string& x, const std::string& last) {
+    return "graph g {\n input %x : f32[64,64]\n" + x +
+           " %size = aten.abs.default(%z)\n %large = aten.gt.Scalar(%size, 3.5)\n %one = aten.ones_like.default(%z)\n"
+           " %many = aten.mul.Tensor(%one, 1048576.0)\n %factor = aten.where.self(%large, %many, %one)\n"
+           " %scaled = aten.mul.Tensor(%z, %factor)\n %y = aten.frac.default(%scaled)\n" +
+           last + "}";
+  };
+  const std::string same = " %z = aten.mul.Tensor(%x, 1.0)\n", near = " %z = aten.mul.Tensor(%x, 1.00000012)\n";
+  const Graph before = graphOf(model(same, " return %y\n"));
+  const TensorSet inputs = make("f32[64,64]:rand");
+  auto sensitive = verifyRewrite(before, graphOf(model(near, " return %y\n")), inputs);
+  REQUIRE(sensitive);
+  INFO(sensitive->why);
+  CHECK(sensitive->passed);
+  // What is off by more than that is still refused.
+  const std::string wrong = " %f = aten.to.dtype(%large, torch.float32)\n %w = aten.add.Tensor(%y, %f, alpha=8)\n";
+  auto bad = verifyRewrite(before, graphOf(model(near, wrong + " return %w\n")), inputs);
+  REQUIRE(bad);
+  CHECK_FALSE(bad->passed);
+  CHECK(bad->why.starts_with("on random inputs ten times as large"));
+}
+
 TEST_CASE("a sound rewrite is verified, another is refused with the input that shows it") {
   const char* before =
       "graph g {\n input %x : f32[4,4]\n %a = aten.add.Tensor(%x, %x)\n %r = aten.relu.default(%a)\n return %r\n}";
