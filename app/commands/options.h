@@ -110,6 +110,7 @@ void addBench(CLI::App&, Run&);
 void addProfile(CLI::App&, Run&);
 void addKernels(CLI::App&, Run&);
 void addEngine(CLI::App&, Run&);
+void addCheck(CLI::App&, Run&);
 void addGui(CLI::App&, Run&);
 void addCompletion(CLI::App&, Run&);
 void addMan(CLI::App&, Run&);
