@@ -14,6 +14,7 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/apply.h"
 #include "core/base/atomic_file.h"
+#include "core/base/ratio_range.h"
 #include "core/base/words.h"
 #include "core/formats/model.h"
 
@@ -26,11 +27,11 @@ using workbench::ApplyStage;
 
 struct ApplyFlags : Common {
   std::vector<std::string> models;
-  std::string rules, recipe, fusion, output, report, failingInputs;
+  std::string rules, recipe, fusion, output, report, failingInputs, junit;
   std::vector<std::string> expect;
   bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false, verbose = false;
   bool allowUnchanged = false;
-  double seconds = 3;
+  double seconds = 3, expectSpeed = 0;
 };
 
 /// Where each model's result goes: the given path, or a file of the model's name in the given folder. Nothing is ever
@@ -95,6 +96,20 @@ void tell(ApplyStage stage, const ApplyReport& r, const ApplyFlags& o, const wor
   }
 }
 
+/// --expect-speed: an error only where the runs show that it is slower than that.
+Status checkSpeed(const ApplyReport& r, const ApplyFlags& o) {
+  if (o.expectSpeed <= 0) return done();
+  if (!r.timing)
+    return Error{ErrorKind::Expectation, fmt::format("{}: --expect-speed: the model was not timed", r.model), {}};
+  const PairedTiming& t = r.timing->times;
+  const RatioRange range = ratioRange(t.a.samplesMs, t.b.samplesMs);
+  if (range.high >= o.expectSpeed) return done();
+  return Error{ErrorKind::Expectation,
+               fmt::format("{}: {:.2f} times as fast as the original ({:.2f} to {:.2f}), expected {:g} times", r.model,
+                           t.ratio, range.low, range.high, o.expectSpeed),
+               {}};
+}
+
 Ending applyOne(const ApplyFlags& o, const std::string& path, const std::string& method, const std::string& out,
                 const workbench::ChosenRecipe& rules, const Console& console, json& reports) {
   auto options = runOptions(o);
@@ -117,6 +132,7 @@ Ending applyOne(const ApplyFlags& o, const std::string& path, const std::string&
   if (!report) return report.error();
   reports.push_back(toJson(*report));
   if (report->refusal) return *report->refusal;
+  if (Status s = checkSpeed(*report, o); !s) return s;
   return report->unchanged && !report->output ? Ending::unchanged() : Ending(done());
 }
 
@@ -184,9 +200,11 @@ Ending apply(const ApplyFlags& o) {
   if (!o.report.empty())
     if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
   json reports = json::array();
+  JUnitFile junit(o.junit, "graft apply");
   const Ending ending = forEachModel(*models, console, [&](const std::string& path) {
-    return applyGraphs(o, path, outputs->at(path), *rules, console, reports);
+    return noted(junit, path, [&] { return applyGraphs(o, path, outputs->at(path), *rules, console, reports); });
   });
+  if (Status s = junit.write(); !s) return s;
   const bool any = !reports.empty();
   const std::string text = workbench::documentOfModels(std::move(reports));
   if (!o.report.empty() && any) {
@@ -214,6 +232,13 @@ void addApply(CLI::App& app, Run& run) {
       ->type_name("OUT.pt");
   c->add_option("--report", o->report, "Write the whole report as JSON (docs/json describes it)")->type_name("R.json");
   c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 where the rule rewrites another number of times");
+  c->add_option(
+       "--expect-speed", o->expectSpeed,
+       "Exit with 4 where the runs show that the result is less than so many times as fast as the original; it "
+       "is written nevertheless")
+      ->type_name("FACTOR")
+      ->check(CLI::PositiveNumber);
+  addJUnitOption(*c, o->junit);
   c->add_option("--seconds", o->seconds, "How long to time both models")->capture_default_str();
   c->add_flag("--no-verify", o->noVerify, "Compare no numbers; the report then says so");
   c->add_flag(

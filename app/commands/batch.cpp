@@ -1,6 +1,7 @@
 // graft batch: rewrites many models, each in a process of its own, and goes on where an earlier batch stopped.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "app/json/documents_json.h"
 #include "app/version.h"
 #include "app/workbench/batch/batch.h"
+#include "app/workbench/batch/cluster.h"
 #include "core/base/atomic_file.h"
 #include "core/base/words.h"
 
@@ -26,7 +28,8 @@ namespace fs = std::filesystem;
 struct BatchFlags {
   Console::Options printing;
   std::vector<std::string> models;
-  std::string manifest, report, state;
+  std::string manifest, report, state, part, junit;
+  workbench::ClusterRequest cluster;
   workbench::BatchDefaults defaults;
   size_t processes = 1;
   double limit = 0, seconds = 3;
@@ -37,6 +40,7 @@ struct BatchFlags {
 constexpr const char* stateName = "graft-batch.jsonl";
 
 Result<std::vector<BatchTask>> tasksOf(const BatchFlags& o, const Console& console) {
+  if (!o.part.empty()) return workbench::readPart(o.part);
   if (o.models.empty() == o.manifest.empty())
     return Error{ErrorKind::Usage, "name models and folders of models, or a manifest with --manifest", {}};
   if (!o.manifest.empty()) return workbench::readManifest(o.manifest, o.defaults);
@@ -70,6 +74,18 @@ Status makeFolder(const std::string& folder) {
   fs::create_directories(folder, e);
   if (e) return badInput(fmt::format("the folder {} cannot be made: {}", folder, e.message()));
   return done();
+}
+
+/// Workers start in folders of their own.
+void makeAbsolute(std::vector<BatchTask>& tasks) {
+  for (BatchTask& t : tasks) {
+    std::vector<std::string> paths = t.files;
+    paths.insert(paths.end(), {t.model, t.output});
+    for (std::string& word : t.words)
+      if (std::find(paths.begin(), paths.end(), word) != paths.end()) word = fs::absolute(word).string();
+    for (std::string& file : t.files) file = fs::absolute(file).string();
+    t.output = fs::absolute(t.output).string();
+  }
 }
 
 /// "1.32x" of the first graph, where the runs tell a difference; else "same" or "untold".
@@ -139,8 +155,11 @@ Ending batch(BatchFlags& o) {
   if (o.fresh) fs::remove(o.state, none);
   if (!o.report.empty())
     if (auto probe = AtomicFile::beside(o.report); !probe) return probe.error();
-  if (o.processes > 1 && !o.noTiming)
+  if (!o.junit.empty())
+    if (auto probe = AtomicFile::beside(o.junit); !probe) return probe.error();
+  if ((o.processes > 1 || !o.cluster.scheduler.empty()) && !o.noTiming)
     console.note("Several models run at a time, so their times disturb each other; with -j 1 they do not.");
+  if (!o.cluster.scheduler.empty()) makeAbsolute(*tasks);
   const workbench::BatchRequest request{
       fs::read_symlink("/proc/self/exe").string(), versionText(), *tasks, o.processes, o.state, o.limit};
   const auto onResult = [&](const BatchResult& r) {
@@ -149,12 +168,23 @@ Ending batch(BatchFlags& o) {
     else if (!r.isFromState)
       console.note(fmt::format("{}: {} ({:.1f} s)", r.task.model, workbench::outcomeName(r.outcome), r.seconds));
   };
-  auto report = workbench::runBatch(request, onResult, console.job());
+  auto report = o.cluster.scheduler.empty() ? workbench::runBatch(request, onResult, console.job())
+                                            : workbench::runOnCluster(request, o.cluster, onResult, console.job());
   if (!report) return report.error();
   const json document = workbench::toJson(*report);
   const std::string text = workbench::document(document);
   if (!o.report.empty())
     if (Status s = writeFileAtomically(o.report, text + "\n"); !s) return s;
+  JUnitFile junit(o.junit, "graft batch");
+  for (const BatchResult& r : report->results) {
+    std::optional<Error> error;
+    if (r.outcome == BatchOutcome::Failed) error = Error{kindOfExitCode(r.exitCode), r.error, {}};
+    junit.add(r.task.model, r.seconds, error,
+              r.outcome == BatchOutcome::NotRun      ? "not run"
+              : r.outcome == BatchOutcome::Unchanged ? "nothing was rewritten"
+                                                     : "");
+  }
+  if (Status s = junit.write(); !s) return s;
   std::vector<std::vector<std::string>> rows{{"model", "result", "rewrites", "verified", "speed", "s", "why"}};
   for (const json& model : document["models"]) rows.push_back(row(model));
   console.print(table(rows));
@@ -188,6 +218,19 @@ void addBatch(CLI::App& app, Run& run) {
   c->add_option("-j,--processes", o->processes, "How many models at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
+  c->add_option("--on", o->cluster.scheduler,
+                "Give the models to a scheduler: dask, slurm or ray. Its workers must see the same files")
+      ->check(CLI::IsMember({"dask", "slurm", "ray"}));
+  c->add_option("--workers", o->cluster.workers,
+                "With --on: how many workers to start on this machine, or at most at a time with Slurm; without it as "
+                "many as it has cores, or as Slurm allows")
+      ->check(CLI::Range(1, 100000));
+  c->add_option("--address", o->cluster.address,
+                "With --on dask or ray: a scheduler that runs already, like tcp://host:8786")
+      ->type_name("ADDRESS");
+  c->add_option("--python", o->cluster.python, "With --on: the Python that has the scheduler's package")
+      ->type_name("PROGRAM");
+  c->add_option("--part", o->part, "A part of a batch, as --on writes it")->group("");
   c->add_option("--state", o->state,
                 fmt::format("The file that keeps what is done; without it {} in the folder of -o", stateName))
       ->type_name("FILE.jsonl");
@@ -197,6 +240,7 @@ void addBatch(CLI::App& app, Run& run) {
       ->check(CLI::NonNegativeNumber);
   c->add_option("--report", o->report, "Write the report of all models as JSON (docs/json describes it)")
       ->type_name("R.json");
+  addJUnitOption(*c, o->junit);
   c->add_option("--device", o->defaults.device, "Where to run: cpu, cuda or cuda:N");
   c->add_option("--dtype", o->defaults.dtype, "Cast floating-point weights and inputs to this dtype");
   c->add_option("--library", o->defaults.libraries, "Load a library of your own operators first; once for each")

@@ -22,7 +22,7 @@ using workbench::RuleMatches;
 
 struct MatchFlags : Common {
   std::vector<std::string> models;
-  std::string rules, rule;
+  std::string rules, rule, junit;
   std::vector<std::string> expect;
 };
 
@@ -140,8 +140,11 @@ Ending fit(const MatchFlags& o, const Console& console) {
   auto shipped = workbench::loadShippedRules(semantics().operators());
   if (!shipped) return shipped.error();
   json reports = json::array();
-  const Ending ending = forEachModel(
-      o.models, console, [&](const std::string& path) { return fitOne(o, path, *shipped, console, reports); });
+  JUnitFile junit(o.junit, "graft match");
+  const Ending ending = forEachModel(o.models, console, [&](const std::string& path) {
+    return noted(junit, path, [&]() -> Ending { return fitOne(o, path, *shipped, console, reports); });
+  });
+  if (Status s = junit.write(); !s) return s;
   console.document(workbench::documentOfModels(std::move(reports)));
   return ending;
 }
@@ -160,8 +163,11 @@ Ending match(const MatchFlags& o) {
     expected.push_back(std::move(*wanted));
   }
   json reports = json::array();
-  const Ending ending = forEachModel(
-      o.models, console, [&](const std::string& path) { return matchOne(o, path, *file, expected, console, reports); });
+  JUnitFile junit(o.junit, "graft match");
+  const Ending ending = forEachModel(o.models, console, [&](const std::string& path) {
+    return noted(junit, path, [&]() -> Ending { return matchOne(o, path, *file, expected, console, reports); });
+  });
+  if (Status s = junit.write(); !s) return s;
   console.document(workbench::documentOfModels(std::move(reports)));
   return ending;
 }
@@ -177,6 +183,7 @@ void addMatch(CLI::App& app, Run& run) {
       ->type_name("FILE");
   c->add_option("--rule", o->rule, "Only this rule");
   c->add_option("--expect", o->expect, "RULE=COUNT: exit with 4 where the rule matches another number of times");
+  addJUnitOption(*c, o->junit);
   addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return match(*o); }; });

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "core/base/words.h"
@@ -45,6 +46,22 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
                              counted(others.size(), "file"), firstFew(others, 3)));
   }
   return out;
+}
+
+void addJUnitOption(CLI::App& command, std::string& file) {
+  command
+      .add_option("--junit", file,
+                  "Write JUnit XML for CI systems: a test for each model, which fails as the model does")
+      ->type_name("FILE.xml");
+}
+
+Ending noted(JUnitFile& junit, const std::string& model, const std::function<Ending()>& f) {
+  const auto begin = std::chrono::steady_clock::now();
+  Ending ending = f();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  junit.add(model, seconds.count(), ending.status ? std::nullopt : std::optional<Error>(ending.status.error()),
+            ending.isUnchanged ? "nothing was rewritten" : "");
+  return ending;
 }
 
 std::string modelHelp() { return "A model file: " + modelKinds(); }

@@ -10,6 +10,7 @@
 
 #include "app/commands/options.h"
 #include "app/console/console.h"
+#include "app/console/junit.h"
 #include "app/workbench/rules.h"
 
 namespace graft::cli {
@@ -22,6 +23,11 @@ Result<std::vector<std::string>> modelFiles(const std::vector<std::string>& path
 /// rest goes on, and the first error is returned with a count. Of several, a model with nothing to do has not failed.
 Ending forEachModel(const std::vector<std::string>& paths, const Console&,
                     const std::function<Ending(const std::string&)>& f);
+
+/// --junit FILE.xml
+void addJUnitOption(CLI::App& command, std::string& file);
+/// What f returns for the model, which the file then tells of.
+Ending noted(JUnitFile&, const std::string& model, const std::function<Ending()>& f);
 
 /// "A model file: TorchScript (.pt), torch.fx (.fx) or torch.export (.pt2)": for `--help`.
 std::string modelHelp();

@@ -111,6 +111,7 @@ void addPartition(CLI::App&, Run&);
 void addProfile(CLI::App&, Run&);
 void addKernels(CLI::App&, Run&);
 void addEngine(CLI::App&, Run&);
+void addCheck(CLI::App&, Run&);
 void addGui(CLI::App&, Run&);
 void addCompletion(CLI::App&, Run&);
 void addMan(CLI::App&, Run&);

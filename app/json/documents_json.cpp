@@ -156,6 +156,20 @@ json toJson(const FittedModel& r) {
           {"rules", json::array()}, {"recipes", std::move(recipes)}, {"advice", r.advice}};
 }
 
+json toJson(const std::vector<CheckedRules>& checked) {
+  json files = json::array();
+  for (const CheckedRules& c : checked) {
+    json file{{"file", c.file}, {"rules", c.rules}, {"recipes", c.recipes}, {"mistakes", json::array()}};
+    if (c.mistake) {
+      const Position at = c.mistake->position.value_or(Position{c.file, 0, 0, {}});
+      file["mistakes"].push_back(
+          {{"message", c.mistake->message}, {"file", at.file}, {"line", at.line}, {"column", at.column}});
+    }
+    files.push_back(std::move(file));
+  }
+  return {{"files", std::move(files)}};
+}
+
 json toJson(const OptimizeReport& r) {
   json recipes = json::array(), rules = json::array(), groups = json::array();
   for (const TriedRecipe& t : r.recipes) recipes.push_back(toJson(t));

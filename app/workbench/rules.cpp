@@ -48,6 +48,19 @@ Result<RuleFile> loadRules(const std::string& path, const OperatorSet& operators
   });
 }
 
+CheckedRules checkRules(const std::string& path, const OperatorSet& operators, bool loadLibraries) {
+  CheckedRules out;
+  out.file = path;
+  const auto read = loadLibraries ? loadRules(path, operators) : loadRuleFile(path, operators);
+  if (!read) {
+    out.mistake = read.error();
+    return out;
+  }
+  for (const Rule& r : read->rules) out.rules.push_back(r.name);
+  for (const Recipe& r : read->recipes) out.recipes.push_back(r.name);
+  return out;
+}
+
 Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name, const OperatorSet& operators) {
   auto file = loadRules(path, operators);
   if (!file) return file.error();

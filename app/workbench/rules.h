@@ -24,6 +24,14 @@ struct ChosenRecipe {
 /// The rule file. Libraries of operators that it names are loaded: whoever gives a rule file to a command means that,
 /// too.
 Result<RuleFile> loadRules(const std::string& path, const OperatorSet&);
+/// What reading a rule file came to.
+struct CheckedRules {
+  std::string file;
+  std::vector<std::string> rules, recipes;  ///< their names
+  std::optional<Error> mistake;             ///< the first; then there are no names
+};
+/// Libraries of operators that the file names are loaded, which runs their code, only where that is asked for.
+CheckedRules checkRules(const std::string& path, const OperatorSet&, bool loadLibraries);
 /// The rule file, and its recipe of that name; for an empty name all rules that have a replacement, in the file's
 /// order. Errors: those of loadRules; Usage where there is no such recipe; BadInput where no rule has a replacement.
 Result<ChosenRecipe> loadRecipe(const std::string& path, const std::string& name, const OperatorSet&);

@@ -5,7 +5,7 @@
 
 import torch
 import torch.nn.functional as F
-from graft import Recipe, Rule, Tensor, Weight, any_of, kernels
+from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, _
 from graft import eliminate_dead, fold_constants, normalize, remove_dropout
 
 

@@ -6,7 +6,7 @@ their norms and softmax are part of the patterns.
 
 import torch
 import torch.nn.functional as F
-from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
+from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional, _
 from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
 from transformer import AddLayerNorm, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, NewGelu
 from transformer import AlibiAttention, AlibiAttentionMaskedBefore, AlibiAttentionWithoutMask, AttentionScaledBefore

@@ -6,7 +6,7 @@ recipe removes it first.
 
 import torch
 import torch.nn.functional as F
-from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional
+from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional, _
 from graft import eliminate_dead, fold_constants, normalize, remove_dropout
 
 

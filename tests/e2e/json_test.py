@@ -147,6 +147,8 @@ class Documents(TestCase):
         for form in ("groups", "loops", "cpp", "cuda", "ptx"):
             self.assertEqual(self.check("code", self.net, *self.given, "--as", form)["as"], form)
         self.check("draw", self.net, "-o", self.folder / "g.svg")
+        self.check("check", self.rules)
+        self.check("check", self.file("wrong.py", RULES.replace("F.silu", "F.siluu")), code=3)
         self.check("kernels")
 
     def test_branches_and_loops(self):

@@ -47,6 +47,7 @@ OptionHelp optionHelp(const CLI::Option& option) {
 
 void describe(const CLI::App& app, std::vector<OptionHelp>& options, std::vector<OptionHelp>& arguments) {
   for (const CLI::Option* option : app.get_options({})) {
+    if (option->get_group().empty()) continue;  // hidden
     OptionHelp help = optionHelp(*option);
     (option->get_positional() ? arguments : options).push_back(std::move(help));
   }

@@ -81,21 +81,28 @@ BatchState::~BatchState() {
 }
 
 std::optional<BatchResult> BatchState::doneBefore(const BatchTask& task) const {
+  auto out = lastOf(task);
+  if (!out || out->outcome == BatchOutcome::Failed) return {};
+  std::error_code none;
+  if (out->outcome == BatchOutcome::Done && !fs::exists(task.output, none)) return {};
+  return out;
+}
+
+std::optional<BatchResult> BatchState::lastOf(const BatchTask& task) const {
   const auto it = lines_.find(compact(json(task.words)));
   if (it == lines_.end()) return {};
   const json entry = json::parse(it->second, nullptr, false);
   BatchResult out;
   try {
     const auto outcome = entry.at("outcome").get<std::string>();
-    if (outcome == outcomeName(BatchOutcome::Done))
-      out.outcome = BatchOutcome::Done;
-    else if (outcome == outcomeName(BatchOutcome::Unchanged))
-      out.outcome = BatchOutcome::Unchanged;
-    else
-      return {};
-    if (entry.at("version") != version_ || entry.at("files") != stamps(task)) return {};
-    std::error_code none;
-    if (out.outcome == BatchOutcome::Done && !fs::exists(task.output, none)) return {};
+    bool isKnown = false;
+    for (const BatchOutcome one : {BatchOutcome::Done, BatchOutcome::Unchanged, BatchOutcome::Failed})
+      if (outcome == outcomeName(one)) {
+        out.outcome = one;
+        isKnown = true;
+      }
+    if (!isKnown || entry.at("version") != version_ || entry.at("files") != stamps(task)) return {};
+    out.error = entry.value("error", "");
     out.exitCode = entry.at("exitCode").get<int>();
     out.seconds = entry.at("seconds").get<double>();
     if (entry.contains("report")) out.report = entry["report"].dump();
@@ -105,6 +112,18 @@ std::optional<BatchResult> BatchState::doneBefore(const BatchTask& task) const {
   out.task = task;
   out.isFromState = true;
   return out;
+}
+
+Status BatchState::absorb(const std::string& path) {
+  std::error_code none;
+  if (!fs::exists(path, none)) return done();
+  auto other = open(path, version_);
+  if (!other) return other.error();
+  for (const auto& [words, line] : other->lines_) {
+    if (Status s = write(line + "\n"); !s) return s;
+    lines_[words] = line;
+  }
+  return done();
 }
 
 Status BatchState::add(const BatchResult& r) {
@@ -117,7 +136,10 @@ Status BatchState::add(const BatchResult& r) {
              {"seconds", r.seconds}};
   if (!r.error.empty()) entry["error"] = r.error;
   if (json report = json::parse(r.report, nullptr, false); !report.is_discarded()) entry["report"] = std::move(report);
-  const std::string line = compact(entry) + "\n";
+  return write(compact(entry) + "\n");
+}
+
+Status BatchState::write(const std::string& line) {
   const ssize_t written = ::write(file_, line.data(), line.size());
   if (written != static_cast<ssize_t>(line.size()) || fdatasync(file_) != 0)
     return badInput(fmt::format("the state file {} cannot be written: {}", path_, std::strerror(errno)));

@@ -26,11 +26,17 @@ class BatchState {
   /// What the task came to, if it was done or its model was unchanged, by the same words, on the same files, by the
   /// same version, and what it wrote is still there.
   std::optional<BatchResult> doneBefore(const BatchTask&) const;
+  /// What the task came to when it ran last, by the same words and the same version; also if it failed.
+  std::optional<BatchResult> lastOf(const BatchTask&) const;
+  /// Takes over what the state of a part says. Nothing where there is no such file; BadInput where a batch still works
+  /// with it, or it is no state.
+  Status absorb(const std::string& path);
   /// Writes the line, whole, to the disk.
   Status add(const BatchResult&);
 
  private:
   BatchState() = default;
+  Status write(const std::string& line);
   std::string path_, version_;
   int file_ = -1;
   std::map<std::string, std::string> lines_;  ///< a task's words, and the last line of it

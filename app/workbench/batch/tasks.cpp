@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/base/atomic_file.h"
 #include "core/base/suggest.h"
 
 namespace graft::workbench {
@@ -179,6 +180,27 @@ Result<std::vector<BatchTask>> readManifest(const std::string& path, const Batch
     }
   }
   if (out.empty()) return badInput(fmt::format("the manifest {} names no model", path));
+  return out;
+}
+
+Status writePart(const std::string& path, const std::vector<BatchTask>& tasks) {
+  json list = json::array();
+  for (const BatchTask& t : tasks)
+    list.push_back({{"model", t.model}, {"output", t.output}, {"words", t.words}, {"files", t.files}});
+  return writeFileAtomically(path, json{{"tasks", std::move(list)}}.dump());
+}
+
+Result<std::vector<BatchTask>> readPart(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const json part = json::parse(in, nullptr, false);
+  std::vector<BatchTask> out;
+  try {
+    for (const json& t : part.at("tasks"))
+      out.push_back({t.at("model").get<std::string>(), t.at("output").get<std::string>(),
+                     t.at("words").get<std::vector<std::string>>(), t.at("files").get<std::vector<std::string>>()});
+  } catch (const json::exception& e) {
+    return badInput(fmt::format("{} is no part of a batch: {}", path, e.what()));
+  }
   return out;
 }
 

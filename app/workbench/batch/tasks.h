@@ -41,6 +41,9 @@ struct BatchDefaults {
 Result<BatchTask> taskFor(const std::string& model, const BatchDefaults&);
 /// A task for each line. Errors are BadInput at the line: no JSON, a key that is none, no model.
 Result<std::vector<BatchTask>> readManifest(const std::string& path, const BatchDefaults&);
+/// A file of tasks as they are, for a part of a batch; and what such a file holds. BadInput where it is none.
+Status writePart(const std::string& path, const std::vector<BatchTask>&);
+Result<std::vector<BatchTask>> readPart(const std::string& path);
 /// Usage where two tasks write the same file, or one writes over a file that another reads.
 Status checkOutputs(const std::vector<BatchTask>&);
 

@@ -19,8 +19,28 @@ if TYPE_CHECKING:
     from .api import Comparison, Error, Matches, Optimized, Report, capture, compare, load, match, optimize, show
     from .compiling import backend
 
+    class _Value(Any):
+        """Any value of a graph; said of operators, too, for `value * 2.0` is no float."""
+
+        def __add__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __matmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __floordiv__(self, other: Any) -> Any: ...
+        def __mod__(self, other: Any) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __rmatmul__(self, other: Any) -> Any: ...
+        def __rtruediv__(self, other: Any) -> Any: ...
+        def __rpow__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+        def __getitem__(self, item: Any) -> Any: ...
+
     # A rule's functions have no `self`: their first parameter stands for a value like the others.
-    class Rule(Any):
+    class Rule(_Value):
         """A pattern, its replacement, and the condition under which the rule applies. See docs/guide/writing-rules.md."""
 
         scope: str
@@ -33,6 +53,12 @@ if TYPE_CHECKING:
 
         steps: "list[Any]"
         expect: "dict[Any, int]"
+
+    class Weight(_Value):
+        """A parameter that binds only values known before the model runs."""
+
+    class Constant(_Value):
+        """A parameter that binds any literal."""
 
 else:
 
@@ -49,6 +75,12 @@ else:
 
         steps: list = []
         expect: dict = {}
+
+    class Weight:
+        """A parameter that binds only values known before the model runs."""
+
+    class Constant:
+        """A parameter that binds any literal."""
 
 
 _API = ("Comparison", "Error", "Matches", "Optimized", "Report", "capture", "compare", "load", "match", "optimize", "show")
@@ -90,14 +122,6 @@ _load_operators()
 # Any: a pattern's parameters stand for tensors, numbers and lists alike.
 Tensor = Any
 _: Any = None
-
-
-class Weight:
-    """A parameter that binds only values known before the model runs."""
-
-
-class Constant:
-    """A parameter that binds any literal."""
 
 
 def _pattern_only(*args: Any, **kwargs: Any) -> Any:

@@ -151,7 +151,7 @@ class Matches(dict):  # type: ignore[type-arg]
     @property
     def counts(self) -> "dict[str, int]":
         """How often each rule matches; without rules of your own, how often each rule of the first recipe that fits rewrites."""
-        if "rules" in self:
+        if self.get("rules"):
             return {r["name"]: r["matches"] for r in self["rules"]}
         recipes = self.get("recipes", [])
         return {r["name"]: r["rewrites"] for r in recipes[0]["rules"]} if recipes else {}
