@@ -1,7 +1,9 @@
 #include "kernels/generated/aten_run.h"
 
-#include <ATen/core/stack.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/jit/runtime/operator.h>
 
 #include "core/torch/values/values.h"
 
@@ -19,16 +21,43 @@ T given(Result<T> result, const Node& node) {
   return std::move(*result);
 }
 
+/// The operator as a function of a stack, and its schema; TorchScript has some that the dispatcher has not, such as
+/// aten::to.prim_other. Neither where there is none.
+void resolve(const std::string& name, std::function<void(torch::jit::Stack&)>& call,
+             const c10::FunctionSchema*& schema) {
+  const c10::OperatorName wanted = torchName(name);
+  if (const auto handle = c10::Dispatcher::singleton().findSchema(wanted)) {
+    call = [handle = *handle](torch::jit::Stack& stack) { handle.callBoxed(stack); };
+    schema = &handle->schema();
+    return;
+  }
+  for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(wanted.name))) {
+    if (op->schema().overload_name() != wanted.overload_name) continue;
+    call = [operation = op->getOperation()](torch::jit::Stack& stack) mutable { operation(stack); };
+    schema = &op->schema();
+    return;
+  }
+}
+
+/// A number that stands for a tensor, on the device: not all operators take one on the CPU beside tensors on a GPU.
+at::Tensor madeOn(const c10::Device& device, const c10::IValue& number) {
+  const at::Tensor& t = number.toTensor();
+  if (!t.defined() || t.dim() != 0 || !t.is_cpu() || device.is_cpu()) return t;
+  at::Tensor there = at::full({}, t.item(), t.options().device(device));
+  if (t.unsafeGetTensorImpl()->is_wrapped_number()) there.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return there;
+}
+
 }  // namespace
 
 AtenRun::AtenRun(const Graph& graph) : graph_(graph) {
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    Step& step = steps_.emplace_back(Step{id, std::nullopt});
+    Step& step = steps_.emplace_back(Step{id, {}});
     if (node.op->name == itemOperator) continue;
-    step.handle = c10::Dispatcher::singleton().findSchema(torchName(node.op->name));
-    TORCH_CHECK(step.handle, "graft::generated: this PyTorch has no operator ", node.op->name);
-    TORCH_CHECK(step.handle->schema().arguments().size() == node.args.size(), "graft::generated: ", node.op->name,
+    resolve(node.op->name, step.call, step.schema);
+    TORCH_CHECK(step.schema, "graft::generated: this PyTorch has no operator ", node.op->name);
+    TORCH_CHECK(step.schema->arguments().size() == node.args.size(), "graft::generated: ", node.op->name,
                 " takes other arguments in this PyTorch");
   }
 }
@@ -49,7 +78,7 @@ std::vector<at::Tensor> AtenRun::operator()(at::TensorList inputs, at::IntArrayR
   torch::jit::Stack stack;
   for (const Step& step : steps_) {
     const Node& node = graph_.node(step.node);
-    if (!step.handle) {
+    if (!step.call) {
       const c10::List<c10::IValue> list = values[node.args.at(0).valueId().index].toList();
       const int64_t wanted = *node.args.at(1).as<int64_t>();
       const int64_t at = wanted < 0 ? wanted + static_cast<int64_t>(list.size()) : wanted;
@@ -57,15 +86,16 @@ std::vector<at::Tensor> AtenRun::operator()(at::TensorList inputs, at::IntArrayR
     } else {
       stack.clear();
       for (size_t i = 0; i < node.args.size(); ++i) {
-        const c10::Argument& parameter = step.handle->schema().arguments()[i];
+        const c10::Argument& parameter = step.schema->arguments()[i];
         const bool isUnsaid = node.args[i].isNone() && parameter.name() == "device";
         if (device && (isUnsaid || node.args[i].as<DeviceName>())) {
           stack.emplace_back(*device);
           continue;
         }
         stack.push_back(given(toIValue(node.args[i], parameter.type().get(), lookup), node));
+        if (device && !node.args[i].isValue() && stack.back().isTensor()) stack.back() = madeOn(*device, stack.back());
       }
-      step.handle->callBoxed(stack);
+      step.call(stack);
       TORCH_CHECK(stack.size() == node.outputs.size(), "graft::generated: ", node.name, " has ", node.outputs.size(),
                   " results, ", node.op->name, " gives ", stack.size());
       for (size_t i = 0; i < stack.size(); ++i) values[node.outputs[i].index] = std::move(stack[i]);

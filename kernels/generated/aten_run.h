@@ -6,7 +6,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/core/stack.h>
 
 #include <functional>
 #include <vector>
@@ -29,7 +30,8 @@ class AtenRun {
  private:
   struct Step {
     NodeId node;
-    std::optional<c10::OperatorHandle> handle;  // none: an item of a list
+    std::function<void(torch::jit::Stack&)> call;  // none: an item of a list
+    const c10::FunctionSchema* schema = nullptr;
   };
   const Graph& graph_;
   std::vector<Step> steps_;

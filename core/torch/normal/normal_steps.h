@@ -18,6 +18,9 @@ bool changesShapesInPlace(const Graph&);
 /// size that is the same number for all inputs becomes that number.
 void settleSizes(Graph&, bool numbersHold);
 
+/// Computes what the model computes of numbers alone, by tensors without dimensions, and reads as a number.
+void settleNumbers(Graph&);
+
 /// Removes masks that hide nothing: before a softmax, the addition of a tensor that is zero for every input.
 /// torch.export writes them, tracing leaves them out.
 void removeIdleMasks(Graph&);

@@ -269,6 +269,7 @@ Status normalizeImported(Graph& g, const OperatorSet& operators, Functionalised*
   removeIdentities(g);
   mergeConstants(g);
   removeDead(g);
+  settleNumbers(g);
   foldScalarConstants(g);
   rewriteSpellings(g, operators);
   Functionaliser(g, operators, functionalised).run();

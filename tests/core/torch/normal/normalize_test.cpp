@@ -44,3 +44,25 @@ TEST_CASE("what may be the argument itself is no fresh memory") {
   const std::string text = normalised(" %a = aten.atleast_1d.default(%x)\n %b = aten.relu_.default(%a)\n return %b\n");
   CHECK(holds(text, "aten.relu_.default"));
 }
+
+TEST_CASE("a number that is computed by tensors of numbers alone is that number") {
+  const std::string text = normalised(
+      " %n = prim.NumToTensor.Scalar(9)\n %p = aten.pow.Tensor_Scalar(%n, 0.5)\n"
+      " %t = aten.to.dtype(%p, torch.int64, False, False, None)\n %i = aten.Int.Tensor(%t)\n"
+      " %a = aten.expand.default(%x, [%i, 2, 3], implicit=False)\n return %a\n");
+  CHECK(holds(text, "size=[3, 2, 3]"));
+  CHECK_FALSE(holds(text, "aten.Int.Tensor"));
+  CHECK_FALSE(holds(text, "NumToTensor"));
+}
+
+TEST_CASE("a number that depends on an input, is random or cannot be computed stays") {
+  for (const char* made :
+       {"aten.sum.default(%x)", "aten.rand.default([])", "aten.to.device(%n, device=<cuda:7>, dtype=torch.int64)"}) {
+    INFO(made);
+    CHECK(holds(
+        normalised(
+            std::string(" %n = prim.NumToTensor.Scalar(9)\n %t = ") + made +
+            "\n %i = aten.Int.Tensor(%t)\n %a = aten.expand.default(%x, [%i, 2, 3], implicit=False)\n return %a\n"),
+        "aten.Int.Tensor"));
+  }
+}
