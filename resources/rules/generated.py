@@ -21,7 +21,7 @@ class Product(Rule):
         return torch.matmul(x, w)
 
     def replacement(x, w: Weight):
-        return kernels.linear(x, w.t())
+        return kernels.linear(x, w.t().contiguous())
 
     def where(x, w):
         return w.dim() == 2 and x.dim() >= 2 and w.is_floating_point() and x.dtype == w.dtype
@@ -34,7 +34,7 @@ class ProductWithBias(Rule):
         return torch.addmm(b, x, w)
 
     def replacement(x, w: Weight, b: Weight):
-        return kernels.linear(x, w.t(), b)
+        return kernels.linear(x, w.t().contiguous(), b)
 
     def where(w, b):
         return b.dim() == 1 and b.shape[0] == w.shape[1] and w.is_floating_point()

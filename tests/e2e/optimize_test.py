@@ -125,10 +125,10 @@ class OwnRules(OptimizeTest):
         with open(os.path.join(rules, "own.py"), "w") as file:
             file.write(cls.rules)
 
-    def optimize(self, model, *more, code=0):
+    def optimize(self, model, *more, code=0, threads=1):
         command = [self.program, "optimize", model, *self.common, "--json", *more]
         run = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300,
-                             env={**os.environ, "GRAFT_OPS": str(OPERATORS), "OMP_NUM_THREADS": "1"})
+                             env={**os.environ, "GRAFT_OPS": str(OPERATORS), "OMP_NUM_THREADS": str(threads)})
         self.assertEqual(run.returncode, code, run.stdout + run.stderr)
         return json.loads(run.stdout)
 
@@ -154,6 +154,12 @@ class Chosen(OwnRules):
         self.assertIn("aten.gelu.default", operators)
         self.assertIn("aten.relu.default", operators)
         self.done("run", self.out, *self.expected(module))
+
+    def test_one_thread_is_timed_by_its_own_time(self):
+        module = nn.Sequential(Gelu(), nn.Tanh())
+        for threads, clock in ((1, "the thread's own time"), (2, "wall time")):
+            protocol = self.optimize(self.model(module), threads=threads)["result"]["timing"]["protocol"]
+            self.assertIn(f", {clock} of whole runs", protocol)
 
     def test_two_recipes_together_without_the_rule_that_both_have(self):
         module = nn.Sequential(Gelu(), nn.ReLU(), ExactGelu())

@@ -152,7 +152,9 @@ struct Finisher {
       speed = timeFile(how);
     }
     if (!speed) return speed.error();
-    if (isSlower(*speed)) return std::string("the written file is slower");
+    // What freezing does is as fast as freezing: a few percent are the machine's, and the file as it was is no faster.
+    constexpr double asFast = 0.95;
+    if (mayBeAsFast ? speed->ratio < asFast : isSlower(*speed)) return std::string("the written file is slower");
     if (!mayBeAsFast && speed->ratio < 1) return std::string("the written file is not faster");
     if (job.cancelled()) return stoppedTrying();
     auto written = staged->publish();

@@ -4,6 +4,7 @@
 
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
+#include "core/torch/verify/check_inputs.h"
 #include "core/torch/verify/index_guard.h"
 #include "core/torch/verify/program_set.h"
 #include "tests/support/catch.h"
@@ -38,6 +39,20 @@ TEST_CASE("indices out of range are found on the CPU, before a GPU sees them") {
   CHECK(guard.refuses(wrong, {}));
   CHECK_FALSE(guard.refuses(fine, {}));
   CHECK_FALSE(IndexGuard(g, "cpu").refuses(wrong, {}));  // there the run itself says so
+}
+
+TEST_CASE("nearly equal inputs are a unit in the last place apart, or the same in another layout") {
+  const at::Tensor image = at::rand({2, 8, 5, 5}) + 1, mask = at::tensor({0, 1, 1, 0}, at::kLong).view({2, 2});
+  const TensorSet given = set({image, mask});
+  const auto laid = valuesOf(nearlyEqual(given, 0));
+  CHECK(laid[0].toTensor().is_contiguous(at::MemoryFormat::ChannelsLast));
+  CHECK(laid[0].toTensor().equal(image));
+  const auto near = valuesOf(nearlyEqual(given, 1)), other = valuesOf(nearlyEqual(given, 2));
+  const at::Tensor apart = (near[0].toTensor() - image).abs();
+  CHECK(apart.max().item<double>() > 0);
+  CHECK(apart.max().item<double>() <= 0x1p-22);  // numbers from 1 to 2; rounding may add another unit
+  CHECK_FALSE(other[0].toTensor().equal(near[0].toTensor()));
+  CHECK(near[1].toTensor().equal(mask));
 }
 
 TEST_CASE("a graph without indices is not run twice") {
