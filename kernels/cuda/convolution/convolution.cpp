@@ -222,7 +222,7 @@ class FusedCall {
   }
 
  private:
-  static constexpr int mostPlans = 4;
+  static constexpr int mostPlans = 3;
   /// A kernel is taken where it is at least this much faster.
   static constexpr double worthIt = 0.98;
 
@@ -268,6 +268,8 @@ class FusedCall {
     double best = beside * worthIt;
     Chosen chosen;
     for (int plan = 0; plan < std::min(kernel->plans(), mostPlans) && !tuningBudget().isSpent(0.5); ++plan) {
+      // A plan takes up to a second to build: rather the next convolution's first than this one's next.
+      if (chosen.kernel && tuningBudget().isSpent(0.15)) break;
       if (!kernel->build(plan)) continue;
       const at::Tensor y = result().fill_(std::numeric_limits<double>::quiet_NaN());
       const at::Tensor workspace = workspaceOf(*kernel, plan);
