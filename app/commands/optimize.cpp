@@ -75,6 +75,7 @@ void tell(OptimizeStage stage, const OptimizeReport& r, const OptimizeFlags& o, 
     case OptimizeStage::Rules:
       return tellRules(r, o, console);
     case OptimizeStage::Rewritten:
+      if (!r.instead.empty()) console.note(r.instead);
       console.print(fmt::format("\n{}: {}\n", console.bold(r.result.model), r.result.recipe));
       tellRewritten(r.result, {}, console);
       return tellGroups(r, console);

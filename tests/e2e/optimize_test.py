@@ -239,6 +239,9 @@ class Folded(Recipe):
         self.assertEqual((recipes["Few"], recipes["Folded"]), ((False, "the written file is slower"), (True, "")), report)
         self.assertEqual((report["result"]["recipe"], report["result"]["verification"]["passed"]), ("Folded", True))
         self.assertNotEqual(report["result"]["timing"]["speed"], "slower")
+        text = subprocess.run(list(map(str, [self.program, "optimize", self.folder / "m.pt", *self.common])), capture_output=True, text=True,
+                              timeout=300, env={**os.environ, "GRAFT_OPS": str(OPERATORS), "OMP_NUM_THREADS": "1"})
+        self.assertIn("Few is not kept: the written file is slower", text.stdout + text.stderr)
         self.done("run", self.out, *self.expected(module))
 
 

@@ -152,6 +152,7 @@ struct Finisher {
       speed = timeFile(how);
     }
     if (!speed) return speed.error();
+    reached(OptimizeStage::Timed);
     // What freezing does is as fast as freezing: a few percent are the machine's, and the file as it was is no faster.
     constexpr double asFast = 0.95;
     if (mayBeAsFast ? speed->ratio < asFast : isSlower(*speed)) return std::string("the written file is slower");
@@ -170,7 +171,6 @@ struct Finisher {
     auto timing = timeWrittenFile(how, job);
     if (!timing) return timing.error();
     report.result.timing = std::move(*timing);
-    reached(OptimizeStage::Timed);
     const PairedTiming& t = report.result.timing->times;
     return SpeedBeside{t.ratio, ratioRange(t.a.samplesMs, t.b.samplesMs)};
   }
@@ -281,6 +281,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   TriedRecipe& row = report.recipes[static_cast<size_t>(folded - fits.begin())];
   row.isKept = true;
   row.why.clear();
+  report.instead = nameOf(plan) + " is not kept: " + *why;
   auto again = finisher.write({{folded->file, folded->recipe, {}}}, true);
   if (!again) return again.error();
   if (again->empty()) return report;

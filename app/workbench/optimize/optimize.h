@@ -65,7 +65,8 @@ struct OptimizeReport {
   std::vector<TriedRule> rules;
   std::vector<TriedGroup> groups;
   std::string beside;  ///< what the original ran as in the trials: "original (frozen TorchScript)"; "": none was run
-  std::string whyUnchanged;         ///< where nothing is kept: "none of the recipes that come with Graft fits it"
+  std::string whyUnchanged;  ///< where nothing is kept: "none of the recipes that come with Graft fits it"
+  std::string instead;  ///< "ConvNet is not kept: the written file is slower", where the result is another recipe's
   std::vector<std::string> advice;  ///< then: what the model's time goes into, and what to do
   double seconds = 0;               ///< that all of it took
   bool isOutOfTime = false;         ///< the budget was used up before all was tried
