@@ -42,7 +42,7 @@ void resolve(const std::string& name, std::function<void(torch::jit::Stack&)>& c
 /// A number that stands for a tensor, on the device: not all operators take one on the CPU beside tensors on a GPU.
 at::Tensor madeOn(const c10::Device& device, const c10::IValue& number) {
   const at::Tensor& t = number.toTensor();
-  if (!t.defined() || t.dim() != 0 || !t.is_cpu() || device.is_cpu()) return t;
+  if (!t.defined() || t.dim() != 0 || !t.is_cpu() || !device.is_cuda()) return t;
   at::Tensor there = at::full({}, t.item(), t.options().device(device));
   if (t.unsafeGetTensorImpl()->is_wrapped_number()) there.unsafeGetTensorImpl()->set_wrapped_number(true);
   return there;

@@ -24,6 +24,11 @@ def attention_norm_linear(q: Any, k: Any, v: Any, mask: Any, weight: Any, bias: 
     """linear_norm_linear of attention(q, k, v, mask) with its heads side by side, [batch, length, heads * head
     size]. For up to 16 queries and 32 keys on Hopper attention and the first product are one kernel."""
 
+def batched_linear(x: Any, weight: Any) -> Any:
+    """x times each matrix of weight [batch, in, out]: [batch, rows, out], as the experts of a mixture have it. x is
+    [rows, in], the same for all, or [batch, rows, in]. Accumulation happens in fp32 before the one rounding to
+    the output's type. The output is contiguous."""
+
 def conv_activation(x: Any, weight: Any, bias: Any, residual: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int, activation: str = ..., alpha: float = ..., beta: float = ...) -> Any:
     """conv_bias_add_relu with any activation: activation(conv(x, weight, bias) + residual) with activation none,
     relu, gelu (exact, by erf), gelu_tanh, silu, sigmoid, tanh, hardswish, hardsigmoid, hardtanh (clamps to
