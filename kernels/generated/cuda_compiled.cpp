@@ -103,7 +103,7 @@ Result<std::shared_ptr<const CudaCompiled>> CudaCompiled::make(const Graph& grap
   if (const Status s = loops::checkSizes(*program, sizes.vec()); !s) return s.error();
   codegen::CudaOptions options;
   options.sizes = sizes.vec();
-  options.multiprocessors = gpu.multiprocessors;
+  options.limits.multiprocessors = gpu.multiprocessors;
   options.isOverlapped = overlaps(gpu.capability);
   options.hasNames = false;
   for (const at::Tensor& t : inputs) {

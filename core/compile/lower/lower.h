@@ -30,6 +30,7 @@ enum class Kind : uint8_t {
   Scan,       ///< from all elements so far along a dimension
   Window,     ///< from the elements of a window
   Factory,    ///< reads no tensor
+  Product,    ///< sums of products of rows and columns: matrix products
 };
 std::string_view kindName(Kind);
 

@@ -24,6 +24,7 @@ constexpr int64_t kSharedBytes = 160'000;  ///< of a block
 constexpr int64_t kUnrolled = 32;          ///< iterations of a loop in one thread
 constexpr int64_t kSmall = int64_t{1} << 31;
 
+int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool isArray(const loops::Buffer& b) { return !b.sizes.empty(); }
 
 }  // namespace
@@ -956,8 +957,13 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   }
   tiles_.clear();
   const bool isTeam = plan.kind == CudaPlan::Kind::Rows || plan.kind == CudaPlan::Kind::Columns;
+  if (plan.product) {
+    for (const CudaProduct::Operand* o : {&plan.product->left, &plan.product->right}) countUses(offsetOf(o->load));
+  }
   if (plan.kind == CudaPlan::Kind::Tiles)
     printTiles();
+  else if (plan.kind == CudaPlan::Kind::Product)
+    printProduct();
   else if (const Status s = isTeam ? printTeam() : printThreads(); !s)
     return s.error();
   const std::string head = header(function);
@@ -972,6 +978,11 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
       printed_.kernel.blocks =
           (r == plan.along ? plan.iterations : printed_.kernel.blocks) * ((extent + plan.tile - 1) / plan.tile);
     }
+  if (plan.product) {
+    const ProductSize& p = plan.product->size;
+    printed_.kernel.product = p;
+    printed_.kernel.blocks = p.batches * divideUp(p.rows, plan.product->tile.rows) * divideUp(p.columns, plan.product->tile.columns);
+  }
   printed_.kernel.threads = plan.threads;
   printed_.kernel.sharedBytes = sharedBytes_;
   return std::move(printed_);
