@@ -147,7 +147,9 @@ Result<CodeReport> generatedCode(const Graph& g, const CodeRequest& request, con
     report.kernels.push_back(std::move(read->first));
     groups.push_back(std::move(read->second));
   }
-  FusionPlan plan = planFusion(g, request.fusion);
+  FusionOptions options = request.fusion;
+  if (request.isForGpu || isOnGpu(g) || request.form == CodeForm::Cuda || request.form == CodeForm::Ptx) planForGpu(options);
+  FusionPlan plan = planFusion(g, options);
   for (const FusionGroup& group : plan.groups) {
     report.kernels.push_back(describe(g, group));
     groups.push_back(groupGraph(g, group));

@@ -25,6 +25,7 @@ struct CodeRequest {
   CodeForm form = CodeForm::Groups;
   std::string kernel;  ///< the only one to print: its name, or its number from 0; "": all
   FusionOptions fusion = {};
+  bool isForGpu = false;  ///< as for a model on a GPU; CUDA C++ and PTX always are
 };
 
 /// Microseconds in a run of the model.

@@ -32,6 +32,7 @@ struct FusionNode {
   double elements = 0;            ///< of its iteration
   double operations = 0;          ///< for each element
   double outputBytes = 0;
+  bool isProduct = false;  ///< a matrix product, whose kernel may compute what is behind it
   /// Of a reduction, norm or scan: what tells rows apart. Nodes of equal row keys go over the same rows.
   bool hasRows = false;
   double rows = 0;

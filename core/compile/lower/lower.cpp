@@ -75,6 +75,11 @@ Traits traitsOf(const Graph& graph, const Node& node) {
   return traits;
 }
 
+Kind kindOf(std::string_view op) {
+  const Entry* entry = findEntry(op);
+  return entry ? entry->kind : Kind::None;
+}
+
 Result<loops::Program> lower(const Graph& group) {
   Lowering l(group);
   try {

@@ -103,6 +103,7 @@ void lowerProduct(Call& c, std::string_view left, std::string_view right, size_t
   const TensorId a = c.tensor(left), b = c.tensor(right);
   requireRank(c, a, rank, left);
   requireRank(c, b, rank, right);
+  c.traits.multiplied = adds ? std::vector<size_t>{1, 2} : std::vector<size_t>{0, 1};
   const Matrices x = asMatrices(c, a), y = asMatrices(c, b);
   Sizes batch;
   if (rank == 3) batch.push_back(c.sizes(a)[0]);
@@ -115,6 +116,7 @@ void lowerMatmul(Call& c) {
   const TensorId a = c.tensor("self"), b = c.tensor("other");
   if (c.rank(a) < 2) c.refuse("self", "has fewer than two dimensions");
   if (c.rank(b) < 2) c.refuse("other", "has fewer than two dimensions");
+  c.traits.multiplied = {0, 1};
   const Matrices x = asMatrices(c, a), y = asMatrices(c, b);
   c.result(productOf(c, x, y, batchOf(c, x, y)));
 }
@@ -123,6 +125,7 @@ void lowerLinear(Call& c) {
   const TensorId x = c.tensor("input"), w = c.tensor("weight");
   requireRank(c, w, 2, "weight");
   if (c.rank(x) < 1) c.refuse("input", "has no dimensions");
+  c.traits.multiplied = {0, 1};
   Matrices rows = asMatrices(c, x);
   const bool isVector = c.rank(x) == 1;
   if (isVector) {
