@@ -37,6 +37,7 @@ std::string heading(size_t index, const GeneratedKernel& k, workbench::CodeForm 
   if (!k.isInFile)
     out += fmt::format(", {} instead of {}, {:.3g} us less predicted", bytesText(k.bytes), bytesText(k.bytesApart),
                        k.savedMicroseconds);
+  if (!k.product.empty()) out += fmt::format(", behind the product %{}", k.product);
   if (k.measured) {
     out += fmt::format(", {:.3g} us instead of {:.3g} us", k.measured->kernel, k.measured->operators);
     if (k.measured->generated) out += fmt::format(" ({:.3g} us as generated)", *k.measured->generated);
@@ -89,10 +90,11 @@ Status code(const CodeFlags& o) {
         ErrorKind::Usage, "--as takes python, groups, loops, cpp, cuda or ptx; " + o.as + " is none of them", {}};
   const bool isSteered = !o.only.empty() || !o.apart.empty() || !o.fusion.empty() || !o.writeFusion.empty() || o.gpu;
   if (!form && (!o.kernel.empty() || isSteered || o.measure))
-    return Error{ErrorKind::Usage,
-                 "--kernel, --only, --apart, --gpu, --fusion, --write-fusion and --measure go with --as groups, loops, cpp, "
-                 "cuda or ptx",
-                 {}};
+    return Error{
+        ErrorKind::Usage,
+        "--kernel, --only, --apart, --gpu, --fusion, --write-fusion and --measure go with --as groups, loops, cpp, "
+        "cuda or ptx",
+        {}};
   workbench::CodeRequest request{.form = form.value_or(workbench::CodeForm::Groups),
                                  .kernel = o.kernel,
                                  .fusion = {.only = o.only, .apart = o.apart},

@@ -22,7 +22,7 @@
 #include "core/ir/graph.h"
 #include "kernels/generated/aten_run.h"
 #include "kernels/generated/compiled.h"
-#include "kernels/generated/cuda_run.h"
+#include "kernels/generated/cuda/cuda_run.h"
 #include "kernels/generated/shared_kernel.h"
 
 namespace graft::ops {

@@ -130,6 +130,23 @@ template <class T> static void multiply_add(f32 (&d)[4], const u32 (&a)[4], u32 
   }
   pause();
 }
+static void groups_begin() {}
+static void groups_end() {}
+template <i32 n> static void wait_groups() {}
+static void publish_copies() {}
+// From the places of the elements, where the machine has descriptors.
+template <class Operand, class T> static f32 element_of(unsigned char* slice, i32 row, i32 k, T) {
+  const i32 line = Operand::isAlong ? row : row / 64 * 64 + k, along = Operand::isAlong ? k : row % 64;
+  return to_f32(T{half_at(Operand::place(slice, line, along / 8), along % 8)});
+}
+template <class Left, class Right, int n> static void multiply_group(f32 (&d)[n][4], unsigned char* left, unsigned char* right, i32 row, i32 inner) {
+  using T = typename Left::element;
+  const int lane = here % 32, first = row + here % 128 / 32 * 16 + lane / 4;
+  for (int c = 0; c < n; ++c)
+    for (int e = 0; e < 4; ++e)
+      for (int k = inner; k < inner + 16; ++k)
+        d[c][e] += element_of<Left>(left, first + e / 2 * 8, k, T{}) * element_of<Right>(right, c * 8 + lane % 4 * 2 + e % 2, k, T{});
+}
 static void fail(const char*) { failed = 1; }
 static void overlap() {}
 static std::function<void()> body;
@@ -183,13 +200,13 @@ class CudaEmulator {
 
   void compile(const std::filesystem::path& folder) {
     std::string source = std::string(kEmulatedMachine) + std::string(codegen::cudaHelpers()) +
-                         std::string(codegen::cudaProductHelpers());
+                         std::string(codegen::cudaProductHelpers()) + std::string(codegen::cudaGroupHelpers());
     for (size_t n = 0; n < codes_.size(); ++n) {
       std::string text = kernelsOf(codes_[n]);
       const std::string head = "extern \"C\" __global__ void __launch_bounds__(";
       for (size_t at = text.find(head); at != std::string::npos; at = text.find(head))
         text.replace(at, text.find(')', at) + 1 - at, "static void");
-      const std::string memory = "  extern __shared__ __align__(16) unsigned char shared[];\n";
+      const std::string memory = "  extern __shared__ __align__(1024) unsigned char shared[];\n";
       for (size_t at = text.find(memory); at != std::string::npos; at = text.find(memory))
         text.erase(at, memory.size());
       source += "namespace p" + std::to_string(n) + " {\n" + text + "}\nextern \"C\" int run" + std::to_string(n) +

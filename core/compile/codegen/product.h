@@ -1,5 +1,5 @@
-// Matrix products among loops: a nest whose iterations sum the products of two buffers' halves, with anything behind the
-// sum. Generators of code multiply tiles there, and compute what is behind as the tile's epilogue.
+// Matrix products among loops: a nest whose iterations sum the products of two buffers' halves, with anything behind
+// the sum. Generators of code multiply tiles there, and compute what is behind as the tile's epilogue.
 //
 //   nest i < 512, j < 768
 //     local s: f32[]
@@ -22,8 +22,8 @@ struct ProductInNest {
 /// Nothing where the nest holds other reductions, loops of its own, or operands that are computed.
 std::optional<ProductInNest> findProduct(const loops::Program&, const loops::Nest&);
 
-/// Whether the program is one product and its epilogue. False where what is behind the sum reads elements of it at other
-/// places than its own.
+/// Whether the program is one product and its epilogue. False where what is behind the sum reads elements of it at
+/// other places than its own.
 bool isProductWithEpilogue(const loops::Program&);
 
 }  // namespace graft::codegen

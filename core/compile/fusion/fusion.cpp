@@ -33,7 +33,7 @@ struct Group {
   double rows = 0;
   std::vector<int64_t> rowKey;
   NodeId product;  ///< the matrix product among them
-  Sides sides;  ///< of what is to stay apart
+  Sides sides;     ///< of what is to stay apart
 };
 
 struct Judgement {

@@ -70,9 +70,8 @@ Part partOf(const Graph& g, const std::vector<ValueId>& results, ValueId given) 
 
 bool holdsProduct(const Graph& group) {
   const std::vector<NodeId> order = group.order();
-  return std::any_of(order.begin(), order.end(), [&](NodeId id) {
-    return lower::kindOf(group.node(id).op->name) == lower::Kind::Product;
-  });
+  return std::any_of(order.begin(), order.end(),
+                     [&](NodeId id) { return lower::kindOf(group.node(id).op->name) == lower::Kind::Product; });
 }
 
 NodeId productOf(const Graph& group) {

@@ -55,8 +55,8 @@ void lowerAll(Lowering& l) {
 }  // namespace
 
 std::string_view kindName(Kind kind) {
-  constexpr std::array<std::string_view, 10> names{"none",      "size", "pointwise", "view",   "gather",
-                                                  "reduction", "scan", "window",    "factory", "product"};
+  constexpr std::array<std::string_view, 10> names{"none",      "size", "pointwise", "view",    "gather",
+                                                   "reduction", "scan", "window",    "factory", "product"};
   return names[static_cast<size_t>(kind)];
 }
 

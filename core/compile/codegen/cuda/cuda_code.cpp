@@ -67,6 +67,7 @@ Result<CudaCode> makeCudaCode(loops::Program program, const CudaOptions& options
   code.source = std::string(cudaMachinePrelude()) + std::string(cudaHelpers());
   if (std::any_of(code.kernels.begin(), code.kernels.end(), [](const CudaKernel& k) { return k.product.has_value(); }))
     code.source += std::string(cudaProductMachine()) + std::string(cudaProductHelpers());
+  for (const CudaKernel& k : code.kernels) code.source += k.helpers;
   code.source += "\n";
   code.preludeBytes = code.source.size();
   code.source += kernels;

@@ -28,14 +28,13 @@ constexpr int kWarp = 32;
 constexpr int64_t kShortSide = 16;
 constexpr size_t kMostTiles = 4;
 
-int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 std::string CudaPlan::describe() const {
   if (kind == Kind::Product)
-    return fmt::format("product of {}{} by {}, {} deep, in {}", product->size.batches == 1 ? "" : fmt::format("{} times ", product->size.batches), product->size.rows,
-                       product->size.columns, product->size.inner, product->tile.describe());
+    return fmt::format("product of {}{} by {}, {} deep, in {}",
+                       product->size.batches == 1 ? "" : fmt::format("{} times ", product->size.batches),
+                       product->size.rows, product->size.columns, product->size.inner, product->tile.describe());
   if (kind == Kind::Tiles) return fmt::format("squares of {0} by {0}, transposed in shared memory", tile);
   if (kind == Kind::Threads) {
     if (vector * chunks == 1) return fmt::format("{} iterations, a thread each", iterations);
@@ -359,11 +358,13 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
         std::all_of(plan.nest.stores.begin(), plan.nest.stores.end(), [](const Store& s) { return s.ranges.empty(); });
     if (isPlain) plan.vector = vectorFor(plan.nest.stores, plan.index, plan.iterations);
     // Wide accesses pay once every multiprocessor has work.
-    while (plan.vector > 1 && plan.iterations / plan.vector < planning_.limits.multiprocessors * 128LL) plan.vector /= 2;
+    while (plan.vector > 1 && plan.iterations / plan.vector < planning_.limits.multiprocessors * 128LL)
+      plan.vector /= 2;
     plan.threads = plan.iterations / plan.vector < planning_.limits.multiprocessors * 512LL ? 128 : 256;
     // Two accesses at a time where no end needs a condition.
     const int64_t twice = 2LL * plan.vector * plan.threads;
-    if (plan.vector > 1 && plan.iterations % twice == 0 && plan.iterations / twice >= planning_.limits.multiprocessors * 16LL)
+    if (plan.vector > 1 && plan.iterations % twice == 0 &&
+        plan.iterations / twice >= planning_.limits.multiprocessors * 16LL)
       plan.chunks = 2;
     plan.perBlock = plan.threads;
     plans.push_back(std::move(plan));

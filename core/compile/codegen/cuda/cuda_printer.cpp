@@ -24,7 +24,6 @@ constexpr int64_t kSharedBytes = 160'000;  ///< of a block
 constexpr int64_t kUnrolled = 32;          ///< iterations of a loop in one thread
 constexpr int64_t kSmall = int64_t{1} << 31;
 
-int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool isArray(const loops::Buffer& b) { return !b.sizes.empty(); }
 
 }  // namespace
@@ -929,7 +928,7 @@ std::string CudaPrinter::header(const std::string& function) {
   printed_.kernel.buffers.insert(printed_.kernel.buffers.begin(), places.begin(), places.end());
   std::string text = fmt::format("// {}\nextern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n",
                                  plan_->describe(), plan_->threads, function, parameters);
-  if (sharedBytes_ > 0) text += "  extern __shared__ __align__(16) unsigned char shared[];\n";
+  if (sharedBytes_ > 0) text += "  extern __shared__ __align__(1024) unsigned char shared[];\n";
   if (options_.isOverlapped) text += "  overlap();\n";
   return text;
 }
@@ -981,7 +980,12 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   if (plan.product) {
     const ProductSize& p = plan.product->size;
     printed_.kernel.product = p;
-    printed_.kernel.blocks = p.batches * divideUp(p.rows, plan.product->tile.rows) * divideUp(p.columns, plan.product->tile.columns);
+    if (plan.product->tile.isGrouped)
+      printed_.kernel.helpers = cudaGroupMachine(plan.product->tile.columns, plan.product->dtype,
+                                                 plan.product->left.isInnerFast, plan.product->right.isInnerFast) +
+                                std::string(cudaGroupHelpers());
+    printed_.kernel.blocks =
+        p.batches * divideUp(p.rows, plan.product->tile.rows) * divideUp(p.columns, plan.product->tile.columns);
   }
   printed_.kernel.threads = plan.threads;
   printed_.kernel.sharedBytes = sharedBytes_;

@@ -96,6 +96,11 @@ std::optional<CudaPlan> CudaPlanner::planProduct(const Nest& nest) {
   plan.nest.outer = {plan.index, product.rows, product.columns};
 
   product.tile = planning_.tile ? *planning_.tile : productTiles(product.size, planning_.limits).front();
+  // The functions for groups of warps are one product's: of several in one source, the others do without.
+  if (product.tile.isGrouped) {
+    planning_.limits.capability = 80;
+    planning_.tile.reset();
+  }
   plan.vector = vectorFor(plan.nest.stores, product.columns, product.size.columns, product.reduce);
   plan.threads = product.tile.threads();
   return plan;

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include "core/compile/codegen/cuda/cuda_product.h"
+#include "core/compile/codegen/cuda/cuda_spelling.h"
 
 namespace graft::codegen {
 
@@ -35,18 +38,56 @@ DEVICE void load_squares_transposed(u32 (&x)[4], const void* row) {
 }
 // d[16, 8] += a[16, 16] b[16, 8].
 DEVICE void multiply_add(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, f16) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                "{%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 DEVICE void multiply_add(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, bf16) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                "{%0, %1, %2, %3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 )";
+}
+
+// Sources: PTX ISA, "wgmma.mma_async" and "Matrix Descriptor Format": 128-byte swizzle; a square of 8 lines takes 1024
+// bytes, the next panel of 64 lines begins 8192 bytes behind.
+std::string cudaGroupMachine(int columns, DType dtype, bool isLeftInnerFast, bool isRightInnerFast) {
+  std::string registers, outputs;
+  for (int i = 0; i < columns / 2; ++i) {
+    registers += fmt::format("{}%{}", i > 0 ? ", " : "", i);
+    outputs += fmt::format("{}\"+f\"(d[{}][{}])", i > 0 ? ", " : "", i / 4, i % 4);
+  }
+  const std::string name = dtype == DType::BFloat16 ? "bf16" : "f16";
+  return fmt::format(R"(
+DEVICE u64 descriptor_of(const void* p) {{
+  return (u64)((shared_address(p) & 0x3ffff) >> 4) | (u64)512 << 16 | (u64)64 << 32 | (u64)1 << 62;
+}}
+DEVICE void groups_begin() {{ asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }}
+DEVICE void groups_end() {{ asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }}
+template <i32 n>
+DEVICE void wait_groups() {{
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory");
+}}
+// What threads wrote to shared memory is there for what multiplies next.
+DEVICE void publish_copies() {{ asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }}
+// d[64, {columns}] += left[64, 16] right[16, {columns}], from this row and this depth of the slices on.
+template <class Left, class Right>
+DEVICE void multiply_group(f32 (&d)[{quarters}][4], unsigned char* left, unsigned char* right, i32 row, i32 inner) {{
+  const u64 a = descriptor_of(left + ({left} ? row * 128 + inner * 2 : row / 64 * 8192 + inner * 128));
+  const u64 b = descriptor_of(right + ({right} ? inner * 2 : inner * 128));
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{name}.{name} {{{registers}}}, %{a}, %{b}, 1, 1, 1, {turnLeft}, {turnRight};"
+               : {outputs}
+               : "l"(a), "l"(b));
+}}
+)",
+                     fmt::arg("columns", columns), fmt::arg("quarters", columns / 8), fmt::arg("left", isLeftInnerFast),
+                     fmt::arg("right", isRightInnerFast), fmt::arg("name", name), fmt::arg("registers", registers),
+                     fmt::arg("a", columns / 2), fmt::arg("b", columns / 2 + 1),
+                     fmt::arg("turnLeft", isLeftInnerFast ? 0 : 1), fmt::arg("turnRight", isRightInnerFast ? 0 : 1),
+                     fmt::arg("outputs", outputs));
 }
 
 std::string_view cudaProductHelpers() {
@@ -60,6 +101,8 @@ struct operand {
   static constexpr i32 lines = isInnerFast ? rows : (rows + 63) / 64 * 64;
   static constexpr i32 chunks = isInnerFast || rows >= 64 ? 8 : rows / 8;
   static constexpr i32 bytes = lines * 128;
+  static constexpr bool isAlong = isInnerFast;
+  typedef T element;
 
   static DEVICE unsigned char* place(unsigned char* slice, i32 line, i32 chunk) {
     return slice + line * 128 + ((chunk ^ (line & 7)) << 4);
@@ -203,6 +246,68 @@ DEVICE i64 place_tile(i64 block, i32 tiles_down, i32 tiles_across, i32& down, i3
   across = left / rows;
   return block / ((i64)tiles_down * tiles_across);
 }
+)";
+}
+
+std::string_view cudaGroupHelpers() {
+  return R"(
+// The tile of a block, multiplied by groups of four warps, each of 64 rows and all columns. A slice is refilled once no group multiplies it.
+template <class T, class Left, class Right, i32 rows, i32 columns, i32 stages>
+struct group_tile {
+  static constexpr i32 pitch = columns + 8;
+  f32 sums[columns / 8][4];
+
+  template <class LeftAt, class RightAt>
+  DEVICE void multiply(unsigned char* ring, const T* left, const LeftAt& left_at, const T* right, const RightAt& right_at,
+                       i32 first_row, i32 row_count, i32 first_column, i32 column_count, i32 depth) {
+#pragma unroll
+    for (i32 n = 0; n < columns / 8; ++n)
+#pragma unroll
+      for (i32 e = 0; e < 4; ++e) sums[n][e] = 0.0f;
+    constexpr i32 bytes = Left::bytes + Right::bytes;
+    const i32 slices = (depth + 63) / 64, row = threadIdx.x / 128 * 64;
+    const auto fetch = [&](i32 slice) {
+      unsigned char* to = ring + slice % stages * bytes;
+      Left::fetch(to, left, left_at, first_row, row_count, slice * 64, depth);
+      Right::fetch(to + Left::bytes, right, right_at, first_column, column_count, slice * 64, depth);
+    };
+#pragma unroll
+    for (i32 s = 0; s < stages - 2; ++s) {
+      if (s < slices) fetch(s);
+      copies_end();
+    }
+#pragma unroll 1
+    for (i32 s = 0; s < slices; ++s) {
+      wait_copies<stages - 3>();
+      publish_copies();
+      join_block();
+      unsigned char* const x = ring + s % stages * bytes;
+      groups_begin();
+#pragma unroll
+      for (i32 k = 0; k < 64; k += 16) multiply_group<Left, Right>(sums, x, x + Left::bytes, row, k);
+      groups_end();
+      if (s + stages - 2 < slices) fetch(s + stages - 2);
+      copies_end();
+      wait_groups<1>();
+    }
+    wait_groups<0>();
+    wait_copies<0>();
+    join_block();
+  }
+
+  DEVICE void keep(f32* memory) {
+    const i32 lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4;
+#pragma unroll
+    for (i32 n = 0; n < columns / 8; ++n)
+#pragma unroll
+      for (i32 half = 0; half < 2; ++half) {
+        f32* to = memory + (row + half * 8) * pitch + n * 8 + lane % 4 * 2;
+        to[0] = sums[n][2 * half];
+        to[1] = sums[n][2 * half + 1];
+      }
+    join_block();
+  }
+};
 )";
 }
 

@@ -1,5 +1,5 @@
-// CudaPrinter for matrix products: a block multiplies its tile, keeps the sums in shared memory, and its threads compute
-// what is behind them, several neighbouring columns each.
+// CudaPrinter for matrix products: a block multiplies its tile, keeps the sums in shared memory, and its threads
+// compute what is behind them, several neighbouring columns each.
 #include <fmt/format.h>
 
 #include "core/compile/codegen/cuda/cuda_printer.h"
@@ -29,28 +29,29 @@ void CudaPrinter::printProduct() {
   const CudaPlan& plan = *plan_;
   const CudaProduct& p = *plan.product;
   const ProductTile& tile = p.tile;
-  const auto tiles = [](int64_t n, int64_t each) { return (n + each - 1) / each; };
   const auto nameOf = [&](const CudaProduct::Operand& o) {
     return program_.buffer(program_.expressions[o.load].buffer()).name + "_";
   };
   sharedSlot(tile.sharedBytes());
   line("i32 m0, n0;");
-  line(fmt::format("const i64 i = place_tile(blockIdx.x, {}, {}, m0, n0);", tiles(p.size.rows, tile.rows),
-                   tiles(p.size.columns, tile.columns)));
+  line(fmt::format("const i64 i = place_tile(blockIdx.x, {}, {}, m0, n0);", divideUp(p.size.rows, tile.rows),
+                   divideUp(p.size.columns, tile.columns)));
   line(fmt::format("m0 *= {};", tile.rows));
   line(fmt::format("n0 *= {};", tile.columns));
   printPlace(p.left, "left_place", p.rows, "m");
   printPlace(p.right, "right_place", p.columns, "n");
-  line(fmt::format("product_tile<{}, {}, {}, {}, {}, {}, {}, {}, {}> tile;", cudaType(p.dtype),
-                   operandType(p.left, tile.rows), operandType(p.right, tile.columns), tile.rows, tile.columns,
-                   tile.stages, tile.warpRows, tile.warpColumns, tile.inner));
+  const std::string kind = tile.isGrouped ? "group_tile" : "product_tile",
+                    warps =
+                        tile.isGrouped ? "" : fmt::format(", {}, {}, {}", tile.warpRows, tile.warpColumns, tile.inner);
+  line(fmt::format("{}<{}, {}, {}, {}, {}, {}{}> tile;", kind, cudaType(p.dtype), operandType(p.left, tile.rows),
+                   operandType(p.right, tile.columns), tile.rows, tile.columns, tile.stages, warps));
   line(fmt::format("tile.multiply(shared, {}, left_place, {}, right_place, m0, {}, n0, {}, {});", nameOf(p.left),
                    nameOf(p.right), p.size.rows, p.size.columns, p.size.inner));
   line("tile.keep((f32*)shared);");
 
   const int vector = plan.vector, across = tile.columns / vector;
-  open({"#pragma unroll 2", fmt::format("for (i32 c = threadIdx.x; c < {}; c += {}) {{", tile.rows * across,
-                                        plan.threads)});
+  open({"#pragma unroll 2",
+        fmt::format("for (i32 c = threadIdx.x; c < {}; c += {}) {{", tile.rows * across, plan.threads)});
   line(fmt::format("const i32 m = m0 + c / {0}, n = n0 + c % {0}{1};", across,
                    vector == 1 ? "" : fmt::format(" * {}", vector)));
   std::string condition;

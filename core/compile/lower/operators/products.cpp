@@ -121,10 +121,10 @@ void lowerMatmul(Call& c) {
   c.result(productOf(c, x, y, batchOf(c, x, y)));
 }
 
-void lowerLinear(Call& c) {
-  const TensorId x = c.tensor("input"), w = c.tensor("weight");
+TensorId linearOf(Call& c, std::string_view input) {
+  const TensorId x = c.tensor(input), w = c.tensor("weight");
   requireRank(c, w, 2, "weight");
-  if (c.rank(x) < 1) c.refuse("input", "has no dimensions");
+  if (c.rank(x) < 1) c.refuse(input, "has no dimensions");
   c.traits.multiplied = {0, 1};
   Matrices rows = asMatrices(c, x);
   const bool isVector = c.rank(x) == 1;
@@ -135,13 +135,20 @@ void lowerLinear(Call& c) {
   const Matrices columns = transposed(asMatrices(c, w));
   TensorId product = productOf(c, rows, columns, Sizes(rows.sizes.begin(), rows.sizes.end() - 2));
   if (isVector) product = c.reshaped(product, {c.sizes(w)[0]});
-  if (!c.has("bias")) {
-    c.result(product);
-    return;
-  }
-  const TensorId bias = c.tensor("bias");
+  if (!c.has("bias")) return product;
   const DType d = c.resultType();
-  c.result(c.pointwise({product, bias}, d, d, 1, [](Values v) { return v[0] + v[1]; }));
+  return c.pointwise({product, c.tensor("bias")}, d, d, 1, [](Values v) { return v[0] + v[1]; });
+}
+
+/// With an activation, the operator's own kernels compute all of it.
+void lowerOwnLinear(Call& c) {
+  if (c.text("activation") != "none") c.refuse("activation", "is computed by the operator's own kernels");
+  TensorId sum = linearOf(c, "x");
+  if (c.has("residual")) {
+    const DType d = c.resultType();
+    sum = c.pointwise({sum, c.tensor("residual")}, d, d, 1, [](Values v) { return v[0] + v[1]; });
+  }
+  c.result(sum);
 }
 
 }  // namespace
@@ -153,7 +160,8 @@ std::vector<Entry> productOperators() {
       {"aten.addmm.default", Kind::Product, [](Call& c) { lowerProduct(c, "mat1", "mat2", 2, true); }},
       {"aten.baddbmm.default", Kind::Product, [](Call& c) { lowerProduct(c, "batch1", "batch2", 3, true); }},
       {"aten.matmul.default", Kind::Product, lowerMatmul},
-      {"aten.linear.default", Kind::Product, lowerLinear},
+      {"aten.linear.default", Kind::Product, [](Call& c) { c.result(linearOf(c, "input")); }},
+      {"graft.linear.default", Kind::Product, lowerOwnLinear},
   };
 }
 

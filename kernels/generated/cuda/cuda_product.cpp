@@ -1,4 +1,4 @@
-#include "kernels/generated/cuda_product.h"
+#include "kernels/generated/cuda/cuda_product.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 #include "core/torch/values/values.h"
 #include "kernels/generated/aten_run.h"
 #include "kernels/generated/code_cache.h"
-#include "kernels/generated/cuda_compiled.h"
-#include "kernels/generated/cuda_timing.h"
+#include "kernels/generated/cuda/cuda_compiled.h"
+#include "kernels/generated/cuda/cuda_timing.h"
 
 namespace graft::ops {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
-#include "kernels/generated/cuda_run.h"
+#include "kernels/generated/cuda/cuda_run.h"
 #include "kernels/generated/shared_kernel.h"
 
 namespace graft::ops {

@@ -1,4 +1,4 @@
-#include "kernels/generated/cuda_compiled.h"
+#include "kernels/generated/cuda/cuda_compiled.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -16,7 +16,7 @@
 #include "core/compile/loops/verify.h"
 #include "core/compile/lower/lower.h"
 #include "kernels/generated/code_cache.h"
-#include "kernels/generated/cuda_driver.h"
+#include "kernels/generated/cuda/cuda_driver.h"
 
 namespace graft::ops {
 namespace {
@@ -161,7 +161,7 @@ Result<CudaLoops> CudaLoops::make(const Graph& graph, at::TensorList inputs, at:
   if (const Status s = loops::checkSizes(*program, sizes.vec()); !s) return s.error();
   codegen::CudaOptions& options = state->options;
   options.sizes = sizes.vec();
-  options.limits = {state->gpu.multiprocessors, state->gpu.sharedBytes};
+  options.limits = {state->gpu.multiprocessors, state->gpu.sharedBytes, state->gpu.capability};
   options.isOverlapped = overlaps(state->gpu.capability);
   options.hasNames = false;
   for (const at::Tensor& t : inputs) {
@@ -217,7 +217,8 @@ Result<std::shared_ptr<const CudaCompiled>> CudaLoops::compile(const codegen::Cu
     kernel.buffers = k.buffers;
     kernel.launch = {nullptr, k.blocks, k.threads, k.sharedBytes, state.options.isOverlapped};
     if (k.blocks > INT32_MAX) return badInput("a kernel would take more than 2147483647 blocks");
-    const std::string why = state.driver->find(code->module, k.function.c_str(), k.sharedBytes, &kernel.launch.function);
+    const std::string why =
+        state.driver->find(code->module, k.function.c_str(), k.sharedBytes, &kernel.launch.function);
     if (!why.empty()) return internalError("a generated kernel cannot be loaded: " + why);
   }
   return std::shared_ptr<const CudaCompiled>(new CudaCompiled(std::move(code)));

@@ -1,4 +1,4 @@
-#include "kernels/generated/cuda_timing.h"
+#include "kernels/generated/cuda/cuda_timing.h"
 
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/DeviceGuard.h>
@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "core/compile/nvrtc/nvrtc.h"
-#include "kernels/generated/cuda_compiled.h"
-#include "kernels/generated/cuda_driver.h"
+#include "kernels/generated/cuda/cuda_compiled.h"
+#include "kernels/generated/cuda/cuda_driver.h"
 
 namespace graft::ops {
 namespace {
@@ -92,7 +92,8 @@ Result<std::vector<double>> timeRuns(const std::vector<const CudaRun*>& runs, at
       if (const std::string why = driver->launch({*wait, 1, 1, 0, false}, stream.native_handle(), parameters);
           !why.empty())
         return internalError("the kernel that waits cannot be launched: " + why);
-      c10::Event begin(device.type(), c10::EventFlag::BACKEND_DEFAULT), end(device.type(), c10::EventFlag::BACKEND_DEFAULT);
+      c10::Event begin(device.type(), c10::EventFlag::BACKEND_DEFAULT),
+          end(device.type(), c10::EventFlag::BACKEND_DEFAULT);
       begin.record(stream);
       for (int k = 0; k < kRuns; ++k) (void)runs[i]->run(copies[next++ % copies.size()]);
       end.record(stream);

@@ -13,7 +13,7 @@
 #include "core/compile/codegen/cuda/cuda_code.h"
 #include "core/compile/nvrtc/nvrtc.h"
 #include "core/ir/graph.h"
-#include "kernels/generated/cuda_run.h"
+#include "kernels/generated/cuda/cuda_run.h"
 
 namespace graft::ops {
 

@@ -1,4 +1,4 @@
-#include "kernels/generated/cuda_driver.h"
+#include "kernels/generated/cuda/cuda_driver.h"
 
 #include <dlfcn.h>
 
@@ -9,7 +9,8 @@ namespace {
 
 // Of cuda.h
 constexpr int kMaxDynamicSharedBytes = 8;
-constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMultiprocessorCount = 16, kMostSharedBytes = 97;
+constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMultiprocessorCount = 16,
+              kMostSharedBytes = 97;
 constexpr int kProgrammaticStreamSerialization = 6;
 constexpr int64_t kSharedBytesWithoutAsking = 48 * 1024;
 

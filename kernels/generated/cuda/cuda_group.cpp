@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "core/torch/values/values.h"
-#include "kernels/generated/cuda_compiled.h"
-#include "kernels/generated/cuda_product.h"
+#include "kernels/generated/cuda/cuda_compiled.h"
+#include "kernels/generated/cuda/cuda_product.h"
 #include "kernels/generated/group.h"
 
 namespace graft::ops {
