@@ -204,7 +204,7 @@ TEST_CASE("NVRTC compiles the code of programs and groups, for each generation o
   }
   // Each tile, with operands of both orders and accesses of all widths.
   const std::vector<codegen::ProductTile> tiles = codegen::productTiles({1, 64, 64, 64}, {132, 227 * 1024, 80});
-  for (size_t i = 0; i < 2 * tiles.size(); ++i) {
+  for (size_t i = 0; i < tiles.size(); ++i) {
     const int64_t k = std::array{64, 36, 50, 33}[i % 4];
     const std::string w = fmt::format(fmt::runtime(i % 3 == 0 ? "[{1}, {0}]" : "[{0}, {1}]"), k, 72);
     auto program =
@@ -216,14 +216,14 @@ TEST_CASE("NVRTC compiles the code of programs and groups, for each generation o
     REQUIRE_RESULT(program);
     add(std::move(*program), {}, tiles[i % tiles.size()]);
   }
-  for (const int capability : {80, 86, 90}) {
+  for (const int capability : {80, 90}) {
     const auto binary = nvrtc->compile(prelude + kernels, capability, Nvrtc::Form::Binary);
     REQUIRE_RESULT(binary);
     CHECK(binary->substr(1, 3) == "ELF");
   }
   // What only one generation has is compiled for that alone.
   for (const codegen::ProductTile& tile : codegen::productTiles({1, 64, 64, 64}, {132, 227 * 1024, 90})) {
-    if (!tile.isGrouped) continue;
+    if (!tile.isGrouped || tile.rows * tile.columns > 64 * 128) continue;  // larger ones take a second each
     auto program = loops::parseProgram(
         "loops 1\ninput x: bf16[90, 200]\ninput w: bf16[90, 136]\noutput y: f32[200, 136]\nnest i < 200, j < 136\n  "
         "y[i, j] = "
