@@ -24,7 +24,7 @@ struct CodeFlags : ShowFlags {
   std::string as = "python";
   std::string kernel, fusion, writeFusion;
   std::vector<std::string> only, apart;
-  bool measure = false;
+  bool measure = false, gpu = false;
 };
 
 std::string bytesText(size_t bytes) {
@@ -37,6 +37,7 @@ std::string heading(size_t index, const GeneratedKernel& k, workbench::CodeForm 
   if (!k.isInFile)
     out += fmt::format(", {} instead of {}, {:.3g} us less predicted", bytesText(k.bytes), bytesText(k.bytesApart),
                        k.savedMicroseconds);
+  if (!k.product.empty()) out += fmt::format(", behind the product %{}", k.product);
   if (k.measured) {
     out += fmt::format(", {:.3g} us instead of {:.3g} us", k.measured->kernel, k.measured->operators);
     if (k.measured->generated) out += fmt::format(" ({:.3g} us as generated)", *k.measured->generated);
@@ -87,15 +88,17 @@ Status code(const CodeFlags& o) {
   if (!form && o.as != "python")
     return Error{
         ErrorKind::Usage, "--as takes python, groups, loops, cpp, cuda or ptx; " + o.as + " is none of them", {}};
-  const bool isSteered = !o.only.empty() || !o.apart.empty() || !o.fusion.empty() || !o.writeFusion.empty();
+  const bool isSteered = !o.only.empty() || !o.apart.empty() || !o.fusion.empty() || !o.writeFusion.empty() || o.gpu;
   if (!form && (!o.kernel.empty() || isSteered || o.measure))
-    return Error{ErrorKind::Usage,
-                 "--kernel, --only, --apart, --fusion, --write-fusion and --measure go with --as groups, loops, cpp, "
-                 "cuda or ptx",
-                 {}};
+    return Error{
+        ErrorKind::Usage,
+        "--kernel, --only, --apart, --gpu, --fusion, --write-fusion and --measure go with --as groups, loops, cpp, "
+        "cuda or ptx",
+        {}};
   workbench::CodeRequest request{.form = form.value_or(workbench::CodeForm::Groups),
                                  .kernel = o.kernel,
-                                 .fusion = {.only = o.only, .apart = o.apart}};
+                                 .fusion = {.only = o.only, .apart = o.apart},
+                                 .isForGpu = o.gpu};
   if (!o.fusion.empty()) {
     auto read = readSteering(o.fusion);
     if (!read) return read.error();
@@ -144,6 +147,8 @@ void addCode(CLI::App& app, Run& run) {
   c->add_option("--kernel", o->kernel, "This kernel alone: its name or number")->type_name("NAME");
   c->add_option("--only", o->only, "Fuse these module paths, operators or nodes alone")->type_name("NAME");
   c->add_option("--apart", o->apart, "Do not fuse these module paths, operators or nodes")->type_name("NAME");
+  c->add_flag("--gpu", o->gpu,
+              "Plan as for a model on a GPU, where a kernel may hold a matrix product; --as cuda and ptx always do");
   addFusionOption(*c, o->fusion);
   c->add_option("--write-fusion", o->writeFusion,
                 "Write the groups to this file: changed by hand, it is what --fusion takes")

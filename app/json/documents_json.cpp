@@ -271,6 +271,7 @@ json toJson(const CodeReport& c) {
                      {"bytes", k.bytes},
                      {"bytesApart", k.bytesApart},
                      {"savedMicroseconds", k.savedMicroseconds}});
+    if (!k.product.empty()) kernel["product"] = k.product;
     if (k.measured) {
       kernel["operatorsUs"] = k.measured->operators;
       kernel["kernelUs"] = k.measured->kernel;

@@ -95,7 +95,7 @@ std::shared_ptr<Group> Group::of(std::string_view program) {
 std::vector<at::Tensor> Group::run(at::TensorList inputs, at::IntArrayRef sizes) {
   static const bool off = isSwitchedOff();
   if (!off && !inputs.empty() && inputs[0].is_cuda()) return runOnCuda(inputs, sizes);
-  if (off || !std::all_of(inputs.begin(), inputs.end(), isPlain)) return runAten(inputs, sizes);
+  if (off || hasProduct_ || !std::all_of(inputs.begin(), inputs.end(), isPlain)) return runAten(inputs, sizes);
   // Without elements there is nothing to be faster at.
   if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.numel() == 0; }))
     return runAten(inputs, sizes);

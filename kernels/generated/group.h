@@ -18,10 +18,11 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/compile/fusion/product_split.h"
 #include "core/ir/graph.h"
 #include "kernels/generated/aten_run.h"
 #include "kernels/generated/compiled.h"
-#include "kernels/generated/cuda_compiled.h"
+#include "kernels/generated/cuda/cuda_run.h"
 #include "kernels/generated/shared_kernel.h"
 
 namespace graft::ops {
@@ -39,7 +40,7 @@ class Group {
 
  private:
   Group(std::unique_ptr<Graph> graph, KernelChoice choice)
-      : graph_(std::move(graph)), choice_(std::move(choice)), aten_(*graph_) {}
+      : graph_(std::move(graph)), choice_(std::move(choice)), aten_(*graph_), hasProduct_(holdsProduct(*graph_)) {}
   std::vector<at::Tensor> runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key);
   std::vector<at::Tensor> runOnCuda(at::TensorList inputs, at::IntArrayRef sizes);  // cuda_group.cpp
   std::vector<at::Tensor> run(const Compiled&, at::TensorList inputs, at::IntArrayRef sizes) const;
@@ -61,6 +62,8 @@ class Group {
   std::unique_ptr<Graph> graph_;  // aten_ refers to it
   KernelChoice choice_;
   AtenRun aten_;
+  /// Kernels with a matrix product are a GPU's. Elsewhere ATen's operators run, whose products are a library's.
+  bool hasProduct_ = false;
 
   struct Entry {
     std::shared_ptr<const Compiled> kernel;  // null: none can be made, the ATen operators run
@@ -69,7 +72,7 @@ class Group {
   std::mutex mutex_;                                 // guards the next three
   std::unordered_map<std::string, Entry> compiled_;  // by dtypes, sizes and strides
   std::vector<std::shared_ptr<const SharedKernel>> shared_;
-  std::unordered_map<std::string, std::shared_ptr<const CudaCompiled>> onCuda_;  // by kind, GPU and alignment
+  std::unordered_map<std::string, std::shared_ptr<const CudaRun>> onCuda_;  // by kind, GPU and alignment
   std::atomic<bool> metaTells_ = true;  // meta tensors get the sizes and strides that others get
 
   std::mutex making_;  // guards what follows; comes before mutex_

@@ -175,16 +175,10 @@ class GroupEdit {
   NodeId last_;
 };
 
-/// Whether the model's tensors lie on a GPU, as far as their types say.
-bool isOnGpu(const Graph& g) {
-  return std::any_of(g.inputs().begin(), g.inputs().end(),
-                     [&](ValueId v) { return g.value(v).type.tensorInfo.device.starts_with("cuda"); });
-}
-
 Status fuse(GraphEditor& editor, const Step& step) {
   auto options = optionsOf(step);
   if (!options) return options.error();
-  if (isOnGpu(editor.graph())) options->prices = kGpuPrices;
+  if (isOnGpu(editor.graph())) planForGpu(*options);
   for (const auto& [key, list] : {std::pair{"only", &options->only}, std::pair{"apart", &options->apart}})
     for (const std::string& nothing : namesOfNothing(editor.graph(), *list))
       editor.noteRefused(std::string(key) + ": no node, operator or module of the model is called " + nothing);

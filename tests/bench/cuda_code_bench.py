@@ -125,6 +125,51 @@ def small_group_norm_silu(x, w, b):
     return F.silu(F.group_norm(x, 32, w, b, 1e-5))
 
 
+@case((4096, 768), (3072, 768), (3072,))
+def linear_gelu(x, w, b):
+    return F.gelu(F.linear(x, w, b))
+
+
+@case((4096, 3072), (768, 3072), (768,), (4096, 768))
+def linear_residual(x, w, b, r):
+    return F.linear(x, w, b) + r
+
+
+@case((1024, 1024), (4096, 1024), (1024, 4096))
+def linear_silu_gate(x, w, g):
+    return F.silu(F.linear(x, w)) * g
+
+
+@case((128, 768), (3072, 768), (3072,))
+def linear_gelu_128(x, w, b):
+    return F.gelu(F.linear(x, w, b))
+
+
+@case((16, 4096), (4096, 4096), (16, 4096))
+def linear_residual_16(x, w, r):
+    return F.linear(x, w) + r
+
+
+@case((64, 128, 64), (64, 64, 128), (128, 128))
+def batched_scale_mask(x, y, m):
+    return torch.matmul(x, y) * 0.125 + m
+
+
+@case((3136, 96), (384, 96), (384,))
+def linear_gelu_swin(x, w, b):
+    return F.gelu(F.linear(x, w, b))
+
+
+@case((8, 197, 768), (768, 768), (768,))
+def linear_heads(x, w, b):
+    return (F.linear(x, w, b) * 0.125).view(8, 197, 12, 64).transpose(1, 2).contiguous() + 1
+
+
+@case((8192, 4096), (4096, 4096), (4096,))
+def linear_relu_large(x, w, b):
+    return torch.relu(F.linear(x, w, b)) * 2
+
+
 class Traced(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -137,11 +182,11 @@ class Traced(torch.nn.Module):
 def write_group(graft, library, name, folder):
     """The one group that graft makes of a case, as text. Its types are those of the trace; the operator takes others too."""
     function, sizes = CASES[name]
-    inputs = tuple(torch.zeros(*s) for s in sizes)
+    inputs = tuple(torch.zeros(*s, dtype=torch.float16) for s in sizes)
     with tempfile.TemporaryDirectory() as scratch, torch.no_grad():
         torch.jit.trace(Traced(function), inputs, check_trace=False).save(f"{scratch}/model.pt")
         torch.save(inputs, f"{scratch}/inputs.pt")
-        shown = subprocess.run([graft, "code", f"{scratch}/model.pt", "--inputs", f"{scratch}/inputs.pt", "--as", "groups"],
+        shown = subprocess.run([graft, "code", f"{scratch}/model.pt", "--inputs", f"{scratch}/inputs.pt", "--as", "groups", "--gpu"],
                                capture_output=True, text=True, check=True, env={**os.environ, "GRAFT_OPS": str(library)}).stdout
     begin = shown.index("generated 1\n")
     (folder / f"{name}.group").write_text(shown[begin:shown.index("\n}\n", begin) + 3])

@@ -75,6 +75,78 @@ template <class T> static T exchange(T x, i32 mask, u32) {
   pause();
   return x;
 }
+template <i32 bytes> static void copy_async(void* to, const void* from, i32 valid) {
+  std::memcpy(to, from, valid);
+  std::memset((char*)to + valid, 0, bytes - valid);
+}
+static void copies_end() {}
+template <i32 n> static void wait_copies() {}
+// What each thread of the block gives the others of its warp.
+static unsigned char given[1024][64];
+template <class T> static void give(const T& x) {
+  static_assert(sizeof x <= 64);
+  std::memcpy(given[here], &x, sizeof x);
+  pause();
+}
+template <class T> static T taken(unsigned lane) {
+  T x;
+  std::memcpy(&x, given[here / 32 * 32 + lane], sizeof x);
+  return x;
+}
+static unsigned short half_at(const void* row, int i) {
+  unsigned short h;
+  std::memcpy(&h, (const char*)row + 2 * i, 2);
+  return h;
+}
+static void load_squares(u32 (&x)[4], const void* row) {
+  const int lane = here % 32;
+  give(row);
+  for (int s = 0; s < 4; ++s) {
+    const void* from = taken<const void*>(s * 8 + lane / 4);
+    x[s] = half_at(from, lane % 4 * 2) | (u32)half_at(from, lane % 4 * 2 + 1) << 16;
+  }
+  pause();
+}
+static void load_squares_transposed(u32 (&x)[4], const void* row) {
+  const int lane = here % 32;
+  give(row);
+  for (int s = 0; s < 4; ++s) {
+    const void *low = taken<const void*>(s * 8 + lane % 4 * 2), *high = taken<const void*>(s * 8 + lane % 4 * 2 + 1);
+    x[s] = half_at(low, lane / 4) | (u32)half_at(high, lane / 4) << 16;
+  }
+  pause();
+}
+template <class T> static f32 half_of(u32 pair, int i) { return to_f32(T{(unsigned short)(pair >> (16 * i))}); }
+template <class T> static void multiply_add(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, T) {
+  struct Fragments { u32 a[4], b[2]; } own{{a[0], a[1], a[2], a[3]}, {b0, b1}};
+  const int lane = here % 32;
+  give(own);
+  for (int e = 0; e < 4; ++e) {
+    const int row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+    for (int k = 0; k < 16; ++k) {
+      const Fragments left = taken<Fragments>(row % 8 * 4 + k % 8 / 2), right = taken<Fragments>(column * 4 + k % 8 / 2);
+      d[e] += half_of<T>(left.a[row / 8 + k / 8 * 2], k % 2) * half_of<T>(right.b[k / 8], k % 2);
+    }
+  }
+  pause();
+}
+static void groups_begin() {}
+static void groups_end() {}
+template <i32 n> static void wait_groups() {}
+static void publish_copies() {}
+// From the places of the elements, where the machine has descriptors.
+template <class Operand, class T> static f32 element_of(unsigned char* slice, i32 row, i32 k, T) {
+  const i32 line = Operand::isAlong ? row : row / 64 * 64 + k, along = Operand::isAlong ? k : row % 64;
+  return to_f32(T{half_at(Operand::place(slice, line, along / 8), along % 8)});
+}
+template <class Left, class Right, int n> static void multiply_group(f32 (&d)[n][4], unsigned char* left, unsigned char* right, i32 row, i32 inner) {
+  using T = typename Left::element;
+  const int lane = here % 32, first = row + here % 128 / 32 * 16 + lane / 4;
+  for (int c = 0; c < n; ++c)
+    for (int e = 0; e < 4; ++e)
+      for (int k = inner; k < inner + 16; ++k)
+        d[c][e] += element_of<Left>(left, first + e / 2 * 8, k, T{}) * element_of<Right>(right, c * 8 + lane % 4 * 2 + e % 2, k, T{});
+}
 static void fail(const char*) { failed = 1; }
 static void overlap() {}
 static std::function<void()> body;
@@ -127,13 +199,14 @@ class CudaEmulator {
   static std::string kernelsOf(const codegen::CudaCode& code) { return code.source.substr(code.preludeBytes); }
 
   void compile(const std::filesystem::path& folder) {
-    std::string source = std::string(kEmulatedMachine) + std::string(codegen::cudaHelpers());
+    std::string source = std::string(kEmulatedMachine) + std::string(codegen::cudaHelpers()) +
+                         std::string(codegen::cudaProductHelpers()) + std::string(codegen::cudaGroupHelpers());
     for (size_t n = 0; n < codes_.size(); ++n) {
       std::string text = kernelsOf(codes_[n]);
       const std::string head = "extern \"C\" __global__ void __launch_bounds__(";
       for (size_t at = text.find(head); at != std::string::npos; at = text.find(head))
         text.replace(at, text.find(')', at) + 1 - at, "static void");
-      const std::string memory = "  extern __shared__ __align__(16) unsigned char shared[];\n";
+      const std::string memory = "  extern __shared__ __align__(1024) unsigned char shared[];\n";
       for (size_t at = text.find(memory); at != std::string::npos; at = text.find(memory))
         text.erase(at, memory.size());
       source += "namespace p" + std::to_string(n) + " {\n" + text + "}\nextern \"C\" int run" + std::to_string(n) +

@@ -10,6 +10,7 @@
 #include "core/compile/codegen/cpp/cpp_code.h"
 #include "core/compile/codegen/cuda/cuda_code.h"
 #include "core/compile/fusion/group_text.h"
+#include "core/compile/fusion/product_split.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/loops/verify.h"
 #include "core/compile/lower/lower.h"
@@ -91,6 +92,7 @@ GeneratedKernel describe(const Graph& g, const FusionGroup& group) {
     if (std::find(out.modules.begin(), out.modules.end(), scope) == out.modules.end()) out.modules.push_back(scope);
   }
   for (const NodeId n : group.computing) out.computing.push_back(g.node(n).name);
+  if (group.product) out.product = g.node(group.product).name;
   for (const ValueId v : group.inputs) out.inputs.push_back(g.value(v).name);
   for (const ValueId v : group.outputs) out.outputs.push_back(g.value(v).name);
   out.bytes = group.bytes;
@@ -113,6 +115,7 @@ Result<std::pair<GeneratedKernel, Graph>> read(const Graph& g, const Node& node,
   kernel.name = group->name;
   kernel.isInFile = true;
   kernel.modules.emplace_back(g.scopeOf(node.id));
+  if (const NodeId product = productOf(*group)) kernel.product = group->node(product).name;
   for (const NodeId n : group->order()) kernel.nodes.push_back(group->node(n).name);
   for (const ValueId v : group->inputs()) kernel.inputs.push_back(group->value(v).name);
   for (const Argument& r : group->returns()) kernel.outputs.push_back(group->value(r.valueId()).name);
@@ -147,7 +150,10 @@ Result<CodeReport> generatedCode(const Graph& g, const CodeRequest& request, con
     report.kernels.push_back(std::move(read->first));
     groups.push_back(std::move(read->second));
   }
-  FusionPlan plan = planFusion(g, request.fusion);
+  FusionOptions options = request.fusion;
+  if (request.isForGpu || isOnGpu(g) || request.form == CodeForm::Cuda || request.form == CodeForm::Ptx)
+    planForGpu(options);
+  FusionPlan plan = planFusion(g, options);
   for (const FusionGroup& group : plan.groups) {
     report.kernels.push_back(describe(g, group));
     groups.push_back(groupGraph(g, group));

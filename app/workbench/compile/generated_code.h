@@ -25,6 +25,7 @@ struct CodeRequest {
   CodeForm form = CodeForm::Groups;
   std::string kernel;  ///< the only one to print: its name, or its number from 0; "": all
   FusionOptions fusion = {};
+  bool isForGpu = false;  ///< as for a model on a GPU; CUDA C++ and PTX always are
 };
 
 /// Microseconds in a run of the model.
@@ -38,6 +39,7 @@ struct GeneratedKernel {
   std::string name;  ///< of its operators; unique
   std::vector<std::string> nodes, modules, inputs, outputs;
   std::vector<std::string> computing;  ///< those of its nodes that are no views: what a plan names it by
+  std::string product;                 ///< the matrix product that it begins with; "": none
   bool isInFile = false;               ///< the model calls it already: graft::generated
   size_t bytes = 0;                    ///< that it reads and writes
   size_t bytesApart = 0;               ///< that its operators read and write one by one

@@ -9,8 +9,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/compile/codegen/product.h"
 #include "core/compile/fusion/fusion_nodes.h"
 #include "core/compile/fusion/steered_nodes.h"
+#include "core/compile/lower/lower.h"
 
 namespace graft {
 namespace {
@@ -30,7 +32,8 @@ struct Group {
   bool hasRows = false;
   double rows = 0;
   std::vector<int64_t> rowKey;
-  Sides sides;  ///< of what is to stay apart
+  NodeId product;  ///< the matrix product among them
+  Sides sides;     ///< of what is to stay apart
 };
 
 struct Judgement {
@@ -55,7 +58,9 @@ class Planner {
     makeGroups();
     for (const SteeredNodes::Merge& wanted : steered_.merges) mergeAsked(wanted);
     if (options_.steering.automatic) {
-      mergeAll();
+      // Kernels with products come last: what a library's product leaves behind is then as good as it can be.
+      mergeAll(false);
+      mergeAll(true);
       mergeSiblings();
     }
     FusionPlan plan;
@@ -84,6 +89,7 @@ class Planner {
       made.hasRows = f.hasRows;
       made.rows = f.rows;
       made.rowKey = f.rowKey;
+      if (f.isProduct) made.product = id;
       made.sides = steered_.sides[id.index];
     }
     for (uint32_t b = 0; b < groups_.size(); ++b) {
@@ -135,6 +141,11 @@ class Planner {
 
   /// Whether both can be one kernel, as far as what they go over tells.
   std::string domainObstacle(const Group& a, const Group& b, bool isReadElsewhere) const {
+    if (a.product || b.product) {
+      if (a.product && b.product) return "each computes a matrix product";
+      if (a.hasRows || b.hasRows) return "a tile of a matrix product holds no whole rows";
+      if (a.product && a.elements != b.elements) return "the matrix product has another number of elements";
+    }
     if (a.hasRows && b.hasRows) return a.rowKey == b.rowKey ? "" : rowsDiffer(a, b);
     if (a.hasRows) {
       const bool fits = b.elements == a.elements || b.elements == a.rows;
@@ -179,8 +190,16 @@ class Planner {
     else
       j.why = domainObstacle(a, b, isReadElsewhere);
     if (j.why.empty() && isCycle(ai, bi)) j.why = "an operator between them reads the one and is read by the other";
+    if (j.why.empty() && (a.product || b.product) && !isEpilogue(ai, bi))
+      j.why = "elements of the matrix product are read at other places than their own";
     j.isLegal = j.why.empty();
     return j;
+  }
+
+  /// Whether the loops of both, which hold a matrix product, are one nest.
+  bool isEpilogue(uint32_t ai, uint32_t bi) const {
+    const Result<loops::Program> program = lower::lower(groupGraph(g_, describe(ai, bi)));
+    return program && codegen::isProductWithEpilogue(*program);
   }
 
   size_t tensorsOf(uint32_t ai, uint32_t bi) const {
@@ -227,10 +246,15 @@ class Planner {
     if (j.isLegal && j.saved() > 0) queue.emplace(-j.saved(), a, b, groups_[a].version, groups_[b].version);
   }
 
-  void mergeAll() {
+  /// `withProducts`: pairs with a matrix product alone, or those without.
+  void mergeAll(bool withProducts) {
     std::set<Entry> queue;
+    const auto consider = [&](uint32_t a, uint32_t b) {
+      const bool hasProduct = groups_[a].product || groups_[b].product;
+      if (hasProduct == withProducts) this->consider(queue, a, b);
+    };
     for (uint32_t a = 0; a < groups_.size(); ++a)
-      for (const uint32_t b : groups_[a].after) consider(queue, a, b);
+      for (const uint32_t b : groups_[a].after) consider(a, b);
     while (!queue.empty()) {
       const auto [saved, a, b, versionA, versionB] = *queue.begin();
       queue.erase(queue.begin());
@@ -241,8 +265,8 @@ class Planner {
       if (!j.isLegal || j.saved() <= 0) continue;
       note(a, b, j, false);
       merge(a, b);
-      for (const uint32_t before : groups_[b].before) consider(queue, before, b);
-      for (const uint32_t after : groups_[b].after) consider(queue, b, after);
+      for (const uint32_t before : groups_[b].before) consider(before, b);
+      for (const uint32_t after : groups_[b].after) consider(b, after);
     }
   }
 
@@ -360,6 +384,8 @@ class Planner {
     j.together = p.call + microsecondsOfBytes(p, bytes);
     if (const auto entry = conflictOf(a.sides, b.sides))
       j.why = "they are to stay apart (" + steered_.apartEntries[*entry] + ")";
+    else if (a.product || b.product)
+      j.why = "one of them computes a matrix product";
     else if (bytes == 0)
       j.why = "they read no value of their own size together";
     else if (a.elements != b.elements)
@@ -437,6 +463,7 @@ class Planner {
     b.elements = std::max(a.elements, b.elements);
     b.operations += a.operations;
     b.sides = joined(a.sides, b.sides);
+    if (a.product) b.product = a.product;
     if (a.hasRows && !b.hasRows) {
       b.hasRows = true;
       b.rows = a.rows;
@@ -504,7 +531,7 @@ class Planner {
         plan.notFused.push_back({n.name, n.op->name, "it has no neighbour that it may be fused with"});
         continue;
       }
-      plan.groups.push_back(describe(i));
+      plan.groups.push_back(describe(i, i));
     }
     for (const NodeId id : g_.order()) {
       const Node& n = g_.node(id);
@@ -514,10 +541,14 @@ class Planner {
     }
   }
 
-  FusionGroup describe(uint32_t index) const {
+  /// The group, or what two of them would be together.
+  FusionGroup describe(uint32_t ai, uint32_t bi) const {
     FusionGroup out;
+    out.product = groups_[ai].product ? groups_[ai].product : groups_[bi].product;
+    std::vector<NodeId> nodes = groups_[ai].nodes;
+    if (ai != bi) nodes.insert(nodes.end(), groups_[bi].nodes.begin(), groups_[bi].nodes.end());
     std::set<std::pair<int64_t, NodeId>> members;  // with the views that they read through
-    for (const NodeId id : groups_[index].nodes) {
+    for (const NodeId id : nodes) {
       members.emplace(g_.node(id).orderKey, id);
       for (const Argument& a : g_.node(id).args) a.forEachValue([&](ValueId v) { addViews(v, members); });
     }
@@ -541,7 +572,7 @@ class Planner {
         if (g_.value(r.base).type.isTensor()) out.bytesApart += static_cast<size_t>(bytesOf(g_.value(r.base).type));
       out.bytesApart += static_cast<size_t>(nodes_[id.index].outputBytes);
       for (const ValueId v : n.outputs) {
-        if (!isReadOutside(v, index, index)) continue;
+        if (!isReadOutside(v, ai, bi)) continue;
         out.outputs.push_back(v);
         out.bytes += static_cast<size_t>(bytesOf(g_.value(v).type));
       }
@@ -585,6 +616,16 @@ class Planner {
 };
 
 }  // namespace
+
+bool isOnGpu(const Graph& g) {
+  return std::any_of(g.inputs().begin(), g.inputs().end(),
+                     [&](ValueId v) { return g.value(v).type.tensorInfo.device.starts_with("cuda"); });
+}
+
+void planForGpu(FusionOptions& options) {
+  options.prices = kGpuPrices;
+  options.hasProducts = true;
+}
 
 FusionPlan planFusion(const Graph& g, const FusionOptions& options) {
   std::optional<FusionPlan> before;

@@ -26,6 +26,8 @@ struct FusionOptions {
   size_t maxNodes = 64;                 ///< of one group, views not counted
   size_t maxInputs = 48;                ///< tensors that one group reads and writes
   Prices prices = {};
+  /// Whether a group may begin with a matrix product of halves: what is behind it becomes part of the product's kernel.
+  bool hasProducts = false;
   Steering steering = {};  ///< what people want otherwise
 };
 
@@ -45,6 +47,7 @@ struct FusionGroup {
   std::string name;               ///< of its operators: "add_gelu_mul"
   std::vector<NodeId> nodes;      ///< in order; views that others read too are among them, and stay in the graph
   std::vector<NodeId> computing;  ///< those of them that are no views
+  NodeId product;                 ///< the matrix product whose kernel computes the others too; invalid where none is
   std::vector<ValueId> inputs;    ///< tensors, then numbers, in the order of their first use
   std::vector<ValueId> outputs;
   size_t bytes = 0;              ///< that its kernel reads and writes
@@ -65,6 +68,11 @@ struct FusionPlan {
   std::vector<NotFused> notFused;
   std::vector<SteeringProblem> unapplied;  ///< what the steering wants and cannot have
 };
+/// Whether the model's tensors lie on a GPU, as far as their types say.
+bool isOnGpu(const Graph&);
+/// For kernels of a GPU: its prices, and matrix products.
+void planForGpu(FusionOptions&);
+
 FusionPlan planFusion(const Graph&, const FusionOptions& = {});
 
 /// What makes planFusion() give this plan's groups again, and no others: where a person begins to change them.

@@ -100,7 +100,13 @@ class Reader {
       f.why = traits.kind == lower::Kind::Size ? "it computes a size" : traits.whyNot;
       return;
     }
+    if (traits.kind == lower::Kind::Product) {
+      f.why = productObstacle(n);
+      if (!f.why.empty()) return;
+      f.isProduct = true;
+    }
     kind_ = traits.kind;
+    multiplied_ = traits.multiplied;
     const bool isView = traits.kind == lower::Kind::View && !n.args.empty() && n.args.front().isValue();
     if (isView && !copies(g_, nodes_, n)) {
       f.role = Role::View;
@@ -122,6 +128,13 @@ class Reader {
     const double results = f.elements;
     rowsOf(n, traits, f);
     f.mayBeAlone = traits.takesRowsApart && results == f.elements;
+  }
+
+  std::string productObstacle(const Node& n) const {
+    if (!options_.hasProducts) return "kernels with matrix products are generated for GPUs alone";
+    const DType dtype = *g_.value(n.outputs.front()).type.tensorInfo.dtype;
+    if (dtype == DType::Float16 || dtype == DType::BFloat16) return "";
+    return "matrix products of " + std::string(dtypeShort(dtype)) + " are left to libraries";
   }
 
   void rowsOf(const Node& n, const lower::Traits& traits, FusionNode& f) {
@@ -166,7 +179,8 @@ class Reader {
       a.forEachValue([&](ValueId v) {
         bool mayInline = true;
         if (f.role == Role::Compute)
-          mayInline = kind_ != lower::Kind::Window && !(kind_ == lower::Kind::Gather && place == 0);
+          mayInline = kind_ != lower::Kind::Window && !(kind_ == lower::Kind::Gather && place == 0) &&
+                      (!f.isProduct || std::find(multiplied_.begin(), multiplied_.end(), place) == multiplied_.end());
         addRead(f, {baseOf(g_, nodes_, v), mayInline});
         addSizes(f, v);
       });
@@ -196,7 +210,8 @@ class Reader {
   const Graph& g_;
   const FusionOptions& options_;
   std::vector<FusionNode> nodes_;
-  lower::Kind kind_ = lower::Kind::None;  // of the node that was classified last
+  lower::Kind kind_ = lower::Kind::None;  // of the node that was classified last, as the next
+  std::vector<size_t> multiplied_;
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ struct FusionNode {
   /// A norm or a softmax of few long rows, each of which a library gives to one thread, or to one block of a GPU: worth
   /// a kernel without a neighbour.
   bool mayBeAlone = false;
+  bool isProduct = false;  ///< a matrix product, whose kernel may compute what is behind it
   /// Of a reduction, norm or scan: what tells rows apart. Nodes of equal row keys go over the same rows.
   bool hasRows = false;
   double rows = 0;

@@ -107,6 +107,7 @@ std::vector<Entry> factoryOperators();
 std::vector<Entry> windowOperators();
 std::vector<Entry> resamplingOperators();
 std::vector<Entry> sizeOperators();
+std::vector<Entry> productOperators();
 
 /// Null where the operator has no lowering.
 const Entry* findEntry(std::string_view name);

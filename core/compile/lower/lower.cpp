@@ -55,8 +55,8 @@ void lowerAll(Lowering& l) {
 }  // namespace
 
 std::string_view kindName(Kind kind) {
-  constexpr std::array<std::string_view, 9> names{"none",      "size", "pointwise", "view",   "gather",
-                                                  "reduction", "scan", "window",    "factory"};
+  constexpr std::array<std::string_view, 10> names{"none",      "size", "pointwise", "view",    "gather",
+                                                   "reduction", "scan", "window",    "factory", "product"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -73,6 +73,11 @@ Traits traitsOf(const Graph& graph, const Node& node) {
     return {.whyNot = r.why};
   }
   return traits;
+}
+
+Kind kindOf(std::string_view op) {
+  const Entry* entry = findEntry(op);
+  return entry ? entry->kind : Kind::None;
 }
 
 Result<loops::Program> lower(const Graph& group) {

@@ -30,6 +30,7 @@ enum class Kind : uint8_t {
   Scan,       ///< from all elements so far along a dimension
   Window,     ///< from the elements of a window
   Factory,    ///< reads no tensor
+  Product,    ///< sums of products of rows and columns: matrix products
 };
 std::string_view kindName(Kind);
 
@@ -38,6 +39,8 @@ struct Traits {
   Kind kind = Kind::None;
   /// Reduction and Scan: along which dimensions of the first operand, from 0.
   std::vector<int64_t> reducedDims = {};
+  /// Product: the places of the arguments that are multiplied. Each of their elements is read many times.
+  std::vector<size_t> multiplied = {};
   /// Operations for one element of the result, those of the operands not counted. Reduction, Scan and Window: for each
   /// element that is read.
   double cost = 0;
@@ -65,5 +68,7 @@ struct LoweredOperator {
   Kind kind = Kind::None;
 };
 std::vector<LoweredOperator> loweredOperators();
+/// Of an operator by its name, whatever its arguments; None where it has no lowering.
+Kind kindOf(std::string_view op);
 
 }  // namespace graft::lower

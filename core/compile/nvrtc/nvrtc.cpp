@@ -98,8 +98,10 @@ Result<std::string> Nvrtc::compile(const std::string& source, int capability, Fo
     void* program;
     ~Destroy() { f.destroy(&program); }
   } const destroy{f_, program};
-  const std::string architecture =
-      std::string("--gpu-architecture=") + (form == Form::Binary ? "sm_" : "compute_") + std::to_string(capability);
+  // Binaries are for this GPU alone, so they may use what its successors lack.
+  const bool isOwn = form == Form::Binary && capability == 90;
+  const std::string architecture = std::string("--gpu-architecture=") + (form == Form::Binary ? "sm_" : "compute_") +
+                                   std::to_string(capability) + (isOwn ? "a" : "");
   const std::array<const char*, 3> options{architecture.c_str(), "--std=c++17", "--disable-warnings"};
   if (const int status = f_.compile(program, static_cast<int>(options.size()), options.data()); status != 0) {
     size_t size = 0;

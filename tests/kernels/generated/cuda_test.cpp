@@ -4,7 +4,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -110,6 +113,82 @@ std::string compareOnGpu(const Graph& g, const TensorSet& inputs) {
   return "";
 }
 
+/// A matrix product of halves with a chain behind it: odd sizes, operands that lie in any order, several results.
+Group randomProduct(size_t seed) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](size_t n) { return static_cast<int64_t>(random() % n); };
+  const auto size = [&] {
+    return pick(2) ? std::array<int64_t, 5>{8, 16, 64, 136, 256}[static_cast<size_t>(pick(5))] : 1 + pick(200);
+  };
+  const DType half = pick(2) ? DType::Float16 : DType::BFloat16;
+  const std::string type(dtypeShort(half));
+  std::string inputs, text;
+  std::vector<test::Random> drawn;
+  const auto input = [&](std::vector<int64_t> sizes, DType dtype) {
+    const std::string name = "x" + std::to_string(drawn.size());
+    std::string list;
+    for (const int64_t n : sizes) list += (list.empty() ? "" : ",") + std::to_string(n);
+    inputs += "  input %" + name + " : " + std::string(dtypeShort(dtype)) + "[" + list + "]\n";
+    drawn.push_back({dtype, std::move(sizes), -1, 1, false, pick(3) == 0});
+    return "%" + name;
+  };
+  const int64_t m = size(), n = size(), k = pick(9) == 0 ? pick(3) : size(), batches = 1 + pick(3);
+  const int64_t kind = pick(6);
+  const bool isBatched = kind >= 2;
+  std::vector<int64_t> result{m, n};
+  if (kind == 0) text = "aten.mm.default(" + input({m, k}, half) + ", " + input({k, n}, half) + ")";
+  if (kind == 1) {
+    const std::string x = input({m, k}, half), w = input({k, n}, half);
+    text = "aten.addmm.default(" + input({n}, half) + ", " + x + ", " + w + ", beta=0.5, alpha=2.0)";
+  }
+  if (kind == 2) text = "aten.bmm.default(" + input({batches, m, k}, half) + ", " + input({batches, k, n}, half) + ")";
+  if (kind == 3) text = "aten.matmul.default(" + input({batches, m, k}, half) + ", " + input({k, n}, half) + ")";
+  if (kind >= 4) {
+    const std::string x = input({batches, m, k}, half), w = input({n, k}, half);
+    text = "aten.linear.default(" + x + ", " + w + ", " + (kind == 4 ? input({n}, half) : "None") + ")";
+  }
+  if (isBatched) result.insert(result.begin(), batches);
+  text = "  %p = " + text + "\n";
+  std::string last = "%p";
+  const int64_t length = 1 + pick(4);
+  for (int64_t i = 0; i < length; ++i) {
+    const std::string made = "%v" + std::to_string(i);
+    std::vector<int64_t> row{n}, column = result;
+    column.back() = 1;
+    const std::array<std::string, 7> steps{"aten.gelu.default(" + last + ")",
+                                           "aten.relu.default(" + last + ")",
+                                           "aten.silu.default(" + last + ")",
+                                           "aten.mul.Tensor(" + last + ", 0.5)",
+                                           "",
+                                           "",
+                                           ""};
+    std::string step = steps[static_cast<size_t>(pick(7))];
+    if (step.empty()) {
+      const int64_t what = pick(3);
+      step = std::string(pick(2) ? "aten.add.Tensor(" : "aten.mul.Tensor(") + last + ", " +
+             input(what == 0   ? row
+                   : what == 1 ? column
+                               : result,
+                   half) +
+             ")";
+    }
+    text += "  " + made + " = " + step + "\n";
+    last = made;
+  }
+  std::string returns = last;
+  if (pick(3) == 0) returns += ", %p";
+  if (isBatched && pick(3) == 0) {
+    text += "  %t = aten.transpose.int(" + last + ", 0, 1)\n  %c = aten.mul.Tensor(%t, 2.0)\n";
+    returns += ", %c";
+  }
+  Graph g =
+      test::graphOf("graph g {\n" + inputs + text + "  return " + returns + "\n}\n", test::semantics().operators());
+  std::vector<Type> types;
+  for (const ValueId v : g.inputs()) types.push_back(g.value(v).type);
+  REQUIRE_RESULT(inferAllTypes(g, types));
+  return {std::move(g), std::move(drawn)};
+}
+
 std::string withPrefix(std::string kernels, const std::string& prefix) {
   for (size_t at = kernels.find(" kernel_"); at != std::string::npos; at = kernels.find(" kernel_", at + 1))
     kernels.insert(at + 1, prefix);
@@ -126,13 +205,16 @@ TEST_CASE("NVRTC compiles the code of programs and groups, for each generation o
   }
   std::string prelude, kernels;
   size_t count = 0;
-  const auto add = [&](loops::Program program, const std::vector<int64_t>& sizes) {
+  const auto add = [&](loops::Program program, const std::vector<int64_t>& sizes,
+                       std::optional<codegen::ProductTile> tile = {}) {
     codegen::CudaOptions options;
+    options.tile = tile;
     options.sizes = sizes;
     options.isOverlapped = true;
     const auto code = codegen::makeCudaCode(std::move(program), options);
     REQUIRE_RESULT(code);
-    prelude = code->source.substr(0, code->preludeBytes);
+    // That of products has all others.
+    if (code->preludeBytes > prelude.size()) prelude = code->source.substr(0, code->preludeBytes);
     kernels += withPrefix(code->source.substr(code->preludeBytes), "p" + std::to_string(count++) + "_");
   };
   for (const test::ProgramCase& c : test::readCases(GRAFT_SOURCE_DIR "/tests/core/compile/codegen/programs.txt")) {
@@ -145,10 +227,38 @@ TEST_CASE("NVRTC compiles the code of programs and groups, for each generation o
     REQUIRE_RESULT(program);
     add(std::move(*program), {});
   }
+  // Each tile, with operands of both orders and accesses of all widths.
+  const std::vector<codegen::ProductTile> tiles = codegen::productTiles({1, 64, 64, 64}, {132, 227 * 1024, 80});
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const int64_t k = std::array{64, 36, 50, 33}[i % 4];
+    const std::string w = fmt::format(fmt::runtime(i % 3 == 0 ? "[{1}, {0}]" : "[{0}, {1}]"), k, 72);
+    auto program =
+        loops::parseProgram(fmt::format("loops 1\ninput x: {0}[3, 70, {1}]\ninput w: {0}{2}\ninput b: {0}[72]\noutput "
+                                        "y: {0}[3, 70, 72]\nnest a < 3, i < 70, j < "
+                                        "72\n  local s: f32[]\n  s[] = sum(k < {1}: f32(x[a, i, k]) * f32(w[{3}]))\n  "
+                                        "y[a, i, j] = {0}(tanh(s[]) + f32(b[j]))\n",
+                                        i % 2 ? "f16" : "bf16", k, w, i % 3 == 0 ? "j, k" : "k, j"));
+    REQUIRE_RESULT(program);
+    add(std::move(*program), {}, tiles[i % tiles.size()]);
+  }
   for (const int capability : {80, 90}) {
     const auto binary = nvrtc->compile(prelude + kernels, capability, Nvrtc::Form::Binary);
     REQUIRE_RESULT(binary);
     CHECK(binary->substr(1, 3) == "ELF");
+  }
+  // What only one generation has is compiled for that alone.
+  for (const codegen::ProductTile& tile : codegen::productTiles({1, 64, 64, 64}, {132, 227 * 1024, 90})) {
+    if (!tile.isGrouped || tile.rows * tile.columns > 64 * 128) continue;  // larger ones take a second each
+    auto program = loops::parseProgram(
+        "loops 1\ninput x: bf16[90, 200]\ninput w: bf16[90, 136]\noutput y: f32[200, 136]\nnest i < 200, j < 136\n  "
+        "y[i, j] = "
+        "sum(k < 90: f32(x[k, i]) * f32(w[k, j])) + 1.0\n");
+    REQUIRE_RESULT(program);
+    codegen::CudaOptions options;
+    options.tile = tile;
+    const auto code = codegen::makeCudaCode(std::move(*program), options);
+    REQUIRE_RESULT(code);
+    REQUIRE_RESULT(nvrtc->compile(code->source, 90, Nvrtc::Form::Binary));
   }
   const auto ptx = nvrtc->compile(prelude + kernels, 80, Nvrtc::Form::Ptx);
   REQUIRE_RESULT(ptx);
@@ -207,6 +317,28 @@ TEST_CASE("random groups compute on a GPU what LibTorch computes there") {
     }
     // Its type inference takes more than its kernels do.
     if (wrong.starts_with("LibTorch refuses it")) continue;
+    INFO("GRAFT_RANDOM_SEED=" << seed << " GRAFT_RANDOM_GRAPHS=1\n" << toText(group.graph) << wrong);
+    CHECK(wrong.empty());
+  }
+}
+
+TEST_CASE("matrix products with what is behind them compute on a GPU what LibTorch computes there") {
+  if (!hasGpu()) {
+    WARN("not run: there is no GPU");
+    return;
+  }
+  const size_t count = fromEnvironment("GRAFT_RANDOM_GRAPHS", 60), first = fromEnvironment("GRAFT_RANDOM_SEED", 1);
+  for (size_t seed = first; seed < first + count; ++seed) {
+    const Group group = randomProduct(seed);
+    const TensorSet inputs = test::randomInputs(group.inputs, seed);
+    // Each tile in turn, then whatever is the fastest.
+    const std::string choice = std::to_string(seed % 20);
+    if (seed % 20 == 19)
+      unsetenv("GRAFT_PRODUCT");
+    else
+      setenv("GRAFT_PRODUCT", choice.c_str(), 1);
+    const std::string wrong = compareOnGpu(group.graph, inputs);
+    unsetenv("GRAFT_PRODUCT");
     INFO("GRAFT_RANDOM_SEED=" << seed << " GRAFT_RANDOM_GRAPHS=1\n" << toText(group.graph) << wrong);
     CHECK(wrong.empty());
   }

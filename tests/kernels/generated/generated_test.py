@@ -37,6 +37,17 @@ graph softmax_norm {
   return %e, %s
 }
 """
+PRODUCT = """generated 1
+graph linear_gelu_add {
+  input %x : f16[5,16]
+  input %w : f16[8,16]
+  input %r : f16[5,8]
+  %p = aten.linear.default(%x, %w, None) : f16[5,8]
+  %g = aten.gelu.default(%p, approximate="none") : f16[5,8]
+  %a = aten.add.Tensor(%g, %r, alpha=1) : f16[5,8]
+  return %a
+}
+"""
 
 
 def pointwise(x, w):
@@ -48,6 +59,13 @@ class Generated(unittest.TestCase):
         self.assertEqual(got.dtype, expected.dtype)
         self.assertEqual(got.stride(), expected.stride())
         torch.testing.assert_close(got, expected, equal_nan=True)
+
+    def test_products_on_the_cpu_are_the_operators(self):
+        """Kernels with matrix products are a GPU's: a file made there runs here as ATen's operators, bit by bit."""
+        for dtype in (torch.float16, torch.float32):
+            x, w, r = (torch.randn(*s).to(dtype) for s in ((5, 16), (8, 16), (5, 8)))
+            got = generated([x, w, r], PRODUCT)[0]
+            self.assertTrue(torch.equal(got, torch.nn.functional.gelu(torch.nn.functional.linear(x, w)) + r))
 
     def check_as(self, dtype, got, x, w):
         """In halves, ATen rounds after each operator, a kernel at the end: it is to be as close to the exact numbers."""

@@ -1,5 +1,7 @@
 #include "core/compile/codegen/cuda/cuda_code.h"
 
+#include <algorithm>
+
 #include "core/compile/codegen/cuda/cuda_plan.h"
 #include "core/compile/codegen/cuda/cuda_printer.h"
 #include "core/compile/codegen/cuda/cuda_spelling.h"
@@ -16,7 +18,7 @@ Result<CudaCode> makeCudaCode(loops::Program program, const CudaOptions& options
   if (!options.hasNames)
     for (size_t i = 0; i < program.buffers.size(); ++i) program.buffers[i].name = "b" + std::to_string(i);
   const Placement placement = placeBuffers(program, {CpuLevel::Base, options.layouts, options.sizes});
-  CudaPlanning planning{std::vector<int64_t>(program.buffers.size(), 16), options.multiprocessors};
+  CudaPlanning planning{std::vector<int64_t>(program.buffers.size(), 16), options.limits, options.tile};
   CudaCode code;
   int slots = 0;
   size_t given = 0;
@@ -62,7 +64,11 @@ Result<CudaCode> makeCudaCode(loops::Program program, const CudaOptions& options
       code.kernels.push_back(std::move(p.kernel));
     }
   }
-  code.source = std::string(cudaMachinePrelude()) + std::string(cudaHelpers()) + "\n";
+  code.source = std::string(cudaMachinePrelude()) + std::string(cudaHelpers());
+  if (std::any_of(code.kernels.begin(), code.kernels.end(), [](const CudaKernel& k) { return k.product.has_value(); }))
+    code.source += std::string(cudaProductMachine()) + std::string(cudaProductHelpers());
+  for (const CudaKernel& k : code.kernels) code.source += k.helpers;
+  code.source += "\n";
   code.preludeBytes = code.source.size();
   code.source += kernels;
   return code;

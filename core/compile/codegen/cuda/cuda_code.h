@@ -10,12 +10,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
 #include "core/compile/codegen/cpu_code.h"
+#include "core/compile/codegen/cuda/cuda_product.h"
 #include "core/compile/loops/program.h"
 
 namespace graft::codegen {
@@ -27,7 +29,8 @@ struct CudaOptions {
   std::vector<int64_t> sizes;
   /// Of inputs, then outputs: their addresses are multiples of so many bytes. Empty: of 16.
   std::vector<int64_t> alignments;
-  int multiprocessors = 132;  ///< of the GPU
+  ProductLimits limits = {};             ///< of the GPU
+  std::optional<ProductTile> tile = {};  ///< of matrix products; nothing: the one that is predicted to be the fastest
   /// Kernels are launched before the one before them has ended, and wait for it (programmatic dependent launch). Needs
   /// compute capability 9.0.
   bool isOverlapped = false;
@@ -37,12 +40,14 @@ struct CudaOptions {
 };
 
 struct CudaKernel {
-  std::string function;      ///< extern "C"
-  std::string schedule;      ///< how it runs, for people
-  std::vector<int> buffers;  ///< its parameters: places in the list of inputs, outputs and temporaries
-  int64_t blocks = 0;        ///< at least 1
-  int threads = 0;           ///< of a block
-  int64_t sharedBytes = 0;   ///< dynamic shared memory of a block
+  std::string function;                     ///< extern "C"
+  std::string schedule;                     ///< how it runs, for people
+  std::vector<int> buffers;                 ///< its parameters: places in the list of inputs, outputs and temporaries
+  int64_t blocks = 0;                       ///< at least 1
+  int threads = 0;                          ///< of a block
+  int64_t sharedBytes = 0;                  ///< dynamic shared memory of a block
+  std::optional<ProductSize> product = {};  ///< where it computes a matrix product
+  std::string helpers = {};                 ///< functions that it alone needs
 };
 
 struct CudaCode {

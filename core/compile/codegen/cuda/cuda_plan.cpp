@@ -28,11 +28,13 @@ constexpr int kWarp = 32;
 constexpr int64_t kShortSide = 16;
 constexpr size_t kMostTiles = 4;
 
-int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 std::string CudaPlan::describe() const {
+  if (kind == Kind::Product)
+    return fmt::format("product of {}{} by {}, {} deep, in {}",
+                       product->size.batches == 1 ? "" : fmt::format("{} times ", product->size.batches),
+                       product->size.rows, product->size.columns, product->size.inner, product->tile.describe());
   if (kind == Kind::Tiles) return fmt::format("squares of {0} by {0}, transposed in shared memory", tile);
   if (kind == Kind::Threads) {
     if (vector * chunks == 1) return fmt::format("{} iterations, a thread each", iterations);
@@ -204,14 +206,14 @@ void CudaPlanner::sortByStride(std::vector<RangeId>& ranges,
 
 // ---- Plans ----
 
-int CudaPlanner::vectorFor(const std::vector<Store>& stores, RangeId range, int64_t length) {
+int CudaPlanner::vectorFor(const std::vector<Store>& stores, RangeId range, int64_t length, ExprId without) {
   struct Access {
     ExprId offset;
     int64_t bytes, alignment;
   };
   std::vector<Access> along;
   for (const Store& store : stores) {
-    std::unordered_set<ExprId> seen;
+    std::unordered_set<ExprId> seen{without};
     std::vector<ExprId> parts;
     collect(store.value, seen, parts);
     const auto add = [&](BufferId buffer, const std::vector<ExprId>& index) {
@@ -356,11 +358,13 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
         std::all_of(plan.nest.stores.begin(), plan.nest.stores.end(), [](const Store& s) { return s.ranges.empty(); });
     if (isPlain) plan.vector = vectorFor(plan.nest.stores, plan.index, plan.iterations);
     // Wide accesses pay once every multiprocessor has work.
-    while (plan.vector > 1 && plan.iterations / plan.vector < planning_.multiprocessors * 128LL) plan.vector /= 2;
-    plan.threads = plan.iterations / plan.vector < planning_.multiprocessors * 512LL ? 128 : 256;
+    while (plan.vector > 1 && plan.iterations / plan.vector < planning_.limits.multiprocessors * 128LL)
+      plan.vector /= 2;
+    plan.threads = plan.iterations / plan.vector < planning_.limits.multiprocessors * 512LL ? 128 : 256;
     // Two accesses at a time where no end needs a condition.
     const int64_t twice = 2LL * plan.vector * plan.threads;
-    if (plan.vector > 1 && plan.iterations % twice == 0 && plan.iterations / twice >= planning_.multiprocessors * 16LL)
+    if (plan.vector > 1 && plan.iterations % twice == 0 &&
+        plan.iterations / twice >= planning_.limits.multiprocessors * 16LL)
       plan.chunks = 2;
     plan.perBlock = plan.threads;
     plans.push_back(std::move(plan));
@@ -435,7 +439,7 @@ CudaPlan CudaPlanner::planTeam(const Nest& nest) {
   if (plan.kind == CudaPlan::Kind::Columns) {
     // Few columns: more threads for each.
     plan.perBlock = kWarp;
-    const int64_t wanted = divideUp(planning_.multiprocessors * 1024LL, std::max<int64_t>(plan.iterations, 1));
+    const int64_t wanted = divideUp(planning_.limits.multiprocessors * 1024LL, std::max<int64_t>(plan.iterations, 1));
     plan.team = static_cast<int>(
         std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(wanted, std::min<int64_t>(8, longest), 32))));
     while (plan.team > 1 && plan.team > longest) plan.team /= 2;
@@ -443,7 +447,7 @@ CudaPlan CudaPlanner::planTeam(const Nest& nest) {
   } else {
     const CudaRow& main = plan.rows.at(longest);
     const int64_t vectors = divideUp(longest, main.vector);
-    const bool isBusy = plan.iterations >= planning_.multiprocessors * 16LL;
+    const bool isBusy = plan.iterations >= planning_.limits.multiprocessors * 16LL;
     int64_t values = 0;
     for (const Store& store : nest.stores) {
       const loops::Buffer& b = program_.buffer(store.buffer);
@@ -488,6 +492,7 @@ std::vector<CudaPlan> CudaPlanner::plan(const Nest& whole, bool hasTeams) {
         longest = std::max(longest, extentOf(e.ranges));
     }
   }
+  if (std::optional<CudaPlan> product = planProduct(nest)) return {std::move(*product)};
   if (hasTeams && !hasScan && longest >= kShortRow) return {planTeam(nest)};
   return planThreads(nest, !hasLocals && !hasScan && hasInner);
 }

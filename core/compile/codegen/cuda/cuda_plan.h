@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/compile/codegen/access.h"
+#include "core/compile/codegen/cuda/cuda_product.h"
 
 namespace graft::codegen {
 
@@ -22,6 +23,22 @@ struct CudaRow {
   bool isInRegisters = true;  ///< few enough: loops over chunks are unrolled, and values stay between them
 };
 
+/// A matrix product, rewritten: its operands are loads of three ranges at most, `index`, one of the result's sides and
+/// `inner`.
+struct CudaProduct {
+  struct Operand {
+    ExprId load;
+    bool isInnerFast = true;  ///< memory runs along `inner`, not along the result's side
+    int width = 1;            ///< elements that one access may take
+  };
+  ExprId reduce;
+  Operand left, right;
+  RangeId rows, columns, inner;  ///< stores step by ones along `columns`, where they do at all
+  DType dtype = DType::Float16;
+  ProductSize size;
+  ProductTile tile;
+};
+
 /// One kernel: a nest, rewritten, and the threads for it.
 struct CudaPlan {
   enum class Kind : uint8_t {
@@ -29,6 +46,7 @@ struct CudaPlan {
     Rows,     ///< a team of neighbouring threads runs one iteration
     Columns,  ///< likewise, but neighbouring threads run neighbouring iterations, and a team is a column of the block
     Tiles,    ///< a block runs a square of iterations; what lies across is read through shared memory
+    Product,  ///< a block multiplies a tile of a matrix product, and computes what is behind the sums
   };
   Kind kind = Kind::Threads;
   loops::Nest nest;        ///< one outer range, `index`; of teams: stores and the Reduces of an iteration have one each
@@ -42,6 +60,7 @@ struct CudaPlan {
   RangeId along, across;   ///< of Tiles: the sides of a square; stores step by ones along the first
   int64_t tile = 0;        ///< the length of a side
   std::vector<ExprId> transposed;         ///< of Tiles: loads that step by ones along `across`
+  std::optional<CudaProduct> product;     ///< of Product
   std::map<int64_t, CudaRow> rows;        ///< of teams, by length
   std::unordered_set<ExprId> rowReduces;  ///< Reduces that a team computes together
   std::string describe() const;
@@ -49,7 +68,8 @@ struct CudaPlan {
 
 struct CudaPlanning {
   std::vector<int64_t> alignments;  ///< of each buffer
-  int multiprocessors = 132;
+  ProductLimits limits;
+  std::optional<ProductTile> tile;  ///< of products; nothing: the one that is predicted to be the fastest
 };
 
 class CudaPlanner {
@@ -84,9 +104,12 @@ class CudaPlanner {
   /// Of stores that are split already; nothing where no load lies across.
   std::optional<CudaPlan> planTiles(const std::vector<const loops::Store*>&, const std::vector<RangeId>&);
   std::vector<CudaPlan> planThreads(const loops::Nest&, bool isSplit);
+  /// Nothing where the nest is no product of halves, or its operands lie in no matrices.
+  std::optional<CudaPlan> planProduct(const loops::Nest&);
+  CudaProduct::Operand operandOf(ExprId load, RangeId side, RangeId inner);
   CudaPlan planTeam(const loops::Nest&);
-  /// The lanes that let most accesses along the range be wide.
-  int vectorFor(const std::vector<loops::Store>&, RangeId, int64_t length);
+  /// The lanes that let most accesses along the range be wide; those in `without` do not count.
+  int vectorFor(const std::vector<loops::Store>&, RangeId, int64_t length, ExprId without = {});
 
   Accesses& accesses_;
   loops::Program& program_;

@@ -930,7 +930,7 @@ std::string CudaPrinter::header(const std::string& function) {
   printed_.kernel.buffers.insert(printed_.kernel.buffers.begin(), places.begin(), places.end());
   std::string text = fmt::format("// {}\nextern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n",
                                  plan_->describe(), plan_->threads, function, parameters);
-  if (sharedBytes_ > 0) text += "  extern __shared__ __align__(16) unsigned char shared[];\n";
+  if (sharedBytes_ > 0) text += "  extern __shared__ __align__(1024) unsigned char shared[];\n";
   if (options_.isOverlapped) text += "  overlap();\n";
   return text;
 }
@@ -958,8 +958,13 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   }
   tiles_.clear();
   const bool isTeam = plan.kind == CudaPlan::Kind::Rows || plan.kind == CudaPlan::Kind::Columns;
+  if (plan.product) {
+    for (const CudaProduct::Operand* o : {&plan.product->left, &plan.product->right}) countUses(offsetOf(o->load));
+  }
   if (plan.kind == CudaPlan::Kind::Tiles)
     printTiles();
+  else if (plan.kind == CudaPlan::Kind::Product)
+    printProduct();
   else if (const Status s = isTeam ? printTeam() : printThreads(); !s)
     return s.error();
   const std::string head = header(function);
@@ -974,6 +979,16 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
       printed_.kernel.blocks =
           (r == plan.along ? plan.iterations : printed_.kernel.blocks) * ((extent + plan.tile - 1) / plan.tile);
     }
+  if (plan.product) {
+    const ProductSize& p = plan.product->size;
+    printed_.kernel.product = p;
+    if (plan.product->tile.isGrouped)
+      printed_.kernel.helpers = cudaGroupMachine(plan.product->tile.columns, plan.product->dtype,
+                                                 plan.product->left.isInnerFast, plan.product->right.isInnerFast) +
+                                std::string(cudaGroupHelpers());
+    printed_.kernel.blocks =
+        p.batches * divideUp(p.rows, plan.product->tile.rows) * divideUp(p.columns, plan.product->tile.columns);
+  }
   printed_.kernel.threads = plan.threads;
   printed_.kernel.sharedBytes = sharedBytes_;
   return std::move(printed_);

@@ -65,6 +65,9 @@ class CudaPrinter {
   Status printThreads();
   Status printTeam();
   void printTiles();
+  void printProduct();  // cuda_product_printer.cpp
+  std::string operandType(const CudaProduct::Operand&, int64_t rows) const;
+  void printPlace(const CudaProduct::Operand&, const std::string& name, RangeId side, const std::string& sideName);
   /// Runs `print` for the chunks of a row: in one unrolled loop, or in one without conditions, and its end.
   void eachChunk(const Pass&, const std::function<void()>& print);
   void openPass(const Pass&);

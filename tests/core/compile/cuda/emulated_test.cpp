@@ -1,5 +1,8 @@
 // The CUDA C++ of programs computes what the interpreter does. A C++ compiler stands in for the GPU.
+#include <fmt/format.h>
+
 #include <cstring>
+#include <random>
 
 #include "tests/core/compile/codegen/cases.h"
 #include "tests/support/catch.h"
@@ -24,7 +27,7 @@ codegen::CudaOptions optionsFor(loops::Program& program, const std::vector<int64
     o.alignments.push_back(alignment);
   }
   // Few multiprocessors: small programs are then run as large ones are.
-  o.multiprocessors = 1;
+  o.limits.multiprocessors = 1;
   return o;
 }
 
@@ -72,6 +75,85 @@ TEST_CASE("programs as CUDA compute what the interpreter does") {
                               loops::printProgram(c.program).find("checked_divisor") != std::string::npos;
     INFO(c.name << ": " << difference << "\n" << CudaEmulator::kernelsOf(emulator.code(c.code)));
     CHECK((difference.empty() || isUnreported));
+  }
+}
+
+namespace {
+
+/// A product of halves with something behind it, of odd sizes and either order of each operand.
+std::string randomProduct(std::mt19937_64& random) {
+  const auto upTo = [&](size_t n) { return static_cast<int64_t>(random() % n) + 1; };
+  const auto oneOf = [&](const std::vector<int64_t>& sizes) { return sizes[random() % sizes.size()]; };
+  const int64_t batches = random() % 3 == 0 ? upTo(3) : 1;
+  const int64_t m = random() % 2 ? oneOf({16, 40, 64, 128}) : upTo(70),
+                n = random() % 2 ? oneOf({8, 64, 72, 136}) : upTo(70),
+                k = random() % 2 ? oneOf({16, 64, 96, 136}) : 1 + upTo(140);
+  const bool isLeftTurned = random() % 2, isRightTurned = random() % 2, isBroadcast = random() % 3 == 0;
+  const char* half = random() % 2 ? "f16" : "bf16";
+  const std::string left =
+      isLeftTurned ? fmt::format("{}, {}, {}", batches, k, m) : fmt::format("{}, {}, {}", batches, m, k);
+  const std::string right = isRightTurned ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n);
+  std::string text = fmt::format("loops 1\ninput x: {0}[{1}]\ninput w: {0}[{2}{3}]\ninput b: {0}[{4}]\n", half, left,
+                                 isBroadcast ? "" : fmt::format("{}, ", batches), right, n);
+  text += fmt::format("input r: f32[{0}, {1}, {2}]\noutput y: {3}[{0}, {1}, {2}]\noutput z: f32[{1}, {0}, {2}]\n",
+                      batches, m, n, half);
+  text += fmt::format("nest a < {}, i < {}, j < {}\n  local s: f32[]\n", batches, m, n);
+  text += fmt::format("  s[] = sum(c < {}: f32(x[a, {}]) * f32(w[{}{}]))\n", k, isLeftTurned ? "c, i" : "i, c",
+                      isBroadcast ? "" : "a, ", isRightTurned ? "j, c" : "c, j");
+  const std::vector<std::string> behind{"s[]", "maximum(s[] + f32(b[j]), 0.0)", "tanh(s[] * 0.25) * r[a, i, j]",
+                                        "select(r[a, i, j] < 0.5, s[], f32(b[j]) * 2.0)"};
+  text += fmt::format("  y[a, i, j] = {}({})\n", half, behind[random() % behind.size()]);
+  return text + "  z[i, a, j] = s[] + r[a, i, j]\n";
+}
+
+}  // namespace
+
+TEST_CASE("random matrix products in all tiles compute what the interpreter does") {
+  if (!hasCompiler()) return;
+  uint64_t first = 1, count = 30;
+  if (const char* given = std::getenv("GRAFT_SEEDS")) {
+    first = std::strtoull(given, nullptr, 10);
+    const char* colon = std::strchr(given, ':');
+    count = colon ? std::strtoull(colon + 1, nullptr, 10) : 1;
+  }
+  const std::vector<codegen::ProductTile> tiles = codegen::productTiles({1, 64, 64, 64}, {1, 227 * 1024, 90});
+  struct Call {
+    loops::Program program;
+    Comparison how;
+    std::string tile;
+  };
+  std::vector<Call> calls;
+  CudaEmulator emulator;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    std::mt19937_64 random(seed);
+    const std::string text = randomProduct(random);
+    INFO("GRAFT_SEEDS=" << seed << "\n" << text);
+    auto program = loops::parseProgram(text);
+    REQUIRE(program);
+    Comparison how;
+    how.seed = seed;
+    how.places = static_cast<Comparison::Places>(random() % 3);
+    how.tolerance = 1e-3;
+    std::vector<std::vector<int64_t>> strides;
+    for (const loops::BufferId b : program->inputs())
+      strides.push_back(test::detail::makeSpace(*program, b, how).strides);
+    for (const loops::BufferId b : program->outputs())
+      strides.push_back(test::detail::makeSpace(*program, b, how).strides);
+    loops::Program copy = *program;
+    codegen::CudaOptions o = optionsFor(copy, {}, strides, int64_t{2} << random() % 4);
+    o.tile = tiles[seed % tiles.size()];
+    emulator.add(std::move(copy), o);
+    REQUIRE(emulator.code(calls.size()).kernels.front().product);
+    calls.push_back({std::move(*program), how, o.tile->describe()});
+  }
+  const test::TempDir dir;
+  emulator.compile(dir / "");
+  for (size_t n = 0; n < calls.size(); ++n) {
+    const std::string difference = test::compareRun(
+        calls[n].program, calls[n].how, [&](const std::vector<void*>& buffers) { return emulator.run(n, buffers); });
+    INFO("GRAFT_SEEDS=" << first + n << ", " << calls[n].tile << ": " << difference << "\n"
+                        << loops::printProgram(calls[n].program) << CudaEmulator::kernelsOf(emulator.code(n)));
+    CHECK(difference.empty());
   }
 }
 

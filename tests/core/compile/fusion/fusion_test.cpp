@@ -1,6 +1,8 @@
 // Which nodes become one kernel, and why others stay apart.
 #include "core/compile/fusion/fusion.h"
 
+#include "core/compile/fusion/product_split.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -295,4 +297,133 @@ TEST_CASE("20,000 nodes are planned in a second, the same way each time") {
   // Debug builds and busy machines get more; ./dev bench has the figure.
   CHECK(seconds < 5);
   CHECK(groupsOf(g, plan) == groupsOf(g, planFusion(g)));
+}
+
+namespace {
+
+FusionPlan plannedForGpu(const Graph& g, const std::string& steering = "") {
+  FusionOptions options;
+  planForGpu(options);
+  if (!steering.empty()) options.steering = *parseSteering(steering, "fusion.json");
+  return planFusion(g, options);
+}
+
+}  // namespace
+
+TEST_CASE("what is behind a matrix product of halves becomes part of its kernel") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f16[8,64,256]
+  input %w : f16[512,256]
+  input %b : f16[512]
+  input %r : f16[8,64,512]
+  %m = aten.linear.default(%x, %w, %b) : f16[8,64,512]
+  %a = aten.gelu.default(%m, approximate="none") : f16[8,64,512]
+  %v = aten.view.default(%a, [8,64,8,64]) : f16[8,64,8,64]
+  %t = aten.transpose.int(%v, 1, 2) : f16[8,8,64,64]
+  %s = aten.mul.Tensor(%t, 0.125) : f16[8,8,64,64]
+  %n = aten.linear.default(%x, %w, %b) : f16[8,64,512]
+  %u = aten.relu.default(%n) : f16[8,64,512]
+  %z = aten.add.Tensor(%n, %r, alpha=1) : f16[8,64,512]
+  return %s, %u, %z
+})");
+  const FusionPlan plan = plannedForGpu(g);
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"m", "a", "v", "t", "s"}, {"n", "u", "z"}});
+  REQUIRE(plan.groups.size() == 2);
+  REQUIRE(plan.groups[0].product);
+  CHECK(g.node(plan.groups[0].product).name == "m");
+  const FusionDecision* d = findDecision(plan, "m", "a");
+  REQUIRE(d);
+  CHECK(d->isMerged);
+  // Without a GPU it stays as it was.
+  CHECK(groupsOf(g) == std::vector<Names>{{"a", "v", "t", "s"}, {"u", "z"}});
+  // A person may keep them apart, and begin from a plan that has it.
+  CHECK(groupsOf(g, plannedForGpu(g, R"({"fusion": 1, "apart": [["m", "a"], ["n"]]})")) ==
+        std::vector<Names>{{"a", "v", "t", "s"}, {"u", "z"}});
+  CHECK(groupsOf(g, plannedForGpu(g, printSteering(steeringFor(g, plan)))) == groupsOf(g, plan));
+}
+
+TEST_CASE("a matrix product stays alone where its tiles cannot hold what is behind it") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f16[64,256]
+  input %w : f16[256,128]
+  input %u : f32[64,64]
+  input %v : f16[1,256]
+  input %r : f16[64,128]
+  input %z : f16[128,256]
+  %m = aten.matmul.default(%x, %w) : f16[64,128]
+  %s = aten.softmax.int(%m, -1) : f16[64,128]
+  %n = aten.matmul.default(%v, %w) : f16[1,128]
+  %p = aten.mul.Tensor(%n, %r) : f16[64,128]
+  %e = aten.tanh.default(%x) : f16[64,256]
+  %q = aten.matmul.default(%e, %w) : f16[64,128]
+  %f = aten.matmul.default(%u, %u) : f32[64,64]
+  %k = aten.relu.default(%f) : f32[64,64]
+  %o = aten.matmul.default(%w, %z) : f16[256,256]
+  %c = aten.transpose.int(%o, 0, 1) : f16[256,256]
+  %d = aten.add.Tensor(%c, %o, alpha=1) : f16[256,256]
+  return %s, %p, %q, %k, %d
+})");
+  const FusionPlan plan = plannedForGpu(g);
+  CHECK(plan.groups.empty());
+  const auto why = [&](const char* producer, const char* consumer) {
+    const FusionDecision* d = findDecision(plan, producer, consumer);
+    return d ? d->why : "not looked at";
+  };
+  CHECK(why("m", "s") == "a tile of a matrix product holds no whole rows");
+  CHECK(why("n", "p") == "the matrix product has another number of elements");
+  CHECK(why("e", "q") == "the consumer reads elements many times, or at places that other values say");
+  CHECK(why("o", "d") == "elements of the matrix product are read at other places than their own");
+  const auto f =
+      std::find_if(plan.notFused.begin(), plan.notFused.end(), [](const NotFused& n) { return n.node == "f"; });
+  REQUIRE(f != plan.notFused.end());
+  CHECK(f->why == "matrix products of f32 are left to libraries");
+}
+
+TEST_CASE("a gated product takes one of two, and pointwise groups come first") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f16[64,256]
+  input %w : f16[512,256]
+  input %u : f16[512,256]
+  input %r : f16[64,512]
+  %a = aten.linear.default(%x, %w, None) : f16[64,512]
+  %s = aten.gelu.default(%a) : f16[64,512]
+  %b = aten.linear.default(%x, %u, None) : f16[64,512]
+  %m = aten.mul.Tensor(%s, %b) : f16[64,512]
+  %c = aten.linear.default(%x, %w, None) : f16[64,512]
+  %d = aten.add.Tensor(%c, %r, alpha=1) : f16[64,512]
+  %n = aten.layer_norm.default(%d, [512], None, None, 1e-05, True) : f16[64,512]
+  return %m, %n
+})");
+  const FusionPlan plan = plannedForGpu(g);
+  const std::vector<Names> groups = groupsOf(g, plan);
+  REQUIRE(groups.size() == 2);
+  CAPTURE(groups[0]);
+  CHECK((groups[0] == Names{"a", "s", "m"} || groups[0] == Names{"s", "b", "m"}));
+  CHECK(groups[1] == Names{"d", "n"});
+}
+
+TEST_CASE("a group with a product is split into the product and the rest") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f16[64,256]
+  input %w : f16[512,256]
+  input %r : f16[64,512]
+  %t = aten.transpose.int(%w, 0, 1) : f16[256,512]
+  %m = aten.matmul.default(%x, %t) : f16[64,512]
+  %a = aten.relu.default(%m) : f16[64,512]
+  %z = aten.add.Tensor(%a, %r, alpha=1) : f16[64,512]
+  return %z, %m
+})");
+  REQUIRE(productOf(g));
+  const auto split = splitProduct(g);
+  REQUIRE(split);
+  CHECK(toText(split->product).find("aten.matmul.default") != std::string::npos);
+  CHECK(toText(split->product).find("aten.relu.default") == std::string::npos);
+  CHECK(toText(split->rest).find("aten.matmul.default") == std::string::npos);
+  REQUIRE(split->productInputs.size() == 2);
+  REQUIRE(split->restInputs.size() == 2);
+  CHECK(split->restInputs[0].input == 2);
+  CHECK(split->restInputs[1].isProduct);
+  CHECK(split->results == std::vector<std::optional<size_t>>{0, std::nullopt});
+  CHECK_FALSE(
+      splitProduct(graphOf("graph g {\n input %x : f16[4,4]\n %y = aten.relu.default(%x) : f16[4,4]\n return %y\n}")));
 }

@@ -77,8 +77,8 @@ TEST_CASE("a node says how it becomes loops, or why it does not") {
   CHECK(traits("v").kind == lower::Kind::View);
   CHECK(traits("s").kind == lower::Kind::Reduction);
   CHECK(traits("s").reducedDims == std::vector<int64_t>{1});
-  CHECK(traits("m").kind == lower::Kind::None);
-  CHECK(traits("m").whyNot == "aten.matmul.default has no lowering");
+  CHECK(traits("m").kind == lower::Kind::Product);
+  CHECK(traits("m").multiplied == std::vector<size_t>{0, 1});
   CHECK(traits("t").kind == lower::Kind::None);
   CHECK(traits("t").whyNot == "aten.dropout.default has no lowering where train is true");
 }

@@ -14,6 +14,7 @@
 #include "core/compile/lower/lower.h"
 #include "core/torch/executor.h"
 #include "core/torch/graph_in_dtype.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/semantics.h"
 #include "core/torch/values/values.h"
 #if GRAFT_TEST_MACHINE_CODE
@@ -23,6 +24,8 @@
 namespace graft::test {
 
 const Semantics& semantics() {
+  // Some of Graft's own operators are lowered too.
+  [[maybe_unused]] static const bool isLoaded = static_cast<bool>(loadOperatorLibrary());
   static const std::unique_ptr<Semantics> torch = makeTorchSemantics();
   return *torch;
 }

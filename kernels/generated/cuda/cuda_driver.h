@@ -36,6 +36,7 @@ class CudaDriver {
   struct Gpu {
     int capability = 0;  ///< 90 for 9.0
     int multiprocessors = 0;
+    int sharedBytes = 0;  ///< that a block may have
   };
   Gpu gpu(int device) const;
 

@@ -1,4 +1,4 @@
-#include "kernels/generated/cuda_driver.h"
+#include "kernels/generated/cuda/cuda_driver.h"
 
 #include <dlfcn.h>
 
@@ -9,7 +9,8 @@ namespace {
 
 // Of cuda.h
 constexpr int kMaxDynamicSharedBytes = 8;
-constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMultiprocessorCount = 16;
+constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMultiprocessorCount = 16,
+              kMostSharedBytes = 97;
 constexpr int kProgrammaticStreamSerialization = 6;
 constexpr int64_t kSharedBytesWithoutAsking = 48 * 1024;
 
@@ -92,7 +93,8 @@ CudaDriver::Gpu CudaDriver::gpu(int device) const {
   Gpu gpu;
   if (deviceGet_(&handle, device) != 0 || deviceGetAttribute_(&major, kComputeCapabilityMajor, handle) != 0 ||
       deviceGetAttribute_(&minor, kComputeCapabilityMinor, handle) != 0 ||
-      deviceGetAttribute_(&gpu.multiprocessors, kMultiprocessorCount, handle) != 0)
+      deviceGetAttribute_(&gpu.multiprocessors, kMultiprocessorCount, handle) != 0 ||
+      deviceGetAttribute_(&gpu.sharedBytes, kMostSharedBytes, handle) != 0)
     return {};
   gpu.capability = major * 10 + minor;
   return gpu;

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "core/torch/values/values.h"
+#include "kernels/generated/cuda/cuda_compiled.h"
+#include "kernels/generated/cuda/cuda_product.h"
 #include "kernels/generated/group.h"
 
 namespace graft::ops {
@@ -36,7 +38,7 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
   if (!std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor& t) { return isPlain(t, device); }))
     return runAten(inputs, sizes);
   const std::string key = keyOf(inputs, sizes);
-  std::shared_ptr<const CudaCompiled> kernel;
+  std::shared_ptr<const CudaRun> kernel;
   bool isKnown = false;
   {
     const std::lock_guard lock(mutex_);
@@ -49,9 +51,15 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
   // A later call, outside of a capture, makes the kernel.
   if (isKnown || CudaCompiled::isCapturing(inputs[0])) return runAten(inputs, sizes);
   const Seen seen = Seen::run(aten_, inputs, sizes);
-  Result<std::shared_ptr<const CudaCompiled>> made =
-      seen.isOn(device) ? CudaCompiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results)
-                        : badInput("a result is not on the inputs' device");
+  const auto make = [&]() -> Result<std::shared_ptr<const CudaRun>> {
+    if (!seen.isOn(device)) return badInput("a result is not on the inputs' device");
+    const Graph graph = typed(inputs, sizes, seen);
+    if (hasProduct_) return makeCudaProduct(graph, inputs, sizes, seen);
+    auto one = CudaCompiled::make(graph, inputs, sizes, seen.results);
+    if (!one) return one.error();
+    return std::shared_ptr<const CudaRun>(std::move(*one));
+  };
+  Result<std::shared_ptr<const CudaRun>> made = make();
   if (!made) {
     TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
   }

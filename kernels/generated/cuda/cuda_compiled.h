@@ -1,0 +1,71 @@
+// CudaCompiled: generated kernels on a GPU for one group at given dtypes, sizes and strides, and how to run them. Never
+// changes: threads share it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/compile/codegen/cuda/cuda_code.h"
+#include "core/compile/nvrtc/nvrtc.h"
+#include "core/ir/graph.h"
+#include "kernels/generated/cuda/cuda_run.h"
+
+namespace graft::ops {
+
+/// Machine code of a source: from the disk, or compiled now.
+Result<std::string> cudaBinary(const Nvrtc&, const std::string& source, int capability);
+
+class CudaCompiled final : public CudaRun {
+ public:
+  /// `graph` has every value's dtype and sizes; `inputs` lie on one GPU, `outputs` are what ATen's operators give for
+  /// them. `sizes`: the graph's integer inputs. An error says why no kernel can be made.
+  static Result<std::shared_ptr<const CudaCompiled>> make(const Graph& graph, at::TensorList inputs,
+                                                          at::IntArrayRef sizes, at::TensorList outputs);
+
+  std::vector<at::Tensor> run(at::TensorList inputs) const override;
+  ~CudaCompiled() override;
+
+  /// The power of two, at most 16, that divides a tensor's address: part of what a kernel is made for.
+  static int64_t alignmentOf(const at::Tensor&);
+  /// Whether a CUDA graph is being captured on the current stream of the tensor's GPU: nothing can be compiled then.
+  static bool isCapturing(const at::Tensor&);
+
+ private:
+  friend class CudaLoops;
+  struct Code;
+  explicit CudaCompiled(std::unique_ptr<Code>);
+  std::unique_ptr<Code> code_;
+};
+
+/// The loops of a group for one kind of call, of which code is made: one, or several to choose from.
+class CudaLoops {
+ public:
+  /// As CudaCompiled::make.
+  static Result<CudaLoops> make(const Graph&, at::TensorList inputs, at::IntArrayRef sizes, at::TensorList outputs);
+  ~CudaLoops();
+  CudaLoops(CudaLoops&&) noexcept;
+  CudaLoops& operator=(CudaLoops&&) noexcept;
+
+  /// Whether the loops are a matrix product and what is behind it.
+  bool isProduct() const;
+  Result<codegen::CudaCode> code(std::optional<codegen::ProductTile> = {}) const;
+  /// The tiles for the product that the code computes, the best first.
+  std::vector<codegen::ProductTile> tiles(const codegen::CudaCode&) const;
+  /// What code and times depend on besides the source.
+  std::string machine() const;
+  Result<std::shared_ptr<const CudaCompiled>> compile(const codegen::CudaCode&) const;
+  /// One for each tile, compiled side by side; null where none can be made.
+  std::vector<std::shared_ptr<const CudaCompiled>> compileTiles(const std::vector<codegen::ProductTile>&) const;
+
+ private:
+  struct State;
+  explicit CudaLoops(std::unique_ptr<State>);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace graft::ops
