@@ -1,6 +1,10 @@
 // graft draw: the graph as a picture.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +16,7 @@ namespace graft::cli {
 namespace {
 
 struct DrawFlags : Common {
-  std::string model, output, other, theme = "light";
+  std::string model, output, other, theme = "light", numbers;
   int depth = 1;
   bool all = false;
 };
@@ -32,6 +36,17 @@ Status draw(const DrawFlags& o) {
   DrawOptions options;
   options.depth = o.all ? -1 : o.depth;
   options.theme = o.theme == "dark" ? Theme::Dark : Theme::Light;
+  if (!o.numbers.empty()) {
+    std::ifstream in(o.numbers, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (!in) return badInput("cannot read " + o.numbers);
+    Result<NodeNumbers> numbers = readNumbers(text, std::filesystem::path(o.numbers).stem().string());
+    if (!numbers) return numbers.error();
+    const auto isThere = [&](const auto& entry) { return bool(g->findNode(entry.first)); };
+    if (std::none_of(numbers->values.begin(), numbers->values.end(), isThere))
+      return badInput(fmt::format("{} names no node of {}: `graft text` shows them", o.numbers, o.model));
+    options.numbers.push_back(std::move(*numbers));
+  }
   std::optional<Graph> other;
   if (!o.other.empty()) {
     auto second = readGraph(o.other, o, console);
@@ -49,10 +64,11 @@ Status draw(const DrawFlags& o) {
 }  // namespace
 
 void addDraw(CLI::App& app, Run& run) {
-  auto* c = app.add_subcommand("draw", "Draw the graph as SVG, PNG, PDF or DOT; with --diff, what a rewrite changed");
+  auto* c = app.add_subcommand(
+      "draw", "Draw the graph as SVG, PNG, PDF, DOT or an interactive HTML page; with --diff, what a rewrite changed");
   auto o = std::make_shared<DrawFlags>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
-  c->add_option("-o,--output", o->output, "The picture; its ending says the format: .svg .png .pdf .dot")
+  c->add_option("-o,--output", o->output, "The picture; its ending says the format: .svg .png .pdf .html .dot")
       ->required()
       ->type_name("FILE");
   c->add_option("--depth", o->depth, "Draw modules that are nested this deep as one box")
@@ -61,6 +77,10 @@ void addDraw(CLI::App& app, Run& run) {
   c->add_flag("--all", o->all, "Collapse nothing");
   c->add_option("--diff", o->other, "The rewritten model: draw both, with what was removed, added and changed")
       ->type_name("OTHER");
+  c->add_option("--numbers", o->numbers,
+                "Colour nodes by the numbers in this JSON, {\"node\": 1.5}, or Model Explorer's node data; not in .dot")
+      ->check(CLI::ExistingFile)
+      ->type_name("FILE");
   c->add_option("--theme", o->theme, "The colours: light or dark")
       ->check(CLI::IsMember({"light", "dark"}))
       ->capture_default_str();

@@ -346,10 +346,11 @@ class Painter {
       s.text = contrast(s.fill, dark) > contrast(s.fill, light) ? dark : light;
       s.dim = mix(s.text, s.fill, 0.2);
     }
-    const bool fade = look_.boxes.anyChange && change == Change::None && !isIo;
+    // Under heat the fill says how hot it is, and the border what changed.
+    const bool fade = look_.boxes.anyChange && change == Change::None && !isIo && !look_.boxes.anyHeat;
     if (change != Change::None) {
       s.border = pal_.change(change);
-      s.fill = mix(pal_.surface, s.border, pal_.dark ? 0.25 : 0.15);
+      if (!look_.boxes.anyHeat) s.fill = mix(pal_.surface, s.border, pal_.dark ? 0.25 : 0.15);
       s.width = 2;
       if (change == Change::Removed) s.style = Qt::DashLine;
     }
@@ -366,7 +367,7 @@ class Painter {
       s.dim = mix(pal_.background, s.dim, 0.55);
     }
     if (block(M::titleSize) && pattern < 0 && change == Change::None && !look_.boxes.anyHeat)
-      s.fill = mix(pal_.surface, s.border, 0.45);
+      s.fill = fade ? mix(pal_.background, pal_.block(box.kind), 0.5) : pal_.block(box.kind);
     return s;
   }
 

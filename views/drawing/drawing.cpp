@@ -1,5 +1,7 @@
 #include "views/drawing/drawing.h"
 
+#include "views/drawing/page.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -167,18 +169,23 @@ std::string dotOf(const VisibleGraph& view, const std::string& name, const DrawO
 
 bool isPictureName(const std::string& path) {
   const std::string ending = fs::path(path).extension().string();
-  return ending == ".svg" || ending == ".png" || ending == ".pdf" || ending == ".dot" || ending == ".gv";
+  return ending == ".svg" || ending == ".png" || ending == ".pdf" || ending == ".html" || ending == ".dot" ||
+         ending == ".gv";
 }
 
 Status drawToFile(const Graph& graph, const std::string& path, const DrawOptions& options) {
   if (!isPictureName(path))
     return Error{ErrorKind::Usage,
-                 fmt::format("cannot draw into \"{}\": use a name that ends in .svg, .png, .pdf or .dot", path),
+                 fmt::format("cannot draw into \"{}\": use a name that ends in .svg, .png, .pdf, .html or .dot", path),
                  {}};
   const std::string ending = fs::path(path).extension().string();
   if (ending == ".dot" || ending == ".gv") {
     Result<std::string> dot = drawDot(graph, options);
     return dot ? writeWhole(path, *dot) : Status(dot.error());
+  }
+  if (ending == ".html") {
+    Result<std::string> page = drawPage(graph, options);
+    return page ? writeWhole(path, *page) : Status(page.error());
   }
   Result<std::string> svg = drawSvg(graph, options);
   if (!svg) return svg.error();

@@ -4,8 +4,10 @@
 //   Result<std::string> svg = drawSvg(graph, {.theme = Theme::Dark});
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -32,8 +34,20 @@ struct Tints {
   std::string title, most;           ///< of the legend: "time in each node", "1.84 ms"
 };
 
+/// Numbers of nodes, by name: times, errors, or a user's own.
+struct NodeNumbers {
+  std::string title, unit;
+  bool adds = true;  ///< a module's is the sum of its nodes'; else the largest
+  std::map<std::string, double, std::less<>> values;
+};
+/// A user's numbers from JSON: {"node": 1.5, …}, or Model Explorer's node data, {"results": {"node": {"value": 1.5}}},
+/// alone or under a name. BadInput says where it is neither.
+Result<NodeNumbers> readNumbers(std::string_view json, std::string_view title);
+
 struct DrawOptions {
-  int depth = 1;             ///< modules nested this deep are collapsed; -1: none
+  int depth = 1;  ///< modules nested this deep are collapsed; -1: none
+  /// Paths of modules opened or collapsed against `depth`.
+  std::set<std::string, std::less<>> opened{}, closed{};
   bool foldRepeats = true;   ///< identical sibling blocks as one with ×N
   bool showScalars = false;  ///< calculations on sizes, too
   bool columns = true;       ///< what is much taller than wide goes on in another column
@@ -47,15 +61,17 @@ struct DrawOptions {
   const Graph* before = nullptr;
   const GraphDifference* difference = nullptr;  ///< with `before`; null: by names
   std::string title;                            ///< above the drawing; empty: the graph's name
+  /// Colour nodes; a page offers all of them, a picture shows the first. DOT shows none.
+  std::vector<NodeNumbers> numbers{};
 };
 
 Result<std::string> drawSvg(const Graph&, const DrawOptions& = {});
 Result<std::string> drawDot(const Graph&, const DrawOptions& = {});
 /// Whether drawToFile knows the path's ending.
 bool isPictureName(const std::string& path);
-/// The format is the path's ending: .svg, .png, .pdf, .dot or .gv. PNG and PDF are the SVG, rasterised by
-/// `graft-raster`, which lies beside the running program (or on PATH) where the GUI was built. The file is complete or
-/// absent.
+/// The format is the path's ending: .svg, .png, .pdf, .html (the interactive page), .dot or .gv. PNG and PDF are the
+/// SVG, rasterised by `graft-raster`, which lies beside the running program (or on PATH) where the GUI was built. The
+/// file is complete or absent.
 Status drawToFile(const Graph&, const std::string& path, const DrawOptions& = {});
 
 /// The SVG of a graph already laid out. `changes` by box, or empty.

@@ -218,10 +218,11 @@ class Writer {
       fill = mix(p_.surface, border, p_.dark ? 0.34 : 0.24);
       width = 2.4;
     }
-    bool faded = isDiff && change == Change::None && !isIo;
+    const bool hasHeat = !tints_.heat.empty();  // then the fill says that, and the border what changed
+    bool faded = isDiff && change == Change::None && !isIo && !hasHeat;
     if (change != Change::None) {
       border = p_.change(change);
-      fill = mix(p_.surface, border, p_.dark ? 0.25 : 0.15);
+      if (!hasHeat) fill = mix(p_.surface, border, p_.dark ? 0.25 : 0.15);
       width = 2;
       if (change == Change::Removed) extra = " stroke-dasharray=\"5 3\"";
     }
@@ -322,8 +323,11 @@ struct Part {
 
 Result<Part> prepare(const Graph& graph, const DrawOptions& options) {
   Part part;
-  part.view = makeVisibleGraph(
-      graph, {.depth = options.depth, .foldRepeats = options.foldRepeats, .showScalars = options.showScalars});
+  part.view = makeVisibleGraph(graph, {.depth = options.depth,
+                                       .opened = options.opened,
+                                       .closed = options.closed,
+                                       .foldRepeats = options.foldRepeats,
+                                       .showScalars = options.showScalars});
   if (part.view.boxes.size() > options.maxBoxes)
     return badInput(fmt::format("the drawing would have {} boxes, more than {}: collapse modules with a smaller depth",
                                 part.view.boxes.size(), options.maxBoxes));
@@ -380,11 +384,44 @@ std::string svgOf(const VisibleGraph& view, const Layout& layout, const DrawOpti
   return compose(options, {{options.title, &part}}, {changes}, tints);
 }
 
+namespace {
+
+/// The first of the numbers on the boxes; a module has what its nodes have together.
+Tints tintsOf(const Graph& graph, const VisibleGraph& view, const DrawOptions& options) {
+  Tints tints;
+  if (options.numbers.empty()) return tints;
+  const NodeNumbers& numbers = options.numbers.front();
+  std::vector<double> sums(view.boxes.size(), std::nan(""));
+  for (NodeId id : graph.order()) {
+    const auto known = numbers.values.find(graph.node(id).name);
+    if (known == numbers.values.end()) continue;
+    for (int box = view.boxOfNode[id.index]; box >= 0; box = view.boxes[static_cast<size_t>(box)].parent) {
+      double& sum = sums[static_cast<size_t>(box)];
+      sum = std::isnan(sum) ? known->second : numbers.adds ? sum + known->second : std::max(sum, known->second);
+    }
+  }
+  double most = 0;
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (!view.boxes[i].open && !std::isnan(sums[i])) most = std::max(most, std::abs(sums[i]));
+  const auto figure = [&](double v) {
+    return fmt::format("{:.4g}{}{}", v, numbers.unit.empty() ? "" : " ", numbers.unit);
+  };
+  for (double sum : sums) {
+    tints.heat.push_back(most > 0 ? std::min(1.0, std::abs(sum) / most) : sum * 0);
+    tints.figures.push_back(std::isnan(sum) ? std::string() : figure(sum));
+  }
+  tints.title = numbers.title;
+  tints.most = figure(most);
+  return tints;
+}
+
+}  // namespace
+
 Result<std::string> drawSvg(const Graph& graph, const DrawOptions& options) {
   Result<Part> after = prepare(graph, options);
   if (!after) return after.error();
   std::string title = options.title.empty() ? graph.name : options.title;
-  if (!options.before) return compose(options, {{title, &*after}}, {{}});
+  if (!options.before) return compose(options, {{title, &*after}}, {{}}, tintsOf(graph, after->view, options));
   Result<Part> before = prepare(*options.before, options);
   if (!before) return before.error();
   GraphDifference own;

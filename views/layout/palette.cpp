@@ -82,6 +82,11 @@ Color Palette::border(BoxKind kind) const {
   return hue(kind);
 }
 
+Color Palette::block(BoxKind kind) const {
+  const bool isEnd = kind == BoxKind::Input || kind == BoxKind::Output;
+  return mix(surface, border(kind), isEnd ? 0.25 : 0.4);
+}
+
 Color Palette::container(int depth) const {
   double tint = std::min(0.025 + 0.022 * depth, 0.14);
   return mix(background, dark ? Color{190, 205, 230} : Color{40, 70, 120}, tint);

@@ -28,6 +28,8 @@ struct Palette {
   Color hue(BoxKind) const;
   Color fill(BoxKind) const;
   Color border(BoxKind) const;
+  /// The fill of a box that is too small for a border; the text's colour can be read on it.
+  Color block(BoxKind) const;
   /// Containers get a faint tint that grows with their depth.
   Color container(int depth) const;
   Color change(Change) const;

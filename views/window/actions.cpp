@@ -84,6 +84,8 @@ void Actions::makeFileMenu() {
   add(file, {"exportModel", tr("&Export rewritten model…"), tr("Ctrl+E"), "save"}, [&files] { files.exportModel(); });
   add(file, {"exportDrawing", tr("Export &drawing…"), tr("Ctrl+Shift+E")},
       [this, &files] { files.exportDrawing(*window_.canvas()); });
+  add(file, {"exportPage", tr("Export &interactive page…")},
+      [this, &files] { files.exportPage(*window_.canvas(), window_.comparison().isComparing()); });
   add(file, {"exportReport", tr("Export re&port…")}, [this, &files] { files.exportReport(*window_.canvas()); });
   file->addSeparator();
   add(file, {"quit", tr("&Quit"), QKeySequence::Quit, "", false}, [this] { window_.close(); });
@@ -236,6 +238,10 @@ void Actions::addCanvasActions(QMenu* view) {
                                             std::tuple{"colourError", tr("Colour by error"), Overlay::Error},
                                             std::tuple{"colourWeights", tr("Colour by weight size"), Overlay::Weights}})
     add(colour, {name, text}, [this, overlay = overlay] { window_.setOverlay(overlay); });
+  add(colour, {"colourNumbers", tr("Colour by numbers of a file…")}, [this] {
+    if (const std::optional<NodeNumbers> numbers = window_.files().chooseNumbers())
+      window_.comparison().showNumbers(*numbers);
+  });
 }
 
 void Actions::addPanelActions(QMenu* view) {

@@ -63,6 +63,18 @@ void Comparison::applyColumns() {
   following_ = false;
 }
 
+void Comparison::forgetOpened() {
+  ViewOptions options;
+  options.columns = canvas_->viewOptions().columns;
+  for (Canvas* c : {canvas_, before_}) c->setViewOptions(options);
+  if (overlay_ == Overlay::Numbers) setOverlay(Overlay::Kind);
+}
+
+void Comparison::showNumbers(NodeNumbers numbers) {
+  numbers_ = std::move(numbers);
+  setOverlay(Overlay::Numbers);
+}
+
 void Comparison::clear() {
   canvas_->setGraph(nullptr);
   before_->setGraph(nullptr);
@@ -145,6 +157,9 @@ void Comparison::refreshDecorations() {
   } else if (overlay_ == Overlay::Weights && document_.graph()) {
     if (canvas_->scene()) addWeights(d.after, *canvas_->scene()->graph);
     if (before_->scene()) addWeights(d.before, *before_->scene()->graph);
+  } else if (overlay_ == Overlay::Numbers) {
+    addNumbers(d.after, numbers_);
+    addNumbers(d.before, numbers_);
   } else if (rule && !both) {
     addMatches(d.after, *rule);
     d.after.stale = document_.ruleError().any();

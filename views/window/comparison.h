@@ -23,6 +23,11 @@ class Comparison : public QSplitter {
   Canvas* before() { return before_; }
   bool isComparing() const { return comparing_; }
   void setComparing(bool on);
+  /// Another model: what was opened in the one before says nothing of it, nor do numbers of its nodes.
+  void forgetOpened();
+  /// Colours nodes by numbers of the user's own.
+  void showNumbers(NodeNumbers numbers);
+  const NodeNumbers& numbers() const { return numbers_; }
   /// Whether tall modules go on in another column while one drawing is shown.
   void setColumns(bool on);
   Overlay overlay() const { return overlay_; }
@@ -54,6 +59,7 @@ class Comparison : public QSplitter {
   Document& document_;
   Canvas *canvas_, *before_;
   Overlay overlay_ = Overlay::Kind;
+  NodeNumbers numbers_;
   bool comparing_ = false, columns_ = true;
   bool following_ = false;  ///< one canvas is being moved after the other
   int changeAt_ = -1;       ///< of the changes, the one last gone to

@@ -99,6 +99,7 @@ void MainWindow::connectDocument() {
 /// Another model is open.
 void MainWindow::begin() {
   comparison_->clear();
+  if (std::exchange(shownPath_, document_->path()) != document_->path()) comparison_->forgetOpened();
   session_->resumeOptions();
   setTextDiff(false);
   arrange(docks_->arrangement());                                           // panels that had nothing to show come

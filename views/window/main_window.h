@@ -109,6 +109,7 @@ class MainWindow : public QMainWindow {
   WindowSession* session_;
   Actions* actions_;
   Tour* tour_ = nullptr;
+  QString shownPath_;  ///< the model that is shown
 };
 
 }  // namespace graft

@@ -62,7 +62,6 @@ void addErrors(DecorationPair& d, const QJsonObject& run) {
 }
 
 void addWeights(Decorations& d, const Graph& g) {
-  d.changes.clear();  // a colour says one thing: not what changed, too
   for (const NodeId id : g.order()) {
     double bytes = 0;
     for (const Argument& a : g.node(id).args)
@@ -75,8 +74,17 @@ void addWeights(Decorations& d, const Graph& g) {
       });
     if (bytes > 0) d.heat.insert(toQt(g.node(id).name), bytes);
   }
+  d.changes.clear();  // a colour says one thing: not what changed, too
   d.heatTitle = overlayText("weights");
   d.heatUnit = QStringLiteral("B");
+}
+
+void addNumbers(Decorations& d, const NodeNumbers& numbers) {
+  for (const auto& [name, value] : numbers.values) d.heat.insert(toQt(name), value);
+  d.changes.clear();
+  d.heatAdds = numbers.adds;
+  d.heatTitle = toQt(numbers.title);
+  d.heatUnit = toQt(numbers.unit);
 }
 
 }  // namespace graft

@@ -6,11 +6,12 @@
 
 #include "views/canvas/canvas_scene.h"
 #include "views/document/document_info.h"
+#include "views/drawing/drawing.h"
 
 namespace graft {
 
 /// What colours say besides kind and matches.
-enum class Overlay { Kind, Time, Error, Weights };
+enum class Overlay { Kind, Time, Error, Weights, Numbers };
 
 /// The decorations of both canvases: the original's and those of the model as it is now.
 struct DecorationPair {
@@ -28,5 +29,7 @@ void addTimes(DecorationPair&, const QJsonObject& run);
 void addErrors(DecorationPair&, const QJsonObject& run);
 /// The bytes of each node's weights; of a module their sum.
 void addWeights(Decorations&, const Graph&);
+/// Numbers of the user's own.
+void addNumbers(Decorations&, const NodeNumbers&);
 
 }  // namespace graft

@@ -1,7 +1,12 @@
 #include "views/drawing/drawing.h"
+
+#include <algorithm>
+
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 #include "tests/views/support/sample_graphs.h"
+#include "views/drawing/page.h"
+#include "views/layout/level_plan.h"
 
 using namespace graft;
 
@@ -37,6 +42,58 @@ TEST_CASE("a difference draws both graphs and marks what went and what came") {
   REQUIRE(svg);
   CHECK_THAT(*svg, ContainsSubstring("MiniLM · before") && ContainsSubstring("MiniLM · after") &&
                        ContainsSubstring("− removed"));
+}
+
+TEST_CASE("a page holds every module, opened or not, and what its names cannot break") {
+  Graph g = test::encoder(2);
+  g.name = "</script><b>&amp;";
+  Result<std::string> page = drawPage(g, {.depth = 0, .opened = {"embeddings"}});
+  REQUIRE(page);
+  CHECK_THAT(*page, StartsWith("<!DOCTYPE html>") && ContainsSubstring("encoder.layer.0.attention.self") &&
+                        !ContainsSubstring("</script><b>") && ContainsSubstring("&lt;/script&gt;&lt;b&gt;&amp;amp;"));
+  size_t scripts = 0;
+  for (size_t at = page->find("</script>"); at != std::string::npos; at = page->find("</script>", at + 1)) ++scripts;
+  CHECK(scripts == 3);
+}
+
+TEST_CASE("plans of levels have each item in one layer and each edge through neighbouring ones") {
+  const VisibleGraph view = makeVisibleGraph(test::encoder(2), {.depth = -1});
+  const Result<std::vector<LevelPlan>> plans = planLevels(view);
+  REQUIRE(plans);
+  size_t boxes = 0;
+  for (const LevelPlan& plan : *plans) {
+    std::vector<int> layerOf(plan.items.size(), -1);
+    for (size_t l = 0; l < plan.layers.size(); ++l)
+      for (int item : plan.layers[l]) {
+        CHECK(layerOf[static_cast<size_t>(item)] == -1);
+        layerOf[static_cast<size_t>(item)] = static_cast<int>(l);
+      }
+    for (const LevelPlan::Item& item : plan.items)
+      if (item.kind == LevelItem::Kind::Box) {
+        ++boxes;
+        CHECK(view.boxes[item.what].parent == plan.container);
+      }
+    for (const LevelPlan::Edge& edge : plan.edges)
+      for (size_t i = 0; i + 1 < edge.chain.size(); ++i)
+        CHECK(layerOf[static_cast<size_t>(edge.chain[i + 1])] == layerOf[static_cast<size_t>(edge.chain[i])] + 1);
+    CHECK(std::count(layerOf.begin(), layerOf.end(), -1) == 0);
+  }
+  CHECK(boxes == view.boxes.size());
+}
+
+TEST_CASE("numbers of nodes are read in both forms, and what is neither is refused") {
+  const auto value = [](std::string_view text) {
+    const Result<NodeNumbers> n = readNumbers(text, "file");
+    return n ? n->values.at("a") : -1;
+  };
+  CHECK(value(R"({"a": 1.5, "b": 2})") == 1.5);
+  CHECK(value(R"({"results": {"a": {"value": 2.5}}})") == 2.5);
+  CHECK(value(R"({"main": {"results": {"a": {"value": 3}}}})") == 3);
+  for (const char* wrong : {"", "[]", "{}", "3", R"({"a": "1"})", R"({"a": {"v": 1}})", R"({"results": 1})"}) {
+    const Result<NodeNumbers> n = readNumbers(wrong, "file");
+    REQUIRE_FALSE(n);
+    CHECK_THAT(n.error().message, StartsWith("file "));
+  }
 }
 
 TEST_CASE("a file is complete or absent, and its format follows its name") {

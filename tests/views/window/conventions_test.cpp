@@ -7,10 +7,12 @@
 #include <QDropEvent>
 #include <QFileDialog>
 #include <QJsonDocument>
+#include <QLabel>
 #include <QListWidget>
 #include <QMenu>
 #include <QMenuBar>
 #include <QMimeData>
+#include <QPushButton>
 #include <QRegularExpression>
 #include <QScreen>
 #include <QSignalSpy>
@@ -399,6 +401,46 @@ class ConventionsTest : public test::WindowFixture {
     QCOMPARE(document().path(), model_);
   }
 
+  void numbersOfAFileColourTheirNodes() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(-1);
+    const auto write = [&](const QByteArray& text) {
+      QFile file(folder_.filePath(QStringLiteral("cost.json")));
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      file.write(text);
+    };
+    write(R"({"softmax": 2.5, "softmax_1": 1})");
+    triggerWithFile("colourNumbers", folder_.filePath(QStringLiteral("cost.json")));
+    QCOMPARE(window_->comparison().overlay(), Overlay::Numbers);
+    QCOMPARE(canvas->decorations().heat.value(QStringLiteral("softmax")), 2.5);
+    QCOMPARE(canvas->decorations().heatTitle, QStringLiteral("cost"));
+    const int encoder = canvas->scene()->boxOf(QStringLiteral("@encoder"));
+    QCOMPARE(canvas->boxDecorations().heat[static_cast<size_t>(encoder)], 3.5);
+    // What names no node says so, and the colours stay.
+    QSignalSpy failed(&window_->files(), &WindowFiles::failed);
+    write(R"({"nobody": 1})");
+    triggerWithFile("colourNumbers", folder_.filePath(QStringLiteral("cost.json")));
+    QCOMPARE(failed.size(), 1);
+    QCOMPARE(canvas->decorations().heat.size(), qsizetype{2});
+  }
+
+  void whatWasOpenInOneModelIsClosedInTheNext() {
+    open();
+    window_->action(QStringLiteral("depthAll"))->trigger();
+    QCOMPARE(window_->canvas()->viewOptions().depth, -1);
+    const QString other = folder_.filePath(QStringLiteral("next.pt"));
+    QVERIFY(QFile::copy(model_, other));
+    window_->openModel(other);
+    QTRY_COMPARE_WITH_TIMEOUT(document().path(), other, 10000);
+    QCOMPARE(window_->canvas()->viewOptions().depth, ViewOptions().depth);
+    window_->action(QStringLiteral("depthAll"))->trigger();
+    window_->openModel(other);  // the same one again keeps what is open
+    QTest::qWait(300);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen() && !document().isOpening(), 10000);
+    QCOMPARE(window_->canvas()->viewOptions().depth, -1);
+  }
+
   void aWindowThatWasKilledInsideARecipeStandsThereAgain() {
     open();
     type(QString::fromLatin1(rulesText) +
@@ -597,6 +639,9 @@ class ConventionsTest : public test::WindowFixture {
       for (int kind = 0; kind <= static_cast<int>(BoxKind::Output); ++kind) {
         QVERIFY(contrast(p.text, p.fill(static_cast<BoxKind>(kind))) >= 4.5);
         QVERIFY(contrast(p.dim, p.fill(static_cast<BoxKind>(kind))) >= 4.5);
+        QVERIFY2(
+            contrast(p.text, p.block(static_cast<BoxKind>(kind))) >= 4.5,
+            qPrintable(QStringLiteral("%1 %2").arg(kind).arg(contrast(p.text, p.block(static_cast<BoxKind>(kind))))));
       }
     }
   }

@@ -49,10 +49,14 @@ class FilesTest : public test::WindowFixture {
       QVERIFY2(written.startsWith(begins), ending);
       QVERIFY2(written.size() > 500, ending);
     }
+    const QString page = folder_.filePath(QStringLiteral("page.html"));
+    triggerWithFile("exportPage", page);
+    QVERIFY(contents(page).startsWith("<!DOCTYPE html>"));
+    QVERIFY(contents(page).contains("\"path\":\"encoder.layer.0.attention\""));  // what is closed is in it, too
     const QImage picture(folder_.filePath(QStringLiteral("drawing.png")));
     QVERIFY(picture.width() > 200 && picture.height() > 200);
     QVERIFY(contents(folder_.filePath(QStringLiteral("drawing.svg"))).contains("FakeEncoder"));
-    // What is opened by hand is in all of them.
+    // What is opened by hand is in all of them; a page has it open.
     QVERIFY(!contents(folder_.filePath(QStringLiteral("drawing.dot"))).contains("softmax"));
     window_->canvas()->reveal(QStringLiteral("softmax_1"));
     for (const char* ending : {"svg", "dot"}) {

@@ -7,6 +7,7 @@
 
 #include "views/canvas/canvas.h"
 #include "views/drawing/drawing.h"
+#include "views/drawing/page.h"
 #include "views/picture/picture.h"
 #include "views/widgets/theme.h"
 #include "views/window/files/session_file.h"
@@ -31,6 +32,37 @@ Tints tintsOf(const Canvas& canvas) {
 }
 
 }  // namespace
+
+void writePage(const Canvas& canvas, const Graph* before, const std::vector<RecordInfo>& records, const QString& path,
+               QString& why) {
+  const SceneRef scene = canvas.scene();
+  DrawOptions options;
+  options.theme = currentTheme();
+  options.title = scene->graph->name;
+  options.depth = scene->options.depth;
+  options.opened = scene->options.opened;
+  options.closed = scene->options.closed;
+  GraphDifference difference;
+  for (const RecordInfo& r : records) {
+    for (const QString& name : r.removed) difference.removed.insert(name.toStdString());
+    for (const QString& name : r.added) difference.added.insert(name.toStdString());
+  }
+  options.before = before;
+  options.difference = &difference;
+  const Decorations& d = canvas.decorations();
+  if (!d.heat.isEmpty()) {
+    NodeNumbers& numbers = options.numbers.emplace_back();
+    numbers.title = d.heatTitle.toStdString();
+    numbers.unit = d.heatUnit.toStdString();
+    numbers.adds = d.heatAdds;
+    for (auto it = d.heat.begin(); it != d.heat.end(); ++it) numbers.values[it.key().toStdString()] = it.value();
+  }
+  const Result<std::string> page = drawPage(*scene->graph, options);
+  if (page)
+    writeWhole(path, QByteArray::fromStdString(*page), why);
+  else
+    why = QString::fromStdString(page.error().message);
+}
 
 void writeDrawing(const Canvas& canvas, const QString& path, QString& why) {
   const SceneRef scene = canvas.scene();

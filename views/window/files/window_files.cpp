@@ -6,6 +6,7 @@
 #include <QFileInfo>
 #include <QMessageBox>
 #include <QSettings>
+#include <algorithm>
 
 #include "views/canvas/canvas.h"
 #include "views/document/model_files.h"
@@ -197,6 +198,35 @@ void WindowFiles::exportDrawing(const Canvas& canvas) {
   QString why;
   writeDrawing(canvas, path, why);
   tellWritten(path, why);
+}
+
+void WindowFiles::exportPage(const Canvas& canvas, bool comparing) {
+  if (!canvas.scene() || !document_.isOpen()) return;
+  QString path = QFileDialog::getSaveFileName(&window_, tr("Export interactive page"),
+                                              besideModel(QStringLiteral(".html")), tr("HTML (*.html)"));
+  if (path.isEmpty()) return;
+  path = withEnding(path, QStringLiteral(".html"));
+  QString why;
+  writePage(canvas, comparing ? document_.original().get() : nullptr, document_.recordsToHere(), path, why);
+  tellWritten(path, why);
+}
+
+std::optional<NodeNumbers> WindowFiles::chooseNumbers() {
+  const QString path =
+      QFileDialog::getOpenFileName(&window_, tr("Numbers of nodes"), besideModel(QStringLiteral(".json")),
+                                   tr("Numbers by node (*.json);;All files (*)"));
+  if (path.isEmpty()) return std::nullopt;
+  const QString what = tr("%1 colours nothing").arg(QFileInfo(path).fileName());
+  QFile file(path);
+  if (!file.open(QIODevice::ReadOnly)) return Q_EMIT failed(what, file.errorString()), std::nullopt;
+  Result<NodeNumbers> numbers =
+      readNumbers(file.readAll().toStdString(), QFileInfo(path).completeBaseName().toStdString());
+  if (!numbers) return Q_EMIT failed(what, QString::fromStdString(numbers.error().message)), std::nullopt;
+  const GraphRef graph = document_.graph();
+  const bool fits = graph && std::any_of(numbers->values.begin(), numbers->values.end(),
+                                         [&](const auto& entry) { return bool(graph->findNode(entry.first)); });
+  if (!fits) return Q_EMIT failed(what, tr("it names no node of the open model")), std::nullopt;
+  return std::move(*numbers);
 }
 
 void WindowFiles::exportReport(const Canvas& canvas) {

@@ -9,8 +9,10 @@
 #include <QObject>
 #include <QStringList>
 #include <QWidget>
+#include <optional>
 
 #include "views/document/document.h"
+#include "views/drawing/drawing.h"
 
 namespace graft {
 
@@ -42,7 +44,11 @@ class WindowFiles : public QObject {
   bool mayDiscardRules();
   void exportModel();
   void exportDrawing(const Canvas& canvas);
+  /// `comparing`: with what the model is compared with beside it.
+  void exportPage(const Canvas& canvas, bool comparing);
   void exportReport(const Canvas& canvas);
+  /// Asks for a file of numbers by node; nothing where none was chosen, or none fits.
+  std::optional<NodeNumbers> chooseNumbers();
 
   /// Models that were open lately and are still there, the last one first.
   static QStringList recent();

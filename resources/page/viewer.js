@@ -1,0 +1,851 @@
+// The viewer of the page: draws on canvases, opens modules, searches, colours by numbers, steps through changes. It
+// reads one JSON, which the page carries, and asks no server. `window.graft` is for tests and for the browser's console.
+'use strict';
+
+(() => {
+const data = JSON.parse(document.getElementById('graft-data').textContent);
+const byId = (id) => document.getElementById(id);
+const FONT = 'Inter, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
+const SMALLEST = 9;     // pixels: nobody reads smaller letters
+const ADDED = 2, REMOVED = 1;
+let colours = data.colours[data.theme];
+let numbers = null;     // what nodes are coloured by
+let panes = [];
+
+// --- words -----------------------------------------------------------------------------------------------------------
+
+const measuring = document.createElement('canvas').getContext('2d');
+const advances = new Map();  // by font: by letter
+
+function widthOf(font, text) {
+  let known = advances.get(font);
+  if (!known) advances.set(font, known = new Map());
+  let sum = 0;
+  for (const letter of text) {
+    let w = known.get(letter);
+    if (w === undefined) {
+      measuring.font = font;
+      known.set(letter, w = measuring.measureText(letter).width);
+    }
+    sum += w;
+  }
+  return sum;
+}
+
+/** The text where it fits, else its beginning with "…", else three letters at least, else nothing. */
+function fitted(font, text, room) {
+  if (widthOf(font, text) <= room) return text;
+  const ellipsis = widthOf(font, '…');
+  let used = 0, fits = 0, before = 0;
+  for (const letter of text) {
+    used += widthOf(font, letter);
+    if (used > room) break;
+    ++fits;
+    if (used + ellipsis <= room) before = fits;
+  }
+  if (before >= 3) return `${text.slice(0, before)}…`;
+  return fits >= 3 ? text.slice(0, fits) : '';
+}
+
+function figure(value) {
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  return size >= 1e5 || size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+}
+
+// --- a drawing -------------------------------------------------------------------------------------------------------
+
+class Pane {
+  constructor(graph, name) {
+    this.graph = graph;
+    this.boxOf = new Map(Object.entries(graph.others));
+    graph.boxes.forEach((box, i) => this.boxOf.set(box.key, i));
+    this.children = graph.boxes.map(() => []);
+    graph.boxes.forEach((box, i) => { if (box.parent >= 0) this.children[box.parent].push(i); });
+    this.open = new Set();
+    graph.boxes.forEach((box, i) => { if (box.open) this.open.add(i); });
+    this.selected = -1;
+    this.lit = new Set();
+    this.element = document.createElement('div');
+    this.element.className = 'pane';
+    this.canvas = document.createElement('canvas');
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute('role', 'application');
+    this.canvas.setAttribute('aria-label', `Drawing of ${name || graph.name}: arrows move, plus and minus zoom, ` +
+      'n and Shift+n go through the boxes, Space opens a module');
+    this.element.append(this.canvas);
+    if (name) {
+      const label = document.createElement('div');
+      label.className = 'name';
+      label.textContent = name;
+      this.element.append(label);
+    }
+    this.context = this.canvas.getContext('2d');
+    this.picture = document.createElement('canvas');  // what was drawn last, larger than the view
+    this.scale = 1;
+    this.x = this.y = 0;
+    this.frames = [];
+    this.listen();
+    this.layOut();
+  }
+
+  layOut() {
+    const start = performance.now();
+    this.layout = layOut(this.graph, (box) => this.open.has(box));
+    this.layoutMs = performance.now() - start;
+    this.restyle();
+  }
+
+  // What is painted, in runs of neighbours that have one path each: a frame is a few hundred calls.
+  restyle() {
+    const {rects, ways, depth} = this.layout, {boxes} = this.graph;
+    this.values = numbers ? this.rollUp(numbers) : null;
+    this.most = 0;
+    if (this.values)
+      boxes.forEach((box, i) => {
+        if (rects[i] && !rects[i].open) this.most = Math.max(this.most, Math.abs(this.values[i] || 0));
+      });
+    this.shades = boxes.map((box, i) => this.shadeOf(i));
+    this.containers = [];
+    this.closed = [];
+    boxes.forEach((box, i) => {
+      if (!rects[i]) return;
+      (rects[i].open ? this.containers : this.closed).push(i);
+    });
+    this.containers.sort((a, b) => depth[a] - depth[b]);
+    this.boxRuns = [];
+    const PER_RUN = 160;
+    for (let at = 0; at < this.closed.length; at += PER_RUN) {
+      const run = {left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity, paths: new Map()};
+      for (const i of this.closed.slice(at, at + PER_RUN)) {
+        const r = rects[i], shade = this.shades[i], key = `${shade.fill} ${shade.border}`;
+        if (!run.paths.has(key)) run.paths.set(key, {shade, stack: new Path2D(), round: new Path2D(), plain: new Path2D()});
+        const {stack, round, plain} = run.paths.get(key), isEnd = boxes[i].kind === 8 || boxes[i].kind === 9;
+        if (boxes[i].repeat) stack.roundRect(r.x + 4, r.y + 4, r.w, r.h, 6);
+        round.roundRect(r.x, r.y, r.w, r.h, isEnd ? r.h / 2 : 6);
+        plain.rect(r.x, r.y, r.w, r.h);
+        run.left = Math.min(run.left, r.x - 8);
+        run.top = Math.min(run.top, r.y - 8);
+        run.right = Math.max(run.right, r.x + r.w + 12);
+        run.bottom = Math.max(run.bottom, r.y + r.h + 12);
+      }
+      this.boxRuns.push(run);
+    }
+    this.edgeRuns = [];
+    for (let at = 0; at < ways.length; at += PER_RUN) {
+      const run = {left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity, lines: new Path2D(),
+                   arrows: new Path2D()};
+      for (const way of ways.slice(at, at + PER_RUN)) {
+        trace(run.lines, way.stops);
+        if (way.to >= 0) arrow(run.arrows, way.stops);
+        for (const [x, y] of way.stops) {
+          run.left = Math.min(run.left, x - 4);
+          run.right = Math.max(run.right, x + 4);
+          run.top = Math.min(run.top, y - 48);
+          run.bottom = Math.max(run.bottom, y + 48);
+        }
+      }
+      this.edgeRuns.push(run);
+    }
+    this.redraw();
+  }
+
+  /** A module has the sum of its nodes' numbers, or the largest. */
+  rollUp(what) {
+    const out = new Array(this.graph.boxes.length).fill(undefined);
+    for (const [name, value] of Object.entries(what.values)) {
+      let box = this.boxOf.get(name);
+      if (box === undefined) continue;
+      for (; box >= 0; box = this.graph.boxes[box].parent)
+        out[box] = out[box] === undefined ? value : what.adds ? out[box] + value : Math.max(out[box], value);
+    }
+    return out;
+  }
+
+  shadeOf(i) {
+    const box = this.graph.boxes[i], change = this.changeIn(i);
+    let [fill, border] = colours.kinds[box.kind];
+    let text = colours.text, dim = colours.dim;
+    if (this.values) {
+      const value = this.values[i];
+      fill = value === undefined || !this.most ? colours.surface
+        : colours.heat[Math.round(20 * Math.sqrt(Math.min(1, Math.abs(value) / this.most)))];
+      border = colours.edge;
+      text = dim = isDark(fill) ? '#fafafc' : '#14161a';
+    }
+    if (change) [fill, border] = this.values ? [fill, colours.changes[change][1]] : colours.changes[change];
+    return {fill, border, text, dim, change};
+  }
+
+  /** Of a closed module, that something in it changed. */
+  changeIn(i) {
+    const box = this.graph.boxes[i];
+    if (box.change) return box.change;
+    if (!box.container) return 0;
+    if (!this.changedInside) {
+      this.changedInside = new Set();
+      this.graph.boxes.forEach((b) => {
+        if (b.change) for (let up = b.parent; up >= 0; up = this.graph.boxes[up].parent) this.changedInside.add(up);
+      });
+    }
+    return this.changedInside.has(i) ? 3 : 0;
+  }
+
+  // --- view ----------------------------------------------------------------------------------------------------------
+
+  get width() { return this.element.clientWidth; }
+  get height() { return this.element.clientHeight; }
+
+  fit() {
+    const {width, height} = this.layout;
+    this.scale = Math.min((this.width - 24) / width, (this.height - 24) / height, 1.25);
+    this.x = width / 2 - this.width / this.scale / 2;
+    this.y = height / 2 - this.height / this.scale / 2;
+    this.redraw();
+  }
+
+  /** At first a tall network is shown from its top, legible. */
+  first() {
+    this.fit();
+    if (this.scale >= 0.45) return;
+    this.scale = Math.min(0.7, Math.max(0.45, (this.width - 24) / this.layout.width));
+    this.x = this.layout.width / 2 - this.width / this.scale / 2;
+    this.y = -10 / this.scale;
+    this.redraw();
+  }
+
+  zoom(factor, px = this.width / 2, py = this.height / 2) {
+    const sx = this.x + px / this.scale, sy = this.y + py / this.scale;
+    this.scale = Math.min(6, Math.max(0.01, this.scale * factor));
+    this.x = sx - px / this.scale;
+    this.y = sy - py / this.scale;
+    this.redraw();
+  }
+
+  pan(dx, dy) {
+    this.x -= dx / this.scale;
+    this.y -= dy / this.scale;
+    this.schedule();
+  }
+
+  centre(i, least = 0.7) {
+    const r = this.layout.rects[this.shownFor(i)];
+    this.scale = Math.max(this.scale, least);
+    this.x = r.x + r.w / 2 - this.width / this.scale / 2;
+    this.y = r.y + Math.min(r.h / 2, this.height / this.scale / 2 - 20) - this.height / this.scale / 2;
+    this.redraw();
+  }
+
+  /** The box itself or the closed module that holds it. */
+  shownFor(i) {
+    while (!this.layout.rects[i]) i = this.graph.boxes[i].parent;
+    return i;
+  }
+
+  at(px, py) {
+    const x = this.x + px / this.scale, y = this.y + py / this.scale;
+    let found = -1;
+    this.layout.rects.forEach((r, i) => {  // containers come before what lies in them
+      if (r && x >= r.x && x <= r.x + r.w && y >= r.y && y <= r.y + r.h) found = i;
+    });
+    return found;
+  }
+
+  // --- doing ---------------------------------------------------------------------------------------------------------
+
+  toggle(i) {
+    if (!this.graph.boxes[i].container) return;
+    const before = this.layout.rects[i], px = (before.x - this.x) * this.scale, py = (before.y - this.y) * this.scale;
+    if (!this.open.delete(i)) this.open.add(i);
+    this.layOut();
+    const after = this.layout.rects[i];  // it stays where it is
+    this.x = after.x - px / this.scale;
+    this.y = after.y - py / this.scale;
+    this.redraw();
+  }
+
+  openTo(i) {
+    let changed = false;
+    for (let up = this.graph.boxes[i].parent; up >= 0; up = this.graph.boxes[up].parent)
+      if (!this.open.has(up)) changed = Boolean(this.open.add(up));
+    if (changed) this.layOut();
+  }
+
+  setDepth(depth) {
+    const level = this.graph.boxes.map(() => 0);
+    this.open.clear();
+    this.graph.boxes.forEach((box, i) => {
+      level[i] = box.parent < 0 ? 0 : level[box.parent] + 1;
+      if (box.container && (depth < 0 || level[i] < depth)) this.open.add(i);
+    });
+    this.layOut();
+    this.fit();
+  }
+
+  select(i) {
+    this.selected = i;
+    this.redraw();
+    if (i >= 0) tell(this, i);
+  }
+
+  reveal(i) {
+    this.openTo(i);
+    this.select(i);
+    this.centre(i);
+  }
+
+  step(direction) {
+    const shown = this.closed;
+    if (!shown.length) return;
+    const at = shown.indexOf(this.selected);
+    const next = shown[(at + direction + shown.length) % shown.length];
+    this.select(next);
+    const r = this.layout.rects[next], left = (r.x - this.x) * this.scale, top = (r.y - this.y) * this.scale;
+    if (left < 0 || top < 0 || left > this.width - 40 || top > this.height - 20) this.centre(next, 0);
+  }
+
+  // --- painting ------------------------------------------------------------------------------------------------------
+
+  redraw() {
+    this.isStale = true;
+    this.schedule();
+  }
+
+  schedule() {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    requestAnimationFrame(() => {
+      this.scheduled = false;
+      const start = performance.now();
+      this.frame();
+      this.frames.push(performance.now() - start);
+      if (this.frames.length > 400) this.frames.shift();
+    });
+  }
+
+  /** Moves the picture where it still covers the view; draws it anew where not. */
+  frame() {
+    const ratio = window.devicePixelRatio || 1, w = this.width, h = this.height;
+    if (w < 10 || h < 10) return;
+    const pw = Math.round(w * ratio), ph = Math.round(h * ratio);
+    if (this.canvas.width !== pw || this.canvas.height !== ph) {
+      this.canvas.width = pw;
+      this.canvas.height = ph;
+      this.isStale = true;
+    }
+    const border = Math.round(Math.max(w, h) * 0.35);
+    let dx = 0, dy = 0;
+    if (!this.isStale) {
+      dx = (this.pictureX - this.x) * this.scale;
+      dy = (this.pictureY - this.y) * this.scale;
+      if (Math.abs(dx) > border || Math.abs(dy) > border) this.isStale = true;
+    }
+    if (this.isStale) {
+      this.drawPicture(ratio, border);
+      dx = dy = 0;
+    }
+    this.context.setTransform(1, 0, 0, 1, 0, 0);
+    this.context.drawImage(this.picture, Math.round((dx - border) * ratio), Math.round((dy - border) * ratio));
+  }
+
+  drawPicture(ratio, border) {
+    const w = this.width + 2 * border, h = this.height + 2 * border;
+    this.picture.width = Math.round(w * ratio);
+    this.picture.height = Math.round(h * ratio);
+    this.pictureX = this.x;
+    this.pictureY = this.y;
+    this.isStale = false;
+    const p = this.picture.getContext('2d', {alpha: false}), s = this.scale;
+    const view = {left: this.x - border / s, top: this.y - border / s};
+    view.right = view.left + w / s;
+    view.bottom = view.top + h / s;
+    const isSeen = (r) => r.left <= view.right && r.right >= view.left && r.top <= view.bottom && r.bottom >= view.top;
+    p.fillStyle = colours.background;
+    p.fillRect(0, 0, this.picture.width, this.picture.height);
+    p.setTransform(s * ratio, 0, 0, s * ratio, -view.left * s * ratio, -view.top * s * ratio);
+    const {rects, depth} = this.layout;
+    p.lineWidth = Math.max(1, 0.8 / s);
+    const shown = this.containers.filter((i) => {
+      const r = rects[i];
+      return r.x <= view.right && r.x + r.w >= view.left && r.y <= view.bottom && r.y + r.h >= view.top;
+    });
+    for (const i of shown) {
+      const r = rects[i];
+      p.fillStyle = colours.containers[Math.min(7, depth[i])];
+      p.strokeStyle = i === this.selected ? colours.accent : colours.moduleEdge;
+      p.beginPath();
+      if (this.graph.boxes[i].repeat) p.roundRect(r.x + 5, r.y + 5, r.w, r.h, 8);
+      p.roundRect(r.x, r.y, r.w, r.h, 8);
+      p.fill();
+      p.stroke();
+    }
+    p.strokeStyle = p.fillStyle = colours.edge;
+    p.lineWidth = Math.max(1.2, 0.7 / s);
+    for (const run of this.edgeRuns) {
+      if (!isSeen(run)) continue;
+      p.stroke(run.lines);
+      if (s > 0.22) p.fill(run.arrows);
+    }
+    this.drawLit(p, s);
+    for (const run of this.boxRuns) {
+      if (!isSeen(run)) continue;
+      for (const {shade, stack, round, plain} of run.paths.values()) {
+        p.fillStyle = shade.fill;
+        p.strokeStyle = shade.border;
+        p.lineWidth = shade.change ? 2.2 : 1.3;
+        p.fill(stack);
+        p.stroke(stack);
+        p.fill(s > 0.22 ? round : plain);
+        if (s > 0.12) p.stroke(s > 0.22 ? round : plain);
+      }
+    }
+    for (const i of [...this.lit, this.selected]) {
+      const r = i >= 0 ? rects[i] : null;
+      if (!r || r.open) continue;
+      p.strokeStyle = colours.accent;
+      p.lineWidth = Math.max(i === this.selected ? 3 : 2, 2 / s);
+      p.beginPath();
+      p.roundRect(r.x - 2, r.y - 2, r.w + 4, r.h + 4, 8);
+      p.stroke();
+    }
+    p.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const place = (r) => ({x: (r.x - view.left) * s, y: (r.y - view.top) * s, w: r.w * s, h: r.h * s});
+    for (const i of this.closed) {
+      const r = rects[i];
+      if (r.x > view.right || r.x + r.w < view.left || r.y > view.bottom || r.y + r.h < view.top) continue;
+      this.write(p, i, place(r));
+    }
+    this.writeHeads(p, shown.map((i) => [i, place(rects[i])]));
+  }
+
+  /** What flows into the selection and out of it. */
+  drawLit(p, s) {
+    if (this.selected < 0) return;
+    const given = new Set();
+    for (const way of this.layout.ways) if (way.from === this.selected && way.isStart) given.add(way.value);
+    for (const way of this.layout.ways) {
+      const isInput = way.to === this.selected;
+      if (!isInput && !given.has(way.value)) continue;
+      const path = new Path2D();
+      trace(path, way.stops);
+      p.strokeStyle = isInput ? colours.inputLit : colours.outputLit;
+      p.lineWidth = Math.max(2.2, 1.4 / s);
+      p.setLineDash(isInput ? [] : [5, 2.5]);  // told apart without colour, too
+      p.stroke(path);
+    }
+    p.setLineDash([]);
+  }
+
+  /** As much as the box has room for. Sizes are in pixels of the screen. */
+  write(p, i, r) {
+    const box = this.graph.boxes[i], shade = this.shades[i], s = this.scale;
+    if (r.h < 5.5) return;
+    const size = Math.max(SMALLEST, Math.floor(13 * s)), small = Math.max(SMALLEST, Math.floor(11 * s));
+    const bold = `500 ${size}px ${FONT}`, plain = `400 ${small}px ${FONT}`;
+    const padding = r.w < 30 ? 0.5 : Math.max(2, Math.min(10, 8 * s));
+    let right = r.x + r.w - padding;
+    const left = r.x + padding;
+    const value = this.values && this.values[i] !== undefined ? figure(this.values[i]) + (numbers.unit ? ` ${numbers.unit}` : '') : '';
+    const detail = value || [box.detail, ...(box.chips || []).map((chip) => `(${chip})`)].filter(Boolean).join('  ');
+    const two = detail !== '' && r.h >= size + small + 4;
+    const middle = two ? r.y + r.h * 0.31 : r.y + r.h / 2;
+    p.textBaseline = 'middle';
+    if (box.repeat) {
+      const text = `×${box.repeat}`, w = widthOf(plain, text) + 8;
+      const fits = right - left - w >= 24;
+      badge(p, text, plain, fits ? right - w + padding / 2 : r.x + r.w - 4, fits ? middle : r.y + r.h / 2, w, small + 3);
+      if (fits) right -= w;
+    }
+    if (box.container && right - left > 60) {
+      p.fillStyle = shade.dim;
+      p.font = bold;
+      p.fillText('+', right - 8 * Math.max(1, s), middle);
+      right -= 12 * Math.max(1, s);
+    }
+    const title = fitted(bold, box.title, right - left);
+    if (!title) return;
+    const used = widthOf(bold, title);
+    let name = '';
+    if (box.name && title === box.title) {
+      name = fitted(plain, box.name, right - left - used - 6);
+      if (name.length < Math.min(6, box.name.length)) name = '';
+    }
+    const whole = used + (name ? 6 + widthOf(plain, name) : 0);
+    const isEnd = box.kind === 8 || box.kind === 9;
+    const x = !two || isEnd ? Math.max(left, (left + right - whole) / 2) : left;
+    p.font = bold;
+    p.fillStyle = shade.text;
+    p.fillText(title, x, middle);
+    p.font = plain;
+    p.fillStyle = shade.dim;
+    if (name) p.fillText(name, x + used + 6, middle);
+    if (two) {
+      const second = fitted(plain, detail, r.x + r.w - padding - left);
+      p.fillText(second, isEnd ? Math.max(left, r.x + (r.w - widthOf(plain, second)) / 2) : left, r.y + r.h * 0.73);
+    }
+    if (shade.change) mark(p, shade.change, r.x + r.w - 2, r.y + 2);
+  }
+
+  /** Names of open modules, outer ones first, where there is room. */
+  writeHeads(p, list) {
+    const size = Math.max(SMALLEST + 1, Math.floor(13 * this.scale)), font = `600 ${size}px ${FONT}`;
+    const line = size + 5, taken = [];
+    for (const [i, r] of list) {
+      if (r.h < 12) continue;
+      const box = this.graph.boxes[i], {depth} = this.layout;
+      if (box.repeat) {
+        const text = `×${box.repeat}`, w = widthOf(font, text) + 8;
+        badge(p, text, font, r.x + r.w - w - 2, r.y + line / 2, w, line - 2);
+      }
+      const value = this.values && this.values[i] !== undefined ? ` · ${figure(this.values[i])}` : '';
+      const text = fitted(font, box.title + value, Math.max(r.w - 12, Math.min(64, 2 * r.h)));
+      if (!text) continue;
+      const header = HEADER * this.scale, w = widthOf(font, text) + 6;
+      const at = {x: r.x + 4, y: r.y + 1 + Math.min(0, header + 1 - line), w, h: line};
+      if (taken.some((t) => t.x < at.x + at.w && at.x < t.x + t.w && t.y < at.y + at.h && at.y < t.y + t.h)) continue;
+      taken.push(at);
+      p.fillStyle = colours.containers[Math.min(7, depth[i])];
+      p.beginPath();
+      p.roundRect(at.x, at.y, at.w, at.h, 3);
+      p.fill();
+      p.fillStyle = colours.text;
+      p.font = font;
+      p.fillText(text, at.x + 3, at.y + at.h / 2 + 0.5);
+    }
+  }
+
+  // --- hands ---------------------------------------------------------------------------------------------------------
+
+  listen() {
+    const {canvas} = this;
+    let last = null, moved = false;
+    canvas.addEventListener('pointerdown', (e) => {
+      last = [e.offsetX, e.offsetY];
+      moved = false;
+      canvas.setPointerCapture(e.pointerId);
+      canvas.focus();
+    });
+    canvas.addEventListener('pointermove', (e) => {
+      if (!last) return;
+      const dx = e.offsetX - last[0], dy = e.offsetY - last[1];
+      if (!moved && Math.abs(dx) + Math.abs(dy) < 4) return;
+      moved = true;
+      this.pan(dx, dy);
+      last = [e.offsetX, e.offsetY];
+      canvas.style.cursor = 'grabbing';
+    });
+    canvas.addEventListener('pointerup', (e) => {
+      if (last && !moved) this.select(this.at(e.offsetX, e.offsetY));
+      last = null;
+      canvas.style.cursor = '';
+    });
+    canvas.addEventListener('dblclick', (e) => {
+      const i = this.at(e.offsetX, e.offsetY);
+      if (i >= 0) this.toggle(i);
+    });
+    canvas.addEventListener('wheel', (e) => {
+      e.preventDefault();
+      if (e.shiftKey) this.pan(-e.deltaY - e.deltaX, 0);
+      else this.zoom(Math.pow(1.0016, -e.deltaY), e.offsetX, e.offsetY);
+    }, {passive: false});
+    canvas.addEventListener('keydown', (e) => {
+      const far = 60;
+      const doing = {
+        ArrowLeft: () => this.pan(far, 0), ArrowRight: () => this.pan(-far, 0), ArrowUp: () => this.pan(0, far),
+        ArrowDown: () => this.pan(0, -far), PageDown: () => this.pan(0, -0.8 * this.height),
+        PageUp: () => this.pan(0, 0.8 * this.height), '+': () => this.zoom(1.25), '=': () => this.zoom(1.25),
+        '-': () => this.zoom(0.8), 0: () => this.fit(), n: () => this.step(1), N: () => this.step(-1),
+        ' ': () => this.selected >= 0 && this.toggle(this.selected),
+        Enter: () => this.selected >= 0 && this.toggle(this.selected), Escape: () => this.select(-1),
+      }[e.key];
+      if (!doing || e.ctrlKey || e.metaKey || e.altKey) return;
+      e.preventDefault();
+      doing();
+    });
+  }
+}
+
+function trace(path, stops) {
+  let [ax, ay] = stops[0], heading = 1;
+  path.moveTo(ax, ay);
+  for (let i = 1; i < stops.length; ++i) {
+    const [bx, by] = stops[i];
+    if (Math.abs(ax - bx) < 0.05) {
+      if (Math.abs(ay - by) > 0.05) heading = by < ay ? -1 : 1;
+      path.lineTo(bx, by);
+    } else if (Math.abs(ay - by) < 0.05) {  // it turns back
+      const swing = heading * (14 + 0.04 * Math.min(600, Math.abs(bx - ax)));
+      path.bezierCurveTo(ax, ay + swing, bx, by + swing, bx, by);
+      heading = -heading;
+    } else {
+      const pull = (by - ay) / 2;
+      heading = pull < 0 ? -1 : 1;
+      path.bezierCurveTo(ax, ay + pull, bx, by - pull, bx, by);
+    }
+    [ax, ay] = [bx, by];
+  }
+}
+
+function arrow(path, stops) {
+  const [x, y] = stops[stops.length - 1];
+  path.moveTo(x, y);
+  path.lineTo(x - 3.2, y - 6);
+  path.lineTo(x + 3.2, y - 6);
+  path.closePath();
+}
+
+function badge(p, text, font, x, middle, w, h) {
+  p.fillStyle = colours.badge;
+  p.beginPath();
+  p.roundRect(x, middle - h / 2, w, h, h / 2);
+  p.fill();
+  p.fillStyle = colours.background;
+  p.font = font;
+  p.textBaseline = 'middle';
+  p.fillText(text, x + 4, middle + 0.5);
+}
+
+function mark(p, change, x, y) {
+  p.fillStyle = colours.changes[change][1];
+  p.beginPath();
+  p.arc(x, y, 6.5, 0, 7);
+  p.fill();
+  p.fillStyle = colours.background;
+  p.font = `700 11px ${FONT}`;
+  const sign = change === REMOVED ? '−' : change === ADDED ? '+' : '~';
+  p.fillText(sign, x - widthOf(p.font, sign) / 2, y + 0.5);
+}
+
+function isDark(colour) {
+  const n = parseInt(colour.slice(1), 16);
+  return 0.3 * (n >> 16) + 0.59 * (n >> 8 & 255) + 0.11 * (n & 255) < 130;
+}
+
+// --- around the drawings ---------------------------------------------------------------------------------------------
+
+function element(name, text, parent) {
+  const e = document.createElement(name);
+  if (text !== undefined) e.textContent = text;
+  if (parent) parent.append(e);
+  return e;
+}
+
+function tell(pane, i) {
+  const box = pane.graph.boxes[i], details = byId('details');
+  details.replaceChildren();
+  element('h2', box.title + (box.name ? ` ${box.name}` : ''), details);
+  const list = element('dl', undefined, details);
+  const row = (name, text) => {
+    if (!text) return;
+    element('dt', name, list);
+    element('dd', text, list);
+  };
+  row('operator', box.operator);
+  row('node', box.operator ? box.key : '');
+  row('module', box.path);
+  row('arguments', box.operator ? box.detail : '');
+  row('holds', box.container ? box.detail : '');
+  row('weights', (box.chips || []).join(', '));
+  row('result', (box.types || []).filter(Boolean).join(', '));
+  row('source', box.source);
+  if (box.repeat) row('equal blocks', `${box.repeat}, drawn once`);
+  if (pane.values && pane.values[i] !== undefined) row(numbers.title, `${figure(pane.values[i])} ${numbers.unit}`);
+  row('change', ['', 'removed', 'added', 'changed'][pane.changeIn(i)]);
+}
+
+function showNumbers(which) {
+  numbers = which;
+  for (const pane of panes) pane.restyle();
+  const table = byId('table');
+  table.replaceChildren();
+  legend();
+  if (!numbers) return;
+  element('h2', numbers.title, table);
+  const body = element('tbody', undefined, element('table', undefined, table));
+  const rows = Object.entries(numbers.values).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+  const known = rows.filter(([name]) => panes.some((pane) => pane.boxOf.has(name)));
+  for (const [name, value] of known.slice(0, 200)) {
+    const row = element('tr', undefined, body);
+    row.tabIndex = 0;
+    element('td', name, row);
+    element('td', figure(value), row);
+    const go = () => { for (const pane of panes) if (pane.boxOf.has(name)) pane.reveal(pane.boxOf.get(name)); };
+    row.addEventListener('click', go);
+    row.addEventListener('keydown', (e) => { if (e.key === 'Enter') go(); });
+  }
+  const lost = rows.length - known.length;
+  if (lost > 0) element('p', `${lost} of ${rows.length} names are of no node here.`, table);
+}
+
+/** {"node": 1.5}, or Model Explorer's {"results": {"node": {"value": 1.5}}}, alone or under a name. */
+function readNumbers(text, title) {
+  let json = JSON.parse(text);
+  const keys = Object.keys(json);
+  if (keys.length === 1 && json[keys[0]] && json[keys[0]].results) json = json[keys[0]];
+  const values = {};
+  for (const [name, value] of Object.entries(json.results || json)) {
+    const number = value !== null && typeof value === 'object' ? value.value : value;
+    if (typeof number !== 'number') throw new Error(`"${name}" has no number`);
+    values[name] = number;
+  }
+  return {title: (json.results && json.name) || title, unit: '', adds: true, values};
+}
+
+function addNumbers(which) {
+  data.numbers.push(which);
+  element('option', which.title, byId('colour')).value = String(data.numbers.length - 1);
+  byId('colour').value = String(data.numbers.length - 1);
+  byId('colourLabel').hidden = false;
+  showNumbers(which);
+}
+
+async function takeFile(file) {
+  try {
+    addNumbers(readNumbers(await file.text(), file.name.replace(/\.json$/, '')));
+  } catch (error) {
+    byId('found').textContent = `${file.name} gives no numbers of nodes: ${error.message}`;
+  }
+}
+
+let hits = [], hit = -1;
+
+function find(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  hits = [];
+  hit = -1;
+  panes.forEach((pane) => {
+    pane.lit = new Set();
+    if (words.length)
+      pane.graph.boxes.forEach((box, i) => {
+        const all = [box.title, box.name, box.key, box.path, box.operator, box.detail].join(' ').toLowerCase();
+        if (!words.every((word) => all.includes(word))) return;
+        hits.push([pane, i]);
+        pane.lit.add(i);
+      });
+    if (words.length)
+      for (const [name, i] of Object.entries(pane.graph.others))
+        if (!pane.lit.has(i) && words.every((word) => name.toLowerCase().includes(word))) {
+          hits.push([pane, i]);
+          pane.lit.add(i);
+        }
+    pane.redraw();
+  });
+  byId('found').textContent = words.length ? `${hits.length} found` : '';
+}
+
+function nextHit(direction) {
+  if (!hits.length) return;
+  hit = (hit + direction + hits.length) % hits.length;
+  const [pane, i] = hits[hit];
+  pane.reveal(i);
+  byId('found').textContent = `${hit + 1} of ${hits.length}`;
+}
+
+let changes = [], change = -1;
+
+function collectChanges() {
+  const ofPane = panes.map((pane) => pane.graph.boxes.map((box, i) => (box.change ? i : -1)).filter((i) => i >= 0));
+  changes = panes.flatMap((pane, k) => ofPane[k].map((i) => [pane, i]));
+  byId('changes').hidden = panes.length < 2;
+  const count = (kind) => panes.reduce((n, pane) => n + pane.graph.boxes.filter((box) => box.change === kind).length, 0);
+  byId('changeCount').textContent = changes.length === 0 ? 'identical'
+    : `${count(REMOVED)} removed, ${count(ADDED)} added, ${count(3) / 2} changed`;
+}
+
+function nextChange(direction) {
+  if (!changes.length) return;
+  change = (change + direction + changes.length) % changes.length;
+  const [pane, i] = changes[change];
+  pane.reveal(i);
+}
+
+function legend() {
+  const foot = byId('legend');
+  foot.replaceChildren();
+  const key = (fill, border, text) => {
+    const item = element('span', undefined, foot);
+    item.className = 'key';
+    const sign = element('i', undefined, item);
+    sign.style.background = fill;
+    sign.style.borderColor = border;
+    item.append(text);
+  };
+  if (numbers) {
+    element('span', `${numbers.title}: 0`, foot);
+    const scale = element('span', undefined, foot);
+    scale.className = 'scale';
+    scale.style.background = `linear-gradient(90deg, ${colours.heat.map((_, i) => colours.heat[Math.round(20 * Math.sqrt(i / 20))]).join(', ')})`;
+    element('span', `${figure(Math.max(...panes.map((pane) => pane.most)))} ${numbers.unit}`, foot);
+    return;
+  }
+  const used = new Set(panes.flatMap((pane) => pane.graph.boxes.map((box) => box.kind)));
+  data.kinds.forEach((name, kind) => { if (used.has(kind) && kind < 8) key(...colours.kinds[kind], name); });
+  if (panes.length > 1)
+    for (const [kind, name] of [[REMOVED, '− removed'], [ADDED, '+ added'], [3, '~ changed']]) key(...colours.changes[kind], name);
+}
+
+function setTheme(theme) {
+  data.theme = theme;
+  colours = data.colours[theme];
+  document.body.classList.toggle('dark', theme === 'dark');
+  for (const pane of panes) pane.restyle();
+  legend();
+}
+
+function start() {
+  byId('title').textContent = data.title;
+  const isDiff = data.graphs.length > 1;
+  panes = data.graphs.map((graph, i) => new Pane(graph, isDiff ? ['before', 'after'][i] : ''));
+  byId('panes').append(...panes.map((pane) => pane.element));
+  const depth = byId('depth');
+  for (const [value, text] of [['', 'as opened'], [0, 'nothing'], [1, 'depth 1'], [2, 'depth 2'], [3, 'depth 3'], [4, 'depth 4'], [-1, 'everything']])
+    element('option', text, depth).value = String(value);
+  depth.addEventListener('change', () => { if (depth.value !== '') for (const pane of panes) pane.setDepth(Number(depth.value)); });
+  const colour = byId('colour');
+  element('option', 'by kind', colour).value = '';
+  data.numbers.forEach((which, i) => { element('option', which.title, colour).value = String(i); });
+  byId('colourLabel').hidden = data.numbers.length === 0;
+  colour.addEventListener('change', () => showNumbers(colour.value === '' ? null : data.numbers[Number(colour.value)]));
+  byId('fit').addEventListener('click', () => panes.forEach((pane) => pane.fit()));
+  byId('in').addEventListener('click', () => panes.forEach((pane) => pane.zoom(1.25)));
+  byId('out').addEventListener('click', () => panes.forEach((pane) => pane.zoom(0.8)));
+  byId('next').addEventListener('click', () => nextChange(1));
+  byId('previous').addEventListener('click', () => nextChange(-1));
+  byId('theme').addEventListener('click', () => setTheme(data.theme === 'dark' ? 'light' : 'dark'));
+  byId('load').addEventListener('click', () => byId('file').click());
+  byId('file').addEventListener('change', (e) => { for (const file of e.target.files) takeFile(file); });
+  byId('find').addEventListener('input', (e) => find(e.target.value));
+  byId('find').addEventListener('keydown', (e) => {
+    if (e.key === 'Enter') nextHit(e.shiftKey ? -1 : 1);
+    if (e.key === 'Escape') panes[0].canvas.focus();
+  });
+  document.addEventListener('keydown', (e) => {
+    if (e.key === '/' && e.target.tagName !== 'INPUT') {
+      e.preventDefault();
+      byId('find').focus();
+    }
+    if (e.key === 'F8') {
+      e.preventDefault();
+      nextChange(e.shiftKey ? -1 : 1);
+    }
+  });
+  document.addEventListener('dragover', (e) => e.preventDefault());
+  document.addEventListener('drop', (e) => {
+    e.preventDefault();
+    for (const file of e.dataTransfer.files) takeFile(file);
+  });
+  new ResizeObserver(() => panes.forEach((pane) => pane.redraw())).observe(byId('panes'));
+  setTheme(data.theme);
+  collectChanges();
+  for (const pane of panes) pane.first();
+  if (data.numbers.length) {
+    colour.value = '0';
+    showNumbers(data.numbers[0]);
+  } else {
+    element('p', 'Click a box to read about it; double-click a module to open it.', byId('details'));
+  }
+}
+
+start();
+window.graft = {panes, data, readNumbers, addNumbers, find};
+})();

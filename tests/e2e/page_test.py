@@ -1,0 +1,249 @@
+"""`graft draw -o model.html`: the page opens from a file, without a network, and does what its buttons say. A headless
+Chromium clicks through it; where there is none, those tests are skipped."""
+
+import json
+import re
+import statistics
+import sys
+
+import torch
+from torch import nn
+
+from support import SOURCE, TestCase, main
+
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from chromium import Chromium
+
+NO_CHROMIUM = "no Chromium here: install Debian's chromium, or set GRAFT_CHROMIUM, and the page is clicked through"
+
+
+class Block(nn.Module):
+    def __init__(self, width, factor):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        self.factor = factor
+
+    def forward(self, x):
+        return torch.tanh(self.inner(x) * self.factor) + x
+
+
+class Nested(nn.Module):
+    def __init__(self, blocks=3):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.blocks = nn.ModuleList(Block(8, 1.5 + i) for i in range(blocks))
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return torch.softmax(x, -1)
+
+
+def flat(operators):
+    """A graph without modules and with a shortcut now and then, as canonical text."""
+    lines, last, kept = ["graph Flat {", "  input %x : f32[4]"], "x", "x"
+    for i in range(operators):
+        call = f"aten.add.Tensor(%{last}, %{kept})" if i % 50 == 49 else f"aten.tanh.default(%{last})"
+        if i % 50 == 0:
+            kept = last
+        last = f"v{i}"
+        lines.append(f"  %{last} = {call} : f32[4]")
+    return "\n".join([*lines, f"  return %{last}", "}"]) + "\n"
+
+
+RULE = """
+from graft import Rule
+import torch
+
+class Tanh(Rule):
+    def pattern(x): return torch.tanh(x)
+    def replacement(x): return 2.0 * torch.sigmoid(2.0 * x) - 1.0
+"""
+
+MIDDLE = """(() => { const pane = graft.panes[%d], i = pane.boxOf.get("%s"), r = pane.layout.rects[i];
+  const o = pane.canvas.getBoundingClientRect();
+  return [o.x + (r.x + r.w / 2 - pane.x) * pane.scale, o.y + (r.y + %s - pane.y) * pane.scale]; })()"""
+
+
+class Page(TestCase):
+    @classmethod
+    def setUpClass(cls):
+        torch.manual_seed(0)
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.folder / "nested.pt"
+        torch.jit.trace(Nested().eval(), torch.randn(2, 4)).save(str(self.model))
+        self.page = self.folder / "nested.html"
+
+    def browser(self, *size):
+        browser = Chromium.start(*size)
+        if not browser:
+            self.skipTest(NO_CHROMIUM)
+        self.addCleanup(browser.__exit__, None, None, None)
+        return browser
+
+    def place(self, browser, key, pane=0, down="r.h / 2"):
+        browser.frame()
+        return browser.run(MIDDLE % (pane, key, down))
+
+    def names(self, model):
+        return re.findall(r"^\s*%(\w+) = aten\.tanh", self.done("text", model).stdout, re.M)
+
+    def test_the_page_is_one_file_that_names_no_other(self):
+        self.done("draw", self.model, "-o", self.page)
+        html = self.page.read_text()
+        self.assertLess(len(html), 200_000)
+        self.assertNotRegex(html, r"https?://|<link|src=|@import|fetch\(|XMLHttpRequest|WebSocket")
+        data = json.loads(re.search(r'<script id="graft-data" type="application/json">(.*?)</script>', html, re.S)[1])
+        boxes = data["graphs"][0]["boxes"]
+        self.assertIn("blocks.1.inner", [box.get("path") for box in boxes])
+        # Every item is in one layer, every edge runs through neighbouring ones.
+        for level in data["graphs"][0]["levels"]:
+            layer = {item: n for n, items in enumerate(level["layers"]) for item in items}
+            self.assertEqual(sorted(layer), list(range(len(level["items"]))))
+            for _, _, far, chain in level["edges"]:
+                self.assertTrue(far or all(layer[b] == layer[a] + 1 for a, b in zip(chain, chain[1:])))
+
+    def test_what_a_file_is_called_cannot_end_the_script(self):
+        name = "</script><b>.json"
+        numbers = self.file(name.replace("/", "-"), json.dumps({self.names(self.model)[0]: 1}))
+        self.done("draw", self.model, "--numbers", numbers, "-o", self.page)
+        data = re.search(r'type="application/json">(.*?)</script>', self.page.read_text(), re.S)[1]
+        self.assertNotIn("<", data)
+        self.assertEqual(json.loads(data)["numbers"][0]["title"], "<-script><b>")
+
+    def test_numbers_that_fit_no_node_are_refused(self):
+        for text, says in (("{", "is no JSON"), ('{"tanh": "much"}', "does not give numbers"), ("[1]", "does not give"),
+                           ('{"nobody": 1}', "names no node")):
+            numbers = self.file("numbers.json", text)
+            self.fails(3, "draw", self.model, "--numbers", numbers, "-o", self.page, says=says)
+
+    def test_numbers_colour_pictures_too(self):
+        name = self.names(self.model)[0]
+        numbers = self.file("cost.json", json.dumps({"cost": {"results": {name: {"value": 41.5}}}}))
+        picture = self.folder / "nested.svg"
+        self.done("draw", self.model, "--all", "--numbers", numbers, "-o", picture)
+        self.assertIn(">41.5<", picture.read_text())
+        self.assertIn(">cost<", picture.read_text())
+
+    def test_modules_open_and_close_and_boxes_tell_of_themselves(self):
+        self.done("draw", self.model, "--depth", "0", "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        closed = browser.run("graft.panes[0].closed.length")
+        before = self.place(browser, "blocks.0")
+        browser.click(*before, times=2)
+        self.assertGreater(browser.run("graft.panes[0].closed.length"), closed)
+        head = self.place(browser, "blocks.0", down="6")
+        self.assertLess(abs(head[1] - before[1]), 60)  # it opened where it stood
+        tanh = self.names(self.model)[0]
+        browser.click(*self.place(browser, tanh))
+        self.assertIn("aten.tanh", browser.run("document.getElementById('details').textContent"))
+        browser.click(*self.place(browser, "blocks.0", down="6"), times=2)
+        self.assertEqual(browser.run("graft.panes[0].closed.length"), closed)
+        browser.key(" ")  # the module is selected: Space opens it again
+        self.assertGreater(browser.run("graft.panes[0].closed.length"), closed)
+        self.assertEqual(browser.complaints(), [])
+
+    def test_wheel_drag_and_keys_move_the_view(self):
+        self.done("draw", self.model, "--all", "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        state = "[graft.panes[0].x, graft.panes[0].y, graft.panes[0].scale]"
+        first = browser.run(state)
+        browser.mouse("mouseWheel", 400, 400, deltaX=0, deltaY=-200)
+        browser.frame()
+        zoomed = browser.run(state)
+        self.assertGreater(zoomed[2], first[2] * 1.2)
+        browser.mouse("mousePressed", 400, 400, button="left", clickCount=1)
+        for x in (420, 460, 500):
+            browser.mouse("mouseMoved", x, 400, button="left", buttons=1)
+        browser.mouse("mouseReleased", 500, 400, button="left", clickCount=1)
+        browser.frame()
+        panned = browser.run(state)
+        self.assertAlmostEqual((zoomed[0] - panned[0]) * panned[2], 100, delta=2)
+        browser.key("0", "0")
+        browser.frame()
+        self.assertEqual(browser.run("graft.panes[0].at(0, 0)"), -1)
+        self.assertTrue(browser.run("(p => p.layout.height * p.scale <= p.height)(graft.panes[0])"))
+        # Every box is inside its module and beside its neighbours.
+        self.assertEqual(browser.run("""(() => { const {rects} = graft.panes[0].layout, {boxes} = graft.panes[0].graph;
+            let wrong = 0;
+            boxes.forEach((b, i) => boxes.forEach((c, k) => {
+              const r = rects[i], t = rects[k];
+              if (k < i && b.parent === c.parent && r.x < t.x + t.w - .5 && t.x < r.x + r.w - .5 && r.y < t.y + t.h - .5 &&
+                  t.y < r.y + r.h - .5) ++wrong;
+              if (b.parent === k && (r.x < t.x || r.y < t.y || r.x + r.w > t.x + t.w || r.y + r.h > t.y + t.h)) ++wrong;
+            }));
+            return wrong; })()"""), 0)
+
+    def test_search_opens_what_hides_a_hit(self):
+        self.done("draw", self.model, "--depth", "0", "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        browser.click(*self.place(browser, "blocks.0"))
+        browser.key("/", "/")
+        browser.type("relu")
+        self.assertEqual(browser.run("document.getElementById('found').textContent"), "3 found")
+        browser.key("Enter", "\r")
+        pane = "graft.panes[0]"
+        self.assertEqual(browser.run(f"{pane}.graph.boxes[{pane}.selected].operator"), "aten.relu.default")
+        self.assertTrue(browser.run(f"Boolean({pane}.layout.rects[{pane}.selected])"))
+
+    def test_numbers_colour_nodes_and_modules(self):
+        tanhs = self.names(self.model)
+        numbers = self.file("cost.json", json.dumps({name: 10.0 + i for i, name in enumerate(tanhs)}))
+        self.done("draw", self.model, "--depth", "0", "--numbers", numbers, "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        self.assertEqual(browser.run("graft.panes[0].values[graft.panes[0].boxOf.get('blocks.1')]"), 11)
+        self.assertIn("cost", browser.run("document.getElementById('legend').textContent"))
+        browser.run("document.querySelector('#table tbody tr').click()")  # the largest comes first
+        self.assertEqual(browser.run("graft.panes[0].graph.boxes[graft.panes[0].selected].key"), tanhs[-1])
+        # Another file, in Model Explorer's form, as if it were dropped.
+        theirs = json.dumps({"mine": {"results": {tanhs[0]: {"value": 7}}}})
+        browser.run(f"graft.addNumbers(graft.readNumbers({json.dumps(theirs)}, 'mine'))")
+        self.assertEqual(browser.run("graft.panes[0].values[graft.panes[0].boxOf.get('blocks.0')]"), 7)
+
+    def test_two_models_beside_each_other(self):
+        rules, fast = self.file("rules.py", RULE), self.folder / "fast.pt"
+        self.done("apply", self.model, "--rules", rules, "--input", "f32[2,4]", "-o", fast)
+        self.done("draw", self.model, "--diff", fast, "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        self.assertEqual(browser.run("graft.panes.length"), 2)
+        self.assertIn("3 removed", browser.run("document.getElementById('changeCount').textContent"))
+        pane = "graft.panes[0]"
+        seen = {}
+        for _ in range(12):
+            browser.key("F8")
+            seen.setdefault(*browser.run(f"(b => [b.operator, b.change])({pane}.graph.boxes[{pane}.selected])"))
+        self.assertEqual(seen["aten.tanh.default"], 1)
+        self.assertEqual(browser.complaints(), [])
+        self.done("draw", self.model, "--diff", self.model, "-o", self.page)
+        browser.open(self.page)
+        self.assertEqual(browser.run("document.getElementById('changeCount').textContent"), "identical")
+
+    def test_ten_thousand_boxes_move_smoothly(self):
+        model = self.file("flat.txt", flat(10_100))
+        self.done("draw", model, "--all", "-o", self.page)
+        self.assertLess(self.page.stat().st_size, 5_000_000)
+        browser = self.browser()
+        browser.open(self.page)
+        self.assertGreater(browser.run("graft.panes[0].closed.length"), 10_000)
+        for scale in (None, 0.15, 0.8):
+            browser.run(f"(p => {{ p.fit(); if ({json.dumps(scale)}) p.zoom({json.dumps(scale)} / p.scale); p.frames = []; }})"
+                        "(graft.panes[0])")
+            browser.frame()
+            browser.run("""(async () => { const p = graft.panes[0];
+              for (let i = 0; i < 60; ++i) { p.pan(i % 2 ? -9 : 4, -12); await new Promise(requestAnimationFrame); } })()""")
+            frames = browser.run("graft.panes[0].frames")
+            print(f"panning at {scale or 'fit'}: {statistics.median(frames):.2f} ms of script a frame, {max(frames):.1f} at "
+                  f"worst, layout {browser.run('graft.panes[0].layoutMs'):.0f} ms")
+            self.assertLess(statistics.median(frames), 8)
+
+
+if __name__ == "__main__":
+    main()
