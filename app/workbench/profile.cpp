@@ -60,7 +60,7 @@ std::string kernelName(const Node& n) {
 }
 
 /// 0 where a dimension is not known.
-size_t bytesOf(const Type& type) {
+size_t tensorBytes(const Type& type) {
   if (!type.isTensor() || !type.tensorInfo.dtype || !type.tensorInfo.shape) return 0;
   size_t bytes = dtypeSize(*type.tensorInfo.dtype);
   for (const Dim& d : *type.tensorInfo.shape) bytes *= d.isStatic() ? static_cast<size_t>(d.size) : 0;
@@ -70,10 +70,10 @@ size_t bytesOf(const Type& type) {
 /// What the kernel of a node reads and writes, of a graph whose types one run has recorded.
 size_t bytesOf(const Graph& g, const Node& n) {
   size_t bytes = 0;
-  n.args.front().forEachValue([&](ValueId v) { bytes += bytesOf(g.value(v).type); });
+  n.args.front().forEachValue([&](ValueId v) { bytes += tensorBytes(g.value(v).type); });
   for (const ValueId list : n.outputs)
     for (const NodeId user : g.value(list).users)
-      for (const ValueId item : g.node(user).outputs) bytes += bytesOf(g.value(item).type);
+      for (const ValueId item : g.node(user).outputs) bytes += tensorBytes(g.value(item).type);
   return bytes;
 }
 
