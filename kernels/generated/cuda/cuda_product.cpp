@@ -33,9 +33,10 @@ class SeparateProduct final : public CudaRun {
     std::vector<at::Tensor> results;
     for (size_t i = 0; i < made->split_.results.size(); ++i)
       if (made->split_.results[i]) results.push_back(seen.results[i]);
-    made->split_.rest.setType(*std::find_if(made->split_.rest.inputs().begin(), made->split_.rest.inputs().end(),
-                                            [&](ValueId v) { return isProduct(*made, v); }),
-                              typeOfValue(product.front()));
+    // A program from elsewhere may hold a product that nothing else in it reads.
+    const std::vector<ValueId>& given = made->split_.rest.inputs();
+    const auto read = std::find_if(given.begin(), given.end(), [&](ValueId v) { return isProduct(*made, v); });
+    if (read != given.end()) made->split_.rest.setType(*read, typeOfValue(product.front()));
     auto rest = CudaCompiled::make(made->split_.rest, made->take(made->split_.restInputs, inputs, product.front()),
                                    sizes, results);
     if (!rest) return rest.error();
