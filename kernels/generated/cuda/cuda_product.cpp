@@ -34,7 +34,7 @@ class SeparateProduct final : public CudaRun {
     for (size_t i = 0; i < made->split_.results.size(); ++i)
       if (made->split_.results[i]) results.push_back(seen.results[i]);
     // A program from elsewhere may hold a product that nothing else in it reads.
-    const std::vector<ValueId>& given = made->split_.rest.inputs();
+    const std::vector<ValueId> given(made->split_.rest.inputs().begin(), made->split_.rest.inputs().end());
     const auto read = std::find_if(given.begin(), given.end(), [&](ValueId v) { return isProduct(*made, v); });
     if (read != given.end()) made->split_.rest.setType(*read, typeOfValue(product.front()));
     auto rest = CudaCompiled::make(made->split_.rest, made->take(made->split_.restInputs, inputs, product.front()),
