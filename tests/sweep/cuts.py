@@ -33,8 +33,8 @@ def models():
     image = torch.randn(4, 3, 64, 64)
     yield "BERT", lambda: t.BertForMaskedLM(t.BertConfig(**small)), {"input_ids": ids, "labels": ids}
     yield "GPT-2", lambda: t.GPT2LMHeadModel(t.GPT2Config(n_embd=128, n_layer=4, n_head=4, vocab_size=500, use_cache=False,
-                                                          loss_type="ForCausalLM")), {"input_ids": ids, "labels": ids}
-    yield "Llama", lambda: t.LlamaForCausalLM(t.LlamaConfig(num_key_value_heads=2, use_cache=False, **small)), {"input_ids": ids, "labels": ids}
+                                                          loss_type="ForCausalLM")), {"input_ids": ids}
+    yield "Llama", lambda: t.LlamaForCausalLM(t.LlamaConfig(num_key_value_heads=2, use_cache=False, **small)), {"input_ids": ids}
     yield "ViT", lambda: t.ViTForImageClassification(t.ViTConfig(image_size=64, **{k: v for k, v in small.items() if k != "vocab_size"})), {
         "pixel_values": image, "labels": torch.tensor([0, 1, 0, 1])}
     yield "ResNet-18", lambda: torchvision.models.resnet18(num_classes=10), {"x": image}
