@@ -92,8 +92,7 @@ constexpr OperatorFacts table[] = {
     {"aten.special_scaled_modified_bessel_k0", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating, unary},
     {"aten.special_scaled_modified_bessel_k1", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating, unary},
     {"aten.special_spherical_bessel_j0", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating, unary},
-    {"aten.square", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating,
-     unary | InPlaceTwin | AnyIntegers | NoMetaKernel},
+    {"aten.square", Family::Arithmetic, Shape::AsFirst, DType::First, unary | InPlaceTwin | AnyIntegers | NoMetaKernel},
     {"aten.tan", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating, unary | InPlaceTwin},
     {"aten.trunc", Family::Arithmetic, Shape::AsFirst, DType::First, unary | InPlaceTwin},
 
