@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 
 namespace graft::ops {
@@ -21,8 +22,7 @@ T given(Result<T> result, const Node& node) {
   return std::move(*result);
 }
 
-/// The operator as a function of a stack, and its schema; TorchScript has some that the dispatcher has not, such as
-/// aten::to.prim_other. Neither where there is none.
+/// The operator as a function of a stack, and its schema. Neither where there is none.
 void resolve(const std::string& name, std::function<void(torch::jit::Stack&)>& call,
              const c10::FunctionSchema*& schema) {
   const c10::OperatorName wanted = torchName(name);
@@ -31,11 +31,9 @@ void resolve(const std::string& name, std::function<void(torch::jit::Stack&)>& c
     schema = &handle->schema();
     return;
   }
-  for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(wanted.name))) {
-    if (op->schema().overload_name() != wanted.overload_name) continue;
+  if (const auto op = findScriptOperator(wanted)) {
     call = [operation = op->getOperation()](torch::jit::Stack& stack) mutable { operation(stack); };
     schema = &op->schema();
-    return;
   }
 }
 

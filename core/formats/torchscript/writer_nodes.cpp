@@ -41,12 +41,6 @@ bool wantsNumber(const c10::Type& t) {
           static_cast<const c10::OptionalType&>(t).getElementType()->kind() == c10::TypeKind::NumberType);
 }
 
-std::shared_ptr<jit::Operator> findOperator(const c10::OperatorName& name) {
-  for (const auto& op : jit::getAllOperatorsFor(c10::Symbol::fromQualString(name.name)))
-    if (op->schema().overload_name() == name.overload_name) return op;
-  return nullptr;
-}
-
 /// The overload that takes at `places` what `takes` accepts and is otherwise like `schema`: mul.Scalar for mul.Tensor.
 std::shared_ptr<jit::Operator> overloadThat(const c10::FunctionSchema& schema, const std::vector<size_t>& places,
                                             bool (*takes)(const c10::Type&)) {
@@ -348,7 +342,7 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
   // Printed code names no overloads.
   if (isForeign(*n.op) && n.op->name.ends_with(".default")) return writeUnknown(n);
   const c10::OperatorName name = torchName(n.op->name);
-  auto op = findOperator(name);
+  auto op = findScriptOperator(name);
   if (!op)
     throw Refusal(fmt::format("TorchScript has no operator {}{}", n.op->name,
                               name.name.starts_with("aten::") ? "" : "; load the library that defines it"));

@@ -18,6 +18,9 @@ bool changesShapesInPlace(const Graph&);
 /// size that is the same number for all inputs becomes that number.
 void settleSizes(Graph&, bool numbersHold);
 
+/// The number in place of the value, wherever it is an argument; a result of the graph stays a value.
+void becomeNumber(Graph&, ValueId, const Argument& number);
+
 /// Computes what the model computes of numbers alone, by tensors without dimensions, and reads as a number.
 void settleNumbers(Graph&);
 

@@ -1,6 +1,5 @@
 // Numbers that a traced model computes by tensors without dimensions, from numbers alone: int(torch.tensor(256) **
 // 0.5). Left in the graph, such a tensor may come to lie on a GPU, and each call then waits for it.
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/torch/normal/normal_steps.h"
+#include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -27,7 +27,7 @@ class NumberSettler {
       if (value->isInt()) number = Argument(value->toInt());
       if (value->isDouble()) number = Argument(value->toDouble());
       if (value->isBool()) number = Argument(value->toBool());
-      if (number) replace(n.outputs[0], *number);
+      if (number) becomeNumber(g_, n.outputs[0], *number);
     }
   }
 
@@ -71,45 +71,21 @@ class NumberSettler {
       if (!value) return std::nullopt;
       operands.emplace(a.valueId(), std::move(*value));
     }
-    const c10::OperatorName name = torchName(n.op->name);
-    for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name.name))) {
-      if (op->schema().overload_name() != name.overload_name || op->schema().arguments().size() != n.args.size())
-        continue;
-      torch::jit::Stack stack;
-      for (size_t i = 0; i < n.args.size(); ++i) {
-        Result<c10::IValue> value =
-            toIValue(n.args[i], op->schema().arguments()[i].type().get(), [&](ValueId v) { return &operands.at(v); });
-        if (!value) return std::nullopt;
-        stack.push_back(std::move(*value));
-      }
-      try {
-        op->getOperation()(stack);
-      } catch (const std::exception&) {
-        return std::nullopt;  // what it says belongs to the call
-      }
-      return stack.size() == 1 ? std::optional(std::move(stack[0])) : std::nullopt;
+    const auto op = findScriptOperator(torchName(n.op->name));
+    if (!op || op->schema().arguments().size() != n.args.size()) return std::nullopt;
+    torch::jit::Stack stack;
+    for (size_t i = 0; i < n.args.size(); ++i) {
+      Result<c10::IValue> value =
+          toIValue(n.args[i], op->schema().arguments()[i].type().get(), [&](ValueId v) { return &operands.at(v); });
+      if (!value) return std::nullopt;
+      stack.push_back(std::move(*value));
     }
-    return std::nullopt;
-  }
-
-  /// A result of the graph stays a value.
-  void replace(ValueId v, const Argument& number) {
-    const auto change = [&](const auto& self, const Argument& a) -> Argument {
-      if (a.isValue()) return a.valueId() == v ? number : a;
-      const auto* items = a.items();
-      if (!items) return a;
-      std::vector<Argument> out;
-      for (const Argument& i : *items) out.push_back(self(self, i));
-      return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
-    };
-    const std::vector<NodeId> users = g_.value(v).users;
-    for (const NodeId user : users) {
-      std::vector<Argument> args = g_.node(user).args;
-      const auto& op = *g_.node(user).op;
-      if (!op.hasSchema || op.variadic) continue;
-      for (Argument& a : args) a = change(change, a);
-      g_.setArguments(user, std::move(args));
+    try {
+      op->getOperation()(stack);
+    } catch (const std::exception&) {
+      return std::nullopt;  // what it says belongs to the call
     }
+    return stack.size() == 1 ? std::optional(std::move(stack[0])) : std::nullopt;
   }
 
   Graph& g_;
@@ -117,6 +93,26 @@ class NumberSettler {
 };
 
 }  // namespace
+
+void becomeNumber(Graph& g, ValueId v, const Argument& number) {
+  const auto change = [&](const auto& self, const Argument& a) -> Argument {
+    if (a.isValue()) return a.valueId() == v ? number : a;
+    const auto* items = a.items();
+    if (!items) return a;
+    std::vector<Argument> out;
+    for (const Argument& i : *items) out.push_back(self(self, i));
+    return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+  };
+  const std::vector<NodeId> users = g.value(v).users;
+  for (const NodeId user : users) {
+    std::vector<Argument> args = g.node(user).args;
+    const auto& op = *g.node(user).op;
+    // A number that becomes a tensor, or a container's element of unknown use, keeps its node.
+    if (!op.hasSchema || op.variadic) continue;
+    for (size_t i = 0; i < std::min(args.size(), op.parameters.size()); ++i) args[i] = change(change, args[i]);
+    g.setArguments(user, std::move(args));
+  }
+}
 
 void settleNumbers(Graph& g) { NumberSettler(g).run(); }
 

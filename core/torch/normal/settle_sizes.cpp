@@ -1,6 +1,5 @@
 // Sizes of traced models, once types are known: torch.export asks its inputs for sizes and writes numbers where they
 // are numbers; tracing asks whatever value stood in the code.
-#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
@@ -43,7 +42,7 @@ class SizeSettler {
     if (!shape || at < 0 || at >= static_cast<int64_t>(shape->size())) return;
     const Dim& d = (*shape)[static_cast<size_t>(at)];
     if (d.isStatic()) {
-      if (numbersHold_) becomes(n.outputs[0], d.size);
+      if (numbersHold_) becomeNumber(g_, n.outputs[0], Argument(d.size));
     } else if (const auto it = asked_.find(d.symbol); it != asked_.end()) {
       g_.setArguments(id, {Argument(it->second.first), Argument(it->second.second)});
     }
@@ -63,30 +62,7 @@ class SizeSettler {
                                                  : *a < 0 || *b <= 0;
     if (overflow) return;
     if (op == "aten.floordiv.int") out = *a / *b;
-    becomes(n.outputs[0], out);
-  }
-
-  /// The number in place of the value, wherever it is an argument; a result stays a value.
-  void becomes(ValueId v, int64_t number) {
-    const auto change = [&](const auto& self, const Argument& a) -> Argument {
-      if (a.isValue()) return a.valueId() == v ? Argument(number) : a;
-      const auto* items = a.items();
-      if (!items) return a;
-      std::vector<Argument> out;
-      for (const Argument& i : *items) out.push_back(self(self, i));
-      return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
-    };
-    const std::vector<NodeId> users = g_.value(v).users;
-    for (NodeId user : users) {
-      std::vector<Argument> args = g_.node(user).args;
-      for (size_t i = 0; i < args.size(); ++i) {
-        // A number that becomes a tensor, or a container's element of unknown use, keeps its node.
-        const auto& op = *g_.node(user).op;
-        if (!op.hasSchema || op.variadic || i >= op.parameters.size()) continue;
-        args[i] = change(change, args[i]);
-      }
-      g_.setArguments(user, std::move(args));
-    }
+    becomeNumber(g_, n.outputs[0], Argument(out));
   }
 
   Graph& g_;

@@ -317,8 +317,7 @@ class Planner {
       if (r.handle) {
         r.schema = &r.handle->schema();
       } else {
-        for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(wanted.name)))
-          if (op->schema().overload_name() == wanted.overload_name) r.jit = op;
+        r.jit = findScriptOperator(wanted);
         if (r.jit) r.schema = &r.jit->schema();
       }
       if (!r.schema) {

@@ -191,6 +191,12 @@ std::vector<OperatorRef> TorchOperators::load(std::string_view packet) const {
   return out;
 }
 
+std::shared_ptr<torch::jit::Operator> findScriptOperator(const c10::OperatorName& name) {
+  for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name.name)))
+    if (op->schema().overload_name() == name.overload_name) return op;
+  return nullptr;
+}
+
 void checkCall(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) {
   if (schema.overload_name() == "int" && schema.name() == "aten::remainder" && !arguments.empty() &&
       arguments.back().isInt() && arguments.back().toInt() == 0)

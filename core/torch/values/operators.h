@@ -6,7 +6,13 @@
 
 #include <ATen/core/function_schema.h>
 
+#include <memory>
+
 #include "core/ir/operator.h"
+
+namespace torch::jit {
+struct Operator;
+}
 
 namespace graft {
 
@@ -18,6 +24,10 @@ class TorchOperators : public OperatorSet {
 /// An operator of a library that this machine does not have, as far as its name tells: "my_ops.fancy.default".
 /// Functions of the user's Python, and calls that do not fit their operator, are none.
 bool isForeign(const Operator&);
+
+/// The operator as TorchScript has it: it has some that the dispatcher has not, such as aten::to.prim_other. Null where
+/// there is none.
+std::shared_ptr<torch::jit::Operator> findScriptOperator(const c10::OperatorName&);
 
 /// The operator of a schema as LibTorch holds it.
 OperatorRef operatorOf(const c10::FunctionSchema&);
