@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "core/torch/values/values.h"
+
 namespace graft::ops {
 namespace {
 
@@ -14,6 +16,15 @@ bool areEqual(const Rows& rows, size_t a, size_t b, int64_t offset = 0) {
 }
 
 }  // namespace
+
+bool arePlain(at::TensorList tensors, const c10::Device& device) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& t) {
+    // "cpu" and "cpu:0" are one device.
+    return t.defined() && (device.is_cpu() ? t.device().is_cpu() : t.device() == device) &&
+           t.layout() == at::kStrided && !t.is_quantized() && !t.is_conj() && !t.is_neg() &&
+           graftDType(t.scalar_type()) && !t.is_complex();
+  });
+}
 
 std::vector<StrideForm> strideForms(const at::Tensor& t) {
   const at::IntArrayRef sizes = t.sizes(), strides = t.strides();

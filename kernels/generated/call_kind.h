@@ -22,6 +22,9 @@
 
 namespace graft::ops {
 
+/// Whether the tensors lie on the device as loops and kernels read them.
+bool arePlain(at::TensorList, const c10::Device&);
+
 /// How a tensor's elements lie: its dimensions from the fastest to the slowest.
 struct StrideForm {
   enum class Form : char { Unit, Zero, Follows, Own };

@@ -21,11 +21,6 @@ bool isSwitchedOff() {
   return wanted && std::string_view(wanted) == "0";
 }
 
-bool isPlain(const at::Tensor& t) {
-  return t.defined() && t.device().is_cpu() && t.layout() == at::kStrided && !t.is_quantized() && !t.is_conj() &&
-         !t.is_neg() && graftDType(t.scalar_type()) && !t.is_complex();
-}
-
 /// Meta tensors tell sizes sooner than computing does. On small tensors they take longer: in Python, many operators'
 /// meta kernels are Python.
 bool isLarge(at::TensorList inputs) {
@@ -95,7 +90,7 @@ std::shared_ptr<Group> Group::of(std::string_view program) {
 std::vector<at::Tensor> Group::run(at::TensorList inputs, at::IntArrayRef sizes) {
   static const bool off = isSwitchedOff();
   if (!off && !inputs.empty() && inputs[0].is_cuda()) return runOnCuda(inputs, sizes);
-  if (off || hasProduct_ || !std::all_of(inputs.begin(), inputs.end(), isPlain)) return runAten(inputs, sizes);
+  if (off || hasProduct_ || !arePlain(inputs, at::kCPU)) return runAten(inputs, sizes);
   // Without elements there is nothing to be faster at.
   if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.numel() == 0; }))
     return runAten(inputs, sizes);

@@ -1,20 +1,13 @@
 // Group on a GPU: a kernel for each kind of call, made at the first one.
 #include <c10/util/Exception.h>
 
-#include <algorithm>
-
-#include "core/torch/values/values.h"
+#include "kernels/generated/call_kind.h"
 #include "kernels/generated/cuda/cuda_compiled.h"
 #include "kernels/generated/cuda/cuda_product.h"
 #include "kernels/generated/group.h"
 
 namespace graft::ops {
 namespace {
-
-bool isPlain(const at::Tensor& t, const c10::Device& device) {
-  return t.defined() && t.device() == device && t.layout() == at::kStrided && !t.is_quantized() && !t.is_conj() &&
-         !t.is_neg() && graftDType(t.scalar_type()) && !t.is_complex();
-}
 
 /// What a kernel is made for.
 std::string keyOf(at::TensorList inputs, at::IntArrayRef sizes) {
@@ -35,8 +28,7 @@ std::string keyOf(at::TensorList inputs, at::IntArrayRef sizes) {
 
 std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef sizes) {
   const c10::Device device = inputs[0].device();
-  if (!std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor& t) { return isPlain(t, device); }))
-    return runAten(inputs, sizes);
+  if (!arePlain(inputs, device)) return runAten(inputs, sizes);
   const std::string key = keyOf(inputs, sizes);
   std::shared_ptr<const CudaRun> kernel;
   bool isKnown = false;

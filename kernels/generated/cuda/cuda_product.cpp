@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "core/compile/fusion/product_split.h"
 #include "core/torch/values/values.h"
+#include "kernels/cuda/tuning/tuning_budget.h"
 #include "kernels/generated/aten_run.h"
 #include "kernels/generated/code_cache.h"
 #include "kernels/generated/cuda/cuda_compiled.h"
@@ -79,32 +78,6 @@ class SeparateProduct final : public CudaRun {
   std::shared_ptr<const CudaCompiled> rest_;
 };
 
-/// How long this process may compile and time products: GRAFT_TUNING_SECONDS, as for other algorithms. Counts the time
-/// while it lives.
-class Tuning {
- public:
-  Tuning() = default;
-  Tuning(const Tuning&) = delete;
-  Tuning& operator=(const Tuning&) = delete;
-  ~Tuning() {
-    const auto passed = std::chrono::steady_clock::now() - begin_;
-    spent() += std::chrono::duration_cast<std::chrono::milliseconds>(passed).count();
-  }
-  static bool isOver() {
-    constexpr double otherwise = 10;
-    const char* text = std::getenv("GRAFT_TUNING_SECONDS");
-    const double seconds = text && *text ? std::strtod(text, nullptr) : otherwise;
-    return static_cast<double>(spent()) >= seconds * 1000;
-  }
-
- private:
-  static std::atomic<int64_t>& spent() {
-    static std::atomic<int64_t> milliseconds = 0;
-    return milliseconds;
-  }
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 std::optional<size_t> numberIn(std::string_view text) {
   size_t n = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -160,8 +133,8 @@ Result<std::shared_ptr<const CudaRun>> makeCudaProduct(const Graph& graph, at::T
   const bool isKnown = found != tiles.end();
   if (isKnown) tiles = {*found};
   // A later process goes on.
-  if (!isKnown && Tuning::isOver()) return separate();
-  const Tuning tuning;
+  if (!isKnown && cuda::tuningBudget().isSpent()) return separate();
+  const cuda::TuningBudget::Use tuning(cuda::tuningBudget());
   const char* shown = std::getenv("GRAFT_PRODUCT_TIMES");
   if (tiles.size() > kMostTiles && (!shown || std::string_view(shown) != "all")) tiles.resize(kMostTiles);
 
