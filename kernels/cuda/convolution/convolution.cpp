@@ -138,19 +138,24 @@ std::vector<int64_t> channelsLastStrides(at::IntArrayRef sizes) {
   return {sizes[1] * sizes[2] * sizes[3], 1, sizes[3] * sizes[1], sizes[1]};
 }
 
-/// The tensor in a layout that kernels read 16 bytes at a time, itself where it can be: a slice of channels stays one.
-struct Image {
-  at::Tensor tensor;
+/// How kernels that read 16 bytes at a time see a tensor: as it lies where they can, so that a slice of channels stays
+/// one, and otherwise as a copy in channels-last.
+struct Layout {
   std::vector<int64_t> strides;
+  bool isCopied = false;
 };
-Image imageOf(const at::Tensor& t) {
-  if (t.is_contiguous(at::MemoryFormat::ChannelsLast) && isAligned(t)) return {t, channelsLastStrides(t.sizes())};
+Layout layoutOf(const at::Tensor& t) {
+  if (t.is_contiguous(at::MemoryFormat::ChannelsLast)) return {channelsLastStrides(t.sizes()), !isAligned(t)};
   const bool isSlice = t.stride(1) == 1 && t.stride(0) % 8 == 0 && t.stride(2) % 8 == 0 && t.stride(3) % 8 == 0 &&
                        t.stride(3) >= t.size(1) && t.stride(2) >= t.stride(3) * t.size(3) &&
                        t.stride(0) >= t.stride(2) * t.size(2);
-  if (isSlice && isAligned(t)) return {t, t.strides().vec()};
+  if (isSlice && isAligned(t)) return {t.strides().vec(), false};
+  return {channelsLastStrides(t.sizes()), true};
+}
+at::Tensor laidOut(const at::Tensor& t, const Layout& layout) {
+  if (!layout.isCopied) return t;
   const at::Tensor copy = t.contiguous(at::MemoryFormat::ChannelsLast);
-  return {isAligned(copy) ? copy : copy.clone(), channelsLastStrides(t.sizes())};
+  return isAligned(copy) ? copy : copy.clone();
 }
 
 struct Chosen {
@@ -169,16 +174,16 @@ ChosenKernels& chosenKernels() {
 class FusedCall {
  public:
   explicit FusedCall(const ConvCall& c)
-      : c_(c), sizes_(c.resultSizes()), x_(imageOf(c.x)), weight_(imageOf(c.weight)), bias_(dense(c.bias)) {
-    if (given(c.residual)) residual_ = imageOf(*c.residual);
+      : c_(c), sizes_(c.resultSizes()), xLayout_(layoutOf(c.x)), weightLayout_(layoutOf(c.weight)) {
+    if (given(c.residual)) residualLayout_ = layoutOf(*c.residual);
     problem_ = {.dtype = dtypeOf(c.op, c.x),
                 .x = c.x.sizes().vec(),
-                .xStrides = x_.strides,
+                .xStrides = xLayout_.strides,
                 .weight = c.weight.sizes().vec(),
-                .weightStrides = weight_.strides,
+                .weightStrides = weightLayout_.strides,
                 .y = sizes_,
                 .yStrides = channelsLastStrides(sizes_),
-                .residualStrides = residual_.strides,
+                .residualStrides = residualLayout_.strides,
                 .hasBias = given(c.bias),
                 .stride = c.stride.vec(),
                 .padding = c.padding.vec(),
@@ -216,6 +221,7 @@ class FusedCall {
       chosen = at->second;
     }
     if (!chosen.kernel) return std::nullopt;
+    layOut();
     const at::Tensor y = result(), workspace = workspaceOf(*chosen.kernel, chosen.plan);
     const bool ran = chosen.kernel->run(chosen.plan, tensors(y), workspace.mutable_data_ptr(), handle());
     return ran ? std::optional(y) : std::nullopt;
@@ -231,11 +237,20 @@ class FusedCall {
   at::Tensor workspaceOf(const CudnnConvolution& kernel, int plan) const {
     return at::empty({static_cast<int64_t>(kernel.workspaceBytes(plan))}, c_.x.options().dtype(at::kByte));
   }
+  /// Copies what has to be, once. PyTorch's way copies for itself.
+  void layOut() {
+    if (x_.defined()) return;
+    x_ = laidOut(c_.x, xLayout_);
+    weight_ = laidOut(c_.weight, weightLayout_);
+    if (given(c_.residual)) residual_ = laidOut(*c_.residual, residualLayout_);
+    bias_ = dense(c_.bias);
+  }
+  /// Of what is laid out.
   ConvTensors tensors(const at::Tensor& y) const {
-    return {.x = x_.tensor.const_data_ptr(),
-            .weight = weight_.tensor.const_data_ptr(),
+    return {.x = x_.const_data_ptr(),
+            .weight = weight_.const_data_ptr(),
             .bias = pointer(bias_),
-            .residual = residual_.tensor.defined() ? residual_.tensor.const_data_ptr() : nullptr,
+            .residual = residual_.defined() ? residual_.const_data_ptr() : nullptr,
             .y = y.mutable_data_ptr()};
   }
 
@@ -255,6 +270,7 @@ class FusedCall {
   }
 
   Chosen tune(GemmCache& cache, const std::string& key) {
+    layOut();
     C10_CUDA_CHECK(cudaStreamSynchronize(c10::cuda::getCurrentCUDAStream()));
     const c10::cuda::CUDAStream stream = tuningStream();
     const c10::cuda::CUDAStreamGuard onStream(stream);
@@ -294,20 +310,34 @@ class FusedCall {
 
   const ConvCall& c_;
   const std::vector<int64_t> sizes_;
-  const Image x_, weight_;
-  Image residual_;
-  const OptionalTensor bias_;
+  const Layout xLayout_, weightLayout_;
+  Layout residualLayout_;
+  at::Tensor x_, weight_, residual_;  ///< laid out
+  OptionalTensor bias_;
   ConvProblem problem_;
 };
 
 // Operators -----------------------------------------------------------------------------------------------------------
 
-at::Tensor convolution(ConvCall c) {
-  ops::checkConv(c.op, c.x, c.weight, c.bias, c.residual, c.stride.size(), c.padding.size(), c.dilation.size(),
-                 c.groups);
-  const c10::cuda::CUDAGuard guard(c.x.device());
-  dtypeOf(c.op, c.x);
-  c.format = ops::convFormat(c.x, c.weight);
+at::Tensor convolution(const char* op, const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
+                       const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
+                       at::IntArrayRef dilation, int64_t groups, ConvActivation activation, double alpha, double beta) {
+  ops::checkConv(op, x, weight, bias, residual, stride.size(), padding.size(), dilation.size(), groups);
+  const c10::cuda::CUDAGuard guard(x.device());
+  dtypeOf(op, x);
+  const ConvCall c{op,
+                   x,
+                   weight,
+                   bias,
+                   residual,
+                   stride,
+                   padding,
+                   dilation,
+                   groups,
+                   activation,
+                   alpha,
+                   beta,
+                   ops::convFormat(x, weight)};
   if (FusedCall::isCandidate(c))
     if (std::optional<at::Tensor> y = FusedCall(c).run()) return *y;
   return byPyTorch(c);
@@ -316,16 +346,8 @@ at::Tensor convolution(ConvCall c) {
 at::Tensor convBiasAddRelu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                            const OptionalTensor& residual, at::IntArrayRef stride, at::IntArrayRef padding,
                            at::IntArrayRef dilation, int64_t groups, bool relu) {
-  return convolution({.op = "conv_bias_add_relu",
-                      .x = x,
-                      .weight = weight,
-                      .bias = bias,
-                      .residual = residual,
-                      .stride = stride,
-                      .padding = padding,
-                      .dilation = dilation,
-                      .groups = groups,
-                      .activation = relu ? ConvActivation::kRelu : ConvActivation::kNone});
+  return convolution("conv_bias_add_relu", x, weight, bias, residual, stride, padding, dilation, groups,
+                     relu ? ConvActivation::kRelu : ConvActivation::kNone, 0, 0);
 }
 
 at::Tensor convActivation(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
@@ -333,18 +355,8 @@ at::Tensor convActivation(const at::Tensor& x, const at::Tensor& weight, const O
                           at::IntArrayRef dilation, int64_t groups, std::string_view activation, double alpha,
                           double beta) {
   ops::checkConvActivation(activation);
-  return convolution({.op = "conv_activation",
-                      .x = x,
-                      .weight = weight,
-                      .bias = bias,
-                      .residual = residual,
-                      .stride = stride,
-                      .padding = padding,
-                      .dilation = dilation,
-                      .groups = groups,
-                      .activation = convActivationOf(activation),
-                      .alpha = alpha,
-                      .beta = beta});
+  return convolution("conv_activation", x, weight, bias, residual, stride, padding, dilation, groups,
+                     convActivationOf(activation), alpha, beta);
 }
 
 }  // namespace
