@@ -51,7 +51,6 @@ class Scheduler {
       targets.push_back(planned(r.tensor, buffer));
     }
     for (std::vector<Target>& together : grouped(std::move(targets))) emit(together);
-    joinStatistics();
   }
 
  private:
@@ -613,47 +612,6 @@ class Scheduler {
     return out;
   }
 
-  /// Neighbouring nests of the same few iterations that store single elements, the later one without reading what the
-  /// earlier one stores: they become one nest, which is a kernel less to wait for.
-  void joinStatistics() {
-    std::vector<Nest> joined;
-    for (Nest& nest : l_.program.nests) {
-      if (!joined.empty() && joined.back().outer == nest.outer && storesElements(joined.back()) &&
-          storesElements(nest) && !readsFrom(nest, joined.back())) {
-        std::move(nest.stores.begin(), nest.stores.end(), std::back_inserter(joined.back().stores));
-        continue;
-      }
-      joined.push_back(std::move(nest));
-    }
-    l_.program.nests = std::move(joined);
-  }
-
-  bool storesElements(const Nest& nest) const {
-    const auto iterations = most(nest.outer);
-    return iterations && *iterations <= 4 * fewIterations &&
-           std::all_of(nest.stores.begin(), nest.stores.end(), [](const Store& s) { return s.ranges.empty(); });
-  }
-
-  bool readsFrom(const Nest& reader, const Nest& writer) const {
-    std::set<BufferId> written;
-    for (const Store& s : writer.stores) written.insert(s.buffer);
-    std::set<ExprId> seen;
-    std::vector<ExprId> stack;
-    for (const Store& s : reader.stores) {
-      stack.push_back(s.value);
-      stack.insert(stack.end(), s.index.begin(), s.index.end());
-    }
-    while (!stack.empty()) {
-      const ExprId id = stack.back();
-      stack.pop_back();
-      if (!seen.insert(id).second) continue;
-      const Expr& e = l_.program.expressions[id];
-      if (e.op == Op::Load && written.contains(e.buffer())) return true;
-      stack.insert(stack.end(), e.operands.begin(), e.operands.end());
-    }
-    return false;
-  }
-
   void emitTemporary(TensorId t) {
     if (!temporaries_.insert(t).second) return;
     emit({planned(t, l_[t].buffer)});
@@ -668,6 +626,9 @@ class Scheduler {
 
 }  // namespace
 
-void schedule(Lowering& l, const std::vector<ScheduledResult>& results) { Scheduler(l).run(results); }
+void schedule(Lowering& l, const std::vector<ScheduledResult>& results) {
+  Scheduler(l).run(results);
+  joinStatistics(l);
+}
 
 }  // namespace graft::lower
