@@ -13,19 +13,7 @@ import unittest
 import torch
 
 from support import GRAFT, TestCase, main
-
-RULES = """import torch
-import torch.nn.functional as F
-from graft import Rule
-
-
-class Swish(Rule):
-    def pattern(x):
-        return x * torch.sigmoid(x)
-
-    def replacement(x):
-        return F.silu(x)
-"""
+from swish import RULES, Net
 
 # Runs the tasks of an array side by side, and says the job's number at once, as `sbatch --parsable --wait` does. It ends the tasks that
 # SBATCH_KILL names before they do anything, as a node that fails does.
@@ -50,16 +38,6 @@ for i in range(first, last + 1):
             t.wait()
 sys.exit(max([t.wait() for t in tasks], default=1))
 """
-
-
-class Net(torch.nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.up = torch.nn.Linear(width, 2 * width)
-
-    def forward(self, x):
-        y = self.up(x)
-        return y * torch.sigmoid(y)
 
 
 class Cluster(TestCase):
