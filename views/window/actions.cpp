@@ -141,6 +141,14 @@ void Actions::makeRulesMenu() {
   QMenu* rules = window_.menuBar()->addMenu(tr("&Rules"));
   Document& document = window_.document();
   auto* matches = window_.panel<MatchesPanel>();
+  QAction* optimize = add(rules, {"optimize", tr("&Optimize the model"), tr("Ctrl+Shift+Y"), "optimize"},
+                          [&document] { document.optimize(); });
+  optimize->setToolTip(
+      tr("Tries the recipes that come with Graft, and keeps what is verified and makes the model faster  %1")
+          .arg(optimize->shortcut().toString(QKeySequence::NativeText)));
+  connect(&document, &Document::optimizingChanged, this,
+          [&document, optimize] { optimize->setEnabled(document.isOpen() && !document.isOptimizing()); });
+  rules->addSeparator();
   add(rules, {"apply", tr("&Apply ticked matches"), tr("Ctrl+Return"), "apply"}, [matches] { matches->applyTicked(); });
   QAction* verify = add(rules, {"verifyEach", tr("V&erify each rewrite"), {}, "", false}, [] {});
   verify->setCheckable(true);
@@ -210,7 +218,7 @@ void Actions::makeViewMenu() {
 
 void Actions::addCanvasActions(QMenu* view) {
   Canvas* canvas = window_.canvas();
-  add(view, {"fit", tr("&Fit"), tr("Ctrl+0"), "fit"}, [canvas] { canvas->fit(); });
+  add(view, {"fit", tr("&Fit"), tr("Ctrl+0"), "fit"}, [this] { window_.comparison().fit(); });
   QAction* columns = add(view, {"columns", tr("Tall modules in col&umns"), {}, "", false}, [] {});
   columns->setCheckable(true);
   columns->setToolTip(tr("A module that is much taller than wide goes on in another column; off: all runs down"));
@@ -218,6 +226,13 @@ void Actions::addCanvasActions(QMenu* view) {
     window_.comparison().setColumns(on);
     QSettings().setValue(QStringLiteral("columns"), on);
   });
+  QAction* legend = add(view, {"legend", tr("&Legend of colours"), {}, "", false}, [] {});
+  legend->setCheckable(true);
+  connect(legend, &QAction::toggled, this, [canvas](bool on) {
+    canvas->setLegendVisible(on);
+    QSettings().setValue(QStringLiteral("legend"), on);
+  });
+  legend->setChecked(QSettings().value(QStringLiteral("legend"), true).toBool());
   columns->setChecked(true);
   columns->setChecked(QSettings().value(QStringLiteral("columns"), true).toBool());
   add(view, {"zoomIn", tr("Zoom &in"), QKeySequence::ZoomIn}, [canvas] { canvas->zoomIn(); });
@@ -293,6 +308,7 @@ void Actions::makeToolBar() {
   spacer->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   bar->addWidget(spacer);
   overlayBox_ = new QComboBox;
+  overlayBox_->setAccessibleName(tr("Colours of nodes"));
   overlayBox_->addItems({tr("Colour: kind"), tr("Colour: time"), tr("Colour: error"), tr("Colour: weights")});
   overlayBox_->setToolTip(tr("What the colours of nodes say: kind and matches, or what was measured"));
   overlayBox_->setFocusPolicy(Qt::ClickFocus);  // the keys go to the canvas or to the editor
@@ -301,11 +317,15 @@ void Actions::makeToolBar() {
   bar->addWidget(overlayBox_);
   bar->addSeparator();
   // Short, so that all of them fit a window of 1024 pixels; the tips say the rest.
+  find("optimize")->setIconText(tr("Optimize"));
   find("apply")->setIconText(tr("Apply"));
   find("run")->setIconText(tr("Run"));
   find("exportModel")->setIconText(tr("Export"));
   find("open")->setIconText(tr("Open"));
-  for (const char* name : {"apply", "run", "exportModel"}) bar->addAction(find(name));
+  for (const char* name : {"apply", "run", "exportModel", "optimize"}) bar->addAction(find(name));
+  auto* mainButton = static_cast<QToolButton*>(bar->widgetForAction(find("optimize")));
+  mainButton->setObjectName(QStringLiteral("mainButton"));
+  mainButton->setToolButtonStyle(Qt::ToolButtonTextOnly);  // an icon's colour is the theme's, not the button's
 }
 
 void Actions::showCanvasMenu(const QPoint& at, const QString& key) {

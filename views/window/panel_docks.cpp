@@ -89,6 +89,14 @@ void PanelDocks::placeAnew() {
     if (p.size.width() > 0) wide << d, widths << p.size.width();
     if (p.size.height() > 0) high << d, heights << heights_.value(p.name, p.size.height());
   }
+  // In a narrow window the drawing has half of the width.
+  int left = 0, right = 0;
+  for (qsizetype i = 0; i < wide.size(); ++i) {
+    int& side = window_.dockWidgetArea(wide[i]) == Qt::LeftDockWidgetArea ? left : right;
+    side = std::max(side, widths[i]);
+  }
+  if (const int room = window_.width() / 2; left + right > room)
+    for (int& width : widths) width = width * room / (left + right);
   if (!wide.isEmpty()) window_.resizeDocks(wide, widths, Qt::Horizontal);
   if (!high.isEmpty()) window_.resizeDocks(high, heights, Qt::Vertical);
 }

@@ -45,6 +45,7 @@ RulesPanel::RulesPanel(PanelContext& context)
   matches_ = new MatchesPanel(document_);
   whyNot_ = new WhyNotPanel(document_);
   tabs_ = new QTabWidget;
+  tabs_->setAccessibleName(tr("Matches, or why there are none"));
   tabs_->setDocumentMode(true);
   tabs_->addTab(matches_, tr("Matches"));
   tabs_->addTab(whyNot_, tr("Why not"));
