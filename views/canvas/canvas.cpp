@@ -430,8 +430,7 @@ void Canvas::paintEvent(QPaintEvent*) {
   }
   const CanvasFrame framed = frame();
   framed.paint(p);
-  // As a style marks what has the keyboard.
-  if (hasFocus()) {
+  if (showsFocus_) {
     p.setBrush(Qt::NoBrush);
     p.setPen(QPen(toQt(palette_.accent), 2));
     p.drawRect(QRectF(rect()).adjusted(1, 1, -1, -1));
@@ -439,7 +438,7 @@ void Canvas::paintEvent(QPaintEvent*) {
 }
 
 CanvasFrame Canvas::frame() const {
-  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_}, size(), origin_, scale_};
+  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_}, size(), origin_, scale_};
 }
 
 double Canvas::wholeScale() const {

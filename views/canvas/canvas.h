@@ -37,6 +37,7 @@ class Canvas : public QWidget {
   /// Lit from elsewhere: the code line or list row under the pointer.
   void setLit(const QStringList& nodes);
   void setTitle(const QString& title) { title_ = title, update(); }
+  QString title() const { return title_; }
   void setPlaceholder(const QString& text) { placeholder_ = text, update(); }
   void setOverviewVisible(bool);
   /// What the colours of nodes say, in a corner.
@@ -107,8 +108,8 @@ class Canvas : public QWidget {
   void mouseDoubleClickEvent(QMouseEvent*) override;
   void keyPressEvent(QKeyEvent*) override;
   void leaveEvent(QEvent*) override;
-  void focusInEvent(QFocusEvent*) override { update(); }
-  void focusOutEvent(QFocusEvent*) override { update(); }
+  void focusInEvent(QFocusEvent*) override;
+  void focusOutEvent(QFocusEvent*) override;
   bool event(QEvent*) override;
   void dragEnterEvent(QDragEnterEvent*) override;
   void dropEvent(QDropEvent*) override;
@@ -143,7 +144,7 @@ class Canvas : public QWidget {
   QPointF origin_;  ///< of the scene at the widget's top left
   double scale_ = 1;
   double autoFitSmallest_ = 0.65;
-  bool hasLegend_ = false;
+  bool hasLegend_ = false, showsFocus_ = false;
   bool autoFit_ = false, fitted_ = false, viewTouched_ = false;
   QPixmap cache_;
   bool cacheValid_ = false;

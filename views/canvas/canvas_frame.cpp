@@ -51,13 +51,13 @@ QColor veil(const Palette& palette) {
 
 CanvasFrame::CanvasFrame(const FrameLook& look, QSizeF size, QPointF origin, double scale)
     : look_(look), area_(QPointF(), size), seen_(origin, size / scale) {
-  findMarks();
+  if (look_.hasMarks) findMarks();
   findInside();
 }
 
 void CanvasFrame::findMarks() {
   std::array<QSet<int>, 4> matches;
-  std::array<int, 4> changes{}, inModules{}, nearest{-1, -1, -1, -1};
+  std::array<int, 4> changes{}, nearest{-1, -1, -1, -1};
   std::array<double, 4> distance{};
   for (const int box : look_.boxes.marked) {
     const QRectF r = look_.scene.rect(box);
@@ -76,10 +76,8 @@ void CanvasFrame::findMarks() {
     const auto s = static_cast<size_t>(side);
     if (look_.boxes.change[i] != Change::None)
       ++changes[s];
-    else if (look_.boxes.matchOf[i] >= 0)
-      matches[s].insert(look_.boxes.matchOf[i]);
     else
-      inModules[s] += look_.boxes.matches[i];
+      matches[s].unite(look_.boxes.matchesIn[i]);
     if (nearest[s] < 0 || far < distance[s]) nearest[s] = box, distance[s] = far;
   }
   static constexpr std::array<const char16_t*, 4> arrows{u"▲", u"▼", u"◀", u"▶"};
@@ -89,7 +87,7 @@ void CanvasFrame::findMarks() {
     EdgeMark mark;
     mark.side = static_cast<EdgeMark::Side>(s);
     mark.nearest = nearest[s];
-    mark.count = changes[s] > 0 ? changes[s] : static_cast<int>(matches[s].size()) + inModules[s];
+    mark.count = changes[s] > 0 ? changes[s] : static_cast<int>(matches[s].size());
     mark.color = look_.decorations.stale ? look_.palette.dim
                  : changes[s] > 0        ? look_.palette.change(look_.boxes.change[static_cast<size_t>(nearest[s])])
                                          : look_.palette.pattern(0);

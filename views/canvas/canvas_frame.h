@@ -31,6 +31,7 @@ struct FrameLook {
   const BoxDecorations& boxes;
   QString title;
   bool hasLegend = false;
+  bool hasMarks = true;
 };
 
 class CanvasFrame {

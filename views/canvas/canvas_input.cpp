@@ -179,6 +179,20 @@ void Canvas::navigateToSibling(int direction) {
     navigateTo(selection_.first(), direction, 1);
 }
 
+/// Who comes by keyboard sees where it is.
+void Canvas::focusInEvent(QFocusEvent* e) {
+  const Qt::FocusReason reason = e->reason();
+  showsFocus_ = reason == Qt::TabFocusReason || reason == Qt::BacktabFocusReason || reason == Qt::ShortcutFocusReason;
+  QWidget::focusInEvent(e);
+  update();
+}
+
+void Canvas::focusOutEvent(QFocusEvent* e) {
+  showsFocus_ = false;
+  QWidget::focusOutEvent(e);
+  update();
+}
+
 void Canvas::leaveEvent(QEvent*) {
   hover_ = -1;
   update();

@@ -127,14 +127,14 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
   BoxDecorations out;
   out.pattern.assign(n, -1);
   out.matches.assign(n, 0);
-  out.matchOf.assign(n, -1);
   out.change.assign(n, Change::None);
   out.most = d.heatMost;
   out.changesInside.assign(n, 0);
   out.heat.assign(n, std::numeric_limits<double>::quiet_NaN());
   out.anyChange = d.fades;
   if (d.pattern.isEmpty() && d.changes.isEmpty() && d.heat.isEmpty()) return out;
-  std::vector<QSet<int>> matchesIn(n);
+  std::vector<QSet<int>>& matchesIn = out.matchesIn;
+  matchesIn.resize(n);
   std::vector<char> shown(n, 0);
   auto upwards = [&](int box, auto&& f) {
     for (; box >= 0; box = scene.view.boxes[static_cast<size_t>(box)].parent) f(static_cast<size_t>(box));
@@ -147,7 +147,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
     const bool own = scene.view.boxes[b].kind != BoxKind::Module;
     if (const auto it = d.pattern.find(name); it != d.pattern.end()) {
       const int match = d.match.value(name, 0);
-      if (own && out.pattern[b] < 0) out.pattern[b] = it.value(), out.matchOf[b] = match;
+      if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
       out.anyPattern = true;
       upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
     }

@@ -71,9 +71,9 @@ struct Decorations {
 /// Decorations of the boxes of one scene, modules' rolled up.
 struct BoxDecorations {
   std::vector<int> pattern;
-  std::vector<int> matchOf;  ///< the number of the match that the box belongs to; -1: none
-  std::vector<int> matches;  ///< how many matches lie in a module
-  std::vector<int> marked;   ///< boxes that match or changed, and closed modules that hold some
+  std::vector<QSet<int>> matchesIn;  ///< their numbers
+  std::vector<int> matches;          ///< how many matches lie in a module
+  std::vector<int> marked;           ///< boxes that match or changed, and closed modules that hold some
   std::vector<Change> change;
   std::vector<int> changesInside;
   std::vector<double> heat;  ///< NaN: none

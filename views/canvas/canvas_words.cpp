@@ -244,7 +244,7 @@ void ScenePainter::secondLine(const Box& box, const QRectF& r, bool centred, Col
     const QString s = chipWidth.elidedText(toQt(chip), Qt::ElideRight, room);
     const double w = chipWidth.horizontalAdvance(s) + 2 * M::chipPadding;
     p_.setPen(Qt::NoPen);
-    QColor back = toQt(look_.boxes.anyHeat ? text : pal_.hue(box.kind));
+    QColor back = toQt(look_.boxes.anyHeat ? text : look_.boxes.anyPattern ? dim : pal_.hue(box.kind));
     back.setAlphaF(pal_.dark ? 0.34F : 0.2F);
     p_.setBrush(back);
     p_.drawRoundedRect(QRectF(x, y - 11, w, 14), 7, 7);

@@ -3,6 +3,7 @@
 #include <QHeaderView>
 
 #include "views/widgets/empty_hint.h"
+#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {

@@ -92,7 +92,7 @@ void applyTheme(Theme theme) {
           "QToolButton#mainButton{background:%7;border-color:%7;color:%11}"
           "QToolButton#mainButton:hover{background:%12}QToolButton#mainButton:disabled{background:%1;border-color:%1;"
           "color:%8}"
-          "QToolButton:focus,QPushButton:focus{border-color:%7}QCheckBox:focus{color:%7}"
+          "QToolButton:focus,QPushButton:focus{border-color:%7;background:%9}QCheckBox:focus{color:%7}"
           "QStatusBar{border-top:1px solid %1}QStatusBar::item{border:0}"
           "QScrollArea{border:0}QTreeView,QListView,QTableView,QTextBrowser,QPlainTextEdit{border:1px solid "
           "transparent}"

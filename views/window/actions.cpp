@@ -72,7 +72,7 @@ void Actions::makeFileMenu() {
   add(file, {"chooseInputs", tr("Example &inputs, for shapes…")}, [&files] { files.chooseInputs(); });
   recentMenu_ = file->addMenu(tr("Open &recent"));
   add(file, {"openRules", tr("Open r&ules…"), tr("Ctrl+Shift+O"), "", false}, [&files] { files.chooseRules(); });
-  add(file, {"loadLibrary", tr("&Load operators…"), {}, "", false}, [&files] { files.chooseLibrary(); });
+  add(file, {"loadLibrary", tr("Loa&d operators…"), {}, "", false}, [&files] { files.chooseLibrary(); });
   for (const PanelDescription& p : panels())
     if (!p.shortcut.isEmpty())
       add(file, {p.name.toLatin1().constData(), p.title, p.shortcut, "", false},
@@ -82,9 +82,9 @@ void Actions::makeFileMenu() {
       [&files] { files.saveRules(true); });
   file->addSeparator();
   add(file, {"exportModel", tr("&Export rewritten model…"), tr("Ctrl+E"), "save"}, [&files] { files.exportModel(); });
-  add(file, {"exportDrawing", tr("Export &drawing…"), tr("Ctrl+Shift+E")},
+  add(file, {"exportDrawing", tr("Export dra&wing…"), tr("Ctrl+Shift+E")},
       [this, &files] { files.exportDrawing(*window_.canvas()); });
-  add(file, {"exportPage", tr("Export &interactive page…")},
+  add(file, {"exportPage", tr("Export interactive pa&ge…")},
       [this, &files] { files.exportPage(*window_.canvas(), window_.comparison().isComparing()); });
   add(file, {"exportReport", tr("Export re&port…")}, [this, &files] { files.exportReport(*window_.canvas()); });
   file->addSeparator();
@@ -200,7 +200,7 @@ void Actions::makeViewMenu() {
   QAction* textDiff = add(view, {"textDiff", tr("Differences as &text"), tr("Ctrl+Shift+D")},
                           [this] { window_.setTextDiff(!window_.showsTextDiff()); });
   textDiff->setCheckable(true);
-  add(view, {"compareWith", tr("Compare with another &file…")}, [this] { window_.files().chooseOther(); });
+  add(view, {"compareWith", tr("Compare &with another file…")}, [this] { window_.files().chooseOther(); });
   add(view, {"nextChange", tr("Next c&hange"), Qt::Key_F8}, [&comparison] { comparison.nextChange(1); });
   add(view, {"previousChange", tr("Previous change"), tr("Shift+F8")}, [&comparison] { comparison.nextChange(-1); });
   view->addSeparator();
@@ -226,7 +226,7 @@ void Actions::addCanvasActions(QMenu* view) {
     window_.comparison().setColumns(on);
     QSettings().setValue(QStringLiteral("columns"), on);
   });
-  QAction* legend = add(view, {"legend", tr("&Legend of colours"), {}, "", false}, [] {});
+  QAction* legend = add(view, {"legend", tr("Le&gend of colours"), {}, "", false}, [] {});
   legend->setCheckable(true);
   connect(legend, &QAction::toggled, this, [canvas](bool on) {
     canvas->setLegendVisible(on);

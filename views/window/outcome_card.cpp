@@ -45,6 +45,9 @@ OutcomeCard::OutcomeCard(Document& document, QWidget& over) : QFrame(&over), doc
   connect(&document_, &Document::stepsChanged, this, [this] {
     if (document_.position() != step_) hide();  // it tells of another state
   });
+  connect(&document_, &Document::runChanged, this, [this] {
+    if (document_.isRunning()) hide();  // one has gone on
+  });
   connect(&document_, &Document::previewChanged, this, [this] {
     if (document_.isPreviewing()) hide();
   });

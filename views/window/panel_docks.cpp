@@ -1,7 +1,9 @@
 #include "views/window/panel_docks.h"
 
+#include <QChildEvent>
 #include <QSettings>
 #include <QStatusBar>
+#include <QTabBar>
 #include <algorithm>
 
 namespace graft {
@@ -14,7 +16,15 @@ QString settingOf(Arrangement a) { return QStringLiteral("arrangement%1").arg(st
 
 }  // namespace
 
+bool PanelDocks::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::ChildPolished)
+    if (auto* tabs = qobject_cast<QTabBar*>(static_cast<QChildEvent*>(event)->child()))
+      tabs->setAccessibleName(tr("Panels that share this place"));
+  return QObject::eventFilter(watched, event);
+}
+
 PanelDocks::PanelDocks(QMainWindow& window, PanelContext& context) : window_(window), context_(context) {
+  window_.installEventFilter(this);
   for (const PanelDescription& p : panels()) docks_ << make(p);
   for (const PanelDescription& p : panels())
     if (!p.tabbedWith.isEmpty()) window_.tabifyDockWidget(dock(p.tabbedWith), dock(p.name));

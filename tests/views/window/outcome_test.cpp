@@ -151,7 +151,7 @@ class OutcomeTest : public test::WindowFixture {
     QSignalSpy failed(&document(), &Document::failed);
     document().optimize();
     QTRY_VERIFY(window_->findChild<QWidget*>(QStringLiteral("jobStop"))->isVisible());
-    QTest::mouseClick(window_->findChild<QPushButton*>(QStringLiteral("jobStop")), Qt::LeftButton);
+    QTest::mouseClick(window_->findChild<QWidget*>(QStringLiteral("jobStop")), Qt::LeftButton);
     QTRY_VERIFY(!document().isOptimizing());
     QCOMPARE(document().position(), 0);
     QCOMPARE(failed.size(), 0);

@@ -119,6 +119,7 @@ class Photographer {
   }
 
   void difference() {
+    shoot("applied");
     window_.setTextDiff(true);
     until("the difference", [&] { return window_.diffView()->text().contains(QLatin1Char('+')); });
     shoot("diff");

@@ -9,7 +9,7 @@ namespace graft {
 namespace {
 
 enum Column { Name, Matches, Gain };
-constexpr int fewest = 3, most = 7;  // rows that show at once
+constexpr int fewest = 3, most = 5;  // rows that show at once
 
 /// "+12 %": so much faster is the model with the rule than without it.
 QString gainText(double ratio) {

@@ -54,7 +54,7 @@ RulesPanel::RulesPanel(PanelContext& context)
   setStretchFactor(0, 3);
   setStretchFactor(1, 2);
   setHandleWidth(1);
-  setSizes({480, 300});
+  setSizes({430, 350});
   connectParts();
 }
 
