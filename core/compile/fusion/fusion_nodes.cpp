@@ -52,8 +52,9 @@ const std::vector<Argument>* listedOperands(const Graph& g, ValueId list) {
 }
 
 /// The value whose elements a view gives. Of an item of a list: the operand that stands there, or what all are pieces
-/// of.
+/// of; of a list of several tensors itself the first.
 ValueId viewedBy(const Graph& g, const Node& n) {
+  if (const std::vector<Argument>* own = n.args.front().items()) return own->front().valueId();
   const ValueId first = n.args.front().valueId();
   const std::vector<Argument>* operands = isItem(n) ? listedOperands(g, first) : nullptr;
   return operands ? operands->at(static_cast<size_t>(*n.args[1].as<int64_t>())).valueId() : first;
@@ -63,7 +64,7 @@ ValueId viewedBy(const Graph& g, const Node& n) {
 bool isTakenApart(const Graph& g, const Node& list) {
   const std::vector<Argument>* operands = list.args.empty() ? nullptr : list.args.front().items();
   const Value& value = g.value(list.outputs.front());
-  if (!operands || value.type.kind != Type::Kind::List || value.returnUses > 0) return false;
+  if (!operands || operands->empty() || value.type.kind != Type::Kind::List || value.returnUses > 0) return false;
   return std::all_of(operands->begin(), operands->end(), [](const Argument& a) { return a.isValue(); }) &&
          std::all_of(value.users.begin(), value.users.end(), [&](NodeId user) {
            const Node& n = g.node(user);

@@ -628,8 +628,8 @@ class Scheduler {
     // that sum on the way: what is summed up is read once.
     const std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
     if (const TensorId first = reads.size() == 1 ? reads.begin()->tensor : TensorId();
-        first && l_[t].form == Form::Reduction && l_[first].form == Form::Reduction && !temporaries_.contains(first) &&
-        isWanted(first)) {
+        first && l_[t].form == Form::Reduction && l_[first].form == Form::Reduction && isInside(*reads.begin()) &&
+        !temporaries_.contains(first) && isWanted(first)) {
       Target also = planned(first, l_[first].buffer);
       if (also.outer == targets.front().outer && also.domain.index == reads.begin()->index) {
         also.isLocalToo = true;
