@@ -323,6 +323,9 @@ void Actions::makeToolBar() {
   find("exportModel")->setIconText(tr("Export"));
   find("open")->setIconText(tr("Open"));
   for (const char* name : {"apply", "run", "exportModel", "optimize"}) bar->addAction(find(name));
+  // Known by their icons: the arrangements beside them need the room of a small window.
+  for (const char* name : {"open", "exportModel"})
+    static_cast<QToolButton*>(bar->widgetForAction(find(name)))->setToolButtonStyle(Qt::ToolButtonIconOnly);
   auto* mainButton = static_cast<QToolButton*>(bar->widgetForAction(find("optimize")));
   mainButton->setObjectName(QStringLiteral("mainButton"));
   mainButton->setToolButtonStyle(Qt::ToolButtonTextOnly);  // an icon's colour is the theme's, not the button's
