@@ -1,5 +1,6 @@
 #include "views/panels/panels.h"
 
+#include "views/panels/captured/guards_panel.h"
 #include "views/panels/explorer.h"
 #include "views/panels/history_panel.h"
 #include "views/panels/inspector.h"
@@ -12,7 +13,8 @@ namespace graft {
 
 const std::vector<PanelDescription>& panels() {
   static const std::vector<PanelDescription> all{
-      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(), patternPanel(), historyPanel(), runPanel(),
+      explorerPanel(), rulesPanel(),   libraryPanel(), inspectorPanel(),
+      patternPanel(),  historyPanel(), runPanel(),     guardsPanel(),
   };
   return all;
 }
