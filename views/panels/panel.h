@@ -15,9 +15,9 @@
 #include <QString>
 #include <functional>
 
-#include "views/document/capture.h"
+#include "views/document/captured/capture.h"
+#include "views/document/captured/training_cut.h"
 #include "views/document/document.h"
-#include "views/document/training_cut.h"
 
 namespace graft {
 

@@ -8,13 +8,14 @@
 #include "views/panels/rules/pattern_panel.h"
 #include "views/panels/rules/rules_panel.h"
 #include "views/panels/run/run_panel.h"
+#include "views/panels/run/side_by_side_panel.h"
 
 namespace graft {
 
 const std::vector<PanelDescription>& panels() {
   static const std::vector<PanelDescription> all{
-      explorerPanel(), rulesPanel(),   libraryPanel(), inspectorPanel(),
-      patternPanel(),  historyPanel(), runPanel(),     guardsPanel(),
+      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(),  patternPanel(),
+      historyPanel(),  runPanel(),   guardsPanel(),  sideBySidePanel(),
   };
   return all;
 }

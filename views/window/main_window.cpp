@@ -18,6 +18,7 @@
 #include "views/panels/diff_view.h"
 #include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_panel.h"
+#include "views/panels/run/side_by_side_panel.h"
 #include "views/widgets/file_drop.h"
 #include "views/widgets/theme.h"
 #include "views/window/actions.h"
@@ -145,6 +146,11 @@ void MainWindow::connectPanels() {
   connect(docks_, &PanelDocks::arranged, this, &MainWindow::afterArranging);
   connect(context_, &PanelContext::nodeAsked, canvas(), &Canvas::reveal);
   connect(context_, &PanelContext::matchAsked, comparison_, &Comparison::showMatch);
+  connect(panel<SideBySidePanel>(), &SideBySidePanel::pairAsked, this,
+          [this](const GraphRef& a, const GraphRef& b, const QString& nameA, const QString& nameB) {
+            if (showsTraining() || showsTextDiff()) showPage(comparison_);
+            comparison_->showPair({a, b, nameA, nameB});
+          });
   connect(context_, &PanelContext::nodesLit, canvas(), &Canvas::setLit);
   connect(context_, &PanelContext::canvasAsked, canvas(), qOverload<>(&QWidget::setFocus));
   connect(context_, &PanelContext::failed, failure_, &FailureBar::showFailure);

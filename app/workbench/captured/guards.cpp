@@ -156,7 +156,7 @@ Guard explainGuard(std::string_view text, const std::vector<InputType>& inputs) 
   if (kind == "SHAPE_ENV") {
     std::string asked = inWords(code);
     replaceAll(asked, ".size()", ".shape");
-    out.brokenBy = asked.empty() ? "sizes that follow from each other in another way"
+    out.brokenBy = asked.empty() ? "other sizes than those that it was captured with"
                                  : fmt::format("sizes for which this does not hold: {}", asked);
     return out;
   }

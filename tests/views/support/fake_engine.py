@@ -128,7 +128,10 @@ def cut(graph, params):
             "backward": [{"name": n["name"], "bytes": saved_bytes + size} for n in backward]}
     peak = {side: max(n["bytes"] for n in nodes) for side, nodes in live.items()}
     points = [{"memory": m, "savedBytes": int(m * default), "recomputedUs": 100 * (1 - m), "simulatedPeak": peak} for m in (1.0, 0.75, 0.5)]
-    return {"saved": saved, "recomputed": recomputed, "savedBytes": saved_bytes, "defaultBytes": default, "nothingBytes": default, "leastBytes": default // 10,
+    half = lambda nodes: {"output": None, "nodes": len(nodes), "inputs": ["x"], "returns": [{"kind": "output", "of": None}]}
+    return {"model": "step.fx", "method": "joint", "memory": params.get("memory", 1), "forward": half(forward), "backward": half(backward), "why": None,
+            "verification": {"passed": None, "differences": None},
+            "saved": saved, "recomputed": recomputed, "savedBytes": saved_bytes, "defaultBytes": default, "nothingBytes": default, "leastBytes": default // 10,
             "recomputedUs": 10.5 * len(recomputed), "simulatedPeak": peak, "live": live, "curve": points if params.get("curve") else [], "notes": [],
             "wishes": {"partition": 1, "memory": params.get("memory", 1), "save": params.get("save", []), "recompute": params.get("recompute", [])}}
 
@@ -352,6 +355,19 @@ class Engine:
                 with open(params["write"], "w") as f:
                     json.dump(result["wishes"], f)
             return result
+        if method == "model/sideBySide":
+            rows = []
+            for i, m in enumerate(params["models"]):
+                of = self.documents[m["document"]] if "document" in m else d
+                shown = of["inside"][m["step"]][m["subStep"] - 1] if "subStep" in m else of["snapshots"][m.get("step", 0)]
+                if str(m.get("name")).startswith("broken"):
+                    rows.append({"model": m["name"], "nodes": len(shown["nodes"]), "kernels": 0, "obstacle": "it takes other inputs"})
+                    continue
+                ms = 3.0 / (i + 1)
+                rows.append({"model": m.get("name", "model"), "nodes": len(shown["nodes"]), "kernels": len([n for n in shown["nodes"] if base(n) != "transpose"]),
+                             "outputs": [], "passed": i != 2, "maxAbs": 0.5 if i == 2 else 4e-7, "ratio": float(i + 1),
+                             "timing": {"medianMs": ms, "p10Ms": ms * 0.9, "p90Ms": ms * 1.1, "samplesMs": [ms] * 9}})
+            return {"models": rows, "protocol": "cpu, 2 threads; 9 rounds", "inputs": [tensor(1, 16, 64)], "why": None}
         if method in ("node/describe", "node/source"):
             node = next((n for n in graph["nodes"] if n["name"] == params["node"]), None)
             if node is None:

@@ -121,7 +121,7 @@ class FakeEngine(unittest.TestCase):
         self.addCleanup(self.engine.kill)
         self.shapes = {}
 
-    def ask(self, method, **params):
+    def ask(self, method, /, **params):
         message = self.engine.ask(method, **params)
         self.assertIn("result", message, message)
         self.shapes.setdefault(method, Shape()).add(message["result"])
@@ -148,6 +148,7 @@ class FakeEngine(unittest.TestCase):
         self.ask("node/source", document=document, node="softmax")
         self.ask("node/weight", document=document, name="encoder_layer_0_dense_weight")
         self.ask("model/run", document=document, seconds=0.1)
+        self.ask("model/sideBySide", document=document, models=[{"step": 0, "name": "opened"}, {"document": other, "step": 0, "name": "other"}])
         self.ask("model/export", document=document, path=str(self.folder / "out.pt"))
         self.ask("model/close", document=other)
         capture = self.folder / "broken.fx"

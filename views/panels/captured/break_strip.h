@@ -4,7 +4,7 @@
 
 #include <QScrollArea>
 
-#include "views/document/capture.h"
+#include "views/document/captured/capture.h"
 #include "views/panels/panel.h"
 
 class QHBoxLayout;

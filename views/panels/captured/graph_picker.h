@@ -7,7 +7,7 @@
 #include <QMenu>
 #include <QToolButton>
 
-#include "views/document/capture.h"
+#include "views/document/captured/capture.h"
 #include "views/panels/panel.h"
 
 namespace graft {

@@ -6,7 +6,7 @@
 #include <QTreeWidget>
 #include <QWidget>
 
-#include "views/document/capture.h"
+#include "views/document/captured/capture.h"
 #include "views/panels/panel.h"
 #include "views/widgets/fixed_height_label.h"
 

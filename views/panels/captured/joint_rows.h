@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/ir/graph.h"
-#include "views/document/training_cut.h"
+#include "views/document/captured/training_cut.h"
 
 namespace graft {
 

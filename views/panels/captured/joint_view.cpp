@@ -21,15 +21,8 @@ namespace {
 constexpr double moduleHeight = 30, tensorHeight = 24, headHeight = 34, footHeight = 34, margin = 26, indent = 12,
                  mostIndent = 8 * indent, widestBand = 18, thinnestBand = 2;
 
-QString bytesText(qint64 n) { return graft::bytes(static_cast<double>(n)); }
-
 QString shortOperator(const QString& op) {
   return op.startsWith(QLatin1String("aten.")) ? op.section(QLatin1Char('.'), 1, 1) : op;
-}
-
-QString microsecondsText(double us) {
-  return us >= 1000 ? JointView::tr("%1 ms").arg(us / 1000, 0, 'f', 1)
-                    : JointView::tr("%1 µs").arg(us, 0, 'f', us < 10 ? 1 : 0);
 }
 
 void drawTriangle(QPainter& p, QPointF at, bool open, const QColor& color) {
@@ -51,6 +44,13 @@ void arrow(QPainter& p, QPointF from, QPointF to) {
 }
 
 }  // namespace
+
+QString bytesInWords(qint64 n) { return graft::bytes(static_cast<double>(n)); }
+
+QString timeInWords(double us) {
+  return us >= 1000 ? JointView::tr("%1 ms").arg(us / 1000, 0, 'g', 3)
+                    : JointView::tr("%1 µs").arg(us, 0, 'f', us > 0 && us < 10 ? 1 : 0);
+}
 
 QColor crossingColor(Crossing c) {
   const Palette& palette = themePalette();
@@ -237,11 +237,11 @@ QString JointView::tipOf(int row) const {
   if (r.kind == JointRow::Kind::Tensor) {
     lines << QStringLiteral("%1  %2").arg(r.name, r.type);
     if (r.crossing == Crossing::Again)
-      lines << tr("Computed again in the backward pass, %1: %2").arg(microsecondsText(r.microseconds), r.reason);
+      lines << tr("Computed again in the backward pass, %1: %2").arg(timeInWords(r.microseconds), r.reason);
     else
-      lines << tr("Saved, %1: %2").arg(bytesText(r.savedBytes), r.reason);
+      lines << tr("Saved, %1: %2").arg(bytesInWords(r.savedBytes), r.reason);
     if (!r.detail.isEmpty() && r.crossing != Crossing::Again)
-      lines << tr("%1 makes it; computing it again takes %2").arg(r.detail, microsecondsText(r.microseconds));
+      lines << tr("%1 makes it; computing it again takes %2").arg(r.detail, timeInWords(r.microseconds));
     if (!r.consumers.isEmpty()) lines << tr("Read by %1").arg(r.consumers.mid(0, 4).join(QStringLiteral(", ")));
     if (!r.pin.isEmpty()) lines << (r.pin == r.name ? tr("You decided so") : tr("You decided so for %1").arg(r.pin));
     lines << tr("Space or a double click moves it across the cut");
@@ -250,11 +250,11 @@ QString JointView::tipOf(int row) const {
     lines << tr("Forward pass: %1; backward pass: %2")
                  .arg(counted(r.forwardNodes, tr("node"), tr("nodes")),
                       counted(r.backwardNodes, tr("node"), tr("nodes")));
-    lines << tr("Saved: %1 in %2").arg(bytesText(r.savedBytes), counted(r.tensors, tr("tensor"), tr("tensors")));
+    lines << tr("Saved: %1 in %2").arg(bytesInWords(r.savedBytes), counted(r.tensors, tr("tensor"), tr("tensors")));
     if (r.againNodes > 0)
       lines << tr("Computed again: %1, %2, %3")
-                   .arg(counted(r.againNodes, tr("tensor"), tr("tensors")), bytesText(r.againBytes),
-                        microsecondsText(r.againMicroseconds));
+                   .arg(counted(r.againNodes, tr("tensor"), tr("tensors")), bytesInWords(r.againBytes),
+                        timeInWords(r.againMicroseconds));
   }
   return lines.join(QLatin1Char('\n'));
 }
@@ -311,7 +311,7 @@ void JointView::drawHead(QPainter& p, const Lanes& l) const {
   p.drawText(QRectF(l.gutterRight, 0, l.right - l.gutterRight, headHeight), Qt::AlignVCenter | Qt::AlignRight,
              tr("Backward pass"));
   p.drawText(QRectF(l.gutterLeft, 0, l.gutterRight - l.gutterLeft, headHeight), Qt::AlignCenter,
-             tr("Saved: %1").arg(bytesText(cut_.report().savedBytes)));
+             tr("Saved: %1").arg(bytesInWords(cut_.report().savedBytes)));
   p.setFont(font());
 }
 
@@ -404,9 +404,8 @@ void JointView::drawTensor(QPainter& p, const JointRow& row, const QRectF& r, co
   }
   const QRectF right(l.gutterRight + 16, r.top(), l.right - l.gutterRight - in - 20, r.height());
   p.setPen(dim);
-  const QString reader = row.crossing == Crossing::Again
-                             ? tr("computed again, %1").arg(microsecondsText(row.microseconds))
-                             : row.consumers.join(QStringLiteral(", "));
+  const QString reader = row.crossing == Crossing::Again ? tr("computed again, %1").arg(timeInWords(row.microseconds))
+                                                         : row.consumers.join(QStringLiteral(", "));
   p.drawText(right, Qt::AlignVCenter, metrics.elidedText(reader, Qt::ElideRight, right.width()));
 }
 
@@ -423,13 +422,14 @@ void JointView::drawBand(QPainter& p, const JointRow& row, const QRectF& r, cons
     p.setPen(Qt::NoPen);
     p.setBrush(color);
     p.drawRect(QRectF(l.gutterLeft - 8, y - thick / 2, l.gutterRight - l.gutterLeft + 16, thick));
-    text = isTensor ? bytesText(row.savedBytes)
-                    : tr("%1 · %2").arg(counted(row.tensors, tr("tensor"), tr("tensors")), bytesText(row.savedBytes));
+    text = isTensor
+               ? bytesInWords(row.savedBytes)
+               : tr("%1 · %2").arg(counted(row.tensors, tr("tensor"), tr("tensors")), bytesInWords(row.savedBytes));
   } else if (isTensor || row.againNodes > 0) {
     p.setPen(QPen(crossingColor(Crossing::Again), 1.5, Qt::DotLine));
     p.drawLine(QPointF(l.gutterLeft - 8, y), QPointF(l.middle(), y));
     p.drawLine(QPointF(l.middle(), y - 5), QPointF(l.middle(), y + 5));
-    text = isTensor ? tr("again, not %1").arg(bytesText(row.againBytes)) : tr("all computed again");
+    text = isTensor ? tr("again, not %1").arg(bytesInWords(row.againBytes)) : tr("all computed again");
   }
   if (text.isEmpty()) return;
   if (isTensor && row.pin == row.name) text += tr(" · pinned");

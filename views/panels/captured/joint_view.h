@@ -70,6 +70,9 @@ class JointView : public QAbstractScrollArea {
   int current_ = -1;
 };
 
+/// "32.8 kB", "10.5 µs".
+QString bytesInWords(qint64 n);
+QString timeInWords(double microseconds);
 /// The colour of a kind of crossing, and what it means.
 QColor crossingColor(Crossing);
 QString crossingText(Crossing);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "views/document/run_figures.h"
 #include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
@@ -15,13 +14,6 @@ namespace graft {
 namespace {
 
 constexpr double left = 62, right = 14, top = 26, bottom = 34;
-
-QString bytesText(double n) { return graft::bytes(n); }
-
-QString timeText(double us) {
-  return us >= 1000 ? LiveMemoryPlot::tr("%1 ms").arg(us / 1000, 0, 'g', 3)
-                    : LiveMemoryPlot::tr("%1 µs").arg(us, 0, 'f', 0);
-}
 
 void drawTitle(QPainter& p, const QRectF& area, const QString& title) {
   p.setPen(toQt(themePalette().text));
@@ -69,10 +61,10 @@ void LiveMemoryPlot::draw(QPainter& p) {
   const CutReport& r = cut_.report();
   const QRectF a = area();
   drawTitle(p, a,
-            r.isEmpty() ? tr("Memory of activations")
-                        : tr("Memory of activations, simulated: %1 at most, in the %2 pass")
-                              .arg(bytesText(static_cast<double>(r.peak())),
-                                   r.peakForward >= r.peakBackward ? tr("forward") : tr("backward")));
+            r.isEmpty()
+                ? tr("Memory of activations")
+                : tr("Memory of activations, simulated: %1 at most, in the %2 pass")
+                      .arg(bytesInWords(r.peak()), r.peakForward >= r.peakBackward ? tr("forward") : tr("backward")));
   if (r.isEmpty() || r.peak() == 0) return;
   const auto count = static_cast<double>(r.forward.size() + r.backward.size()), most = static_cast<double>(r.peak());
   const auto x = [&](double i) { return a.left() + a.width() * i / count; };
@@ -97,7 +89,7 @@ void LiveMemoryPlot::draw(QPainter& p) {
   p.drawLine(QPointF(turn, y(r.savedBytes)), QPointF(a.right(), y(r.savedBytes)));
   p.setPen(QPen(toQt(themePalette().dim), 1));
   p.drawLine(QPointF(turn, a.top()), QPointF(turn, a.bottom()));
-  drawAxes(p, a, bytesText(most));
+  drawAxes(p, a, bytesInWords(static_cast<qint64>(most)));
   p.setPen(toQt(themePalette().text));
   const QRectF below(a.left(), a.bottom() + 4, a.width(), bottom - 6);
   p.drawText(QRectF(below.left(), below.top(), turn - below.left(), 18), Qt::AlignCenter, tr("forward pass"));
@@ -120,8 +112,7 @@ bool LiveMemoryPlot::event(QEvent* e) {
       const LiveNodeInfo& n = isForward ? r.forward[step] : r.backward[step - r.forward.size()];
       QToolTip::showText(
           help->globalPos(),
-          tr("%1, %2 pass: %3 alive")
-              .arg(n.name, isForward ? tr("forward") : tr("backward"), bytesText(static_cast<double>(n.bytes))),
+          tr("%1, %2 pass: %3 alive").arg(n.name, isForward ? tr("forward") : tr("backward"), bytesInWords(n.bytes)),
           this);
       return true;
     }
@@ -173,9 +164,9 @@ void BudgetPlot::draw(QPainter& p) {
     most = std::max(most, static_cast<double>(b.savedBytes));
     slowest = std::max(slowest, b.microseconds);
   }
-  drawAxes(p, a, timeText(slowest));
+  drawAxes(p, a, timeInWords(slowest));
   p.setPen(toQt(themePalette().dim));
-  p.drawText(QRectF(a.left(), a.bottom() + 4, a.width(), 18), Qt::AlignRight, bytesText(most));
+  p.drawText(QRectF(a.left(), a.bottom() + 4, a.width(), 18), Qt::AlignRight, bytesInWords(static_cast<qint64>(most)));
   p.drawText(QRectF(a.left(), a.bottom() + 4, a.width(), 18), Qt::AlignCenter, tr("saved"));
   QPolygonF line;
   for (size_t i = 0; i < cut_.curve().size(); ++i) line << placeOf(i);
@@ -206,8 +197,7 @@ bool BudgetPlot::event(QEvent* e) {
       QToolTip::showText(help->globalPos(),
                          tr("Budget %1 %: %2 saved, %3 computed again, peak %4\nClick to cut for this budget")
                              .arg(100 * b.memory, 0, 'f', 0)
-                             .arg(bytesText(static_cast<double>(b.savedBytes)), timeText(b.microseconds),
-                                  bytesText(static_cast<double>(b.peak))),
+                             .arg(bytesInWords(b.savedBytes), timeInWords(b.microseconds), bytesInWords(b.peak)),
                          this);
       return true;
     }

@@ -9,7 +9,6 @@
 #include <QToolButton>
 #include <QVBoxLayout>
 
-#include "views/document/run_figures.h"
 #include "views/widgets/empty_hint.h"
 #include "views/widgets/theme.h"
 
@@ -17,13 +16,6 @@ namespace graft {
 namespace {
 
 constexpr int valueRole = Qt::UserRole, moduleRole = Qt::UserRole + 1, sortRole = Qt::UserRole + 2;
-
-QString bytesText(qint64 n) { return graft::bytes(static_cast<double>(n)); }
-
-QString timeText(double us) {
-  return us >= 1000 ? TrainingPage::tr("%1 ms").arg(us / 1000, 0, 'g', 3)
-                    : TrainingPage::tr("%1 µs").arg(us, 0, 'f', us < 10 ? 1 : 0);
-}
 
 /// Numbers sort as numbers.
 class Row : public QTreeWidgetItem {
@@ -232,13 +224,13 @@ void TrainingPage::refresh() {
     const double share =
         r.defaultBytes > 0 ? 100.0 * static_cast<double>(r.savedBytes) / static_cast<double>(r.defaultBytes) : 100;
     totals_->showText(tr("Saves %1 (%2 %); computes again in %3; peak %4")
-                          .arg(bytesText(r.savedBytes))
+                          .arg(bytesInWords(r.savedBytes))
                           .arg(share, 0, 'f', 0)
-                          .arg(timeText(r.recomputedMicroseconds), bytesText(r.peak())));
+                          .arg(timeInWords(r.recomputedMicroseconds), bytesInWords(r.peak())));
     totals_->setToolTip(tr("The default cut saves %1; with nothing computed again it would be %2, at least %3.\n"
                            "Peak of activations, simulated: forward %4, backward %5.")
-                            .arg(bytesText(r.defaultBytes), bytesText(r.nothingBytes), bytesText(r.leastBytes),
-                                 bytesText(r.peakForward), bytesText(r.peakBackward)));
+                            .arg(bytesInWords(r.defaultBytes), bytesInWords(r.nothingBytes), bytesInWords(r.leastBytes),
+                                 bytesInWords(r.peakForward), bytesInWords(r.peakBackward)));
   }
   QStringList pins;
   if (!cut_.alwaysSaved().isEmpty()) pins << tr("Always saved: %1").arg(cut_.alwaysSaved().join(QStringLiteral(", ")));
@@ -279,8 +271,8 @@ void TrainingPage::fillTables() {
   };
   for (const SavedTensorInfo& s : r.saved) {
     QTreeWidgetItem* item = add(saved_, s.name, s.module, true, s.kind != Crossing::Must);
-    setNumber(item, 1, static_cast<double>(s.bytes), bytesText(s.bytes));
-    setNumber(item, 2, s.microseconds, s.producer.isEmpty() ? QString() : timeText(s.microseconds));
+    setNumber(item, 1, static_cast<double>(s.bytes), bytesInWords(s.bytes));
+    setNumber(item, 2, s.microseconds, s.producer.isEmpty() ? QString() : timeInWords(s.microseconds));
     item->setText(3, s.reason);
     item->setToolTip(3, s.reason);
     item->setText(4, s.type);
@@ -290,8 +282,8 @@ void TrainingPage::fillTables() {
   for (const RecomputedInfo& n : r.recomputed) {
     if (n.bytes == 0) continue;
     QTreeWidgetItem* item = add(again_, n.name, n.module, false, true);
-    setNumber(item, 1, static_cast<double>(n.bytes), bytesText(n.bytes));
-    setNumber(item, 2, n.microseconds, timeText(n.microseconds));
+    setNumber(item, 1, static_cast<double>(n.bytes), bytesInWords(n.bytes));
+    setNumber(item, 2, n.microseconds, timeInWords(n.microseconds));
     item->setText(3, n.reason);
     item->setText(4, n.op);
     item->setText(5, n.module);

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "views/document/captured/training_cut.h"
 #include "views/document/graph_decode.h"
-#include "views/document/training_cut.h"
 #include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_panel.h"
 #include "views/window/comparison.h"

@@ -1,4 +1,4 @@
-#include "views/document/capture.h"
+#include "views/document/captured/capture.h"
 
 #include <utility>
 

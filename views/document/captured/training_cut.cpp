@@ -1,4 +1,4 @@
-#include "views/document/training_cut.h"
+#include "views/document/captured/training_cut.h"
 
 #include <QFileInfo>
 #include <algorithm>
