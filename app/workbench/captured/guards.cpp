@@ -203,6 +203,7 @@ BreakPlace breakPlace(std::string_view text) {
   // What torch.compile calls by the name of its own function.
   out.reason = reason.starts_with("generic_jump TensorVariable") ? "the branch depends on the values of a tensor"
                : reason.starts_with("generic_jump")              ? "the branch depends on what is not captured"
+               : reason.starts_with("step_unsupported")          ? "torch.compile does not support what the line does"
                                                                  : reason;
   return out;
 }

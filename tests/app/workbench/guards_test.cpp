@@ -68,6 +68,7 @@ TEST_CASE("a break has a place, a reason and what PyTorch advises") {
   const BreakPlace branch = breakPlace("generic_jump TensorVariable() (net.py:22: if y.sum() > 0:)");
   CHECK(branch.reason == "the branch depends on the values of a tensor");
   CHECK(branch.code == "if y.sum() > 0:");
+  CHECK(breakPlace("step_unsupported (a.py:7: f(x))").reason == "torch.compile does not support what the line does");
   CHECK(breakPlace("something new").reason == "something new");
   CHECK(breakPlace("something new").line == 0);
 }

@@ -24,8 +24,8 @@ GuardsPanel::GuardsPanel(PanelContext& context, QWidget* parent)
   filter_->setClearButtonEnabled(true);
   tree_ = new QTreeWidget(this);
   tree_->setHeaderLabels({tr("Captured again by a call with")});
-  tree_->setUniformRowHeights(true);
-  tree_->setTextElideMode(Qt::ElideRight);
+  tree_->setWordWrap(true);
+  tree_->setIndentation(12);
   new EmptyHint(tree_, tr("Guards are of graphs that torch.compile captured: open a .fx file of graft_fx.capture()."));
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(8, 8, 8, 8);

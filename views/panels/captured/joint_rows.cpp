@@ -2,7 +2,6 @@
 
 #include <QHash>
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 
@@ -17,7 +16,6 @@ struct Module {
   std::vector<int> children;  ///< in the order in which the forward pass comes to them
   JointRow sum;               ///< all inside
   std::vector<JointRow> tensors;
-  std::array<qint64, 5> bytesBy{};  ///< by Crossing
 };
 
 class Modules {
@@ -36,7 +34,10 @@ class Modules {
     return made;
   }
   Module& operator[](int i) { return all_[static_cast<size_t>(i)]; }
-  const std::vector<Module>& all() const { return all_; }
+  Module* find(const QString& path) {
+    const auto it = index_.constFind(path);
+    return it == index_.constEnd() ? nullptr : &all_[static_cast<size_t>(*it)];
+  }
 
   /// Calls f for the module and each around it.
   void upwards(const QString& path, const std::function<void(Module&)>& f) {
@@ -60,8 +61,9 @@ QString scopeOf(const Graph& g, const QString& node) {
 
 void addTypes(Modules& modules, const Graph& g) {
   for (const ModuleCall& m : g.moduleCalls()) {
-    Module& found = modules[modules.at(toQt(m.path))];
-    if (found.type.isEmpty()) found.type = toQt(std::string(m.shortType()));
+    // A module none of whose nodes are in a half has no row.
+    if (Module* found = modules.find(toQt(m.path)); found && found->type.isEmpty())
+      found->type = toQt(std::string(m.shortType()));
   }
 }
 
@@ -84,7 +86,7 @@ Modules modulesOf(const Graph& g, const TrainingCut& cut) {
                   [&](Module& m) { ++(half == &report.forward ? m.sum.forwardNodes : m.sum.backwardNodes); });
   for (const SavedTensorInfo& s : report.saved) {
     JointRow row = tensorRow(s.name, s.module, s.producer);
-    row.savedBytes = s.bytes;
+    row.savedBytes = row.bytesBy[static_cast<size_t>(s.kind)] = s.bytes;
     row.crossing = s.kind;
     row.type = s.type;
     row.reason = s.reason;
@@ -94,7 +96,7 @@ Modules modulesOf(const Graph& g, const TrainingCut& cut) {
     out.upwards(s.module, [&](Module& m) {
       ++m.sum.tensors;
       m.sum.savedBytes += s.bytes;
-      m.bytesBy[static_cast<size_t>(s.kind)] += s.bytes;
+      m.sum.bytesBy[static_cast<size_t>(s.kind)] += s.bytes;
     });
     out[out.at(s.module)].tensors.push_back(std::move(row));
   }
@@ -128,7 +130,6 @@ void emitRows(JointRows& into, Modules& modules, int index, int depth, const QSe
   row.detail = m.type;
   row.canOpen = !m.children.empty() || !m.tensors.empty();
   row.isOpen = row.canOpen && opened.contains(m.path);
-  row.crossing = static_cast<Crossing>(std::max_element(m.bytesBy.begin(), m.bytesBy.end()) - m.bytesBy.begin());
   into.rows.push_back(row);
   if (!row.isOpen) {
     into.mostBytes = std::max(into.mostBytes, row.savedBytes);

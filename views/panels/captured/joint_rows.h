@@ -8,6 +8,7 @@
 
 #include <QSet>
 #include <QString>
+#include <array>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -28,7 +29,8 @@ struct JointRow {
   qint64 savedBytes = 0, againBytes = 0;
   double againMicroseconds = 0;
   bool canOpen = false, isOpen = false;
-  // Of tensors, and of a module what most of its bytes are.
+  std::array<qint64, 4> bytesBy{};  ///< of `savedBytes`, by Crossing
+  // Of tensors
   Crossing crossing = Crossing::Cheap;
   QString type, reason, pin;  ///< pin: the name that holds it where it is; empty: none
   QStringList consumers;

@@ -62,7 +62,7 @@ QColor crossingColor(Crossing c) {
     case Crossing::Cheap:
       return toQt(palette.hue(BoxKind::Activation));
     case Crossing::Asked:
-      return toQt(palette.accent);
+      return toQt(palette.hue(BoxKind::Kernel));
     case Crossing::Again:
       return toQt(palette.dim);
   }
@@ -417,11 +417,20 @@ void JointView::drawBand(QPainter& p, const JointRow& row, const QRectF& r, cons
   const bool isTensor = row.kind == JointRow::Kind::Tensor;
   QString text;
   if (row.savedBytes > 0 || (isTensor && row.crossing != Crossing::Again)) {
+    // A stripe for each kind, as wide as its bytes.
     const double thick = std::max(thinnestBand, share * widestBand);
-    QColor color = crossingColor(row.crossing);
+    const auto all = static_cast<double>(std::max<qint64>(1, row.savedBytes));
+    double at = y - thick / 2;
     p.setPen(Qt::NoPen);
-    p.setBrush(color);
-    p.drawRect(QRectF(l.gutterLeft - 8, y - thick / 2, l.gutterRight - l.gutterLeft + 16, thick));
+    for (size_t kind = 0; kind < row.bytesBy.size(); ++kind) {
+      const double own = row.savedBytes > 0 ? thick * static_cast<double>(row.bytesBy[kind]) / all
+                         : kind == static_cast<size_t>(row.crossing) ? thick
+                                                                     : 0;
+      if (own <= 0) continue;
+      p.setBrush(crossingColor(static_cast<Crossing>(kind)));
+      p.drawRect(QRectF(l.gutterLeft - 8, at, l.gutterRight - l.gutterLeft + 16, own));
+      at += own;
+    }
     text = isTensor
                ? bytesInWords(row.savedBytes)
                : tr("%1 · %2").arg(counted(row.tensors, tr("tensor"), tr("tensors")), bytesInWords(row.savedBytes));
@@ -429,7 +438,7 @@ void JointView::drawBand(QPainter& p, const JointRow& row, const QRectF& r, cons
     p.setPen(QPen(crossingColor(Crossing::Again), 1.5, Qt::DotLine));
     p.drawLine(QPointF(l.gutterLeft - 8, y), QPointF(l.middle(), y));
     p.drawLine(QPointF(l.middle(), y - 5), QPointF(l.middle(), y + 5));
-    text = isTensor ? tr("again, not %1").arg(bytesInWords(row.againBytes)) : tr("all computed again");
+    text = isTensor ? tr("not saved: %1").arg(bytesInWords(row.againBytes)) : tr("all computed again");
   }
   if (text.isEmpty()) return;
   if (isTensor && row.pin == row.name) text += tr(" · pinned");

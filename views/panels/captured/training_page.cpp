@@ -103,15 +103,22 @@ QWidget* TrainingPage::makeHead() {
   free_->setMenu(menu);
   legend_ = new QLabel;
   legend_->setTextFormat(Qt::RichText);
-  legend_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
-  auto* first = new QHBoxLayout;
-  first->setSpacing(8);
-  for (QWidget* w : std::initializer_list<QWidget*>{budget, slider_, field_, free_}) first->addWidget(w);
-  first->addWidget(totals_, 1);
+  legend_->setWordWrap(true);
+  QSizePolicy policy(QSizePolicy::Ignored, QSizePolicy::Minimum);
+  policy.setHeightForWidth(true);
+  legend_->setSizePolicy(policy);
+  auto* controls = new QHBoxLayout;
+  controls->setSpacing(8);
+  for (QWidget* w : std::initializer_list<QWidget*>{budget, slider_, field_, free_}) controls->addWidget(w);
+  controls->addStretch(1);
+  first_ = new QBoxLayout(QBoxLayout::LeftToRight);
+  first_->setSpacing(4);
+  first_->addLayout(controls);
+  first_->addWidget(totals_, 1);
   auto* column = new QVBoxLayout(head);
   column->setContentsMargins(12, 8, 12, 6);
   column->setSpacing(4);
-  column->addLayout(first);
+  column->addLayout(first_);
   column->addWidget(remark_);
   column->addWidget(legend_);
   connect(slider_, &QSlider::valueChanged, this, [this](int v) {
@@ -191,6 +198,8 @@ void TrainingPage::resizeEvent(QResizeEvent* e) {
   QWidget::resizeEvent(e);
   // Beside each other where both have room to be read; else the tables and charts go below.
   constexpr int narrow = 860;
+  constexpr int oneLine = 640;
+  first_->setDirection(e->size().width() < oneLine ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
   const Qt::Orientation wanted = e->size().width() < narrow ? Qt::Vertical : Qt::Horizontal;
   if (parts_->orientation() == wanted) return;
   parts_->setOrientation(wanted);
@@ -275,7 +284,8 @@ void TrainingPage::fillTables() {
     setNumber(item, 2, s.microseconds, s.producer.isEmpty() ? QString() : timeInWords(s.microseconds));
     item->setText(3, s.reason);
     item->setToolTip(3, s.reason);
-    item->setText(4, s.type);
+    item->setText(4, s.type.section(QLatin1Char('@'), 0, 0));
+    item->setToolTip(4, s.type);
     item->setText(5, s.producer);
     item->setText(6, s.module);
   }
