@@ -37,7 +37,9 @@ Status startWindow(const std::vector<std::string>& words) {
 void addGui(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("gui", "Open the window, where it is installed; else say how to get it");
   c->prefix_command();
-  c->footer("All words go to graft-gui: a model, --inputs FILE, --rules FILE, --engine COMMAND, --theme NAME.");
+  c->footer(
+      "All words go to graft-gui: a model, --method NAME, --inputs FILE, --rules FILE, --engine COMMAND, --theme "
+      "NAME.");
   c->callback([&run, c] { run = [c] { return startWindow(c->remaining()); }; });
 }
 

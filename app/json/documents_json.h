@@ -23,6 +23,7 @@
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/profile.h"
 #include "app/workbench/run.h"
+#include "app/workbench/side_by_side/side_by_side.h"
 #include "app/workbench/training/partition.h"
 
 namespace graft {
@@ -58,9 +59,12 @@ nlohmann::json toJson(const MatchedModel&);
 nlohmann::json toJson(const ModelInfo&);
 nlohmann::json toJson(const OptimizeReport&);
 nlohmann::json toJson(const PartitionReport&);
+/// As `graft partition --cut` takes it in a file.
+nlohmann::json toJson(const CutWishes&);
 nlohmann::json toJson(const ProfileReport&);
 nlohmann::json toJson(const RunReport&);
 nlohmann::json toJson(const ShownModel&);
+nlohmann::json toJson(const SideBySide&);
 
 /// The text of a command's document: what it reports, with the schema's number at its top. Bytes that are no UTF-8
 /// become U+FFFD.

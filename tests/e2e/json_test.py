@@ -245,11 +245,13 @@ class Documents(TestCase):
         for method in ("joint", "forward", "backward"):
             self.assertIsNotNone(self.check("info", step, "--method", method)["signature"])
         self.check("partition", step, "-o", self.folder / "half.pt")
-        self.check("partition", step, "--no-verify")
+        self.check("partition", step, "--no-verify", "--curve")
 
     def test_comparing(self):
         self.check("compare", self.net, self.net, *self.given, "--seconds", "0.05")
         self.check("compare", self.net, self.other, *self.given, "--seconds", "0.05", "--layers", code=5)
+        table = self.check("compare", self.net, self.net, self.other, *self.given, "--seconds", "0.05", code=5)
+        self.assertEqual([row["passed"] for row in table["models"]], [True, True, False])
 
     def test_benchmarks(self):
         rules = self.file("swish.py", RULES.split("class Wrong")[0])
