@@ -16,8 +16,10 @@ import warnings
 
 import torch
 import torch.fx
+import torch.fx.traceback
 import torch.utils._pytree as pytree
 
+from . import checkpoints
 from .autocast import without_autocast
 from .compiled import decompositions_of, fake_of, training_signature, weights_of
 from .file import FileWriter
@@ -236,14 +238,15 @@ class Trainer:
 
     def rewritten(self):
         """What `graft apply` makes of the graph: a graph of ATen's and Graft's operators that takes what this one takes."""
-        for n in self.gm.graph.nodes:
+        gm = checkpoints.opened(self.gm)
+        for n in gm.graph.nodes:
             if isinstance(n.target, torch._ops.HigherOrderOperator):
                 raise Unfit(f"it holds a region of {n.target.name()}, into which no rule looks")
         writer = FileWriter()
         values = [fake_of(n, v) for n, v in zip(self.placeholders, self.example_inputs)]
         # Rules see weights. Under these names Graft calculates nothing from them beforehand: what merges them stays in the graph.
         known = {n: (t, path + AT_RUN_TIME) for n, (t, path) in self.weights.items()}
-        graph = graph_data(self.gm, values, known, self.gm, writer, lower=True)
+        graph = graph_data(gm, values, known, gm, writer, lower=True)
         self.random, self.coarse = any(draws(n) for n in graph["aten"]), has_half(graph["aten"])
         place = {known[n.name][1]: i for i, n in enumerate(self.placeholders) if n.name in known}
         given = [v.node.hint if isinstance(v, SYMBOLS) else v for v in self.example_inputs]
@@ -276,10 +279,13 @@ class Trainer:
             else:
                 raise Unfit(f"a rule gives it a weight of its own, {spec.target}, which no optimizer knows; make it a parameter of the model")
 
+        again = checkpoints.tag(inner.graph)
+
         class Rewritten(torch.nn.Module):
             def forward(self, *arguments):
-                result = torch.fx.Interpreter(inner).run(*[arguments[s] if isinstance(s, int) else s for s in sources],
-                                                         enable_io_processing=False)
+                with torch.fx.traceback.preserve_node_meta() if again else contextlib.nullcontext():
+                    result = torch.fx.Interpreter(inner).run(*[arguments[s] if isinstance(s, int) else s for s in sources],
+                                                             enable_io_processing=False)
                 return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
         made = Rewritten()
