@@ -114,6 +114,10 @@ json toJson(const BenchReport& r) {
   return out;
 }
 
+json toJson(const TrainBenchReport& r) {
+  return {{"model", r.model}, {"inputs", r.inputs}, {"training", toJson(r.comparison)}};
+}
+
 json toJson(const Comparison& c) {
   json out = {{"a", {{"model", c.a}, {"nodes", c.nodesA}}},
               {"b", {{"model", c.b}, {"nodes", c.nodesB}}},

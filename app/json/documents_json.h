@@ -23,6 +23,7 @@
 #include "app/workbench/profile.h"
 #include "app/workbench/run.h"
 #include "app/workbench/training/partition.h"
+#include "app/workbench/training/train_bench.h"
 
 namespace graft {
 
@@ -44,6 +45,7 @@ struct DrawnModel {
 nlohmann::json toJson(const ApplyReport&);
 nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
+nlohmann::json toJson(const TrainBenchReport&);
 nlohmann::json toJson(const std::vector<CheckedRules>&);
 nlohmann::json toJson(const CodeReport&);
 nlohmann::json toJson(const Comparison&);

@@ -100,6 +100,7 @@ std::vector<Entry> viewOperators();
 std::vector<Entry> joinOperators();
 std::vector<Entry> reductionOperators();
 std::vector<Entry> normOperators();
+std::vector<Entry> gradientOperators();
 std::vector<Entry> lookupOperators();
 std::vector<Entry> scatterOperators();
 std::vector<Entry> orderOperators();
