@@ -59,8 +59,8 @@ Ending train(const BenchFlags& o) {
   if (!inputs) return inputs.error();
   if (!o.method.empty() && o.method != "forward")
     return Error{ErrorKind::Usage, "--train times what a file's forward computes: give it without --method", {}};
-  auto modes = workbench::parseBaselines(o.against.empty() ? "eager,compile,graft" : o.against,
-                                         workbench::trainingModes());
+  auto modes =
+      workbench::parseBaselines(o.against.empty() ? "eager,compile,graft" : o.against, workbench::trainingModes());
   if (!modes) return modes.error();
   auto python = workbench::findPython(o.python, console.job());
   if (!python) return python.error();
@@ -72,6 +72,7 @@ Ending train(const BenchFlags& o) {
                       .model = "",
                       .python = std::move(*python),
                       .graft = std::filesystem::read_symlink("/proc/self/exe", none).string(),
+                      .package = "",
                       .rules = o.rules,
                       .recipe = o.recipe,
                       .memory = o.memory,

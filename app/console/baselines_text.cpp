@@ -52,12 +52,13 @@ std::string trainingTable(const workbench::TrainingComparison& c) {
       rows.push_back({p.mode, "-", "-", "-", "-", "-", "-", "-", p.error});
       continue;
     }
-    rows.push_back({p.mode, fmt::format("{:.3f}", p.times.medianMs), fmt::format("{:.3f}", p.times.p10Ms),
-                    fmt::format("{:.3f}", p.times.p90Ms),
-                    own && own != &t ? speedText(p.ratio, ratioRange(p.times.samplesMs, own->step.times.samplesMs)) : "-",
-                    fmt::format("{:.1f} s", p.readySeconds),
-                    fmt::format("{:.1f} MiB", static_cast<double>(p.peakBytes) / (1 << 20)),
-                    t.losses.empty() ? "-" : fmt::format("{:.6g}", t.losses.back()), p.description});
+    rows.push_back(
+        {p.mode, fmt::format("{:.3f}", p.times.medianMs), fmt::format("{:.3f}", p.times.p10Ms),
+         fmt::format("{:.3f}", p.times.p90Ms),
+         own && own != &t ? speedText(p.ratio, ratioRange(p.times.samplesMs, own->step.times.samplesMs)) : "-",
+         fmt::format("{:.1f} s", p.readySeconds),
+         fmt::format("{:.1f} MiB", static_cast<double>(p.peakBytes) / (1 << 20)),
+         t.losses.empty() ? "-" : fmt::format("{:.6g}", t.losses.back()), p.description});
   }
   return table(rows) + c.protocol + "\n";
 }

@@ -207,10 +207,10 @@ Term Body::withGradients(const Term& result, const Names& parameters, const std:
       const auto it = parameters.find(p.name);
       if (it == parameters.end() || !it->second.as<GraphValue>()) {
         const auto near = nearestName(p.name, known);
-        refuse(p.span, fmt::format("the replacement has no parameter `{}`{}; `backward` takes the gradients of its {}, "
-                                   "then parameters of the replacement",
-                                   p.name, near ? fmt::format(", but `{}`", *near) : "",
-                                   counted(results.size(), "result")));
+        refuse(p.span,
+               fmt::format("the replacement has no parameter `{}`{}; `backward` takes the gradients of its {}, "
+                           "then parameters of the replacement",
+                           p.name, near ? fmt::format(", but `{}`", *near) : "", counted(results.size(), "result")));
       }
       names.push_back(p.name);
       given.push_back(it->second);
@@ -219,7 +219,8 @@ Term Body::withGradients(const Term& result, const Names& parameters, const std:
         refuse(p.span, fmt::format("`{}` is a parameter of the replacement: the gradients of its {} come first, under "
                                    "names of their own",
                                    p.name, counted(results.size(), "result")));
-      given.push_back(inFile(file, at, [&] { return operation("graft.tangent", p.name, {results[given.size()]}, at); }));
+      given.push_back(
+          inFile(file, at, [&] { return operation("graft.tangent", p.name, {results[given.size()]}, at); }));
     }
   }
   if (given.size() < results.size())
@@ -244,10 +245,11 @@ Term Body::withGradients(const Term& result, const Names& parameters, const std:
     of.emplace_back(names[i]);
   }
   return inFile(file, at, [&] {
-    const Term tied = operation("graft.own_gradient", backward.name,
-                                {Term{Sequence{results}, at}, Term{std::move(inputs), at}, Term{std::move(gradients), at},
-                                 Term{Argument(rule), at}, Term{Argument::list(std::move(of)), at}},
-                                at);
+    const Term tied =
+        operation("graft.own_gradient", backward.name,
+                  {Term{Sequence{results}, at}, Term{std::move(inputs), at}, Term{std::move(gradients), at},
+                   Term{Argument(rule), at}, Term{Argument::list(std::move(of)), at}},
+                  at);
     Sequence out;
     for (size_t i = 0; i < results.size(); ++i) out.items.push_back(element(tied, static_cast<int64_t>(i), at));
     return Term{std::move(out), at};

@@ -256,8 +256,7 @@ void compileReplacement(const FileContext& file, const RuleSyntax& syntax, const
   }
   const Body::Names parameters = body.names();
   Term result = body.run(f);
-  if (backward)
-    result = body.withGradients(result, parameters, rule.name, *backward, *syntax.backward.file);
+  if (backward) result = body.withGradients(result, parameters, rule.name, *backward, *syntax.backward.file);
   body.returns(result, f.span);
   const size_t want = pattern.graph.returns().size(), have = body.graph.returns().size();
   if (want != have) {

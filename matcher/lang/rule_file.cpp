@@ -226,8 +226,8 @@ class Imports {
     for (const ClassSyntax& c : from.syntax.classes) names.push_back(c.name);
     for (const auto& [name, definition] : from.context.imported) names.push_back(name);
     for (const std::string& name : names) {
-      const bool part = name == "pattern" || name == "replacement" || name == "replace" || name == "where" ||
-                        name == "backward";
+      const bool part =
+          name == "pattern" || name == "replacement" || name == "replace" || name == "where" || name == "backward";
       if (part || name.starts_with("_") || into_.context.find(name).file == &into_.context) continue;
       if (from.context.find(name)) take(from, name, name, offset);
     }

@@ -145,13 +145,21 @@ class Training:
             torch.cuda.synchronize()
             return max(torch.cuda.max_memory_allocated() - before, 0)
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as run:
-            self()
-        now = most = 0
-        for event in sorted((e for e in run.profiler.kineto_results.events() if e.name() == "[memory]"), key=lambda e: e.start_ns()):
-            now += event.nbytes()
-            most = max(most, now)
-        return most
+        return bytes_of(self)[0]
+
+
+def bytes_of(work):
+    """Bytes that PyTorch's CPU allocator handed out during the work, beside what was there before it: the most, and those at the end."""
+    import torch
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as run:
+        kept = work()
+    now = most = 0
+    for event in sorted((e for e in run.profiler.kineto_results.events() if e.name() == "[memory]"), key=lambda e: e.start_ns()):
+        now += event.nbytes()
+        most = max(most, now)
+    del kept
+    return most, now
 
 
 def load_operators(path):

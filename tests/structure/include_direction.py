@@ -84,7 +84,7 @@ LAYERS = [
     Layer("app/workbench/batch", ("core/base",)),
     Layer("app/workbench/compile", WORKBENCH + ("app/workbench", "core/compile/*")),
     Layer("app/workbench/optimize", WORKBENCH + ("app/workbench", "app/workbench/baselines", "core/compile/fusion/fusion_nodes.h", "core/compile/fusion/group_text.h")),
-    Layer("app/workbench/training", WORKBENCH + ("app/workbench", "core/training")),
+    Layer("app/workbench/training", WORKBENCH + ("app/workbench", "app/workbench/baselines", "core/training")),
     Layer("app/json", WORKBENCH + ("app/workbench", "app/workbench/*"), json=EVERYWHERE),
     Layer("app/console", TEXT_CORE + MATCHER + ("core/torch", "app/workbench", "app/workbench/baselines")),
     Layer("app/engine", WORKBENCH + ("app/workbench", "app/workbench/compile", "app/json", "core/compile/fusion"), json=EVERYWHERE),

@@ -16,7 +16,6 @@
 #include "core/torch/gpu_state.h"
 #include "core/torch/graph_in_dtype.h"
 #include "core/torch/operator_library.h"
-#include "matcher/lang/rule_file.h"
 
 namespace graft::workbench {
 namespace {
@@ -171,9 +170,8 @@ Result<std::vector<std::string>> parseBaselines(const std::string& list, const s
     const size_t end = std::min(list.find(',', at), list.size());
     const std::string mode = list.substr(at, end - at);
     if (std::find(modes.begin(), modes.end(), mode) == modes.end())
-      return Error{ErrorKind::Usage,
-                   fmt::format("--against {}: '{}' is none of {}", list, mode, fmt::join(modes, ", ")),
-                   {}};
+      return Error{
+          ErrorKind::Usage, fmt::format("--against {}: '{}' is none of {}", list, mode, fmt::join(modes, ", ")), {}};
     out.push_back(mode);
     at = end + 1;
   }
@@ -216,7 +214,6 @@ Result<TrainingComparison> timeTraining(const TensorSet& inputs, const RunOption
   const std::string inputsFile = folder->file("inputs.pt");
   if (Status s = saveOnCpu(inputs, inputsFile); !s) return s.error();
   const auto library = findOperatorLibrary();
-  const std::filesystem::path package = std::filesystem::path(shippedRulesFolder()).parent_path() / "python";
   std::vector<Process> processes(request.modes.size());
   // One after the other: each compiles on all cores, and looks for the kernels that are fastest then.
   for (size_t i = 0; i < processes.size(); ++i) {
@@ -226,7 +223,7 @@ Result<TrainingComparison> timeTraining(const TensorSet& inputs, const RunOption
     if (request.modes[i] == "graft")
       p.settings.update({{"graft", request.graft},
                          {"library", library ? *library : ""},
-                         {"package", package.string()},
+                         {"package", request.package},
                          {"rules", request.rules},
                          {"recipe", request.recipe},
                          {"memory", request.memory}});

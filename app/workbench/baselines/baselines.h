@@ -66,6 +66,7 @@ struct TrainingRequest {
   std::string model;               ///< a file that PyTorch reads: TorchScript or torch.export
   std::string python;              ///< what findPython found
   std::string graft;               ///< this program, for the mode "graft"
+  std::string package;             ///< likewise: the folder of graft_fx, where Python does not know it
   std::string rules, recipe;       ///< for that mode; "": none
   std::string memory = "100%";     ///< likewise
   std::string autocast;            ///< "bfloat16"; "": none

@@ -1,5 +1,9 @@
 #include "app/workbench/training/train_bench.h"
 
+#include <filesystem>
+
+#include "matcher/lang/rule_file.h"
+
 namespace graft::workbench {
 
 Result<TrainBenchReport> trainBench(const TrainBenchRequest& request, const Semantics& semantics, const Job& job) {
@@ -7,6 +11,7 @@ Result<TrainBenchReport> trainBench(const TrainBenchRequest& request, const Sema
   report.model = request.model;
   TrainingRequest training = request.training;
   training.model = request.model;
+  training.package = (std::filesystem::path(shippedRulesFolder()).parent_path() / "python").string();
   const RunOptions options{request.inputs.device, request.inputs.dtype};
   std::optional<Result<TensorSet>> inputs;
   {  // The graph is gone before the steps are timed: it leaves the memory to those.

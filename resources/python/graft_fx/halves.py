@@ -77,7 +77,7 @@ class Half:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)  # its buffers are read-only, and nobody writes to them
                     program = torch.export.load(f"{folder}/half.pt2")
-            run = self.called(program, plain, len(arguments))
+            run = self.called(program, plain)
             self.compare(run, arguments)
             times = self.timed(run, arguments)
         self.report[self.name] = {"groups": made, "plainMs": times[0], "milliseconds": times[1], "isKept": times[1] <= times[0]}
@@ -96,11 +96,12 @@ class Half:
             return None
         return sum(g["isKept"] for g in document["groups"])
 
-    def called(self, program, plain, count):
+    def called(self, program, plain):
+        """The program as a function of the half's arguments; `plain`: those that it takes, by number."""
         inner = program.graph_module
         for n in [n for n in inner.graph.nodes if n.target is torch.ops.aten._assert_tensor_metadata.default]:
             inner.graph.erase_node(n)
-        run, sources, rest = None, [], iter(plain)
+        sources, rest = [], iter(plain)
         for spec in program.graph_signature.input_specs:
             sources.append(next(rest) if spec.target is None else {**program.constants, **program.state_dict}[spec.target])
         run = boxed(inner)

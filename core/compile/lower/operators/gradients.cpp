@@ -12,8 +12,8 @@ namespace {
 
 using Values = std::span<const Scalar>;
 
-DType floatingResult(Call& c, size_t output = 0) {
-  const DType d = c.resultType(output);
+DType gradientType(Call& c) {
+  const DType d = c.resultType();
   if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
   return d;
 }
@@ -25,7 +25,7 @@ DType floatingResult(Call& c, size_t output = 0) {
 Entry gradient(std::string name, std::string of, double cost,
                std::function<std::function<Scalar(Scalar, Scalar)>(Call&)> make) {
   return {"aten." + std::move(name), Kind::Pointwise, [of = std::move(of), cost, make = std::move(make)](Call& c) {
-            const DType d = floatingResult(c);
+            const DType d = gradientType(c);
             c.result(c.pointwise({c.tensor("grad_output"), c.tensor(of)}, d, d, cost,
                                  [f = make(c)](Values v) { return f(v[0], v[1]); }));
           }};
@@ -54,13 +54,11 @@ std::function<Scalar(Scalar, Scalar)> eluGradient(Call& c) {
   const double alpha = c.number("alpha"), scale = c.number("scale"), input = c.number("input_scale");
   if (c.flag("is_result"))
     return [=](Scalar g, Scalar y) { return where(y <= 0.0, g * input * (y + alpha * scale), g * scale); };
-  return [=](Scalar g, Scalar x) {
-    return where(x <= 0.0, g * (input * alpha * scale) * exp(x * input), g * scale);
-  };
+  return [=](Scalar g, Scalar x) { return where(x <= 0.0, g * (input * alpha * scale) * exp(x * input), g * scale); };
 }
 
 void lowerDropoutGradient(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = gradientType(c);
   const TensorId mask = c.widened(c.tensor("mask"), d);
   c.result(c.pointwise({c.tensor("grad_output"), mask}, d, d, 2,
                        [scale = c.number("scale")](Values v) { return v[0] * (v[1] * scale); }));
@@ -69,14 +67,13 @@ void lowerDropoutGradient(Call& c) {
 // Rows ------------------------------------------------------------------------------------------------------------
 
 void lowerSoftmaxGradient(Call& c, bool isLog) {
-  const DType d = floatingResult(c);
+  const DType d = gradientType(c);
   const TensorId g = c.widened(c.tensor("grad_output"), d), y = c.widened(c.tensor("output"), d);
   const std::vector<size_t> dims = c.rank(y) == 0 ? std::vector<size_t>() : std::vector{c.dim("dim", c.rank(y))};
   for (const size_t k : dims) c.traits.reducedDims.push_back(static_cast<int64_t>(k));
   Lowering& l = c.l;
   l.share(g);
-  const TensorId summed =
-      isLog ? g : c.pointwise({g, y}, d, d, 1, [](Values v) { return v[0] * v[1]; });
+  const TensorId summed = isLog ? g : c.pointwise({g, y}, d, d, 1, [](Values v) { return v[0] * v[1]; });
   const TensorId sum = l.reduce(ReduceKind::Sum, summed, dims, true);
   l.keep(sum);
   if (isLog)
@@ -104,8 +101,7 @@ void lowerNormGradient(Call& c, TensorId g, TensorId x, TensorId mean, TensorId 
   if (isWanted(c, 0)) {
     const TensorId scaled =
         weight ? c.pointwise(std::array{g, *weight}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; }) : g;
-    const TensorId product =
-        c.pointwise(std::array{scaled, y}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; });
+    const TensorId product = c.pointwise(std::array{scaled, y}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; });
     const TensorId m1 = meanOf(l, scaled, dims), m2 = meanOf(l, product, dims);
     for (const TensorId t : {m1, m2}) l.keep(t);
     c.result(c.pointwise(std::array{scaled, y, m1, m2, rstd}, sizes, d, d, 4,
@@ -158,8 +154,8 @@ void lowerBatchNormGradient(Call& c) {
   if (!c.has("save_mean") || !c.has("save_invstd")) c.refuse("save_mean", "is None");
   std::optional<TensorId> weight;
   if (c.has("weight")) weight = byChannel("weight");
-  lowerNormGradient(c, g, x, byChannel("save_mean"), byChannel("save_invstd"), weight, dims, dims,
-                    Sizes{c.sizes(x)[1]}, d);
+  lowerNormGradient(c, g, x, byChannel("save_mean"), byChannel("save_invstd"), weight, dims, dims, Sizes{c.sizes(x)[1]},
+                    d);
 }
 
 // Losses ----------------------------------------------------------------------------------------------------------
@@ -168,7 +164,7 @@ enum class LossReduction : int64_t { None, Mean, Sum };
 
 /// Of the log probability of the class that each row's target names, and of no other.
 void lowerNllGradient(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = gradientType(c);
   const TensorId g = c.widened(c.tensor("grad_output"), d), target = c.tensor("target");
   const Sizes sizes = c.sizes(c.tensor("self"));
   if (sizes.size() != 2) c.refuse("self", "has other than two dimensions");
@@ -181,18 +177,18 @@ void lowerNllGradient(Call& c) {
   if (isFloatingPoint(wide)) c.refuse("target", "has floating numbers");
   const bool perRow = reduction == LossReduction::None;
   const std::array operands{g, target, total};
-  c.result(l.define(c.name(), d, sizes, 4, operands,
-                    [&l, g, target, total, ignored, reduction, perRow](const Index& i) {
-                      const Scalar t = l.convert(l.scalarAt(target, {i[0]}), l[target].dtype, DType::Int64);
-                      Scalar one = -(perRow ? l.scalarAt(g, {i[0]}) : l.scalarAt(g, {}));
-                      if (reduction == LossReduction::Mean) one = one / l.scalarAt(total, {});
-                      const Scalar ignore = l.scalar(l.integer(ignored));
-                      return where((t == l.scalar(i[1])) & (t != ignore), one, one.number(0)).id;
-                    }));
+  c.result(
+      l.define(c.name(), d, sizes, 4, operands, [&l, g, target, total, ignored, reduction, perRow](const Index& i) {
+        const Scalar t = l.convert(l.scalarAt(target, {i[0]}), l[target].dtype, DType::Int64);
+        Scalar one = -(perRow ? l.scalarAt(g, {i[0]}) : l.scalarAt(g, {}));
+        if (reduction == LossReduction::Mean) one = one / l.scalarAt(total, {});
+        const Scalar ignore = l.scalar(l.integer(ignored));
+        return where((t == l.scalar(i[1])) & (t != ignore), one, one.number(0)).id;
+      }));
 }
 
 void lowerMseGradient(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = gradientType(c);
   const TensorId g = c.tensor("grad_output"), x = c.tensor("self"), y = c.tensor("target");
   const bool isMean = static_cast<LossReduction>(c.integer("reduction")) == LossReduction::Mean;
   Lowering& l = c.l;
@@ -226,9 +222,7 @@ std::vector<Entry> gradientOperators() {
                  return g * s * (1.0 + x * (1.0 - s));
                }),
       gradient("hardswish_backward.default", "self", 5,
-               [](Scalar g, Scalar x) {
-                 return where(x <= -3.0, g * 0.0, where(x < 3.0, g * (x / 3.0 + 0.5), g));
-               }),
+               [](Scalar g, Scalar x) { return where(x <= -3.0, g * 0.0, where(x < 3.0, g * (x / 3.0 + 0.5), g)); }),
       gradient("hardsigmoid_backward.default", "self", 3,
                [](Scalar g, Scalar x) { return where((x > -3.0) & (x < 3.0), g * (1.0 / 6.0), g.number(0)); }),
       gradient("leaky_relu_backward.default", "self", 2,
