@@ -134,6 +134,10 @@ json toJson(const SideBySide& s) {
   return {{"models", std::move(rows)}, {"protocol", s.protocol}};
 }
 
+json toJson(const TrainBenchReport& r) {
+  return {{"model", r.model}, {"inputs", r.inputs}, {"training", toJson(r.comparison)}};
+}
+
 json toJson(const Comparison& c) {
   json out = {{"a", {{"model", c.a}, {"nodes", c.nodesA}}},
               {"b", {{"model", c.b}, {"nodes", c.nodesB}}},

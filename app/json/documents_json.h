@@ -25,6 +25,7 @@
 #include "app/workbench/run.h"
 #include "app/workbench/side_by_side/side_by_side.h"
 #include "app/workbench/training/partition.h"
+#include "app/workbench/training/train_bench.h"
 
 namespace graft {
 
@@ -46,6 +47,7 @@ struct DrawnModel {
 nlohmann::json toJson(const ApplyReport&);
 nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
+nlohmann::json toJson(const TrainBenchReport&);
 nlohmann::json toJson(const std::vector<CheckedRules>&);
 nlohmann::json toJson(const std::vector<TestedRules>&);
 nlohmann::json toJson(const CodeReport&);

@@ -260,5 +260,18 @@ class Documents(TestCase):
         document = self.check("bench", *common, "--against", "eager,jit")
         self.assertEqual([m["mode"] for m in document["models"][0]["baselines"]["modes"]], ["eager", "jit"])
 
+    def test_benchmarks_of_training(self):
+        net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2))
+        path = self.folder / "train.pt2"
+        torch.export.save(torch.export.export(net, (torch.randn(3, 4),)), path)
+        document = self.check("bench", path, "--train", "--against", "eager,graft", "--seconds", "0.05")
+        eager, own = document["models"][0]["training"]["modes"]
+        self.assertEqual([eager["mode"], own["mode"]], ["eager", "graft"])
+        self.assertEqual(len(eager["losses"]), len(own["losses"]))
+        for a, b in zip(eager["losses"], own["losses"]):
+            self.assertAlmostEqual(a, b, places=5)
+        self.assertGreater(eager["peakBytes"], 0)
+        self.assertGreater(own["ratio"], 0)
+
 
 main()

@@ -87,7 +87,7 @@ LAYERS = [
     Layer("app/workbench/compile", WORKBENCH + ("app/workbench", "core/compile/*")),
     Layer("app/workbench/optimize", WORKBENCH + ("app/workbench", "app/workbench/baselines", "core/compile/fusion/fusion_nodes.h", "core/compile/fusion/group_text.h")),
     Layer("app/workbench/side_by_side", WORKBENCH + ("app/workbench",)),
-    Layer("app/workbench/training", WORKBENCH + ("app/workbench", "core/training")),
+    Layer("app/workbench/training", WORKBENCH + ("app/workbench", "app/workbench/baselines", "core/training")),
     Layer("app/json", WORKBENCH + ("app/workbench", "app/workbench/*"), json=EVERYWHERE),
     Layer("app/console", TEXT_CORE + MATCHER + ("core/torch", "app/workbench", "app/workbench/baselines")),
     Layer("app/engine", WORKBENCH + ("app/workbench", "app/workbench/captured", "app/workbench/compile", "app/workbench/side_by_side", "app/workbench/training", "app/json", "core/compile/fusion"), json=EVERYWHERE),
