@@ -84,7 +84,7 @@ void Actions::makeFileMenu() {
   add(file, {"exportModel", tr("&Export rewritten model…"), tr("Ctrl+E"), "save"}, [&files] { files.exportModel(); });
   add(file, {"exportDrawing", tr("Export dra&wing…"), tr("Ctrl+Shift+E")},
       [this, &files] { files.exportDrawing(*window_.canvas()); });
-  add(file, {"exportPage", tr("Export interactive pa&ge…")},
+  add(file, {"exportPage", tr("Export interacti&ve page…")},
       [this, &files] { files.exportPage(*window_.canvas(), window_.comparison().isComparing()); });
   add(file, {"exportReport", tr("Export re&port…")}, [this, &files] { files.exportReport(*window_.canvas()); });
   file->addSeparator();
