@@ -99,6 +99,7 @@ class AccessibilityTest : public test::WindowFixture {
 
   static bool takesTheKeyboard(const QWidget* w) {
     if (!w->isVisible() || !w->isEnabled() || !(w->focusPolicy() & Qt::TabFocus)) return false;
+    if (qobject_cast<const QAbstractSpinBox*>(w->parentWidget())) return false;  // a part of that
     return qobject_cast<const QAbstractButton*>(w) || qobject_cast<const QLineEdit*>(w) ||
            qobject_cast<const QComboBox*>(w) || qobject_cast<const QAbstractItemView*>(w) ||
            qobject_cast<const QAbstractSpinBox*>(w) || qobject_cast<const QTabBar*>(w) ||
