@@ -90,7 +90,7 @@ LAYERS = [
     Layer("app/workbench/training", WORKBENCH + ("app/workbench", "app/workbench/baselines", "core/training")),
     Layer("app/json", WORKBENCH + ("app/workbench", "app/workbench/*"), json=EVERYWHERE),
     Layer("app/console", TEXT_CORE + MATCHER + ("core/torch", "app/workbench", "app/workbench/baselines")),
-    Layer("app/engine", WORKBENCH + ("app/workbench", "app/workbench/captured", "app/workbench/compile", "app/workbench/side_by_side", "app/workbench/training", "app/json", "core/compile/fusion"), json=EVERYWHERE),
+    Layer("app/engine", WORKBENCH + ("app/workbench", "app/workbench/*", "app/json", "core/compile/fusion"), json=EVERYWHERE),
     Layer("app/commands/rules", WORKBENCH + ("app/workbench", "app/workbench/*", "app/json", "app/console", "app/commands"), json=EVERYWHERE),
     Layer("app/commands/shell", ("core/base", "app", "app/commands", "app/console")),
     Layer("app/commands", WORKBENCH + ("core/compile/fusion", "app/workbench", "app/workbench/*", "app/json", "app/console", "views/drawing"), json=EVERYWHERE),

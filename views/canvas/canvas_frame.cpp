@@ -12,28 +12,28 @@
 namespace graft {
 namespace {
 
-QString words(const char* text) { return QCoreApplication::translate("CanvasFrame", text); }
+QString frameWords(const char* text) { return QCoreApplication::translate("CanvasFrame", text); }
 
 QString nameOf(BoxKind kind) {
   switch (kind) {
     case BoxKind::Product:
-      return words("matrix product");
+      return frameWords("matrix product");
     case BoxKind::Normalization:
-      return words("normalization");
+      return frameWords("normalization");
     case BoxKind::Activation:
-      return words("activation");
+      return frameWords("activation");
     case BoxKind::Lookup:
-      return words("lookup");
+      return frameWords("lookup");
     case BoxKind::Kernel:
-      return words("fused kernel");
+      return frameWords("fused kernel");
     case BoxKind::Shape:
-      return words("shape");
+      return frameWords("shape");
     case BoxKind::Arithmetic:
-      return words("arithmetic");
+      return frameWords("arithmetic");
     case BoxKind::Control:
-      return words("control flow");
+      return frameWords("control flow");
     case BoxKind::Module:
-      return words("module");
+      return frameWords("module");
     case BoxKind::Input:
     case BoxKind::Output:
       break;
@@ -127,8 +127,8 @@ std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
   std::vector<std::pair<QString, Color>> out;
   if (look_.boxes.anyChange) {
     for (const auto& [change, text] :
-         {std::pair{Change::Removed, words("− removed")}, std::pair{Change::Added, words("+ added")},
-          std::pair{Change::Changed, words("~ changed")}})
+         {std::pair{Change::Removed, frameWords("− removed")}, std::pair{Change::Added, frameWords("+ added")},
+          std::pair{Change::Changed, frameWords("~ changed")}})
       if (std::find(look_.boxes.change.begin(), look_.boxes.change.end(), change) != look_.boxes.change.end())
         out.emplace_back(text, look_.palette.change(change));
     return out;

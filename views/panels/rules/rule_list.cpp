@@ -8,7 +8,7 @@
 namespace graft {
 namespace {
 
-enum Column { Name, Matches, Gain };
+enum RuleColumn { Name, Matches, Gain };
 constexpr int fewest = 3, most = 5;  // rows that show at once
 
 /// "+12 %": so much faster is the model with the rule than without it.
